@@ -34,7 +34,7 @@ type action struct {
 	// notInPack returns why a pack cannot contain the action, and a hint; nil or "" = it can.
 	notInPack func(*yaml.Node) (problem, hint string)
 
-	// build adds the action to a Spec whose match and events are already set.
+	// build adds the action to a Spec that already has its match and events.
 	build func(*builder, *policyfile.Hook, *grapnel.Spec) error
 }
 

@@ -79,9 +79,9 @@ func newPast(h *policyfile.Hook, source grapnel.Source, m *match.Matcher, as mat
 			return nil, err
 		}
 		if s.Until != nil {
-			// `until` is compiled with the default reading, which is as loose as the match that
-			// begins the step: an attacker who can run one command can run the other, and a line
-			// may do more than that.
+			// `until` is compiled with the zero Reading, which is as loose as the match that begins
+			// the step. An attacker who can run one command can also run the other, and one line
+			// can run both.
 			until, err := compileHappening(m.Facts, s.Until, match.Reading{})
 			if err != nil {
 				return nil, err

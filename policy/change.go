@@ -193,7 +193,7 @@ func placesAt(ev *grapnel.Event, at string) []string {
 	return places
 }
 
-// only is an event of whose tool nothing is known but where one view stands.
+// only returns a copy of the event whose tool has one fact: the place of one view.
 func only(ev *grapnel.Event, view grapnel.Field, at string) *grapnel.Event {
 	tool := *ev.Tool
 	tool.Facts = []grapnel.Fact{{Field: view, At: at}}

@@ -22,10 +22,10 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// buildForeign makes the Specs of what the files of an entry hold. dir is that of the
-// policy file; trust is nil where none is needed. What cannot be made is left out. In
-// rows, one for each file, it counts.
-func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) { //nolint:gocognit // a hook may be left out for several reasons, which share its row
+// buildForeign builds the Specs of the hooks in an entry's files. dir is the directory of the
+// policy file. trust is nil if the files need no trust. Hooks that cannot be built are skipped.
+// rows has one element per file and counts its hooks.
+func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) { //nolint:gocognit // a hook can be skipped for several reasons, which share its row
 	rows = make([]Loaded, len(files))
 	preset := f.PresetRow()
 	byKey := map[string][]*foreignMatcher{}
@@ -40,14 +40,14 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 			continue
 		}
 		if spec.Hook == nil {
-			continue // nobody makes hooks of this kind here
+			continue // the caller builds no hooks of this kind
 		}
 		if spec.OnError == grapnel.OnErrorDefault && (policy.Strict || spec.Source.Scope == grapnel.ScopeManaged) {
 			spec.OnError = grapnel.OnErrorClosed
 		}
 		spec = preset.Defaults(spec)
 		if h.Handler != nil {
-			spec.Timeout = time.Duration(h.Timeout) // a rule is never late: a goroutine for each would cost more than they do
+			spec.Timeout = time.Duration(h.Timeout) // rules run without a timeout: a goroutine for each would cost more than the rule itself
 		}
 		if h.Run != nil && spec.Timeout == 0 {
 			spec.Timeout = policyfile.DefaultTimeout
@@ -83,7 +83,8 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 	return specs, rows
 }
 
-// foreignSpec makes one hook. It has no Hook where nobody makes hooks of its kind.
+// foreignSpec builds the Spec of one hook. Spec.Hook is nil if the request has no function for its
+// kind.
 func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir string, h *hookfiles.Hook, source grapnel.Source) (spec grapnel.Spec, err error) {
 	for _, kind := range h.On {
 		if !kind.Known() && !kind.Native() {
@@ -91,7 +92,7 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 		}
 	}
 	if h.Run != nil && h.Run.Scope == grapnel.ScopePlugin && source.Scope == grapnel.ScopeUser {
-		source.Scope = grapnel.ScopePlugin // a plugin of the user's is not the user
+		source.Scope = grapnel.ScopePlugin // a plugin of the user has fewer rights than the user
 	}
 	if it := req.ruling.of(source.File); ofProject(source.Scope) {
 		switch {
@@ -126,7 +127,7 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 		b := &builder{Policy: &policyfile.Policy{Strict: policy.Strict}, facts: req.facts}
 		b.newCommand = func(c policyfile.Command) grapnel.Hook {
 			if c.Dir = dir; !ofProject(c.Scope) {
-				c.Scope = max(c.Scope, run.Scope) // a plugin of the user's is not the user
+				c.Scope = max(c.Scope, run.Scope) // a plugin of the user has fewer rights than the user
 			}
 			return newCommand(c)
 		}
@@ -138,17 +139,17 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 	return spec, err
 }
 
-// foreignMatcher says when a hook of a foreign file listens: not to the agent that runs
-// it by itself, and not where another hook does the same already.
+// foreignMatcher is the Matcher of a hook in a foreign file. It ignores events of the agent that
+// runs the hook itself, and events for which an earlier hook with the same key runs.
 type foreignMatcher struct {
-	runs   string // the agent
-	where  string // if it works there; empty = anywhere
+	runs   string // the agent that runs the hook itself
+	where  string // only if the session's root is this directory; empty = anywhere
 	on     []grapnel.Kind
 	all    []grapnel.Matcher
-	before []*foreignMatcher // of hooks with the same key
+	before []*foreignMatcher // matchers of earlier hooks with the same key
 }
 
-// Match asks the matchers in turn.
+// Match reports whether the hook matches the event and no earlier hook with the same key does.
 func (m *foreignMatcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if ok, err := m.wants(ev, v); !ok || err != nil {
 		return false, err
@@ -161,7 +162,7 @@ func (m *foreignMatcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, err
 	return true, nil
 }
 
-// wants reports whether the hook would listen if it were alone.
+// wants reports whether the hook matches the event, regardless of other hooks.
 func (m *foreignMatcher) wants(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if m.runs != "" && m.runs == ev.Agent.Name && (m.where == "" || m.where == match.RealPath(ev.Session.Root)) {
 		return false, nil
@@ -174,7 +175,7 @@ func (m *foreignMatcher) wants(ev *grapnel.Event, v *grapnel.Verdict) (bool, err
 	return true, nil
 }
 
-// Explain says what its matchers say.
+// Explain joins the explanations of its matchers.
 func (m *foreignMatcher) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	var said []string
 	for _, matcher := range m.all {
@@ -187,16 +188,16 @@ func (m *foreignMatcher) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	return strings.Join(said, ", ")
 }
 
-// An entry is one of `load:` with what it finds.
+// An entry is one entry of `load:` with the files and hooks found for it.
 type entry struct {
 	format *hookfiles.Format
 	files  []*candidate
 	hookfiles.Found
-	in []hookfiles.File // what was parsed: foreignHook.file counts them
+	in []hookfiles.File // the parsed files; Hook.FileIndex is an index into this list
 }
 
-// settle parses the files until none of them is broken: in the place of one that is,
-// its last valid content counts, or nothing.
+// settle parses the files until none of them has errors. A file with errors is replaced by its last
+// valid content, or skipped if it has none.
 func (e *entry) settle(last func(*candidate) []byte) {
 	for {
 		var from []*candidate
@@ -219,7 +220,7 @@ func (e *entry) settle(last func(*candidate) []byte) {
 				c.state, c.err = Broken, err
 			}
 			if c.Source.Digest == "" || old != nil && digest.Of(old) == c.Source.Digest {
-				old = nil // it is broken itself
+				old = nil // the last content has the same errors
 			}
 			if c.Source.Digest = ""; old != nil {
 				c.last(old)
@@ -228,8 +229,8 @@ func (e *entry) settle(last func(*candidate) []byte) {
 	}
 }
 
-// loadForeign loads what the `load:` of a policy names: as it is now, or as it was
-// trusted.
+// loadForeign loads the files of a policy's `load:` key. If trust is nil, it loads their current
+// content, otherwise the trusted content.
 func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
 	for i := range policy.Load {
 		l := &policy.Load[i]
@@ -239,7 +240,7 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 		switch {
 		case trust != nil:
 			e.files = req.trusted(file, l, i, trust)
-		case file.Root: // what is kept lies where the user can write
+		case file.Root: // snapshots are writable by the user, so they are not used
 			kept = snaps.entry(file.Path, l)
 			e.files = req.withLast(file, e.format, req.find(file, l), &keptEntry{}, last)
 		default:
@@ -251,8 +252,8 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 		if trust == nil {
 			snaps.keepEntry(&kept, e)
 		}
-		// What is loaded already goes when everything is read: what the others are called,
-		// and which programs are pinned for them, was decided beside it.
+		// Skip files that another source already loaded. This must happen after all files are read,
+		// because the names of the other files and their pinned programs depend on the full list.
 		for _, c := range e.files {
 			if req.seen[c.called()] {
 				req.seen[c.Source.Name] = true
@@ -285,8 +286,8 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 	return specs, rows
 }
 
-// withLast adds the files that were there before and are gone, and gives those that
-// cannot be read what they held last.
+// withLast adds files that existed before and were deleted. Files that cannot be read get their
+// last valid content.
 func (req Request) withLast(file File, f *hookfiles.Format, found []*candidate, kept *keptEntry, last func(*candidate) []byte) []*candidate {
 	for _, k := range kept.Files {
 		if !slices.ContainsFunc(found, func(c *candidate) bool { return c.Path == k.Path }) {
@@ -302,7 +303,7 @@ func (req Request) withLast(file File, f *hookfiles.Format, found []*candidate, 
 		if old := last(c); old != nil {
 			c.last(old)
 		}
-		if c.state == Absent { // somebody named it
+		if c.state == Absent { // the policy names this file
 			c.state = Broken
 			if c.Source.Digest != "" {
 				c.state = Gone
@@ -312,7 +313,7 @@ func (req Request) withLast(file File, f *hookfiles.Format, found []*candidate, 
 	return slices.DeleteFunc(found, func(c *candidate) bool { return c.state == Gone && c.Source.Digest == "" })
 }
 
-// row says what became of a file. What counts in it is counted already.
+// row sets the state of a file and its messages. The hooks in force are already counted.
 func (e *entry) row(row *Loaded, c *candidate, file File) {
 	row.File, row.Scope, row.Format, row.State, row.Digest = c.Path, file.Scope.String(), e.format.Name, c.state, c.Source.Digest
 	if c.Own && c.WorkDir == "" {
@@ -348,8 +349,8 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 	row.Notice = strings.Join(told, "\n")
 }
 
-// trusted lists the foreign files of a project's policy: those that were trusted, with
-// the content that they had then, and those that have come since.
+// trusted lists the foreign files of a project's policy: the trusted files with their trusted
+// content, and files that were added later.
 func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trust) []*candidate {
 	now := req.find(file, l)
 	var all []*candidate
@@ -388,9 +389,8 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 	return all
 }
 
-// LoadSource returns the hooks of a source as they were when its content had that
-// digest: from what is kept of it, whatever the files say now. Of a project they have
-// to be trusted still.
+// LoadSource returns the hooks of a source at the given digest. It reads the stored content, not
+// the current files. A project's source must still be trusted.
 func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
 	req.facts = &match.FactCache{Clock: req.Now}
 	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
@@ -438,7 +438,7 @@ func (req Request) loadPolicySource(source grapnel.Source) ([]grapnel.Spec, erro
 		if err != nil {
 			return nil, err
 		}
-		file.Trust = trust != nil // else a command line names it
+		file.Trust = trust != nil // without trust, the file was named on a command line
 	}
 	req.Files, req.Frozen = []File{file}, map[string]string{source.File: source.Digest}
 	var specs []grapnel.Spec
@@ -450,19 +450,19 @@ func (req Request) loadPolicySource(source grapnel.Source) ([]grapnel.Spec, erro
 	return specs, nil
 }
 
-// foreignSnapshot is the content of a foreign file as it is kept.
+// foreignSnapshot is the stored content of a foreign file.
 type foreignSnapshot struct {
-	Policy string // the file that loads it
+	Policy string // the policy file that loads it
 	Name   string
 	Data   []byte
 }
 
-// keptEntry lists what an entry of `load:` found last, of what is valid. Without it
-// nobody would miss a file that a pattern found.
+// keptEntry lists the valid files that a `load:` entry found last. Grapnel needs the list to notice
+// a deleted file that a pattern found before.
 type keptEntry struct {
 	Policy string     `json:"policy"`
 	Format string     `json:"format"`
-	File   string     `json:"file,omitempty"` // as the entry has it
+	File   string     `json:"file,omitempty"` // the entry's `file:` value
 	Files  []keptFile `json:"files"`
 }
 
@@ -487,7 +487,7 @@ func (s snapshots) entryFile(k *keptEntry) string {
 	return filepath.Join(s.dir, keptPrefix+digest.Of([]byte(k.Policy + "\x00" + k.Format + "\x00" + k.File))[:16])
 }
 
-// entry returns what an entry found last.
+// entry returns the stored list of the files that an entry found last.
 func (s snapshots) entry(policy string, l *policyfile.LoadFrom) keptEntry {
 	k := keptEntry{Policy: policy, Format: l.Format.Text, File: l.File}
 	if s.dir == "" {
@@ -508,7 +508,7 @@ func readEntry(name string) (k keptEntry, err error) {
 	return k, err
 }
 
-// keepEntry keeps what is valid now, and what still counts of before.
+// keepEntry stores the valid files of an entry, including earlier content that is still in force.
 func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 	var now []keptFile
 	for _, c := range e.files {
@@ -531,13 +531,13 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 	s.prune()
 }
 
-// foreignDigest is what the snapshot of a foreign file is called by: its name counts
-// too.
+// foreignDigest returns the name of a foreign file's snapshot. It depends on the source name and
+// the content.
 func (s snapshots) foreignDigest(source, sum string) string {
 	return digest.Of([]byte(source + "\n" + sum))
 }
 
-// foreign returns a content of a foreign source, or nothing.
+// foreign returns the stored content of a foreign source with the given digest, or an empty value.
 func (s snapshots) foreign(source, sum string) foreignSnapshot {
 	if s.dir == "" || sum == "" {
 		return foreignSnapshot{}
@@ -549,8 +549,8 @@ func (s snapshots) foreign(source, sum string) foreignSnapshot {
 	return *snap.Foreign
 }
 
-// forgetForeign lets go of what is kept of a foreign file, and reports whether there
-// was anything.
+// forgetForeign removes a foreign file from the stored entries, and reports whether any entry had
+// it.
 func (s snapshots) forgetForeign(path string) (bool, error) {
 	names, _ := filepath.Glob(filepath.Join(s.dir, keptPrefix+"*"))
 	found := false
@@ -572,7 +572,7 @@ func (s snapshots) forgetForeign(path string) (bool, error) {
 	return found, nil
 }
 
-// loads reads `load:`.
+// loads parses a `load:` key.
 func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 	if n.Kind != yaml.List {
 		p.fail(n, "for example [claude-code, {format: ironclaw, file: hooks/hooks.json}]", "load must be a list of formats, not %s", n.Kind)
@@ -602,7 +602,7 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 	return all
 }
 
-// format reads the name of one.
+// format parses the name of a format.
 func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	w := p.word(n)
 	if w.Text != "" && !slices.Contains(hookfiles.Names, w.Text) {
@@ -611,8 +611,8 @@ func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	return w
 }
 
-// networks reads `networks:`. It looks for slips only: package outbound, which dials,
-// reads them too, and "grapnel check" asks it.
+// networks parses a `networks:` key. It only detects simple mistakes. Package outbound, which opens
+// connections, parses the values strictly, and "grapnel check" uses it.
 func (p *fileParser) networks(n *yaml.Node) []policyfile.Word {
 	if n.Kind != yaml.List || len(n.Items) == 0 {
 		p.fail(n, "for example [10.1.0.0/16]", "networks must be a list of networks")
@@ -630,7 +630,7 @@ func (p *fileParser) networks(n *yaml.Node) []policyfile.Word {
 	return all
 }
 
-// networks are those that a file names.
+// networks returns the networks that a policy lists.
 func networks(p *policyfile.Policy) []string {
 	var all []string
 	for _, w := range p.Networks {
@@ -639,7 +639,7 @@ func networks(p *policyfile.Policy) []string {
 	return all
 }
 
-// checkNetworks refuses `networks:`.
+// checkNetworks returns the error for a policy that is not permitted to set `networks:`.
 func checkNetworks(p *policyfile.Policy, file string) *policyfile.Error {
 	at := p.Networks[0]
 	return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: "only the policy of a user, and a managed one, may name `networks`"}

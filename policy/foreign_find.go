@@ -23,25 +23,25 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// What one entry may cost at each event.
+// Limits of one entry, because Grapnel reads its files at each event.
 const (
-	maxForeignSize    = 1 << 20 // bytes of a file
-	maxForeignFiles   = 256     // that a pattern finds
-	maxForeignEntries = 10_000  // that are looked at for it
-	maxForeignDepth   = 8       // of directories below the first
+	maxForeignSize    = 1 << 20 // bytes per file
+	maxForeignFiles   = 256     // files that a pattern finds
+	maxForeignEntries = 10_000  // directory entries that a pattern search visits
+	maxForeignDepth   = 8       // directory levels below the first
 )
 
 // A candidate is a file that an entry names or finds.
 type candidate struct {
 	hookfiles.File
-	real  string // where it is with links followed; empty = it was not looked for
+	real  string // path with symlinks resolved; empty = not resolved
 	state State
-	err   *policyfile.Error // why its content now does not count
-	root  bool              // it counts only if nobody but root can write it
+	err   *policyfile.Error // why the current content is not used
+	root  bool              // only used if no user except root can write it
 }
 
-// find lists the files of an entry, each once, in the order in which the system reads
-// them. One that cannot be read has an err and no data.
+// find lists the files of an entry without duplicates, in the order in which the system reads them.
+// A file that cannot be read has err set and no data.
 func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //nolint:gocognit // a place may be missing, unreadable or outside, and all add to one list
 	f := hookfiles.Find(l.Format.Text)
 	dir := filepath.Dir(file.Path)
@@ -96,7 +96,7 @@ func (req Request) candidate(f *hookfiles.Format, file File, path, name string) 
 	return &candidate{File: hookfiles.File{Path: path, Name: name, Source: source}, state: Valid, root: file.Root}
 }
 
-// broken is a candidate that counts as one that cannot be read.
+// broken returns a candidate in state Broken with an error message.
 func (req Request) broken(f *hookfiles.Format, file File, path, msg string) *candidate {
 	c := req.candidate(f, file, path, filepath.Base(path))
 	c.state, c.err = Broken, &policyfile.Error{File: path, Msg: msg}
@@ -104,7 +104,7 @@ func (req Request) broken(f *hookfiles.Format, file File, path, msg string) *can
 }
 
 func (c *candidate) read() {
-	if strings.ContainsFunc(c.Path, unicode.IsControl) { // it would tell people something else, in messages and in what a digest is made of
+	if strings.ContainsFunc(c.Path, unicode.IsControl) { // a control character could falsify messages and the input of digests
 		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: "has a control character in its name"}
 		return
 	}
@@ -130,8 +130,8 @@ func (c *candidate) read() {
 	}
 }
 
-// called is the name of the source wherever links lead to it from. What was trusted
-// keeps its own: a link in its place must not make it another's.
+// called returns the source name with symlinks resolved. Trusted content keeps its own name: a
+// symlink at its path must not give it the name of another file.
 func (c *candidate) called() string {
 	if c.real == "" || c.err != nil {
 		return c.Source.Name
@@ -139,26 +139,26 @@ func (c *candidate) called() string {
 	return strings.TrimSuffix(c.Source.Name, c.Path) + c.real
 }
 
-// content is what counts of the file.
+// content sets the data and the digest of the file.
 func (c *candidate) content(data []byte) {
 	c.Data, c.Source.Digest = data, digest.Of(data)
 }
 
-// last is content that the file had. Its system does not run that by itself.
+// last sets earlier content of the file. The agent does not run the hooks of such content itself.
 func (c *candidate) last(data []byte) {
 	c.content(data)
 	c.Own = false
 }
 
-// A foreignPlace is a directory and what is looked for in it.
+// A foreignPlace is a directory with patterns of the files to find in it.
 type foreignPlace struct {
 	dir      string
 	patterns []string
-	must     bool   // somebody named the file
-	where    string // its real name, if the system looks there only when it works there
+	must     bool   // the policy names the file, so it must exist
+	where    string // real path of the directory, if the system reads these files only when it runs there
 }
 
-// has reports whether a file is one of the place, by whatever name.
+// has reports whether a file is part of the place, also under its resolved name.
 func (p foreignPlace) has(c *candidate) bool {
 	rel, err := filepath.Rel(p.dir, c.Path)
 	real, realErr := filepath.Rel(match.RealPath(p.dir), c.real)
@@ -169,7 +169,7 @@ func (p foreignPlace) has(c *candidate) bool {
 	})
 }
 
-// placesOf are where a system keeps the files of a scope.
+// placesOf returns the places where a system stores hook files of a scope.
 func placesOf(f *hookfiles.Format, scope grapnel.Scope, home, dir string) []foreignPlace {
 	switch scope {
 	case grapnel.ScopeManaged:
@@ -180,14 +180,14 @@ func placesOf(f *hookfiles.Format, scope grapnel.Scope, home, dir string) []fore
 		}
 		return places
 	case grapnel.ScopeUser:
-		return []foreignPlace{{dir: home, patterns: f.User}, {dir: dir, where: match.RealPath(dir), patterns: slices.Concat(f.User, f.Project)}} // each file counts once
+		return []foreignPlace{{dir: home, patterns: f.User}, {dir: dir, where: match.RealPath(dir), patterns: slices.Concat(f.User, f.Project)}} // the overlap is harmless: each file is loaded once
 	default:
 		return []foreignPlace{{dir: dir, patterns: f.Project}}
 	}
 }
 
-// namedPlace is where the files are that an entry names. A directory is looked at as a
-// project is.
+// namedPlace returns the place that an entry's `file:` value names. A directory is searched like a
+// project directory.
 func namedPlace(f *hookfiles.Format, name, from string) foreignPlace {
 	if isPattern(name) {
 		base, rest := doublestar.SplitPattern(name)
@@ -205,14 +205,15 @@ func namedPlace(f *hookfiles.Format, name, from string) foreignPlace {
 
 func isPattern(name string) bool { return strings.ContainsAny(name, "*?[{") }
 
-// ofProject reports whether a scope comes with the work that an agent is given.
+// ofProject reports whether hooks of a scope come from a project or a plugin, and so have fewer
+// rights.
 func ofProject(scope grapnel.Scope) bool {
 	return scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin
 }
 
 const outside = "lies outside of the directory of the policy: a project loads its own files only"
 
-// home is the home directory below which the files of a user are.
+// home returns the home directory for user files.
 func (req Request) home() string {
 	if req.Home != "" {
 		return req.Home
@@ -220,9 +221,9 @@ func (req Request) home() string {
 	return home.Known()
 }
 
-// glob lists the files below dir that fit a pattern, in the order of their names. A
-// pattern without a wildcard is its own answer. Links that lead out of the directory
-// are not followed, nor are those to directories: a walk would never end.
+// glob lists the files below dir that match a pattern, sorted by name. A pattern without wildcards
+// is returned as it is. glob does not follow symlinks that lead out of the directory, and no
+// symlinks to directories, because they can form a loop.
 func glob(dir, pattern string) ([]string, error) {
 	if !isPattern(pattern) {
 		return []string{pattern}, nil
@@ -243,11 +244,11 @@ type walk struct {
 	found  []string
 }
 
-// dir looks for what fits a pattern below the directory from, in the directory name and
-// only where it could be.
+// dir searches the directory name for files that match a pattern below from. It only enters
+// directories that can contain a match.
 func (w *walk) dir(name, from, pattern string, depth int) error {
 	first, rest, more := strings.Cut(pattern, "/")
-	deep := name != from || strings.Contains(first, "**") || strings.Contains(pattern, "{") // a slash may stand in braces
+	deep := name != from || strings.Contains(first, "**") || strings.Contains(pattern, "{") // braces may contain a slash
 	if more && !deep && !isPattern(first) {
 		name = path.Join(name, first)
 		if real := match.RealPath(w.path(name)); !below(match.RealPath(w.root), real) {
@@ -295,7 +296,7 @@ func (w *walk) file(name string, entry fs.DirEntry) error {
 
 func (w *walk) path(name string) string { return filepath.Join(w.root, filepath.FromSlash(name)) }
 
-// inside reports whether a link leads to a file of the directory.
+// inside reports whether a symlink leads to a regular file in the directory.
 func (w *walk) inside(name string) bool {
 	real := match.RealPath(w.path(name))
 	info, err := os.Stat(real)

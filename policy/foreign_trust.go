@@ -13,24 +13,23 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// ForeignFile is a hook file of another system, for a person to look at.
+// ForeignFile describes a hook file of another system for display.
 type ForeignFile struct {
 	Format string
 	Path   string
 	Hooks  []ForeignHook
-	Errors []*policyfile.Error // entries that are left out
-	Notes  []*policyfile.Error // of entries that are kept: what does not count of them
+	Errors []*policyfile.Error // entries that Grapnel skips
+	Notes  []*policyfile.Error // parts that Grapnel ignores, of entries that it uses
 }
 
-// ForeignHook is one hook of it.
+// ForeignHook is one hook of a ForeignFile.
 type ForeignHook struct {
 	policyfile.Hook
-	Webhook *hookfiles.Webhook // nil = it is none
-	Rule    bool               // it is a rule that only its system has
+	Webhook *hookfiles.Webhook // nil = not a webhook
+	Rule    bool               // a rule that only its system supports
 }
 
-// loads pins the files that `load:` finds, and the project files that their command
-// lines name.
+// loads pins the files that `load:` finds, and the project files that their command lines name.
 func (x *Examined) loads() []*policyfile.Error { //nolint:gocognit // each error is about another part of one entry
 	file := File{Path: x.File, Scope: grapnel.ScopeProject}
 	seen := map[string]bool{}
@@ -82,13 +81,13 @@ func (x *Examined) loads() []*policyfile.Error { //nolint:gocognit // each error
 	return nil
 }
 
-// ofFile picks what is about a file.
+// ofFile returns the errors for one file.
 func ofFile(errs []*policyfile.Error, path string) []*policyfile.Error {
 	return slices.DeleteFunc(slices.Clone(errs), func(err *policyfile.Error) bool { return err.File != path })
 }
 
-// naming returns what was trusted of a project of which a foreign source was part, as
-// it was then; nil if there is no such trust.
+// naming returns the trust of the project to which a foreign source belonged, as stored at that
+// time, and the pin of the source. It returns nil if no such trust exists.
 func (s Trusts) naming(source grapnel.Source) (*Trust, PinnedLoad) {
 	if !ofProject(source.Scope) {
 		return nil, PinnedLoad{}
@@ -98,7 +97,7 @@ func (s Trusts) naming(source grapnel.Source) (*Trust, PinnedLoad) {
 		var t Trust
 		data, err := readfile.Regular(name, yaml.MaxSize)
 		if err != nil || json.Unmarshal(data, &t) != nil || s.name(t.File) != name {
-			continue // whose it is, nobody knows
+			continue // unreadable, or not stored under the name of its file
 		}
 		for _, load := range t.Loads {
 			if load.Format+":"+load.Path == source.Name && load.SHA256 == source.Digest {

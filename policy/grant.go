@@ -12,29 +12,29 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// may is what a source may do.
+// may is a set of permissions of a source.
 type may uint8
 
 const (
-	mayAllow may = 1 << iota // its `allow` skips the agent's own question
-	mayRun                   // it starts programs
-	mayHTTP                  // it asks and tells servers
+	mayAllow may = 1 << iota // its `allow` can skip the agent's permission prompt
+	mayRun                   // can start programs
+	mayHTTP                  // can send requests to servers
 
-	usually = mayRun | mayHTTP // where no entry says otherwise, once somebody has trusted it
+	usually = mayRun | mayHTTP // default for a trusted source without a matching grant
 )
 
 var mayWords = []string{"allow", "run", "http"}
 
-// ruling is what the policies of root and of the user say about the others.
+// ruling holds the rules of managed and user policies about other policies.
 type ruling struct {
-	only    string               // the managed policy that lets no other count; empty = none
-	managed [][]policyfile.Grant // of each managed policy that has any
+	only    string               // the managed policy that sets use_only_managed; empty = none
+	managed [][]policyfile.Grant // the grants of each managed policy that has any
 	user    []policyfile.Grant
 	vouches []policyfile.Vouch
 }
 
-// hear takes what a policy says about others. Only those who do not come with the work
-// that an agent is given may say such things.
+// hear adds the rules of a policy about other policies. It ignores policies of projects and
+// plugins, which cannot set such rules.
 func (r *ruling) hear(file File, policy *policyfile.Policy) {
 	switch {
 	case file.Scope == grapnel.ScopeManaged:
@@ -52,8 +52,8 @@ func (r *ruling) hear(file File, policy *policyfile.Policy) {
 	r.vouches = append(r.vouches, policy.Vouches...)
 }
 
-// of is what the source with this file may do. What root grants is also all that the
-// user can.
+// of returns the permissions of the source with this file. The grants of managed policies are an
+// upper limit for the user's grants.
 func (r *ruling) of(path string) may {
 	if r == nil {
 		return usually
@@ -78,7 +78,7 @@ func (r *ruling) of(path string) may {
 	return usually
 }
 
-// granted adds up the entries that mean a file, and reports whether any does.
+// granted combines the grants that match a file, and reports whether any matches.
 func granted(grants []policyfile.Grant, path string) (it may, named bool) {
 	for i := range grants {
 		if !means(grants[i].Source.Text, path) {
@@ -94,8 +94,8 @@ func granted(grants []policyfile.Grant, path string) (it may, named bool) {
 	return it, named
 }
 
-// leftOut says which hooks of a project's policy do not run, since nobody lets it start
-// programs, or reach servers.
+// leftOut sets a message that lists the hooks of a project's policy that do not run, because no
+// grant permits programs or servers.
 func (l *Loaded) leftOut(policy *policyfile.Policy, it may) {
 	why := ""
 	for i := range policy.Hooks {
@@ -131,8 +131,8 @@ func notGranted(what string) string {
 	return "the `grants` of a stronger policy do not let it " + what
 }
 
-// vouched returns a trust that nobody was asked about, for as long as a stronger policy
-// names its digest. What was put off while it counted still does.
+// vouched returns a trust that needed no prompt, if a user or managed policy still lists its
+// digest. Work that was queued while the trust was valid keeps it.
 func (req Request) vouched(trust *Trust) *Trust {
 	if req.Frozen[trust.File] != "" || req.ruling.vouchesFor(trust.File, trust.Digest()) {
 		return trust
@@ -140,7 +140,7 @@ func (req Request) vouched(trust *Trust) *Trust {
 	return nil
 }
 
-// vouchesFor reports whether a stronger policy vouches for a digest of a file.
+// vouchesFor reports whether a user or managed policy lists this digest for the file.
 func (r *ruling) vouchesFor(path, digest string) bool {
 	for i := range r.vouches {
 		if v := &r.vouches[i]; v.Digest.Text == digest && means(v.Source.Text, path) {
@@ -150,9 +150,8 @@ func (r *ruling) vouchesFor(path, digest string) bool {
 	return false
 }
 
-// Vouches reports whether the policy of the user, or a managed one, among the files of
-// the request names the digest of a project's policy, so that nobody has to be asked
-// about it.
+// Vouches reports whether a user or managed policy among the files of the request lists the digest
+// of a project's policy. Such a policy is trusted without a prompt.
 func (req Request) Vouches(file, digest string) bool {
 	req.ruling, req.facts, req.seen = &ruling{}, &match.FactCache{}, map[string]bool{}
 	for _, f := range strongestFirst(req.Files) {
@@ -163,8 +162,8 @@ func (req Request) Vouches(file, digest string) bool {
 	return req.ruling.vouchesFor(file, digest)
 }
 
-// means reports whether a pattern is one of a file or of its directory, both where the
-// file is and where it leads to: nobody gets in by a link, nor out.
+// means reports whether a pattern matches a file or its directory. It must match both the path
+// itself and its target after symlinks, so a symlink can neither gain nor avoid a grant.
 func means(pattern, path string) bool {
 	if pattern == "**" {
 		return true
@@ -177,7 +176,7 @@ func means(pattern, path string) bool {
 	return true
 }
 
-// grants reads `grants:`.
+// grants parses a `grants:` key.
 func (p *fileParser) grants(n *yaml.Node) (all []policyfile.Grant) {
 	p.entries(n, "grants", "for example [{source: ~/src/mine/**, may: [allow, run, http]}]", func(item *yaml.Node) {
 		g := policyfile.Grant{}
@@ -196,7 +195,7 @@ func (p *fileParser) grants(n *yaml.Node) (all []policyfile.Grant) {
 	return all
 }
 
-// vouches reads `trust:`.
+// vouches parses a `trust:` key.
 func (p *fileParser) vouches(n *yaml.Node) (all []policyfile.Vouch) {
 	p.entries(n, "trust", "for example [{source: ~/src/**, digest: sha256:...}]", func(item *yaml.Node) {
 		v := policyfile.Vouch{}
@@ -215,7 +214,7 @@ func (p *fileParser) vouches(n *yaml.Node) (all []policyfile.Vouch) {
 	return all
 }
 
-// entries walks a list of mappings.
+// entries calls each for every item of a list of mappings.
 func (p *fileParser) entries(n *yaml.Node, key, hint string, each func(*yaml.Node)) {
 	if n.Kind != yaml.List {
 		p.fail(n, hint, "%s must be a list, not %s", key, n.Kind)
@@ -234,7 +233,7 @@ func (p *fileParser) wants(n *yaml.Node, keys ...string) {
 	}
 }
 
-// sourcePattern reads a pattern that does not depend on where somebody works.
+// sourcePattern parses a path pattern that does not depend on the working directory.
 func (p *fileParser) sourcePattern(n *yaml.Node) policyfile.Word {
 	p.pathPattern(n)
 	w := p.word(n)
@@ -244,7 +243,7 @@ func (p *fileParser) sourcePattern(n *yaml.Node) policyfile.Word {
 	return w
 }
 
-// checkScope refuses what a policy of this scope may not say of itself or of others.
+// checkScope returns an error for a key that policies of this scope cannot set.
 func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfile.Error {
 	only := func(at policyfile.Word, who, key string) *policyfile.Error {
 		return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("only %s may say `%s`", who, key)}

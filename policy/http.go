@@ -18,9 +18,9 @@ const (
 	maxSecrets  = 8
 )
 
-// forbiddenIn says why a server may not stand in a file of this scope. What comes with
-// the work that an agent is given may name a server to be asked. It may not have secrets
-// of the person sent there, nor anything in the clear.
+// forbiddenIn returns why a file of this scope cannot contain the server; "" = it can. Policies of
+// projects and plugins may name servers, but they must not send the user's secrets or use
+// unencrypted connections.
 func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 	if scope != grapnel.ScopeProject && scope != grapnel.ScopePlugin {
 		return ""
@@ -42,8 +42,7 @@ func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 	return ""
 }
 
-// checkHTTP is what is wrong with the first server that may not stand in a file of this
-// scope, or nil.
+// checkHTTP returns an error for the first server that a file of this scope cannot contain, or nil.
 func checkHTTP(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfile.Error {
 	for i := range p.Hooks {
 		if h := &p.Hooks[i]; h.HTTP != nil {
@@ -55,7 +54,7 @@ func checkHTTP(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfi
 	return nil
 }
 
-// makes returns the function that makes the hook of a server; nil = it is left out.
+// makes returns the function that builds the hook of a server; nil = the hook is skipped.
 func (b *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook, error) {
 	if h.Notify {
 		return b.newNotify
@@ -63,7 +62,7 @@ func (b *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook,
 	return b.newHTTP
 }
 
-// buildHTTP makes the hook of a `http:` or a `notify:`.
+// buildHTTP builds the hook of an `http:` or `notify:` action.
 func (b *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(b.Defaults.Timeout, policyfile.Duration(policyfile.MaxHTTPTimeout)), policyfile.Duration(policyfile.DefaultTimeout))
 	b.defaultOnError(spec)
@@ -79,7 +78,7 @@ func (b *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
 	return nil
 }
 
-// http reads a `http:`: a URL, or what there is to say about one.
+// http parses an `http:` action: a URL, or a mapping.
 func (p *fileParser) http(n *yaml.Node) *policyfile.HTTP {
 	h := &policyfile.HTTP{}
 	if n.Kind != yaml.Map {
@@ -96,7 +95,7 @@ func (p *fileParser) http(n *yaml.Node) *policyfile.HTTP {
 	return h
 }
 
-// notify reads a `notify:`: a URL, or what there is to say about one.
+// notify parses a `notify:` action: a URL, or a mapping.
 func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 	h := &policyfile.HTTP{Notify: true, Async: true}
 	if n.Kind != yaml.Map {
@@ -122,7 +121,7 @@ func (p *fileParser) notify(n *yaml.Node) *policyfile.HTTP {
 	return h
 }
 
-// httpOptions reads the options of a `http:`.
+// httpOptions reads the options of an `http:` action.
 func (p *fileParser) httpOptions(h *policyfile.Hook, o *options) {
 	h.HTTP.Name = h.Name
 	h.HTTP.Async = o.async != nil && p.boolean(o.async)
@@ -132,8 +131,8 @@ func (p *fileParser) httpOptions(h *policyfile.Hook, o *options) {
 	}
 }
 
-// notifyOptions refuses the keys that have no meaning beside a `notify:`: no hook waits for
-// it, and it has no opinion.
+// notifyOptions rejects keys that have no effect on a `notify:` action, which never delays an event
+// or decides about it.
 func (p *fileParser) notifyOptions(h *policyfile.Hook, o *options) {
 	h.HTTP.Name = h.Name
 	p.inTime(o.hook.Get("timeout"), h.Timeout)
@@ -147,7 +146,7 @@ func (p *fileParser) notifyOptions(h *policyfile.Hook, o *options) {
 	}
 }
 
-// serverKeys are the keys that `http:` and `notify:` share.
+// serverKeys returns the keys that `http:` and `notify:` share.
 func (p *fileParser) serverKeys(h *policyfile.HTTP) []key {
 	return []key{
 		{"url", func(n *yaml.Node) { h.URL = p.url(n) }},
@@ -156,15 +155,15 @@ func (p *fileParser) serverKeys(h *policyfile.HTTP) []key {
 	}
 }
 
-// inTime refuses a timeout that no server has.
+// inTime rejects a timeout above MaxHTTPTimeout.
 func (p *fileParser) inTime(n *yaml.Node, timeout policyfile.Duration) {
 	if time.Duration(timeout) > policyfile.MaxHTTPTimeout {
 		p.fail(n, "", "the timeout of a server is at most %v", policyfile.MaxHTTPTimeout)
 	}
 }
 
-// url refuses what is certainly no address of a server. "grapnel check" looks closer, and
-// so does whoever sends the request.
+// url rejects obvious mistakes in the URL of a server. "grapnel check" and the HTTP client check it
+// strictly.
 func (p *fileParser) url(n *yaml.Node) string {
 	text := p.text(n)
 	if text == "" {
@@ -191,11 +190,11 @@ func (p *fileParser) secrets(n *yaml.Node) []string {
 	}
 	for _, item := range itemsOf(n) {
 		switch {
-		case item.Kind == yaml.Null || item.Text == "": // said by texts
+		case item.Kind == yaml.Null || item.Text == "": // texts reports this error
 		case policyfile.IsReference(item.Text):
 			p.reference(item)
 		case !strings.HasPrefix(item.Text, policyfile.KeyPrefix):
-			p.fail(item, "env:NAME, file:PATH, or whsec_ and the key in base64", "this is not a secret") // and is not shown
+			p.fail(item, "env:NAME, file:PATH, or whsec_ and the key in base64", "this is not a secret") // the value may be a secret, so it is not shown
 		default:
 			if err := policyfile.CheckKey(item.Text); err != nil {
 				p.fail(item, "", "secret: %v", err)
@@ -205,7 +204,7 @@ func (p *fileParser) secrets(n *yaml.Node) []string {
 	return texts
 }
 
-// reference checks env:NAME and file:PATH.
+// reference checks the syntax of env:NAME and file:PATH.
 func (p *fileParser) reference(n *yaml.Node) {
 	kind, name, _ := strings.Cut(n.Text, ":")
 	letter := func(r rune) bool {

@@ -15,17 +15,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// Corruption is a file of the state directory that was edited, or damaged by the disk.
+// Corruption is a file in the state directory that was edited or damaged.
 type Corruption struct {
 	File string
-	What string // what is wrong
-	Why  string // why it matters
-	Hint string // the way out
+	What string // the problem
+	Why  string // the consequence
+	Hint string // how to fix it
 }
 
-// CheckIntegrity compares snapshots and trusted copies with the files that they were made of.
-// It parses each file again, so it is too slow for the start of a program. A snapshot is not
-// compared if the content of its file is gone.
+// CheckIntegrity compares snapshots and trusted copies with their source files. It parses each file
+// again, so it is too slow for program start. It skips a snapshot if the content of its file is
+// gone.
 func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 	var found []Corruption
 	s := snapshots{dir: snapshotDir}
@@ -72,16 +72,16 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 	return slices.CompactFunc(found, func(a, b Corruption) bool { return a == b })
 }
 
-// damaged says how a snapshot is not what its content makes.
+// damaged returns how a snapshot differs from the policy that its content gives.
 func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	name := s.file(sum)
 	data, err := readfile.Regular(name, 64*yaml.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it will be made anew
+		return nil // Grapnel writes it again
 	}
 	policy, errs := Parse(path, content)
 	if len(errs) > 0 {
-		return nil // another version read it, and load says what is wrong
+		return nil // another version could read it; load reports the errors
 	}
 	var kept *loadedPolicy
 	if err == nil {
@@ -90,7 +90,7 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	hint := "rm " + name
 	switch {
 	case err == nil && checkChecksum(data) != nil && kept == nil:
-		return nil // of another version
+		return nil // written by another version
 	case kept == nil:
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "it does not count, and the file is parsed at each start", hint}}
 	case !bytes.Equal(encode(kept.Policy), encode(policy)), !bytes.Equal((&snapshot{File: path, Policy: kept.Policy}).encode(), checkChecksum(data)):

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// limitBy says whose events are counted together, in the order in which a person
-// thinks of them.
+// limitBy lists the keys of `by:`, which select separate counters, from the most to the least
+// common.
 var limitBy = []struct {
 	word string
 	of   func(*grapnel.Event) string
@@ -32,22 +32,22 @@ var limitBy = []struct {
 	{"user", func(ev *grapnel.Event) string { return ev.Session.User }},
 }
 
-// The shortest and the longest time of a limit.
+// Shortest and longest period of a limit.
 const (
 	minPer = time.Second
 	maxPer = 31 * 24 * time.Hour
 )
 
-// Counter keeps what limits have let through. Count hands change what is kept under
-// a key, nil for nothing, and keeps what it returns for at least the time that it
-// names; nil leaves everything as it is. Meanwhile nobody else changes that key.
-// change is called once, or not at all and there is an error: then nobody knows what
-// was let through.
+// Counter stores the state of limits. Count calls change with the bytes stored under a key, or nil
+// if there are none. It stores the bytes that change returns for at least the duration keep; if
+// change returns nil, nothing changes. No other caller can change the key meanwhile. Count calls
+// change exactly once, or returns an error without calling it; then the state of the limit is
+// unknown.
 type Counter interface {
 	Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) error
 }
 
-// counted reads what a Counter keeps under a key, and changes nothing.
+// counted returns the bytes that a Counter stores under a key, without changing them.
 func counted(c Counter, key string) (kept []byte, err error) {
 	if r, ok := c.(interface {
 		Counted(key string) ([]byte, error)
@@ -61,19 +61,19 @@ func counted(c Counter, key string) (kept []byte, err error) {
 	return kept, err
 }
 
-// limit is a Limit at work.
+// limit is the hook of a compiled policyfile.Limit.
 type limit struct {
 	policyfile.Limit
-	name    string // of its hook
-	unit    string // what is counted, and for which hook: the beginning of its keys
+	name    string // name of its hook
+	unit    string // prefix of its keys: what is counted, and for which hook
 	sum     match.Expression
 	facts   *match.FactCache
 	message string
 	now     func() time.Time
 
-	// Of the Specs that are in force together; see together.
+	// Set by together, for all Specs in force.
 	counter Counter
-	blocks  []grapnel.Spec // the other rules that may block
+	blocks  []grapnel.Spec // the other rules that can block
 }
 
 func newLimit(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) *limit {
@@ -83,8 +83,8 @@ func newLimit(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 	return l
 }
 
-// together tells the limits among Specs that are in force together of each other's
-// rules, and where to count. It adds those that keep what has happened.
+// together connects the Specs that are in force: it gives each limit the counter and the other
+// blocking rules. It adds the hooks that record events for `after:`.
 func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 	var limits []*limit
 	var blocks, marks []grapnel.Spec
@@ -114,8 +114,8 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 	return append(specs, marks...)
 }
 
-// AcrossSessions reports whether any of the hooks counts what happens in several sessions
-// together: for those the order of the sessions among each other matters, too.
+// AcrossSessions reports whether any hook counts events of several sessions together. For such
+// hooks, the order of events between sessions matters.
 func AcrossSessions(specs []grapnel.Spec) bool {
 	const session = "session"
 	return slices.ContainsFunc(specs, func(s grapnel.Spec) bool {
@@ -130,7 +130,7 @@ func AcrossSessions(specs []grapnel.Spec) bool {
 	})
 }
 
-// blocksAlways reports whether a rule blocks every event that it listens to.
+// blocksAlways reports whether a rule blocks every event that it matches.
 func blocksAlways(s *grapnel.Spec) bool {
 	switch hook := s.Hook.(type) {
 	case decide:
@@ -141,11 +141,12 @@ func blocksAlways(s *grapnel.Spec) bool {
 	return false
 }
 
-// ReadsID: what comes twice in one firing is counted once.
+// ReadsID marks that the hook reads the event's ID: an action that is reported twice in one firing
+// is counted once.
 func (l *limit) ReadsID() {}
 
-// Handle counts an event, unless it is blocked anyway or beyond the limit. Nothing is
-// read or written for the events that the hook's Matcher leaves out.
+// Handle counts an event, unless another rule blocks it or the limit is reached. It reads and
+// writes no state for events that do not match.
 func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	for i := range l.blocks {
 		s := &l.blocks[i]
@@ -197,24 +198,24 @@ func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, e
 	return out, nil
 }
 
-// amount is what an event takes, and how much there is of it.
+// amount returns the amount of an event, and the maximum sum.
 func (l *limit) amount(ev *grapnel.Event) (amount, most float64, err error) {
 	if l.Sum == "" {
 		return 1, float64(l.Count), nil
 	}
 	value, err := l.sum.Run(l.facts.Of(ev), nil)
 	if err != nil {
-		why, _, _ := strings.Cut(err.Error(), "\n") // without the drawing
+		why, _, _ := strings.Cut(err.Error(), "\n") // the first line, without the position marker
 		return 0, 0, fmt.Errorf("sum: %s is no number here (%s)", l.Sum, why)
 	}
 	amount, ok := value.(float64)
-	if !ok || math.IsNaN(amount) || math.IsInf(amount, 0) || amount < 0 { // a negative one would give room to what follows
+	if !ok || math.IsNaN(amount) || math.IsInf(amount, 0) || amount < 0 { // a negative amount would raise the limit for later events
 		return 0, 0, fmt.Errorf("sum: %s is %v here, and only numbers from 0 on add up", l.Sum, value)
 	}
 	return amount, l.Max, nil
 }
 
-// key names what an event is counted with.
+// key returns the storage key of the counter for an event.
 func (l *limit) key(ev *grapnel.Event) string {
 	parts := []string{l.unit}
 	for _, by := range limitBy {
@@ -225,7 +226,7 @@ func (l *limit) key(ev *grapnel.Event) string {
 	return strings.Join(parts, "\x00")
 }
 
-// explain is the reason where the policy names none.
+// explain returns the default reason for a reached limit.
 func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration) string {
 	text := fmt.Sprintf("The limit %q is reached: %v.", l.name, &l.Limit)
 	if l.Sum != "" {
@@ -243,8 +244,8 @@ func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration)
 	return fmt.Sprintf("%s It is free again in %s, at %s.", text, policyfile.FormatDuration(wait), clock)
 }
 
-// callOf names the action that an event is about, as far as anything does: what is
-// asked about twice is counted once.
+// callOf returns the identity of the action that an event is about, as far as the event has one. An
+// action that is reported twice is counted once.
 func callOf(ev *grapnel.Event) call {
 	t := match.OrZero(ev.Tool)
 	var c call
@@ -269,32 +270,32 @@ func shortDigest(parts ...string) string {
 	return digest.Of([]byte(strings.Join(parts, "\x00")))[:16]
 }
 
-// A usage is what was let through within a time, oldest first. It is all that is kept
-// under a key.
+// A usage is the state stored under a key: the amounts within the period, oldest first, and the
+// last calls.
 type usage struct {
 	Used  []used `json:"used,omitempty"`
-	Calls []call `json:"calls,omitempty"` // the youngest, which may come again
+	Calls []call `json:"calls,omitempty"` // the newest calls, which may be reported again
 }
 
-// used is what was let through at a time.
+// used is an amount with its time.
 type used struct {
-	At     int64   `json:"at"` // nanoseconds since 1970; of several, the last
+	At     int64   `json:"at"` // nanoseconds since 1970; for several merged amounts, the time of the last
 	Amount float64 `json:"amount"`
 }
 
-// call is one action. Claude Code's permission prompts do not say which call they are
-// about: What, its tool and input, does.
+// call identifies one action. Permission prompts of Claude Code have no call ID, so What, a digest
+// of tool and input, identifies the call.
 type call struct {
 	used
 	ID     string `json:"id"`
-	Event  string `json:"event,omitempty"` // in the event that told of it, a hook may change What
+	Event  string `json:"event,omitempty"` // ID of the event that reported the call; in that event, a hook may change What
 	What   string `json:"what,omitempty"`
-	asked  bool   // it comes after the event of the call, whose input a hook may have changed since
-	prompt bool   // that, without an ID
+	asked  bool   // reported after the call's own event; a hook may have changed the input in between
+	prompt bool   // a permission prompt without an ID
 }
 
-// is reports whether c is about the same action as one before. The same ID is not enough:
-// some agents number the calls of each turn from 0, and in others the model does.
+// is reports whether c and an earlier call are the same action. An equal ID is not sufficient: some
+// agents number the calls of each turn from 0, and in other agents the model chooses the ID.
 func (c call) is(before call) bool {
 	switch {
 	case c.Event != "" && c.Event == before.Event:
@@ -306,22 +307,22 @@ func (c call) is(before call) bool {
 	}
 }
 
-// Up to this many entries the window is exact. Of more, those in the same of coarse
-// parts of it are kept as one and leave it together, when the last of them does: never
-// is more let through than the limit says.
+// A usage is exact up to the number of entries in exact. Above that, entries in the same of the
+// coarse slots of the period are merged and expire with the last of them. So the limit never
+// permits too much.
 const (
 	exact  = 64
 	coarse = 60
 )
 
-// A call that comes again within sameCall, as one of the last keepCalls, is the same.
-// No longer, since some agents number the calls of each turn from 0.
+// A call that is reported again within sameCall, among the last keepCalls calls, is the same call.
+// The time is short because some agents number the calls of each turn from 0.
 const (
 	sameCall  = 2 * time.Minute
 	keepCalls = 64
 )
 
-// readUsage reads what is kept. What is broken is empty, and an error.
+// readUsage decodes stored state. Invalid state gives an empty usage and an error.
 func readUsage(kept []byte) (usage, error) {
 	if kept == nil {
 		return usage{}, nil
@@ -351,12 +352,12 @@ func readUsage(kept []byte) (usage, error) {
 }
 
 func (u *usage) bytes() []byte {
-	data, _ := json.Marshal(u) // numbers that were read or checked, and hex
+	data, _ := json.Marshal(u) // only valid numbers and hexadecimal text, so Marshal cannot fail
 	return data
 }
 
-// age forgets what is over, and reports whether the clock was turned back: what lies
-// in the future then happened just now, so that it does not count for ever.
+// age removes expired entries, and reports whether the clock was set back. Entries in the future
+// then get the current time, so that they do not count forever.
 func (u *usage) age(now time.Time, per time.Duration) (turnedBack bool) {
 	at := now.UnixNano()
 	back := func(e *used) {
@@ -393,9 +394,9 @@ func (u *usage) total() float64 {
 	return total
 }
 
-// take takes an amount, if no more than most is then used. Else nothing changes, and
-// it says how long to wait; 0 = that will never do. A call that comes again takes
-// what it wants more than before.
+// take adds an amount if the total stays within most. Otherwise it changes nothing and returns how
+// long to wait; 0 = the amount never fits. A call that is reported again only adds the difference
+// to its earlier amount.
 func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c call) (wait time.Duration, free bool) {
 	more := amount
 	again := -1
@@ -407,7 +408,7 @@ func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c c
 	if again >= 0 {
 		more = max(0, amount-u.Calls[again].Amount)
 	}
-	most *= 1 + 1e-9 // ten times 0.1 are 1
+	most *= 1 + 1e-9 // tolerance for rounding, so that ten times 0.1 is 1
 	left := u.total()
 	if left+more > most && more > 0 {
 		for _, e := range u.Used {
@@ -432,11 +433,11 @@ func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c c
 		was := &u.Calls[again]
 		was.Amount += more
 		if was.Event == c.Event && was.What != "" {
-			was.What = c.What // as a hook has left it
+			was.What = c.What // as a hook changed it
 		}
 	case c.ID != "":
 		if c.used = (used{at, amount}); c.prompt {
-			c.What = "" // nobody asks about it once more
+			c.What = "" // a later prompt with the same input is a new action
 		}
 		u.Calls = append(u.Calls, c)
 		u.Calls = u.Calls[max(0, len(u.Calls)-keepCalls):]
@@ -444,7 +445,7 @@ func (u *usage) take(now time.Time, per time.Duration, most, amount float64, c c
 	return 0, true
 }
 
-// memory is a Counter for one process.
+// memory is a Counter for one process. It is safe for concurrent use.
 type memory struct {
 	mu   sync.Mutex
 	kept map[string]remembered
@@ -455,11 +456,10 @@ type remembered struct {
 	until time.Time
 }
 
-// maxRemembered is how many keys a memory has. When there are more, those go that
-// would go next.
+// maxRemembered is the maximum number of keys. Above it, memory drops the keys that expire first.
 const maxRemembered = 10_000
 
-// Count counts in memory.
+// Count implements Counter in memory.
 func (m *memory) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -478,7 +478,7 @@ func (m *memory) Count(key string, change func([]byte) ([]byte, time.Duration)) 
 	return nil
 }
 
-// Counted returns what Count keeps under a key.
+// Counted returns the bytes stored under a key.
 func (m *memory) Counted(key string) ([]byte, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -492,12 +492,12 @@ func (m *memory) sweep(now time.Time) {
 		byTime = append(byTime, fmt.Sprintf("%020d %s", r.until.UnixNano(), key))
 	}
 	slices.Sort(byTime)
-	for _, line := range byTime[:max(0, len(byTime)-maxRemembered*9/10)] { // not each time
+	for _, line := range byTime[:max(0, len(byTime)-maxRemembered*9/10)] { // drop a tenth at once, so that not every call has to sort
 		delete(m.kept, line[21:])
 	}
 }
 
-// limit reads a `limit:`.
+// limit parses a `limit:` action.
 func (p *fileParser) limit(n *yaml.Node) *policyfile.Limit {
 	l := &policyfile.Limit{}
 	var count, sum, most, per *yaml.Node

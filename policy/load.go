@@ -24,120 +24,120 @@ import (
 type File struct {
 	Path  string
 	Scope grapnel.Scope
-	Must  bool // somebody named it: that it does not exist is an error
-	Trust bool // it comes with a project: only what a person trusted of it is loaded
-	Root  bool // it counts only if nobody but root can write it, and what is kept of it, where the user can write, does not
+	Must  bool // the user named the file: it must exist
+	Trust bool // the file is part of a project: only trusted content is loaded
+	Root  bool // used only if no user except root can write it; snapshots, which the user can write, are not used
 
-	NoAllow bool // its `allow` has no effect, whatever a grant says: it is not the policy of the project that the session works in
+	NoAllow bool // its `allow` has no effect, even with a grant, because the session works in another project
 }
 
-// Request says what to load.
+// Request configures Load.
 type Request struct {
 	Files     []File
-	Packs     packindex.Registry                          // that `use:` may name
-	Always    []string                                    // packs that are in force whatever the files say, with the word of the managed scope
-	Snapshots string                                      // where the last valid content of each file is kept; empty = nowhere
-	Trusts    Trusts                                      // what was trusted of files that want it; empty = nothing
-	Command   func(policyfile.Command) grapnel.Hook       // makes the hook behind a `run:`; nil = programs are left out
-	HTTP      func(policyfile.HTTP) (grapnel.Hook, error) // makes the hook behind a `http:`; nil = they are left out
-	Notify    func(policyfile.HTTP) (grapnel.Hook, error) // makes the hook behind a `notify:`; nil = they are left out
-	Counter   Counter                                     // where limits count; nil = in memory, anew with each Load
-	State     string                                      // where built-in hooks keep the files that they name no place for; empty = nowhere
-	Frozen    map[string]string                           // path -> digest: load this content from its snapshot, whatever the file says now
-	Content   map[string][]byte                           // path -> content: load that, whatever the file says now, and keep no snapshot of it
-	Now       func() time.Time                            // the clock of limits and of `after:`; nil = that of the system
+	Packs     packindex.Registry                          // packs that `use:` can name
+	Always    []string                                    // packs that are always in force, with managed scope
+	Snapshots string                                      // directory for the last valid content of each file; empty = no snapshots
+	Trusts    Trusts                                      // trusted content of project policies; empty = none
+	Command   func(policyfile.Command) grapnel.Hook       // builds the hook of a `run:`; nil = programs are skipped
+	HTTP      func(policyfile.HTTP) (grapnel.Hook, error) // builds the hook of an `http:`; nil = they are skipped
+	Notify    func(policyfile.HTTP) (grapnel.Hook, error) // builds the hook of a `notify:`; nil = they are skipped
+	Counter   Counter                                     // storage for limits; nil = in memory, empty after each Load
+	State     string                                      // directory for files of built-in hooks that name no file; empty = none
+	Frozen    map[string]string                           // path -> digest: load this content from its snapshot instead of the file
+	Content   map[string][]byte                           // path -> content: load this content instead of the file, without a snapshot
+	Now       func() time.Time                            // clock of limits and `after:`; nil = time.Now
 
-	// Event, if it is not nil, is the only event that the Set is for: hooks that it cannot
-	// match are left out, which saves their time.
+	// Event, if not nil, is the only event that the Set is used for. Hooks that cannot match it are
+	// skipped, which saves time.
 	Event *grapnel.Event
 
-	// Of `load:`. The files of a user are below Home and beside the policy file, those
-	// of a project beside it.
-	Home    string                                        // empty = the home directory of the user database
-	Webhook func(hookfiles.Webhook) (grapnel.Hook, error) // makes the hook behind an address; nil = they are left out
+	// Settings for `load:`. User files are below Home and next to the policy file; project files
+	// are next to the policy file.
+	Home    string                                        // empty = the home directory in the user database
+	Webhook func(hookfiles.Webhook) (grapnel.Hook, error) // builds the hook of a webhook address; nil = they are skipped
 
-	ruling  *ruling          // of root and the user over the others; nil = they say nothing
-	early   *match.Facts     // of Event; nil = the Set is for any event
-	facts   *match.FactCache // of all that is loaded: a shell line is read once, however many packs look at it
-	beyond  *bool            // set where another program has to load them
-	seen    map[string]bool  // foreign sources that are loaded: each counts once, for the strongest scope
-	noAllow bool             // of the file that is loaded now; see File
+	ruling  *ruling          // rules of managed and user policies about other policies; nil = no rules
+	early   *match.Facts     // facts of Event; nil = the Set is for all events
+	facts   *match.FactCache // shared by all packs and files, so that each shell line is parsed once
+	beyond  *bool            // set to true if another program must load the policies
+	seen    map[string]bool  // foreign sources already loaded: each is loaded once, with the strongest scope
+	noAllow bool             // NoAllow of the current file
 }
 
-// State is what became of a file.
+// State is the result of loading a file.
 type State string
 
-// The states of a file.
+// States of a file.
 const (
 	Valid  State = "valid"
-	Absent State = "absent" // it does not exist and never did
-	Broken State = "broken" // what it says is not valid
-	Gone   State = "gone"   // it was in force and does not exist any more
+	Absent State = "absent" // the file does not exist and never did
+	Broken State = "broken" // the content is invalid
+	Gone   State = "gone"   // the file was in force and no longer exists
 
-	Trusted   State = "trusted"   // it is what was trusted
-	Changed   State = "changed"   // it is not what was trusted, and that stays in force
-	Untrusted State = "untrusted" // nobody trusted it, and nothing of it is in force
-	Ignored   State = "ignored"   // a managed policy lets only managed ones count
+	Trusted   State = "trusted"   // the content is trusted
+	Changed   State = "changed"   // the content differs from the trusted content, which stays in force
+	Untrusted State = "untrusted" // the file is not trusted, and none of it is in force
+	Ignored   State = "ignored"   // a managed policy permits only managed policies
 )
 
-// Loaded is one file after loading.
+// Loaded is the result of loading one file.
 type Loaded struct {
 	File   string              `json:"file"`
 	Scope  string              `json:"scope"`
 	State  State               `json:"state"`
-	Digest string              `json:"digest,omitempty"` // of the content in force
-	Hooks  int                 `json:"hooks"`            // in force, those of its packs included
+	Digest string              `json:"digest,omitempty"` // digest of the content in force
+	Hooks  int                 `json:"hooks"`            // number of hooks in force, including hooks of packs
 	Errors []*policyfile.Error `json:"errors,omitempty"`
-	Notice string              `json:"notice,omitempty"` // what the person should be told
+	Notice string              `json:"notice,omitempty"` // message for the user
 
-	// Of a file that `load:` found.
+	// For files that `load:` found.
 	Format   string              `json:"format,omitempty"`
-	RunBy    string              `json:"run_by,omitempty"` // the agent that runs its hooks by itself: they do not listen to its events
+	RunBy    string              `json:"run_by,omitempty"` // agent that runs the hooks itself; here they ignore its events
 	Rules    int                 `json:"rules,omitempty"`
 	Commands int                 `json:"commands,omitempty"`
 	Webhooks int                 `json:"webhooks,omitempty"`
-	Skipped  int                 `json:"skipped,omitempty"` // hooks that are left out; Errors says why
-	Notes    []*policyfile.Error `json:"notes,omitempty"`   // of hooks that are kept: what does not count of them
+	Skipped  int                 `json:"skipped,omitempty"` // number of skipped hooks; Errors has the reasons
+	Notes    []*policyfile.Error `json:"notes,omitempty"`   // ignored parts of hooks that are in force
 
 	strict bool
 }
 
-// OfProject reports whether the file came with a project.
+// OfProject reports whether the file is part of a project.
 func (l Loaded) OfProject() bool { return l.Scope == grapnel.ScopeProject.String() }
 
-// Set is what is in force.
+// Set is the result of Load: the hooks and settings in force.
 type Set struct {
 	Specs    []grapnel.Spec
 	Files    []Loaded
-	Strict   bool     // a file says so: an event whose Record cannot be kept is not let through
-	Beyond   bool     // a program that has called [LinkForeign] must load them: this one cannot, and tools are blocked
-	Networks []string // that outbound requests may reach although the guard forbids them
+	Strict   bool     // at least one file is strict: an event whose record cannot be written is blocked
+	Beyond   bool     // a program that has called [LinkForeign] must load the policies; this program cannot, and tools are blocked
+	Networks []string // private networks that outbound requests may reach
 
-	// Unsteady is set where more decides than the content of Files, and what of them is
-	// trusted: files of other systems, rules for secrets, and scripts that are pinned.
+	// Unsteady is set if the result depends on more than the content of Files and their trust: on
+	// files of other systems, secret rules, or pinned scripts.
 	Unsteady bool
 
-	OnlyManaged string         // what the person is told where a managed policy lets no other count; empty = none does
-	Records     redact.Keeping // what is kept of firings
+	OnlyManaged string         // message for the user if a managed policy excludes all other policies; empty = no such policy
+	Records     redact.Keeping // record settings
 
-	// Hide masks in a text what rules for secrets of the files' own find; nil = they have none.
+	// Hide masks secrets in a text with the files' own secret rules; nil = the files have none.
 	Hide func(text string) string
 }
 
-// Load reads the files and never fails. The last valid content of a file that is
-// now broken or gone stays in force, and is said to at session start and at each
-// prompt. A broken file that never was valid blocks what a guard would have seen,
-// since nobody knows what it forbids; prompts and stops are never locked.
+// Load reads the policy files. It never fails. If a file is broken or gone, its last valid content
+// stays in force, and a message is shown at session start and with each prompt. A broken file
+// without valid content blocks tool calls, because its rules are unknown. Prompts and stops are
+// never blocked for this reason.
 func Load(req Request) Set {
 	set := req.loadAll()
 	if req.Event != nil && changesEvent(set.Specs, req.Event) {
-		req.Event = nil // hooks that were left out may match the event as it is after that
+		req.Event = nil // skipped hooks may match the changed event
 		return req.loadAll()
 	}
 	return set
 }
 
-func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps is the order in which files count
+func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps is the order of precedence of the files
 	var set Set
 	req.facts = &match.FactCache{Clock: req.Now}
 	if req.Event != nil {
@@ -145,13 +145,13 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 	}
 	req.ruling = &ruling{}
 	if !readfile.Exists(string(req.Trusts)) {
-		req.Trusts = "" // nobody ever trusted anything
+		req.Trusts = "" // no trust was ever stored
 	}
 	req.seen, req.beyond = map[string]bool{}, &set.Beyond
 	set.Specs = req.always()
 	var ignored []string
 	var redacts []*policyfile.Redact
-	foreign := map[string]bool{} // sources that other systems' files are
+	foreign := map[string]bool{} // sources of files of other systems
 	for _, file := range strongestFirst(req.Files) {
 		if req.ruling.only != "" && file.Scope > grapnel.ScopeManaged {
 			if readfile.Exists(file.Path) {
@@ -164,7 +164,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		loaded := got.loaded
 		loaded.Notice = policyfile.OneLine(loaded.Notice)
 		if file.Trust && loaded.State == Absent {
-			continue // most directories of a project have none
+			continue // most project directories have no policy
 		}
 		set.Strict = set.Strict || loaded.strict
 		set.Specs = append(set.Specs, got.specs...)
@@ -215,8 +215,8 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 	return set
 }
 
-// strongestFirst puts what root says before what the user does, and that before all
-// else: who is heard first says what the others may.
+// strongestFirst sorts files by scope: managed, user, then the others. Earlier policies set the
+// rules for later ones.
 func strongestFirst(files []File) []File {
 	var sorted []File
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
@@ -229,15 +229,15 @@ func strongestFirst(files []File) []File {
 	return sorted
 }
 
-// noSuchFile is the message about a file that was there before.
+// noSuchFile is the error message for a file that existed before.
 const noSuchFile = "there is no such file"
 
-// inForce is what came of one file.
+// inForce is the result of loading one file, with its Specs.
 type inForce struct {
 	specs  []grapnel.Spec
 	loaded Loaded
-	policy *loadedPolicy // nil = none is in force
-	trust  *Trust        // nil = it needs none
+	policy *loadedPolicy // nil = no policy is in force
+	trust  *Trust        // nil = the file needs no trust
 }
 
 func (req Request) load(file File) inForce {
@@ -285,8 +285,8 @@ func (req Request) load(file File) inForce {
 	return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), errs[0])}, loaded: loaded}
 }
 
-// read returns the policy that a file holds, from the snapshot of its content where
-// there is one. All nil means that there is no such file.
+// read returns the policy in a file, from its snapshot if one exists. If the file does not exist,
+// all results are zero.
 func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*policyfile.Error) {
 	if digest := req.Frozen[file.Path]; digest != "" {
 		if policy := snaps.read(digest, req.early); policy != nil {
@@ -375,7 +375,7 @@ func (req Request) build(file File, policy *loadedPolicy, digest string) ([]grap
 	return specs, nil
 }
 
-// Read reads and parses one policy file, and keeps nothing.
+// Read reads and parses one policy file. It writes no snapshot.
 func Read(file string) (*policyfile.Policy, []*policyfile.Error) {
 	data, err := readfile.Regular(file, yaml.MaxSize+1)
 	if err != nil {
@@ -384,24 +384,23 @@ func Read(file string) (*policyfile.Policy, []*policyfile.Error) {
 	return Parse(file, data)
 }
 
-// notice tells the person, at session start and with each prompt, that a file is not
-// what it should be.
+// notice returns a Spec that shows a message at session start and with each prompt.
 func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
 	spec := notice.For(source, l.Notice)
 	if l.State == Untrusted || l.State == Trusted {
-		spec.On = []grapnel.Kind{grapnel.SessionStart} // nothing is missing that ever was in force
+		spec.On = []grapnel.Kind{grapnel.SessionStart} // no rule that was in force is missing
 	}
 	return spec
 }
 
-// brokenSpec guards in place of a policy that cannot be read.
+// brokenSpec returns a Spec that blocks tools in place of a policy that cannot be read.
 func brokenSpec(source grapnel.Source, err *policyfile.Error) grapnel.Spec {
 	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
 	spec.Name, spec.Line = "broken-policy", err.Line
 	return spec
 }
 
-// sourceOf is the source of a policy file.
+// sourceOf returns the source of a policy file.
 func sourceOf(file File) grapnel.Source {
 	return grapnel.Source{Name: file.Path, Scope: file.Scope, File: file.Path}
 }

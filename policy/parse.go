@@ -23,12 +23,11 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// later names the keys of the format that this version does not know yet, so that
-// people are told the truth instead of a nearest key.
+// later lists keys that the format reserves for later versions. Messages say so instead of
+// suggesting a similar key.
 var later = []string{"wasm"}
 
-// Parse reads a policy file. It returns all that is wrong; the Policy counts only
-// when that is nothing.
+// Parse parses a policy file. It returns all errors; the Policy is valid only if there are none.
 func Parse(file string, data []byte) (*policyfile.Policy, []*policyfile.Error) {
 	p := &fileParser{file: file}
 	root, err := yaml.Parse(data)
@@ -42,26 +41,26 @@ func Parse(file string, data []byte) (*policyfile.Policy, []*policyfile.Error) {
 	return policy, p.errs
 }
 
-// fileParser collects what is wrong instead of stopping at the first thing.
+// fileParser collects errors and continues after each of them.
 type fileParser struct {
 	file string
 	errs []*policyfile.Error
 
-	usedIDs []policyfile.Word // of rules for secrets
+	usedIDs []policyfile.Word // used IDs of secret rules
 }
 
 func (p *fileParser) fail(n *yaml.Node, hint, format string, args ...any) {
 	p.errs = append(p.errs, &policyfile.Error{File: p.file, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// A key is a key that a mapping may have, with the function that reads its value.
+// A key is a valid key of a mapping, with the function that parses its value.
 type key struct {
 	name string
 	read func(*yaml.Node)
 }
 
-// names lists the names of keys, in the order of the table. It copies them: otherwise the
-// compiler would allocate each function of each table for each mapping.
+// names returns the names of keys, in table order. It clones the strings: otherwise the compiler
+// would allocate the functions of each table for each mapping.
 func names(keys []key) []string {
 	var all []string
 	for _, k := range keys {
@@ -70,7 +69,7 @@ func names(keys []key) []string {
 	return all
 }
 
-// keyOf finds a key in a table by its name, or returns nil.
+// keyOf returns the key with the given name, or nil.
 func keyOf(keys []key, name string) *key {
 	for i := range keys {
 		if keys[i].name == name {
@@ -80,7 +79,7 @@ func keyOf(keys []key, name string) *key {
 	return nil
 }
 
-// keysIn lists the keys of a mapping that are in a table, in the order of the file.
+// keysIn returns the keys of a mapping that are in a table, in file order.
 func keysIn(n *yaml.Node, keys []key) []string {
 	var all []string
 	for _, pair := range n.Pairs {
@@ -91,8 +90,8 @@ func keysIn(n *yaml.Node, keys []key) []string {
 	return all
 }
 
-// mapping reads a mapping by one or several tables of keys. A key that is in none of
-// them is an error.
+// mapping parses a mapping with one or more tables of keys. It reports an error for a key that no
+// table has.
 func (p *fileParser) mapping(n *yaml.Node, what string, tables ...[]key) {
 	if n.Kind != yaml.Map {
 		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
@@ -105,7 +104,7 @@ func (p *fileParser) mapping(n *yaml.Node, what string, tables ...[]key) {
 	}
 }
 
-// readKey reads the value of a pair, if a table has its key.
+// readKey parses the value of a pair, and reports whether a table has its key.
 func readKey(pair yaml.Pair, tables [][]key) bool {
 	for _, keys := range tables {
 		if k := keyOf(keys, pair.Key.Text); k != nil {
@@ -216,7 +215,7 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 		{"async", func(n *yaml.Node) { options.async = n }},
 		{"speaks", func(n *yaml.Node) { options.speaks = p.speaks(n) }},
 		{"env", func(n *yaml.Node) { options.env = p.texts(n) }},
-		{"sandbox", func(*yaml.Node) {}}, // sandboxed reads it, together with the file's default
+		{"sandbox", func(*yaml.Node) {}}, // sandboxed parses it, together with the file's default
 	})
 	if n.Kind != yaml.Map {
 		return h
@@ -253,15 +252,15 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	return h
 }
 
-// options are keys that only some actions have.
+// options holds keys that only some actions permit.
 type options struct {
-	hook   *yaml.Node // with all its keys
-	async  *yaml.Node // nil = it is not there, as with the others
+	hook   *yaml.Node // the mapping of the hook, with all keys
+	async  *yaml.Node // nil or empty = the key is missing, also for the other fields
 	speaks string
 	env    []string
 }
 
-// options gives the options to the action of the hook, or refuses them.
+// options applies the options to the action of the hook, or rejects them.
 func (p *fileParser) options(h *policyfile.Hook, o *options) {
 	switch a := actionOf(h); {
 	case a != nil && a.options != nil:
@@ -275,7 +274,7 @@ func (p *fileParser) options(h *policyfile.Hook, o *options) {
 	}
 }
 
-// programOptions reads the options of a `run:` or a `worker:`.
+// programOptions reads the options of a `run:` or `worker:` action.
 func (p *fileParser) programOptions(h *policyfile.Hook, o *options) {
 	h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, o.env, o.speaks
 	h.Run.Async = o.async != nil && p.boolean(o.async)
@@ -284,7 +283,8 @@ func (p *fileParser) programOptions(h *policyfile.Hook, o *options) {
 	}
 }
 
-// contextOptions reads the options of a `context:`, which has some only if it starts a program.
+// contextOptions reads the options of a `context:` action. Only a context with a program permits
+// `env`.
 func (p *fileParser) contextOptions(h *policyfile.Hook, o *options) {
 	switch run := h.Context.Run; {
 	case o.async != nil || o.speaks != "":
@@ -296,7 +296,7 @@ func (p *fileParser) contextOptions(h *policyfile.Hook, o *options) {
 	}
 }
 
-// decision reads a `block:`, `ask:` or `allow:`: the reason, or true.
+// decision parses the value of `block:`, `ask:` or `allow:`: a reason, or true.
 func (p *fileParser) decision(h *policyfile.Hook, n *yaml.Node, decision string) {
 	h.Decide = decision
 	switch {
@@ -307,7 +307,7 @@ func (p *fileParser) decision(h *policyfile.Hook, n *yaml.Node, decision string)
 	}
 }
 
-// events reads `on:` and checks that the event permits what the hook does.
+// events parses `on:` and checks that each event permits the action of the hook.
 func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	items := itemsOf(n)
 	if len(items) == 0 {
@@ -336,8 +336,9 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	}
 }
 
-// Kinds returns what a name in a policy stands for: what [dialect.Kinds] knows, and the
-// events of systems whose hook files alone are read. It is nil for a name nobody knows.
+// Kinds returns the event kinds for an event name in a policy. It knows the names of
+// [dialect.Kinds] and the events of systems of which Grapnel only reads hook files. It returns nil
+// for an unknown name.
 func Kinds(name string) []grapnel.Kind {
 	if kinds := dialect.Kinds(name); kinds != nil {
 		return kinds
@@ -403,7 +404,7 @@ func (p *fileParser) texts(n *yaml.Node) []string {
 	return texts
 }
 
-// itemsOf lists what stands alone or in a list.
+// itemsOf returns the items of a list, or n itself if it is not a list.
 func itemsOf(n *yaml.Node) []*yaml.Node {
 	if n.Kind == yaml.List {
 		return n.Items
@@ -528,7 +529,7 @@ func (p *fileParser) command(n *yaml.Node) *policyfile.Command {
 	return &policyfile.Command{Line: p.text(n)}
 }
 
-// speaks reads whose hook a program is.
+// speaks parses the name of the dialect that a program uses.
 func (p *fileParser) speaks(n *yaml.Node) string {
 	var known []string
 	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
@@ -567,7 +568,7 @@ func (p *fileParser) match(n *yaml.Node) policyfile.Match {
 	return m
 }
 
-// matchWords lists how the keys are read into m.
+// matchWords returns the match keys; their parsers write into m.
 func (p *fileParser) matchWords(m *policyfile.Match) []key {
 	var keys []key
 	for i := range match.Keys {
@@ -583,7 +584,7 @@ func (p *fileParser) matchWords(m *policyfile.Match) []key {
 	return keys
 }
 
-// wordsOf reads the words of a key.
+// wordsOf parses the words of a match key.
 func (p *fileParser) wordsOf(n *yaml.Node, k *match.Key) []string {
 	switch k.Form {
 	case match.FormPath:
@@ -608,7 +609,7 @@ func (p *fileParser) patterns(n *yaml.Node) (all []policyfile.Pattern) {
 	return all
 }
 
-// each reads text or a list of texts and checks every one.
+// each parses a text or a list of texts, and calls check for every one.
 func (p *fileParser) each(n *yaml.Node, check func(*yaml.Node)) []string {
 	before := len(p.errs)
 	texts := p.texts(n)
@@ -647,15 +648,15 @@ func (p *fileParser) commandPattern(n *yaml.Node) {
 	}
 }
 
-// advice refuses what no shell could run.
+// advice rejects a text that is not a valid shell command.
 func (p *fileParser) advice(n *yaml.Node) {
 	if script := shell.Parse(n.Text); len(script.Commands) == 0 || len(script.Unknown) > 0 {
 		p.fail(n, "write a complete command", "the advice %q is not a command", n.Text)
 	}
 }
 
-// agent refuses what is likely to be a mistyped name. Others may be those of agents that
-// somebody writes.
+// agent rejects a name that is probably misspelled. Other unknown names are permitted, because
+// users can write their own agents.
 func (p *fileParser) agent(n *yaml.Node) {
 	if _, ok := dialect.FindAgent(n.Text); ok || strings.ContainsAny(n.Text, "*?[") {
 		return

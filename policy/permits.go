@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// forbiddenText says why an event has no text that a hook could change.
+// forbiddenText returns why an event has no text that the hook can change; "" = it has.
 func forbiddenText(h *policyfile.Hook, c *grapnel.Contract) string {
 	if len(c.Changes) == 0 {
 		return fmt.Sprintf("nothing can be changed on %s", c.Kind)
@@ -18,14 +18,15 @@ func forbiddenText(h *policyfile.Hook, c *grapnel.Contract) string {
 	return forbiddenFields(h, c)
 }
 
-// forbiddenFields says why an event permits no change of any field that a hook names.
+// forbiddenFields returns why an event permits no change of the hook's fields; "" = it permits one.
 func forbiddenFields(h *policyfile.Hook, c *grapnel.Contract) string {
 	fields := changes(h)
 	permitted := slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) })
 	return unless(len(fields) == 0 || permitted, "%s permits no change of %s%s", c.Kind, joinFields(fields), permittedFields(c))
 }
 
-// contractOf returns the contract of an event; that of an event that no table has permits nothing.
+// contractOf returns the contract of an event kind. An unknown kind has a contract that permits
+// nothing.
 func contractOf(kind grapnel.Kind) *grapnel.Contract {
 	if c, ok := dialect.ContractOf(kind); ok {
 		return &c
@@ -33,7 +34,7 @@ func contractOf(kind grapnel.Kind) *grapnel.Contract {
 	return &grapnel.Contract{Kind: kind}
 }
 
-// joinFields lists fields for a message.
+// joinFields formats a list of fields for a message.
 func joinFields(fields []grapnel.Field) string {
 	var b strings.Builder
 	for i, f := range fields {
@@ -58,7 +59,7 @@ func permittedFields(c *grapnel.Contract) string {
 	return ", only of " + joinFields(fields)
 }
 
-// changes are the fields that a hook names to change them.
+// changes returns the fields that a hook changes by name.
 func changes(h *policyfile.Hook) []grapnel.Field {
 	fields := slices.Clone(h.Fields)
 	for field := range h.Set {
@@ -71,14 +72,15 @@ func changes(h *policyfile.Hook) []grapnel.Field {
 	return slices.Compact(fields)
 }
 
-// mayChange reports whether a policy may change a field. The result of a call that does
-// not run is not among them: what a file would say in the tool's place is what block is
-// for, and a rule on tool.before and tool.after is about the output that is there.
+// mayChange reports whether a policy can change a field. A policy cannot set the output of a call
+// that has not run yet: to stop the call, use `block:`, and to change the real output, use
+// tool.after.
 func mayChange(c *grapnel.Contract, f grapnel.Field) bool {
 	return c.Permits(f) && (c.Kind != grapnel.ToolBefore || f != grapnel.FieldOutput)
 }
 
-// setsAlready reports that one place lies inside of another.
+// setsAlready returns an error if a place is equal to, inside or around a place that is already
+// set.
 func setsAlready(h *policyfile.Hook, field grapnel.Field, path []string) error {
 	within := func(inner, outer []string) bool {
 		return len(inner) >= len(outer) && slices.Equal(inner[:len(outer)], outer)

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// records reads a `records:`.
+// records parses a `records:` section.
 func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
 	r := &policyfile.Records{}
 	if n.Kind != yaml.Map {
@@ -31,7 +31,7 @@ func (p *fileParser) records(n *yaml.Node) *policyfile.Records {
 	return r
 }
 
-// dropped refuses what no Record has, and what makes one.
+// dropped rejects fields that no record has, and fields that every record needs.
 func (p *fileParser) dropped(n *yaml.Node) {
 	var fields []string
 	for _, d := range redact.Droppable {
@@ -53,7 +53,7 @@ func (p *fileParser) dropped(n *yaml.Node) {
 	}
 }
 
-// redact reads a `redact:`.
+// redact parses a `redact:` section.
 func (p *fileParser) redact(n *yaml.Node) *policyfile.Redact {
 	r := &policyfile.Redact{}
 	p.mapping(n, "redact", []key{
@@ -66,14 +66,14 @@ func (p *fileParser) redact(n *yaml.Node) *policyfile.Redact {
 	return r
 }
 
-// pointer refuses what is no place in an input.
+// pointer rejects a text that is not a JSON pointer into an input.
 func (p *fileParser) pointer(n *yaml.Node) {
 	if !strings.HasPrefix(n.Text, "/") || len(n.Text) < 2 || strings.Contains(strings.NewReplacer("~0", "", "~1", "").Replace(n.Text), "~") {
 		p.fail(n, "write it as /name/inner, with * for any member", "%q is not a JSON pointer to a place", n.Text)
 	}
 }
 
-// secretPatterns reads patterns of what has to go.
+// secretPatterns parses patterns of texts to remove.
 func (p *fileParser) secretPatterns(n *yaml.Node) []policyfile.Replacement {
 	var out []policyfile.Replacement
 	p.each(n, func(n *yaml.Node) {

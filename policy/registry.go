@@ -21,9 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// ReadRegistry reads the packs of a directory, NAME.yaml each. NAME_test.yaml are their tests,
-// and left out. The errors are all that is
-// wrong with them.
+// ReadRegistry reads the packs NAME.yaml of a directory, and skips their tests NAME_test.yaml. It
+// returns all errors in these files.
 func ReadRegistry(dir fs.FS) (packindex.Registry, []*policyfile.Error) {
 	files, err := fs.Glob(dir, "*.yaml")
 	if err != nil {
@@ -70,7 +69,7 @@ func readPack(dir fs.FS, file string) (packindex.Pack, []*policyfile.Error) {
 	return pack, nil
 }
 
-// toRegistryHook returns an entry of the registry, and the hook's patterns of commands.
+// toRegistryHook returns the registry entry of a hook, and the command patterns of the hook.
 func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error) {
 	spec, err := buildRule(h, grapnel.Source{}, &match.FactCache{})
 	if err != nil {
@@ -93,7 +92,7 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 	s.Needs, commands = match.NeedsOf(m)
 	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
 	kept := *h
-	kept.Name, kept.On, kept.Mode, kept.Line, kept.Incident = "", nil, "", 0, "" // the last are that of who uses the pack, and for people
+	kept.Name, kept.On, kept.Mode, kept.Line, kept.Incident = "", nil, "", 0, "" // Line comes from the file that uses the pack; Incident is only for readers
 	if h.Match != nil && s.Needs != (match.Needs{}) {
 		m := *h.Match
 		if s.Needs.Paths != "" {
@@ -108,7 +107,7 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 	return s, commands, nil
 }
 
-// hookOf returns the Hook that s was made of.
+// hookOf decodes the Hook that s was made of.
 func hookOf(s *packindex.Hook) (*policyfile.Hook, error) {
 	h := policyfile.Hook{}
 	r := codecReader{left: s.Hook}
@@ -131,23 +130,23 @@ func hookOf(s *packindex.Hook) (*policyfile.Hook, error) {
 	return &h, nil
 }
 
-// packHook is a RegistryHook in an engine. It makes its Matcher and Hook when an event comes
-// that may concern them.
+// packHook is a hook of a pack. It builds its Matcher and Hook on the first event that may match.
 type packHook struct {
 	*packindex.Hook
 	pack    *packindex.Pack
-	number  int // in the pack
+	number  int // index in the pack
 	source  *grapnel.Source
 	facts   *match.FactCache
 	secrets *secret.Rules
-	counter Counter // of a packSequence
+	counter Counter // Counter of a packSequence
 
 	once sync.Once
 	spec grapnel.Spec
 	err  error
 }
 
-// toSpec is the hook with nothing made yet, or, if it counts, made.
+// toSpec returns the Spec of the hook. The Matcher and the Hook are built lazily, except for a hook
+// with a limit.
 func (s *packHook) toSpec(use *policyfile.Use) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: s.Name, Source: *s.source, Line: use.Pack.Line, On: s.On, Phase: s.Phase, OnError: s.OnError, Match: s, Hook: s,
@@ -186,28 +185,30 @@ func (s *packHook) made() (*grapnel.Spec, error) {
 	return &s.spec, s.err
 }
 
-// concerns reports whether the hook may listen to an event, as it is now.
+// concerns reports whether the hook may match an event in its current form.
 func (s *packHook) concerns(f *match.Facts) bool {
 	if s.Counts != nil {
-		return true // it also looks at other events
+		return true // it also records other events
 	}
 	return (len(s.On) == 0 || slices.Contains(s.On, f.Event.Kind)) && s.near(f)
 }
 
-// near reports whether the event has what the hook needs.
+// near reports whether the event may have what the hook needs to match. It can be wrong only by
+// returning true.
 func (s *packHook) near(f *match.Facts) bool {
 	if !s.Needs.Met(f, func() bool { return f.NearPrograms(s.pack.Begins, len(s.pack.Hooks))[s.number] }) {
 		return false
 	}
-	// No system starts a shell with such a line. The guards that somebody asked for say
-	// that they cannot read it; without any nobody is locked out.
+	// Such a line is longer than any system accepts for a shell. Hooks of packs that a policy uses
+	// report an error for it. Packs that are always in force ignore it, so it is not blocked on
+	// machines without a policy.
 	if s.source.File == notice.OwnFile && f.ShellBytes() > match.MaxShellBytes {
 		return false
 	}
 	return !s.Needs.Secret || s.secrets != nil || len(f.Event.Calls) > 0 || f.NearSecret()
 }
 
-// Match makes the hook only if the event has what it needs.
+// Match builds the hook only if the event has what the hook needs.
 func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if !s.near(s.facts.Of(ev)) {
 		return false, nil
@@ -219,7 +220,7 @@ func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return spec.Match.Match(ev, v)
 }
 
-// Explain is that of the hook.
+// Explain returns the explanation of the built Matcher, or "".
 func (s *packHook) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	if spec, err := s.made(); err == nil {
 		if x, ok := spec.Match.(grapnel.Explainer); ok {
@@ -229,7 +230,7 @@ func (s *packHook) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	return ""
 }
 
-// Handle is that of the hook.
+// Handle builds the hook if necessary and runs it.
 func (s *packHook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	spec, err := s.made()
 	if err != nil {
@@ -238,7 +239,7 @@ func (s *packHook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outco
 	return spec.Hook.Handle(ctx, ev)
 }
 
-// packSequence is a packHook with an `after:`.
+// packSequence is a packHook with an `after:` key.
 type packSequence struct{ *packHook }
 
 func (s packSequence) made() (*past, error) {
@@ -253,5 +254,5 @@ func (s packSequence) kinds() []grapnel.Kind { return s.Counts.Marks }
 
 func (s packSequence) countIn(c Counter) { s.counter = c }
 
-// ReadsID is that of a past.
+// ReadsID marks that the Matcher reads the event's ID, as in past.
 func (s packSequence) ReadsID() {}

@@ -16,10 +16,10 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Build turns a policy into Specs of one source. newCommand makes the hook behind a
-// `run:` or a `worker:`; nil leaves programs out. A policy that uses packs or loads hook files
-// has more than one source: only [Load] builds it. Its limits count in memory, for
-// these Specs alone.
+// Build converts a policy into Specs with one source. newCommand builds the hook of a `run:` or
+// `worker:`; if it is nil, these hooks are skipped. Build returns an error for a policy that uses
+// packs or loads hook files, because it needs several sources; use [Load] for it. Limits count in
+// memory, only for the returned Specs.
 func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfile.Command) grapnel.Hook) ([]grapnel.Spec, error) {
 	if len(p.Use) > 0 {
 		at := p.Use[0].Pack
@@ -40,7 +40,7 @@ func Build(p *policyfile.Policy, source grapnel.Source, newCommand func(policyfi
 	return together(specs, nil), err
 }
 
-// reasonOf is what a decision says to the model.
+// reasonOf returns the reason of a decision, with the advice appended.
 func reasonOf(h *policyfile.Hook) string {
 	if len(h.Advice) == 0 {
 		return h.Reason
@@ -48,7 +48,8 @@ func reasonOf(h *policyfile.Hook) string {
 	return strings.TrimSpace(h.Reason + "\nInstead: " + strings.Join(h.Advice, "\nor: "))
 }
 
-// hookSpec is what a hook says of when it runs.
+// hookSpec returns a Spec with the events, the match and the options of a hook, but without its
+// action.
 func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
 		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: policyfile.ParseOnError(h.OnError),
@@ -73,25 +74,26 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 	return spec, nil
 }
 
-// decide is `block:`, `ask:` and `allow:`.
+// decide is the hook of a `block:`, `ask:` or `allow:` action.
 type decide grapnel.Outcome
 
-// Handle gives the same answer to every event: the Matcher chose them.
+// Handle returns the same outcome for every event, because the Matcher has already selected the
+// event.
 func (d decide) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome(d), nil
 }
 
-// addContext is `context:`.
+// addContext is the hook of a `context:` action with a text or a file.
 type addContext struct {
 	what    policyfile.Context
 	dir     string
 	message string
 }
 
-// maxContext is how much of a file or of a program's output the model gets to see.
+// maxContext is the maximum number of bytes of a file or program output that the model gets.
 const maxContext = 64 << 10
 
-// capContext cuts a text that is longer, and says so.
+// capContext truncates a text above maxContext, and appends a note.
 func capContext(text, of string) string {
 	if len(text) <= maxContext {
 		return text
@@ -99,7 +101,7 @@ func capContext(text, of string) string {
 	return strings.ToValidUTF8(text[:maxContext], "") + fmt.Sprintf("\n… [grapnel: only the first %d bytes of %s]", maxContext, of)
 }
 
-// Handle reads the file anew each time, so that an edit of it counts at once.
+// Handle reads the file at each event, so that edits take effect immediately.
 func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	text := c.what.Text
 	if c.what.File != "" {
@@ -116,8 +118,8 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 	return grapnel.Outcome{Context: []string{text}, Message: c.message}, nil
 }
 
-// DialectOf is what the program speaks when it is started for each event, which a worker
-// can be too; nil = plain.
+// DialectOf returns the dialect of a program that is started for each event, which includes a
+// worker outside the daemon; nil = plain.
 func DialectOf(c *policyfile.Command) *dialect.Dialect {
 	switch {
 	case c.Worker:
@@ -131,8 +133,8 @@ func DialectOf(c *policyfile.Command) *dialect.Dialect {
 	return d
 }
 
-// informing is what the program of a `context:` speaks: whatever it writes is context,
-// and it decides nothing.
+// informing returns the dialect of a `context:` program: its whole output is context, and it makes
+// no decision.
 func informing() *dialect.Dialect {
 	plain := dialect.Plain()
 	return &dialect.Dialect{Name: plain.Name, WriteEvent: plain.WriteEvent, ReadOutcome: readContext}
@@ -153,8 +155,8 @@ func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) 
 	return grapnel.Outcome{Context: []string{capContext(text, "its output")}}, nil
 }
 
-// seesRedacted reports whether a hook comes with the work an agent is given, and so does
-// not see what `redact:` names.
+// seesRedacted reports whether a hook comes from a project or plugin, and so must not see the data
+// that `redact:` selects.
 func seesRedacted(s *grapnel.Spec) bool {
 	_, marks := s.Hook.(*marker)
 	return !marks && (s.Source.Scope == grapnel.ScopeProject || s.Source.Scope == grapnel.ScopePlugin)

@@ -67,7 +67,7 @@ func (p *fileParser) sandboxNet(n *yaml.Node, s *policyfile.Sandbox) {
 	}
 }
 
-// sandboxed gives a hook the sandbox that it names, or that its file has for all.
+// sandboxed sets the sandbox of a hook's program: its own, or else the file's default.
 func (p *fileParser) sandboxed(h *policyfile.Hook, n *yaml.Node, common *policyfile.Sandbox) {
 	cmd := h.Program()
 	if h.Builtin != nil {
@@ -89,8 +89,8 @@ func (p *fileParser) sandboxed(h *policyfile.Hook, n *yaml.Node, common *policyf
 	}
 }
 
-// ofWorker is the sandbox of a program that is kept running: what an event would stand for
-// is the directory that it runs in, that of the policy.
+// ofWorker returns the sandbox of a worker. A worker has no event, so {root} and {cwd} are the
+// directory of the policy, in which it runs.
 func ofWorker(s *policyfile.Sandbox) *policyfile.Sandbox {
 	w := *s
 	for _, list := range []*[]string{&w.Read, &w.Write} {

@@ -1,7 +1,7 @@
 package policy
 
 import (
-	_ "embed" // of the schema
+	_ "embed" // for the schema
 	"encoding/json"
 	"slices"
 	"strings"
@@ -14,14 +14,15 @@ import (
 //go:embed policy.schema.json
 var schema string
 
-// Schema returns the JSON Schema of policy files, for editors and other tools, with the
-// names of events and agents that this version knows. What it refuses Parse refuses too;
-// Parse looks closer.
+// Schema returns the JSON Schema of policy files, for editors and other tools. It contains the
+// event and agent names of this version. Parse rejects all files that the schema rejects, and some
+// others.
 func Schema() string { return WithNames(schema) }
 
-// WithNames is a JSON Schema with the names of this version in the place of lists of one
-// text with a $: of events ("$kind", "$agentEvent"), agents ("$agentName"), fields ("$field"),
-// languages and formats of hooks ("$language", "$format").
+// WithNames fills in a JSON Schema: it replaces one-element placeholder lists by the names that
+// this version supports. The placeholders are "$kind" and "$agentEvent" for events, "$agentName"
+// for agents, "$field" for fields, "$language" for dialects, and "$format" for formats of hook
+// files.
 func WithNames(schema string) string {
 	names := map[string][]string{}
 	add := func(list string, words ...string) {
@@ -62,7 +63,7 @@ func WithNames(schema string) string {
 	}
 	filled := schema
 	for list, words := range names {
-		enum, _ := json.Marshal(words) // texts can always be written
+		enum, _ := json.Marshal(words) // marshaling strings cannot fail
 		filled = strings.ReplaceAll(filled, `["$`+list+`"]`, string(enum))
 	}
 	return filled

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// masking is `mask:`.
+// masking is the hook of a `mask:` action.
 type masking struct {
 	globs   []match.Glob
 	rules   *secret.Rules
@@ -23,7 +23,7 @@ type masking struct {
 	message string
 }
 
-// Handle answers with the fields in which something was masked.
+// Handle returns the fields in which a secret was masked, with their new text.
 func (m *masking) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	paths := match.EventPaths(ev)
 	return changeTexts(ev, m.fields, m.message, "mask", func(text string) string {
@@ -31,10 +31,10 @@ func (m *masking) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	})
 }
 
-// everySecret are the globs of `secret: true` and `mask: true`.
+// everySecret is the glob list for `secret: true` and `mask: true`.
 var everySecret = []string{"*"}
 
-// secretIDs reads `secret:` and `mask:`.
+// secretIDs parses the value of `secret:` and `mask:`.
 func (p *fileParser) secretIDs(n *yaml.Node, key string) []string {
 	if n.Kind == yaml.Bool {
 		if n.Text != "true" {
@@ -49,7 +49,7 @@ func (p *fileParser) secretIDs(n *yaml.Node, key string) []string {
 	return ids
 }
 
-// secrets reads `secrets:`.
+// secretRules parses a `secrets:` section.
 func (p *fileParser) secretRules(n *yaml.Node) *policyfile.Secrets {
 	s := &policyfile.Secrets{}
 	p.mapping(n, "secrets", []key{
@@ -82,8 +82,8 @@ func emptyMatch(source string) bool {
 	return err == nil && re.MatchString("")
 }
 
-// knownIDs refuses ids that no rule has. A file of rules may bring others, which are only
-// known once it is read.
+// knownIDs rejects unknown rule IDs. If the policy has rule files, it checks nothing, because their
+// IDs are only known after reading them.
 func (p *fileParser) knownIDs(s *policyfile.Secrets) {
 	if s != nil && len(s.Files) > 0 {
 		return
@@ -99,8 +99,8 @@ func (p *fileParser) knownIDs(s *policyfile.Secrets) {
 	}
 }
 
-// hide adds the rules of a file's own to what is masked in Records. What the file allows or
-// disables of Grapnel's is masked there all the same.
+// hide adds a file's own rules to the rules that mask records. Built-in rules that the file
+// disables, and values that it allows, are still masked in records.
 func (set *Set) hide(s *policyfile.Secrets) {
 	if s == nil || len(s.Rules) == 0 {
 		return

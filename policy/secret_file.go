@@ -20,19 +20,18 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// maxRuleFile is the size in bytes of the largest file of rules, and maxRules how many
-// there may be in all: each that has its word in a text is an expression more to search it
-// with.
+// maxRuleFile is the maximum size of a rule file in bytes, and maxRules is the maximum total number
+// of rules. Each rule whose keyword occurs in a text costs one more regular expression search.
 const (
 	maxRuleFile = yaml.MaxSize
 	maxRules    = 1000
 )
 
-// reader returns the content of a file of rules.
+// reader returns the content of a rule file.
 type reader func(path string) ([]byte, error)
 
-// ruleReader reads a file of rules that lies on disk; root wants that nobody else can
-// write it.
+// ruleReader returns a reader for rule files on disk. If root is true, only root may be able to
+// write the file.
 func ruleReader(root bool) reader {
 	return func(path string) ([]byte, error) {
 		check := func(fs.FileInfo) error { return nil }
@@ -47,10 +46,10 @@ func ruleReader(root bool) reader {
 	}
 }
 
-// path is where a file of rules lies that a policy file names.
+// rulePath returns the path of a rule file that a policy file names.
 func rulePath(policy, name string) string { return home.Absolute(name, filepath.Dir(policy)) }
 
-// freshRules reports whether the rules are those that their files hold now.
+// freshRules reports whether the stored rules match the current content of their files.
 func freshRules(s *policyfile.Secrets, policy string, read reader) bool {
 	if s == nil {
 		return true
@@ -66,8 +65,8 @@ func freshRules(s *policyfile.Secrets, policy string, read reader) bool {
 	return true
 }
 
-// ReadRules reads the files of rules that the policy file names, so that its hooks look
-// for what they say. The errors are all that is wrong with them.
+// ReadRules reads the rule files that a policy file names and adds the rules to the policy. It
+// returns all errors in these files.
 func ReadRules(p *policyfile.Policy, file string) []*policyfile.Error {
 	return readRules(p, file, ruleReader(false))
 }
@@ -101,7 +100,7 @@ func readRules(p *policyfile.Policy, policy string, read reader) (errs []*policy
 	return errs
 }
 
-// A ruleFile is read in the format of gitleaks.
+// A ruleFile is a rule file in the gitleaks format.
 type ruleFile struct {
 	path string
 	into *policyfile.Secrets
@@ -116,7 +115,7 @@ func (r *ruleFile) note(n *tree.Node, format string, args ...any) {
 	r.into.Notes = append(r.into.Notes, &policyfile.Error{File: r.path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...)})
 }
 
-// unknown names the keys that do not count, as those of a later version do not.
+// unknown adds a note for each unknown key, for example a key of a later gitleaks version.
 func (r *ruleFile) unknown(n *tree.Node, what string, known ...string) {
 	for _, name := range n.Names {
 		if !slices.Contains(known, name) {
@@ -188,7 +187,7 @@ func (r *ruleFile) rule(n *tree.Node) {
 	case slices.ContainsFunc(r.into.Rules, func(other *secret.Rule) bool { return other.ID == rule.ID }):
 		r.fail(n, "%s is listed twice", what)
 	case rule.Regex == "" && rule.Path == "" && slices.Contains(secret.IDs(), rule.ID):
-		for _, a := range rule.Allow { // it only adds exceptions to one of Grapnel's
+		for _, a := range rule.Allow { // the rule only adds exceptions to a built-in rule
 			a.Rules = []string{rule.ID}
 			r.into.Lists = append(r.into.Lists, a)
 		}
@@ -202,7 +201,7 @@ func (r *ruleFile) rule(n *tree.Node) {
 	}
 }
 
-// allow reads an allowlist; nil = it is about the history of a repository alone.
+// allow parses an allowlist. It returns nil if the allowlist can only match commits.
 func (r *ruleFile) allow(n *tree.Node) *secret.Allow {
 	r.unknown(n, "an allowlist", "description", "condition", "commits", "paths", "regexTarget", "regexes", "stopwords", "targetRules")
 	a := &secret.Allow{Stopwords: r.texts(n, "stopwords"), Target: r.text(n, "regexTarget")}
@@ -229,7 +228,7 @@ func (r *ruleFile) allow(n *tree.Node) *secret.Allow {
 	if commits := n.Get("commits"); commits != nil {
 		r.note(commits, "commits of an allowlist do not count: an event is in none")
 		if a.All {
-			return nil // it never holds
+			return nil // an event has no commit, so the allowlist never matches
 		}
 	}
 	if len(a.Regexes)+len(a.Stopwords)+len(a.Paths) == 0 {
@@ -238,7 +237,7 @@ func (r *ruleFile) allow(n *tree.Node) *secret.Allow {
 	return a
 }
 
-// list returns the tables of a name: one, or an array of them.
+// list returns the tables with a name: a single table or an array of tables.
 func (r *ruleFile) list(n *tree.Node, name string) []*tree.Node {
 	at := n.Get(name)
 	switch {
@@ -304,7 +303,7 @@ func (r *ruleFile) checked(n *tree.Node, source string) string {
 	return ""
 }
 
-// pinRules pins the files of rules of a project's policy.
+// pinRules pins the rule files of a project's policy.
 func (x *Examined) pinRules() *policyfile.Error {
 	s := x.Policy.Secrets
 	if s == nil {
@@ -328,10 +327,10 @@ func (x *Examined) pinRules() *policyfile.Error {
 	return nil
 }
 
-// rulesPin stands among the names of hooks for the rules of secrets.
+// rulesPin is the entry for secret rules in Pin.Hooks.
 const rulesPin = "secrets:rules"
 
-// pinnedContent is what was pinned of a file.
+// pinnedContent returns the pinned content of a file.
 func (x *Examined) pinnedContent(path string) ([]byte, error) {
 	for _, pin := range x.Pins {
 		if pin.Path == path && pin.SHA256 != "" {
@@ -341,7 +340,8 @@ func (x *Examined) pinnedContent(path string) ([]byte, error) {
 	return nil, fs.ErrNotExist
 }
 
-// content is what was trusted of a file of rules, whatever it says now.
+// rules returns a reader for the trusted content of rule files, regardless of their current
+// content.
 func (s Trusts) rules(trust *Trust) reader {
 	return func(path string) ([]byte, error) {
 		for _, pin := range trust.Pins {

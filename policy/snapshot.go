@@ -15,24 +15,24 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// snapshots keeps the valid content of policy files in compiled form: one file per
-// content, named by its SHA-256, and one per policy file that names the last.
+// snapshots stores the valid content of policy files in compiled form. Each content is in a file
+// named by its SHA-256. For each policy file, another file names the last valid content.
 type snapshots struct{ dir string }
 
-// snapshotFormat changes when the meaning of what is kept does. The types have a version of
-// their own, codecLayout.
+// snapshotFormat changes when the meaning of the stored data changes. codecLayout is the version of
+// the stored types.
 const snapshotFormat = "grapnel snapshot 6 "
 
-// How the names of what is kept begin or end.
+// Prefix and suffix of file names in the snapshot directory.
 const (
 	snapshotEnd = ".snap"
 	lastPrefix  = "last-"
 )
 
-// keepSnapshots is how many contents are kept.
+// keepSnapshots is the number of stored contents.
 const keepSnapshots = 32
 
-// snapshot is a content: of a policy, or of a file of another system.
+// snapshot is the stored content of a policy or of a foreign hook file.
 type snapshot struct {
 	File    string
 	Policy  *policyfile.Policy
@@ -55,8 +55,8 @@ func (snap *snapshot) encode() []byte {
 	return w.b
 }
 
-// readSnapshotText reads a snapshot; nil = this version did not write it. If there are facts of
-// an event, hooks that cannot concern it are left out and counted.
+// readSnapshotText decodes a snapshot; nil = another version wrote it. If facts is not nil, hooks
+// that cannot match the event are skipped and counted.
 func readSnapshotText(text string, facts *match.Facts) (snap *snapshot, skipped int) {
 	r := &codecReader{left: text}
 	if r.text() != snapshotFormat+codecLayout {
@@ -94,12 +94,12 @@ func (s snapshots) last(path string) string {
 	return last
 }
 
-// read returns the policy of a content, or nil if it is not kept. If there are facts of
-// an event, hooks that cannot concern it are left out.
+// read returns the policy with the given content digest, or nil if it is not stored. If facts is
+// not nil, hooks that cannot match the event are skipped.
 func (s snapshots) read(digest string, facts *match.Facts) *loadedPolicy {
 	snap, skipped := s.readSnapshot(digest, facts)
 	if snap == nil || snap.Policy == nil || snap.Policy.Version != 1 {
-		return nil // no file says that
+		return nil // no valid policy file has another version
 	}
 	return &loadedPolicy{snap.Policy, skipped}
 }
@@ -115,9 +115,8 @@ func (s snapshots) readSnapshot(digest string, facts *match.Facts) (snap *snapsh
 	return readSnapshotText(string(checkChecksum(data)), facts)
 }
 
-// write keeps a content as the last valid one of a file. A state directory that
-// cannot be written to costs speed and the protection against later breakage, not
-// this answer.
+// write stores the last valid content of a file. It ignores errors: without the snapshot, loading
+// is slower and a later broken file has no fallback, but the current result is correct.
 func (s snapshots) write(path, digest string, policy *policyfile.Policy) {
 	if s.keep(path, digest, policy) {
 		_ = atomicfile.Write(s.lastFile(path), []byte(digest+"\n"+path+"\n"), 0o600)
@@ -125,7 +124,7 @@ func (s snapshots) write(path, digest string, policy *policyfile.Policy) {
 	s.prune()
 }
 
-// keep keeps a content, and reports whether it could.
+// keep stores a content, and reports success.
 func (s snapshots) keep(path, digest string, policy *policyfile.Policy) bool {
 	return s.keepAs(digest, snapshot{File: path, Policy: policy})
 }
@@ -140,8 +139,8 @@ func (s snapshots) keepAs(digest string, snap snapshot) bool {
 	return atomicfile.Write(s.file(digest), addChecksum(snap.encode()), 0o600) == nil
 }
 
-// prune drops the oldest contents, but none that is the last of its file: somebody
-// could push that out with many others.
+// prune deletes the oldest contents. It keeps the last content of each file; otherwise an attacker
+// could remove it by adding many others.
 func (s snapshots) prune() {
 	dir, err := os.Open(s.dir)
 	if err != nil {
@@ -149,7 +148,7 @@ func (s snapshots) prune() {
 	}
 	names, _ := dir.Readdirnames(-1)
 	_ = dir.Close()
-	last := map[string]bool{} // digests
+	last := map[string]bool{} // set of digests
 	var byAge []string
 	for _, name := range names {
 		file := filepath.Join(s.dir, name)
@@ -180,7 +179,8 @@ func (s snapshots) prune() {
 	}
 }
 
-// Forget lets go of the last valid content of a file, and reports whether there was one.
+// Forget removes the reference to the last valid content of a file, and reports whether one
+// existed.
 func Forget(dir, path string) (bool, error) {
 	s := snapshots{dir: dir}
 	if s.last(path) == "" {

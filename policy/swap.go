@@ -7,15 +7,15 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Swapped are Specs that are in force together, with other hooks in the place of some: with is
-// asked of each, and says whether it is one and what it is now; nil = it is gone. Only what is
-// about these is made anew: the others are those that were, also in what they remember, and
-// count where counter says. Neither list may be in use while the other is.
+// Swapped returns a copy of specs in which some hooks are replaced. It calls with for each Spec:
+// other reports whether the hook is replaced, and h is the new hook, or nil to remove it. All other
+// Specs are reused together with their state, and count in counter. The old and the new list must
+// not be in use at the same time.
 func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *policyfile.Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
 	var all []grapnel.Spec
 	for _, s := range specs {
 		if _, kept := s.Hook.(*marker); kept {
-			continue // together makes them
+			continue // together rebuilds them
 		}
 		if h, other := with(&s); other {
 			if h == nil {
@@ -31,8 +31,7 @@ func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *policyfile.Hook,
 	return together(all, counter), nil
 }
 
-// remade is a Spec as another reading of its hook would have been made. A program stays
-// the one that it is.
+// remade rebuilds a Spec from a changed hook. It reuses the program of the old Spec.
 func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
 	cache := lateFacts(&s)
 	source := s.Source
@@ -52,8 +51,7 @@ func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
 	return spec, nil
 }
 
-// lateFacts is where what is made later than a hook finds what it has in common with the
-// others.
+// lateFacts returns the FactCache that a rebuilt hook shares with the other hooks.
 func lateFacts(s *grapnel.Spec) *match.FactCache {
 	var facts *match.FactCache
 	var secrets *secret.Rules

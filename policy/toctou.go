@@ -9,18 +9,18 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
-// A pinned file is read before its program starts, and the program opens it by its name:
-// what has that name may be swapped in between. Running a copy, or what is open here, would
-// be safe and would break programs that look for what lies beside them. So the file is
-// looked at once more when the program has ended. Who swaps it back by then is found too:
-// the kernel notes the time of each rename and each write, and no user can set it. Whole
-// directories that are swapped and put back are not found.
+// TOCTOU check: a pinned file is read before its program starts, and the program then opens the
+// file by name. An attacker could swap the file in between. Running a copy or an open file
+// descriptor would be safe, but would break programs that look for files next to their own. So the
+// file is checked again after the program has ended. A file that was swapped back is detected too:
+// the kernel stores the time of each rename and write in the ctime, which users cannot set. A swap
+// of whole directories that are then restored is not detected.
 
-// look returns the file as it is while its content is what was trusted; nil where no file
-// is to be.
+// look returns the file info if the content is the trusted content. It returns nil if the pin
+// requires that the file does not exist.
 func (p Pin) look() (fs.FileInfo, error) {
 	if p.SHA256 == "" {
-		if info, err := os.Stat(p.Path); err == nil && !info.IsDir() { // also one that can be run and not read
+		if info, err := os.Stat(p.Path); err == nil && !info.IsDir() { // an executable file that is not readable also counts
 			return nil, fmt.Errorf("%s was not there when the policy was trusted", p.Path)
 		}
 		return nil, nil
@@ -41,7 +41,7 @@ func (p Pin) check() error {
 	return err
 }
 
-// still says that a file is not the one that was seen.
+// still returns an error if the file is not the file that look returned.
 func (p Pin) still(seen fs.FileInfo) error {
 	now, err := os.Stat(p.Path)
 	same := seen == nil && (err != nil || now.IsDir()) ||

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// changed is when the kernel last saw a change of a file, its name included.
+// lastChange returns the ctime of a file: the time of the last write, rename or change of
+// attributes.
 func lastChange(info fs.FileInfo) time.Time {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(stat.Ctim.Unix())

@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changed is when a file was last written, as far as it says.
+// lastChange returns the modification time of a file. Unlike the ctime on Linux, users can set it.
 func lastChange(info fs.FileInfo) time.Time { return info.ModTime() }

@@ -26,38 +26,37 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Trust is a person's word for a project's policy: for its content, and for that of
-// the project files which its command lines name. What those load in turn is not
-// part of it.
+// Trust is the stored approval of a project's policy. It covers the content of the policy and of
+// the project files that its command lines name. It does not cover files that those files load.
 type Trust struct {
 	File   string       `json:"file"`
-	Root   string       `json:"root,omitempty"`  // of the project, which programs of other systems name their files by
-	SHA256 string       `json:"sha256"`          // of the policy file
+	Root   string       `json:"root,omitempty"`  // root of the project; programs of other systems use it in file names
+	SHA256 string       `json:"sha256"`          // digest of the policy file
 	Loads  []PinnedLoad `json:"loads,omitempty"` // hook files of other systems, by entry
-	Pins   []Pin        `json:"pins"`            // of other files, by path
-	Time   time.Time    `json:"time"`            // when the person said so
+	Pins   []Pin        `json:"pins"`            // other files, by path
+	Time   time.Time    `json:"time"`            // time of the approval
 
-	Vouched bool `json:"vouched,omitempty"` // nobody was asked: a policy of the user, or a managed one, names the digest, and it counts for as long as that does
+	Vouched bool `json:"vouched,omitempty"` // trusted without a prompt because a user or managed policy lists the digest; valid only while it does
 }
 
-// PinnedLoad is a file that an entry of `load:` finds.
+// PinnedLoad is a file that an entry of `load:` found.
 type PinnedLoad struct {
-	Entry  int    `json:"entry"` // from 0
+	Entry  int    `json:"entry"` // index from 0
 	Format string `json:"format"`
 	Path   string `json:"path"`
-	Name   string `json:"name"` // below the directory it was found in
+	Name   string `json:"name"` // name relative to the search directory
 	SHA256 string `json:"sha256"`
 }
 
 // Pin is a file that a command line names.
 type Pin struct {
 	Path   string   `json:"path"`
-	SHA256 string   `json:"sha256,omitempty"` // empty = no file is there
-	Hooks  []string `json:"hooks"`            // that name it
+	SHA256 string   `json:"sha256,omitempty"` // empty = the file must not exist
+	Hooks  []string `json:"hooks"`            // hooks that name the file
 }
 
-// Digest is one number for all that is trusted: sha256:HEX. It is the same wherever
-// the project lies, and that of the policy's content where nothing else is pinned.
+// Digest returns one digest for all trusted content, as sha256:HEX. It does not depend on the
+// location of the project. If nothing else is pinned, it is the digest of the policy file.
 func (t *Trust) Digest() string {
 	if len(t.Pins) == 0 && len(t.Loads) == 0 {
 		return "sha256:" + t.SHA256
@@ -81,7 +80,8 @@ func (t *Trust) Digest() string {
 	return "sha256:" + digest.Of([]byte(b.String()))
 }
 
-// Changed says what is not as it was trusted: the pinned files, not the policy.
+// Changed returns an error for each pinned file that differs from its trusted content. It does not
+// check the policy file.
 func (t *Trust) Changed() []error {
 	var errs []error
 	for _, pin := range t.Pins {
@@ -92,11 +92,11 @@ func (t *Trust) Changed() []error {
 	return errs
 }
 
-// maxPinned is the size in bytes of the largest file that can be pinned. It is read
-// each time before a hook that names it runs.
+// maxPinned is the maximum size of a pinned file in bytes. Grapnel reads the file each time before
+// a hook that names it runs.
 const maxPinned = 16 << 20
 
-// unreadable says why a file cannot be read, behind its name.
+// unreadable returns why a file cannot be read, as a text that follows the file name.
 func unreadable(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return goneNow
@@ -106,23 +106,22 @@ func unreadable(err error) string {
 
 const goneNow = "is gone"
 
-// Examined is a project's policy as it is now, and what a person should know before
-// trusting it.
+// Examined is a project's policy in its current form, with everything that a user should know
+// before trusting it.
 type Examined struct {
 	Trust
 	Policy   *policyfile.Policy
-	Foreign  []ForeignFile // that its `load:` finds
-	Unpinned []string      // what hooks may read or run beside the pins, a sentence each
+	Foreign  []ForeignFile // files that its `load:` finds
+	Unpinned []string      // one sentence for each file that hooks may read or run without a pin
 
-	contents map[string][]byte // of all files, by digest
+	contents map[string][]byte // content of all files, by digest
 }
 
-// maxPins bounds the files of one policy.
+// maxPins is the maximum number of pinned files of one policy.
 const maxPins = 256
 
-// Examine reads a project's policy, and the files below root that its command lines
-// name, as they are now. The errors are about the policy; whoever gets any trusts
-// nothing.
+// Examine reads the current content of a project's policy and of the files below root that its
+// command lines name. If it returns errors, the policy must not be trusted.
 func Examine(file, root string, packs packindex.Registry) (*Examined, []*policyfile.Error) {
 	fail := func(err error) []*policyfile.Error {
 		return []*policyfile.Error{{File: file, Msg: readfile.Reason(err)}}
@@ -172,7 +171,7 @@ func (x *Examined) unpinned(hook, format string, args ...any) {
 	x.Unpinned = append(x.Unpinned, fmt.Sprintf("hook %q ", hook)+fmt.Sprintf(format, args...))
 }
 
-// Content is that of the policy or of a pinned file, by its digest.
+// Content returns the content of the policy or of a pinned file, by its digest.
 func (x *Examined) Content(digest string) []byte { return x.contents[digest] }
 
 // pin pins the files below the root that the command line of a hook names.
@@ -204,9 +203,9 @@ func (x *Examined) pin(hook string, c *policyfile.Command) error {
 	return nil
 }
 
-// pinFile pins what has this name now: the content of a file, or that there is none,
-// where the word looks like a file's name. Otherwise a script that is not there yet
-// would run later with nobody having seen it.
+// pinFile pins the current content of a file. If no file exists and the word looks like a file
+// name, it pins that the file does not exist. Otherwise an attacker could add the script later, and
+// it would run without review.
 func (x *Examined) pinFile(hook, name, path string) error {
 	if i := slices.IndexFunc(x.Pins, func(p Pin) bool { return p.Path == path }); i >= 0 {
 		if !slices.Contains(x.Pins[i].Hooks, hook) {
@@ -227,7 +226,7 @@ func (x *Examined) pinFile(hook, name, path string) error {
 		return nil
 	case err != nil && (!strings.ContainsAny(name, "/.") || strings.ContainsAny(name, " \t|&;$(){}<>'\"`\\")):
 		return nil
-	case err != nil: // not there, or no name that any file could have
+	case err != nil: // the file does not exist, or the name is not a valid file name
 	default:
 		data, err := readfile.Regular(path, maxPinned+1)
 		if err == nil && len(data) > maxPinned {
@@ -246,20 +245,20 @@ func (x *Examined) pinFile(hook, name, path string) error {
 	return nil
 }
 
-// commandWord is a word of a command line whose value is known.
+// commandWord is a word of a command line with a known value.
 type commandWord struct {
 	text    string
-	program bool // it stands where a program does
+	program bool // the word is in the position of a program
 }
 
-// names are the files that a word could mean: the word, and what an option holds.
+// names returns the files that a word could refer to: the word itself, and the value of an option.
 func (w commandWord) names() []string {
 	text := w.text
 	switch {
 	case text == "" || strings.Contains(text, "://") || strings.ContainsAny(text, "\n\x00") || len(text) > match.MaxPath:
 		return nil
 	case w.program && !strings.ContainsRune(text, '/') && !strings.ContainsRune(text, filepath.Separator):
-		return nil // looked for on PATH
+		return nil // the shell searches PATH for it
 	}
 	var names []string
 	if !strings.HasPrefix(text, "-") {
@@ -271,7 +270,7 @@ func (w commandWord) names() []string {
 	return names
 }
 
-// commandWords lists the words of a command line that are known, and says what is not.
+// commandWords returns the known words of a command line, and descriptions of the unknown parts.
 func commandWords(c *policyfile.Command, root string) (words []commandWord, unclear []string) {
 	script := shell.Parse(withRoot(c, root))
 	for _, cmd := range script.Commands {
@@ -298,12 +297,11 @@ func commandWords(c *policyfile.Command, root string) (words []commandWord, uncl
 	return words, unclear
 }
 
-// withRoot is the command line with the variables replaced by which the hooks of its
-// system name the files of a project.
+// withRoot returns the command line with the project root in place of the variables that hold it.
 func withRoot(c *policyfile.Command, root string) string {
 	line := hookfiles.CommandLine(c)
 	if strings.ContainsAny(root, "\\'\"`$ \t\n*?[]{}()<>|&;~#!") {
-		return line // what it names is only known when it runs
+		return line // quoting is ambiguous, so the names are only known at run time
 	}
 	for _, name := range rootVars(c, root) {
 		line = regexp.MustCompile(`\$(\{`+name+`\}|`+name+`\b)`).ReplaceAllLiteralString(line, root)
@@ -311,7 +309,7 @@ func withRoot(c *policyfile.Command, root string) string {
 	return line
 }
 
-// rootVars names the variables that hold the root.
+// rootVars returns the names of the variables that hold the root.
 func rootVars(c *policyfile.Command, root string) (names []string) {
 	d := DialectOf(c)
 	if d == nil || d.HookEnv == nil {
@@ -325,32 +323,32 @@ func rootVars(c *policyfile.Command, root string) (names []string) {
 	return names
 }
 
-// below reports whether a path lies in a directory, by its name.
+// below reports whether a path is in a directory, judged by the names only.
 func below(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel) && rel != "."
 }
 
-// Trusts keeps what was trusted below a directory: a file per policy, named by its
-// path, and each content, named by its SHA-256.
+// Trusts is a directory that stores trust: one file per policy, named by the digest of its path,
+// and one file per content, named by its SHA-256.
 type Trusts string
 
 func (s Trusts) name(file string) string {
 	return filepath.Join(string(s), digest.Of([]byte(file))[:32]+".json")
 }
 
-// Has reports whether anything was trusted of a policy file, without reading it.
+// Has reports whether a trust is stored for a policy file, without reading it.
 func (s Trusts) Has(file string) bool { return s != "" && readfile.Exists(s.name(file)) }
 
-// Of returns what was trusted of a policy file, or nil. An error means that
-// something was, and what is not known any more.
+// Of returns the trust of a policy file, or nil if none is stored. An error means that a trust is
+// stored but cannot be read.
 func (s Trusts) Of(file string) (*Trust, error) {
 	if s == "" {
 		return nil, nil
 	}
 	data, err := readfile.Regular(s.name(file), yaml.MaxSize)
 	if errors.Is(err, fs.ErrNotExist) || err != nil && !readfile.Exists(s.name(file)) {
-		return nil, nil // the latter where no state can be read at all, which every event says
+		return nil, nil // in the second case no state is readable, and every event reports that
 	}
 	var t Trust
 	if err == nil {
@@ -360,7 +358,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 		err = fmt.Errorf("it is about %q", t.File)
 	}
 	if err == nil && !digest.Valid(t.SHA256) {
-		err = fmt.Errorf("%q is not a digest", t.SHA256) // and may be a path
+		err = fmt.Errorf("%q is not a digest", t.SHA256) // a wrong digest could be a path
 	}
 	if err != nil {
 		return nil, fmt.Errorf("what was trusted is not known any more, since %s cannot be read (%w)", s.name(file), err)
@@ -368,8 +366,8 @@ func (s Trusts) Of(file string) (*Trust, error) {
 	return &t, nil
 }
 
-// All returns all that was trusted, by the names of the files. What cannot be read is in
-// the errors, by the name of what keeps it.
+// All returns all stored trusts, sorted by file name. Trusts that cannot be read are returned as
+// errors with the name of the stored file.
 func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 	names, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
 	for _, name := range names {
@@ -394,7 +392,7 @@ func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 	return all, broken
 }
 
-// Keep keeps that a person trusts what was examined.
+// Keep stores the trust in the examined policy.
 func (s Trusts) Keep(x *Examined) (err error) {
 	defer func() {
 		if err != nil {
@@ -420,8 +418,8 @@ func (s Trusts) Keep(x *Examined) (err error) {
 	return nil
 }
 
-// Forget takes the trust in a policy file back, and reports whether there was any.
-// The snapshot of the content goes too, so that no hook that was put off runs.
+// Forget removes the trust in a policy file, and reports whether one existed. It also removes the
+// snapshot of the content, so that no queued hook runs.
 func (s Trusts) Forget(file, snapshotDir string) (bool, error) {
 	if t, err := s.Of(file); err == nil && t != nil {
 		_ = os.Remove(snapshots{dir: snapshotDir}.file(t.SHA256))
@@ -437,7 +435,7 @@ func (s Trusts) Forget(file, snapshotDir string) (bool, error) {
 	return true, nil
 }
 
-// Content returns a trusted content by its digest.
+// Content returns trusted content by its digest.
 func (s Trusts) Content(sum string) ([]byte, error) {
 	data, err := readfile.Regular(filepath.Join(string(s), sum), maxPinned)
 	if err == nil && digest.Of(data) != sum {
@@ -449,11 +447,11 @@ func (s Trusts) Content(sum string) ([]byte, error) {
 	return data, nil
 }
 
-// sweepAge keeps what another "grapnel trust" is just writing.
+// sweepAge protects files that a concurrent "grapnel trust" is writing.
 const sweepAge = time.Minute
 
-// sweep removes contents that nothing trusted refers to. While a trust cannot be
-// read, nobody knows which those are.
+// sweep removes content that no trust refers to. If any trust cannot be read, sweep removes
+// nothing, because it cannot know which content is in use.
 func (s Trusts) sweep() {
 	keep := map[string]bool{}
 	files, _ := filepath.Glob(filepath.Join(string(s), "*.json"))
@@ -480,8 +478,8 @@ func (s Trusts) sweep() {
 	}
 }
 
-// loadTrusted loads the policy of a project: the content that was trusted, whatever
-// the file says now, and nothing of a file that nobody trusts.
+// loadTrusted loads the trusted content of a project's policy, regardless of the current content of
+// the file. It loads nothing from an untrusted file.
 func (req Request) loadTrusted(file File) inForce {
 	loaded := Loaded{File: file.Path, Scope: file.Scope.String(), State: Trusted}
 	trust, err := req.Trusts.Of(file.Path)
@@ -528,7 +526,7 @@ func (req Request) loadTrusted(file File) inForce {
 	return inForce{specs: specs, loaded: loaded, policy: policy, trust: trust}
 }
 
-// differs says how the policy file is not what was trusted, or nothing.
+// differs returns how the policy file differs from the trusted content, or "".
 func (t *Trust) differs() string {
 	data, err := readfile.Regular(t.File, yaml.MaxSize+1)
 	switch {
@@ -542,8 +540,8 @@ func (t *Trust) differs() string {
 	return ""
 }
 
-// loadsElsewhere reports whether a file is loaded already by another name, as the
-// user's policy is for somebody who keeps it in a repository and works there.
+// loadsElsewhere reports whether a file is already loaded under another name. This happens to users
+// who keep their own policy in a repository and work in that repository.
 func (req Request) loadsElsewhere(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -560,8 +558,7 @@ func (req Request) loadsElsewhere(path string) bool {
 	return false
 }
 
-// trustedPolicy is the policy that was trusted: from its snapshot, else from the
-// content itself, which is kept.
+// trustedPolicy returns the trusted policy, from its snapshot or else from the stored content.
 func (req Request) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
 	if frozen := req.Frozen[trust.File]; frozen != "" && frozen != trust.SHA256 {
 		return nil, fmt.Errorf("its content %s is not trusted any more", frozen)
@@ -586,8 +583,8 @@ func (req Request) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
 	return &loadedPolicy{Policy: policy}, nil
 }
 
-// command makes the hooks of programs that run only while the files they name are
-// what was trusted. What comes before the name of a hook in the pins is the prefix.
+// command wraps newHook: programs only run while the files that they name have their trusted
+// content. prefix precedes the hook's name in Pin.Hooks.
 func (t *Trust) command(newHook func(policyfile.Command) grapnel.Hook, prefix string) func(policyfile.Command) grapnel.Hook {
 	if newHook == nil {
 		return nil
@@ -609,19 +606,19 @@ func (t *Trust) command(newHook func(policyfile.Command) grapnel.Hook, prefix st
 	}
 }
 
-// pinned is a program that names files of a project.
+// pinned is a program hook that names project files.
 type pinned struct {
 	grapnel.Hook
 	file string
 	pins []Pin
-	root string // by which it names the files; empty = it does not
+	root string // root that the file names contain; empty = none
 
-	informs bool // it guards nothing
+	informs bool // the hook only adds context and blocks nothing
 }
 
-// Handle runs the program while the files it names are what was trusted. Otherwise
-// it fails, and blocks what can be blocked whatever its on_error says: who may
-// change a script must not be able to open a gate by it, nor while it runs.
+// Handle runs the program while its files have their trusted content. Otherwise it fails, and
+// blocks if the event permits it, regardless of on_error. An attacker who can change a script,
+// before or during its run, must not be able to disable the rule.
 func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	seen := make([]fs.FileInfo, len(p.pins))
 	for i, pin := range p.pins {
@@ -630,7 +627,7 @@ func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome
 			return p.refuse(ev, "not run", err)
 		}
 	}
-	if p.root != "" && p.root != ev.Session.Root { // another root would have other files, which nobody trusted
+	if p.root != "" && p.root != ev.Session.Root { // another root would contain other, untrusted files
 		there := *ev
 		there.Session.Root = p.root
 		ev = &there

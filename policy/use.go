@@ -14,14 +14,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Pack is a pack as one file uses it.
+// Pack is a pack as one policy file uses it.
 type Pack struct {
 	policyfile.Use
-	Digest string             // SHA-256 of the pack's content, in hex
-	Policy *policyfile.Policy // what is left of it; its hooks stand where the file names the pack
+	Digest string             // SHA-256 of the pack's content, in hexadecimal
+	Policy *policyfile.Policy // the hooks in use; their line is the line of the `use:` entry
 }
 
-// PacksOf looks up what the `use:` of a policy file names. It returns all that is wrong.
+// PacksOf returns the packs in the `use:` key of a policy file. It returns all errors.
 func PacksOf(p *policyfile.Policy, file string, registry packindex.Registry) (packs []Pack, errs []*policyfile.Error) {
 	for i, found := range registryPacks(p, file, registry, &errs) {
 		if found == nil {
@@ -49,8 +49,8 @@ func PacksOf(p *policyfile.Policy, file string, registry packindex.Registry) (pa
 	return packs, errs
 }
 
-// registryPacks lists the packs of the entries of `use:`, nil for one that there is not, and
-// adds what is wrong.
+// registryPacks returns the packs of the `use:` entries, with nil for an unknown pack. It appends
+// errors to errs.
 func registryPacks(p *policyfile.Policy, file string, registry packindex.Registry, errs *[]*policyfile.Error) []*packindex.Pack {
 	fail := func(at policyfile.Word, hint, format string, args ...any) {
 		*errs = append(*errs, &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf(format, args...), Hint: hint})
@@ -81,12 +81,12 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 	return packs
 }
 
-// leavesOut reports whether a hook of the pack is left out.
+// leavesOut reports whether the `use:` entry excludes a hook of the pack.
 func leavesOut(u *policyfile.Use, hook string) bool {
 	return says(u.Except, hook)
 }
 
-// says reports whether a word is among those of a file.
+// says reports whether words contains text.
 func says(words []policyfile.Word, text string) bool {
 	for i := range words {
 		if words[i].Text == text {
@@ -96,8 +96,8 @@ func says(words []policyfile.Word, text string) bool {
 	return false
 }
 
-// always makes the Specs of the packs that no file has to name and none can leave out. One
-// that is not there blocks what it would have guarded.
+// always builds the Specs of the packs that are always in force. If a pack is missing, it returns a
+// Spec that blocks the tools.
 func (req Request) always() []grapnel.Spec {
 	if len(req.Always) == 0 {
 		return nil
@@ -113,9 +113,9 @@ func (req Request) always() []grapnel.Spec {
 	return specs
 }
 
-// buildPacks makes the Specs of the packs of a file: a source each, with the scope
-// of the file. A person finds them in the line that names the pack. Hooks that cannot concern
-// the event of the request are left out and counted.
+// buildPacks builds the Specs of a file's packs. Each pack is a source with the scope of the file,
+// and its hooks have the line of the `use:` entry. Hooks that cannot match the event of the request
+// are skipped and counted.
 func (req Request) buildPacks(file File, policy *policyfile.Policy) (specs []grapnel.Spec, skipped int, err error) {
 	var errs []*policyfile.Error
 	req.facts.Secrets = match.SecretRules(policy.Secrets)
@@ -125,7 +125,7 @@ func (req Request) buildPacks(file File, policy *policyfile.Policy) (specs []gra
 	}
 	for i, pack := range packs {
 		if file.Path != notice.OwnFile && slices.Contains(req.Always, pack.Name) {
-			continue // its hooks are in force, whatever the file says of them
+			continue // its hooks are in force regardless of the file
 		}
 		use := &policy.Use[i]
 		source := grapnel.Source{Name: file.Path + "#" + pack.Name, Scope: file.Scope, File: file.Path, Digest: pack.Digest}
@@ -159,7 +159,7 @@ func (p *fileParser) packInfo(n *yaml.Node) *policyfile.PackInfo {
 	return info
 }
 
-// plainPack refuses in a pack what would make using it more than adding rules.
+// plainPack rejects keys that would make a pack do more than add rules.
 func (p *fileParser) plainPack(policy *yaml.Node) {
 	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "secrets", "redact", "records", "grants", "trust", "use_only_managed"} {
 		if n := policy.Get(key); n != nil {

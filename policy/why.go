@@ -11,31 +11,31 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Reasoning is why a hook listens to an event, or why it does not.
+// Reasoning explains why a hook matches an event, or why it does not.
 type Reasoning struct {
-	Event   bool          `json:"event"`          // it listens to events of this kind
-	Matched bool          `json:"matched"`        // it listens to this one: that, and what its Matcher says
-	Checks  []match.Check `json:"checks"`         // all of its conditions; it listens when each is OK
-	Text    string        `json:"text,omitempty"` // what its Matcher says of itself, where its conditions are not known
-	Call    int           `json:"call"`           // of a batch of calls: the number, from 0, of the one that Checks are about
+	Event   bool          `json:"event"`          // the hook listens to events of this kind
+	Matched bool          `json:"matched"`        // the hook runs for this event: the kind and the Matcher match
+	Checks  []match.Check `json:"checks"`         // all conditions; the hook matches if each is OK
+	Text    string        `json:"text,omitempty"` // explanation of the Matcher if its conditions are unknown
+	Call    int           `json:"call"`           // in a batch of calls, the index from 0 of the call that Checks describe
 
-	// Err is why nobody could tell whether it listens, which counts as an error of the hook. Of
-	// a call that is too large to be judged there are no Checks.
+	// Err is the error of the Matcher, which is treated as an error of the hook. If a call is too
+	// large to evaluate, Checks is empty.
 	Err error `json:"-"`
 }
 
-// A Reasoner says why a hook listens to an event, or why it does not, condition by condition.
-// It looks at every condition, also behind one that failed. It knows the conditions of Specs
-// that this package has made, unless they come from a hook file of another system.
+// A Reasoner explains, condition by condition, why a hook matches an event or not. It evaluates
+// every condition, also after one that failed. It knows the conditions of Specs that this package
+// built, except those from foreign hook files.
 type Reasoner struct {
 	spec  *grapnel.Spec
-	known *match.Conditions // nil = they are not
-	gate  string            // the key that tells a hook of a pack from afar that it has nothing to do
-	past  *past             // nil = it has no `after:`
+	known *match.Conditions // nil = unknown
+	gate  string            // key of the prefilter by which a hook of a pack skips events
+	past  *past             // nil = the hook has no `after:`
 	err   error
 }
 
-// NewReasoner looks at the conditions of a hook.
+// NewReasoner returns a Reasoner for a hook.
 func NewReasoner(s *grapnel.Spec) *Reasoner {
 	r := &Reasoner{spec: s}
 	m := s.Match
@@ -60,7 +60,7 @@ func NewReasoner(s *grapnel.Spec) *Reasoner {
 	return r
 }
 
-// packHookOf returns the packHook behind a Matcher.
+// packHookOf returns the packHook that implements a Matcher, if any.
 func packHookOf(m grapnel.Matcher) (*packHook, bool) {
 	switch m := m.(type) {
 	case *packHook:
@@ -71,8 +71,8 @@ func packHookOf(m grapnel.Matcher) (*packHook, bool) {
 	return nil, false
 }
 
-// Why looks at one event. What it quotes of the event is not masked. v is nil but for an
-// observing hook, which listens to events that have their Verdict.
+// Why evaluates the hook for one event. Texts that it quotes from the event are not masked. v is
+// nil except for observing hooks, which get events with their verdict.
 func (r *Reasoner) Why(ev *grapnel.Event, v *grapnel.Verdict) Reasoning {
 	s := r.spec
 	why := Reasoning{Event: len(s.On) == 0 || slices.Contains(s.On, ev.Kind), Matched: true, Err: r.err}
@@ -101,12 +101,12 @@ func (r *Reasoner) Why(ev *grapnel.Event, v *grapnel.Verdict) Reasoning {
 	return why
 }
 
-// Holds reports whether all conditions hold.
+// Holds reports whether all conditions are met.
 func (r *Reasoning) Holds() bool {
 	return match.AllHold(r.Checks)
 }
 
-// checks looks at what has to have happened before.
+// checks returns one check for each `after:` step.
 func (f *past) checks(ev *grapnel.Event) []match.Check {
 	kept, err := counted(f.counter, f.key(ev))
 	if err != nil {
@@ -127,7 +127,7 @@ func (f *past) checks(ev *grapnel.Event) []match.Check {
 	return checks
 }
 
-// happenings says of each mark that counts for a step how long ago it was.
+// happenings returns, for each mark of a step, how long ago the event was.
 func (f *past) happenings(marks []mark, i int, ev *grapnel.Event) (got []string) {
 	self := f.markOf(ev)
 	for j := range marks {
