@@ -9,24 +9,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/expr"
 )
 
-// A Check is one condition of a hook, and what came of it.
+// A Check is one condition of a hook, and its result for an event.
 type Check struct {
-	Key  string   `json:"key"`            // as the file says it: match.command, match.not.path, except[0], except[0].tool, when, after[1]
-	Want []string `json:"want,omitempty"` // its words, as the file says them
-	Got  []string `json:"got,omitempty"`  // what the event has for it, whole and not masked
-	Fits []int    `json:"fits,omitempty"` // which of Want fit something of the event, from 0
+	Key  string   `json:"key"`            // path of the key in the file: match.command, match.not.path, except[0], except[0].tool, when, after[1]
+	Want []string `json:"want,omitempty"` // words of the key in the file
+	Got  []string `json:"got,omitempty"`  // values of the event, complete and not masked
+	Fits []int    `json:"fits,omitempty"` // indexes into Want of the words that match a value of the event
 
-	// OK: the condition holds. That of a `not` or an `except` does when what it takes out is
-	// not this event.
+	// OK reports whether the condition is met. A `not` or an `except` is met if it does not exclude
+	// the event.
 	OK bool `json:"ok"`
 
-	// Of are the conditions inside: of a `not`, of an `except`, and what and, or and not join
-	// in a `when`, which Op names. That they hold means that they fit.
+	// Of lists the nested conditions: of a `not`, of an `except`, or the operands in a `when`,
+	// which Op joins (and, or, not). A nested condition is OK if it matches the event.
 	Op string  `json:"op,omitempty"`
 	Of []Check `json:"of,omitempty"`
 }
 
-// Conditions are those of a matcher.
+// Conditions holds the conditions of a Matcher.
 type Conditions struct {
 	m      *Matcher
 	match  *matchConditions
@@ -34,10 +34,10 @@ type Conditions struct {
 	when   *whenCondition
 }
 
-// Empty reports whether there is no condition: every event matches.
+// Empty reports whether there are no conditions, so that every event matches.
 func (cs *Conditions) Empty() bool { return cs.m == nil }
 
-// matchConditions are those of one match.
+// matchConditions holds the conditions of one match.
 type matchConditions struct {
 	c    *compiled
 	name string // match, match.not, except[1]
@@ -45,15 +45,15 @@ type matchConditions struct {
 	not  *matchConditions
 }
 
-// keyCondition is one key of a match, made so that it can be asked alone.
+// keyCondition is one key of a match, compiled so that it can be evaluated separately.
 type keyCondition struct {
 	*Key
 	want []string
 	one  *compiled
-	each []*compiled // a match for each word, which asks whether it fits anything
+	each []*compiled // one match per word, to evaluate the word separately
 }
 
-// ConditionsOf makes the conditions of a Matcher so that each can be asked alone.
+// ConditionsOf compiles each condition of a Matcher so that it can be evaluated separately.
 func ConditionsOf(m *Matcher) *Conditions {
 	facts := m.Facts
 	if facts.first != nil {
@@ -74,7 +74,7 @@ func (cache *FactCache) conditions(c *compiled, name string) *matchConditions {
 		return nil
 	}
 	mc := &matchConditions{c: c, name: name}
-	late := &FactCache{first: cache} // what is made here is made later than the policy
+	late := &FactCache{first: cache} // these matches are compiled after the policy was loaded
 	if c.secret != nil {
 		late.Secrets = c.secret.rules
 	}
@@ -87,7 +87,7 @@ func (cache *FactCache) conditions(c *compiled, name string) *matchConditions {
 		if len(k.want) == 0 {
 			continue
 		}
-		k.one, _ = late.compile(k.only(c.said, -1), c.reading) // it was compiled with the others before
+		k.one, _ = late.compile(k.only(c.said, -1), c.reading) // cannot fail: it was compiled before, together with the other keys
 		for j := range k.want {
 			each, _ := late.compile(k.only(c.said, j), some)
 			k.each = append(k.each, each)
@@ -98,7 +98,8 @@ func (cache *FactCache) conditions(c *compiled, name string) *matchConditions {
 	return mc
 }
 
-// Of looks at an event. Of a batch it looks at the first call that decides.
+// Of evaluates the conditions for an event. For a batch of calls, it returns the checks and the
+// index of the first call that decides the result.
 func (cs *Conditions) Of(ev *grapnel.Event, v *grapnel.Verdict) (checks []Check, call int) {
 	f := cs.m.Facts.Of(ev)
 	if ev.Tool != nil || len(ev.Calls) == 0 {
@@ -117,8 +118,8 @@ func (cs *Conditions) Of(ev *grapnel.Event, v *grapnel.Verdict) (checks []Check,
 	return first, 0
 }
 
-// judge is that of the matcher, one condition after the other. It is nil for a call that
-// is too large to be judged.
+// judge evaluates all conditions like Matcher.judge, but does not stop at the first one that fails.
+// It returns nil for a call that is too large to evaluate.
 func (cs *Conditions) judge(f *Facts, v *grapnel.Verdict) []Check {
 	if cs.m.tooLarge(f) != nil {
 		return nil
@@ -134,12 +135,12 @@ func (cs *Conditions) judge(f *Facts, v *grapnel.Verdict) []Check {
 	return checks
 }
 
-// exceptions looks at what each `except` takes out.
+// exceptions evaluates each `except`.
 func (cs *Conditions) exceptions(f *Facts) []Check {
 	m := cs.m
 	var checks []Check
-	var single []*compiled // those that take out single commands, paths or addresses
-	var at []int           // their numbers
+	var single []*compiled // exceptions for single commands, paths or addresses
+	var at []int           // their indexes
 	for i, e := range m.except {
 		check := Check{Key: cs.except[i].name, OK: true, Of: cs.except[i].checks(f)}
 		switch {
@@ -156,8 +157,8 @@ func (cs *Conditions) exceptions(f *Facts) []Check {
 	if len(single) == 0 || !m.match.fits(f, nil) || m.match.fits(f, single) {
 		return checks
 	}
-	// Together they take out all that fits. Those count that would alone, or without
-	// which the others would not; else it takes all of them.
+	// Together these exceptions exclude every match. Report those that exclude all matches alone,
+	// or without which the others do not; if there are none, report all.
 	counts := slices.DeleteFunc(slices.Clone(at), func(i int) bool {
 		others := slices.DeleteFunc(slices.Clone(single), func(e *compiled) bool { return e == m.except[i] })
 		return m.match.fits(f, []*compiled{m.except[i]}) && !m.match.fits(f, others)
@@ -171,7 +172,7 @@ func (cs *Conditions) exceptions(f *Facts) []Check {
 	return checks
 }
 
-// checks looks at each key of a match.
+// checks evaluates each key of a match.
 func (mc *matchConditions) checks(f *Facts) []Check {
 	c := mc.c
 	var checks []Check
@@ -194,7 +195,7 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 			}
 		}
 		if k.Name == "host" && len(c.url) > 0 {
-			check.OK = check.OK && c.fitsURLs(f, nil) // both are about one address
+			check.OK = check.OK && c.fitsURLs(f, nil) // `url` and `host` must match the same address
 		}
 	}
 	if c.items() && c.blind(f) {
@@ -211,7 +212,7 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 	return checks
 }
 
-// whenCondition is a `when:`, or one of the conditions that it joins.
+// whenCondition is a `when:` expression, or one of the operands that it joins.
 type whenCondition struct {
 	Expression
 	op    string
@@ -234,7 +235,8 @@ func whenConditionOf(p expr.Part) *whenCondition {
 	return w
 }
 
-// check runs each part by itself, also those that the whole would not come to.
+// check evaluates each operand separately, including those that short-circuit evaluation would
+// skip.
 func (w *whenCondition) check(f *Facts, v *grapnel.Verdict) Check {
 	check := Check{Key: KeyWhen, Want: []string{w.Source}, Op: w.op}
 	for _, part := range w.parts {
@@ -247,7 +249,7 @@ func (w *whenCondition) check(f *Facts, v *grapnel.Verdict) Check {
 		check.Got = []string{err.Error()}
 	case w.op == "":
 		for _, name := range w.program.Names() {
-			if name >= len(whenNames) { // those that it has of it are there too
+			if name >= len(whenNames) { // an object; its members have their own names
 				continue
 			}
 			check.Got = append(check.Got, whenLanguage()[name].Name+" is "+valueText(whenValue(name, f, v)))
@@ -266,7 +268,7 @@ func valueText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// AllHold reports whether all conditions hold.
+// AllHold reports whether all checks are OK.
 func AllHold(checks []Check) bool {
 	return !slices.ContainsFunc(checks, func(c Check) bool { return !c.OK })
 }

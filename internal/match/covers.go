@@ -12,15 +12,17 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// What can be told of a list without an event: whether another word of it fits wherever one
-// does, so that no test can tell whether that one is there. It says so only where it is sure.
+// This file finds redundant words and hooks without an event: a word or hook is covered if another
+// one matches whenever it does, so that no test can detect its absence. The functions report this
+// only if it is certain.
 
-// Covered says which other word of a list fits wherever the one at i does, or "".
+// Covered returns a message that names another word of the list that matches whenever words[i]
+// does, or "".
 func (k *Key) Covered(words []string, i int, as Reading) string {
 	for j, other := range words {
 		switch {
 		case j == i:
-		case other == words[i] && j > i: // the last of them stays
+		case other == words[i] && j > i: // of equal words, the last is not covered
 		case other == words[i], k.covers(other, words[i], as):
 			return "wherever it fits, " + other + " does"
 		}
@@ -28,8 +30,8 @@ func (k *Key) Covered(words []string, i int, as Reading) string {
 	return ""
 }
 
-// Covers reports whether a hook listens to whatever another one of its file does. It says so
-// only where it is sure.
+// Covers reports whether the hook wide matches every event that the hook narrow, in the same file,
+// matches. It returns true only if that is certain.
 func Covers(wide, narrow *policyfile.Hook) bool {
 	if len(narrow.On) == 0 || len(wide.Except) > 0 || wide.When != "" || len(wide.After) > 0 {
 		return false
@@ -58,9 +60,9 @@ func Covers(wide, narrow *policyfile.Hook) bool {
 	return true
 }
 
-// samples are texts that a glob matches, with nothing, something, and something odd in the
-// place of each wildcard. What another glob matches all of, it matches by its wildcards.
-// nil = it has other wildcards than *.
+// samples returns texts that a glob matches, with each of the fillings in place of the wildcards.
+// If another glob matches all samples, its own wildcards match them, so it covers the first glob.
+// samples returns nil for a glob with wildcards other than *.
 func samples(glob string, fillings ...string) []string {
 	if strings.ContainsAny(glob, `?[]{}\`) {
 		return nil
@@ -75,7 +77,7 @@ func samples(glob string, fillings ...string) []string {
 	return all
 }
 
-// allOf reports whether there are some, and each is one of these.
+// allOf reports whether texts is not empty and all texts satisfy is.
 func allOf(texts []string, is func(string) bool) bool {
 	return len(texts) > 0 && !slices.ContainsFunc(texts, func(text string) bool { return !is(text) })
 }
@@ -91,9 +93,9 @@ func globCovers(wide, word string) bool {
 	return allOf(samples(word, "", "\x01", "/\x01/"), globs[0].match)
 }
 
-// commandCovers: what a pattern asks for is a command that it matches, and whatever else
-// another pattern asks for makes it match less. What lets commands through has to speak for
-// all of their words, and for more of them than the other one does.
+// commandCovers reports whether the pattern wide covers the pattern word. The text of word is
+// itself a command that word matches, so wide must match this text. If the reading requires all
+// words of a command to match, wide must also match the text with one more word.
 func commandCovers(wide, word string, as Reading) bool {
 	pattern, err := shell.Compile(wide)
 	if err != nil || strings.ContainsAny(word, `'"$`) {
@@ -137,7 +139,8 @@ func pathCovers(wide, word string) bool {
 	return allOf(names, func(name string) bool { return matchGlob(wide, name) })
 }
 
-// textCovers: what holds a text holds every part of it.
+// textCovers reports whether wide covers word: a text that contains word contains every part of
+// word.
 func textCovers(wide, word string) bool {
 	wideRE, wideIs := RegexpOf(wide)
 	wordRE, wordIs := RegexpOf(word)
@@ -158,8 +161,7 @@ func textCovers(wide, word string) bool {
 	return err == nil && compiled.MatchString(word)
 }
 
-// looksAround reports whether a pattern asks for what is beside it, such as the end of a
-// line.
+// looksAround reports whether a regular expression tests its context, such as the end of a line.
 func looksAround(re *syntax.Regexp) bool {
 	switch re.Op {
 	case syntax.OpBeginLine, syntax.OpEndLine, syntax.OpBeginText, syntax.OpEndText, syntax.OpWordBoundary, syntax.OpNoWordBoundary:
@@ -169,7 +171,7 @@ func looksAround(re *syntax.Regexp) bool {
 	}
 }
 
-// NeverMatches says why a hook never listens to a kind of event that it names, or "".
+// NeverMatches returns why a hook never matches a kind of event in its `on:`, or "".
 func NeverMatches(h *policyfile.Hook, kind grapnel.Kind) string {
 	m := h.Match
 	if m == nil || ofTool(kind) || kind.Native() {
@@ -186,7 +188,7 @@ func NeverMatches(h *policyfile.Hook, kind grapnel.Kind) string {
 	return ""
 }
 
-// ofTool reports whether events of a kind are about a call of a tool, or several.
+// ofTool reports whether events of a kind are about one or more tool calls.
 func ofTool(kind grapnel.Kind) bool {
 	subject, _, _ := strings.Cut(string(kind), ".")
 	return subject == "tool" || subject == "toolbatch" || subject == "permission"

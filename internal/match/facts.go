@@ -15,12 +15,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// Facts are what matchers ask of one event, worked out once however many ask.
+// Facts caches what matchers compute from one event, so that each value is computed once.
 type Facts struct {
 	Event      *grapnel.Event
-	lines      *parsedLines // nil = none are kept
-	programs   []string     // those that the policy's rules are about
-	ruleIndex  *ruleIndex   // of these
+	lines      *parsedLines // nil = parsed lines are not cached
+	programs   []string     // programs in the rules of the policy
+	ruleIndex  *ruleIndex   // index of these rules
 	candidates lazy[ruleSet]
 	keptCalls  lazy[[]*Facts]
 	keptGate   lazy[[]bool]
@@ -31,10 +31,10 @@ type Facts struct {
 	keptRoots  lazy[[]string]
 	keptInput  lazy[any]
 
-	lowering   sync.Mutex // of lowered, dirs and packs
+	lowering   sync.Mutex // protects lowered, dirs and packs
 	lowered    []*prefilter.Text
 	keptJoined lazy[string]
-	dirs       []RealDirectory // made real, see RealDirectory
+	dirs       []RealDirectory // with symlinks resolved, see RealDirectory
 	fewDirs    [6]RealDirectory
 	packs      []nearPack
 	keptURLs   lazy[[]string]
@@ -43,12 +43,12 @@ type Facts struct {
 	secretsLock sync.Mutex
 	keptSecrets []foundSecrets
 
-	patternsLock sync.Mutex // of keptPatterns and prefiltered
+	patternsLock sync.Mutex // protects keptPatterns and prefiltered
 	keptPatterns map[matchOfScript][]*shell.Pattern
-	prefiltered  int // patterns that were compared with a whole script
+	prefiltered  int // number of patterns that were compared with a whole script
 }
 
-// lazy is a value that is worked out when it is first asked for.
+// lazy is a value that is computed at first use.
 type lazy[T any] struct {
 	once  sync.Once
 	value T
@@ -59,18 +59,18 @@ func (l *lazy[T]) get(work func() T) T {
 	return l.value
 }
 
-// calls are those of a batch.
+// calls returns the facts of each call of a batch.
 func (f *Facts) calls() []*Facts {
 	return f.keptCalls.get(f.eachCall)
 }
 
-// gate tells for each of the programs whether a shell line may run it: one pass for
-// all rules, most of which are about other programs. scripts are one for each line.
+// gate returns, for each program, whether a shell line of the event may run it. This is one pass
+// for all rules, most of which are about other programs.
 func (f *Facts) gate() []bool {
 	return f.keptGate.get(func() []bool { return gate(f.Event, f.programs) })
 }
 
-// concerns reports whether the event may concern a rule.
+// concerns reports whether a rule may match the event.
 func (f *Facts) concerns(rule int) bool {
 	if len(f.ruleIndex.rules) < minRules {
 		return true
@@ -79,7 +79,7 @@ func (f *Facts) concerns(rule int) bool {
 	return left == nil || left.has(rule)
 }
 
-// Scripts returns the parsed shell lines of the event.
+// Scripts returns the parsed shell lines of the event, one script per line.
 func (f *Facts) Scripts() []*shell.Script {
 	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.Event) })
 }
@@ -90,7 +90,7 @@ func (f *Facts) allTexts() []string {
 
 func (f *Facts) pathNames() []namedPath { return f.keptNames.get(f.findPaths) }
 
-// pathSize is how many paths there are, and how long they are together, in bytes.
+// pathSize returns the number of paths and their total length in bytes.
 func (f *Facts) pathSize() (n, size int) {
 	names := f.pathNames()
 	for i := range names {
@@ -99,16 +99,16 @@ func (f *Facts) pathSize() (n, size int) {
 	return len(names), size
 }
 
-// TooManyPaths reports whether there are more than a match of paths looks at.
+// TooManyPaths reports whether the event names more paths than a match of paths accepts.
 func (f *Facts) TooManyPaths() bool {
 	n, size := f.pathSize()
 	return n > maxPaths || size > maxPathBytes
 }
 
-// Paths lists the paths that the event names, with symbolic links followed.
+// Paths returns the paths that the event names, as written and with symlinks resolved.
 func (f *Facts) Paths() []Path { return f.keptPaths.get(f.realPaths) }
 
-// input is a tool's input, decoded; output is as it came.
+// input returns the tool's input, decoded.
 func (f *Facts) input() any {
 	return f.keptInput.get(func() any {
 		if input, ok := f.Event.Value(grapnel.FieldInput); ok {
@@ -123,19 +123,19 @@ func (f *Facts) output() string {
 	return string(output)
 }
 
-// maxPaths and maxPathBytes bound how many paths of one call are made real, and how
-// long they are together: each part of each costs a system call, a deep one a slow one,
-// and an agent does not wait for ever.
+// maxPaths and maxPathBytes limit the number and the total length of paths of one call that are
+// resolved. Each path component costs a system call, which is slow in deep directories, and agents
+// stop waiting after a timeout.
 const (
 	maxPaths     = 4096
 	maxPathBytes = 256 << 10
 )
 
-// MaxShellBytes bounds how much of shell lines of one call is parsed, which takes a
-// second for a megabyte. Systems do not start a shell with more than 128 KiB.
+// MaxShellBytes limits the total length of the shell lines of one call. Parsing takes about a
+// second per megabyte. Systems do not start a shell with an argument of more than 128 KiB.
 const MaxShellBytes = 1 << 20
 
-// ShellBytes is how long the shell lines of a call are together.
+// ShellBytes returns the total length of the shell lines of a call in bytes.
 func (f *Facts) ShellBytes() int {
 	size := 0
 	for _, line := range OrZero(f.Event.Tool).Commands {
@@ -144,31 +144,31 @@ func (f *Facts) ShellBytes() int {
 	return size
 }
 
-// FactCache keeps the facts of the events that are being judged by rules that were
-// loaded together. An engine gives each firing its own *Event, so the pointer tells events
-// apart.
+// FactCache caches the facts of events for rules that were loaded together. The key is the *Event,
+// because an engine creates a new *Event for each firing. It is safe for concurrent use after all
+// rules are compiled.
 type FactCache struct {
-	programs  []string // that the rules are about, each once; complete before the first event
+	programs  []string // programs in the rules, without duplicates; complete before the first event
 	ruleIndex ruleIndex
 
-	Secrets *secret.Rules // of the policy whose rules are being made
+	Secrets *secret.Rules // secret rules of the policy whose rules are being compiled
 
-	Clock func() time.Time // nil = that of the system
+	Clock func() time.Time // nil = time.Now
 
-	// Of a rule that is made later than that: what the others have.
+	// In the cache of a rule that is compiled later: the cache of the other rules.
 	first *FactCache
 
 	lines parsedLines
 
-	// The youngest, and some before it: of events that are judged at once none should
-	// push out what another still needs a hundred times.
+	// The newest facts, and some earlier ones. When several events are evaluated at once, one must
+	// not evict the facts that another still needs many times.
 	last  atomic.Pointer[Facts]
 	other [8]atomic.Pointer[Facts]
-	next  atomic.Uint32 // in other
+	next  atomic.Uint32 // next index in other
 }
 
-// LateFacts is the cache for a rule that is made after the others, which share c. The rule
-// judges by these secrets. c may be nil: then the rule shares with nobody.
+// LateFacts returns the cache for a rule that is compiled after the others, which share c. The rule
+// uses the given secret rules. If c is nil, the rule shares no facts.
 func LateFacts(c *FactCache, secrets *secret.Rules) *FactCache {
 	if c != nil && c.first != nil {
 		c = c.first
@@ -176,7 +176,7 @@ func LateFacts(c *FactCache, secrets *secret.Rules) *FactCache {
 	return &FactCache{first: c, Secrets: secrets}
 }
 
-// Now is the clock of what is counted.
+// Now returns the clock for limits and `after:` steps.
 func (c *FactCache) Now() func() time.Time {
 	switch {
 	case c.first != nil:
@@ -187,7 +187,7 @@ func (c *FactCache) Now() func() time.Time {
 	return time.Now
 }
 
-// Of returns the facts of an event, those of before if they are still kept.
+// Of returns the facts of an event, from the cache if possible.
 func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 	if c.first != nil {
 		return c.first.Of(ev)
@@ -198,8 +198,8 @@ func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 	return c.older(ev)
 }
 
-// Early returns the facts of an event before all hooks are made. They share what was parsed,
-// and know nothing of the hooks.
+// Early returns the facts of an event before all hooks are built. They share parsed lines with
+// later facts, but have no data about rules.
 func (c *FactCache) Early(ev *grapnel.Event) *Facts { return &Facts{Event: ev, lines: &c.lines} }
 
 func (c *FactCache) older(ev *grapnel.Event) *Facts {
@@ -214,7 +214,8 @@ func (c *FactCache) older(ev *grapnel.Event) *Facts {
 	return f
 }
 
-// program returns the index of a program, or a negative one if it is too late for that.
+// program returns the index of a program. It is negative if the rule is compiled after the index is
+// complete.
 func (c *FactCache) program(name string) int {
 	if c.first != nil {
 		return -1
@@ -227,7 +228,7 @@ func (c *FactCache) program(name string) int {
 	return i
 }
 
-// eachCall looks at each call of a batch as if it were the event's only one.
+// eachCall returns the facts of each call of a batch, as if the call were the event's only one.
 func (f *Facts) eachCall() []*Facts {
 	var calls []*Facts
 	for i := range f.Event.Calls {
@@ -242,7 +243,7 @@ func gate(ev *grapnel.Event, programs []string) []bool {
 	may := make([]bool, len(programs))
 	if ev.Tool != nil && shellLanguage(ev.Tool) != "" {
 		for i := range may {
-			may[i] = true // the gate knows shells of another kind only
+			may[i] = true // the gate only supports POSIX shells
 		}
 		return may
 	}
@@ -255,8 +256,8 @@ func gate(ev *grapnel.Event, programs []string) []bool {
 	return may
 }
 
-// parsedLines are shell lines that were parsed not long ago: a call has an event before it
-// and one after it, and both are about the same line.
+// parsedLines caches recently parsed shell lines. A call has an event before and one after it, with
+// the same line.
 type parsedLines [8]atomic.Pointer[parsedLine]
 
 type parsedLine struct {
@@ -264,11 +265,11 @@ type parsedLine struct {
 	script         *shell.Script
 }
 
-// maxKeptLine bounds the lines that are kept, in bytes.
+// maxKeptLine is the maximum length in bytes of a cached line.
 const maxKeptLine = 4 << 10
 
-// parse reads the shell lines of a call, each by itself: an open quote in one must not
-// swallow the next.
+// parse parses the shell lines of a call separately: an open quote in one line must not affect the
+// next.
 func (p *parsedLines) parse(ev *grapnel.Event) []*shell.Script {
 	if ev.Tool == nil {
 		return nil
@@ -291,7 +292,7 @@ func (p *parsedLines) parse(ev *grapnel.Event) []*shell.Script {
 	return scripts
 }
 
-// unknown is what cannot be told about the shell lines.
+// unknown returns descriptions of the parts of the shell lines that the parser cannot evaluate.
 func (f *Facts) unknown() []string {
 	var unknown []string
 	for _, script := range f.Scripts() {
@@ -300,7 +301,8 @@ func (f *Facts) unknown() []string {
 	return unknown
 }
 
-// hides is what of that hides a command. What takes from an allow asks unknown instead.
+// hides returns the unknown parts that can hide a command. Exclusions from an `allow` use unknown
+// instead.
 func (f *Facts) hides() []string {
 	var hidden []string
 	for _, script := range f.Scripts() {
@@ -309,7 +311,7 @@ func (f *Facts) hides() []string {
 	return hidden
 }
 
-// allTexts is every piece of text in the event.
+// allTexts returns all texts in the event.
 func allTexts(ev *grapnel.Event) []string {
 	var texts []string
 	for _, field := range ev.TextFields() {
@@ -321,7 +323,7 @@ func allTexts(ev *grapnel.Event) []string {
 	return texts
 }
 
-// find returns the first command of the call that fits a pattern.
+// find returns the first command of the call for which the pattern's answer is at least least.
 func (f *Facts) find(p *command, least shell.Answer) (*shell.Command, bool) {
 	if p.program >= 0 && !f.gate()[p.program] {
 		return nil, false
@@ -337,9 +339,9 @@ func (f *Facts) find(p *command, least shell.Answer) (*shell.Command, bool) {
 	return nil, false
 }
 
-// patched lists the files that the patches in a line name, if one of its commands applies
-// patches: Codex takes apply_patch, with a here-document, for a call of its tool. Which
-// text is whose input is not asked; in lines of other programs a patch is a mention.
+// patched returns the files that patches in a line name, if one of its commands applies patches.
+// Codex treats apply_patch with a here-document as a call of its own tool. It does not check which
+// text is the input of which command. In lines of other programs, a patch is only text.
 func patched(script *shell.Script, line string) []string {
 	applies := false
 	for i := range script.Commands {
@@ -360,7 +362,7 @@ func patched(script *shell.Script, line string) []string {
 			line += "\n" + w.Text // quotes are folded in it
 		}
 	}
-	text, _ := json.Marshal(line) // a string is always JSON
+	text, _ := json.Marshal(line) // marshaling a string cannot fail
 	patch := grapnel.Tool{Input: text, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, Form: grapnel.FormPatch, Use: grapnel.UseWrite}}}
 	patch.Derive()
 	var names []string
@@ -370,8 +372,8 @@ func patched(script *shell.Script, line string) []string {
 	return names
 }
 
-// entered lists the directories that a script may be in after a cd. Whether one cd
-// counts from another is not known, since it may stand in a subshell.
+// entered returns the directories that a script may be in after a cd. It considers each cd both
+// relative to the start and to earlier directories, because a cd may be in a subshell.
 func entered(script *shell.Script) []string {
 	const enough = 32
 	var dirs []string
@@ -417,10 +419,10 @@ func (f *Facts) prompt() []string {
 	return []string{f.Event.Prompt.Text}
 }
 
-// maxLowered bounds the texts of an event that are kept in one letter case.
+// maxLowered is the number of texts of an event that are cached in lower case.
 const maxLowered = 16
 
-// anyText reports whether one of the patterns is in one of the texts.
+// anyText reports whether one of the patterns matches one of the texts.
 func (f *Facts) anyText(patterns []textPattern, texts []string) bool {
 	for i := range patterns {
 		p := &patterns[i]

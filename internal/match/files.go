@@ -11,23 +11,23 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// A namedPath is a path that a call names.
+// A namedPath is a path in a call.
 type namedPath struct {
 	name string
 	use  shell.Use
-	told bool // see realName
+	told bool // see Path.told
 	by   namer
 }
 
-// A namer is the command of a shell line that names a path; its script is nil where
-// the call itself does, or a redirection.
+// A namer is the shell command that names a path. script is nil if the tool input or a redirection
+// names the path.
 type namer struct {
 	script *shell.Script
 	i      int
 }
 
-// findPaths are the paths that a call names, those that its shell lines redirect from
-// and to or patch, and those that their commands name.
+// findPaths returns the paths in the tool input, in redirections and patches of shell lines, and in
+// arguments of commands.
 func (f *Facts) findPaths() []namedPath {
 	if f.Event.Tool == nil {
 		return nil
@@ -47,13 +47,13 @@ func (f *Facts) findPaths() []namedPath {
 	}
 	for i, line := range f.Event.Tool.Commands {
 		script := f.Scripts()[i]
-		if strings.ContainsAny(line, "<>") || strings.Contains(line, "***") || strings.Contains(line, "+++") { // the last two are in patches
+		if strings.ContainsAny(line, "<>") || strings.Contains(line, "***") || strings.Contains(line, "+++") { // patches contain one of the last two
 			names = append(names, redirected(script, patched(script, line))...)
 		}
 		for j := range script.Commands {
 			for _, file := range script.Files(j) {
 				if len(names) > maxPaths {
-					return names // more than are looked at, which is an error
+					return names // above maxPaths, which the hook reports as an error
 				}
 				name := namedPath{file.Path, file.Use, false, namer{script, j}}
 				names = append(names, name)
@@ -66,8 +66,8 @@ func (f *Facts) findPaths() []namedPath {
 	return names
 }
 
-// redirected lists the files that a script redirects from and to, and others that it
-// patches, also as seen from the directories that it changes into.
+// redirected returns the files of a script's redirections and the files in others, which are
+// written. Relative names are also returned relative to the directories that the script enters.
 func redirected(script *shell.Script, others []string) []namedPath {
 	var files []namedPath
 	for _, name := range script.Reads {
@@ -87,14 +87,14 @@ func redirected(script *shell.Script, others []string) []namedPath {
 	return names
 }
 
-// What expanding one wildcard of a shell line may cost.
+// Limits for expanding one wildcard word of a shell line.
 const (
-	maxEntries  = 4096 // of directories that are looked at
-	maxExpanded = 256  // files
-	maxWild     = 3    // parts of a path with wildcards
+	maxEntries  = 4096 // directory entries that are read
+	maxExpanded = 256  // resulting files
+	maxWild     = 3    // path components with wildcards
 )
 
-// expand lists the files that a word with wildcards stands for now: cat .en* reads .env.
+// expand returns the files that currently match a word with wildcards: cat .en* reads .env.
 func (f *Facts) expand(p namedPath) []namedPath { //nolint:gocognit // one walk through the pieces of a pattern, which share its bounds
 	name := home.Expand(p.name)
 	if !filepath.IsAbs(name) {
@@ -142,7 +142,7 @@ func (f *Facts) expand(p namedPath) []namedPath { //nolint:gocognit // one walk 
 	return names
 }
 
-// roots are the project's, as it is called and real.
+// roots returns the project root, as named and with symlinks resolved.
 func (f *Facts) roots() []string {
 	return f.keptRoots.get(func() []string {
 		root := projectRoot(f.Event)
@@ -150,7 +150,7 @@ func (f *Facts) roots() []string {
 	})
 }
 
-// realPaths are the readings of all paths.
+// realPaths returns all readings of all paths.
 func (f *Facts) realPaths() []Path {
 	names := f.pathNames()
 	if len(names) == 0 {
@@ -168,8 +168,9 @@ func (f *Facts) realPaths() []Path {
 	return real
 }
 
-// slashed is a path of Windows, such as C:\Users\me\.ssh, as patterns know it, also where
-// a backslash is a letter like others: the file may be on another machine, or below WSL.
+// slashed converts backslashes in a Windows path such as C:\Users\me\.ssh to slashes, as patterns
+// use them. It does so on all systems, because the file may be on another machine or accessed
+// through WSL.
 func slashed(name string) string {
 	if len(name) > 2 && (name[1] == ':' && name[2] == '\\' || name[0] == '%' || name[:2] == `\\` || name[:2] == `~\`) {
 		return strings.ReplaceAll(name, `\`, "/")
@@ -177,7 +178,7 @@ func slashed(name string) string {
 	return name
 }
 
-// shellLanguage is that of the lines of a tool: empty for a shell.
+// shellLanguage returns the language of a tool's command lines; empty = POSIX shell.
 func shellLanguage(t *grapnel.Tool) string {
 	switch strings.ToLower(t.Name) {
 	case "powershell", "pwsh", "run_powershell", "powershell_command":
@@ -188,7 +189,7 @@ func shellLanguage(t *grapnel.Tool) string {
 	return ""
 }
 
-// toldContent is the text that a tool would write.
+// toldContent returns the text in the tool input that the tool would write.
 func (f *Facts) toldContent() []string {
 	if f.Event.Tool == nil || f.Event.Tool.Content == "" {
 		return nil
@@ -196,8 +197,8 @@ func (f *Facts) toldContent() []string {
 	return []string{f.Event.Tool.Content}
 }
 
-// content is that, and what shell lines write of themselves: a here-document, or what
-// echo prints into a file.
+// content returns toldContent and the texts that shell lines write: here-documents, and arguments
+// of echo and printf that go to a file.
 func (f *Facts) content() []string {
 	texts := f.toldContent()
 	if f.Event.Tool == nil {

@@ -9,37 +9,37 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Key is a key of a match that has words, of which one must fit. All that a policy does
-// with a key is in its row of [Keys]. Only keys that look at parts of a call, such as its
-// commands and paths, have code of their own in [FactCache.Matcher].
+// A Key is a key of a match with a list of words, of which one must match. Its row in [Keys]
+// defines everything that a policy does with the key. Only keys for parts of a call, such as
+// commands and paths, have their own code in [FactCache.Matcher].
 type Key struct {
 	Name   string
-	tool   bool                                          // only events about tools have anything for it
-	Words  func(*policyfile.Match) *[]string             // nil = it has texts
-	Texts  func(*policyfile.Match) *[]policyfile.Pattern // nil = it has words
-	Form   form                                          // how its words are written
-	word   func(*grapnel.Event) (word string, ok bool)   // the one word of an event; nil = an event has several, see got
-	got    func(*Facts) []string                         // what an event has for it; nil = its word
-	sure   func(*Facts) []string                         // of texts: in place of got if the match lets something through
+	tool   bool                                          // only tool events have values for the key
+	Words  func(*policyfile.Match) *[]string             // nil = the key uses Texts
+	Texts  func(*policyfile.Match) *[]policyfile.Pattern // nil = the key uses Words
+	Form   form                                          // syntax of its words
+	word   func(*grapnel.Event) (word string, ok bool)   // the single value of an event; nil = an event has several, see got
+	got    func(*Facts) []string                         // the values of an event; nil = use word
+	sure   func(*Facts) []string                         // for texts: used instead of got if the reading requires all to match
 	fits   func(*compiled, *Facts) bool                  // nil = (*compiled).whole
-	covers func(wide, narrow string, as Reading) bool    // wide fits wherever narrow does; the two differ
+	covers func(wide, narrow string, as Reading) bool    // reports whether wide matches wherever narrow does; the two differ
 }
 
-// A form is how people write the words of a key. The parser checks them by it.
+// A form is the syntax of the words of a key. The parser checks the words with it.
 type form int
 
-// The forms.
+// Syntax of the words of a key.
 const (
-	formText    form = iota // as it stands, or /RE2/
-	formGlob                // for names and addresses, or /RE2/
-	FormPath                // a glob of paths
+	formText    form = iota // a literal text, or /RE2/
+	formGlob                // a glob for names and addresses, or /RE2/
+	FormPath                // a glob for paths
 	FormCommand             // a pattern of package shell
 	FormAgent               // the name of an agent, or a glob
-	FormSecret              // the id of a rule for secrets, a glob, or true
+	FormSecret              // the ID of a secret rule, a glob, or true
 	FormUnknown             // the word unknown
 )
 
-// Keys lists them in the order in which people are told of them.
+// Keys lists the keys in the order in which messages list them.
 var Keys = []Key{
 	{
 		Name: "tool", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Tool }, Form: formGlob,
@@ -117,7 +117,7 @@ var Keys = []Key{
 	{
 		Name: "content", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },
 		got:    (*Facts).content,
-		sure:   (*Facts).toldContent, // what a shell line seems to write lets nothing through
+		sure:   (*Facts).toldContent, // text that a shell line writes never allows a call
 		covers: coversText,
 	},
 	{
@@ -142,7 +142,8 @@ func coversGlob(wide, narrow string, _ Reading) bool { return globCovers(wide, n
 func coversPath(wide, narrow string, _ Reading) bool { return pathCovers(wide, narrow) }
 func coversText(wide, narrow string, _ Reading) bool { return textCovers(wide, narrow) }
 
-// Describe says in a few words what a match wants: tool bash, path **/.env.
+// Describe returns a short description of a match, one part per key, such as "tool bash" and "path
+// **/.env".
 func Describe(m *policyfile.Match) []string {
 	var parts []string
 	aboutText := false
@@ -152,7 +153,7 @@ func Describe(m *policyfile.Match) []string {
 		case len(words) == 0:
 		case k.Words != nil:
 			parts = append(parts, k.Name+" "+strings.Join(words, " or "))
-		case !aboutText: // a regular expression is too long for a few words
+		case !aboutText: // a regular expression is too long for a short description
 			aboutText = true
 			parts = append(parts, "a text")
 		}
@@ -168,7 +169,7 @@ func Describe(m *policyfile.Match) []string {
 
 func fitsURLs(c *compiled, f *Facts) bool { return c.fitsURLs(f, nil) }
 
-// Sources are the words of the key, as the file says them.
+// Sources returns the words of the key, as written in the file.
 func (k *Key) Sources(m *policyfile.Match) []string {
 	if k.Words != nil {
 		return *k.Words(m)
@@ -180,7 +181,7 @@ func (k *Key) Sources(m *policyfile.Match) []string {
 	return words
 }
 
-// only is a match of nothing but this key, and of one of its words if i is not negative.
+// only returns a match with only this key, and with only the word at i unless i is negative.
 func (k *Key) only(m *policyfile.Match, i int) *policyfile.Match {
 	one := &policyfile.Match{}
 	if k.Words != nil {
@@ -205,7 +206,7 @@ func (k *Key) holds(c *compiled, f *Facts) bool {
 	return c.whole(f)
 }
 
-// ToolWords lists what `tool:` compares with: the class and the canonical name.
+// ToolWords returns the values that `tool:` is compared with: the class and the canonical name.
 func ToolWords(f *Facts) []string {
 	if f.Event.Tool == nil {
 		return nil
@@ -213,7 +214,7 @@ func ToolWords(f *Facts) []string {
 	return []string{string(f.Event.Tool.Class), f.Event.Tool.CanonicalName()}
 }
 
-// values returns what an event has for the key.
+// values returns the values of an event for the key.
 func (k *Key) values(f *Facts) []string {
 	if k.word == nil {
 		return k.got(f)
@@ -247,7 +248,7 @@ func (f *Facts) hosts() (hosts []string) {
 	return hosts
 }
 
-// ending says how a call ended, for `failed`.
+// ending returns whether a call failed, as the value of the key `failed`.
 func (f *Facts) ending() []string {
 	if !hasEnded(f.Event) {
 		return nil
@@ -255,7 +256,7 @@ func (f *Facts) ending() []string {
 	return []string{strconv.FormatBool(f.Failed())}
 }
 
-// KeysOf lists those that have words.
+// KeysOf returns the keys that a match sets.
 func KeysOf(m *policyfile.Match) []*Key {
 	var keys []*Key
 	for i := range Keys {

@@ -1,5 +1,5 @@
-// Package match decides for which events a hook of a policy is meant: the keys of `match:`,
-// exceptions, conditions of `when:`, and why they hold or not. An event is worked out once
+// Package match decides which events a hook of a policy matches: it evaluates the keys of `match:`,
+// exceptions and `when:` expressions, and explains the result. Values of an event are computed once
 // for all rules; see [Facts].
 package match
 
@@ -16,29 +16,29 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Matcher decides whether a hook listens to an event. It is a grapnel.Matcher.
+// Matcher decides whether a hook matches an event. It implements grapnel.Matcher.
 type Matcher struct {
 	Facts  *FactCache
-	number int       // in the ruleIndex; -1 = it is not there
+	number int       // number in the ruleIndex; 0 = not indexed
 	match  *compiled // nil = every event
 	except []*compiled
 	when   *when
-	allow  bool // it is an `allow`, see reading
-	paths  bool // it makes paths real
+	allow  bool // the hook's action is `allow`, see Reading
+	paths  bool // it resolves paths
 	lines  bool // it parses shell lines
 }
 
-// A Reading is how a match looks at a call that names several commands, paths or
-// addresses. What guards fits when one of them does. What lets something through,
-// an `allow` or the exception of a guard, wants all of them, and knows them: one
-// harmless command does not vouch for its neighbour. What takes from an `allow`
-// fits when one of them may.
+// A Reading defines how a match treats a call with several commands, paths or addresses. A blocking
+// rule matches if one of them matches. A match that permits something, as in an `allow` or in the
+// exception of a blocking rule, requires that all of them match and that all are known: one
+// harmless command must not permit the others. An exclusion from an `allow` matches if one of them
+// may match.
 type Reading struct{ Allow, negated bool }
 
-// every: all have to fit, not just one.
+// every reports whether all items must match, instead of one.
 func (r Reading) every() bool { return r.Allow != r.negated }
 
-// least is the answer of a command pattern that counts as fitting.
+// least returns the lowest answer of a command pattern that is treated as a match.
 func (r Reading) least() shell.Answer {
 	if r.Allow && r.negated {
 		return shell.Unknown
@@ -46,45 +46,45 @@ func (r Reading) least() shell.Answer {
 	return shell.Yes
 }
 
-// Not is the reading of what takes from this one.
+// Not returns the reading of an exclusion from this reading.
 func (r Reading) Not() Reading { return Reading{r.Allow, !r.negated} }
 
-// compiled is a Match ready to be asked.
+// compiled is a compiled policyfile.Match.
 type compiled struct {
-	// Of what an event has once, all must hold.
+	// Values that an event has once: all conditions must be met.
 	tool   []Glob
 	words  []wordTest
 	texts  []textTest
-	secret *secretTest // nil = whatever is in it
-	shell  bool        // something of a shell line cannot be told
-	ended  *bool       // how the call ended: true = it failed
+	secret *secretTest // nil = no condition
+	shell  bool        // requires a shell line that cannot be fully evaluated
+	ended  *bool       // requires a result: true = the call failed
 	not    *compiled
 
-	// Of what an event may have several of, one must fit.
+	// Values that an event can have several of: for each key, one must match.
 	Command   []*command
 	path      []string
-	reads     []string // path patterns, of what is read
+	reads     []string // path patterns for files that are read
 	writes    []string
-	firsts    [3][]string // of the patterns of paths, see firstPiece
+	firsts    [3][]string // firstPiece of each path pattern
 	url, host []Glob
-	sorts     int // how many of commands, paths, addresses it speaks of
+	sorts     int // number of keys for commands, paths and addresses that are set
 
 	reading Reading
-	said    *policyfile.Match // as the file says it, for explanations
+	said    *policyfile.Match // as in the file, for explanations
 }
 
-// command is a pattern of commands. That of a hook which is made when an event comes is
-// compiled when a line comes near it: such a hook may have hundreds.
+// command is a command pattern. A hook that is built lazily compiles its patterns when a line may
+// match them, because such a hook may have hundreds.
 type command struct {
 	source  string
-	program int // its index in the FactCache, if it has one
+	program int // its index in the FactCache; -1 = none
 
 	once    sync.Once
 	pattern *shell.Pattern
 }
 
-// get panics over a pattern that was not checked before, which the engine takes for an
-// error of the hook.
+// get returns the compiled pattern. It panics for an invalid pattern, which the engine reports as
+// an error of the hook; patterns are checked before.
 func (c *command) get() *shell.Pattern {
 	c.once.Do(func() {
 		if c.pattern != nil {
@@ -98,18 +98,18 @@ func (c *command) get() *shell.Pattern {
 	return c.pattern
 }
 
-// may reports whether the pattern may match a command of a script. It is false only if
-// that is certain.
+// may reports whether the pattern may match a command of a script. It returns false only if no
+// match is possible.
 func (c *command) may(s *shell.Script) bool { return c.program >= 0 || s.MayMatch(c.source) }
 
-// wordTest is a test of one word of the event, which an event of the main agent, or of a
-// tool of the agent's own, may not have: then not even * fits.
+// wordTest tests a single word of the event. If the event does not have the word, nothing matches,
+// not even *: for example, events of the main agent have no subagent.
 type wordTest struct {
 	of    func(*grapnel.Event) (string, bool)
 	globs []Glob
 }
 
-// textTest is a test of pieces of text.
+// textTest tests texts of the event.
 type textTest struct {
 	of       func(*Facts) []string
 	patterns []textPattern
@@ -179,7 +179,7 @@ func (c *compiled) text(sources []policyfile.Pattern, of func(*Facts) []string) 
 	}
 }
 
-// agentNames turns short forms of agents into their names.
+// agentNames replaces short names of agents by their full names.
 func agentNames(names []string) []string {
 	var full []string
 	for _, name := range names {
@@ -191,10 +191,10 @@ func agentNames(names []string) []string {
 	return full
 }
 
-// items reports whether the match speaks of single commands, paths or addresses.
+// items reports whether the match has keys for single commands, paths or addresses.
 func (c *compiled) items() bool { return c.sorts > 0 }
 
-// whole looks at what an event has once, the cheapest first: most rules are about
+// whole tests the values that an event has once, the cheapest first, because most rules are about
 // other tools.
 func (c *compiled) whole(f *Facts) bool {
 	if len(c.tool) > 0 && !matchTool(c.tool, f.Event.Tool) {
@@ -223,7 +223,8 @@ func (c *compiled) whole(f *Facts) bool {
 	return c.not == nil || !c.not.whole(f) || c.not.items() && !c.not.fits(f, nil)
 }
 
-// Match reports whether the hook listens. Of a batch of calls it looks at each.
+// Match reports whether the hook matches the event. For a batch of calls, a blocking rule matches
+// if one call does, and an `allow` matches if all calls do.
 func (m *Matcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	f := m.Facts.Of(ev)
 	if ev.Tool != nil || len(ev.Calls) == 0 {
@@ -267,7 +268,7 @@ func (m *Matcher) judge(f *Facts, v *grapnel.Verdict) (bool, error) {
 	return m.when.holds(f, v)
 }
 
-// tooLarge says why a call cannot be judged in time.
+// tooLarge returns an error if a call is too large to evaluate in time.
 func (m *Matcher) tooLarge(f *Facts) error {
 	if m.lines {
 		if size := f.ShellBytes(); size > MaxShellBytes {
@@ -281,23 +282,22 @@ func (m *Matcher) tooLarge(f *Facts) error {
 	return nil
 }
 
-// LooksAtPaths reports whether m looks at the paths of a call; a call with too many of them
-// is an error then.
+// LooksAtPaths reports whether m evaluates the paths of a call. If it does, a call with too many
+// paths is an error.
 func (m *Matcher) LooksAtPaths() bool { return m != nil && m.paths }
 
-// looksAtLines reports whether a match has to parse shell lines; paths stand in them,
-// too.
+// looksAtLines reports whether a match parses shell lines, which can contain paths too.
 func (c *compiled) looksAtLines() bool {
 	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.shell || len(c.said.Content) > 0 || c.not.looksAtLines())
 }
 
-// looksAtPaths reports whether a match has to make paths real.
+// looksAtPaths reports whether a match resolves paths.
 func (c *compiled) looksAtPaths() bool {
 	return c != nil && (len(c.path)+len(c.reads)+len(c.writes) > 0 || c.not.looksAtPaths())
 }
 
-// fits looks at the commands, paths and addresses of a call: one that fits and that
-// no exception takes out is enough, unless every one has to.
+// fits tests the commands, paths and addresses of a call. For each key, one item must match without
+// being excluded by an exception, or every item if the reading requires it.
 func (c *compiled) fits(f *Facts, exceptions []*compiled) bool {
 	if len(c.Command) > 0 {
 		if !c.fitsCommands(f, exceptions) {
@@ -314,8 +314,8 @@ func (c *compiled) fits(f *Facts, exceptions []*compiled) bool {
 	return len(c.url)+len(c.host) == 0 || c.fitsURLs(f, exceptions)
 }
 
-// blind reports whether a call has shell lines, and what would let it through names no
-// command: where a command writes to says nothing of what it does.
+// blind reports whether a match that permits something has no command pattern, but the call has
+// shell lines. The paths that a command names do not tell what the command does.
 func (c *compiled) blind(f *Facts) bool {
 	return c.reading.every() && len(c.Command) == 0 && f.Event.Tool != nil && len(f.Event.Tool.Commands) > 0
 }
@@ -324,14 +324,13 @@ func (c *compiled) blind(f *Facts) bool {
 func (c *compiled) fitsURLs(f *Facts, exceptions []*compiled) bool {
 	urls := f.urls()
 	if c.reading.every() && len(OrZero(f.Event.Tool).URLs) == 0 {
-		return false // an address in a shell line lets nothing through
+		return false // an address in a shell line never allows a call
 	}
 	return fitsItems(urls, exceptions, (*compiled).fitsURL, c)
 }
 
-// fitsPaths is fitsItems for one of the keys that are about paths. What a shell line
-// names beside its redirections counts against a call and never for it: the table of
-// programs may not know all of them.
+// fitsPaths is fitsItems for one of the path keys. Paths that shell commands name as arguments can
+// cause a block, but never allow a call, because the table of programs may be incomplete.
 func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
 	paths := f.Paths()
 	if len(paths) == 0 {
@@ -358,10 +357,10 @@ func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
 	return found
 }
 
-// paths are the patterns of the keys path, reads and writes.
+// paths returns the patterns of the keys path, reads and writes.
 func (c *compiled) paths() [3][]string { return [...][]string{c.path, c.reads, c.writes} }
 
-// speaks says whether one of the patterns of such a key fits a path.
+// speaks reports whether one of the patterns of a path key matches a path.
 func (c *compiled) speaks(key int, p Path, patterns []string) bool {
 	if key == 1 && !p.reads(c.reading.every()) || key == 2 && !p.writes(c.reading.every()) {
 		return false
@@ -381,8 +380,8 @@ func fitsItems[T any](items []T, exceptions []*compiled, fits func(*compiled, T)
 	return found
 }
 
-// fitsCommands is fitsItems for commands, which first asks whether any command of
-// the line can fit at all: most rules are about other programs.
+// fitsCommands is fitsItems for commands. It first tests whether any command of the line can match,
+// because most rules are about other programs.
 func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	least := c.reading.least()
 	if least == shell.Unknown && len(f.unknown()) > 0 {
@@ -415,9 +414,9 @@ func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	}, c)
 }
 
-// patterns returns the command patterns of c that can match a command of the script. It
-// compares each pattern with the whole script, so it does that only once: otherwise a
-// line of n commands costs n*n comparisons per pattern.
+// patterns returns the command patterns of c that can match a command of the script. The result is
+// cached, because each pattern is compared with the whole script: otherwise a line of n commands
+// would cost n*n comparisons per pattern.
 func (f *Facts) patterns(c *compiled, script *shell.Script) []*shell.Pattern {
 	f.patternsLock.Lock()
 	defer f.patternsLock.Unlock()
@@ -439,7 +438,7 @@ func (f *Facts) patterns(c *compiled, script *shell.Script) []*shell.Pattern {
 	return patterns
 }
 
-// matchOfScript is the key of facts.keptPatterns.
+// matchOfScript is the key of Facts.keptPatterns.
 type matchOfScript struct {
 	match  *compiled
 	script *shell.Script
@@ -454,8 +453,8 @@ func (c *compiled) fitsPath(p Path) bool {
 	return false
 }
 
-// names reports whether the command that names a path is one that an exception takes
-// out: what a command may be given is free, what another one does with it is not.
+// names reports whether an exception matches the command that names a path. The arguments of an
+// excepted command are not tested, but the same path in another command is.
 func (c *compiled) names(f *Facts, p Path) bool {
 	return p.by.script != nil && shell.MatchWhole(f.patterns(c, p.by.script), p.by.script, p.by.i) >= c.reading.least()
 }
@@ -470,7 +469,7 @@ func (c *compiled) fitsURL(address string) bool {
 	return AnyGlob(c.host, HostOf(address))
 }
 
-// lowerWords turns globs into those of hosts, which have one letter case.
+// lowerWords converts globs for hosts to lower case.
 func lowerWords(globs []string) []string {
 	var lower []string
 	for _, g := range globs {
@@ -482,8 +481,8 @@ func lowerWords(globs []string) []string {
 	return lower
 }
 
-// lowerHost writes scheme and host of an address in lower case, which is the same
-// address.
+// lowerHost converts the scheme and host of an address to lower case, which does not change their
+// meaning.
 func lowerHost(address string) string {
 	scheme, rest, ok := strings.Cut(address, "://")
 	if !ok {
@@ -496,16 +495,16 @@ func lowerHost(address string) string {
 	return strings.ToLower(scheme) + "://" + strings.ToLower(rest[:end]) + rest[end:]
 }
 
-// unseen drops what programs that fetch an address do not see in it, and puts a
-// plain dot in the place of those that count as one in a host.
+// unseen removes the characters that HTTP clients ignore in an address, and replaces Unicode full
+// stops that clients treat as a dot in a host.
 var unseen = strings.NewReplacer("\t", "", "\n", "", "\r", "", "\u3002", ".", "\uff0e", ".", "\uff61", ".")
 
-// schemes are those of which the slashes may be missing: fetch("https:host") works.
+// schemes lists the schemes for which clients accept missing slashes: fetch("https:host") works.
 var schemes = []string{"http:", "https:", "ws:", "wss:", "ftp:"}
 
-// HostOf returns the host of an address, as the programs that fetch it see it: a
-// backslash is a slash, and what stands before an @ is no host. It takes anything,
-// also what net/url refuses, since a guard must not be blind to an odd address.
+// HostOf returns the host of an address, as HTTP clients interpret it: a backslash is a slash, and
+// text before an @ is not part of the host. It accepts any text, also addresses that net/url
+// rejects, because a rule must not miss a malformed address.
 func HostOf(address string) string {
 	address = strings.TrimFunc(unseen.Replace(address), func(r rune) bool { return r <= ' ' })
 	address = strings.ToLower(address)
@@ -526,7 +525,7 @@ func HostOf(address string) string {
 	return strings.TrimSuffix(strings.ToLower(unescape(host)), ".")
 }
 
-// unescape decodes %41, and leaves alone what is no such thing.
+// unescape decodes percent escapes such as %41, and keeps invalid escapes.
 func unescape(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -552,7 +551,7 @@ func AnyGlob(globs []Glob, word string) bool {
 	return false
 }
 
-// matchTool compares with the class, the agent's name and mcp__server__tool.
+// matchTool compares globs with the class, the agent's name for the tool, and mcp__server__tool.
 func matchTool(globs []Glob, t *grapnel.Tool) bool {
 	if t == nil {
 		return false
@@ -565,7 +564,7 @@ func matchTool(globs []Glob, t *grapnel.Tool) bool {
 	return false
 }
 
-// Explain says in a few words what matched.
+// Explain returns a short description of what matched.
 func (m *Matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 	if m.match == nil {
 		if m.when != nil {
@@ -640,7 +639,7 @@ func (m *Matcher) explain(f *Facts) string {
 	return strings.Join(slices.Compact(words), ", ")
 }
 
-// Shorten keeps a value fit for one line of an explanation.
+// Shorten converts text to one line of at most about 80 bytes.
 func Shorten(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if len(text) > 80 {
@@ -649,7 +648,7 @@ func Shorten(text string) string {
 	return text
 }
 
-// Matcher compiles what says for which events something is meant.
+// Matcher compiles a match, its exceptions and its `when:` expression.
 func (cache *FactCache) Matcher(match *policyfile.Match, except []policyfile.Match, when string, as Reading) (*Matcher, error) {
 	m := &Matcher{allow: as.Allow, Facts: cache}
 	var err error

@@ -14,12 +14,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
 
-// nearPaths reports whether one of the patterns may match a path of the call: where not
-// even its letters are there, nothing needs to be compiled. The lists are those of path,
-// reads and writes.
+// nearPaths reports whether one of the patterns may match a path of the call. It only searches for
+// the literal parts of the patterns, so that patterns that cannot match are not compiled. lists
+// contains the patterns of path, reads and writes.
 func (f *Facts) nearPaths(lists string) bool {
 	if n, size := f.pathSize(); n > maxPaths || size > maxPathBytes {
-		return true // the hook says so
+		return true // the hook reports this as an error
 	}
 	for lists != "" {
 		end := strings.IndexAny(lists, prefilter.NextSet+"\n")
@@ -34,7 +34,7 @@ func (f *Facts) nearPaths(lists string) bool {
 	return false
 }
 
-// joinedPaths are all readings of the paths.
+// joinedPaths returns all readings of the paths, one per line.
 func (f *Facts) joinedPaths() string {
 	return f.keptJoined.get(func() string {
 		paths := f.Paths()
@@ -69,14 +69,14 @@ func (f *Facts) nearPath(pattern string) bool {
 	switch {
 	case !strings.ContainsAny(rest, `*?[{`):
 		base += "/" + rest
-	case !holdsPieces(all, foldPath(rest)): // in which no links are followed
+	case !holdsPieces(all, foldPath(rest)): // symlinks do not matter in this part
 		return false
 	}
 	base = filepath.Clean(filepath.FromSlash(base))
 	return strings.Contains(all, foldPath(base)) || strings.Contains(all, foldPath(f.RealDir(base).path))
 }
 
-// firstPiece is a text that a path holds which a pattern is near; empty = any.
+// firstPiece returns a literal that every path must contain to match the pattern; empty = unknown.
 func firstPiece(pattern string) string {
 	if pattern == "~" || strings.HasPrefix(pattern, "~/") || filepath.IsAbs(pattern) || oddPath(pattern) {
 		return ""
@@ -96,8 +96,8 @@ func firstPiece(pattern string) string {
 	return ""
 }
 
-// oddPath reports whether the pieces of a pattern say nothing: a link before .. leads
-// elsewhere, and beyond ASCII a character may stand for bytes that are no text.
+// oddPath reports whether the literals of a pattern do not have to occur in a matching path: a
+// symlink before .. leads elsewhere, and a non-ASCII character may match invalid UTF-8.
 func oddPath(pattern string) bool {
 	for i := range len(pattern) {
 		if c := pattern[i]; c == '\\' || c >= utf8.RuneSelf || c == '.' && i > 0 && pattern[i-1] == '.' {
@@ -107,8 +107,8 @@ func oddPath(pattern string) bool {
 	return false
 }
 
-// holdsPieces reports whether paths hold all pieces of text that a pattern consists of, of
-// braces those of one alternative.
+// holdsPieces reports whether all contains all literal parts of a pattern; of braces, those of one
+// alternative.
 func holdsPieces(all, pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
@@ -144,7 +144,7 @@ func endsPiece(c byte) bool {
 	return false
 }
 
-// holdsOne is holdsPieces for one of the alternatives between braces.
+// holdsOne is holdsPieces for one of the alternatives in braces.
 func holdsOne(all, alternatives string) bool {
 	depth, start := 0, 0
 	for i := 0; i <= len(alternatives); i++ {
@@ -163,7 +163,8 @@ func holdsOne(all, alternatives string) bool {
 	return false
 }
 
-// endOfBraces returns where the braces close that open at a place, or the end.
+// endOfBraces returns the index of the brace that closes the one at open, or the length of the
+// pattern.
 func endOfBraces(pattern string, open int) int {
 	depth := 0
 	for i := open; i < len(pattern); i++ {
@@ -179,14 +180,14 @@ func endOfBraces(pattern string, open int) int {
 	return len(pattern)
 }
 
-// A RealDirectory is an absolute path with symbolic links followed, as by RealPath.
+// A RealDirectory is an absolute path with symlinks resolved, as by RealPath.
 type RealDirectory struct {
 	name, path string
-	absent     bool // nothing is there, or cannot be reached
+	absent     bool // the path does not exist or cannot be reached
 }
 
-// RealDir is RealPath of a clean path. What lies in the same directory, as the files that
-// guards know do, costs a system call each.
+// RealDir is RealPath for a clean path. It caches directories, so that each further path in the
+// same directory costs one system call.
 func (f *Facts) RealDir(name string) RealDirectory {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
@@ -196,7 +197,7 @@ func (f *Facts) RealDir(name string) RealDirectory {
 	return f.realPart(name)
 }
 
-// maxDirs is how many directories of an event are kept.
+// maxDirs is the number of cached directories per event.
 const maxDirs = 256
 
 func (f *Facts) realPart(name string) RealDirectory {
@@ -212,7 +213,7 @@ func (f *Facts) realPart(name string) RealDirectory {
 			d.path = filepath.Join(above.path, filepath.Base(name))
 		}
 		if !d.absent {
-			var some [1]byte // os.Readlink allocates, and nothing of the target is needed
+			var some [1]byte // os.Readlink allocates, and the target is not needed
 			_, err := syscall.Readlink(d.path, some[:])
 			switch {
 			case err == nil, errors.Is(err, syscall.EINTR):

@@ -10,22 +10,22 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Needs is what an event must have for a hook to listen to it, as far as that shows at a
-// glance. Lists are one string each, since there are many; empty = whatever it has.
+// Needs lists what an event must have for a hook to match, as far as that can be tested cheaply.
+// Each list is encoded as one string, because there are many hooks; empty = no requirement.
 type Needs struct {
-	Tools   string // classes, names or globs, one of which the tool must be of, a line each
-	Paths   string // patterns of path, reads and writes, one of which a path must match, see paths
-	Text    string // for each pattern of `text:`, what tells it from afar
-	Content string // of `content:`
-	Prompt  string // of `prompt:`
-	Program bool   // one of those that the pack knows the hook by, see Begins
+	Tools   string // classes, names or globs, one per line, of which the tool must match one
+	Paths   string // patterns of path, reads and writes, of which a path must match one, see paths
+	Text    string // the required literals of each `text:` pattern
+	Content string // the same for `content:`
+	Prompt  string // the same for `prompt:`
+	Program bool   // one of the hook's programs, see shell.Begins
 	Line    bool   // a shell line
-	Unknown bool   // of which something cannot be told
+	Unknown bool   // a shell line with parts that cannot be evaluated
 	URL     bool   // an address
-	Secret  bool   // what looks like a secret
+	Secret  bool   // a text that may be a secret
 }
 
-// SplitLines splits a list of Needs.
+// SplitLines splits a list of Needs into its entries.
 func SplitLines(text string) []string {
 	if text == "" {
 		return nil
@@ -33,7 +33,7 @@ func SplitLines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// nearText is what tells patterns from afar, each.
+// nearText encodes the required literals of patterns.
 func nearText(patterns []textPattern) string {
 	var all, full []string
 	for i := range patterns {
@@ -54,11 +54,12 @@ func nearText(patterns []textPattern) string {
 	return strings.Join(all, prefilter.NextPattern)
 }
 
-// asBefore stands before the place of an earlier pattern that is told by the same: two that
-// look for the same things in another order are.
+// asBefore precedes the index of an earlier pattern with the same required literals. Such patterns
+// search for the same words in different orders.
 const asBefore = "\x06"
 
-// WithoutPrefilter are patterns without what tells them from afar, which stands in the Needs.
+// WithoutPrefilter returns a copy of the patterns without their required literals, which are in the
+// Needs.
 func WithoutPrefilter(patterns []policyfile.Pattern) []policyfile.Pattern {
 	patterns = slices.Clone(patterns)
 	for i := range patterns {
@@ -67,7 +68,8 @@ func WithoutPrefilter(patterns []policyfile.Pattern) []policyfile.Pattern {
 	return patterns
 }
 
-// RestorePrefilter undoes WithoutPrefilter.
+// RestorePrefilter sets the required literals again that WithoutPrefilter removed. all is the list
+// in the Needs.
 func RestorePrefilter(patterns []policyfile.Pattern, all string) {
 	for i := range patterns {
 		patterns[i].Near, all, _ = strings.Cut(all, prefilter.NextPattern)
@@ -77,8 +79,8 @@ func RestorePrefilter(patterns []policyfile.Pattern, all string) {
 	}
 }
 
-// NeedsOf returns what an event must have for a Matcher to match, and the patterns of
-// commands that it looks for.
+// NeedsOf returns what an event must have for a Matcher to match, and the command patterns of the
+// Matcher.
 func NeedsOf(m *Matcher) (n Needs, commands []*shell.Pattern) {
 	if m == nil || m.match == nil {
 		return n, nil
@@ -89,7 +91,7 @@ func NeedsOf(m *Matcher) (n Needs, commands []*shell.Pattern) {
 	return m.match.needs(), commands
 }
 
-// needs leaves out whatever costs more to find out than to make the hook.
+// needs omits requirements that cost more to test than to build the hook.
 func (c *compiled) needs() Needs {
 	n := Needs{Program: len(c.Command) > 0, Line: c.shell, Unknown: c.shell, URL: len(c.url)+len(c.host) > 0, Secret: c.secret != nil}
 	var tools []string
@@ -108,8 +110,8 @@ func (c *compiled) needs() Needs {
 	return n
 }
 
-// NearPrograms tells of each hook of a pack whether the programs of the call may be those that it
-// is about. begins is made by [shell.Begins].
+// NearPrograms returns, for each hook of a pack, whether the call may run one of the hook's
+// programs. begins comes from [shell.Begins].
 func (f *Facts) NearPrograms(begins string, hooks int) []bool {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()
@@ -130,7 +132,7 @@ func (f *Facts) NearPrograms(begins string, hooks int) []bool {
 	return near
 }
 
-// nearPack is what facts.near keeps.
+// nearPack is a cached result of NearPrograms.
 type nearPack struct {
 	begins string
 	near   []bool
@@ -150,7 +152,8 @@ func ToolAmong(list string, t *grapnel.Tool) bool {
 	return false
 }
 
-// nearAny reports whether one of the patterns that these tell may match one of the texts.
+// nearAny reports whether one of the patterns with these required literals may match one of the
+// texts.
 func (f *Facts) nearAny(all string, texts func(*Facts) []string) bool {
 	if all == "" {
 		return true
@@ -168,8 +171,8 @@ func (f *Facts) nearAny(all string, texts func(*Facts) []string) bool {
 	return false
 }
 
-// Met reports whether an event has what the hook needs. programs tells whether the call
-// may run a program that the hook is about.
+// Met reports whether an event may have what the hook needs. programs reports whether the call may
+// run a program of the hook.
 func (n *Needs) Met(f *Facts, programs func() bool) bool {
 	t := f.Event.Tool
 	if t == nil {
@@ -188,7 +191,7 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		return false
 	}
 	if f.ShellBytes() > MaxShellBytes {
-		return true // the hook says so
+		return true // the hook reports this as an error
 	}
 	switch {
 	case n.Program && !programs(),
@@ -196,6 +199,6 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		n.URL && len(f.urls()) == 0,
 		n.Paths != "" && (len(f.pathNames()) == 0 || !f.nearPaths(n.Paths)):
 		return false
-	} // and texts, which may be long, at last
+	} // texts are tested last, because they may be long
 	return f.nearAny(n.Text, (*Facts).allTexts) && f.nearAny(n.Prompt, (*Facts).prompt) && f.nearAny(n.Content, (*Facts).content)
 }

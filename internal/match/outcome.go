@@ -9,14 +9,14 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// hasEnded reports whether an event tells how a call ended.
+// hasEnded reports whether an event contains the result of a call.
 func hasEnded(ev *grapnel.Event) bool {
 	return ev.Tool != nil && (ev.Kind == grapnel.ToolAfter || ev.Kind == grapnel.ToolFailed || ev.Kind == grapnel.ToolBatchAfter)
 }
 
-// Failed reports whether a call ended badly: the agent says so, or its result has the exit
-// code of a shell line that is not 0. Agents differ in which of both they do. Where they do
-// neither, nobody knows.
+// Failed reports whether a call failed: the agent reports a failure, or the result of a shell line
+// has a non-zero exit code. Agents differ in which of these they report. If an agent reports
+// neither, Failed returns false.
 func (f *Facts) Failed() bool {
 	t := f.Event.Tool
 	switch {
@@ -31,10 +31,11 @@ func (f *Facts) Failed() bool {
 	return ok && code != 0
 }
 
-// exitNames are the members of results that hold an exit code, without case and separators.
+// exitNames lists the members of results that contain an exit code, in lower case and without
+// separators.
 var exitNames = [...]string{"exitcode", "exitstatus", "exit"}
 
-// exitCode looks for an exit code in a result: a member of an object, or a line of a text.
+// exitCode finds an exit code in a result: in a member of an object, or in a line of a text.
 func exitCode(raw json.RawMessage, depth int) (int, bool) { //nolint:gocognit // one case for each way in which agents report an exit code
 	const deep = 4
 	if depth > deep || len(raw) == 0 {
@@ -46,7 +47,7 @@ func exitCode(raw json.RawMessage, depth int) (int, bool) { //nolint:gocognit //
 		if json.Unmarshal(raw, &text) != nil {
 			return 0, false
 		}
-		if text = strings.TrimSpace(text); strings.HasPrefix(text, "{") && json.Valid([]byte(text)) { // JSON in a text, as Cursor has it
+		if text = strings.TrimSpace(text); strings.HasPrefix(text, "{") && json.Valid([]byte(text)) { // JSON in a text, as in Cursor
 			return exitCode(json.RawMessage(text), depth+1)
 		}
 		return exitLine(text)
@@ -87,8 +88,8 @@ func exitCode(raw json.RawMessage, depth int) (int, bool) { //nolint:gocognit //
 	return 0, false
 }
 
-// exitLine finds what agents write of an exit code for the model: in the first line, or in
-// one of the last. Lines of the program's own may stand between.
+// exitLine finds the exit code that agents write for the model, in the first line or in one of the
+// last lines. Output of the program may follow it.
 func exitLine(text string) (int, bool) {
 	const tail = 6
 	lines := strings.Split(text, "\n")
@@ -100,8 +101,8 @@ func exitLine(text string) (int, bool) {
 	return exitWord(lines[0])
 }
 
-// exitWord reads "Exit code: 1", "Exit Code: 1", "Exit code 1" and
-// "<shellId: 0 completed with exit code 1>".
+// exitWord parses "Exit code: 1", "Exit Code: 1", "Exit code 1" and "<shellId: 0 completed with
+// exit code 1>".
 func exitWord(line string) (int, bool) {
 	line = strings.ToLower(strings.TrimSpace(line))
 	rest, ok := strings.CutPrefix(line, "exit code")

@@ -18,22 +18,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// Path is one reading of a path that a call names: as the text says, relative to
-// where the agent works, or made real, with symbolic links followed. Both count,
-// also when the file does not exist yet. Otherwise a model could reach a guarded
-// file through another name of it, or a guard of a name that is itself a link, as
-// those in a home directory often are, would guard nothing.
+// Path is one reading of a path in a call: as written, relative to the working directory, or with
+// symlinks resolved. Rules apply to all readings, also if the file does not exist yet. Otherwise a
+// model could reach a protected file through a symlink, or a rule for a path that is itself a
+// symlink, which is common in home directories, would have no effect.
 type Path struct {
 	name string // as the call names it
-	in   *Facts // of the project; nil = none is known
+	in   *Facts // facts of the event, for the project root; nil = unknown
 	Real string // this reading: absolute and clean
 	use  shell.Use
-	told bool // the call or a redirection says so; false for what a table of programs tells
+	told bool // the tool input or a redirection names the path; false = derived from the table of programs
 	by   namer
 }
 
-// reads and writes say whether the file may be read or run, written or deleted, or
-// for sure and nothing else.
+// reads reports whether the file may be read or run, and writes whether it may be written or
+// deleted. If sure is true, they report whether this certainly and exclusively happens.
 func (p Path) reads(sure bool) bool {
 	if sure {
 		return p.use == shell.UseRead
@@ -48,9 +47,9 @@ func (p Path) writes(sure bool) bool {
 	return p.use != shell.UseRead && p.use != shell.UseExecute
 }
 
-// Match reports whether a pattern means this path. A relative pattern counts from
-// the project's root, one that begins with **/ also holds outside of it, ~/ is the
-// home directory, and a slash at the end means all that is in the directory.
+// Match reports whether a pattern matches this path. A relative pattern is relative to the project
+// root. A pattern that begins with **/ also matches outside the project. ~/ is the home directory,
+// and a trailing slash matches everything in the directory.
 func (p Path) Match(pattern string) bool {
 	if strings.HasSuffix(pattern, "/") {
 		pattern += "**"
@@ -73,7 +72,7 @@ func (p Path) Match(pattern string) bool {
 	}) || strings.HasPrefix(pattern, "**/") && matchGlob(pattern, strings.TrimPrefix(p.Real, string(filepath.Separator)))
 }
 
-// foldsCase: the file systems of these make no difference between .env and .ENV.
+// foldsCase is true on systems whose file systems usually treat .env and .ENV as the same file.
 const foldsCase = runtime.GOOS == "darwin" || runtime.GOOS == "windows"
 
 func matchGlob(pattern, name string) bool {
@@ -83,17 +82,16 @@ func matchGlob(pattern, name string) bool {
 	return doublestar.MatchUnvalidated(filepath.ToSlash(pattern), filepath.ToSlash(name))
 }
 
-// MaxPath is the length in bytes beyond which links are not followed: no system opens
-// a path of that length.
+// MaxPath is the maximum length in bytes of a path whose symlinks are resolved. No system opens
+// longer paths.
 const MaxPath = 32 << 10
 
-// ResolvePath lists the readings of a path. Where a dot-dot follows a symbolic link there
-// are two that are real: most agents clean the text first, the system follows the
-// link first.
+// ResolvePath returns the readings of a path. If .. follows a symlink, there are two resolved
+// readings: most agents clean the text first, but the system resolves the symlink first.
 func ResolvePath(name string, ev *grapnel.Event, dir func(string) RealDirectory) []string {
 	if scheme := len("file:"); len(name) > scheme && strings.EqualFold(name[:scheme], "file:") {
 		name = unescape(name[scheme:])
-		if rest, ok := strings.CutPrefix(name, "//"); ok { // and a host, which is this one
+		if rest, ok := strings.CutPrefix(name, "//"); ok { // the host is ignored, because it is this machine
 			if at := strings.IndexByte(rest, '/'); at >= 0 {
 				name = rest[at:]
 			}
@@ -108,7 +106,7 @@ func ResolvePath(name string, ev *grapnel.Event, dir func(string) RealDirectory)
 		return []string{clean}
 	}
 	if len(name) > MaxPath || !strings.Contains(filepath.ToSlash(name)+"/", "/../") {
-		const short = 256 // what is found again takes longer than to ask, in long names
+		const short = 256 // for long names, a cache lookup takes longer than resolving
 		var real string
 		if len(clean) < short {
 			real = dir(clean).path
@@ -123,20 +121,20 @@ func ResolvePath(name string, ev *grapnel.Event, dir func(string) RealDirectory)
 	return distinct(clean, RealPath(clean), RealPath(name))
 }
 
-// distinct drops what is there twice.
+// distinct returns the words sorted and without duplicates.
 func distinct(words ...string) []string {
 	slices.Sort(words)
 	return slices.Compact(words)
 }
 
-// maxLinks is how many symbolic links are followed, as in Linux.
+// maxLinks is the maximum number of symlinks to follow, as in Linux.
 const maxLinks = 40
 
-// RealPath follows the symbolic links of an absolute path. What does not exist yet
-// is kept as it is, and so is the target of a link that does not exist yet.
+// RealPath resolves the symlinks of an absolute path. Components that do not exist are kept,
+// including the missing target of a symlink.
 //
-// It takes time in proportion to what exists: a model may write many and long paths,
-// and an agent that waits too long goes on without its guards.
+// Its running time is proportional to the components that exist: a model may write many long paths,
+// and an agent that waits too long continues without its rules.
 func RealPath(name string) string {
 	if len(name) > MaxPath {
 		return filepath.Clean(name)
@@ -144,7 +142,7 @@ func RealPath(name string) string {
 	const sep = filepath.Separator
 	volume := filepath.VolumeName(name)
 	real, todo := []byte(volume), name[len(volume):]
-	absent := 0 // so many parts at the end of real are not there, or cannot be reached
+	absent := 0 // number of components at the end of real that do not exist or cannot be reached
 	for links := 0; todo != ""; {
 		var part string
 		part, todo, _ = strings.Cut(todo, string(sep))
@@ -167,7 +165,7 @@ func RealPath(name string) string {
 		case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.ENAMETOOLONG):
 			absent = 1
 			continue
-		case err != nil: // not a link
+		case err != nil: // not a symlink
 			continue
 		}
 		links++
@@ -182,8 +180,8 @@ func RealPath(name string) string {
 	return string(real)
 }
 
-// realPatterns returns an absolute pattern as it stands, and with symbolic links
-// followed in the part before its first wildcard.
+// realPatterns returns an absolute pattern unchanged, and with symlinks resolved in the part before
+// its first wildcard.
 func realPatterns(pattern string) []string {
 	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
 	if !strings.ContainsAny(rest, `*?[{\`) {
@@ -192,8 +190,8 @@ func realPatterns(pattern string) []string {
 	return distinct(pattern, RealPath(filepath.FromSlash(base))+"/"+rest)
 }
 
-// projectRoot is the root that the event names, else the nearest directory above
-// where the agent works that a version control system or an agent calls its own.
+// projectRoot returns the root in the event, or else the nearest parent of the working directory
+// that contains a version control directory or a grapnel.yaml.
 func projectRoot(ev *grapnel.Event) string {
 	if ev.Session.Root != "" {
 		return ev.Session.Root
@@ -211,8 +209,8 @@ func projectRoot(ev *grapnel.Event) string {
 	return workDir(ev)
 }
 
-// workDir is where the agent works. A name that no system could open is not walked
-// up, once for each path of a call.
+// workDir returns the working directory of the agent. It returns the root directory for a name that
+// no system can open, because walking it up for each path would be slow.
 func workDir(ev *grapnel.Event) string {
 	if len(ev.Session.CWD) > MaxPath {
 		return string(filepath.Separator)

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// RegexpOf returns the RE2 inside /.../.
+// RegexpOf returns the RE2 inside /.../, and whether pattern has this form.
 func RegexpOf(pattern string) (string, bool) {
 	if len(pattern) > 2 && pattern[0] == '/' && pattern[len(pattern)-1] == '/' {
 		return pattern[1 : len(pattern)-1], true
@@ -16,7 +16,7 @@ func RegexpOf(pattern string) (string, bool) {
 	return "", false
 }
 
-// NewPattern finds out what a text must hold so that a /RE2/ can match it.
+// NewPattern returns the Pattern of a text. For a /RE2/ it computes the required literals.
 func NewPattern(text string) policyfile.Pattern {
 	pattern := policyfile.Pattern{Text: text}
 	if re, ok := RegexpOf(text); ok {
@@ -27,10 +27,10 @@ func NewPattern(text string) policyfile.Pattern {
 	return pattern
 }
 
-// textPattern finds text as it stands, or by /RE2/.
+// textPattern finds a literal text or a /RE2/.
 type textPattern struct {
 	source string
-	re     *prefilter.Regexp // nil = as it stands
+	re     *prefilter.Regexp // nil = literal text
 	near   string
 }
 
@@ -53,13 +53,13 @@ func (t textPattern) in(text string) bool {
 	return t.re.MatchString(text)
 }
 
-// Glob matches a whole word by a path.Match glob in which * also crosses
-// slashes (what it is used on, names and addresses, is no path), or by /RE2/.
+// Glob matches a whole word with a path.Match glob or with /RE2/. In the glob, * also matches
+// slashes, because names and addresses are not paths.
 type Glob struct {
 	source string
-	prefix string            // what every word that a glob matches begins with
-	glob   string            // for path.Match; empty = the word itself
-	re     *prefilter.Regexp // in place of a glob
+	prefix string            // literal prefix of all matching words
+	glob   string            // for path.Match; empty = compare with the source
+	re     *prefilter.Regexp // used instead of a glob
 }
 
 // NewGlobs compiles globs and /RE2/.
@@ -90,5 +90,5 @@ func (g *Glob) match(word string) bool {
 	return ok
 }
 
-// noSlashes hides slashes from path.Match.
+// noSlashes replaces slashes, so that * of path.Match crosses them.
 func noSlashes(s string) string { return strings.ReplaceAll(s, "/", "\x00") }

@@ -6,15 +6,15 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A ruleIndex finds the rules that an event may concern by its tool and by the programs of
-// its shell lines. Sets of rules are bitsets. Without it, an event with a thousand rules
-// takes most of its time to load each rule into the cache of the processor.
+// A ruleIndex finds the rules that may match an event by its tool and by the programs of its shell
+// lines. Sets of rules are bitsets. Without it, an event with a thousand rules would spend most of
+// its time on loading each rule into the processor's cache.
 type ruleIndex struct {
 	rules []*Matcher // ordered by number; complete before the first event
 
 	once     sync.Once
 	any      ruleSet   // rules for any program
-	programs []ruleSet // rules for one program, by its number
+	programs []ruleSet // rules for one program, by the program's index
 
 	mu    sync.Mutex
 	tools [8]toolRules // a cache
@@ -27,25 +27,25 @@ type ruleSet []uint64
 func (b ruleSet) has(i int) bool { return b[i/64]&(1<<(i%64)) != 0 }
 func (b ruleSet) set(i int)      { b[i/64] |= 1 << (i % 64) }
 
-// toolRules are the rules that a tool may concern.
+// toolRules is a cache entry: the rules that may match a tool.
 type toolRules struct {
-	there     bool // there is a tool
+	there     bool // the event has a tool
 	class     grapnel.Class
-	name, mcp string // what patterns of tools look at
+	name, mcp string // values that tool patterns are compared with
 	fit       ruleSet
 }
 
-// minRules is for how many rules it is worth its making.
+// minRules is the number of rules from which the index is faster than testing each rule.
 const minRules = 64
 
-// add gives a rule its number, from 1.
+// add assigns the next number to a rule, beginning with 1.
 func (s *ruleIndex) add(m *Matcher) {
 	s.rules = append(s.rules, m)
 	m.number = len(s.rules)
 }
 
-// firm reports whether what a rule wants of tools and programs decides about it. Where it
-// looks at paths, it also says that there are too many of them.
+// firm reports whether the index can exclude the rule by tool and program. A rule that evaluates
+// paths cannot be excluded, because it must report an error if there are too many paths.
 func (m *Matcher) firm() bool { return m.match != nil && !m.paths }
 
 func (s *ruleIndex) prepare(programs int) {
@@ -70,9 +70,9 @@ func (s *ruleIndex) prepare(programs int) {
 
 func (s *ruleIndex) none() ruleSet { return make(ruleSet, (len(s.rules)+63)/64) }
 
-// pass returns the rules that an event may concern, nil for all of them.
+// pass returns the rules that may match an event, or nil for all rules.
 func (s *ruleIndex) pass(f *Facts) ruleSet {
-	if f.ShellBytes() > MaxShellBytes { // then they say so
+	if f.ShellBytes() > MaxShellBytes { // the rules report this as an error
 		return nil
 	}
 	s.once.Do(func() { s.prepare(len(f.programs)) })
@@ -91,7 +91,7 @@ func (s *ruleIndex) pass(f *Facts) ruleSet {
 	return left
 }
 
-// ofTool returns the rules that a tool may concern.
+// ofTool returns the rules that may match a tool.
 func (s *ruleIndex) ofTool(t *grapnel.Tool) ruleSet {
 	var want toolRules
 	if t != nil {

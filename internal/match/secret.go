@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// SecretRules are what the hooks look for; nil = what Grapnel knows.
+// SecretRules returns the secret rules for the hooks of a file; nil = only the built-in rules.
 func SecretRules(s *policyfile.Secrets) *secret.Rules {
 	if s == nil {
 		return nil
@@ -38,11 +38,11 @@ func SecretRules(s *policyfile.Secrets) *secret.Rules {
 	return rs
 }
 
-// secretTest is `secret:` of a match.
+// secretTest is the key `secret:` of a match.
 type secretTest struct {
 	globs []Glob
 	rules *secret.Rules
-	every bool // all that is found has to fit, as in an exception: one harmless key does not vouch for its neighbour
+	every bool // all secrets found must match, as in an exception: one harmless key must not permit another one
 }
 
 func (t *secretTest) holds(f *Facts) bool {
@@ -57,14 +57,14 @@ func (t *secretTest) holds(f *Facts) bool {
 	return slices.ContainsFunc(ids, fits)
 }
 
-// foundSecrets is what one set of rules finds in an event.
+// foundSecrets is the cached result of one set of rules for an event.
 type foundSecrets struct {
 	rules *secret.Rules
 	ids   []string
 }
 
-// secrets lists the rules that find a secret in some text of the event, or are about one
-// of its files. It never says where, nor what.
+// secrets returns the IDs of the rules that find a secret in a text of the event or match one of
+// its paths. It returns neither the position nor the value.
 func (f *Facts) secrets(rules *secret.Rules) []string {
 	f.secretsLock.Lock()
 	defer f.secretsLock.Unlock()
@@ -90,8 +90,7 @@ func (f *Facts) secrets(rules *secret.Rules) []string {
 	return ids
 }
 
-// replaced lists the texts that an edit takes out of a file: a key among them is on its
-// way out.
+// replaced returns the texts that an edit removes from a file: a secret in them is being deleted.
 func (f *Facts) replaced() []string {
 	if OrZero(f.Event.Tool).Class != grapnel.ClassEdit || f.Event.Kind != grapnel.ToolBefore {
 		return nil
@@ -120,21 +119,21 @@ func asObject(v any) map[string]any {
 	return object
 }
 
-// NearSecret reports whether the table of secrets may find anything in the event.
+// NearSecret reports whether the built-in secret rules may find anything in the event.
 func (f *Facts) NearSecret() bool {
 	return f.keptNear.get(func() bool { return slices.ContainsFunc(f.allTexts(), secret.Near) })
 }
 
-// EventPaths lists the paths that an event names, as they are written there, cleaned.
+// EventPaths returns the cleaned paths of the tool input, without resolving them.
 func EventPaths(ev *grapnel.Event) []string {
 	var paths []string
 	for _, p := range OrZero(ev.Tool).Paths {
-		paths = append(paths, path.Clean(filepath.ToSlash(p.Path))) // a way around through a/.. is none
+		paths = append(paths, path.Clean(filepath.ToSlash(p.Path))) // a/../b must not bypass a rule for b
 	}
 	return paths
 }
 
-// explainSecrets says which rules found something: never what.
+// explain returns the IDs of the rules that found a secret, without the secret.
 func (t *secretTest) explain(f *Facts) []string {
 	var words []string
 	for _, id := range f.secrets(t.rules) {
@@ -145,7 +144,7 @@ func (t *secretTest) explain(f *Facts) []string {
 	return words
 }
 
-// Secrets returns the rules for secrets that a Matcher looks for; false = it looks for none.
+// Secrets returns the secret rules that a Matcher uses; ok is false if it uses none.
 func (m *Matcher) Secrets() (rules *secret.Rules, ok bool) {
 	for _, c := range append(slices.Clip(m.except), m.match) {
 		for ; c != nil; c = c.not {

@@ -11,17 +11,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 )
 
-// MaxWhen is the length in bytes of the longest `when:` expression.
+// MaxWhen is the maximum length of a `when:` expression in bytes.
 const MaxWhen = 4096
 
-// The keys that hold expressions.
+// The keys that contain expressions.
 const (
 	KeyWhen = "when"
 	KeySum  = "sum"
 )
 
-// whenNames is what an expression can speak of. Everything is always there, so that
-// an expression over a part that this event lacks is false instead of an error.
+// whenNames lists the variables of expressions. All of them always have a value, so that an
+// expression about a missing part of an event is false instead of an error.
 var whenNames = []whenName{
 	{"kind", func(f *Facts, _ *grapnel.Verdict) any { return string(f.Event.Kind) }},
 	{"agent", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Agent.Name }},
@@ -61,7 +61,7 @@ var whenNames = []whenName{
 
 type whenName struct {
 	name string
-	of   func(*Facts, *grapnel.Verdict) any // called when an expression comes so far, not before
+	of   func(*Facts, *grapnel.Verdict) any // called only when the expression is evaluated
 }
 
 const (
@@ -69,11 +69,11 @@ const (
 	toolOutput = "tool.output"
 )
 
-// whenObjects are the beginnings of names with a dot. An expression that speaks of
-// one as a whole, as in keys(tool), sees what is cheap to make of its members.
+// whenObjects lists the prefixes of variable names with a dot. An expression that uses one as an
+// object, such as keys(tool), gets the members that are cheap to compute.
 var whenObjects = []string{"tool", "session", "verdict"}
 
-// OrZero returns p, or a zero value in place of nil.
+// OrZero returns p, or a pointer to a zero value if p is nil.
 func OrZero[T any](p *T) *T {
 	if p == nil {
 		return new(T)
@@ -88,7 +88,7 @@ func firstOf(list []string) string {
 	return list[0]
 }
 
-// listOf is never nil, which an expression could tell from an empty list.
+// listOf returns an empty list instead of nil, because expressions could distinguish them.
 func listOf(list []string) []string {
 	if list == nil {
 		return []string{}
@@ -104,7 +104,7 @@ func toolPaths(ev *grapnel.Event) []string {
 	return paths
 }
 
-// whenValue is the value of a name in whenLanguage.
+// whenValue returns the value of a variable, by its index in whenLanguage.
 func whenValue(name int, f *Facts, v *grapnel.Verdict) any {
 	if name < len(whenNames) {
 		return whenNames[name].of(f, v)
@@ -119,14 +119,14 @@ func whenValue(name int, f *Facts, v *grapnel.Verdict) any {
 	return object
 }
 
-// whenLanguage is whenNames and behind them whenObjects. Their types are those of an
-// event with nothing in it.
+// whenLanguage returns whenNames followed by whenObjects. The types of the variables come from an
+// empty event.
 var whenLanguage = sync.OnceValue(func() []expr.Name {
 	nothing := &Facts{Event: &grapnel.Event{}}
 	var names []expr.Name
 	for _, n := range whenNames {
 		name := expr.Name{Name: n.name}
-		if n.name != toolInput { // it may be anything
+		if n.name != toolInput { // it can have any type
 			name.Like = n.of(nothing, nil)
 		}
 		names = append(names, name)
@@ -137,17 +137,16 @@ var whenLanguage = sync.OnceValue(func() []expr.Name {
 	return names
 })
 
-// An Expression is the text of a `when:` or of a `sum:`, compiled at first use.
+// An Expression is the text of a `when:` or `sum:` key, compiled at first use.
 type Expression struct {
-	Key     string // which of them
+	Key     string // KeyWhen or KeySum
 	Source  string
 	once    sync.Once
 	program *expr.Program
 	err     error
 }
 
-// CompileExpression compiles one, which gives true or false or, in a `sum:`, a
-// number.
+// CompileExpression compiles an expression that returns a bool or, for `sum:`, a number.
 func CompileExpression(key, source string) (*expr.Program, error) {
 	if len(source) > MaxWhen {
 		return nil, fmt.Errorf("%s: the expression has %d bytes, more than %d", key, len(source), MaxWhen)
@@ -172,19 +171,20 @@ func CompileExpression(key, source string) (*expr.Program, error) {
 	return nil, fmt.Errorf("%s: %w", key, err)
 }
 
-// when is a `when:`.
+// when is a compiled `when:` key.
 type when struct {
 	Expression
-	first *whenName // has to be text, if it is not nil; else the expression is false
+	first *whenName // if not nil, this variable must be equal to text; otherwise the expression is false
 	text  string
 }
 
-// newWhen looks for a gate in the expression. Most are about one kind of event or
-// one mode of work and begin with it, and to compile one takes a program that answers
-// a single event longer than to judge all other rules.
+// newWhen looks for a leading comparison in the expression. Most expressions begin with a test of
+// the kind of event or the mode. In a program that answers a single event, compiling the expression
+// takes longer than evaluating all other rules, so this test avoids it.
 func newWhen(source string) *when {
 	w := &when{Expression: Expression{Key: KeyWhen, Source: source}}
-	// What binds weaker than && makes the first of its operands no condition for all.
+	// With operators of lower precedence than &&, the first comparison is not a condition for the
+	// whole expression.
 	if strings.ContainsAny(source, "|?;\\`") || strings.Contains(source, "or") || strings.Contains(source, "if") {
 		return w
 	}
@@ -216,7 +216,7 @@ func (w *when) holds(f *Facts, v *grapnel.Verdict) (bool, error) {
 	return holds, err
 }
 
-// Run gives the expression's value: a bool, or a float64 for a `sum:`.
+// Run returns the value of the expression: a bool, or a float64 for `sum:`.
 func (e *Expression) Run(f *Facts, v *grapnel.Verdict) (any, error) {
 	e.once.Do(func() { e.program, e.err = CompileExpression(e.Key, e.Source) })
 	if e.err != nil {
