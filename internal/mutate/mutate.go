@@ -1,5 +1,5 @@
-// Package mutate changes one thing of a hook at a time. A test that no change breaks does not
-// test much.
+// Package mutate performs mutation testing of hooks: it changes one part of a hook at a time. If no
+// test fails after a change, the tests do not cover that part.
 package mutate
 
 import (
@@ -15,25 +15,25 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Mutant is a hook with one thing changed, which its tests should notice.
+// A Mutant is a hook with one change, which its tests should detect.
 type Mutant struct {
-	Hook *policyfile.Hook // as changed; nil = it is gone
+	Hook *policyfile.Hook // the changed hook; nil = the hook is removed
 
-	// At is what was changed, in the words of a [match.Check], with a number for one of a list:
-	// match.command[2], limit.count. on.tool.before is an event; empty = the hook.
+	// At is the changed part, as in a [match.Check], with an index for list items:
+	// match.command[2], limit.count. on.tool.before is an event; empty = the whole hook.
 	At   string
-	What string // what was done to it: "the exception is dropped"
+	What string // description of the change: "the exception is dropped"
 
-	// More: the hook now does more than before, as one without an exception. Else it does
-	// less, as one that is gone.
+	// More reports that the changed hook does more than before, for example without an exception.
+	// Otherwise it does less.
 	More bool
 
-	// Same is why no event can tell the difference; empty = one may.
+	// Same explains why no event can distinguish the mutant from the hook; empty = an event may.
 	Same string
 }
 
-// All lists what can be changed of a hook: each word, key, event and number by itself.
-// What is not changed they share with the hook.
+// All returns the mutants of a hook: one for each word, key, event and number that can be changed.
+// Mutants share unchanged data with the hook.
 func All(h *policyfile.Hook) []Mutant {
 	m := &mutator{hook: h, all: []Mutant{{What: "the hook is taken away"}}}
 	if h.Decide == "block" {
@@ -64,8 +64,8 @@ type mutator struct {
 	all  []Mutant
 }
 
-// edit adds a copy of the hook that change changes. It may replace what the hook refers to,
-// and must not write into it.
+// edit adds a mutant: a shallow copy of the hook, modified by change. change may replace referenced
+// data, but must not modify it.
 func (m *mutator) edit(at string, more bool, what string, change func(*policyfile.Hook)) *Mutant {
 	h := *m.hook
 	change(&h)
@@ -73,21 +73,21 @@ func (m *mutator) edit(at string, more bool, what string, change func(*policyfil
 	return &m.all[len(m.all)-1]
 }
 
-// asks adds a hook that asks in the place of blocking, where there is somebody to ask.
+// asks adds a mutant that asks instead of blocking, if all events permit asking.
 func (m *mutator) asks(at string, change func(*policyfile.Hook)) {
 	if !slices.ContainsFunc(m.hook.On, cannotAsk) {
 		m.edit(at, false, "it asks instead of blocking", change)
 	}
 }
 
-// cannotAsk reports whether an event has no action that could wait for an answer.
+// cannotAsk reports whether an event has no action that can wait for an answer.
 func cannotAsk(kind grapnel.Kind) bool {
 	c, known := dialect.ContractOf(kind)
 	return !known || c.Blocks != grapnel.BlockAction
 }
 
-// match changes a match, which is read as its hook does. more tells whether a hook does more
-// when the match fits more. put gives a hook another match, nil for none.
+// match adds the mutants of a match. more is true if the hook does more when the match matches more
+// events. put sets a hook's match, or removes it for nil.
 func (m *mutator) match(at string, more bool, as match.Reading, of *policyfile.Match, put func(*policyfile.Hook, *policyfile.Match)) {
 	keys := match.KeysOf(of)
 	edit := func(key string, more bool, what string, change func(*policyfile.Match)) *Mutant {
@@ -109,7 +109,7 @@ func (m *mutator) match(at string, more bool, as match.Reading, of *policyfile.M
 			size++
 		}
 	}
-	if size > 1 { // else it fits everything, and whoever has it looks at that
+	if size > 1 { // a single key: the caller drops the whole match
 		for _, k := range keys {
 			edit(k.Name, more, fmt.Sprintf("%q is dropped", k.Name), func(one *policyfile.Match) { dropWord(k, one, -1) })
 		}
@@ -131,7 +131,7 @@ func (m *mutator) match(at string, more bool, as match.Reading, of *policyfile.M
 	}
 }
 
-// dropWord takes away a word of the key, or all of them if i is negative.
+// dropWord removes the word at i from the key, or all words if i is negative.
 func dropWord(k *match.Key, m *policyfile.Match, i int) {
 	if k.Words != nil {
 		words := k.Words(m)
@@ -142,7 +142,7 @@ func dropWord(k *match.Key, m *policyfile.Match, i int) {
 	}
 }
 
-// dropped is a list without one of it, or nil if i is negative.
+// dropped returns a copy of list without the item at i, or nil if i is negative.
 func dropped[T any](list []T, i int) []T {
 	if i < 0 {
 		return nil
@@ -162,7 +162,7 @@ func (m *mutator) exceptions(at string, except []policyfile.Match, more bool, as
 	}
 }
 
-// when drops the whole condition, and each part of it.
+// when drops the whole `when:` condition, and each operand of it.
 func (m *mutator) when(at, source string, more bool, put func(*policyfile.Hook, string)) {
 	if source == "" {
 		return
@@ -283,7 +283,7 @@ func (m *mutator) limit() {
 	}
 }
 
-// changes drops a part of what a hook changes.
+// changes drops each part of what a hook changes.
 func (m *mutator) changes() {
 	h := m.hook
 	for i := range h.Replace {

@@ -1,4 +1,5 @@
-// Package packindex holds packs as data that costs nothing until one of their hooks may match.
+// Package packindex stores packs in a compact form. A hook of a pack is decoded only when an event
+// may match it.
 package packindex
 
 import (
@@ -8,43 +9,42 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
-// A Registry holds the packs that `use:` may name. policy.ReadRegistry makes one of files. A program
-// that starts for each event has it as data, so that a pack costs nothing until one of its
-// hooks may match. Its packs cannot be changed.
+// A Registry contains the packs that `use:` can name. policy.ReadRegistry builds one from files. A
+// program that is started for each event contains it as static data. A Registry is immutable.
 type Registry struct{ packs []Pack }
 
-// New returns a Registry of packs that are data of a program. It does not copy them, so
-// the caller must keep them to itself and must not change them.
+// New returns a Registry of packs. It does not copy them, so the caller must not change or share
+// them afterwards.
 func New(packs []Pack) Registry { return Registry{packs} }
 
 // Pack is a pack of a Registry.
 type Pack struct {
 	Name    string
 	Version int
-	Digest  string // SHA-256 of its file, in hex
-	Begins  string // what the commands begin with that the hooks are about, see [shell.Begins]
+	Digest  string // SHA-256 of its file, in hexadecimal
+	Begins  string // prefixes of the commands in its hooks, see [shell.Begins]
 	Hooks   []Hook
 }
 
-// Hook is a hook of a pack that is made when an event comes that it may listen to.
+// Hook is a hook of a pack. It is decoded when an event may match it.
 type Hook struct {
 	Name    string
 	On      []grapnel.Kind
 	Phase   grapnel.Phase
 	OnError grapnel.OnError
 	Mode    string           // as in policyfile.Hook
-	Decide  grapnel.Decision // what it says to every event that it listens to; None = that depends
-	Counts  *Counts          // it looks at more than one event; nil = it does not
+	Decide  grapnel.Decision // its decision for every matching event; None = depends on the event
+	Counts  *Counts          // the hook needs state from other events; nil = it does not
 	Needs   match.Needs
-	Hook    string // what else there is of a policyfile.Hook, as snapshots have it
+	Hook    string // the other fields of the policyfile.Hook, in the snapshot encoding
 }
 
-// Counts says of a hook which events it looks at beside the one that it judges.
+// Counts describes a hook that needs state from other events.
 type Counts struct {
-	Marks []grapnel.Kind // of those that its `after:` is told of; nil = it has a limit, and is made at once
+	Marks []grapnel.Kind // events that its `after:` records; nil = the hook has a limit, and is built immediately
 }
 
-// Names lists the packs.
+// Names returns the names of the packs.
 func (s Registry) Names() []string {
 	var names []string
 	for i := range s.packs {
@@ -53,7 +53,7 @@ func (s Registry) Names() []string {
 	return names
 }
 
-// Packs returns the packs. The result is the caller's.
+// Packs returns a copy of the packs.
 func (s Registry) Packs() []Pack {
 	all := slices.Clone(s.packs)
 	for i := range all {
@@ -69,7 +69,7 @@ func (s Registry) Packs() []Pack {
 	return all
 }
 
-// Find returns the pack of a name, or nil.
+// Find returns the pack with the given name, or nil. The caller must not change it.
 func (s Registry) Find(name string) *Pack {
 	for i := range s.packs {
 		if s.packs[i].Name == name {
