@@ -11,19 +11,20 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// KeepWords are what can be kept of an event, the most first.
+// KeepWords lists the valid values of `records: keep`, from most to least data.
 var KeepWords = [...]string{"full", "masked", "metadata"}
 
-// Keeping is what all policies in force want kept. The zero Keeping is masked events.
+// Keeping is the combined record settings of all policies in force. Its zero value keeps masked
+// events.
 //
-// How much is kept a managed policy decides, else the user's. Those of a project and of a
-// command line can only want less, and nothing where a managed one decides. What is to be
-// dropped and replaced adds up: no policy brings back what another one takes out.
+// A managed policy decides how much is kept, or else the user's policy. Policies of projects and
+// command lines can only reduce it, and not even that if a managed policy decides. Drops and
+// replacements add up: no policy can undo those of another.
 type Keeping struct {
 	Keep    string
 	managed bool
-	Sync    bool // a Record is on disk before the agent gets its reply
-	Unknown bool // a policy cannot be read, and what it says of Records is not known
+	Sync    bool // write a record to disk before the agent gets its reply
+	Unknown bool // a policy cannot be read, so its record settings are unknown
 	drop    [][]string
 	replace []*keptReplace
 }
@@ -33,7 +34,7 @@ type keptReplace struct {
 	with string
 }
 
-// Add takes in what one policy says of Records.
+// Add adds the record settings of one policy.
 func (k *Keeping) Add(r *policyfile.Records, scope grapnel.Scope) {
 	if r == nil {
 		return
@@ -61,7 +62,7 @@ func lessOf(a, b string) string {
 	return b
 }
 
-// Mode is how much is kept of an event: full, masked or metadata.
+// Mode returns how much of an event is kept: full, masked or metadata.
 func (k *Keeping) Mode() string {
 	switch {
 	case k.Unknown:
@@ -72,8 +73,8 @@ func (k *Keeping) Mode() string {
 	return k.Keep
 }
 
-// Edit returns what changes a Record, or the event of one, before it is kept: JSON that it
-// drops and replaces something in. nil means that nothing is.
+// Edit returns a function that drops and replaces parts of a record, or of a record's event, before
+// it is written. It returns nil if there is nothing to drop or replace.
 func (k *Keeping) Edit() func(raw []byte, event bool) ([]byte, error) {
 	if len(k.drop)+len(k.replace) == 0 {
 		return nil
@@ -119,15 +120,15 @@ func (k *Keeping) replaced(text string) string {
 	return text
 }
 
-// Needed are the members without which a line is no Record, with those of the event
-// behind "input". The text of a pattern in them would be that of a decision.
+// Needed lists the members that every valid record needs; members of the event are below "input".
+// Patterns do not apply to them, because a replacement could change a decision.
 var Needed = [...]string{
 	"", "id", "time", "agent", "session", "event", "tool", "decision", "would", "changed", "ms", "late", "hooks", "hooks/*", "hooks/*/name", "hooks/*/source",
 	"hooks/*/line", "hooks/*/decision", "hooks/*/cause", "hooks/*/changed", "hooks/*/changed/*", "changed/*", "input", "input/kind", "input/agent", "input/agent/name",
 	"input/time", "input/facts", "input/contract", "input/can",
 }
 
-// needed reports whether a member is not to be dropped or replaced.
+// needed reports whether a member must not be dropped or replaced.
 func needed(path []string) bool {
 	return slices.ContainsFunc(Needed[:], func(n string) bool {
 		if n == "" {
@@ -137,8 +138,8 @@ func needed(path []string) bool {
 	})
 }
 
-// Droppable lists the fields of events that can be dropped, and where they are in a Record.
-// What is read from a call's input goes with it.
+// Droppable lists the fields of events that can be dropped, and their places in a record. Dropping
+// a call's input also drops the values derived from it.
 var Droppable = [...]struct {
 	Field grapnel.Field
 	at    string
@@ -156,7 +157,7 @@ var Droppable = [...]struct {
 	{grapnel.FieldAnswer, "elicitation/answer"},
 }
 
-// dropPaths are the places in a Record that a word of `drop` means.
+// dropPaths returns the places in a record that a value of `drop` refers to.
 func dropPaths(word string) (paths [][]string) {
 	if strings.HasPrefix(word, "/") {
 		path := PointerPath(word)
@@ -164,7 +165,7 @@ func dropPaths(word string) (paths [][]string) {
 		for _, input := range []string{"input/tool/input", "input/calls/*/input"} {
 			of := strings.Split(input, "/")
 			if len(path) >= len(of) && Meets(of, path[:len(of)]) {
-				// What is read from the input may have been read from there.
+				// The derived values may come from the dropped place.
 				for _, also := range []string{"commands", "paths", "urls", "content"} {
 					paths = append(paths, append(slices.Clone(path[:len(of)-1]), foldName(also)))
 				}

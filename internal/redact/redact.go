@@ -1,5 +1,5 @@
-// Package redact hides what `redact:` names from hooks that are trusted less, and takes out of
-// Records what `records:` names.
+// Package redact hides the data that `redact:` selects from less trusted hooks, and removes the
+// data that `records:` selects from records.
 package redact
 
 import (
@@ -18,23 +18,24 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Redacted is what such hooks see in the place of a secret.
+// Redacted is the text that replaces a secret.
 const Redacted = "[REDACTED]"
 
-// leastSecret is how long a secret from a place is at least to be looked for everywhere
-// else too: what is shorter stands in many texts that have nothing to do with it.
+// leastSecret is the minimum length in bytes of a secret at a redacted place that is also searched
+// everywhere else. Shorter texts occur too often in unrelated texts.
 const leastSecret = 6
 
-// MaxDepth is how deep values may lie in each other. What is deeper cannot be redacted.
+// MaxDepth is the maximum nesting depth of values. Deeper values cannot be redacted and give an
+// error.
 const MaxDepth = 128
 
-// A Redactor is what all policies in force want redacted.
+// A Redactor is the combined `redact:` settings of all policies in force.
 type Redactor struct {
 	places   [][]string
 	patterns []*prefilter.Regexp
 }
 
-// New is nil where there is nothing to redact.
+// New returns a Redactor, or nil if there is nothing to redact.
 func New(all []*policyfile.Redact) *Redactor {
 	r := &Redactor{}
 	for _, one := range all {
@@ -51,7 +52,7 @@ func New(all []*policyfile.Redact) *Redactor {
 	return r
 }
 
-// PointerPath splits a JSON pointer. Names are compared without case, as decoders do.
+// PointerPath splits a JSON pointer. It folds the case of names, because JSON decoders ignore case.
 func PointerPath(pointer string) []string {
 	path := strings.Split(pointer, "/")[1:]
 	for i := range path {
@@ -60,7 +61,7 @@ func PointerPath(pointer string) []string {
 	return path
 }
 
-// foldName is the same for names that only differ in case.
+// foldName returns the same text for names that differ only in case.
 func foldName(name string) string {
 	return strings.Map(func(r rune) rune {
 		least := r
@@ -71,8 +72,8 @@ func foldName(name string) string {
 	}, name)
 }
 
-// Guard keeps what is redacted from hooks. Rules are not among them: they run in Grapnel,
-// and change nothing.
+// Guard wraps the hooks for which low returns true, so that they get redacted events. It skips
+// rules: they run inside Grapnel and change nothing.
 func (r *Redactor) Guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
 	if r == nil {
 		return
@@ -86,14 +87,14 @@ func (r *Redactor) Guard(specs []grapnel.Spec, low func(*grapnel.Spec) bool) {
 	}
 }
 
-// Hook is a hook that is trusted less.
+// Hook is a less trusted hook that gets redacted events.
 type Hook struct {
 	grapnel.Hook
 	*Redactor
 }
 
-// Handle shows the hook a redacted event, and puts the originals back into what it makes
-// of it. An event that cannot be redacted is not shown.
+// Handle passes a redacted event to the hook, and restores the originals in the changes that the
+// hook returns. If the event cannot be redacted, Handle returns an error and does not run the hook.
 func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	shown, err := h.Event(ev)
 	if err != nil {
@@ -107,11 +108,11 @@ func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, 
 	return out, errors.Join(err, wrong)
 }
 
-// Unwrap returns the hook that is trusted less.
+// Unwrap returns the wrapped hook.
 func (h *Hook) Unwrap() grapnel.Hook { return h.Hook }
 
-// Shown returns the event as a hook may see it: ev itself where nothing is kept from the
-// hook. Who writes an event down, to give it to the hook later, writes down this one.
+// Shown returns the event as the hook may see it: ev itself if nothing is redacted. Code that
+// stores an event for a later run of the hook must store the returned event.
 func Shown(h grapnel.Hook, ev *grapnel.Event) (*grapnel.Event, error) {
 	if r, ok := h.(*Hook); ok {
 		return r.Event(ev)
@@ -119,7 +120,7 @@ func Shown(h grapnel.Hook, ev *grapnel.Event) (*grapnel.Event, error) {
 	return ev, nil
 }
 
-// Event is the event without secrets, or ev itself where there are none.
+// Event returns a redacted copy of the event, or ev itself if it has no secrets.
 func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	defer func() {
 		if err != nil {
@@ -129,7 +130,7 @@ func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	s := r.scrubber(ev)
 	whole := *ev
 	if s.holds {
-		whole.Native = nil // where a short secret stands in there, nobody knows
+		whole.Native = nil // short secrets in it cannot be found
 	}
 	data, _ := rawjson.Marshal(&whole)
 	if data == nil {
@@ -151,7 +152,7 @@ func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	if err := json.Unmarshal(data, shown); err != nil {
 		return nil, err
 	}
-	// What the engine goes by is no text.
+	// The engine uses these fields, and they contain no free text.
 	shown.Kind, shown.Contract, shown.Can, shown.Budget = ev.Kind, ev.Contract, ev.Can, ev.Budget
 	if ev.Tool != nil {
 		rederive(shown.Tool, ev.Tool)
@@ -162,14 +163,14 @@ func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	return shown, nil
 }
 
-// rederive reads what a tool does from its redacted input.
+// rederive computes the facts of a tool call from its redacted input.
 func rederive(shown, was *grapnel.Tool) {
 	if shown.Facts = was.Facts; len(was.Facts) > 0 {
 		shown.Derive()
 	}
 }
 
-// inputPath is the way from the input of a call to a place, in an event.
+// inputPath returns the path relative to the input of a call, for a path in an event.
 func inputPath(path []string) ([]string, bool) {
 	for _, to := range [][]string{{"tool", "input"}, {"calls", "*", "input"}, {"verdict", "changes", "tool.input"}} {
 		if len(path) > len(to) && fitsPath(to, path[:len(to)]) {
@@ -179,12 +180,12 @@ func inputPath(path []string) ([]string, bool) {
 	return nil, false
 }
 
-// fitsPath compares a path with one in which * stands for anything.
+// fitsPath reports whether path matches a pattern in which * matches any name.
 func fitsPath(pattern, path []string) bool {
 	return slices.EqualFunc(pattern, path, func(p, name string) bool { return p == "*" || foldName(p) == foldName(name) })
 }
 
-// Meets reports whether two patterns of paths have a path in common.
+// Meets reports whether two path patterns match a common path.
 func Meets(a, b []string) bool {
 	return slices.EqualFunc(a, b, func(x, y string) bool { return x == "*" || y == "*" || foldName(x) == foldName(y) })
 }
@@ -193,29 +194,29 @@ func (r *Redactor) place(path []string) bool {
 	return slices.ContainsFunc(r.places, func(p []string) bool { return fitsPath(p, path) })
 }
 
-// A spot is where something was redacted.
+// A spot is a place where something was redacted.
 type spot struct {
 	path  string
-	was   json.RawMessage // all of it
+	was   json.RawMessage // the complete original value
 	now   json.RawMessage
-	parts []string // of a text: what stands where it says Redacted; nil = all of it was redacted
+	parts []string // for a text: the originals of each Redacted in it; nil = the whole value was redacted
 }
 
 // A scrubber redacts one event.
 type scrubber struct {
 	*Redactor
-	values []string // secrets by themselves
-	holds  bool     // the event has one of the places, or its payload does
+	values []string // the secret texts
+	holds  bool     // the event or its payload contains one of the redacted places
 	spots  []spot
-	names  map[string]string // of members in which something was redacted: by their way, with the name that is shown
+	names  map[string]string // original names of members with a redacted name: by path, with the shown name
 }
 
-// maxSought bounds for how many secrets how many bytes are searched, multiplied: who
-// chooses the input must not choose how long that takes.
+// maxSought limits the product of the number of secrets and the number of bytes to search. The
+// author of the input must not control the search time.
 const maxSought = 1 << 30
 
-// freeForm reports whether the names of members are somebody else's words at this place
-// of an event.
+// freeForm reports whether member names at this place of an event are free text and can contain
+// secrets.
 func freeForm(path []string) bool {
 	for _, to := range [...][]string{
 		{"native"},
@@ -237,7 +238,7 @@ func freeForm(path []string) bool {
 	return false
 }
 
-// walk is walkJSON that redacts the names of members where free says that it may.
+// walk is walkJSON that also redacts member names where free returns true.
 func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit visitor) (json.RawMessage, error) {
 	return walkNamed(raw, visit, func(path []string) (shown, known string, err error) {
 		last := len(path) - 1
@@ -262,7 +263,7 @@ func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit vis
 	})
 }
 
-// scrubber looks for the secrets of an event's calls.
+// scrubber returns a scrubber with the secrets in the inputs of an event's calls.
 func (r *Redactor) scrubber(ev *grapnel.Event) *scrubber {
 	s := &scrubber{Redactor: r}
 	calls := ev.Calls
@@ -271,7 +272,7 @@ func (r *Redactor) scrubber(ev *grapnel.Event) *scrubber {
 	}
 	for i := range calls {
 		if len(r.places) > 0 && len(calls[i].Input) > 0 {
-			_, _ = walkJSON(calls[i].Input, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
+			_, _ = walkJSON(calls[i].Input, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // Event reports invalid JSON
 				if r.place(path) {
 					s.holds = true
 					s.remember(raw)
@@ -287,10 +288,10 @@ func (r *Redactor) scrubber(ev *grapnel.Event) *scrubber {
 	return s
 }
 
-// payload looks for the places in what the agent sent: hooks may have taken them out of
-// the input, or have put something else there.
+// payload searches the agent's original payload for the redacted places, because hooks may have
+// removed or replaced them in the input.
 func (s *scrubber) payload(raw json.RawMessage, below []string) {
-	_, _ = walkJSON(raw, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // what is broken there, event says
+	_, _ = walkJSON(raw, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // Event reports invalid JSON
 		path = slices.Concat(below, path)
 		for _, place := range s.places {
 			at := len(path) - len(place)
@@ -303,7 +304,7 @@ func (s *scrubber) payload(raw json.RawMessage, below []string) {
 				return raw, true, nil
 			}
 		}
-		if len(below) == 0 && len(path) > 0 && inputName(path[len(path)-1]) { // JSON in a text, as Cursor has it
+		if len(below) == 0 && len(path) > 0 && inputName(path[len(path)-1]) { // JSON in a text, as in Cursor
 			if text, ok := asText(raw); ok && json.Valid([]byte(text)) {
 				s.payload(json.RawMessage(text), path)
 			}
@@ -312,13 +313,14 @@ func (s *scrubber) payload(raw json.RawMessage, below []string) {
 	})
 }
 
-// inputName reports whether agents call a tool's input like that.
+// inputName reports whether a name looks like an agent's name for a tool's input.
 func inputName(name string) bool {
 	name = strings.ToLower(name)
 	return strings.Contains(name, "input") || strings.Contains(name, "arg") || strings.Contains(name, "param")
 }
 
-// remember keeps the texts of a secret, as they are and as JSON in a text has them.
+// remember stores the texts in a secret, both plain and in the form that they have inside a JSON
+// string.
 func (s *scrubber) remember(raw json.RawMessage) {
 	add := func(text string) {
 		if len(strings.TrimSpace(text)) < leastSecret || len(s.values) < 64 && slices.Contains(s.values, text) {
@@ -341,14 +343,14 @@ func (s *scrubber) remember(raw json.RawMessage) {
 	})
 }
 
-// whole redacts a place.
+// whole redacts a whole value.
 func (s *scrubber) whole(path []string, raw json.RawMessage) json.RawMessage {
 	now := json.RawMessage(rawjson.AppendQuoted(nil, Redacted))
 	s.spots = append(s.spots, spot{path: pathKey(path), was: slices.Clone(raw), now: now})
 	return now
 }
 
-// leaf redacts what stands in a text, and a number that is a secret where it may be a text.
+// leaf redacts secrets in a text. If free is true, it also redacts a number that is a secret.
 func (s *scrubber) leaf(path []string, raw json.RawMessage, free bool) (json.RawMessage, bool, error) {
 	text, ok := asText(raw)
 	if !ok {
@@ -366,7 +368,7 @@ func (s *scrubber) leaf(path []string, raw json.RawMessage, free bool) (json.Raw
 	return value, true, nil
 }
 
-// text redacts a text, and says what stood in each place that now says Redacted.
+// text redacts secrets in a text, and returns the original of each part that is now Redacted.
 func (s *scrubber) text(text string) (now string, parts []string) {
 	type span struct{ begin, end int }
 	var spans []span
@@ -390,7 +392,7 @@ func (s *scrubber) text(text string) (now string, parts []string) {
 	if len(spans) == 0 {
 		return text, nil
 	}
-	for from := 0; ; { // what says so already stays what it is
+	for from := 0; ; { // text that already contains Redacted stays as it is
 		at := strings.Index(text[from:], Redacted)
 		if at < 0 {
 			break
@@ -414,8 +416,8 @@ func (s *scrubber) text(text string) (now string, parts []string) {
 	return b.String(), parts
 }
 
-// Restore puts the originals back into what a hook makes of a redacted event. A change of
-// what was redacted is dropped, and the error.
+// Restore restores the originals in the changes that a hook made to a redacted event. It drops a
+// change of redacted data and returns an error.
 func (r *Redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *grapnel.Outcome) error {
 	var touched []grapnel.Field
 	for field := range out.Set {
@@ -465,7 +467,7 @@ func (r *Redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *g
 	return errors.Join(errs...)
 }
 
-// storedIn is the field that a change is kept in.
+// storedIn returns the field that a change of f modifies.
 func storedIn(f grapnel.Field) grapnel.Field {
 	if slices.Contains(policyfile.InputFields(), f) {
 		return grapnel.FieldInput
@@ -473,7 +475,7 @@ func storedIn(f grapnel.Field) grapnel.Field {
 	return f
 }
 
-// split takes the changes of a field, views of it included, out of others.
+// split separates the changes of a field, including views of it, from the others.
 func split(all map[grapnel.Field]json.RawMessage, field grapnel.Field) (mine, others map[grapnel.Field]json.RawMessage) {
 	mine, others = map[grapnel.Field]json.RawMessage{}, map[grapnel.Field]json.RawMessage{}
 	for f, value := range all {
@@ -486,7 +488,8 @@ func split(all map[grapnel.Field]json.RawMessage, field grapnel.Field) (mine, ot
 	return mine, others
 }
 
-// changed is an event with the changes of a hook. The engine makes them, as it would.
+// changed returns the event with the changes of a hook. It uses an engine, so that the changes are
+// applied as in a real run.
 func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grapnel.Event, error) {
 	alone := *ev
 	alone.Can, alone.Verdict = nil, nil
@@ -505,7 +508,7 @@ func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grap
 	return v.Event, err
 }
 
-// field redacts one field, to know its spots.
+// field redacts one field to record its spots.
 func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
@@ -519,10 +522,10 @@ func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMess
 	})
 }
 
-// back puts the originals back into a field. Where a place is gone, or there is one more of
-// it, what was meant cannot be told, and no change is left.
+// back restores the originals in a field. If a redacted place was removed or duplicated, the intent
+// is unclear, and the whole change is dropped.
 func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawMessage, kept bool, err error) {
-	left := map[string][]int{} // numbers of spots, by their path
+	left := map[string][]int{} // indexes of spots, by path
 	for i := range s.spots {
 		left[s.spots[i].path] = append(left[s.spots[i].path], i)
 	}

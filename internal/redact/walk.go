@@ -11,24 +11,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A visitor is shown the values of a JSON text, from the outside in, with the way to each,
-// and returns what is put in its place. True means that nothing inside is looked at, and
-// nil with it that the value goes. Of an object or array it looks into, it returns what it
-// got.
+// A visitor is called with each value of a JSON text, from the outside in, with the path to it. It
+// returns the new value. done means that nested values are not visited; done with a nil value
+// removes the value. For an object or array that it wants to visit, it must return the value that
+// it got.
 type visitor func(path []string, raw json.RawMessage) (now json.RawMessage, done bool, err error)
 
-// A renamer is asked for the name of a member, which is the end of its way, as it is to be
-// written, and as it stands in the way to what is inside.
+// A renamer is called with the path of a member, which ends with the member's name. It returns the
+// name to write, and the name to use in the paths of nested values.
 type renamer func(path []string) (written, known string, err error)
 
-// walkJSON shows visit each value of a JSON text. What did not change keeps its order and
-// its numbers.
+// walkJSON calls visit for each value of a JSON text. Unchanged parts keep their order and the text
+// of numbers.
 func walkJSON(raw json.RawMessage, visit visitor) (json.RawMessage, error) {
 	return walkNamed(raw, visit, nil)
 }
 
-// walkNamed is walkJSON that asks for the names of members too; nil = as they are. It takes
-// time for the bytes that there are, however deep they lie.
+// walkNamed is walkJSON that also calls rename for member names; nil = keep the names. Its running
+// time is linear in the size of the text, regardless of the nesting depth.
 func walkNamed(raw json.RawMessage, visit visitor, rename renamer) (json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 {
@@ -56,11 +56,11 @@ type walker struct {
 	rename renamer
 	out    []byte
 
-	begins, ends []int // of the objects and arrays, in the order in which they begin
-	at           int   // in these
+	begins, ends []int // offsets of the objects and arrays, in the order of their begin
+	at           int   // index in begins
 }
 
-// measure notes where each object and array ends.
+// measure records where each object and array ends.
 func (w *walker) measure() {
 	var open []int
 	for i := 0; i < len(w.raw); i++ {
@@ -77,7 +77,7 @@ func (w *walker) measure() {
 	}
 }
 
-// text is the index behind the string that begins at i.
+// text returns the index after the string that begins at i.
 func (w *walker) text(i int) int {
 	for i++; w.raw[i] != '"'; i++ {
 		if w.raw[i] == '\\' {
@@ -87,13 +87,13 @@ func (w *walker) text(i int) int {
 	return i + 1
 }
 
-// end is the index behind the value that begins at i.
+// end returns the index after the value that begins at i.
 func (w *walker) end(i int) int {
 	switch w.raw[i] {
 	case '"':
 		return w.text(i)
 	case '{', '[':
-		for w.begins[w.at] < i { // those that nobody looked into
+		for w.begins[w.at] < i { // skip those that were not visited
 			w.at++
 		}
 		return w.ends[w.at]
@@ -111,7 +111,7 @@ func (w *walker) space(i int) int {
 	return i
 }
 
-// value copies the value between two indices, and reports whether it is left.
+// value copies the value between two indexes, and reports whether it was kept.
 func (w *walker) value(i, end int, path []string) (kept bool, err error) {
 	if len(path) > MaxDepth {
 		return false, fmt.Errorf("it is nested deeper than %d", MaxDepth)
@@ -154,7 +154,7 @@ func (w *walker) inside(i int, path []string) error {
 				return err
 			}
 			w.out = append(append(w.out, written...), ':')
-			i = w.space(w.space(end) + 1) // behind the colon
+			i = w.space(w.space(end) + 1) // skip the colon
 		}
 		end := w.end(i)
 		kept, err := w.value(i, end, path)
@@ -174,8 +174,7 @@ func (w *walker) inside(i int, path []string) error {
 	return nil
 }
 
-// name puts the name of a member at the end of the way to it, and returns how it is
-// written.
+// name sets the last element of path to the name of a member, and returns the name to write.
 func (w *walker) name(raw []byte, path []string) ([]byte, error) {
 	last := len(path) - 1
 	name, _ := asText(raw)
