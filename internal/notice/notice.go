@@ -1,5 +1,5 @@
-// Package notice makes the hooks that Grapnel itself puts in: what tells the person that
-// something is wrong, and what blocks in place of a guard that cannot work.
+// Package notice builds the hooks that Grapnel adds itself: hooks that show a warning to the user,
+// and hooks that block in place of a policy that cannot be used.
 package notice
 
 import (
@@ -16,20 +16,20 @@ const (
 	ownPrefix  = "grapnel:"
 )
 
-// said is the answer of a hook that Grapnel itself puts in.
+// said is a hook with a fixed outcome.
 type said grapnel.Outcome
 
-// Handle gives the same answer to every event.
+// Handle returns the same outcome for every event.
 func (s said) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome(s), nil
 }
 
-// New returns a hook that tells the person something at session start and with each prompt.
+// New returns a hook that shows a message to the user at session start and with each prompt.
 func New(text string) grapnel.Spec {
 	return For(grapnel.Source{Name: "grapnel", File: "grapnel"}, policyfile.OneLine(text))
 }
 
-// For is New for a source, whose file the person finds.
+// For is New for a source, whose file is shown to the user.
 func For(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: noticeName, Source: OwnSource(source), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
@@ -37,14 +37,14 @@ func For(source grapnel.Source, text string) grapnel.Spec {
 	}
 }
 
-// lockedKinds are the events at which nothing may happen unguarded. Prompts and
-// stops are not among them: the person must be able to mend what is wrong.
+// lockedKinds are the events that [Lock] blocks. Prompts and stops are not among them, so that the
+// user can fix the problem.
 var lockedKinds = []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.MessageBefore}
 
-// Locks reports whether the hooks of [Locked] block an event.
+// Locks reports whether the hooks of [Locked] block events of a kind.
 func Locks(kind grapnel.Kind) bool { return slices.Contains(lockedKinds, kind) }
 
-// Lock blocks what a guard would have seen.
+// Lock returns a hook that blocks tool calls, permissions and messages with a reason.
 func Lock(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: "locked", Source: OwnSource(source),
@@ -53,25 +53,25 @@ func Lock(source grapnel.Source, text string) grapnel.Spec {
 	}
 }
 
-// Locked returns the hooks that stand in where Grapnel cannot do its work: its
-// policy cannot be found, or a strict one cannot be kept to.
+// Locked returns the hooks to use when Grapnel cannot work: the policy cannot be found, or a strict
+// policy cannot be followed.
 func Locked(why string) []grapnel.Spec {
 	source := grapnel.Source{Name: OwnFile, File: OwnFile}
 	return []grapnel.Spec{Lock(source, "Grapnel cannot do its work, so no tool may run: "+why), For(source, "grapnel: "+why)}
 }
 
-// OwnSource is the source of hooks that Grapnel itself puts in a file's place.
+// OwnSource returns the source of a hook that Grapnel adds for a file.
 func OwnSource(source grapnel.Source) grapnel.Source {
 	return grapnel.Source{Name: ownPrefix + source.Name, Scope: source.Scope, File: source.File}
 }
 
-// Is reports whether a hook is one of [For].
+// Is reports whether a hook was built by [For].
 func Is(s *grapnel.Spec) bool {
 	return s.Name == noticeName && strings.HasPrefix(s.Source.Name, ownPrefix)
 }
 
-// OwnFile stands for Grapnel itself where others have a policy file.
+// OwnFile is the file name in the source of hooks that Grapnel adds itself.
 const OwnFile = "grapnel"
 
-// Own reports whether a hook is one of those that no file names, see policy.Request.Always.
+// Own reports whether a hook comes from no file, see policy.Request.Always.
 func Own(s *grapnel.Spec) bool { return s.Source.File == OwnFile }

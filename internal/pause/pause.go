@@ -1,4 +1,4 @@
-// Package pause lets hooks only observe for a while.
+// Package pause temporarily switches hooks to observe mode.
 package pause
 
 import (
@@ -14,28 +14,29 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
-// Max is how long a Pause may last.
+// Max is the maximum length of a Pause.
 const Max = 24 * time.Hour
 
-// A Pause is a time in which hooks observe: Records say what they would have decided,
-// and nothing comes of it. Managed hooks decide all the same. It is kept in a file.
+// A Pause is a period in which hooks only observe: records contain what they would have decided,
+// without effect. Hooks of managed policies are not affected. The Pause is stored in a file.
 type Pause struct {
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
 
-// New begins a Pause.
+// New returns a Pause that begins at now. It returns an error if length is less than a second or
+// more than Max.
 func New(now time.Time, length time.Duration) (Pause, error) {
 	if length < time.Second || length > Max {
 		return Pause{}, fmt.Errorf("a pause lasts between one second and %v, not %v", Max, length)
 	}
-	now = now.UTC().Truncate(time.Second) // without what only this process knows of its clock
+	now = now.UTC().Truncate(time.Second) // also removes the monotonic clock reading, which is only valid in this process
 	return Pause{Since: now, Until: now.Add(length)}, nil
 }
 
-// Read reads the Pause that holds now. A file that is absent, broken or cannot be
-// read is none. One that does not hold, any more or yet, is removed, so that a clock
-// which jumps cannot bring it back.
+// Read returns the Pause in a file if it is active at now. A missing, invalid or unreadable file is
+// no pause. A Pause that has ended, or has not begun, is deleted, so that a clock change cannot
+// reactivate it.
 func Read(name string, now time.Time) (Pause, bool) {
 	data, err := readfile.Regular(name, 1<<10)
 	if err != nil {
@@ -43,12 +44,12 @@ func Read(name string, now time.Time) (Pause, bool) {
 	}
 	p, ok := pauseAt(data, now)
 	if !ok {
-		_ = os.Remove(name) // what stays does not hold either
+		_ = os.Remove(name) // ignore the error: the remaining file is not active
 	}
 	return p, ok
 }
 
-// pauseAt reads a Pause that holds at a time.
+// pauseAt decodes a Pause, and reports whether it is active at now.
 func pauseAt(data []byte, now time.Time) (Pause, bool) {
 	var p Pause
 	if json.Unmarshal(data, &p) != nil || now.Before(p.Since) || !now.Before(p.Until) || p.Until.Sub(p.Since) > Max {
@@ -57,7 +58,7 @@ func pauseAt(data []byte, now time.Time) (Pause, bool) {
 	return p, true
 }
 
-// Write puts the Pause into its file, in place of the one before.
+// Write writes the Pause to a file, and replaces an earlier one.
 func (p Pause) Write(name string) error {
 	data, err := json.Marshal(p)
 	if err != nil {
@@ -69,19 +70,18 @@ func (p Pause) Write(name string) error {
 	return atomicfile.Write(name, append(data, '\n'), 0o600)
 }
 
-// String says when it ends.
+// String returns when the Pause ends.
 func (p Pause) String() string {
 	return "paused until " + p.Until.Local().Format("Mon 15:04:05")
 }
 
-// Notice is what the person is told.
+// Notice returns the message for the user.
 func (p Pause) Notice() string {
 	return fmt.Sprintf("grapnel: %v: hooks say what they would do, and only managed ones do it. \"grapnel pause --off\" ends it.", p)
 }
 
-// Apply makes hooks observe, and adds one that says so at session start and at each
-// prompt. Hooks of managed policies, and what else Grapnel itself has to tell the
-// person, stay as they are.
+// Apply switches hooks to observe mode, and adds a hook that shows the notice at session start and
+// with each prompt. It does not change hooks of managed policies and other notices of Grapnel.
 func (p Pause) Apply(specs []grapnel.Spec) []grapnel.Spec {
 	for i := range specs {
 		if s := &specs[i]; s.Source.Scope != grapnel.ScopeManaged && !notice.Is(s) {

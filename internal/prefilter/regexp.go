@@ -1,9 +1,9 @@
 // Package prefilter skips regular expressions that cannot match.
 //
-// To compile an expression with many alternatives takes longer than to answer most events.
-// So [RequiredTexts] derives, when a policy is read, which literals each match contains. A
-// [Text] is searched for these literals first. The [Regexp] is compiled only if they occur,
-// and in a long text it is tried only in windows around them.
+// Compiling an expression with many alternatives takes longer than answering most events. So
+// [RequiredTexts] computes, when a policy is parsed, which literals each match must contain. A
+// [Text] is searched for these literals first. The [Regexp] is compiled only if they occur, and in
+// a long text it is tried only in windows around them.
 package prefilter
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sync"
 )
 
-// Regexp is a valid RE2 expression that is compiled when it is first needed.
+// Regexp is a valid RE2 expression that is compiled at first use. It is safe for concurrent use.
 type Regexp struct {
 	source  string
 	literal string // required literal; empty = unknown
@@ -24,8 +24,7 @@ type Regexp struct {
 	plan     plan
 }
 
-// NewRegexp returns an expression, which must be valid. literal occurs in every match, or
-// is empty.
+// NewRegexp returns a Regexp for a valid pattern. literal must occur in every match, or be empty.
 func NewRegexp(pattern, literal string) *Regexp {
 	return &Regexp{source: pattern, literal: literal}
 }
@@ -49,8 +48,8 @@ func (l *Regexp) MatchString(text string) bool {
 	return l.MayMatch(text) && l.Compile().MatchString(text)
 }
 
-// RequiredLiteral returns the longest literal that is easily seen to occur in every match
-// of the pattern, or "".
+// RequiredLiteral returns the longest literal that can easily be shown to occur in every match of
+// the pattern, or "".
 func RequiredLiteral(pattern string) string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// The required texts of a pattern are encoded as alternatives, one for each way to match.
-// An alternative is a list of sets; a match contains a word of each set. Words are folded to
-// one letter case. An empty encoding requires nothing.
+// The required literals of a pattern are encoded as alternatives, one for each way to match. An
+// alternative is a list of sets; a match contains a word of each set. Words are folded to one
+// letter case. An empty encoding requires nothing.
 
 // Separators of an encoding.
 const (
@@ -18,18 +18,18 @@ const (
 	NextSet     = "\x02" // between the sets of an alternative
 	NextList    = "\x01" // between alternatives
 	NextPattern = "\x05" // between the encodings of patterns
-	headOf      = "\x04" // before bytes that are not valid UTF-8, each written as a character
+	headOf      = "\x04" // prefix of a word with bytes that may be invalid UTF-8, one byte per character
 )
 
-// Limits of required texts: shorter ones occur everywhere, and many take long to search.
+// Limits of required literals: shorter ones occur everywhere, and many take long to search.
 const (
 	minLiteral  = 3 // bytes
 	maxLiterals = 128
-	maxRun      = 16 // texts that a concatenation may expand to
+	maxRun      = 16 // number of texts that a concatenation may expand to
 	maxSets     = 4
 )
 
-// RequiredTexts returns the encoded texts that a match of the pattern contains, or "".
+// RequiredTexts returns the encoded required literals of the pattern, or "" if none are known.
 func RequiredTexts(pattern string) string {
 	re, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
@@ -62,8 +62,8 @@ func RequiredTexts(pattern string) string {
 
 // literals describes the matches of a part of a pattern.
 type literals struct {
-	exact []string   // all matches, folded; nil = too many
-	heads []string   // each match begins with one of them; nil = unknown, or see exact
+	exact []string   // all possible matches, folded; nil = too many
+	heads []string   // prefixes of which each match has one; nil = unknown, or see exact
 	sets  [][]string // each match contains a word of every set; nil = unknown
 }
 
@@ -95,12 +95,12 @@ func literalsOf(re *syntax.Regexp) literals {
 	return literals{}
 }
 
-// repeated describes one or more repetitions of a part.
+// repeated returns the literals of one or more repetitions of a part.
 func repeated(t literals) literals {
 	return literals{heads: t.begins(), sets: t.sets}
 }
 
-// begins returns texts of which each match begins with one, or nil.
+// begins returns prefixes of which each match has one, or nil.
 func (t *literals) begins() []string {
 	if t.exact != nil {
 		return t.exact
@@ -118,7 +118,7 @@ func exactly(text string) literals {
 	return literals{exact: []string{text}, sets: enough([]string{text})}
 }
 
-// enough returns the set as the only one, or nil if its words are too short or too many.
+// enough returns a list with only this set, or nil if its words are too short or too many.
 func enough(set []string) [][]string {
 	if shortestOf(set) < minLiteral || len(set) > maxLiterals {
 		return nil
@@ -126,7 +126,7 @@ func enough(set []string) [][]string {
 	return [][]string{set}
 }
 
-// classLiterals is that of a few characters.
+// classLiterals returns the literals of a small character class.
 func classLiterals(ranges []rune) literals {
 	if len(ranges) > 0 && ranges[0] >= utf8.RuneSelf {
 		return literals{sets: headLiterals(ranges)}
@@ -146,8 +146,8 @@ func classLiterals(ranges []rune) literals {
 	return literals{exact: exact}
 }
 
-// headLiterals are the bytes that characters beyond ASCII begin with which have no letter
-// case: a text that has none of them need not be searched for those that nobody sees.
+// headLiterals returns the first bytes of non-ASCII characters without letter case. A text without
+// these bytes need not be searched for such characters, for example invisible ones.
 func headLiterals(ranges []rune) [][]string {
 	const most = 256
 	var heads []string
@@ -201,7 +201,7 @@ func alternate(subs []*syntax.Regexp) literals {
 	return literals{exact: exact, heads: heads, sets: enough(need)}
 }
 
-// bestOf is the set that tells most.
+// bestOf returns the most selective set.
 func bestOf(sets [][]string) []string {
 	var best []string
 	for _, set := range sets {
@@ -212,7 +212,8 @@ func bestOf(sets [][]string) []string {
 	return best
 }
 
-// concat joins what is exact as far as it stays small: of c(url|at) it is curl and cat.
+// concat returns the literals of a concatenation. It multiplies out exact parts while the result
+// stays small: c(url|at) gives curl and cat.
 func concat(subs []*syntax.Regexp) literals {
 	var sets [][]string
 	var heads []string
@@ -236,7 +237,7 @@ func concat(subs []*syntax.Regexp) literals {
 			flush(t.exact)
 			continue
 		case begins != nil && len(run)*len(begins) <= maxLiterals:
-			run = joined(run, begins) // the parser writes rm|rsync as r(m|sync)
+			run = joined(run, begins) // the regexp parser rewrites rm|rsync to r(m|sync)
 		}
 		flush([]string{""})
 		sets = append(sets, t.sets...)
@@ -252,9 +253,9 @@ func concat(subs []*syntax.Regexp) literals {
 	return literals{exact: exact, heads: heads, sets: sets}
 }
 
-// smallest returns the n sets that have the fewest texts.
+// smallest returns the n sets with the fewest texts.
 func smallest(sets [][]string, n int) [][]string {
-	order := make([]*[]string, len(sets)) // sorting pointers is in the program anyway
+	order := make([]*[]string, len(sets)) // avoids another instance of the generic sort function in the program
 	for i := range sets {
 		order[i] = &sets[i]
 	}

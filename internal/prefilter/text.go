@@ -7,26 +7,26 @@ import (
 	"unicode/utf8"
 )
 
-// A Text is a text that is searched for the required texts of many patterns. It may be used
-// by many goroutines.
+// A Text is a text that is searched for the required literals of many patterns. It is safe for
+// concurrent use.
 type Text struct {
 	text, lower string // lower is text, folded
-	Aligned     bool   // each byte of lower is at the index of its byte in text
+	Aligned     bool   // each byte of lower has the same index as its byte in text
 	grams       *grams // nil = the text is short
 	runs        runs
 
 	placing sync.Mutex
-	placed  map[string][]int // by word, see places
+	placed  map[string][]int // positions by word, see places
 }
 
 // grams is a Bloom filter of the three-byte sequences in a text.
 type grams [1 << 15 / 32]uint32
 
-// NewText prepares a text for being searched.
+// NewText prepares a text for searching.
 func NewText(text string) *Text {
 	const short = 48
 	low := &Text{text: text, lower: Fold(text)}
-	low.Aligned = len(low.lower) == len(text) && utf8.ValidString(text) // no character grows
+	low.Aligned = len(low.lower) == len(text) && utf8.ValidString(text) // folding changed no length
 	if len(low.lower) > short {
 		low.grams = &grams{}
 		for i := 0; i+3 <= len(low.lower); i++ {
@@ -37,7 +37,7 @@ func NewText(text string) *Text {
 	return low
 }
 
-// Is reports whether the text is this one. Mostly they are the same bytes in memory.
+// Is reports whether text is equal to this text. This is fast, because both usually share memory.
 func (l *Text) Is(text string) bool { return l.text == text }
 
 func gram(text string, i int) (at, bit uint32) {
@@ -60,7 +60,7 @@ func (l *Text) has(word string) bool {
 	return strings.Contains(l.lower, word)
 }
 
-// bytesOf are those of a word with headOf.
+// bytesOf returns the bytes of a word with the prefix headOf.
 func bytesOf(word string) string {
 	var b [utf8.UTFMax]byte
 	n := 0
@@ -71,8 +71,8 @@ func bytesOf(word string) string {
 	return string(b[:n])
 }
 
-// Holds reports whether the text contains the encoded required texts of a pattern, so that
-// the pattern may match.
+// Holds reports whether the text contains the encoded required literals of a pattern, so that the
+// pattern may match.
 func (l *Text) Holds(lists string) bool {
 	if lists == "" {
 		return true
@@ -107,7 +107,7 @@ func (l *Text) hasOne(set string) bool {
 	return false
 }
 
-// Fold writes a text in one letter case: what (?i) takes for the same is the same.
+// Fold folds a text to one letter case: texts that are equal under (?i) become equal.
 func Fold(text string) string {
 	for i := 0; i < len(text); i++ {
 		if text[i] >= utf8.RuneSelf {
@@ -124,14 +124,14 @@ func foldRune(r rune) rune {
 			r += 'a' - 'A'
 		}
 		return r
-	case r >= 0x2e80 && r < 0xa000: // Chinese and Japanese have no letter case
+	case r >= 0x2e80 && r < 0xa000: // Chinese and Japanese characters have no letter case
 		return r
 	}
 	least := r
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
 		least = min(least, o)
 	}
-	if least >= 'A' && least <= 'Z' { // of K the one is the sign of Kelvin
+	if least >= 'A' && least <= 'Z' { // the smallest equivalent of the Kelvin sign is K
 		least += 'a' - 'A'
 	}
 	return least

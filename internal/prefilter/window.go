@@ -9,19 +9,19 @@ import (
 	"unicode/utf8"
 )
 
-// A long pattern takes a tenth of a second for the output of one tool. If the length of its
-// matches is bounded, it is tried only in windows around its required texts.
+// A long pattern takes a tenth of a second for the output of one tool. If the length of its matches
+// is bounded, it is tried only in windows around its required literals.
 
-// minWindows is the length in bytes from which a text is searched in windows.
+// minWindows is the minimum length in bytes of a text that is searched in windows.
 const minWindows = 2 << 10
 
-// Searching in windows may take this long; then the whole text is searched.
+// Time limit for searching in windows; after it, the whole text is searched.
 const (
 	trying        = time.Millisecond
 	tryingForByte = 250 * time.Nanosecond
 )
 
-// A plan says how to search a long text for a pattern.
+// A plan describes how to search a long text for a pattern.
 type plan struct {
 	width width
 	heads *heads // nil = unknown
@@ -35,8 +35,8 @@ func planFor(pattern string) plan {
 	return plan{widthOf(re), headsOf(pattern, re)}
 }
 
-// MatchLong is MatchString for a text that may be long. near has the required texts of the
-// pattern; they occur in the text.
+// MatchLong is MatchString for a text that may be long. near contains the required literals of the
+// pattern; they must occur in the text.
 func (l *Regexp) MatchLong(low *Text, near string) bool {
 	if near == "" || !low.Aligned || len(low.text) < minWindows {
 		return l.Compile().MatchString(low.text)
@@ -56,15 +56,15 @@ func (l *Regexp) Search(low *Text, near string) bool {
 		} else if w.to-w.from < len(low.text) {
 			found, sure = l.Compile().MatchString(low.text[w.from:w.to]), true
 		}
-		if found || !sure { // where the window is cut is no beginning and no end
+		if found || !sure { // anchors and word boundaries at the edges of a window may be wrong, so confirm in the whole text
 			return l.Compile().MatchString(low.text)
 		}
 	}
 	return false
 }
 
-// A width is how long the matches of a pattern are at most: so many characters, and besides
-// so many runs of white space, of letters, and of what stands in one line.
+// A width is the maximum length of the matches of a pattern: a number of characters, plus numbers
+// of runs of white space, of word characters, and of characters in one line.
 type width struct {
 	chars, spaces, words, lines int
 	endless                     bool
@@ -113,7 +113,7 @@ func widthOf(re *syntax.Regexp) width {
 	return all
 }
 
-// endlessly is a part any number of times.
+// endlessly returns the width of a part that repeats without limit.
 func endlessly(re *syntax.Regexp) width {
 	ranges := []rune{'\n', '\n', 'a', 'a'}
 	switch {
@@ -138,7 +138,7 @@ func endlessly(re *syntax.Regexp) width {
 	return width{lines: 1}
 }
 
-// onlyOf reports whether ranges hold nothing but what a small class of characters holds.
+// onlyOf reports whether all characters in ranges belong to a small class.
 func onlyOf(ranges []rune, class func(rune) bool) bool {
 	for i := 0; i+1 < len(ranges); i += 2 {
 		if ranges[i+1]-ranges[i] > utf8.RuneSelf {
@@ -153,7 +153,7 @@ func onlyOf(ranges []rune, class func(rune) bool) bool {
 	return true
 }
 
-// isSpace is \s of a pattern, isWord is \w in one letter case.
+// isSpace reports whether r matches \s.
 func isSpace(r rune) bool { return r == ' ' || r >= '\t' && r <= '\r' && r != '\v' }
 
 func isWord(r rune) bool {
@@ -161,14 +161,14 @@ func isWord(r rune) bool {
 	return r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '_'
 }
 
-// runs are the longest runs in a text, and its longest character, in bytes.
+// runs holds the lengths in bytes of the longest runs in a text, and of its longest character.
 type runs struct {
 	once                    sync.Once
 	char, space, word, line int
 }
 
-// bytes is how many bytes a width is in the text, and those of what stands around it and
-// tells whether a word ends there.
+// bytes returns the maximum number of bytes that a width has in the text, including the adjacent
+// characters that decide about word boundaries.
 func (l *Text) bytes(w width) int {
 	if w.endless {
 		return len(l.text)
@@ -198,11 +198,11 @@ func (l *Text) bytes(w width) int {
 	return w.chars*r.char + w.spaces*r.space + w.words*r.word + w.lines*r.line + utf8.UTFMax
 }
 
-// A window is a part of a text.
+// A window is a part of a text, as a range of indexes.
 type window struct{ from, to int }
 
-// windows are the parts of a text in which a match of some bytes can lie: where all stands
-// that tells the pattern from afar.
+// windows returns the parts of a text in which a match of at most the given number of bytes can be.
+// Each contains all required literals of an alternative.
 func (l *Text) windows(near string, bytes int) []window {
 	whole := []window{{0, len(l.lower)}}
 	if bytes > len(l.lower)/4 {
@@ -237,7 +237,7 @@ func (l *Text) windows(near string, bytes int) []window {
 	return joined
 }
 
-// around is where a match lies that holds a place.
+// around returns the window in which a match that includes the index at must be.
 func (l *Text) around(at, bytes int) window {
 	w := window{max(0, at-bytes), min(len(l.lower), at+bytes)}
 	for w.from > 0 && !utf8.RuneStart(l.text[w.from]) {
@@ -246,8 +246,8 @@ func (l *Text) around(at, bytes int) window {
 	return w
 }
 
-// fewest is where the words of one of the sets stand, of which there are the fewest, if
-// there are few.
+// fewest returns the positions of the words of the rarest set in the list; few is false if even
+// these are too many.
 func (l *Text) fewest(list string) (places []int, few bool) {
 	most := l.mostPlaces()
 	for set := range strings.SplitSeq(list, NextSet) {
@@ -264,10 +264,11 @@ func (l *Text) fewest(list string) (places []int, few bool) {
 	return places, few
 }
 
-// mostPlaces is how many places are few in the text.
+// mostPlaces returns the number of positions up to which a word is rare in the text.
 func (l *Text) mostPlaces() int { return min(len(l.lower)/256, 2048) }
 
-// places are where a word stands, one more at most than are few. Patterns share words.
+// places returns the positions of a word, at most mostPlaces()+1 of them. They are cached, because
+// patterns share words.
 func (l *Text) places(word string) []int {
 	l.placing.Lock()
 	defer l.placing.Unlock()
