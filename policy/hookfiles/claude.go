@@ -26,13 +26,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// claudeFormat is Claude Code's: the member `hooks` of its settings, and the
+// claudeFormat is the format of Claude Code: the member `hooks` of its settings, and the
 // hooks/hooks.json of its plugins.
 //
 //	{"hooks": {"PreToolUse": [{"matcher": "Bash", "hooks": [{"type": "command", "command": "./check.sh"}]}]}}
 //
-// Lists add up over all files. What is wrong costs the entry, not the file: Claude
-// Code drops a whole file for one bad timeout, and the guards in it with it.
+// The lists of all files are combined. An invalid entry is skipped, not the whole file: Claude Code
+// ignores a whole file for one invalid timeout, and so loses its blocking hooks.
 var claudeFormat = &Format{
 	Name:    "claude-code",
 	Agent:   "claude-code",
@@ -46,19 +46,19 @@ var claudeFormat = &Format{
 	Parse:  parseClaude,
 }
 
-// claudeInstalled is the file in which Claude Code keeps which plugins are installed.
+// claudeInstalled is the file with Claude Code's list of installed plugins.
 const claudeInstalled = "installed_plugins.json"
 
-// claudeCache is where it keeps the plugins themselves.
+// claudeCache is the directory with the plugins.
 const claudeCache = ".claude/plugins/cache/"
 
 type claudeReader struct {
 	*foreignReader
-	plugin  string                     // directory of the plugin whose file is read; empty = settings
-	handles map[string][]*claudeHandle // by key
+	plugin  string                     // directory of the plugin whose file is being read; empty = settings
+	handles map[string][]*claudeHandle // by the key of the handler
 }
 
-// A claudeHandle is where a hook of Claude Code went.
+// A claudeHandle is a handler with its index in Hooks and its matcher.
 type claudeHandle struct {
 	index   int
 	matcher *claudeMatcher
@@ -74,7 +74,7 @@ func parseClaude(files []File) Found {
 	var off *tree.Node
 	for i := range files {
 		if v := roots[i].Get("disableAllHooks"); v != nil && files[i].Source.Scope != grapnel.ScopeManaged {
-			if off = nil; v.IsTrue() { // the later file wins
+			if off = nil; v.IsTrue() { // the later file takes precedence
 				off, r.file = v, i
 			}
 		}
@@ -102,8 +102,8 @@ func parseClaude(files []File) Found {
 	return r.Found
 }
 
-// claudePlugins returns the directories of the plugins that are installed for the user
-// and switched on; nil when no file tells, because somebody named a plugin's file.
+// claudePlugins returns the directories of the plugins that are installed for the user and enabled.
+// It returns nil if no file lists plugins; then the user named a plugin's file explicitly.
 func claudePlugins(files []File, roots []*tree.Node) map[string]bool {
 	var active map[string]bool
 	for i := range files {
@@ -123,11 +123,11 @@ func claudePlugins(files []File, roots []*tree.Node) map[string]bool {
 				}
 			}
 			entries := installed.Get(name)
-			for _, entry := range append(entries.Items, entries) { // older files have one entry, no list
+			for _, entry := range append(entries.Items, entries) { // older files contain a single entry instead of a list
 				scope, dir := entry.Get("scope"), entry.Get("installPath")
 				if on && dir.Is(tree.Text) && (scope == nil || scope.Text == "user" || scope.Text == "managed") {
 					active[filepath.Clean(dir.Text)] = true
-					if at := strings.LastIndex(filepath.ToSlash(dir.Text), "/"+claudeCache); at >= 0 { // the home directory can have other names
+					if at := strings.LastIndex(filepath.ToSlash(dir.Text), "/"+claudeCache); at >= 0 { // the home directory may have several names
 						active[path.Clean(filepath.ToSlash(dir.Text)[at+1:])] = true
 					}
 				}
@@ -192,11 +192,10 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node)
 	}
 }
 
-// claudeKinds are the kinds of handlers.
+// claudeKinds lists the types of handlers.
 var claudeKinds = []string{"agent", "http", "mcp_tool", "prompt", "command"}
 
-// claudeElsewhere says what becomes of a handler that is no command; empty = there is no
-// such kind.
+// claudeElsewhere describes what a handler does that is not a command; empty = unknown type.
 func claudeElsewhere(kind string) string {
 	switch kind {
 	case "http":
@@ -211,8 +210,8 @@ func claudeElsewhere(kind string) string {
 	return ""
 }
 
-// ownAddress reports whether a handler asks the daemon of Grapnel, as "grapnel install --via
-// http" writes it.
+// ownAddress reports whether a handler sends events to the daemon of Grapnel, as "grapnel install
+// --via http" configures it.
 func ownAddress(n *tree.Node) bool {
 	if !n.Is(tree.Text) {
 		return false
@@ -233,7 +232,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		r.fail(n, at, `write "type": "command"`, "has no type")
 		return
 	case kind.Text == "http" && ownAddress(n.Get("url")):
-		return // as for own commands, see Command.own
+		return // as for own commands, see ownCommand
 	case claudeElsewhere(kind.Text) != "":
 		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.Text, claudeElsewhere(kind.Text))
 		return
@@ -287,7 +286,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		h.Lost = append(h.Lost, "asyncRewake: what it says in the background is told to nobody")
 	}
 	if cmd.Async && h.OnError == "closed" {
-		h.OnError = "" // nobody waits for it
+		h.OnError = "" // no event waits for an asynchronous command
 	}
 	if r.plugin != "" {
 		cmd.Scope = grapnel.ScopePlugin
@@ -297,7 +296,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	}
 }
 
-// texts returns the line of a handler, or the program and its arguments.
+// texts returns the command line of a handler, or the program and its arguments.
 func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok bool) {
 	texts = []string{line}
 	if args := n.Get("args"); args != nil {
@@ -321,13 +320,13 @@ func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok 
 	return texts, true
 }
 
-// command returns how a handler starts its program, and what tells it from others.
+// command returns the command of a handler, and a key that is equal for equal handlers.
 func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *policyfile.Command, key string) {
 	cmd = &policyfile.Command{Speaks: claudeCode().Name}
 	key = strings.Join(texts, "\x00")
 	if r.plugin != "" {
 		cmd.Vars = []string{"CLAUDE_PLUGIN_ROOT=" + r.plugin}
-		key += "\x00" + r.plugin // a plugin's copy runs again
+		key += "\x00" + r.plugin // each plugin runs its own copy
 	}
 	windows := runtime.GOOS == "windows"
 	if n.Get("args") != nil {
@@ -348,7 +347,7 @@ func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *po
 	}
 	line, which := texts[0], "bash"
 	if r.plugin != "" && strings.Trim(r.plugin, plainPath) == "" {
-		line = strings.ReplaceAll(line, "${CLAUDE_PLUGIN_ROOT}", r.plugin) // also between single quotes
+		line = strings.ReplaceAll(line, "${CLAUDE_PLUGIN_ROOT}", r.plugin) // also inside single quotes
 	}
 	if sh := n.Get("shell"); sh != nil {
 		if which = sh.Text; which != "bash" && which != "powershell" {
@@ -361,7 +360,7 @@ func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *po
 		cmd.Args = []string{"powershell.exe", "-NoProfile", "-Command", line}
 	case which == "powershell":
 		cmd.Args = []string{"pwsh", "-NoProfile", "-Command", line}
-	case windows: // where Claude Code brings a bash
+	case windows: // Claude Code provides a bash on Windows
 		cmd.Args = []string{"bash", "-c", line}
 	default:
 		cmd.Line = line
@@ -372,12 +371,11 @@ func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *po
 const (
 	claudeProjectDir = "${CLAUDE_PROJECT_DIR}"
 
-	// plainPath is what means nothing else to any shell, quoted or not.
+	// plainPath lists the characters without special meaning in any shell, quoted or not.
 	plainPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
 )
 
-// quoteArgs writes words as a line for a shell in which only the variable means
-// anything.
+// quoteArgs quotes words for a shell. Only the variable is expanded.
 func quoteArgs(words []string, variable string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {
@@ -390,7 +388,7 @@ func quoteArgs(words []string, variable string) string {
 	return "exec " + strings.Join(quoted, " ")
 }
 
-// claudeTimeout is how long the hooks of an event have that name no time.
+// claudeTimeout returns the default timeout for hooks of an event.
 func claudeTimeout(event string) time.Duration {
 	switch event {
 	case "UserPromptSubmit":
@@ -417,8 +415,8 @@ func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) p
 	return r.timeout(n, t, at+".timeout", time.Duration(max(1, math.Round(seconds*1e3)))*time.Millisecond)
 }
 
-// once sees to it that of equal handlers that listen to an event only one runs, the
-// last with all that it says, as in Claude Code.
+// once removes duplicates as Claude Code does: of equal handlers that match an event, only the last
+// runs, with its own options.
 func (r *claudeReader) once() {
 	var drop []int
 	for _, same := range r.handles {
@@ -445,22 +443,20 @@ func (r *claudeReader) once() {
 	r.Hooks = kept
 }
 
-// claudeMatcher compares as Claude Code does, with what it would compare with at the
-// event of any agent: a list of whole names or, if other characters stand in it, a
-// regular expression that is searched for. A subject that is not there matches
-// anything.
+// claudeMatcher matches like Claude Code, and uses the subject that Claude Code would use for the
+// event, whichever agent sent it. The matcher is a list of complete names or, if it contains other
+// characters, an unanchored regular expression. An event without a subject always matches.
 type claudeMatcher struct {
 	event  string
 	source string // empty = all
 	names  []string
 	re     *regexp.Regexp
-	err    error       // Grapnel cannot follow the expression
-	rule   *claudeRule // what else must hold; nil = nothing
+	err    error       // the expression is not supported by Grapnel
+	rule   *claudeRule // an additional permission rule; nil = none
 	later  []*claudeMatcher
 }
 
-// newClaudeMatcher returns a matcher that can be used beside an error that is
-// errNoRE2.
+// newClaudeMatcher returns a matcher. If the error is errNoRE2, the matcher is still usable.
 func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 	m := &claudeMatcher{event: event}
 	if n == nil {
@@ -494,11 +490,11 @@ func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 const (
 	toolNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
 
-	claudeListChars = toolNameChars + " ,|" // of a list of names
+	claudeListChars = toolNameChars + " ,|" // characters of a list of names
 )
 
-// Match fails where the matcher cannot be followed: a guard that never runs must be
-// seen to.
+// Match returns an error if the expression is not supported: a blocking hook that never runs must
+// be noticed.
 func (m *claudeMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	event, subject := dialect.ClaudeSubject(ev)
 	ok, err := m.fits(ev, event, subject)
@@ -529,7 +525,7 @@ func (m *claudeMatcher) matches(subject string) bool {
 	switch {
 	case m.source == "" || subject == "":
 		return true
-	case subject == "Agent" && m.matches("Task"): // what the tool was called before
+	case subject == "Agent" && m.matches("Task"): // the former name of the tool
 		return true
 	case m.re != nil:
 		return m.re.MatchString(subject)
@@ -537,7 +533,7 @@ func (m *claudeMatcher) matches(subject string) bool {
 	return slices.Contains(m.names, subject)
 }
 
-// Explain names the matcher.
+// Explain returns the text of the matcher.
 func (m *claudeMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	switch {
 	case m.rule != nil:
@@ -548,7 +544,7 @@ func (m *claudeMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	return ""
 }
 
-// claudeToolless reports whether an event is about no tool.
+// claudeToolless reports whether events of this type are not about a tool.
 func claudeToolless(event string) bool {
 	switch event {
 	case "PreToolUse", "PermissionRequest", "PermissionDenied", "PostToolUse", "PostToolUseFailure":
@@ -557,8 +553,8 @@ func claudeToolless(event string) bool {
 	return true
 }
 
-// dead returns a hint when the matcher of an event of a tool matches none that is
-// known: a slip that Claude Code says nothing about.
+// dead returns a hint if the matcher of a tool event matches no known tool. Claude Code reports
+// nothing for such a mistake.
 func (m *claudeMatcher) dead() (hint string) {
 	if m.source == "" || m.err != nil || claudeToolless(m.event) {
 		return ""
@@ -583,8 +579,8 @@ func (m *claudeMatcher) dead() (hint string) {
 	return "names are compared whole and by letter case; anything but letters, digits, _ - | makes it a regular expression"
 }
 
-// nearest is what a policy says that comes nearest to the matcher: never less than
-// it, and nil for everything.
+// nearest returns a policy match that is at least as wide as the matcher and close to it. nil
+// matches every event.
 func (m *claudeMatcher) nearest() *policyfile.Match {
 	globs := m.names
 	switch {
@@ -599,7 +595,7 @@ func (m *claudeMatcher) nearest() *policyfile.Match {
 	return nearestTools(claudeCode().Tools, m.matches, globs)
 }
 
-// match is what a policy says of the matcher, and of the paths of an `if`.
+// match returns the policy match for the matcher, including the paths of its `if`.
 func (m *claudeMatcher) match() *policyfile.Match {
 	match := m.nearest()
 	if m.rule != nil && m.rule.paths != nil {
@@ -609,7 +605,7 @@ func (m *claudeMatcher) match() *policyfile.Match {
 	return match
 }
 
-// lost says what is more in a policy's words.
+// lost describes how the policy match is wider than the matcher.
 func (m *claudeMatcher) lost() []string {
 	var lost []string
 	switch near := m.nearest(); {
@@ -625,17 +621,17 @@ func (m *claudeMatcher) lost() []string {
 	return lost
 }
 
-// A claudeRule is an `if`: one permission rule.
+// A claudeRule is the permission rule of an `if`.
 type claudeRule struct {
 	source string
-	tool   string         // a glob
-	family []string       // instead of tool: those that do the like with paths
-	paths  []string       // patterns of a policy, which looks at them by itself; nil = any
-	domain string         // of a WebFetch; empty = any
-	line   *regexp.Regexp // of a shell's commands; nil = any
+	tool   string         // glob for the tool name
+	family []string       // used instead of tool: all tools with the same kind of access to paths
+	paths  []string       // path patterns of a policy, which are part of Match; nil = any
+	domain string         // domain of a WebFetch; empty = any
+	line   *regexp.Regexp // expression for shell commands; nil = any
 }
 
-// claudeFamily lists the tools that a rule on paths is about; nil = it is no such rule.
+// claudeFamily returns the tools that a path rule applies to; nil = not a path rule.
 func claudeFamily(name string) []string {
 	switch name {
 	case "Edit", "Write":
@@ -646,7 +642,7 @@ func claudeFamily(name string) []string {
 	return nil
 }
 
-// newClaudeRule reads Bash, Bash(git push *), Bash(git:*), Edit(*.ts), WebFetch(domain:x).
+// newClaudeRule parses Bash, Bash(git push *), Bash(git:*), Edit(*.ts), WebFetch(domain:x).
 func newClaudeRule(n *tree.Node) (*claudeRule, error) {
 	if n.Kind != tree.Text {
 		return nil, fmt.Errorf("is %s, not text", n.Kind)
@@ -673,10 +669,10 @@ func newClaudeRule(n *tree.Node) (*claudeRule, error) {
 	return rule, nil
 }
 
-// claudePaths returns the patterns of a policy for one of a path: //x is absolute, ~/x is
-// of the home directory, and one without a slash holds at any depth. What is a
-// directory stands for all in it. It is nil for what nobody can tell: /x counts from a
-// directory that depends on the file, and ! takes back.
+// claudePaths converts a path pattern to policy patterns. //x is absolute, ~/x is relative to the
+// home directory, and a pattern without a slash matches at any depth. A directory matches
+// everything in it. claudePaths returns nil for patterns that it cannot convert: /x is relative to
+// a directory that depends on the file, and ! negates.
 func claudePaths(pattern string) []string {
 	switch rest, absolute := strings.CutPrefix(pattern, "//"); {
 	case absolute:
@@ -693,8 +689,8 @@ func claudePaths(pattern string) []string {
 	return []string{pattern, pattern + "/**"}
 }
 
-// claudeLine compiles the pattern of a command. A * is any text, one that stands
-// behind a space at the end also nothing at all.
+// claudeLine compiles the pattern of a command. * matches any text, and " *" at the end also
+// matches nothing.
 func claudeLine(pattern string) *regexp.Regexp {
 	pattern, prefix := strings.CutSuffix(pattern, ":*")
 	if !prefix {
@@ -711,13 +707,13 @@ func claudeLine(pattern string) *regexp.Regexp {
 	return regexp.MustCompile(`(?s)^` + strings.Join(parts, ".*") + end + `$`)
 }
 
-// fits reports whether the rule matches a call. A shell line is looked at command by
-// command; one that nobody can read counts as if it did.
+// fits reports whether the rule matches a call. It tests each command of a shell line. A shell line
+// that cannot be parsed matches.
 func (rule *claudeRule) fits(ev *grapnel.Event, subject string) bool {
 	if rule.family != nil {
 		return slices.Contains(rule.family, subject)
 	}
-	if ev.Tool == nil || !globMatches(rule.tool, subject) && !strings.HasPrefix(subject, rule.tool+"__") { // all tools of a server
+	if ev.Tool == nil || !globMatches(rule.tool, subject) && !strings.HasPrefix(subject, rule.tool+"__") { // all tools of an MCP server
 		return false
 	}
 	if rule.domain != "" {

@@ -14,15 +14,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// flytoFormat is that of Flyto's hook definitions. Flyto registers them by code and
-// names no file, so that every shape counts in which they can stand in one: lists by
-// type, with or without a member `hooks` around them, and lists whose entries name
-// their type.
+// flytoFormat is the format of Flyto's hook definitions. Flyto registers hooks in code and defines
+// no file. So Grapnel accepts every layout that a file could have: lists by type, with or without
+// an outer member `hooks`, and lists whose entries contain their type.
 //
 //	{"hooks": {"pre_tool_use": [{"command": "./check.sh", "timeout": 10}]}}
 //	{"hooks": [{"type": "stop", "command": "./done.sh"}]}
 //
-// There is no matcher: a hook runs at every event of its type, one after the other.
+// There is no matcher: a hook runs for every event of its type, one hook after the other.
 var flytoFormat = &Format{
 	Name:    "flyto",
 	User:    []string{".flyto/hooks.json", "flyto-hooks.json"},
@@ -52,7 +51,7 @@ func parseFlyto(files []File) Found {
 
 type flytoReader struct{ *foreignReader }
 
-// types reads lists by type.
+// types parses lists by type.
 func (r *flytoReader) types(at string, n *tree.Node) {
 	if n.Kind != tree.Object {
 		r.fail(n, at, "", "is %s, neither an object of types nor a list", n.Kind)
@@ -71,7 +70,7 @@ func (r *flytoReader) types(at string, n *tree.Node) {
 	}
 }
 
-// row returns the row of a type, or nil when there is none, and says so.
+// row returns the row of a type. For an unknown type it reports an error and returns nil.
 func (r *flytoReader) row(n *tree.Node, at, name string) *dialect.EventRow {
 	row := flyto().Row(name)
 	if row == nil {
@@ -108,7 +107,7 @@ func (r *flytoReader) list(at string, row *dialect.EventRow, list *tree.Node) {
 	}
 }
 
-// flytoTimeout is for hooks that name none.
+// flytoTimeout is the default timeout.
 const flytoTimeout = 30 * time.Second
 
 func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
@@ -141,14 +140,14 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 	if t := n.Get("timeout"); t != nil {
 		seconds, ok := t.Number()
 		switch {
-		case ok && seconds == 0: // the same as none
+		case ok && seconds == 0: // 0 means the default
 		case ok && seconds > 0 && seconds == float64(int(seconds)) && seconds <= maxForeignTimeout.Seconds():
 			h.Timeout = r.timeout(n, t, at+".timeout", time.Duration(seconds)*time.Second)
 		default:
 			r.note(t, at+".timeout", "", "is %s, no sensible number of whole seconds, and does not count", match.Shorten(string(t.Raw)))
 		}
 	}
-	// After a call of the model Flyto waits for nobody.
+	// Flyto does not wait for hooks that run after a model call.
 	h.Run.Async = n.Get("async").IsTrue() || row.Native == "post_sampling"
 	if dir := n.Get("plugin_dir"); dir.Is(tree.Text) && dir.Text != "" {
 		root := filepath.FromSlash(dir.Text)

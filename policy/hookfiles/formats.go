@@ -1,5 +1,5 @@
-// Package hookfiles reads the hook files of other systems: a file here for each format. What
-// it finds are hooks in the words of a policy, and what a policy cannot say of them.
+// Package hookfiles reads the hook files of other systems, with one Go file per format. It converts
+// them to hooks of a policy, and lists the parts that a policy cannot express.
 package hookfiles
 
 import (
@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// The tables of other systems' languages, copied once: a file of hooks is compared with
-// them many times, and nothing here changes them.
+// The dialects of other systems, copied once. Reading hook files uses these tables many times and
+// does not change them.
 var (
 	claudeCode = sync.OnceValue(dialect.ClaudeCode)
 	geminiCLI  = sync.OnceValue(dialect.GeminiCLI)
@@ -25,29 +25,29 @@ var (
 	miniclaw   = sync.OnceValue(dialect.Miniclaw)
 )
 
-// A Format is a kind of file that another system keeps its hooks in, by the name
-// that `load:` has for it.
+// A Format describes the hook files of another system. Its name is the format name in `load:`.
 type Format struct {
 	Name  string
-	Agent string // whose id; it runs these files by itself, so its events do not reach the hooks. Empty = none does
+	Agent string // ID of the agent that runs these files itself, so that Grapnel does not run their hooks for its events; empty = none
 
-	// Where the files are: doublestar patterns, in the order in which the system
-	// reads them. Those of a user are below the home directory and beside the policy
-	// file, those of a project beside its policy file; managed ones are absolute.
+	// Places of the files: doublestar patterns, in the order in which the system reads them.
+	// Patterns of a user are relative to the home directory and to the directory of the policy
+	// file. Patterns of a project are relative to the directory of its policy file. Managed
+	// patterns are absolute.
 	User, Project, Managed []string
 
-	preset string // whose Defaults its hooks get; empty = that of its name
+	preset string // name of the preset whose Defaults its hooks get; empty = the preset with the format's name
 
-	// Parse reads all files of one `load:` entry. It is pure, never panics, and says
-	// what is wrong entry by entry: what is wrong is left out, the rest stays.
+	// Parse parses all files of one `load:` entry. It is a pure function and never panics. It skips
+	// invalid entries and reports an error for each.
 	Parse func(files []File) Found
 }
 
-// Names are what `load:` knows.
+// Names lists the formats that `load:` supports.
 var Names = []string{"claude-code", "gemini-cli", "miniclaw", "flyto", "openclaw", "ironclaw"}
 
-// All are those of the formatNames: a function, so that only programs hold them that
-// call it.
+// All returns the formats in Names. It is a function, so that programs that do not call it do not
+// link them.
 func All() []*Format {
 	return []*Format{claudeFormat, geminiFormat, miniclawFormat, flytoFormat, openclawFormat, ironClawFormat}
 }
@@ -55,50 +55,50 @@ func All() []*Format {
 // A File is one file of a format.
 type File struct {
 	Path    string // absolute
-	Name    string // below the directory it was found in, with slashes: hooks/hooks.json
+	Name    string // path below the search directory, with slashes: hooks/hooks.json
 	Source  grapnel.Source
 	Data    []byte
-	Own     bool   // it is where its system looks for it, and holds what is in force: that system runs its hooks by itself
-	WorkDir string // if it works in this directory; empty = in any
+	Own     bool   // the content in force, at the place where its system reads it: that system runs its hooks itself
+	WorkDir string // ... but only if it works in this directory; empty = in all directories
 }
 
-// Found is what the files of one entry hold.
+// Found contains the hooks in the files of one `load:` entry.
 type Found struct {
 	Hooks  []Hook              // in the order in which the system would run them
-	Broken []*policyfile.Error // files that could not be read at all: no hook of them is there. At most one for each
-	Errors []*policyfile.Error // entries that are left out, in order
-	Notes  []*policyfile.Error // entries that are kept, and of which something does not count
+	Broken []*policyfile.Error // files that cannot be read, so that none of their hooks is known; at most one error per file
+	Errors []*policyfile.Error // skipped entries, in file order
+	Notes  []*policyfile.Error // used entries with parts that are ignored
 }
 
-// A Hook is one hook of a foreign file: what a policy could say of it too, and
-// what only its own system can say.
+// A Hook is one hook of a foreign file: the policyfile.Hook, and the parts that only its own system
+// can express.
 type Hook struct {
-	policyfile.Hook          // Name, Line, On, Priority, Timeout, OnError, Run (with Speaks); Match where a policy's words say the same
+	policyfile.Hook          // Name, Line, On, Priority, Timeout, OnError, Run (with Speaks); Match if a policy match is equivalent
 	FileIndex       int      // index of its file
-	At              string   // where it stands in it: hooks.PreToolUse[0].hooks[1]
-	Lost            []string // what a policy cannot say of it, a clause each: "the matcher \"mcp__.*\" ..."
+	At              string   // position in the file: hooks.PreToolUse[0].hooks[1]
+	Lost            []string // parts that a policy cannot express, one clause each: "the matcher \"mcp__.*\" ..."
 
-	Matcher    grapnel.Matcher // beside Match; nil = none
-	Handler    grapnel.Hook    // a rule that only its system has; Phase is then phase. nil = Run or webhook
+	Matcher    grapnel.Matcher // in addition to Match; nil = none
+	Handler    grapnel.Hook    // a rule that only its system has, which runs in Phase; nil = see Run or Webhook
 	Phase      grapnel.Phase
-	Rule       *IronClawRule // what hook was made of; nil = no rule of IronClaw's
+	Rule       *IronClawRule // the rule that Handler was built from; nil = not a rule of IronClaw
 	Webhook    *Webhook
 	Sequential bool
-	Off        bool // it does not run: it is wrong, one of another file does the same, or its file is loaded already
+	Off        bool // the hook does not run: it is invalid, equal to a hook of another file, or its file is already loaded
 	Key        string
 }
 
-// A Webhook is an address that is told of events and has no say in them.
+// A Webhook is an address that receives events and cannot decide about them.
 type Webhook struct {
-	Name        string              `json:"name"` // of the hook, with its source: it is part of the body
+	Name        string              `json:"name"` // name of the hook, with its source; part of the body
 	URL         string              `json:"url"`
 	Headers     map[string]string   `json:"headers,omitempty"`
 	Timeout     policyfile.Duration `json:"timeout,omitempty"`
 	MaxInFlight int                 `json:"max_in_flight,omitempty"`
-	Body        string              `json:"body,omitempty"` // whose words the body is in: ironclaw
+	Body        string              `json:"body,omitempty"` // format of the body: ironclaw
 }
 
-// Find returns the format of a name, or nil.
+// Find returns the format with the given name, or nil.
 func Find(name string) *Format {
 	for _, f := range All() {
 		if f.Name == name {
@@ -108,7 +108,7 @@ func Find(name string) *Format {
 	return nil
 }
 
-// PresetRow is the preset of the system, or one that says nothing.
+// PresetRow returns the preset of the system, or an empty preset.
 func (f *Format) PresetRow() grapnel.Preset {
 	names := []string{f.preset, f.Name}
 	if d, ok := dialect.Find(f.Name); ok {
@@ -122,9 +122,9 @@ func (f *Format) PresetRow() grapnel.Preset {
 	return grapnel.Preset{}
 }
 
-// Read parses files, leaves out our own entries, and sees to the names: where the
-// system lets a hook replace another of its name it does, elsewhere the second is
-// called name #2. Names are unique in a source.
+// Read parses files, skips entries that run Grapnel itself, and makes names unique within a source.
+// If the system lets a hook replace an earlier one with the same name, Read does the same.
+// Otherwise it renames the second hook to "name #2".
 func (f *Format) Read(files []File) Found {
 	all := f.Parse(files)
 	names := f.PresetRow().Names
@@ -149,7 +149,7 @@ func (f *Format) Read(files []File) Found {
 		case n > 1:
 			h.Name = fmt.Sprintf("%s #%d", h.Name, n)
 		}
-		if h.Off { // it was counted: how hooks are called depends on their own file only
+		if h.Off { // counted above: the names of hooks depend only on their own file
 			continue
 		}
 		at[key] = len(hooks)
@@ -159,12 +159,12 @@ func (f *Format) Read(files []File) Found {
 	return all
 }
 
-// ownCommand reports whether a command is what "grapnel install" writes: as a hook of ours it
-// would answer each event twice, and start itself.
+// ownCommand reports whether "grapnel install" wrote this command. As a hook of Grapnel, the
+// command would answer each event a second time and start itself again.
 func ownCommand(c *policyfile.Command) bool {
 	line := CommandLine(c)
 	plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "\n", "").Replace(line)
-	if !strings.Contains(plain, "grapnel") && !strings.Contains(line, "$'") { // to parse each line of each file takes longer than all else
+	if !strings.Contains(plain, "grapnel") && !strings.Contains(line, "$'") { // fast check first: parsing every line of every file takes longer than everything else
 		return false
 	}
 	script := shell.Parse(line)
@@ -174,18 +174,18 @@ func ownCommand(c *policyfile.Command) bool {
 	}
 	last := script.Commands[n-1]
 	switch {
-	case n != 1+len(last.Via): // there is more in the line than what runs it
+	case n != 1+len(last.Via): // the line contains other commands
 		return false
 	case last.Name == "grapnel":
 		return len(last.Args) > 0 && last.Args[0].Text == "hook"
-	case runtime.GOOS == "windows" && strings.HasSuffix(last.Name, "grapnel-hook"): // behind a drive and backslashes
+	case runtime.GOOS == "windows" && strings.HasSuffix(last.Name, "grapnel-hook"): // the path contains a drive and backslashes
 		return true
 	default:
 		return last.Name == "grapnel-hook"
 	}
 }
 
-// CommandLine is the command as a shell would be given it.
+// CommandLine returns the command as a shell command line.
 func CommandLine(c *policyfile.Command) string {
 	if c.Args == nil {
 		return c.Line
@@ -197,16 +197,16 @@ func CommandLine(c *policyfile.Command) string {
 	return strings.Join(words, " ")
 }
 
-// What a program says that reads no hook files of other systems.
+// Messages for programs that cannot read hook files of other systems.
 const (
 	CannotRead = "this program cannot read files in the words of other systems"
 	LinkHint   = "a Go program that does imports github.com/grapnel-dev/grapnel/policy/foreign"
 )
 
-// ParseTOML parses TOML; nil = this program has no parser.
+// ParseTOML parses TOML; nil = the program contains no TOML parser.
 var ParseTOML func([]byte) (*tree.Node, *tree.Error)
 
-// ReadTOML reads a file of TOML.
+// ReadTOML parses TOML. It returns an error if the program contains no TOML parser.
 func ReadTOML(data []byte) (*tree.Node, *tree.Error) {
 	if ParseTOML == nil {
 		return nil, &tree.Error{Line: 1, Col: 1, Msg: CannotRead + ": " + LinkHint}
@@ -214,7 +214,7 @@ func ReadTOML(data []byte) (*tree.Node, *tree.Error) {
 	return ParseTOML(data)
 }
 
-// ErrorIn is what is wrong with a file.
+// ErrorIn converts a parse error of a file to a policyfile.Error.
 func ErrorIn(file string, err *tree.Error) *policyfile.Error {
 	return &policyfile.Error{File: file, Line: err.Line, Col: err.Col, Msg: err.Msg}
 }

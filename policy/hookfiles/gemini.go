@@ -21,25 +21,25 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// GeminiHooks is one place where hooks of Gemini CLI are configured.
+// GeminiHooks is one source of hooks of Gemini CLI.
 type GeminiHooks struct {
 	Source    grapnel.Source
 	Hooks     json.RawMessage // {event: [definition]}: "hooks" of settings.json, or of an extension's hooks/hooks.json
-	Extension bool            // its hooks run in every folder
+	Extension bool            // an extension, whose hooks run in every folder
 }
 
-// GeminiRequest says what to load of Gemini CLI's configuration, and how.
+// GeminiRequest describes which hooks of Gemini CLI to load, and how.
 type GeminiRequest struct {
-	Files     []GeminiHooks                         // in the agent's order: settings from system defaults to system, then active extensions
-	Disabled  []string                              // hooksConfig.disabled of all files: names of hooks, or commands of those without one
-	Untrusted bool                                  // the folder is not trusted: hooks of settings do not run, those of the user neither
-	Command   func(policyfile.Command) grapnel.Hook // makes the hook behind a command; nil = there are no hooks
+	Files     []GeminiHooks                         // in Gemini CLI's order: settings from system defaults to system, then active extensions
+	Disabled  []string                              // hooksConfig.disabled of all files: names of hooks, or commands of hooks without a name
+	Untrusted bool                                  // the folder is not trusted: hooks from settings do not run, including the user's
+	Command   func(policyfile.Command) grapnel.Hook // builds the hook of a command; nil = return no hooks
 }
 
-// LoadGemini returns the hooks of Gemini CLI as that agent would run them, and a
-// warning about each part that it, or Grapnel, cannot follow. They are made for the
-// preset "gemini": a Timeout or OnError that the configuration does not give is left
-// to its Defaults, and the Key is what the agent tells equal hooks by.
+// LoadGemini returns the hooks of Gemini CLI as that agent would run them, and a warning for each
+// part that Gemini CLI or Grapnel does not support. The Specs are for the preset "gemini": they
+// contain no Timeout or OnError that the configuration does not set, because the preset's Defaults
+// set them. The Key is the value by which Gemini CLI identifies equal hooks.
 func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*policyfile.Error) {
 	files := make([]File, len(req.Files))
 	for i, f := range req.Files {
@@ -71,7 +71,7 @@ func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*policyfile.Error) {
 			Timeout: time.Duration(h.Timeout),
 		}
 		name := spec.FullName()
-		if taken[name]++; taken[name] > 1 { // one program at several events, or on several tools
+		if taken[name]++; taken[name] > 1 { // one program for several events or tools
 			spec.Name = fmt.Sprintf("%s #%d", h.Name, taken[name])
 		}
 		h.Run.Name, h.Run.Scope = spec.Name, spec.Source.Scope
@@ -80,24 +80,24 @@ func LoadGemini(req GeminiRequest) ([]grapnel.Spec, []*policyfile.Error) {
 	}
 	warnings := slices.Concat(found.Errors, found.Notes)
 	for _, w := range warnings {
-		w.Line, w.Col = 0, 0 // of a piece of the file
+		w.Line, w.Col = 0, 0 // positions are relative to a part of the file
 	}
 	return specs, warnings
 }
 
-// geminiReader reads hooks as they stand in settings and in extensions.
+// geminiReader reads hooks from settings and extensions.
 type geminiReader struct {
 	*foreignReader
 	disabled  []string
-	short     bool   // a hook without a name is called after its program, not by its whole command
-	extension string // directory of the extension whose file is read; empty = settings
+	short     bool   // a hook without a name gets the name of its program instead of its command
+	extension string // directory of the extension whose file is being read; empty = settings
 }
 
 func newGeminiReader(files []File, disabled []string) *geminiReader {
 	return &geminiReader{foreignReader: newForeignReader(files), disabled: disabled}
 }
 
-// events reads a file's hooks in the order of the agent's events.
+// events parses a file's hooks in the order of the agent's events.
 func (r *geminiReader) events(hooks *tree.Node) {
 	if hooks.Kind != tree.Object {
 		r.fail(hooks, "hooks", "", "is %s, not an object of events", hooks.Kind)
@@ -118,7 +118,7 @@ func (r *geminiReader) events(hooks *tree.Node) {
 	}
 }
 
-// geminiOtherKeys may stand among the events. They are from older versions.
+// geminiOtherKeys may occur next to the events. They are from older versions.
 var geminiOtherKeys = []string{"enabled", "disabled", "notifications"}
 
 func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *tree.Node) {
@@ -160,11 +160,12 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 		r.fail(n, at, "", "has no command")
 		return
 	case kind == "runtime" || line == "":
-		// The agent plans it, and finds out at each event that there is nothing to run.
+		// Gemini CLI schedules such a hook, and fails at each event because there is nothing to
+		// run.
 		r.fail(n, at, "", "fails each time: it has no command that can run")
 		line = ""
 	}
-	called, key := cmp.Or(name, "unknown-hook"), name+":" // of a type that is none of a file's
+	called, key := cmp.Or(name, "unknown-hook"), name+":" // for a type that files cannot contain
 	if kind == "command" {
 		called, key = cmp.Or(name, line), name+":"+line
 	}
@@ -185,7 +186,7 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 	r.add(n, h)
 }
 
-// textOf returns what a text says; anything else says nothing.
+// textOf returns the text of a node, or "" if it is nil.
 func textOf(n *tree.Node) string {
 	if n == nil {
 		return ""
@@ -211,7 +212,7 @@ func (r *geminiReader) command(n *tree.Node, at, line string) *policyfile.Comman
 	line = quoteVariables(r.hydrated(line), geminiVariables)
 	switch {
 	case line == "":
-	case runtime.GOOS == "windows": // where the agent uses PowerShell, which sees to the exit code by itself
+	case runtime.GOOS == "windows": // Gemini CLI uses PowerShell here, which by itself does not return the exit code
 		cmd.Args = []string{"powershell.exe", "-NoProfile", "-Command", line + "; if ($LASTEXITCODE -ne 0) { exit $LASTEXITCODE }"}
 	default:
 		cmd.Args = []string{"bash", "-c", line}
@@ -234,7 +235,7 @@ func (r *geminiReader) command(n *tree.Node, at, line string) *policyfile.Comman
 	return cmd
 }
 
-// hydrated puts in what only the files of extensions can name.
+// hydrated replaces the variables that only files of extensions can use.
 func (r *geminiReader) hydrated(text string) string {
 	if r.extension == "" {
 		return text
@@ -245,12 +246,12 @@ func (r *geminiReader) hydrated(text string) string {
 	).Replace(text)
 }
 
-// geminiVariables are those that Gemini CLI itself puts into a command line, each as
-// one word whatever stands in it.
+// geminiVariables are the variables that Gemini CLI itself replaces in a command line. It inserts
+// each as one word, whatever its value.
 var geminiVariables = []string{"GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_SESSION_ID", "CLAUDE_PROJECT_DIR"}
 
-// quoteVariables makes one word of each of the variables that stands outside of
-// quotes in a shell line.
+// quoteVariables quotes those of the variables that are outside quotes in a shell line, so that
+// each is one word.
 func quoteVariables(line string, names []string) string {
 	if !strings.Contains(line, "$") {
 		return line
@@ -280,7 +281,7 @@ func quoteVariables(line string, names []string) string {
 	return b.String()
 }
 
-// variableAt returns the mention of one of the variables that a text begins with.
+// variableAt returns the variable reference at the beginning of a text, or "".
 func variableAt(text string, names []string) string {
 	for _, name := range names {
 		for _, mention := range []string{"$" + name, "${" + name + "}"} {
@@ -292,17 +293,17 @@ func variableAt(text string, names []string) string {
 	return ""
 }
 
-// geminiMatcher compares as Gemini CLI does: tools by a regular expression that is
-// searched for or, if it is none, by their whole name; causes by the whole word. A
-// subject that is not there matches anything.
+// geminiMatcher matches like Gemini CLI: tools with an unanchored regular expression or, if it is
+// invalid, with the complete name; causes with the complete word. An event without a subject always
+// matches.
 type geminiMatcher struct {
 	source string // empty = all
 	re     *regexp.Regexp
-	err    error // Grapnel cannot follow the expression
+	err    error // the expression is not supported by Grapnel
 }
 
-// newGeminiMatcher returns a matcher that can be used whatever the error, which says
-// what it cannot do.
+// newGeminiMatcher returns a matcher that is usable even with an error. The error describes the
+// unsupported part.
 func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, error) {
 	if n != nil && n.Kind != tree.Text && n.Kind != tree.Null {
 		err := fmt.Errorf("%s is no text", match.Shorten(string(n.Raw)))
@@ -325,8 +326,8 @@ func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, erro
 	return m, m.err
 }
 
-// Match fails where the matcher cannot be followed: a guard that never runs must be
-// seen to.
+// Match returns an error if the expression is not supported: a blocking hook that never runs must
+// be noticed.
 func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	if m.source == "" {
 		return true, nil
@@ -344,8 +345,9 @@ func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 	}
 }
 
-// nearest is what a policy says that comes nearest to the matcher: never less than
-// it, and nil for everything. A server and its tool are joined by two _ there.
+// nearest returns a policy match that is at least as wide as the matcher and close to it. nil
+// matches every event. Policies join the names of an MCP server and its tool with __ and Gemini CLI
+// with _, so each _ becomes *.
 func (m *geminiMatcher) nearest() *policyfile.Match {
 	globs, ok := searchGlobs(m.source)
 	if m.re == nil || !ok {
@@ -357,7 +359,7 @@ func (m *geminiMatcher) nearest() *policyfile.Match {
 	return nearestTools(geminiCLI().Tools, m.re.MatchString, globs)
 }
 
-// lost is what a policy cannot say of the matcher.
+// lost describes how the policy match is wider than the matcher.
 func (m *geminiMatcher) lost() []string {
 	switch near := m.nearest(); {
 	case m.source == "":
@@ -369,7 +371,7 @@ func (m *geminiMatcher) lost() []string {
 	}
 }
 
-// Explain names the matcher.
+// Explain returns the text of the matcher.
 func (m *geminiMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	if m.source == "" {
 		return ""

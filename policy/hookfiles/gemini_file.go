@@ -11,12 +11,12 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// geminiFormat is Gemini CLI's: the members `hooks` and `hooksConfig` of its settings,
-// in which comments may stand, and the hooks/hooks.json of its extensions. The lists
-// of all files add up; of `enabled` the last counts, and of `disabled` all.
+// geminiFormat is the format of Gemini CLI: the members `hooks` and `hooksConfig` of its settings,
+// which may contain comments, and the hooks/hooks.json of its extensions. The lists of all files
+// are combined. The last `enabled` is used, and all `disabled` lists are combined.
 //
-// Whether Gemini CLI trusts the folder is not asked: whoever loads these files has
-// said so, and what comes with a project is pinned like any policy.
+// Grapnel does not check whether Gemini CLI trusts the folder. The policy that loads these files
+// permits them, and project files are pinned like any policy.
 var geminiFormat = &Format{
 	Name:    "gemini-cli",
 	Agent:   "gemini-cli",
@@ -30,8 +30,8 @@ var geminiFormat = &Format{
 	Parse:  parseGemini,
 }
 
-// geminiEnablement is the file in which Gemini CLI keeps which extensions are switched
-// off, and where.
+// geminiEnablement is the file in which Gemini CLI stores the folders where extensions are
+// disabled.
 const geminiEnablement = "extension-enablement.json"
 
 func parseGemini(files []File) Found {
@@ -78,7 +78,7 @@ func parseGemini(files []File) Found {
 	}
 	out := r.Found
 	for i := range out.Hooks {
-		out.Hooks[i].Off = out.Hooks[i].Run.Args == nil // an error says why
+		out.Hooks[i].Off = out.Hooks[i].Run.Args == nil // an error was already reported
 	}
 	preset, _ := grapnel.FindPreset("gemini")
 	for i := range out.Hooks {
@@ -91,8 +91,8 @@ func parseGemini(files []File) Found {
 	return out
 }
 
-// geminiOff reports whether an extension is switched off anywhere. The overrides of
-// folders are patterns, those with a ! switch off.
+// geminiOff reports whether an extension is disabled in any folder. Overrides are folder patterns,
+// and a pattern with ! disables the extension.
 func geminiOff(extension *tree.Node) bool {
 	overrides := extension.Get("overrides")
 	return overrides != nil && slices.ContainsFunc(overrides.Items, func(n *tree.Node) bool { return strings.HasPrefix(n.Text, "!") })

@@ -20,20 +20,19 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Imported is what another system's hooks are in the words of a policy.
+// Imported is the result of converting another system's hooks to a policy.
 type Imported struct {
-	Policy []byte              // a policy file, with a comment about each hook that lost something
-	Hooks  int                 // in it
-	Lost   []*policyfile.Error // what it does not say, and where that stood
+	Policy []byte              // a policy file, with a comment at each hook that was converted only partly
+	Hooks  int                 // number of hooks in Policy
+	Lost   []*policyfile.Error // parts that were not converted, with their position
 }
 
-// parseFunc is policy.Parse, which checks what was written.
+// parseFunc is policy.Parse, which checks the generated policy.
 type parseFunc func(file string, data []byte) (*policyfile.Policy, []*policyfile.Error)
 
-// Import reads files of a format and writes their hooks as a policy. Hooks that a
-// policy can say only in part are written with a comment; those that would guard less
-// or run more than before are left out and stay with `load:`. An error means that
-// there is nothing to read.
+// Import reads files of a format and converts their hooks to a policy. A hook that a policy can
+// only express partly gets a comment. A hook that would block less or run more often than before is
+// skipped, so use `load:` for it. Import returns an error if there is nothing to read.
 func Import(name string, paths []string, parse parseFunc) (*Imported, error) {
 	f := Find(name)
 	if f == nil {
@@ -60,7 +59,7 @@ func Import(name string, paths []string, parse parseFunc) (*Imported, error) {
 	return f.Parse(files).AsPolicy(files, parse), nil
 }
 
-// AsPolicy writes what was found in files as a policy.
+// AsPolicy converts the hooks found in files to a policy.
 func (found Found) AsPolicy(files []File, parse parseFunc) *Imported {
 	im := importer{names: map[string]bool{}, parse: parse}
 	im.lost = append(im.lost, found.Broken...)
@@ -78,7 +77,7 @@ func (found Found) AsPolicy(files []File, parse parseFunc) *Imported {
 	return &Imported{Policy: []byte(text), Hooks: im.hooks, Lost: im.lost}
 }
 
-// maxImported is the size in bytes of the largest file that is read.
+// maxImported is the maximum size of an imported file in bytes.
 const maxImported = 1 << 20
 
 type importer struct {
@@ -89,8 +88,8 @@ type importer struct {
 	parse parseFunc
 }
 
-// hook writes one hook, or several where a rule does several things.
-func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook may be left out for several reasons
+// hook writes one hook, or several if a rule has several effects.
+func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook can be skipped for several reasons
 	at := files[h.FileIndex].Path
 	lose := func(format string, args ...any) {
 		im.lost = append(im.lost, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.At) + fmt.Sprintf(format, args...)})
@@ -155,7 +154,7 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ma
 	}
 }
 
-// unique is a name that a policy accepts and that no hook before has.
+// unique returns a valid name that no earlier hook has.
 func (im *importer) unique(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -175,7 +174,7 @@ func (im *importer) unique(name string) string {
 	return free
 }
 
-// hookItem writes a hook as an item of `hooks:`.
+// hookItem returns the YAML of a hook as an item of `hooks:`.
 func hookItem(h *policyfile.Hook) string {
 	var out strings.Builder
 	lead := "  - "
@@ -228,8 +227,8 @@ func hookItem(h *policyfile.Hook) string {
 	return out.String()
 }
 
-// asPolicy says what a rule does as hooks of a policy, and what is lost. What it does
-// to a tool call it does to the text of its JSON; a policy looks at the texts inside.
+// asPolicy converts a rule to hooks of a policy, and describes the differences. The rule changes
+// the JSON text of a tool call; a policy changes the texts inside it.
 func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, lost []string) {
 	tool := slices.Contains(base.On, grapnel.ToolBefore)
 	if r.WhenRegex != "" {
@@ -238,7 +237,7 @@ func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, 
 	if tool && (r.WhenRegex != "" || len(r.Replacements) > 0) {
 		lost = append(lost, "patterns were searched in the JSON of a tool's input, and are in each of its texts now")
 	}
-	base.Timeout = 0 // rules take none
+	base.Timeout = 0 // rules have no timeout
 	if r.RejectReason != nil {
 		base.Decide, base.Reason = "block", *r.RejectReason
 		return []policyfile.Hook{base}, lost
@@ -283,8 +282,8 @@ func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, 
 	return hooks, lost
 }
 
-// plain are texts that mean themselves in YAML, wherever they stand. It is made when it is
-// asked for, since each start of a hook would pay for it.
+// plain matches texts that need no quotes in YAML at any place. It is compiled at first use,
+// because compiling it would slow down every start of a hook.
 var plain = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_./-]*(?: [A-Za-z0-9_./-]+)*$`)
 })
@@ -300,8 +299,8 @@ func scalar(text string) string {
 	return quoted(text)
 }
 
-// quoted writes a text between single quotes, where YAML knows no escapes, or as JSON
-// if it has lines.
+// quoted returns a text in single quotes, where YAML has no escapes, or as JSON if it contains line
+// breaks or special characters.
 func quoted(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r > 0x7e && !isLetter(r) }) {
 		return string(rawjson.Quote(text))
@@ -322,7 +321,7 @@ func list(texts []string) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// flow writes a match in one line.
+// flow returns a match as YAML in one line.
 func flow(m *policyfile.Match) string {
 	var out []string
 	for i := range match.Keys {

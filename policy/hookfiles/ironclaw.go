@@ -17,40 +17,39 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// An IronClawRule is a rule of IronClaw's hook bundles, as its JSON says it. What a
-// bundle says of when it runs (name, points, priority, failure_mode, timeout_ms) is a
-// Spec's business. [IronClawRule.Hook] gives what it does:
+// An IronClawRule is a rule of IronClaw's hook bundles, with the fields of its JSON. The fields
+// that define when the rule runs (name, points, priority, failure_mode, timeout_ms) belong to the
+// Spec. [IronClawRule.Hook] returns its effect:
 //
 //	var rule hookfiles.IronClawRule
 //	err := json.Unmarshal(entry, &rule)
 //	hook, err := rule.Hook()
 //
-// A rule reads and writes the one text that an event is about: the prompt, the
-// message, the response, or the tool's input as compact JSON with its keys in order
-// and nothing escaped that JSON lets stand. Where a response is no JSON string, it is
-// read like an input. Of a session's start and end it reads the session's ID and
-// changes nothing. It has no opinion of other events.
+// A rule reads and changes the main text of an event: the prompt, the message, the response, or the
+// tool's input as compact JSON with sorted keys and minimal escaping. A response that is not a JSON
+// string is treated like an input. At the start and end of a session, a rule reads the session ID
+// and changes nothing. For all other events it returns an empty outcome.
 //
-// Patterns are RE2 as Go has it, not the syntax of Rust. Both run in linear time, and
-// what they share means the same but for one thing: \d, \w, \s and \b know ASCII only.
+// Patterns use the RE2 syntax of Go, not the syntax of Rust. Both run in linear time. Shared syntax
+// has the same meaning with one exception: \d, \w, \s and \b only support ASCII.
 type IronClawRule struct {
-	WhenRegex    string                `json:"when_regex,omitempty"`    // a search; without a match the rule does nothing. Empty = it always does
-	RejectReason *string               `json:"reject_reason,omitempty"` // blocks, and nothing is rewritten; nil = it does not
-	Replacements []IronClawReplacement `json:"replacements,omitempty"`  // in order, each for all matches; then
-	Prepend      string                `json:"prepend,omitempty"`       // is put before it, and
-	Append       string                `json:"append,omitempty"`        // behind it
+	WhenRegex    string                `json:"when_regex,omitempty"`    // unanchored; the rule applies only if it matches. Empty = always
+	RejectReason *string               `json:"reject_reason,omitempty"` // blocks, and nothing is rewritten; nil = does not block
+	Replacements []IronClawReplacement `json:"replacements,omitempty"`  // applied in order, each to all matches
+	Prepend      string                `json:"prepend,omitempty"`       // text to insert at the beginning, after the replacements
+	Append       string                `json:"append,omitempty"`        // text to insert at the end
 }
 
-// IronClawReplacement puts a text in the place of all matches of a pattern. In the
-// text $1, ${1}, $name and ${name} stand for groups, those that the pattern does not
-// have for nothing, and $$ for a dollar.
+// IronClawReplacement replaces all matches of a pattern by a text. In the text, $1, ${1}, $name and
+// ${name} refer to groups, groups that the pattern does not have are empty, and $$ is a dollar
+// sign.
 type IronClawReplacement struct {
 	Pattern     string `json:"pattern"`
 	Replacement string `json:"replacement"`
 }
 
-// Hook compiles the rule. A pattern that Go does not understand, or would understand
-// otherwise than Rust does, is an error.
+// Hook compiles the rule. It returns an error for a pattern that is invalid in Go or has another
+// meaning in Go than in Rust.
 func (r IronClawRule) Hook() (grapnel.Hook, error) { return r.hook(&sortedText{}) }
 
 func (r IronClawRule) hook(input *sortedText) (grapnel.Hook, error) {
@@ -85,8 +84,8 @@ type ironClawReplace struct {
 	template string
 }
 
-// Handle blocks or rewrites. A rewritten tool input that is not JSON is an illegal
-// change, and the error.
+// Handle blocks or rewrites. If a rewritten tool input is not valid JSON, the engine rejects the
+// change with an error.
 func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	var out grapnel.Outcome
 	field, text, isJSON, err := h.input.primary(ev)
@@ -117,11 +116,10 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 	return out, nil
 }
 
-// sessionID stands for the text of an event that nobody can change.
+// sessionID is the field of a main text that cannot be changed.
 const sessionID grapnel.Field = "session.id"
 
-// primary is the text that an event is about. An empty field means that rules do not
-// listen to such an event.
+// primary returns the main text of an event. An empty field means that rules ignore the event.
 func (s *sortedText) primary(ev *grapnel.Event) (field grapnel.Field, text string, isJSON bool, err error) {
 	switch ev.Kind {
 	case grapnel.SessionStart, grapnel.SessionEnd:
@@ -151,9 +149,8 @@ func (s *sortedText) primary(ev *grapnel.Event) (field grapnel.Field, text strin
 	return field, text, true, err
 }
 
-// sortedText keeps the last input that was sorted, for all the rules of a bundle that
-// ask for the same one. It goes by what the input says: whoever fires an event may
-// use it again for another one.
+// sortedText caches the last sorted input, because all rules of a bundle use the same one. The key
+// is the content of the input, because a caller may reuse an Event for another firing.
 type sortedText struct {
 	last atomic.Pointer[struct{ raw, text string }]
 }
@@ -169,9 +166,9 @@ func (s *sortedText) of(raw []byte) (string, error) {
 	return text, err
 }
 
-// rustRegexp checks a pattern that was written for Rust. What has another meaning in
-// Go would make a guard that looks at something else, and is an error: operations on
-// classes, boundaries with a name, and a repetition without its first number.
+// rustRegexp checks a pattern that was written for Rust. It returns an error for syntax with
+// another meaning in Go, because the rule would then match other texts: class operations, named
+// boundaries, and repetitions without a lower bound.
 func rustRegexp(pattern string) (*prefilter.Regexp, *syntax.Regexp, error) {
 	for i := 0; i < len(pattern); i++ {
 		rest := pattern[i:]
@@ -203,8 +200,8 @@ func rustRegexp(pattern string) (*prefilter.Regexp, *syntax.Regexp, error) {
 	return nil, nil, err
 }
 
-// asciiOnly reports whether a pattern uses what knows all of Unicode in Rust, and
-// ASCII here.
+// asciiOnly reports whether a pattern uses escapes that support Unicode in Rust and only ASCII in
+// Go.
 func asciiOnly(pattern string) bool {
 	for i := 0; i+1 < len(pattern); i++ {
 		if pattern[i] == '\\' {
@@ -217,13 +214,13 @@ func asciiOnly(pattern string) bool {
 	return false
 }
 
-// classEnd returns where the class that begins before i ends, or the first operation
-// in it.
+// classEnd returns the end of the character class that begins before i, or the first class
+// operation in it.
 func classEnd(pattern string, i int) (end int, op string) {
 	if strings.HasPrefix(pattern[i:], "^") {
 		i++
 	}
-	if strings.HasPrefix(pattern[i:], "]") { // the first one is a character
+	if strings.HasPrefix(pattern[i:], "]") { // a leading ] is a literal
 		i++
 	}
 	for ; i < len(pattern); i++ {
@@ -246,8 +243,8 @@ func classEnd(pattern string, i int) (end int, op string) {
 	return i, ""
 }
 
-// goTemplate writes a replacement in Go's syntax. The two differ in what a name is,
-// and in what becomes of a group that is not there.
+// goTemplate converts a replacement to Go's syntax. The syntaxes differ in valid names and in the
+// handling of missing groups.
 func goTemplate(re *syntax.Regexp, replacement string) string {
 	var b strings.Builder
 	for {
@@ -266,7 +263,7 @@ func goTemplate(re *syntax.Regexp, replacement string) string {
 		case strings.HasPrefix(rest, "$"):
 			b.WriteString("$$")
 			after = rest[1:]
-		case !closed: // a dollar that stands for itself
+		case !closed: // a literal dollar sign
 			b.WriteString("$$")
 			after = rest
 		default:
@@ -278,7 +275,7 @@ func goTemplate(re *syntax.Regexp, replacement string) string {
 	}
 }
 
-// groupOf returns the number of a group, or -1 when the pattern does not have it.
+// groupOf returns the number of a group, or -1 if the pattern does not have it.
 func groupOf(re *syntax.Regexp, name string) int {
 	n, err := strconv.ParseUint(name, 10, 31)
 	switch {

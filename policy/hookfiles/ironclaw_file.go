@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// What a bundle may say, and what it says where it says nothing.
+// Limits and defaults of bundles.
 const (
 	ironClawMaxTimeout      = 30_000 // milliseconds
 	ironClawWebhookTimeout  = 2_000
@@ -31,13 +31,13 @@ const (
 	ironClawMaxInFlight     = 32
 )
 
-// ironClawFormat loads IronClaw's bundles. No dialect is IronClaw's, so its own events
-// do not meet them a second time. Whether an extension is active nobody knows here:
-// each counts as if it were.
+// ironClawFormat loads IronClaw's bundles. IronClaw has no dialect in Grapnel, so its own events
+// cannot run these hooks a second time. Grapnel cannot know which extensions are active, and loads
+// all of them.
 var ironClawFormat = &Format{
 	Name: "ironclaw",
-	// Bundles are in what installed extensions say of themselves, in the workspace, and
-	// in what extensions that are being built say.
+	// Bundles are in the manifests of installed extensions, in the workspace, and in the manifests
+	// of extensions in development.
 	User: []string{
 		".ironclaw/tools/*.capabilities.json", ".ironclaw/channels/*.capabilities.json",
 		"tools/*.capabilities.json", "channels/*.capabilities.json",
@@ -72,7 +72,7 @@ var ironClawFormat = &Format{
 
 const workspacePrefix = "workspace:"
 
-// ironClawSource is what IronClaw would call the source of a file.
+// ironClawSource returns the source name that IronClaw uses for a file.
 func ironClawSource(f *File) string {
 	dir, base := path.Split(f.Name)
 	name, isExtension := strings.CutSuffix(base, ".capabilities.json")
@@ -96,12 +96,12 @@ func ironClawSource(f *File) string {
 type ironClawHook struct {
 	Hook
 	source string
-	sender grapnel.Hook // of a webhook, where somebody makes it
+	sender grapnel.Hook // the hook of a webhook, if the request can build one
 }
 
 func (h *ironClawHook) fullName() string { return h.source + "::" + h.Name }
 
-// spec is the hook as IronClaw would register it.
+// spec returns the Spec of the hook as IronClaw would register it.
 func (h *ironClawHook) spec(file *IronClawFile) grapnel.Spec {
 	s := grapnel.Spec{
 		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: digest.Of(file.Data)}, Line: h.Line, On: h.On,
@@ -114,26 +114,26 @@ func (h *ironClawHook) spec(file *IronClawFile) grapnel.Spec {
 	return s
 }
 
-// ironClawReader reads bundles, and goes on after what is wrong.
+// ironClawReader reads bundles, and continues after errors.
 type ironClawReader struct {
-	webhook func(Webhook) (grapnel.Hook, error) // nil = it is for `load:`, where others look at addresses
+	webhook func(Webhook) (grapnel.Hook, error) // nil = for `load:`, which checks addresses elsewhere
 
-	hooks   []ironClawHook // one of each name
+	hooks   []ironClawHook // with unique names
 	errors  []*IronClawError
 	notes   []*policyfile.Error
-	named   map[string]int // where in hooks
-	rules   map[string]int // how many rules of a source there are, those replaced included
-	senders int            // how many webhooks
+	named   map[string]int // indexes into hooks
+	rules   map[string]int // number of rules per source, including replaced ones
+	senders int            // number of webhooks
 
-	input *sortedText // of all rules
+	input *sortedText // shared by all rules
 
-	file  int // of the bundle that is being read
+	file  int // index of the file that is being read
 	at    *IronClawFile
-	wrong *policyfile.Error // the first thing in it that makes all of it invalid
+	wrong *policyfile.Error // the first error that makes the whole file invalid
 }
 
-// readIronClaw reads the bundles of extensions by the name of their source, then
-// those of the workspace by theirs. A file that has two names counts once.
+// readIronClaw reads the bundles of extensions, sorted by source name, then those of the workspace,
+// also sorted. A file with two names is read once.
 func readIronClaw(files []IronClawFile, webhook func(Webhook) (grapnel.Hook, error)) *ironClawReader {
 	r := &ironClawReader{webhook: webhook, input: &sortedText{}, named: map[string]int{}, rules: map[string]int{}}
 	type bundle struct {
@@ -144,7 +144,7 @@ func readIronClaw(files []IronClawFile, webhook func(Webhook) (grapnel.Hook, err
 	for i := range order {
 		order[i] = &bundle{&files[i], i}
 	}
-	slices.SortStableFunc(order, func(a, b *bundle) int { return cmp.Compare(a.Source, b.Source) }) // plugin.* before workspace:*
+	slices.SortStableFunc(order, func(a, b *bundle) int { return cmp.Compare(a.Source, b.Source) }) // "plugin." sorts before "workspace:"
 	seen := map[string]bool{}
 	for _, b := range order {
 		r.file, r.at, r.wrong = b.file, b.IronClawFile, nil
@@ -170,18 +170,18 @@ func (r *ironClawReader) read() {
 	}
 }
 
-// ironClawEntry is an entry of a bundle, and what is wrong with it.
+// ironClawEntry is an entry of a bundle with its first error.
 type ironClawEntry struct {
 	ironClawHook
 	node *tree.Node
 	err  *IronClawError
 }
 
-// register keeps a hook, in the place of one with its name.
+// register adds a hook, or replaces the hook with the same name.
 func (r *ironClawReader) register(e *ironClawEntry) {
 	if e.Webhook != nil && r.webhook != nil {
 		var err error
-		if e.sender, err = r.webhook(*e.Webhook); err != nil { // before what else is wrong with it
+		if e.sender, err = r.webhook(*e.Webhook); err != nil { // this error takes precedence over other errors of the entry
 			e.err = &IronClawError{At: r.errorAt(e.node, "", "hook %q: %v", e.Name, err), Err: err}
 		}
 	}
@@ -194,13 +194,13 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 	case e.Webhook == nil:
 		r.rules[e.source]++
 	case e.sender == nil && r.webhook != nil:
-		return // nobody makes webhooks here
+		return // the request cannot build webhooks
 	default:
 		r.senders++
 	}
 	name := e.fullName()
 	if r.webhook == nil {
-		name = r.at.Path + " " + name // what `load:` finds in several directories: each file is a source of its own
+		name = r.at.Path + " " + name // `load:` may find files in several directories, and each file is a separate source
 	}
 	if i, taken := r.named[name]; taken {
 		r.note(e.node, "", "hook %q takes the place of the one before it with this name", e.Name)
@@ -211,7 +211,7 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 	r.hooks = append(r.hooks, e.ironClawHook)
 }
 
-// bundle reads the entries of the file, the rules first.
+// bundle parses the entries of the file, rules first.
 func (r *ironClawReader) bundle() []ironClawEntry {
 	if r.at.Err != nil {
 		r.wrong = &policyfile.Error{File: r.at.Path, Msg: readfile.Reason(r.at.Err)}
@@ -258,7 +258,7 @@ func (r *ironClawReader) bundle() []ironClawEntry {
 	return entries
 }
 
-// entry reads what rules and webhooks have in common.
+// entry parses the fields that rules and webhooks share.
 func (r *ironClawReader) entry(n *tree.Node, at string, fields ...string) ironClawEntry {
 	e := ironClawEntry{node: n, ironClawHook: ironClawHook{source: r.at.Source}}
 	e.FileIndex, e.At = r.file, at
@@ -300,14 +300,14 @@ func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
 	r.fail(n, nearest.Hint(name, known), "%s: there is no point %q", at, match.Shorten(name))
 }
 
-// fail says why the entry is left out. The first reason counts.
+// fail sets the reason for skipping the entry. Only the first reason is kept.
 func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *tree.Node, hint, format string, args ...any) {
 	if e.err == nil {
 		e.err = &IronClawError{Kind: kind, At: r.errorAt(n, hint, format, args...)}
 	}
 }
 
-// timeout reads timeout_ms, or returns what stands for it.
+// timeout parses timeout_ms, and returns the default otherwise if it is missing or invalid.
 func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.Duration {
 	n := e.node.Get("timeout_ms")
 	ms := otherwise
@@ -317,7 +317,7 @@ func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.
 			ms = otherwise
 		}
 	}
-	return policyfile.Duration(time.Duration(ms) * time.Millisecond) //nolint:gosec // it is small by now
+	return policyfile.Duration(time.Duration(ms) * time.Millisecond) //nolint:gosec // the range was checked above
 }
 
 func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
@@ -362,13 +362,13 @@ func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
 	if slices.ContainsFunc(rule.patterns(), asciiOnly) {
 		e.Lost = append(e.Lost, `its \b, \d, \s and \w know ASCII only, and know all of Unicode in IronClaw`)
 	}
-	// A rule can judge and rewrite, and those of a bundle rewrite for each other: so it
-	// is a step with its own priority, and one after the other.
+	// A rule can both decide and rewrite, and rules of a bundle see the changes of earlier rules.
+	// So a rule is a step with its own priority, and rules run sequentially.
 	e.Handler, e.Rule, e.Phase, e.Sequential = hook, &rule, grapnel.PhaseStep, true
 	return e
 }
 
-// patterns lists the rule's regular expressions.
+// patterns returns the rule's regular expressions.
 func (r *IronClawRule) patterns() []string {
 	patterns := []string{r.WhenRegex}
 	for _, part := range r.Replacements {
@@ -377,8 +377,8 @@ func (r *IronClawRule) patterns() []string {
 	return patterns
 }
 
-// outbound reads a webhook. Whether its address and headers are good is asked first,
-// so what is wrong with the other fields must not be in what is asked about.
+// outbound parses a webhook. The request's Webhook function checks its address and headers first,
+// so invalid other fields are replaced by their defaults before.
 func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 	e := r.entry(n, at, "url", "headers", "max_in_flight")
 	w := &Webhook{Name: e.fullName(), URL: r.required(n, at, "url"), MaxInFlight: ironClawMaxInFlight, Body: "ironclaw"}
@@ -388,7 +388,7 @@ func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 			w.Headers[name] = r.text(headers.Get(name), at+".headers."+name)
 		}
 	}
-	asked := e.err == nil // an entry without points is not
+	asked := e.err == nil // false for an entry without points
 	w.Timeout = e.timeout(r, ironClawWebhookTimeout)
 	if most := r.number(n.Get("max_in_flight"), at+".max_in_flight", 64); most != nil {
 		if w.MaxInFlight = int(min(*most, math.MaxInt)); w.MaxInFlight == 0 {
@@ -406,7 +406,7 @@ func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 	return e
 }
 
-// fail says why the whole file counts for nothing. The first reason counts.
+// fail sets the reason why the whole file is invalid. Only the first reason is kept.
 func (r *ironClawReader) fail(n *tree.Node, hint, format string, args ...any) {
 	if r.wrong == nil {
 		r.wrong = r.errorAt(n, hint, format, args...)
@@ -421,8 +421,8 @@ func (r *ironClawReader) errorAt(n *tree.Node, hint, format string, args ...any)
 	return &policyfile.Error{File: r.at.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// object checks that a value is an object. What it does not know counts for nothing,
-// and nobody would notice a slip of the pen: it is noted. No names = all are known.
+// object checks that a value is an object. It adds a note for each unknown member, which would
+// otherwise be ignored silently. Without known names, all members are accepted.
 func (r *ironClawReader) object(n *tree.Node, what string, known ...string) bool {
 	if !n.Is(tree.Object) {
 		r.fail(n, "", "%s must be an object, not %s", what, n.Kind)
@@ -436,7 +436,7 @@ func (r *ironClawReader) object(n *tree.Node, what string, known ...string) bool
 	return true
 }
 
-// list returns the items of a list, which need not be there.
+// list returns the items of an optional list.
 func (r *ironClawReader) list(n *tree.Node, what string) []*tree.Node {
 	if n == nil {
 		return nil
@@ -447,7 +447,7 @@ func (r *ironClawReader) list(n *tree.Node, what string) []*tree.Node {
 	return n.Items
 }
 
-// required returns a text that an object must have.
+// required returns a text that an object must contain.
 func (r *ironClawReader) required(n *tree.Node, at, name string) string {
 	if n.Get(name) == nil {
 		r.fail(n, "", "%s has no %s", at, name)
@@ -463,7 +463,7 @@ func (r *ironClawReader) text(n *tree.Node, what string) string {
 	return n.Text
 }
 
-// optional returns a text, or nil where there is none or null.
+// optional returns a text, or nil if it is missing or null.
 func (r *ironClawReader) optional(n *tree.Node, what string) *string {
 	if n == nil || n.Is(tree.Null) {
 		return nil
@@ -472,18 +472,18 @@ func (r *ironClawReader) optional(n *tree.Node, what string) *string {
 	return &text
 }
 
-// number returns a whole number from 0 on, or nil where there is none or null.
+// number returns a non-negative integer, or nil if it is missing or null.
 func (r *ironClawReader) number(n *tree.Node, what string, bits int) *uint64 {
 	if n == nil || n.Is(tree.Null) {
 		return nil
 	}
 	number, err := strconv.ParseUint(string(n.Raw), 10, bits)
-	if err != nil { // text too, with its quotes
+	if err != nil { // also true for quoted text
 		r.fail(n, "", "%s must be a whole number from 0 to %d, not %s", what, uint64(1)<<(bits-1)<<1-1, match.Shorten(string(n.Raw)))
 	}
 	return &number
 }
 
-// ofExtension reports whether a source is what an extension says of itself. All others
-// are files of bundles alone.
+// ofExtension reports whether a source is the manifest of an extension. All other sources are files
+// that only contain bundles.
 func ofExtension(source string) bool { return strings.HasPrefix(source, "plugin.") }

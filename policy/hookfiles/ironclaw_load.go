@@ -9,93 +9,91 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// An IronClawFile is a file that may hold a bundle of hooks.
+// An IronClawFile is a file that may contain a bundle of hooks.
 type IronClawFile struct {
-	// Source is what its hooks are named by: plugin.tool:NAME, plugin.dev_tool:NAME and
-	// plugin.channel:NAME of what an extension says of itself, where the bundle is below
-	// "hooks" or "capabilities"."hooks", and workspace:PATH of a file of the workspace,
-	// which may have it below "hooks". A source of any other name is read like the latter.
+	// Source is the prefix of the hooks' names. The manifest of an extension is plugin.tool:NAME,
+	// plugin.dev_tool:NAME or plugin.channel:NAME, and its bundle is in "hooks" or
+	// "capabilities"."hooks". A file of the workspace is workspace:PATH, and its bundle is the
+	// whole file or "hooks". Other sources are read like files of the workspace.
 	Source string
-	Path   string // where it is, for people; a path counts once. Empty = nowhere
+	Path   string // location for messages; each path is read once. Empty = none
 	Data   []byte
-	Err    error // why it cannot be read; nil = Data is what it says
+	Err    error // why the file cannot be read; nil = Data is its content
 }
 
-// IronClawRequest says what an IronClaw installation has.
+// IronClawRequest describes an IronClaw installation.
 type IronClawRequest struct {
-	Audit  func(line []byte) error  // takes the lines of the audit that IronClaw brings along; nil = there is no audit
-	Files  []IronClawFile           // in any order. Of the workspace, those that IronClawHookFile tells
-	Active func(source string) bool // whether an extension is active; nil = all are
+	Audit  func(line []byte) error  // receives the lines of IronClaw's built-in audit; nil = no audit
+	Files  []IronClawFile           // in any order; of the workspace, the files for which IronClawHookFile is true
+	Active func(source string) bool // reports whether an extension is active; nil = all are
 
-	// Webhook makes the hook behind an outbound webhook, or says what is wrong with its
-	// address and headers; nil = webhooks are left out.
+	// Webhook builds the hook of an outbound webhook, or returns an error for an invalid address or
+	// header; nil = webhooks are skipped.
 	Webhook func(Webhook) (grapnel.Hook, error)
 }
 
-// IronClawSet is what an IronClaw installation runs.
+// IronClawSet contains the hooks of an IronClaw installation.
 type IronClawSet struct {
-	Specs    []grapnel.Spec // in the order in which they are registered
+	Specs    []grapnel.Spec // in the order of registration
 	Summary  IronClawSummary
-	Errors   []*IronClawError    // what is left out, in order
-	Warnings []*policyfile.Error // what is kept, and is hardly meant
+	Errors   []*IronClawError    // skipped files and entries, in order
+	Warnings []*policyfile.Error // entries that are used but probably wrong
 }
 
-// IronClawSummary counts what was registered. A hook that takes the place of another
-// one counts too. Hooks that the application itself registers do not, such as the
-// session summary.
+// IronClawSummary counts the registered hooks, including hooks that replace others. It does not
+// count hooks that the application registers itself, such as the session summary.
 type IronClawSummary struct {
 	BundledHooks     int `json:"bundled_hooks"`
 	PluginHooks      int `json:"plugin_hooks"`
 	WorkspaceHooks   int `json:"workspace_hooks"`
 	OutboundWebhooks int `json:"outbound_webhooks"`
-	Errors           int `json:"errors"` // files and entries that are left out
+	Errors           int `json:"errors"` // skipped files and entries
 }
 
-// Total is how many hooks were registered.
+// Total returns the number of registered hooks.
 func (s IronClawSummary) Total() int {
 	return s.BundledHooks + s.PluginHooks + s.WorkspaceHooks + s.OutboundWebhooks
 }
 
-// The kinds of errors in bundles, by IronClaw's own words.
+// The kinds of errors in bundles, with IronClaw's names.
 const (
-	IronClawInvalidFormat      = "invalid_format" // the whole file: bad JSON, a wrong type, a missing field, an unknown point
+	IronClawInvalidFormat      = "invalid_format" // the whole file: invalid JSON, a wrong type, a missing field, an unknown point
 	IronClawMissingPoints      = "missing_points"
 	IronClawInvalidRegex       = "invalid_regex"
 	IronClawInvalidTimeout     = "invalid_timeout"
 	IronClawInvalidMaxInFlight = "invalid_webhook_max_in_flight"
 )
 
-// An IronClawError is why a file or an entry of it is left out.
+// An IronClawError is the reason for skipping a file or an entry.
 type IronClawError struct {
-	Kind string            // empty = Err, which comes from IronClawRequest.Webhook, says what it is
-	Hook string            // full name; empty = the whole file
-	At   *policyfile.Error // what people are told
+	Kind string            // empty = see Err, which IronClawRequest.Webhook returned
+	Hook string            // full name of the hook; empty = the whole file
+	At   *policyfile.Error // position and message
 	Err  error
 }
 
 // Error returns FILE:LINE:COL: message.
 func (e *IronClawError) Error() string { return e.At.Error() }
 
-// Unwrap returns what the webhook's maker said, or nil.
+// Unwrap returns the error of IronClawRequest.Webhook, or nil.
 func (e *IronClawError) Unwrap() error { return e.Err }
 
-// IronClawHookFile reports whether a file of the workspace holds hooks. The path is
-// relative to the workspace, with slashes.
+// IronClawHookFile reports whether a file of the workspace contains hooks. The path is relative to
+// the workspace, with slashes.
 func IronClawHookFile(path string) bool {
 	return path == "hooks/hooks.json" || strings.HasPrefix(path, "hooks/") && strings.HasSuffix(path, ".hook.json")
 }
 
-// LoadIronClaw returns the hooks that IronClaw would register when it starts: those it
-// brings along, those of active extensions and those of the workspace. What is wrong
-// is left out, and the rest stays. The Specs are made for the preset "ironclaw", whose
-// Defaults are filled in, and their sources are the files':
+// LoadIronClaw returns the hooks that IronClaw registers at start: its built-in hooks, those of
+// active extensions and those of the workspace. Invalid files and entries are skipped. The Specs
+// are for the preset "ironclaw", whose Defaults are already applied, and each file is a source:
 //
 //	preset, _ := grapnel.FindPreset("ironclaw")
 //	set := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: files})
 //	engine, err := grapnel.New(set.Specs, &grapnel.Options{Preset: preset})
 //
-// An extension that is activated later is loaded the same way and goes to Engine.Add;
-// Engine.Remove with its source takes its hooks away, and those of no other.
+// To activate an extension later, load it the same way and pass its Specs to Engine.Add.
+// Engine.Remove with its source removes only its hooks.
 func LoadIronClaw(req IronClawRequest) IronClawSet {
 	files := slices.DeleteFunc(slices.Clone(req.Files), func(f IronClawFile) bool {
 		return ofExtension(f.Source) && req.Active != nil && !req.Active(f.Source)

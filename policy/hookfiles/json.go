@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// withoutComments puts spaces in the place of // and /* */, so that all else keeps its
-// line and column.
+// withoutComments replaces // and /* */ comments by spaces, so that everything else keeps its line
+// and column.
 func withoutComments(data []byte) []byte { return blankComments(data, `"`) }
 
 func withoutJSON5Comments(data []byte) []byte { return blankComments(data, `"'`) }
@@ -39,7 +39,7 @@ func blankComments(data []byte, quotes string) []byte {
 		}
 		return len(data)
 	}
-	var inside byte // the quote that the text ends with
+	var inside byte // the closing quote of the current text
 	for i := 0; i < len(data); i++ {
 		switch rest := data[i:]; {
 		case inside != 0 && rest[0] == '\\':
@@ -59,9 +59,8 @@ func blankComments(data []byte, quotes string) []byte {
 	return out
 }
 
-// fromJSON5 writes a file of JSON5 as JSON, with all that it holds in the same lines:
-// without comments and trailing commas, with double quotes around names and texts.
-// What is wrong in it stays wrong.
+// fromJSON5 converts JSON5 to JSON and keeps everything in its line. It removes comments and
+// trailing commas, and writes names and texts in double quotes. Invalid input stays invalid.
 func fromJSON5(data []byte) []byte {
 	data = withoutJSON5Comments(data)
 	var out []byte
@@ -97,8 +96,7 @@ const (
 	white     = " \t\r\n"
 )
 
-// json5Value writes a word that stands for itself: a name, or a number in a way that
-// JSON does not know.
+// json5Value converts an unquoted word: a name, or a number in a form that JSON does not support.
 func json5Value(word, behind []byte) []byte {
 	text := string(word)
 	if rest := bytes.TrimLeft(behind, white); len(rest) > 0 && rest[0] == ':' {
@@ -120,8 +118,8 @@ func json5Value(word, behind []byte) []byte {
 	return word
 }
 
-// json5Text writes a quoted text for JSON, and says where it ends. A line that goes on
-// in the next is told so by a newline behind the text.
+// json5Text converts a quoted text to JSON, and returns where it ends. For each continued line it
+// adds a newline after the text, so that later line numbers stay correct.
 func json5Text(data []byte, from int) (text []byte, end int) {
 	quote, lines := data[from], 0
 	text = []byte{'"'}
@@ -129,7 +127,7 @@ func json5Text(data []byte, from int) (text []byte, end int) {
 		switch c := data[i]; {
 		case c == quote:
 			return append(append(text, '"'), strings.Repeat("\n", lines)...), i + 1
-		case c == '\n': // only behind a backslash
+		case c == '\n': // only valid after a backslash
 			return append(text, c), i + 1
 		case c == '\\' && i+1 < len(data):
 			i++
@@ -149,7 +147,7 @@ func json5Text(data []byte, from int) (text []byte, end int) {
 				text = append(text, `\u0000`...)
 			case strings.IndexByte(`"\/bfnrtu`, escaped) >= 0:
 				text = append(text, '\\', escaped)
-			default: // it stands for itself
+			default: // any other escaped character is itself
 				text = append(text, escaped)
 			}
 		case c == '"':
@@ -161,23 +159,23 @@ func json5Text(data []byte, from int) (text []byte, end int) {
 	return text, len(data)
 }
 
-// A foreignReader collects what the files of one entry hold.
+// A foreignReader collects the hooks in the files of one entry.
 type foreignReader struct {
 	Found
 	files []File
-	file  int  // index of the one that is read
-	full  bool // there are more hooks than are kept
+	file  int  // index of the file that is being read
+	full  bool // the limit on hooks is reached
 }
 
 func newForeignReader(files []File) *foreignReader { return &foreignReader{files: files} }
 
-// open reads a file, and notes it as broken when it holds no value of the kinds. It
-// returns nil then.
+// open parses a file. If the file has none of the given kinds of value, open reports it as broken
+// and returns nil.
 func (r *foreignReader) open(i int, data []byte, kinds ...tree.Kind) *tree.Node {
 	return r.openWith(i, data, tree.ParseJSON, kinds...)
 }
 
-// openWith opens a file that is read by another function.
+// openWith is open with another parser.
 func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*tree.Node, *tree.Error), kinds ...tree.Kind) *tree.Node {
 	r.file = i
 	root, err := read(data)
@@ -199,21 +197,21 @@ func (r *foreignReader) problem(n *tree.Node, at, hint, format string, args ...a
 	return err
 }
 
-// fail notes an entry that is left out.
+// fail reports a skipped entry.
 func (r *foreignReader) fail(n *tree.Node, at, hint, format string, args ...any) {
 	r.Errors = append(r.Errors, r.problem(n, at, hint, format, args...))
 }
 
-// note notes something of an entry that does not count.
+// note reports an ignored part of an entry.
 func (r *foreignReader) note(n *tree.Node, at, hint, format string, args ...any) {
 	r.Notes = append(r.Notes, r.problem(n, at, hint, format, args...))
 }
 
-// maxForeignTimeout: a longer one is a slip.
+// maxForeignTimeout is the maximum plausible timeout; a longer one is probably a mistake.
 const maxForeignTimeout = 24 * time.Hour
 
-// timeout keeps a timeout that a hook names, and notes it where the agent has less
-// patience. Hooks in the background have all the time.
+// timeout returns a hook's timeout. It adds a note if it exceeds the agents' time budget, unless
+// the hook runs in the background.
 func (r *foreignReader) timeout(hook, n *tree.Node, at string, d time.Duration) policyfile.Duration {
 	if d > dialect.DefaultBudget && !hook.Get("async").IsTrue() {
 		r.note(n, at, "let it run in the background, if nobody needs its answer", "is %v, and all hooks of an event have %v together", d, dialect.DefaultBudget)
@@ -221,19 +219,19 @@ func (r *foreignReader) timeout(hook, n *tree.Node, at string, d time.Duration) 
 	return policyfile.Duration(d)
 }
 
-// nearestTools is what a policy says that comes nearest to a pattern of tools, and
-// never less: the globs, for tools that nobody knows, and the classes of those of its
-// system that it matches. It is nil, which is everything, where there is no such word.
+// nearestTools returns a policy match that is at least as wide as a tool pattern and close to it:
+// the globs, for unknown tools, and the classes of the system's own tools that the pattern matches.
+// nil matches every event; it is returned if no such match exists.
 func nearestTools(tools []dialect.ToolRow, matches func(name string) bool, globs []string) *policyfile.Match {
 	if slices.Contains(globs, "") {
-		return nil // no tool is called that
+		return nil // no tool has an empty name
 	}
 	match := &policyfile.Match{Tool: slices.Clone(globs)}
 	for i := range tools {
 		switch class := tools[i].Class; {
 		case !matches(tools[i].Native) || slices.Contains(match.Tool, string(class)):
 		case class == grapnel.ClassOther || class == grapnel.ClassMCP:
-			return nil // which tools of another agent these are has no word
+			return nil // no class covers the equivalent tools of other agents
 		default:
 			match.Tool = append(match.Tool, string(class))
 		}
@@ -241,8 +239,8 @@ func nearestTools(tools []dialect.ToolRow, matches func(name string) bool, globs
 	return match
 }
 
-// searchGlobs writes an expression that is searched for as globs, if it is made of
-// names and .* alone; ok is false otherwise.
+// searchGlobs converts an unanchored expression to globs if it consists only of names and .*;
+// otherwise ok is false.
 func searchGlobs(expression string) (globs []string, ok bool) {
 	for part := range strings.SplitSeq(expression, "|") {
 		plain := strings.ReplaceAll(strings.TrimSuffix(strings.TrimPrefix(part, "^"), "$"), ".*", "*")
@@ -260,11 +258,11 @@ func searchGlobs(expression string) (globs []string, ok bool) {
 	return globs, true
 }
 
-// MaxForeignHooks bounds the hooks of one entry: what is planned at each event, and
+// MaxForeignHooks is the maximum number of hooks of one entry. They are planned at each event, and
 // compared with each other when they are read.
 const MaxForeignHooks = 1000
 
-// add keeps a hook, and reports whether it did.
+// add adds a hook, and reports whether the limit permitted it.
 func (r *foreignReader) add(n *tree.Node, h Hook) bool {
 	if len(r.Hooks) == MaxForeignHooks {
 		if !r.full {
@@ -278,19 +276,19 @@ func (r *foreignReader) add(n *tree.Node, h Hook) bool {
 	return true
 }
 
-// interpreters run what is named behind them.
+// interpreters are programs that run the program named after them.
 var interpreters = []string{
 	"bash", "bun", "bunx", "cd", "cmd", "deno", "env", "exec", "node", "npx", "perl", "php", "powershell", "pwsh", "py", "python", "python3", "ruby",
 	"run", "sh", "sudo", "tsx", "uv", "uvx", "zsh",
 }
 
-// maxForeignName is how long a name that is made of a command line can be.
+// maxForeignName is the maximum length of a name that is derived from a command line.
 const maxForeignName = 60
 
-// calledAfter names a hook that has no name after the program that its line runs, for
-// people to know it by in records: check.py of python3 "$DIR/hooks/check.py" --strict.
+// calledAfter returns a name for a hook without one: the program that its line runs. The name
+// identifies the hook in records: check.py for python3 "$DIR/hooks/check.py" --strict.
 func calledAfter(line, otherwise string) string {
-	bare := "" // an interpreter, in case it is all there is
+	bare := "" // an interpreter, used if nothing follows it
 	for word := range strings.FieldsSeq(line) {
 		word = strings.Trim(word, `"'();&|<>`+"`")
 		word = strings.TrimRight(word, `/\`)

@@ -19,17 +19,15 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// miniclawFormat is the section `hooks` of mini-claw's settings, in TOML as there or in
-// JSON:
+// miniclawFormat is the format of mini-claw: the section `hooks` of its settings, in TOML or JSON:
 //
 //	[[hooks.pre_tool]]
 //	tool_pattern = "bash"
 //	command = "./check.sh"
 //	timeout_ms = 3000
 //
-// A file that has hooks takes the place of what the files before it say. Hooks
-// run one after the other, and the first that ends with another exit code than 0
-// blocks.
+// A file with hooks replaces the hooks of earlier files. Hooks run one after the other, and the
+// first with a non-zero exit code blocks.
 var miniclawFormat = &Format{
 	Name:    "miniclaw",
 	User:    []string{".config/mini-claw/config.toml", ".config/mini-claw/settings.json"},
@@ -63,14 +61,14 @@ func parseMiniclaw(files []File) Found {
 	return r.Found
 }
 
-// holdsItems reports whether any member of an object is a list that is not empty.
+// holdsItems reports whether any member of an object is a non-empty list.
 func holdsItems(n *tree.Node) bool {
 	return slices.ContainsFunc(n.Names, func(name string) bool { return len(n.Members[name].Items) > 0 })
 }
 
 type miniclawReader struct{ *foreignReader }
 
-// miniclawLists are the lists of the section, and what their hooks listen to.
+// miniclawLists lists the names of the hook lists with their events.
 var miniclawLists = []struct {
 	name string
 	on   []grapnel.Kind
@@ -101,7 +99,7 @@ func (r *miniclawReader) section(hooks *tree.Node) {
 	}
 }
 
-// miniclawTimeout is for hooks that name none.
+// miniclawTimeout is the default timeout.
 const miniclawTimeout = 5 * time.Second
 
 func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
@@ -116,7 +114,7 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	}
 	m, err := newMiniclawMatcher(pattern)
 	if err != nil {
-		// There it would run for all tools.
+		// In mini-claw, such a hook would run for all tools.
 		r.fail(pattern, at+".tool_pattern", "leave it out to mean all tools", "%v", err)
 		return
 	}
@@ -149,14 +147,13 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	r.add(n, h)
 }
 
-// miniclawMatcher compares the whole name of a tool, as mini-claw would call it, with
-// a glob.
+// miniclawMatcher matches the complete name of a tool, as mini-claw calls it, with a glob.
 type miniclawMatcher struct {
 	source string
 	re     *regexp.Regexp
 }
 
-// newMiniclawMatcher returns nil for all tools.
+// newMiniclawMatcher returns nil for a missing pattern, which matches all tools.
 func newMiniclawMatcher(n *tree.Node) (*miniclawMatcher, error) {
 	switch {
 	case n == nil || n.Is(tree.Null):
@@ -167,8 +164,8 @@ func newMiniclawMatcher(n *tree.Node) (*miniclawMatcher, error) {
 	return compileMiniclaw(n.Text)
 }
 
-// MiniclawGlob is the Matcher of a mini-claw hook with this tool_pattern. An error means
-// that the pattern is no glob.
+// MiniclawGlob returns the Matcher of a mini-claw hook with this tool_pattern. It returns an error
+// if the pattern is not a valid glob.
 func MiniclawGlob(pattern string) (grapnel.Matcher, error) { return compileMiniclaw(pattern) }
 
 func compileMiniclaw(pattern string) (*miniclawMatcher, error) {
@@ -179,17 +176,17 @@ func compileMiniclaw(pattern string) (*miniclawMatcher, error) {
 	return &miniclawMatcher{pattern, re}, nil
 }
 
-// Match compares.
+// Match reports whether the tool's name matches the glob.
 func (m *miniclawMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	return m.re.MatchString(dialect.MiniclawSubject(ev)), nil
 }
 
-// Explain names the pattern.
+// Explain returns the text of the pattern.
 func (m *miniclawMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	return fmt.Sprintf("tool_pattern %q", m.source)
 }
 
-// dead returns a hint when the pattern matches no tool that is known.
+// dead returns a hint if the pattern matches no known tool.
 func (m *miniclawMatcher) dead() (hint string) {
 	var known []string
 	for _, tool := range miniclaw().Tools {
@@ -204,8 +201,8 @@ func (m *miniclawMatcher) dead() (hint string) {
 	return cmp.Or(nearest.Hint(m.source, known), "there are "+strings.Join(known, ", "))
 }
 
-// nearest is what a policy says that comes nearest to the pattern, and never less; nil
-// for everything.
+// nearest returns a policy match that is at least as wide as the pattern and close to it. nil
+// matches every event.
 func (m *miniclawMatcher) nearest() *policyfile.Match {
 	if strings.Trim(m.source, toolNameChars+"*?") != "" {
 		return nil
@@ -213,8 +210,8 @@ func (m *miniclawMatcher) nearest() *policyfile.Match {
 	return nearestTools(miniclaw().Tools, m.re.MatchString, []string{m.source})
 }
 
-// compileGlob compiles a glob as Rust's crate of this name has it: * and ** are any
-// text, ? is one character, [a-z] and [!a-z] are one of a set, and nothing is escaped.
+// compileGlob compiles a glob with the syntax of the Rust crate glob: * and ** match any text, ?
+// matches one character, [a-z] and [!a-z] match one of a set, and there is no escape character.
 func compileGlob(glob string) (*regexp.Regexp, error) {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)
@@ -258,7 +255,7 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 	return regexp.Compile(b.String())
 }
 
-// globClass translates the set that a text begins with, and says where it ends.
+// globClass converts the character set at the beginning of a text, and returns where it ends.
 func globClass(text string) (end int, class string, err error) {
 	body := text[1:]
 	not := strings.HasPrefix(body, "!")
@@ -267,7 +264,7 @@ func globClass(text string) (end int, class string, err error) {
 	}
 	closing := -1
 	if len(body) > 0 {
-		closing = strings.IndexByte(body[1:], ']') // the first character is one of the set, whatever it is
+		closing = strings.IndexByte(body[1:], ']') // the first character is always part of the set
 	}
 	if closing < 0 {
 		return 0, "", errors.New("a [ without its ]")
@@ -281,7 +278,7 @@ func globClass(text string) (end int, class string, err error) {
 	}
 	for i := 0; i < len(chars); i++ {
 		if i+2 < len(chars) && chars[i+1] == '-' {
-			if chars[i] <= chars[i+2] { // else it is empty
+			if chars[i] <= chars[i+2] { // otherwise the range is empty
 				fmt.Fprintf(&b, `\x{%x}-\x{%x}`, chars[i], chars[i+2])
 			}
 			i += 2

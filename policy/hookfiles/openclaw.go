@@ -16,17 +16,16 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// openclawFormat is a mapping of OpenClaw's events to handlers, and the member `hooks`
-// of its configuration. Both are JSON5.
+// openclawFormat is the format of OpenClaw: a mapping of OpenClaw's events to handlers, or the
+// member `hooks` of its configuration. Both are JSON5.
 //
 //	{"hooks": {"before-tool-call": [{"handler": "hooks/guard.sh", "priority": 10}], "message_sent": "hooks/log.py"}}
 //	{"hooks": [{"event": "before_tool_call", "command": "./guard.sh", "timeoutMs": 5000}]}
 //
-// A handler is a program in the directory of the file, which gets the event in
-// Grapnel's own words. The modules of JavaScript that OpenClaw itself loads share its
-// process, hold state there from event to event and call functions of its context:
-// started for one event each they would not be the same hooks, so that they are named
-// and left out.
+// A handler is a program in the directory of the file, which gets the event in Grapnel's own
+// format. JavaScript modules that OpenClaw itself loads are reported and skipped: they run in its
+// process, keep state between events and call functions of its context, so they would behave
+// differently if they were started for each event.
 var openclawFormat = &Format{
 	Name:    "openclaw",
 	User:    []string{".openclaw/openclaw.json", ".openclaw/hooks.json"},
@@ -35,15 +34,15 @@ var openclawFormat = &Format{
 	Parse:   parseOpenClaw,
 }
 
-// An openclawEvent is one of OpenClaw's hooks.
+// An openclawEvent is one of OpenClaw's events.
 type openclawEvent struct {
 	Name    string // with underscores
 	Kinds   []grapnel.Kind
-	answers bool // what its handlers say counts; those of others are not waited for
-	closed  bool // a handler that fails blocks
+	answers bool // results of handlers are used; handlers of other events run asynchronously
+	closed  bool // fail closed: a handler that fails blocks
 }
 
-// OpenClawEvents are those that other agents have too.
+// OpenClawEvents lists the events that other agents have too.
 var OpenClawEvents = []openclawEvent{
 	{Name: "gateway_start", Kinds: []grapnel.Kind{grapnel.GatewayStart}},
 	{Name: "gateway_stop", Kinds: []grapnel.Kind{grapnel.GatewayStop}},
@@ -69,7 +68,7 @@ var OpenClawEvents = []openclawEvent{
 	{Name: "subagent_ended", Kinds: []grapnel.Kind{grapnel.SubagentAfter}},
 }
 
-// openclawOnly are those that no other agent has.
+// openclawOnly lists the events that no other agent has.
 var openclawOnly = []string{
 	"agent_turn_prepare", "before_agent_reply", "before_dispatch", "before_install", "before_model_resolve", "before_reset",
 	"channel_pairing_requested", "cron_changed", "cron_reconciled", "heartbeat_prompt_contribution", "inbound_claim", "model_call_ended",
@@ -77,14 +76,14 @@ var openclawOnly = []string{
 	"skill_proposal_evaluate", "subagent_delivery_target", "subagent_progress", "subagent_spawning",
 }
 
-// openclawSettings are the members of `hooks` in OpenClaw's own configuration that are
-// about requests over HTTP, which start agents and are no hooks.
+// openclawSettings lists the members of `hooks` in OpenClaw's configuration that configure HTTP
+// requests. Such requests start agents and are not hooks.
 var openclawSettings = []string{
 	"allowRequestSessionKey", "allowedAgentIds", "allowedSessionKeyPrefixes", "defaultSessionKey", "enabled", "gmail", "mappings",
 	"maxBodyBytes", "path", "presets", "token", "transformsDir",
 }
 
-// openclawWay is the way out for what only OpenClaw can load.
+// openclawWay is the hint for modules that only OpenClaw can load.
 const openclawWay = `leave it to OpenClaw, or let a program do it: "command": "node hook.mjs", which reads the event from standard input`
 
 func parseOpenClaw(files []File) Found {
@@ -131,7 +130,7 @@ func (r *openclawReader) list(at, event string, list *tree.Node) {
 	}
 }
 
-// internal names the hooks of OpenClaw's own configuration.
+// internal reports the hooks of OpenClaw's own configuration as skipped.
 func (r *openclawReader) internal(at string, n *tree.Node) {
 	if handlers := n.Get("handlers"); handlers != nil {
 		for i, h := range handlers.Items {
@@ -148,8 +147,8 @@ func (r *openclawReader) internal(at string, n *tree.Node) {
 	}
 }
 
-// event returns the event of a name, in the spelling with dashes or with underscores.
-// When there is none it says so.
+// event returns the event with the given name, written with dashes or underscores. For an unknown
+// name it reports an error and returns nil.
 func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	var known []string
 	plain := strings.ReplaceAll(name, "-", "_")
@@ -167,7 +166,7 @@ func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	return nil
 }
 
-// entry reads a handler of an event. It is the path of one, or an object.
+// entry parses a handler of an event: a path or an object.
 func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	if event == "" {
 		name := n.Get("event")
@@ -231,7 +230,8 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	r.add(n, h)
 }
 
-// openclawTimeout is for a handler that names none, by whether what it says counts.
+// openclawTimeout returns the default timeout of a handler. answers reports whether its result is
+// used.
 func openclawTimeout(answers bool) policyfile.Duration {
 	if answers {
 		return policyfile.Duration(15 * time.Second)
@@ -241,11 +241,11 @@ func openclawTimeout(answers bool) policyfile.Duration {
 
 const openclawMaxTimeout = 600_000
 
-// program returns the file of a handler, or what is wrong with its path. That it does
-// not exist is found out when it is started: a guard that is gone fails, and is not
-// just left out.
+// program returns the file of a handler, or a problem with its path. A missing file is only
+// detected when the handler starts: a blocking hook whose file was deleted must fail instead of
+// being skipped.
 func (r *openclawReader) program(handler string) (program, hint, problem string) {
-	name, _, _ := strings.Cut(handler, "#") // names what a module exports
+	name, _, _ := strings.Cut(handler, "#") // the suffix is the export of a module
 	local := filepath.FromSlash(name)
 	switch {
 	case strings.TrimSpace(name) == "":
@@ -262,7 +262,7 @@ func (r *openclawReader) program(handler string) (program, hint, problem string)
 	return filepath.Join(filepath.Dir(r.files[r.file].Path), local), "", ""
 }
 
-// priority turns OpenClaw's, of which the higher comes first and 0 is usual, into ours.
+// priority converts OpenClaw's priority, where higher values run first and 0 is the default.
 func (r *openclawReader) priority(n *tree.Node, at string) *int {
 	p := n.Get("priority")
 	if p == nil {
@@ -277,7 +277,7 @@ func (r *openclawReader) priority(n *tree.Node, at string) *int {
 	return &ours
 }
 
-// openclawTool is what others have of the kind of OpenClaw's tool; empty = nothing.
+// openclawTool returns the class of an OpenClaw tool; empty = no class.
 func openclawTool(name string) grapnel.Class {
 	switch name {
 	case "exec":
@@ -296,8 +296,8 @@ func openclawTool(name string) grapnel.Class {
 	return ""
 }
 
-// match reads the list of tools that a handler is meant for, nil for all. Without ok it
-// is one that OpenClaw refuses, or that would match nothing.
+// match parses the list of tools of a handler; nil = all tools. ok is false for a list that
+// OpenClaw rejects or that matches nothing.
 func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *policyfile.Match, ok bool) {
 	list := n.Get("matcher")
 	switch {
