@@ -11,7 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// An action is what a hook does with the events that it matches. Each hook has exactly one action.
+// An action is the effect of a hook on the events that it matches. Each hook has exactly one
+// action.
 //
 // The row of an action in [actions] defines how the action is parsed, which events permit it, and
 // how its hook is built. An action also needs a field in [policyfile.Hook], which the snapshot

@@ -599,7 +599,7 @@ func programFiles(f *match.Facts) []string {
 	return files
 }
 
-// Explain returns what matched, and the steps that happened before.
+// Explain returns the matching parts of the hook, and the steps that happened before.
 func (f *past) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	text := f.Matcher.Explain(ev, v)
 	if text != "" {

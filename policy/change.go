@@ -79,7 +79,7 @@ func (r *replace) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome,
 }
 
 // changeTexts applies change to the decoded texts of fields, or of all text fields if fields is
-// empty. Errors begin with what, the name of the action.
+// empty. Parameter what is the name of the action, for errors.
 func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string, change func(string) string) (grapnel.Outcome, error) {
 	if len(fields) == 0 {
 		fields = ev.TextFields()

@@ -89,7 +89,7 @@ func pure(h *policyfile.Hook) bool {
 	return h.Program() == nil && h.HTTP == nil && h.Builtin == nil && h.Limit == nil && h.After == nil
 }
 
-// needsOf returns what an event must have to match a pure hook.
+// needsOf returns the properties that an event must have to match a pure hook.
 func needsOf(h *policyfile.Hook) (rowFlags, match.Needs, []*shell.Pattern) {
 	spec, err := buildRule(h, grapnel.Source{}, &match.FactCache{})
 	if err != nil {

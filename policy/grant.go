@@ -94,8 +94,8 @@ func granted(grants []policyfile.Grant, path string) (it may, named bool) {
 	return it, named
 }
 
-// leftOut sets a message that lists the hooks of a project's policy that do not run, because no
-// grant permits programs or servers.
+// leftOut adds an error for each hook of a project's policy that does not run because the grants do
+// not permit programs or requests, and sets the notice.
 func (l *Loaded) leftOut(policy *policyfile.Policy, it may) {
 	why := ""
 	for i := range policy.Hooks {

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// limitBy lists the keys of `by:`, which select separate counters, from the most to the least
-// common.
+// limitBy lists the values of `by:`, which select separate counters, in the order in which messages
+// list them.
 var limitBy = []struct {
 	word string
 	of   func(*grapnel.Event) string

@@ -193,8 +193,8 @@ func (s *packHook) concerns(f *match.Facts) bool {
 	return (len(s.On) == 0 || slices.Contains(s.On, f.Event.Kind)) && s.near(f)
 }
 
-// near reports whether the event may have what the hook needs to match. It can be wrong only by
-// returning true.
+// near reports whether the event may have the properties that the hook needs. It can be wrong only
+// by returning true.
 func (s *packHook) near(f *match.Facts) bool {
 	if !s.Needs.Met(f, func() bool { return f.NearPrograms(s.pack.Begins, len(s.pack.Hooks))[s.number] }) {
 		return false
@@ -208,7 +208,7 @@ func (s *packHook) near(f *match.Facts) bool {
 	return !s.Needs.Secret || s.secrets != nil || len(f.Event.Calls) > 0 || f.NearSecret()
 }
 
-// Match builds the hook only if the event has what the hook needs.
+// Match builds the hook only if the event has the properties that the hook needs.
 func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if !s.near(s.facts.Of(ev)) {
 		return false, nil

@@ -301,7 +301,7 @@ func commandWords(c *policyfile.Command, root string) (words []commandWord, uncl
 func withRoot(c *policyfile.Command, root string) string {
 	line := hookfiles.CommandLine(c)
 	if strings.ContainsAny(root, "\\'\"`$ \t\n*?[]{}()<>|&;~#!") {
-		return line // quoting is ambiguous, so the names are only known at run time
+		return line // the root has characters with a special meaning in a shell
 	}
 	for _, name := range rootVars(c, root) {
 		line = regexp.MustCompile(`\$(\{`+name+`\}|`+name+`\b)`).ReplaceAllLiteralString(line, root)

@@ -315,7 +315,7 @@ func (c *compiled) fits(f *Facts, exceptions []*compiled) bool {
 }
 
 // blind reports whether a match that permits something has no command pattern, but the call has
-// shell lines. The paths that a command names do not tell what the command does.
+// shell lines. The paths in a command do not show the effect of the command.
 func (c *compiled) blind(f *Facts) bool {
 	return c.reading.every() && len(c.Command) == 0 && f.Event.Tool != nil && len(f.Event.Tool.Commands) > 0
 }
@@ -564,7 +564,7 @@ func matchTool(globs []Glob, t *grapnel.Tool) bool {
 	return false
 }
 
-// Explain returns a short description of what matched.
+// Explain returns a short description of the matching parts.
 func (m *Matcher) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 	if m.match == nil {
 		if m.when != nil {

@@ -10,8 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Needs lists what an event must have for a hook to match, as far as that can be tested cheaply.
-// Each list is encoded as one string, because there are many hooks; empty = no requirement.
+// Needs lists the properties that an event must have for a hook to match, as far as they can be
+// tested cheaply. Each list is encoded as one string, because there are many hooks; empty = no
+// requirement.
 type Needs struct {
 	Tools   string // classes, names or globs, one per line, of which the tool must match one
 	Paths   string // patterns of path, reads and writes, of which a path must match one, see paths
@@ -79,8 +80,8 @@ func RestorePrefilter(patterns []policyfile.Pattern, all string) {
 	}
 }
 
-// NeedsOf returns what an event must have for a Matcher to match, and the command patterns of the
-// Matcher.
+// NeedsOf returns the properties that an event must have for a Matcher to match, and the command
+// patterns of the Matcher.
 func NeedsOf(m *Matcher) (n Needs, commands []*shell.Pattern) {
 	if m == nil || m.match == nil {
 		return n, nil
@@ -171,8 +172,8 @@ func (f *Facts) nearAny(all string, texts func(*Facts) []string) bool {
 	return false
 }
 
-// Met reports whether an event may have what the hook needs. programs reports whether the call may
-// run a program of the hook.
+// Met reports whether an event may have the properties that the hook needs. programs reports
+// whether the call may run a program of the hook.
 func (n *Needs) Met(f *Facts, programs func() bool) bool {
 	t := f.Event.Tool
 	if t == nil {

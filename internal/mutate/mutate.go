@@ -283,7 +283,8 @@ func (m *mutator) limit() {
 	}
 }
 
-// changes drops each part of what a hook changes.
+// changes adds a mutant without the item for each item of `replace:`, `mask:`, fields and `set:`, if
+// the list has several items.
 func (m *mutator) changes() {
 	h := m.hook
 	for i := range h.Replace {

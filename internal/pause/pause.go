@@ -17,7 +17,7 @@ import (
 // Max is the maximum length of a Pause.
 const Max = 24 * time.Hour
 
-// A Pause is a period in which hooks only observe: records contain what they would have decided,
+// A Pause is a period in which hooks only observe: records contain their would-be decisions,
 // without effect. Hooks of managed policies are not affected. The Pause is stored in a file.
 type Pause struct {
 	Since time.Time `json:"since"`

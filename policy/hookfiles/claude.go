@@ -195,7 +195,7 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node)
 // claudeKinds lists the types of handlers.
 var claudeKinds = []string{"agent", "http", "mcp_tool", "prompt", "command"}
 
-// claudeElsewhere describes what a handler does that is not a command; empty = unknown type.
+// claudeElsewhere describes the effect of a handler that is not a command; empty = unknown type.
 func claudeElsewhere(kind string) string {
 	switch kind {
 	case "http":

@@ -237,8 +237,9 @@ type Builtin struct {
 	Into string `json:"into,omitempty"` // session-summary: output directory; empty = the session's root
 }
 
-// Grant is one entry of `grants:`. Without a grant, policies of projects and hooks of plugins can
-// only block, ask, change, add context and count.
+// Grant is one entry of `grants:`. It sets whether policies of projects and hooks of plugins may
+// use `allow`, start programs and send HTTP requests. Without a matching entry, a trusted source
+// may start programs and send requests, but its `allow` has no effect.
 type Grant struct {
 	Source Word   `json:"source"` // pattern for the real path of the file or of its directory
 	May    []Word `json:"may"`    // any of allow, run, http
