@@ -172,7 +172,7 @@ func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 		}
 		_ = f.counter.Count(key, func([]byte) ([]byte, time.Duration) { return []byte{}, sameCall })
 	}
-	return nil, fmt.Errorf("what happened before is not known any more: %w", err)
+	return nil, fmt.Errorf("the earlier events are unknown: %w", err)
 }
 
 // key returns the storage key for an event. The key contains the `after:` definition, because marks
@@ -271,7 +271,7 @@ func readMarks(kept []byte, steps int) ([]mark, error) {
 	for line := range strings.Lines(string(kept)) {
 		words := strings.Split(line, "\t")
 		if len(words) != 6 || !strings.HasSuffix(line, "\n") || len(marks) == maxMarks {
-			return nil, fmt.Errorf("line %d of it is none that was written", len(marks)+1)
+			return nil, fmt.Errorf("line %d is invalid", len(marks)+1)
 		}
 		m := mark{kind: grapnel.Kind(words[1]), shared: strings.Fields(words[5])}
 		var err error
@@ -421,7 +421,7 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 	err = f.counter.Count(key, func(kept []byte) ([]byte, time.Duration) {
 		var marks []mark
 		if marks, broken = readMarks(kept, len(f.steps)); broken != nil {
-			broken = fmt.Errorf("what happened before is not known any more: %w", broken)
+			broken = fmt.Errorf("the earlier events are unknown: %w", broken)
 		}
 		before := len(marks)
 		marks = f.age(marks)

@@ -138,9 +138,9 @@ func (b *builder) linesOf(hook *policyfile.Builtin, source grapnel.Source) (func
 			dir, name = filepath.Split(dir)
 		}
 	case ofProject(source.Scope):
-		return nil, errors.New("what comes with a project says which `file` in it the lines go to")
+		return nil, errors.New("in a project, name the `file` for the lines")
 	case dir == "":
-		return func([]byte) error { return errors.New("nobody says where the lines go: name a `file`") }, nil
+		return func([]byte) error { return errors.New("the file for the lines is missing: name a `file`") }, nil
 	}
 	write := builtin.Lines(dir, name)
 	return func(line []byte) error {
@@ -161,7 +161,7 @@ func named(name string, source grapnel.Source) (dir, below string, err error) {
 		return home.Absolute(name, base), "", nil
 	}
 	if !filepath.IsLocal(name) {
-		return "", "", fmt.Errorf("%s is not below the directory of the policy, and what comes with a project writes nowhere else", name)
+		return "", "", fmt.Errorf("%s is not below the directory of the policy, and hooks of a project may write only there", name)
 	}
 	return base, filepath.ToSlash(name), nil
 }

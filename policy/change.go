@@ -276,7 +276,7 @@ func reach(p *policyfile.Place, in json.RawMessage) error {
 	for _, name := range p.Path {
 		var members map[string]json.RawMessage
 		if err := json.Unmarshal(in, &members); err != nil {
-			return fmt.Errorf("set %s: %s is no object here", p, at)
+			return fmt.Errorf("set %s: %s is not an object here", p, at)
 		}
 		if in = members[name]; in == nil {
 			return nil

@@ -126,10 +126,10 @@ func TestSetPlaces(t *testing.T) {
 		"laid over":       {"tool.input.a: {x: 1}", `{"a":{"y":2}}`, `{"a":{"y":2,"x":1}}`, ""},
 		"nothing to do":   {"tool.input.a: 1", `{"a":1}`, ``, ""},
 		"beside a view":   {"tool.input.timeout: 5, tool.command: make", `{"command":"rm"}`, `{"command":"make","timeout":5}`, ""},
-		"through a text":  {"tool.input.a.b: 1", `{"a":"text"}`, ``, "set tool.input.a.b: tool.input.a is no object here"},
-		"through a list":  {"tool.input.a.b.c: 1", `{"a":{"b":[1]}}`, ``, "set tool.input.a.b.c: tool.input.a.b is no object here"},
+		"through a text":  {"tool.input.a.b: 1", `{"a":"text"}`, ``, "set tool.input.a.b: tool.input.a is not an object here"},
+		"through a list":  {"tool.input.a.b.c: 1", `{"a":{"b":[1]}}`, ``, "set tool.input.a.b.c: tool.input.a.b is not an object here"},
 		"through nothing": {"tool.input.a.b: 1", `{"a":null}`, `{"a":{"b":1}}`, ""},
-		"input no object": {"tool.input.a: 1", `"text"`, ``, "tool.input is no object here"},
+		"input no object": {"tool.input.a: 1", `"text"`, ``, "tool.input is not an object here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

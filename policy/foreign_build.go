@@ -328,17 +328,17 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 	tell := func(format string, args ...any) {
 		told = append(told, policyfile.OneLine(fmt.Sprintf("grapnel: "+format, args...)))
 	}
-	switch trusts := fmt.Sprintf("Look at it with \"grapnel trust %s\"", file.Path); {
+	switch trusts := fmt.Sprintf("Review it with \"grapnel trust %s\"", file.Path); {
 	case c.state == Untrusted:
 		tell("nothing of %s is in force, since it was not there when %s was trusted. %s.", c.Path, file.Path, trusts)
 	case c.Source.Digest == "":
-		tell("%v; until it is mended tools are blocked. Run \"grapnel check\".", c.err)
+		tell("%v; tools are blocked until it is fixed. Run \"grapnel check\".", c.err)
 	case file.Trust && c.err != nil:
-		tell("%s %s; what was trusted stays in force. %s, or let go of it with \"grapnel untrust %s\".", c.Path, c.err.Msg, trusts, file.Path)
+		tell("%s %s; the trusted content stays active. %s, or stop enforcing it with \"grapnel untrust %s\".", c.Path, c.err.Msg, trusts, file.Path)
 	case c.state == Gone:
-		tell("%s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", c.Path, c.Path)
+		tell("%s was deleted; its last content stays active. To stop enforcing it, run \"grapnel untrust %s\".", c.Path, c.Path)
 	case c.state == Broken:
-		tell("%v; its last valid content stays in force. Run \"grapnel check\".", c.err)
+		tell("%v; its last valid content stays active. Run \"grapnel check\".", c.err)
 	}
 	if row.Skipped > 0 {
 		tell("%d of %d hooks of %s are left out: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, row.Errors[0])

@@ -208,7 +208,7 @@ func TestLoadKeepsWhatAPatternFound(t *testing.T) {
 	blocked("gone, and long ago", "rm x", true)
 	b.put("hooks/b.hook.json", "{")
 	set = blocked("broken", "curl x", true)
-	if got := b.row(set, "hooks/b.hook.json"); got.State != Broken || got.Hooks != 1 || !strings.Contains(got.Notice, "its last valid content stays in force") {
+	if got := b.row(set, "hooks/b.hook.json"); got.State != Broken || got.Hooks != 1 || !strings.Contains(got.Notice, "its last valid content stays active") {
 		t.Errorf("%+v", got)
 	}
 	if ok, err := Forget(b.path("state/policy"), b.path("hooks/a.hook.json")); !ok || err != nil {

@@ -257,7 +257,7 @@ func TestVouched(t *testing.T) {
 	// What it names is pinned with it.
 	p.put("gate.sh", "exit 0\n")
 	_, e := p.load(own...)
-	if v := e.Fire(context.Background(), sh("rm x")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), "gate.sh is not what was trusted") {
+	if v := e.Fire(context.Background(), sh("rm x")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), "gate.sh differs from the trusted content") {
 		t.Errorf("with another script: %v %q", v.Decision, v.Reason())
 	}
 	// Another content is not vouched for; what was stays in force.

@@ -30,14 +30,14 @@ func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 	}
 	for name, value := range h.Headers {
 		if policyfile.IsReference(value) {
-			return fmt.Sprintf("header %s: what a variable or a file holds is not a project's to send: write the hook into your own policy", name)
+			return fmt.Sprintf("header %s: a project must not send the value of a variable or file: write the hook into your own policy", name)
 		}
 	}
 	if !strings.HasPrefix(strings.ToLower(h.URL), "https:") {
 		if h.Notify {
-			return "a project's hook tells over https only"
+			return "hooks of a project may use https only"
 		}
-		return "a project's hook asks over https only"
+		return "hooks of a project may use https only"
 	}
 	return ""
 }

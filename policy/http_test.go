@@ -119,10 +119,10 @@ func TestHTTPOfAProject(t *testing.T) {
 		"variable": {"{url: https://a.example, secret: env:HOME}", "a project has no `secret`"},
 		"file":     {"{url: https://a.example, secret: ['file:~/.ssh/id_rsa']}", "a project has no `secret`"},
 		"literal":  {"{url: https://a.example, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}", "a project has no `secret`"},
-		"header":   {"{url: https://a.example, headers: {x: env:GITHUB_TOKEN}}", "header x: what a variable or a file holds"},
-		"contents": {"{url: https://a.example, headers: {x: 'file:~/.netrc'}}", "header x: what a variable or a file holds"},
-		"clear":    {"http://127.0.0.1:8080/", "asks over https only"},
-		"shouted":  {"HTTP://127.0.0.1:8080/", "asks over https only"},
+		"header":   {"{url: https://a.example, headers: {x: env:GITHUB_TOKEN}}", "header x: a project must not send the value"},
+		"contents": {"{url: https://a.example, headers: {x: 'file:~/.netrc'}}", "header x: a project must not send the value"},
+		"clear":    {"http://127.0.0.1:8080/", "may use https only"},
+		"shouted":  {"HTTP://127.0.0.1:8080/", "may use https only"},
 	} {
 		text := "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    http: " + tt.http + "\n"
 		for _, scope := range []grapnel.Scope{grapnel.ScopeProject, grapnel.ScopePlugin} {
@@ -174,14 +174,14 @@ func TestResolve(t *testing.T) {
 	}
 	for ref, want := range map[string]string{
 		"env:HTTP_TEST_NOT_SET": "env:HTTP_TEST_NOT_SET: the variable is not set",
-		"env:HTTP_TEST_WRONG":   "env:HTTP_TEST_WRONG: it is no key",
+		"env:HTTP_TEST_WRONG":   "env:HTTP_TEST_WRONG: this is not a key",
 		"env:HTTP_TEST_LONG":    "more than 8192 bytes",
 		"file:nothing":          "file:nothing: no such file",
 		"file:empty":            "file:empty: the file is empty",
-		"file:wrong":            "file:wrong: it is no key",
+		"file:wrong":            "file:wrong: this is not a key",
 		"file:long":             "more than 8192 bytes",
 		"file:.":                "is not a regular file",
-		"whsec_s3cret!":         "secret: it is no key",
+		"whsec_s3cret!":         "secret: this is not a key",
 		"whsec_":                "the key is empty",
 		"whsk_":                 "the key is empty",
 	} {

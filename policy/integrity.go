@@ -58,7 +58,7 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 			err = fmt.Errorf("%q is not a digest", t.SHA256)
 		}
 		if err != nil {
-			found = append(found, Corruption{name, fmt.Sprintf("what was trusted of a project is not known any more: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})
+			found = append(found, Corruption{name, fmt.Sprintf("cannot read the trust in a project: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})
 			continue
 		}
 		content, err := trusts.Content(t.SHA256)
@@ -94,7 +94,7 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	case kept == nil:
 		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "it does not count, and the file is parsed at each start", hint}}
 	case !bytes.Equal(encode(kept.Policy), encode(policy)), !bytes.Equal((&snapshot{File: path, Policy: kept.Policy}).encode(), checkChecksum(data)):
-		return []Corruption{{name, fmt.Sprintf("the snapshot of %s does not say what the file says", path), "the snapshot is what is in force: somebody edited it", hint}}
+		return []Corruption{{name, fmt.Sprintf("the snapshot of %s differs from the file", path), "the snapshot is enforced, and was edited", hint}}
 	}
 	return nil
 }

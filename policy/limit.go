@@ -172,7 +172,7 @@ func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, e
 	err = l.counter.Count(l.key(ev), func(kept []byte) ([]byte, time.Duration) {
 		var u usage
 		if u, broken = readUsage(kept); broken != nil {
-			broken = fmt.Errorf("limit: what was let through is not known any more, and is counted anew: %w", broken)
+			broken = fmt.Errorf("limit: the counts are lost and start at 0: %w", broken)
 		}
 		changed := u.age(now, time.Duration(l.Per))
 		used = u.total()
@@ -206,7 +206,7 @@ func (l *limit) amount(ev *grapnel.Event) (amount, most float64, err error) {
 	value, err := l.sum.Run(l.facts.Of(ev), nil)
 	if err != nil {
 		why, _, _ := strings.Cut(err.Error(), "\n") // the first line, without the position marker
-		return 0, 0, fmt.Errorf("sum: %s is no number here (%s)", l.Sum, why)
+		return 0, 0, fmt.Errorf("sum: %s is not a number here (%s)", l.Sum, why)
 	}
 	amount, ok := value.(float64)
 	if !ok || math.IsNaN(amount) || math.IsInf(amount, 0) || amount < 0 { // a negative amount would raise the limit for later events

@@ -276,11 +276,11 @@ func TestLimitSum(t *testing.T) {
 
 		// What cannot be counted is an error, and a limit fails closed.
 		"negative":    {"sum: tool.input.amount, max: 100", []string{`{"amount":-5}`}, "b", `hook "x" could not answer: sum: tool.input.amount is -5 here, and only numbers from 0 on add up`},
-		"not there":   {"sum: tool.input.amount, max: 100", []string{`{}`}, "b", `hook "x" could not answer: sum: tool.input.amount is no number here`},
-		"no number":   {"sum: tool.input.amount, max: 100", []string{`{"amount":"5"}`}, "b", `hook "x" could not answer: sum: tool.input.amount is no number here`},
+		"not there":   {"sum: tool.input.amount, max: 100", []string{`{}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
+		"no number":   {"sum: tool.input.amount, max: 100", []string{`{"amount":"5"}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
 		"not finite":  {"sum: 1 / tool.input.n, max: 100", []string{`{"n":0}`}, "b", "only numbers from 0 on add up"},
 		"a huge one":  {"sum: tool.input.n, max: 100", []string{`{"n":1e308}`, `{"n":1e308}`, `{"n":1}`}, "bbn", ""},
-		"not a table": {"sum: tool.input.amount, max: 100", []string{`[]`}, "b", `hook "x" could not answer: sum: tool.input.amount is no number here`},
+		"not a table": {"sum: tool.input.amount, max: 100", []string{`[]`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -342,7 +342,7 @@ func TestLimitWithABrokenCount(t *testing.T) {
 		for i := range 4 {
 			v := l.fire(limitCall("s", "Bash", `{}`, fmt.Sprint(i)))
 			got += map[grapnel.Decision]string{grapnel.None: "n", grapnel.Block: "b"}[v.Decision]
-			if i == 0 && !strings.Contains(v.Reason(), "is counted anew") {
+			if i == 0 && !strings.Contains(v.Reason(), "start at 0") {
 				t.Errorf("%q: %q", kept, v.Reason())
 			}
 		}

@@ -273,15 +273,15 @@ func (req Request) load(file File) inForce {
 		if old := snaps.read(digest, req.early); old != nil {
 			if specs, err := req.build(file, old, digest); err == nil {
 				loaded.Digest, loaded.Hooks, loaded.strict = digest, len(specs)+old.skipped, old.Strict
-				loaded.Notice = fmt.Sprintf("grapnel: %v; its last valid content stays in force. Run \"grapnel check\".", errs[0])
+				loaded.Notice = fmt.Sprintf("grapnel: %v; its last valid content stays active. Run \"grapnel check\".", errs[0])
 				if loaded.State == Gone {
-					loaded.Notice = fmt.Sprintf("grapnel: %s is gone; its last content stays in force. To let go of it run \"grapnel untrust %s\".", file.Path, file.Path)
+					loaded.Notice = fmt.Sprintf("grapnel: %s was deleted; its last content stays active. To stop enforcing it, run \"grapnel untrust %s\".", file.Path, file.Path)
 				}
 				return inForce{specs: specs, loaded: loaded, policy: old}
 			}
 		}
 	}
-	loaded.Notice = fmt.Sprintf("grapnel: %v; until it is mended tools are blocked. Run \"grapnel check\".", errs[0])
+	loaded.Notice = fmt.Sprintf("grapnel: %v; tools are blocked until it is fixed. Run \"grapnel check\".", errs[0])
 	return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), errs[0])}, loaded: loaded}
 }
 
@@ -395,7 +395,7 @@ func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
 
 // brokenSpec returns a Spec that blocks tools in place of a policy that cannot be read.
 func brokenSpec(source grapnel.Source, err *policyfile.Error) grapnel.Spec {
-	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. The person has to mend that file; \"grapnel check\" shows what is wrong.", err))
+	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. Ask the user to fix that file; \"grapnel check\" shows the mistake.", err))
 	spec.Name, spec.Line = "broken-policy", err.Line
 	return spec
 }

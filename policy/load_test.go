@@ -122,13 +122,13 @@ func TestEditedSnapshots(t *testing.T) {
 			func(s string) string {
 				return string(policy.AddChecksum([]byte(edit(string(policy.CheckChecksum([]byte(s)))))))
 			},
-			grapnel.None, "does not say what the file says",
+			grapnel.None, "differs from the file",
 		},
 		"index sealed again": {
 			func(s string) string {
 				return string(policy.AddChecksum([]byte(strings.Replace(string(policy.CheckChecksum([]byte(s))), "touch", "tooch", 1))))
 			},
-			grapnel.Block, "does not say what the file says", // only a load for one event looks at the index
+			grapnel.Block, "differs from the file", // only a load for one event looks at the index
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

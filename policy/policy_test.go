@@ -326,7 +326,7 @@ func TestLoadKeepsTheLastValidContent(t *testing.T) {
 	check("valid again, from the snapshot", policy.Valid, "touch x", grapnel.Block, "")
 	check("valid lets others pass", policy.Valid, "ls", grapnel.None, "")
 	put(blockAll + "  - oops\n")
-	check("broken now", policy.Broken, "touch x", grapnel.Block, "last valid content stays in force")
+	check("broken now", policy.Broken, "touch x", grapnel.Block, "last valid content stays active")
 	check("broken now lets others pass", policy.Broken, "ls", grapnel.None, "p.yaml:4:")
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)

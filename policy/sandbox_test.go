@@ -24,7 +24,7 @@ func TestSandboxOf(t *testing.T) {
 		"a default":  {"true", "run: a", project, "sandbox: reads the project, writes nothing, no network"},
 		"of a rule":  {"true", "context: {text: x}", nil, "no sandbox"},
 		"of context": {"true", "context: {run: a}", project, "sandbox: reads the project, writes nothing, no network"},
-		"its own":    {"true", "run: a\n    sandbox: {read: [], write: out, net: [443, 80], required: false}", &policyfile.Sandbox{Write: []string{"out"}, Ports: []uint16{443, 80}, Optional: true}, "sandbox: reads nothing, writes out, TCP to port 443, 80; without it where there is none"},
+		"its own":    {"true", "run: a\n    sandbox: {read: [], write: out, net: [443, 80], required: false}", &policyfile.Sandbox{Write: []string{"out"}, Ports: []uint16{443, 80}, Optional: true}, "sandbox: reads nothing, writes out, TCP to port 443, 80; optional on systems without sandboxes"},
 		"unread":     {"", "run: a\n    sandbox: {net: any}", &policyfile.Sandbox{Read: []string{"{root}"}, Net: true}, "sandbox: reads the project, writes nothing, any network"},
 		"net":        {"", "run: a\n    sandbox: {read: [., ~/x, '{cwd}/y'], net: none}", &policyfile.Sandbox{Read: []string{".", "~/x", "{cwd}/y"}}, "sandbox: reads the directory of the policy, ~/x, {cwd}/y, writes nothing, no network"},
 		"a worker":   {"true", "worker: a", &policyfile.Sandbox{Read: []string{"."}}, "sandbox: reads the directory of the policy, writes nothing, no network"},

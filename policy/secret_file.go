@@ -315,7 +315,7 @@ func (x *Examined) pinRules() *policyfile.Error {
 			return &policyfile.Error{File: x.File, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf(format, args...)}
 		}
 		if !below(x.Root, path) {
-			return fail("the rules for secrets in %s are not in the project: a project's policy names files of its own", path)
+			return fail("the rules for secrets in %s are not in the project: a project's policy may only use files of the project", path)
 		}
 		if err := x.pinFile(rulesPin, file.Text, path); err != nil {
 			return fail("%v", err)

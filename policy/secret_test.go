@@ -358,7 +358,7 @@ func TestTrustedRules(t *testing.T) {
 	}
 	check(grapnel.Block)
 	p.put("rules.toml", "[[rules]]\nid = 'acme-key'\nregex = 'nothing at all'\n")
-	check(grapnel.Block) // what was trusted stays in force
+	check(grapnel.Block) // the trusted content stays active
 	p.trust()
 	check(grapnel.None)
 

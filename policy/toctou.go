@@ -31,7 +31,7 @@ func (p Pin) look() (fs.FileInfo, error) {
 		return nil, fmt.Errorf("%s was trusted, and now it %s", p.Path, unreadable(err))
 	}
 	if digest.Of(data) != p.SHA256 {
-		return nil, fmt.Errorf("%s is not what was trusted", p.Path)
+		return nil, fmt.Errorf("%s differs from the trusted content", p.Path)
 	}
 	return seen, nil
 }

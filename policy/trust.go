@@ -222,7 +222,7 @@ func (x *Examined) pinFile(hook, name, path string) error {
 		}
 		return nil
 	case err != nil && strings.ContainsAny(name, "*?["):
-		x.unpinned(hook, "names %s, which stands for files that are only known when it runs", name)
+		x.unpinned(hook, "names %s, whose files are known only at run time", name)
 		return nil
 	case err != nil && (!strings.ContainsAny(name, "/.") || strings.ContainsAny(name, " \t|&;$(){}<>'\"`\\")):
 		return nil
@@ -275,7 +275,7 @@ func commandWords(c *policyfile.Command, root string) (words []commandWord, uncl
 	script := shell.Parse(withRoot(c, root))
 	for _, cmd := range script.Commands {
 		if (cmd.Name == "source" || cmd.Name == ".") && len(cmd.Args) > 0 && cmd.Args[0].Literal {
-			unclear = append(unclear, "hides what it runs: sourced file: "+cmd.Args[0].Text)
+			unclear = append(unclear, "hides the commands that it runs: sourced file: "+cmd.Args[0].Text)
 		}
 		if cmd.Name != "" {
 			words = append(words, commandWord{text: cmd.Path, program: true})
@@ -361,7 +361,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 		err = fmt.Errorf("%q is not a digest", t.SHA256) // a wrong digest could be a path
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what was trusted is not known any more, since %s cannot be read (%w)", s.name(file), err)
+		return nil, fmt.Errorf("cannot read the trust file %s: %w", s.name(file), err)
 	}
 	return &t, nil
 }
@@ -383,7 +383,7 @@ func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 			err = fmt.Errorf("%q is not a digest", t.SHA256)
 		}
 		if err != nil {
-			broken = append(broken, &policyfile.Error{File: name, Msg: fmt.Sprintf("what was trusted is not known any more: %v", err)})
+			broken = append(broken, &policyfile.Error{File: name, Msg: fmt.Sprintf("cannot read the trust file: %v", err)})
 			continue
 		}
 		all = append(all, &t)
@@ -491,7 +491,7 @@ func (req Request) loadTrusted(file File) inForce {
 			loaded.State = Absent
 			return inForce{loaded: loaded}
 		}
-		loaded.Notice = fmt.Sprintf("grapnel: nothing of %s is in force, since nobody has trusted it. Look at it with \"grapnel trust %s\".", file.Path, file.Path)
+		loaded.Notice = fmt.Sprintf("grapnel: %s has no effect, because it is not trusted. Review it with \"grapnel trust %s\".", file.Path, file.Path)
 		return inForce{loaded: loaded}
 	}
 	var policy *loadedPolicy
@@ -508,7 +508,7 @@ func (req Request) loadTrusted(file File) inForce {
 		}
 	}
 	if err != nil {
-		wrong := &policyfile.Error{File: file.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again, or let go of it with \"grapnel untrust %s\"", file.Path, file.Path)}
+		wrong := &policyfile.Error{File: file.Path, Msg: err.Error(), Hint: fmt.Sprintf("run \"grapnel trust %s\" again, or stop enforcing it with \"grapnel untrust %s\"", file.Path, file.Path)}
 		loaded.State, loaded.Errors = Broken, []*policyfile.Error{wrong}
 		loaded.Notice = fmt.Sprintf("grapnel: %v; until then tools are blocked.", wrong)
 		return inForce{specs: []grapnel.Spec{brokenSpec(sourceOf(file), wrong)}, loaded: loaded}
@@ -518,7 +518,7 @@ func (req Request) loadTrusted(file File) inForce {
 	if why := trust.differs(); why != "" {
 		loaded.State = Changed
 		loaded.Errors = append([]*policyfile.Error{{File: file.Path, Msg: why}}, loaded.Errors...)
-		loaded.Notice = fmt.Sprintf("grapnel: %s %s; what was trusted stays in force. Look at it with \"grapnel trust %s\", or let go of it with \"grapnel untrust %s\".", file.Path, why, file.Path, file.Path)
+		loaded.Notice = fmt.Sprintf("grapnel: %s %s; the trusted content stays active. Review it with \"grapnel trust %s\", or stop enforcing it with \"grapnel untrust %s\".", file.Path, why, file.Path, file.Path)
 		if why == goneNow {
 			loaded.State = Gone
 		}

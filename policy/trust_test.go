@@ -303,7 +303,7 @@ func TestPins(t *testing.T) {
 		"an address":             {"curl https://example.com/check.sh", pins{}, ""},
 		"a directory":            {"gofmt -l tools .", pins{}, "names tools, a directory"},
 		"computed":               {`sh "$GRAPNEL_ROOT/check.sh"`, pins{}, "names $GRAPNEL_ROOT/check.sh, which is only known when it runs"},
-		"a pattern":              {"sh tools/*.py", pins{}, "names tools/*.py, which stands for files"},
+		"a pattern":              {"sh tools/*.py", pins{}, "names tools/*.py, whose files"},
 		"hidden":                 {"cat x | sh", pins{}, "hides what it runs"},
 	} {
 		p := newProject(t, "version: 1\nhooks:\n  - name: h\n    on: tool.before\n    run: "+yamlText(tt.run)+"\n")

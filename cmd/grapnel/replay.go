@@ -105,7 +105,7 @@ Exit code 0; 1 if --fail-on finds one of these classes: ` + classNames() + ".",
 func checkReplay(cmd *cobra.Command, asJSON bool, format string, failOn []string, last int) error {
 	for _, class := range failOn {
 		if !slices.Contains(replay.Classes(), replay.Class(class)) {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--fail-on: there is no %q", class), "name some of "+classNames()))
+			return cli.Usage(cli.WithHint(fmt.Errorf("--fail-on: unknown class %q", class), "name some of "+classNames()))
 		}
 	}
 	if asJSON && cmd.Flags().Changed("format") {

@@ -19,8 +19,8 @@ var schemas = []struct {
 }{
 	{"policy", "a policy file", func() (string, error) { return policy.Schema(), nil }},
 	{"test", "a file of tests", func() (string, error) { return policytest.Schema(), nil }},
-	{"event", "what a program of a hook gets on standard input", func() (string, error) { return plainPart("event") }},
-	{"outcome", "what a program of a hook may answer", func() (string, error) { return plainPart("outcome") }},
+	{"event", "input of a program of a hook", func() (string, error) { return plainPart("event") }},
+	{"outcome", "output of a program of a hook", func() (string, error) { return plainPart("outcome") }},
 }
 
 func newSchema(c *console) *cobra.Command {
@@ -46,7 +46,7 @@ func newSchema(c *console) *cobra.Command {
 					return err
 				}
 			}
-			return cli.Usage(cli.WithHint(fmt.Errorf("there is no schema of %q", name), "run \"grapnel schema --help\""))
+			return cli.Usage(cli.WithHint(fmt.Errorf("unknown schema %q", name), "run \"grapnel schema --help\""))
 		},
 	}
 	for _, s := range schemas {

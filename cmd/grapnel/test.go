@@ -138,7 +138,7 @@ func (t *tester) check() error {
 	}
 	for _, glob := range t.ignore {
 		if !doublestar.ValidatePattern(glob) {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s: that is no pattern", printable.Line(glob)), "for example --ignore vendor, or --ignore '**/old_*'"))
+			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s: this is not a pattern", printable.Line(glob)), "for example --ignore vendor, or --ignore '**/old_*'"))
 		}
 	}
 	if err := t.checkQuality(); err != nil {

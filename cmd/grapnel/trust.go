@@ -201,7 +201,7 @@ func (c *console) printExamined(x *policy.Examined) {
 		for _, text := range x.Unpinned {
 			fmt.Fprintf(c.Out, "  %s\n", printable.Text(text))
 		}
-		fmt.Fprintln(c.Out, "  what programs load in turn")
+		fmt.Fprintln(c.Out, "  files that programs load in turn")
 	}
 }
 

@@ -413,7 +413,7 @@ func (s *Sandbox) Describe() string {
 	}
 	optional := ""
 	if s.Optional {
-		optional = "; without it where there is none"
+		optional = "; optional on systems without sandboxes"
 	}
 	return fmt.Sprintf("sandbox: reads %s, writes %s, %s%s", list(s.Read), list(s.Write), net, optional)
 }

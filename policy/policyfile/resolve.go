@@ -58,7 +58,7 @@ func (h *HTTP) Resolve() (HTTP, error) {
 func CheckKey(key string) error {
 	data, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(strings.TrimPrefix(key, KeyPrefix), privatePrefix))
 	if err != nil {
-		return errors.New("it is no key: want whsec_ and base64 behind it")
+		return errors.New("this is not a key: write whsec_ followed by base64")
 	}
 	if len(data) == 0 {
 		return errors.New("the key is empty")
@@ -76,7 +76,7 @@ func (h *HTTP) resolve(ref string) (string, error) {
 		value := os.Getenv(name)
 		switch {
 		case value == "":
-			return "", errors.New("the variable is not set, or empty (the agent starts grapnel-hook, and what it does not know of is not there: use file:PATH)")
+			return "", errors.New("the variable is not set or empty (grapnel-hook gets only the environment of the agent: use file:PATH)")
 		case len(value) > maxSecret:
 			return "", fmt.Errorf("it has more than %d bytes", maxSecret)
 		}

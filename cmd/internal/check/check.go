@@ -47,7 +47,7 @@ var (
 	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system says something that means something else here, or nothing."}
 	nothingToLoad  = Kind{"nothing-to-load", "warning", "No hook file of a format is there that the policy loads."}
 	badAddress     = Kind{"bad-address", "warning", "A hook cannot ask or tell its server from this machine."}
-	notTrusted     = Kind{"not-trusted", "warning", "What a project's policy says is not what counts, since nobody has trusted it as it is."}
+	notTrusted     = Kind{"not-trusted", "warning", "The project's policy has no effect in its present form, because it is not trusted."}
 	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, and one has nearly this name."}
 	hiddenCommands = Kind{"hidden-commands", "warning", "Commands are guarded, and lines that hide what they run are not."}
 	notInstalled   = Kind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
@@ -254,11 +254,11 @@ func untrusted(file string, place local.Place) []Finding {
 		}
 		switch loaded.State {
 		case policy.Untrusted:
-			warn(about, "nobody has trusted it, so nothing of it is in force")
+			warn(about, "it is not trusted, so it has no effect")
 		case policy.Changed:
 			warn(about, "it is not what was trusted, and that stays in force")
 		case policy.Gone:
-			warn(about, "it is gone, and what was trusted stays in force")
+			warn(about, "it is gone, and the trusted content stays active")
 		case policy.Broken:
 			warn(about, loaded.Errors[0].Msg)
 		default:

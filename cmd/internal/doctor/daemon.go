@@ -17,13 +17,13 @@ func judgeDaemon(f *facts) []Finding {
 	const without = "grapnel-hook answers by itself, a little slower"
 	switch {
 	case errors.Is(d.err, server.ErrDead):
-		return finding("daemon.dead", Warn, "the daemon has died, and has left its socket", without, `grapnel daemon start; without one, grapnel daemon stop removes what is left`)
+		return finding("daemon.dead", Warn, "the daemon has died, and has left its socket", without, `grapnel daemon start; without a daemon, grapnel daemon stop removes leftover files`)
 	case errors.Is(d.err, server.ErrAbsent), d.err == nil && d.found == nil:
 		return nil
 	case errors.Is(d.err, server.ErrSilent):
-		return finding("daemon.silent", Warn, "a daemon listens, and does not say how it is: "+cut(d.err.Error(), 200), "each event waits for it a moment before grapnel-hook answers by itself", "grapnel daemon restart")
+		return finding("daemon.silent", Warn, "a daemon listens, but does not report its state: "+cut(d.err.Error(), 200), "each event waits for it a moment before grapnel-hook answers by itself", "grapnel daemon restart")
 	case d.err != nil:
-		return finding("daemon.refused", Bad, "whoever listens for events is not believed: "+cut(d.err.Error(), 200), without, "grapnel daemon status")
+		return finding("daemon.refused", Bad, "cannot trust the process that listens for events: "+cut(d.err.Error(), 200), without, "grapnel daemon status")
 	}
 	return append(judgeStore(f), judgeRunning(f, finding)...)
 }
@@ -55,7 +55,7 @@ func judgeRunning(f *facts, finding func(id string, level Level, what, why, hint
 	case version != f.version:
 		return finding("daemon.version", Warn, what+"; this is "+f.version, "programs of another version do not ask it", "grapnel daemon restart")
 	case d.found.Health["failed"] != nil, !d.found.Well && d.found.Store().Well():
-		return finding("daemon.ill", Warn, what+", and says that a part of it does not work", "", "grapnel daemon status")
+		return finding("daemon.ill", Warn, what+", and reports that one of its parts failed", "", "grapnel daemon status")
 	default:
 		return finding("daemon.running", OK, what, "", "")
 	}

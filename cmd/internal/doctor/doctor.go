@@ -127,7 +127,7 @@ func Look(ctx context.Context, req Request) (*Report, error) {
 	if err := kept.write(memoryFile(req.Place.State)); err != nil {
 		found = append(found, Finding{
 			ID: "hooks.unremembered", Level: Warn, What: "the fingerprints of others' hooks cannot be kept",
-			Why: err.Error(), Hint: "without them nobody can say next time what has changed",
+			Why: err.Error(), Hint: "without them, the next check cannot find changes",
 		})
 	}
 	arrange(found)

@@ -168,7 +168,7 @@ func TestJudge(t *testing.T) {
 		}, "sandbox.missing", Warn, "hook g runs, and cannot be sandboxed here", "", false},
 		"a daemon":                    {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", true) }, "daemon.running", OK, "process 7, version 1", "", false},
 		"a daemon of another version": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("2", true) }, "daemon.version", Warn, "version 2; this is 1", "grapnel daemon restart", false},
-		"a daemon with a broken part": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", false) }, "daemon.ill", Warn, "a part of it", "grapnel daemon status", false},
+		"a daemon with a broken part": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", false) }, "daemon.ill", Warn, "one of its parts", "grapnel daemon status", false},
 		"a dead daemon":               {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = server.ErrDead }, "daemon.dead", Warn, "has died", "grapnel daemon start", false},
 		"a daemon that hangs": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.daemon.found, f.daemon.err = &server.Found{PID: 7}, fmt.Errorf("%w: timeout", server.ErrSilent)
@@ -314,7 +314,7 @@ func TestJudge(t *testing.T) {
 		}, "settings.void", Bad, "an entry for stop has a timeout", "", false},
 		"a bad matcher": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, install.Found{Event: "stop", Command: "x", Entry: json.RawMessage(`{"command":"x","matcher":"["}`)})
-		}, "settings.void", Bad, "no regular expression", "", false},
+		}, "settings.void", Bad, "not a regular expression", "", false},
 		"Claude's form": {find(t, "cursor"), func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, install.Found{Event: "stop", Entry: json.RawMessage(`{"hooks":[]}`)})
 		}, "settings.void", Bad, "has no command", "", false},
@@ -357,7 +357,7 @@ func TestJudge(t *testing.T) {
 		"unseen":           {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
 		"unknown tools":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.tools = map[string]int{"B": 2, "A": 1} }, "tools.unknown", Info, "A (1), B (2)", "{tool: NAME}", false},
 		"Records stopped":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = now.Add(-5*time.Hour), now }, "records.stopped", Warn, "the last Record is of", "grapnel log --agent claude-code", false},
-		"no Record at all": {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "there is no Record since 2026-11-13", "", false},
+		"no Record at all": {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "no Record since 2026-11-13", "", false},
 		"used before it was installed": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.last, a.lastUsed, a.installs[0].Time = time.Time{}, now.Add(-2*time.Hour), now.Add(-time.Hour)
 		}, "records.stopped", Warn, "", "", true},

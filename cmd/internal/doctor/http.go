@@ -60,16 +60,16 @@ func judgeHTTPOf(f *facts, a *agent, in *installed) (found []Finding) {
 	add := func(id string, level Level, subject, what, why, hint string) {
 		found = append(found, Finding{ID: id, Level: level, Subject: subject, What: what, Why: why, Hint: hint})
 	}
-	unguarded := a.Title + " goes on, and nothing it asks about over http is guarded"
+	unguarded := a.Title + " continues, and events that it sends over HTTP are not guarded"
 	if in.FailClosed {
-		unguarded = a.Title + " blocks what it can, if its version knows how, and goes on unguarded with the rest"
+		unguarded = a.Title + " blocks some events, if its version supports that; the others are not guarded"
 	}
 	again := "grapnel install " + a.Name + " --via http"
 	guest, asks := f.http.Guests[in.ID]
 	address := f.http.URL(a.Name, in.ID)
 	if !asks {
 		if l := a.layerOf(in.Settings); l != nil && overHTTPIn(l, in.ID) {
-			what := "the daemon does not know the secret that stands in " + in.Settings
+			what := "the daemon does not know the secret in " + in.Settings
 			if f.http.unreadable != "" {
 				what = f.http.unreadable
 			}
@@ -84,19 +84,19 @@ func judgeHTTPOf(f *facts, a *agent, in *installed) (found []Finding) {
 	case health.Error != "":
 		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host()+": "+health.Error, unguarded, "end what listens there, or take Grapnel out and install it again for another port")
 	case health.Address != f.http.Host():
-		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host(), unguarded, "look at what the daemon says, and start it again")
+		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host(), unguarded, "read the log of the daemon, and restart it")
 	default:
 		add("http.good", OK, f.http.Host(), "the daemon listens on "+f.http.Host(), "", "")
 	}
 	if mode := f.http.modes[in.ID]; runtime.GOOS != "windows" && mode&0o077 != 0 {
-		add("http.open", Bad, in.Settings, fmt.Sprintf("others can read %s (mode %04o), and the secret in it", in.Settings, mode), "whoever has it can ask the daemon as "+a.Title, "chmod 600 "+in.Settings)
+		add("http.open", Bad, in.Settings, fmt.Sprintf("others can read %s (mode %04o), and the secret in it", in.Settings, mode), "a process that has it can call the daemon as "+a.Title, "chmod 600 "+in.Settings)
 	}
 	if f.http.proxy != "" {
 		add("http.proxy", Warn, f.http.proxy, f.http.proxy+" names a proxy, and NO_PROXY does not hold 127.0.0.1", "where "+a.Title+" is started so, it asks the proxy in place of the daemon", "add 127.0.0.1 to NO_PROXY")
 	}
 	for _, l := range a.layers {
 		for _, name := range install.Proxies(l.tree) {
-			add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which sees the secret and whose answers count", "remove it")
+			add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which gets the secret and can decide", "remove it")
 		}
 		if install.Refuses(l.tree, address) {
 			add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "that keeps "+a.Title+" from asking the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))

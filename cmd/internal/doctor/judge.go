@@ -68,7 +68,7 @@ func judgePolicy(f *facts) []Finding {
 		}
 	}
 	if f.only != "" {
-		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root says so with use_only_managed"})
+		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root set use_only_managed"})
 	}
 	if !f.paused.IsZero() {
 		found = append(found, Finding{
@@ -97,7 +97,7 @@ func judgePolicy(f *facts) []Finding {
 	if f.torn > 0 {
 		found = append(found, Finding{
 			ID: "log.torn", Level: Info, What: fmt.Sprintf("%d lines of the log hold no whole Record, the last: %s", f.torn, cut(f.lastTorn, 200)),
-			Why: "a disk was full, or the power went, or somebody changed the file",
+			Why: "a disk was full, the power failed, or the file was changed",
 		})
 	}
 	for _, b := range f.boxes {
@@ -109,7 +109,7 @@ func judgePolicy(f *facts) []Finding {
 		default:
 			found = append(found, Finding{
 				ID: "sandbox.missing", Level: Bad, Subject: b.hook, What: fmt.Sprintf("hook %s %v", b.hook, b.missing),
-				Why: "it fails each time", Hint: "say `required: false` in its sandbox, or take that away",
+				Why: "it fails each time", Hint: "set `required: false` in its sandbox, or remove the sandbox",
 			})
 		}
 	}
@@ -157,7 +157,7 @@ func judgePresence(f *facts, a *agent) []Finding {
 	case a.inside:
 		found = append(found, Finding{
 			ID: "agent.inside", Level: Warn, Subject: a.program, What: fmt.Sprintf("the first %s on PATH is part of this project: %s", setup.Program, a.program),
-			Why: "whoever wrote the project decides what it does; it was not started to ask for its version", Hint: "take that directory from PATH",
+			Why: "the program comes from the project, so it was not started to read its version", Hint: "take that directory from PATH",
 		})
 	case a.program == "":
 		found = append(found, Finding{ID: "agent.settings", Level: OK, Subject: a.dir, What: fmt.Sprintf("%s has settings in %s; %s is not on PATH", a.Title, a.dir, setup.Program)})
@@ -188,11 +188,11 @@ func judgeInstalls(f *facts, a *agent) []Finding {
 			add("install.void", Bad, in.void, "the agent asks nobody", "repair it, or: "+again)
 			continue
 		case in.cannot != "":
-			add("install.unsure", Warn, "whether the entries are current cannot be told: "+in.cannot, "", again)
+			add("install.unsure", Warn, "cannot check whether the entries are current: "+in.cannot, "", again)
 		case in.now != "":
 			add("install.moved", Warn, fmt.Sprintf("%s looks for its settings in %s now, and Grapnel is in %s", a.Title, in.now, in.Settings), "a variable has moved them, here and now", again)
 		case in.stale != "":
-			add("install.stale", Warn, fmt.Sprintf("the entries in %s are not what this Grapnel writes", in.Settings), in.stale, again)
+			add("install.stale", Warn, fmt.Sprintf("the entries in %s differ from those of this version", in.Settings), in.stale, again)
 		}
 		if len(in.missing) > 0 {
 			add("install.missing", Bad, fmt.Sprintf("%s does not name grapnel-hook any more for %s", in.Settings, strings.Join(in.missing, ", ")), "these events are not judged", again)
@@ -218,7 +218,7 @@ func judgeInstalls(f *facts, a *agent) []Finding {
 			}
 		}
 		if in.Path == "" && in.Root == "" {
-			add("install.path", Warn, "the installation knows no PATH", "programs of hooks are looked for where the agent's project settings say", again)
+			add("install.path", Warn, "the installation knows no PATH", "the settings of the project decide where programs of hooks are found", again)
 		}
 		if len(found) == before {
 			add("install.good", OK, fmt.Sprintf("installed for the %s, %s, %s", cmp.Or(in.Scope, "user"), printable.Count(len(in.Events), "event"), in.Settings), "", "")
@@ -447,8 +447,8 @@ func judgeUnseen(f *facts, a *agent) []Finding {
 			names = append(names, fmt.Sprintf("%s (%d)", name, a.tools[name]))
 		}
 		found = append(found, Finding{
-			ID: "tools.unknown", Level: Info, What: "tools that nobody here knows were called: " + strings.Join(names, ", "),
-			Why: "a rule for a class, a path or a command does not see what they do", Hint: "match them by name: {tool: NAME}",
+			ID: "tools.unknown", Level: Info, What: "unknown tools were called: " + strings.Join(names, ", "),
+			Why: "rules for classes, paths or commands do not see their actions", Hint: "match them by name: {tool: NAME}",
 		})
 	}
 	since := a.last
@@ -458,7 +458,7 @@ func judgeUnseen(f *facts, a *agent) []Finding {
 		}
 	}
 	if a.lastUsed.Sub(since) > quiet {
-		last := "there is no Record since " + day(f.since)
+		last := "no Record since " + day(f.since)
 		if !a.last.IsZero() {
 			last = "the last Record is of " + minute(a.last)
 		}
@@ -496,7 +496,7 @@ func judgeLatency(a *agent) []Finding {
 	}
 	switch {
 	case l.wait > 0 && l.most > l.wait:
-		f.ID, f.Level, f.Why, f.Hint = "latency.late", Bad, fmt.Sprintf("%s waits %s, and goes on without an answer", a.Title, l.wait), "grapnel status names the slow hooks"
+		f.ID, f.Level, f.Why, f.Hint = "latency.late", Bad, fmt.Sprintf("%s waits %s, and continues without a reply", a.Title, l.wait), "grapnel status names the slow hooks"
 	case l.slow > 0 && l.median > l.slow, l.slow == 0 && ratio > absurd:
 		f.ID, f.Level, f.Why, f.Hint = "latency.slow", Warn, "this is waited for at every event", "grapnel status names the slow hooks"
 	}

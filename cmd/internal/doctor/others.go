@@ -127,10 +127,10 @@ func judgeOthers(f *facts) ([]Finding, *memory) {
 	maps.Copy(known, looked)
 	kept.Looked = slices.Sorted(maps.Keys(known))
 	if f.beforeTo != "" {
-		found = append(found, Finding{ID: "hooks.forgotten", Level: Warn, What: "what was remembered of others' hooks cannot be read: " + f.beforeTo, Why: "what has changed since is not known; it is remembered anew"})
+		found = append(found, Finding{ID: "hooks.forgotten", Level: Warn, What: "cannot read the fingerprints of other hooks: " + f.beforeTo, Why: "changes since then are unknown; new fingerprints are saved"})
 	}
 	if fresh > 0 {
-		found = append(found, Finding{ID: "hooks.remembered", Level: Info, What: fmt.Sprintf("hooks of others in files seen for the first time, remembered from now on: %d", fresh), Why: "the next look says which are new, changed or gone"})
+		found = append(found, Finding{ID: "hooks.remembered", Level: Info, What: fmt.Sprintf("hooks of others in files seen for the first time, remembered from now on: %d", fresh), Why: "the next check reports new, changed and removed hooks"})
 	}
 	return found, kept
 }

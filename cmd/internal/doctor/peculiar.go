@@ -126,7 +126,7 @@ func codexFile(a *agent) []Finding {
 					found = append(found, void(a, l, fmt.Sprintf("an entry for %s has the type %q", event, kind)))
 				}
 				if timeout, ok := handler["timeout"].(float64); ok && timeout != math.Trunc(timeout) {
-					found = append(found, void(a, l, fmt.Sprintf("an entry for %s has a timeout that is no whole number", event)))
+					found = append(found, void(a, l, fmt.Sprintf("an entry for %s has a timeout that is not a whole number", event)))
 				}
 			}
 		})
@@ -270,7 +270,7 @@ func cursorEntries(_ *facts, a *agent) []Finding {
 
 func cursorFaults(l *layer) (wrong []string) {
 	if v, _ := l.tree["version"].(float64); v < 1 || v != math.Trunc(v) {
-		wrong = append(wrong, "its version is no whole number from 1 on")
+		wrong = append(wrong, "its version is not a whole number above 0")
 	}
 	for i := range l.hooks {
 		for _, what := range cursorEntryFaults(&l.hooks[i]) {
@@ -294,12 +294,12 @@ func cursorEntryFaults(h *install.Found) (wrong []string) {
 	for _, name := range []string{"timeout", "loop_limit"} {
 		value, ok := entry[name]
 		if n, _ := value.(float64); ok && n <= 0 && (value != nil || name == "timeout") {
-			wrong = append(wrong, "has a "+name+" that is no number above 0")
+			wrong = append(wrong, "has a "+name+" that is not a number above 0")
 		}
 	}
 	if matcher, ok := entry["matcher"]; ok {
 		if text, is := matcher.(string); !is || text != "*" && !validRegexp(text) {
-			wrong = append(wrong, "has a matcher that is no regular expression")
+			wrong = append(wrong, "has a matcher that is not a regular expression")
 		}
 	}
 	switch kind, given := entry["type"]; {
@@ -351,7 +351,7 @@ func crushEntries(_ *facts, a *agent) []Finding {
 			_ = json.Unmarshal(h.Entry, &entry)
 			why := ""
 			if _, err := regexp.Compile(h.Matcher); err != nil {
-				why = fmt.Sprintf("the matcher %q is no regular expression", h.Matcher)
+				why = fmt.Sprintf("the matcher %q is not a regular expression", h.Matcher)
 			} else if command, _ := entry["command"].(string); command == "" {
 				why = "it has no command"
 			}

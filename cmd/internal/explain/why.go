@@ -244,7 +244,7 @@ func lineOf(file, name string) int {
 func whyNotInForce(row policy.Loaded, errs []*policyfile.Error) string {
 	switch row.State {
 	case policy.Untrusted:
-		return "nobody has trusted the file, so nothing of it is in force (see \"grapnel trust\")"
+		return "the file is not trusted, so it has no effect (see \"grapnel trust\")"
 	case policy.Changed:
 		return "the file is not what was trusted, and that stays in force (see \"grapnel trust\")"
 	case policy.Ignored:

@@ -76,12 +76,12 @@ func inspect(place local.Place, trust *policy.Trust) File {
 	switch f.State {
 	case policy.Trusted:
 	case policy.Gone:
-		f.Hint = fmt.Sprintf("what was trusted stays in force; let go of it with \"grapnel untrust %s\"", trust.File)
+		f.Hint = fmt.Sprintf("the trusted content stays active; let go of it with \"grapnel untrust %s\"", trust.File)
 	case policy.Untrusted:
 		f.Wrong = append(f.Wrong, "nothing of it is in force: no policy vouches for it any more")
 		f.Hint = fmt.Sprintf("look at it with \"grapnel trust %s\"", trust.File)
 	default:
-		f.Hint = fmt.Sprintf("look at it with \"grapnel trust %s\", or let go of it with \"grapnel untrust %[1]s\"", trust.File)
+		f.Hint = fmt.Sprintf("look at it with \"grapnel trust %s\", or stop enforcing it with \"grapnel untrust %[1]s\"", trust.File)
 	}
 	f.Hint = strings.TrimSpace(f.Hint)
 	return f

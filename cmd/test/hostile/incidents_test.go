@@ -121,7 +121,7 @@ func TestIncidents(t *testing.T) {
 			trust(t, m)
 			m.write(t, filepath.Join(m.project, "stop.sh"), "touch '"+m.dir+"/ran'\n")
 			silent(t, m, hook)
-			m.denied(t, "a changed script", m.run(t, hook, nil, m.bash("ls")), "is not what was trusted")
+			m.denied(t, "a changed script", m.run(t, hook, nil, m.bash("ls")), "differs from the trusted content")
 		},
 		"CVE-2026-28456: a project loads its own files only": func(t *testing.T, m machine, _ []string) {
 			m.write(t, filepath.Join(m.dir, "out.json"), `{"rules":[]}`)
