@@ -8,64 +8,64 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// Blocking says what a Block does to an event.
+// Blocking defines the effect of a Block on an event.
 type Blocking string
 
-// What a Block does.
+// The effects of a Block.
 const (
-	BlockNothing  Blocking = ""         // it cannot be stopped: a Block is illegal
-	BlockAction   Blocking = "action"   // it does not happen
-	BlockStop     Blocking = "stop"     // what is blocked is the stop: the agent goes on, because of the reason
-	BlockFeedback Blocking = "feedback" // it has happened; the reason is told to the model
+	BlockNothing  Blocking = ""         // the event cannot be stopped: a Block is illegal
+	BlockAction   Blocking = "action"   // the announced action does not happen
+	BlockStop     Blocking = "stop"     // the Block prevents the stop: the agent continues, with the reason as input
+	BlockFeedback Blocking = "feedback" // the action has already happened; the model gets the reason
 )
 
-// Stdout says what plain text on the standard output of a command means.
+// Stdout defines how plain text on the standard output of a command hook is interpreted.
 type Stdout string
 
-// What plain text means.
+// The interpretations of plain text.
 const (
 	StdoutNothing Stdout = ""
 	StdoutContext Stdout = "context"
 	StdoutSummary Stdout = "summary"
 )
 
-// Merge says how changes of one field by several hooks become one.
+// Merge defines how changes of one field by several hooks are combined.
 type Merge string
 
-// The merges.
+// The merge rules.
 const (
-	MergeChain     Merge = ""          // each sees what the one before left; the last wins
+	MergeChain     Merge = ""          // each hook sees the result of the previous one; the last one wins
 	MergeJoin      Merge = "join"      // texts are joined with a newline
-	MergeIntersect Merge = "intersect" // lists are narrowed to what all allow
-	MergeUnion     Merge = "union"     // lists are widened to what any allows, in order of name
-	MergeOr        Merge = "or"        // true once anybody says true
-	MergeStrictest Merge = "strictest" // of none, any and auto, in this order
+	MergeIntersect Merge = "intersect" // a list keeps only the elements that all hooks allow
+	MergeUnion     Merge = "union"     // a list contains every element that any hook allows, sorted
+	MergeOr        Merge = "or"        // true if any hook sets true
+	MergeStrictest Merge = "strictest" // the strictest mode wins: none, then any, then auto
 )
 
-// Change is a field that an event permits to change, and how.
+// Change names a field that hooks may change on an event, and its merge rule.
 type Change struct {
 	Field Field `json:"field"`
 	Merge Merge `json:"merge,omitempty"`
 }
 
-// A Contract is what an event permits.
+// A Contract defines the decisions and changes that an event permits.
 type Contract struct {
 	Kind     Kind     `json:"kind"`
 	Blocks   Blocking `json:"blocks,omitempty"`
-	Permit   bool     `json:"permit,omitempty"`  // Allow and Ask mean the agent's own permission prompt
-	Context  bool     `json:"context,omitempty"` // text can be added to what the model sees
+	Permit   bool     `json:"permit,omitempty"`  // Allow and Ask control the agent's own permission prompt
+	Context  bool     `json:"context,omitempty"` // hooks can add text to the model's context
 	Changes  []Change `json:"changes,omitempty"`
-	FailOpen bool     `json:"fail_open,omitempty"` // a failure always counts as open, whatever on_error says
+	FailOpen bool     `json:"fail_open,omitempty"` // a hook failure is always fail open, regardless of on_error
 	Stdout   Stdout   `json:"stdout,omitempty"`
-	MaxStops int      `json:"max_stops,omitempty"` // blocks in a row after which the agent may stop; 0 = no limit
+	MaxStops int      `json:"max_stops,omitempty"` // consecutive Blocks after which the agent may stop; 0 = no limit
 }
 
-// MaxStops is how often in a row an agent may be sent on instead of stopping.
-// Claude Code lifts the ninth block by itself; other agents would go on for ever.
+// MaxStops is the number of consecutive times that hooks may keep an agent from stopping. Claude
+// Code itself ignores the ninth Block; other agents have no limit.
 const MaxStops = 8
 
-// contracts has one row per event, in the order of an agent's life. No other package
-// reaches it: who could change a row would switch guards off for the whole process.
+// contracts has one row per event, in the order of an agent's life. It is unexported because a
+// package that could change a row could disable guards for the whole process.
 var contracts = []Contract{
 	{Kind: GatewayStart, FailOpen: true},
 	{Kind: GatewayStop, FailOpen: true},
@@ -100,8 +100,8 @@ var contracts = []Contract{
 	{Kind: ElicitationBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldAnswer}}},
 }
 
-// Contracts returns the Contract of each event, in the order of an agent's life. The
-// result is the caller's.
+// Contracts returns the Contract of each event, in the order of an agent's life. The caller may
+// modify the result.
 func Contracts() []Contract {
 	all := make([]Contract, len(contracts))
 	for i := range contracts {
@@ -110,8 +110,8 @@ func Contracts() []Contract {
 	return all
 }
 
-// ContractOf returns the Contract of an event. A native event, and a kind that does not
-// exist, have none. The result is the caller's.
+// ContractOf returns the Contract of an event. It reports false for native events and for unknown
+// kinds. The caller may modify the result.
 func ContractOf(k Kind) (Contract, bool) {
 	c := contractOf(k)
 	if c == nil {
@@ -136,11 +136,11 @@ func (c *Contract) clone() Contract {
 	return own
 }
 
-// observed is the Contract of an event that has none: nothing can be decided or
-// changed, and nothing is lost.
+// observed is the Contract of an event without a row in the table: hooks can only observe it, and
+// their failures are fail open.
 var observed = Contract{FailOpen: true}
 
-// contract is what governs this event.
+// contract returns the Contract that applies to this event. It is never nil.
 func (ev *Event) contract() *Contract {
 	if ev.Kind.Native() {
 		if ev.Contract != nil {
@@ -169,9 +169,9 @@ func (c *Contract) change(f Field) (Change, bool) {
 	return Change{}, false
 }
 
-// Can is what one agent can be told on one event, where that is less than the
-// Contract permits. What it lacks degrades to the stricter thing it has, and the
-// Verdict's Unsupported says so.
+// Can lists the parts of a Verdict that one agent supports on one event, if it supports fewer
+// than the Contract permits. An unsupported part is downgraded to the next stricter one that the
+// agent supports, and Verdict.Unsupported lists it.
 type Can struct {
 	Block   bool     `json:"block,omitempty"`
 	Ask     bool     `json:"ask,omitempty"`
@@ -180,22 +180,23 @@ type Can struct {
 	Context bool     `json:"context,omitempty"`
 	Message bool     `json:"message,omitempty"`
 	Change  []Field  `json:"change,omitempty"`
-	Beside  Decision `json:"beside,omitempty"` // changes are told only beside this Decision (a Halt counts as a Block); None = always
+	Beside  Decision `json:"beside,omitempty"` // the agent accepts changes only together with this Decision (a Halt is treated as a Block); None = always
 
-	// Merges: the agent lays a new tool input over the old one, so that nothing can be
-	// taken out of it, and a name with a dot may be taken for a path. Members are those of the input that it takes over; nil = all.
+	// Merges means that the agent merges a new tool input into the old one. Members can then not
+	// be removed, and the agent may read a member name that contains a dot as a path. Members
+	// lists the input members that the agent takes over; nil = all.
 	Merges bool `json:"merges,omitempty"`
-	// Keeps: a Block that is feedback stands beside the tool's output and not in its place,
-	// so it hides nothing.
+	// Keeps means that a feedback Block is added to the tool's output and does not replace it, so
+	// the output stays visible.
 	Keeps   bool     `json:"keeps,omitempty"`
 	Members []string `json:"members,omitempty"`
 }
 
-// takes reports whether the agent, told to call a tool with now instead of was, calls
-// it with exactly that.
+// takes reports whether the agent uses exactly the new tool input if a reply replaces the old
+// one. was is the old input, now is the new one.
 func (c *Can) takes(was, now json.RawMessage) bool {
 	if !isObject(now) {
-		return false // it would be called as it was
+		return false // the agent would use the old input
 	}
 	if !c.Merges && c.Members == nil {
 		return true

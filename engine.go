@@ -8,44 +8,45 @@ import (
 	"sync/atomic"
 )
 
-// Options are an engine's settings. The zero value is the default, and nil is fine.
+// Options are an engine's settings. The zero value and a nil pointer mean the defaults.
 type Options struct {
-	Observers    []Observer  // told of every firing; see also AddObserver
-	Background   Background  // runs observing hooks; nil = the engine does, in goroutines that Close waits for
-	Stops        StopCounter // counts blocks of a stop in a row; nil = the engine does, in memory
-	Preset       Preset      // how hooks run; the zero Preset is Grapnel's own way
-	ReasonLimit  int         // bytes of reasons in a Verdict, of messages, and of a halt; 0 = 4096
-	ContextLimit int         // bytes of context in a Verdict; 0 = 32768
+	Observers    []Observer  // called after every firing; see also AddObserver
+	Background   Background  // runs observing hooks; nil = goroutines of the engine, which Close waits for
+	Stops        StopCounter // counts consecutive Blocks of a stop; nil = an in-memory counter
+	Preset       Preset      // how hooks run; the zero Preset is Grapnel's default
+	ReasonLimit  int         // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096
+	ContextLimit int         // limit in bytes for the context of a Verdict; 0 = 32768
 }
 
-// An Engine fires events through hooks. It is safe for concurrent use; adding or
-// removing hooks does not disturb an event that is under way.
+// An Engine fires events through hooks. It is safe for concurrent use. Adding or removing hooks
+// does not affect firings that have already started.
 //
-// An engine can have the hooks of others beside its own: see [Engine.With] and
-// [Engine.In]. What changes it then changes only what is its own.
+// An engine can also run the hooks of other engines: see [Engine.With] and [Engine.In]. Its
+// methods that change hooks or observers then change only its own.
 type Engine struct {
-	*layer                       // its own
-	stack  []*layer              // whose hooks run, its own among them, in the order of registration
-	table  atomic.Pointer[table] // of these, as they were when it was made
+	*layer                       // this engine's own hooks, observers and options
+	stack  []*layer              // all layers whose hooks run, including the own one, in registration order
+	table  atomic.Pointer[table] // lookup table of the stack, built from the states at that time
 }
 
-// A layer is what one engine brings along to all that have its hooks.
+// A layer holds the hooks, observers and options that one engine contributes to every engine that
+// runs its hooks.
 type layer struct {
 	opts  Options
 	state atomic.Pointer[state]
-	mu    sync.Mutex // serialises writers of state
+	mu    sync.Mutex // serializes writers of state
 	late  late
 }
 
-// state is what of a layer can change. One that others can see never does.
+// state is the changeable part of a layer. Published states are immutable.
 type state struct {
 	specs     []Spec
 	observers []Observer
 	off       bool
 }
 
-// New returns an engine with these hooks. An error names the first Spec that is
-// not valid.
+// New returns an engine with these hooks. The error describes the first invalid Spec. A nil opts
+// means the defaults.
 func New(specs []Spec, opts *Options) (*Engine, error) { return newEngine(specs, opts, nil) }
 
 func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
@@ -72,18 +73,17 @@ func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
 	return e, nil
 }
 
-// With returns an engine with these hooks of its own, which stand before those that
-// e has, for one session or sub-agent. It runs them as e does and tells e's
-// Observers. What changes in e later reaches it too; what changes in it does not
-// reach e. About the scope of its hooks see [Engine.In]. It has a Close of its own, which
-// waits for the hooks that are its own.
+// With returns an engine for one session or sub-agent. It runs the given hooks before the hooks
+// of e, with the same options, and calls the Observers of e. Later changes of e also apply to the
+// new engine; changes of the new engine do not affect e. See [Engine.In] for the scope of its
+// hooks. Its Close waits only for its own hooks.
 func (e *Engine) With(specs ...Spec) (*Engine, error) {
 	opts := e.opts
-	opts.Observers = nil // they are e's
+	opts.Observers = nil // e's layer already contains them
 	return newEngine(specs, &opts, e.stack)
 }
 
-// now is the table of all layers as they are.
+// now returns a table that matches the current state of all layers.
 func (e *Engine) now() *table {
 	t := e.table.Load()
 	for i, l := range e.stack {
@@ -94,8 +94,8 @@ func (e *Engine) now() *table {
 	return t
 }
 
-// renew makes the table anew. Of two at the same time the older one may stay, until
-// now finds that.
+// renew rebuilds the table from the current states. If two calls race, the older table may
+// remain; the next call of now detects that.
 func (e *Engine) renew() *table {
 	states := make([]*state, len(e.stack))
 	for i, l := range e.stack {
@@ -106,19 +106,19 @@ func (e *Engine) renew() *table {
 	return t
 }
 
-// Add adds hooks for events that are fired from now on. Where the Preset lets names
-// be replaced, a hook takes the place of one with its full name.
+// Add adds hooks for events that are fired from now on. If the Preset has NamesReplace, a hook
+// replaces an existing one with the same full name. On an error, no hook is added.
 func (e *Engine) Add(specs ...Spec) error {
 	return e.Update(func(old []Spec) []Spec { return append(old, specs...) })
 }
 
-// Remove removes all hooks of a source and returns how many there were.
+// Remove removes all hooks of a source and returns the number of removed hooks.
 func (e *Engine) Remove(source string) int {
 	return e.RemoveFunc(func(s *Spec) bool { return s.Source.Name == source })
 }
 
-// RemoveFunc removes the hooks for which drop returns true, and returns how many
-// there were. drop must not change the engine.
+// RemoveFunc removes the hooks for which drop returns true and returns the number of removed
+// hooks. drop must not change the engine.
 func (e *Engine) RemoveFunc(drop func(*Spec) bool) int {
 	removed := 0
 	_ = e.Update(func(old []Spec) []Spec { // a subset of valid hooks is valid
@@ -129,9 +129,9 @@ func (e *Engine) RemoveFunc(drop func(*Spec) bool) int {
 	return removed
 }
 
-// Update puts the hooks that change returns in the place of those it is given, all
-// at once: no event meets some of the new ones without the others. The slice is
-// change's to use, and it must not change the engine. On an error all stays as it was.
+// Update replaces the engine's own hooks by the ones that change returns. The replacement is
+// atomic: no event runs a mix of old and new hooks. change gets a copy that it may modify, and it
+// must not change the engine. On an error, the hooks stay as they were.
 func (e *Engine) Update(change func([]Spec) []Spec) error {
 	return e.set(func(s *state) (err error) {
 		s.specs, err = e.opts.Preset.named(cloneSpecs(change(cloneSpecs(s.specs))))
@@ -139,8 +139,8 @@ func (e *Engine) Update(change func([]Spec) []Spec) error {
 	})
 }
 
-// Enable switches the engine's own hooks on or off; they are on in a new engine.
-// Firings that are under way are not disturbed.
+// Enable switches the engine's own hooks on or off. A new engine has them on. Firings that have
+// already started are not affected.
 func (e *Engine) Enable(on bool) {
 	_ = e.set(func(s *state) error {
 		s.off = !on
@@ -148,10 +148,10 @@ func (e *Engine) Enable(on bool) {
 	})
 }
 
-// AddObserver lets o be told of every firing from now on, until remove is called.
-// Firings that are under way may tell it after that.
+// AddObserver adds o to the observers of all following firings, until remove is called. Firings
+// that started before remove may still call o.
 func (e *Engine) AddObserver(o Observer) (remove func()) {
-	added := &struct{ Observer }{o} // o itself may be there twice, or be a func, which compares with nothing
+	added := &struct{ Observer }{o} // o itself may be added twice, or be a func, and funcs are not comparable
 	_ = e.set(func(s *state) error {
 		s.observers = append(slices.Clone(s.observers), added)
 		return nil
@@ -164,7 +164,8 @@ func (e *Engine) AddObserver(o Observer) (remove func()) {
 	}
 }
 
-// set changes a copy of the layer's state, which then becomes the state.
+// set applies change to a copy of the layer's state and publishes the copy. On an error, it
+// publishes nothing.
 func (e *Engine) set(change func(*state) error) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -177,8 +178,7 @@ func (e *Engine) set(change func(*state) error) error {
 	return nil
 }
 
-// Specs returns all hooks, those that are switched off too, in the order in which
-// they were added.
+// Specs returns all hooks, including disabled ones, in the order in which they were added.
 func (e *Engine) Specs() []Spec {
 	var all []Spec
 	for _, l := range e.stack {
@@ -187,8 +187,8 @@ func (e *Engine) Specs() []Spec {
 	return cloneSpecs(all)
 }
 
-// Count is how many of the Specs listen to a kind of event, as far as the kind goes.
-// The empty Kind counts them all.
+// Count returns the number of hooks, including disabled ones, that listen to a kind of event. It
+// ignores tools and Matchers. The empty Kind counts all hooks.
 func (e *Engine) Count(k Kind) int {
 	n := 0
 	for _, l := range e.stack {
@@ -202,7 +202,7 @@ func (e *Engine) Count(k Kind) int {
 	return n
 }
 
-// List returns the Specs that Count counts, in the order in which they run.
+// List returns the Specs that [Engine.Count] counts, in the order in which they run.
 func (e *Engine) List(k Kind) []Spec {
 	states := make([]*state, len(e.stack))
 	for i, l := range e.stack {
@@ -223,32 +223,32 @@ func (e *Engine) List(k Kind) []Spec {
 	return cloneSpecs(specs)
 }
 
-// Has reports whether anybody would hear of an event of this kind, be it a hook or
-// an Observer. If not, there is no need to make one.
+// Has reports whether any hook or Observer would receive an event of this kind. If not, callers
+// do not need to build the event.
 func (e *Engine) Has(k Kind) bool {
 	t := e.now()
 	return t.lineup(k).size > 0 || len(t.observers) > 0
 }
 
-// Decides reports whether what anybody says about an event of this kind would count:
-// [Engine.Has] without Observers, observing hooks and those in the mode [Observe]. If
-// not, there is no need to hold anything back until it was fired.
+// Decides reports whether any hook can affect the Verdict of an event of this kind. Unlike
+// [Engine.Has] it ignores Observers, observing hooks and hooks in mode [Observe]. If it returns
+// false, callers do not need to wait for the Verdict before they continue.
 func (e *Engine) Decides(k Kind) bool { return e.now().lineup(k).decides }
 
-// Plan returns who would run for ev, and in which step. No hook is called. During
-// a firing hooks are matched again whenever the event changed.
+// Plan returns which hooks would run for ev, and in which step. It calls no hook. During a
+// firing, hooks are matched again whenever the event changed.
 func (e *Engine) Plan(ev *Event) Plan {
 	t := e.now()
 	return t.lineup(ev.Kind).plan(ev, t)
 }
 
-// Fire runs the hooks that listen to ev and returns the merged answer. It never
-// fails: what goes wrong in a hook counts as its OnError says, and is in the
-// Record. When ctx is done, steps that have not started count as failed. A hook
-// that calls runtime.Goexit and has no Timeout ends the caller's goroutine.
+// Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the
+// OnError of a failed hook selects its decision, and the Record contains the failure. When ctx is
+// done, steps that have not started are treated as failed. A hook that calls runtime.Goexit and
+// has no Timeout ends the caller's goroutine.
 //
-// Hooks that are late and observing hooks read ev, and what the Verdict refers to,
-// after Fire has returned: leave both as they are.
+// Abandoned hooks and observing hooks may read ev and the data of the Verdict after Fire has
+// returned, so callers must not modify either.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	t := e.now()
 	l := t.lineup(ev.Kind)
@@ -258,11 +258,11 @@ func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	return e.fire(ctx, t, l, ev, nil, nil)
 }
 
-// FireAll is Fire for those who want to know what comes of the observing hooks too.
-// Each is told on the channel when it has ended, with what it would have said, and
-// the channel is closed after the last. It may be ignored: nobody waits for a reader.
-// Like all observing hooks they outlive ctx and have a deadline of their own. Those
-// that a Background runs are not heard of.
+// FireAll is like Fire and also reports the runs of the observing hooks. Each observing hook
+// sends one HookRun, with the decision that it would have made, on the channel when it ends. The
+// channel is closed after the last one. Callers may ignore the channel: it is buffered, so no
+// sender blocks. As after Fire, observing hooks continue when ctx is done and have their own
+// deadline. Hooks that a Background runs are not reported.
 func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRun) {
 	t := e.now()
 	heard := newTally(t.lineup(ev.Kind))
@@ -270,9 +270,9 @@ func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRu
 	return e.fire(ctx, t, t.lineup(ev.Kind), ev, nil, heard), heard.runs
 }
 
-// Start fires ev in the background, also after ctx is cancelled; Close waits for
-// it and for its observing hooks. The Verdict comes on the channel, which may be ignored.
-// After Close nothing is fired, and the channel is closed without a Verdict.
+// Start fires ev in the background and ignores the cancellation of ctx. Close waits for it and
+// for its observing hooks. The Verdict is sent on the channel, which callers may ignore. After
+// Close, Start fires nothing and closes the channel without a Verdict.
 func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
 	verdict := make(chan Verdict, 1)
 	ctx = context.WithoutCancel(ctx)
@@ -285,10 +285,10 @@ func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
 	return verdict
 }
 
-// Fail answers for an event that could not be read: every hook that listens to
-// its kind counts as failed with err, and their OnError decides. An empty Kind
-// means that not even the kind is known; then every hook of every event that can
-// be stopped counts.
+// Fail returns the Verdict for an event that could not be read. Every hook that listens to its
+// kind fails with err, and its OnError selects the decision. An empty Kind means that even the
+// kind is unknown; then every hook of every event that a Block can stop fails. A nil err is
+// replaced by a general one.
 func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	if err == nil {
 		err = errors.New("it could not be read")
@@ -301,9 +301,9 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	return e.fire(ctx, t, l, ev, err, nil)
 }
 
-// Close waits until the hooks that the engine runs in the background have ended,
-// or ctx is done. Events can still be fired; their observing hooks are then not
-// run, and their Records say so.
+// Close waits until the hooks that the engine runs in the background have ended, or until ctx is
+// done; then it returns the cause of ctx. Events can still be fired after Close, but their
+// observing hooks do not run, and their Records report that.
 func (e *Engine) Close(ctx context.Context) error {
 	e.late.mu.Lock()
 	e.late.closed = true

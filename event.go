@@ -10,13 +10,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A Kind names what is happening, as subject.moment: before can still be stopped
-// or changed, after is done (or about to be declared done), anything else is a
-// notice. Events of one agent that have no row in [Contracts] travel as
-// native.<agent>.<Name>.
+// A Kind names an event, as subject.moment. Events with the moment "before" can still be stopped
+// or changed. Events with the moment "after" report a finished step, or one that is about to be
+// declared finished. All others are notices. Events of one agent that have no row in [Contracts]
+// have the kind native.<agent>.<Name>.
 type Kind string
 
-// The events. What each permits stands in [Contracts].
+// The events. [Contracts] defines the decisions and changes that each of them permits.
 const (
 	GatewayStart      Kind = "gateway.start"
 	GatewayStop       Kind = "gateway.stop"
@@ -51,7 +51,7 @@ const (
 	ElicitationBefore Kind = "elicitation.before"
 )
 
-// NativePrefix begins the Kind of an event that only one agent has.
+// NativePrefix is the prefix of the Kind of an event that only one agent has.
 const NativePrefix = "native."
 
 // Native reports whether k is an event that only one agent has.
@@ -60,18 +60,18 @@ func (k Kind) Native() bool { return strings.HasPrefix(string(k), NativePrefix) 
 // Known reports whether k is an event that has a Contract; see [ContractOf].
 func (k Kind) Known() bool { return contractOf(k) != nil }
 
-// An Event is what is happening, in words that are the same for every agent.
-// Which of the optional parts are there depends on the Kind. Hooks must not
-// change an Event; they answer with an [Outcome].
+// An Event describes one event of an agent in a form that is the same for every agent. The Kind
+// determines which of the optional parts are set. Hooks must not change an Event; they answer
+// with an [Outcome].
 type Event struct {
-	ID           string          `json:"id,omitempty"` // unique per firing; filled by the engine when a Record or an IDReader needs it
+	ID           string          `json:"id,omitempty"` // unique per firing; set by the engine if a Record or an IDReader needs it
 	Kind         Kind            `json:"kind"`
 	Time         time.Time       `json:"time,omitzero"`
 	Agent        Agent           `json:"agent,omitzero"`
 	Session      Session         `json:"session,omitzero"`
-	Cause        string          `json:"cause,omitempty"` // why it happens: startup, resume, clear, manual, auto, an error class
+	Cause        string          `json:"cause,omitempty"` // reason for the event: startup, resume, clear, manual, auto, an error class
 	Tool         *Tool           `json:"tool,omitempty"`
-	Calls        []Tool          `json:"calls,omitempty"` // toolbatch.after: all calls of one model answer
+	Calls        []Tool          `json:"calls,omitempty"` // toolbatch.after: all calls of one model response
 	Prompt       *Prompt         `json:"prompt,omitempty"`
 	Message      *Message        `json:"message,omitempty"`
 	Model        *Model          `json:"model,omitempty"`
@@ -82,27 +82,27 @@ type Event struct {
 	Notification *Notification   `json:"notification,omitempty"`
 	Config       *Config         `json:"config,omitempty"`
 	Elicitation  *Elicitation    `json:"elicitation,omitempty"`
-	Native       json.RawMessage `json:"native,omitempty"`   // the agent's own payload, unknown fields included
+	Native       json.RawMessage `json:"native,omitempty"`   // the agent's original payload, including unknown fields
 	Verdict      *Verdict        `json:"verdict,omitempty"`  // set for observers only: the final Verdict
-	Contract     *Contract       `json:"contract,omitempty"` // native events only: what this one permits; nil = it is observed
-	Can          *Can            `json:"can,omitempty"`      // what the agent can be told; nil = all that the Contract permits
-	Budget       time.Duration   `json:"-"`                  // how long all steps together may take; 0 = as long as the context lasts
+	Contract     *Contract       `json:"contract,omitempty"` // native events only: the permitted decisions and changes; nil = hooks can only observe
+	Can          *Can            `json:"can,omitempty"`      // the parts of a Verdict that the agent supports; nil = all that the Contract permits
+	Budget       time.Duration   `json:"-"`                  // time limit for all steps together; 0 = only the context limits them
 }
 
-// Agent is who fired the event.
+// Agent identifies the agent that fired the event.
 type Agent struct {
 	Name    string `json:"name,omitempty"` // claude-code, gemini-cli, ...
 	Version string `json:"version,omitempty"`
 }
 
-// Session is where and for whom the agent works.
+// Session describes the session in which the agent works.
 type Session struct {
 	ID         string    `json:"id,omitempty"`
 	CWD        string    `json:"cwd,omitempty"`
-	Root       string    `json:"root,omitempty"` // the project's root; empty = CWD
+	Root       string    `json:"root,omitempty"` // root directory of the project; empty = CWD
 	Transcript string    `json:"transcript,omitempty"`
 	Model      string    `json:"model,omitempty"`
-	Mode       string    `json:"mode,omitempty"` // the agent's permission mode, in its own word
+	Mode       string    `json:"mode,omitempty"` // the agent's permission mode, in the agent's spelling
 	Turn       string    `json:"turn,omitempty"`
 	Subagent   *Subagent `json:"subagent,omitempty"`
 	User       string    `json:"user,omitempty"`
@@ -116,7 +116,7 @@ type Subagent struct {
 	Transcript string `json:"transcript,omitempty"`
 }
 
-// Class is what a tool does, whatever an agent calls it.
+// Class is the kind of work that a tool does, independent of the agent's tool names.
 type Class string
 
 // The classes of tools.
@@ -137,33 +137,33 @@ func Classes() []Class { return slices.Clone(classes) }
 
 var classes = []Class{ClassShell, ClassRead, ClassWrite, ClassEdit, ClassSearch, ClassFetch, ClassTask, ClassMCP, ClassOther}
 
-// Tool is one call of a tool. Input and Output are raw JSON as the agent sent it:
-// key order and the spelling of numbers stay. Commands, Paths, URLs and Content
-// are read from Input at the places that Facts names; [Tool.Derive] fills them.
+// Tool is one call of a tool. Input and Output are raw JSON in the agent's bytes: key order and
+// number spelling are preserved. [Tool.Derive] fills Commands, Paths, URLs and Content from the
+// places in Input that Facts lists.
 type Tool struct {
 	ID       string          `json:"id,omitempty"`
-	Name     string          `json:"name"` // the agent's own name
+	Name     string          `json:"name"` // the agent's tool name
 	Class    Class           `json:"class,omitempty"`
 	MCP      *MCP            `json:"mcp,omitempty"`
 	Input    json.RawMessage `json:"input,omitempty"`
-	Output   json.RawMessage `json:"output,omitempty"` // a hook that sets it at tool.before answers in the place of the tool
+	Output   json.RawMessage `json:"output,omitempty"` // a hook that sets it on tool.before provides the result instead of the tool
 	Failed   bool            `json:"failed,omitempty"`
-	Next     json.RawMessage `json:"next,omitempty"` // answer at tool.after: a call to make next, {name, input}
+	Next     json.RawMessage `json:"next,omitempty"` // set by hooks on tool.after: the next call to make, {name, input}
 	Facts    []Fact          `json:"facts,omitempty"`
 	Commands []string        `json:"commands,omitempty"` // shell lines
 	Paths    []Path          `json:"paths,omitempty"`
 	URLs     []string        `json:"urls,omitempty"`
-	Content  string          `json:"content,omitempty"` // the text that would be written
+	Content  string          `json:"content,omitempty"` // the text that the tool would write
 }
 
-// MCP says which server a tool belongs to and what that server calls it.
+// MCP identifies the server of an MCP tool and the tool's name on that server.
 type MCP struct {
 	Server string `json:"server"`
 	Tool   string `json:"tool"`
 }
 
-// CanonicalName is the tool's name, with MCP tools spelled mcp__server__tool
-// whatever the agent's own spelling.
+// CanonicalName returns the tool's name. MCP tools are spelled mcp__server__tool, independent of
+// the agent's spelling.
 func (t *Tool) CanonicalName() string {
 	if t.MCP == nil {
 		return t.Name
@@ -171,7 +171,7 @@ func (t *Tool) CanonicalName() string {
 	return "mcp__" + t.MCP.Server + "__" + t.MCP.Tool
 }
 
-// Use is what a call does with a path.
+// Use is the kind of access that a call makes to a path.
 type Use string
 
 // The uses of a path.
@@ -180,25 +180,25 @@ const (
 	UseWrite Use = "write"
 )
 
-// Path is a path that a call names, as the agent wrote it.
+// Path is a path in a tool call, as the agent wrote it.
 type Path struct {
 	Path string `json:"path"`
 	Use  Use    `json:"use"`
 }
 
-// A Fact says where in a tool's input something neutral stands, so that a rule
-// can read and set it without knowing the agent.
+// A Fact locates a neutral field in a tool's input, so that a rule can read and set the field
+// without knowing the agent.
 type Fact struct {
 	Field Field  `json:"field"`         // tool.command, tool.path, tool.url, tool.content
-	At    string `json:"at"`            // RFC 6901 pointer into Input; a * stands for every element of an array
-	Use   Use    `json:"use,omitempty"` // of a path
+	At    string `json:"at"`            // RFC 6901 pointer into Input; * matches every element of an array
+	Use   Use    `json:"use,omitempty"` // only for paths
 
-	// Form is what the text there is when it is not the value itself: [FormPatch], of
-	// paths. Such a view can be read and not set.
+	// Form is the format of the text at this place if the text is not the value itself.
+	// [FormPatch] is a patch that contains paths. Such a view can be read but not set.
 	Form string `json:"form,omitempty"`
 }
 
-// paths returns the paths in a text.
+// paths returns the paths in a text at this place.
 func (f *Fact) paths(text string) []string {
 	if f.Form == FormPatch {
 		return patchPaths(text)
@@ -206,14 +206,14 @@ func (f *Fact) paths(text string) []string {
 	return []string{text}
 }
 
-// Derive reads Commands, Paths, URLs and Content from Input.
+// Derive sets Commands, Paths, URLs and Content from Input and Facts.
 func (t *Tool) Derive() {
 	t.Commands, t.Paths, t.URLs, t.Content = nil, nil, nil, ""
 	if len(t.Facts) == 0 {
 		return
 	}
 	var content []string
-	members, object := rawMembers(t.Input) // once: it may hold a file of megabytes
+	members, object := rawMembers(t.Input) // split once: Input may hold a file of several megabytes
 	for _, fact := range t.Facts {
 		found := []json.RawMessage{t.Input}
 		if fact.At != "" {
@@ -235,74 +235,75 @@ func (t *Tool) Derive() {
 				t.URLs = append(t.URLs, text)
 			case FieldContent:
 				content = append(content, text)
-			default: // a Fact says nothing about other fields
+			default: // a Fact describes no other fields
 			}
 		}
 	}
 	t.Content = strings.Join(content, "\n")
 }
 
-// Prompt is what the person (or a machine in their place) asks.
+// Prompt is the request of the user, or of a program acting for the user.
 type Prompt struct {
 	Text   string `json:"text"`
 	System string `json:"system,omitempty"`
 }
 
-// Message is one message on its way in or out, or into the transcript.
+// Message is an incoming or outgoing message, or one that is about to be stored in the
+// transcript.
 type Message struct {
 	ID      string          `json:"id,omitempty"`
 	Role    string          `json:"role,omitempty"`
 	Channel string          `json:"channel,omitempty"`
 	Content string          `json:"content,omitempty"`
-	Raw     json.RawMessage `json:"raw,omitempty"` // transcript.before: the message as it would be stored
+	Raw     json.RawMessage `json:"raw,omitempty"` // transcript.before: the message as the agent would store it
 }
 
-// Model is one call of the model, as raw JSON in the agent's shape.
+// Model is one call of the model, as raw JSON in the agent's format.
 type Model struct {
 	Request  json.RawMessage `json:"request,omitempty"`
 	Response json.RawMessage `json:"response,omitempty"`
 }
 
-// Toolset is what the model may choose from.
+// Toolset lists the tools that the model may choose from.
 type Toolset struct {
 	Allowed []string `json:"allowed,omitempty"` // nil = all
 	Mode    string   `json:"mode,omitempty"`    // auto, any, none
 }
 
-// Stop is the end of a turn.
+// Stop describes the end of a turn.
 type Stop struct {
-	Active      bool   `json:"active,omitempty"` // the turn already went on because of a hook
+	Active      bool   `json:"active,omitempty"` // a hook has already kept the agent from stopping in this turn
 	LastMessage string `json:"last_message,omitempty"`
-	ClearMemory bool   `json:"clear_memory,omitempty"` // answer: forget the conversation before going on
+	ClearMemory bool   `json:"clear_memory,omitempty"` // set by hooks: clear the conversation before the agent continues
 }
 
-// Compact is the shortening of a conversation.
+// Compact describes the compaction of a conversation.
 type Compact struct {
 	Instructions string `json:"instructions,omitempty"`
 	Summary      string `json:"summary,omitempty"`
 }
 
-// Task is a piece of work that an agent tracks.
+// Task is a work item that an agent tracks.
 type Task struct {
 	ID          string `json:"id,omitempty"`
 	Subject     string `json:"subject,omitempty"`
 	Description string `json:"description,omitempty"`
 }
 
-// Notification is what the agent tells the person.
+// Notification is a message from the agent to the user.
 type Notification struct {
 	Type    string `json:"type,omitempty"`
 	Title   string `json:"title,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// Config is a change of the agent's own configuration.
+// Config describes a change of the agent's own configuration.
 type Config struct {
 	Source string `json:"source,omitempty"`
 	File   string `json:"file,omitempty"`
 }
 
-// Elicitation is a question that a tool server asks the person.
+// Elicitation is a question from a tool server to the user.
 type Elicitation struct {
 	Server  string          `json:"server,omitempty"`
 	Message string          `json:"message,omitempty"`
@@ -313,8 +314,8 @@ type Elicitation struct {
 // A Field is a part of an Event that hooks may change.
 type Field string
 
-// The fields. Which event permits which stands in [Contracts]. The last four are
-// views of tool.input through its Facts: changing one changes the input.
+// The fields. [Contracts] defines which event permits changes of which field. The last four are
+// views of tool.input through its Facts: a change of a view changes the input.
 const (
 	FieldPrompt   Field = "prompt"
 	FieldSystem   Field = "system"
@@ -343,7 +344,7 @@ func (f Field) view() bool {
 	return f == FieldCommand || f == FieldPath || f == FieldURL || f == FieldContent
 }
 
-// stored is the field that a change of f is kept in.
+// stored returns the field that holds the value of f: tool.input for views, f itself otherwise.
 func (f Field) stored() Field {
 	if f.view() {
 		return FieldInput
@@ -351,8 +352,8 @@ func (f Field) stored() Field {
 	return f
 }
 
-// Get returns a field as JSON, and whether the event has it. A view of
-// tool.input with several values gives the first.
+// Get returns a field as JSON and reports whether the event has it. If a view of tool.input has
+// several values, Get returns the first one.
 func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 	var raw json.RawMessage
 	switch f {
@@ -410,9 +411,9 @@ func (ev *Event) Get(f Field) (json.RawMessage, bool) {
 	return raw, raw != nil
 }
 
-// get is Event.Get for the fields of a tool.
+// get implements Event.Get for the fields of a tool.
 func (t *Tool) get(f Field) (json.RawMessage, bool) {
-	switch f { //nolint:exhaustive // the others are no fields of a tool
+	switch f { //nolint:exhaustive // the other fields are not part of a tool
 	case FieldInput:
 		return t.Input, t.Input != nil
 	case FieldOutput:
@@ -437,9 +438,9 @@ func (t *Tool) get(f Field) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// Set returns a copy of the event with one field replaced, or an error when the
-// value does not fit or the event has no place for it. The event itself stays; the
-// copy shares the parts that did not change.
+// Set returns a copy of the event with one field replaced. It returns an error if the value does
+// not fit or the event does not have the field. Set does not modify the event; the copy shares
+// the unchanged parts.
 func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 	if !json.Valid(value) {
 		return nil, fmt.Errorf("set %s: not valid JSON", f)
@@ -466,7 +467,7 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 		out.Model.Response = value
 	case FieldTools:
 		out.Toolset = clone(ev.Toolset)
-		out.Toolset.Allowed = nil // else the list of the event before is written to
+		out.Toolset.Allowed = nil // otherwise decode would write into the list of the old event
 		err = decode(value, &out.Toolset.Allowed)
 	case FieldMode:
 		out.Toolset = clone(ev.Toolset)
@@ -507,7 +508,8 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 	return &out, nil
 }
 
-// setView changes tool.input at the one place where the Facts say that f stands.
+// setView changes tool.input at the place that the Facts list for f. It returns an error unless
+// there is exactly one such place.
 func (ev *Event) setView(f Field, value json.RawMessage) (*Event, error) {
 	if _, ok := rawString(value); !ok {
 		return nil, fmt.Errorf("set %s: want a JSON string", f)
@@ -535,8 +537,8 @@ func (ev *Event) setView(f Field, value json.RawMessage) (*Event, error) {
 	return ev.Set(FieldInput, input)
 }
 
-// Value returns a field decoded as encoding/json would decode it into an any, and
-// whether the event has it.
+// Value returns a field decoded as encoding/json would decode it into an any. It reports whether
+// the event has the field.
 func (ev *Event) Value(f Field) (any, bool) {
 	raw, ok := ev.Get(f)
 	if !ok {
@@ -545,13 +547,13 @@ func (ev *Event) Value(f Field) (any, bool) {
 	return rawDecode(raw), true
 }
 
-// TextFields lists the fields of this event that hold text for people or models,
-// in a fixed order: what a rule over "any text" reads and rewrites.
+// TextFields lists the fields of this event that hold text for users or models, in a fixed order.
+// Rules over "any text" read and rewrite these fields.
 func (ev *Event) TextFields() []Field {
 	var fields []Field
 	for _, f := range []Field{FieldPrompt, FieldSystem, FieldInput, FieldOutput, FieldText, FieldMessage, FieldRequest, FieldResponse, FieldSummary, FieldAnswer} {
 		if f == FieldRequest && ev.Kind == ModelAfter {
-			continue // it was looked at before the model was called, and repeats the whole conversation
+			continue // hooks have already seen it on model.before, and it repeats the whole conversation
 		}
 		if _, ok := ev.Get(f); ok {
 			fields = append(fields, f)
@@ -560,16 +562,16 @@ func (ev *Event) TextFields() []Field {
 	return fields
 }
 
-// Texts calls yield with every decoded string inside a field, object keys left
-// out, until yield returns false.
+// Texts calls yield with every decoded string inside a field, except object keys, until yield
+// returns false.
 func (ev *Event) Texts(f Field, yield func(string) bool) {
 	if raw, ok := ev.Get(f); ok {
 		rawStrings(raw, yield)
 	}
 }
 
-// MapText returns the JSON of a field with every decoded string inside it passed
-// through change, and whether any of them changed. Everything else keeps its bytes.
+// MapText passes every decoded string inside a field through change. It returns the JSON of the
+// field and reports whether any string changed. All other bytes are preserved.
 func (ev *Event) MapText(f Field, change func(string) string) (json.RawMessage, bool) {
 	raw, ok := ev.Get(f)
 	if !ok {
@@ -578,15 +580,15 @@ func (ev *Event) MapText(f Field, change func(string) string) (json.RawMessage, 
 	return rawMapStrings(raw, change)
 }
 
-// Changed lists the fields, in order of name, of those that its Contract lets hooks
-// change, whose values differ from those of another version of the event. Values are
-// compared as JSON values.
+// Changed lists the fields whose values differ from those in another version of the event, in
+// order of name. It only compares fields that the Contract lets hooks change, and compares them
+// as JSON values.
 func (ev *Event) Changed(since *Event) []Field {
 	return changedFields(since, ev, ev.contract().Changes)
 }
 
-// changedFields lists the fields, in a fixed order, whose value differs between
-// two versions of one event, compared as JSON values.
+// changedFields lists the fields among the given changes whose values differ between two versions
+// of one event, in order of name. It compares them as JSON values.
 func changedFields(before, after *Event, among []Change) []Field {
 	if before == after {
 		return nil

@@ -11,21 +11,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A Hook answers one event. It must be safe for concurrent use and should return
-// soon after ctx is done. A non-nil error means the hook could not decide; the
-// Spec's OnError says what that counts as. What it says beside an error counts too,
-// and the stricter of both wins.
+// A Hook answers one event. It must be safe for concurrent use and should return soon after ctx
+// is done. A non-nil error means that the hook could not decide; the Spec's OnError then selects
+// the decision. If the hook returns an Outcome together with an error, the stricter decision of
+// the two wins.
 type Hook interface {
 	Handle(ctx context.Context, ev *Event) (Outcome, error)
 }
 
-// Func lets an ordinary function be a Hook.
+// Func adapts an ordinary function to a Hook.
 type Func func(ctx context.Context, ev *Event) (Outcome, error)
 
 // Handle calls f.
 func (f Func) Handle(ctx context.Context, ev *Event) (Outcome, error) { return f(ctx, ev) }
 
-// Guard lets a function that finds reasons be a Hook: where it gives one, that blocks.
+// Guard adapts a function that looks for a reason to block to a Hook. A non-empty reason is a
+// Block.
 type Guard func(ev *Event) (reason string)
 
 // Handle calls g.
@@ -36,7 +37,7 @@ func (g Guard) Handle(_ context.Context, ev *Event) (Outcome, error) {
 	return Outcome{}, nil
 }
 
-// Watch lets a function that only looks be a Hook. It never has an opinion.
+// Watch adapts a function that only observes to a Hook. Its Outcome is always zero.
 type Watch func(ctx context.Context, ev *Event)
 
 // Handle calls w.
@@ -45,8 +46,8 @@ func (w Watch) Handle(ctx context.Context, ev *Event) (Outcome, error) {
 	return Outcome{}, nil
 }
 
-// Replace is what a Hook returns to replace a field by a value, which is written as
-// JSON.
+// Replace returns an Outcome that replaces field by value, encoded as JSON. It returns an error
+// if value cannot be encoded.
 func Replace(field Field, value any) (Outcome, error) {
 	raw, err := rawjson.Marshal(value)
 	if err != nil {
@@ -55,10 +56,10 @@ func Replace(field Field, value any) (Outcome, error) {
 	return Outcome{Set: map[Field]json.RawMessage{field: raw}}, nil
 }
 
-// HookAs returns the first T among h and the hooks that it wraps. A Hook that wraps
-// another one has the method Unwrap() Hook. The engine looks this way for [Checker],
-// [Graceful] and [IDReader], so these facts about a hook survive each wrapper. It does not
-// look so for [Marker]: a wrapper must handle each event itself.
+// HookAs returns the first T among h and the hooks that h wraps. A Hook that wraps another one
+// has the method Unwrap() Hook. The engine finds [Checker], [Graceful] and [IDReader] this way,
+// so a wrapper keeps these abilities. The engine does not unwrap to find a [Marker], because a
+// wrapper must handle each event itself.
 func HookAs[T any](h Hook) (T, bool) {
 	for h != nil {
 		if found, ok := h.(T); ok {
@@ -74,47 +75,48 @@ func HookAs[T any](h Hook) (T, bool) {
 	return none, false
 }
 
-// Checker is a Hook that can tell before it is used that it cannot work. The engine
-// asks when it is given the hook, and does not take it if there is an error.
+// A Checker is a Hook that can report before its first use that it cannot work. The engine calls
+// Check when the hook is added, and rejects the hook if Check returns an error.
 type Checker interface {
 	Check() error
 }
 
-// Graceful is a Hook that needs time after its deadline to clean up, such as one
-// that kills the program it started. The engine waits that much longer for it.
+// A Graceful hook needs time to clean up after its deadline, for example to kill a program that
+// it started. Grace returns how much longer the engine waits for the hook.
 type Graceful interface {
 	Grace() time.Duration
 }
 
-// A Matcher says whether a Spec listens to an event, beyond its kind and tool.
-// The engine asks again whenever the event changed. v is nil until the Verdict is
-// final, so only observers see one. An error means "could not tell" and counts as
-// an error of the hook. Match must be quick, pure and safe for concurrent use. What
-// it works out of an event it may keep by the event's address: the engine gives each
-// version of an event one of its own.
+// A Matcher decides whether a Spec listens to an event, in addition to the Spec's kinds and
+// tools. The engine calls Match again whenever the event has changed. v is nil until the Verdict
+// is final, so only observers get a Verdict. An error means that Match could not decide; it is
+// treated as an error of the hook. Match must be quick, pure and safe for concurrent use. It may
+// cache results by the event's address, because the engine allocates a new Event for each
+// version.
 type Matcher interface {
 	Match(ev *Event, v *Verdict) (bool, error)
 }
 
-// IDReader is a Hook or a Matcher that reads [Event.ID]. Where one may listen, the
-// event has an ID in every firing, and not only where a Record needs one.
+// An IDReader is a Hook or a Matcher that reads [Event.ID]. If an IDReader may listen to a kind
+// of event, each event of this kind gets an ID, even if no Record needs one.
 type IDReader interface {
 	ReadsID()
 }
 
-// Explainer is a Matcher that can say in a few words what matched.
+// An Explainer is a Matcher that can describe the match in a few words.
 type Explainer interface {
 	Explain(ev *Event, v *Verdict) string
 }
 
-// A Marker is a Hook of [PhaseObserve] that keeps what has happened, so that later
-// events can be judged by it. It is told of the Verdict before anybody else is, and
-// Fire waits for it. Its error counts as OnError says, as that of a guard: where
-// nobody could tell later that something happened, it may be blocked now.
+// A Marker is a Hook of [PhaseObserve] that stores facts about past events, so that hooks can use
+// them to decide about later events. The engine calls it with the Verdict before all other
+// observers, and Fire waits for it. OnError applies to its errors as it does for a guard: an
+// action that cannot be stored for later decisions may be blocked now.
 //
-// It is told of the event as it came, and so is its Matcher; v.Event is what the hooks
-// have made of it. Mark is called in the place of Handle, once more with the stricter Verdict where
-// another Marker's error made it so. It must be quick, and leave v as it is.
+// The Marker and its Matcher get the event as it was fired; v.Event is the event after all
+// changes. The engine calls Mark instead of Handle. If the error of another Marker makes the
+// Verdict stricter, the engine calls Mark again with the new Verdict. Mark must be quick and must
+// not modify v.
 type Marker interface {
 	Mark(ctx context.Context, ev *Event, v *Verdict) error
 }
@@ -127,9 +129,9 @@ func isMarker(h Hook) bool {
 // Phase is the part of a firing in which a hook runs.
 type Phase uint8
 
-// The phases. In process, rewrites chain and rules judge their result, which they
-// may not change; steps run by priority and may leave the process; observers come
-// after the Verdict.
+// The phases. Rewrites run in process, each on the result of the previous one. Rules then judge
+// that result in process and may not change it. Steps run by priority and may call other
+// processes. Observers run after the Verdict.
 const (
 	PhaseStep Phase = iota
 	PhaseRewrite
@@ -142,10 +144,11 @@ var phaseNames = [...]string{PhaseStep: "step", PhaseRewrite: "rewrite", PhaseRu
 // String returns step, rewrite, rule or observe.
 func (p Phase) String() string { return nameOf(phaseNames[:], int(p), "phase") }
 
-// MarshalText writes the phase's name.
+// MarshalText returns the phase's name.
 func (p Phase) MarshalText() ([]byte, error) { return []byte(p.String()), nil }
 
-// nameOf returns the name of a constant, or what it is and its number.
+// nameOf returns the name of constant i. Without a name it returns the type and the number, for
+// example phase(9).
 func nameOf(names []string, i int, what string) string {
 	if i >= 0 && i < len(names) {
 		return names[i]
@@ -153,17 +156,17 @@ func nameOf(names []string, i int, what string) string {
 	return fmt.Sprintf("%s(%d)", what, i)
 }
 
-// OnError says what a hook's failure counts as, where the event's Contract lets
-// failures count at all.
+// OnError selects the decision for a hook that fails, unless the event's Contract always fails
+// open.
 type OnError uint8
 
-// What a failure counts as. The default is closed for rewrites, rules and
-// managed sources, and open for everything else.
+// The failure modes. The default is closed for rewrites, rules and managed sources, and open for
+// all other hooks.
 const (
 	OnErrorDefault OnError = iota
-	OnErrorOpen            // no opinion: the action goes on, and the failure is recorded and shown
+	OnErrorOpen            // no opinion: the action continues, and the failure is recorded and shown
 	OnErrorClosed          // a Block
-	OnErrorAsk             // an Ask, or a Block where nobody can be asked
+	OnErrorAsk             // an Ask, or a Block on events where the agent cannot ask a person
 )
 
 var onErrorNames = [...]string{OnErrorDefault: "default", OnErrorOpen: "open", OnErrorClosed: "closed", OnErrorAsk: "ask"}
@@ -171,13 +174,13 @@ var onErrorNames = [...]string{OnErrorDefault: "default", OnErrorOpen: "open", O
 // String returns default, open, closed or ask.
 func (o OnError) String() string { return nameOf(onErrorNames[:], int(o), "on_error") }
 
-// MarshalText writes the name.
+// MarshalText returns the failure mode's name.
 func (o OnError) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Mode says whether a hook's answer counts.
+// Mode defines whether a hook's answer affects the Verdict.
 type Mode uint8
 
-// The modes. What an observing hook would have done is in the Record.
+// The modes. The Record contains the decision that a hook in mode Observe would have made.
 const (
 	Enforce Mode = iota
 	Observe
@@ -188,14 +191,14 @@ var modeNames = [...]string{Enforce: "enforce", Observe: "observe"}
 // String returns enforce or observe.
 func (m Mode) String() string { return nameOf(modeNames[:], int(m), "mode") }
 
-// MarshalText writes the mode's name.
+// MarshalText returns the mode's name.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Scope is where a Source comes from, strongest first. A weaker one adds to what
-// a stronger one says and never takes away from it.
+// Scope is the origin of a Source, strongest first. A weaker scope can only add restrictions to a
+// stronger one and never remove them.
 type Scope int8
 
-// The scopes. The zero Scope is the user's, which is also that of a Go program.
+// The scopes. The zero Scope is ScopeUser; hooks of a Go program have it by default.
 const (
 	ScopeManaged Scope = iota - 1
 	ScopeUser
@@ -214,15 +217,15 @@ func (s Scope) String() string {
 	return scopeNames[s-ScopeManaged]
 }
 
-// mayAllow reports whether an Allow from there counts by itself. A project or a plugin
-// comes with the work an agent is given, and must not answer for the person.
+// mayAllow reports whether an Allow from this scope is valid without a grant. A project or a
+// plugin is part of the agent's workspace and must not give consent for the user.
 func (s Scope) mayAllow() bool { return s != ScopeProject && s != ScopePlugin }
 
-// MarshalText writes the scope's name.
+// MarshalText returns the scope's name.
 func (s Scope) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// Source is where a hook came from. Name identifies it: hooks are added and
-// removed by it, and hook names are unique within it.
+// Source is the origin of a hook. Name identifies the source: [Engine.Remove] removes hooks by
+// it, and hook names are unique within it.
 type Source struct {
 	Name   string `json:"name"`
 	Scope  Scope  `json:"scope"`
@@ -230,37 +233,37 @@ type Source struct {
 	Digest string `json:"digest,omitempty"` // SHA-256 of the content, in hex
 }
 
-// DefaultPriority is the priority of a Spec that names none.
+// DefaultPriority is the priority of a Spec whose Priority is nil.
 const DefaultPriority = 100
 
-// A Spec says when and how a hook runs.
+// A Spec defines when and how a hook runs.
 type Spec struct {
 	Name     string
 	Source   Source
-	Line     int           // where it stands in Source.File; 0 = nowhere
-	On       []Kind        // the events it listens to; empty = all
+	Line     int           // line in Source.File; 0 = unknown
+	On       []Kind        // kinds of events; empty = all
 	Tools    []string      // classes, names or path.Match globs of tools; empty = all
-	Match    Matcher       // what else must hold; nil = nothing
-	Phase    Phase         // see Phase
-	Hook     Hook          // who answers
-	Priority *int          // lower first; steps with equal ones run together; nil = DefaultPriority
+	Match    Matcher       // further condition; nil = none
+	Phase    Phase         // part of the firing in which the hook runs
+	Hook     Hook          // answers the event
+	Priority *int          // lower runs first; steps of equal priority run together; nil = DefaultPriority
 	Timeout  time.Duration // 0 = the hook runs inline and is never abandoned
 	OnError  OnError
 	Mode     Mode
 
-	// MayAllow: an Allow counts although it comes from a project or a plugin, because
-	// somebody who may say so granted it. The others' count without.
+	// MayAllow makes an Allow valid although the source is a project or a plugin, because a user
+	// with the authority granted it. Hooks of other scopes do not need it.
 	MayAllow bool
-	// Sequential: when it listens, the hooks that would run together with it run one
-	// after the other.
+	// Sequential makes all hooks of a step run one after the other, if this hook is one of them
+	// and listens to the event.
 	Sequential bool
-	// Key tells hooks that do the same: under a Preset with Once only one of them
-	// runs. Empty = it is like no other.
+	// Key identifies hooks that do the same work: under a Preset with Once, only one hook per key
+	// runs. Empty = the hook is unique.
 	Key string
 }
 
-// FullName is the Spec's name with its source, unique among the hooks that are an
-// engine's own.
+// FullName returns "source::name", or the name alone if the source has no name. It is unique
+// among an engine's own hooks.
 func (s *Spec) FullName() string {
 	if s.Source.Name == "" {
 		return s.Name
@@ -275,7 +278,7 @@ func (s *Spec) priority() int {
 	return *s.Priority
 }
 
-// onError resolves the default.
+// onError returns OnError with the default resolved.
 func (s *Spec) onError() OnError {
 	switch {
 	case s.OnError != OnErrorDefault:
@@ -287,7 +290,7 @@ func (s *Spec) onError() OnError {
 	}
 }
 
-// check reports what is wrong with a Spec before it can do harm.
+// check returns an error if the Spec is invalid.
 func (s *Spec) check() error {
 	switch {
 	case s.Name == "":
@@ -323,8 +326,8 @@ func (s *Spec) check() error {
 	return nil
 }
 
-// listens reports whether the Spec wants this event. A Matcher that panics cannot
-// tell.
+// listens reports whether the Spec listens to this event. It returns an error if the Matcher
+// panics.
 func (s *Spec) listens(ev *Event, v *Verdict) (ok bool, err error) {
 	defer caught(&err)
 	return s.matches(ev, v)
@@ -340,8 +343,8 @@ func (s *Spec) matches(ev *Event, v *Verdict) (bool, error) {
 	return s.Match.Match(ev, v)
 }
 
-// MatchTool reports whether any pattern names the tool: by class, by the agent's
-// name, or by a path.Match glob over the name or over mcp__server__tool.
+// MatchTool reports whether any pattern matches the tool: by class, by the agent's tool name, or
+// by a path.Match glob over the name or over mcp__server__tool. It reports false if t is nil.
 func MatchTool(patterns []string, t *Tool) bool {
 	if t == nil {
 		return false
@@ -354,7 +357,7 @@ func MatchTool(patterns []string, t *Tool) bool {
 	return false
 }
 
-// glob is path.Match, quick where the pattern begins otherwise than the name.
+// glob is path.Match with a fast path for patterns that start with a literal prefix.
 func glob(pattern, name string) bool {
 	for i := range len(pattern) {
 		switch c := pattern[i]; {

@@ -14,14 +14,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// Raw JSON is read and changed in place of being decoded into maps, so that what
-// a hook did not touch keeps its key order and the spelling of its numbers: an
-// agent validates the input it gets back against what the model wrote.
+// The functions in this file read and change raw JSON without decoding it into maps. The
+// unchanged parts then keep their key order and number spelling, because an agent validates the
+// returned input against the model's original.
 //
-// These functions want valid JSON and give nothing, or nonsense, for anything
-// else. What an agent sends is nested as deep as an attacker likes, so nothing
-// here recurses over it; a pointer or a patch bounds how deep they go. Of two
-// equal keys the last counts, as in every agent's parser.
+// They need valid JSON and return nothing, or an undefined result, for anything else. An attacker
+// controls the nesting depth of an agent's JSON, so these functions do not recurse over it; only
+// a pointer or a patch bounds the recursion. If an object has duplicate keys, the last one wins,
+// as in every agent's parser.
 
 // member is one key of an object, or one element of an array (key "").
 type member struct {
@@ -30,7 +30,7 @@ type member struct {
 	value  json.RawMessage
 }
 
-// rawMembers splits an object or array; anything else gives nil.
+// rawMembers splits an object or array. It returns nil for anything else.
 func rawMembers(raw json.RawMessage) (members []member, object bool) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) < 2 || raw[0] != '{' && raw[0] != '[' {
@@ -47,7 +47,7 @@ func rawMembers(raw json.RawMessage) (members []member, object bool) {
 			if m.key, ok = rawString(m.rawKey); !ok {
 				return nil, object
 			}
-			i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // behind the colon
+			i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // after the colon
 		}
 		end := skipValue(inner, i)
 		if end <= i {
@@ -55,13 +55,13 @@ func rawMembers(raw json.RawMessage) (members []member, object bool) {
 		}
 		m.value = inner[i:end]
 		members = append(members, m)
-		i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // behind the comma
+		i = rawjson.SkipSpace(inner, rawjson.SkipSpace(inner, end)+1) // after the comma
 	}
 	return members, object
 }
 
-// lastMembers lists the members of an object, of equal keys only the last value,
-// and where each key stands in the list. Anything but an object has none.
+// lastMembers returns the members of an object and the index of each key in that list. For
+// duplicate keys it keeps only the last value. It returns nil for anything except an object.
 func lastMembers(raw json.RawMessage) (members []member, at map[string]int) {
 	all, object := rawMembers(raw)
 	if !object {
@@ -101,7 +101,7 @@ func joinMembers(members []member, object bool) json.RawMessage {
 	return b.Bytes()
 }
 
-// skipValue returns the index behind the value that begins at i.
+// skipValue returns the index after the value that begins at i.
 func skipValue(b []byte, i int) int {
 	if i < len(b) && b[i] != '"' && b[i] != '{' && b[i] != '[' { // a number or a word
 		for i < len(b) && strings.IndexByte(",:]} \t\n\r", b[i]) < 0 {
@@ -129,7 +129,7 @@ func skipValue(b []byte, i int) int {
 	return i
 }
 
-// skipString returns the index behind the string that begins at i.
+// skipString returns the index after the string that begins at i.
 func skipString(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -142,8 +142,8 @@ func skipString(b []byte, i int) int {
 	return len(b)
 }
 
-// nextString returns where the next string that is a value, not a key, begins and
-// ends, looking from i on. There is none when begin is -1.
+// nextString returns the start and end of the next string after i that is a value and not a key.
+// If no such string exists, begin is -1.
 func nextString(raw []byte, i int) (begin, end int) {
 	for {
 		n := bytes.IndexByte(raw[i:], '"')
@@ -159,8 +159,7 @@ func nextString(raw []byte, i int) (begin, end int) {
 	}
 }
 
-// rawFind returns the values at an RFC 6901 pointer, in which * stands for every
-// element of an array.
+// rawFind returns the values at an RFC 6901 pointer. The key * matches every element of an array.
 func rawFind(raw json.RawMessage, pointer string) []json.RawMessage {
 	if pointer == "" {
 		return []json.RawMessage{raw}
@@ -169,7 +168,7 @@ func rawFind(raw json.RawMessage, pointer string) []json.RawMessage {
 	return findIn(members, object, pointer)
 }
 
-// findIn is rawFind in what is split already; the pointer is not empty.
+// findIn is rawFind for JSON that is already split. The pointer must not be empty.
 func findIn(members []member, object bool, pointer string) []json.RawMessage {
 	key, rest := splitPointer(pointer)
 	if object {
@@ -194,8 +193,8 @@ func findIn(members []member, object bool, pointer string) []json.RawMessage {
 	return found
 }
 
-// rawReplace replaces the one value at a pointer. A * stands for the only element
-// of an array.
+// rawReplace replaces the single value at a pointer. The key * matches the only element of an
+// array.
 func rawReplace(raw json.RawMessage, pointer string, value json.RawMessage) (json.RawMessage, error) {
 	if pointer == "" {
 		return value, nil
@@ -223,10 +222,10 @@ func rawReplace(raw json.RawMessage, pointer string, value json.RawMessage) (jso
 	return joinMembers(members, object), nil
 }
 
-// arrayIndex reads an RFC 6901 array index below n; -1 is none.
+// arrayIndex parses an RFC 6901 array index below n. It returns -1 if key is not a valid index.
 func arrayIndex(key string, n int) int {
 	i, err := strconv.Atoi(key)
-	if err != nil || i < 0 || i >= n || strconv.Itoa(i) != key { // 01 and +1 are keys, no indices
+	if err != nil || i < 0 || i >= n || strconv.Itoa(i) != key { // 01 and +1 are keys, not indices
 		return -1
 	}
 	return i
@@ -244,7 +243,7 @@ func splitPointer(pointer string) (key, rest string) {
 
 // mergePatch applies an RFC 7396 merge patch.
 func mergePatch(target, patch json.RawMessage) (json.RawMessage, error) {
-	if !json.Valid(patch) { // which also bounds its depth
+	if !json.Valid(patch) { // json.Valid also limits the nesting depth of the patch
 		return nil, errors.New("patch: not valid JSON")
 	}
 	return applyPatch(target, patch), nil
@@ -276,8 +275,8 @@ func applyPatch(target, patch json.RawMessage) json.RawMessage {
 	return joinMembers(left, true)
 }
 
-// rawStrings calls yield with every decoded string, object keys left out, until
-// yield returns false.
+// rawStrings calls yield with every decoded string, except object keys, until yield returns
+// false.
 func rawStrings(raw json.RawMessage, yield func(string) bool) {
 	for begin, end := nextString(raw, 0); begin >= 0; begin, end = nextString(raw, end) {
 		if text, ok := rawString(raw[begin:end]); ok && !yield(text) {
@@ -286,7 +285,8 @@ func rawStrings(raw json.RawMessage, yield func(string) bool) {
 	}
 }
 
-// rawMapStrings passes every decoded string through change. All other bytes stay.
+// rawMapStrings passes every decoded string, except object keys, through change. It preserves all
+// other bytes and reports whether any string changed.
 func rawMapStrings(raw json.RawMessage, change func(string) string) (json.RawMessage, bool) {
 	var out []byte
 	done := 0
@@ -311,14 +311,14 @@ func rawString(raw json.RawMessage) (string, bool) {
 	return rawjson.Unquote(bytes.TrimSpace(raw))
 }
 
-// rawDecode decodes JSON into what encoding/json would decode it into: maps, lists,
-// text, float64, bool and nil. It wants valid JSON and takes one pass over it.
+// rawDecode decodes JSON into the same types as encoding/json: map, slice, string, float64, bool
+// and nil. It needs valid JSON and makes one pass over it.
 func rawDecode(raw json.RawMessage) any {
 	v, _ := decodeAt(raw, rawjson.SkipSpace(raw, 0))
 	return v
 }
 
-// decodeAt decodes the value that begins at i and returns the index behind it.
+// decodeAt decodes the value that begins at i and returns the index after it.
 func decodeAt(b []byte, i int) (any, int) {
 	if i >= len(b) {
 		return nil, len(b)
@@ -329,7 +329,7 @@ func decodeAt(b []byte, i int) (any, int) {
 		for i = rawjson.SkipSpace(b, i+1); i < len(b) && b[i] == '"'; {
 			var key, value any
 			key, i = decodeAt(b, i)
-			value, i = decodeAt(b, rawjson.SkipSpace(b, rawjson.SkipSpace(b, i)+1)) // behind the colon
+			value, i = decodeAt(b, rawjson.SkipSpace(b, rawjson.SkipSpace(b, i)+1)) // after the colon
 			name, _ := key.(string)
 			object[name] = value
 			if i = rawjson.SkipSpace(b, i); i < len(b) && b[i] == ',' {
@@ -365,8 +365,8 @@ func decodeAt(b []byte, i int) (any, int) {
 	}
 }
 
-// decode reads a value into what a pointer points to. Unlike json.Unmarshal it takes null for
-// a value of another type, since "no change" is not what whoever sent it meant.
+// decode decodes raw into the value that a pointer points to. Unlike json.Unmarshal it rejects
+// null, because null would silently leave the value unchanged.
 func decode(raw json.RawMessage, into any) error {
 	err := json.Unmarshal(raw, into)
 	got := ""
@@ -381,8 +381,8 @@ func decode(raw json.RawMessage, into any) error {
 	return err
 }
 
-// overlayObject lays the members of one object over those of another. What is not
-// an object takes the place of what was there.
+// overlayObject merges the members of value into the members of old. If one of them is not an
+// object, the result is value.
 func overlayObject(old, value json.RawMessage) json.RawMessage {
 	var under, over map[string]json.RawMessage
 	if !isObject(old) || !isObject(value) || json.Unmarshal(old, &under) != nil || json.Unmarshal(value, &over) != nil {
@@ -397,7 +397,7 @@ func isObject(raw json.RawMessage) bool {
 	return len(raw) > 0 && raw[0] == '{'
 }
 
-// encode returns null for a value that cannot be JSON.
+// encode returns v as JSON, or null if v cannot be encoded.
 func encode(v any) json.RawMessage {
 	raw, err := rawjson.Marshal(v)
 	if err != nil {

@@ -12,8 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// inOrder lists the fields that are changed by their names, whole fields before the
-// views of them.
+// inOrder returns the changed fields sorted by name, whole fields before the views of them.
 func inOrder(changes map[Field]json.RawMessage) []Field {
 	var whole, views []Field
 	for _, field := range slices.Sorted(maps.Keys(changes)) {
@@ -26,7 +25,7 @@ func inOrder(changes map[Field]json.RawMessage) []Field {
 	return append(whole, views...)
 }
 
-// mergeField lays one change over an event.
+// mergeField returns a copy of the event with one change applied by its merge rule.
 func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge Merge) (*Event, error) {
 	current, has := ev.Get(field)
 	if patch {
@@ -73,13 +72,14 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 	return ev.Set(field, value)
 }
 
-// strictness ranks the modes of a toolset, laxest first.
+// strictness returns the rank of a toolset mode, laxest first. It is -1 for unknown modes.
 func strictness(mode string) int { return slices.Index([]string{"auto", "any", "none"}, mode) }
 
 // changes reports whether an answer changed the event.
 func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == Enforce }
 
-// enforced is the decision that counts.
+// enforced returns the decision that counts for the Verdict: None for observing hooks and expired
+// Allows.
 func (a *answer) enforced() Decision {
 	if a.spec.Mode == Observe || a.expired != NotExpired {
 		return None
@@ -87,7 +87,7 @@ func (a *answer) enforced() Decision {
 	return a.decision
 }
 
-// merge makes the Verdict. It is a pure function of the answers.
+// merge builds the Verdict. It is a pure function of the answers.
 func (f *firing) merge() Verdict {
 	v := Verdict{Event: f.ev}
 	if len(f.answers) == 0 {
@@ -136,8 +136,8 @@ func (f *firing) merge() Verdict {
 	return v
 }
 
-// mergeUnread makes the Verdict about an event that could not be read. All hooks failed for
-// the same reason, which is given once.
+// mergeUnread builds the Verdict for an event that could not be read. All hooks failed for the
+// same reason, so the Verdict contains the reason once.
 func (f *firing) mergeUnread() Verdict {
 	v := Verdict{Event: f.ev}
 	var closed, open []*answer
@@ -168,7 +168,7 @@ func (f *firing) mergeUnread() Verdict {
 
 const countsAsNone = ", which counts as no opinion"
 
-// failure says that a hook, and so many more, could not answer.
+// failure returns the message for a hook, and a number of further hooks, that could not answer.
 func failure(hook string, more int, counts string, err error) string {
 	who := fmt.Sprintf("hook %q", hook)
 	if more > 0 {
@@ -177,7 +177,7 @@ func failure(hook string, more int, counts string, err error) string {
 	return fmt.Sprintf("%s could not answer%s: %v", who, counts, err)
 }
 
-// gives reports whether a hook's reason is one of the Verdict's.
+// gives reports whether the Verdict includes the answer's reason.
 func (f *firing) gives(a *answer, v *Verdict) bool {
 	decisive := v.Decision > None && a.enforced() == v.Decision
 	switch f.engine.opts.Preset.Reasons {
@@ -190,7 +190,8 @@ func (f *firing) gives(a *answer, v *Verdict) bool {
 	}
 }
 
-// native passes on what only this agent understands.
+// native adds a value that only one agent supports. Values for other agents are listed as
+// unsupported.
 func (v *Verdict) native(agent, key string, value json.RawMessage) {
 	if !strings.HasPrefix(key, agent+".") {
 		v.Unsupported = appendNew(v.Unsupported, key+": only for another agent")
@@ -202,11 +203,11 @@ func (v *Verdict) native(agent, key string, value json.RawMessage) {
 	v.Native[key] = value
 }
 
-// changes puts the net changes into the Verdict; what is blocked is not changed.
+// changes adds the net changes to the Verdict. If a Block stops the action, there are none.
 func (f *firing) changes(v *Verdict) {
 	changed := changedFields(f.first, f.ev, f.contract.Changes)
 	if len(changed) == 0 {
-		v.Event = f.first // to the byte
+		v.Event = f.first // the original bytes, even if a hook rewrote equal JSON
 		return
 	}
 	if v.Decision == Block && f.contract.Blocks == BlockAction {
@@ -215,16 +216,16 @@ func (f *firing) changes(v *Verdict) {
 	v.Changes = make(map[Field]json.RawMessage, len(changed))
 	for _, field := range changed {
 		value, ok := f.ev.Get(field)
-		if !ok { // only texts can become empty
+		if !ok { // only text fields can become empty
 			value = rawjson.Quote("")
 		}
 		v.Changes[field] = value
 	}
 }
 
-// expireAllows drops every Allow for another input than the one that will run,
-// those of sources that may not skip the person's consent, and all of them once a
-// guard failed open: nobody knows what it would have said.
+// expireAllows drops invalid Allows: an Allow for another input than the one that will run, and
+// an Allow from a source that may not skip the user's consent. If a guard failed open, it drops
+// all of them, because the guard's decision is unknown.
 func (f *firing) expireAllows() {
 	failed := false
 	for i := range f.answers {
@@ -244,8 +245,8 @@ func (f *firing) expireAllows() {
 	}
 }
 
-// halt: stopping the turn also stops the action that is about to happen, and
-// stopping for good beats "do not stop yet".
+// halt applies the halts to the Verdict. Ending the turn also stops the announced action, and it
+// overrides a Block that would keep the agent from stopping.
 func (f *firing) halt(v *Verdict, halts []Reason) {
 	if len(halts) == 0 {
 		return
@@ -262,7 +263,7 @@ func (f *firing) halt(v *Verdict, halts []Reason) {
 	}
 }
 
-// reason is what an answer gives as its reason; a Block always has one.
+// reason returns the text of an answer's reason. A Block always has one.
 func (a *answer) reason() string {
 	failed := ""
 	if a.byError {
@@ -282,9 +283,9 @@ func (a *answer) reason() string {
 	}
 }
 
-// takes reports whether the agent does exactly what a new value of a field tells it.
+// takes reports whether the agent applies a new value of a field exactly.
 func (f *firing) takes(can *Can, field Field, value json.RawMessage) bool {
-	switch field { //nolint:exhaustive // of the others every value will do
+	switch field { //nolint:exhaustive // the agent accepts every value of the other fields
 	case FieldInput:
 		return f.first.Tool == nil || can.takes(f.first.Tool.Input, value)
 	case FieldRequest:
@@ -293,11 +294,11 @@ func (f *firing) takes(can *Can, field Field, value json.RawMessage) bool {
 	return true
 }
 
-// degrade turns what the agent cannot be told into the next stricter thing that
-// it understands, and never into something weaker. Unsupported names each.
+// degrade replaces unsupported parts of the Verdict by the next stricter ones that the agent
+// supports, never by weaker ones. Unsupported lists each part.
 func (f *firing) degrade(v *Verdict, can *Can) {
-	// Where a block stops the action, a halt does so too. At a stop neither is
-	// stricter than nothing: what is blocked there is the stop.
+	// If a Block stops the action, a halt stops it too. At the end of a turn, neither is stricter
+	// than None, because a Block there prevents the stop.
 	blocks := f.contract.Blocks
 	d := degrading{firing: f, v: v, can: can, strict: can.Block && (blocks == BlockAction || blocks == BlockFeedback) || can.Halt && blocks == BlockAction}
 	d.decision(d.changes())
@@ -315,13 +316,13 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	}
 }
 
-// degrading is a verdict while it is degraded.
+// degrading holds the state while degrade changes a verdict.
 type degrading struct {
 	*firing
 
 	v      *Verdict
 	can    *Can
-	strict bool // a block is stricter than what cannot be told
+	strict bool // a Block is stricter than an unsupported part
 }
 
 func (d *degrading) lose(what, told string) {
@@ -336,7 +337,7 @@ func (d *degrading) block(what, why string) {
 	d.v.Reasons = append(d.v.Reasons, Reason{Hook: "grapnel", Text: why, Cause: CauseDecision})
 }
 
-// changes degrades changes of fields. It reports whether what runs is still what an
+// changes degrades changes of fields. It reports whether the agent still runs the input that an
 // Allow approved.
 func (d *degrading) changes() bool {
 	v, can, approved := d.v, d.can, true
@@ -423,7 +424,7 @@ func sortedFields(changes map[Field]json.RawMessage) []Field {
 	return fields
 }
 
-// appendReason adds a reason unless its text is empty or there already.
+// appendReason adds a reason unless its text is empty or already in the list.
 func appendReason(list []Reason, a *answer, text string, cause Cause) []Reason {
 	if text == "" {
 		return list
@@ -443,7 +444,7 @@ func appendNew(list []string, text string) []string {
 	return append(list, text)
 }
 
-// capText cuts a text at a rune and says how much is gone.
+// capText cuts a text at a rune boundary and appends the number of removed bytes.
 func capText(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -455,7 +456,7 @@ func capText(text string, limit int) string {
 	return fmt.Sprintf("%s… [grapnel: %d more bytes cut]", text[:cut], len(text)-cut)
 }
 
-// capTexts cuts a list of texts at a total size.
+// capTexts limits the total size of a list of texts, in bytes.
 func capTexts(texts []string, limit int) []string {
 	for i, text := range texts {
 		if len(text) > limit {
@@ -478,7 +479,7 @@ func capReasons(reasons []Reason, limit int) []Reason {
 	return reasons[:len(capped)]
 }
 
-// newRecord writes down what happened.
+// newRecord returns the Record of the firing.
 func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 	rec := &Record{
 		ID: f.first.ID, Time: begun.UTC(), Agent: f.first.Agent.Name, Session: f.first.Session.ID, Event: f.first.Kind,
@@ -503,7 +504,7 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 	return rec
 }
 
-// run writes down one hook's part.
+// run returns the hook's entry in the Record.
 func (a *answer) run() HookRun {
 	run := HookRun{
 		Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,

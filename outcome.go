@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Decision is how an answer bears on what is happening, weakest first. Merging
-// takes the maximum, so a Block is never undone.
+// Decision is the effect of an answer on the event, weakest first. Merging takes the maximum, so
+// no hook can undo a Block.
 type Decision uint8
 
-// The decisions. None is "no opinion" and is not Allow: Allow skips the agent's
-// own permission prompt.
+// The decisions. None means "no opinion" and differs from Allow: Allow skips the agent's own
+// permission prompt.
 const (
 	None Decision = iota
 	Allow
@@ -24,10 +24,10 @@ var decisionNames = [...]string{None: "none", Allow: "allow", Ask: "ask", Block:
 // String returns none, allow, ask or block.
 func (d Decision) String() string { return nameOf(decisionNames[:], int(d), "decision") }
 
-// MarshalText writes the decision's name.
+// MarshalText returns the decision's name.
 func (d Decision) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads the decision's name; empty is none.
+// UnmarshalText parses the decision's name. Empty text is None; an unknown name is an error.
 func (d *Decision) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = None
@@ -42,17 +42,17 @@ func (d *Decision) UnmarshalText(text []byte) error {
 	return fmt.Errorf("unknown decision %q (want none, allow, ask or block)", text)
 }
 
-// An Outcome is one hook's answer. The zero Outcome is "no opinion". What it refers
-// to belongs to the engine once it is returned.
+// An Outcome is one hook's answer. The zero Outcome means "no opinion". A hook must not modify
+// the maps and slices of an Outcome after it has returned it.
 type Outcome struct {
 	Decision Decision                   `json:"decision,omitempty"`
 	Reason   string                     `json:"reason,omitempty"`  // for the model
-	Message  string                     `json:"message,omitempty"` // for the person
-	Context  []string                   `json:"context,omitempty"` // added to what the model sees
-	Set      map[Field]json.RawMessage  `json:"set,omitempty"`     // replaces fields; then
+	Message  string                     `json:"message,omitempty"` // for the user
+	Context  []string                   `json:"context,omitempty"` // added to the model's context
+	Set      map[Field]json.RawMessage  `json:"set,omitempty"`     // replaces fields; applied before Patch
 	Patch    map[Field]json.RawMessage  `json:"patch,omitempty"`   // RFC 7396 merge patches on them
-	Halt     string                     `json:"halt,omitempty"`    // non-empty: stop the agent's turn, and why; beside Decision
-	Native   map[string]json.RawMessage `json:"native,omitempty"`  // <agent>.<key>: what only one agent understands
+	Halt     string                     `json:"halt,omitempty"`    // non-empty: end the agent's turn for this reason; independent of Decision
+	Native   map[string]json.RawMessage `json:"native,omitempty"`  // <agent>.<key>: values that only one agent supports
 }
 
 func (o *Outcome) zero() bool {
@@ -60,17 +60,17 @@ func (o *Outcome) zero() bool {
 		len(o.Context) == 0 && len(o.Set) == 0 && len(o.Patch) == 0 && len(o.Native) == 0
 }
 
-// Cause is why a hook's answer counts.
+// Cause is the origin of a hook's decision.
 type Cause string
 
 // The causes.
 const (
-	CauseDecision Cause = "decision" // the hook said so
-	CauseError    Cause = "error"    // it could not answer, and its on_error decided
-	CauseTimeout  Cause = "timeout"  // it was too slow, and its on_error decided
+	CauseDecision Cause = "decision" // the hook decided
+	CauseError    Cause = "error"    // the hook failed, and its on_error decided
+	CauseTimeout  Cause = "timeout"  // the hook exceeded its timeout, and its on_error decided
 )
 
-// Reason is one part of why a Verdict is what it is.
+// Reason is one hook's reason for a Verdict.
 type Reason struct {
 	Hook  string `json:"hook"`
 	Text  string `json:"text"`
@@ -80,17 +80,17 @@ type Reason struct {
 // A Verdict is the merged answer to an event.
 type Verdict struct {
 	Decision    Decision                   `json:"decision"`
-	Reasons     []Reason                   `json:"reasons,omitempty"` // of the hooks that made the Decision, in plan order
+	Reasons     []Reason                   `json:"reasons,omitempty"` // reasons of the hooks that made the Decision, in plan order
 	Messages    []string                   `json:"messages,omitempty"`
 	Context     []string                   `json:"context,omitempty"`
-	Changes     map[Field]json.RawMessage  `json:"changes,omitempty"` // what differs from the event as it came
+	Changes     map[Field]json.RawMessage  `json:"changes,omitempty"` // fields that differ from the event as it was fired
 	Halt        string                     `json:"halt,omitempty"`
 	Native      map[string]json.RawMessage `json:"native,omitempty"`
-	Unsupported []string                   `json:"unsupported,omitempty"` // what the agent cannot be told, and what it is told instead
-	Event       *Event                     `json:"-"`                     // the event as it shall now be, changes that are unsupported included
+	Unsupported []string                   `json:"unsupported,omitempty"` // parts that the agent does not support, and their replacements
+	Event       *Event                     `json:"-"`                     // the event with all changes applied, including unsupported changes
 }
 
-// Reason joins the texts of the Reasons, one a line.
+// Reason returns the texts of the Reasons, one per line.
 func (v *Verdict) Reason() string { return strings.Join(reasonTexts(v.Reasons), "\n") }
 
 func reasonTexts(reasons []Reason) []string {

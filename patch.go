@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// FormPatch is the Form of a Fact whose text is a patch: what stands there is the paths
+// FormPatch is the Form of a Fact whose text is a patch. The values at such a place are the paths
 // of all files that the patch names.
 const FormPatch = "patch"
 
-// patchHeaders begin the lines in which a patch of a model names a file that it makes,
-// changes, takes away or moves. diffHeaders are those of a diff; what a diff names in ---
-// and +++ is looked at in pairs.
+// patchHeaders are the line prefixes that name a file to add, update, delete or move in a model's
+// patch format. diffHeaders are the prefixes in a diff; patchPaths handles the diff's --- and +++
+// lines in pairs.
 var (
 	patchHeaders = []string{"*** add file:", "*** update file:", "*** delete file:", "*** move to:"}
 	diffHeaders  = []string{"rename from ", "rename to ", "copy to ", "Index: "}
 )
 
-// patchPaths lists the files that a patch names. It takes more for a name than tools
-// do, who disagree on white space, case and the lines around a patch: a rule that
-// guards a path must not look past a patch to it.
+// patchPaths returns the files that a patch names. Tools disagree on white space, case and the
+// lines around a patch. patchPaths therefore accepts more names than they do, so that a patch
+// cannot bypass a rule that guards a path.
 func patchPaths(text string) []string {
 	var paths []string
 	seen := map[string]bool{"": true, "/dev/null": true}
@@ -43,7 +43,7 @@ func patchPaths(text string) []string {
 			continue
 		}
 		if both, ok := strings.CutPrefix(line, "diff --git "); ok {
-			// Of one name twice: another one stands in lines of its own.
+			// Correct if both names are equal: different names also appear on lines of their own.
 			diffPath(both[:len(both)/2], add)
 			diffPath(both[len(both)/2:], add)
 			continue
@@ -68,12 +68,12 @@ func patchPaths(text string) []string {
 	return paths
 }
 
-// diffPath adds what a header of a diff names. A name that begins like one of git's
-// sides is that of a file of this name, too.
+// diffPath adds the name in a diff header. If the name starts with a one-letter directory, such
+// as git's a/ and b/, it also adds the name without it.
 func diffPath(name string, add func(string)) {
-	name, _, _ = strings.Cut(strings.TrimSpace(name), "\t") // a time may follow
+	name, _, _ = strings.Cut(strings.TrimSpace(name), "\t") // a timestamp may follow
 	if plain, err := strconv.Unquote(name); err == nil && name[0] == '"' {
-		name = plain // git writes names with odd letters as C would
+		name = plain // git quotes unusual names like C strings
 	}
 	add(name)
 	if side, path, ok := strings.Cut(name, "/"); ok && len(side) == 1 {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// A Plan says who runs in which step for one event, as it stands before any hook
-// changed it. It is a pure function of the engine's Specs and the event.
+// A Plan lists which hooks run in which step for one event, before any hook has changed the
+// event. It is a pure function of the engine's Specs and the event.
 type Plan struct {
 	Event   Kind      `json:"event"`
 	Entries []Planned `json:"entries"`
@@ -16,51 +16,51 @@ type Plan struct {
 
 // Planned is one hook of a Plan.
 type Planned struct {
-	Step       int    `json:"step"` // hooks of one step see the same event
+	Step       int    `json:"step"` // hooks of one step get the same event
 	Phase      Phase  `json:"phase"`
 	Hook       string `json:"hook"`
 	Source     string `json:"source"`
 	File       string `json:"file,omitempty"`
 	Line       int    `json:"line,omitempty"`
-	Matched    string `json:"matched"`              // what made it listen
-	Sequential bool   `json:"sequential,omitempty"` // because of it the hooks of its step run one after the other
-	Error      string `json:"error,omitempty"`      // it could not tell whether it listens; that counts as its failure
+	Matched    string `json:"matched"`              // the part of the Spec that matched
+	Sequential bool   `json:"sequential,omitempty"` // this hook makes the hooks of its step run one after the other
+	Error      string `json:"error,omitempty"`      // the Matcher could not decide; treated as a failure of the hook
 }
 
-// lineup is who could run for one kind of event, in plan order.
+// lineup holds the hooks that could run for one kind of event, in plan order.
 type lineup struct {
-	contract  *Contract // nil for a native kind: its events bring their own
+	contract  *Contract // nil for a native kind: its events carry their own
 	rewrites  []*Spec
 	rules     []*Spec
 	steps     [][]*Spec // one slice per priority
 	markers   []*Spec
 	observers []*Spec
-	size      int  // how many there are
-	decides   bool // what any of them says counts
-	matchers  bool // any of them has a Matcher
-	readsID   bool // any of them is an IDReader, or its Matcher is
+	size      int  // number of hooks
+	decides   bool // any hook can affect the Verdict
+	matchers  bool // any hook has a Matcher
+	readsID   bool // any hook or its Matcher is an IDReader
 }
 
-// table is what the layers of an engine hold, made ready for lookup. It never
-// changes.
+// table is the lookup structure for the layers of an engine. It is immutable, except that lineups
+// are filled on first use.
 type table struct {
 	preset    *Preset
-	states    []*state // of the layers
+	states    []*state // one state per layer
 	observers []Observer
-	ranked    []*Spec // the hooks that are switched on
+	ranked    []*Spec // enabled hooks in plan order
 	byKind    map[Kind]*seat
-	other     seat // kinds that neither contracts nor any Spec names
-	unknown   seat // an event of which not even the kind could be read
+	other     seat // for kinds that neither contracts nor any Spec names
+	unknown   seat // for an event whose kind could not be read
 }
 
-// A seat holds the lineup of one kind from the first event of that kind on: a program
-// that answers one event and ends needs one of thirty.
+// A seat builds the lineup of one kind on its first event. A program that answers one event and
+// exits needs only one of about thirty.
 type seat struct {
 	once   sync.Once
 	lineup lineup
 }
 
-// newTable orders the hooks of all layers as if they were one.
+// newTable sorts the hooks of all layers as if they were in one layer.
 func newTable(states []*state, preset *Preset) *table {
 	t := &table{preset: preset, states: states, byKind: make(map[Kind]*seat, len(contracts))}
 	t.unknown.lineup.contract = &Contract{Blocks: BlockAction}
@@ -88,11 +88,11 @@ func newTable(states []*state, preset *Preset) *table {
 	return t
 }
 
-// lineup is who could run for events of a kind.
+// lineup returns the hooks that could run for events of kind k.
 func (t *table) lineup(k Kind) *lineup {
 	s := t.byKind[k]
 	if s == nil {
-		s, k = &t.other, "" // which no On names
+		s, k = &t.other, "" // "" is in no Spec.On
 	}
 	s.once.Do(func() {
 		s.lineup.fill(t, func(spec *Spec) bool { return len(spec.On) == 0 || slices.Contains(spec.On, k) })
@@ -100,7 +100,7 @@ func (t *table) lineup(k Kind) *lineup {
 	return &s.lineup
 }
 
-// whatever is who could run for an event of which nobody knows the kind.
+// whatever returns the hooks that could run for an event of unknown kind.
 func (t *table) whatever() *lineup {
 	t.unknown.once.Do(func() {
 		t.unknown.lineup.fill(t, func(spec *Spec) bool { return len(spec.On) == 0 || slices.ContainsFunc(spec.On, stoppable) })
@@ -117,13 +117,13 @@ func (l *lineup) fill(t *table, listens func(*Spec) bool) {
 	l.lastWord()
 }
 
-// lastWord lets the rewrites of each scope run after those of the weaker ones: a
-// project must not put back what the user's policy took out.
+// lastWord moves the rewrites of each scope after those in weaker scopes, so that a project
+// cannot restore data that the user's policy removed.
 func (l *lineup) lastWord() {
 	slices.SortStableFunc(l.rewrites, func(a, b *Spec) int { return cmp.Compare(b.Source.Scope, a.Source.Scope) })
 }
 
-// cloneSpecs copies Specs with all that a caller could change in them.
+// cloneSpecs copies Specs, including the slices and pointers that a caller could modify.
 func cloneSpecs(specs []Spec) []Spec {
 	specs = slices.Clone(specs)
 	for i := range specs {
@@ -136,13 +136,13 @@ func cloneSpecs(specs []Spec) []Spec {
 	return specs
 }
 
-// stoppable reports whether a Block stops what an event of this kind announces.
+// stoppable reports whether a Block stops the action that an event of this kind announces.
 func stoppable(k Kind) bool {
 	c := contractOf(k)
 	return c != nil && c.Blocks == BlockAction
 }
 
-// add appends a Spec; the caller adds in plan order.
+// add appends a Spec to its phase. The caller adds Specs in plan order.
 func (l *lineup) add(s *Spec, preset *Preset) {
 	l.size++
 	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && s.Mode == Enforce
@@ -179,7 +179,7 @@ func (s *Spec) readsID() bool {
 	return hook || matcher
 }
 
-// home is the number of the layer whose hook s is.
+// home returns the index of the layer that contains s, or -1.
 func (t *table) home(s *Spec) int {
 	return slices.IndexFunc(t.states, func(st *state) bool {
 		for i := range st.specs {
@@ -191,11 +191,11 @@ func (t *table) home(s *Spec) int {
 	})
 }
 
-// groups lists the lineup's Specs, those that see the same event together, the
-// observers last.
+// groups returns the Specs of the lineup, grouped by the hooks that get the same event. The
+// observers are last.
 func (l *lineup) groups() [][]*Spec {
 	var groups [][]*Spec
-	for i := range l.rewrites { // each sees what the one before left
+	for i := range l.rewrites { // each rewrite gets the result of the previous one
 		groups = append(groups, l.rewrites[i:i+1:i+1])
 	}
 	groups = append(groups, l.rules)
@@ -205,7 +205,7 @@ func (l *lineup) groups() [][]*Spec {
 
 func (l *lineup) plan(ev *Event, t *table) Plan {
 	p := Plan{Event: ev.Kind, Entries: []Planned{}}
-	ev = clone(ev) // as in a firing
+	ev = clone(ev) // a firing also matches on a copy
 	var all []answer
 	step := 0
 	for _, group := range l.groups() {
@@ -230,8 +230,8 @@ func (l *lineup) plan(ev *Event, t *table) Plan {
 	return p
 }
 
-// listening appends an answer, yet to be given, for each of the hooks that listens
-// and for each that cannot tell.
+// listening appends an empty answer for each hook that listens and for each hook whose Matcher
+// failed.
 func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 	before := len(all)
 	for len(hooks) > 0 {
@@ -253,15 +253,15 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 	return all[:before+len(t.once(all[before:], all[:before]))]
 }
 
-// standsFor reports whether nothing is lost if s answers in o's place: neither a weaker
-// scope nor a session must switch a guard off by giving its key to something else.
+// standsFor reports whether s can replace o without weakening a guard. A weaker scope or a
+// session must not disable a guard by giving its key to another hook.
 func (t *table) standsFor(s, o *Spec) bool {
 	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == Enforce || o.Mode == Observe) &&
 		(s.onError() == o.onError() || o.onError() == OnErrorOpen)
 }
 
-// once drops the answers that are not to be given because a hook with the same key
-// gives one. before are those of earlier steps.
+// once drops the answers of hooks that another hook with the same key replaces, following
+// Preset.Once. before are the answers of earlier steps.
 func (t *table) once(answers, before []answer) []answer {
 	if t.preset.Once == OnceNot {
 		return answers
@@ -282,9 +282,9 @@ func (t *table) once(answers, before []answer) []answer {
 	return kept
 }
 
-// nextListening asks hooks until one listens or cannot tell, and says how many it
-// asked. It contains panics of all of them at once: to contain each of a hundred by
-// itself costs as much as most take to say no.
+// nextListening calls Matchers until one matches or fails, and returns the number of hooks that
+// it checked. It recovers panics once for all of them: a recover for each of a hundred Matchers
+// takes as long as most of them need.
 func nextListening(hooks []*Spec, ev *Event) (asked int, ok bool, err error) {
 	defer caught(&err)
 	for asked < len(hooks) && !ok && err == nil {
@@ -294,12 +294,12 @@ func nextListening(hooks []*Spec, ev *Event) (asked int, ok bool, err error) {
 	return asked, ok, err
 }
 
-// inTurn reports whether hooks that would run together run one after the other.
+// inTurn reports whether the hooks of a step run one after the other.
 func inTurn(answers []answer) bool {
 	return anyOf(answers, func(a *answer) bool { return a.spec.Sequential })
 }
 
-// anyOf is slices.ContainsFunc that copies no answer.
+// anyOf is slices.ContainsFunc without copying the answers.
 func anyOf(answers []answer, fits func(*answer) bool) bool {
 	for i := range answers {
 		if fits(&answers[i]) {
@@ -309,7 +309,7 @@ func anyOf(answers []answer, fits func(*answer) bool) bool {
 	return false
 }
 
-// explain says why a Spec that listens does.
+// explain returns the reason why a Spec listens to the event.
 func (s *Spec) explain(ev *Event) string {
 	why := "event " + string(ev.Kind)
 	if len(s.Tools) > 0 && ev.Tool != nil {

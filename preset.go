@@ -8,82 +8,81 @@ import (
 	"time"
 )
 
-// A Preset is one system's way of running hooks, as a row of options. The zero
-// Preset is Grapnel's own. A program that grew up with another system's hooks gives
-// its row to [Options], and its hooks meet what they were written for.
+// A Preset is one system's way of running hooks, as a set of options. The zero Preset is
+// Grapnel's default. A program with hooks that were written for another system sets that system's
+// Preset in [Options], and its hooks run under the rules that they expect.
 //
-// No row undoes a block: where a system lets a later hook do so, Grapnel does not.
+// No Preset can undo a Block, even if the other system lets a later hook do so.
 type Preset struct {
 	Name     string
 	Order    Order
-	Chain    bool            // each hook is a step of its own; otherwise hooks of equal rank run together
-	InChain  bool            // rewrites and rules stand among the steps, where their rank puts them, instead of before them
-	RunAll   bool            // a block does not keep the other hooks from running
-	Changes  Changes         // what becomes of the changes of several hooks
-	Merges   map[Field]Merge // fields whose changes merge otherwise than their Contract says
+	Chain    bool            // each hook is its own step; otherwise hooks of equal rank run together
+	InChain  bool            // rewrites and rules run among the steps, ordered by rank, instead of before them
+	RunAll   bool            // the other hooks also run after a Block
+	Changes  Changes         // how changes of several hooks are combined
+	Merges   map[Field]Merge // merge rules that override the Contract, per field
 	Reasons  Reasons
-	Names    Names // what a second hook of the same name is
-	Once     Once  // which one runs of several that have the same Spec.Key
-	DropLate bool  // what a hook said counts for nothing if its time was up
+	Names    Names // how a second hook of the same name is treated
+	Once     Once  // which hooks run if several have the same Spec.Key
+	DropLate bool  // ignore the Outcome of a hook that exceeded its timeout
 
-	DropIllegal bool // what an event does not permit counts for nothing, and not as a failure that blocks
+	DropIllegal bool // ignore the parts of an Outcome that the event does not permit, instead of treating them as a failure that blocks
 
-	// What a Spec gets that does not say it itself; see Defaults.
+	// Defaults for Specs that do not set these fields; see Defaults.
 	Timeout    time.Duration
-	MaxTimeout time.Duration // longer timeouts are cut to it; 0 = any
+	MaxTimeout time.Duration // upper limit for timeouts; 0 = no limit
 	OnError    OnError
 }
 
-// Order says by what hooks are ranked.
+// Order defines how hooks are ranked.
 type Order uint8
 
 // The orders. Hooks of the same rank keep the order in which they were added.
 const (
-	ByPriority     Order = iota // lower first, then the stronger scope
-	ByRegistration              // all are of the same rank
+	ByPriority     Order = iota // lower priority first, then the stronger scope
+	ByRegistration              // all hooks have the same rank
 	Reversed                    // higher priority first
 )
 
-// Changes says what a hook sees of the changes that others made before it, and
-// whose change stays.
+// Changes defines which earlier changes a hook sees, and which changes remain.
 type Changes uint8
 
-// The ways of changing.
+// The modes for changes.
 const (
-	ChangesChain    Changes = iota // each step sees what the one before left
-	ChangesLastWins                // all see the event as it came; the last to replace a field wins
-	ChangesOverlay                 // each step sees tool inputs and requests laid over each other, member by member; the last object wins whole
+	ChangesChain    Changes = iota // each step sees the result of the previous one
+	ChangesLastWins                // all hooks see the event as it was fired; the last hook that replaces a field wins
+	ChangesOverlay                 // each step sees tool inputs and requests merged member by member; the last object wins as a whole
 	ChangesNone                    // a change is illegal
 )
 
-// Reasons says whose reasons a Verdict gives.
+// Reasons defines which reasons a Verdict contains.
 type Reasons uint8
 
-// The ways of giving reasons.
+// The modes for reasons.
 const (
-	ReasonsDecisive Reasons = iota // of all hooks that made the decision
-	ReasonsFirst                   // of the first of them
-	ReasonsAll                     // of all hooks that gave one
+	ReasonsDecisive Reasons = iota // the reasons of all hooks that made the decision
+	ReasonsFirst                   // the reason of the first of these hooks
+	ReasonsAll                     // the reasons of all hooks that gave one
 )
 
-// Names says what becomes of two hooks with the same full name.
+// Names defines how two hooks with the same full name are treated.
 type Names uint8
 
 // The rules for names.
 const (
 	NamesUnique  Names = iota // the second is an error
-	NamesReplace              // it takes the place of the first
+	NamesReplace              // the second replaces the first
 	NamesRepeat               // both run
 )
 
-// Once says which hook runs of several with the same [Spec.Key].
+// Once defines which hooks run if several have the same [Spec.Key].
 type Once uint8
 
-// The choices.
+// The modes for keys.
 const (
-	OnceNot   Once = iota // all of them: keys mean nothing
-	OnceFirst             // the first
-	OnceLast              // the last of a step
+	OnceNot   Once = iota // all of them: keys have no effect
+	OnceFirst             // only the first
+	OnceLast              // only the last one of a step
 )
 
 // presets has one row per system, Grapnel first.
@@ -114,7 +113,7 @@ var presets = []Preset{
 	},
 }
 
-// Presets returns one Preset per system, Grapnel's first. The result is the caller's.
+// Presets returns one Preset per system, Grapnel's first. The caller may modify the result.
 func Presets() []Preset {
 	all := slices.Clone(presets)
 	for i := range all {
@@ -123,7 +122,8 @@ func Presets() []Preset {
 	return all
 }
 
-// FindPreset returns the Preset with this name. The result is the caller's.
+// FindPreset returns the Preset with this name and reports whether it exists. The caller may
+// modify the result.
 func FindPreset(name string) (Preset, bool) {
 	for i := range presets {
 		if presets[i].Name == name {
@@ -135,8 +135,8 @@ func FindPreset(name string) (Preset, bool) {
 	return Preset{}, false
 }
 
-// Defaults returns the Spec with what it does not say filled in as the system
-// would.
+// Defaults returns the Spec with its unset timeout and OnError filled in from the Preset. It also
+// limits the timeout to MaxTimeout.
 func (p *Preset) Defaults(s Spec) Spec {
 	if s.Timeout == 0 {
 		s.Timeout = p.Timeout
@@ -150,7 +150,8 @@ func (p *Preset) Defaults(s Spec) Spec {
 	return s
 }
 
-// named applies the rule for names, and reports what is wrong with a Spec.
+// named applies the rule for names. It returns an error if a Spec is invalid or, under
+// NamesUnique, if a name is used twice. It reuses the slice specs.
 func (p *Preset) named(specs []Spec) ([]Spec, error) {
 	at := make(map[[2]string]int, len(specs))
 	kept := specs[:0]
@@ -176,7 +177,7 @@ func (p *Preset) named(specs []Spec) ([]Spec, error) {
 	return kept, nil
 }
 
-// compare ranks two Specs.
+// compare compares the ranks of two Specs.
 func (p *Preset) compare(a, b *Spec) int {
 	switch p.Order {
 	case ByRegistration:
@@ -188,8 +189,7 @@ func (p *Preset) compare(a, b *Spec) int {
 	}
 }
 
-// together reports whether two Specs, next to each other in plan order, see the
-// same event.
+// together reports whether two Specs, adjacent in plan order, are in the same step.
 func (p *Preset) together(a, b *Spec) bool {
 	return !p.Chain && (p.Order == ByRegistration || a.priority() == b.priority())
 }

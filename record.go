@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Record is what is kept of one firing: who ran, what they said, what came of
-// it. Its JSON is one line of the log.
+// A Record describes one firing: the hooks that ran, their answers and the Verdict. Its JSON is
+// one line of the log.
 type Record struct {
 	ID          string    `json:"id"`
 	Time        time.Time `json:"time"`
@@ -18,88 +18,88 @@ type Record struct {
 	Event       Kind      `json:"event"`
 	Tool        string    `json:"tool,omitempty"`
 	Decision    Decision  `json:"decision"`
-	Would       Decision  `json:"would,omitempty"` // what observing hooks would have decided
+	Would       Decision  `json:"would,omitempty"` // the decision that observing hooks would have made
 	Hooks       []HookRun `json:"hooks"`
 	Reasons     []Reason  `json:"reasons,omitempty"`
 	Halt        string    `json:"halt,omitempty"`
 	Changed     []Field   `json:"changed,omitempty"`
 	Conflicts   []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced
 	Unsupported []string  `json:"unsupported,omitempty"`
-	Error       string    `json:"error,omitempty"` // the event could not be read or answered as it should
+	Error       string    `json:"error,omitempty"` // the event could not be read or fully handled
 	MS          float64   `json:"ms"`
-	Input       *Event    `json:"input,omitempty"` // the event as it came
+	Input       *Event    `json:"input,omitempty"` // the event as it was fired
 	Verdict     *Verdict  `json:"-"`
 }
 
-// HookRun is one hook's part in a Record.
+// HookRun is one hook's entry in a Record.
 type HookRun struct {
 	Name     string   `json:"name"`
 	Source   string   `json:"source"`
-	Line     int      `json:"line,omitempty"` // where it stands in its source's file
+	Line     int      `json:"line,omitempty"` // line in its source's file
 	Decision Decision `json:"decision"`
 	Cause    Cause    `json:"cause,omitempty"`
 	Error    string   `json:"error,omitempty"`
-	Halt     bool     `json:"halt,omitempty"`      // it wants the turn to end
-	Changed  []Field  `json:"changed,omitempty"`   // what it set or patched, or in observe mode would have
-	FailOpen bool     `json:"fail_open,omitempty"` // it failed, and the action went on all the same
-	Expired  bool     `json:"expired,omitempty"`   // its Allow does not count: it was for another input, or not its to give
-	Observed bool     `json:"observed,omitempty"`  // Decision is what it would have said
-	Round    int      `json:"round,omitempty"`     // 2 = it was asked again
-	Async    bool     `json:"async,omitempty"`     // it runs after the answer
+	Halt     bool     `json:"halt,omitempty"`      // the hook wants to end the turn
+	Changed  []Field  `json:"changed,omitempty"`   // fields that the hook changed, or in observe mode would have changed
+	FailOpen bool     `json:"fail_open,omitempty"` // the hook failed, and the action continued
+	Expired  bool     `json:"expired,omitempty"`   // its Allow is ignored: another input runs, a guard failed open, or its source may not allow
+	Observed bool     `json:"observed,omitempty"`  // Decision is the decision that the hook would have made
+	Round    int      `json:"round,omitempty"`     // 2 = the hook ran again in the second round
+	Async    bool     `json:"async,omitempty"`     // the hook runs after the answer
 	MS       float64  `json:"ms"`
 
-	// What is known where it ran, and is not kept.
+	// These fields are available to Observers and are not stored.
 	Phase   Phase    `json:"-"`
-	Step    int      `json:"-"` // from 1: hooks of one step were asked at once; 0 = it was not asked as the firing's others are
-	Saw     *Event   `json:"-"` // the event as the steps before had left it; nil = it does not run yet
-	Outcome *Outcome `json:"-"` // what it said; nil = no opinion, or it does not run yet
-	Expiry  Expiry   `json:"-"` // why it is Expired
+	Step    int      `json:"-"` // from 1: hooks of one step were called together; 0 = the hook ran outside the steps
+	Saw     *Event   `json:"-"` // the event that the hook got; nil = it has not run yet
+	Outcome *Outcome `json:"-"` // the hook's answer; nil = no opinion, or it has not run yet
+	Expiry  Expiry   `json:"-"` // why its Allow is ignored
 }
 
-// Expiry is why an Allow does not count.
+// Expiry is the reason why an Allow is ignored.
 type Expiry uint8
 
-// The reasons.
+// The reasons for ignoring an Allow.
 const (
 	NotExpired    Expiry = iota
-	ExpiredOpen          // a guard failed open, and nobody knows what it would have said
-	ExpiredInput         // it was for another input than the one that goes on
-	ExpiredSource        // it is not for its source to give
+	ExpiredOpen          // a guard failed open, so its decision is unknown
+	ExpiredInput         // the hook allowed another input than the one that will run
+	ExpiredSource        // the source may not allow
 )
 
 var expiryNames = [...]string{
 	NotExpired: "", ExpiredOpen: "a guard could not answer", ExpiredInput: "it was for another input", ExpiredSource: "its source may not give it",
 }
 
-// String says it in a few words, and nothing of what has not expired.
+// String returns the reason in a few words, and the empty string for NotExpired.
 func (x Expiry) String() string { return nameOf(expiryNames[:], int(x), "expiry") }
 
-// An Observer is told of every firing once its Verdict is final, also after a
-// block. Observe is called before Fire returns, so it must be quick; what takes
-// time belongs into a Spec of PhaseObserve. It must not change the Record.
+// An Observer gets the Record of every firing when its Verdict is final, also after a Block. Fire
+// calls Observe before it returns, so Observe must be quick. Use a Spec of PhaseObserve for slow
+// work. Observe must not change the Record.
 type Observer interface {
 	Observe(ctx context.Context, rec *Record)
 }
 
-// ObserverFunc lets an ordinary function be an Observer.
+// ObserverFunc adapts an ordinary function to an Observer.
 type ObserverFunc func(ctx context.Context, rec *Record)
 
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, rec *Record) { f(ctx, rec) }
 
-// Background runs the observing hooks of a firing after its Verdict. ev carries
-// the Verdict. Run must not wait for them; an error is put into the Record and is
-// shown.
+// A Background runs the observing hooks of a firing after its Verdict. ev contains the Verdict.
+// Run must not wait for the hooks. An error of Run is added to the Record and to the Verdict's
+// Messages.
 type Background interface {
 	Run(ctx context.Context, ev *Event, hooks []Spec) error
 }
 
-// newID returns an identifier that sorts by time: 48 bits of milliseconds, which
-// last until the year 10889, then 64 random bits.
+// newID returns an identifier that sorts by time: 48 bits of milliseconds, which last until the
+// year 10889, then 64 random bits.
 func newID(now time.Time) string {
 	var id [14]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
-	binary.BigEndian.PutUint64(id[6:], rand.Uint64()) //nolint:gosec // an ID is no secret
+	binary.BigEndian.PutUint64(id[6:], rand.Uint64()) //nolint:gosec // an ID is not a secret
 	var text [2 * len(id)]byte
 	hex.Encode(text[:], id[:])
 	return string(text[:])

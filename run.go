@@ -15,49 +15,49 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// Errors that a Record tells apart; errors.Is finds them in a hook's error.
+// Errors that a Record distinguishes. Use errors.Is to find them in a hook's error.
 var (
 	ErrTimeout = errors.New("took longer than its timeout")
 	ErrPanic   = errors.New("panicked")
 	ErrIllegal = errors.New("answered what this event does not permit")
 )
 
-// firing is one event on its way through the hooks.
+// firing holds the state of one event while its hooks run.
 type firing struct {
 	engine    *Engine
 	table     *table
 	lineup    *lineup
 	contract  *Contract
-	first     *Event // as it came
-	ev        *Event // as the hooks so far have left it
-	shown     *Event // what the next step sees, where that is not ev
+	first     *Event // as it was fired
+	ev        *Event // with the changes of all hooks so far
+	shown     *Event // the event for the next step, if it differs from ev
 	answers   []answer
 	conflicts []string
-	blocked   bool // nobody else is asked
+	blocked   bool // no further hooks run
 	step      uint16
 	record    bool
-	unread    error  // nobody could be asked, since this is wrong with the event
-	heard     *tally // who wants to know what comes of observing hooks; nil = nobody
+	unread    error  // error of an unreadable event, for which no hook runs
+	heard     *tally // collects the runs of observing hooks; nil = not needed
 }
 
-// answer is what one hook said, and what that counts as.
+// answer holds one hook's answer and its effect.
 type answer struct {
 	spec     *Spec
 	out      *Outcome
 	err      error
 	saw      *Event
-	left     *Event  // what it saw, with its own changes: what its Allow approves
-	changed  []Field // what it changed, or in observe mode would have
+	left     *Event  // saw with the hook's own changes: the version that its Allow approves
+	changed  []Field // fields that it changed, or in observe mode would have changed
 	took     time.Duration
-	decision Decision // after legality and on_error
-	byError  bool     // decision is what the failure counts as
+	decision Decision // after the Contract and on_error were applied
+	byError  bool     // the hook's failure selected the decision
 	round    uint8
 	failOpen bool
 	expired  Expiry
-	step     uint16 // from 1: who was asked at once
+	step     uint16 // from 1: hooks with the same number were called together
 }
 
-// noOpinion is what hooks say most of the time. Nobody changes it.
+// noOpinion is shared by all answers without an opinion. It must not be modified.
 var noOpinion Outcome
 
 func newAnswer(s *Spec, ev *Event) answer {
@@ -80,8 +80,8 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 	}
 	unnamed := ev.ID == "" && (f.record || l.readsID)
 	if unnamed || l.matchers {
-		// Matchers may keep what they worked out of an event by its pointer, so that
-		// of a firing must be its own: callers may use theirs again.
+		// Matchers may cache results by the event's pointer. Callers may reuse their Event, so
+		// each firing needs its own copy.
 		f.first = clone(ev)
 		f.ev = f.first
 	}
@@ -109,14 +109,15 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 	return v
 }
 
-// run is the law of a firing: rewrites, rules, steps, and one more bounded round
-// when a step changed what the hooks before it had judged. A block ends it.
+// run calls the hooks of a firing: rewrites, rules, then steps. If a step changed input that
+// earlier hooks had judged, one more bounded round follows. A Block ends the firing.
 func (f *firing) run(ctx context.Context) {
 	f.rewrite(ctx, ScopeManaged, ScopeSession, 1)
 	f.together(ctx, f.lineup.rules, 1)
 	judged := f.ev
 	if budget := f.first.Budget; budget > 0 && len(f.lineup.steps) > 0 {
-		// Only for steps: a timer costs a program that answers one event a thread.
+		// Only for steps: a timer starts a thread, which is expensive for a program that answers
+		// one event.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, budget, fmt.Errorf("the %v that all hooks of this event have are spent: %w", budget, ErrTimeout))
 		defer cancel()
@@ -131,8 +132,8 @@ func (f *firing) run(ctx context.Context) {
 	f.rewrite(ctx, ScopeManaged, ScopeSession, 2)
 	f.together(ctx, f.lineup.rules, 2)
 	judged = f.ev
-	// Weakest scope first, and what its gates change goes through its own rewrites
-	// only: no scope has a word after a stronger one.
+	// Weakest scope first. Changes of a scope's steps pass only through the rewrites of that
+	// scope, so no scope changes the event after a stronger one.
 	for scope := ScopeSession; scope >= ScopeManaged; scope-- {
 		for _, step := range f.lineup.steps {
 			f.together(ctx, f.overruled(step, scope), 2)
@@ -146,7 +147,7 @@ func (f *firing) run(ctx context.Context) {
 	}
 }
 
-// rewrite lets the rewrites of some scopes chain.
+// rewrite runs the rewrites of some scopes, each on the result of the previous one.
 func (f *firing) rewrite(ctx context.Context, strongest, weakest Scope, round uint8) {
 	for i, s := range f.lineup.rewrites {
 		if strongest <= s.Source.Scope && s.Source.Scope <= weakest {
@@ -155,9 +156,9 @@ func (f *firing) rewrite(ctx context.Context, strongest, weakest Scope, round ui
 	}
 }
 
-// overruled lists the hooks of a step and a scope whose input a hook of a weaker
-// scope changed after they had answered, or had been passed over. Within a step
-// the weaker scopes come later.
+// overruled returns the hooks of one scope in a step that need to run again: a hook of a weaker
+// scope changed their input after they had answered or had not matched. Within a step, the weaker
+// scopes come later.
 func (f *firing) overruled(step []*Spec, scope Scope) []*Spec {
 	var again []*Spec
 	for _, s := range step {
@@ -181,13 +182,13 @@ func (f *firing) overruled(step []*Spec, scope Scope) []*Spec {
 	return again
 }
 
-// differs reports whether the event now differs from what it was.
+// differs reports whether the event now differs from an earlier version.
 func (f *firing) differs(was *Event) bool {
 	return len(changedFields(was, f.ev, f.contract.Changes)) > 0
 }
 
-// together runs those of the hooks that listen on the same event, or in turn if one
-// of them wants that.
+// together runs the listening hooks on the same event, or one after the other if one of them is
+// Sequential.
 func (f *firing) together(ctx context.Context, specs []*Spec, round uint8) {
 	if f.blocked || len(specs) == 0 {
 		return
@@ -210,7 +211,7 @@ func (f *firing) together(ctx context.Context, specs []*Spec, round uint8) {
 	}
 }
 
-// sees is the event as the next step shall see it.
+// sees returns the version of the event for the next step.
 func (f *firing) sees() *Event {
 	switch f.engine.opts.Preset.Changes {
 	case ChangesLastWins:
@@ -222,7 +223,7 @@ func (f *firing) sees() *Event {
 	}
 }
 
-// ask runs hooks at once and lays their changes over each other in plan order.
+// ask runs hooks together and applies their changes in plan order.
 func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 	var waits []func()
 	if len(answers) > 0 {
@@ -258,7 +259,7 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 	}
 }
 
-// ask runs the hook.
+// ask calls the hook. It returns a panic as the hook's error.
 func (a *answer) ask(ctx context.Context) {
 	defer caught(&a.err)
 	out, err := a.spec.Hook.Handle(ctx, a.saw)
@@ -269,31 +270,30 @@ func (a *answer) ask(ctx context.Context) {
 	}
 }
 
-// askBy runs the hook in a goroutine of its own, with its Timeout as ctx has it.
+// askBy calls the hook in the current goroutine. ctx carries the hook's timeout.
 func (a *answer) askBy(ctx context.Context) {
 	begun := time.Now()
-	a.err = errors.New("ended its goroutine without an answer") // as runtime.Goexit does
+	a.err = errors.New("ended its goroutine without an answer") // stays if the hook calls runtime.Goexit
 	a.ask(ctx)
 	a.took = time.Since(begun)
 	switch {
 	case ctx.Err() != nil:
 		a.err = lateError(context.Cause(ctx), a.err)
-	case a.took > a.spec.Timeout: // on a busy machine a hook can be back before the timer is
+	case a.took > a.spec.Timeout: // on a busy machine a hook can return before the timer fires
 		a.err = lateError(fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout), a.err)
 	}
 }
 
-// caught, when deferred, makes an error of a panic: a broken hook is a hook that
-// could not answer.
+// caught, when deferred, converts a panic into an error, so that a hook that panics is treated as
+// a hook that failed.
 func caught(err *error) {
 	if r := recover(); r != nil {
 		*err = fmt.Errorf("%w: %v", ErrPanic, r)
 	}
 }
 
-// begin starts the hook in a goroutine and returns the function that waits for
-// it. A hook that does not return in time is left behind: its answer, should it
-// ever come, goes nowhere.
+// begin starts the hook in a goroutine and returns the function that waits for it. If the hook
+// does not return in time, it is abandoned and its answer is discarded.
 func begin(ctx context.Context, a *answer) (wait func()) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, a.spec.Timeout, fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout))
@@ -305,7 +305,7 @@ func begin(ctx context.Context, a *answer) (wait func()) {
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(grace, func() { close(abandoned) }) })
 
 	done := make(chan answer, 1)
-	r := *a // a itself belongs to the one who waits
+	r := *a // the waiting goroutine owns a itself
 	go func() {
 		defer func() { done <- r }()
 		r.askBy(ctx)
@@ -319,14 +319,14 @@ func begin(ctx context.Context, a *answer) (wait func()) {
 		case <-abandoned:
 		}
 		select {
-		case *a = <-done: // in time, while we waited for another hook
+		case *a = <-done: // in time, while this goroutine waited for another hook
 		default:
 			a.err, a.took = context.Cause(ctx), time.Since(begun)
 		}
 	}
 }
 
-// lateError says why a hook's time was up, and what else went wrong in it.
+// lateError combines the cause of a hook's timeout with another error of the hook.
 func lateError(cause, err error) error {
 	switch {
 	case errors.Is(err, cause):
@@ -338,7 +338,8 @@ func lateError(cause, err error) error {
 	}
 }
 
-// settle turns what a hook said into what that counts as, and applies its changes.
+// settle applies the Contract, OnError and the Preset to a hook's answer, and applies its
+// changes.
 func (f *firing) settle(a *answer) {
 	blocks := f.contract.Blocks
 	preset := &f.engine.opts.Preset
@@ -347,15 +348,15 @@ func (f *firing) settle(a *answer) {
 	}
 	a.decision = a.out.Decision
 	answered := a.err == nil
-	// In a chain of another system what a hook said ends it, also where it counts for
-	// nothing.
+	// In another system's chain, a hook's Block ends the chain even if the Contract makes it
+	// ineffective.
 	ends := preset.InChain && (a.decision == Block || a.err != nil && a.spec.onError() == OnErrorClosed)
 	switch d := a.decision; {
 	case d > Block, d == Block && blocks == BlockNothing, d == Ask && blocks != BlockAction:
 		f.illegal(a, "decision "+d.String())
 		a.decision = None
 	case d == Allow && !f.contract.Permit:
-		a.decision = None // "go on" where nobody would be asked is no opinion
+		a.decision = None // an Allow is no opinion if the event has no permission prompt
 	}
 	if len(a.out.Context) > 0 && !f.contract.Context {
 		f.illegal(a, "context")
@@ -379,13 +380,13 @@ func (f *firing) settle(a *answer) {
 	}
 }
 
-// haltBlocks: stopping the turn also stops the action that is about to happen.
+// haltBlocks reports whether the answer's halt also stops the action that is about to happen.
 func (f *firing) haltBlocks(a *answer) bool {
 	return a.out.Halt != "" && f.contract.Blocks == BlockAction
 }
 
-// failed decides for a hook that could not answer, which counts as its OnError says.
-// What it said all the same counts too, and the stricter of both wins.
+// failed applies OnError to a hook that failed. If the hook also returned a decision, the
+// stricter one of the two wins.
 func (f *firing) failed(a *answer, counts OnError) {
 	if f.contract.FailOpen || f.contract.Blocks == BlockNothing {
 		counts = OnErrorOpen
@@ -402,12 +403,12 @@ func (f *firing) failed(a *answer, counts OnError) {
 	a.byError = a.decision != said
 }
 
-// illegal drops a part of an answer, which counts as an error of the hook.
+// illegal records that a part of an answer was dropped, which is an error of the hook.
 func (f *firing) illegal(a *answer, what string) {
 	a.err = errors.Join(a.err, fmt.Errorf("%w: %s on %s", ErrIllegal, what, f.first.Kind))
 }
 
-// cause is why the decision counts.
+// cause returns the origin of the decision.
 func (a *answer) cause() Cause {
 	if a.byError {
 		return causeOf(a.err)
@@ -422,8 +423,8 @@ func causeOf(err error) Cause {
 	return CauseError
 }
 
-// change applies a hook's changes to the event, in a fixed order of fields: whole
-// replacements, then patches, views of a field after the field itself.
+// change applies a hook's changes to the event, in a fixed order of fields: replacements before
+// patches, and fields before their views.
 func (f *firing) change(a *answer) {
 	now, own := f.ev, f.first
 	for _, part := range []struct {
@@ -447,16 +448,17 @@ func (f *firing) change(a *answer) {
 	}
 }
 
-// overlay applies one change to what the hook saw, and to the event as the hooks
-// of the same step before it have left it. Where the last hook wins, the event gets
-// what the hook's changes alone would have made of own, the event as it came.
+// overlay applies one change to two events: to the event that the hook saw, and to the event as
+// earlier hooks of the same step have changed it. If the last hook wins, the second event gets
+// the value that results from this hook's changes alone, applied to own, the event as it was
+// fired.
 func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.RawMessage, patch bool) (left, laid, alone *Event, err error) {
 	merge, err := f.merging(a, field)
 	if err != nil {
 		return nil, nil, nil, err
 	}
 	if merge == MergeUnion && !f.changedBefore(field) {
-		merge = MergeChain // what any hook allows, and not what is there without them
+		merge = MergeChain // the first list replaces the event's list: the union contains only values that hooks allow
 	}
 	left, err = mergeField(a.left, field, value, patch, merge)
 	if err != nil || now == a.left {
@@ -473,20 +475,20 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 	return left, laid, own, err
 }
 
-// changedBefore reports whether a hook has changed a field of the event.
+// changedBefore reports whether an earlier hook has changed a field of the event.
 func (f *firing) changedBefore(field Field) bool {
 	return anyOf(f.answers, func(a *answer) bool { return a.changes() && slices.Contains(a.changed, field) })
 }
 
-// show lays an answer over what the next step sees, where that is not the event as
-// it would now be: objects member by member, context below the prompt.
+// show adds an answer to the event for the next step, if that differs from the current event. It
+// merges objects member by member and appends context to the prompt.
 func (f *firing) show(a *answer) {
 	shown := f.sees()
 	for _, field := range a.changed {
 		_, whole := a.out.Set[field]
 		field = field.stored()
 		if field != FieldInput && field != FieldRequest {
-			continue // what is about to happen is shown, not what comes of it
+			continue // later steps see changed inputs and requests, not changed results
 		}
 		value, _ := a.left.Get(field)
 		if old, ok := shown.Get(field); ok && whole {
@@ -505,15 +507,16 @@ func (f *firing) show(a *answer) {
 	f.shown = shown
 }
 
-// merging is how a hook's change of a field is merged, if it may change it at all.
+// merging returns the merge rule for a hook's change of a field, or an error if the hook may not
+// change it.
 func (f *firing) merging(a *answer, field Field) (Merge, error) {
 	ch, permitted := f.contract.change(field)
 	switch {
-	case a.spec.Phase == PhaseRule: // it would change what the other rules judged
+	case a.spec.Phase == PhaseRule: // the other rules have already judged the field
 		return "", fmt.Errorf("a rule's change of %s", field)
 	case !permitted, f.engine.opts.Preset.Changes == ChangesNone:
 		return "", fmt.Errorf("a change of %s", field)
-	case a.spec.Phase == PhaseRewrite && ch.Merge == MergeJoin: // what it replaces must not stay
+	case a.spec.Phase == PhaseRewrite && ch.Merge == MergeJoin: // the replaced text must not remain
 		return MergeChain, nil
 	default:
 		if merge, ok := f.engine.opts.Preset.Merges[ch.Field]; ok {
@@ -540,8 +543,8 @@ func (f *firing) noteConflicts(answers []answer) {
 	}
 }
 
-// undoes reports whether b, laid over a, replaced a field that a had changed: the
-// same field by another value, or the whole of which a had changed a part.
+// undoes reports whether b replaced a field that a had changed: the same field with another
+// value, or the whole of which a had changed a part.
 func undoes(b, a *answer, field Field) bool {
 	value, replaced := b.out.Set[field]
 	return replaced && slices.ContainsFunc(a.changed, func(part Field) bool {
@@ -552,11 +555,11 @@ func undoes(b, a *answer, field Field) bool {
 	})
 }
 
-// fail counts every hook that could have run as failed.
+// fail marks every hook that could have run as failed with err.
 func (f *firing) fail(err error) {
 	f.unread = err
 	groups := f.lineup.groups()
-	for _, group := range groups[:len(groups)-1] { // observers are no guards
+	for _, group := range groups[:len(groups)-1] { // observers are not guards
 		for _, s := range group {
 			a := newAnswer(s, f.ev)
 			a.err = err
@@ -566,8 +569,8 @@ func (f *firing) fail(err error) {
 	}
 }
 
-// mark lets what happens be kept. Where that fails the Verdict may become stricter, and
-// those who have kept something are told again.
+// mark calls the Markers. If one fails, the Verdict may become stricter; the Markers that
+// succeeded are then called again with the new Verdict.
 func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 	asked := len(f.answers)
 	failed := false
@@ -613,8 +616,8 @@ func (a *answer) mark(ctx context.Context, v *Verdict) {
 	a.took = time.Since(begun)
 }
 
-// tell hands the Verdict to those who listen: observing hooks, whose event carries
-// it, and the engine's Observers. It goes on when one fails.
+// tell passes the Verdict to the observing hooks and to the engine's Observers. It continues if
+// one of them fails.
 func (f *firing) tell(ctx context.Context, v Verdict, begun time.Time, unread error) error {
 	var late []*Spec
 	var runs []HookRun
@@ -648,7 +651,7 @@ func (f *firing) tell(ctx context.Context, v Verdict, begun time.Time, unread er
 	return failed
 }
 
-// startLate starts observing hooks, each in the layer that it is of.
+// startLate starts observing hooks, each in its own layer.
 func (f *firing) startLate(ctx context.Context, v *Verdict, late []*Spec) (failed error) {
 	if len(late) == 0 {
 		return nil
@@ -677,7 +680,7 @@ func (f *firing) startLate(ctx context.Context, v *Verdict, late []*Spec) (faile
 	return failed
 }
 
-// lateRun is the run of an observing hook, as far as it is known before it has ended.
+// lateRun returns the HookRun of an observing hook that has not run yet.
 func lateRun(s *Spec) HookRun {
 	return HookRun{Name: s.Name, Source: s.Source.Name, Line: s.Line, Async: true, Phase: s.Phase}
 }
@@ -688,7 +691,7 @@ func observe(ctx context.Context, o Observer, rec *Record) (err error) {
 	return nil
 }
 
-// start starts observing hooks.
+// start starts observing hooks, through the layer's Background if it has one.
 func (l *layer) start(ctx context.Context, ev *Event, hooks []Spec, heard *tally) (err error) {
 	defer caught(&err)
 	if l.opts.Background != nil {
@@ -697,28 +700,28 @@ func (l *layer) start(ctx context.Context, ev *Event, hooks []Spec, heard *tally
 	return l.late.run(ctx, ev, hooks, heard)
 }
 
-// A tally gathers what comes of the observing hooks of one firing. A nil tally is one
-// that nobody reads.
+// A tally collects the runs of one firing's observing hooks. The methods of a nil tally do
+// nothing.
 type tally struct {
 	runs chan HookRun
-	open atomic.Int64 // who may still add something
+	open atomic.Int64 // number of senders that may still add a run
 }
 
-// newTally returns one that whoever fires has to end.
+// newTally returns a tally with one open sender: the caller, which must call end.
 func newTally(l *lineup) *tally {
-	t := &tally{runs: make(chan HookRun, len(l.observers))} // nobody waits for a reader
+	t := &tally{runs: make(chan HookRun, len(l.observers))} // buffered, so no sender waits for a reader
 	t.open.Store(1)
 	return t
 }
 
-// add adds a run.
+// add sends a run to the reader.
 func (t *tally) add(run HookRun) {
 	if t != nil {
 		t.runs <- run
 	}
 }
 
-// begin says that one more will add something, and end that one will not any more.
+// begin adds a sender, and end removes one. The last end closes the channel.
 func (t *tally) begin() {
 	if t != nil {
 		t.open.Add(1)
@@ -731,7 +734,7 @@ func (t *tally) end() {
 	}
 }
 
-// late runs what outlives its firing, or its caller.
+// late runs work that continues after its firing or its caller has ended.
 type late struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu
@@ -740,8 +743,8 @@ type late struct {
 	running sync.WaitGroup
 }
 
-// hold runs a function in a goroutine that Close waits for, unless it is too late.
-// What it fires is not too late for observing hooks either.
+// hold runs a function in a goroutine that Close waits for. It reports false and does nothing if
+// the engine is closed. While such a function runs, its firings can still start observing hooks.
 func (l *late) hold(run func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -776,13 +779,13 @@ func (l *late) run(ctx context.Context, ev *Event, hooks []Spec, heard *tally) e
 			defer cancel()
 			a := newAnswer(s, ev)
 			defer func() { heard.add(a.lateRun()) }()
-			a.askBy(ctx) // what an observer answers changes nothing
+			a.askBy(ctx) // the answer of an observer has no effect
 		})
 	}
 	return nil
 }
 
-// lateRun is what came of an observing hook.
+// lateRun returns the HookRun of an observing hook that has ended.
 func (a *answer) lateRun() HookRun {
 	a.decision = a.out.Decision
 	run := a.run()
@@ -790,5 +793,5 @@ func (a *answer) lateRun() HookRun {
 	return run
 }
 
-// lateTimeout bounds an observing hook that names no timeout of its own.
+// lateTimeout limits an observing hook without a timeout.
 const lateTimeout = 5 * time.Minute

@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// carried is the key of the engine that a context carries.
+// carried is the context key of the session's engine.
 type carried struct{}
 
-// NewContext returns a context that carries a session's hooks to whoever works for
-// the session: its sub-agents, and theirs. They find them with [Engine.In]. A nil
-// session takes them away.
+// NewContext returns a context that carries a session's hooks to the agents that work for the
+// session: its sub-agents, and their sub-agents. They get the hooks from [Engine.In]. A nil
+// session removes the hooks.
 func NewContext(ctx context.Context, session *Engine) context.Context {
 	return context.WithValue(ctx, carried{}, session)
 }
@@ -21,22 +21,23 @@ func FromContext(ctx context.Context) *Engine {
 	return session
 }
 
-// In returns e for use where ctx is that of a session: with all hooks that ctx
-// carries before those of e, and with their Observers. The options are e's, and so
-// is whatever is added or removed. Later changes on both sides count; hooks that are
-// in both run once. Its Close is e's. Get it once for each agent, since it is made anew
-// each time.
+// In returns e for use in the session of ctx: an engine that runs all hooks that ctx carries
+// before the hooks of e, and calls the Observers of both. It has the options and the Close of e,
+// and hooks added to it or removed from it are hooks of e. Later changes of either engine take
+// effect. A hook that is in both runs once. Call In once for each agent, because each call builds
+// a new engine.
 //
-// Hooks of a session never take back what those of e decide. Where a session's hooks
-// change events, give them [ScopeSession]: then steps of e that have answered before
-// them are asked again. An Observer that was given to both sides is told twice.
+// Hooks of a session never override the decisions of hooks of e. If a session's hooks change
+// events, set their scope to [ScopeSession]: the engine then calls steps of e that answered
+// before them again. An Observer that was given to both engines is called twice.
 //
-// Where ctx has nothing to add it is e. A nil e has none of its own. In never returns nil.
+// If ctx adds no hooks, In returns e. If e is nil, it returns the session's engine, or an empty
+// engine if ctx carries none. In never returns nil.
 func (e *Engine) In(ctx context.Context) *Engine {
 	session := FromContext(ctx)
 	switch {
 	case e == nil && session == nil:
-		none, _ := New(nil, nil) // no hook is wrong with none
+		none, _ := New(nil, nil) // an empty list has no invalid hook
 		return none
 	case e == nil:
 		return session

@@ -5,16 +5,16 @@ import (
 	"sync"
 )
 
-// A StopCounter counts how often in a row an agent was kept from stopping. The
-// engine asks it about each Block of a stop, before the answer is given. Where
-// ev.Stop is not Active the agent was about to stop of its own, and the count
-// begins at 1. An error means that nobody knows the count.
+// A StopCounter counts how many consecutive times hooks kept an agent from stopping. The engine
+// calls Blocked for each Block of a stop, before the Verdict is returned. If ev.Stop is not
+// Active, the agent wanted to stop by itself, and the count restarts at 1. An error means that
+// the count is unknown.
 type StopCounter interface {
 	Blocked(ev *Event) (inARow int, err error)
 }
 
-// letStop lifts a Block of a stop that would be one too many in a row: two that
-// never agree, a hook and a model, must not keep each other busy for ever.
+// letStop removes a Block of a stop if it exceeds the limit of consecutive Blocks. Otherwise a
+// hook and a model that never agree would continue forever.
 func (f *firing) letStop(v *Verdict) {
 	if v.Decision != Block || f.contract.MaxStops == 0 {
 		return
@@ -36,16 +36,17 @@ func (f *firing) letStop(v *Verdict) {
 	v.Decision, v.Reasons, v.Changes = None, nil, nil
 }
 
-// maxCounted is how many sessions stopCounts remembers. The rest begin anew.
+// maxCounted is the maximum number of sessions in stopCounts. If it is reached, all counts
+// restart.
 const maxCounted = 10_000
 
-// stopCounts is a StopCounter in memory.
+// stopCounts is an in-memory StopCounter.
 type stopCounts struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-// Blocked counts by session and sub-agent.
+// Blocked counts Blocks per session and sub-agent.
 func (c *stopCounts) Blocked(ev *Event) (int, error) {
 	key := StopKey(ev)
 	c.mu.Lock()
@@ -60,8 +61,8 @@ func (c *stopCounts) Blocked(ev *Event) (int, error) {
 	return c.counts[key], nil
 }
 
-// StopKey names what blocks of a stop are counted for: the session, or the
-// sub-agent of it that wants to stop.
+// StopKey returns the key under which Blocks of a stop are counted: the kind of event, the
+// session, and the sub-agent that wants to stop.
 func StopKey(ev *Event) string {
 	key := string(ev.Kind) + "\x00" + ev.Session.ID
 	if ev.Session.Subagent != nil {
