@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// benchFire measures the firing of one call of a shell tool.
+// benchFire measures one firing for a call of a shell tool.
 func benchFire(b *testing.B, opts *grapnel.Options, specs []grapnel.Spec) {
 	b.Helper()
 	engine := newEngine(b, opts, specs...)
@@ -20,7 +20,7 @@ func benchFire(b *testing.B, opts *grapnel.Options, specs []grapnel.Spec) {
 	}
 }
 
-// many makes n Specs for tool.before.
+// many returns n Specs for tool.before.
 func many(n int, spec func(i int) grapnel.Spec) []grapnel.Spec {
 	specs := make([]grapnel.Spec, n)
 	for i := range specs {
@@ -31,7 +31,7 @@ func many(n int, spec func(i int) grapnel.Spec) []grapnel.Spec {
 	return specs
 }
 
-// hundredRules are 100 rules, of which some match.
+// hundredRules returns 100 rules, of which the given number match.
 func hundredRules(matching int, answer grapnel.Outcome) []grapnel.Spec {
 	return many(100, func(i int) grapnel.Spec {
 		s := grapnel.Spec{Phase: grapnel.PhaseRule, Tools: []string{"shell"}, Match: matchCommand("rm -rf /"), Hook: says(answer)}
@@ -44,7 +44,7 @@ func hundredRules(matching int, answer grapnel.Outcome) []grapnel.Spec {
 
 func BenchmarkFireNobodyListens(b *testing.B) { benchFire(b, nil, nil) }
 
-// inSession is an engine with the hooks of a session before its own.
+// inSession returns an engine with the hooks of a session before its own hooks.
 func inSession(tb testing.TB, session, own []grapnel.Spec) *grapnel.Engine {
 	tb.Helper()
 	return newEngine(tb, nil, own...).In(grapnel.NewContext(context.Background(), newEngine(tb, nil, session...)))
@@ -58,7 +58,7 @@ func BenchmarkFireNobodyListensInSession(b *testing.B) {
 	}
 }
 
-// An agent of a session begins.
+// BenchmarkIn measures the start of an agent in a session.
 func BenchmarkIn(b *testing.B) {
 	ctx := grapnel.NewContext(context.Background(), newEngine(b, nil, many(2, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} })...))
 	engine := newEngine(b, nil, hundredRules(10, grapnel.Outcome{})...)
@@ -95,14 +95,15 @@ func BenchmarkFireHundredRulesTenMatching(b *testing.B) {
 	benchFire(b, nil, hundredRules(10, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}))
 }
 
-// A step changes the event, so everything is judged a second time.
+// BenchmarkFireSecondRound measures a firing in which a step changes the event, so that all rules
+// run twice.
 func BenchmarkFireSecondRound(b *testing.B) {
 	specs := append(hundredRules(10, grapnel.Outcome{}), scoped("gate", grapnel.ScopeManaged, 1, says(grapnel.Outcome{})),
 		scoped("changes", grapnel.ScopeProject, 2, says(setCommand("git push"))))
 	benchFire(b, nil, specs)
 }
 
-// What does not depend on the machine's speed is a test.
+// TestAllocations checks the costs that do not depend on the machine's speed.
 func TestAllocations(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
@@ -125,7 +126,7 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// A hook behind a Matcher that wants an ID costs what the ID does.
+// BenchmarkFireMatcher shows that a hook behind a Matcher that needs an ID costs only the ID.
 func BenchmarkFireMatcher(b *testing.B) {
 	for name, hook := range map[string]grapnel.Hook{"plain": says(grapnel.Outcome{}), "id": reads{}} {
 		b.Run(name, func(b *testing.B) {
@@ -136,7 +137,7 @@ func BenchmarkFireMatcher(b *testing.B) {
 	}
 }
 
-// reads is a Hook that wants to know the ID of its event.
+// reads is a Hook that reads the ID of its event.
 type reads struct{}
 
 func (reads) ReadsID() {}

@@ -10,12 +10,12 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// contractRows says once more what each event permits: whoever changes a Contract
-// has to mean it.
+// contractRows repeats the Contract of each event, so that a change of a Contract must be made in
+// two places.
 var contractRows = []struct {
 	kind    grapnel.Kind
 	blocks  string // "", action, stop or feedback
-	changes string // fields, with the merge of those that do not chain
+	changes string // fields, with their merge rule unless it is chain
 	failure string // open or on_error
 	stdout  string
 }{
@@ -91,7 +91,7 @@ func TestContractsSayWhatIsPermitted(t *testing.T) {
 	}
 }
 
-// event is an event of any kind that has every part.
+// event returns an event of the given kind that has every part.
 func event(kind grapnel.Kind) *grapnel.Event {
 	ev := toolEvent("ls")
 	ev.Kind = kind
@@ -101,7 +101,7 @@ func event(kind grapnel.Kind) *grapnel.Event {
 	return ev
 }
 
-// everyField has a value that differs from the one in event.
+// everyField has a value for each field that differs from the one in event.
 var everyField = map[grapnel.Field]string{
 	grapnel.FieldPrompt: `"P"`, grapnel.FieldSystem: `"S"`, grapnel.FieldModel: `"m"`, grapnel.FieldRequest: `{"r":1}`,
 	grapnel.FieldResponse: `{"r":2}`, grapnel.FieldTools: `["bash"]`, grapnel.FieldMode: `"none"`,
@@ -110,8 +110,8 @@ var everyField = map[grapnel.Field]string{
 	grapnel.FieldAnswer: `{"action":"decline"}`, grapnel.FieldCommand: `"pwd"`,
 }
 
-// What a hook may do is what the Contract permits: all else is dropped, recorded
-// and an error of the hook.
+// TestContractsHold checks that all parts of an answer that the Contract does not permit are
+// dropped, recorded and treated as an error of the hook.
 func TestContractsHold(t *testing.T) {
 	t.Parallel()
 	illegal := func(t *testing.T, what string, rec *grapnel.Record, want bool) {
@@ -172,7 +172,7 @@ func TestContractsHold(t *testing.T) {
 					switch onError {
 					case grapnel.OnErrorClosed:
 						want = grapnel.Block
-					case grapnel.OnErrorAsk: // nobody can be asked about what has happened
+					case grapnel.OnErrorAsk: // no person can approve an action that has already happened
 						want = grapnel.Block
 						if row.blocks == "action" {
 							want = grapnel.Ask
@@ -191,7 +191,8 @@ func TestContractsHold(t *testing.T) {
 	}
 }
 
-// An event of one agent has the Contract that its dialect brings, else it is observed.
+// TestNativeContract checks that a native event has the Contract from its dialect, and is
+// observed without one.
 func TestNativeContract(t *testing.T) {
 	t.Parallel()
 	if c, ok := grapnel.ContractOf("native.agent.Thing"); ok {
@@ -209,7 +210,7 @@ func TestNativeContract(t *testing.T) {
 	if v, _ := fire(t, ev, step("h", says(set(grapnel.FieldMode, `"none"`)))); string(v.Changes[grapnel.FieldMode]) != `"none"` {
 		t.Errorf("with a Contract: changes %v, want mode", v.Changes)
 	}
-	// What an event brings does not weaken a Contract of ours.
+	// An event's own Contract does not weaken a Contract in the table.
 	ours := event(grapnel.ToolBefore)
 	ours.Contract = &grapnel.Contract{Kind: grapnel.ToolBefore}
 	if v, _ := fire(t, ours, step("h", decides(grapnel.Block, "no"))); v.Decision != grapnel.Block {
@@ -217,7 +218,7 @@ func TestNativeContract(t *testing.T) {
 	}
 }
 
-// An event that nobody knows is observed, never lost.
+// TestUnknownEventIsObserved checks that an event of unknown kind is observed and not dropped.
 func TestUnknownEventIsObserved(t *testing.T) {
 	t.Parallel()
 	v, rec := fire(t, event("weather.changed"), step("h", decides(grapnel.Block, "no")))

@@ -13,16 +13,15 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// strictness ranks what an agent may be told about an event, weakest first, by what
-// it keeps the agent from doing.
+// strictness ranks the parts of a reply by how strongly they restrict the agent, weakest first.
 var strictness = map[grapnel.Blocking]map[string]int{
 	grapnel.BlockAction:   {"allow": -1, "": 0, "ask": 1, "block": 2, "halt": 3},
 	grapnel.BlockFeedback: {"": 0, "block": 1, "halt": 2},
-	grapnel.BlockStop:     {"": 0, "block": 1}, // a halt lets the agent stop, as nothing does
+	grapnel.BlockStop:     {"": 0, "block": 1}, // a halt lets the agent stop, like no answer
 	grapnel.BlockNothing:  {"": 0, "halt": 1},
 }
 
-// told is the strictest of what a Verdict says that an agent understands.
+// told returns the rank of the strictest part of a Verdict that the agent supports.
 func told(ranks map[string]int, v grapnel.Verdict, can grapnel.Can) int {
 	rank, best := 0, false
 	say := func(word string, understood bool) {
@@ -45,8 +44,9 @@ func told(ranks map[string]int, v grapnel.Verdict, can grapnel.Can) int {
 	return rank
 }
 
-// Whatever an agent understands: what it is told is never weaker than what was
-// decided while it has a word that is as strict, and what it is not told is named.
+// TestDegradeIsNeverWeaker checks, for every combination of supported parts, that the reply is
+// never weaker than the decision if the agent supports an equally strict part, and that every
+// unsupported part is listed.
 func TestDegradeIsNeverWeaker(t *testing.T) {
 	t.Parallel()
 	all := grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{
@@ -86,7 +86,7 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 
 			want, got := told(ranks, whole, all), told(ranks, v, can)
 			if len(whole.Changes) > 0 && !bit(4) && c.Blocks == grapnel.BlockAction {
-				want = max(want, ranks["block"]) // or what runs is what a hook wanted changed
+				want = max(want, ranks["block"]) // or the agent runs an input that a hook wanted to change
 			}
 			if want < 0 && !can.Allow {
 				want = 0
@@ -103,7 +103,7 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 			if got < want && len(v.Unsupported) == 0 {
 				t.Errorf("%s, %+v, agent can %+v: nothing is Unsupported, but it is told less", kind, out, can)
 			}
-			// An Allow is for the input with its changes, so it goes with them or not at all.
+			// An Allow approves the input with its changes, so both are sent or neither.
 			if v.Decision == grapnel.Allow && len(v.Changes) != len(whole.Changes) {
 				t.Errorf("%s, %+v, agent can %+v: allowed without the change", kind, out, can)
 			}
@@ -279,7 +279,8 @@ func TestDegrade(t *testing.T) {
 	}
 }
 
-// A long suggestion is cut, visibly; agents without a name are "the agent".
+// TestDegradeCutsTheSuggestion checks that a long suggestion is visibly cut, and that an agent
+// without a name is called "the agent".
 func TestDegradeCutsTheSuggestion(t *testing.T) {
 	t.Parallel()
 	ev := event(grapnel.PromptBefore)
@@ -294,8 +295,9 @@ func TestDegradeCutsTheSuggestion(t *testing.T) {
 	}
 }
 
-// A hook that answers in a tool's place is no hook that failed: where the agent cannot
-// take the answer the tool does not run, and the model reads it as the reason.
+// TestAnAnswerInTheToolsPlaceIsABlock checks that a hook that answers instead of a tool is not
+// treated as failed. If the agent does not support such answers, the tool does not run, and the
+// model reads the answer as the reason.
 func TestAnAnswerInTheToolsPlaceIsABlock(t *testing.T) {
 	t.Parallel()
 	answers := grapnel.Spec{Name: "cache", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {

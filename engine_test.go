@@ -71,7 +71,8 @@ func TestNamesAreUniqueInASource(t *testing.T) {
 	}
 }
 
-// An engine keeps what it was given, whatever the caller does with it afterwards.
+// TestEngineOwnsItsSpecs checks that an engine copies its Specs, so later changes by the caller
+// have no effect.
 func TestEngineOwnsItsSpecs(t *testing.T) {
 	t.Parallel()
 	priority := 1
@@ -271,7 +272,7 @@ func (explained) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 	return "command " + ev.Tool.Commands[0]
 }
 
-// backgroundFunc is a Background.
+// backgroundFunc adapts a function to a Background.
 type backgroundFunc func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error
 
 func (f backgroundFunc) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
@@ -330,7 +331,8 @@ func TestBackground(t *testing.T) {
 	}
 }
 
-// Whoever adds or removes hooks does not disturb what is under way. Run with -race.
+// TestChangesWhileFiring checks that adding and removing hooks does not affect firings that have
+// started. Run with -race.
 func TestChangesWhileFiring(t *testing.T) {
 	t.Parallel()
 	guard := rule("guard", decides(grapnel.Block, "no"))
@@ -378,7 +380,7 @@ func TestChangesWhileFiring(t *testing.T) {
 	}
 }
 
-// A hook that adds another one while an event is under way has it from the next on.
+// TestAddDuringAFiring checks that a hook added during a firing runs from the next event on.
 func TestAddDuringAFiring(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -395,7 +397,7 @@ func TestAddDuringAFiring(t *testing.T) {
 	}
 }
 
-// Nothing is made for nobody.
+// TestNobodyListens checks that Fire does no work if no hook listens.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, grapnel.Spec{Name: "h", On: []grapnel.Kind{grapnel.SessionEnd}, Hook: decides(grapnel.Block, "")})
@@ -405,7 +407,8 @@ func TestNobodyListens(t *testing.T) {
 	}
 }
 
-// A Matcher may remember an event by its address, although callers use theirs again.
+// TestMatchersSeeEachEventAnew checks that a Matcher may cache by the event's address although
+// callers reuse their events.
 func TestMatchersSeeEachEventAnew(t *testing.T) {
 	t.Parallel()
 	guard := rule("guard", decides(grapnel.Block, "no"))
@@ -431,7 +434,7 @@ func (r *remembers) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	return r.known[ev] == "rm", nil
 }
 
-// Who only looks decides nothing.
+// TestDecides checks that Decides ignores observing hooks.
 func TestDecides(t *testing.T) {
 	t.Parallel()
 	on := []grapnel.Kind{grapnel.ToolBefore}

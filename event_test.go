@@ -67,7 +67,8 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// An answer narrower than the list that came must not be written into that list.
+// TestSetToolsLeavesTheCallersList checks that Set does not write a shorter list into the
+// caller's list.
 func TestSetToolsLeavesTheCallersList(t *testing.T) {
 	t.Parallel()
 	allowed := []string{"bash", "read", "write"}
@@ -113,7 +114,7 @@ func TestDerive(t *testing.T) {
 	}
 }
 
-// A view changes the one place in the input, and nothing else in it.
+// TestViews checks that a view changes exactly one place in the input.
 func TestViews(t *testing.T) {
 	t.Parallel()
 	facts := []grapnel.Fact{
@@ -165,7 +166,7 @@ func TestTexts(t *testing.T) {
 	if got := ev.TextFields(); !slices.Equal(got, want) {
 		t.Errorf("TextFields = %q, want %q", got, want)
 	}
-	ev.Kind = grapnel.ModelAfter // the request was judged when it was made
+	ev.Kind = grapnel.ModelAfter // rules have judged the request on model.before
 	if got := ev.TextFields(); slices.Contains(got, grapnel.FieldRequest) || !slices.Contains(got, grapnel.FieldResponse) {
 		t.Errorf("at model.after TextFields = %q", got)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// The hooks of a session travel in the context. Whoever works for the session, be it
-// with an engine of its own or with none, meets them.
+// The context carries the hooks of a session. They run for every agent of the session, even if
+// the agent has no engine.
 func ExampleNewContext() {
 	session, err := grapnel.New([]grapnel.Spec{{
 		Name: "audit", Source: grapnel.Source{Name: "session", Scope: grapnel.ScopeSession},
@@ -47,8 +47,8 @@ func ExampleNewContext() {
 	// sub-agent: none
 }
 
-// One call for both: the answer now, and what observing hooks come to as soon as they
-// know. Who does not want to know ignores the channel.
+// One call returns the Verdict now and reports the runs of observing hooks when they end. Callers
+// that do not need the reports ignore the channel.
 func ExampleEngine_FireAll() {
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "read-only", Hook: grapnel.Guard(func(*grapnel.Event) string { return "Nothing is changed here." })},
@@ -84,8 +84,8 @@ func ExampleEngine_FireAll() {
 	// pager failed: nobody is on call
 }
 
-// An event that nobody waits for is fired in the background, and survives whoever
-// fired it.
+// Start fires an event in the background. The firing continues after the caller's context is
+// cancelled.
 func ExampleEngine_Start() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "goodbye", On: []grapnel.Kind{grapnel.SessionEnd},
@@ -103,8 +103,7 @@ func ExampleEngine_Start() {
 	// Output: goodbye, <nil>
 }
 
-// A source is loaded again in one step: no event is fired between the old hooks and
-// the new ones.
+// Update reloads a source in one step: every event runs either the old hooks or the new ones.
 func ExampleEngine_Update() {
 	from := func(name string) grapnel.Spec {
 		return grapnel.Spec{
@@ -134,7 +133,7 @@ func ExampleEngine_Update() {
 	// 1 false
 }
 
-// Whoever wants to know later is told from then on.
+// An Observer that is added later gets the Records from then on.
 func ExampleEngine_AddObserver() {
 	engine, err := grapnel.New(nil, nil)
 	if err != nil {
@@ -150,7 +149,7 @@ func ExampleEngine_AddObserver() {
 	// Output: tool.before none
 }
 
-// What a hook changes it returns in one line.
+// Replace returns a change of one field in one line.
 func ExampleReplace() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "polite", Tools: []string{"shell"}, Phase: grapnel.PhaseRewrite,

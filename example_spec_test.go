@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// bash is what a Go agent fires before it runs a shell command.
+// bash returns the event that a Go agent fires before it runs a shell command.
 func bash(command string) *grapnel.Event {
 	tool := &grapnel.Tool{
 		Name: "bash", Class: grapnel.ClassShell,
@@ -21,7 +21,7 @@ func bash(command string) *grapnel.Event {
 	return &grapnel.Event{Kind: grapnel.ToolBefore, Tool: tool}
 }
 
-// A session or a sub-agent has hooks of its own, and all those of the engine.
+// An engine for a session or a sub-agent has its own hooks and all hooks of the original engine.
 func ExampleEngine_With() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "no-shutdown", Tools: []string{"shell"},
@@ -54,7 +54,7 @@ func ExampleEngine_With() {
 	// reviewer: block because: A reviewer only reads.
 }
 
-// Steps run by priority, lower first, and each sees what the one before has left.
+// Steps run by priority, lower first, and each gets the result of the previous one.
 func ExampleSpec_priority() {
 	appends := func(text string) grapnel.Hook {
 		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -87,7 +87,7 @@ func ExampleSpec_priority() {
 // mentions matches calls whose command has one of these words.
 type mentions []string
 
-// Match is asked again whenever a hook changed the event.
+// Match is called again whenever a hook changed the event.
 func (m mentions) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	for _, command := range ev.Tool.Commands {
 		for word := range strings.FieldsSeq(command) {
@@ -99,8 +99,8 @@ func (m mentions) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	return false, nil
 }
 
-// A Matcher keeps a hook out of events that do not concern it, and a Plan says so
-// without calling the hook.
+// A Matcher limits a hook to the events that concern it. A Plan shows the result without calling
+// the hook.
 func ExampleMatcher() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "ask-before-sudo", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"},
@@ -122,7 +122,7 @@ func ExampleMatcher() {
 	// sudo ls: 1 listening, ask
 }
 
-// An Observer keeps a Record of every firing, whatever came of it.
+// An Observer gets a Record of every firing, including failed and blocked ones.
 func ExampleObserver() {
 	audit := grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 		for _, hook := range rec.Hooks {

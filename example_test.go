@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Go agent asks before it runs a tool, and obeys.
+// A Go agent fires an event before it runs a tool, and obeys the Verdict.
 func ExampleEngine_Fire() {
 	noDelete := grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		if strings.Contains(string(ev.Tool.Input), "rm -rf") {

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// toolEvent is a call of a shell tool. Its command is a view of the input.
+// toolEvent returns a call of a shell tool. Its command is a view of the input.
 func toolEvent(command string) *grapnel.Event {
 	tool := &grapnel.Tool{
 		Name: "bash", Class: grapnel.ClassShell,
@@ -28,7 +28,7 @@ func encoded(v any) json.RawMessage {
 	return raw
 }
 
-// setCommand is the answer of a hook that changes the command.
+// setCommand returns the Outcome of a hook that changes the command.
 func setCommand(command string) grapnel.Outcome {
 	return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: encoded(command)}}
 }
@@ -49,7 +49,7 @@ func fails(err error) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, err })
 }
 
-// diary writes down who was called and which command they saw.
+// diary records the names of the called hooks and the commands that they got.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -67,7 +67,7 @@ func (d *diary) read() []string {
 	return append([]string(nil), d.lines...)
 }
 
-// count is how often a line was written.
+// count returns how often a line was written.
 func (d *diary) count(line string) int {
 	n := 0
 	for _, l := range d.read() {
@@ -78,7 +78,7 @@ func (d *diary) count(line string) int {
 	return n
 }
 
-// logged writes "name saw command" and then answers.
+// logged returns a hook that writes "name saw command" and then calls answer.
 func (d *diary) logged(name string, answer grapnel.Hook) grapnel.Hook {
 	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		line := name
@@ -90,7 +90,7 @@ func (d *diary) logged(name string, answer grapnel.Hook) grapnel.Hook {
 	})
 }
 
-// scoped makes a Spec of a step from a source of one scope.
+// scoped returns the Spec of a step from a source of one scope.
 func scoped(name string, scope grapnel.Scope, priority int, hook grapnel.Hook) grapnel.Spec {
 	return grapnel.Spec{
 		Name: name, Source: grapnel.Source{Name: scope.String(), Scope: scope}, Priority: &priority, Hook: hook,
@@ -118,7 +118,7 @@ func newEngine(t testing.TB, opts *grapnel.Options, specs ...grapnel.Spec) *grap
 	return engine
 }
 
-// keeper keeps the last Record.
+// keeper is an Observer that stores the last Record.
 type keeper struct {
 	mu  sync.Mutex
 	rec *grapnel.Record

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Our decoder differs from encoding/json in speed only.
+// FuzzRawDecode checks that rawDecode returns the same values as encoding/json.
 func FuzzRawDecode(f *testing.F) {
 	for _, seed := range []string{
 		`"plain"`, `"\u00e9\n\t\"\\\/\b\f\r"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ud83dx"`, `"\ude00\ud83d"`, `"\ud83d\u0041"`, "\"\xff\xfe\"", "\"a\x01b\"",
@@ -28,7 +28,7 @@ func FuzzRawDecode(f *testing.F) {
 		}
 		var want any
 		if strings.Contains(string(data), "e") && json.Valid(data) && json.Unmarshal(data, &want) != nil {
-			return // a number that no float64 holds
+			return // the number does not fit into a float64
 		}
 		if json.Unmarshal(data, &want) == nil {
 			if got := rawDecode(data); !reflect.DeepEqual(got, want) {
@@ -38,8 +38,8 @@ func FuzzRawDecode(f *testing.F) {
 	})
 }
 
-// Depth costs no more than length: an input that is nested as deep as JSON may be
-// must not keep a guard busy.
+// TestRawDecodeIsLinear checks that the time depends on the length of the input and not on its
+// depth: deeply nested input must not slow down a guard.
 func TestRawDecodeIsLinear(t *testing.T) {
 	t.Parallel()
 	const depth = 9_000

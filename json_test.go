@@ -103,9 +103,9 @@ func TestMergePatch(t *testing.T) {
 		{`[1,2]`, `{"a":"b","c":null}`, `{"a":"b"}`},
 		{`{}`, `{"a":{"bb":{"ccc":null}}}`, `{"a":{"bb":{}}}`},
 
-		// What is not touched keeps its place and its spelling.
+		// Untouched members keep their place and spelling.
 		{`{"z":1.0,"y":1e2,"x":"\u00e9"}`, `{"y":null,"a":1.50}`, `{"z":1.0,"x":"\u00e9","a":1.50}`},
-		// Of equal keys the last counts, and a removed one does not come back.
+		// Of duplicate keys the last one wins, and a removed key does not come back.
 		{`{"a":1,"b":2,"a":3}`, `{"a":null}`, `{"b":2}`},
 		{`{"a":{"x":1},"a":{"y":2}}`, `{"a":{"z":3}}`, `{"a":{"y":2,"z":3}}`},
 		{`{"a":{}}`, `{"a":{"x":1},"a":{"y":2}}`, `{"a":{"y":2}}`},
@@ -159,8 +159,7 @@ func TestRawStringsStops(t *testing.T) {
 	}
 }
 
-// A payload may be nested as deep as its sender likes; that must neither overflow
-// the stack nor take long.
+// TestDeepNesting checks that deeply nested input neither overflows the stack nor takes long.
 func TestDeepNesting(t *testing.T) {
 	t.Parallel()
 	const depth = 100_000
@@ -220,7 +219,7 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// From here on encoding/json says what is right.
+// The following fuzz tests compare with encoding/json.
 
 func FuzzRawFind(f *testing.F) {
 	for _, doc := range []string{`{"a":[1,{"b":"c"}],"a":{"0":2}}`, `[[],{},"\"]"]`, `{"":{"":null}}`, "\"\\", `{"a`, `{"a":`, `[1`, `nul`} {
@@ -229,7 +228,7 @@ func FuzzRawFind(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, doc []byte, pointer string) {
-		found := rawFind(doc, pointer) // no panic, whatever it is
+		found := rawFind(doc, pointer) // must not panic on any input
 		if !json.Valid(doc) || pointer != "" && pointer[0] != '/' {
 			return
 		}

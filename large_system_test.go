@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// The work for a patch grows with its size. If it grew with the square, these patches would
-// take longer than the timeout of the tests.
+// TestLargePatches checks that the time for a patch grows linearly with its size. With quadratic
+// growth, these patches would exceed the test timeout.
 func TestLargePatches(t *testing.T) {
 	t.Parallel()
 	var many strings.Builder

@@ -57,7 +57,7 @@ func TestRuleBlockSpawnsNothing(t *testing.T) {
 	}
 }
 
-// Lower priorities run first; equal ones together.
+// TestSteps checks that lower priorities run first and equal ones together.
 func TestSteps(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -65,7 +65,7 @@ func TestSteps(t *testing.T) {
 		return scoped(name, grapnel.ScopeUser, priority, d.logged(name, appends(name)))
 	}
 	v, _ := fire(t, toolEvent("-"), hook("e", 200), hook("c", 100), hook("a", -1), hook("d", 100), hook("b", 7))
-	// c and d see the same and both replace the command: d is laid over c.
+	// c and d get the same event and both replace the command: the result of d wins.
 	want := []string{"a saw -", "b saw -a", "c saw -ab", "d saw -ab", "e saw -abd"}
 	if diff := cmp.Diff(want, d.read()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
@@ -131,7 +131,7 @@ func TestChangesOfOneStepAreLaidOverEachOther(t *testing.T) {
 	}
 }
 
-// Fields with a merge of their own have no conflicts.
+// TestMerges checks that fields with a merge rule other than chain have no conflicts.
 func TestMerges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -163,7 +163,8 @@ func TestMerges(t *testing.T) {
 	}
 }
 
-// What a rewrite takes out of a text that joins must not stay beside its result.
+// TestRewriteOfAJoiningField checks that text removed by a rewrite does not remain in a field
+// that joins.
 func TestRewriteOfAJoiningField(t *testing.T) {
 	t.Parallel()
 	ev := &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{Summary: "key sk-1"}}
@@ -192,7 +193,8 @@ func TestBlockEndsTheRemainingSteps(t *testing.T) {
 	}
 }
 
-// A rule judges. What it would change, nobody would have judged.
+// TestRuleMayNotChange checks that a rule cannot change fields, because the other rules would not
+// have judged the change.
 func TestRuleMayNotChange(t *testing.T) {
 	t.Parallel()
 	v, rec := fire(t, toolEvent("x"), rule("r", appends("!")))
@@ -219,7 +221,8 @@ func TestSecondRound(t *testing.T) {
 		scoped("late", grapnel.ScopeManaged, 30, d.logged("late", quiet)))
 	want := []string{
 		"rewrite saw x", "rule saw x", "managed saw x", "user saw x", "same saw x", "session saw x", "project saw x", "late saw x!",
-		// The project changed what stronger scopes had answered for; they answer again, the strongest last.
+		// The project changed the input after stronger scopes had answered; they run again, the
+		// strongest last.
 		"rewrite saw x!", "rule saw x!", "user saw x!", "managed saw x!",
 	}
 	if diff := cmp.Diff(want, d.read()); diff != "" {
@@ -230,8 +233,8 @@ func TestSecondRound(t *testing.T) {
 	}
 }
 
-// A gate that was not interested in the input as it was judges what a weaker scope
-// made of it.
+// TestSecondRoundAsksGatesThatWerePassedOver checks that a gate that did not match the original
+// input judges the input after a weaker scope has changed it.
 func TestSecondRoundAsksGatesThatWerePassedOver(t *testing.T) {
 	t.Parallel()
 	gate := scoped("gate", grapnel.ScopeManaged, 10, decides(grapnel.Block, "no rm"))
@@ -248,8 +251,8 @@ func (m matchCommand) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error)
 	return ev.Tool != nil && slices.Contains(ev.Tool.Commands, string(m)), nil
 }
 
-// A project does not put back what the user's policy took out, whatever priority it
-// gives itself.
+// TestRewritesOfTheStrongestLast checks that a project cannot restore data that the user's policy
+// removed, regardless of priority.
 func TestRewritesOfTheStrongestLast(t *testing.T) {
 	t.Parallel()
 	user := rewrite("user", says(setCommand("terraform plan")))
@@ -265,8 +268,8 @@ func TestRewritesOfTheStrongestLast(t *testing.T) {
 	}
 }
 
-// What a gate changes in the second round meets the rewrites of its own scope and
-// all rules, and no weaker scope has a word after it.
+// TestSecondRoundStrongestLast checks that changes of a gate in the second round pass through the
+// rewrites of its scope and all rules, and that no weaker scope runs after it.
 func TestSecondRoundStrongestLast(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -354,7 +357,7 @@ func TestAllow(t *testing.T) {
 	}
 }
 
-// The reasons are those of the Allow that stands.
+// TestExpiredAllowHasNoReason checks that the Verdict contains only the reasons of valid Allows.
 func TestExpiredAllowHasNoReason(t *testing.T) {
 	t.Parallel()
 	v, rec := fire(t, toolEvent("x"),
@@ -377,7 +380,7 @@ func TestHalt(t *testing.T) {
 		specs  []grapnel.Spec
 		want   grapnel.Decision
 		reason string
-		calls  int // of the step after it
+		calls  int // calls of the step after the hook
 	}{
 		"before":            {grapnel.ToolBefore, []grapnel.Spec{scoped("h", 0, 1, halt)}, grapnel.Block, "enough", 0},
 		"sticky":            {grapnel.ToolBefore, []grapnel.Spec{rule("h", halt), rule("a", decides(grapnel.Allow, "ok"))}, grapnel.Block, "enough", 0},
@@ -439,13 +442,13 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 		})
 	}
 
-	// The rest of the answer counts.
+	// The other parts of the answer are still used.
 	out := setCommand("y")
 	out.Context, out.Decision = []string{"c"}, grapnel.Ask
 	if v, rec := fire(t, toolEvent("x"), step("h", says(out))); v.Decision != grapnel.Ask || command(t, v) != "y" || run(t, rec, "h").Cause != grapnel.CauseError {
 		t.Errorf("an answer with an illegal part: %+v", v)
 	}
-	// It counts as an error, so a closed hook blocks.
+	// It is an error, so a closed hook blocks.
 	if v, _ := fire(t, toolEvent("x"), rewrite("h", says(grapnel.Outcome{Context: []string{"c"}}))); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
 		t.Errorf("an illegal answer of a closed hook: %+v", v)
 	}
@@ -526,7 +529,8 @@ func TestOnErrorDefaults(t *testing.T) {
 	}
 }
 
-// A failure is seen: by the person, in the Record, and as the reason of a block.
+// TestFailuresAreSeen checks that a failure is shown to the user, in the Record, and as the
+// reason of a Block.
 func TestFailuresAreSeen(t *testing.T) {
 	t.Parallel()
 	v, rec := fire(t, toolEvent("x"), step("h", fails(errors.New("no network"))))
@@ -543,7 +547,8 @@ func TestFailuresAreSeen(t *testing.T) {
 	}
 }
 
-// What a hook says beside an error counts; the stricter of both wins.
+// TestAnswerBesideAnError checks that an Outcome returned with an error is used, and that the
+// stricter decision wins.
 func TestAnswerBesideAnError(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -570,7 +575,7 @@ func TestAnswerBesideAnError(t *testing.T) {
 	}
 }
 
-// It shows OC-06.
+// TestPanicIsAnError covers OC-06.
 func TestPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	boom := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })
@@ -606,7 +611,7 @@ func TestGoexitIsAnError(t *testing.T) {
 	}
 }
 
-// A Matcher that cannot tell whether its hook listens is a hook that cannot answer.
+// TestMatcherError checks that an error of a Matcher is a failure of its hook.
 func TestMatcherError(t *testing.T) {
 	t.Parallel()
 	s := rule("h", decides(grapnel.Allow, ""))
@@ -654,7 +659,7 @@ func TestReasonsAndContext(t *testing.T) {
 	}
 }
 
-// A cap is visible in the text, and what it caps stays valid UTF-8.
+// TestCapsAreVisible checks that truncated text contains a notice and is valid UTF-8.
 func TestCapsAreVisible(t *testing.T) {
 	t.Parallel()
 	out := grapnel.Outcome{
@@ -703,7 +708,7 @@ func TestNative(t *testing.T) {
 	}
 }
 
-// An event that could not be read is judged by what its hooks' failures count as.
+// TestFail checks that the failure modes of the hooks decide about an unreadable event.
 func TestFail(t *testing.T) {
 	t.Parallel()
 	unread := errors.New("not JSON")
@@ -758,8 +763,8 @@ func TestFail(t *testing.T) {
 	}
 }
 
-// Steps that do not start because the time of the whole firing is over are errors
-// of their hooks. Rules cost nothing and still judge.
+// TestContextDoneBeforeAStep checks that steps that do not start because the firing's time is
+// over are failures of their hooks. Rules are cheap and still run.
 func TestContextDoneBeforeAStep(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -800,7 +805,7 @@ func TestContextDoneBeforeTheFiring(t *testing.T) {
 	}
 }
 
-// It shows OC-05 and OC-07.
+// TestObserversAlways covers OC-05 and OC-07.
 func TestObserversAlways(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -864,7 +869,8 @@ func (onBlock) Match(_ *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	return v != nil && v.Decision == grapnel.Block, nil
 }
 
-// An Observer that panics breaks neither the Verdict nor the others, and is seen.
+// TestObserverPanics checks that a panic of an Observer affects neither the Verdict nor other
+// Observers, and is reported.
 func TestObserverPanics(t *testing.T) {
 	t.Parallel()
 	var k keeper

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A callback that panics is its caller's affair: nobody else has to wait for ever.
+// TestPanicInUpdate checks that a panicking callback does not leave the engine locked.
 func TestPanicInUpdate(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, step("a", says(grapnel.Outcome{})))
@@ -40,7 +40,8 @@ type panicky struct{ grapnel.Hook }
 
 func (panicky) Check() error { panic("no") }
 
-// FL-24: what was started before Close runs to its end, its observing hooks too.
+// TestCloseDuringStart covers FL-24: firings started before Close run to their end, including
+// their observing hooks.
 func TestCloseDuringStart(t *testing.T) {
 	t.Parallel()
 	began, closed := make(chan struct{}), make(chan struct{})
@@ -70,7 +71,7 @@ func TestCloseDuringStart(t *testing.T) {
 	}
 }
 
-// reader is a Hook and a Matcher that wants to know the ID of its event.
+// reader is a Hook and a Matcher that reads the ID of its event.
 type reader struct{ ids *[]string }
 
 func (reader) ReadsID() {}
@@ -96,7 +97,7 @@ func TestIDReader(t *testing.T) {
 	tests := map[string]struct {
 		spec  grapnel.Spec
 		given string
-		want  bool // an ID
+		want  bool // the event has an ID
 	}{
 		"hook":    {step("h", reader{&ids}), "", true},
 		"wrapped": {step("h", wrapped{wrapped{reader{&ids}}}), "", true},
@@ -131,8 +132,8 @@ func TestIDReader(t *testing.T) {
 	}
 }
 
-// FL-36: whatever a session brings along and however it is made, what blocks without
-// it blocks with it.
+// TestSessionNeverWeakens covers FL-36: an event that is blocked without a session is also
+// blocked with every kind of session.
 func TestSessionNeverWeakens(t *testing.T) {
 	t.Parallel()
 	guard := grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -180,8 +181,8 @@ func TestSessionNeverWeakens(t *testing.T) {
 	}
 }
 
-// What a session makes of an event after a guard has let it pass is judged again, and
-// an allow for what it was does not count.
+// TestSessionChangesAfterGuard checks that a guard judges again after a session's hook changed
+// the event, and that an Allow for the old input is ignored.
 func TestSessionChangesAfterGuard(t *testing.T) {
 	t.Parallel()
 	guard := at(10, step("guard", grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -210,7 +211,8 @@ func TestSessionChangesAfterGuard(t *testing.T) {
 	}
 }
 
-// An engine does not keep the sessions alive that were made of it, or that it ran in.
+// TestSessionsAreForgotten checks that an engine does not keep references to the sessions that
+// used it.
 func TestSessionsAreForgotten(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, step("e", says(grapnel.Outcome{})))
@@ -239,7 +241,7 @@ func TestSessionsAreForgotten(t *testing.T) {
 	runtime.KeepAlive(engine)
 }
 
-// Everything at once. Run with -race.
+// TestLayersWhileFiring makes all kinds of changes at once. Run with -race.
 func TestLayersWhileFiring(t *testing.T) {
 	t.Parallel()
 	var observed keeper
@@ -263,7 +265,7 @@ func TestLayersWhileFiring(t *testing.T) {
 					case 0:
 						v = e.Fire(ctx, toolEvent("x"))
 					case 1:
-						v, _ = e.FireAll(ctx, toolEvent("x")) // nobody reads the rest
+						v, _ = e.FireAll(ctx, toolEvent("x")) // the channel is not read
 					default:
 						v = <-e.Start(ctx, toolEvent("x"))
 					}

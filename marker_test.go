@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// kept is a Marker that writes down what it was told.
+// kept is a Marker that records the Verdicts it got.
 type kept struct {
 	Func
 	told []Decision
@@ -18,8 +18,8 @@ func (k *kept) Mark(_ context.Context, _ *Event, v *Verdict) error {
 	return k.err
 }
 
-// TestMarkers: they hear the final Verdict before Fire returns, and their failure is that
-// of a guard.
+// TestMarkers checks that Markers get the final Verdict before Fire returns, and that their
+// failures are treated like failures of a guard.
 func TestMarkers(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("disk full")
@@ -31,7 +31,7 @@ func TestMarkers(t *testing.T) {
 		onError OnError
 		mode    Mode
 		want    Decision
-		told    []Decision // of one that can keep it
+		told    []Decision // calls of a Marker that does not fail
 	}{
 		"nobody objects":         {kind: ToolBefore, told: []Decision{None}},
 		"it was blocked":         {kind: ToolBefore, specs: []Spec{block}, want: Block, told: []Decision{Block}},
@@ -71,7 +71,7 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// TestMarkersOfUnreadEvents: what could not be read cannot be kept either.
+// TestMarkersOfUnreadEvents checks that Markers are not called for unreadable events.
 func TestMarkersOfUnreadEvents(t *testing.T) {
 	t.Parallel()
 	k := &kept{}

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A patch names the files that it writes, however it is put.
+// TestPatchNamesFiles checks that all files that a patch writes are found, in every patch format.
 func TestPatchNamesFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -49,7 +49,7 @@ func TestPatchNamesFiles(t *testing.T) {
 func patchCall(patch string) *grapnel.Event {
 	input, err := json.Marshal(map[string]string{"command": patch})
 	if err != nil {
-		panic(err) // a string
+		panic(err) // cannot happen for a string
 	}
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "apply_patch", Class: grapnel.ClassEdit, Input: input, Facts: []grapnel.Fact{
 		{Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: grapnel.FormPatch},
@@ -67,7 +67,8 @@ func patched(patch string) []string {
 	return paths
 }
 
-// The paths of a patch can be read and not set; its text can be set.
+// TestPatchIsContent checks that the paths of a patch are read-only, and that its text can be
+// set.
 func TestPatchIsContent(t *testing.T) {
 	t.Parallel()
 	ev := patchCall("*** Add File: a\n+x\n*** Delete File: b\n")
@@ -86,7 +87,7 @@ func TestPatchIsContent(t *testing.T) {
 	}
 }
 
-// FuzzPatch: no text around it hides the file that a line of a patch names.
+// FuzzPatch checks that no surrounding text hides the file that a patch line names.
 func FuzzPatch(f *testing.F) {
 	f.Add("*** Begin Patch", "deploy/prod/x", "+y\n*** End Patch")
 	f.Add("--- a", " a b ", "+++ b")

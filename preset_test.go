@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// under fires one event through hooks that run as a system runs them.
+// under fires one event through hooks under a Preset.
 func under(t *testing.T, preset grapnel.Preset, ev *grapnel.Event, specs ...grapnel.Spec) grapnel.Verdict {
 	t.Helper()
 	engine, err := grapnel.New(specs, &grapnel.Options{Preset: preset})
@@ -33,7 +33,7 @@ func preset(t *testing.T, name string) grapnel.Preset {
 	return p
 }
 
-// adds notes the command it saw and adds to it.
+// adds returns a hook that records the command it got and appends its name to it.
 func adds(d *diary, name string) grapnel.Spec {
 	return grapnel.Spec{Name: name, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		d.write(name + " " + ev.Tool.Commands[0])
@@ -41,9 +41,8 @@ func adds(d *diary, name string) grapnel.Spec {
 	})}
 }
 
-// What three hooks that all change the same command see, in which order, and what
-// comes of it, is what tells the systems apart.
-// It shows OC-08.
+// TestPresetChanges shows the difference between the systems: three hooks change the same
+// command, and each system has its own order, input and result. It covers OC-08.
 func TestPresetChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -109,8 +108,8 @@ func TestPresetAfterABlock(t *testing.T) {
 	}
 }
 
-// In Gemini CLI one sequential definition makes the whole plan sequential: a hook
-// is shown the members that others set, but what runs is the last object alone.
+// TestPresetGeminiSequential covers Gemini CLI: one sequential definition makes the whole plan
+// sequential. A hook gets the members that others set, but only the last object runs.
 func TestPresetGeminiSequential(t *testing.T) {
 	t.Parallel()
 	var seen []string
@@ -138,7 +137,7 @@ func TestPresetGeminiSequential(t *testing.T) {
 	}
 }
 
-// Under Grapnel's own law a sequential hook makes its step a chain.
+// TestSequential checks that under Grapnel's default a sequential hook makes its step a chain.
 func TestSequential(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -202,7 +201,7 @@ func TestNames(t *testing.T) {
 	first, other, again := adds(&d, "a"), adds(&d, "b"), adds(&d, "c")
 	again.Name = "a"
 	for name, want := range map[string][]string{
-		"ironclaw": {"c x", "b xc"}, // in the place of the first
+		"ironclaw": {"c x", "b xc"}, // replaces the first one
 		"miniclaw": {"a x", "b x", "c x"},
 	} {
 		d = diary{}
@@ -216,7 +215,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// A number may mean the opposite, as in OC-03.
+// TestReversed covers OC-03: a higher priority number runs first.
 func TestReversed(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -229,8 +228,8 @@ func TestReversed(t *testing.T) {
 	}
 }
 
-// Gemini CLI widens the tools to what any hook names; Grapnel narrows them to what
-// all name. The strictest mode holds in both.
+// TestToolsetMerges checks that Gemini CLI extends the tools to those that any hook lists, and
+// Grapnel limits them to those that all hooks list. The strictest mode wins in both.
 func TestToolsetMerges(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"grapnel": `["a"]`, "gemini": `["a","b","c"]`} {
@@ -266,7 +265,7 @@ func TestPresetDefaults(t *testing.T) {
 	}
 }
 
-// A project comes with the work; it must not answer for the person.
+// TestAllowOfAProjectDoesNotCount checks that a project cannot give consent for the user.
 func TestAllowOfAProjectDoesNotCount(t *testing.T) {
 	t.Parallel()
 	for scope, want := range map[grapnel.Scope]grapnel.Decision{
@@ -309,7 +308,8 @@ func TestEnableAndRemoveFunc(t *testing.T) {
 	check("a removed", grapnel.Block, "b")
 }
 
-// What is started in the background outlives its caller, and Close waits for it.
+// TestStart checks that a background firing continues after its caller's context ends, and that
+// Close waits for it.
 func TestStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -340,8 +340,9 @@ func TestStart(t *testing.T) {
 	})
 }
 
-// A patch counts for the event as it came, what a failed hook changed is not shown
-// to the next, and what a hook said before its time was up counts for nothing.
+// TestPresetGeminiPatchesAndLateAnswers checks three rules: a patch applies to the event as it
+// was fired, the next hook does not get changes of a failed hook, and answers after the timeout
+// are ignored.
 func TestPresetGeminiPatchesAndLateAnswers(t *testing.T) {
 	t.Parallel()
 	shown := ""
@@ -367,7 +368,8 @@ func TestPresetGeminiPatchesAndLateAnswers(t *testing.T) {
 	}
 }
 
-// In IronClaw a block ends the chain also at a notice, where it blocks nothing.
+// TestPresetChainEndsAtANotice covers IronClaw: a Block ends the chain even on a notice, which it
+// cannot stop.
 func TestPresetChainEndsAtANotice(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]grapnel.Spec{
@@ -413,8 +415,8 @@ func TestPresetGeminiShowsNoResponses(t *testing.T) {
 	}
 }
 
-// GC-08, GC-15: hooks can narrow the tools, to what any of them allows. What the agent
-// would offer without them does not count.
+// TestPresetGeminiTools covers GC-08 and GC-15: hooks limit the tools to those that any hook
+// allows. The agent's original list is ignored.
 func TestPresetGeminiTools(t *testing.T) {
 	t.Parallel()
 	preset, _ := grapnel.FindPreset("gemini")

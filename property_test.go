@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// call is one call of a drawn hook. The command before and after it stand for the
+// call is one call of a generated hook. The command before and after the call represents the
 // whole event.
 type call struct {
 	hook      string
@@ -26,14 +26,13 @@ type call struct {
 	observing bool
 }
 
-// calls is what the drawn hooks of one test did, in order.
+// calls records the calls of the generated hooks in one test, in order.
 type calls struct {
 	mu   sync.Mutex
 	list []call
 }
 
-// add notes a call. A change is one that nobody made before, so that no two versions
-// of the event are alike.
+// add records a call. Every change is unique, so that no two versions of the event are equal.
 func (c *calls) add(one call, changes bool) call {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -45,21 +44,21 @@ func (c *calls) add(one call, changes bool) call {
 	return one
 }
 
-// drawn limits what drawSpec may draw.
+// drawn limits the Specs that drawSpec may generate.
 type drawn struct {
 	phases    []grapnel.Phase
 	decisions []grapnel.Decision
-	change    bool // some change the event
-	fail      bool // some fail
-	observe   bool // some only observe
-	timeout   bool // some run in a goroutine
+	change    bool // some hooks change the event
+	fail      bool // some hooks fail
+	observe   bool // some hooks only observe
+	timeout   bool // some hooks run in a goroutine
 }
 
 var anyDecision = []grapnel.Decision{grapnel.None, grapnel.Allow, grapnel.Ask, grapnel.Block}
 
 var inLine = []grapnel.Phase{grapnel.PhaseRewrite, grapnel.PhaseRule, grapnel.PhaseStep}
 
-// drawSpec draws a hook that writes its calls down.
+// drawSpec generates a hook that records its calls.
 func drawSpec(t *rapid.T, name string, c *calls, from drawn) grapnel.Spec {
 	priority := rapid.IntRange(1, 3).Draw(t, "priority")
 	scope := grapnel.Scope(rapid.IntRange(int(grapnel.ScopeManaged), int(grapnel.ScopeSession)).Draw(t, "scope"))
@@ -109,7 +108,7 @@ func mustNew(t *rapid.T, opts *grapnel.Options, specs []grapnel.Spec) *grapnel.E
 	return engine
 }
 
-// In whatever order hooks are given, they decide the same.
+// TestOrderDoesNotMatter checks that the decision does not depend on the registration order.
 func TestOrderDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -124,7 +123,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// In one step the reasons are the same too, but for their order.
+// TestOrderWithinAStepDoesNotMatter checks that within one step the set of reasons is the same,
+// too.
 func TestOrderWithinAStepDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -144,7 +144,7 @@ func TestOrderWithinAStepDoesNotMatter(t *testing.T) {
 	})
 }
 
-// Nobody undoes a block: no hook, in no place, of no scope, run as no system runs it.
+// TestBlockSurvivesEverything checks that no hook of any scope, phase or priority undoes a Block.
 func TestBlockSurvivesEverything(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -163,7 +163,8 @@ func TestBlockSurvivesEverything(t *testing.T) {
 	})
 }
 
-// Nor under the row of any system, also of those in which a later hook could.
+// TestBlockSurvivesEveryPreset checks the same for every Preset, including systems where a later
+// hook could undo it.
 func TestBlockSurvivesEveryPreset(t *testing.T) {
 	t.Parallel()
 	for _, preset := range grapnel.Presets() {
@@ -191,7 +192,8 @@ func TestBlockSurvivesEveryPreset(t *testing.T) {
 	}
 }
 
-// An Allow stands only if a hook gave it for exactly what runs.
+// TestAllowIsForWhatRuns checks that an Allow is valid only if a hook gave it for exactly the
+// input that runs.
 func TestAllowIsForWhatRuns(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -236,8 +238,9 @@ func TestPlansAreDeterministic(t *testing.T) {
 	})
 }
 
-// However hooks change the event, a firing ends, every rule has seen what runs, and
-// no scope has changed it behind the gates of a stronger one.
+// TestSecondRoundIsBoundedAndInOrder checks that a firing ends however hooks change the event,
+// that every rule has seen the final input, and that no scope changes it after the gates of a
+// stronger one.
 func TestSecondRoundIsBoundedAndInOrder(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -305,8 +308,8 @@ func TestObserversAlwaysHear(t *testing.T) {
 	})
 }
 
-// What a weaker scope adds never makes the answer milder, nor answers for the
-// person.
+// TestWeakerScopesNeverWeaken checks that hooks of a weaker scope never make the Verdict weaker
+// and never give consent for the user.
 func TestWeakerScopesNeverWeaken(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -333,7 +336,7 @@ func TestWeakerScopesNeverWeaken(t *testing.T) {
 	})
 }
 
-// No weaker scope, in no place, slips a command past a gate that forbids it.
+// TestGatesSeeWhatRuns checks that no weaker scope can get a command past a gate that forbids it.
 func TestGatesSeeWhatRuns(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -357,8 +360,8 @@ func TestGatesSeeWhatRuns(t *testing.T) {
 	})
 }
 
-// Rewrites chain: each sees what the one before left, and what the last left runs.
-// No scope has a word after a stronger one.
+// TestRewritesChain checks that each rewrite gets the result of the previous one, that the last
+// result runs, and that no scope rewrites after a stronger one.
 func TestRewritesChain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

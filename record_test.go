@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Record tells of each hook in which step it was asked and what it saw, so that the
-// firing can be drawn.
+// TestRecordOfSteps checks that a Record contains the step and the input of each hook, which a
+// diagram of the firing needs.
 func TestRecordOfSteps(t *testing.T) {
 	t.Parallel()
 	allows := decides(grapnel.Allow, "")
@@ -45,7 +45,7 @@ func TestRecordOfSteps(t *testing.T) {
 	}
 }
 
-// Nobody knows what a guard that failed open would have said.
+// TestRecordOfOpenGuard checks that Allows expire if a guard failed open.
 func TestRecordOfOpenGuard(t *testing.T) {
 	t.Parallel()
 	_, rec := fire(t, toolEvent("a"), step("broken", fails(errors.New("broken"))), step("yes", decides(grapnel.Allow, "")))

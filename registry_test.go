@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// ofPreset makes an engine that runs hooks as another system does.
+// ofPreset returns an engine that runs hooks as another system does.
 func ofPreset(t testing.TB, name string, k *keeper, specs ...grapnel.Spec) *grapnel.Engine {
 	t.Helper()
 	preset, ok := grapnel.FindPreset(name)
@@ -24,7 +24,7 @@ func ofPreset(t testing.TB, name string, k *keeper, specs ...grapnel.Spec) *grap
 	for i := range specs {
 		specs[i] = preset.Defaults(specs[i])
 		if specs[i].Timeout > 0 {
-			specs[i].Timeout = 0 // inline, so that nobody depends on the machine's speed
+			specs[i].Timeout = 0 // inline, so that the test does not depend on the machine's speed
 		}
 	}
 	opts := &grapnel.Options{Preset: preset}
@@ -34,7 +34,7 @@ func ofPreset(t testing.TB, name string, k *keeper, specs ...grapnel.Spec) *grap
 	return newEngine(t, opts, specs...)
 }
 
-// on is a Spec that listens to some kinds.
+// on returns the Spec with its kinds set.
 func on(s grapnel.Spec, kinds ...grapnel.Kind) grapnel.Spec {
 	s.On = kinds
 	return s
@@ -53,8 +53,8 @@ func simpleNames(specs []grapnel.Spec) []string {
 	return list
 }
 
-// Hooks are counted and listed by kind; whether anybody would hear of an event is
-// known before there is one. FL-05, FL-07, IC-09, IC-10, IC-13, IC-15, MC-05, MC-06.
+// TestCountListHas checks that hooks are counted and listed by kind, and that Has is known before
+// an event exists. It covers FL-05, FL-07, IC-09, IC-10, IC-13, IC-15, MC-05 and MC-06.
 func TestCountListHas(t *testing.T) {
 	t.Parallel()
 	specs := []grapnel.Spec{
@@ -119,8 +119,9 @@ func TestCountListHas(t *testing.T) {
 	}
 }
 
-// Hooks go by name, by kind, by source and by the beginning of one, as often as one
-// likes. The source "" is one like the others. IC-12, IC-42, FL-09, FL-10, FL-11.
+// TestRemoving checks that hooks can be removed by name, kind, source and source prefix,
+// repeatedly. The source "" has no special meaning. It covers IC-12, IC-42, FL-09, FL-10 and
+// FL-11.
 func TestRemoving(t *testing.T) {
 	t.Parallel()
 	fresh := func() *grapnel.Engine {
@@ -166,8 +167,8 @@ func sourceBegins(prefix string) func(*grapnel.Spec) bool {
 	return func(s *grapnel.Spec) bool { return strings.HasPrefix(s.Source.Name, prefix) }
 }
 
-// silence takes a kind away from hooks and says from how many. Who then listens to
-// nothing goes: without kinds it would listen to all.
+// silence removes a kind from hooks and returns the number of changed hooks. It deletes hooks
+// without remaining kinds, because an empty list means all kinds.
 func silence(t *testing.T, engine *grapnel.Engine, kind grapnel.Kind, chosen func(*grapnel.Spec) bool) (n int) {
 	t.Helper()
 	err := engine.Update(func(specs []grapnel.Spec) []grapnel.Spec {
@@ -189,8 +190,8 @@ func silence(t *testing.T, engine *grapnel.Engine, kind grapnel.Kind, chosen fun
 	return n
 }
 
-// An update is one step for events that are fired meanwhile: each meets the old guard
-// or the new one. What is not valid changes nothing. OC-02, IC-26.
+// TestUpdateIsOneStep checks that each event fired during an update runs either the old guard or
+// the new one, and that an invalid update changes nothing. It covers OC-02 and IC-26.
 func TestUpdateIsOneStep(t *testing.T) {
 	t.Parallel()
 	guard := func(i int) grapnel.Spec {
@@ -247,8 +248,8 @@ func TestUpdateIsOneStep(t *testing.T) {
 	}
 }
 
-// All hooks can be switched off and on again, and those under way are not disturbed.
-// FL-08.
+// TestEnable checks that all hooks can be switched off and on without an effect on firings that
+// have started. It covers FL-08.
 func TestEnable(t *testing.T) {
 	t.Parallel()
 	var engine *grapnel.Engine
@@ -279,8 +280,8 @@ func TestEnable(t *testing.T) {
 	}
 }
 
-// What IronClaw's registry does, hook by hook: IC-11, IC-14, IC-15, IC-16, IC-17, IC-18,
-// IC-19, IC-20, IC-21, IC-22, IC-23, IC-24, IC-25.
+// TestIronClawRegistry repeats the behavior of IronClaw's registry, hook by hook: IC-11, IC-14 to
+// IC-25.
 func TestIronClawRegistry(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -298,7 +299,7 @@ func TestIronClawRegistry(t *testing.T) {
 		specs    []grapnel.Spec
 		event    *grapnel.Event
 		decision grapnel.Decision
-		command  string // as it shall now be; x = as it came
+		command  string // the command after all changes; x = unchanged
 		ran      string
 		cause    grapnel.Cause // of the first reason
 		failed   string        // the hook that failed
@@ -350,7 +351,7 @@ func TestIronClawRegistry(t *testing.T) {
 			}
 		})
 	}
-	// What a hook is that says nothing of all this. IC-05, IC-09.
+	// The defaults of a hook without settings. IC-05, IC-09.
 	preset, _ := grapnel.FindPreset("ironclaw")
 	got := preset.Defaults(grapnel.Spec{Name: "h"})
 	if got.Timeout.String() != "5s" || got.OnError != grapnel.OnErrorOpen || got.Priority != nil || grapnel.DefaultPriority != 100 {
@@ -358,9 +359,9 @@ func TestIronClawRegistry(t *testing.T) {
 	}
 }
 
-// What one hook does to the others: its panic nothing, and nobody waits for those
-// that only look. Lower priorities first, in our way of OpenClaw. OC-02, OC-03, OC-05,
-// OC-06, OC-07.
+// TestOpenClawHandlers checks that a panic of one hook does not affect the others, that Fire does
+// not wait for observing hooks, and that lower priorities run first, which is Grapnel's mapping
+// of OpenClaw. It covers OC-02, OC-03, OC-05, OC-06 and OC-07.
 func TestOpenClawHandlers(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -384,7 +385,7 @@ func TestOpenClawHandlers(t *testing.T) {
 	if got, want := d.read(), []string{"first saw x", "second saw x"}; !slices.Equal(got, want) {
 		t.Errorf("before anybody who looks was let go: %q, want %q", got, want)
 	}
-	close(release) // all three wait at the same time, or Close would not return
+	close(release) // all three wait at the same time, otherwise Close would not return
 	if err := engine.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -395,7 +396,8 @@ func TestOpenClawHandlers(t *testing.T) {
 	}
 }
 
-// An Observer can come late and go early, while events are fired. FL-18.
+// TestAddObserver checks that Observers can be added and removed while events are fired. It
+// covers FL-18.
 func TestAddObserver(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, rule("h", decides(grapnel.Block, "no")))
@@ -412,7 +414,7 @@ func TestAddObserver(t *testing.T) {
 				session.Fire(t.Context(), toolEvent("x"))
 				remove()
 				remove()
-				k.mu.Lock() // others may still tell it of what they had begun
+				k.mu.Lock() // firings that have started may still call the Observer
 				if k.n == 0 || k.rec.Decision != grapnel.Block {
 					t.Errorf("told %d times: %+v", k.n, k.rec)
 				}
@@ -422,7 +424,7 @@ func TestAddObserver(t *testing.T) {
 	}
 	group.Wait()
 	var calls int
-	told := grapnel.ObserverFunc(func(context.Context, *grapnel.Record) { calls++ }) // a func compares with nothing
+	told := grapnel.ObserverFunc(func(context.Context, *grapnel.Record) { calls++ }) // funcs are not comparable
 	remove := engine.AddObserver(told)
 	defer engine.AddObserver(told)()
 	engine.Fire(t.Context(), toolEvent("x"))
@@ -436,7 +438,8 @@ func TestAddObserver(t *testing.T) {
 	}
 }
 
-// Ordinary functions are hooks. FL-14, FL-16, IC-04, MC-03, MC-04.
+// TestFunctionsAsHooks checks that ordinary functions can be hooks. It covers FL-14, FL-16,
+// IC-04, MC-03 and MC-04.
 func TestFunctionsAsHooks(t *testing.T) {
 	t.Parallel()
 	ctx, ev := t.Context(), toolEvent(`a && b > "c"`)
@@ -466,7 +469,7 @@ func TestFunctionsAsHooks(t *testing.T) {
 	}
 }
 
-// checked is a hook that can say beforehand that it cannot work.
+// checked is a hook that can report in advance that it cannot work.
 type checked struct {
 	grapnel.Hook
 	err error
@@ -488,9 +491,9 @@ func TestChecker(t *testing.T) {
 	}
 }
 
-// A hook in the agent's own process is told all there is: who talks in which session
-// and channel, what a tool is given and gives, and what its caller put into the
-// context. IC-08, OC-04, MC-01.
+// TestWhatHooksAreTold checks that an in-process hook gets the complete event: session, user,
+// channel, tool input and output, and the values in the caller's context. It covers IC-08, OC-04
+// and MC-01.
 func TestWhatHooksAreTold(t *testing.T) {
 	t.Parallel()
 	type runID struct{}

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// asked fires an event and says who was asked, in order.
+// asked fires an event and returns the names of the called hooks, in order.
 func asked(ctx context.Context, t *testing.T, d *diary, e *grapnel.Engine) string {
 	t.Helper()
 	before := len(d.read())
@@ -25,9 +25,9 @@ func asked(ctx context.Context, t *testing.T, d *diary, e *grapnel.Engine) strin
 	return strings.Join(d.read()[before:], " ")
 }
 
-// Hooks of the session come before those of the engine, and either may be missing.
-// Whatever is changed on one side counts for both, also while a sub-agent is at work
-// that has an engine of its own. FL-36, FL-37.
+// TestSessionHooks checks that session hooks run before the engine's hooks, and that either may
+// be missing. Later changes of both take effect, also while a sub-agent with its own engine
+// works. It covers FL-36 and FL-37.
 func TestSessionHooks(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -82,7 +82,7 @@ func TestSessionHooks(t *testing.T) {
 
 	add(session, "s3")
 	add(engine, "e2")
-	add(main, "e3") // which is the engine, seen from the session
+	add(main, "e3") // main is the engine, used from the session
 	if got, want := asked(ctx, t, &d, main), "s1 s2 s3 e1 s1 e2 e3"; got != want {
 		t.Errorf("after additions: asked were %q, want %q", got, want)
 	}
@@ -103,7 +103,7 @@ func TestSessionHooks(t *testing.T) {
 	}
 }
 
-// A session can add to what its engine has, and never take away from it.
+// TestWithIsLive checks that a session can add hooks to its engine's hooks and never remove them.
 func TestWithIsLive(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -144,8 +144,8 @@ func TestWithIsLive(t *testing.T) {
 	}
 }
 
-// Observers on both sides are told once of each firing, and an audit that travels with
-// the session hears of sub-agents. FL-18, FL-37.
+// TestObserversOfSessions checks that the Observers of both engines are called once per firing,
+// and that a session's audit also gets the firings of sub-agents. It covers FL-18 and FL-37.
 func TestObserversOfSessions(t *testing.T) {
 	t.Parallel()
 	var ofSession, ofEngine keeper
@@ -170,8 +170,8 @@ func TestObserversOfSessions(t *testing.T) {
 	}
 }
 
-// Each engine runs its own observing hooks: closing a session keeps none of the
-// engine's from running, and is seen to.
+// TestCloseOfASession checks that each engine runs its own observing hooks, so that closing a
+// session does not stop the engine's hooks.
 func TestCloseOfASession(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -215,9 +215,9 @@ func TestCloseOfASession(t *testing.T) {
 	}
 }
 
-// The answer comes now. What observing hooks say comes when they have said it, with
-// deadlines of their own, whatever became of the caller, and whether somebody reads it
-// or not. FL-24, FL-25.
+// TestFireAll checks that the Verdict is returned immediately. Observing hooks report when they
+// end, with their own deadlines, even if the caller's context is done or the channel is not read.
+// It covers FL-24 and FL-25.
 func TestFireAll(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -268,7 +268,7 @@ func TestFireAll(t *testing.T) {
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(grapnel.HookRun{}, "Name", "Async", "Phase", "Saw")); diff != "" {
 			t.Errorf("runs (-want +got):\n%s", diff)
 		}
-		if err := engine.Close(context.Background()); err != nil { // also of what nobody read
+		if err := engine.Close(context.Background()); err != nil { // also waits for hooks whose reports are not read
 			t.Error(err)
 		}
 		if _, more := <-newFireAll(t, nil); more {
@@ -283,8 +283,8 @@ func newFireAll(t *testing.T, opts *grapnel.Options, specs ...grapnel.Spec) <-ch
 	return runs
 }
 
-// What each hook said is in the Record, for those who are in the same process. FL-03,
-// FL-04.
+// TestRecordHasOutcomes checks that the Record contains each hook's Outcome, for Observers in the
+// same process. It covers FL-03 and FL-04.
 func TestRecordHasOutcomes(t *testing.T) {
 	t.Parallel()
 	_, rec := fire(t, toolEvent("x"), at(1, step("says", says(grapnel.Outcome{Message: "m"}))), at(2, step("silent", says(grapnel.Outcome{}))))
@@ -299,7 +299,8 @@ func TestRecordHasOutcomes(t *testing.T) {
 	}
 }
 
-// Both sides change while events are fired and agents come and go. Run with -race.
+// TestSessionsWhileFiring changes both engines while events are fired and agents start and end.
+// Run with -race.
 func TestSessionsWhileFiring(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, rule("guard", decides(grapnel.Block, "no")))

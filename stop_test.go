@@ -18,7 +18,8 @@ func stop(kind grapnel.Kind, session string, active bool) *grapnel.Event {
 	return &grapnel.Event{Kind: kind, Session: grapnel.Session{ID: session}, Stop: &grapnel.Stop{Active: active}}
 }
 
-// A hook that always says "go on" does not keep an agent for ever.
+// TestStopsAreCapped checks that a hook that always blocks the stop does not keep an agent
+// running forever.
 func TestStopsAreCapped(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []grapnel.Kind{grapnel.AgentAfter, grapnel.SubagentAfter} {
@@ -26,7 +27,7 @@ func TestStopsAreCapped(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for round := range 3 { // each time the agent stops of its own, the count begins anew
+		for round := range 3 { // each time the agent wants to stop by itself, the count restarts
 			for i := range grapnel.MaxStops {
 				if v := e.Fire(t.Context(), stop(kind, "s", i > 0)); v.Decision != grapnel.Block {
 					t.Fatalf("%s, round %d: block %d is %v, want block", kind, round, i+1, v.Decision)
@@ -48,7 +49,8 @@ type lostCount struct{}
 
 func (lostCount) Blocked(*grapnel.Event) (int, error) { return 0, errors.New("read-only") }
 
-// Without a count the agent is kept once, and then let go.
+// TestStopsWithoutACount checks that an agent without a working counter is kept from stopping
+// once and may then stop.
 func TestStopsWithoutACount(t *testing.T) {
 	t.Parallel()
 	e, err := grapnel.New([]grapnel.Spec{stubborn}, &grapnel.Options{Stops: lostCount{}})

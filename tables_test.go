@@ -7,8 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scramble"
 )
 
-// The defect: ContractOf(ToolBefore).Blocks = "" switched every block of the process off.
-// Whatever a caller does to a returned table, the next caller and the engine see their own.
+// TestTablesCannotBeChanged pins a defect: ContractOf(ToolBefore).Blocks = "" disabled every
+// Block in the process. Changes of a returned table must not affect other callers or the engine.
 func TestTablesCannotBeChanged(t *testing.T) {
 	for name, table := range map[string]func() any{
 		"Contracts": func() any { return grapnel.Contracts() },
@@ -29,7 +29,7 @@ func TestTablesCannotBeChanged(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", name, after, before)
 		}
 	}
-	for _, row := range contractRows { // also of an engine that was made after that
+	for _, row := range contractRows { // also for an engine that was created after the change
 		if v, _ := fire(t, event(row.kind), step("h", decides(grapnel.Block, "no"))); (v.Decision == grapnel.Block) != (row.blocks != "") {
 			t.Errorf("%s: decided %v, want a block: %t", row.kind, v.Decision, row.blocks != "")
 		}

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// inBubble runs a test in time that passes when everybody waits, and after it lets
-// abandoned hooks come to their end.
+// inBubble runs a test with fake time, which advances when all goroutines wait. Afterwards it
+// lets abandoned hooks end.
 func inBubble(t *testing.T, test func(t *testing.T)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -23,7 +23,7 @@ func inBubble(t *testing.T, test func(t *testing.T)) {
 	})
 }
 
-// sleeps waits, whatever its context says, and then answers.
+// sleeps returns a hook that waits without regard to its context and then answers.
 func sleeps(d time.Duration, answer grapnel.Hook) grapnel.Hook {
 	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		time.Sleep(d)
@@ -31,7 +31,7 @@ func sleeps(d time.Duration, answer grapnel.Hook) grapnel.Hook {
 	})
 }
 
-// obeys waits until its context is done and says so.
+// obeys returns a hook that waits until its context is done and returns the context's error.
 func obeys() grapnel.Hook {
 	return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
 		<-ctx.Done()
@@ -108,7 +108,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A hook without a timeout runs inline: Fire waits for it, as for any function.
+// TestNoTimeoutIsNeverAbandoned checks that a hook without a timeout runs inline and Fire waits
+// for it.
 func TestNoTimeoutIsNeverAbandoned(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -119,7 +120,8 @@ func TestNoTimeoutIsNeverAbandoned(t *testing.T) {
 	})
 }
 
-// Hooks of one step wait at the same time, for their graces too.
+// TestTimeoutsOfOneStepRunTogether checks that timeouts and grace periods of the hooks in one
+// step run in parallel.
 func TestTimeoutsOfOneStepRunTogether(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -140,11 +142,11 @@ func TestTimeoutsOfOneStepRunTogether(t *testing.T) {
 	})
 }
 
-// Whoever answered in time has answered, although another hook of its step kept
-// everybody waiting.
+// TestSlowNeighbourMakesNobodyLate checks that a hook that answered in time is not late because
+// another hook of its step is slow.
 func TestSlowNeighbourMakesNobodyLate(t *testing.T) {
 	t.Parallel()
-	for range 20 { // a choice between two ready channels is random
+	for range 20 { // select chooses randomly between two ready channels
 		inBubble(t, func(t *testing.T) {
 			v, rec := fire(t, toolEvent("x"),
 				within(2*time.Second, step("quick", sleeps(time.Second, decides(grapnel.Allow, "")))),
@@ -156,7 +158,8 @@ func TestSlowNeighbourMakesNobodyLate(t *testing.T) {
 	}
 }
 
-// The Record tells "hook too slow" from "agent went away".
+// TestCauseOfTheCaller checks that the Record distinguishes a slow hook from an agent that
+// disconnected.
 func TestCauseOfTheCaller(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -180,7 +183,7 @@ func TestCauseOfTheCaller(t *testing.T) {
 	})
 }
 
-// What is left of the time of all steps is spent on none that has not started.
+// TestBudget checks that no step starts after the time for all steps is used up.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -209,7 +212,7 @@ func TestBudget(t *testing.T) {
 	})
 }
 
-// An abandoned hook's answer goes nowhere, whenever it comes.
+// TestAbandonedAnswerIsNotSeen checks that a late answer of an abandoned hook is discarded.
 func TestAbandonedAnswerIsNotSeen(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -245,7 +248,7 @@ func TestCloseWaits(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
 		engine.Fire(ctx, toolEvent("x"))
-		cancel() // the end of the caller is not the end of what was promised
+		cancel() // background work continues after the caller's context ends
 		if took := time.Since(begun); took != 0 {
 			t.Errorf("Fire waited %v for observing hooks", took)
 		}
@@ -270,7 +273,8 @@ func TestCloseWaits(t *testing.T) {
 	})
 }
 
-// An observing hook has as much time as it asks for, or five minutes.
+// TestObservingHooksAreBounded checks that an observing hook's time limit is its timeout, or five
+// minutes without one.
 func TestObservingHooksAreBounded(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ timeout, want time.Duration }{{0, 5 * time.Minute}, {time.Second, time.Second}} {

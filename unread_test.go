@@ -9,7 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// What is wrong with an event that nobody could read is said once, and not by each hook.
+// TestUnreadIsSaidOnce checks that the error of an unreadable event is reported once and not once
+// per hook.
 func TestUnreadIsSaidOnce(t *testing.T) {
 	t.Parallel()
 	var specs []grapnel.Spec
