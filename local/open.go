@@ -1,5 +1,5 @@
-// Package local opens the policies of this machine as one engine: the managed ones, the
-// user's, and the trusted ones of the project in which an agent works.
+// Package local loads the policies of this machine into one engine: managed policies, the user's
+// policy, and the trusted policies of the agent's project.
 //
 //	engine, err := local.Open(ctx, &local.Options{CWD: dir})
 //	if err != nil {
@@ -8,8 +8,8 @@
 //	defer engine.Close(ctx)
 //	verdict := engine.Fire(ctx, event)
 //
-// grapnel-hook, the daemon and "grapnel explain" use it too, so that the same policy gives
-// the same verdict everywhere. To read hook files of other systems, import policy/foreign.
+// grapnel-hook, the daemon and "grapnel explain" also use it, so the same policy gives the same
+// verdict everywhere. To read hook files of other systems, import policy/foreign.
 package local
 
 import (
@@ -38,14 +38,15 @@ const maxDepth = 3
 // in the working directory, and starts the programs of their hooks.
 type Options struct {
 	Root     string   // directory of policy and state; empty = the user's directories
-	CWD      string   // working directory of the agent; empty = that of this process
+	CWD      string   // working directory of the agent; empty = this process's working directory
 	Policies []string // more policy files; they need no trust
 
 	Place *Place        // instead of Root
 	Files []policy.File // instead of CWD and Policies; see [Place.Files]
 
-	// Constructors of hooks. If Command is nil, programs run, and workers run until Close. If
-	// another one is nil, hooks of that kind fail, so their on_error decides.
+	// Constructors of hooks. If Command is nil, Open uses one that starts programs, and workers
+	// run until Close. If another constructor is nil, hooks of its kind fail, so their on_error
+	// decides.
 	Command func(policyfile.Command) grapnel.Hook
 	Webhook func(hookfiles.Webhook) (grapnel.Hook, error)
 	HTTP    func(policyfile.HTTP) (grapnel.Hook, error)
@@ -60,7 +61,8 @@ type Options struct {
 	// match are not loaded, which saves their time.
 	Event *grapnel.Event
 
-	// Loaded may change the set before Open makes an engine of it. If it fails, Open fails.
+	// Loaded may change the set before Open builds the engine. If it returns an error, Open
+	// fails.
 	Loaded func(*policy.Set) error
 
 	// For dry runs.
@@ -68,8 +70,8 @@ type Options struct {
 	Content  map[string][]byte // content of policy files by path, instead of the files
 	Unpaused bool              // ignore a pause
 
-	// Unread leaves out the packs that are always in force. It is for an event that cannot be
-	// read: the user's guards then fail, and without any the event passes.
+	// Unread leaves out the packs that always apply. Set it for an event that cannot be read:
+	// only the user's guards then fail, and without such guards the event passes.
 	Unread bool
 }
 
@@ -94,7 +96,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		opts = &Options{}
 	}
 	e := &Engine{}
-	if err := e.locate(opts); err != nil { //nolint:contextcheck // it asks for the home directory, which takes no time
+	if err := e.locate(opts); err != nil { //nolint:contextcheck // it only looks up the home directory, which takes no time
 		return nil, err
 	}
 	o := *opts
@@ -158,7 +160,7 @@ func (e *Engine) locate(opts *Options) (err error) {
 	return err
 }
 
-// command makes the hook of a program; a worker stays running.
+// command returns the hook of a program. A worker keeps running until Close.
 func (e *Engine) command(c policyfile.Command) grapnel.Hook {
 	hook := Runner(e.Place)(c)
 	made, ok := hook.(*process.Command)
@@ -170,15 +172,15 @@ func (e *Engine) command(c policyfile.Command) grapnel.Hook {
 	return worker
 }
 
-// NewWorker returns a worker that runs the program of a command. A worker speaks plain and gets
-// no variables of events.
+// NewWorker returns a worker that runs the program of a command. A worker uses the plain protocol
+// and gets no environment variables of events.
 func NewWorker(made *process.Command) *process.Worker {
 	worker := &process.Worker{Command: *made}
 	worker.Dialect, worker.Vars = nil, nil
 	return worker
 }
 
-// fail sets missing constructors to ones whose hooks fail.
+// fail replaces nil constructors by ones that return failing hooks.
 func (o *Options) fail() {
 	missing := func(name, field string) grapnel.Hook {
 		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -223,8 +225,8 @@ func absoluteIn(dir string, names []string) []string {
 	return all
 }
 
-// Runner returns a constructor of hooks that run programs. If hooks are nested too deeply,
-// the programs fail and their on_error decides. They are not left out, because a project can
+// Runner returns a constructor of hooks that run programs. If hooks are nested too deeply, the
+// programs fail and their on_error decides. Runner does not leave them out, because a project can
 // set the environment variable that counts the depth.
 func Runner(place Place) func(policyfile.Command) grapnel.Hook {
 	depth := process.Depth()
@@ -236,14 +238,15 @@ func Runner(place Place) func(policyfile.Command) grapnel.Hook {
 			})
 		}
 		var env []string
-		if place.Path != "" { // installed: not what an agent's project settings say
+		if place.Path != "" { // installed: ignore the environment, because an agent's project settings can set it
 			env = []string{"PATH=" + place.Path}
 			if dir, err := homeDir(); err == nil {
 				env = append(env, "HOME="+dir)
 			}
 		}
 		cmd := &process.Command{
-			// What was pinned is what its words name there; a worker lives where its policy does.
+			// A pinned command refers to files in its project directory. A worker runs in the
+			// directory of its policy.
 			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
 			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
 			Executor: executor(c.Sandbox, c.Dir),

@@ -19,20 +19,21 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Place has the paths of policies and state.
+// A Place contains the paths of policies and state.
 type Place struct {
 	Policy string // the user's policy file
 	State  string // directory of records, snapshots, trust and counters
-	Agent  string // agent whose settings have the command; empty = unknown
-	Path   string // PATH for programs of hooks; empty = that of this process
+	Agent  string // agent that runs the installed command; empty = unknown
+	Path   string // PATH for programs of hooks; empty = this process's PATH
 	Home   string // directory of other systems' user hooks; empty = home directory of the user database
 
-	// Managed is the directory of managed policies, which are in policy.d; empty = none.
-	// Standing means that it is below --root. Then its owner is not checked.
+	// Managed is the parent directory of policy.d, which contains the managed policies; empty =
+	// no managed policies. Standing means that the directory is below --root; its owner is then
+	// not checked.
 	Managed  string
 	Standing bool
 
-	Roots *Roots // caches the roots of sessions; nil = each event reads the file
+	Roots *Roots // caches the roots of sessions; nil = Dirs reads the root's file for each event
 }
 
 // Spool returns the directory of Records and pending observers.
@@ -53,11 +54,11 @@ func (p Place) Pause() string { return filepath.Join(p.State, "pause.json") }
 // Trusts returns the store of trusted project policies.
 func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.State, "trust")) }
 
-// sessions is the directory of the sessions' roots.
+// sessions returns the directory of the stored session roots.
 func (p Place) sessions() string { return filepath.Join(p.State, "sessions") }
 
-// ManagedFiles lists the managed policies by name. A directory that cannot be listed, or that
-// users other than root can write, counts as a policy that cannot be read.
+// ManagedFiles lists the managed policies by name. If the directory cannot be listed, or if users
+// other than root can write to it, the result is one policy that cannot be read.
 func (p Place) ManagedFiles() []policy.File {
 	if p.Managed == "" {
 		return nil
@@ -99,8 +100,8 @@ func (p Place) ManagedFiles() []policy.File {
 	return files
 }
 
-// Files lists policy files, each once: the managed ones, the user's, those of the project in
-// dirs, and the named ones. Named files need no trust.
+// Files lists policy files without duplicates: managed policies, the user's policy, project
+// policies in dirs, and the named files. Named files need no trust.
 func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	files := append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser})
 	for _, dir := range dirs {
@@ -122,7 +123,7 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	return files
 }
 
-// HasPolicy reports whether a managed policy, the user's or a named one exists.
+// HasPolicy reports whether a managed policy, the user's policy or a named policy exists.
 func (p Place) HasPolicy(named []string) bool {
 	return slices.ContainsFunc(p.Files(named, nil), func(f policy.File) bool {
 		_, err := os.Lstat(f.Path)
@@ -130,7 +131,7 @@ func (p Place) HasPolicy(named []string) bool {
 	})
 }
 
-// Absolute returns names as absolute paths. A name stays as it is if the working directory is
+// Absolute returns names as absolute paths. A name is unchanged if the working directory is
 // unknown.
 func Absolute(names []string) []string {
 	var all []string
@@ -143,26 +144,26 @@ func Absolute(names []string) []string {
 	return all
 }
 
-// Request returns a request that loads files with the packs and the state of the place.
-// command makes the hooks of programs; nil leaves programs out.
+// Request returns a request that loads files with the packs and the state of the place. command
+// constructs the hooks of programs; nil leaves programs out.
 func (p Place) Request(files []policy.File, command func(policyfile.Command) grapnel.Hook) policy.Request {
 	return policy.Request{Files: files, Packs: packs.All(), Always: packs.Always(), Snapshots: p.Snapshots(), Trusts: p.Trusts(), State: p.State, Home: p.Home, Command: command}
 }
 
-// Opened returns the networks that the managed policies and the user's open.
+// Opened returns the networks that managed policies and the user's policy open.
 func (p Place) Opened() []string {
 	return policy.Load(p.Request(append(p.ManagedFiles(), policy.File{Path: p.Policy, Scope: grapnel.ScopeUser}), nil)).Networks
 }
 
-// Networks returns the networks that webhooks may reach although they are not public. Only
-// managed policies and the user's may open networks.
+// Networks returns the non-public networks that webhooks may reach. Only managed policies and the
+// user's policy may open networks.
 func (p Place) Networks() []string {
 	return policy.Load(p.Request(p.Files(nil, nil), nil)).Networks
 }
 
-// installed is the place that an installation recorded. One that names no policy
-// would guard nothing, and is broken; but for a managed one, where every user has a
-// policy and a state of their own.
+// installed returns the place of an installation record. A record without a policy path would
+// guard nothing, so it is an error. A managed installation is the exception: each user has a
+// separate policy and state.
 func installed(rec installation.Record) (Place, error) {
 	if rec.Scope == "managed" {
 		state, err := installation.State("")
@@ -183,10 +184,11 @@ func installed(rec installation.Record) (Place, error) {
 	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path, Managed: installation.Managed("/")}, nil
 }
 
-// Locate returns the place for a --root, for the id of an installation, or for a user if both
-// are empty. Below root is everything, managed policies too. An installation has a record with
-// its paths; the environment is ignored, because an agent's project settings can set it. For a
-// user, XDG_CONFIG_HOME and HOME give the directory of the policy.
+// Locate returns the place for a --root, for the ID of an installation, or, if both are empty,
+// for the user. With a root, everything is below it, including managed policies. For an
+// installation, the paths come from its record, and the environment is ignored, because an
+// agent's project settings can set it. For a user, XDG_CONFIG_HOME and HOME determine the
+// directory of the policy.
 func Locate(root, id string) (Place, error) {
 	switch {
 	case root != "":
@@ -194,7 +196,7 @@ func Locate(root, id string) (Place, error) {
 		if err != nil {
 			return Place{}, fmt.Errorf("--root %s: %w", root, err)
 		}
-		home, _ := os.UserHomeDir() // without one, what the user database says
+		home, _ := os.UserHomeDir() // if unknown, the user database is used
 		return Place{Policy: filepath.Join(abs, "grapnel.yaml"), State: filepath.Join(abs, "state"), Home: home, Managed: installation.Managed(abs), Standing: true}, nil
 	case id != "":
 		rec, err := installation.Find(id)

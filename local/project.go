@@ -15,24 +15,27 @@ const ProjectPolicy = "grapnel.yaml"
 
 // A Dir is a directory whose project policy applies to an event.
 type Dir struct {
-	Path       string // absolute, without links
-	GuardsOnly bool   // outside of the session's project: an `allow` of its policy has no effect
+	Path       string // absolute, with links resolved
+	GuardsOnly bool   // outside the session's project: an `allow` in its policy has no effect
 }
 
-// Dirs lists the directories whose policies apply to an event: those of the project,
-// from the root of the session down to the working directory, then every other directory
-// above the working directory that has a trusted policy. The latter can only add guards.
+// Dirs lists the directories whose policies apply to an event. First come the project's
+// directories, from the root of the session down to the working directory. Then comes every other
+// directory above the working directory that has a trusted policy; such a policy can only add
+// guards.
 //
-// The first event of a session fixes its root, so that a guard stays in force when the
-// agent changes its directory. If keep is set, Dirs stores the root for later events. An
-// event without a root gets this one. If the root cannot be stored, Dirs goes by the
+// The first event of a session fixes its root, so a guard still applies when the agent changes
+// its directory. If keep is set, Dirs stores the root for later events. If the event has no root,
+// Dirs sets it. If the root cannot be stored, Dirs uses only the working directory; see
+// [Place.RootsRefused].
 // working directory alone; see [Place.RootsRefused].
 func (p Place) Dirs(ev *grapnel.Event, keep bool) []Dir {
 	dirs, _ := p.SessionDirs(ev, keep)
 	return dirs
 }
 
-// SessionDirs is Dirs, with the reason why the root of the session was not stored.
+// SessionDirs is like Dirs and also returns the reason why the root of the session was not
+// stored.
 func (p Place) SessionDirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
 	cwd := ev.Session.CWD
 	if !filepath.IsAbs(cwd) || len(cwd) > MaxPath {
@@ -53,7 +56,7 @@ func ProjectRoot(dir string) string { return rootOf(dir).real }
 
 // policyDirs adds the trusted directories above cwd to those of a project.
 func (p Place) policyDirs(r root, cwd string) []Dir {
-	real := r.real // most agents work in the root, and no link has to be followed
+	real := r.real // most agents work in the root, so no link needs to be resolved
 	if cwd != r.called && cwd != r.real {
 		real = match.RealPath(cwd)
 	}
@@ -63,7 +66,7 @@ func (p Place) policyDirs(r root, cwd string) []Dir {
 	}
 	trusts := p.Trusts()
 	if _, err := os.Lstat(string(trusts)); err != nil || real == "" {
-		return dirs // no policy was ever trusted
+		return dirs // no policy has ever been trusted
 	}
 	for last := ""; real != last; last, real = real, filepath.Dir(real) {
 		inProject := slices.ContainsFunc(dirs, func(d Dir) bool { return d.Path == real })
@@ -74,9 +77,9 @@ func (p Place) policyDirs(r root, cwd string) []Dir {
 	return dirs
 }
 
-// A root is that of a project, by two names.
+// A root is the root directory of a project, by two names.
 type root struct {
-	called string // as the agent has it
+	called string // the path in the agent's spelling
 	real   string
 }
 
@@ -95,9 +98,9 @@ func ProjectFile(name string) (string, error) {
 	return filepath.Join(match.RealPath(filepath.Dir(abs)), filepath.Base(abs)), nil
 }
 
-// vcsRoot is the nearest directory that a version control system calls its own, by
-// the name of dir or else by its real name; without one, dir itself. A grapnel.yaml is
-// no mark: whoever plants one further down would move the root.
+// vcsRoot returns the nearest directory with a version control marker, looking upward from dir
+// and then from its real path. Without one, it returns dir. A grapnel.yaml is not a marker: an
+// attacker could move the root by adding one in a subdirectory.
 func vcsRoot(dir string) string {
 	for _, at := range []string{dir, match.RealPath(dir)} {
 		for last := ""; at != last; last, at = at, filepath.Dir(at) {
@@ -111,11 +114,11 @@ func vcsRoot(dir string) string {
 	return dir
 }
 
-// MaxPath is the length in bytes of the longest usable path.
+// MaxPath is the maximum length of a usable path in bytes.
 const MaxPath = 4096
 
-// downTo lists the directories from the root down to a real directory, or the root alone
-// if the directory is not below it.
+// downTo lists the directories from the root down to a real directory. If the directory is not
+// below the root, it returns only the root.
 func (r root) downTo(dir string) []string {
 	if r.real == "" {
 		return nil // the working directory is unknown

@@ -17,29 +17,29 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Each session has a file with its root, sessions/XX/REST, where XXREST is the digest of
-// the agent's name and the session's ID: no ID is a path, and none names the file of
-// another session. The content and the name never change. The modification time says when
-// the root was last used.
+// Each session has a file with its root, sessions/XX/REST, where XXREST is the digest of the
+// agent's name and the session's ID. The digest ensures that an ID cannot be used as a path and
+// cannot name the file of another session. The content and the name never change. The
+// modification time records the last use of the root.
 //
-// A root that was used within rootIdle is never removed: invented session IDs must not
-// remove the guards of a running session. Instead, the store is bounded by refusing new
-// roots. Each of the 256 directories has its own limit, so that a new session looks at a
-// few files, however many there are.
+// A root that was used within rootIdle is never removed: invented session IDs must not remove the
+// guards of a running session. Instead, the store refuses new roots when it is full. Each of the
+// 256 directories has a limit, so a new session checks only a few files.
 const (
-	rootIdle      = 7 * 24 * time.Hour // a root stays for at least this long after its last use
-	rootRefresh   = time.Hour          // the modification time lags behind the last use by at most this
-	rootsPerDir   = 64                 // 16,384 roots in all
-	rootsPerLook  = 8                  // that a new session looks at while there is room
-	maxRefusals   = 1 << 20            // counted at most
-	rootTemporary = ".new-"            // begins the names of files that are being written
+	rootIdle      = 7 * 24 * time.Hour // minimum time that a root is kept after its last use
+	rootRefresh   = time.Hour          // maximum lag of the modification time behind the last use
+	rootsPerDir   = 64                 // 16,384 roots in total
+	rootsPerLook  = 8                  // number of roots that a new session checks if the directory is not full
+	maxRefusals   = 1 << 20            // maximum of the counter
+	rootTemporary = ".new-"            // prefix of files that are being written
 )
 
-// errNoRoom says that the store of roots is full.
+// errNoRoom means that the store of roots is full.
 var errNoRoom = fmt.Errorf("too many sessions were active in the last %d days", rootIdle/(24*time.Hour))
 
-// sessionRoot returns the root of the event's session. The error says why it could not be
-// stored. Unless the daemon remembers it, the root is that of cwd then.
+// sessionRoot returns the root of the event's session. If the root could not be stored, it also
+// returns an error; the root is then the root of cwd, unless the daemon's cache has the session's
+// root.
 func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, error) {
 	if ev.Session.ID == "" {
 		return rootOf(cwd), nil
@@ -59,10 +59,10 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	case !keep || recent(used, now):
 		p.Roots.store(name, kept, used)
 		return kept, nil
-	case !errors.Is(os.Chtimes(name, now, now), fs.ErrNotExist): // a state that is read-only keeps its roots, too
+	case !errors.Is(os.Chtimes(name, now, now), fs.ErrNotExist): // a read-only state directory keeps its roots, too
 		p.Roots.store(name, kept, now)
 		return kept, nil
-	default: // the daemon remembers a root whose file was removed
+	default: // the daemon's cache has a root whose file was removed
 	}
 	stored, err := p.keepRoot(name, kept, now)
 	if err != nil {
@@ -73,8 +73,8 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	return stored, nil
 }
 
-// recent reports whether a modification time says closely enough when a root was used. One
-// in the future comes from a clock that was turned back.
+// recent reports whether a modification time does not need an update yet. A time in the future
+// comes from a clock that was set back.
 func recent(used, now time.Time) bool { return now.Sub(used).Abs() < rootRefresh }
 
 func readRoot(name string) (kept root, used time.Time, ok bool) {
@@ -88,13 +88,13 @@ func readRoot(name string) (kept root, used time.Time, ok bool) {
 		return root{}, used, false
 	}
 	data := make([]byte, 2*MaxPath+2)
-	n, _ := f.Read(data) // it was written whole
+	n, _ := f.Read(data) // the file was written in one piece
 	called, real, _ := strings.Cut(string(data[:n]), "\x00")
 	return root{called, real}, info.ModTime(), filepath.IsAbs(called) && filepath.IsAbs(real)
 }
 
-// keepRoot stores a root, and returns it, or the one that another event of the session
-// stored at the same time.
+// keepRoot stores a root and returns the stored root. If another event of the session stored a
+// root at the same time, it returns that root.
 func (p Place) keepRoot(name string, found root, now time.Time) (root, error) {
 	dir := filepath.Dir(name)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -112,19 +112,19 @@ func (p Place) keepRoot(name string, found root, now time.Time) (root, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return found, err
 	}
-	err = os.Link(f.Name(), name) // unlike a rename it replaces nothing
+	err = os.Link(f.Name(), name) // unlike a rename, a link does not replace an existing file
 	if err == nil {
 		return found, nil
 	}
 	if first, _, ok := readRoot(name); ok {
 		return first, nil
 	}
-	return found, os.Rename(f.Name(), name) // no links on this file system, or the file holds no root
+	return found, os.Rename(f.Name(), name) // the file system has no links, or the file contains no valid root
 }
 
-// makeRoom removes roots of a directory that are no longer used: of a full one all, of
-// others some, because a new session must not pay for many. The error is errNoRoom if there
-// is no room for one more after that.
+// makeRoom removes unused roots of a directory. In a full directory it checks all files, in
+// others only a few, to keep new sessions fast. It returns errNoRoom if the directory is still
+// full.
 func makeRoom(dir string, now time.Time) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -137,24 +137,24 @@ func makeRoom(dir string, now time.Time) error {
 	if look == 0 {
 		return nil
 	}
-	first := rand.IntN(len(entries)) //nolint:gosec // so that each has its turn
+	first := rand.IntN(len(entries)) //nolint:gosec // a random start, so that all files are checked over time
 	for i := range look {
 		entry := entries[(first+i)%len(entries)]
 		info, err := entry.Info()
 		if err != nil {
-			roots-- // another event has removed it
+			roots-- // another event removed it
 			continue
 		}
 		name := filepath.Join(dir, entry.Name())
 		limit := rootIdle + rootRefresh
 		if strings.HasPrefix(entry.Name(), rootTemporary) {
-			limit = rootRefresh // its writer was killed
+			limit = rootRefresh // the writing process was killed
 		}
 		switch idle := now.Sub(info.ModTime()); {
 		case idle > limit:
 			_ = os.Remove(name)
 			roots--
-		case idle < -rootRefresh: // the clock was turned back: without this it would stay until then
+		case idle < -rootRefresh: // the clock was set back: without a reset the file would stay until that time
 			_ = os.Chtimes(name, now, now)
 		}
 	}
@@ -164,11 +164,11 @@ func makeRoom(dir string, now time.Time) error {
 	return nil
 }
 
-// refusals is the file that counts refused roots: a byte for each event.
+// refusals returns the path of the file that counts refused roots, with one byte per event.
 func (p Place) refusals() string { return filepath.Join(p.sessions(), "refused") }
 
-// countRefusal counts an event whose session has no stored root. The count starts again
-// if the last one is older than rootIdle.
+// countRefusal counts an event whose session has no stored root. The count restarts if the last
+// refusal is older than rootIdle.
 func (p Place) countRefusal(now time.Time) {
 	flags := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	info, err := os.Lstat(p.refusals())
@@ -183,15 +183,15 @@ func (p Place) countRefusal(now time.Time) {
 	}
 	f, err := os.OpenFile(p.refusals(), flags, 0o600)
 	if err != nil {
-		return // the state cannot be written, which the event reports
+		return // the state directory is not writable, which the event already reports
 	}
 	_, _ = f.Write([]byte{'x'})
 	_ = f.Close()
 }
 
-// RootsRefused returns how many events of the last seven days had a session whose root
-// could not be stored, and when the last of them was. Such a session leaves a project's
-// policy behind when its agent leaves the directory.
+// RootsRefused returns the number of events in the last seven days whose session root could not
+// be stored, and the time of the last one. The project policies of such a session no longer apply
+// when its agent leaves the directory.
 func (p Place) RootsRefused(now time.Time) (events int, last time.Time) {
 	info, err := os.Lstat(p.refusals())
 	if err != nil || !info.Mode().IsRegular() || now.Sub(info.ModTime()) > rootIdle {
@@ -206,8 +206,8 @@ func sessionKey(agent, session string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// Roots caches the roots of sessions, by the names of their files. The root of a session
-// never changes. A nil cache is empty.
+// Roots caches the roots of sessions by the names of their files. The root of a session never
+// changes. Roots is safe for concurrent use. A nil cache is always empty.
 type Roots struct {
 	mu    sync.RWMutex
 	known map[string]usedRoot
@@ -215,10 +215,10 @@ type Roots struct {
 
 type usedRoot struct {
 	root
-	used time.Time // as the file says
+	used time.Time // modification time of the file
 }
 
-// maxRoots is how many are known; beyond, it begins anew.
+// maxRoots is the maximum number of cached roots. If it is reached, the cache is cleared.
 const maxRoots = 4096
 
 func (r *Roots) load(name string) (kept root, used time.Time, ok bool) {

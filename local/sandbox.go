@@ -10,7 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// executor runs a program as its policy, in dir, says.
+// executor returns the executor for a program: a sandbox if its policy requires one, otherwise
+// process.System.
 func executor(s *policyfile.Sandbox, dir string) process.Executor {
 	if box := sandbox(s, dir); box != nil {
 		return box
@@ -25,8 +26,8 @@ func sandbox(s *policyfile.Sandbox, dir string) *process.Sandbox {
 	return &process.Sandbox{Read: s.Read, Write: s.Write, Dir: dir, Net: s.Net, Ports: s.Ports, Optional: s.Optional}
 }
 
-// Unsandboxed returns why this machine cannot sandbox the program of a hook. It returns nil if
-// it can, or if the hook has no sandbox.
+// Unsandboxed returns the reason why this machine cannot sandbox the program of a hook. It
+// returns nil if it can, or if the hook has no sandbox.
 func Unsandboxed(c policyfile.Command) error {
 	if box := sandbox(c.Sandbox, c.Dir); box != nil {
 		return box.Possible()
@@ -37,8 +38,8 @@ func Unsandboxed(c policyfile.Command) error {
 // request is a request to load policies.
 type request struct{ policy.Request }
 
-// loosely notes the programs that are loaded and run without all of their sandbox. What it
-// returns tells the person, when all are loaded.
+// loosely records the programs that are loaded without their complete sandbox. Call the returned
+// function after loading: it returns a hook that notifies the user.
 func (r *request) loosely() func() []grapnel.Spec {
 	command, names, why := r.Command, "", error(nil)
 	if command == nil {
