@@ -46,7 +46,7 @@ func adds(d *diary, name string) grapnel.Spec {
 func TestPresetChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		log  []string // sorted where hooks run at once
+		log  []string // sorted if hooks run together
 		want string
 	}{
 		"grapnel":  {[]string{"c x", "a xc", "b xc"}, "xcb"},

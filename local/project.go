@@ -39,7 +39,7 @@ func (p Place) Dirs(ev *grapnel.Event, keep bool) []Dir {
 func (p Place) SessionDirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
 	cwd := ev.Session.CWD
 	if !filepath.IsAbs(cwd) || len(cwd) > MaxPath {
-		cwd, _ = os.Getwd() // agents run their hooks where they work
+		cwd, _ = os.Getwd() // agents run hooks in their own working directory
 	}
 	root, err := p.sessionRoot(ev, cwd, keep)
 	if ev.Session.Root == "" {

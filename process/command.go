@@ -1,23 +1,23 @@
 // Package process runs hooks that are programs.
 //
-// A [Command] is a [grapnel.Hook]: it starts a program for each event, writes the
-// event to its standard input as one line of JSON, and reads the answer from its
-// exit code and its output, in the words of a [dialect.Dialect].
+// A [Command] is a [grapnel.Hook]: for each event it starts a program and writes the event to
+// standard input as one line of JSON. It reads the answer from the exit code and the output, in
+// the format of a [dialect.Dialect].
 //
 //	hook := &process.Command{Name: "check", Line: `./check.py --strict`, Executor: process.System}
 //	spec := grapnel.Spec{Name: "check", On: kinds, Hook: hook, Timeout: 10 * time.Second}
 //
-// A [Worker] keeps its program running and asks it about one event after the other.
+// A [Worker] keeps its program running and sends it one event after the other.
 //
-// The deadline is the Spec's Timeout. When it passes, the program and everything
-// in its process group is asked to end, and killed soon after. A program that ends
-// by itself may leave children behind in the background: they are not touched, so
-// that a hook can start a server, and they cannot hold the answer up. A Worker that
-// is late is told so instead, and is only ended if it stays away.
+// The deadline is the Spec's Timeout. At the deadline, the program and all processes in its
+// process group are interrupted, and killed soon after. If a program exits by itself, its
+// background children keep running, so that a hook can start a server; they cannot delay the
+// answer. A Worker that misses a deadline gets a cancel message instead, and is ended only if it
+// keeps missing deadlines.
 //
-// With [System] a program runs with the rights of the user, and what it may see of the
-// environment is all that [Inherit] bounds. A [Sandbox] holds it to what it lists, on
-// Linux; another [Executor] can be a sandbox of another kind.
+// With [System], a program runs with the rights of the user, and only [Inherit] restricts its
+// environment. On Linux, a [Sandbox] restricts the program to the listed files and network
+// access. Another [Executor] can implement a different sandbox.
 package process
 
 import (
@@ -34,56 +34,55 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// Errors that callers may ask for. A program that was ended at its deadline gives
-// [grapnel.ErrTimeout], or the cause of the context.
+// Errors for errors.Is. A program that was ended at its deadline returns [grapnel.ErrTimeout], or
+// the cause of the context.
 var (
 	ErrStart  = errors.New("cannot start")        // the program did not run, or the shell did not find it
-	ErrSignal = errors.New("was ended by signal") // and not by ours
+	ErrSignal = errors.New("was ended by signal") // and not by Grapnel
 	ErrOutput = errors.New("answer larger than")  // its JSON does not fit into MaxOutput
 )
 
-// DefaultMaxOutput is the MaxOutput of a Command that names none.
+// DefaultMaxOutput is the output limit of a Command whose MaxOutput is 0.
 const DefaultMaxOutput = 1 << 20
 
-// A Command is a hook that is a program, started once for each event. It must not
-// be changed once it is in use; it is safe for concurrent use.
+// A Command is a hook that starts a program once for each event. It is safe for concurrent use,
+// and must not be modified after its first use.
 //
-// The program gets the event on standard input and may leave it unread. Beside it
-// there are small variables: GRAPNEL_EVENT, _AGENT, _SESSION, _CWD, _ROOT, _TOOL,
-// _TOOL_CLASS, _COMMAND (one shell line per line), _PATH (the first path), _HOOK
-// and _DEPTH. They are for convenience: long values are cut and say so, because
-// one variable of 128 KiB would make every start fail.
+// The program gets the event on standard input and does not have to read it. It also gets
+// environment variables: GRAPNEL_EVENT, _AGENT, _SESSION, _CWD, _ROOT, _TOOL, _TOOL_CLASS,
+// _COMMAND (one shell line per line), _PATH (the first path), _HOOK and _DEPTH. They are for
+// convenience only: long values are cut and contain a notice, because a single variable of 128
+// KiB would make every start fail.
 //
-// It runs in the event's working directory. If that is gone, it runs in the
-// session's root, in Dir, or in the home directory, whichever is there first. With
-// InDir it runs in Dir or not at all.
+// It runs in the event's working directory. If that does not exist, it runs in the first existing
+// one of the session's root, Dir and the home directory. With InDir it runs only in Dir.
 type Command struct {
-	Name string   // the hook's name: GRAPNEL_HOOK
-	Line string   // a line for /bin/sh -c, on Windows for cmd /C
-	Args []string // a program and its arguments, in place of Line
+	Name string   // the hook's name, also GRAPNEL_HOOK
+	Line string   // a command line for /bin/sh -c, on Windows for cmd /C
+	Args []string // a program and its arguments, instead of Line
 
-	// Executor runs the program. It must be given: nothing runs outside of a sandbox
-	// because somebody forgot to name one.
+	// Executor runs the program. It is required: a forgotten field must not run a program without
+	// a sandbox.
 	Executor Executor
 
-	// Dialect is what the program speaks; nil = dialect.Plain().
+	// Dialect is the program's protocol; nil = dialect.Plain().
 	Dialect *dialect.Dialect
 
-	// Vars returns further variables of an event, NAME=value, that programs of
-	// this dialect expect. They are cut too, but only at what systems bear: hooks that
-	// know no standard input judge by them. nil = none.
+	// Vars returns additional variables of an event, NAME=value, that programs of this dialect
+	// expect. They are cut only at the limits of the operating system, because hooks of some
+	// systems do not read standard input and decide by these variables. nil = none.
 	Vars func(ev *grapnel.Event) []string
 
-	Dir       string   // the working directory when the event names none that is there
-	InDir     bool     // Dir is the working directory, wherever the agent works
-	Env       []string // further variables, NAME=value
-	Inherit   Inherit  // what the program sees of our own environment
-	Allow     []string // names that InheritAll lets through although they look like secrets
-	MaxOutput int      // bytes kept of stdout, and of stderr; 0 = DefaultMaxOutput
+	Dir       string   // the working directory if the event has no existing one
+	InDir     bool     // always use Dir as the working directory
+	Env       []string // additional variables, NAME=value
+	Inherit   Inherit  // which variables of this process the program gets
+	Allow     []string // variable names that InheritAll passes although they look like secrets
+	MaxOutput int      // limit in bytes for stdout and for stderr each; 0 = DefaultMaxOutput
 }
 
-// Check reports whether there is anybody to run the program. That is asked when an
-// engine is given the Command.
+// Check returns an error if the Command has no Executor. An engine calls it when the Command is
+// added.
 func (c *Command) Check() error {
 	if c.Executor == nil {
 		return fmt.Errorf("nobody runs %s: set Command.Executor (process.System runs it on this machine)", c.title())
@@ -91,7 +90,7 @@ func (c *Command) Check() error {
 	return nil
 }
 
-// Grace is that of the Executor.
+// Grace returns the grace period of the Executor, or 0 if it has none.
 func (c *Command) Grace() time.Duration {
 	if g, ok := c.Executor.(grapnel.Graceful); ok {
 		return g.Grace()
@@ -99,10 +98,10 @@ func (c *Command) Grace() time.Duration {
 	return 0
 }
 
-// plain is what programs speak unless they say otherwise.
+// plain is the default dialect of programs.
 var plain = dialect.Plain()
 
-// Handle runs the program. What it said beside an error is returned with it.
+// Handle runs the program. If the program fails but also returns an answer, Handle returns both.
 func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	if err := c.Check(); err != nil {
 		return grapnel.Outcome{}, fmt.Errorf("%w: %w", ErrStart, err)
@@ -123,7 +122,7 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	}
 	about := ev
 	if d.IsOnce() {
-		about = nil // a worker gets what it gets when it is kept running
+		about = nil // the same start parameters as for a worker
 	}
 	p, err := c.program(about)
 	if err == nil && ctx.Err() != nil {
@@ -144,7 +143,8 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	return c.read(d, ev, end, limit)
 }
 
-// program is the start of the program for one event, or, if that is nil, for many.
+// program returns the start parameters of the program for one event. If ev is nil, they are for a
+// worker that handles many events.
 func (c *Command) program(ev *grapnel.Event) (*Program, error) {
 	args := c.Args
 	switch {
@@ -164,7 +164,7 @@ func (c *Command) program(ev *grapnel.Event) (*Program, error) {
 	}, nil
 }
 
-// limit is how much of its output is kept.
+// limit returns the output limit in bytes.
 func (c *Command) limit() int {
 	if c.MaxOutput > 0 {
 		return c.MaxOutput
@@ -172,7 +172,7 @@ func (c *Command) limit() int {
 	return DefaultMaxOutput
 }
 
-// read turns the end of a program into its answer.
+// read converts the end of a program into its answer.
 func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit int) (grapnel.Outcome, error) {
 	stdout := bytes.TrimPrefix(end.Stdout.text(), []byte("\xef\xbb\xbf"))
 	isJSON := bytes.HasPrefix(bytes.TrimSpace(stdout), []byte("{"))
@@ -198,7 +198,7 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 	}
 }
 
-// orHidden is one more reason why something may not be run.
+// orHidden returns a further possible reason for exit code 126: the sandbox hides the file.
 func (c *Command) orHidden() string {
 	if _, ok := c.Executor.(*Sandbox); ok {
 		return ", and may its sandbox read it"
@@ -206,7 +206,7 @@ func (c *Command) orHidden() string {
 	return ""
 }
 
-// title is what the user calls the program.
+// title returns the quoted command line, at most 80 characters, for messages.
 func (c *Command) title() string {
 	text := c.Line
 	if c.Args != nil {
@@ -219,10 +219,10 @@ func (c *Command) title() string {
 	return fmt.Sprintf("%q", text)
 }
 
-// text is what was kept, as text that people and models can be shown.
+// text returns the kept output as valid UTF-8 that can be shown to users and models.
 func (o *Output) text() []byte {
 	kept := o.Head
-	if o.Cut > 0 { // not through the middle of a character
+	if o.Cut > 0 { // do not cut through a character
 		for i := 1; i < utf8.UTFMax && i <= len(kept); i++ {
 			if tail := kept[len(kept)-i:]; utf8.RuneStart(tail[0]) {
 				if !utf8.FullRune(tail) {
@@ -235,7 +235,7 @@ func (o *Output) text() []byte {
 	return bytes.ToValidUTF8(kept, []byte("\ufffd"))
 }
 
-// last is the end of what was kept, to be put behind an error.
+// last returns the end of the kept output, to append to an error.
 func (o *Output) last() string {
 	const limit = 500
 	text := strings.TrimSpace(string(o.text()))

@@ -15,26 +15,26 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Inherit says what a program sees of our own environment. Variables that begin
-// with GRAPNEL_ are never inherited; they are of the event.
+// Inherit defines which variables of this process a program gets. Variables with the prefix
+// GRAPNEL_ are never inherited; they describe the event.
 type Inherit uint8
 
-// What a program inherits.
+// The inheritance modes.
 const (
-	// InheritAll is everything but what looks like a secret and what steers other
-	// programs: an agent's project settings can set any variable of the hook process,
-	// and BASH_ENV would run a project's file before anybody trusted it, HTTPS_PROXY
-	// with SSL_CERT_FILE send what a hook tells to somebody else. Command.Allow lets
-	// single names through.
+	// InheritAll passes every variable except those that look like secrets and those that control
+	// other programs. An agent's project settings can set any variable of the hook process:
+	// BASH_ENV would run a project's file before the user trusted the project, and HTTPS_PROXY
+	// with SSL_CERT_FILE would send a hook's traffic to an attacker. Command.Allow passes single
+	// names.
 	InheritAll Inherit = iota
 
-	// InheritMinimal is PATH, HOME, LANG, LC_* and TMPDIR, and on Windows what a
-	// program cannot start without. Command.Allow adds nothing to it.
+	// InheritMinimal passes PATH, HOME, LANG, LC_* and TMPDIR, and on Windows the variables that
+	// a program needs to start. Command.Allow has no effect.
 	InheritMinimal
 )
 
-// InheritFor is what hooks of a scope inherit: those of projects and plugins the
-// minimum, the others all.
+// InheritFor returns the mode for hooks of a scope: InheritMinimal for projects and plugins,
+// InheritAll for the others.
 func InheritFor(scope grapnel.Scope) Inherit {
 	if scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin {
 		return InheritMinimal
@@ -43,15 +43,14 @@ func InheritFor(scope grapnel.Scope) Inherit {
 }
 
 const (
-	// maxVar bounds one variable, maxVars all variables of an event. Linux refuses
-	// to start a program with one variable of 128 KiB, or some 2 MiB in all, and
-	// what it holds is written by the model: without these bounds it could switch a
-	// hook off by using a long path.
+	// maxVar limits one variable in bytes, and maxVars all variables of an event. Linux refuses
+	// to start a program with one variable of 128 KiB, or about 2 MiB in total. The model
+	// controls the content of these variables: without limits, it could disable a hook by using a
+	// long path.
 	maxVar  = 8 << 10
 	maxVars = 64 << 10
 
-	// maxForeignVars bounds all variables of another system's hooks; see
-	// maxForeignVar.
+	// maxForeignVars limits all variables for another system's hooks; see maxForeignVar.
 	maxForeignVars = 192 << 10
 
 	cutMark = "… [grapnel: %d more bytes cut]"
@@ -59,12 +58,12 @@ const (
 	depthVar = "GRAPNEL_DEPTH"
 )
 
-// maxForeignVar bounds one variable of another system's hooks at what the system
-// bears: such a hook may have no other input, and does not judge what is cut.
+// maxForeignVar limits one variable for another system's hooks to the maximum of the operating
+// system. Such a hook may have no other input, and could not judge text that was cut.
 var maxForeignVar = map[bool]int{false: 120 << 10, true: 30 << 10}[runtime.GOOS == "windows"]
 
-// Depth is how many hooks we run inside of: 0 unless a hook's program has started
-// the agent that fired this event.
+// Depth returns the nesting depth of hooks: 0 unless a hook's program started the agent that
+// fired this event.
 func Depth() int {
 	n, err := strconv.Atoi(os.Getenv(depthVar))
 	if err != nil || n < 0 {
@@ -73,8 +72,8 @@ func Depth() int {
 	return n
 }
 
-// environ is the environment of the program for one event, or, if that is nil, for
-// many.
+// environ returns the environment of the program for one event. If ev is nil, it is for a worker
+// that handles many events.
 func (c *Command) environ(ev *grapnel.Event, dir string) []string {
 	env := c.inherited(os.Environ())
 	env = append(env, "PWD="+dir)
@@ -84,11 +83,11 @@ func (c *Command) environ(ev *grapnel.Event, dir string) []string {
 	if c.Vars != nil && ev != nil {
 		env = append(env, bounded(c.Vars(ev), maxForeignVar, maxForeignVars)...)
 	}
-	return append(env, bounded(c.variables(ev), maxVar, maxVars)...) // of two equal names os/exec takes the last
+	return append(env, bounded(c.variables(ev), maxVar, maxVars)...) // os/exec uses the last of several equal names
 }
 
-// variables are those of every event. All are always set, for scripts that run
-// with "set -u".
+// variables returns the variables of every event. All are always set, for scripts that use "set
+// -u".
 func (c *Command) variables(ev *grapnel.Event) []string {
 	own := []string{depthVar + "=" + strconv.Itoa(Depth()+1), "GRAPNEL_HOOK=" + c.Name}
 	if ev == nil {
@@ -104,13 +103,13 @@ func (c *Command) variables(ev *grapnel.Event) []string {
 	}
 	path := ""
 	if len(tool.Paths) > 0 {
-		path = strings.ReplaceAll(tool.Paths[0].Path, "\x00", "") // as bounded does: "\x00-rf" must not become an option
+		path = strings.ReplaceAll(tool.Paths[0].Path, "\x00", "") // as in bounded: "\x00-rf" must not become an option
 	}
 	if c.InDir && path != "" && !filepath.IsAbs(path) {
-		path = filepath.Join(ev.Session.CWD, path) // where the program runs it would be another file
+		path = filepath.Join(ev.Session.CWD, path) // relative to the program's directory it would be another file
 	}
 	if strings.HasPrefix(path, "-") {
-		// The same file, but no option of the program that gets "$GRAPNEL_PATH".
+		// The same file, but not an option of a program that gets "$GRAPNEL_PATH".
 		path = "./" + path
 	}
 	return append(own,
@@ -126,10 +125,10 @@ func (c *Command) variables(ev *grapnel.Event) []string {
 	)
 }
 
-// bounded makes variables harmless to the start of a program, whatever they hold:
-// without NUL bytes, none too long, and not too much in all. What is short stays
-// whole: a large output must not cut the word that says whether it is an error. Of two
-// equal names the first counts.
+// bounded limits variables so that they cannot prevent the start of a program. It removes NUL
+// bytes, and limits each variable and their total size. It cuts the longest ones first, so that a
+// large output does not cut a short variable, such as the one for errors. Of several equal names
+// it keeps the first.
 func bounded(vars []string, each, all int) []string {
 	seen := make(map[string]bool, len(vars))
 	var out []string
@@ -155,7 +154,7 @@ func bounded(vars []string, each, all int) []string {
 	return out
 }
 
-// cut shortens a text to a limit, its mark included, between characters.
+// cut shortens a text at a character boundary to a limit in bytes, including the notice.
 func cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -167,7 +166,7 @@ func cut(text string, limit int) string {
 	return text[:at] + fmt.Sprintf(cutMark, len(text)-at)
 }
 
-// inherited picks what the program sees of our own environment.
+// inherited returns the variables of this process that the program gets.
 func (c *Command) inherited(own []string) []string {
 	var env []string
 	for _, v := range own {
@@ -202,11 +201,10 @@ func minimalNames() []string {
 	return []string{"PATH", "HOME", "LANG", "TMPDIR"}
 }
 
-// steering are variables by which somebody else says what a program does that was not
-// asked to listen to them: whose code it loads, whose settings it reads, through whom it
-// connects and whom it believes, and how the runtimes of languages behave. Of those that
-// end in _ all with that beginning count. No list is complete: what only one program
-// reads is not here.
+// steering lists variables that control programs without being passed to them explicitly: which
+// code they load, which settings they read, which proxy and certificates they use, and how
+// language runtimes behave. An entry that ends in _ matches every name with that prefix. The list
+// cannot be complete: it omits variables that only one program reads.
 var steering = []string{
 	"BASH_ENV", "BASH_FUNC_", "BASHOPTS", "CDPATH", "ENV", "FPATH", "INPUTRC", "PROMPT_COMMAND", "PS4", "SHELL", "SHELLOPTS", "ZDOTDIR",
 	"DYLD_", "GCONV_PATH", "GLIBC_TUNABLES", "LD_", "LOCPATH", "MALLOC_",
@@ -221,8 +219,8 @@ var steering = []string{
 	"CURL_CA_BUNDLE", "CURL_HOME", "NETRC", "OPENSSL_CONF", "OPENSSL_ENGINES", "OPENSSL_MODULES", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE", "WGETRC",
 }
 
-// steers reports whether a variable is one of those. Who wrote a commit is a name and no
-// more.
+// steers reports whether a variable is in this list. The author and committer variables of git
+// are excluded, because they only contain names.
 func steers(name string) bool {
 	name = strings.ToUpper(name) // http_proxy
 	if strings.HasPrefix(name, "GIT_AUTHOR_") || strings.HasPrefix(name, "GIT_COMMITTER_") {
@@ -234,20 +232,21 @@ func steers(name string) bool {
 }
 
 var (
-	// secretWords make a name look secret where they are a whole word of it,
-	// secretEnds also where a word ends in them: PGPASSWORD, githubtoken.
+	// A name looks secret if one of its words is in secretWords, or if one of its words ends in
+	// an entry of secretEnds: PGPASSWORD, githubtoken.
 	secretWords = []string{"KEY", "KEYS", "AUTH", "PRIVATE", "PASS", "PWD", "CREDS", "JWT", "PAT"}
 	secretEnds  = []string{
 		"TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE", "CREDENTIAL", "CREDENTIALS",
 		"COOKIE", "COOKIES", "APIKEY", "APIKEYS", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY", "SSHKEY", "AUTHKEY",
 	}
 
-	// harmless are names that only look like it: addresses, directories and counts.
+	// harmless are names that only look secret: addresses and directories. counts are words that
+	// make TOKENS a number.
 	harmless = []string{"SSH_AUTH_SOCK", "PWD", "OLDPWD"}
 	counts   = []string{"MAX", "MIN", "NUM", "LIMIT", "COUNT", "BUDGET"}
 )
 
-// looksSecret reports whether a variable's name says that it holds a secret.
+// looksSecret reports whether a variable's name suggests that it holds a secret.
 func looksSecret(name string) bool {
 	name = strings.ToUpper(name)
 	if slices.Contains(harmless, name) {
@@ -266,8 +265,7 @@ func looksSecret(name string) bool {
 	return false
 }
 
-// dir is the first directory, of those that could be meant, in which a program
-// can run.
+// dir returns the first usable working directory. With InDir it returns Dir.
 func (c *Command) dir(ev *grapnel.Event) string {
 	if c.InDir {
 		return c.Dir
@@ -285,8 +283,8 @@ func (c *Command) dir(ev *grapnel.Event) string {
 	return os.TempDir()
 }
 
-// usable reports whether a program can have this as its working directory. Asking
-// for what is inside also asks for the right to enter.
+// usable reports whether a program can use dir as its working directory. The stat of "dir/." also
+// checks the right to enter it.
 func usable(dir string) bool {
 	if !filepath.IsAbs(dir) {
 		return false

@@ -12,60 +12,60 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// An Executor runs the programs of Commands and Workers: [System] on this machine, one
-// of your own in a sandbox.
+// An Executor runs the programs of Commands and Workers. [System] runs them on this machine; your
+// own Executor can run them in a sandbox.
 //
-// Run starts a program and returns when it has ended. It ends the program when ctx is
-// done, and says so in the Ending; how long that may take is what its Grace says, if
-// it is [grapnel.Graceful]. An error means that the program did not run. Run is called
-// by many goroutines at once, and p is its own to change, except for the Event.
+// Run starts a program and returns when it has ended. If ctx is done, Run ends the program and
+// sets Stopped in the Ending. If the Executor is [grapnel.Graceful], its Grace is the maximum
+// time for that. An error means that the program did not run. Run is called concurrently. It may
+// modify p, except for the Event.
 type Executor interface {
 	Run(ctx context.Context, p *Program) (*Ending, error)
 }
 
-// ExecutorFunc lets a function be an Executor that changes a program and has System
-// run what has become of it.
+// ExecutorFunc adapts a function to an Executor, for example one that changes a program and calls
+// System.Run.
 type ExecutorFunc func(ctx context.Context, p *Program) (*Ending, error)
 
 // Run calls f.
 func (f ExecutorFunc) Run(ctx context.Context, p *Program) (*Ending, error) { return f(ctx, p) }
 
-// Grace is that of System.
+// Grace returns the grace period of System.
 func (f ExecutorFunc) Grace() time.Duration { return system{}.Grace() }
 
-// A Program is one start of a Command or a Worker, with all that it shall see.
+// A Program holds the start parameters of a Command or a Worker.
 type Program struct {
-	Args      []string // a path, or a name to look up on the PATH of Env, and arguments; a Line is an argument of the shell
-	Env       []string // all of its variables; of two equal names the last counts
-	Dir       string   // its working directory
+	Args      []string // a path, or a name to look up on the PATH of Env, followed by arguments; a Line is an argument of the shell
+	Env       []string // the complete environment; of several equal names the last one wins
+	Dir       string   // working directory
 	Stdin     []byte
-	MaxOutput int // bytes of stdout, and of stderr, that an Ending keeps
+	MaxOutput int // limit in bytes for stdout and for stderr in the Ending
 
-	// A program that is kept running hears and is heard while it runs: a Worker sets
-	// these in place of Stdin and of the Outputs of the Ending. Run closes Input when
-	// the program has ended, so that a Read that waits for more returns. Output and
-	// Errors take all that they are given, and never fail.
+	// A Worker sets these fields instead of Stdin, because it exchanges messages with its running
+	// program; the Outputs of the Ending are then empty. Run closes Input when the program has
+	// ended, so that a waiting Read returns. Output and Errors accept all data and never return
+	// an error.
 	Input          io.ReadCloser
 	Output, Errors io.Writer
 
-	Hook    string         // whose program it is
-	Inherit Inherit        // what Env was made of: InheritMinimal is for programs of strangers
-	Event   *grapnel.Event // what is happening; nil = the program is kept running for many events
+	Hook    string         // name of the hook
+	Inherit Inherit        // the mode that was used for Env: InheritMinimal is for untrusted programs
+	Event   *grapnel.Event // the event; nil = the program is a worker that handles many events
 }
 
-// An Ending is how a program ended, and what it had said by then.
+// An Ending describes how a program ended, and contains its output.
 type Ending struct {
-	Exit    int    // its exit code; -1 = it was ended by a signal
-	Signal  string // which one, in words; empty = none
-	Stopped error  // not nil: it was ended because ctx was done, and why that was
+	Exit    int    // exit code; -1 = the program was ended by a signal
+	Signal  string // name of the signal; empty = no signal
+	Stopped error  // non-nil: the program was ended because ctx was done, with the cause
 	Stdout  Output
 	Stderr  Output
 }
 
-// An Output is the beginning of what a program said.
+// An Output is the beginning of a program's output.
 type Output struct {
 	Head []byte
-	Cut  int // how many bytes followed
+	Cut  int // number of bytes after Head
 }
 
 // System runs programs on this machine, with the rights of this process.
@@ -74,23 +74,22 @@ var System Executor = system{}
 type system struct{}
 
 const (
-	// interruptGrace is how long a program may clean up after it was asked to end.
+	// interruptGrace is the time that a program has to clean up after the interrupt.
 	interruptGrace = 200 * time.Millisecond
 
-	// outputGrace is how long output is awaited from children of a program that
-	// has ended: long enough for the tee of "exec > >(tee log)", short enough for
-	// a child that keeps the pipe for ever. What the program itself had written is
-	// always read.
+	// outputGrace is how long Run waits for output from children of a program that has ended. It
+	// is long enough for the tee in "exec > >(tee log)", and short enough for a child that never
+	// closes the pipe. Output of the program itself is always read completely.
 	outputGrace = 100 * time.Millisecond
 )
 
-// Grace is how long it takes at most to end a program after its deadline.
+// Grace returns the maximum time to end a program after its deadline.
 func (system) Grace() time.Duration { return interruptGrace + outputGrace + 200*time.Millisecond }
 
-// Run runs a program in a process group of its own.
+// Run runs a program in a new process group.
 func (system) Run(ctx context.Context, p *Program) (*Ending, error) { return run(ctx, p, nil) }
 
-// run runs a program, held to rules if there are any.
+// run runs a program. If held is not nil, the program is sandboxed by these rules.
 func run(ctx context.Context, p *Program, held *rules) (*Ending, error) {
 	if len(p.Args) == 0 || p.Args[0] == "" {
 		return nil, errors.New("there is no program: Args is empty")
@@ -135,7 +134,7 @@ func run(ctx context.Context, p *Program, held *rules) (*Ending, error) {
 	end := &Ending{}
 	ended, stopped := make(chan struct{}), make(chan bool, 1)
 	go func() { stopped <- stopLate(ctx, group, ended) }()
-	// The exit code decides. The errors of Wait say no more than that.
+	// The exit code decides; the errors of Wait add no information.
 	_ = cmd.Wait()
 	pipes.settle(outputGrace)
 	close(ended)
@@ -152,8 +151,8 @@ func run(ctx context.Context, p *Program, held *rules) (*Ending, error) {
 	return end, nil
 }
 
-// stopLate ends the group when ctx is done before the program has ended, and
-// reports whether it had to.
+// stopLate ends the group if ctx is done before the program has ended, and reports whether it
+// ended it.
 func stopLate(ctx context.Context, group *group, ended <-chan struct{}) bool {
 	select {
 	case <-ended:
@@ -161,7 +160,7 @@ func stopLate(ctx context.Context, group *group, ended <-chan struct{}) bool {
 	case <-ctx.Done():
 	}
 	if !group.interrupt() {
-		return false // it had ended by itself, and only its output was awaited
+		return false // the program had ended by itself, and Run only waited for output
 	}
 	grace := time.NewTimer(interruptGrace)
 	defer grace.Stop()
@@ -169,11 +168,11 @@ func stopLate(ctx context.Context, group *group, ended <-chan struct{}) bool {
 	case <-ended:
 	case <-grace.C:
 	}
-	group.kill() // also after the program itself has ended: its children may not have
+	group.kill() // also after the program itself has ended, because its children may still run
 	return true
 }
 
-// reason is why ctx is done. A bare deadline is a timeout like any other.
+// reason returns the cause of ctx. A deadline without a cause is treated as a timeout.
 func reason(ctx context.Context) error {
 	cause := context.Cause(ctx)
 	if errors.Is(cause, context.DeadlineExceeded) && !errors.Is(cause, grapnel.ErrTimeout) {
@@ -182,15 +181,14 @@ func reason(ctx context.Context) error {
 	return cause
 }
 
-// A head keeps the first bytes of what is written to it and counts the others.
+// A head keeps the first bytes of its input and counts the others.
 type head struct {
 	kept  []byte
 	limit int
 	cut   int
 }
 
-// Write never fails: a program that says too much is read to its end, or it would
-// block on the pipe.
+// Write never fails: all output is read, because the program would otherwise block on the pipe.
 func (h *head) Write(p []byte) (int, error) {
 	n := min(len(p), h.limit-len(h.kept))
 	h.kept = append(h.kept, p[:n]...)

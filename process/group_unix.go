@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A group is a program and its children, as far as they have not left it.
+// A group is a program and those of its children that have not left its process group.
 //
-// The kernel's "kill it when its parent dies" (Pdeathsig) is not used: it fires
-// when the thread dies that started the program, which in Go is none of ours, and
-// it would end the shell but not what the shell has started.
+// Pdeathsig ("kill the child when its parent dies") is not used. It fires when the thread that
+// started the program ends, and Go programs do not control their threads. It would also end only
+// the shell and not the shell's children.
 type group struct {
 	process *os.Process
 	pgid    int
 }
 
-// startGroup starts a program in a process group of its own. It stays in the
-// session of the agent, so that a hook can still ring the bell of /dev/tty.
+// startGroup starts a program in a new process group. The program stays in the session of the
+// agent, so that a hook can still use /dev/tty.
 func startGroup(cmd *exec.Cmd) (*group, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
@@ -35,9 +35,8 @@ func startGroup(cmd *exec.Cmd) (*group, error) {
 	return &group{process: cmd.Process, pgid: cmd.Process.Pid}, nil
 }
 
-// interrupt asks the whole group to end, and reports whether the program itself
-// was still there. It says SIGTERM, because shells start what runs in their
-// background with SIGINT ignored.
+// interrupt sends SIGTERM to the whole group, and reports whether the program itself was still
+// running. It does not use SIGINT, because shells start background processes with SIGINT ignored.
 func (g *group) interrupt() bool {
 	if errors.Is(g.process.Signal(syscall.Signal(0)), os.ErrProcessDone) {
 		return false
@@ -46,13 +45,13 @@ func (g *group) interrupt() bool {
 	return true
 }
 
-// kill ends the whole group. The group's number is not given to others as long as
-// anybody is in it.
+// kill ends the whole group. The kernel does not reuse the group's ID while the group has
+// members.
 func (g *group) kill() { _ = syscall.Kill(-g.pgid, syscall.SIGKILL) }
 
 func (g *group) close() {}
 
-// signalOf names the signal that ended a program, or is empty.
+// signalOf returns the name of the signal that ended a program, or the empty string.
 func signalOf(state *os.ProcessState) string {
 	status, ok := state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {
@@ -64,11 +63,11 @@ func signalOf(state *os.ProcessState) string {
 	return fmt.Sprintf("signal %d", status.Signal())
 }
 
-// shell is what runs a line.
+// shell returns the command that runs a line.
 func shell(line string) []string { return []string{"/bin/sh", "-c", line} }
 
-// lookPath finds a program on the PATH that it will run with itself. Directories
-// relative to wherever the agent works do not count.
+// lookPath searches the program's own PATH. It ignores relative directories, because they would
+// depend on the agent's working directory.
 func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
@@ -88,7 +87,7 @@ func lookPath(name string, env []string) (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// startError says why a program could not be started, and what to do about it.
+// startError adds a hint to the error of a program that could not be started.
 func startError(p *Program, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err

@@ -14,19 +14,18 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// A group is a program and its children: a job object. What the program starts in
-// the instant before it is put into the job is not part of it. There is no polite
-// way to ask a program without a window to end, so the interrupt only takes note
-// and the kill follows after the grace.
+// A group is a program and its children in a job object. Children that the program starts before
+// it is added to the job are not in the group. A program without a window cannot be interrupted,
+// so interrupt only checks whether the program runs, and kill follows after the grace period.
 type group struct {
 	process *os.Process
-	job     windows.Handle // 0 = there is none, and the program itself is all that can be ended
+	job     windows.Handle // 0 = no job, so only the program itself can be ended
 }
 
 func startGroup(cmd *exec.Cmd) (*group, error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{CreationFlags: windows.CREATE_NEW_PROCESS_GROUP}
 	if line := cmd.Args[len(cmd.Args)-1]; slices.Equal(cmd.Args, shell(line)) {
-		// cmd takes everything between the outer quotes as it is.
+		// cmd passes the text between the outer quotes unchanged.
 		cmd.SysProcAttr.CmdLine = `cmd.exe /D /S /C "` + line + `"`
 	}
 	if err := cmd.Start(); err != nil {
@@ -44,13 +43,13 @@ func startGroup(cmd *exec.Cmd) (*group, error) {
 	}
 	if err != nil {
 		_ = windows.CloseHandle(job)
-		return g, nil //nolint:nilerr // as above
+		return g, nil //nolint:nilerr // see above
 	}
 	g.job = job
 	return g, nil
 }
 
-// interrupt reports whether the program itself still runs.
+// interrupt reports whether the program itself is still running.
 func (g *group) interrupt() bool {
 	return !errors.Is(g.process.Signal(syscall.Signal(0)), os.ErrProcessDone)
 }
@@ -62,25 +61,25 @@ func (g *group) kill() {
 	_ = g.process.Kill()
 }
 
-// close lets go of the job, not of what runs in it.
+// close closes the job's handle. The processes in the job keep running.
 func (g *group) close() {
 	if g.job != 0 {
 		_ = windows.CloseHandle(g.job)
 	}
 }
 
-// pipes are those of os/exec, which closes them some time after the program has
-// ended if a child still holds them. What it has not read by then is lost, so that
-// is not the short outputGrace.
+// pipes are the pipes of os/exec. If a child still holds them after the program has ended,
+// os/exec closes them after WaitDelay and loses unread output. WaitDelay is therefore longer than
+// outputGrace.
 type pipes struct{ input io.Closer }
 
 func connect(cmd *exec.Cmd, input io.ReadCloser, stdout, stderr io.Writer) (*pipes, error) {
-	stdin, err := cmd.StdinPipe() // Wait does not wait for who writes into it
+	stdin, err := cmd.StdinPipe() // unlike cmd.Stdin, Wait does not wait for the writer of this pipe
 	if err != nil {
 		return nil, err
 	}
 	go func() {
-		_, _ = io.Copy(stdin, input) // nobody has to read it
+		_, _ = io.Copy(stdin, input) // the program does not have to read its input
 		_ = stdin.Close()
 	}()
 	cmd.Stdout, cmd.Stderr = stdout, stderr
@@ -92,15 +91,15 @@ func (p *pipes) started() {}
 
 func (p *pipes) settle(time.Duration) { _ = p.input.Close() }
 
-// signalOf is empty: Windows knows no signals.
+// signalOf returns the empty string, because Windows has no signals.
 func signalOf(*os.ProcessState) string { return "" }
 
-// shell is what runs a line.
+// shell returns the command that runs a line.
 func shell(line string) []string {
 	return []string{filepath.Join(os.Getenv("SYSTEMROOT"), "System32", "cmd.exe"), "/D", "/S", "/C", line}
 }
 
-// lookPath looks where we ourselves would: PATH and PATHEXT.
+// lookPath searches this process's PATH and PATHEXT.
 func lookPath(name string, _ []string) (string, error) {
 	if filepath.Base(name) != name {
 		return name, nil
@@ -108,7 +107,7 @@ func lookPath(name string, _ []string) (string, error) {
 	return exec.LookPath(name)
 }
 
-// startError says why a program could not be started, and what to do about it.
+// startError adds a hint to the error of a program that could not be started.
 func startError(p *Program, err error) error {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("%w (give its full path, or put its directory on PATH; looked in %s too)", err, p.Dir)

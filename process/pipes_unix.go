@@ -12,27 +12,27 @@ import (
 	"time"
 )
 
-// pipes carry the event to a program and its output back.
+// pipes connect this process to the program's standard streams.
 //
-// Those that os/exec makes are closed some time after the program has ended, if a
-// child still holds them, whether they were read by then or not. On a busy machine
-// that loses an answer, and with exit code 0 nobody sees that a block was lost.
+// The pipes of os/exec are closed some time after the program has ended if a child still holds
+// them, even if they have unread data. On a busy machine that loses an answer, and with exit code
+// 0 a lost Block stays unnoticed.
 type pipes struct {
-	input   io.ReadCloser // what goes into stdin
+	input   io.ReadCloser // data for stdin
 	stdin   *os.File
 	outputs []*output
-	theirs  []*os.File // the program's ends
+	theirs  []*os.File // the program's ends of the pipes
 	writing sync.WaitGroup
 	reading sync.WaitGroup
 }
 
-// An output is a pipe that we read, and where it goes.
+// An output is the reading end of a pipe and its destination.
 type output struct {
 	file *os.File
 	to   io.Writer
 }
 
-// connect gives a program its pipes. They are closed by settle.
+// connect creates the pipes for a program. settle closes them.
 func connect(cmd *exec.Cmd, input io.ReadCloser, stdout, stderr io.Writer) (*pipes, error) {
 	p := &pipes{input: input}
 	theirs, stdin, err := os.Pipe()
@@ -57,21 +57,22 @@ func connect(cmd *exec.Cmd, input io.ReadCloser, stdout, stderr io.Writer) (*pip
 		p.reading.Go(func() { _, _ = io.Copy(out.to, out.file) })
 	}
 	p.writing.Go(func() {
-		_, _ = io.Copy(p.stdin, p.input) // nobody has to read it
+		_, _ = io.Copy(p.stdin, p.input) // the program does not have to read its input
 		_ = p.stdin.Close()
 	})
 	return p, nil
 }
 
-// started closes the ends that are the program's, once it has them or never will.
+// started closes the program's ends. Call it after the program was started, or after the start
+// failed.
 func (p *pipes) started() {
 	for _, file := range p.theirs {
 		_ = file.Close()
 	}
 }
 
-// settle reads what there is after the program has ended, waits for its children
-// to say more for as long as grace, and closes the pipes.
+// settle reads the remaining output after the program has ended. It waits at most grace for more
+// output from children, then closes the pipes.
 func (p *pipes) settle(grace time.Duration) {
 	_ = p.input.Close()
 	_ = p.stdin.Close()
@@ -97,8 +98,8 @@ func (p *pipes) settle(grace time.Duration) {
 	}
 }
 
-// rest reads what is in the pipe without waiting for more. The reader before may
-// have met its deadline without having had a chance.
+// rest reads the data in the pipe without waiting for more. The previous reader may have reached
+// its deadline before it could read them.
 func (o *output) rest() {
 	raw, err := o.file.SyscallConn()
 	if err != nil || o.file.SetReadDeadline(time.Time{}) != nil {
@@ -106,7 +107,8 @@ func (o *output) rest() {
 	}
 	buf := make([]byte, 64<<10)
 	_ = raw.Read(func(fd uintptr) bool {
-		// The bound is for a child that writes as fast as we read. No pipe holds more.
+		// The limit stops a child that writes as fast as this loop reads. It is larger than any
+		// pipe buffer.
 		for read := 0; read < 1<<20; {
 			n, err := syscall.Read(int(fd), buf)
 			if errors.Is(err, syscall.EINTR) {

@@ -13,49 +13,50 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 )
 
-// A Sandbox is an [Executor] that runs programs on this machine as [System] does, and
-// lets them reach what it lists and nothing else. What they start in turn is held by it
-// too. The zero value lets a program run: it reads what is installed on the system, and
-// has a temporary directory of its own, gone when it has ended, that TMPDIR names.
+// A Sandbox is an [Executor] that runs programs on this machine as [System] does, but restricts
+// them and their children to the listed files and network access. The zero value lets a program
+// read the installed system files, and gives it a temporary directory in TMPDIR, which is removed
+// when the program has ended.
 //
 // A program in a sandbox never has
-//   - the home directory, or /tmp, or the files of other processes, unless they are listed,
-//   - a socket that is no IP socket: not those of an ssh-agent, of Docker or of D-Bus, which
-//     would do outside of the sandbox what it asks them to,
-//   - signals for whoever is outside, their memory, their limits, or the keys of the kernel,
-//   - the terminal, other open files than its three streams, more rights by a setuid program,
-//   - a session or process group of its own: at its deadline all that it started ends.
+//   - access to the home directory, /tmp or the files of other processes, unless they are listed,
+//   - sockets other than IP sockets: an ssh-agent, Docker or D-Bus could act for it outside the
+//     sandbox,
+//   - the ability to send signals to outside processes, or to access their memory, their limits
+//     or the kernel's keys,
+//   - the terminal, open files except for its three streams, or additional rights from a setuid
+//     program,
+//   - a new session or process group: at its deadline, all its children end with it.
 //
-// It works on Linux, from kernel 6.12 on. Elsewhere programs are not started; see Optional.
+// It requires Linux 6.12 or later. On other systems programs are not started; see Optional.
 //
-// The rules are laid on by this program itself, which starts once more in the program's
-// place: its main has to begin with [SandboxMain].
+// The sandbox starts this program again to restrict itself and then replace itself by the hook's
+// program. Its main must therefore begin with [SandboxMain].
 type Sandbox struct {
-	// What may be read and run, and what may be changed too: files, and directories with
-	// all that is below. "~" is the home directory; {root} and {cwd} are where the
-	// event happens. What is neither absolute nor begins with those lies below Dir, or
-	// below them, and no link may lead out of there; a path that begins with ".." may.
-	// What is not there cannot be read; what may be changed and is not there is made, as a
-	// directory.
+	// Read lists the files and directories, with their content, that the program may read and
+	// execute. Write lists those that it may also modify. "~" is the home directory; {root} and
+	// {cwd} are the event's directories. Other relative paths are below Dir. Links in paths below
+	// Dir, {root} or {cwd} must not lead out of that directory, unless the path begins with "..".
+	// Read paths that do not exist are ignored; missing Write paths are created as directories.
 	Read, Write []string
-	Dir         string // of relative paths; for a program that is no event's, {root} and {cwd} too
+	Dir         string // base of relative paths; for a worker also the value of {root} and {cwd}
 
-	Net   bool     // TCP and UDP to anywhere
-	Ports []uint16 // TCP to these ports; without UDP, so no names are looked up by it
+	Net   bool     // allows TCP and UDP to all destinations
+	Ports []uint16 // allows TCP to these ports; without UDP, so DNS lookups over UDP fail
 
-	// Optional runs programs also where not all of this can be held to, with what can
-	// be: [Sandbox.Possible] says what is missing.
+	// Optional also runs programs if this machine supports only a part of the sandbox, or none of
+	// it. [Sandbox.Possible] returns the missing part.
 	Optional bool
 }
 
-// ErrSandbox is the error of a program that was not started because there is no sandbox
-// for it.
+// ErrSandbox is the error of a program that was not started because it cannot be sandboxed.
 var ErrSandbox = errors.New("cannot be sandboxed here")
 
-// Grace is that of System, and some time to clean up.
+// Grace returns the grace period of System plus time to remove the temporary directory.
 func (s *Sandbox) Grace() time.Duration { return system{}.Grace() + 100*time.Millisecond }
 
-// Possible says why a program cannot be held to this sandbox on this machine; nil = it can.
+// Possible returns the reason why this machine cannot enforce the sandbox completely; nil = it
+// can.
 func (s *Sandbox) Possible() error {
 	missing, err := s.missing()
 	if err == nil && missing != "" {
@@ -67,7 +68,7 @@ func (s *Sandbox) Possible() error {
 	return nil
 }
 
-// Run runs a program in the sandbox.
+// Run runs a program in the sandbox. See [Executor].
 func (s *Sandbox) Run(ctx context.Context, p *Program) (*Ending, error) {
 	switch missing, err := s.missing(); {
 	case err != nil && s.Optional:
@@ -78,12 +79,12 @@ func (s *Sandbox) Run(ctx context.Context, p *Program) (*Ending, error) {
 		return nil, fmt.Errorf("%w: main has to begin with process.SandboxMain()", ErrSandbox)
 	}
 	r := rules{Net: s.Net, Ports: s.Ports, Optional: s.Optional}
-	err := s.paths(&r, p) //nolint:contextcheck // to ask for the home directory takes no time
+	err := s.paths(&r, p) //nolint:contextcheck // looking up the home directory takes no time
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSandbox, err)
 	}
 	temp, err := os.MkdirTemp("", "grapnel-hook-")
-	if err != nil { // the environment is not ours
+	if err != nil { // TMPDIR of this process may be unusable
 		temp, err = os.MkdirTemp("/tmp", "grapnel-hook-")
 	}
 	if err != nil {
@@ -95,7 +96,8 @@ func (s *Sandbox) Run(ctx context.Context, p *Program) (*Ending, error) {
 	return run(ctx, p, &r)
 }
 
-// rules are what a program is held to, for who lays them on.
+// rules are the resolved restrictions for one program. They are passed to the restarted process
+// as JSON.
 type rules struct {
 	Path     string // of the program
 	Read     []reach
@@ -105,10 +107,10 @@ type rules struct {
 	Optional bool
 }
 
-// A reach is a path, and the directory that no link may lead out of, or "".
+// A reach is an allowed path. If Below is not empty, links must not lead out of that directory.
 type reach struct{ Path, Below string }
 
-// paths fills in what may be reached, for one program.
+// paths adds the allowed paths of one program to the rules.
 func (s *Sandbox) paths(r *rules, p *Program) error {
 	homes := homes()
 	for _, v := range p.Env {
@@ -116,7 +118,7 @@ func (s *Sandbox) paths(r *rules, p *Program) error {
 		if !ok {
 			continue
 		}
-		r.Read = nil // the last one counts
+		r.Read = nil // the last PATH wins
 		for _, dir := range filepath.SplitList(path) {
 			if filepath.IsAbs(dir) && !homes.below(dir) {
 				r.Read = append(r.Read, reach{Path: dir})
@@ -144,7 +146,7 @@ func (s *Sandbox) paths(r *rules, p *Program) error {
 	return nil
 }
 
-// reach is where a path leads for one program.
+// reach resolves a path of Read or Write for one program.
 func (s *Sandbox) reach(name string, p *Program, homes above) (reach, error) {
 	base, rest := s.Dir, name
 	switch {
@@ -178,10 +180,10 @@ func (s *Sandbox) reach(name string, p *Program, homes above) (reach, error) {
 	return at, nil
 }
 
-// above are directories that hold the home directory: itself, and those above it.
+// above lists the home directory and its parent directories.
 type above []os.FileInfo
 
-// homes asks the user database, and the environment, which may know it better.
+// homes uses the home directory of the user database and of the environment, which may differ.
 func homes() above {
 	var list above
 	own, _ := home.Dir()
@@ -199,7 +201,7 @@ func homes() above {
 	return list
 }
 
-// below reports whether the home directory is in a directory, by whatever name.
+// below reports whether dir contains the home directory, under any name.
 func (a above) below(dir string) bool {
 	info, err := os.Stat(dir)
 	for _, home := range a {
@@ -210,17 +212,16 @@ func (a above) below(dir string) bool {
 	return false
 }
 
-// sandboxFlag is the first argument of this program where it stands in for one that is to
-// be sandboxed. The rules and the program with its arguments follow.
+// sandboxFlag is the first argument of this program when it starts a sandboxed program. The
+// rules, the program and its arguments follow.
 const sandboxFlag = "--sandbox"
 
-// shimmed is set once SandboxMain was called: what is started in a program's place calls
-// it too.
+// shimmed is true after SandboxMain was called. Then the restarted process calls it, too.
 var shimmed bool
 
-// SandboxMain is the first thing that main does in a program that uses a [Sandbox]. Where
-// it was started to lay the rules on itself and to become another program, it does so and
-// does not return. Otherwise it does nothing.
+// SandboxMain must be the first call of main in a program that uses a [Sandbox]. If the process
+// was started to run a sandboxed program, SandboxMain applies the rules, executes that program
+// and does not return. Otherwise it does nothing.
 func SandboxMain() {
 	shimmed = true
 	if len(os.Args) < 4 || os.Args[1] != sandboxFlag {
@@ -231,12 +232,12 @@ func SandboxMain() {
 	if err == nil {
 		err = become(&r, os.Args[3:])
 	}
-	// Nobody reads what is said by other ways: they are the program's.
+	// The error goes to the status pipe, because the standard streams belong to the program.
 	_, _ = os.NewFile(statusFD, "status").WriteString(err.Error())
 	os.Exit(1)
 }
 
 const (
-	statusFD = 3   // where it says how far it has come
-	becomes  = "+" // the rules hold, and the program is next; what follows is why it is not
+	statusFD = 3   // file descriptor of the status pipe
+	becomes  = "+" // the rules are active and exec is next; an exec error follows this mark
 )

@@ -17,16 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// What each version of Landlock brought. Below wholeABI something of what a Sandbox
-// promises is missing.
+// Landlock versions that added features. Versions below wholeABI do not support the complete
+// sandbox.
 const (
-	truncateABI = 3 // before, what may only be read could be emptied
+	truncateABI = 3 // earlier versions let a program truncate read-only files
 	portsABI    = 4
 	ioctlABI    = 5
-	wholeABI    = 6 // signals and abstract sockets
+	wholeABI    = 6 // restricts signals and abstract sockets
 )
 
-// landlockABI is the version of the kernel's Landlock; 0 = there is none, or it is off.
+// landlockABI returns the kernel's Landlock version; 0 = not supported or disabled.
 func landlockABI() int {
 	n, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if errno != 0 {
@@ -35,8 +35,8 @@ func landlockABI() int {
 	return int(n)
 }
 
-// missing says what this machine cannot hold a program to; an error means that it cannot
-// do anything.
+// missing returns the part of the sandbox that this machine does not support. An error means that
+// it supports no sandbox.
 func (s *Sandbox) missing() (string, error) {
 	if auditArch() == 0 {
 		return "", errors.New("there are no sandboxes on " + runtime.GOARCH)
@@ -53,10 +53,10 @@ func (s *Sandbox) missing() (string, error) {
 	}
 }
 
-// A shim is this program, started in the place of another one.
+// A shim is this program, started to run a sandboxed program.
 type shim struct{ theirs, ours *os.File }
 
-// newShim puts this program before the one that is to be started.
+// newShim changes cmd so that it starts this program, which then executes the original one.
 func newShim(cmd *exec.Cmd, r *rules) (*shim, error) {
 	r.Path = cmd.Path
 	spec, err := json.Marshal(r)
@@ -67,20 +67,20 @@ func newShim(cmd *exec.Cmd, r *rules) (*shim, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Not os.Executable: another file may have this name by now.
+	// Not os.Executable: the file at that path may have been replaced.
 	cmd.Path, cmd.Args = "/proc/self/exe", append([]string{cmd.Args[0], sandboxFlag, string(spec)}, cmd.Args...)
 	cmd.ExtraFiles = []*os.File{theirs}
 	return &shim{theirs, ours}, nil
 }
 
-// started closes the end that is the other program's.
+// started closes the child's end of the status pipe.
 func (s *shim) started() {
 	if s != nil {
 		_ = s.theirs.Close()
 	}
 }
 
-// close gives up before there is another program.
+// close closes the status pipe if the child was not started.
 func (s *shim) close() {
 	if s != nil {
 		_ = s.theirs.Close()
@@ -88,7 +88,7 @@ func (s *shim) close() {
 	}
 }
 
-// became says why the program did not run. It is asked after the end.
+// became returns the error if the program did not run. Call it after the child has ended.
 func (s *shim) became(p *Program, end *Ending) error {
 	defer s.ours.Close()
 	said, err := io.ReadAll(io.LimitReader(s.ours, 4<<10))
@@ -105,7 +105,7 @@ func (s *shim) became(p *Program, end *Ending) error {
 	}
 	switch {
 	case end.Stopped != nil:
-		return nil // before it began
+		return nil // stopped before the program began
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrSandbox, err)
 	case len(said) == 0:
@@ -114,16 +114,16 @@ func (s *shim) became(p *Program, end *Ending) error {
 	return fmt.Errorf("%w: %s", ErrSandbox, said)
 }
 
-// become lays the rules on this process and becomes the program. It returns if it cannot.
+// become applies the rules to this process and executes the program. It returns only on an error.
 func become(r *rules, args []string) error {
-	runtime.LockOSThread() // the rules are those of a thread, and that thread becomes the program
-	// Whatever was open in the agent stays behind, and the status with it.
+	runtime.LockOSThread() // Landlock and seccomp rules apply to the thread that then executes the program
+	// Close the agent's open files on exec, including the status pipe.
 	if err := unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("cannot close other files: %w", err)
 	}
 	abi := landlockABI()
 	if abi < wholeABI && !r.Optional {
-		return errors.New("Landlock is gone") //nolint:staticcheck // it is a name
+		return errors.New("Landlock is gone") //nolint:staticcheck // a proper name
 	}
 	rules, err := landlock(abi, r)
 	if err != nil {
@@ -139,41 +139,42 @@ func become(r *rules, args []string) error {
 		}
 	}
 	filter := syscalls(r)
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}                                                            //nolint:gosec // G115: some 80
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 { //nolint:gosec // G103: so the call wants it
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}                                                            //nolint:gosec // G115: about 80 instructions
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 { //nolint:gosec // G103: required by the system call
 		return fmt.Errorf("seccomp: %w", errno)
 	}
 	if _, err := unix.Write(statusFD, []byte(becomes)); err != nil {
 		return err
 	}
 	err = syscall.Exec(r.Path, args, os.Environ())
-	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // it is what Exec returns, and the helper has its size
+	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // Exec returns this type, and errors.AsType would add code to this small helper
 		return errors.New(strconv.Itoa(int(errno)))
 	}
 	return err
 }
 
-// dropCapabilities takes from root, and from who was given some of root's powers, what
-// would see others through Landlock: their memory and environment, file handles, devices.
-// What is left is about the owners and modes of files. Others have nothing to lose.
+// dropCapabilities drops the capabilities that bypass Landlock, from root and from users with
+// some of root's capabilities: access to other processes' memory and environment, file handles
+// and devices. It keeps the capabilities for owners and modes of files. For other users it has no
+// effect.
 func dropCapabilities() {
 	const kept = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID | 1<<unix.CAP_KILL | 1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID
 	_ = unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
 	for capability := range uintptr(unix.CAP_LAST_CAP + 1) {
 		if kept&(1<<capability) == 0 && unix.Prctl(unix.PR_CAPBSET_DROP, capability, 0, 0, 0) != nil {
-			return // only root may, and only root would have them after exec
+			return // only root may drop them, and only root would have them after exec
 		}
 	}
 }
 
-// What programs need to start, wherever they come from. Of /proc only what is about the
-// machine: the command lines of others are not.
+// The paths that programs on any distribution need to start. From /proc they include only files
+// about the machine, not the command lines of other processes.
 var (
 	systemRead = [...]string{
 		"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt", "/nix", "/gnu/store", "/snap",
 		"/proc/cpuinfo", "/proc/filesystems", "/proc/loadavg", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/uptime", "/proc/version",
 		"/sys/devices/system/cpu", "/dev/random", "/dev/urandom",
-		"/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf", // where /etc/resolv.conf leads
+		"/run/systemd/resolve", "/run/NetworkManager/resolv.conf", "/run/resolvconf", // targets of the link /etc/resolv.conf
 	}
 	systemWrite = [...]string{"/dev/null", "/dev/zero", "/dev/full"}
 )
@@ -188,7 +189,7 @@ const (
 	allOfFiles = writeDir | unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_IOCTL_DEV
 )
 
-// knownAccess is the access to files that a version of Landlock knows.
+// knownAccess returns the file access rights that a Landlock version supports.
 func knownAccess(abi int) uint64 {
 	known := uint64(allOfFiles)
 	for _, since := range [...]struct {
@@ -202,11 +203,11 @@ func knownAccess(abi int) uint64 {
 	return known
 }
 
-// ruleset is landlock_ruleset_attr; older kernels know its beginning.
+// ruleset is landlock_ruleset_attr. Older kernels support only its first members.
 type ruleset struct{ files, net, scoped uint64 }
 
-// pathRule is landlock_path_beneath_attr, which is packed: what the compiler adds at
-// its end is not read.
+// pathRule is landlock_path_beneath_attr, which is packed. The kernel does not read the padding
+// that the compiler adds at the end.
 type pathRule struct {
 	access uint64
 	fd     int32
@@ -219,8 +220,8 @@ const (
 	rulePort = 2
 )
 
-// landlock makes the rules for files, ports, signals and abstract sockets. They are -1
-// where there is no Landlock.
+// landlock creates the ruleset for files, ports, signals and abstract sockets, and returns its
+// file descriptor. It returns -1 if the kernel has no Landlock.
 func landlock(abi int, r *rules) (int, error) {
 	if abi == 0 {
 		return -1, nil
@@ -238,7 +239,7 @@ func landlock(abi int, r *rules) (int, error) {
 		size += unsafe.Sizeof(attr.scoped)
 		attr.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0) //nolint:gosec // G103: so the call wants it
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0) //nolint:gosec // G103: required by the system call
 	if errno != 0 {
 		return 0, fmt.Errorf("landlock_create_ruleset: %w", errno)
 	}
@@ -264,20 +265,20 @@ func landlock(abi int, r *rules) (int, error) {
 	for _, port := range r.Ports {
 		rule := portRule{unix.LANDLOCK_ACCESS_NET_CONNECT_TCP, uint64(port)}
 		if abi < portsABI {
-			break // Optional
+			break // the rules are optional here
 		}
-		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: so the call wants it
+		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: required by the system call
 			return 0, fmt.Errorf("port %d: %w", port, errno)
 		}
 	}
 	return set, nil
 }
 
-// add lets what is there be reached.
+// add allows access to the path if it exists.
 func (at reach) add(set int, known, file, dir uint64, create bool) error {
 	fd, err := at.open(create)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR) || !create && errors.Is(err, unix.EACCES) {
-		return nil // nobody could read it
+		return nil // the program could not read it either
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", at.Path, err)
@@ -291,13 +292,13 @@ func (at reach) add(set int, known, file, dir uint64, create bool) error {
 	if info.Mode&unix.S_IFMT == unix.S_IFDIR {
 		rule.access = dir & known
 	}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), rulePath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: so the call wants it
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), rulePath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: required by the system call
 		return fmt.Errorf("%s: %w", at.Path, errno)
 	}
 	return nil
 }
 
-// open opens what has this name, for nothing but its name.
+// open opens the path with O_PATH, which grants no access to its content.
 func (at reach) open(create bool) (int, error) {
 	const flags = unix.O_PATH | unix.O_CLOEXEC
 	if at.Below == "" {
@@ -334,8 +335,8 @@ func (at reach) open(create bool) (int, error) {
 
 func closeFD(fd int) { _ = unix.Close(fd) }
 
-// mkdirs makes the directories of a path that are not there, and opens the last. They are
-// made below base also when somebody puts a link there at the same time.
+// mkdirs creates the missing directories of a path and opens the last one. They are always below
+// base, even if a process creates a link there at the same time.
 func mkdirs(base int, rel string, how *unix.OpenHow) (int, error) {
 	at, err := unix.Dup(base)
 	for part := range strings.SplitSeq(rel, "/") {
@@ -353,7 +354,7 @@ func mkdirs(base int, rel string, how *unix.OpenHow) (int, error) {
 	return at, err
 }
 
-// auditArch is how the kernel calls the machine; 0 = its calls are not known here.
+// auditArch returns the kernel's constant for this architecture; 0 = not supported.
 func auditArch() uint32 {
 	switch runtime.GOARCH {
 	case "amd64":
@@ -366,13 +367,13 @@ func auditArch() uint32 {
 	return 0
 }
 
-// syscalls is the filter of system calls, for what Landlock does not hold: sockets other
-// than TCP, leaving the process group, the limits of others, the keys of the kernel.
+// syscalls returns the seccomp filter for everything that Landlock does not restrict: sockets
+// other than TCP, leaving the process group, limits of other processes, and the kernel's keys.
 //
-// Landlock up to now knows no unix sockets that have a path, and behind those are
-// programs that do what they are asked: they are refused altogether. What io_uring does
-// no filter sees. Programs for another machine, 32-bit ones too, have calls of other
-// numbers and are killed.
+// Landlock does not yet restrict unix sockets with a path, and the servers behind them could act
+// for the program, so the filter refuses all unix sockets. It refuses io_uring, because seccomp
+// cannot filter its operations. Programs for another architecture, including 32-bit ones, use
+// different system call numbers and are killed.
 func syscalls(r *rules) []unix.SockFilter {
 	const x32 = 0x40000000
 	var f filter
@@ -391,14 +392,14 @@ func syscalls(r *rules) []unix.SockFilter {
 	}
 	var limits, pair, sock filter
 	limits.argument(0)
-	limits.unless(0, refuse(unix.EPERM)) // 0 is the caller
+	limits.unless(0, refuse(unix.EPERM)) // 0 is the calling process
 	f.call(unix.SYS_PRLIMIT64, limits.answered(unix.SECCOMP_RET_ALLOW))
 
 	pair.argument(0)
 	pair.unless(unix.AF_UNIX, refuse(unix.EACCES))
 	pair.argument(1)
 	pair.and(0xf)
-	pair.when(unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW) // unlike SOCK_DGRAM it stays a pair
+	pair.when(unix.SOCK_STREAM, unix.SECCOMP_RET_ALLOW) // unlike a SOCK_DGRAM pair, it cannot be connected to another socket
 	pair.when(unix.SOCK_SEQPACKET, unix.SECCOMP_RET_ALLOW)
 	f.call(unix.SYS_SOCKETPAIR, pair.answered(refuse(unix.EACCES)))
 
@@ -409,13 +410,13 @@ func syscalls(r *rules) []unix.SockFilter {
 		sock.when(unix.AF_INET6, unix.SECCOMP_RET_ALLOW)
 		sock.unless(unix.AF_NETLINK, refuse(unix.EACCES))
 		sock.argument(2)
-		sock.when(unix.NETLINK_ROUTE, unix.SECCOMP_RET_ALLOW) // which addresses the machine has
+		sock.when(unix.NETLINK_ROUTE, unix.SECCOMP_RET_ALLOW) // lists the addresses of the machine
 	case len(r.Ports) > 0:
 		f.call(unix.SYS_LISTEN, filter{}.answered(refuse(unix.EACCES)))
 		for _, send := range [...][2]uint32{{unix.SYS_SENDTO, 3}, {unix.SYS_SENDMSG, 2}, {unix.SYS_SENDMMSG, 3}} {
 			var fast filter
 			fast.argument(send[1])
-			fast.and(unix.MSG_FASTOPEN) // connects, and Landlock does not see it
+			fast.and(unix.MSG_FASTOPEN) // connects without a check by Landlock
 			fast.unless(0, refuse(unix.EOPNOTSUPP))
 			f.call(send[0], fast.answered(unix.SECCOMP_RET_ALLOW))
 		}
@@ -427,7 +428,7 @@ func syscalls(r *rules) []unix.SockFilter {
 		sock.unless(unix.AF_INET6, refuse(unix.EACCES))
 		sock.argument(2)
 		sock.when(0, unix.SECCOMP_RET_ALLOW)
-		sock.when(unix.IPPROTO_TCP, unix.SECCOMP_RET_ALLOW) // MPTCP and SCTP connect too, unseen
+		sock.when(unix.IPPROTO_TCP, unix.SECCOMP_RET_ALLOW) // Landlock does not check connects of MPTCP and SCTP
 	}
 	f.call(unix.SYS_SOCKET, sock.answered(refuse(unix.EACCES)))
 	return f.answered(unix.SECCOMP_RET_ALLOW)
@@ -435,18 +436,18 @@ func syscalls(r *rules) []unix.SockFilter {
 
 func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) } //nolint:gosec // G115: an error number
 
-// A filter is a program of the kernel's packet filter, as far as it is written.
+// A filter is a BPF program under construction.
 type filter []unix.SockFilter
 
 //go:noinline
-func (f *filter) add(code uint16, k uint32, yes, no uint8) { // called so often that its size counts
+func (f *filter) add(code uint16, k uint32, yes, no uint8) { // not inlined: it is called often, so its size matters
 	*f = append(*f, unix.SockFilter{Code: code, K: k, Jt: yes, Jf: no})
 }
 
 func (f *filter) load(offset uint32) { f.add(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset, 0, 0) }
 
-// argument loads the low half of an argument, which on the machines that are known comes
-// first. All those that are looked at are int.
+// argument loads the low half of an argument, which comes first on the supported architectures.
+// All checked arguments are of type int.
 func (f *filter) argument(n uint32) { f.load(16 + 8*n) }
 
 func (f *filter) and(mask uint32) { f.add(unix.BPF_ALU|unix.BPF_AND|unix.BPF_K, mask, 0, 0) }
@@ -462,7 +463,8 @@ func (f filter) answered(with uint32) filter {
 	return f
 }
 
-// when answers if the loaded value is this one, unless if it is not.
+// when returns the result with if the loaded value is equal to value. unless does so if it is not
+// equal.
 func (f *filter) when(value, with uint32) {
 	f.equal(value, 0, 1)
 	f.answer(with)
@@ -473,8 +475,8 @@ func (f *filter) unless(value, with uint32) {
 	f.answer(with)
 }
 
-// call has another filter decide about a system call, whose number is loaded. That one
-// answers always.
+// call lets another filter decide about a system call. The system call number must be loaded. The
+// other filter must always return a result.
 func (f *filter) call(nr uint32, by filter) {
 	f.equal(nr, 0, uint8(len(by))) //nolint:gosec // G115: at most 20
 	*f = append(*f, by...)

@@ -14,7 +14,7 @@ func (s *Sandbox) missing() (string, error) {
 
 func become(*rules, []string) error { return ErrSandbox }
 
-// A shim is what stands in for a program on Linux.
+// A shim starts sandboxed programs on Linux; here it does nothing.
 type shim struct{}
 
 func newShim(*exec.Cmd, *rules) (*shim, error) { return nil, ErrSandbox }

@@ -15,69 +15,67 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// DefaultHello is the Hello of a Worker that names none.
+// DefaultHello is the limit for a Worker whose Hello is 0.
 const DefaultHello = 10 * time.Second
 
 const (
-	// maxConcurrency bounds what a program may say that it takes at once: as many
-	// events are kept for it.
+	// maxConcurrency limits the concurrency that a program may announce, because that many events
+	// are buffered for it.
 	maxConcurrency = 1024
 
-	// maxMisses is how many events in a row may meet their deadline before a program is
-	// taken for dead, and stuckGrace how long it may hold all its places with events
-	// that nobody waits for any more.
+	// maxMisses is how many consecutive events may exceed their deadlines before the program is
+	// restarted. stuckGrace is how long all places of a program may be occupied by canceled
+	// events.
 	maxMisses  = 3
 	stuckGrace = time.Second
 
-	// closeGrace is how long a program may take to end by itself once its input has
-	// ended.
+	// closeGrace is how long a program may take to exit after its input was closed.
 	closeGrace = 2 * time.Second
 
-	// The pauses between starts grow from the shortest to the longest. A program that
-	// has worked for as long as steady has failed for the first time again.
+	// The pauses between starts grow from shortestPause to longestPause. If a program has worked
+	// for at least steady, its failures are counted from zero again.
 	shortestPause = 100 * time.Millisecond
 	longestPause  = 30 * time.Second
 	steady        = 30 * time.Second
 )
 
-// A Worker is a hook that is a program which is kept running: it gets each event as a
-// line on standard input and answers with a line on standard output, in any order. The
-// lines are [dialect.Message]. It must not be copied, nor be changed once it is in use;
-// it is safe for concurrent use.
+// A Worker is a hook whose program keeps running: it gets each event as a line on standard input
+// and answers with a line on standard output, in any order. The lines are [dialect.Message]. A
+// Worker is safe for concurrent use. It must not be copied, and must not be modified after its
+// first use.
 //
-// The program is started by the first event, in Dir, and told of no event by variables:
-// those that it gets are GRAPNEL_HOOK and GRAPNEL_DEPTH. When it ends, or says what is no
-// message, the events that it had not answered fail, each with the reason, and the next
-// event starts it again: at once the first time, then after pauses that grow. An event
-// that comes in a pause fails at once. An answer that is late fails its event alone; of a
-// program that lets three events in a row be late, or all that it can take at once, a
-// new one is started.
+// The first event starts the program in Dir. The program gets GRAPNEL_HOOK and GRAPNEL_DEPTH, but
+// no variables of events. If it ends or writes an invalid message, all unanswered events fail
+// with that reason, and the next event starts it again: immediately after the first failure, then
+// with growing pauses. Events during a pause fail immediately. A late answer fails only its own
+// event. If three consecutive events are late, or if all places are occupied by late events, the
+// program is restarted.
 //
-// Whoever has used a Worker calls Close.
+// The caller must call Close.
 type Worker struct {
-	// Command is what runs. Its Dialect is Plain and its Vars are none. MaxOutput
-	// bounds one line.
+	// Command is the program to run. Its Dialect must be nil or plain, and its Vars must be nil.
+	// MaxOutput limits one line.
 	Command
 
-	Concurrency int           // how many events it gets at once, at most; 0 = as many as it says
-	Hello       time.Duration // how long it may take from its start to its first line; 0 = DefaultHello
-	Log         io.Writer     // gets what it writes to standard error; nil = only errors quote its end
+	Concurrency int           // maximum number of concurrent events; 0 = the number that the program announces
+	Hello       time.Duration // time limit from the start to the first line; 0 = DefaultHello
+	Log         io.Writer     // gets the program's standard error; nil = only errors quote the end of it
 
 	ids atomic.Uint64
 
 	mu       sync.Mutex
-	asking   sync.WaitGroup // events that Handle has taken
-	closed   bool           // for new events
-	over     bool           // for starts too
-	wake     chan struct{}  // closed with that; nil = nobody has asked
-	now      *instance      // the one that was started last
-	failures int            // in a row
-	retry    time.Time      // no start before that
-	unseen   error          // why it was ended while nobody was waiting for it
+	asking   sync.WaitGroup // running calls of Handle
+	closed   bool           // no new events
+	over     bool           // no new starts
+	wake     chan struct{}  // closed when over becomes true; nil = no call has needed it yet
+	now      *instance      // the instance that was started last
+	failures int            // consecutive failures
+	retry    time.Time      // no start before this time
+	unseen   error          // why the instance was ended while no event waited for it
 }
 
-// Check reports whether there is anybody to run the program, and whether it can be one
-// that is kept running.
+// Check returns an error if the Worker has no Executor, or if its Dialect or Vars are not allowed
+// for a worker.
 func (w *Worker) Check() error {
 	if w.Dialect != nil && (w.Dialect.Name != plain.Name || w.Dialect.IsOnce()) || w.Vars != nil {
 		return fmt.Errorf("%s cannot be kept running: a worker speaks %q and gets no variables of events", w.title(), plain.Name)
@@ -85,10 +83,11 @@ func (w *Worker) Check() error {
 	return w.Command.Check()
 }
 
-// Grace is nothing: who is late is left behind.
+// Grace returns 0, because the engine does not wait for a late Worker.
 func (w *Worker) Grace() time.Duration { return 0 }
 
-// Handle asks the program, and starts it if it does not run.
+// Handle sends the event to the program and waits for the answer. It starts the program if it is
+// not running.
 func (w *Worker) Handle(ctx context.Context, ev *grapnel.Event) (out grapnel.Outcome, err error) {
 	w.mu.Lock()
 	closed := w.closed
@@ -119,7 +118,7 @@ func (w *Worker) Handle(ctx context.Context, ev *grapnel.Event) (out grapnel.Out
 		}
 		asked, err := i.ask(ctx, ev.Kind, c, line)
 		switch {
-		case errors.Is(err, errGone): // it was not told of this event: the next one will be
+		case errors.Is(err, errGone): // the program did not get this event: try the next instance
 		case err != nil || !asked:
 			return out, err
 		default:
@@ -133,8 +132,8 @@ var (
 	errGone   = errors.New("gone")
 )
 
-// instance returns the one that is to be asked, and starts it if need be. before is the
-// one that has ended while the event waited for its turn: such an event waits on.
+// instance returns the current instance and starts one if necessary. before is the instance that
+// ended while the event waited for a place. Such an event waits for the next start.
 func (w *Worker) instance(ctx context.Context, before *instance) (*instance, error) {
 	for {
 		w.mu.Lock()
@@ -151,7 +150,7 @@ func (w *Worker) instance(ctx context.Context, before *instance) (*instance, err
 		case i != nil && i.err == nil:
 			pause = 0
 		case pause <= 0:
-			i = w.start() //nolint:contextcheck // it outlives the event that starts it
+			i = w.start() //nolint:contextcheck // the instance outlives the event that starts it
 		}
 		w.mu.Unlock()
 		if unseen != nil {
@@ -173,7 +172,7 @@ func (w *Worker) instance(ctx context.Context, before *instance) (*instance, err
 	}
 }
 
-// cannotStart is an error of an event that the program was not asked about.
+// cannotStart wraps an error of an event that was not sent to the program.
 func (w *Worker) cannotStart(err error) error {
 	if errors.Is(err, ErrStart) {
 		return err
@@ -181,8 +180,8 @@ func (w *Worker) cannotStart(err error) error {
 	return fmt.Errorf("%w %s: %w", ErrStart, w.title(), err)
 }
 
-// backoff is the pause before the next start after so many failures in a row. random is
-// from [0, 1): not all that failed together come back together.
+// backoff returns the pause before the next start after a number of consecutive failures. random
+// is from [0, 1) and spreads the restarts of workers that failed together.
 func backoff(failures int, random float64) time.Duration {
 	if failures < 2 {
 		return 0
@@ -194,10 +193,9 @@ func backoff(failures int, random float64) time.Duration {
 	return pause/2 + time.Duration(random*float64(pause/2))
 }
 
-// Close ends the program: it answers what it was asked, its input ends, and it gets a
-// little time before it is interrupted and killed, with all that it started. ctx bounds
-// how long the first two may take. Events that come later fail. The error says that the
-// program did not end by itself.
+// Close ends the program. It waits for the answers to pending events, closes the program's input,
+// and waits closeGrace before it ends the program and its children. ctx limits both waits. Later
+// events fail. Close returns an error if the program did not end by itself.
 func (w *Worker) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
@@ -220,7 +218,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	i := w.now
 	w.mu.Unlock()
 	if i == nil {
-		return nil // nobody ever asked
+		return nil // the program was never started
 	}
 	_ = i.lines.Close()
 	ctx, cancel := context.WithTimeoutCause(ctx, closeGrace, fmt.Errorf("did not end within %v after its input had ended", closeGrace))
@@ -230,7 +228,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	case <-i.ended:
 	case <-ctx.Done():
 		select {
-		case <-i.ended: // before
+		case <-i.ended: // ended at the same time
 		default:
 			err = fmt.Errorf("%s was killed: %w", w.title(), context.Cause(ctx))
 			i.fail(fmt.Errorf("%s: %w", w.title(), errClosed))
@@ -241,7 +239,7 @@ func (w *Worker) Close(ctx context.Context) error {
 	return err
 }
 
-// start begins the next instance. w.mu is held.
+// start starts the next instance. The caller holds w.mu.
 func (w *Worker) start() *instance {
 	i := &instance{
 		worker: w, ready: make(chan struct{}), broken: make(chan struct{}), ended: make(chan struct{}),
@@ -261,33 +259,33 @@ func (w *Worker) start() *instance {
 	return i
 }
 
-// An instance is one process of a Worker, from its start to its end. What is not set
-// when it is made is guarded by the Worker's mutex.
+// An instance is one process of a Worker. Fields that start does not set are guarded by the
+// Worker's mutex.
 type instance struct {
 	worker *Worker
-	lines  queue // to the program
+	lines  queue // lines to the program
 	output splitter
 	said   tail
 	stop   context.CancelCauseFunc // ends the process
 
-	ready  chan struct{} // closed when it has said hello
-	broken chan struct{} // closed when it is not to be asked any more, and err says why
-	ended  chan struct{} // closed when it is gone
+	ready  chan struct{} // closed after the hello message
+	broken chan struct{} // closed when the instance accepts no more events; err is the reason
+	ended  chan struct{} // closed when the process has ended
 
 	err     error
 	hello   *dialect.Message
 	greeted time.Time
-	places  chan struct{} // one for each event that it can take
+	places  chan struct{} // one entry for each event that the program is handling
 	calls   map[string]*call
-	overdue int // calls that nobody waits for any more
-	misses  int // of them, those since its last answer whose deadline has passed
+	overdue int // canceled calls without an answer
+	misses  int // calls that exceeded their deadline since the last answer
 	stuck   *time.Timer
 }
 
-// A call is an event that an instance has been told of.
+// A call is an event that was sent to an instance.
 type call struct {
 	id      string
-	answer  chan answer // takes one
+	answer  chan answer // has room for one answer
 	overdue bool
 }
 
@@ -296,7 +294,7 @@ type answer struct {
 	err     error
 }
 
-// run is the life of the process.
+// run starts the process and returns when it has ended. It first waits for before.
 func (i *instance) run(ctx context.Context, before <-chan struct{}) {
 	w := i.worker
 	defer close(i.ended)
@@ -331,7 +329,7 @@ func (i *instance) run(ctx context.Context, before <-chan struct{}) {
 	i.fail(i.why(end, err))
 }
 
-// why says how a process ended that was not told to.
+// why returns the error for a process that ended although it was not stopped.
 func (i *instance) why(end *Ending, err error) error {
 	w := i.worker
 	var how string
@@ -354,14 +352,14 @@ func (i *instance) why(end *Ending, err error) error {
 	}
 }
 
-// fail says why the instance is not to be asked any more, once, and ends it.
+// fail ends the instance. The first error is the reason for all unanswered events.
 func (i *instance) fail(err error) {
 	i.worker.mu.Lock()
 	defer i.worker.mu.Unlock()
 	i.failed(err)
 }
 
-// failed is fail for who holds the Worker's mutex.
+// failed is fail for callers that hold the Worker's mutex.
 func (i *instance) failed(err error) {
 	if i.err != nil {
 		return
@@ -377,11 +375,11 @@ func (i *instance) failed(err error) {
 		w.failures = 0
 	}
 	w.failures++
-	w.retry = time.Now().Add(backoff(w.failures, rand.Float64())) //nolint:gosec // G404: nobody gains by guessing it
+	w.retry = time.Now().Add(backoff(w.failures, rand.Float64())) //nolint:gosec // G404: an attacker gains nothing by guessing it
 }
 
-// ask waits for a place and tells the program of an event. It reports false if the
-// program does not want events of this kind.
+// ask waits for a place and sends the event to the program. It returns false if the program does
+// not want events of this kind.
 func (i *instance) ask(ctx context.Context, kind grapnel.Kind, c *call, line []byte) (bool, error) {
 	w := i.worker
 	select {
@@ -422,7 +420,7 @@ func (i *instance) await(ctx context.Context, ev *grapnel.Event, c *call) (grapn
 		return grapnel.Outcome{}, fmt.Errorf("%s %w%s", i.worker.title(), err, i.said.last())
 	case <-i.broken:
 		select {
-		case a = <-c.answer: // its last words
+		case a = <-c.answer: // the program answered before it ended
 		default:
 			return grapnel.Outcome{}, i.err
 		}
@@ -437,11 +435,11 @@ func (i *instance) await(ctx context.Context, ev *grapnel.Event, c *call) (grapn
 	return out, err
 }
 
-// cancel tells the program that nobody waits for an answer any more. The call keeps its
-// place until the answer comes: a program that is busy with it can take no other.
+// cancel tells the program that no caller waits for the answer. The call keeps its place until
+// the answer arrives, because the program is still busy with it.
 func (i *instance) cancel(c *call, late bool) {
 	w := i.worker
-	line, _ := dialect.Message{Type: dialect.TypeCancel, ID: c.id}.Write() // strings can always be written
+	line, _ := dialect.Message{Type: dialect.TypeCancel, ID: c.id}.Write() // strings can always be encoded
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if i.err != nil || i.calls[c.id] == nil {
@@ -467,8 +465,8 @@ func (i *instance) cancel(c *call, late bool) {
 	}
 }
 
-// receive reads a line that the program has written. Of one that is too long it gets
-// the beginning, and that it was.
+// receive handles a line from the program. If cut is true, line is only the beginning of a longer
+// line.
 func (i *instance) receive(line []byte, cut bool) {
 	m, err := dialect.ReadMessage(line)
 	w := i.worker
@@ -509,12 +507,12 @@ func (i *instance) receive(line []byte, cut bool) {
 	if err = fmt.Errorf("%w%s", err, i.said.last()); i.greeted.IsZero() {
 		err = w.cannotStart(err)
 	} else if err = fmt.Errorf("%s: %w", w.title(), err); len(i.calls) == i.overdue {
-		w.unseen = err // who comes next is told: there may be an answer that it lost
+		w.unseen = err // reported by the next event, because an answer may have been lost
 	}
 	i.failed(err)
 }
 
-// answered hands an answer to who waits for it. The Worker's mutex is held.
+// answered passes an answer to the waiting call. The caller holds the Worker's mutex.
 func (i *instance) answered(c *call, a answer) {
 	delete(i.calls, c.id)
 	<-i.places

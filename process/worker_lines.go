@@ -6,8 +6,7 @@ import (
 	"sync"
 )
 
-// A queue holds lines for a program until it reads them. It is bounded by who puts
-// them in.
+// A queue holds lines until a program reads them. Its callers limit its size.
 type queue struct {
 	mu     sync.Mutex
 	more   sync.Cond
@@ -22,7 +21,7 @@ func (q *queue) push(line []byte) {
 	q.more.Signal()
 }
 
-// Read waits for a line, or for Close.
+// Read blocks until a line is available or the queue is closed.
 func (q *queue) Read(p []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -39,7 +38,7 @@ func (q *queue) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Close says that no more lines will come.
+// Close marks the end of the lines. Read returns io.EOF after the last one.
 func (q *queue) Close() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -48,15 +47,15 @@ func (q *queue) Close() error {
 	return nil
 }
 
-// A splitter cuts what is written to it into lines and gives them to each, without
-// their ends and without those that are blank. Of a line that is longer than the limit
-// of its head it gives the beginning as soon as that is known, and drops the rest.
+// A splitter splits its input into lines and passes them to each, without line ends and blank
+// lines. If a line is longer than the limit of head, it passes the beginning immediately and
+// drops the rest.
 type splitter struct {
 	head
 	each func(line []byte, cut bool)
 }
 
-// Write never fails, as that of head.
+// Write never fails; see head.Write.
 func (s *splitter) Write(p []byte) (int, error) {
 	for rest := p; len(rest) > 0; {
 		line, after, whole := bytes.Cut(rest, []byte("\n"))
@@ -73,24 +72,24 @@ func (s *splitter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// flush ends a line.
+// flush passes the current line to each.
 func (s *splitter) flush() {
 	if s.cut == 0 && len(bytes.TrimSpace(s.kept)) > 0 {
 		s.each(s.kept, false)
 	}
-	s.kept, s.cut = nil, 0 // each may still hold the line
+	s.kept, s.cut = nil, 0 // a new slice, because each may keep the line
 }
 
-// A tail keeps the end of what is written to it.
+// A tail keeps the last bytes of its input.
 type tail struct {
 	mu   sync.Mutex
 	kept []byte
-	also io.Writer // gets all of it; nil = nobody
+	also io.Writer // gets all of the input; nil = not used
 }
 
 const tailSize = 4 << 10
 
-// Write never fails, as that of head.
+// Write never fails; see head.Write.
 func (t *tail) Write(p []byte) (int, error) {
 	t.mu.Lock()
 	t.kept = append(t.kept, p[max(0, len(p)-tailSize):]...)
@@ -104,7 +103,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// last is the end of it, to be put behind an error.
+// last returns the end of the kept bytes, to append to an error.
 func (t *tail) last() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
