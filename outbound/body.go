@@ -11,22 +11,24 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A body is a language in which events are told.
+// A body is a format for event notifications.
 type body struct {
-	// write says that an event happened, at a time, to the hook of this name. It is pure.
+	// write returns the notification about an event for the hook of this name. at is the time of
+	// the event. It is pure.
 	write func(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
-	// anyStatus: whoever answers has taken it, with whatever status.
+	// anyStatus means that a delivery succeeds with every response status.
 	anyStatus bool
 }
 
-// bodies lists them by their names in files.
+// bodies lists the formats by their names in files.
 var bodies = map[string]body{
 	"":         {write: writeSummary},
 	"ironclaw": {write: writeIronClaw, anyStatus: true},
 }
 
-// WriteBody says that an event happened in the language that the Body of a [Config] names,
-// to the hook of this name, with the time of the event or else that given.
+// WriteBody returns the notification about an event for the hook of this name. language is the
+// Body of a [Config]. If the event has no time, it uses at. An unknown language is an [*Error]
+// with BadBody.
 func WriteBody(language, hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
 	b, known := bodies[language]
 	if !known {
@@ -35,7 +37,7 @@ func WriteBody(language, hook string, ev *grapnel.Event, at time.Time) ([]byte, 
 	return b.write(hook, ev, cmp.Or(ev.Time, at))
 }
 
-// summary is what we say about an event ourselves, in the words of "grapnel log".
+// summary is Grapnel's default notification. Its members are named as in "grapnel log".
 type summary struct {
 	Hook     string       `json:"hook"`
 	Time     time.Time    `json:"time"`
@@ -44,7 +46,7 @@ type summary struct {
 	Session  string       `json:"session,omitempty"`
 	Event    grapnel.Kind `json:"event"`
 	Tool     string       `json:"tool,omitempty"`
-	Decision string       `json:"decision,omitempty"` // of all hooks together
+	Decision string       `json:"decision,omitempty"` // the merged decision of all hooks
 }
 
 func writeSummary(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
@@ -58,28 +60,29 @@ func writeSummary(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) 
 	return rawjson.Marshal(s)
 }
 
-// ironclawBody is what IronClaw's outbound webhooks send.
+// ironclawBody is the body of IronClaw's outbound webhooks.
 type ironclawBody struct {
 	Hook      string        `json:"hook"`
 	Point     string        `json:"point"`
 	Timestamp string        `json:"timestamp"`
 	Event     ironclawEvent `json:"event"`
-	Metadata  bool          `json:"metadata_present"` // false: no hook of IronClaw ever gets any
+	Metadata  bool          `json:"metadata_present"` // always false: IronClaw never sends metadata
 }
 
-// ironclawEvent is an event without its contents. Each type has its own members.
+// ironclawEvent is an event without its content. Each type has different members.
 type ironclawEvent struct {
 	Type           string  `json:"type"`
 	Channel        *string `json:"channel,omitempty"`
 	HasThreadID    *bool   `json:"has_thread_id,omitempty"`
-	ContentLength  *int    `json:"content_length,omitempty"` // in bytes, as all lengths
+	ContentLength  *int    `json:"content_length,omitempty"` // in bytes, like all lengths
 	ToolName       *string `json:"tool_name,omitempty"`
 	Context        *string `json:"context,omitempty"`
 	ParameterCount *int    `json:"parameter_count,omitempty"`
 	ResponseLength *int    `json:"response_length,omitempty"`
 }
 
-// ironclawTime is RFC 3339 as Rust's chrono writes UTC: with an offset and no Z.
+// ironclawTime is RFC 3339 in the format of Rust's chrono for UTC: with a numeric offset instead
+// of Z.
 const ironclawTime = "2006-01-02T15:04:05.999999999-07:00"
 
 func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
@@ -88,12 +91,12 @@ func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 		return nil, fault(BadBody, "IronClaw has no event like %s", ev.Kind)
 	}
 	b := ironclawBody{Hook: hook, Point: dialect.IronClawEvents()[i].Native, Timestamp: at.UTC().Format(ironclawTime)}
-	// What only IronClaw has stands in its own payload.
+	// The native payload contains the members that only IronClaw has.
 	var native struct {
 		ThreadID *string `json:"thread_id"`
 		Context  string  `json:"context"`
 	}
-	_ = json.Unmarshal(ev.Native, &native) // another agent's payload need not have it
+	_ = json.Unmarshal(ev.Native, &native) // the payload of another agent may not have these members
 	thread := native.ThreadID != nil || ev.Session.ID != ""
 	switch ev.Kind {
 	case grapnel.PromptBefore:
@@ -122,13 +125,13 @@ func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 		b.Event.Type = "sessionStart"
 	case grapnel.SessionEnd:
 		b.Event.Type = "sessionEnd"
-	default: // IronClaw has no other event
+	default: // IronClaw has no other events
 	}
 	return rawjson.Marshal(b)
 }
 
-// countParameters counts the members of an object. Nothing has none, anything else
-// counts as one.
+// countParameters returns the number of an object's members, 0 for no input, and 1 for any other
+// value.
 func countParameters(input json.RawMessage) int {
 	var members map[string]json.RawMessage
 	if len(input) > 0 && json.Unmarshal(input, &members) != nil {
@@ -137,7 +140,7 @@ func countParameters(input json.RawMessage) int {
 	return len(members)
 }
 
-// responseLength is that of the text, or of the JSON if it is no text.
+// responseLength returns the length of the response text, or of its JSON if it is not a string.
 func responseLength(m *grapnel.Model) int {
 	if m == nil {
 		return 0

@@ -24,34 +24,34 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Resolver finds the addresses of a host, whose name ends in a dot: a
-// [net.Resolver] then leaves it alone, and does not append a domain of its own.
+// A Resolver looks up the addresses of a host. The host name ends in a dot, so that a
+// [net.Resolver] does not append a search domain.
 type Resolver interface {
 	LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error)
 }
 
-// Options are what a [Client] does otherwise. The zero value is the default.
+// Options configure a [Client]. The zero value is the default.
 type Options struct {
 	Guard    Guard
-	RootCAs  *x509.CertPool // who vouches for servers; nil = those of the system
+	RootCAs  *x509.CertPool // trusted certificate authorities; nil = the system's
 	Resolver Resolver       // nil = the system's
 
-	// Dial connects to an address and a port, never to a name. nil = through a
-	// [net.Dialer] that checks the address once more when the socket is there.
+	// Dial connects to an IP address and a port, never to a name. nil = a [net.Dialer] that
+	// checks the address again when it has created the socket.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 
-	// KeepIdle is how long a connection that nobody uses is kept for the next request to
-	// the same host and port, by those that may be sent twice: of a Hook, and of Post. It
-	// is for programs that live long. Within that time the name is not looked up again.
-	// 0 = each request has a connection of its own.
+	// KeepIdle is how long an idle connection is kept for the next request to the same host and
+	// port. Only requests that may be sent twice reuse connections: requests of a Hook and of
+	// Post. It is meant for long-running programs. During that time the name is not looked up
+	// again. 0 = each request uses a new connection.
 	KeepIdle time.Duration
 
-	// Failed is told of each event that a webhook was not told of. It must be safe for
+	// Failed is called for each event that a webhook could not deliver. It must be safe for
 	// concurrent use. nil = a warning in the log of package slog.
 	Failed func(webhook string, err error)
 }
 
-// A Client makes webhooks and delivers for them. It is safe for concurrent use.
+// A Client creates webhooks and sends their requests. It is safe for concurrent use.
 type Client struct {
 	opts Options
 	idle idle
@@ -62,7 +62,7 @@ type Client struct {
 	running sync.WaitGroup
 }
 
-// NewClient makes a Client. nil stands for the default options.
+// NewClient returns a Client. A nil opts means the default options.
 func NewClient(opts *Options) *Client {
 	c := &Client{}
 	if opts != nil {
@@ -83,7 +83,8 @@ func NewClient(opts *Options) *Client {
 	return c
 }
 
-// dialer checks what is dialled when nothing can come between any more.
+// dialer returns a dialer that checks the address immediately before it connects, when it can no
+// longer change.
 func dialer(guard func() Guard) *net.Dialer {
 	return &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -94,16 +95,16 @@ func dialer(guard func() Guard) *net.Dialer {
 	}}
 }
 
-// Guard returns what may be dialled now.
+// Guard returns the current Guard.
 func (c *Client) Guard() Guard {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.guard
 }
 
-// SetNetworks changes which networks are open. It holds for each connection that is made
-// from now on, and idle ones to an address that is closed now are gone when it returns.
-// Requests that are under way end as they began.
+// SetNetworks replaces the open networks. They apply to all connections made from now on. When it
+// returns, idle connections to addresses that are no longer allowed are closed. Requests that
+// have already started are not affected.
 func (c *Client) SetNetworks(networks []netip.Prefix) {
 	guard := Guard{Networks: slices.Clone(networks)}
 	c.mu.Lock()
@@ -112,8 +113,9 @@ func (c *Client) SetNetworks(networks []netip.Prefix) {
 	c.idle.drop(func(conn *connection) bool { return guard.checkOf(conn.host)(conn.addr) != nil })
 }
 
-// Close waits for the deliveries that are under way, as long as ctx lasts. No further
-// ones begin. Idle connections are closed, and none is kept any more.
+// Close waits until running deliveries have ended or ctx is done. No new deliveries start. It
+// closes idle connections, and later ones are not kept. It returns an error if deliveries are
+// still running.
 func (c *Client) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -132,7 +134,8 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 }
 
-// start runs a delivery in a goroutine that Close waits for, unless it is too late.
+// start runs a delivery in a goroutine that Close waits for. It returns false if the client is
+// closed.
 func (c *Client) start(deliver func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -143,27 +146,28 @@ func (c *Client) start(deliver func()) bool {
 }
 
 const (
-	// maxLookup bounds the search for a host's addresses, and so does half of the time
-	// that a delivery may take: what is left has to do for everything else.
+	// maxLookup limits the DNS lookup. The lookup is also limited to half of the request's time,
+	// because the connection and the response need the rest.
 	maxLookup = 5 * time.Second
 
-	// maxTries is how many addresses of a host are dialled. Each gets its share of the
-	// time, and whoever answers for a name can list thousands.
+	// maxTries is the maximum number of addresses to dial. Each address gets a share of the time,
+	// and the owner of a name could list thousands.
 	maxTries = 8
 
-	// maxAnswer is how much of an answer is read, headers included. Nobody looks at it;
-	// a server that can say all that it wants to does not see its connection break.
+	// maxAnswer is the maximum number of response bytes to read, including headers. The content
+	// is discarded; reading it avoids a broken connection on the server's side.
 	maxAnswer = 64 << 10
 
-	// maxInterim is how many answers may come before the answer, such as 103.
+	// maxInterim is the maximum number of interim responses, such as 103.
 	maxInterim = 8
 )
 
-// post sends one request to a URL that the Guard has checked, and returns the status of
-// the answer. ctx has a deadline.
+// post sends one request to a URL that the Guard has checked, and returns the response status.
+// ctx must have a deadline.
 func (c *Client) post(ctx context.Context, u *url.URL, header http.Header, body []byte) (status int, err error) {
 	err = c.exchange(ctx, request{u, header, body, maxAnswer, false}, func(a answer) error {
-		// What breaks now does not matter: the server has answered. The time does.
+		// The server has answered, so an error from here on does not matter. The time limit still
+		// applies.
 		_, _ = io.Copy(io.Discard, a.Body)
 		status = a.StatusCode
 		return nil
@@ -176,25 +180,24 @@ type request struct {
 	url    *url.URL
 	header http.Header
 	body   []byte
-	head   int64 // so many bytes of the answer are read up to the end of its headers
-	again  bool  // whoever hears it twice can tell
+	head   int64 // maximum number of bytes up to the end of the response headers
+	again  bool  // the request may be sent twice, because the receiver can recognize duplicates
 }
 
-// An answer came over a connection, of which so many more bytes may be read.
+// An answer is a response with its connection. read may increase limit to read more bytes.
 type answer struct {
 	*http.Response
 	limit *io.LimitedReader
 	tcp   net.Conn
 }
 
-// exchange sends a request, and has read take the answer, and permit more bytes of it. ctx
-// has a deadline.
+// exchange sends a request and calls read with the response. ctx must have a deadline.
 //
-// It writes a request and reads an answer on a connection of its own, without an
-// http.Client: what follows redirects, asks the environment for a proxy, expands what is
-// compressed or moves to another server is not there. A connection is kept for the next
-// request only if KeepIdle says so and the answer was read to its end. One that was kept
-// may be broken: if nothing at all came back, the request is sent once more on a new one.
+// It does not use an http.Client, and therefore follows no redirects, uses no proxy from the
+// environment, decompresses nothing and does not switch to another server. It keeps a connection
+// for the next request only if KeepIdle allows it and the response was read completely. A kept
+// connection may be broken: if the server sends nothing at all, exchange sends the request once
+// more on a new connection.
 func (c *Client) exchange(ctx context.Context, r request, read func(answer) error) (err error) {
 	defer func() { err = explain(ctx, r.url.Hostname(), err) }()
 	host := hostOf(r.url)
@@ -214,7 +217,7 @@ func (c *Client) exchange(ctx context.Context, r request, read func(answer) erro
 	return err
 }
 
-// connect makes a connection to the host of a URL.
+// connect opens a connection to the host of a URL, with TLS for https.
 func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
 	name, host := u.Hostname(), hostOf(u)
 	addrs, err := c.resolve(ctx, name, c.Guard().checkOf(host))
@@ -238,20 +241,20 @@ func (c *Client) connect(ctx context.Context, u *url.URL) (*connection, error) {
 	return conn, nil
 }
 
-// hostOf is the scheme, host and port of a URL, portOf the port alone.
+// hostOf returns the scheme, host and port of a URL; portOf returns only the port.
 func hostOf(u *url.URL) string { return u.Scheme + "://" + net.JoinHostPort(u.Hostname(), portOf(u)) }
 
 func portOf(u *url.URL) string {
 	return cmp.Or(u.Port(), strconv.Itoa(int(defaultPort(u.Scheme))))
 }
 
-// talk sends a request over a connection, and closes or keeps it then. silent says that
-// nothing came back.
+// talk sends a request over a connection, and then keeps or closes the connection. silent reports
+// that the server sent nothing.
 func (c *Client) talk(ctx context.Context, conn *connection, r request, read func(answer) error) (silent bool, err error) {
 	keep := false
 	stop := context.AfterFunc(ctx, func() { _ = conn.tcp.SetDeadline(time.Unix(1, 0)) })
 	defer func() {
-		// One whose time was just over has a deadline that nobody takes back.
+		// If ctx ended just now, its deadline remains set, so the connection cannot be reused.
 		if stop() && keep {
 			c.idle.put(conn, c.opts.KeepIdle)
 			return
@@ -266,12 +269,12 @@ func (c *Client) talk(ctx context.Context, conn *connection, r request, read fun
 	limit := &io.LimitedReader{R: conn, N: r.head}
 	buffered := bufio.NewReader(limit)
 	failed := req.Write(conn)
-	resp, err := readAnswer(buffered, req) //nolint:bodyclose // that would read the body to its end, and there is nothing else to close
+	resp, err := readAnswer(buffered, req) //nolint:bodyclose // Close would read the whole body, and nothing else needs to be closed
 	silent = limit.N == r.head
 	switch {
 	case failed != nil && (err != nil || resp.StatusCode < 300):
 		return silent, failed
-	case failed != nil: // a server that wants no more of it has said why
+	case failed != nil: // the server rejected the request before reading all of it; its status is the reason
 		return false, read(answer{resp, limit, conn.tcp})
 	case err != nil && limit.N <= 0:
 		return false, fault(Unreachable, "%s: the headers of its answer have more than %d bytes", r.url.Hostname(), r.head)
@@ -285,7 +288,7 @@ func (c *Client) talk(ctx context.Context, conn *connection, r request, read fun
 	return false, err
 }
 
-// untilEnd knows whether a body was read to its end, and that this was one.
+// untilEnd records whether a body was read to its end.
 type untilEnd struct {
 	io.ReadCloser
 	ended bool
@@ -297,7 +300,7 @@ func (b *untilEnd) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// readAnswer reads an answer up to its body.
+// readAnswer skips interim responses and reads a response up to its body.
 func readAnswer(r *bufio.Reader, req *http.Request) (*http.Response, error) {
 	for range maxInterim {
 		resp, err := http.ReadResponse(r, req)
@@ -308,7 +311,7 @@ func readAnswer(r *bufio.Reader, req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("more than %d answers before the answer", maxInterim)
 }
 
-// resolve returns the addresses of a host, if all of them pass a check.
+// resolve returns the addresses of a host. It returns an error if any address fails the check.
 func (c *Client) resolve(ctx context.Context, host string, check func(netip.Addr) error) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr}, check(addr)
@@ -328,7 +331,7 @@ func (c *Client) resolve(ctx context.Context, host string, check func(netip.Addr
 	case len(addrs) == 0:
 		return nil, fault(DNSError, "%s has no address", host)
 	}
-	for _, addr := range addrs { // one that is not public may be meant to be dialled second
+	for _, addr := range addrs { // reject all, because an attacker could make the client dial the non-public address second
 		if err := check(addr); err != nil {
 			return nil, fault(DNSForbiddenIP, "%s has the address %v, and %w", host, addr, err)
 		}
@@ -336,8 +339,8 @@ func (c *Client) resolve(ctx context.Context, host string, check func(netip.Addr
 	return addrs, nil
 }
 
-// dial connects to the first address that answers. None gets more than its share of
-// the time.
+// dial connects to the first address that accepts the connection. Each address gets an equal
+// share of the remaining time.
 func (c *Client) dial(ctx context.Context, addrs []netip.Addr, port string) (net.Conn, netip.Addr, error) {
 	addrs = addrs[:min(len(addrs), maxTries)]
 	var failed error
@@ -357,7 +360,7 @@ func (c *Client) dial(ctx context.Context, addrs []netip.Addr, port string) (net
 	return nil, netip.Addr{}, failed
 }
 
-// explain says what kind of failure it was.
+// explain converts an error to an [*Error] with the fitting Fault.
 func explain(ctx context.Context, host string, err error) error {
 	if err == nil {
 		return nil

@@ -2,52 +2,52 @@ package outbound
 
 import "fmt"
 
-// A Fault is a kind of what can be wrong with a webhook or with a delivery.
+// A Fault is a category of errors in a webhook's configuration or delivery.
 type Fault string
 
-// What can be wrong with a webhook, in the order in which it is looked for.
+// Errors in the configuration of a webhook, in the order of the checks.
 const (
-	BadURL          Fault = "bad_url"           // it cannot be read, or not by everybody in the same way
-	BadScheme       Fault = "bad_scheme"        // it is not https
-	UserInfo        Fault = "userinfo"          // it holds a user name or a password
-	NoHost          Fault = "no_host"           // it names nobody
-	AmbiguousHost   Fault = "ambiguous_host"    // a number that is not written as an address
+	BadURL          Fault = "bad_url"           // it cannot be parsed, or parsers disagree about it
+	BadScheme       Fault = "bad_scheme"        // the scheme is not https
+	UserInfo        Fault = "userinfo"          // it contains a user name or a password
+	NoHost          Fault = "no_host"           // it has no host
+	AmbiguousHost   Fault = "ambiguous_host"    // a number that is not a canonical IP address
 	ForbiddenIP     Fault = "forbidden_ip"      // an address that is not public
-	ForbiddenHost   Fault = "forbidden_host"    // a name that stands for something nearby
+	ForbiddenHost   Fault = "forbidden_host"    // a name for a local host or network
 	ForbiddenPort   Fault = "forbidden_port"    // the port of another protocol
-	BadHeader       Fault = "bad_header"        // not valid in HTTP, too much of it, or there twice
-	ForbiddenHeader Fault = "forbidden_header"  // ours to set, or a key to what should stay shut
+	BadHeader       Fault = "bad_header"        // invalid in HTTP, too long, too many or duplicate
+	ForbiddenHeader Fault = "forbidden_header"  // reserved for Grapnel, or a security risk
 	BadTimeout      Fault = "bad_timeout"       // not between 0 and MaxTimeout
 	BadMaxInFlight  Fault = "bad_max_in_flight" // less than one
-	BadBody         Fault = "bad_body"          // the body's language is unknown, or has no word for the event
-	BadSecret       Fault = "bad_secret"        // of a hook: no key of a signature
+	BadBody         Fault = "bad_body"          // the format is unknown, or does not support the event
+	BadSecret       Fault = "bad_secret"        // hooks only: not a signature key
 )
 
-// Why a delivery can fail, beside ForbiddenIP and BadBody.
+// Errors of a delivery, in addition to ForbiddenIP and BadBody.
 const (
-	DNSError       Fault = "dns_error"        // no address was found, or not in time
-	DNSForbiddenIP Fault = "dns_forbidden_ip" // an address that was found is not public
-	Unreachable    Fault = "unreachable"      // no connection, or it broke
-	TLS            Fault = "tls"              // whoever answered could not show who they are
-	Timeout        Fault = "timeout"          // the time was over
-	Redirect       Fault = "redirect"         // the answer points elsewhere, and nobody goes there
-	Refused        Fault = "refused"          // the answer is a status that is no success
-	Rejected       Fault = "rejected"         // to a hook: a status that is about this request, and not about the server
-	BadAnswer      Fault = "bad_answer"       // to a hook: it cannot be read
-	TooLarge       Fault = "too_large"        // to a hook: there is more of the answer than is read
-	CircuitOpen    Fault = "circuit_open"     // of a hook: the server failed too often, and is not asked for a while
-	Dropped        Fault = "dropped"          // too many deliveries are under way, or the client is closed
+	DNSError       Fault = "dns_error"        // no address found, or not in time
+	DNSForbiddenIP Fault = "dns_forbidden_ip" // one of the addresses is not public
+	Unreachable    Fault = "unreachable"      // no connection, or the connection broke
+	TLS            Fault = "tls"              // the server's certificate could not be verified
+	Timeout        Fault = "timeout"          // the time limit was exceeded
+	Redirect       Fault = "redirect"         // the response is a redirect, which is not followed
+	Refused        Fault = "refused"          // the response status is not a success
+	Rejected       Fault = "rejected"         // hooks only: the status refers to this request and not to the state of the server
+	BadAnswer      Fault = "bad_answer"       // hooks only: the response cannot be parsed
+	TooLarge       Fault = "too_large"        // hooks only: the response exceeds the size limit
+	CircuitOpen    Fault = "circuit_open"     // hooks only: the server failed too often, so requests are paused
+	Dropped        Fault = "dropped"          // too many running deliveries, or the client is closed
 )
 
-// An Error says what is wrong with a webhook or with a delivery. Of the URL it names
-// the host, of a header the name: the rest may be a secret.
+// An Error describes a problem of a webhook or of a delivery. It contains only the host of the
+// URL and the names of headers, because the rest may be secret.
 type Error struct {
 	Fault    Fault
-	Repaired Fault // of a BadURL: what is wrong with it as browsers repair it; empty = nothing, or they cannot either
+	Repaired Fault // for BadURL: the error of the URL as browsers repair it; empty = no error, or browsers cannot repair it
 	err      error
 }
 
-// Error says what is wrong in words.
+// Error returns the message.
 func (e *Error) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.

@@ -12,14 +12,14 @@ import (
 	"unicode/utf8"
 )
 
-// A Guard says what may be dialled: what is public, and Networks.
+// A Guard decides which addresses a Client may connect to: public addresses and Networks.
 type Guard struct {
-	// Networks were opened by whoever runs the program. They open neither names that
-	// stand for something nearby, nor the addresses at which clouds give out credentials.
+	// Networks are non-public networks that the operator has opened. They allow neither names of
+	// local hosts nor the addresses of cloud metadata services, which return credentials.
 	Networks []netip.Prefix
 }
 
-// ParseNetworks reads networks such as 10.1.2.0/24.
+// ParseNetworks parses networks in CIDR notation, such as 10.1.2.0/24.
 func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	var networks []netip.Prefix
 	for _, text := range texts {
@@ -37,17 +37,16 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return networks, nil
 }
 
-// CheckURL says what is wrong with a URL before anybody is asked where its host is. It
-// looks at how it is written, its scheme, user, host and port, in this order, and
-// returns it in the spelling that means the same to every parser: this is what is
-// dialled.
+// CheckURL checks a URL without a DNS lookup: its spelling, scheme, user, host and port, in this
+// order. It returns the URL in a form that every parser reads alike; the Client connects to that
+// URL. The error is an [*Error].
 //
-// What a browser would repair is an error here. A parser that repairs it in another
-// way would see another host.
+// Input that browsers would repair is an error, because another parser could repair it
+// differently and get another host.
 func (g Guard) CheckURL(raw string) (*url.URL, error) { return g.check(raw, false) }
 
-// CheckHookURL is CheckURL for a server that is asked: http:// will do where the network
-// was opened. Of a name that is only known when its addresses are.
+// CheckHookURL is CheckURL for a server that a Hook uses. It also accepts http:// if the host is
+// an address in an open network, or a name. Names are checked when their addresses are known.
 func (g Guard) CheckHookURL(raw string) (*url.URL, error) { return g.check(raw, true) }
 
 func (g Guard) check(raw string, inClear bool) (*url.URL, error) {
@@ -61,8 +60,8 @@ func (g Guard) check(raw string, inClear bool) (*url.URL, error) {
 	return u, err
 }
 
-// repaired is a URL as browsers read it: without control characters, with slashes for
-// backslashes and for those that are missing, and with a decoded host.
+// repaired returns a URL as browsers parse it: without control characters, with slashes instead
+// of backslashes, with added missing slashes, and with a decoded host.
 func repaired(raw string) string {
 	raw = strings.TrimFunc(raw, func(r rune) bool { return r <= ' ' })
 	raw = strings.NewReplacer("\t", "", "\n", "", "\r", "").Replace(raw)
@@ -111,8 +110,8 @@ func (g Guard) checkURL(raw string, inClear bool) (*url.URL, error) {
 	return &url.URL{Scheme: u.Scheme, Host: host, Path: u.Path, RawPath: u.RawPath, ForceQuery: u.ForceQuery, RawQuery: u.RawQuery}, nil
 }
 
-// parseURL reads a URL and its port, if every parser reads it alike: some cut white
-// space and control characters out, and take a backslash for a slash.
+// parseURL parses a URL and its port. It rejects URLs that parsers read differently: some remove
+// white space and control characters, and treat a backslash as a slash.
 func parseURL(raw string) (*url.URL, uint16, error) {
 	if !utf8.ValidString(raw) {
 		return nil, 0, fault(BadURL, "it is no valid UTF-8")
@@ -125,7 +124,7 @@ func parseURL(raw string) (*url.URL, uint16, error) {
 	}
 	u, err := url.Parse(raw)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
-		err = wrapped.Err // without the URL
+		err = wrapped.Err // the outer error contains the URL
 	}
 	switch {
 	case err != nil:
@@ -151,8 +150,8 @@ func defaultPort(scheme string) uint16 {
 	return 443
 }
 
-// CheckAddr says whether an address may be dialled. One that stands for an IPv4 address
-// is judged as that.
+// CheckAddr returns an error if the Client must not connect to an address. It checks an IPv6
+// address that maps to an IPv4 address as that IPv4 address.
 func (g Guard) CheckAddr(addr netip.Addr) error {
 	if addr.Zone() != "" {
 		return fault(ForbiddenIP, "%v is an address of one link", addr)
@@ -171,7 +170,7 @@ func (g Guard) CheckAddr(addr netip.Addr) error {
 	}
 }
 
-// meant is the address that another stands for.
+// meant returns the IPv4 address that an IPv6 address maps to, or the address itself.
 func meant(addr netip.Addr) netip.Addr {
 	addr = addr.Unmap()
 	if nat64.Contains(addr) {
@@ -181,8 +180,8 @@ func meant(addr netip.Addr) netip.Addr {
 	return addr
 }
 
-// checkClear says whether an address may be spoken to without encryption: only whoever
-// runs the program knows which networks nobody else listens to.
+// checkClear returns an error if unencrypted requests to an address are not allowed. They are
+// allowed only in open networks, because only the operator knows which networks are safe.
 func (g Guard) checkClear(addr netip.Addr) error {
 	if err := g.CheckAddr(addr); err != nil {
 		return err
@@ -193,7 +192,7 @@ func (g Guard) checkClear(addr netip.Addr) error {
 	return nil
 }
 
-// checkOf is how the addresses of a host are checked, which begins with its scheme.
+// checkOf returns the address check for a host, which begins with its scheme.
 func (g Guard) checkOf(host string) func(netip.Addr) error {
 	if strings.HasPrefix(host, "http://") {
 		return g.checkClear
@@ -201,7 +200,7 @@ func (g Guard) checkOf(host string) func(netip.Addr) error {
 	return g.CheckAddr
 }
 
-// special says what an address is that is not public.
+// special returns a description of an address that is not public, or the empty string.
 func special(addr netip.Addr) string {
 	for _, r := range ranges {
 		if r.Contains(addr) {
@@ -214,20 +213,21 @@ func special(addr netip.Addr) string {
 	return ""
 }
 
-// global holds all public IPv6 addresses, nat64 those that stand for IPv4 addresses.
+// global contains all public IPv6 addresses; nat64 contains the IPv6 addresses that map to IPv4
+// addresses.
 var (
 	global = netip.MustParsePrefix("2000::/3")
 	nat64  = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// A network is one that is not public, or not only.
+// A network is a special-purpose network with its description.
 type network struct {
 	netip.Prefix
 	what string
 }
 
-// ranges are the networks that are set aside for something (IANA's registries of
-// special-purpose addresses), and one that a cloud has set aside by itself.
+// ranges are the special-purpose networks of IANA's registries, and one network that a cloud
+// provider uses.
 var ranges = []network{
 	{netip.MustParsePrefix("0.0.0.0/8"), "this host"},
 	{netip.MustParsePrefix("10.0.0.0/8"), "private"},
@@ -257,10 +257,11 @@ var ranges = []network{
 	{netip.MustParsePrefix("3fff::/20"), "for documentation"},
 }
 
-// credentials are where clouds answer everybody on the machine with its credentials.
+// credentials are the addresses of cloud metadata services, which return the machine's
+// credentials to every local client.
 var credentials = []netip.Prefix{
-	netip.MustParsePrefix("169.254.0.0/16"),     // most of them
-	netip.MustParsePrefix("fe80::/10"),          // the same for IPv6
+	netip.MustParsePrefix("169.254.0.0/16"),     // most providers
+	netip.MustParsePrefix("fe80::/10"),          // link-local for IPv6
 	netip.MustParsePrefix("100.100.100.200/32"), // Alibaba Cloud
 	netip.MustParsePrefix("168.63.129.16/32"),   // Azure
 	netip.MustParsePrefix("192.0.0.192/32"),     // Oracle Cloud
@@ -268,9 +269,9 @@ var credentials = []netip.Prefix{
 	netip.MustParsePrefix("fd20:ce::254/128"),   // Google Cloud
 }
 
-// forbiddenPorts are those that browsers refuse (WHATWG Fetch, bad ports), since what
-// listens there may take a request for its own protocol, and those of services that
-// obey whoever reaches them: Docker, Redis, the kubelet, memcached, MongoDB.
+// forbiddenPorts are the ports that browsers block (WHATWG Fetch, bad ports), because the
+// services there could interpret a request in their own protocol. It also has the ports of
+// services without authentication: Docker, Redis, the kubelet, memcached and MongoDB.
 var forbiddenPorts = []uint16{
 	0, 1, 7, 9, 11, 13, 15, 17, 19, 20, 21, 22, 23, 25, 37, 42, 43, 53, 69, 77, 79, 87, 95, 101, 102, 103, 104, 109, 110, 111, 113, 115, 117,
 	119, 123, 135, 137, 139, 143, 161, 179, 389, 427, 465, 512, 513, 514, 515, 526, 530, 531, 532, 540, 548, 554, 556, 563, 587, 601, 636,

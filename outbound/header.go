@@ -11,18 +11,18 @@ const (
 	maxHeaderValue = 8 << 10
 )
 
-// CheckHeaders says what is wrong with the headers of a webhook, given as pairs of name
-// and value.
+// CheckHeaders returns an error if the headers of a webhook are invalid or forbidden. headers
+// yields pairs of name and value.
 func CheckHeaders(headers iter.Seq2[string, string]) error { return checkHeaders(headers, false) }
 
-// checkHeaders is CheckHeaders, of a hook with what shows who asks.
+// checkHeaders is CheckHeaders. For a hook it also allows Authorization.
 func checkHeaders(headers iter.Seq2[string, string], hook bool) error {
 	seen := make(map[string]bool)
 	for name, value := range headers {
 		if err := checkHeader(name, value, hook); err != nil {
 			return err
 		}
-		// Of two only one would be sent, and nobody could tell which.
+		// Only one of two equal headers would be sent, and the choice would be arbitrary.
 		lower := strings.ToLower(name)
 		if seen[lower] {
 			return fault(BadHeader, "header %q is there twice: case makes no difference", name)
@@ -43,7 +43,7 @@ func checkHeader(name, value string, hook bool) error {
 	case strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }):
 		return fault(BadHeader, "header %q: a value is made of visible ASCII, spaces and tabs", name)
 	}
-	// What is behind a server often sees X_Real_IP and X-Real-IP as one.
+	// Servers behind a proxy often treat X_Real_IP and X-Real-IP as equal.
 	folded := strings.ReplaceAll(strings.ToLower(name), "_", "-")
 	if hook && folded == "authorization" {
 		return nil
@@ -61,17 +61,17 @@ func tokenRune(r rune) bool {
 
 var (
 	forbiddenHeaders = []string{
-		// Credentials of others, in a file that is no place for them.
+		// Credentials, which do not belong in this file.
 		"authorization", "proxy-authorization", "proxy-authenticate", "cookie", "cookie2", "set-cookie",
-		// Who asks, which servers believe.
+		// The identity of the client, which servers trust.
 		"forwarded", "via", "x-real-ip", "x-forwarded", "true-client-ip", "cf-connecting-ip", "x-client-ip",
-		// What is asked for, past a server that looks at the URL.
+		// The target of the request, which would bypass a server that checks the URL.
 		"host", "x-original-url", "x-rewrite-url", "x-http-method-override",
-		// How the request is framed: two opinions about it smuggle a second one in.
+		// The framing of the request: contradictory framing allows request smuggling.
 		"transfer-encoding", "content-length", "connection", "keep-alive", "proxy-connection", "te", "trailer", "upgrade", "expect",
-		// What the client says about the body.
+		// The description of the body, which the client sets.
 		"content-type", "content-encoding", "accept-encoding",
-		// The keys to the credentials that clouds give out.
+		// The headers that cloud metadata services require.
 		"metadata", "metadata-flavor",
 		// The signature of a delivery.
 		"webhook-id", "webhook-timestamp", "webhook-signature",

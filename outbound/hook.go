@@ -24,34 +24,33 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 )
 
-// DefaultHookTimeout is the Timeout of a Hook that names none.
+// DefaultHookTimeout is the time limit of a Hook whose Timeout is 0.
 const DefaultHookTimeout = 10 * time.Second
 
-// A HookConfig is what a policy says about a server that is asked. It has no say in which
-// networks are open.
+// A HookConfig is the policy's configuration of a Hook. It cannot open networks.
 type HookConfig struct {
-	Name    string            // of the hook, with its source
-	URL     string            // https; http where the Guard's Networks hold all addresses of the host
-	Secrets []string          // keys of signatures: base64, with or without whsec_ before it, or whsk_ and an Ed25519 key; nil = nothing is signed
-	Headers map[string]string // beside our own; Authorization may be among them
-	Timeout time.Duration     // of one request, from the lookup to the end of the answer; 0 = DefaultHookTimeout
-	Body    string            // what is sent: plain, the event; summary, that it happened; empty = plain
+	Name    string            // name of the hook, with its source
+	URL     string            // https, or http if the Guard's Networks contain all addresses of the host
+	Secrets []string          // signature keys: base64, with or without the prefix whsec_, or whsk_ and an Ed25519 key; nil = unsigned
+	Headers map[string]string // additional headers; Authorization is allowed
+	Timeout time.Duration     // limit for one request, from the lookup to the end of the response; 0 = DefaultHookTimeout
+	Body    string            // request body: plain, the event; summary, a notification without content; empty = plain
 
-	// After so many failures in a row nobody asks for so long: Handle fails at once. Then
-	// one request tries. 0 = 5 failures, 30 s.
+	// Circuit breaker: after Failures consecutive failures, Handle fails immediately for the time
+	// Cooldown. Then one request tests the server. 0 = 5 failures, 30 s.
 	Failures int
 	Cooldown time.Duration
 }
 
-// A Hook is a hook that asks a server about each event, and waits for its answer: an
-// Outcome, as a program would write it. It is safe for concurrent use.
+// A Hook is a hook that sends each event to a server and waits for the response: an Outcome in
+// the same JSON as a program's. It is safe for concurrent use.
 //
-// A request is signed as the Standard Webhooks say: Webhook-Id is the same for equal
-// requests of one firing, Webhook-Timestamp is when it is sent, and Webhook-Signature has
-// one signature for each secret. Nothing is tried again.
+// Requests are signed as in the Standard Webhooks specification. Webhook-Id is equal for equal
+// requests of one firing, Webhook-Timestamp is the time of sending, and Webhook-Signature
+// contains one signature for each secret. Failed requests are not retried.
 //
-// Of the answer a JSON object with a status from 200 to 299 counts. A body that is empty,
-// and is said to be, is no opinion. Everything else is an error.
+// A valid response is a JSON object with a status from 200 to 299. An explicitly empty body, with
+// status 204, 205 or the length 0, means no opinion. Everything else is an error.
 type Hook struct {
 	client  *Client
 	name    string
@@ -66,8 +65,8 @@ type Hook struct {
 	state circuit.State // guarded by mu
 }
 
-// Hook makes a hook that asks a server. An error says the first that is wrong with it, in
-// the order of the [Fault] constants.
+// Hook returns a hook that sends events to a server. The error describes the first problem of
+// cfg, in the order of the [Fault] constants.
 func (c *Client) Hook(cfg HookConfig) (*Hook, error) {
 	h, err := c.newHook(cfg)
 	if err != nil {
@@ -81,7 +80,7 @@ func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	names := slices.Sorted(maps.Keys(cfg.Headers)) // the same error each time
+	names := slices.Sorted(maps.Keys(cfg.Headers)) // sorted, so that the error is always the same
 	if err := checkHeaders(func(yield func(string, string) bool) {
 		for _, name := range names {
 			if !yield(name, cfg.Headers[name]) {
@@ -114,10 +113,12 @@ func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
 	return h, nil
 }
 
-// ReadsID says that events need an ID: the Webhook-Id is made of it.
+// ReadsID marks the Hook as a [grapnel.IDReader], because the Webhook-Id is derived from the
+// event's ID.
 func (h *Hook) ReadsID() {}
 
-// Handle asks the server about an event.
+// Handle sends an event to the server and returns its Outcome. It fails immediately while the
+// circuit breaker is open.
 func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	pass, err := h.enter(time.Now())
 	if err != nil {
@@ -166,9 +167,9 @@ func (h *Hook) leave(now time.Time, pass circuit.Pass, err error) {
 	h.state = h.state.Leave(now, h.limits, pass, result)
 }
 
-// ServerFailed reports whether an error of a Hook says that the server is in no state to
-// answer, and not that something is wrong with this one request: a model that writes what
-// a server refuses must not be able to have nobody ask that server any more.
+// ServerFailed reports whether an error of a Hook means that the server cannot answer, and not
+// that this one request is wrong. Errors of single requests must not open the circuit breaker:
+// otherwise a model could disable the hook by writing text that the server rejects.
 func ServerFailed(err error) bool {
 	known, ok := errors.AsType[*Error](err)
 	if !ok || errors.Is(err, context.Canceled) && !errors.Is(err, grapnel.ErrTimeout) {
@@ -182,9 +183,9 @@ func ServerFailed(err error) bool {
 	}
 }
 
-// Ask sends one request about an event in the plain dialect, whose ID is given, and
-// returns the JSON object that the server answers with, or nothing. The circuit of Handle
-// plays no part in it. An error is an [*Error].
+// Ask sends one request about an event in the plain dialect and returns the JSON object of the
+// response, or nil. id is the event's ID. Ask ignores the circuit breaker of Handle. The error is
+// an [*Error].
 func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessage, error) {
 	body := bytes.TrimSpace(plain)
 	if h.summary {
@@ -212,8 +213,8 @@ func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessag
 	return said, nil
 }
 
-// messageID is the same for equal requests of one firing, so that a server may answer the
-// second as it did the first. An event that was changed meanwhile is another request.
+// messageID returns an ID that is equal for equal requests of one firing, so that a server can
+// repeat its first response. A changed event gets another ID.
 func (h *Hook) messageID(id string, body []byte) string {
 	if id == "" {
 		return "msg_" + rand.Text()
@@ -225,16 +226,16 @@ func (h *Hook) messageID(id string, body []byte) string {
 }
 
 const (
-	// maxHookAnswer is the size of the largest answer of a hook, as of a program.
+	// maxHookAnswer is the size limit for a hook's response in bytes, as for programs.
 	maxHookAnswer = 1 << 20
 
-	maxHookHead = 64 << 10 // of the headers of an answer
+	maxHookHead = 64 << 10 // size limit for response headers in bytes
 
-	// maxFrames is how much of an answer may be the frames of its chunks.
+	// maxFrames is the size limit for the chunk framing of a response in bytes.
 	maxFrames = 4 << 20
 )
 
-// readHookAnswer reads what a server answers with, if it is an answer.
+// readHookAnswer reads and checks a server's response.
 func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) (json.RawMessage, error) {
 	switch code := resp.StatusCode; {
 	case code == http.StatusNoContent, code == http.StatusResetContent:
@@ -264,12 +265,13 @@ func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) (
 	case len(text) > maxHookAnswer, err != nil && limit.N <= 0:
 		return nil, tooLarge(host)
 	case err != nil:
-		return nil, err // explained as what broke off
+		return nil, err // exchange converts it to an Error
 	}
 	text = bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\xef\xbb\xbf")))
 	switch {
 	case len(text) == 0 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:
-		// A server that dies behind its headers looks like this. It has said nothing.
+		// A server that crashes after sending the headers looks like this, so it is not an
+		// opinion.
 		return nil, fault(BadAnswer, "%s answered with status %d and broke off: without an opinion the status is 204, or the length 0", host, resp.StatusCode)
 	case len(text) == 0:
 		return nil, nil

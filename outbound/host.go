@@ -11,8 +11,8 @@ import (
 	"golang.org/x/net/idna"
 )
 
-// checkHost returns a URL's host in its one spelling: an IPv6 address in brackets, an
-// IPv4 address, or a name in lower case, in ASCII and without a dot at its end.
+// checkHost checks a URL's host and returns its canonical form: an IPv6 address in brackets, an
+// IPv4 address, or an ASCII name in lower case without a final dot.
 func (g Guard) checkHost(u *url.URL) (string, error) {
 	written := u.Hostname()
 	if strings.HasPrefix(u.Host, "[") {
@@ -36,8 +36,8 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 	if !endsInNumber(name) {
 		return name, checkName(name)
 	}
-	// Parsers and resolvers take 127.1, 0x7f000001, 017700000001 and 2130706433 for
-	// 127.0.0.1, or for names.
+	// Some parsers and resolvers read 127.1, 0x7f000001, 017700000001 and 2130706433 as
+	// 127.0.0.1; others read them as names.
 	addr, err := parseIPv4(name)
 	if err != nil {
 		return "", fault(BadURL, "host %q: it ends in a number and %w", written, err)
@@ -51,16 +51,16 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 	return written, nil
 }
 
-// spelling makes what people write into what is looked up: other scripts into ASCII,
-// full-width letters and dots into plain ones (UTS #46, as browsers do it).
+// spelling converts a host to the form for the lookup, as browsers do with UTS #46: other scripts
+// to ASCII, and full-width letters and dots to plain ones.
 var spelling = idna.New(idna.MapForLookup(), idna.BidiRule(), idna.CheckHyphens(false))
 
-// encodedOnce reports whether each part of a host that begins with xn-- stays what it
-// is. The library decodes parts that are not ASCII behind it, and drops one that has
-// nothing behind it; browsers refuse both.
+// encodedOnce reports whether each label with the prefix xn-- is in its canonical encoding. The
+// idna library accepts labels that decode to ASCII and removes an empty xn-- label; browsers
+// reject both.
 func encodedOnce(host string) bool {
 	for part := range strings.FieldsFuncSeq(host, func(r rune) bool { return strings.ContainsRune(".。．｡", r) }) {
-		folded, _ := folding.ToUnicode("a" + part) // nothing begins with axn--
+		folded, _ := folding.ToUnicode("a" + part) // no label begins with axn--
 		if encoded, ok := strings.CutPrefix(folded, "a"); ok && strings.HasPrefix(encoded, "xn--") {
 			if again, err := spelling.ToASCII(part); err != nil || again != encoded {
 				return false
@@ -70,11 +70,11 @@ func encodedOnce(host string) bool {
 	return true
 }
 
-// folding is what spelling does first, and nothing else of it.
+// folding does only the first step of spelling, the mapping.
 var folding = idna.New(idna.MapForLookup(), idna.ValidateLabels(false))
 
-// endsInNumber reports whether the last part of a host is a number: to some that means
-// an address, and to nobody a name.
+// endsInNumber reports whether the last label of a host is a number. Some parsers read such a
+// host as an address, and it is never a valid name.
 func endsInNumber(host string) bool {
 	last := host[strings.LastIndexByte(host, '.')+1:]
 	if hex, ok := strings.CutPrefix(last, "0x"); ok {
@@ -83,8 +83,8 @@ func endsInNumber(host string) bool {
 	return last != "" && strings.Trim(last, "0123456789") == ""
 }
 
-// parseIPv4 reads an address as C's inet_aton and the WHATWG URL standard do: up to
-// four numbers, decimal, octal or hexadecimal, of which the last fills what is left.
+// parseIPv4 parses an address like C's inet_aton and the WHATWG URL standard: up to four numbers,
+// decimal, octal or hexadecimal. The last number fills the remaining bytes.
 func parseIPv4(s string) (netip.Addr, error) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 4 {
@@ -105,7 +105,7 @@ func parseIPv4(s string) (netip.Addr, error) {
 	return netip.AddrFrom4([4]byte{byte(sum >> 24), byte(sum >> 16), byte(sum >> 8), byte(sum)}), nil
 }
 
-// parseNumber reads 10, 012, 0xa and 0x, which is 0.
+// parseNumber parses 10, 012, 0xa and 0x, which is 0.
 func parseNumber(s string) (uint64, error) {
 	base := 10
 	switch {
@@ -119,7 +119,7 @@ func parseNumber(s string) (uint64, error) {
 	return strconv.ParseUint(s, base, 64)
 }
 
-// checkName says what is wrong with a name in ASCII.
+// checkName returns an error if an ASCII name is invalid or refers to a local host.
 func checkName(name string) error {
 	if len(name) > 253 {
 		return fault(BadURL, "the host has %d bytes, and no name has more than 253", len(name))
@@ -145,8 +145,8 @@ func checkName(name string) error {
 	return nil
 }
 
-// Names that are not looked up in the public DNS, or are there to be found on one's own
-// machine or network only. Names without a dot are forbidden anyway.
+// Names that are not in the public DNS, or that refer to the local machine or network. Names
+// without a dot are forbidden, too.
 var (
 	nearbyNames = []string{"localhost.localdomain", "metadata.goog"}
 	nearbyEnds  = []string{".localhost", ".local", ".localdomain", ".internal", ".home.arpa", ".svc", ".onion", ".invalid", ".test"}

@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	maxIdle     = 64 // connections that nobody uses are kept, of all hosts
-	maxIdleHost = 8  // and of one
+	maxIdle     = 64 // maximum number of idle connections in total
+	maxIdleHost = 8  // maximum number of idle connections per host
 )
 
-// A connection is to an address that was checked.
+// A connection is an open connection to a checked address.
 type connection struct {
-	net.Conn            // TLS, or in the clear
-	tcp      net.Conn   // below it
-	addr     netip.Addr // that was dialled
-	host     string     // scheme, name and port: for whom it may be used again
+	net.Conn            // TLS or plain TCP
+	tcp      net.Conn   // the underlying TCP connection
+	addr     netip.Addr // remote address
+	host     string     // scheme, name and port that may reuse the connection
 
-	// Of an idle one: done is closed when nobody reads from it any more, and silent says
-	// that nothing had come until then, not even its end.
+	// For idle connections: done is closed when the reading goroutine has ended. silent reports
+	// that the server had sent nothing until then, not even the end of the stream.
 	done   chan struct{}
 	silent bool
 }
 
-// idle keeps connections that may be used again, each with a goroutine that reads from it:
-// what the server says when nobody has asked, that it hangs up included, ends the
-// connection, and can never be taken for the answer to the next request.
+// idle keeps reusable connections, each with a goroutine that reads from it. If the server sends
+// data without a request or closes the connection, the goroutine ends the connection. Such data
+// can therefore never be read as the response to the next request.
 type idle struct {
 	mu      sync.Mutex
 	closed  bool          // guarded by mu
-	conns   []*connection // guarded by mu; the last was put last
+	conns   []*connection // guarded by mu; most recently used last
 	readers sync.WaitGroup
 }
 
-// put keeps a connection for a while, or closes it if there are enough.
+// put keeps a connection for the given time, or closes it if a limit is reached.
 func (p *idle) put(c *connection, keep time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *idle) put(c *connection, keep time.Duration) {
 		n, err := c.Read(make([]byte, 1))
 		timeout, ok := err.(net.Error) //nolint:errorlint // a deadline is not wrapped
 		c.silent = n == 0 && ok && timeout.Timeout()
-		if p.remove(c) { // nobody took it, and it is over
+		if p.remove(c) { // still in the pool, so it has expired or failed
 			_ = c.tcp.Close()
 		}
 	})
@@ -74,7 +74,7 @@ func (p *idle) remove(c *connection) bool {
 	return true
 }
 
-// take returns a connection to a host that is still good, the youngest first, or nil.
+// take returns a usable connection to a host, the most recently used first, or nil.
 func (p *idle) take(host string, check func(netip.Addr) error) *connection {
 	for {
 		c := p.pop(func(c *connection) bool { return c.host == host })
@@ -102,7 +102,7 @@ func (p *idle) pop(want func(*connection) bool) *connection {
 	return nil
 }
 
-// drop closes the connections that somebody wants gone.
+// drop closes the connections for which gone returns true.
 func (p *idle) drop(gone func(*connection) bool) {
 	for c := p.pop(gone); c != nil; c = p.pop(gone) {
 		_ = c.tcp.Close()
@@ -110,7 +110,7 @@ func (p *idle) drop(gone func(*connection) bool) {
 	}
 }
 
-// close closes all of them. None is kept from now on.
+// close closes all connections. Connections that are put later are closed immediately.
 func (p *idle) close() {
 	p.mu.Lock()
 	p.closed = true

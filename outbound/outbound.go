@@ -1,29 +1,28 @@
-// Package outbound sends events to URLs, and guards every address that is dialled
-// for it.
+// Package outbound sends events to URLs and checks every address before it connects.
 //
 //	client := outbound.NewClient(nil)
 //	defer client.Close(ctx)
 //	hook, err := client.Webhook(outbound.Config{Name: "team", URL: "https://hooks.example.com/agents"})
 //	spec := grapnel.Spec{Name: "team", Phase: grapnel.PhaseObserve, Hook: hook}
 //
-// A URL often comes with files that somebody else has written, and a request that
-// leaves this machine can reach what nobody outside can: a service on loopback, a
-// router, the address at which a cloud gives out credentials. So a [Guard] reads the
-// URL strictly when a webhook is made, the [Client] looks the name up itself at each
-// delivery and gives up if a single address is not public, and what is dialled is one
-// of the addresses that were checked, which is checked once more. There is no proxy,
-// no redirect and no way to switch the check of certificates off, and no second request
-// on a connection unless a program that lives long asks for it with [Options].KeepIdle.
+// The URL often comes from files that other people wrote, and a request from this machine can
+// reach services that are not reachable from outside: a service on loopback, a router, or the
+// metadata service of a cloud, which returns credentials. Therefore a [Guard] parses the URL
+// strictly when a webhook is created. At each delivery, the [Client] looks up the name itself and
+// fails if a single address is not public. It connects only to one of the checked addresses, and
+// checks that address again. It uses no proxy, follows no redirects and always verifies
+// certificates. It sends a second request on a connection only if a long-running program sets
+// [Options].KeepIdle.
 //
-// A [Hook] asks a server and waits for its answer, which counts:
+// A [Hook] sends an event to a server and uses the response as its Outcome:
 //
 //	hook, err := client.Hook(outbound.HookConfig{Name: "policy", URL: "https://policy.example.com/v1/decide", Secrets: keys})
 //	spec := grapnel.Spec{Name: "policy", On: kinds, Hook: hook, Timeout: 3 * time.Second, OnError: grapnel.OnErrorClosed}
 //
-// What a [Webhook] sends says that something happened, and not what: no prompt, no
-// input and no output of a tool, no user.
+// A [Webhook] sends only a notification that an event happened. It contains no prompt, no tool
+// input or output, and no user.
 //
-// Client.Post sends any body that has an identity, signed, and returns the status.
+// Client.Post sends any body with an ID, signed, and returns the response status.
 //
-// The package is no queue. What cannot be delivered is reported, and not tried again.
+// The package has no queue. A failed delivery is reported and not retried.
 package outbound

@@ -16,28 +16,28 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Message is a body for a server that answers with a status.
+// A Message is a request to a server that responds with a status.
 type Message struct {
-	URL     string            // https; http where the Guard's Networks hold all addresses of the host
-	ID      string            // the Webhook-Id: the same whenever the same is said again; visible ASCII, at most 256 bytes
+	URL     string            // https, or http if the Guard's Networks contain all addresses of the host
+	ID      string            // the Webhook-Id: equal for repeated deliveries of the same message; visible ASCII, at most 256 bytes
 	Body    []byte            //
-	Type    string            // of the body; empty = application/json
-	Secrets []string          // keys of signatures, as of a HookConfig; nil = nothing is signed
-	Headers map[string]string // beside our own; Authorization may be among them
-	Timeout time.Duration     // from the lookup to the end of the answer; 0 = DefaultHookTimeout
+	Type    string            // content type of the body; empty = application/json
+	Secrets []string          // signature keys, as in HookConfig; nil = unsigned
+	Headers map[string]string // additional headers; Authorization is allowed
+	Timeout time.Duration     // limit from the lookup to the end of the response; 0 = DefaultHookTimeout
 }
 
-// A Reply is what a server answered.
+// A Reply is a server's response.
 type Reply struct {
-	Status     int           // 0 = nothing that is an answer
-	RetryAfter time.Duration // that it asks us to wait; 0 = it does not
+	Status     int           // 0 = no valid response
+	RetryAfter time.Duration // how long the server asks the client to wait; 0 = not set
 }
 
-// Post sends one message, signed as the Standard Webhooks say with the time of now, and
-// returns the answer: a status from 200 to 299 without an error, and beside an [*Error]
-// what there is. Redirects are not followed; the error says where one leads, as far as
-// the host. Nobody looks at the body of an answer, and no more than a little of it is
-// read: once its headers are there, the server has answered.
+// Post sends one message, signed as in the Standard Webhooks specification with the current time.
+// For a status from 200 to 299 the error is nil. Otherwise it returns an [*Error], together with
+// the Reply if there is one. Redirects are not followed; the error contains the scheme and host
+// of the target. The response body is discarded after a short time, because the server has
+// answered once its headers arrived.
 func (c *Client) Post(ctx context.Context, m Message) (Reply, error) {
 	r, timeout, err := c.request(m)
 	if err != nil {
@@ -50,7 +50,7 @@ func (c *Client) Post(ctx context.Context, m Message) (Reply, error) {
 	err = c.exchange(ctx, r, func(a answer) error {
 		reply = Reply{Status: a.StatusCode, RetryAfter: retryAfter(a.Header, time.Now())}
 		refused = c.refusal(r.url, a.Response)
-		// What comes now is read for the connection alone, and one that takes longer is not worth it.
+		// The rest is read only to reuse the connection, which is not worth a long wait.
 		_ = a.tcp.SetReadDeadline(time.Now().Add(maxDrain))
 		_, err := io.Copy(io.Discard, a.Body)
 		return err
@@ -61,13 +61,13 @@ func (c *Client) Post(ctx context.Context, m Message) (Reply, error) {
 	return reply, err
 }
 
-// request is a message as it is sent.
+// request checks a message and returns the request and its time limit.
 func (c *Client) request(m Message) (request, time.Duration, error) {
 	u, err := c.Guard().CheckHookURL(m.URL)
 	if err != nil {
 		return request{}, 0, fmt.Errorf("url: %w", err)
 	}
-	names := slices.Sorted(maps.Keys(m.Headers)) // the same error each time
+	names := slices.Sorted(maps.Keys(m.Headers)) // sorted, so that the error is always the same
 	if err := checkHeaders(func(yield func(string, string) bool) {
 		for _, name := range names {
 			if !yield(name, m.Headers[name]) {
@@ -96,10 +96,10 @@ func (c *Client) request(m Message) (request, time.Duration, error) {
 	return request{url: u, header: header, body: m.Body, head: maxAnswer, again: true}, timeout, nil
 }
 
-// maxDrain is how long the body of an answer may take that nobody looks at.
+// maxDrain is the time limit for reading a response body that is discarded.
 const maxDrain = time.Second
 
-// refusal says what an answer means that is no success.
+// refusal returns the error for a response that is not a success.
 func (c *Client) refusal(u *url.URL, resp *http.Response) error {
 	host := u.Hostname()
 	switch code := resp.StatusCode; {
@@ -120,8 +120,8 @@ func (c *Client) refusal(u *url.URL, resp *http.Response) error {
 	}
 }
 
-// leads says where a redirect leads, without what may be a secret, and what is wrong with
-// going there.
+// leads describes the target of a redirect, without its path, which may be secret, and why the
+// guard forbids it.
 func (c *Client) leads(from *url.URL, location string) string {
 	to, err := from.Parse(location)
 	if location == "" || err != nil || to.Host == "" {
@@ -134,8 +134,8 @@ func (c *Client) leads(from *url.URL, location string) string {
 	return said
 }
 
-// retryAfter is how long an answer asks us to wait, in seconds or until a date. That is
-// one by the clock of the server, if it says what time it has.
+// retryAfter returns the wait time of a Retry-After header, in seconds or as a date. A date is
+// relative to the server's clock if the response has a Date header.
 func retryAfter(header http.Header, now time.Time) time.Duration {
 	text := strings.TrimSpace(header.Get("Retry-After"))
 	if text == "" {
@@ -143,7 +143,7 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	}
 	if strings.Trim(text, "0123456789") == "" {
 		seconds, err := strconv.ParseInt(text, 10, 64)
-		if most := int64(MaxRetryAfter / time.Second); err != nil || seconds > most { // it has too many digits
+		if most := int64(MaxRetryAfter / time.Second); err != nil || seconds > most { // too many digits for int64
 			seconds = most
 		}
 		return time.Duration(seconds) * time.Second
@@ -158,5 +158,5 @@ func retryAfter(header http.Header, now time.Time) time.Duration {
 	return min(max(0, until.Sub(now)), MaxRetryAfter)
 }
 
-// MaxRetryAfter is the longest that a server can ask us to wait.
+// MaxRetryAfter is the upper limit for a server's wait time.
 const MaxRetryAfter = 24 * time.Hour

@@ -12,13 +12,12 @@ import (
 	"time"
 )
 
-// A signer makes one signature as the Standard Webhooks say, its version before it.
+// A signer returns one signature of the Standard Webhooks, with its version as prefix.
 type signer func(signed []byte) string
 
-// newSigner reads a secret. whsk_ and base64 behind it is an Ed25519 private key, of which
-// the receiver needs the public one only: its seed of 32 bytes, or seed and public key.
-// Everything else is a key of HMAC-SHA256 that both sides have, in base64, with or without
-// whsec_ before it.
+// newSigner parses a secret. With the prefix whsk_ it is an Ed25519 private key in base64, for
+// which the receiver needs only the public key: the seed of 32 bytes, or the seed and the public
+// key. Any other secret is a shared HMAC-SHA256 key in base64, with or without the prefix whsec_.
 func newSigner(secret string) (signer, error) {
 	text, asymmetric := strings.CutPrefix(secret, "whsk_")
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
@@ -37,7 +36,8 @@ func newSigner(secret string) (signer, error) {
 	}
 	private := ed25519.NewKeyFromSeed(key[:ed25519.SeedSize])
 	if len(key) == ed25519.PrivateKeySize && !private.Equal(ed25519.PrivateKey(key)) {
-		// Who signs with the key of one pair and the number of another gives the key away.
+		// A signature with the seed of one pair and the public key of another would reveal the
+		// key.
 		return nil, fault(BadSecret, "a secret is no key: the two halves behind whsk_ are not of one pair")
 	}
 	return func(signed []byte) string {
@@ -45,7 +45,7 @@ func newSigner(secret string) (signer, error) {
 	}, nil
 }
 
-// newSigners reads the secrets of one receiver.
+// newSigners parses the secrets of one receiver.
 func newSigners(secrets []string) ([]signer, error) {
 	var signers []signer
 	for _, secret := range secrets {
@@ -58,9 +58,9 @@ func newSigners(secrets []string) ([]signer, error) {
 	return signers, nil
 }
 
-// sign adds the headers of the Standard Webhooks, with a signature of each key: while one
-// takes the place of another the receiver believes either. Without a secret there is
-// nothing to believe, and the identity is there all the same.
+// sign adds the headers of the Standard Webhooks, with one signature per key. During a key
+// rotation the receiver accepts either signature. Without keys it adds only the ID and the
+// timestamp.
 func sign(header http.Header, signers []signer, id string, now time.Time, body []byte) {
 	at := strconv.FormatInt(now.Unix(), 10)
 	header.Set("Webhook-Id", id)

@@ -14,26 +14,25 @@ import (
 )
 
 const (
-	// DefaultTimeout is the Timeout of a webhook that names none.
+	// DefaultTimeout is the time limit of a webhook whose Timeout is 0.
 	DefaultTimeout = 2 * time.Second
-	// MaxTimeout is the longest Timeout.
+	// MaxTimeout is the maximum Timeout.
 	MaxTimeout = 30 * time.Second
-	// DefaultMaxInFlight is the MaxInFlight of a webhook that names none.
+	// DefaultMaxInFlight is the limit of a webhook whose MaxInFlight is 0.
 	DefaultMaxInFlight = 32
 )
 
-// A Config is what a file says about a webhook. It has no say in which networks are
-// open.
+// A Config is the configuration of a webhook in a file. It cannot open networks.
 type Config struct {
-	Name        string            // of the hook, with its source: it is part of the body
+	Name        string            // name of the hook, with its source; it is part of the body
 	URL         string            // https
-	Headers     map[string]string // beside our own
-	Timeout     time.Duration     // of one delivery, from the lookup to the end of the answer; 0 = DefaultTimeout
-	MaxInFlight int               // how many deliveries of Handle may be under way; 0 = DefaultMaxInFlight
-	Body        string            // whose words it is in: empty = ours, or ironclaw
+	Headers     map[string]string // additional headers
+	Timeout     time.Duration     // limit for one delivery, from the lookup to the end of the response; 0 = DefaultTimeout
+	MaxInFlight int               // maximum number of concurrent deliveries of Handle; 0 = DefaultMaxInFlight
+	Body        string            // format of the body: empty = Grapnel's, or ironclaw
 }
 
-// A Webhook is a hook that tells a URL of events and has no say in them. It is safe for
+// A Webhook is a hook that notifies a URL of events and never has an opinion. It is safe for
 // concurrent use.
 type Webhook struct {
 	client  *Client
@@ -42,11 +41,11 @@ type Webhook struct {
 	header  http.Header
 	timeout time.Duration
 	body    body
-	permits chan struct{} // one for each delivery under way
+	permits chan struct{} // one entry for each running delivery
 }
 
-// Webhook makes a webhook. An error says the first that is wrong with it, in the order
-// of the [Fault] constants.
+// Webhook returns a webhook. The error describes the first problem of cfg, in the order of the
+// [Fault] constants.
 func (c *Client) Webhook(cfg Config) (*Webhook, error) {
 	w, err := c.newWebhook(cfg)
 	if err != nil {
@@ -60,7 +59,7 @@ func (c *Client) newWebhook(cfg Config) (*Webhook, error) {
 	if err != nil {
 		return nil, fmt.Errorf("url: %w", err)
 	}
-	names := slices.Sorted(maps.Keys(cfg.Headers)) // the same error each time
+	names := slices.Sorted(maps.Keys(cfg.Headers)) // sorted, so that the error is always the same
 	if err := CheckHeaders(func(yield func(string, string) bool) {
 		for _, name := range names {
 			if !yield(name, cfg.Headers[name]) {
@@ -91,24 +90,24 @@ func (c *Client) newWebhook(cfg Config) (*Webhook, error) {
 	return w, nil
 }
 
-// Handle has the event delivered and returns at once, without an opinion. When as many
-// deliveries are under way as may be, the event is dropped. What is dropped, or fails
-// later, is told to [Options].Failed.
+// Handle starts the delivery of the event and returns immediately, without an opinion. If
+// MaxInFlight deliveries are running, it drops the event. [Options].Failed gets all dropped
+// events and failed deliveries.
 func (w *Webhook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	select {
-	case w.permits <- struct{}{}: // before anything is started, or a slow server would fill our memory
+	case w.permits <- struct{}{}: // limits memory use if the server is slow
 	default:
 		w.client.opts.Failed(w.name, fault(Dropped, "%d deliveries are under way, as many as may be", cap(w.permits)))
 		return grapnel.Outcome{}, nil
 	}
-	// The event is the caller's again when we return, and may be large.
+	// Encode now, because the caller may reuse the event after the return, and it may be large.
 	text, err := w.text(ev)
 	if err != nil {
 		<-w.permits
 		w.client.opts.Failed(w.name, err)
 		return grapnel.Outcome{}, nil
 	}
-	ctx = context.WithoutCancel(ctx) // whoever fires the event does not wait
+	ctx = context.WithoutCancel(ctx) // the delivery continues when the caller's context ends
 	started := w.client.start(func() {
 		defer func() { <-w.permits }()
 		if err := w.send(ctx, text); err != nil {
@@ -131,7 +130,7 @@ func (w *Webhook) Deliver(ctx context.Context, ev *grapnel.Event) error {
 	return w.send(ctx, text)
 }
 
-// text is what is said about an event.
+// text returns the notification about an event.
 func (w *Webhook) text(ev *grapnel.Event) ([]byte, error) {
 	return w.body.write(w.name, ev, cmp.Or(ev.Time, time.Now()))
 }
