@@ -9,12 +9,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
-// An Entry is one line of an audit: what happened, and what became of it. Nothing of
-// what was said, done or answered is in it, the texts of reasons included, since a
-// hook may quote there what it saw.
+// An Entry is one line of an audit: an event and its decision. It contains no prompts, inputs,
+// outputs or reason texts, because hooks may quote content in reasons.
 type Entry struct {
 	Time     time.Time        `json:"time"`
-	Hook     string           `json:"hook"` // that wrote the line
+	Hook     string           `json:"hook"` // name of the hook that wrote the line
 	ID       string           `json:"id,omitempty"`
 	Event    grapnel.Kind     `json:"event"`
 	Agent    string           `json:"agent,omitempty"`
@@ -22,19 +21,19 @@ type Entry struct {
 	Session  string           `json:"session,omitempty"`
 	Tool     string           `json:"tool,omitempty"`
 	Decision grapnel.Decision `json:"decision"`
-	By       []By             `json:"by,omitempty"`   // the hooks that decided so
+	By       []By             `json:"by,omitempty"`   // the hooks that made the decision
 	Halt     bool             `json:"halt,omitempty"` // the turn ends
 }
 
-// By is a hook that made a decision: because it said so, or because it failed.
+// By is a hook that made a decision, by its answer or by its failure.
 type By struct {
 	Hook  string        `json:"hook"`
 	Cause grapnel.Cause `json:"cause"`
 }
 
-// Audit is a hook that writes one [Entry] for each event, as a line of JSON, once the
-// Verdict is final: also of what was blocked, and by whom. write is called from many
-// goroutines; its error is the hook's.
+// Audit returns the Spec of an observing hook that writes one [Entry] per event as a line of
+// JSON, after the Verdict is final. This includes blocked events and the hooks that blocked them.
+// write is called concurrently; its error is the hook's error.
 func Audit(name string, write func(line []byte) error) grapnel.Spec {
 	return grapnel.Spec{Name: name, Phase: grapnel.PhaseObserve, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Outcome{}, writeLine(write, newEntry(name, ev))
@@ -58,15 +57,15 @@ func newEntry(hook string, ev *grapnel.Event) Entry {
 	return e
 }
 
-// AuditLogName and AuditLogPriority are those of IronClaw's own audit.
+// AuditLogName and AuditLogPriority are the name and priority of IronClaw's own audit hook.
 const (
 	AuditLogName     = "builtin.audit_log"
 	AuditLogPriority = 25
 )
 
-// AuditLog is the audit as IronClaw has it: a step before the others that lets
-// everything pass and says of each event which hook saw it, what it was, and whose.
-// It cannot tell what becomes of the event; [Audit] can.
+// AuditLog returns the Spec of IronClaw's audit: a step that runs before the others, never has an
+// opinion, and writes the hook, the event and the user. It runs before the decision; use [Audit]
+// to record decisions.
 func AuditLog(write func(line []byte) error) grapnel.Spec {
 	priority := AuditLogPriority
 	return grapnel.Spec{
@@ -90,7 +89,7 @@ func writeLine(write func([]byte) error, value any) error {
 	return write(append(line, '\n'))
 }
 
-// timeOf is when the event happened, or now if nobody says.
+// timeOf returns the time of the event in UTC, or the current time if the event has none.
 func timeOf(ev *grapnel.Event) time.Time {
 	if ev.Time.IsZero() {
 		return time.Now().UTC()
@@ -98,5 +97,5 @@ func timeOf(ev *grapnel.Event) time.Time {
 	return ev.Time.UTC()
 }
 
-// short cuts a name that nobody would give, so that a line stays one.
+// short cuts an extremely long name, which keeps lines short.
 func short(name string) string { return shorten.To(name, 256) }

@@ -12,26 +12,26 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// maxFile is the size in bytes after which a file of lines is put aside.
+// maxFile is the size in bytes above which a file of lines is rotated.
 const maxFile = 16 << 20
 
-// InDir is a Writer below a directory, which has to be there. What it makes only its
-// owner can read.
+// InDir returns a Writer for files below a directory, which must exist. New files and directories
+// are accessible only to their owner.
 func InDir(dir string) Writer {
 	return func(_ context.Context, _ *grapnel.Event, file, text string) error {
 		return appendBelow(dir, file, text, 0)
 	}
 }
 
-// Lines appends whole lines to a file below a directory, which has to be there. Past
-// 16 MiB the file becomes FILE.1, in place of the last that was put aside.
+// Lines returns a function that appends whole lines to a file below a directory, which must
+// exist. A file larger than 16 MiB is renamed to FILE.1, replacing an older FILE.1.
 func Lines(dir, file string) func(line []byte) error {
 	return func(line []byte) error { return appendBelow(dir, file, string(line), maxFile) }
 }
 
-// appendBelow appends a text to a file in one write. No link leads it out of the
-// directory: in a project anybody could have put one where a summary goes. A file
-// larger than limit is put aside first, unless limit is 0.
+// appendBelow appends a text to a file in one write. It does not follow links out of the
+// directory, because anyone who can write to a project could place such a link there. A file
+// larger than limit is renamed first, unless limit is 0.
 func appendBelow(dir, file, text string, limit int64) (err error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -60,7 +60,7 @@ func appendBelow(dir, file, text string, limit int64) (err error) {
 		return err
 	}
 	if limit > 0 && info.Size() > limit {
-		_ = f.Close() // Windows renames no open file
+		_ = f.Close() // Windows cannot rename open files
 		if err := root.Rename(file, file+".1"); err != nil {
 			return err
 		}
@@ -72,7 +72,7 @@ func appendBelow(dir, file, text string, limit int64) (err error) {
 	return err
 }
 
-// openAppend opens a file that is one: nobody may be at the other end of a pipe.
+// openAppend opens a regular file. It rejects pipes, whose reader may be missing.
 func openAppend(root *os.Root, file string) (*os.File, error) {
 	f, err := root.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -95,8 +95,8 @@ type lineWriter struct{ grapnel.Hook }
 // LineWriter marks an observing hook that writes a line to a file and does nothing else.
 func LineWriter(h grapnel.Hook) grapnel.Hook { return lineWriter{h} }
 
-// WritesLine reports whether a hook is a [LineWriter]. To run it takes less time than to
-// put it off.
+// WritesLine reports whether a hook is a [LineWriter]. Running such a hook immediately is faster
+// than running it in the background.
 func WritesLine(h grapnel.Hook) bool {
 	_, ok := grapnel.HookAs[lineWriter](h)
 	return ok

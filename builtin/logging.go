@@ -8,19 +8,20 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Logging is a hook that notes each event it hears of, and has no opinion: mini-claw's
-// LoggingHook. The zero Logging is ready; it is safe for concurrent use.
+// Logging is a hook that records a tag for each event and has no opinion: mini-claw's
+// LoggingHook. The zero Logging is ready to use. It is safe for concurrent use.
 type Logging struct {
-	Write func(tag string) error // gets each tag too; nil = nobody does
+	Write func(tag string) error // also called with each tag; its error is the hook's error; nil = not called
 
 	mu   sync.Mutex
 	tags []string
 }
 
-// maxTags is how many tags a Logging keeps. When it is full, the older half goes.
+// maxTags is the maximum number of tags in a Logging. When it is reached, the older half is
+// removed.
 const maxTags = 10_000
 
-// Handle notes an event.
+// Handle records the tag of an event.
 func (l *Logging) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	tag := tagOf(ev)
 	l.mu.Lock()
@@ -35,14 +36,14 @@ func (l *Logging) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	return grapnel.Outcome{}, l.Write(tag)
 }
 
-// Messages returns a copy of what was noted, oldest first.
+// Messages returns a copy of the recorded tags, oldest first.
 func (l *Logging) Messages() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return append([]string{}, l.tags...)
 }
 
-// tagOf is pre:TOOL, post:TOOL, agent:start, agent:end, or the name of another event.
+// tagOf returns pre:TOOL, post:TOOL, agent:start, agent:end, or the name of another event.
 func tagOf(ev *grapnel.Event) string {
 	tool := ""
 	if ev.Tool != nil {
@@ -62,8 +63,8 @@ func tagOf(ev *grapnel.Event) string {
 	}
 }
 
-// Blocking is a hook that blocks calls of these tools, by their exact names: mini-claw's
-// BlockingHook. It has no opinion about anything but calls that have yet to be made.
+// Blocking returns a hook that blocks calls of these tools by their exact names: mini-claw's
+// BlockingHook. It has no opinion about events other than tool.before.
 func Blocking(tools []string, reason string) grapnel.Hook {
 	return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		if ev.Kind != grapnel.ToolBefore || ev.Tool == nil || !slices.Contains(tools, ev.Tool.Name) {

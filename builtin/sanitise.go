@@ -7,32 +7,32 @@ import (
 	"unicode"
 )
 
-// MaxSummary is how much of an answer [Sanitise] looks at, in bytes: some times more
-// than a model needs for what it is asked.
+// MaxSummary is the maximum length of an answer in [Sanitise], in bytes. It is several times the
+// length of a normal summary.
 const MaxSummary = 4 << 10
 
 const (
-	// Removed stands where lines were that spoke to a model.
+	// Removed replaces lines that contain instructions to a model.
 	Removed = "[left out: it spoke to a model]"
 
 	cutMark = "[cut: the answer was longer]"
 )
 
-// Sanitise makes a model's answer fit to stand below a heading of a Markdown file that
-// people and models read later:
+// Sanitise makes a model's answer safe for a section of a Markdown file that users and models
+// read later:
 //
-//   - what cannot be seen is dropped: control characters, and those that hide text or
-//     change its order;
-//   - a line with words of somebody who talks to a model ("ignore all previous
-//     instructions", "you are now", "system:", the marks of chat templates) becomes
-//     [Removed], and so do all lines over which the words go on;
-//   - headings, rules and fences lose their marks, tags and comments their first
-//     character, and images become links, so that nothing ends the section, hides what
-//     follows, or is fetched;
-//   - what is longer than [MaxSummary] is cut, and says so.
+//   - it removes invisible characters: control characters, and characters that hide text or change
+//     its order;
+//   - it replaces lines with instructions to a model ("ignore all previous instructions", "you are
+//     now", "system:", the marks of chat templates) by [Removed], including all lines of an
+//     instruction that spans several lines;
+//   - it removes the marks of headings, rules and fences, escapes the first character of tags and
+//     comments, and turns images into links, so that the answer cannot end the section, hide the
+//     following text or load a file;
+//   - it cuts text after [MaxSummary] bytes and adds a notice.
 //
-// All else stays as it is, without the space around it. Somebody who tries will find
-// words that no list has: what was sanitised is still data, and proves nothing.
+// All other text stays unchanged, except for surrounding white space. No list covers all attacks,
+// so sanitized text is still untrusted data.
 func Sanitise(text string) string {
 	text = visible(text)
 	if len(text) > MaxSummary {
@@ -59,14 +59,14 @@ func Sanitise(text string) string {
 
 var newlines = strings.NewReplacer("\r\n", "\n", "\r", "\n", "\v", "\n", "\f", "\n", "\u0085", "\n", "\u2028", "\n", "\u2029", "\n")
 
-// visible drops what cannot be seen, and ends lines as Unix does.
+// visible removes invisible characters and converts line ends to \n.
 func visible(text string) string {
 	text = newlines.Replace(strings.ToValidUTF8(text, "\ufffd"))
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n', r == '\t':
 			return r
-		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co), unicode.Is(unicode.Variation_Selector, r): // whole texts were hidden in the latter
+		case unicode.In(r, unicode.Cc, unicode.Cf, unicode.Co), unicode.Is(unicode.Variation_Selector, r): // variation selectors can encode hidden text
 			return -1
 		default:
 			return r
@@ -74,9 +74,9 @@ func visible(text string) string {
 	}, text))
 }
 
-// commands finds words of somebody who talks to a model, also with something in front
-// of them that makes another word. A match begins in the line where its first word
-// stands. It is compiled for the first summary and not at each start.
+// commands matches instructions to a model, also when a prefix joins their first word to another
+// word. A match begins in the line of its first word. It is compiled for the first summary, not
+// at startup.
 var commands = sync.OnceValue(func() *regexp.Regexp {
 	return regexp.MustCompile(`(?im)` + strings.Join([]string{
 		`(?:ignore|disregard|forget|override|bypass|do not follow|don't follow|stop following)\W+(?:\w+\W+){0,5}?(?:instructions?|prompts?|rules?|guidelines?|directives?|safeguards?)\b`,
@@ -94,7 +94,7 @@ var commands = sync.OnceValue(func() *regexp.Regexp {
 	}, "|"))
 })
 
-// unstructured takes out of a line what would be structure of the file it goes to.
+// unstructured removes the parts of a line that would change the structure of the file.
 func unstructured(line string) string {
 	text := strings.TrimLeft(line, " \t>")
 	marks := len(text) - len(strings.TrimLeft(text, "#"))

@@ -8,23 +8,23 @@ import (
 	"strings"
 )
 
-// MaxFile is how much of an agent's transcript is worth reading, in bytes: a model gets
-// the beginning alone.
+// MaxFile is the maximum useful length of a transcript in bytes, because a model gets only the
+// beginning.
 const MaxFile = 16 << 20
 
-// maxInput is how much of what a tool was given a conversation shows, in bytes.
+// maxInput is the maximum length of a tool input in a conversation, in bytes.
 const maxInput = 200
 
-// ErrTranscript says that a file is no transcript of a known agent.
+// ErrTranscript means that a file is not a transcript of a supported agent.
 var ErrTranscript = errors.New("no transcript of an agent that is known here")
 
-// ReadTranscript reads the conversation out of a file in which a coding agent keeps it:
-// what the person and the model said, and which tools were called. What tools answered
-// is left out. The end of the file may be missing, and lines that are damaged count
-// for nothing.
+// ReadTranscript reads the conversation from a coding agent's transcript: the messages of the
+// user and the model, and the names of called tools with the beginning of their inputs. It omits
+// tool outputs. The end of the file may be missing, and damaged lines are skipped. If no line is
+// from a supported agent, the error is ErrTranscript.
 //
-// Seen live: the lines of Claude Code 2.1.329 and of Gemini CLI 0.61.0, which also
-// reads its own older files, one object with all messages.
+// Seen live: the lines of Claude Code 2.1.329 and of Gemini CLI 0.61.0, which also reads its own
+// older files, one object with all messages.
 func ReadTranscript(data []byte) ([]Message, error) {
 	var t turns
 	var whole record
@@ -44,19 +44,19 @@ func ReadTranscript(data []byte) ([]Message, error) {
 	return t.messages(), nil
 }
 
-// record is a line, or an older file of Gemini CLI.
+// record is one line, or a complete older file of Gemini CLI.
 type record struct {
 	Session string          `json:"sessionId"`
 	Type    string          `json:"type"`
-	ID      string          `json:"id"` // Gemini CLI: a second line with it replaces the first
+	ID      string          `json:"id"` // Gemini CLI: a later line with the same ID replaces this one
 	Message json.RawMessage `json:"message"`
 	Content json.RawMessage `json:"content"`
 	Calls   []part          `json:"toolCalls"`
 
-	Sidechain bool `json:"isSidechain"` // of a sub-agent
+	Sidechain bool `json:"isSidechain"` // message of a sub-agent
 	Meta      bool `json:"isMeta"`      // written by the agent itself
 
-	// Gemini CLI: all messages so far, and what was undone.
+	// Gemini CLI: the complete list of messages, and the message to rewind to.
 	Messages []record `json:"messages"`
 	Set      *struct {
 		Messages []record `json:"messages"`
@@ -64,7 +64,7 @@ type record struct {
 	RewindTo string `json:"$rewindTo"`
 }
 
-// part is a piece of a message: text, or the call of a tool.
+// part is a part of a message: text, or a tool call.
 type part struct {
 	Type  string          `json:"type"`
 	Text  string          `json:"text"`
@@ -73,11 +73,11 @@ type part struct {
 	Args  json.RawMessage `json:"args"`  // Gemini CLI
 }
 
-// turns are the messages of a conversation as far as it is read.
+// turns collects the messages of a conversation while it is read.
 type turns struct {
-	known bool // a line is an agent's
+	known bool // a line of a supported agent was found
 	list  []turn
-	at    map[string]int // by id
+	at    map[string]int // index in list by message ID
 }
 
 type turn struct {
@@ -89,7 +89,7 @@ func (t *turns) add(r *record) {
 	t.known = t.known || r.Session != ""
 	switch {
 	case r.RewindTo != "":
-		n := t.at[r.RewindTo] // it is not there: all goes
+		n := t.at[r.RewindTo] // 0 if the message is unknown, which removes all messages
 		for _, m := range t.list[n:] {
 			delete(t.at, m.id)
 		}
@@ -113,7 +113,7 @@ func (t *turns) add(r *record) {
 
 func (t *turns) addAll(list []record) {
 	for i := range list {
-		if r := &list[i]; r.Set == nil && r.Messages == nil { // one within the other is nobody's
+		if r := &list[i]; r.Set == nil && r.Messages == nil { // no agent nests these records
 			t.add(r)
 		}
 	}
@@ -126,10 +126,10 @@ func role(kind string) string {
 	return kind
 }
 
-// sessionContext begins what Gemini CLI tells the model before the person says a word.
+// sessionContext is the beginning of Gemini CLI's own first message to the model.
 const sessionContext = "<session_context>"
 
-// say adds a message, or replaces the one that has its id.
+// say adds a message, or replaces the message with the same ID.
 func (t *turns) say(id, role string, content json.RawMessage, calls []part) {
 	var texts []string
 	var text string
@@ -166,17 +166,17 @@ func (t *turns) say(id, role string, content json.RawMessage, calls []part) {
 	t.list = append(t.list, m)
 }
 
-// call names a tool and the beginning of what it was given.
+// call returns the name of a tool and the beginning of its input.
 func (p part) call() string {
 	input := p.Input
 	if input == nil {
 		input = p.Args
 	}
-	shown := strings.ToValidUTF8(string(input[:min(len(input), maxInput)]), "") // of raw JSON, which may hold anything
+	shown := strings.ToValidUTF8(string(input[:min(len(input), maxInput)]), "") // cut raw JSON may end within a character
 	return "[" + strings.TrimSpace(p.Name+" "+shown) + "]"
 }
 
-// messages are those in which anything was said.
+// messages returns the messages that contain text.
 func (t *turns) messages() []Message {
 	var said []Message
 	for _, m := range t.list {
