@@ -16,40 +16,41 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Hooks is who answers the events of an agent, mostly a [*grapnel.Engine]. Its methods
-// are called by many goroutines at once.
+// Hooks answers the events of an agent. It is usually a [*grapnel.Engine]. Its methods are called
+// concurrently.
 //
-// It may also have a method Decides, as engines have: whether what anybody says about
-// such an event would count. Without it an answer of the model is held back for whoever
-// [Hooks.Has] reports.
+// Hooks may also have the method Decides, as engines do. It reports whether hooks can affect the
+// verdict of an event. Without it, the host holds back a model's answer if [Hooks.Has] returns
+// true.
 type Hooks interface {
-	// Fire returns the merged answer to ev, which it may keep and must not change. The
-	// answer keeps to what the event's Contract permits, and a Block has a reason.
+	// Fire returns the merged answer to ev. It may keep ev and must not change it. The answer
+	// contains only decisions and changes that the event's Contract permits, and a Block has a
+	// reason.
 	Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict
 
-	// Has reports whether anybody would hear of such an event. If not, none is made.
+	// Has reports whether any hook would receive such an event. If not, the host creates none.
 	Has(k grapnel.Kind) bool
 }
 
-// Options are a Host's settings. The zero value is the default, and nil is fine.
+// Options are a Host's settings. The zero value and a nil pointer mean the defaults.
 type Options struct {
-	Agent   grapnel.Agent // who fires the events
-	Tools   []ToolInfo    // what is known of tools; of others some members of the input are taken at their word
-	Manners *Manners      // what is said in the place of what was refused; nil = the first of AllManners
-	Approve Approver      // asks a person; nil = there is none, and what needs one is refused
+	Agent   grapnel.Agent // the agent that fires the events
+	Tools   []ToolInfo    // information about tools; for unlisted tools, input members with usual names are trusted
+	Manners *Manners      // texts that replace refused actions; nil = the first of AllManners
+	Approve Approver      // asks a person; nil = actions that need consent are refused
 
-	// Tell shows the person a message of a hook, or that a guard could not answer;
-	// nil = a warning in the default log of slog. It is called by many goroutines at once.
+	// Tell shows the user a message of a hook, or that a guard failed; nil = a warning in the
+	// default log of slog. It is called concurrently.
 	Tell func(ctx context.Context, message string)
 
-	// Native adds what only this agent tells of an event, as a JSON object, for hooks that
-	// know the agent; nil = nothing. It must not hold what ToolInfo.Secrets hides. It is
-	// called by many goroutines at once.
+	// Native returns additional data about an event as a JSON object, for hooks that support this
+	// agent; nil = no data. It must not contain values that ToolInfo.Secrets redacts. It is
+	// called concurrently.
 	Native func(ev *grapnel.Event) json.RawMessage
 
-	// Incremental: an answer of the model that comes in pieces is judged and let go piece
-	// by piece. What was let go cannot be taken back, so the default is to hold all of it
-	// until the whole was judged.
+	// Incremental lets hooks judge a streamed answer of the model piece by piece, and shows each
+	// piece immediately. A shown piece cannot be taken back. Therefore the default is to hold all
+	// pieces until the whole answer was judged.
 	Incremental bool
 }
 
@@ -58,11 +59,11 @@ type Host struct {
 	hooks Hooks
 	opts  Options
 	tools map[string]*ToolInfo
-	late  sync.WaitGroup // what is fired in the background
-	busy  atomic.Int64   // how much of it is under way
+	late  sync.WaitGroup // events that are fired in the background
+	busy  atomic.Int64   // number of events in the background
 }
 
-// New returns the host of an agent. hooks may be nil: then nobody is asked.
+// New returns the host of an agent. If hooks is nil, no hooks run.
 func New(hooks Hooks, opts *Options) *Host {
 	h := &Host{hooks: hooks, tools: make(map[string]*ToolInfo)}
 	if engine, ok := hooks.(*grapnel.Engine); ok && engine == nil {
@@ -84,14 +85,14 @@ func New(hooks Hooks, opts *Options) *Host {
 	return h
 }
 
-// Open tells that the program which runs agents is there: gateway.start.
+// Open fires gateway.start: the program that runs agents has started.
 func (h *Host) Open(ctx context.Context) {
 	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStart})
 }
 
-// Close tells that it ends: gateway.stop. Sessions must have ended before. It waits until
-// what is fired in the background has ended, or ctx is done, which is the error. An engine
-// is to be closed after that: it has a Close for its observing hooks.
+// Close fires gateway.stop: the program ends. All sessions must have ended. Close waits until
+// events in the background have ended, or until ctx is done; then it returns the error of ctx.
+// Close the engine afterwards, because its Close waits for observing hooks.
 func (h *Host) Close(ctx context.Context) error {
 	h.bare().notice(ctx, &grapnel.Event{Kind: grapnel.GatewayStop})
 	done := make(chan struct{})
@@ -110,46 +111,45 @@ func (h *Host) Close(ctx context.Context) error {
 	}
 }
 
-// bare is the session of what happens outside of any.
+// bare returns the session for events outside of any session.
 func (h *Host) bare() *Session { return newSession(h, h.hooks, grapnel.Session{}) }
 
-// An Approver asks a person whether something may happen.
+// An Approver asks a person whether an action may run.
 //
-// It is called in the place where the agent waits, and by many goroutines at once where
-// tools run together. An error, or a panic, means that nobody answered, which counts as no.
+// The host calls Approve while the agent waits, and concurrently if tools run in parallel. An
+// error or a panic means that no person answered, which is treated as a refusal.
 type Approver interface {
 	Approve(ctx context.Context, q *Question) (Consent, error)
 }
 
-// ApproverFunc lets a function be an Approver.
+// ApproverFunc adapts a function to an Approver.
 type ApproverFunc func(ctx context.Context, q *Question) (Consent, error)
 
 // Approve calls f.
 func (f ApproverFunc) Approve(ctx context.Context, q *Question) (Consent, error) { return f(ctx, q) }
 
-// A Question is what a person is asked.
+// A Question is a request for a person's consent.
 type Question struct {
-	Event  *grapnel.Event // what would happen, secrets left out
-	Reason string         // why somebody has to be asked; empty = the agent asks about this tool by itself
+	Event  *grapnel.Event // the event of the action, with secrets redacted
+	Reason string         // why consent is needed; empty = the agent always asks for this tool
 }
 
-// A Consent is what a person said.
+// A Consent is a person's answer.
 type Consent struct {
 	Yes    bool
-	Reason string // why not, for the model
+	Reason string // reason for a refusal, for the model
 }
 
-// Listens reports whether anybody would hear of such an event. A nil Session has no
-// hooks.
+// Listens reports whether any hook would receive such an event. A nil Session has no hooks.
 func (s *Session) Listens(k grapnel.Kind) bool { return s != nil && s.hooks != nil && s.hooks.Has(k) }
 
-// Incremental reports whether the host lets an answer go piece by piece; see
-// [Options.Incremental]. It is for those who stream without [Stream].
+// Incremental reports whether the host shows answers piece by piece; see [Options.Incremental].
+// Agents that stream without [Stream] need it.
 func (s *Session) Incremental() bool { return s != nil && s.host.opts.Incremental }
 
-// Decides reports whether somebody would hear of such an event who has a say. If not,
-// those who stream without [Stream] need hold nothing back for it; it is to be fired all
-// the same, for those who only look.
+// Decides reports whether any hook can affect the verdict of such an event. If not, agents that
+// stream without [Stream] do not need to hold back output for it. They must still fire the event,
+// for observing hooks.
 func (s *Session) Decides(k grapnel.Kind) bool {
 	if !s.Listens(k) || s.host.opts.Manners.unwaited(k) || s.host.opts.Manners.ignored(k) {
 		return false
@@ -158,10 +158,10 @@ func (s *Session) Decides(k grapnel.Kind) bool {
 	return !ok || hooks.Decides(k)
 }
 
-// Fire fires an event of the agent's own, such as a native one, with the session
-// filled in. The caller must obey the Verdict; the other methods do that for their own
-// events. If ctx is done, guards that have not started have no opinion, so a caller that
-// is about to act must check ctx.Err() too.
+// Fire fires an event that has no method, such as a native one, and fills in the session. The
+// caller must obey the Verdict; the other methods do that for their own events. If ctx is done,
+// guards that have not started have no opinion, so a caller must also check ctx.Err() before it
+// acts.
 func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	if !s.Listens(ev.Kind) {
 		return grapnel.Verdict{Event: ev}
@@ -189,8 +189,8 @@ func (s *Session) fill(ev *grapnel.Event) {
 	}
 }
 
-// notice fires what can neither be stopped nor changed, to its end also when the
-// agent is being cancelled.
+// notice fires an event that can be neither stopped nor changed. It completes even if the agent
+// is canceled.
 func (s *Session) notice(ctx context.Context, ev *grapnel.Event) {
 	switch {
 	case !s.Listens(ev.Kind):
@@ -202,9 +202,9 @@ func (s *Session) notice(ctx context.Context, ev *grapnel.Event) {
 	}
 }
 
-// start fires an event that nobody waits for.
+// start fires an event in the background.
 func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
-	s.fill(ev) // with what is so now
+	s.fill(ev) // with the current state of the session
 	ctx = context.WithoutCancel(ctx)
 	s.host.busy.Add(1)
 	s.host.late.Go(func() {
@@ -213,8 +213,8 @@ func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
 	})
 }
 
-// tell fires an event whose Verdict has no influence, and says so where a hook wanted
-// to have some.
+// tell fires an event whose Verdict has no effect, and reports to the user if a hook tried to
+// have one.
 func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
 	v := s.fire(ctx, ev)
 	switch no := s.refusal(ev, &v); {
@@ -227,8 +227,8 @@ func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
 	}
 }
 
-// act fires an event before its action, and returns the error if the action must not
-// run: a Refusal, or the error of ctx. It asks the approver before it returns.
+// act fires an event before its action. It returns the error if the action must not run: a
+// Refusal or the error of ctx. If a hook asks, act calls the approver.
 func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
 	if err := contextError(ctx); err != nil {
 		return grapnel.Verdict{Event: ev}, err
@@ -236,8 +236,7 @@ func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, 
 	return s.judge(ctx, ev)
 }
 
-// judge is act without the first look at ctx, for an event that tells of something that
-// has happened too.
+// judge is act without the first check of ctx, for events that also report a completed action.
 func (s *Session) judge(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
 	v := s.Fire(ctx, ev)
 	no := s.refusal(ev, &v)
@@ -247,8 +246,8 @@ func (s *Session) judge(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict
 	return v, mayRun(ctx, no)
 }
 
-// contextError returns the error of ctx, or nil. If ctx has a cause, the error has its text
-// and errors.Is finds both.
+// contextError returns the error of ctx, or nil. If ctx has a cause, the error has the cause's
+// text, and errors.Is finds both.
 func contextError(ctx context.Context) error {
 	err := ctx.Err()
 	if cause := context.Cause(ctx); err != nil && !errors.Is(cause, err) {
@@ -263,9 +262,9 @@ func (e *causedError) Error() string { return e.cause.Error() }
 
 func (e *causedError) Unwrap() []error { return []error{e.err, e.cause} }
 
-// mayRun returns nil if an action may run after its hooks have answered. A guard that
-// did not start because ctx is done has no opinion, so ctx is checked again here. A
-// decision against the action comes first.
+// mayRun returns nil if an action may run after its hooks have answered. A guard that did not
+// start because ctx is done has no opinion, so mayRun checks ctx again. A hook's decision against
+// the action takes precedence over the error of ctx.
 func mayRun(ctx context.Context, no *Refusal) error {
 	if err := contextError(ctx); err != nil && !no.decided() {
 		return err
@@ -276,7 +275,7 @@ func mayRun(ctx context.Context, no *Refusal) error {
 	return nil
 }
 
-// ask puts a question to the person.
+// ask asks the person for consent.
 func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Refusal {
 	approver := s.host.opts.Approve
 	if approver == nil {

@@ -11,8 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// encode writes a value as JSON with what a text holds left as it is. Values that
-// cannot be written are null.
+// encode returns value as JSON without HTML escaping, or null if it cannot be encoded.
 func encode(value any) json.RawMessage {
 	raw, err := JSON(value)
 	if err != nil {
@@ -21,14 +20,14 @@ func encode(value any) json.RawMessage {
 	return raw
 }
 
-// JSON writes a value as hooks see it: what a text holds stays as it is, where
-// encoding/json would escape <, > and &.
+// JSON returns value in the encoding that hooks get. Unlike encoding/json it does not escape <, >
+// and &.
 func JSON(value any) (json.RawMessage, error) {
 	return rawjson.Marshal(value)
 }
 
-// textOf is the text that a JSON value is, or the JSON of a value that is none. What
-// is null or not there has no text.
+// textOf returns the text of a JSON string, or the JSON of any other value. For null and for
+// empty input it returns the empty string.
 func textOf(raw json.RawMessage) string {
 	var text string
 	if len(raw) == 0 || json.Unmarshal(raw, &text) == nil {
@@ -37,8 +36,8 @@ func textOf(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// like gives what hooks have made of [textOf] a value the shape back that it had, so that
-// content which is a list of parts does not become a text that looks like one.
+// like restores the JSON type of a value that hooks changed as the text of [textOf]. A list of
+// parts then remains a list and does not become a string.
 func like(was, now json.RawMessage) json.RawMessage {
 	text := textOf(now)
 	if len(was) > 0 && was[0] != '"' && text != "" && text[0] == was[0] && json.Valid([]byte(text)) {
@@ -47,8 +46,9 @@ func like(was, now json.RawMessage) json.RawMessage {
 	return now
 }
 
-// asJSON gives what is no JSON as a text: a conversation is JSON, and what a model or a
-// tool writes may be anything. What is empty is nil, which is written as null.
+// asJSON returns raw if it is valid JSON, and raw as a JSON string otherwise, because models and
+// tools may write any text but conversations are JSON. For empty input it returns nil, which is
+// encoded as null.
 func asJSON(raw json.RawMessage) json.RawMessage {
 	switch {
 	case len(raw) == 0:
@@ -60,7 +60,7 @@ func asJSON(raw json.RawMessage) json.RawMessage {
 	}
 }
 
-// isObject reports whether raw is a JSON object, and all of it.
+// isObject reports whether raw is a complete, valid JSON object.
 func isObject(raw json.RawMessage) bool {
 	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n"), []byte("{")) && json.Valid(raw)
 }
@@ -73,13 +73,13 @@ func asToolError(err error) (json.RawMessage, bool) {
 	return own.Output, true
 }
 
-// A member is one member of a JSON object, in its place.
+// A member is one member of a JSON object.
 type member struct {
 	name  string
 	value json.RawMessage
 }
 
-// members takes an object apart. Members that come twice are both there.
+// members splits an object into its members, in order. It keeps duplicate members.
 func members(object json.RawMessage) ([]member, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if begin, err := d.Token(); err != nil || begin != json.Delim('{') {
@@ -116,20 +116,20 @@ func object(all []member) json.RawMessage {
 	return b.Bytes()
 }
 
-// secret reports whether a member is one of the names. Case does not count, since it
-// does not for those who decode JSON in Go: a hook could slip "TOKEN" past a "token".
+// secret reports whether the member has one of the names in any letter case. Go's JSON decoders
+// ignore case, so a hook could otherwise bypass "token" with "TOKEN".
 func (m *member) secret(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, m.name) })
 }
 
-// misspelt returns a member that a Fact names in another letter case, or "". To those
-// who decode JSON in Go it is the same one: a model could slip "Command" past the rules
-// for "command".
+// misspelt returns the name of a member that matches a Fact only in another letter case, or "".
+// Go's JSON decoders treat both as equal, so a model could otherwise bypass rules for "command"
+// with "Command".
 func misspelt(input json.RawMessage, facts []grapnel.Fact) string {
 	if len(facts) == 0 {
 		return ""
 	}
-	all, _ := members(input) // it is an object
+	all, _ := members(input) // the caller has checked that it is an object
 	for _, m := range all {
 		for _, f := range facts {
 			name, _, _ := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
@@ -141,8 +141,7 @@ func misspelt(input json.RawMessage, facts []grapnel.Fact) string {
 	return ""
 }
 
-// veil puts [Redacted] in the place of secrets. Of an input that is no object nothing
-// is shown.
+// veil replaces secrets by [Redacted]. If the input is not an object, veil replaces all of it.
 func veil(input json.RawMessage, names []string) json.RawMessage {
 	all, err := members(input)
 	if err != nil {
@@ -156,8 +155,8 @@ func veil(input json.RawMessage, names []string) json.RawMessage {
 	return object(all)
 }
 
-// unveil puts the secrets of the original into a changed input, whatever hooks have
-// put into their places, and only those that were there.
+// unveil restores the secrets of the original input in a changed input. It ignores values that
+// hooks set for them, and does not add secrets that the original did not have.
 func unveil(input, original json.RawMessage, names []string) (json.RawMessage, error) {
 	now, err := members(input)
 	if err != nil {
@@ -174,8 +173,8 @@ func unveil(input, original json.RawMessage, names []string) (json.RawMessage, e
 		case !m.secret(names):
 			out = append(out, m)
 		case len(was) > 0:
-			// In the order in which they came, whatever hooks call them: a tool that takes the
-			// first of two, or the last, gets what it would have got.
+			// Restore duplicates in their original order, because a tool may read the first or
+			// the last one. The names that hooks gave them do not matter.
 			out = append(out, was[0])
 			was = was[1:]
 		}

@@ -16,54 +16,54 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A Loop is an agent: it asks the model, calls the tools it wants, and goes on until
-// there is an answer. It fires every event of that, for the session in ctx, and does
-// what the verdicts say. Its fields are set before the first Run; it is not safe for
-// concurrent use.
+// A Loop is an agent: it calls the model and the requested tools until there is an answer. It
+// fires all events of that work for the session in ctx, and obeys the verdicts. Set its fields
+// before the first Run. It is not safe for concurrent use.
 //
-// Each Run is a turn, and counts the Turn of the session on.
+// Each Run is a turn, and increments the Turn of the session.
 //
-// Sub-agents have a Loop of their own; see [Subagent]. No person prompts them or reads
-// their answer: subagent.start and subagent.after tell of those, and prompt.before,
-// agent.after and response.before are not fired.
+// Each sub-agent has a separate Loop; see [Subagent]. Its prompts and answers do not belong to a
+// person: subagent.start and subagent.after report them, and prompt.before, agent.after and
+// response.before are not fired.
 type Loop struct {
 	Provider Provider
-	Name     string          // of the model
-	System   string          // system prompt; empty = none
-	Context  []string        // what stands below it: what hooks said at the start of the session
-	Tools    []AgentTool     // the Host has to know them too: Options.Tools is Infos(Tools)
-	Params   json.RawMessage // of every Request
-	Parallel int             // how many calls of one answer run at once; below 2 = one after the other
-	MaxCalls int             // calls of the model in one Run; 0 = 100
-	Job      bool            // it works in the background, and not with a person: see Manners
+	Name     string          // name of the model
+	System   string          // system prompt; empty = no system prompt
+	Context  []string        // text below the prompt of the first Run: context that hooks added at the start of the session
+	Tools    []AgentTool     // Options.Tools of the Host must be Infos(Tools)
+	Params   json.RawMessage // parameters for every Request
+	Parallel int             // maximum number of parallel calls for one model response; below 2 = one after the other
+	MaxCalls int             // maximum number of model calls in one Run; 0 = 100
+	Job      bool            // the agent runs as a background job without a user: see Manners
 
-	// Show gets the answer as far as it may be shown, piece by piece; nil = nobody looks.
+	// Show gets the parts of the answer that may be shown, in order; nil = they are not shown.
 	Show func(ctx context.Context, piece string) error
 
-	// Withdraw takes back what Show got of an answer that hooks refused or changed after
-	// that; what Show gets next is from the beginning. nil = the person is told, see
-	// [Options].
+	// Withdraw is called if hooks refuse or change an answer after Show got parts of it; Show
+	// then gets the new text from the beginning. nil = the user gets a message through
+	// Options.Tell.
 	Withdraw func(ctx context.Context, shown string)
 
-	// Deliver sends the answer to where the prompt came from, through message.before;
-	// nil = the agent has no such channel. See [Session.Send].
+	// Deliver sends the answer to the channel of the prompt, through message.before; nil = the
+	// agent has no channel. See [Session.Send].
 	Deliver func(ctx context.Context, m Outgoing) error
 
-	// Store keeps a message of the conversation, through transcript.before; nil = none is
-	// kept. See [Session.Keep].
+	// Store stores a message of the conversation, through transcript.before; nil = messages are
+	// not stored. See [Session.Keep].
 	Store func(ctx context.Context, m Message) error
 
-	// Summarize shortens messages to a text, through compact.before; nil = conversations
-	// grow. It is called before a call of the model when there are more than CompactAt.
+	// Summarize shortens messages to a text, through compact.before; nil = conversations are
+	// never shortened. It is called before a model call if there are more than CompactAt
+	// messages.
 	Summarize func(ctx context.Context, messages []Message, instructions string) (string, error)
 	CompactAt int
 
 	// Messages is the conversation so far, without the system prompt.
 	Messages []Message
 
-	offered []string        // tools that the model may choose from just now
-	held    bool            // the response that comes just now is not shown until all of it was judged
-	shown   strings.Builder // of that response
+	offered []string        // tools that the model may currently choose from
+	held    bool            // the current response is shown only after all of it was judged
+	shown   strings.Builder // the part of the current response that was shown
 }
 
 // Outcome is how a Run ended.
@@ -73,32 +73,32 @@ type Outcome string
 const (
 	Completed Outcome = "completed" // there is an answer
 	Blocked   Outcome = "blocked"   // hooks ended the turn
-	Failed    Outcome = "error"     // the model could not be asked, or somebody gave up
+	Failed    Outcome = "error"     // the model call failed, or the context was canceled
 )
 
-// An Answer is what came of a Run.
+// An Answer is the result of a Run.
 type Answer struct {
 	Outcome     Outcome
-	Content     json.RawMessage // a text, mostly; of a Blocked one what stands in its place
+	Content     json.RawMessage // usually a text; for a Blocked outcome, the replacement text
 	Attachments []string
-	Refusal     *Refusal // why it was Blocked
+	Refusal     *Refusal // the refusal if Outcome is Blocked
 }
 
-// Text is the content as text.
+// Text returns the content as text.
 func (a *Answer) Text() string { return textOf(a.Content) }
 
-// maxRefused is how often in a row the model may answer again after hooks have
-// withheld what it said, and how long a chain of next calls may be.
+// maxRefused is the number of consecutive model answers that hooks may withhold, and the maximum
+// length of a chain of next calls.
 const maxRefused = grapnel.MaxStops
 
-// Run works on a prompt until there is an answer. The error is why there is none, and
-// has been told to hooks: that of the model, of ctx, of Show, Deliver or Store. Hooks
-// that refuse are no error.
+// Run processes a prompt until there is an answer. The error comes from the model, ctx, Show,
+// Deliver or Store, and hooks get it with agent.failed. A refusal by hooks is not an error; see
+// [Answer].
 func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
 	s := FromContext(ctx)
-	if s.forPerson() { // a sub-agent works in the turn of the agent
+	if s.forPerson() { // a sub-agent works in the turn of its agent
 		s.Update(func(info *grapnel.Session) {
-			turn, _ := strconv.Atoi(info.Turn) // in a session that is resumed, the last one
+			turn, _ := strconv.Atoi(info.Turn) // a resumed session has the last turn
 			info.Turn = strconv.Itoa(turn + 1)
 		})
 	}
@@ -135,7 +135,7 @@ func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, er
 		return blocked(err)
 	}
 	content := response.Content
-	if s.forPerson() && len(content) > 0 && string(content) != "null" { // else there is no answer to judge
+	if s.forPerson() && len(content) > 0 && string(content) != "null" { // otherwise there is no answer to judge
 		if content, err = s.respond(ctx, content); err != nil {
 			return blocked(err)
 		}
@@ -143,10 +143,11 @@ func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, er
 	return &Answer{Outcome: Completed, Content: content, Attachments: response.Attachments}, nil
 }
 
-// forPerson reports whether the agent is no sub-agent.
+// forPerson reports whether the agent is not a sub-agent.
 func (s *Session) forPerson() bool { return s.Info().Subagent == nil }
 
-// blocked is the answer where hooks ended the turn. Any other error stays one.
+// blocked converts a Refusal to an Answer with the outcome Blocked. It returns any other error
+// unchanged.
 func blocked(err error) (*Answer, error) {
 	no := Refused(err)
 	if no == nil {
@@ -155,13 +156,14 @@ func blocked(err error) (*Answer, error) {
 	return &Answer{Outcome: Blocked, Content: rawjson.Quote(no.Text), Refusal: no}, nil
 }
 
-// goesOn reports whether err is a Refusal with which the turn goes on.
+// goesOn reports whether err is a Refusal that does not end the turn.
 func goesOn(err error) bool {
 	no := Refused(err)
 	return no != nil && !no.Halt
 }
 
-// begin asks about the prompt, and returns how the agent begins.
+// begin fires the events for the prompt and the start of the agent, and returns the inputs for
+// the model.
 func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning, error) {
 	var added []string
 	prompt.Content = asJSON(prompt.Content)
@@ -177,11 +179,11 @@ func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning
 	if err != nil {
 		return begin, err
 	}
-	l.Context = nil // said once
+	l.Context = nil // only once
 	return begin, l.say(ctx, s, prompt, begin.Context)
 }
 
-// say adds a message to the conversation, with context below it.
+// say appends a message to the conversation, with context below it.
 func (l *Loop) say(ctx context.Context, s *Session, m Message, added []string) error {
 	messages := []Message{m}
 	switch isText := len(m.Content) > 0 && m.Content[0] == '"'; {
@@ -205,11 +207,11 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 		return nil
 	}
 	if s.Listens(grapnel.TranscriptBefore) {
-		// What was said has happened: guards judge it, also if the turn is canceled.
+		// The message already exists: guards judge it even if the turn is canceled.
 		raw, err := s.Keep(context.WithoutCancel(ctx), encode(m))
 		switch {
 		case goesOn(err):
-			return nil // it is not kept, and that is all
+			return nil // the message is not stored; the turn continues
 		case err != nil:
 			return err
 		}
@@ -221,7 +223,7 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 	return l.Store(ctx, m)
 }
 
-// work asks the model and calls tools until the agent may stop with a response.
+// work calls the model and tools until the agent may stop with a response.
 func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response, error) {
 	withheld, wentOn := 0, false
 	for range l.calls() {
@@ -266,18 +268,18 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 	return nil, fmt.Errorf("the model was called %d times and has not come to an end (Loop.MaxCalls)", l.calls())
 }
 
-// goOn asks hooks whether the agent may stop with a response. If not, it adds their message
-// to the conversation. before says whether they have kept it from stopping already.
+// goOn asks hooks whether the agent may stop with a response. If not, it adds their message to
+// the conversation. before reports whether hooks have already kept it from stopping.
 func (l *Loop) goOn(ctx context.Context, s *Session, response *Response, before bool) (bool, error) {
 	if !s.forPerson() {
 		return false, nil
 	}
 	stop, err := s.Stop(ctx, textOf(response.Content), before)
-	if no := Refused(err); no != nil { // it was about to stop, and what it has said stands
+	if no := Refused(err); no != nil { // the agent was about to stop, so its response remains valid
 		s.host.opts.Tell(ctx, no.Reason)
 	}
 	if stop.GoOn == "" {
-		l.Context = slices.Concat(l.Context, stop.Context) // for when it goes on
+		l.Context = slices.Concat(l.Context, stop.Context) // for the next time that it continues
 		return false, nil
 	}
 	if stop.Clear {
@@ -316,7 +318,7 @@ func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response
 	l.held = l.holds(s)
 	response, err := Stream(ctx, request, l.generate, func(soFar Response) error {
 		switch {
-		case soFar.FinishReason == FinishIncomplete: // hooks have heard of it, and that is all
+		case soFar.FinishReason == FinishIncomplete: // hooks got the incomplete response; nothing else to do
 			return errors.New("the model's answer broke off")
 		case l.held:
 			return nil
@@ -330,7 +332,7 @@ func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response
 	return &response, nil
 }
 
-// generate has the model answer.
+// generate calls the provider and checks its response.
 func (l *Loop) generate(ctx context.Context, request Request, yield func(Response) error) (Response, error) {
 	response, err := l.Provider.Generate(ctx, &request, l.pieces(ctx, yield))
 	switch {
@@ -339,7 +341,7 @@ func (l *Loop) generate(ctx context.Context, request Request, yield func(Respons
 	case response == nil:
 		return Response{}, errors.New("the model gave neither a response nor an error")
 	}
-	r := *response // which may be the provider's to use again
+	r := *response // a copy, because the provider may reuse it
 	r.Content, r.ToolCalls = asJSON(r.Content), slices.Clone(r.ToolCalls)
 	for i := range r.ToolCalls {
 		r.ToolCalls[i].Args = asJSON(r.ToolCalls[i].Args)
@@ -347,8 +349,9 @@ func (l *Loop) generate(ctx context.Context, request Request, yield func(Respons
 	return r, nil
 }
 
-// pieces is what becomes of the pieces of an answer. Where each is judged it is handed on
-// when the next one has come, so that the last is handed on with the whole.
+// pieces returns the function that receives the pieces of a streamed answer. If hooks judge each
+// piece, a piece is passed on when the next one arrives, so that the last piece is judged with
+// the complete answer.
 func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(string) error {
 	s := FromContext(ctx)
 	judged := s.Decides(grapnel.ModelAfter)
@@ -371,12 +374,12 @@ func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(stri
 	}
 }
 
-// holds reports whether an answer is kept until the whole of it was judged as such.
+// holds reports whether an answer is shown only after the complete answer was judged.
 func (l *Loop) holds(s *Session) bool {
 	return !s.Incremental() && (s.forPerson() && s.Decides(grapnel.ResponseBefore) || l.Deliver != nil && s.Decides(grapnel.MessageBefore))
 }
 
-// show shows what of a text was not shown yet.
+// show shows the part of a text that has not been shown yet.
 func (l *Loop) show(ctx context.Context, soFar string) error {
 	rest, ok := strings.CutPrefix(soFar, l.shown.String())
 	if !ok {
@@ -389,7 +392,7 @@ func (l *Loop) show(ctx context.Context, soFar string) error {
 	return l.Show(ctx, rest)
 }
 
-// withdraw takes back what was shown.
+// withdraw reports that the shown text is no longer valid.
 func (l *Loop) withdraw(ctx context.Context, why string) {
 	shown := l.shown.String()
 	l.shown.Reset()
@@ -402,13 +405,13 @@ func (l *Loop) withdraw(ctx context.Context, why string) {
 	}
 }
 
-// isOfAnswer reports whether an event is about the model's answer itself.
+// isOfAnswer reports whether an event is about the model's answer.
 func isOfAnswer(k grapnel.Kind) bool {
 	return k == grapnel.ModelAfter || k == grapnel.ResponseBefore || k == grapnel.MessageBefore
 }
 
-// call calls the tools that the model wants, and adds what came of it to the
-// conversation. Once the turn is over, as ended may say, no further call begins.
+// call runs the requested tools and adds their results to the conversation. If ended is not nil
+// or a call ends the turn, no further call starts.
 func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended error) error {
 	results := make([]Result, len(wanted))
 	errs := make([]error, len(wanted))
@@ -424,7 +427,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 			<-limit
 			continue
 		}
-		results[i] = lost(call) // until it is known better: a tool may end its goroutine
+		results[i] = lost(call) // stays if the tool ends its goroutine
 		running.Go(func() {
 			defer func() { <-limit }()
 			if results[i], errs[i] = l.one(ctx, s, call); errs[i] != nil {
@@ -435,7 +438,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 	running.Wait()
 	for i := range results {
 		m := Message{Role: "tool", Content: results[i].content(), ToolCallID: wanted[i].ID, IsError: results[i].Failed}
-		errs = append(errs, l.say(ctx, s, m, nil)) // an answer to each call, or no model goes on with the conversation
+		errs = append(errs, l.say(ctx, s, m, nil)) // every call needs a result, otherwise models reject the conversation
 	}
 	if err := errors.Join(append([]error{ended}, errs...)...); err != nil {
 		return err
@@ -447,7 +450,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 	return l.say(ctx, s, Text("user", Below("", added)), nil)
 }
 
-// content is what the model reads: the output as it is, unless hooks have added to it.
+// content returns the tool result for the model: the output, plus the text that hooks added.
 func (r *Result) content() json.RawMessage {
 	if r.Feedback == "" && len(r.Context) == 0 {
 		return r.Output
@@ -455,14 +458,14 @@ func (r *Result) content() json.RawMessage {
 	return rawjson.Quote(r.Text())
 }
 
-// lost is the result of a call of which nobody knows what came.
+// lost returns the result of a call that did not complete.
 func lost(call Call) Result {
 	return Result{Call: call, Output: rawjson.Quote("the call did not come to an end"), Failed: true}
 }
 
-// one calls a tool, and those that hooks want called next in its place. What panics around
-// the tool, such as Options.Native, ends the turn, and not the program: nobody could catch
-// it here.
+// one runs a tool, and the calls that hooks want to run next instead. It recovers panics of code
+// around the tool, such as Options.Native, and ends the turn: in this goroutine the caller could
+// not recover them.
 func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -475,14 +478,14 @@ func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err er
 		if err != nil || r.Next == nil {
 			return r, err
 		}
-		call, offered = *r.Next, true // hooks may call what the model may not
+		call, offered = *r.Next, true // hooks may call tools that the model may not call
 	}
 	s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: %d calls of tools in a row were made because hooks wanted each, and no more are: %s", maxRefused, r.Next.Name))
 	return r, err
 }
 
-// tool is how a tool of this name is run. One that panics has failed: others may run
-// beside it, and the agent goes on.
+// tool returns the function that runs a tool. A panic of the tool is a failure of the call,
+// because other tools may run in parallel and the agent continues.
 func (l *Loop) tool(name string, offered bool) ToolFunc {
 	return func(ctx context.Context, input json.RawMessage) (output json.RawMessage, err error) {
 		i := slices.IndexFunc(l.Tools, func(t AgentTool) bool { return t.Name == name })
@@ -498,20 +501,20 @@ func (l *Loop) tool(name string, offered bool) ToolFunc {
 	}
 }
 
-// Compact shortens the conversation: what came before the last answer of the model, or
-// the last prompt, becomes a summary. cause is manual or auto. The error is that of
-// Summarize, or a Refusal: the conversation stays as it is.
+// Compact shortens the conversation: all messages before the last answer of the model, or before
+// the last prompt, become a summary. cause is manual or auto. On an error, from Summarize or a
+// Refusal, the conversation stays unchanged.
 func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
 	if l.Summarize == nil {
 		return errors.New("cannot shorten the conversation: Loop.Summarize is not set")
 	}
 	i := len(l.Messages) - 1
-	// Results, and what hooks said below them, belong to the answer that wanted the calls.
+	// Results, and the hook messages below them, belong to the answer that requested the calls.
 	for i > 0 && (l.Messages[i].Role == "tool" || l.Messages[i].Role == "user" && l.Messages[i-1].Role == "tool") {
 		i--
 	}
 	if i <= 0 {
-		return nil // there is nothing before it
+		return nil // no earlier messages
 	}
 	summary, err := FromContext(ctx).Compact(ctx, cause, instructions, func(ctx context.Context, instructions string) (string, error) {
 		return l.Summarize(ctx, slices.Clone(l.Messages[:i]), instructions)
@@ -523,7 +526,7 @@ func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
 	return nil
 }
 
-// deliver sends an answer on its way.
+// deliver sends an answer through [Session.Send].
 func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) (*Answer, error) {
 	m := Outgoing{Channel: s.Info().Channel, Text: a.Text(), Attachments: a.Attachments}
 	err := s.Send(ctx, m, func(ctx context.Context, out Outgoing) error {

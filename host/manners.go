@@ -7,32 +7,32 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Manners is how an agent takes a refusal: what it says in the place of what was
-// refused, and whom it does not wait for. An engine's Preset says how hooks run, this
-// says what the agent makes of it, and both have the same names.
+// Manners define how an agent reports refusals and which events it does not wait for. An engine's
+// Preset defines how hooks run; Manners define the effect on the agent. Both use the same names.
 type Manners struct {
 	Name     string
-	Prompt   Words // the answer to the person
+	Prompt   Words // the answer to the user
 	Tool     Words // the result of the tool
-	Job      Words // the same in a background job
-	Response Words // the answer of the agent
+	Job      Words // the result of the tool in a background job
+	Response Words // the agent's answer
 
-	// Unwaited is fired in the background and without influence: session.start, model.after,
-	// and what nobody could stop anyway. Other events are waited for all the same.
+	// Unwaited events are fired in the background and their verdicts have no effect:
+	// session.start, model.after, and events that cannot be stopped. The agent always waits for
+	// other events.
 	Unwaited []grapnel.Kind
 
-	// Ignored is waited for, and what hooks answer is told and has no influence.
+	// Ignored events are waited for, but their verdicts are only reported and have no effect.
 	Ignored []grapnel.Kind
 }
 
-// Words are what is said: formats with a %s for the reason.
+// Words are format strings with a %s for the reason.
 type Words struct {
-	Refused string // a hook or a person said no
-	Failed  string // a guard could not answer, and that counts as no
+	Refused string // a hook or a person refused
+	Failed  string // a guard failed, which is treated as a refusal
 }
 
-// AllManners returns the Manners of the systems whose presets grapnel has, its own first.
-// The result is the caller's.
+// AllManners returns the Manners of the systems that have a Preset, Grapnel's first. The caller
+// may modify the result.
 func AllManners() []Manners {
 	all := make([]Manners, len(manners))
 	for i := range manners {
@@ -65,7 +65,7 @@ var manners = []Manners{
 		Unwaited: []grapnel.Kind{grapnel.SessionStart, grapnel.SessionEnd},
 	},
 	{
-		// MC-13: the reason itself is the result. MC-12: only calls of tools can be stopped or changed.
+		// MC-13: the result is the reason. MC-12: only tool calls can be stopped or changed.
 		Name:     "miniclaw",
 		Prompt:   Words{"%s", "%s"},
 		Tool:     Words{"%s", "%s"},
@@ -84,7 +84,8 @@ var manners = []Manners{
 	},
 }
 
-// FindManners returns the Manners with this name. They are the caller's.
+// FindManners returns the Manners with this name and reports whether they exist. The caller may
+// modify the result.
 func FindManners(name string) (*Manners, bool) {
 	i := slices.IndexFunc(manners, func(m Manners) bool { return m.Name == name })
 	if i < 0 {
@@ -98,7 +99,7 @@ func (m *Manners) unwaited(k grapnel.Kind) bool { return slices.Contains(m.Unwai
 
 func (m *Manners) ignored(k grapnel.Kind) bool { return slices.Contains(m.Ignored, k) }
 
-// text is what stands in the place of what ev is about.
+// text returns the text that replaces a refused prompt, tool result or answer.
 func (m *Manners) text(ev *grapnel.Event, reason string, failed bool) string {
 	switch ev.Kind {
 	case grapnel.PromptBefore:

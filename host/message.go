@@ -7,67 +7,67 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A Message is one message of a conversation, as models see it and hooks too.
+// A Message is one message of a conversation, in the format for models and hooks.
 type Message struct {
 	Role       string          `json:"role"`    // system, user, assistant, tool
-	Content    json.RawMessage `json:"content"` // a text, mostly; null where an assistant only calls tools
+	Content    json.RawMessage `json:"content"` // usually a text; null if an assistant message only calls tools
 	ToolCalls  []ToolCall      `json:"tool_calls,omitempty"`
-	ToolCallID string          `json:"tool_call_id,omitempty"` // tool: the call that it answers
-	IsError    bool            `json:"is_error,omitempty"`     // tool: it failed, or was refused
+	ToolCallID string          `json:"tool_call_id,omitempty"` // tool messages: the ID of the call
+	IsError    bool            `json:"is_error,omitempty"`     // tool messages: the call failed or was refused
 }
 
-// Text returns a message that is a text.
+// Text returns a message with a text as content.
 func Text(role, text string) Message { return Message{Role: role, Content: rawjson.Quote(text)} }
 
-// Text is the content as text; JSON where it is no text.
+// Text returns the content as text, or its JSON if it is not a string.
 func (m *Message) Text() string { return textOf(m.Content) }
 
-// A ToolCall is a call that a model wants.
+// A ToolCall is a call that a model requests.
 type ToolCall struct {
 	ID   string          `json:"id"`
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args"`
 }
 
-// A Request is what the model is asked.
+// A Request is the input of a model call.
 type Request struct {
 	Model      string          `json:"model"`
 	Messages   []Message       `json:"messages"`
 	Tools      []ToolSchema    `json:"tools,omitempty"`
 	ToolChoice string          `json:"tool_choice,omitempty"` // auto, any, none
-	Params     json.RawMessage `json:"params,omitempty"`      // temperature and the like, for whoever calls the model
+	Params     json.RawMessage `json:"params,omitempty"`      // temperature and similar parameters, for the provider
 }
 
-// A ToolSchema is what the model is told of a tool.
+// A ToolSchema describes a tool for the model.
 type ToolSchema struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
-	Schema      json.RawMessage `json:"schema,omitempty"` // of its input
+	Schema      json.RawMessage `json:"schema,omitempty"` // JSON Schema of the input
 }
 
-// A Response is what the model answers. In a Loop, content and arguments that are no JSON
-// count as text.
+// A Response is a model's answer. In a Loop, content and arguments that are not JSON are treated
+// as text.
 type Response struct {
 	Content      json.RawMessage `json:"content"`    // a text, or null
-	ToolCalls    []ToolCall      `json:"tool_calls"` // empty and never absent in JSON
+	ToolCalls    []ToolCall      `json:"tool_calls"` // encoded as [] if empty, never absent
 	FinishReason string          `json:"finish_reason"`
 	Attachments  []string        `json:"attachments,omitempty"`
 	Usage        *Usage          `json:"usage,omitempty"`
 }
 
-// How a Response that comes in pieces ends.
+// Values of FinishReason for streamed responses.
 const (
-	FinishIncremental = "incremental"       // it goes on
-	FinishIncomplete  = "stream_incomplete" // it broke off
+	FinishIncremental = "incremental"       // the response continues
+	FinishIncomplete  = "stream_incomplete" // the response broke off
 )
 
-// Usage is what a call of the model used.
+// Usage is the token usage of a model call.
 type Usage struct {
 	PromptTokens     int `json:"prompt_tokens"`
 	CompletionTokens int `json:"completion_tokens"`
 }
 
-// MarshalJSON writes the response with tool calls that are there, if only as [].
+// MarshalJSON encodes the response. tool_calls is always present, and [] if empty.
 func (r Response) MarshalJSON() ([]byte, error) {
 	type plain Response
 	p := plain(r)
@@ -80,14 +80,14 @@ func (r Response) MarshalJSON() ([]byte, error) {
 	return JSON(p)
 }
 
-// A Provider answers requests, as one of models does. Yield may be called with each piece
-// of text as it comes, in order, until it returns an error, which Generate then returns. A
-// response that broke off is returned with [FinishIncomplete] and what came of it.
+// A Provider calls a model. Generate may call yield with each piece of text, in order, until
+// yield returns an error, which Generate then returns. If a response breaks off, Generate returns
+// the received part with [FinishIncomplete].
 type Provider interface {
 	Generate(ctx context.Context, r *Request, yield func(piece string) error) (*Response, error)
 }
 
-// ProviderFunc lets a function be a Provider.
+// ProviderFunc adapts a function to a Provider.
 type ProviderFunc func(ctx context.Context, r *Request, yield func(piece string) error) (*Response, error)
 
 // Generate calls f.
@@ -95,7 +95,7 @@ func (f ProviderFunc) Generate(ctx context.Context, r *Request, yield func(piece
 	return f(ctx, r, yield)
 }
 
-// An AgentTool is what a Loop can do.
+// An AgentTool is a tool of a Loop.
 type AgentTool struct {
 	ToolInfo
 	Description string
@@ -103,7 +103,7 @@ type AgentTool struct {
 	Run         ToolFunc
 }
 
-// Infos is what a Host needs to know of tools.
+// Infos returns the ToolInfo of each tool, for Options.Tools.
 func Infos(tools []AgentTool) []ToolInfo {
 	infos := make([]ToolInfo, len(tools))
 	for i := range tools {

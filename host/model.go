@@ -8,26 +8,26 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Model calls the model for the session in ctx: model.before, then next, then
-// model.after. Hooks may change the request, answer in the model's place, change the
-// response, or refuse; they see both as JSON, and what they change is decoded again.
+// Model calls the model for the session in ctx: it fires model.before, calls next and fires
+// model.after. Hooks may change the request, answer instead of the model, change the response, or
+// refuse. They get request and response as JSON, and Model decodes their changes.
 //
-// The error is that of next, or a Refusal: of model.before, and the model was not
-// called, or of model.after, and the response is not to be used, shown or kept. The
-// Reason is for the model then, should it be called again. If ctx is done before next is
-// called, next does not run and the error is ctx.Err().
+// The error comes from next or is a Refusal. After a Refusal of model.before, the model was not
+// called. After a Refusal of model.after, the response must not be used, shown or stored; if the
+// agent calls the model again, the Reason is for the model. If ctx is done before next is called,
+// next does not run and the error is ctx.Err().
 func Model[Q, R any](ctx context.Context, request Q, next func(ctx context.Context, request Q) (R, error)) (R, error) {
 	return Stream(ctx, request, func(ctx context.Context, request Q, _ func(R) error) (R, error) { return next(ctx, request) }, nil)
 }
 
-// Stream is [Model] for a response that comes in pieces. next calls yield with the
-// response so far, as often as it likes, and returns the whole. release gets what may
-// be shown: the response so far, as hooks have left it.
+// Stream is [Model] for streamed responses. next calls yield with the response received so far,
+// any number of times, and returns the complete response. release gets the part that may be
+// shown: the response so far, with the changes of hooks.
 //
-// Unless the host is Incremental, release is called once, with all of it, after the
-// whole was judged. If it is, each piece is judged as it comes; where yield returns an
-// error a hook refused, next has to stop reading, and what was not released is not to be
-// used, shown or kept. Where nobody has a say, pieces go straight through.
+// Unless the host is Incremental, release is called once, with the complete response after it was
+// judged. Otherwise, each piece is judged when it arrives. If yield returns an error, a hook
+// refused: next must stop reading, and the unreleased part must not be used, shown or stored. If
+// no hook can affect the verdict, pieces are released immediately.
 func Stream[Q, R any](
 	ctx context.Context, request Q,
 	next func(ctx context.Context, request Q, yield func(soFar R) error) (R, error),
@@ -66,7 +66,7 @@ func stream[Q, R any](
 		return none, err
 	}
 	if string(asked) != string(raw) {
-		var other Q // nothing of the old one shall shine through
+		var other Q // a zero value, so that no members of the old request remain
 		if err := json.Unmarshal(asked, &other); err != nil {
 			return none, fmt.Errorf("cannot read the request as hooks have changed it: %w", err)
 		}
@@ -113,7 +113,7 @@ func stream[Q, R any](
 		return refused
 	})
 	switch {
-	case refused != nil: // whatever next made of it
+	case refused != nil: // regardless of the result of next
 		return none, refused
 	case err != nil:
 		return none, err
@@ -129,8 +129,9 @@ func decode[R any](raw json.RawMessage) (response R, err error) {
 	return response, nil
 }
 
-// BeforeModel is the first half of [Model], for those who cannot wrap: the request as
-// it shall be, or the answer in the model's place. The error is a Refusal or ctx.Err().
+// BeforeModel is the first half of [Model], for agents that cannot wrap the call. It returns the
+// request to send, or the answer that replaces the model's response. The error is a Refusal or
+// ctx.Err().
 func (s *Session) BeforeModel(ctx context.Context, request json.RawMessage) (asked, answer json.RawMessage, err error) {
 	if err := contextError(ctx); err != nil {
 		return nil, nil, err
@@ -145,8 +146,8 @@ func (s *Session) BeforeModel(ctx context.Context, request json.RawMessage) (ask
 	return changed(&v, grapnel.FieldRequest, request), v.Changes[grapnel.FieldResponse], nil
 }
 
-// AfterModel is the second half of [Model]: the response as it shall be. The error is
-// a Refusal or ctx.Err(): the response is not to be used, shown or kept.
+// AfterModel is the second half of [Model]. It returns the response to use. If it returns an
+// error, a Refusal or ctx.Err(), the response must not be used, shown or stored.
 func (s *Session) AfterModel(ctx context.Context, request, response json.RawMessage) (json.RawMessage, error) {
 	if !s.Listens(grapnel.ModelAfter) {
 		return response, nil

@@ -8,17 +8,17 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Refusal is the error of what hooks, or the person they asked, did not let happen.
-// errors.As finds it.
+// A Refusal is the error of an action that hooks, or the person they asked, refused. Use
+// errors.As to find it.
 type Refusal struct {
 	Kind   grapnel.Kind // of the event
 	Reason string       // for the model
-	Text   string       // what stands in the place of what was refused, in the words of the Manners
-	Failed bool         // nobody said no: a guard could not answer, and that counts as no
-	Halt   bool         // the agent's turn shall end
+	Text   string       // replacement text for the refused action, from the Manners
+	Failed bool         // no hook or person decided: a guard failed, which is treated as a refusal
+	Halt   bool         // the agent's turn must end
 }
 
-// Error says what was refused, and why.
+// Error returns the event and the reason.
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: refused: %s", r.Kind, r.Reason) }
 
 // Refused returns the Refusal that err is or wraps, or nil.
@@ -27,11 +27,11 @@ func Refused(err error) *Refusal {
 	return no
 }
 
-// decided reports whether a hook or the approver decided against the action, rather than
-// failed to answer. A nil Refusal is no decision.
+// decided reports whether a hook or the approver decided against the action, rather than failed
+// to answer. It returns false for a nil Refusal.
 func (r *Refusal) decided() bool { return r != nil && !r.Failed }
 
-// refusal is why a Verdict does not let something happen, or nil.
+// refusal returns the Refusal of a Verdict that stops the action, or nil.
 func (s *Session) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if v.Decision != grapnel.Block && v.Halt == "" {
 		return nil
@@ -41,7 +41,7 @@ func (s *Session) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	return no
 }
 
-// halted is the refusal of a Verdict that ends the turn, or nil.
+// halted returns the Refusal of a Verdict that ends the turn, or nil.
 func (s *Session) halted(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if v.Halt == "" {
 		return nil
@@ -53,7 +53,7 @@ func (s *Session) refuse(ev *grapnel.Event, reason string, failed bool) *Refusal
 	return &Refusal{Kind: ev.Kind, Reason: reason, Failed: failed, Text: s.host.opts.Manners.text(ev, reason, failed)}
 }
 
-// lines are two texts below each other, unless the second says nothing new.
+// lines joins two texts with a newline. It omits empty and repeated text.
 func lines(a, b string) string {
 	switch {
 	case a == "", a == b:
@@ -65,7 +65,7 @@ func lines(a, b string) string {
 	}
 }
 
-// failed reports whether nobody decided, and a Block is what a failure counts as.
+// failed reports whether the Block results only from failures and no hook decided it.
 func failed(v *grapnel.Verdict) bool {
 	return len(v.Reasons) > 0 && !slices.ContainsFunc(v.Reasons, func(r grapnel.Reason) bool { return r.Cause == grapnel.CauseDecision })
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Session is one conversation of an agent, or a sub-agent's part in it. It is safe
-// for concurrent use. A nil Session has no hooks: all goes on as if nobody had been
-// asked.
+// A Session is one conversation of an agent, or a sub-agent's part of it. It is safe for
+// concurrent use. A nil Session has no hooks, so its methods permit everything.
 type Session struct {
 	host  *Host
 	hooks Hooks
@@ -25,9 +24,9 @@ func newSession(h *Host, hooks Hooks, info grapnel.Session) *Session {
 
 type carried struct{}
 
-// NewContext returns a context that carries the session to all that work for it:
-// [Tool], [Model] and [Subagent] find it there. A Host that is another agent's, with an
-// engine of its own, finds the session's hooks there when it begins; see [Host.Start].
+// NewContext returns a context that carries the session to the code that works for it: [Tool],
+// [Model] and [Subagent] use the session in ctx. If another agent's Host starts a session with
+// this context, that session also runs these hooks; see [Host.Start].
 func NewContext(ctx context.Context, s *Session) context.Context {
 	if s != nil {
 		if engine, ok := s.hooks.(*grapnel.Engine); ok {
@@ -37,22 +36,19 @@ func NewContext(ctx context.Context, s *Session) context.Context {
 	return context.WithValue(ctx, carried{}, s)
 }
 
-// FromContext returns the session that ctx carries, or nil, which is a Session
-// without hooks.
+// FromContext returns the session that ctx carries, or nil, which is a Session without hooks.
 func FromContext(ctx context.Context) *Session {
 	s, _ := ctx.Value(carried{}).(*Session)
 	return s
 }
 
-// Start begins a session: session.start. cause is why: startup, resume, clear. The
-// context that it returns carries the session, which has those hooks too that ctx
-// carries: of a session that this one works for, or as [grapnel.NewContext] puts them
-// there.
+// Start starts a session and fires session.start. cause is the reason: startup, resume or clear.
+// The returned context carries the session. The session also runs the hooks that ctx carries: the
+// hooks of a session that this one works for, or hooks from [grapnel.NewContext].
 //
-// What hooks want the model to know from the beginning is in context. The error is a
-// Refusal where a hook halted the agent before it began; the session has ended then. Or
-// it says that the session cannot have what ctx carries, since only engines have the hooks
-// of others; then nothing was fired.
+// The returned context strings are text that hooks add for the model. The error is a Refusal if a
+// hook halted the agent; the session has then ended. Start also returns an error, and fires
+// nothing, if the session cannot run the hooks in ctx, because only engines can be combined.
 func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_ context.Context, s *Session, context []string, err error) {
 	hooks, err := h.in(ctx)
 	if err != nil {
@@ -76,8 +72,8 @@ func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_
 	return own, s, v.Context, nil
 }
 
-// in is the host's hooks with those that ctx carries. None of these may be left out: they
-// are guards too.
+// in returns the host's hooks combined with the hooks that ctx carries. It returns an error if
+// that is impossible, because ignoring hooks could disable guards.
 func (h *Host) in(ctx context.Context) (Hooks, error) {
 	own, isEngine := h.hooks.(*grapnel.Engine)
 	carried := grapnel.FromContext(ctx)
@@ -100,13 +96,13 @@ func (h *Host) in(ctx context.Context) (Hooks, error) {
 	}
 }
 
-// End ends the session: session.end. cause is why: exit, clear, completed, error,
-// cancelled, or the agent's own word.
+// End ends the session and fires session.end. cause is the reason: exit, clear, completed, error,
+// cancelled, or a value of the agent.
 func (s *Session) End(ctx context.Context, cause string) {
 	s.notice(ctx, &grapnel.Event{Kind: grapnel.SessionEnd, Cause: cause})
 }
 
-// Info is what hooks are told of the session now.
+// Info returns a copy of the session data that hooks get. It is zero for a nil Session.
 func (s *Session) Info() grapnel.Session {
 	if s == nil {
 		return grapnel.Session{}
@@ -116,8 +112,8 @@ func (s *Session) Info() grapnel.Session {
 	return s.info
 }
 
-// Update changes what hooks are told of the session from now on: its model, its mode,
-// its turn. change must not call the session.
+// Update changes the session data for later events, for example the model, mode or turn. change
+// must not call methods of the session.
 func (s *Session) Update(change func(*grapnel.Session)) {
 	if s == nil {
 		return
@@ -127,20 +123,20 @@ func (s *Session) Update(change func(*grapnel.Session)) {
 	change(&s.info)
 }
 
-// Subagent lets a sub-agent work for the session in ctx; see [Session.Subagent].
+// Subagent runs a sub-agent for the session in ctx; see [Session.Subagent].
 func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
 	return FromContext(ctx).Subagent(ctx, sub, task, next)
 }
 
-// Subagent lets a sub-agent work on a task: subagent.start, and subagent.after when
-// it is about to be done. next does the work. Its context carries a session that has
-// all hooks of this one, so that nobody has to hand them on. Where a hook does not let
-// the sub-agent stop, next is called again with the reason as the prompt, in the same
-// conversation. Context that a hook adds stands below the task.
+// Subagent runs a sub-agent on a task. It fires subagent.start, calls next, and fires
+// subagent.after when the sub-agent is about to stop. The context for next carries a session with
+// all hooks of this one, so callers do not need to pass them on. If a hook keeps the sub-agent
+// from stopping, next is called again in the same conversation, with the reason as the prompt.
+// Context that a hook adds is placed below the task.
 //
-// The error is that of next, or a Refusal where the sub-agent was not let begin or a
-// hook ended it; the last answer is there then too. If ctx is done, next is not called
-// and the error is ctx.Err().
+// The error comes from next, or is a Refusal if hooks did not let the sub-agent start or ended
+// it; the last answer is then returned, too. If ctx is done, next is not called and the error is
+// ctx.Err().
 func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
 	child, context, err := s.BeginSubagent(ctx, sub, task)
 	if err != nil {
@@ -165,10 +161,9 @@ func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task strin
 	}
 }
 
-// BeginSubagent is the first half of [Session.Subagent], for those who cannot wrap. It
-// returns the session for which the sub-agent works, until its [Session.StopSubagent]
-// says that it may stop, and the context that hooks add to its task. The error is a
-// Refusal or ctx.Err().
+// BeginSubagent is the first half of [Session.Subagent], for agents that cannot wrap the call. It
+// returns the sub-agent's session, which is valid until [Session.StopSubagent] lets the sub-agent
+// stop, and the context that hooks add to the task. The error is a Refusal or ctx.Err().
 func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task string) (child *Session, context []string, err error) {
 	if err := contextError(ctx); err != nil {
 		return nil, nil, err
@@ -186,8 +181,8 @@ func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task 
 	return child, v.Context, nil
 }
 
-// StopSubagent is the second half: it asks whether the sub-agent whose session this is
-// may stop, as [Session.Stop] does for an agent.
+// StopSubagent is the second half: it asks whether the sub-agent of this session may stop, as
+// [Session.Stop] does for an agent.
 func (s *Session) StopSubagent(ctx context.Context, answer string, active bool) (Stop, error) {
 	return s.stop(ctx, grapnel.SubagentAfter, answer, active)
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// Prompt asks about what a person, or a machine in their place, wants: prompt.before.
-// Commands to the agent itself are no prompts; an answer to a question that is taken
-// for text is one. It returns the prompt as the model shall read it, with the context
-// that hooks add below it. The error is a Refusal, whose Text is the answer to the
-// person, or ctx.Err(); the model is not called then, and nothing is kept of the prompt.
+// Prompt fires prompt.before for the request of a user, or of a program acting for the user. Do
+// not call it for commands to the agent itself. Call it for an answer to a question if the agent
+// treats the answer as a prompt. Prompt returns the text for the model, with the context from
+// hooks below it. The error is a Refusal, whose Text is the answer to the user, or ctx.Err(). The
+// model must then not be called, and the prompt must not be stored.
 func (s *Session) Prompt(ctx context.Context, text string) (string, error) {
 	if !s.Listens(grapnel.PromptBefore) {
 		return text, nil
@@ -27,8 +27,8 @@ func (s *Session) Prompt(ctx context.Context, text string) (string, error) {
 	return Below(m.Text(), context), nil
 }
 
-// prompt is Prompt for content of any kind, from anybody. What a text cannot say of it
-// stands in Native, where hooks may change whose it is.
+// prompt is Prompt for content of any type and any role. Data that does not fit into a text is in
+// Native, where hooks may also change the role.
 func (s *Session) prompt(ctx context.Context, m Message) (Message, []string, error) {
 	if !s.Listens(grapnel.PromptBefore) {
 		return m, nil, nil
@@ -49,18 +49,18 @@ func (s *Session) prompt(ctx context.Context, m Message) (Message, []string, err
 	return m, v.Context, nil
 }
 
-// A Beginning is what an agent begins to work with.
+// A Beginning holds the inputs of an agent's work on a prompt.
 type Beginning struct {
-	Prompt string // for hooks to read
+	Prompt string // the prompt, read-only for hooks
 	System string // the system prompt
 	Model  string // the model's name
 
-	Context []string // of hooks: what the model shall know beside the prompt
+	Context []string // text from hooks that the model gets in addition to the prompt
 }
 
-// Begin tells that the agent begins to work on a prompt: agent.before. Hooks may
-// change the system prompt and the model, and add context. The error is a Refusal or
-// ctx.Err(): the agent does not begin.
+// Begin fires agent.before when the agent starts to work on a prompt. Hooks may change the system
+// prompt and the model, and add context. The error is a Refusal or ctx.Err(): the agent must not
+// start.
 func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
 	s.Update(func(info *grapnel.Session) { info.Model = cmp.Or(b.Model, info.Model) })
 	if !s.Listens(grapnel.AgentBefore) {
@@ -78,17 +78,17 @@ func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
 	return b, nil
 }
 
-// A Stop is what hooks make of an agent's wish to stop.
+// A Stop is the result of asking hooks whether an agent may stop.
 type Stop struct {
-	GoOn    string   // not empty: it does not stop, and this is what it is told
-	Context []string // what the model shall know beside that
-	Clear   bool     // the conversation so far is forgotten first
+	GoOn    string   // not empty: the agent must continue with this message
+	Context []string // additional text for the model
+	Clear   bool     // clear the conversation before the agent continues
 }
 
-// Stop asks whether the agent may stop: agent.after. last is what it said last, active
-// whether it went on already in this turn because of a hook. After
-// [grapnel.MaxStops] in a row the engine lets it stop. The error is a Refusal where a
-// hook ended the turn for good.
+// Stop fires agent.after to ask whether the agent may stop. last is the agent's last message.
+// active reports whether a hook has already kept the agent from stopping in this turn. After
+// [grapnel.MaxStops] consecutive Blocks the engine lets it stop. The error is a Refusal if a hook
+// ended the turn.
 func (s *Session) Stop(ctx context.Context, last string, active bool) (Stop, error) {
 	return s.stop(ctx, grapnel.AgentAfter, last, active)
 }
@@ -109,16 +109,16 @@ func (s *Session) stop(ctx context.Context, kind grapnel.Kind, last string, acti
 	return stop, nil
 }
 
-// Failed tells that the agent could not finish: agent.failed. Without an error it could.
+// Failed fires agent.failed when the agent could not finish. It does nothing if err is nil.
 func (s *Session) Failed(ctx context.Context, err error) {
 	if err != nil {
 		s.notice(ctx, &grapnel.Event{Kind: grapnel.AgentFailed, Cause: err.Error()})
 	}
 }
 
-// Respond asks about the agent's answer before anybody gets it: response.before. It
-// returns the answer as it shall be. The error is a Refusal, whose Text takes the place
-// of the answer while attachments are dropped, or ctx.Err(): there is no answer.
+// Respond fires response.before for the agent's answer before the user gets it. It returns the
+// answer to show. The error is ctx.Err(), or a Refusal whose Text replaces the answer;
+// attachments are then dropped.
 func (s *Session) Respond(ctx context.Context, text string) (string, error) {
 	if !s.Listens(grapnel.ResponseBefore) {
 		return text, nil
@@ -141,23 +141,23 @@ func (s *Session) respond(ctx context.Context, content json.RawMessage) (json.Ra
 	return changed(&v, grapnel.FieldResponse, content), nil
 }
 
-// An Outgoing is a message on its way out.
+// An Outgoing is a message that the agent sends.
 type Outgoing struct {
 	Channel     string
 	Text        string
-	Attachments []string // names or addresses, as the channel understands them
-	Suppressed  bool     // hooks did not let it out: there is no text, but the turn ends all the same
+	Attachments []string // names or addresses in the format of the channel
+	Suppressed  bool     // hooks refused the message: it has no text, but the turn still ends
 }
 
-// Received tells of a message that came in on a channel: message.received.
+// Received fires message.received for a message that arrived on a channel.
 func (s *Session) Received(ctx context.Context, m grapnel.Message) {
 	s.notice(ctx, &grapnel.Event{Kind: grapnel.MessageReceived, Message: &m})
 }
 
-// Send lets a message out: message.before, then deliver, then message.sent. deliver is
-// also called with a message that is Suppressed, so that a channel can tell the other
-// side that the turn is over. The error is that of deliver, or a Refusal. If ctx is done
-// before that, deliver is not called and the error is ctx.Err().
+// Send sends a message: it fires message.before, calls deliver and fires message.sent. deliver is
+// also called with a Suppressed message, so that a channel can signal the end of the turn. The
+// error comes from deliver or is a Refusal. If ctx is done before deliver is called, deliver is
+// not called and the error is ctx.Err().
 func (s *Session) Send(ctx context.Context, m Outgoing, deliver func(ctx context.Context, m Outgoing) error) error {
 	if err := contextError(ctx); err != nil {
 		return err
@@ -187,9 +187,8 @@ func (m *Outgoing) message() *grapnel.Message {
 	return &grapnel.Message{Role: "assistant", Channel: m.Channel, Content: m.Text}
 }
 
-// Keep asks about a message before it goes into the transcript: transcript.before. It
-// returns the message as it shall be stored. The error is a Refusal or ctx.Err(): it is
-// not stored.
+// Keep fires transcript.before for a message before it is stored. It returns the message to
+// store. If it returns an error, a Refusal or ctx.Err(), the message must not be stored.
 func (s *Session) Keep(ctx context.Context, message json.RawMessage) (json.RawMessage, error) {
 	if !s.Listens(grapnel.TranscriptBefore) {
 		return message, nil
@@ -198,7 +197,7 @@ func (s *Session) Keep(ctx context.Context, message json.RawMessage) (json.RawMe
 		Role    string          `json:"role"`
 		Content json.RawMessage `json:"content"`
 	}{}
-	_ = json.Unmarshal(message, &head) // of another shape it has neither
+	_ = json.Unmarshal(message, &head) // in another format both are empty
 	ev := &grapnel.Event{
 		Kind:    grapnel.TranscriptBefore,
 		Message: &grapnel.Message{Role: head.Role, Content: textOf(head.Content), Raw: message},
@@ -210,11 +209,10 @@ func (s *Session) Keep(ctx context.Context, message json.RawMessage) (json.RawMe
 	return changed(&v, grapnel.FieldMessage, message), nil
 }
 
-// Compact shortens the conversation: compact.before, then next, then compact.after.
-// cause is manual or auto. next gets the instructions, with the context that hooks add
-// below them, and returns the summary, to which hooks may add. The error is that of
-// next, a Refusal, or ctx.Err() if ctx is done: the conversation stays as it is. next is
-// not called if ctx is done by then.
+// Compact shortens the conversation: it fires compact.before, calls next and fires compact.after.
+// cause is manual or auto. next gets the instructions, with context from hooks below them, and
+// returns the summary, which hooks may extend. The error comes from next or is a Refusal or
+// ctx.Err(): the conversation must then stay unchanged. If ctx is done, next is not called.
 func (s *Session) Compact(ctx context.Context, cause, instructions string, next func(ctx context.Context, instructions string) (string, error)) (string, error) {
 	if err := contextError(ctx); err != nil {
 		return "", err
@@ -238,31 +236,32 @@ func (s *Session) Compact(ctx context.Context, cause, instructions string, next 
 	return textOf(changed(&v, grapnel.FieldSummary, rawjson.Quote(summary))), nil
 }
 
-// Task asks whether a task may be made: task.before. The error is a Refusal or ctx.Err().
+// Task fires task.before to ask whether a task may be created. The error is a Refusal or
+// ctx.Err().
 func (s *Session) Task(ctx context.Context, t grapnel.Task) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.TaskBefore, Task: &t})
 }
 
-// TaskDone asks whether a task may be closed: task.after. The error is a Refusal or
-// ctx.Err(): it stays open.
+// TaskDone fires task.after to ask whether a task may be closed. If it returns an error, a
+// Refusal or ctx.Err(), the task must stay open.
 func (s *Session) TaskDone(ctx context.Context, t grapnel.Task) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.TaskAfter, Task: &t})
 }
 
-// Configure asks whether a change of the agent's own configuration counts:
-// config.before. The error is a Refusal or ctx.Err().
+// Configure fires config.before to ask whether the agent's own configuration may change. The
+// error is a Refusal or ctx.Err().
 func (s *Session) Configure(ctx context.Context, c grapnel.Config) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.ConfigBefore, Config: &c})
 }
 
-// Notify tells of what the person is told: notification.sent.
+// Notify fires notification.sent for a notification to the user.
 func (s *Session) Notify(ctx context.Context, n grapnel.Notification) {
 	s.notice(ctx, &grapnel.Event{Kind: grapnel.NotificationSent, Notification: &n})
 }
 
-// Elicit puts a tool server's question to the person: elicitation.before, then ask,
-// unless a hook answers in the person's place. Answers are {action, content}. The error
-// is that of ask, a Refusal, or ctx.Err() if ctx is done before ask is called.
+// Elicit asks the user a tool server's question: it fires elicitation.before and calls ask,
+// unless a hook answers instead. Answers have the form {action, content}. The error comes from
+// ask, or is a Refusal, or ctx.Err() if ctx is done before ask is called.
 func (s *Session) Elicit(ctx context.Context, e grapnel.Elicitation, ask func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	if err := contextError(ctx); err != nil {
 		return nil, err
@@ -287,7 +286,7 @@ func (s *Session) allowed(ctx context.Context, ev *grapnel.Event) error {
 	return err
 }
 
-// changed is what hooks have made of a field, or the field as it was.
+// changed returns a hook's value of a field, or the old value if no hook changed it.
 func changed(v *grapnel.Verdict, f grapnel.Field, was json.RawMessage) json.RawMessage {
 	if now, ok := v.Changes[f]; ok {
 		return now
@@ -295,7 +294,7 @@ func changed(v *grapnel.Verdict, f grapnel.Field, was json.RawMessage) json.RawM
 	return was
 }
 
-// Below puts context that hooks add below a text, as the model shall read it.
+// Below appends context from hooks to a text for the model.
 func Below(text string, context []string) string {
 	if len(context) == 0 {
 		return text

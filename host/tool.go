@@ -11,57 +11,56 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// ToolInfo is what hooks need to know of a tool.
+// ToolInfo describes a tool for hooks.
 type ToolInfo struct {
 	Name  string
-	Class grapnel.Class  // what it does; empty = other
-	MCP   *grapnel.MCP   // the server it belongs to; nil = none, or each Call says
-	Facts []grapnel.Fact // where in its input commands, paths, URLs and content stand; nil = members of the usual names are taken at their word
+	Class grapnel.Class  // kind of work; empty = other
+	MCP   *grapnel.MCP   // its MCP server; nil = not an MCP tool, or set in each Call
+	Facts []grapnel.Fact // places of commands, paths, URLs and content in the input; nil = members with usual names are trusted
 	Ask   bool           // the agent asks a person before each call, unless a hook allows it
 
-	// Secrets are members of its input that hooks neither see nor change, in any letter
-	// case: they see [Redacted] in their place.
+	// Secrets are names of input members that hooks neither get nor change, in any letter case.
+	// Hooks get [Redacted] instead.
 	Secrets []string
 }
 
-// Redacted is what hooks see in the place of a secret.
+// Redacted replaces secrets in the data for hooks.
 const Redacted = "[REDACTED]"
 
-// A Call is a call of a tool that the model wants.
+// A Call is a tool call that the model requests.
 type Call struct {
 	ID    string
 	Name  string
-	MCP   *grapnel.MCP    // the server it belongs to; nil = that of its ToolInfo
-	Input json.RawMessage // a JSON object; empty and null count as {}
-	Job   bool            // it is of a background job: see Manners
+	MCP   *grapnel.MCP    // its MCP server; nil = the server in ToolInfo
+	Input json.RawMessage // a JSON object; empty and null are treated as {}
+	Job   bool            // the call belongs to a background job: see Manners
 }
 
-// A ToolFunc runs a tool. Output that is not JSON counts as text. An error means that
-// the tool failed, and its text is what the model is told; a [ToolError] can say that in
-// JSON.
+// A ToolFunc runs a tool. Output that is not JSON is treated as text. An error means that the
+// tool failed, and the model gets its text; use a [ToolError] for an error in JSON.
 type ToolFunc func(ctx context.Context, input json.RawMessage) (output json.RawMessage, err error)
 
-// A ToolError is a failure that has an output of its own.
+// A ToolError is a failure with a JSON output.
 type ToolError struct {
 	Output json.RawMessage
 }
 
-// Error is the output as text.
+// Error returns the output as text.
 func (e *ToolError) Error() string { return textOf(e.Output) }
 
-// A Result is what came of a call.
+// A Result is the result of a call.
 type Result struct {
-	Call   Call            // as it ran, or would have
-	Output json.RawMessage // what the model shall read
+	Call   Call            // as it ran, or would have run
+	Output json.RawMessage // output for the model
 	Failed bool            // the tool failed, or did not run
 
-	Refusal  *Refusal // not nil: it did not run
-	Feedback string   // what hooks tell the model about the output
-	Context  []string // what they add to what the model sees
-	Next     *Call    // a call to make next, whose result takes the place of this one
+	Refusal  *Refusal // not nil: the tool did not run
+	Feedback string   // message of hooks to the model about the output
+	Context  []string // additional text of hooks for the model
+	Next     *Call    // a call to make next; its result replaces this one
 }
 
-// Text is all that the model shall read, as text.
+// Text returns the output, feedback and context for the model as text.
 func (r *Result) Text() string {
 	text := textOf(r.Output)
 	if r.Feedback != "" {
@@ -75,20 +74,20 @@ func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 	return FromContext(ctx).Tool(ctx, call, next)
 }
 
-// Tool calls a tool: tool.before, and where somebody has to be asked
-// permission.before, then next, then tool.after or tool.failed. Hooks may change the
-// input, answer in the tool's place, or refuse, and change the output. What was asked
-// and allowed is what runs: an input that was changed meanwhile is judged once more.
+// Tool runs a tool call. It fires tool.before, and permission.before if a person must be asked.
+// Then it calls next, and fires tool.after or tool.failed. Hooks may change the input, answer
+// instead of the tool, refuse, and change the output. Only an approved input runs: an input that
+// changes after the approval is judged again.
 //
-// A call that was refused gives a Result for the model too, so that the agent can go
-// on, with other calls of the same answer for one. The error says that it cannot: a
-// Refusal that halts the turn, or ctx.Err(), beside a valid Result. What next returns as
-// an error is in the Result.
+// A refused call also has a Result for the model, so the agent can continue, for example with
+// other calls of the same response. A non-nil error means that the agent cannot continue: a
+// Refusal that halts the turn, or ctx.Err(). The Result is valid then, too. An error from next is
+// part of the Result.
 //
-// If ctx is done before next is called, next does not run and the error is ctx.Err():
-// nothing is fired if ctx was done at the start, and neither tool.after nor tool.failed
-// is fired if it was done while hooks ran. Once next has run, exactly one of tool.after
-// and tool.failed is fired, also if ctx is done by then.
+// If ctx is done before next is called, next does not run and the error is ctx.Err(). If ctx was
+// done at the start, nothing is fired. If it was done while hooks ran, neither tool.after nor
+// tool.failed is fired. If next has run, exactly one of tool.after and tool.failed is fired, even
+// if ctx is done by then.
 func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 	r, done, err := s.BeforeTool(ctx, call)
 	if done {
@@ -98,10 +97,10 @@ func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, e
 	return s.AfterTool(ctx, r.Call, output, err)
 }
 
-// BeforeTool is the first half of [Session.Tool], for those who cannot wrap. Is the
-// call not done, it is to be made as the Result's Call says, and [Session.AfterTool] is
-// to follow. A call that is done is answered already: its Result is final and nothing
-// follows. If ctx is done, so is the call, and the error is ctx.Err().
+// BeforeTool is the first half of [Session.Tool], for agents that cannot wrap the call. If done
+// is false, run the tool with the Result's Call and then call [Session.AfterTool]. If done is
+// true, the Result is final and the tool must not run. If ctx is done, done is true and the error
+// is ctx.Err().
 func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
 	if len(call.Input) == 0 || string(call.Input) == "null" {
 		call.Input = json.RawMessage("{}")
@@ -114,7 +113,7 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 	if !info.Ask && !s.Listens(grapnel.ToolBefore) {
 		return r, false, nil
 	}
-	if !isObject(call.Input) { // every guard would look past it
+	if !isObject(call.Input) { // guards could not read its members
 		return s.notRun(call, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "its input is not a JSON object, so nobody can judge it", true))
 	}
 	ev := s.toolEvent(grapnel.ToolBefore, &call, info)
@@ -132,17 +131,17 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 	if no != nil {
 		return s.notRun(r.Call, no)
 	}
-	if answered(&v) { // a result in the place of the tool's
+	if answered(&v) { // a hook provided the result
 		r, err = s.AfterTool(ctx, r.Call, v.Changes[grapnel.FieldOutput], nil)
 		return r, true, err
 	}
 	return r, false, nil
 }
 
-// answered reports whether a hook gave the result of a call that did not run.
+// answered reports whether a hook provided the result of a call that did not run.
 func answered(v *grapnel.Verdict) bool { return v.Changes[grapnel.FieldOutput] != nil }
 
-// take takes what hooks made of a call's input, or says why the call may not be made.
+// take applies hooks' changes to a call's input. It returns a Refusal if the call may not run.
 func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if no := s.refusal(ev, v); no != nil {
 		return no
@@ -151,7 +150,7 @@ func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel
 	if !ok {
 		return nil
 	}
-	if !isObject(input) { // as in BeforeTool
+	if !isObject(input) { // see BeforeTool
 		return s.refuse(ev, "hooks changed its input into something that is not a JSON object", true)
 	}
 	if len(info.Secrets) > 0 {
@@ -164,9 +163,9 @@ func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel
 	return nil
 }
 
-// permit asks whether a call may be made: the hooks of permission.before, and where
-// they have no opinion the person. v is what tool.before said. An input that is changed
-// here is judged there once more, and that Verdict counts from then on.
+// permit asks whether a call may run: first the hooks of permission.before, and the person if
+// they have no opinion. v is the Verdict of tool.before. If hooks change the input here,
+// tool.before judges it again, and permit returns that Verdict.
 func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grapnel.Verdict) (_ grapnel.Verdict, no *Refusal) {
 	defer func() {
 		if no != nil {
@@ -193,7 +192,7 @@ func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grap
 			if _, third := v.Changes[grapnel.FieldInput]; third {
 				return v, s.refuse(again, "hooks of tool.before and permission.before do not agree on the input", true)
 			}
-			allowed = allowed && v.Decision != grapnel.Ask // which is about another input than the one before
+			allowed = allowed && v.Decision != grapnel.Ask // an Ask applies to another input than the earlier Allow
 			reason = lines(reason, v.Reason())
 		}
 		if allowed {
@@ -209,7 +208,7 @@ func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grap
 	return v, s.ask(ctx, question, reason)
 }
 
-// notRun is the result of a call that was refused.
+// notRun returns the result of a refused call.
 func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
 	if call.Job {
 		no.Text = s.host.opts.Manners.Job.text(no.Reason, no.Failed)
@@ -221,13 +220,12 @@ func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
 	return r, true, nil
 }
 
-// canceled is the result of a call whose context was done before the tool ran.
+// canceled returns the result of a call whose context was done before the tool ran.
 func canceled(call Call, err error) (Result, bool, error) {
 	return Result{Call: call, Output: rawjson.Quote("the call was not made: " + err.Error()), Failed: true}, true, err
 }
 
-// AfterTool is the second half of [Session.Tool]: what the tool gave, or how it
-// failed.
+// AfterTool is the second half of [Session.Tool]. It takes the output of the tool or its error.
 func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessage, failure error) (Result, error) {
 	r := Result{Call: call, Output: output}
 	kind := grapnel.ToolAfter
@@ -248,7 +246,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 	info := s.tool(call.Name)
 	ev := s.toolEvent(kind, &call, info)
 	ev.Tool.Output, ev.Tool.Failed = r.Output, r.Failed
-	v := s.Fire(context.WithoutCancel(ctx), ev) // it has happened, and is heard of
+	v := s.Fire(context.WithoutCancel(ctx), ev) // the tool has run, so the event is fired even if ctx is done
 	r.Output = changed(&v, grapnel.FieldOutput, r.Output)
 	r.Context = v.Context
 	if v.Decision == grapnel.Block {
@@ -271,9 +269,9 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 	return r, nil
 }
 
-// ToolBatch tells that all calls of one answer of the model are done: toolbatch.after.
-// It returns what hooks add to what the model sees. The error is a Refusal or ctx.Err():
-// the model is not called again, and the turn ends.
+// ToolBatch fires toolbatch.after when all calls of one model response are done. It returns
+// context from hooks for the model. If it returns an error, a Refusal or ctx.Err(), the model
+// must not be called again and the turn ends.
 func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, error) {
 	if !s.Listens(grapnel.ToolBatchAfter) {
 		return nil, nil
@@ -292,8 +290,8 @@ func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, er
 	return v.Context, nil
 }
 
-// Choose asks which tools the model may choose from: toolset.before. mode is auto,
-// any or none. The error is a Refusal or ctx.Err(): no tool may be offered.
+// Choose fires toolset.before to ask which tools the model may choose from. mode is auto, any or
+// none. If it returns an error, a Refusal or ctx.Err(), no tool may be offered.
 func (s *Session) Choose(ctx context.Context, names []string, mode string) ([]string, string, error) {
 	if !s.Listens(grapnel.ToolsetBefore) {
 		return names, mode, nil
@@ -305,12 +303,12 @@ func (s *Session) Choose(ctx context.Context, names []string, mode string) ([]st
 	}
 	if raw, ok := v.Changes[grapnel.FieldTools]; ok {
 		names = []string{}
-		_ = json.Unmarshal(raw, &names) // the engine has looked at it
+		_ = json.Unmarshal(raw, &names) // the engine has validated it
 	}
 	return names, textOf(changed(&v, grapnel.FieldMode, rawjson.Quote(mode))), nil
 }
 
-// tool is what is known of a tool.
+// tool returns the ToolInfo of a tool, or a default for unknown tools.
 func (s *Session) tool(name string) *ToolInfo {
 	if s != nil {
 		if info, ok := s.host.tools[name]; ok {
@@ -322,7 +320,7 @@ func (s *Session) tool(name string) *ToolInfo {
 
 var unknownTool ToolInfo
 
-// toolEvent is an event about a call, without its secrets.
+// toolEvent returns an event about a call, with secrets redacted.
 func (s *Session) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grapnel.Event {
 	t := &grapnel.Tool{ID: call.ID, Name: call.Name, Class: info.Class, MCP: cmp.Or(call.MCP, info.MCP), Facts: info.Facts, Input: call.Input}
 	if len(info.Secrets) > 0 {
