@@ -26,10 +26,10 @@ import (
 
 var update = flag.Bool("update", false, "rewrite what is expected in testdata")
 
-// The test binary is the agent too, where its name says so.
+// The test binary runs as the agent if its name is agent.
 func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"agent": main}) }
 
-// A world is where an agent runs: a directory for its work, one for the policy, and an
+// A world is the environment of an agent: a working directory, a policy directory, and an
 // endpoint.
 type world struct {
 	*endpoint
@@ -72,8 +72,8 @@ func newWorld(t *testing.T, script string, files []txtar.File) *world {
 	return w
 }
 
-// fill puts the endpoint's address into a text of the test, and blank takes what
-// differs from run to run out of one of the agent.
+// fill inserts the endpoint's address into a text of the test. blank removes values that change
+// with every run from the agent's output.
 func (w *world) fill(text string) string { return strings.ReplaceAll(text, "$URL", w.URL) }
 
 var (
@@ -102,7 +102,7 @@ func (w *world) command(t *testing.T, args ...string) *exec.Cmd {
 	}
 }
 
-// run runs an agent without a terminal.
+// run runs an agent without a terminal and returns its output and exit code.
 func (w *world) run(t *testing.T, args ...string) (stdout, stderr string, exit int) {
 	t.Helper()
 	cmd := w.command(t, args...)
@@ -114,7 +114,7 @@ func (w *world) run(t *testing.T, args ...string) (stdout, stderr string, exit i
 	return out.String(), errOut.String(), cmd.ProcessState.ExitCode()
 }
 
-// inOrder puts the trace of calls that ran at once into the order of their IDs.
+// inOrder sorts the trace of calls that ran in parallel by their IDs.
 func inOrder(text string) string {
 	type block struct{ id, text string }
 	var b strings.Builder
@@ -142,7 +142,7 @@ func inOrder(text string) string {
 	return b.String()
 }
 
-// files is what lies in the directories beside what was put there.
+// files returns the new and changed files in the directories.
 func (w *world) files(t *testing.T, were []txtar.File) []txtar.File {
 	t.Helper()
 	old := map[string]string{}
@@ -182,12 +182,12 @@ func (w *world) files(t *testing.T, were []txtar.File) []txtar.File {
 	return now
 }
 
-// Each file in testdata is a session: what is there, what the model says and what the
-// person types, and then what came of it: what the model was asked, what the person saw,
-// what every event came to, and the files. Every hook of its policy has an effect in it.
-// IC-27: commands are no prompts, and an answer to a question that is taken for text is
-// one. IC-28: a call that is refused leaves the others of its batch. IC-29: hooks do not
-// see the secrets of a tool.
+// Each file in testdata is a session: the existing files, the model's responses and the user's
+// input, followed by the expected results: the requests to the model, the user's screen, the
+// outcome of every event, and the files. Every hook of its policy has an effect. IC-27: commands
+// are not prompts, but an answer to a question that is treated as text is one. IC-28: a refused
+// call does not affect the other calls of its batch. IC-29: hooks do not get the secrets of a
+// tool.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))
@@ -253,7 +253,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// README.md shows the policy and the trace of testdata/readme.txtar.
+// TestReadme checks that README.md shows the policy and the trace of testdata/readme.txtar.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("README.md")
@@ -274,8 +274,8 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// Every hook of testdata/session.txtar does something there: it says so in the trace, or
-// it writes a file.
+// TestEveryHookHasAnEffect checks that every hook of testdata/session.txtar appears in the trace
+// or writes a file.
 func TestEveryHookHasAnEffect(t *testing.T) {
 	t.Parallel()
 	session, err := txtar.ParseFile(filepath.Join("testdata", "session.txtar"))

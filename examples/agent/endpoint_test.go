@@ -14,15 +14,15 @@ import (
 	"testing"
 )
 
-// A step is what the endpoint answers to one request. Its script is played in order,
-// whoever asks.
+// A step is the endpoint's response to one request. The script runs in order, regardless of the
+// caller.
 type step struct {
 	Say    string     `json:"say"`
 	Calls  []stepCall `json:"calls"`
-	Status int        `json:"status"` // not 0: an error of the endpoint, with Say as its body
-	Raw    string     `json:"raw"`    // the body as it is
-	Break  bool       `json:"break"`  // the connection ends before the answer does
-	Hang   bool       `json:"hang"`   // nothing comes, beyond what it says
+	Status int        `json:"status"` // not 0: an error status, with Say as the body
+	Raw    string     `json:"raw"`    // a verbatim body
+	Break  bool       `json:"break"`  // the connection breaks before the end of the response
+	Hang   bool       `json:"hang"`   // the response stops after Say and stays open
 }
 
 type stepCall struct {
@@ -31,7 +31,7 @@ type stepCall struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// An endpoint is a model that plays a script, and a page that wants a token.
+// An endpoint is a scripted model, and a page that requires a token.
 type endpoint struct {
 	URL string
 
@@ -128,7 +128,7 @@ func (s *step) whole(w io.Writer) {
 	}))
 }
 
-// stream writes the answer in pieces: a word each, and of a call its name, then its
+// stream writes the response in pieces: one per word, and for a call its name and then its
 // arguments in two halves.
 func (s *step) stream(w http.ResponseWriter, hang func()) {
 	piece := func(delta map[string]any, finish any) {
@@ -161,8 +161,8 @@ func (s *step) stream(w http.ResponseWriter, hang func()) {
 
 func encoded(v any) string { return string(toJSON(v)) }
 
-// requests says what the model was asked: of each request what it has beyond the
-// earlier one that it goes on from.
+// requests returns the requests to the model. For a request that continues an earlier one, it
+// returns only the new messages.
 func (e *endpoint) requests() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

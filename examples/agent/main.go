@@ -1,6 +1,6 @@
-// Agent is a small agent for a terminal: a model behind any endpoint that speaks as
-// OpenAI's chat completions do, tools for the shell, files, pages and sub-agents, and
-// the hooks of grapnel.yaml at every moment of it. See README.md beside this file.
+// Agent is a small agent for a terminal. It uses a model at any endpoint with OpenAI's chat
+// completions API, tools for the shell, files, pages and sub-agents, and the hooks of
+// grapnel.yaml for all of its events. See README.md in this directory.
 package main
 
 import (
@@ -72,7 +72,7 @@ const maxPrompt = 1 << 20 // bytes of standard input
 
 var errCancelled = errors.New("cancelled")
 
-// Settings are a command line.
+// settings are the parsed command line.
 type settings struct {
 	base, model, key, keyEnv, params, system string
 	root, transcript                         string
@@ -80,7 +80,7 @@ type settings struct {
 	whole, incremental, trace, json          bool
 	parallel, compactAt                      int
 	policies                                 []string
-	reachable                                []netip.Prefix // by fetch
+	reachable                                []netip.Prefix // networks that fetch may reach
 	prompt                                   string
 }
 
@@ -144,7 +144,7 @@ func parse(args []string) (*settings, error) {
 
 func main() { os.Exit(start(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
 
-// start is the program. It returns its exit code.
+// start runs the program and returns its exit code.
 func start(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	s, err := parse(args)
 	switch {
@@ -180,13 +180,13 @@ type agent struct {
 	servers  *outbound.Client
 	host     *host.Host
 	loop     *host.Loop
-	kept     *os.File // the transcript; nil = none
+	kept     *os.File // the transcript file; nil = not stored
 
 	mu     sync.Mutex
-	cancel context.CancelCauseFunc // of the turn; nil = there is none, or it is being cancelled
+	cancel context.CancelCauseFunc // cancels the turn; nil = no turn is running, or it is being canceled
 }
 
-// open makes all that a session needs.
+// open creates everything that a session needs.
 func (a *agent) open(stderr io.Writer) (err error) {
 	if a.cwd, err = os.Getwd(); err != nil {
 		return err
@@ -210,7 +210,7 @@ func (a *agent) open(stderr io.Writer) (err error) {
 	}
 	note := a.say
 	if len(observers) > 0 {
-		note = func(string, ...any) {} // the trace tells it too
+		note = func(string, ...any) {} // the trace already shows it
 	}
 	a.endpoint = &provider{base: a.base, key: a.key, whole: a.whole, limit: a.timeout, client: &http.Client{}}
 	tools := newToolbox(a.cwd, a.keyEnv, outbound.Guard{Networks: a.reachable}, note).tools()
@@ -232,7 +232,7 @@ func (a *agent) open(stderr io.Writer) (err error) {
 	return nil
 }
 
-// newLoop is how the agent works, and its sub-agents too.
+// newLoop returns the loop for the agent and for its sub-agents.
 func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
 	system := a.system
 	if system == "" {
@@ -250,7 +250,7 @@ func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
 	return loop
 }
 
-// summarize has the model shorten a conversation.
+// summarize calls the model to shorten a conversation.
 func (a *agent) summarize(ctx context.Context, messages []host.Message, instructions string) (string, error) {
 	var talk strings.Builder
 	for i := range messages {
@@ -286,7 +286,7 @@ func (a *agent) store(_ context.Context, m host.Message) error {
 	return err
 }
 
-// run is the session, from its start to its end.
+// run runs the session from its start to its end and returns the exit code.
 func (a *agent) run() (exit int) {
 	ctx, end := context.WithCancelCause(context.Background())
 	defer end(nil)
@@ -322,8 +322,8 @@ func (a *agent) run() (exit int) {
 	return exit
 }
 
-// watch makes Ctrl-C cancel the turn, and a second one, or any other signal, the
-// session; the one after that ends the program where it stands.
+// watch handles signals: the first Ctrl-C cancels the turn. A second one, or any other signal,
+// cancels the session. The next one ends the program immediately.
 func (a *agent) watch(end context.CancelCauseFunc) (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -350,7 +350,7 @@ func (a *agent) watch(end context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// cancellable runs what Ctrl-C cancels.
+// cancellable runs f with a context that Ctrl-C cancels.
 func (a *agent) cancellable(ctx context.Context, f func(ctx context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -364,7 +364,7 @@ func (a *agent) cancellable(ctx context.Context, f func(ctx context.Context) err
 	return f(ctx)
 }
 
-// turn works on a prompt and says how that went, as an exit code.
+// turn processes a prompt and returns the exit code.
 func (a *agent) turn(ctx context.Context, prompt string) int {
 	a.beginAnswer()
 	var answer *host.Answer
@@ -382,7 +382,7 @@ func (a *agent) turn(ctx context.Context, prompt string) int {
 	return 0
 }
 
-// failed says why something was not done, and returns the exit code of that.
+// failed reports an error and returns its exit code.
 func (a *agent) failed(err error) int {
 	if errors.Is(err, errCancelled) {
 		a.say("agent: cancelled")
@@ -392,8 +392,8 @@ func (a *agent) failed(err error) int {
 	return exitFailed
 }
 
-// talk is the conversation at a terminal. Commands to the agent are no prompts, and no
-// hook sees them as such.
+// talk runs the conversation at a terminal. Commands to the agent are not prompts, so hooks do
+// not get them.
 func (a *agent) talk(ctx context.Context) int {
 	for {
 		fmt.Fprint(a.err, "> ")

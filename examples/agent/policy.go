@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// openGuards opens the policies of this machine, and those that the command line names.
-// The client is for webhooks and for servers that are asked; close it after the engine.
+// openGuards opens the policies of this machine and the policies on the command line. The client
+// sends webhooks and HTTP hooks; close it after the engine.
 func openGuards(ctx context.Context, opts *local.Options) (*local.Engine, *outbound.Client, error) {
 	place, err := local.Locate(opts.Root, "") //nolint:contextcheck // it takes no time
 	if err != nil {

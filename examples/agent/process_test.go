@@ -40,8 +40,8 @@ func (w *world) read(t *testing.T, name string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// An endpoint that gives no answer ends the turn with the reason, hooks are told of it,
-// and the session has its end.
+// TestEndpointFails checks that a failing endpoint ends the turn with an error, that hooks get
+// the failure, and that the session ends properly.
 func TestEndpointFails(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -75,7 +75,7 @@ func TestEndpointFails(t *testing.T) {
 	}
 }
 
-// Answers in one piece work as those in many, calls of tools too.
+// TestWhole checks that unstreamed responses work like streamed ones, including tool calls.
 func TestWhole(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `{"calls": [{"id": "a", "name": "read", "args": {"path": "x"}}]}
@@ -94,7 +94,8 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// The model's key is not for the model, and what no guard opens is not fetched.
+// TestToolsKeepIn checks that tools do not get the model's key, and that fetch does not reach
+// networks that the policy does not open.
 func TestToolsKeepIn(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `{"calls": [{"id": "a", "name": "shell", "args": {"command": "echo key=$OPENAI_API_KEY"}}, {"id": "b", "name": "fetch", "args": {"url": "$URL/page", "bearer": "t0ps3cret"}}]}
@@ -106,7 +107,8 @@ func TestToolsKeepIn(t *testing.T) {
 	}
 }
 
-// A run that is ended from outside ends what it started, tells hooks, and says so.
+// TestCancelled checks that a signal ends the agent's child processes, that hooks get the event,
+// and that the agent reports it.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	for name, signals := range map[string][]os.Signal{"interrupt": {os.Interrupt}, "terminate": {syscall.SIGTERM}} {
@@ -139,7 +141,7 @@ func TestCancelled(t *testing.T) {
 			if got := w.read(t, "failed"); got != `"cause":"cancelled"` {
 				t.Errorf("agent.failed says %s", got)
 			}
-			// The shell's child is ended with it. What is left of it for an instant is a zombie.
+			// The shell's child ends with the shell. It may remain for a moment as a zombie.
 			await.Until(t, "the process that the tool started ends", func() bool { return !alive(t, w.read(t, "work/pid")) })
 		})
 	}
@@ -158,7 +160,8 @@ func alive(t *testing.T, pid string) bool {
 	return syscall.Kill(n, 0) == nil
 }
 
-// A project's policy counts once a person has trusted it, and is named before that.
+// TestTrust checks that a project's policy applies only after the user has trusted it, and that
+// the agent mentions it before that.
 func TestTrust(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, strings.Repeat(`{"calls": [{"id": "a", "name": "read", "args": {"path": "x"}}]}
@@ -185,7 +188,7 @@ func TestTrust(t *testing.T) {
 	}
 }
 
-// A worker is kept running for the session: it counts the calls.
+// TestWorker checks that a worker keeps running for the session: it counts the calls.
 func TestWorker(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `{"calls": [{"id": "a", "name": "read", "args": {"path": "x"}}, {"id": "b", "name": "read", "args": {"path": "x"}}]}
@@ -205,12 +208,12 @@ echo gone > ../gone
 	if got := w.requests(); exit != 0 || !strings.Contains(got, "tool a: The call was blocked: call 1\n") || !strings.Contains(got, "tool b: The call was blocked: call 2\n") {
 		t.Errorf("exit code %d, stderr %q; the model was asked:\n%s", exit, stderr, got)
 	}
-	if got := w.read(t, "gone"); got != "gone" { // and ended with it, in its own time
+	if got := w.read(t, "gone"); got != "gone" { // the worker ended with the session, by itself
 		t.Errorf("the worker says %q", got)
 	}
 }
 
-// --json writes the trace as Records.
+// TestJSONTrace checks that --json writes the trace as Records.
 func TestJSONTrace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, `{"say": "Hello."}`, nil)
@@ -232,7 +235,7 @@ func TestJSONTrace(t *testing.T) {
 	}
 }
 
-// What is wrong with a command line is said with the way out, and ends with 64.
+// TestUsage checks that errors in the command line contain a hint, and that the exit code is 64.
 func TestUsage(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "", nil)
@@ -265,8 +268,8 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// What hooks end has an exit code of its own, and a session that a hook does not let
-// begin has an end all the same.
+// TestBlocked checks the exit code of a run that hooks end, and that a session that a hook halts
+// at its start still ends properly.
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ hook, want string }{

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	maxAnswer  = 32 << 20 // bytes of an answer that are read
-	maxLine    = 4 << 20  // bytes of one of its lines, where it comes in pieces
-	maxExcerpt = 400      // bytes of what is not understood that an error quotes
+	maxAnswer  = 32 << 20 // limit for a response in bytes
+	maxLine    = 4 << 20  // limit for a line of a streamed response in bytes
+	maxExcerpt = 400      // limit in bytes for invalid input quoted in an error
 )
 
-// A provider asks an endpoint that speaks as OpenAI's chat completions do.
+// A provider calls an endpoint with OpenAI's chat completions API.
 type provider struct {
-	base   string        // of the address: the path /chat/completions follows
-	key    string        // empty = none is sent
-	whole  bool          // answers come in one piece
-	limit  time.Duration // of one answer
+	base   string        // base URL, without /chat/completions
+	key    string        // API key; empty = not sent
+	whole  bool          // responses are not streamed
+	limit  time.Duration // time limit for one response
 	client *http.Client
 
-	calls sync.Map // the IDs of all calls so far
+	calls sync.Map // IDs of all calls so far
 }
 
-// The wire. What a server sends beside it is left alone.
+// The wire format. Other members of a response are ignored.
 type (
 	wireMessage struct {
 		Role       string          `json:"role,omitempty"`
@@ -61,8 +61,8 @@ type (
 	}
 	wireAnswer struct {
 		Choices []struct {
-			Message      wireMessage `json:"message"` // of a whole answer
-			Delta        wireMessage `json:"delta"`   // of a piece
+			Message      wireMessage `json:"message"` // in an unstreamed response
+			Delta        wireMessage `json:"delta"`   // in a piece of a streamed response
 			FinishReason string      `json:"finish_reason"`
 		} `json:"choices"`
 		Usage *host.Usage     `json:"usage"`
@@ -70,10 +70,10 @@ type (
 	}
 )
 
-// wireArguments are JSON in a text. Some servers give the JSON itself.
+// wireArguments are JSON in a string. Some servers send the JSON value itself.
 type wireArguments string
 
-// UnmarshalJSON takes both.
+// UnmarshalJSON accepts both forms.
 func (a *wireArguments) UnmarshalJSON(raw []byte) error {
 	var text string
 	if json.Unmarshal(raw, &text) != nil {
@@ -83,7 +83,7 @@ func (a *wireArguments) UnmarshalJSON(raw []byte) error {
 	return nil
 }
 
-// Generate asks the model. It is what makes the provider a [host.Provider].
+// Generate calls the model. It implements [host.Provider].
 func (p *provider) Generate(ctx context.Context, r *host.Request, yield func(piece string) error) (*host.Response, error) {
 	body, err := p.body(r)
 	if err != nil {
@@ -116,7 +116,7 @@ func (p *provider) Generate(ctx context.Context, r *host.Request, yield func(pie
 	return p.once(ctx, answer, yield)
 }
 
-// failure is an error of the connection, or why it was given up.
+// failure returns an error of the connection, or the cause of ctx.
 func (p *provider) failure(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
@@ -158,10 +158,10 @@ func (p *provider) body(r *host.Request) ([]byte, error) {
 func toWire(m *host.Message) wireMessage {
 	w := wireMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID}
 	if m.Role == "tool" || len(w.Content) == 0 {
-		w.Content = toJSON(m.Text()) // servers want a text here
+		w.Content = toJSON(m.Text()) // servers require a string here
 	}
 	for _, call := range m.ToolCalls {
-		// What the model wrote and is no JSON goes back to it as it was.
+		// If the model wrote invalid JSON, it gets its own text back.
 		arguments := string(call.Args)
 		_ = json.Unmarshal(call.Args, &arguments)
 		w.ToolCalls = append(w.ToolCalls, wireCall{ID: call.ID, Type: "function", Function: wireFunction{Name: call.Name, Arguments: wireArguments(arguments)}})
@@ -169,7 +169,7 @@ func toWire(m *host.Message) wireMessage {
 	return w
 }
 
-// once reads an answer that comes in one piece.
+// once reads an unstreamed response.
 func (p *provider) once(ctx context.Context, r io.Reader, yield func(string) error) (*host.Response, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
@@ -190,7 +190,7 @@ func (p *provider) once(ctx context.Context, r io.Reader, yield func(string) err
 	return made.response(p.ownID), nil
 }
 
-// pieces reads an answer that comes as events. What ends before its end is
+// pieces reads a streamed response. If the stream ends early, the finish reason is
 // [host.FinishIncomplete].
 func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) error) (*host.Response, error) {
 	var made assembly
@@ -200,7 +200,7 @@ func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) e
 		data, ok := strings.CutPrefix(lines.Text(), "data:")
 		data = strings.TrimSpace(data)
 		switch {
-		case !ok || data == "": // a comment, which keeps the connection open, or a name
+		case !ok || data == "": // a comment, which keeps the connection open, or another field
 			continue
 		case data == "[DONE]":
 			return made.response(p.ownID), nil
@@ -235,7 +235,7 @@ func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) e
 	return made.response(p.ownID), nil
 }
 
-// An assembly is an answer as far as it has come.
+// An assembly is the part of a response that has been received.
 type assembly struct {
 	text   strings.Builder
 	calls  []*wireCall
@@ -248,16 +248,16 @@ func (a *assembly) add(m *wireMessage, yield func(string) error) error {
 		a.call(c)
 	}
 	var piece string
-	if err := json.Unmarshal(m.Content, &piece); err != nil || piece == "" { // null mostly
-		return nil //nolint:nilerr // what is no text is not for us
+	if err := json.Unmarshal(m.Content, &piece); err != nil || piece == "" { // usually null
+		return nil //nolint:nilerr // non-text content is ignored
 	}
 	a.text.WriteString(piece)
 	return yield(piece)
 }
 
-// call adds a piece of a call to the call that it belongs to: the one with its index and
-// its ID, as far as it has them. Some servers give all calls the same index, but IDs of
-// their own, some it is the other way round, and some put neither beside later pieces.
+// call adds a piece to its call, identified by index and ID if they are present. Some servers
+// send the same index for all calls but different IDs, others the reverse, and others send
+// neither with later pieces.
 func (a *assembly) call(c wireCall) {
 	for _, o := range slices.Backward(a.calls) {
 		indexed := c.Index != nil && o.Index != nil
@@ -272,9 +272,8 @@ func (a *assembly) call(c wireCall) {
 	a.calls = append(a.calls, &c)
 }
 
-// ownID is the ID of a call, or another one where there is none or an earlier call has
-// it. Some servers number the calls of each answer from 0, and a limit would count them
-// as one.
+// ownID returns the ID of a call, or a new one if the ID is empty or already used. Some servers
+// number the calls of each response from 0, and a limit would count equal IDs as one call.
 func (p *provider) ownID(id string) string {
 	for {
 		if id != "" {
@@ -282,18 +281,18 @@ func (p *provider) ownID(id string) string {
 				return id
 			}
 		}
-		id = rand.Text()[:9] // Mistral's models take this length only
+		id = rand.Text()[:9] // Mistral's models accept only this length
 	}
 }
 
-// response is the answer. ownID makes the IDs of its calls.
+// response returns the complete response. ownID creates the IDs of its calls.
 func (a *assembly) response(ownID func(string) string) *host.Response {
 	r := &host.Response{Content: json.RawMessage("null"), FinishReason: a.finish, Usage: a.usage}
 	if a.text.Len() > 0 || len(a.calls) == 0 {
 		r.Content = toJSON(a.text.String())
 	}
 	if a.finish == host.FinishIncomplete {
-		return r // half a call is none
+		return r // an incomplete call is dropped
 	}
 	for _, c := range a.calls {
 		args := json.RawMessage(c.Function.Arguments)
@@ -301,23 +300,23 @@ func (a *assembly) response(ownID func(string) string) *host.Response {
 		case len(args) == 0:
 			args = json.RawMessage("{}")
 		case !json.Valid(args):
-			args = toJSON(string(c.Function.Arguments)) // the tool says that it is no object
+			args = toJSON(string(c.Function.Arguments)) // the tool reports that it is not an object
 		}
 		r.ToolCalls = append(r.ToolCalls, host.ToolCall{ID: ownID(c.ID), Name: c.Function.Name, Args: args})
 	}
 	return r
 }
 
-// toJSON writes a value as JSON that leaves what a text holds as it is.
+// toJSON encodes a value as JSON without HTML escaping.
 func toJSON(value any) json.RawMessage {
 	raw, err := host.JSON(value)
-	if err != nil { // a schema or parameters of ours that are no JSON
+	if err != nil { // one of our schemas or parameters is invalid JSON
 		panic(fmt.Sprintf("agent: cannot write %T as JSON: %v", value, err))
 	}
 	return raw
 }
 
-// excerpt is the beginning of what a server says.
+// excerpt returns the beginning of a server's response, for errors.
 func excerpt(text []byte) string {
 	if len(text) == 0 {
 		return "(nothing)"

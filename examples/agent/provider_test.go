@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Servers cut answers into pieces each in their own way.
+// TestPieces checks the different ways in which servers split responses.
 func TestPieces(t *testing.T) {
 	t.Parallel()
 	call := func(id, name, args string) host.ToolCall {
@@ -123,8 +123,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// Each call has an ID that no other has, of this answer or an earlier one, in pieces and
-// in one: its result names it, and a limit counts it.
+// TestCallsHaveIDs checks that each call has a unique ID across all responses, streamed or not,
+// because results and limits refer to it.
 func TestCallsHaveIDs(t *testing.T) {
 	t.Parallel()
 	const (
@@ -159,7 +159,7 @@ func TestCallsHaveIDs(t *testing.T) {
 	}
 }
 
-// Who reads pieces and has enough ends the answer.
+// TestYieldEndsAnswer checks that an error of yield ends the response.
 func TestYieldEndsAnswer(t *testing.T) {
 	t.Parallel()
 	enough := errors.New("enough")
@@ -170,8 +170,8 @@ func TestYieldEndsAnswer(t *testing.T) {
 	}
 }
 
-// A request is what servers understand: arguments are texts, results too, and what a
-// model wrote goes back to it as it was.
+// TestRequestBody checks that requests have the format that servers accept: arguments and results
+// are strings, and a model gets its own text back unchanged.
 func TestRequestBody(t *testing.T) {
 	t.Parallel()
 	p := &provider{}
@@ -189,7 +189,8 @@ func TestRequestBody(t *testing.T) {
 	}
 }
 
-// Text of a model neither steers a terminal nor writes lines of the trace.
+// TestTraceIsPlain checks that text of a model can neither control the terminal nor add lines to
+// the trace.
 func TestTraceIsPlain(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -205,7 +206,7 @@ func TestTraceIsPlain(t *testing.T) {
 	}
 }
 
-// Nobody sits at the null device, or at a file.
+// TestNoTerminal checks that the null device and files are not treated as a terminal.
 func TestNoTerminal(t *testing.T) {
 	t.Parallel()
 	null, err := os.Open(os.DevNull)

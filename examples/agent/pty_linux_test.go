@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
-// runAtTerminal runs an agent whose standard input and error are a terminal, and types
-// there. Each line of types is what has to be shown first, " => ", and what is typed
-// then, if anything; ^C is Ctrl-C, and \n begins another line.
+// runAtTerminal runs an agent with a terminal as standard input and standard error. Each line of
+// types is the text to wait for, " => ", and the input to type then, if any; ^C is Ctrl-C, and \n
+// starts another line.
 func (w *world) runAtTerminal(t *testing.T, types string, args ...string) (stdout, stderr string, exit int) {
 	t.Helper()
 	person, program, err := pty.Open()
@@ -63,7 +63,7 @@ func (w *world) runAtTerminal(t *testing.T, types string, args ...string) (stdou
 	return out.String(), screen.text(), cmd.ProcessState.ExitCode()
 }
 
-// A screen is what a terminal has shown.
+// A screen collects the output of a terminal.
 type screen struct {
 	mu    sync.Mutex
 	shown bytes.Buffer
@@ -77,7 +77,7 @@ func (s *screen) read(person *os.File) {
 		s.mu.Lock()
 		s.shown.Write(buffer[:n])
 		s.mu.Unlock()
-		if err != nil { // EIO is how the end of a terminal reads
+		if err != nil { // EIO marks the end of a terminal
 			return
 		}
 	}
@@ -89,7 +89,7 @@ func (s *screen) text() string {
 	return s.shown.String()
 }
 
-// await waits until a text is shown that was not seen yet.
+// await waits until a new text is shown.
 func (s *screen) await(text string) error {
 	for deadline := time.Now().Add(await.Limit); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
 		all := s.text()

@@ -16,30 +16,30 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// channel is what hooks call the place where prompts come from and answers go to.
+// channel is the channel name for prompts and answers in events.
 const channel = "terminal"
 
-// typedAhead is how long it takes at most to read what a terminal has kept.
+// typedAhead is the maximum time to read input that the terminal has buffered.
 const typedAhead = 50 * time.Millisecond
 
-// A terminal is the person: what they type, what they are shown, what they consent to.
+// A terminal handles the user's input, output and consent.
 type terminal struct {
 	in       io.Reader
 	out, err io.Writer
-	person   bool // somebody is there who can be asked
-	plainOut bool // a terminal shows the answer, which must not steer it
+	person   bool // a user can be asked
+	plainOut bool // standard output is a terminal, so the answer must not contain control characters
 
 	asking sync.Mutex  // one question at a time
 	lines  chan string // what is typed; closed at its end
-	early  []string    // typed before a question, and so no answer to it
-	begun  sync.Once   // reading lines
+	early  []string    // typed before a question was shown, so not an answer to it
+	begun  sync.Once   // starts the reading of lines
 	saying sync.Mutex  // one message at a time
-	shown  string      // of the turn's answer
-	sent   bool        // the answer of this turn went out
+	shown  string      // part of the turn's answer that was shown
+	sent   bool        // the answer of this turn was sent
 }
 
-// isTerminal reports whether a person may sit at a stream. The null device is a
-// character device too, and nobody sits there.
+// isTerminal reports whether a user may be at a stream. The null device is also a character
+// device, but has no user.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	if !ok {
@@ -60,20 +60,20 @@ func newTerminal(in io.Reader, out, err io.Writer) *terminal {
 	}
 }
 
-// line is the next line that the person types. It is false at the end of the input.
+// line returns the next line of the user. It returns false at the end of the input.
 func (t *terminal) line(ctx context.Context) (string, bool) {
 	if len(t.early) > 0 {
 		text := t.early[0]
 		t.early = t.early[1:]
-		t.say("%s", text) // as if it were typed now
+		t.say("%s", text) // shown as if it were typed now
 		return text, true
 	}
 	return t.typed(ctx)
 }
 
-// read begins to read lines, when they are wanted for the first time: a program in the
-// background that reads from its terminal is stopped. Who reads goes on until the program
-// ends, since nothing can call back a read from a terminal.
+// read starts to read lines when the first one is needed, because the system stops a background
+// program that reads from its terminal. The goroutine runs until the program ends, because a read
+// from a terminal cannot be interrupted.
 func (t *terminal) read() {
 	t.begun.Do(func() {
 		go func() {
@@ -96,15 +96,14 @@ func (t *terminal) typed(ctx context.Context) (string, bool) {
 	}
 }
 
-// say tells the person something beside the answer.
+// say shows the user a message that is not part of the answer.
 func (t *terminal) say(format string, args ...any) {
 	t.saying.Lock()
 	defer t.saying.Unlock()
 	fmt.Fprint(t.err, plain(fmt.Sprintf(format, args...))+"\n")
 }
 
-// Approve asks the person. What is neither yes nor no is for the model to read, and
-// that makes a prompt of it.
+// Approve asks the user. If the answer is neither yes nor no, it is a prompt for the model.
 func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent, error) {
 	s := host.FromContext(ctx)
 	why := q.Reason
@@ -118,7 +117,7 @@ func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent,
 	defer t.asking.Unlock()
 	s.Notify(ctx, grapnel.Notification{Type: "permission", Title: "Consent is wanted", Message: why})
 	t.read()
-	for open := true; open; { // nobody has answered what was not asked yet
+	for open := true; open; { // lines typed before the question are not answers to it
 		var text string
 		select {
 		case text, open = <-t.lines:
@@ -148,7 +147,7 @@ func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent,
 	return host.Consent{Reason: "the person did not agree and says: " + reason}, nil
 }
 
-// subject is what a question is about, whole: nobody agrees to what they cannot see.
+// subject returns the complete subject of a question, so that users do not approve hidden text.
 func subject(ev *grapnel.Event) string {
 	text := string(ev.Kind)
 	switch {
@@ -162,8 +161,8 @@ func subject(ev *grapnel.Event) string {
 	return "  " + strings.ReplaceAll(plain(text), "\n", "\n  ")
 }
 
-// show prints an answer as it comes. Where the answer was sent as a whole there is
-// nothing left to show.
+// show prints an answer while it arrives. It prints nothing if the complete answer was already
+// sent.
 func (t *terminal) show(_ context.Context, piece string) error {
 	if t.sent {
 		return nil
@@ -172,7 +171,7 @@ func (t *terminal) show(_ context.Context, piece string) error {
 	return t.print(piece)
 }
 
-// deliver prints the answer, as far as it was not shown.
+// deliver prints the part of the answer that was not shown yet.
 func (t *terminal) deliver(_ context.Context, m host.Outgoing) error {
 	t.sent = true
 	switch {
@@ -195,7 +194,7 @@ func (t *terminal) print(text string) error {
 	return err
 }
 
-// endLine ends what was shown of an answer before the model goes on.
+// endLine ends the shown part of an answer before the model continues.
 func (t *terminal) endLine() error {
 	if t.shown == "" || strings.HasSuffix(t.shown, "\n") {
 		return nil
@@ -204,11 +203,11 @@ func (t *terminal) endLine() error {
 	return t.print("\n")
 }
 
-// beginAnswer begins the answer of a turn.
+// beginAnswer resets the state for the answer of a turn.
 func (t *terminal) beginAnswer() { t.shown, t.sent = "", false }
 
-// plain keeps a text from steering the terminal: what a model writes could hide what a
-// question is about.
+// plain replaces control characters: otherwise a model could hide the subject of a question on
+// the terminal.
 func plain(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\n' && r != '\t' && unicode.Is(unicode.C, r) {

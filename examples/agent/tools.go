@@ -23,21 +23,21 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// maxOutput is how many bytes of what a tool gives the model reads.
+// maxOutput is the maximum length of a tool's output for the model in bytes.
 const maxOutput = 64 << 10
 
-// A toolbox is what tools work with.
+// A toolbox holds the resources of the tools.
 type toolbox struct {
-	dir    string   // where paths begin
-	env    []string // of shells
+	dir    string   // base of relative paths
+	env    []string // environment of shells
 	client *http.Client
-	note   func(format string, args ...any) // tells the person what is done
+	note   func(format string, args ...any) // shows the user the current action
 }
 
 func newToolbox(dir string, secret string, guard outbound.Guard, note func(format string, args ...any)) *toolbox {
 	var env []string
 	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); name != secret { // the model's key is not for the model
+		if name, _, _ := strings.Cut(v, "="); name != secret { // tools must not get the model's key
 			env = append(env, v)
 		}
 	}
@@ -51,13 +51,12 @@ func newToolbox(dir string, secret string, guard outbound.Guard, note func(forma
 	return &toolbox{dir: dir, env: env, note: note, client: &http.Client{
 		Timeout:   time.Minute,
 		Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, DisableKeepAlives: true},
-		// Rules have judged one address, and where that points to was not asked about.
+		// Rules have judged only this address, not the target of a redirect.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
 }
 
-// tools lists what the agent can do. Shell, write and fetch want consent unless a
-// rule allows them.
+// tools returns the agent's tools. Shell, write and fetch need consent unless a rule allows them.
 func (b *toolbox) tools() []host.AgentTool {
 	return []host.AgentTool{
 		{
@@ -99,9 +98,8 @@ func (b *toolbox) tools() []host.AgentTool {
 	}
 }
 
-// run is a tool that takes texts and gives one. The names of its arguments have to be
-// spelt as they are: a member "Command" beside a "command" would be one that rules have
-// not seen.
+// run returns a tool function with string arguments and a string result. Argument names must
+// match exactly: rules would not have seen a member "Command" next to "command".
 func run(tool func(ctx context.Context, in map[string]string) (string, error)) host.ToolFunc {
 	return func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 		var in map[string]string
@@ -161,7 +159,7 @@ func (b *toolbox) read(_ context.Context, in map[string]string) (string, error) 
 	name := b.path(in["path"])
 	if info, err := os.Stat(name); err != nil {
 		return "", err
-	} else if !info.Mode().IsRegular() { // a pipe may never be written to
+	} else if !info.Mode().IsRegular() { // reading a pipe could block forever
 		return "", fmt.Errorf("%s is no file", in["path"])
 	}
 	f, err := os.Open(name)
@@ -172,7 +170,7 @@ func (b *toolbox) read(_ context.Context, in map[string]string) (string, error) 
 	return upTo(f)
 }
 
-// upTo reads as much as the model may read, and says where there is more.
+// upTo reads at most maxOutput bytes and adds a notice if more data follows.
 func upTo(r io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxOutput+1))
 	if len(text) > maxOutput {
@@ -188,10 +186,10 @@ func (b *toolbox) write(_ context.Context, in map[string]string) (string, error)
 	}
 	b.note("write: %s", in["path"])
 	name := b.path(in["path"])
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // a project's directory, as an editor makes it
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // a project directory, with the usual permissions
 		return "", err
 	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil { //nolint:gosec // as above
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil { //nolint:gosec // see above
 		return "", err
 	}
 	return fmt.Sprintf("wrote %d bytes", len(content)), nil
@@ -224,8 +222,8 @@ func (b *toolbox) fetch(ctx context.Context, in map[string]string) (string, erro
 	return resp.Status + "\n" + text, nil
 }
 
-// task is the tool that has a sub-agent work: on a conversation of its own, with the
-// hooks of the session.
+// task returns the tool that runs a sub-agent in a new conversation, with the hooks of the
+// session.
 func task(newLoop func() *host.Loop, note func(format string, args ...any)) host.AgentTool {
 	return host.AgentTool{
 		ToolInfo:    host.ToolInfo{Name: "task", Class: grapnel.ClassTask},

@@ -15,20 +15,20 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A trace prints each event as it was answered: what was decided, by which hooks, what
-// they changed, and how long it took.
+// A trace prints each event with its decision, the hooks that made it, their changes, and the
+// duration.
 type trace struct {
 	out    io.Writer
-	json   bool // a Record per line
+	json   bool // one Record per line
 	colour bool
 
 	mu sync.Mutex
 }
 
-// maxShown is how much of a changed value is shown.
+// maxShown is the maximum length of a changed value in the trace.
 const maxShown = 200
 
-// Observe prints a Record. It is what makes the trace a [grapnel.Observer].
+// Observe prints a Record. It implements [grapnel.Observer].
 func (t *trace) Observe(_ context.Context, rec *grapnel.Record) {
 	text := string(toJSON(rec)) + "\n"
 	if !t.json {
@@ -85,7 +85,7 @@ func (t *trace) text(rec *grapnel.Record) string {
 	return b.String()
 }
 
-// deeds says what a hook did.
+// deeds returns the effects of a hook.
 func deeds(run *grapnel.HookRun) (did []string) {
 	add := func(text string, done bool) {
 		if done {
@@ -106,7 +106,7 @@ func deeds(run *grapnel.HookRun) (did []string) {
 	return did
 }
 
-// changes says what a field is now: of an object the members that are not as they were.
+// changes returns the new value of a field. For an object it returns only the changed members.
 func changes(in *grapnel.Event, field grapnel.Field, now json.RawMessage) []string {
 	var was json.RawMessage
 	switch {
@@ -136,10 +136,10 @@ func changes(in *grapnel.Event, field grapnel.Field, now json.RawMessage) []stri
 	return all
 }
 
-// inLine is a text inside of a line: who wrote it writes no line of their own.
+// inLine returns a text as a single line, so that its author cannot add lines to the trace.
 func inLine(text string) string { return strings.Join(strings.Fields(plain(text)), " ") }
 
-// place is where a hook stands: FILE:LINE.
+// place returns the position of a hook: FILE:LINE.
 func place(run *grapnel.HookRun) string {
 	if run.Line == 0 {
 		return run.Source

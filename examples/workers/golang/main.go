@@ -1,5 +1,5 @@
-// A worker that keeps an agent from editing files that a generator writes: the next
-// run would undo the edit. It looks for the line by which Go and others mark them.
+// A worker that blocks edits of generated files, because the next run of the generator would undo
+// them. It looks for the marker line that Go and other generators write.
 //
 //	worker: [/usr/local/bin/generated]
 package main
@@ -34,7 +34,7 @@ func judge(event json.RawMessage) (object, error) {
 		}
 		f, err := os.Open(name)
 		if err != nil {
-			continue // a file that is not there was not generated
+			continue // a missing file was not generated
 		}
 		head, _ := bufio.NewReader(f).Peek(1 << 10)
 		_ = f.Close()
@@ -50,11 +50,11 @@ func main() {
 	say := func(m object) {
 		saying.Lock()
 		defer saying.Unlock()
-		_ = json.NewEncoder(os.Stdout).Encode(m) // does nobody listen any more, the input ends too
+		_ = json.NewEncoder(os.Stdout).Encode(m) // if nobody reads the output, the input ends, too
 	}
 	say(object{"grapnel": 1, "type": "hello", "name": "generated", "concurrency": 8, "kinds": []string{"tool.before"}})
 	var judging sync.WaitGroup
-	defer judging.Wait() // the end of the input is no reason to forget what was asked
+	defer judging.Wait() // answer all received events after the end of the input
 	for in := json.NewDecoder(os.Stdin); ; {
 		var m struct {
 			Type, ID string
@@ -64,12 +64,12 @@ func main() {
 			return
 		}
 		if m.Type != "event" {
-			continue // hello, cancel, and what there will be one day
+			continue // ignore hello, cancel and future message types
 		}
 		judging.Go(func() {
 			answer := object{"type": "answer", "id": m.ID}
 			if outcome, err := judge(m.Event); err != nil {
-				answer["error"] = err.Error() // could not decide: on_error of the policy says what that counts as
+				answer["error"] = err.Error() // could not decide: on_error of the policy selects the decision
 			} else {
 				answer["outcome"] = outcome
 			}

@@ -1,6 +1,6 @@
 #!/usr/bin/env node
-// A worker that wants commit messages that say what kind of change they are:
-// "fix: handle empty rows". A project lists its kinds in .commit-types, one a line.
+// A worker that requires commit messages with a type of change:
+// "fix: handle empty rows". A project lists its types in .commit-types, one per line.
 //
 //     worker: [node, commits.js]
 'use strict';
@@ -10,7 +10,7 @@ const readline = require('node:readline');
 
 const usual = ['feat', 'fix', 'docs', 'test', 'perf', 'refactor', 'build', 'ci', 'chore', 'revert'];
 
-// Events are judged side by side: while one waits for a file, others go on.
+// Events are judged concurrently: while one waits for a file, others continue.
 async function judge(event) {
   const { cwd = '.', root = cwd } = event.session ?? {};
   for (const command of event.tool?.commands ?? []) {
@@ -25,7 +25,7 @@ async function judge(event) {
   return {}; // no opinion
 }
 
-// The first line of what stands behind -m or --message of a git commit.
+// Returns the first line of the -m or --message argument of a git commit.
 function subjectOf(command) {
   const [, text] = /\bgit\b[^|;&]*\bcommit\b.*?\s(?:-[a-z]*m|--message)[ =]*("(?:\\.|[^"\\])*"|'[^']*'|\S+)/s.exec(command) ?? [];
   return text?.replace(/^["']|["']$/g, '').split('\n')[0];
@@ -44,10 +44,10 @@ const say = (message) => process.stdout.write(JSON.stringify(message) + '\n');
 say({ grapnel: 1, type: 'hello', name: 'commits', concurrency: 16, kinds: ['tool.before'] });
 readline.createInterface({ input: process.stdin }).on('line', async (line) => {
   const { type, id, event } = JSON.parse(line);
-  if (type !== 'event') return; // hello, cancel, and what there will be one day
+  if (type !== 'event') return; // ignore hello, cancel and future message types
   try {
     say({ type: 'answer', id, outcome: await judge(event) });
-  } catch (error) { // could not decide: on_error of the policy says what that counts as
+  } catch (error) { // could not decide: on_error of the policy selects the decision
     say({ type: 'answer', id, error: String(error) });
   }
 });

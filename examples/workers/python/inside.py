@@ -36,15 +36,15 @@ def judge(event):
     return {"decision": "block", "reason": f"{real} lies outside of the project. Write inside of it, or ask the person."}
 
 
-sys.setrecursionlimit(20_000)  # a model can nest JSON, and Grapnel reads it 10,000 deep
+sys.setrecursionlimit(20_000)  # a model can nest JSON, and Grapnel accepts up to 10,000 levels
 say({"grapnel": 1, "type": "hello", "name": "inside", "kinds": ["tool.before"]})
 for line in open(0, encoding="utf-8", errors="replace"):  # until Grapnel closes it
     message = json.loads(line)
     if message.get("type") != "event":
-        continue  # hello, cancel, and what there will be one day
+        continue  # ignore hello, cancel and future message types
     answer = {"type": "answer", "id": message["id"]}
     try:
         answer["outcome"] = judge(message["event"])
-    except Exception as error:  # could not decide: on_error of the policy says what that counts as
+    except Exception as error:  # could not decide: on_error of the policy selects the decision
         answer["error"] = f"{type(error).__name__}: {error}"
     say(answer)
