@@ -7,46 +7,44 @@ import (
 	"time"
 )
 
-// A Request asks for a deny to be lifted.
+// A Request asks a Resolver to lift a deny.
 type Request struct {
-	ContextIdentity *string         `json:"context_identity"` // of Context; nil where the provider gives none
+	ContextIdentity *string         `json:"context_identity"` // identity of Context; nil if the provider gives no identities
 	Point           string          `json:"interception_point"`
 	Verdict         Verdict         `json:"verdict"` // the deny
-	Context         json.RawMessage `json:"context"` // as transforms have left it, and redacted
+	Context         json.RawMessage `json:"context"` // with all transforms applied, and redacted
 }
 
-// A Resolution answers a Request. It has to repeat the identity of what it was shown, so
-// that nobody approves one thing and gets another.
+// A Resolution answers a Request. It must repeat the identity of the context in the Request, so
+// that the approval applies to exactly that context.
 type Resolution struct {
 	Outcome         Resolved        `json:"outcome"`
 	ContextIdentity *string         `json:"context_identity"`
-	Verdict         json.RawMessage `json:"verdict,omitempty"` // what takes the place of the deny; of Unresolved there is none
+	Verdict         json.RawMessage `json:"verdict,omitempty"` // replaces the deny; must be absent for Unresolved
 }
 
-// Resolved is what came of a Request.
+// Resolved is the outcome of a Request.
 type Resolved string
 
-// What can come of one.
+// The outcomes.
 const (
 	Approve    Resolved = "approve"    // with an allow or a transform
 	Reject     Resolved = "reject"     // with a deny
-	Unresolved Resolved = "unresolved" // nobody decided: it stays denied
+	Unresolved Resolved = "unresolved" // not decided: the deny remains
 )
 
-// A Resolver decides Requests, by asking a person for one. An error means that it could
-// not: then it stays denied. It is called where the agent waits, and by many goroutines
-// at once where tools run together.
+// A Resolver decides Requests, for example by asking a person. If it returns an error, the deny
+// remains. It is called while the agent waits, and concurrently if tools run in parallel.
 type Resolver func(ctx context.Context, r *Request) (Resolution, error)
 
-// A Redactor takes out of a context what whoever resolves approvals must not see, both
-// in target and in the member that repeats it, and returns the paths of what it took. It
-// may write into the context, which is a copy. The identity that an answer has to repeat
-// is that of the redacted context. An error means that nobody is asked, and it stays
-// denied.
+// A Redactor removes data from a context that a Resolver must not get. It must remove the data
+// from target and from the member that repeats target, and returns the removed paths. It may
+// modify the context, which is a copy. A Resolution must repeat the identity of the redacted
+// context. If the Redactor returns an error, the Resolver is not called and the deny remains.
 type Redactor func(context json.RawMessage) (redacted json.RawMessage, removed []string, err error)
 
-// ask asks for a deny to be lifted. It returns what takes its place, and whether that
-// lets the step be taken.
+// ask asks the Resolver to lift a deny. It returns the verdict that replaces the deny, and
+// whether that verdict permits the step.
 func (h *Hooks) ask(ctx context.Context, v *Verdict, em *emission) (Verdict, bool) {
 	shown, err := h.redacted(ctx, em)
 	if err != nil {
@@ -64,7 +62,7 @@ func (h *Hooks) ask(ctx context.Context, v *Verdict, em *emission) (Verdict, boo
 	return settle(identity, &answer)
 }
 
-// redacted is the emission as whoever resolves approvals may see it.
+// redacted returns the emission with redacted data, for the Resolver.
 func (h *Hooks) redacted(ctx context.Context, em *emission) (*emission, error) {
 	if h.opts.Redact == nil {
 		return em, nil
@@ -94,7 +92,7 @@ func (h *Hooks) redacted(ctx context.Context, em *emission) (*emission, error) {
 	return newEmission(em.point, tree, em.ev)
 }
 
-// settle judges the answer to a Request, in the order that the specification fixes.
+// settle checks the Resolution of a Request, in the order of the specification.
 func settle(identity *string, r *Resolution) (Verdict, bool) {
 	if (identity == nil) != (r.ContextIdentity == nil) || identity != nil && *identity != *r.ContextIdentity {
 		return denied(reasonMismatch, ""), false
@@ -123,8 +121,8 @@ func settle(identity *string, r *Resolution) (Verdict, bool) {
 	return v, v.permits()
 }
 
-// within calls f in a goroutine of its own and waits for it, at most for limit; 0 is as
-// long as ctx. A call that is late is left behind: what it returns goes nowhere.
+// within calls f in a new goroutine and waits for it until limit or until ctx is done; limit 0 =
+// until ctx is done. A late call is abandoned, and its result is discarded.
 func within[T any](ctx context.Context, limit time.Duration, f func(context.Context) (T, error)) (T, error) {
 	var cancel context.CancelFunc
 	if limit > 0 {
@@ -139,7 +137,7 @@ func within[T any](ctx context.Context, limit time.Duration, f func(context.Cont
 	}
 	done := make(chan ending, 1)
 	go func() {
-		end := ending{err: errors.New("ended its goroutine")} // as runtime.Goexit does
+		end := ending{err: errors.New("ended its goroutine")} // stays if f calls runtime.Goexit
 		defer func() {
 			if r := recover(); r != nil {
 				end.err = &panicked{r}

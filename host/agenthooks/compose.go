@@ -6,39 +6,39 @@ import (
 	"sync"
 )
 
-// A Profile is how the verdicts of several interceptors become one.
+// A Profile defines how the verdicts of several interceptors are combined.
 type Profile string
 
-// The profiles. The set is closed: there is no vote and no most permissive one.
+// The profiles. The specification defines no others, such as a majority vote or the most
+// permissive verdict.
 const (
-	FirstDeny Profile = "sequential/first_deny" // in order, each sees what those before have changed; the first deny ends it
-	RunAll    Profile = "sequential/run_all"    // in order as well, but all are asked; the strictest wins
-	Strictest Profile = "parallel/strictest"    // all see the same context; the strictest wins, and two transforms are a conflict
-	Unanimous Profile = "parallel/unanimous"    // all see the same context; anything but allow from all is a disagreement
+	FirstDeny Profile = "sequential/first_deny" // in order, each gets earlier changes; the first deny ends the sequence
+	RunAll    Profile = "sequential/run_all"    // in order, each gets earlier changes; all are called and the strictest verdict wins
+	Strictest Profile = "parallel/strictest"    // all get the same context; the strictest verdict wins, and two transforms are a conflict
+	Unanimous Profile = "parallel/unanimous"    // all get the same context; any verdict other than allow is a disagreement
 )
 
-// A Knob is what a profile does where it has a choice.
+// A Knob is a setting of a profile.
 type Knob string
 
 // The settings of knobs.
 const (
-	Stop      Knob = "stop"     // an approval ends the asking
-	Resume    Knob = "resume"   // after an approval the interceptors behind are asked too
-	Denies    Knob = "deny"     // it is denied
-	Approvals Knob = "approval" // it is denied unless whoever resolves approvals lifts that
+	Stop      Knob = "stop"     // an approval ends the sequence
+	Resume    Knob = "resume"   // after an approval the following interceptors are also called
+	Denies    Knob = "deny"     // the step is denied
+	Approvals Knob = "approval" // the step is denied unless the Resolver lifts the deny
 )
 
-// A Composition is a profile with the knobs that it has. The zero value is FirstDeny,
-// and a knob that is not set is the first of its settings.
+// A Composition is a profile with its knobs. The zero value is FirstDeny, and an unset knob has
+// the first of its values.
 type Composition struct {
 	Profile             Profile `json:"profile"`
-	OnApproval          Knob    `json:"on_approval,omitempty"`           // of FirstDeny: Stop or Resume
-	OnDisagreement      Knob    `json:"on_disagreement,omitempty"`       // of Unanimous: Denies or Approvals
-	OnTransformConflict Knob    `json:"on_transform_conflict,omitempty"` // of Strictest: Denies or Approvals
+	OnApproval          Knob    `json:"on_approval,omitempty"`           // FirstDeny only: Stop or Resume
+	OnDisagreement      Knob    `json:"on_disagreement,omitempty"`       // Unanimous only: Denies or Approvals
+	OnTransformConflict Knob    `json:"on_transform_conflict,omitempty"` // Strictest only: Denies or Approvals
 }
 
-// full is the composition with its defaults filled in, and only the knobs that its
-// profile has.
+// full returns the composition with defaults, and without knobs that its profile does not have.
 func (c Composition) full() (Composition, error) {
 	full := Composition{Profile: c.Profile}
 	var set *Knob
@@ -67,28 +67,28 @@ func (c Composition) full() (Composition, error) {
 	return full, nil
 }
 
-// A composer has interceptors asked and makes one verdict of what they say. What it
-// does depends on nothing but the answers of its two functions.
+// A composer calls the interceptors and combines their verdicts. Its result depends only on the
+// results of its two functions.
 type composer struct {
 	Composition
 	n        int
-	evaluate bool                                           // transforms are checked and not applied
-	call     func(i int, em *emission) Verdict              // asks an interceptor; what fails is a deny
-	ask      func(v *Verdict, em *emission) (Verdict, bool) // asks for a deny to be lifted; nil = nobody can be asked
+	evaluate bool                                           // transforms are checked but not applied
+	call     func(i int, em *emission) Verdict              // calls an interceptor; a failure is a deny
+	ask      func(v *Verdict, em *emission) (Verdict, bool) // asks for a deny to be lifted; nil = not possible
 }
 
-// A composed is what came of it.
+// A composed is the result of a composer.
 type composed struct {
 	verdict     Verdict
-	em          *emission // as transforms have left it
-	verdicts    []Verdict // what was returned, by interceptor
+	em          *emission // with all transforms applied
+	verdicts    []Verdict // the returned verdicts, by interceptor
 	decidedBy   *int
-	resolvedBy  string // approval or rejection; empty = nobody was asked
-	truncated   bool   // somebody was not asked
+	resolvedBy  string // approval or rejection; empty = not asked
+	truncated   bool   // at least one interceptor was not called
 	resolutions []Verdict
 }
 
-// The words of resolved_by.
+// The values of resolved_by.
 const (
 	byApproval  = "approval"
 	byRejection = "rejection"
@@ -110,7 +110,7 @@ func (c *composer) compose(em *emission) *composed {
 	return out
 }
 
-// firstDeny asks in order until somebody denies.
+// firstDeny calls the interceptors in order until one denies.
 func (c *composer) firstDeny(out *composed) {
 	for i := range c.n {
 		v := c.call(i, out.em)
@@ -129,13 +129,13 @@ func (c *composer) firstDeny(out *composed) {
 				return
 			}
 			if out.verdict.Decision == Allow && before.Decision == Transform {
-				out.verdict, out.decidedBy = before, by // it is still what happens to the target
+				out.verdict, out.decidedBy = before, by // the earlier transform remains the verdict for the target
 			}
 		}
 	}
 }
 
-// runAll asks all in order. Who asks for approval is heard once, for all.
+// runAll calls all interceptors in order. If several request approval, it asks once.
 func (c *composer) runAll(out *composed) {
 	for i := range c.n {
 		v := c.call(i, out.em)
@@ -150,7 +150,7 @@ func (c *composer) runAll(out *composed) {
 	case Deny:
 		c.lift(out, v, &winner)
 	case Transform:
-		// They were applied as they came; the last is the one that is named.
+		// All transforms were applied; the last one is reported.
 		for i, v := range out.verdicts {
 			if v.Decision == Transform {
 				out.win(v, i)
@@ -160,7 +160,7 @@ func (c *composer) runAll(out *composed) {
 	}
 }
 
-// strictest asks all about the same context.
+// strictest calls all interceptors with the same context.
 func (c *composer) strictest(out *composed) {
 	c.all(out)
 	winner := out.strictest()
@@ -177,7 +177,7 @@ func (c *composer) strictest(out *composed) {
 	}
 }
 
-// unanimous asks all about the same context.
+// unanimous calls all interceptors with the same context.
 func (c *composer) unanimous(out *composed) {
 	c.all(out)
 	if out.count(Allow) < c.n {
@@ -185,7 +185,7 @@ func (c *composer) unanimous(out *composed) {
 	}
 }
 
-// all asks everybody at the same time.
+// all calls all interceptors concurrently.
 func (c *composer) all(out *composed) {
 	out.verdicts = make([]Verdict, c.n)
 	var running sync.WaitGroup
@@ -195,8 +195,8 @@ func (c *composer) all(out *composed) {
 	running.Wait()
 }
 
-// dispute denies because interceptors do not agree, unless that is lifted. It is nobody's
-// verdict but the host's.
+// dispute denies the step because interceptors disagree, unless the Resolver lifts the deny. The
+// verdict belongs to the host and not to an interceptor.
 func (c *composer) dispute(out *composed, reason string, knob Knob) {
 	v := denied(reason, "")
 	if knob == Approvals {
@@ -205,8 +205,8 @@ func (c *composer) dispute(out *composed, reason string, knob Knob) {
 	c.lift(out, v, nil)
 }
 
-// lift makes a deny the verdict, unless it can be lifted and is: then what the approval
-// carries takes its place.
+// lift sets a deny as the verdict. If the Resolver lifts the deny, the verdict of the Resolution
+// replaces it, and lift returns true.
 func (c *composer) lift(out *composed, v Verdict, i *int) bool {
 	out.verdict, out.decidedBy = v, i
 	if !v.liftable() || c.ask == nil {
@@ -221,12 +221,13 @@ func (c *composer) lift(out *composed, v Verdict, i *int) bool {
 	return resolution.Decision != Transform || c.apply(out, &resolution)
 }
 
-// apply applies a transform, or denies where that cannot be done. Such a deny is nobody's.
+// apply applies a transform. If that is impossible, the host denies the step, and apply returns
+// false.
 func (c *composer) apply(out *composed, v *Verdict) bool {
 	em, reason := out.em.apply(v.Transform)
 	if reason != "" {
 		if reason == reasonContextInvalid && !c.evaluate {
-			out.em = em // what was refused is what the record is about
+			out.em = em // the record describes the refused context
 		}
 		out.verdict, out.decidedBy = denied(reason, ""), nil
 		return false
@@ -239,7 +240,7 @@ func (c *composer) apply(out *composed, v *Verdict) bool {
 
 func (out *composed) win(v Verdict, i int) { out.verdict, out.decidedBy = v, &i }
 
-// strictest is the first of those verdicts that nobody outranks.
+// strictest returns the index of the first verdict with the highest severity.
 func (out *composed) strictest() int {
 	winner := 0
 	for i := range out.verdicts {
@@ -260,8 +261,8 @@ func (out *composed) count(d Decision) int {
 	return n
 }
 
-// unite gives the verdict the warnings of everybody who was asked, and where the step is
-// taken the labels of those who let it pass.
+// unite adds the warnings of all verdicts to the final verdict. If the step is permitted, it also
+// adds the labels of the verdicts that permitted it.
 func (out *composed) unite() {
 	said := slices.Concat(out.verdicts, out.resolutions)
 	v := &out.verdict

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// emission makes the context of the event. With an error there may be one too, as far
-// as it could be made.
+// emission builds the emission of the event. On an error it may return the part that could be
+// built.
 func (f *firing) emission(ctx context.Context) (*emission, error) {
 	b := builder{tree: map[string]any{}}
 	if annotate := f.hooks.opts.Annotate; annotate != nil {
@@ -42,7 +42,7 @@ func (f *firing) emission(ctx context.Context) (*emission, error) {
 	return newEmission(f.point, b.tree, f.ev)
 }
 
-// A builder makes a context. The first thing that goes wrong is its error.
+// A builder builds a context. It keeps its first error.
 type builder struct {
 	tree map[string]any
 	err  error
@@ -50,7 +50,7 @@ type builder struct {
 
 func (b *builder) set(path string, value any) { b.tree = put(b.tree, path, value) }
 
-// raw sets a member to what JSON says.
+// raw sets a member to a JSON value.
 func (b *builder) raw(path string, raw json.RawMessage) {
 	v := b.read(path, raw)
 	b.set(path, v)
@@ -64,7 +64,7 @@ func (b *builder) read(path string, raw json.RawMessage) any {
 	return v
 }
 
-// object reads an object.
+// object parses a JSON object.
 func (b *builder) object(path string, raw json.RawMessage) map[string]any {
 	v, is := b.read(path, raw).(map[string]any)
 	if !is && b.err == nil {
@@ -73,7 +73,7 @@ func (b *builder) object(path string, raw json.RawMessage) map[string]any {
 	return v
 }
 
-// labels shows what interceptors have said of the data of the session.
+// labels adds the interceptors' labels for the data of the session.
 func (b *builder) labels(f *firing) {
 	f.hooks.mu.Lock()
 	defer f.hooks.mu.Unlock()
@@ -86,7 +86,7 @@ func (b *builder) labels(f *firing) {
 	}
 }
 
-// parts sets what the context of each point has beside the common members.
+// parts sets the members that are specific to each point.
 func (b *builder) parts(ev *grapnel.Event) {
 	switch ev.Kind {
 	case grapnel.SessionStart:
@@ -114,11 +114,11 @@ func (b *builder) parts(ev *grapnel.Event) {
 		}
 	case grapnel.SessionEnd:
 		b.set("summary.reason", ending(ev.Cause))
-	default: // no other event is an emission
+	default: // other events have no emissions
 	}
 }
 
-// ending is why a session ends, in the specification's words.
+// ending returns the specification's value for the reason of a session's end.
 func ending(cause string) string {
 	if cause == "error" || cause == "cancelled" {
 		return cause
@@ -137,7 +137,7 @@ func (b *builder) prompt(ev *grapnel.Event) {
 	native := b.object("input", ev.Native)
 	content, has := native["content"]
 	role, hasRole := native["role"]
-	if has && hasRole && len(native) == 2 { // content that is more than a text, or not the user's
+	if has && hasRole && len(native) == 2 { // content that is not plain text, or not from the user
 		b.set("input.content", content)
 		b.set("input.role", role)
 	}
@@ -188,8 +188,8 @@ func (b *builder) response(ev *grapnel.Event) {
 	}
 }
 
-// responseMembers are what a response has at the point after the model; what else ours
-// has stands elsewhere in the context, and a transform leaves it alone.
+// responseMembers are the members of a response at the point after the model. Grapnel's other
+// members are in another part of the context, and transforms do not change them.
 var responseMembers = []string{"content", "tool_calls", "finish_reason"}
 
 func (b *builder) tool(ev *grapnel.Event) {
@@ -213,8 +213,8 @@ func (b *builder) tool(ev *grapnel.Event) {
 	b.set("tool_result.is_error", t.Failed || ev.Kind == grapnel.ToolFailed)
 }
 
-// fields is what the target of an emission is in our words: the whole new value of the
-// field that the point lets interceptors change.
+// fields converts the target of an emission to Grapnel's fields: the new value of the field that
+// interceptors may change at this point.
 func (em *emission) fields() (map[grapnel.Field]json.RawMessage, error) {
 	target := em.target()
 	object, _ := target.(map[string]any)
@@ -238,7 +238,7 @@ func (em *emission) fields() (map[grapnel.Field]json.RawMessage, error) {
 		return one(grapnel.FieldOutput, target), nil
 	case grapnel.ResponseBefore:
 		return one(grapnel.FieldResponse, object["content"]), nil
-	default: // nobody changes the others
+	default: // the targets of other points cannot be changed
 		return nil, nil
 	}
 }
@@ -247,8 +247,7 @@ func one(f grapnel.Field, value any) map[grapnel.Field]json.RawMessage {
 	return map[grapnel.Field]json.RawMessage{f: appendJSON(nil, value)}
 }
 
-// event is the emission in our words again: what it was made of, as transforms have left
-// it.
+// event returns the emission's event with all transforms applied.
 func (em *emission) event() (*grapnel.Event, error) {
 	if !em.moved {
 		return em.ev, nil
@@ -270,8 +269,7 @@ func (em *emission) event() (*grapnel.Event, error) {
 	return ev, nil
 }
 
-// prompted is a prompt's event with another input. Content that is no text can only
-// stand in Native.
+// prompted returns a prompt event with another input. Content that is not text is only in Native.
 func prompted(ev *grapnel.Event, input any) *grapnel.Event {
 	now, prompt := *ev, grapnel.Prompt{}
 	if ev.Prompt != nil {

@@ -1,10 +1,10 @@
-// Package agenthooks makes an agent a host of the Agent Hooks Specification 0.1: a
-// contract, neutral of frameworks, between whatever runs the loop of model and tools
-// and the interceptors that may stop or change a step of it.
+// Package agenthooks makes an agent a host of the Agent Hooks Specification 0.1. This
+// specification is a framework-neutral contract between the code that runs the loop of model and
+// tools, and interceptors that may stop or change its steps.
 //
-// [Hooks] stand where an engine would. They take the events that package host fires,
-// make one emission of each at the eight points of the specification, ask the
-// interceptors, and answer with a Verdict that the loop obeys:
+// [Hooks] replace an engine. They take the events of package host, create an emission at each of
+// the eight points of the specification, call the interceptors, and return a Verdict for the
+// loop:
 //
 //	hooks, err := agenthooks.New(&agenthooks.Options{
 //		Interceptors: []agenthooks.Interceptor{{Name: "mask", Judge: mask}},
@@ -13,14 +13,13 @@
 //	})
 //	agent := host.New(hooks, &host.Options{Tools: host.Infos(tools)})
 //
-// An [Interceptor] gets the context of the emission as JSON and returns a verdict as
-// JSON; [Typed] is for those who like Go's types better. How several verdicts become
-// one is the [Composition], which is the host's to choose and never an interceptor's.
+// An [Interceptor] gets the context of the emission as JSON and returns a verdict as JSON; use
+// [Typed] for a function with Go types. The [Composition] defines how several verdicts are
+// combined. The host chooses it, never an interceptor.
 //
-// What fails here fails closed, and with no interceptor at all everything is denied:
-// that is the specification's law, and another than Grapnel's own. See
-// docs/agent-hooks.md for where the two differ and what holds.
+// All failures fail closed, and without any interceptor everything is denied. The specification
+// requires this; Grapnel's own rules differ. See docs/agent-hooks.md for the differences.
 //
-// The package does not say what is good or bad, fetches nothing that a verdict points
-// to, and proves nothing about an interceptor.
+// The package does not judge content, does not fetch evidence that a verdict points to, and does
+// not verify interceptors.
 package agenthooks

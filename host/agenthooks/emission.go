@@ -8,17 +8,18 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// An emission is one event at its point: what interceptors are asked about. It does not
-// change; a transform makes another one.
+// An emission is one event at its point, as interceptors get it. It is immutable; a transform
+// creates a new one.
 type emission struct {
 	point *point
 	tree  map[string]any
 	text  json.RawMessage // tree as JSON
-	ev    *grapnel.Event  // what it was made of
-	moved bool            // its target is not as it came
+	ev    *grapnel.Event  // the source event
+	moved bool            // a transform has changed the target
 }
 
-// newEmission checks a context: members, nesting, size.
+// newEmission returns an emission after it has checked the members, nesting and size of its
+// context.
 func newEmission(p *point, tree map[string]any, ev *grapnel.Event) (*emission, error) {
 	em := &emission{point: p, tree: tree, text: appendJSON(nil, tree), ev: ev}
 	if _, err := checkContext(tree); err != nil {
@@ -33,12 +34,12 @@ func newEmission(p *point, tree map[string]any, ev *grapnel.Event) (*emission, e
 	return em, nil
 }
 
-// copy is the context for one interceptor, who may do with it what it likes.
+// copy returns a copy of the context for one interceptor, which may modify it.
 func (em *emission) copy() json.RawMessage { return bytes.Clone(em.text) }
 
 func (em *emission) target() any { return em.tree["target"] }
 
-// with is the emission with another target, which its twin repeats.
+// with returns the emission with another target, also in the member that repeats the target.
 func (em *emission) with(target any) (*emission, error) {
 	tree := put(em.tree, "target", target)
 	moved, err := newEmission(em.point, put(tree, em.point.twin, target), em.ev)
@@ -46,8 +47,9 @@ func (em *emission) with(target any) (*emission, error) {
 	return moved, err
 }
 
-// apply is the emission as a transform leaves it. A reason says why it cannot be
-// applied; the emission is then as it was, unless it is only its shape that broke.
+// apply returns the emission with a transform applied. If that is impossible, it returns a reason
+// and the unchanged emission. If only the shape of the result is invalid, it returns a reason and
+// the changed emission.
 func (em *emission) apply(t *Change) (*emission, string) {
 	if em.point.fixed {
 		return em, reasonTargetForbidden

@@ -11,23 +11,24 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// What Grapnel's own engine says is one interceptor's verdict. Three things differ:
+// The verdict of Grapnel's own engine is the verdict of one interceptor. There are three
+// differences:
 //
-//   - Our Allow means "skip the agent's prompt", theirs "no objection". Ours is theirs too,
-//     and theirs never becomes ours.
-//   - A failure that a hook lets count as open is a failure of the interceptor, and denies.
-//   - What their words cannot say (a halt, context at the start of a session, a call to
-//     make next) our own host is told beside the verdict.
+//   - Grapnel's Allow skips the agent's permission prompt, and an interceptor's allow means "no
+//     objection". Grapnel's Allow becomes an interceptor's allow, but never the reverse.
+//   - A hook failure that is fail open in Grapnel is a failure of the interceptor, and denies.
+//   - Parts that the specification cannot express (a halt, context at the start of a session, a
+//     next call) go directly to Grapnel's host.
 
-// heard is where an Observer of the engine puts which of its hooks have failed open.
+// heard is the context key under which an Observer of the engine stores failed hooks.
 type heard struct{}
 
-// failures is what went wrong in one firing of the engine.
+// failures counts the failures in one firing of the engine.
 type failures struct{ timeouts, errors int }
 
-// judgeBy lets an engine judge.
+// judgeBy returns the judge function for an engine.
 func judgeBy(engine *grapnel.Engine) (func(ctx context.Context, em *emission) (reply, error), error) {
-	engine, err := engine.With() // so that its own firings are not watched
+	engine, err := engine.With() // the Observer applies only to this copy
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func judgeBy(engine *grapnel.Engine) (func(ctx context.Context, em *emission) (r
 	}, nil
 }
 
-// verdictOf says in the specification's words what our engine decided.
+// verdictOf converts the engine's Verdict to a verdict of the specification.
 func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 	deny := func(message string) *Verdict {
 		reason := namespace
@@ -79,11 +80,11 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 	target, changed, lost := em.changedBy(v)
 	switch {
 	case lost != "":
-		// What cannot be told becomes the stricter thing.
+		// An unsupported part becomes a deny.
 		v.Unsupported = append(v.Unsupported, lost+": told as block")
 		return deny(lost + " must be changed, and an interceptor cannot do that")
 	case v.Decision == grapnel.Ask && changed:
-		// Whoever lifts a deny would let pass what was to be changed first.
+		// A Resolver that lifts the deny would permit the unchanged input.
 		v.Unsupported = append(v.Unsupported, "ask beside a change: told as block")
 		v.Reasons = append(v.Reasons, grapnel.Reason{
 			Hook: namespace, Text: fmt.Sprintf("Use this instead: %s", appendJSON(nil, target)), Cause: grapnel.CauseDecision,
@@ -100,8 +101,8 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 	}
 }
 
-// changedBy is the target as our engine wants it. What it wants to change and an
-// interceptor cannot is lost.
+// changedBy returns the target with the engine's changes. lost names a change that an interceptor
+// cannot make.
 func (em *emission) changedBy(v *grapnel.Verdict) (target any, changed bool, lost string) {
 	target = em.target()
 	input, _ := target.(map[string]any)
@@ -110,7 +111,7 @@ func (em *emission) changedBy(v *grapnel.Verdict) (target any, changed bool, los
 	}
 	for _, f := range slices.Sorted(maps.Keys(v.Changes)) {
 		if f == grapnel.FieldNext {
-			continue // our own host makes that call, and it is judged as any other
+			continue // the host makes this call, and it is judged like any other
 		}
 		value, err := parse(v.Changes[f], string(f))
 		if err != nil {
@@ -143,8 +144,8 @@ func (em *emission) changedBy(v *grapnel.Verdict) (target any, changed bool, los
 	return target, changed, ""
 }
 
-// like is a prompt's text as content of the kind that it was: our hooks see content that
-// is no text as the JSON of it.
+// like converts the text of a prompt to the type of the original content, because hooks get
+// content that is not text as its JSON.
 func like(was, now any) any {
 	text, _ := now.(string)
 	if object, err := parse([]byte(text), ""); err == nil && isObject(was) && isObject(object) {
@@ -153,7 +154,7 @@ func like(was, now any) any {
 	return now
 }
 
-// sameBut reports whether an object differs from what it was in no other members.
+// sameBut reports whether an object differs from the original only in the given members.
 func (em *emission) sameBut(was json.RawMessage, now map[string]any, members ...string) bool {
 	v, err := parse(was, "")
 	before, is := v.(map[string]any)
@@ -168,7 +169,7 @@ func (em *emission) sameBut(was json.RawMessage, now map[string]any, members ...
 	return rest(before) == rest(now)
 }
 
-// below puts context below a text.
+// below appends context to a text.
 func below(text string, context []string) string {
 	if len(context) == 0 {
 		return text

@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// errLate is why a call that took too long is left behind.
+// errLate is the error of an abandoned call.
 var errLate = errors.New("took longer than its timeout")
 
 // panicked is the error of a call that panicked.
@@ -13,8 +13,8 @@ type panicked struct{ value any }
 
 func (p *panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// failureOf says what kind of failure it was, for records and for the model. What the
-// error says may hold a part of the target, so only types are named.
+// failureOf describes a failure for records and for the model. The text of an unknown error may
+// contain a part of the target, so failureOf names only its type.
 func failureOf(err error) string {
 	if errors.Is(err, errLate) {
 		return errLate.Error()
@@ -23,7 +23,7 @@ func failureOf(err error) string {
 		return fmt.Sprintf("panic: %T", p.value)
 	}
 	if u, is := errors.AsType[*unfit](err); is {
-		return u.Error() // place and rule
+		return u.Error() // contains only the place and the rule
 	}
 	return fmt.Sprintf("%T", err)
 }

@@ -15,43 +15,41 @@ import (
 
 // An Interceptor judges emissions.
 type Interceptor struct {
-	// Name stands in records. The labels that it gives to data come back to all
-	// interceptors as extensions.<Name>.source_labels, if the name can be that of an
-	// extension: lower-case letters, digits and _, and none of acs, ctk, agent_hooks.
+	// Name is the interceptor's name in records. All interceptors get the labels that it gives to
+	// data as extensions.<Name>.source_labels, if the name is a valid extension name: lower-case
+	// letters, digits and _, and not acs, ctk or agent_hooks.
 	Name string
 
-	// Judge gets the context as JSON, a copy of its own, and returns a verdict as JSON.
-	// An error, a panic, an answer that is none and one that is late are denies. It is
-	// called by many goroutines at once.
+	// Judge gets a copy of the context as JSON and returns a verdict as JSON. An error, a panic,
+	// an invalid verdict and a late verdict are denies. Judge is called concurrently.
 	Judge func(ctx context.Context, context json.RawMessage) (verdict json.RawMessage, err error)
 }
 
-// Mode says whether verdicts are obeyed.
+// Mode defines whether verdicts have an effect.
 type Mode string
 
 // The modes.
 const (
 	Enforce      Mode = "enforce"
-	EvaluateOnly Mode = "evaluate_only" // everybody is asked and everything recorded, and all goes on as if nobody objected
+	EvaluateOnly Mode = "evaluate_only" // all interceptors are called and recorded, but every step is permitted
 )
 
-// A Posture says what a failure of the host's own means at a tool.
+// A Posture defines the effect of a failure of the host itself at a tool call.
 type Posture string
 
-// The postures. An interceptor's own deny at a tool never ends the turn.
+// The postures. A deny by an interceptor at a tool call never ends the turn.
 const (
-	Continue  Posture = "continue"  // the call counts as failed, and the turn goes on
+	Continue  Posture = "continue"  // the call fails, and the turn continues
 	Terminate Posture = "terminate" // the turn ends
 )
 
-// Options are settings of Hooks. The zero value denies everything, for it has no
-// interceptor.
+// Options are settings of Hooks. The zero value has no interceptor and denies everything.
 type Options struct {
-	Interceptors []Interceptor // in the order of registration
+	Interceptors []Interceptor // in registration order
 
-	// Engine is Grapnel's own hooks, as one interceptor named grapnel behind all others.
-	// What fails in it counts as closed, whatever its hooks say: see [Preset]. It also
-	// gets the events that are no emissions, and is obeyed there as always.
+	// Engine holds Grapnel's own hooks. It is an additional interceptor named grapnel after all
+	// others. Its failures fail closed, regardless of on_error: see [Preset]. The engine also
+	// gets the events that are not emissions, and its verdicts for them apply as usual.
 	Engine *grapnel.Engine
 
 	Composition Composition
@@ -59,26 +57,26 @@ type Options struct {
 	Posture     Posture   // empty = Continue
 	Identity    *Provider // nil = JCS
 
-	Resolve         Resolver      // decides whether a deny is lifted; nil = none ever is
-	Redact          Redactor      // nil = it is shown everything
-	Timeout         time.Duration // of an interceptor; 0 = 5 s
-	ApprovalTimeout time.Duration // of Resolve; 0 = 5 min
+	Resolve         Resolver      // decides whether to lift a deny; nil = never
+	Redact          Redactor      // redacts contexts for Resolve; nil = not redacted
+	Timeout         time.Duration // time limit of an interceptor; 0 = 5 s
+	ApprovalTimeout time.Duration // time limit of Resolve; 0 = 5 min
 
-	// Records gets a record of each emission, before its verdict is obeyed; nil = none are
-	// kept. It must be quick, and is called by many goroutines at once.
+	// Records gets a record of each emission before its verdict takes effect; nil = no records.
+	// It must be quick, and is called concurrently.
 	Records func(ctx context.Context, r *Record)
 
-	AgentID   string // of the agent as contexts have it; empty = the name that its events have
+	AgentID   string // agent ID in contexts; empty = the agent name of the event
 	Framework string // empty = grapnel
 
-	// Annotate adds members to a context, such as tenant, actor, trace, budgets and
-	// extensions. Those that Hooks fills in itself win. What it returns has to be JSON.
+	// Annotate returns additional members for a context as JSON, such as tenant, actor, trace,
+	// budgets and extensions. They cannot replace members that Hooks sets.
 	Annotate func(ctx context.Context, ev *grapnel.Event) map[string]json.RawMessage
 }
 
-// Preset returns how an engine that Options.Engine names should run its hooks, so that they
-// do what the specification wants of an interceptor: closed when they fail, and not
-// slower than an interceptor may be. Its Defaults are for the Specs.
+// Preset returns the Preset for an engine in Options.Engine. It meets the requirements for an
+// interceptor: hooks fail closed and have the timeout of an interceptor. Apply its Defaults to
+// the engine's Specs.
 func Preset() grapnel.Preset {
 	return grapnel.Preset{Name: "agenthooks", Order: grapnel.ByRegistration, Timeout: defaultTimeout, OnError: grapnel.OnErrorClosed}
 }
@@ -88,11 +86,11 @@ const (
 	defaultApproval = 5 * time.Minute
 )
 
-// namespace is our name: of the engine among interceptors, and of our extensions.
+// namespace is Grapnel's name as an interceptor and as an extension.
 const namespace = "grapnel"
 
-// Hooks answers the events of an agent by what interceptors say: it stands where
-// package host wants its Hooks. It is safe for concurrent use.
+// Hooks answers the events of an agent with the verdicts of interceptors. It implements the Hooks
+// interface of package host. It is safe for concurrent use.
 type Hooks struct {
 	opts        Options
 	composition Composition
@@ -101,28 +99,28 @@ type Hooks struct {
 	names       []string
 
 	mu       sync.Mutex
-	sessions map[string]*session // those that have begun and not ended
+	sessions map[string]*session // sessions that have started and not ended
 }
 
-// A slot is an interceptor in its place.
+// A slot is a registered interceptor.
 type slot struct {
 	name  string
 	judge func(ctx context.Context, em *emission) (reply, error)
 }
 
-// A reply is what a slot answers: a verdict, and what only our own host understands.
+// A reply is the answer of a slot: a verdict, and the parts that only Grapnel's host understands.
 type reply struct {
 	verdict json.RawMessage
 	own     *grapnel.Verdict
 }
 
-// A session is what lasts from one emission to the next.
+// A session holds the state between the emissions of one session.
 type session struct {
 	next   int64               // sequence number
-	labels map[string][]string // of its data, by extension
+	labels map[string][]string // labels of its data, by extension
 }
 
-// New returns Hooks with these settings. An error says which of them cannot be kept.
+// New returns Hooks with these settings. It returns an error if a setting is invalid.
 func New(opts *Options) (*Hooks, error) {
 	h := &Hooks{sessions: map[string]*session{}}
 	if opts != nil {
@@ -167,7 +165,7 @@ func New(opts *Options) (*Hooks, error) {
 	return h, nil
 }
 
-// fill sets the defaults, and says which word is unknown.
+// fill sets the defaults, and returns an error for an unknown value.
 func (o *Options) fill() error {
 	defaults(&o.Mode, Enforce)
 	defaults(&o.Posture, Continue)
@@ -192,17 +190,17 @@ func defaults[T comparable](v *T, value T) {
 	}
 }
 
-// Has reports whether anybody would hear of such an event. At the eight points somebody
-// always does, if only the host itself, which denies where there is no interceptor.
+// Has reports whether such an event has an effect. It is always true for the kinds of the eight
+// points, because the host denies them if there is no interceptor.
 func (h *Hooks) Has(k grapnel.Kind) bool {
 	return pointOf(k) != nil || h.opts.Engine != nil && h.opts.Engine.Has(k)
 }
 
-// Fire answers an event. Those that are emissions are judged by the interceptors; all
-// others go to the engine, if there is one.
+// Fire answers an event. Interceptors judge the events that are emissions; the engine, if there
+// is one, gets all others.
 //
-// A session is known from its first event to its session.end, by its ID; without one
-// everything is denied.
+// A session is identified by its ID from its first event to its session.end. An emission without
+// a session ID is denied.
 func (h *Hooks) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	p := pointOf(ev.Kind)
 	switch {
@@ -224,7 +222,7 @@ func (h *Hooks) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	return f.obey(out)
 }
 
-// A firing is one event on its way through the interceptors.
+// A firing holds the state of one event while interceptors judge it.
 type firing struct {
 	hooks    *Hooks
 	point    *point
@@ -233,10 +231,10 @@ type firing struct {
 	session  *session
 	sequence int64
 
-	own *grapnel.Verdict // of the engine
+	own *grapnel.Verdict // Verdict of the engine
 }
 
-// begin takes the next sequence number of the session. Also what is then refused has one.
+// begin takes the next sequence number of the session. Refused emissions have one, too.
 func (f *firing) begin() {
 	id, h := f.ev.Session.ID, f.hooks
 	if id == "" {
@@ -252,7 +250,7 @@ func (f *firing) begin() {
 	f.session.next++
 }
 
-// end keeps what later emissions of the session need.
+// end stores the state that later emissions of the session need.
 func (f *firing) end(out *composed) {
 	h := f.hooks
 	h.mu.Lock()
@@ -277,12 +275,12 @@ func (f *firing) end(out *composed) {
 
 var extensions = regexp.MustCompile(`^[a-z][a-z0-9_]*$`)
 
-// isExtension reports whether an interceptor may speak under its name.
+// isExtension reports whether an interceptor's name is valid as an extension name.
 func isExtension(name string) bool {
 	return extensions.MatchString(name) && !slices.Contains([]string{"acs", "ctk", "agent_hooks"}, name)
 }
 
-// run makes the emission, has it judged and recorded.
+// run builds the emission, calls the interceptors and writes the record.
 func (f *firing) run(ctx context.Context) *composed {
 	h := f.hooks
 	rec := &Record{
@@ -314,7 +312,7 @@ func (f *firing) run(ctx context.Context) *composed {
 	if err == nil && out.em.moved {
 		if rec.EnforcedIdentity, err = h.identity.of(out.em); err != nil {
 			out.verdict, out.decidedBy = denied(reasonContextInvalid, failureOf(err)), nil
-			out.unite() // it is another verdict, and what was warned of stays
+			out.unite() // the new verdict keeps the earlier warnings
 		}
 	}
 	rec.take(out, h.names)
@@ -324,7 +322,7 @@ func (f *firing) run(ctx context.Context) *composed {
 	return out
 }
 
-// compose asks the interceptors.
+// compose calls the interceptors and combines their verdicts.
 func (f *firing) compose(ctx context.Context, em *emission) *composed {
 	h := f.hooks
 	c := composer{
@@ -337,12 +335,12 @@ func (f *firing) compose(ctx context.Context, em *emission) *composed {
 	return c.compose(em)
 }
 
-// call asks one interceptor. Whatever is wrong with its answer is a deny.
+// call calls one interceptor. Every problem with its answer is a deny.
 func (f *firing) call(ctx context.Context, i int, em *emission) Verdict {
 	s := &f.hooks.slots[i]
 	r, err := within(ctx, f.hooks.opts.Timeout, func(ctx context.Context) (reply, error) { return s.judge(ctx, em) })
 	if r.own != nil {
-		f.own = r.own // there is one engine, so nobody else writes this
+		f.own = r.own // only one slot is an engine, so there is no other writer
 	}
 	switch {
 	case errors.Is(err, errLate):

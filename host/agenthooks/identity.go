@@ -9,15 +9,15 @@ import (
 	"strings"
 )
 
-// A Provider gives a context its identity: a text that an answer of the approval seam
-// has to repeat, and by which records of one action are found. It is a pure function of
-// the context. Its error refuses the context, so that the action is denied; it should
-// name the place and the rule, never the value.
+// A Provider computes the identity of a context: a text that a Resolution must repeat, and that
+// connects the records of one action. Identify must be a pure function of the context. Its error
+// refuses the context, so the action is denied. The error should name the place and the rule,
+// never the value.
 type Provider struct {
-	Name     string // in records: lower-case letters, digits, - and _, not beginning with jcs
+	Name     string // name in records: lower-case letters, digits, - and _, without the prefix jcs
 	Identify func(context json.RawMessage) (string, error)
 
-	own ownProvider // which of this package's it is
+	own ownProvider // which provider of this package it is
 }
 
 type ownProvider uint8
@@ -27,9 +27,9 @@ const (
 	isUnbound
 )
 
-// JCS returns the provider that the specification defines: the SHA-256 of the canonical JSON
-// of what every host has to say at the point. Optional members never change it.
-// Integers beyond ±9007199254740991 are refused.
+// JCS returns the provider of the specification: the SHA-256 of the canonical JSON of all members
+// that are required at the point. Optional members never change it. Integers beyond
+// ±9007199254740991 are refused.
 func JCS() *Provider {
 	return &Provider{own: isJCS, Name: "jcs-sha256", Identify: func(context json.RawMessage) (string, error) {
 		tree, err := parseContext(context)
@@ -40,8 +40,8 @@ func JCS() *Provider {
 	}}
 }
 
-// Unbound returns the provider that gives no identities. Then nothing ties an approval to
-// what was approved, and whoever claims conformance has to say so.
+// Unbound returns a provider without identities. Approvals are then not bound to a context, and a
+// host that claims conformance must disclose this.
 func Unbound() *Provider { return &Provider{own: isUnbound} }
 
 var providers = regexp.MustCompile(`^[a-z][a-z0-9_-]*$`)
@@ -60,7 +60,7 @@ func (p *Provider) check() error {
 	return nil
 }
 
-// name is how records name the provider.
+// name returns the provider's name in records, or nil for Unbound.
 func (p *Provider) name() *string {
 	if p.own == isUnbound {
 		return nil
@@ -68,8 +68,8 @@ func (p *Provider) name() *string {
 	return &p.Name
 }
 
-// of is the identity of an emission, nil if the provider gives none. A provider that
-// panics or says nothing has failed.
+// of returns the identity of an emission, or nil for Unbound. A panic and an empty identity are
+// errors.
 func (p *Provider) of(em *emission) (identity *string, err error) {
 	if p.own == isUnbound {
 		return nil, nil
@@ -81,7 +81,7 @@ func (p *Provider) of(em *emission) (identity *string, err error) {
 	}()
 	var text string
 	if p.own == isJCS {
-		text, err = identify(em.tree) // what Identify would parse again
+		text, err = identify(em.tree) // faster than Identify, which would parse the context again
 	} else {
 		text, err = p.Identify(em.copy())
 	}
@@ -94,8 +94,7 @@ func (p *Provider) of(em *emission) (identity *string, err error) {
 	return &text, nil
 }
 
-// identify hashes the projection of a context: the members that its point and all
-// points require, and nothing else.
+// identify hashes only the members of a context that are required at its point and at all points.
 func identify(tree map[string]any) (string, error) {
 	p, err := checkContext(tree)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"unicode/utf8"
 )
 
-// Canonical writes a JSON value as the JSON Canonicalization Scheme (RFC 8785) says: no
-// white space, members by the UTF-16 code units of their names, numbers as ECMAScript
-// prints them. The error names the place of what has no canonical form, such as 1e999
-// or half a surrogate pair.
+// Canonical encodes a JSON value by the JSON Canonicalization Scheme (RFC 8785): without white
+// space, members sorted by the UTF-16 code units of their names, and numbers as in ECMAScript.
+// The error names the place of a value without a canonical form, such as 1e999 or an unpaired
+// surrogate.
 func Canonical(raw json.RawMessage) ([]byte, error) {
 	v, err := parse(raw, "")
 	if err != nil {
@@ -66,24 +66,23 @@ func appendCanonical(b []byte, v any, path string) ([]byte, error) {
 	}
 }
 
-// appendNumber prints a number as ECMAScript's Number.prototype.toString does.
+// appendNumber formats a number like ECMAScript's Number.prototype.toString.
 func appendNumber(b []byte, f float64) []byte {
 	if f == 0 {
-		return append(b, '0') // -0 too
+		return append(b, '0') // also for -0
 	}
 	if size := math.Abs(f); size >= 1e-6 && size < 1e21 {
 		return strconv.AppendFloat(b, f, 'f', -1, 64)
 	}
 	b = strconv.AppendFloat(b, f, 'e', -1, 64)
-	if n := len(b); b[n-2] == '0' && (b[n-3] == '-' || b[n-3] == '+') { // e-07 is e-7
+	if n := len(b); b[n-2] == '0' && (b[n-3] == '-' || b[n-3] == '+') { // e-07 becomes e-7
 		b = append(b[:n-2], b[n-1])
 	}
 	return b
 }
 
-// byUnits compares names by their UTF-16 code units. That differs from the order of
-// their bytes, since U+10000 and all above are written as surrogates, which come before
-// U+E000.
+// byUnits compares names by their UTF-16 code units. The byte order differs, because U+10000 and
+// above are encoded as surrogates, which sort before U+E000.
 func byUnits(x, y string) int {
 	for {
 		if x == "" || y == "" {
@@ -108,12 +107,12 @@ func firstUnit(r rune) rune {
 	return r
 }
 
-// maxInteger is the largest integer that every reader of JSON keeps.
+// maxInteger is the largest integer that every JSON parser preserves.
 const maxInteger = 1<<53 - 1
 
-// exactIntegers refuses numbers in integer syntax that a reader which makes doubles of
-// them changes: two different ids could have one identity. 9007199254740993.0 and 1e21
-// are floats and pass.
+// exactIntegers refuses integers that change if a parser converts them to float64, because two
+// different IDs could then have the same identity. 9007199254740993.0 and 1e21 are floats and are
+// accepted.
 func exactIntegers(v any, path string) error {
 	switch v := v.(type) {
 	case json.Number:

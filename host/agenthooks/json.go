@@ -12,26 +12,26 @@ import (
 	"unicode/utf8"
 )
 
-// Values are trees as encoding/json makes them, with numbers as they were written:
-// nil, bool, string, json.Number, []any, map[string]any. Nobody changes a tree; what
-// is changed is copied down to the change, so trees may share parts.
+// Values are trees as in encoding/json, with numbers in their original text: nil, bool, string,
+// json.Number, []any, map[string]any. Trees are immutable and may share parts; a change copies
+// the path to the changed value.
 
-// maxDepth and maxSize bound what is judged: levels of nesting, and bytes of a whole
-// context as JSON. What is beyond is refused, never cut.
+// maxDepth and maxSize limit a context: levels of nesting, and bytes of JSON. Larger contexts are
+// refused, never cut.
 const (
 	maxDepth = 128
 	maxSize  = 5 << 20
 )
 
-// unfit is why a value cannot be judged: where, and which rule it breaks. It never
-// says the value.
+// unfit is the error of a value that cannot be judged. It contains the place and the violated
+// rule, never the value.
 type unfit struct {
 	path string
 	rule string
 }
 
 func (u *unfit) Error() string {
-	if len(u.path) > maxPath { // names of members come from the model
+	if len(u.path) > maxPath { // member names come from the model
 		return cutText(u.path, maxPath) + ": " + u.rule
 	}
 	if u.path == "" {
@@ -42,16 +42,16 @@ func (u *unfit) Error() string {
 
 const maxPath = 120
 
-// parse reads one JSON value. path is where it stands, for errors.
+// parse parses one JSON value. path is its place, for errors.
 //
-// It refuses what readers of JSON do not agree about, since what an interceptor judges
-// has to be what the tool gets: members that come twice, halves of surrogate pairs and
-// bytes that are not UTF-8, which encoding/json replaces.
+// It refuses input that JSON parsers read differently, because the tool must get the same value
+// that the interceptors judged: duplicate members, unpaired surrogates, and bytes that are not
+// UTF-8, which encoding/json would replace.
 func parse(raw []byte, path string) (any, error) {
 	if len(raw) > maxSize {
 		return nil, &unfit{path, fmt.Sprintf("longer than %d bytes", maxSize)}
 	}
-	if !json.Valid(raw) { // the decoder below does not see all that is wrong between tokens
+	if !json.Valid(raw) { // json.Decoder does not detect all errors between tokens
 		return nil, &unfit{path, "not valid JSON"}
 	}
 	p := parser{raw: raw, in: json.NewDecoder(bytes.NewReader(raw))}
@@ -59,7 +59,7 @@ func parse(raw []byte, path string) (any, error) {
 	return p.value(path, 1)
 }
 
-// parser reads a value token by token, with an eye on the bytes of each.
+// parser parses a value token by token and checks the bytes of each token.
 type parser struct {
 	raw []byte
 	in  *json.Decoder
@@ -130,8 +130,8 @@ func member(path, name string) string {
 
 func element(path string, i int) string { return path + "[" + strconv.Itoa(i) + "]" }
 
-// faithful reports whether decoding a JSON string gives what was meant: its bytes are
-// UTF-8, and each escaped surrogate has its other half.
+// faithful reports whether a JSON string decodes without loss: it is valid UTF-8, and each
+// escaped surrogate has its pair.
 func faithful(raw []byte) bool {
 	if !utf8.Valid(raw) {
 		return false
@@ -159,7 +159,7 @@ func faithful(raw []byte) bool {
 	}
 }
 
-// escapedUnit reads a \uXXXX.
+// escapedUnit parses a \uXXXX escape.
 func escapedUnit(raw []byte) (uint64, bool) {
 	if len(raw) < 6 || raw[0] != '\\' || raw[1] != 'u' {
 		return 0, false
@@ -168,7 +168,7 @@ func escapedUnit(raw []byte) (uint64, bool) {
 	return unit, err == nil
 }
 
-// depthOf is how many levels a value has; a number has none.
+// depthOf returns the number of nesting levels of a value; a number has 0.
 func depthOf(v any) int {
 	deepest := 0
 	switch v := v.(type) {
@@ -186,8 +186,8 @@ func depthOf(v any) int {
 	return deepest + 1
 }
 
-// appendJSON writes a value without white space, members in order of name, numbers as
-// they were written and nothing escaped that need not be.
+// appendJSON encodes a value without white space, with sorted members, original numbers and only
+// the necessary escapes.
 func appendJSON(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case string:
@@ -222,8 +222,8 @@ func appendJSON(b []byte, v any) []byte {
 
 const hexDigits = "0123456789abcdef"
 
-// appendString writes a string with the escapes of RFC 8785 and no others. Go's own
-// encoder escapes U+2028 and U+2029 too, whatever it is told.
+// appendString encodes a string with the escapes of RFC 8785 only. Go's encoder always escapes
+// U+2028 and U+2029, too.
 func appendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	done := 0
@@ -254,7 +254,7 @@ func appendString(b []byte, s string) []byte {
 	return append(append(b, s[done:]...), '"')
 }
 
-// cutText cuts a text to at most limit bytes, where a character ends, and marks that.
+// cutText cuts a text to at most limit bytes at a character boundary, and adds a mark.
 func cutText(s string, limit int) string {
 	if len(s) <= limit {
 		return s

@@ -7,13 +7,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// discarded stands where the output of a tool was that an interceptor threw away.
+// discarded replaces the output of a tool that an interceptor denied.
 const discarded = `"The result of this call was discarded."`
 
-// obey says in our words what the loop has to do.
+// obey converts the composed verdict to a grapnel.Verdict.
 func (f *firing) obey(out *composed) grapnel.Verdict {
 	v := grapnel.Verdict{Event: f.ev}
-	if own := f.own; own != nil { // what only our own host understands
+	if own := f.own; own != nil { // the parts that only Grapnel's host understands
 		v.Messages, v.Native, v.Unsupported, v.Halt = own.Messages, own.Native, own.Unsupported, own.Halt
 	}
 	if !out.verdict.permits() {
@@ -28,7 +28,7 @@ func (f *firing) obey(out *composed) grapnel.Verdict {
 		if err == nil {
 			v.Event, err = out.em.event()
 		}
-		if err != nil { // it was fit to be judged, so this cannot be
+		if err != nil { // cannot happen, because the emission was valid before
 			out.verdict = denied(reasonContextInvalid, failureOf(err))
 			v.Event = f.ev
 			f.deny(&v, out)
@@ -37,7 +37,7 @@ func (f *firing) obey(out *composed) grapnel.Verdict {
 		v.Changes = changes
 	}
 	if own := f.own; own != nil {
-		if !out.em.isTextInput() { // there it is a part of the text
+		if !out.em.isTextInput() { // in a text input the context is already part of the text
 			v.Context = own.Context
 		}
 		if next, has := own.Changes[grapnel.FieldNext]; has {
@@ -56,7 +56,7 @@ func (em *emission) isTextInput() bool {
 	return em.ev.Kind == grapnel.PromptBefore && isString(input["content"])
 }
 
-// deny stops the step, or throws away what came of it.
+// deny stops the step, or discards its result.
 func (f *firing) deny(v *grapnel.Verdict, out *composed) {
 	v.Decision = grapnel.Block
 	v.Reasons = f.reasons(out)
@@ -70,16 +70,16 @@ func (f *firing) deny(v *grapnel.Verdict, out *composed) {
 		if out.verdict.byHost() && f.hooks.opts.Posture == Terminate {
 			v.Halt = v.Reason()
 		}
-	default: // a block is all it takes
+	default: // a Block is sufficient
 	}
 }
 
-// reasons is why the step is not taken.
+// reasons returns the reasons for a deny.
 func (f *firing) reasons(out *composed) []grapnel.Reason {
 	hook := "agenthooks"
 	if i := out.decidedBy; i != nil {
 		if f.own != nil && *i == len(f.hooks.slots)-1 && out.resolvedBy == "" && len(f.own.Reasons) > 0 && !out.verdict.byHost() {
-			return f.own.Reasons // the engine's own, with the names of its hooks
+			return f.own.Reasons // the engine's reasons, with the names of its hooks
 		}
 		if name := f.hooks.names[*i]; name != "" {
 			hook = name
@@ -97,7 +97,7 @@ func causeOf(v *Verdict) grapnel.Cause {
 	case v.Reason == reasonTimeout:
 		return grapnel.CauseTimeout
 	case v.Reason == reasonConflict, v.Reason == reasonDisagreement, v.Reason == reasonUnresolved, !v.byHost():
-		return grapnel.CauseDecision // nothing failed
+		return grapnel.CauseDecision // a decision, not a failure
 	default:
 		return grapnel.CauseError
 	}

@@ -11,16 +11,16 @@ import (
 // A step of a path is a member of an object or an element of a list.
 type step struct {
 	name  string
-	index int // -1 = name counts
+	index int // -1 = use name
 }
 
-// roots are what a path begins with; the second is deprecated.
+// roots are the valid prefixes of a path; the second is deprecated.
 var roots = []string{"$target", "$policy_target"}
 
 var stepSyntax = regexp.MustCompile(`^(?:\.([A-Za-z0-9_-]+)|\[([0-9]+)\]|\["([A-Za-z0-9_-]+)"\])`)
 
-// parsePath reads the path of a transform: $target, then any of .name, [7] and
-// ["name"]. A reason says why it is none.
+// parsePath parses the path of a transform: $target, followed by any of .name, [7] and ["name"].
+// A non-empty reason means that the path is invalid.
 func parsePath(path string) (steps []step, reason string) {
 	i := slices.IndexFunc(roots, func(root string) bool { return strings.HasPrefix(path, root) })
 	if i < 0 {
@@ -44,8 +44,8 @@ func parsePath(path string) (steps []step, reason string) {
 	return steps, ""
 }
 
-// replace is v with another value at the end of the steps. What is not there cannot be
-// replaced. v itself stays.
+// replace returns a copy of v with the value at the end of the steps replaced. It returns false
+// if the place does not exist.
 func replace(v any, steps []step, value any) (any, bool) {
 	if len(steps) == 0 {
 		return value, true

@@ -13,27 +13,26 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// spec is the version of the specification that emissions name.
+// spec is the specification version in emissions.
 const spec = "agent-hooks/0.1"
 
-// A point is one of the eight at which interceptors are asked.
+// A point is one of the eight points at which interceptors are called.
 type point struct {
 	name   string
-	kinds  []grapnel.Kind // whose events are emissions of it
-	twin   string         // the member that target repeats
-	fixed  bool           // nobody may transform it
-	fields []field        // what its context has beside the common ones
+	kinds  []grapnel.Kind // kinds of events that are emissions at this point
+	twin   string         // the member that repeats target
+	fixed  bool           // transforms are not allowed
+	fields []field        // required members in addition to the common ones
 }
 
-// A field is a member that the context must have. All of them together, and nothing
-// else, are what an identity is made of.
+// A field is a required member of a context. An identity is computed from exactly these members.
 type field struct {
 	path string
 	is   func(any) bool
-	want string // what is names
+	want string // describes the values that is accepts
 }
 
-// The points, in the order of a session. The set is closed.
+// The points, in the order of a session. The specification defines no others.
 var points = []point{
 	{
 		name: "agent_startup", kinds: []grapnel.Kind{grapnel.SessionStart}, twin: "agent_init", fixed: true,
@@ -80,7 +79,7 @@ var points = []point{
 	},
 }
 
-// common is what every context has.
+// common lists the required members of every context.
 var common = []field{
 	{"spec", isSpec, "agent-hooks/ and a version"},
 	{"interception_point", isPoint, "one of the eight points"},
@@ -131,7 +130,7 @@ func isCount(v any) bool {
 	return is && err == nil
 }
 
-// isUTC takes what RFC 3339 calls a date-time; Go's parser takes a little more.
+// isUTC accepts the date-time of RFC 3339. Go's parser also accepts a few other forms.
 func isUTC(v any) bool {
 	s, is := v.(string)
 	t, err := time.Parse(time.RFC3339, s)
@@ -178,7 +177,7 @@ func listOf(is func(any) bool) func(any) bool {
 	}
 }
 
-// at returns what stands at a dotted path.
+// at returns the value at a dotted path.
 func at(tree map[string]any, path string) (any, bool) {
 	name, rest, more := strings.Cut(path, ".")
 	v, has := tree[name]
@@ -189,8 +188,8 @@ func at(tree map[string]any, path string) (any, bool) {
 	return at(inner, rest)
 }
 
-// put returns the tree with a value at a dotted path. Objects on the way are copied,
-// and made where there are none.
+// put returns a copy of the tree with a value at a dotted path. It copies the objects on the
+// path, and creates missing ones.
 func put(tree map[string]any, path string, value any) map[string]any {
 	copied := make(map[string]any, len(tree)+1)
 	maps.Copy(copied, tree)
@@ -203,7 +202,7 @@ func put(tree map[string]any, path string, value any) map[string]any {
 	return copied
 }
 
-// checkContext says what a context lacks, and returns its point.
+// checkContext returns the point of a context, or an error if the context is invalid.
 func checkContext(tree map[string]any) (*point, error) {
 	if err := checkFields(tree, common); err != nil {
 		return nil, err
@@ -226,8 +225,8 @@ func checkFields(tree map[string]any, fields []field) error {
 	return nil
 }
 
-// CheckContext says what keeps a context from being one that an interceptor may be
-// asked about: a member that is not there or of the wrong type, nesting, size.
+// CheckContext returns an error if a context is not valid for interceptors: because of a missing
+// member, a wrong type, its nesting or its size.
 func CheckContext(context json.RawMessage) error {
 	tree, err := parseContext(context)
 	if err == nil {

@@ -2,28 +2,28 @@ package agenthooks
 
 import "encoding/json"
 
-// A Record is what is kept of one emission: who was asked, what came of it, and nothing
-// of the target. There is one of each, also where no interceptor was called.
+// A Record describes one emission: the interceptors and the result, without any part of the
+// target. Every emission has a Record, even if no interceptor was called.
 type Record struct {
 	Point                  string        `json:"interception_point"`
 	Mode                   Mode          `json:"mode"`
-	Verdict                Verdict       `json:"verdict"`           // without the value of a transform and what an approval holds, messages cut
-	InputIdentity          *string       `json:"input_identity"`    // of the context as it came
-	EnforcedIdentity       *string       `json:"enforced_identity"` // of the context as transforms have left it
+	Verdict                Verdict       `json:"verdict"`           // without the transform's value and the approval's content; messages are cut
+	InputIdentity          *string       `json:"input_identity"`    // of the original context
+	EnforcedIdentity       *string       `json:"enforced_identity"` // of the context with all transforms applied
 	IdentityProvider       *string       `json:"identity_provider"`
 	SessionID              string        `json:"session_id"`
-	Sequence               int64         `json:"sequence"` // -1 = the session is not known
+	Sequence               int64         `json:"sequence"` // -1 = unknown session
 	Composition            Composition   `json:"composition"`
 	InterceptorsRegistered int           `json:"interceptors_registered"`
-	DecidedBy              *int          `json:"decided_by"`               // whose verdict it is; nil = an allow, or the host's own
-	Verdicts               []Said        `json:"verdicts,omitzero"`        // of each interceptor that was called
-	FoldTruncated          *bool         `json:"fold_truncated,omitempty"` // somebody was not called
-	ResolvedBy             string        `json:"resolved_by,omitempty"`    // approval or rejection; empty = nobody was asked to lift a deny
-	Timestamp              string        `json:"timestamp,omitempty"`      // of the context
-	Trace                  *RecordsTrace `json:"trace,omitempty"`          // of the context
+	DecidedBy              *int          `json:"decided_by"`               // index of the deciding interceptor; nil = an allow, or decided by the host
+	Verdicts               []Said        `json:"verdicts,omitzero"`        // of each called interceptor
+	FoldTruncated          *bool         `json:"fold_truncated,omitempty"` // at least one interceptor was not called
+	ResolvedBy             string        `json:"resolved_by,omitempty"`    // approval or rejection; empty = the Resolver was not asked
+	Timestamp              string        `json:"timestamp,omitempty"`      // timestamp of the context
+	Trace                  *RecordsTrace `json:"trace,omitempty"`          // trace of the context
 }
 
-// Said is what one interceptor said.
+// Said is the verdict of one interceptor in a Record.
 type Said struct {
 	Index    int      `json:"index"`
 	Decision Decision `json:"decision"`
@@ -31,16 +31,16 @@ type Said struct {
 	Name     string   `json:"name,omitempty"`
 }
 
-// A RecordsTrace says to which trace an emission belongs.
+// A RecordsTrace identifies the trace of an emission.
 type RecordsTrace struct {
 	TraceID string `json:"trace_id,omitempty"`
 	SpanID  string `json:"span_id,omitempty"`
 }
 
-// maxMessage is how much of a message is kept.
+// maxMessage is the maximum length of a message in a Record, in bytes.
 const maxMessage = 256
 
-// projected is a verdict as records hold it.
+// projected returns the verdict in the form for records.
 func (v Verdict) projected() Verdict {
 	v.Message = cutText(v.Message, maxMessage)
 	var warnings []Warning
@@ -57,20 +57,20 @@ func (v Verdict) projected() Verdict {
 	return v
 }
 
-// take fills in what came of asking.
+// take sets the results of the interceptors.
 func (r *Record) take(out *composed, names []string) {
 	r.Verdict, r.DecidedBy, r.ResolvedBy = out.verdict.projected(), out.decidedBy, out.resolvedBy
 	for i := range out.verdicts {
 		v := &out.verdicts[i]
 		r.Verdicts = append(r.Verdicts, Said{i, v.Decision, v.Reason, names[i]})
 	}
-	// A fold that was not cut short is said to be so only where a deny cuts it.
+	// If all interceptors were called, fold_truncated is present only for the profile FirstDeny.
 	if out.truncated || r.Composition.Profile == FirstDeny && len(out.verdicts) > 0 {
 		r.FoldTruncated = &out.truncated
 	}
 }
 
-// trace copies what the context says of its trace.
+// trace copies the trace IDs of the context.
 func (r *Record) trace(tree map[string]any) {
 	traceID, _ := at(tree, "trace.trace_id")
 	spanID, _ := at(tree, "trace.span_id")

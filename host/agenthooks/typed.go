@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A Context is what an interceptor is asked about, as far as the point has it. What is
-// JSON of any shape stays JSON.
+// A Context is the input of an interceptor. Only the members of its point are set. Members of
+// variable type are raw JSON.
 type Context struct {
 	Spec      string    `json:"spec"`
 	Point     string    `json:"interception_point"`
@@ -22,7 +22,7 @@ type Context struct {
 	Session struct {
 		ID string `json:"id"`
 	} `json:"session"`
-	Target json.RawMessage `json:"target"` // what a transform changes
+	Target json.RawMessage `json:"target"` // the value that a transform changes
 
 	AgentInit *struct {
 		ToolsRegistered []string `json:"tools_registered"`
@@ -57,15 +57,15 @@ type Context struct {
 	Extensions map[string]json.RawMessage `json:"extensions"`
 }
 
-// A ToolCall is a call that the model wants, or that is about to be made.
+// A ToolCall is a call that the model requests, or that is about to run.
 type ToolCall struct {
 	ID   string          `json:"id"`
 	Name string          `json:"name"`
 	Args json.RawMessage `json:"args"`
 }
 
-// Typed makes an [Interceptor]'s Judge of a function with Go's types. The zero Verdict
-// is an allow here.
+// Typed converts a function with Go types to an [Interceptor]'s Judge. The zero Verdict is an
+// allow.
 func Typed(judge func(ctx context.Context, c *Context) (Verdict, error)) func(context.Context, json.RawMessage) (json.RawMessage, error) {
 	return func(ctx context.Context, raw json.RawMessage) (json.RawMessage, error) {
 		var c Context

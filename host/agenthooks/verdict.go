@@ -6,43 +6,43 @@ import (
 	"strings"
 )
 
-// A Decision is what a verdict decides.
+// A Decision is the decision of a verdict.
 type Decision string
 
-// The decisions. Whatever else an interceptor says is malformed, and that is a deny.
+// The decisions. Any other value makes the verdict invalid, which is a deny.
 const (
 	Allow     Decision = "allow"     // no objection
-	Deny      Decision = "deny"      // the step is not taken, or what came of it is thrown away
-	Transform Decision = "transform" // it is taken with a changed target
+	Deny      Decision = "deny"      // the step does not run, or its result is discarded
+	Transform Decision = "transform" // the step runs with a changed target
 )
 
-// A Verdict is an interceptor's answer, and also what several of them come to.
+// A Verdict is the answer of an interceptor, or the combination of several answers.
 type Verdict struct {
 	Decision     Decision        `json:"decision"`
-	Reason       string          `json:"reason,omitempty"`        // short and stable, such as policy:secrets; not beginning with host_error:
-	Message      string          `json:"message,omitempty"`       // for people
-	Warnings     []Warning       `json:"warnings,omitempty"`      // what is worth saying beside an allow, for one
-	Approval     json.RawMessage `json:"approval,omitempty"`      // of a deny: an object; whoever resolves approvals may lift it
-	Transform    *Change         `json:"transform,omitempty"`     // of a transform
+	Reason       string          `json:"reason,omitempty"`        // short and stable, such as policy:secrets; without the prefix host_error:
+	Message      string          `json:"message,omitempty"`       // for users
+	Warnings     []Warning       `json:"warnings,omitempty"`      // remarks, for example together with an allow
+	Approval     json.RawMessage `json:"approval,omitempty"`      // only for a deny: an object; the Resolver may then lift the deny
+	Transform    *Change         `json:"transform,omitempty"`     // only for a transform
 	Evidence     json.RawMessage `json:"evidence,omitempty"`      // for an auditor: {artefact, verification_pointers}
-	ResultLabels []string        `json:"result_labels,omitempty"` // what is known of the data that the step produces
+	ResultLabels []string        `json:"result_labels,omitempty"` // labels for the data that the step produces
 }
 
-// A Warning is something that does not stop anything.
+// A Warning is a remark that does not stop the step.
 type Warning struct {
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
 }
 
-// A Change replaces one place of the target. Path is $target, followed by any of .name,
-// [7] and ["name"]; the place has to exist. No value is null.
+// A Change replaces one value in the target. Path is $target, followed by any of .name, [7] and
+// ["name"]; the place must exist. An absent value is null.
 type Change struct {
 	Path  string          `json:"path"`
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
-// JSON is the verdict as an interceptor returns it. One that cannot be written, since a
-// value in it is not JSON, comes out as nothing, which counts as malformed.
+// JSON returns the verdict in the format for interceptors. If a value in it is not valid JSON, it
+// returns nil, which is treated as an invalid verdict.
 func (v *Verdict) JSON() json.RawMessage {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -51,7 +51,8 @@ func (v *Verdict) JSON() json.RawMessage {
 	return raw
 }
 
-// hostError begins the reasons that only the host gives. The set is closed.
+// hostError is the prefix of reasons that only the host gives. The specification defines no
+// others.
 const hostError = "host_error:"
 
 const (
@@ -70,7 +71,7 @@ const (
 	reasonStreaming        = hostError + "streaming_unsupported"
 )
 
-// denied is a deny of the host's own. The message never holds anything of the target.
+// denied returns a deny by the host. The message must not contain any part of the target.
 func denied(reason, message string) Verdict {
 	return Verdict{Decision: Deny, Reason: reason, Message: message}
 }
@@ -79,7 +80,7 @@ func (v *Verdict) permits() bool  { return v.Decision != Deny }
 func (v *Verdict) liftable() bool { return v.Decision == Deny && v.Approval != nil }
 func (v *Verdict) byHost() bool   { return strings.HasPrefix(v.Reason, hostError) }
 
-// severity ranks verdicts: a liftable deny stands between a transform and a deny.
+// severity ranks verdicts: a liftable deny is between a transform and a deny.
 func (v *Verdict) severity() int {
 	switch {
 	case v.liftable():
@@ -93,12 +94,12 @@ func (v *Verdict) severity() int {
 	}
 }
 
-// maxEvidence is how long evidence may be, as canonical JSON.
+// maxEvidence is the maximum length of evidence as canonical JSON, in bytes.
 const maxEvidence = 10240
 
-// gate reads what an interceptor returned. Anything that a verdict must not be makes a
-// deny of it; the message names the member. Members that nobody knows are ignored, and
-// null is as good as absent. Whether a transform can be applied is seen when it is.
+// gate parses the answer of an interceptor. An invalid verdict becomes a deny whose message names
+// the member. Unknown members are ignored, and null is treated as absent. Whether a transform is
+// applicable is checked when it is applied.
 func gate(raw json.RawMessage) Verdict {
 	v, wrong := readVerdict(raw)
 	if wrong != "" {
@@ -107,7 +108,7 @@ func gate(raw json.RawMessage) Verdict {
 	return v
 }
 
-// readVerdict reads a verdict; wrong names what is wrong with it.
+// readVerdict parses a verdict; wrong describes the problem if it is invalid.
 func readVerdict(raw json.RawMessage) (v Verdict, wrong string) {
 	parsed, err := parse(raw, "")
 	tree, is := parsed.(map[string]any)
@@ -156,7 +157,7 @@ func readVerdict(raw json.RawMessage) (v Verdict, wrong string) {
 	return v, ""
 }
 
-// optional is a value of one type, or nothing where it is null or not there.
+// optional returns a value of one type, or the zero value if v is nil.
 func optional[T any](v any) (value T, ok bool) {
 	if v == nil {
 		return value, true
