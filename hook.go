@@ -233,7 +233,7 @@ type Source struct {
 	Digest string `json:"digest,omitempty"` // SHA-256 of the content, in hex
 }
 
-// DefaultPriority is the priority of a Spec whose Priority is nil.
+// DefaultPriority is the priority of a Spec if its Priority is nil.
 const DefaultPriority = 100
 
 // A Spec defines when and how a hook runs.

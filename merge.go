@@ -203,7 +203,7 @@ func (v *Verdict) native(agent, key string, value json.RawMessage) {
 	v.Native[key] = value
 }
 
-// changes adds the net changes to the Verdict. If a Block stops the action, there are none.
+// changes adds the net changes to the Verdict. If a Block stops the action, it adds nothing.
 func (f *firing) changes(v *Verdict) {
 	changed := changedFields(f.first, f.ev, f.contract.Changes)
 	if len(changed) == 0 {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// FormPatch is the Form of a Fact whose text is a patch. The values at such a place are the paths
+// FormPatch is the Form of a Fact for text that is a patch. The values at such a place are the paths
 // of all files that the patch names.
 const FormPatch = "patch"
 

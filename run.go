@@ -348,8 +348,8 @@ func (f *firing) settle(a *answer) {
 	}
 	a.decision = a.out.Decision
 	answered := a.err == nil
-	// In another system's chain, a hook's Block ends the chain even if the Contract makes it
-	// ineffective.
+	// In another system's chain, a Block or a closed failure ends the chain even if the Contract
+	// makes it ineffective.
 	ends := preset.InChain && (a.decision == Block || a.err != nil && a.spec.onError() == OnErrorClosed)
 	switch d := a.decision; {
 	case d > Block, d == Block && blocks == BlockNothing, d == Ask && blocks != BlockAction:

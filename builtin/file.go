@@ -72,7 +72,7 @@ func appendBelow(dir, file, text string, limit int64) (err error) {
 	return err
 }
 
-// openAppend opens a regular file. It rejects pipes, whose reader may be missing.
+// openAppend opens a regular file. It rejects pipes, because the reader may be missing.
 func openAppend(root *os.Root, file string) (*os.File, error) {
 	f, err := root.OpenFile(file, os.O_WRONLY|os.O_APPEND|os.O_CREATE|syscall.O_NONBLOCK, 0o600)
 	if err != nil {

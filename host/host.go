@@ -213,8 +213,8 @@ func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
 	})
 }
 
-// tell fires an event whose Verdict has no effect, and reports to the user if a hook tried to
-// have one.
+// tell fires an event and ignores its Verdict. If a hook tried to decide or change anything, tell
+// informs the user.
 func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
 	v := s.fire(ctx, ev)
 	switch no := s.refusal(ev, &v); {

@@ -29,7 +29,7 @@ type Loop struct {
 	Provider Provider
 	Name     string          // name of the model
 	System   string          // system prompt; empty = no system prompt
-	Context  []string        // text below the prompt of the first Run: context that hooks added at the start of the session
+	Context  []string        // text below the next prompt: context that hooks added at the start of the session
 	Tools    []AgentTool     // Options.Tools of the Host must be Infos(Tools)
 	Params   json.RawMessage // parameters for every Request
 	Parallel int             // maximum number of parallel calls for one model response; below 2 = one after the other
@@ -392,7 +392,7 @@ func (l *Loop) show(ctx context.Context, soFar string) error {
 	return l.Show(ctx, rest)
 }
 
-// withdraw reports that the shown text is no longer valid.
+// withdraw reports that the shown text has become invalid.
 func (l *Loop) withdraw(ctx context.Context, why string) {
 	shown := l.shown.String()
 	l.shown.Reset()

@@ -220,7 +220,7 @@ func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
 	return r, true, nil
 }
 
-// canceled returns the result of a call whose context was done before the tool ran.
+// canceled returns the result of a call if its context was done before the tool ran.
 func canceled(call Call, err error) (Result, bool, error) {
 	return Result{Call: call, Output: rawjson.Quote("the call was not made: " + err.Error()), Failed: true}, true, err
 }

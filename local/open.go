@@ -31,7 +31,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// maxDepth limits hooks that start agents whose hooks start agents.
+// maxDepth limits the nesting of hooks: a hook can start an agent that runs hooks.
 const maxDepth = 3
 
 // Options configure [Open]. The zero value opens the policies of the user and of the project

@@ -13,13 +13,13 @@ import (
 // ProjectPolicy is the name of policy files in projects.
 const ProjectPolicy = "grapnel.yaml"
 
-// A Dir is a directory whose project policy applies to an event.
+// A Dir is a directory with a project policy that applies to an event.
 type Dir struct {
 	Path       string // absolute, with links resolved
 	GuardsOnly bool   // outside the session's project: an `allow` in its policy has no effect
 }
 
-// Dirs lists the directories whose policies apply to an event. First come the project's
+// Dirs lists the directories with the policies that apply to an event. First come the project's
 // directories, from the root of the session down to the working directory. Then comes every other
 // directory above the working directory that has a trusted policy; such a policy can only add
 // guards.
@@ -48,13 +48,13 @@ func (p Place) SessionDirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
 	return p.policyDirs(root, cwd), err
 }
 
-// DirsOf lists the directories whose policies apply to an agent that starts in dir.
+// DirsOf lists the directories with the policies that apply to an agent that starts in dir.
 func (p Place) DirsOf(dir string) []Dir { return p.policyDirs(rootOf(dir), dir) }
 
 // ProjectRoot returns the real root of the project that dir is in, or "" if dir is empty.
 func ProjectRoot(dir string) string { return rootOf(dir).real }
 
-// policyDirs adds the trusted directories above cwd to those of a project.
+// policyDirs returns the directories of a project and the trusted directories above cwd.
 func (p Place) policyDirs(r root, cwd string) []Dir {
 	real := r.real // most agents work in the root, so no link needs to be resolved
 	if cwd != r.called && cwd != r.real {

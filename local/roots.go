@@ -62,7 +62,7 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	case !errors.Is(os.Chtimes(name, now, now), fs.ErrNotExist): // a read-only state directory keeps its roots, too
 		p.Roots.store(name, kept, now)
 		return kept, nil
-	default: // the daemon's cache has a root whose file was removed
+	default: // the daemon's cache has a root, but its file was removed
 	}
 	stored, err := p.keepRoot(name, kept, now)
 	if err != nil {

@@ -20,7 +20,7 @@ const (
 	BadTimeout      Fault = "bad_timeout"       // not between 0 and MaxTimeout
 	BadMaxInFlight  Fault = "bad_max_in_flight" // less than one
 	BadBody         Fault = "bad_body"          // the format is unknown, or does not support the event
-	BadSecret       Fault = "bad_secret"        // hooks only: not a signature key
+	BadSecret       Fault = "bad_secret"        // Hook and Post only: not a signature key
 )
 
 // Errors of a delivery, in addition to ForbiddenIP and BadBody.
@@ -32,10 +32,10 @@ const (
 	Timeout        Fault = "timeout"          // the time limit was exceeded
 	Redirect       Fault = "redirect"         // the response is a redirect, which is not followed
 	Refused        Fault = "refused"          // the response status is not a success
-	Rejected       Fault = "rejected"         // hooks only: the status refers to this request and not to the state of the server
-	BadAnswer      Fault = "bad_answer"       // hooks only: the response cannot be parsed
-	TooLarge       Fault = "too_large"        // hooks only: the response exceeds the size limit
-	CircuitOpen    Fault = "circuit_open"     // hooks only: the server failed too often, so requests are paused
+	Rejected       Fault = "rejected"         // Hook and Post only: the status refers to this request, not to the state of the server
+	BadAnswer      Fault = "bad_answer"       // Hook and Post only: the response is invalid
+	TooLarge       Fault = "too_large"        // Hook only: the response exceeds the size limit
+	CircuitOpen    Fault = "circuit_open"     // Hook only: the server failed too often, so requests are paused
 	Dropped        Fault = "dropped"          // too many running deliveries, or the client is closed
 )
 

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 )
 
-// DefaultHookTimeout is the time limit of a Hook whose Timeout is 0.
+// DefaultHookTimeout is the time limit of a Hook if its Timeout is 0.
 const DefaultHookTimeout = 10 * time.Second
 
 // A HookConfig is the policy's configuration of a Hook. It cannot open networks.

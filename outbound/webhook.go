@@ -14,11 +14,11 @@ import (
 )
 
 const (
-	// DefaultTimeout is the time limit of a webhook whose Timeout is 0.
+	// DefaultTimeout is the time limit of a webhook if its Timeout is 0.
 	DefaultTimeout = 2 * time.Second
 	// MaxTimeout is the maximum Timeout.
 	MaxTimeout = 30 * time.Second
-	// DefaultMaxInFlight is the limit of a webhook whose MaxInFlight is 0.
+	// DefaultMaxInFlight is the limit of a webhook if its MaxInFlight is 0.
 	DefaultMaxInFlight = 32
 )
 

@@ -42,7 +42,7 @@ var (
 	ErrOutput = errors.New("answer larger than")  // its JSON does not fit into MaxOutput
 )
 
-// DefaultMaxOutput is the output limit of a Command whose MaxOutput is 0.
+// DefaultMaxOutput is the output limit of a Command if its MaxOutput is 0.
 const DefaultMaxOutput = 1 << 20
 
 // A Command is a hook that starts a program once for each event. It is safe for concurrent use,

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// DefaultHello is the limit for a Worker whose Hello is 0.
+// DefaultHello is the limit for a Worker if its Hello is 0.
 const DefaultHello = 10 * time.Second
 
 const (
@@ -435,7 +435,7 @@ func (i *instance) await(ctx context.Context, ev *grapnel.Event, c *call) (grapn
 	return out, err
 }
 
-// cancel tells the program that no caller waits for the answer. The call keeps its place until
+// cancel informs the program that no caller waits for the answer. The call keeps its place until
 // the answer arrives, because the program is still busy with it.
 func (i *instance) cancel(c *call, late bool) {
 	w := i.worker

@@ -8,7 +8,7 @@
 //
 //	hooks, err := agenthooks.New(&agenthooks.Options{
 //		Interceptors: []agenthooks.Interceptor{{Name: "mask", Judge: mask}},
-//		Engine:       engine, // Grapnel's own hooks, as one interceptor more
+//		Engine:       engine, // Grapnel's own hooks, as an additional interceptor
 //		Records:      keep,
 //	})
 //	agent := host.New(hooks, &host.Options{Tools: host.Infos(tools)})
