@@ -50,7 +50,7 @@ type Outcome struct {
 	Message  string                     `json:"message,omitempty"` // for the user
 	Context  []string                   `json:"context,omitempty"` // added to the model's context
 	Set      map[Field]json.RawMessage  `json:"set,omitempty"`     // replaces fields; applied before Patch
-	Patch    map[Field]json.RawMessage  `json:"patch,omitempty"`   // RFC 7396 merge patches on them
+	Patch    map[Field]json.RawMessage  `json:"patch,omitempty"`   // RFC 7396 merge patches for fields
 	Halt     string                     `json:"halt,omitempty"`    // non-empty: end the agent's turn for this reason; independent of Decision
 	Native   map[string]json.RawMessage `json:"native,omitempty"`  // <agent>.<key>: values that only one agent supports
 }

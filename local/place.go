@@ -48,7 +48,7 @@ func (p Place) Snapshots() string { return filepath.Join(p.State, "policy") }
 // Installs returns the directory of installation records.
 func (p Place) Installs() string { return filepath.Join(p.State, "installs") }
 
-// Pause returns the file for [policy.ReadPause].
+// Pause returns the path of the file that records a pause.
 func (p Place) Pause() string { return filepath.Join(p.State, "pause.json") }
 
 // Trusts returns the store of trusted project policies.
