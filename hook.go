@@ -194,8 +194,8 @@ func (m Mode) String() string { return nameOf(modeNames[:], int(m), "mode") }
 // MarshalText returns the mode's name.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// Scope is the origin of a Source, strongest first. A weaker scope can only add restrictions to a
-// stronger one and never remove them.
+// Scope is the origin of a Source, strongest first. A weaker scope adds to the decisions of a
+// stronger one and never weakens them.
 type Scope int8
 
 // The scopes. The zero Scope is ScopeUser; hooks of a Go program have it by default.
