@@ -1,6 +1,6 @@
-// Package hookcmd is the program that agents run at their events: it finds its
-// configuration, loads the policy, and gives the agent the one answer that
-// dialect.Answer makes. [Main] is grapnel-hook and "grapnel hook".
+// Package hookcmd implements the program that agents run for each event. It finds the
+// configuration, loads the policy, and writes the one reply that dialect.Answer computes. [Main]
+// is grapnel-hook and "grapnel hook".
 package hookcmd
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Exit codes beside those that dialects define. 2 is not among them: it means
-// block to several agents, and it is what a crash of a Go program gives.
+// Exit codes in addition to the codes that dialects define. 2 is not used: several agents read it
+// as "block", and a crashing Go program exits with it.
 const (
 	exitFailure = 1
 	exitUsage   = 64
@@ -49,7 +49,7 @@ answers in the agent's own language. Agents run it; "grapnel install" tells them
 To see what it would answer and why: grapnel explain
 `
 
-// invocation is a command line.
+// invocation is a parsed command line.
 type invocation struct {
 	agent, event string
 	root, id     string
@@ -58,15 +58,15 @@ type invocation struct {
 	version      bool
 	drain        bool
 	serve        bool
-	handover     bool // in the place of the program that was asked; see handOver
+	handover     bool // set when grapnel-hook handed the event over to this process; see handOver
 
-	firing string                   // the ID of the firing, once a daemon was told one; empty = any
+	firing string                   // the ID of the firing, if a daemon already received the event with it; empty = any
 	outbox func(local.Place) Outbox // see Program
-	watch  *watchdog                // of this event; nil = the caller has a deadline of its own
+	watch  *watchdog                // of this event; nil = the caller has its own deadline
 }
 
-// parseArgs reads the command line. It does not use package flag, which would end
-// the process with 2 on an error.
+// parseArgs parses the command line. It does not use package flag, which exits with 2 on an
+// error.
 func parseArgs(args []string) (invocation, error) {
 	var inv invocation
 	var words []string
@@ -108,7 +108,7 @@ func parseArgs(args []string) (invocation, error) {
 		return inv, errors.New("--id and --root cannot be used together")
 	}
 	if inv.root != "" {
-		abs, err := filepath.Abs(inv.root) // the drain runs elsewhere
+		abs, err := filepath.Abs(inv.root) // the drain runs in another directory
 		if err != nil {
 			return inv, fmt.Errorf("--root %s: %w", inv.root, err)
 		}
@@ -127,9 +127,9 @@ func parseArgs(args []string) (invocation, error) {
 	return inv, nil
 }
 
-// A Program is grapnel-hook, and what "grapnel hook" has beside it.
+// A Program is grapnel-hook with the extra parts that "grapnel hook" has.
 type Program struct {
-	Outbox func(local.Place) Outbox // where what `notify:` hooks want told is kept; nil = nowhere: they fail
+	Outbox func(local.Place) Outbox // stores the events of `notify:` hooks; nil = no outbox, and these hooks fail
 }
 
 // Main runs grapnel-hook and returns its exit code.
@@ -137,10 +137,10 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return Program{}.Main(args, stdin, stdout, stderr)
 }
 
-// Main runs the program and returns its exit code.
+// Main runs the program and returns its exit code. It recovers from panics.
 func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) (exit int) {
 	defer func() {
-		if r := recover(); r != nil { // not even lastResort could answer
+		if r := recover(); r != nil { // even lastResort panicked
 			fmt.Fprintf(stderr, "grapnel: error: internal error: %v\n", r)
 			exit = exitFailure
 		}
@@ -173,14 +173,14 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	}
 	inv.watch = newWatchdog(&inv, named, true)
 	result := inv.watch.run(context.Background(), func(ctx context.Context) worked { return inv.work(ctx, named, stdin) })
-	defer inv.watch.settle() // after the reply, which must not wait
+	defer inv.watch.settle() // after the reply, which must not be delayed
 	inv.markHandover(&result.reply)
 	return inv.give(result.reply.Stdout, result.reply.Stderr, result.reply.Exit, result.pending, stdout, stderr)
 }
 
-// work reads the event and makes the reply.
+// work reads the event and computes the reply.
 func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin io.Reader) worked {
-	place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
+	place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it looks up the home directory, which takes no time
 	inv.watch.found(place)
 	input := readInput(inTime(stdin))
 	input.Event = inv.event
@@ -200,11 +200,11 @@ func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin i
 	return worked{reply, pending}
 }
 
-// give gives an answer to the agent, and then starts the drain of observing hooks.
+// give writes the reply to the agent, and then starts the drain for pending observing hooks.
 func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending bool, stdout, stderr io.Writer) int {
 	if len(stdoutText) > 0 {
 		if _, err := stdout.Write(stdoutText); err != nil {
-			return exitFailure // the agent has gone away
+			return exitFailure // the agent has exited
 		}
 	}
 	if len(stderrText) > 0 {
@@ -218,9 +218,9 @@ func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending boo
 	return exit
 }
 
-// choose decides whose language to speak: the one that the command line names, the
-// one the payload is certainly in, that of the settings file the command stands in.
-// Only Claude Code's settings hold commands without an agent.
+// choose returns the dialect of the reply: the dialect that the command line names, else the
+// dialect that the payload certainly has, else the dialect of the settings file that contains the
+// command. Only Claude Code's settings contain commands without an agent name.
 func (a agents) choose(named *dialect.Dialect, payload []byte, installed string) *dialect.Dialect {
 	if named != nil {
 		return named
@@ -235,8 +235,8 @@ func (a agents) choose(named *dialect.Dialect, payload []byte, installed string)
 	return d
 }
 
-// agents are the dialects of a daemon, by name, so that not each event copies the tables
-// of one. nil = each event does.
+// agents maps names to dialects. A daemon keeps one, so that it does not copy the dialect tables
+// for each event. nil = copy them for each event.
 type agents map[string]*dialect.Dialect
 
 func newAgents() agents {
@@ -257,8 +257,8 @@ func (a agents) find(name string) (*dialect.Dialect, bool) {
 	return d, ok
 }
 
-// readInput reads the payload up to the size that is judged. The rest is read too,
-// so that the agent does not meet a closed pipe, and thrown away.
+// readInput reads the payload up to the size limit. It reads and drops the rest, so that the
+// agent does not get a closed pipe.
 func readInput(stdin io.Reader) dialect.Input {
 	data, err := readAll(io.LimitReader(stdin, dialect.MaxPayload+1))
 	if err == nil && len(data) > dialect.MaxPayload {
@@ -270,8 +270,8 @@ func readInput(stdin io.Reader) dialect.Input {
 	return dialect.Input{Payload: data, Err: err}
 }
 
-// readAll is io.ReadAll in few steps: what does not fit into 64 KiB goes on in
-// memory that costs nothing before it is touched.
+// readAll is io.ReadAll with fewer steps. If the data does not fit into 64 KiB, it continues in a
+// large buffer, whose pages cost nothing until they are used.
 func readAll(r io.Reader) ([]byte, error) {
 	data := make([]byte, 0, 64<<10)
 	for {
@@ -289,8 +289,8 @@ func readAll(r io.Reader) ([]byte, error) {
 	}
 }
 
-// answer makes the reply. Whatever goes wrong on the way is answered as a failure
-// of the guards, in the agent's language, and never by a crash.
+// answer computes the reply. It turns every failure into a reply in the agent's dialect, as for a
+// failed guard, and never panics.
 func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input dialect.Input, place local.Place, lost error) (reply dialect.Reply, pending bool) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -304,7 +304,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
-	defer func() { _ = sp.Close() }() // others follow where events are served
+	defer func() { _ = sp.Close() }() // where one process serves many events, others follow
 	got := inv.receive(d, input)
 	inv.watch.received(got.Event)
 	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch}
@@ -333,7 +333,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
 				return errHandedOver
 			}
-			set.Specs = notice.Locked(beyond.Error()) // and not what may have run there already
+			set.Specs = notice.Locked(beyond.Error()) // drop specs that may have run in the other program already
 		}
 		if rootless != nil {
 			set.Specs = append(set.Specs, rootNotice(rootless))
@@ -355,18 +355,18 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	return reply, pending
 }
 
-// errHandedOver ends Open: the program grapnel gave the reply.
+// errHandedOver ends local.Open: the program grapnel has given the reply.
 var errHandedOver = errors.New("the event was handed over")
 
-// warn says on stderr what went wrong beside the answer, where that does no harm.
+// warn adds an error to the stderr of the reply, unless the reply must stay silent.
 func warn(reply *dialect.Reply, err error) {
 	if !reply.Silent {
 		reply.Stderr = fmt.Appendf(reply.Stderr, "grapnel: error: %v\n", err)
 	}
 }
 
-// lastResort answers when nothing can be judged: as if a guard that fails closed
-// had failed.
+// lastResort returns the reply when no policy can be evaluated: the same as if a guard that fails
+// closed had failed.
 func lastResort(ctx context.Context, d *dialect.Dialect, input dialect.Input, err error) dialect.Reply {
 	engine, newErr := grapnel.New(notice.Locked(err.Error()), nil)
 	if newErr != nil {

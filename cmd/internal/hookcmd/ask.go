@@ -20,41 +20,41 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A Question is one event for one server that is asked: what "grapnel deliver" reads, and
-// answers with a [ServerReply].
+// A Question is one event for one server. "grapnel deliver" reads it and replies with a
+// [ServerReply].
 type Question struct {
-	HTTP     policyfile.HTTP `json:"http"`               // with what its words stand for, under the full name of the hook
-	Networks []string        `json:"networks,omitempty"` // that were opened
+	HTTP     policyfile.HTTP `json:"http"`               // with variables resolved, under the full name of the hook
+	Networks []string        `json:"networks,omitempty"` // private networks that the policies allow
 	ID       string          `json:"id,omitempty"`       // of the event
-	Until    time.Time       `json:"until,omitzero"`     // when the answer has to be there, the start of the program included
-	Event    json.RawMessage `json:"event"`              // in the plain dialect: what is sent, byte for byte
+	Until    time.Time       `json:"until,omitzero"`     // deadline of the answer; includes the start of the program
+	Event    json.RawMessage `json:"event"`              // in the plain dialect; sent byte for byte
 }
 
-// A ServerReply is what came of a Question.
+// A ServerReply is the result of a Question.
 type ServerReply struct {
-	Answer  json.RawMessage `json:"answer,omitempty"` // the object that the server answered with
+	Answer  json.RawMessage `json:"answer,omitempty"` // the JSON object that the server answered with
 	Error   string          `json:"error,omitempty"`
-	Failed  bool            `json:"failed,omitempty"`  // the server is in no state to answer
-	Timeout bool            `json:"timeout,omitempty"` // the time was over
+	Failed  bool            `json:"failed,omitempty"`  // the server failed; its circuit breaker counts this
+	Timeout bool            `json:"timeout,omitempty"` // the deadline passed
 }
 
-// A circuits keeps how the circuits of servers stand, for all processes.
+// circuits stores the circuit breaker states of servers, shared by all processes.
 type circuits interface {
 	policy.Counter
 	Counted(key string) ([]byte, error)
 }
 
-// asker is the hook of a `http:`. grapnel-hook cannot ask itself: what connects to a
-// server would make every start of it slower. So it starts the program that can, and only
-// while the circuit of the server lets it through.
+// asker is the hook of an `http:` entry. grapnel-hook makes no connections itself, because the
+// network packages would slow down each start. It starts the program grapnel instead, and only
+// while the circuit breaker of the server permits it.
 //
-// How deep hooks are nested does not matter: a server starts no agent of ours, and a
-// project can set the variable that counts.
+// The nesting depth of hooks is not checked: a server does not start agents of this machine, and
+// a project could set the variable that holds the depth.
 type asker struct {
 	http     policyfile.HTTP
-	networks func() []string // that were opened
+	networks func() []string // private networks that the policies allow
 	circuits circuits
-	program  func() (string, error) // that asks; where it is nil, tell does
+	program  func() (string, error) // path of the program that sends the request; if nil, tell sends it
 	tell     func(ctx context.Context, question []byte) (ServerReply, error)
 }
 
@@ -68,15 +68,16 @@ func newAsker(c circuits, h policyfile.HTTP, networks func() []string) *asker {
 	}}
 }
 
-// Asker makes the hook of a `http:` that is really asked. How its circuit stands is kept in c.
+// Asker returns the hook of an `http:` entry, which sends real requests. It stores its circuit
+// breaker state in c.
 func Asker(c circuits, h policyfile.HTTP, networks func() []string) grapnel.Hook {
 	return newAsker(c, h, networks)
 }
 
-// ReadsID: the identity of the request is made of it.
+// ReadsID marks that the hook uses the event ID: the identity of the request is derived from it.
 func (a *asker) ReadsID() {}
 
-// Grace is what it takes to end the program.
+// Grace returns how long it takes to end the program that sends the request.
 func (a *asker) Grace() time.Duration {
 	if g, ok := process.System.(grapnel.Graceful); ok {
 		return g.Grace()
@@ -84,7 +85,8 @@ func (a *asker) Grace() time.Duration {
 	return 0
 }
 
-// Handle asks about an event.
+// Handle sends an event to the server, if its circuit breaker permits it, and returns the
+// outcome.
 func (a *asker) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	pass, err := a.enter()
 	if err != nil {
@@ -95,23 +97,23 @@ func (a *asker) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	return out, err
 }
 
-// circuitKey is where the circuit of a server is kept for a hook. No hook opens that of
-// another.
+// circuitKey returns the key of a server's circuit breaker state for one hook. Each hook has its
+// own circuit per server.
 func circuitKey(h *policyfile.HTTP) string { return "http\x00" + h.FullName() + "\x00" + h.URL }
 
-// keepCircuit is how long failures are remembered after the last.
+// keepCircuit is how long failures are stored after the last one.
 const keepCircuit = 24 * time.Hour
 
-// enter says whether the server may be asked. Where nothing can be kept there is no
-// circuit: to ask in vain does less harm than not to ask.
+// enter reports whether the server may be asked. If the state cannot be stored, there is no
+// circuit breaker: a request that fails does less harm than a missing request.
 func (a *asker) enter() (circuit.Pass, error) {
 	kept, err := a.circuits.Counted(circuitKey(&a.http))
-	if err != nil || kept == nil { // and without a lock
-		return circuit.Through, nil //nolint:nilerr // see above
+	if err != nil || kept == nil { // read without a lock
+		return circuit.Through, nil //nolint:nilerr // see the comment of enter
 	}
 	now, limits, patience := time.Now(), a.http.Breaker.Limits(), time.Duration(a.http.Timeout)+a.Grace()+time.Second
 	state, pass := circuit.Read(kept).Enter(now, limits, patience)
-	if pass == circuit.Probe { // but one, of all that come now
+	if pass == circuit.Probe { // only one of all concurrent requests is the probe
 		err := a.circuits.Count(circuitKey(&a.http), func(kept []byte) ([]byte, time.Duration) {
 			if state, pass = circuit.Read(kept).Enter(now, limits, patience); pass == circuit.Probe {
 				return state.Bytes(), keepCircuit
@@ -119,7 +121,7 @@ func (a *asker) enter() (circuit.Pass, error) {
 			return nil, 0
 		})
 		if err != nil {
-			return circuit.Through, nil //nolint:nilerr // see above
+			return circuit.Through, nil //nolint:nilerr // see the comment of enter
 		}
 	}
 	if pass == circuit.Refused {
@@ -128,7 +130,7 @@ func (a *asker) enter() (circuit.Pass, error) {
 	return pass, nil
 }
 
-// leave keeps what became of a request, if that is news.
+// leave stores the result of a request, if it changes the circuit breaker state.
 func (a *asker) leave(pass circuit.Pass, result circuit.Result) {
 	if pass == circuit.Through && result == circuit.Unknown {
 		return
@@ -139,12 +141,13 @@ func (a *asker) leave(pass circuit.Pass, result circuit.Result) {
 		}
 	}
 	now, limits := time.Now(), a.http.Breaker.Limits()
-	_ = a.circuits.Count(circuitKey(&a.http), func(kept []byte) ([]byte, time.Duration) { // see enter
+	_ = a.circuits.Count(circuitKey(&a.http), func(kept []byte) ([]byte, time.Duration) { // an error is ignored; see enter
 		return circuit.Read(kept).Leave(now, limits, pass, result).Bytes(), keepCircuit
 	})
 }
 
-// ask lets the program ask.
+// ask sends the request through tell or the program, and returns the outcome and the result for
+// the circuit breaker.
 func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, circuit.Result, error) {
 	question, err := a.question(ctx, ev)
 	if err != nil {
@@ -161,7 +164,7 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 		said, err = runDeliver(ctx, program, a.http.Name, question)
 	}
 	switch {
-	case err != nil && errors.Is(err, grapnel.ErrTimeout): // it keeps the time itself, and a little less: it hangs, or has not begun
+	case err != nil && errors.Is(err, grapnel.ErrTimeout): // the program has a shorter timeout of its own, so it hangs or has not started
 		return grapnel.Outcome{}, circuit.Failed, err
 	case err != nil:
 		return grapnel.Outcome{}, circuit.Unknown, err
@@ -182,7 +185,7 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 	return out, circuit.Answered, nil
 }
 
-// question is what the program reads.
+// question returns the input of the program that sends the request.
 func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error) {
 	h, err := a.http.Resolve()
 	if err != nil {
@@ -191,7 +194,7 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 	h.Name = a.http.FullName()
 	until := time.Now().Add(time.Duration(h.Timeout))
 	if end, ok := ctx.Deadline(); ok {
-		// Its own time is over first, and it says what it waited for.
+		// The program must time out first, so that its error says what it waited for.
 		left := time.Until(end)
 		end = end.Add(-min(left/10, 100*time.Millisecond))
 		if end.Before(until) {
@@ -206,16 +209,16 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	// The event may be large, and is JSON already.
+	// The event is appended as it is: it may be large and is JSON already.
 	head = head[:len(head)-len("0}")]
 	return append(append(head, event...), '}'), nil
 }
 
-// maxServerReply is the size of the largest ServerReply: an answer, and what is around it.
+// maxServerReply is the maximum size of a ServerReply in bytes: the answer and its JSON wrapper.
 const maxServerReply = process.DefaultMaxOutput + 64<<10
 
-// runDeliver has "grapnel deliver" do something that takes a connection. It is started without
-// any variable: an agent's project could name in one whom to trust, or through whom to go.
+// runDeliver runs "grapnel deliver", which makes the connection. It passes no environment
+// variables: an agent's project could set one that changes the trusted certificates or the proxy.
 func runDeliver(ctx context.Context, program, hook string, stdin []byte) (ServerReply, error) {
 	end, err := process.System.Run(ctx, &process.Program{
 		Args: []string{program, "deliver"}, Env: []string{}, Dir: filepath.Dir(program), Stdin: append(stdin, '\n'), MaxOutput: maxServerReply,
@@ -237,7 +240,7 @@ func runDeliver(ctx context.Context, program, hook string, stdin []byte) (Server
 	case end.Stdout.Cut > 0:
 		return ServerReply{}, fmt.Errorf("%s says more than %d bytes", filepath.Base(program), maxServerReply)
 	case len(end.Stdout.Head) == 0:
-		return ServerReply{}, nil // it has told a webhook
+		return ServerReply{}, nil // it delivered to a webhook, which has no answer
 	}
 	var said ServerReply
 	if err := json.Unmarshal(end.Stdout.Head, &said); err != nil {
@@ -246,11 +249,11 @@ func runDeliver(ctx context.Context, program, hook string, stdin []byte) (Server
 	return said, nil
 }
 
-// Circuit says why the server of a hook would not be asked now, or nothing.
+// Circuit returns why the server of a hook would not be asked now, or nil.
 func Circuit(place local.Place, h *policyfile.HTTP, now time.Time) error {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
-		return nil // said elsewhere
+		return nil // reported elsewhere
 	}
 	defer func() { _ = sp.Close() }()
 	kept, err := sp.Counted(circuitKey(h))

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// changed is when anything of a file has changed last, which nobody can set.
+// changed returns the time of the last change of a file's content or metadata (ctime). Programs
+// cannot set it.
 func changed(info fs.FileInfo) time.Time {
 	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
 		return time.Unix(sys.Ctim.Unix())

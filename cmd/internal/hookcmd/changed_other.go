@@ -7,5 +7,5 @@ import (
 	"time"
 )
 
-// changed is when the content of a file has changed last.
+// changed returns the time of the last change of a file's content.
 func changed(info fs.FileInfo) time.Time { return info.ModTime() }

@@ -11,13 +11,13 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// daemonBudget is how long a daemon that is at work may take, and the time that is left to
-// a program behind it.
+// daemonBudget is how long a running daemon may take, and how much time remains for a program
+// that it calls.
 const daemonBudget = 30 * time.Second
 
-// askDaemon has the daemon of the place answer, nil where this program has to: there is
-// none, it is slow or of another version, it cannot speak for a hook, or it is not root's
-// and root says something here.
+// askDaemon sends the event to the daemon of the place. It returns nil if this program has to
+// reply itself: no daemon runs, the daemon is slow or has another version, it cannot run one of
+// the hooks, or it does not run as root while managed policies of root apply here.
 func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client.Answer {
 	socket := client.Socket(place.State)
 	if _, err := os.Lstat(socket); err != nil || inv.handover || input.Err != nil || process.Depth() > 0 {
@@ -33,7 +33,7 @@ func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client
 	}
 	answer, err := client.Ask(socket, q)
 	if err != nil {
-		inv.firing = q.Firing // its Record may be kept already
+		inv.firing = q.Firing // the daemon may have stored its Record already
 		return nil
 	}
 	return answer

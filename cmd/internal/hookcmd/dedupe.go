@@ -36,24 +36,24 @@ const (
 	keepFacts   = 256
 )
 
-// An action is one that an agent reported.
+// An action is one action that an agent reported.
 type action struct {
-	ID       string // of its Record
+	ID       string // of the action's Record
 	Call     string // the agent's ID for it
-	What     string // it is, as far as all ways of telling agree
-	Whole    string // all that rules judge of it
+	What     string // digest of the action, from the values that all its reports have
+	Whole    string // digest of all values that rules evaluate
 	Facts    []string
-	Ways     []string // in which it was told
-	At       int64    // nanoseconds since 1970 at which it was last answered
+	Ways     []string // the hook commands and events that reported it
+	At       int64    // time of the last reply, in nanoseconds since 1970
 	Policy   string
 	Decision grapnel.Decision
 	Reason   string
 	Halt     string
-	Final    bool // what was said holds for whatever tells no more
+	Final    bool // the stored decision is valid for later reports without new facts
 }
 
-// writeActions writes actions as lines of quoted words: to let package encoding/json
-// prepare a type takes longer than all else that is done for it here.
+// writeActions encodes actions as lines of quoted words. It does not use encoding/json, whose
+// preparation of the type takes longer than all other work here.
 func writeActions(actions []action) []byte {
 	var b []byte
 	for i := range actions {
@@ -69,7 +69,7 @@ func writeActions(actions []action) []byte {
 	return b
 }
 
-// readActions reads what is left of them after a time. What is broken is nothing.
+// readActions decodes the actions that are not too old. It returns nil for damaged data.
 func readActions(kept []byte, now int64) []action {
 	var actions []action
 	for line := range strings.Lines(string(kept)) {
@@ -99,15 +99,15 @@ func readActions(kept []byte, now int64) []action {
 	return actions
 }
 
-// again returns which of the actions is told once more, or -1. The first that fits is
-// it, before others one of which exactly the same was told.
+// again returns the index of the stored action that is reported again, or -1. It returns the
+// first match, but prefers an action whose Whole is equal.
 func (now *action) again(kept []action) int {
 	fits := -1
 	for i := range kept {
 		k := &kept[i]
 		age := now.At - k.At
 		switch {
-		case k.What != now.What || age < -int64(sameWithin): // a clock that was turned back
+		case k.What != now.What || age < -int64(sameWithin): // a clock was set back
 		case k.Call != "" && now.Call != "":
 			if k.Call == now.Call && age <= int64(sameWithin) {
 				return i
@@ -123,20 +123,20 @@ func (now *action) again(kept []action) int {
 // dedupe handles one report of an action.
 type dedupe struct {
 	action
-	to    sink // that gets what counts
+	to    sink // receives the records and hooks that count
 	spool *spool.Spool
 	held  *spool.Held
 	kept  []action
-	first int // the one that is told once more; -1 = it is new
+	first int // index in kept of the action that is reported again; -1 = the action is new
 
-	// What waits until it is known whether it counts.
+	// Held back until keep decides whether they count.
 	records []*grapnel.Record
 	late    []func() error
 }
 
-// hold waits for others who judge the same action, and takes their time off that of the
-// event. It is nil for agents that tell of everything once, and where nothing can be
-// kept: then each telling counts by itself.
+// hold waits for other processes that judge the same action, and subtracts the waiting time from
+// the budget of the event. It returns nil for agents that report each action once, and if nothing
+// can be stored: then each report counts separately.
 func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedupe {
 	way, twice := got.Way()
 	if !twice || got.Err != nil {
@@ -161,7 +161,7 @@ func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedu
 	if t.first = t.again(t.kept); t.first < 0 {
 		return t
 	}
-	// Limits go by these.
+	// Limits count by these IDs.
 	k := &t.kept[t.first]
 	ev.ID = k.ID
 	if ev.Tool != nil && ev.Tool.ID == "" {
@@ -170,15 +170,15 @@ func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedu
 	return t
 }
 
-// close lets others judge.
+// close releases the lock, so that other processes can judge the action.
 func (t *dedupe) close() {
 	if t != nil {
 		_ = t.held.Close()
 	}
 }
 
-// verdict returns an engine that says what was said the first time, or nil where that
-// has to be found anew: another policy is in force, or more is told.
+// verdict returns an engine that repeats the decision of the first report. It returns nil if the
+// policy must be evaluated again: the policy has changed, or this report has more facts.
 func (t *dedupe) verdict(set *policy.Set, f *firing) *grapnel.Engine {
 	if t == nil {
 		return nil
@@ -192,7 +192,7 @@ func (t *dedupe) verdict(set *policy.Set, f *firing) *grapnel.Engine {
 		slices.ContainsFunc(t.Facts, func(f string) bool { return !slices.Contains(k.Facts, f) }) {
 		return nil
 	}
-	out := grapnel.Outcome{Decision: k.Decision, Reason: k.Reason, Halt: k.Halt} // context and messages were told
+	out := grapnel.Outcome{Decision: k.Decision, Reason: k.Reason, Halt: k.Halt} // context and messages were in the first reply
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "first answer",
 		Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }),
@@ -203,17 +203,17 @@ func (t *dedupe) verdict(set *policy.Set, f *firing) *grapnel.Engine {
 	return engine
 }
 
-// Observe keeps a Record until it is known whether it counts.
+// Observe holds a Record back until keep decides whether it counts.
 func (t *dedupe) Observe(_ context.Context, rec *grapnel.Record) { t.records = append(t.records, rec) }
 
-// Run keeps observing hooks until it is known whether they have something to observe.
+// Run holds observing hooks back until keep decides whether they run.
 func (t *dedupe) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	t.late = append(t.late, func() error { return t.to.Run(ctx, ev, hooks) })
 	return nil
 }
 
-// keep writes down what came of a telling, and what counts of it: all of the first, and
-// of another one only a decision that is stricter than the one before, or a failure.
+// keep stores the result of a report and releases what counts: everything for the first report.
+// For later reports only a decision that is stricter than the decision before, or a failure.
 func (t *dedupe) keep(ctx context.Context) {
 	if t == nil {
 		return
@@ -237,8 +237,8 @@ func (t *dedupe) keep(ctx context.Context) {
 		if t.first < 0 {
 			k.ID, k.Halt = rec.ID, rec.Halt
 			if rec.Verdict != nil {
-				// Where the agent could not be told all, what it is asked next may have other
-				// words.
+				// If the agent did not get the complete verdict, its next report may have other
+				// values.
 				k.Reason = rec.Verdict.Reason()
 				final = !failed && len(rec.Unsupported)+len(rec.Verdict.Native) == 0 && len(k.Reason)+len(k.Halt) <= keepReason
 			}
@@ -253,13 +253,13 @@ func (t *dedupe) keep(ctx context.Context) {
 		t.kept = append(t.kept, *k)
 	}
 	t.kept = t.kept[max(0, len(t.kept)-keepActions):]
-	_ = t.held.Keep(writeActions(t.kept)) // where that fails the next telling counts by itself
+	_ = t.held.Keep(writeActions(t.kept)) // if this fails, the next report counts separately
 	if t.first < 0 {
 		t.keepChanged(final)
 	}
 }
 
-// release hands on what has waited.
+// release passes the held hooks and Records on.
 func (t *dedupe) release(ctx context.Context) {
 	var failed error
 	for _, run := range t.late {
@@ -275,9 +275,8 @@ func (t *dedupe) release(ctx context.Context) {
 	}
 }
 
-// keepChanged keeps the action under what it is after an answer that changed it, too: who
-// is told of it later is told of that. It was judged as it is then, and is not changed
-// once more.
+// keepChanged also stores the action in its changed form, if the reply changed it: a later report
+// has the changed form. That form was judged already and is not changed again.
 func (t *dedupe) keepChanged(final bool) {
 	if len(t.records) != 1 || t.records[0].Verdict == nil || t.records[0].Verdict.Event == nil || len(t.records[0].Changed) == 0 {
 		return
@@ -308,7 +307,8 @@ func (t *dedupe) keepChanged(final bool) {
 	_ = held.Keep(writeActions(kept[max(0, len(kept)-keepActions):]))
 }
 
-// digestOf names what is in force. What hooks of one source have in common is said once.
+// digestOf returns a digest of the policy in force. It writes the source only once for
+// consecutive hooks of the same source.
 func digestOf(set *policy.Set) string {
 	var parts []string
 	var before grapnel.Source
@@ -323,14 +323,14 @@ func digestOf(set *policy.Set) string {
 	return nameOf(parts...)
 }
 
-// nameOf returns a file name for what parts identify together.
+// nameOf returns a digest of parts that can be used as a file name.
 func nameOf(parts ...string) string {
 	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
 	return hex.EncodeToString(sum[:16])
 }
 
-// whatIs names the action that an event is about by what all tellings of it agree on: of
-// a command its words, of a file its path, of any other call the input.
+// whatIs returns a digest of the action of an event, from the values that all its reports have:
+// the words of a command, the path of a file, the input of any other call.
 func whatIs(ev *grapnel.Event) string {
 	parts := []string{ev.Agent.Name, ev.Session.ID, ev.Session.Turn, string(ev.Kind), ev.Cause}
 	if s := ev.Session.Subagent; s != nil {
@@ -367,8 +367,8 @@ func whatIs(ev *grapnel.Event) string {
 	return nameOf(parts...)
 }
 
-// wholeOf names what rules judge of an event: where two tellings differ in it, what was
-// said to one does not hold for the other.
+// wholeOf returns a digest of the values that rules evaluate. If two reports differ in it, the
+// decision for one is not valid for the other.
 func wholeOf(ev *grapnel.Event) string {
 	parts := []string{whatIs(ev), ev.Session.CWD, ev.Session.Root, ev.Session.Mode, ev.Session.Model}
 	if t := ev.Tool; t != nil {
@@ -380,7 +380,7 @@ func wholeOf(ev *grapnel.Event) string {
 	return nameOf(parts...)
 }
 
-// canonical writes JSON with its members in order.
+// canonical returns JSON with sorted object members.
 func canonical(raw json.RawMessage) string {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(raw))
@@ -388,18 +388,19 @@ func canonical(raw json.RawMessage) string {
 	if dec.Decode(&v) != nil {
 		return string(raw)
 	}
-	data, _ := json.Marshal(v) // it was JSON
+	data, _ := json.Marshal(v) // v was decoded from JSON
 	return string(data)
 }
 
-// unsaid are members, in small letters, that only say how and when the agent tells: its
-// names for the event, the tool and the call. sandbox is what Cursor adds when it tells
-// of a command the second time: whether it would run in a sandbox.
+// unsaid lists members, in lower case without underscores, that only describe the report: its
+// names for the event, the tool and the call. Cursor adds sandbox when it reports a command the
+// second time: it says whether the command would run in a sandbox.
 var unsaid = []string{"hookeventname", "hookname", "timestamp", "toolname", "tooluseid", "sandbox"}
 
-// factsOf names each value that a payload has, and its member's name however that is
-// spelled. Hooks are given the payload beside the neutral words, and what says more than
-// the first one is judged anew. nil = more than can be kept.
+// factsOf returns a digest of each value of a payload together with its member's name,
+// independent of the spelling of the name. Hooks get the payload in addition to the neutral
+// fields, so a report with more facts than the first is judged again. nil = more facts than can
+// be stored.
 func factsOf(payload json.RawMessage) []string {
 	var v any
 	dec := json.NewDecoder(bytes.NewReader(payload))

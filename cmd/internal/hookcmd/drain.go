@@ -18,12 +18,12 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// late runs observing hooks: at once those that only write a line, since to start a
-// drain for them would take longer, and the others in the drain.
+// late runs observing hooks. It runs hooks that only write a line at once, because starting a
+// drain takes longer. The others wait for the drain.
 type late struct{ spool *spool.Spool }
 
-// Run puts off what cannot be done at once. A line that could not be written is tried
-// once more there, where how a hook ended is kept.
+// Run queues the hooks that cannot run at once. If a line cannot be written, the drain tries
+// again and records the result.
 func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	var waiting []grapnel.Spec
 	var failed error
@@ -33,7 +33,8 @@ func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 				continue
 			}
 		}
-		// What is written down is what the hook may see: it is found anew later, by itself.
+		// The queued event contains only what the hook may see; the drain finds the hook itself
+		// again.
 		shown, err := redact.Shown(hooks[i].Hook, ev)
 		switch {
 		case err != nil:
@@ -47,7 +48,8 @@ func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	return errors.Join(failed, l.spool.Run(ctx, ev, waiting))
 }
 
-// keepRecords tells the spool what the policies want kept, and what they know for secrets.
+// keepRecords configures the spool with the record mode, the edit and the masking of the
+// policies.
 func keepRecords(sp *spool.Spool, set *policy.Set) {
 	var mode spool.Mode
 	if mode.UnmarshalText([]byte(set.Records.Mode())) != nil {
@@ -59,9 +61,9 @@ func keepRecords(sp *spool.Spool, set *policy.Set) {
 	}
 }
 
-// startDrain starts a program, detached, to run the observing hooks that the answer left
-// behind: the one beside this that reads every kind of hook file, else this one once
-// more. What cannot be started now waits for the next event.
+// startDrain starts a detached program that runs the pending observing hooks: the program grapnel
+// in the same directory, which reads all kinds of hook files, else another process of this
+// program. If it cannot be started, the hooks wait for the next event.
 func startDrain(inv invocation) error {
 	args := []string{"hook", "--drain"}
 	program, err := handoverProgram()
@@ -82,7 +84,7 @@ func startDrain(inv invocation) error {
 	return spool.StartDrain(program, args)
 }
 
-// drain runs what waits, until nothing is left.
+// drain runs all pending hooks and returns the exit code.
 func drain(inv invocation, stderr io.Writer) int {
 	err := runPending(inv)
 	if err != nil {
@@ -104,16 +106,17 @@ func runPending(inv invocation) error {
 	return Drain(context.Background(), place, box)
 }
 
-// Drain runs the hooks that were put off, until none is left, and gives box what those of
-// them want told that tell servers; nil = nobody takes that, and they fail. A drain that is
-// under way does it all, and this one nothing. ctx ends it between two hooks.
+// Drain runs all pending hooks. It puts the events of `notify:` hooks into box; if box is nil,
+// these hooks fail. If another drain is running, it does all the work and Drain returns at once.
+// Canceling ctx stops it between two hooks.
 func Drain(ctx context.Context, place local.Place, box Outbox) error {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = sp.Close() }()
-	// How a hook ended is a Record too. Of projects nobody knows here which they were.
+	// The result of a hook is also a Record. The projects of the pending hooks are not known
+	// here.
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
 	keepRecords(sp, &set)
 	for round := 1; ; round++ {
@@ -122,8 +125,8 @@ func Drain(ctx context.Context, place local.Place, box Outbox) error {
 			return err
 		}
 		err = errors.Join(err, flush(ctx, box))
-		// Somebody else may have kept the outbox to itself for a moment; where it is one who
-		// stays, that one takes what was left.
+		// Another process may have used the outbox for a moment. If that process is a daemon, it
+		// delivers the rest.
 		if err != nil || round == outboxRounds || !sp.Later() {
 			return err
 		}
@@ -135,7 +138,7 @@ func Drain(ctx context.Context, place local.Place, box Outbox) error {
 	}
 }
 
-// runOne runs one hook that was put off.
+// runOne runs one pending hook.
 func runOne(ctx context.Context, place local.Place, c circuits, box Outbox, p spool.Pending) error {
 	spec, told, err := findHook(place, c, refOf(&p))
 	switch {
@@ -157,15 +160,15 @@ func runOne(ctx context.Context, place local.Place, c circuits, box Outbox, p sp
 	return err
 }
 
-// A HookRef says which hook of which content of a file it was, in words that can be kept.
+// A HookRef identifies a hook and the content of its file, in a form that can be stored.
 type HookRef struct{ Name, Source, File, Digest, Scope string }
 
 func refOf(p *spool.Pending) HookRef {
 	return HookRef{p.Hook, p.Source, p.File, p.Digest, p.Scope}
 }
 
-// findHook finds the hook as it was when it was put off: by the content of its file then,
-// which is kept, not by what the file says now. Of a `notify:` it says whom it tells.
+// findHook loads a hook from the content that its file had when the hook was queued, which is
+// stored, not from the current file. For a `notify:` hook it also returns the target.
 func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policyfile.HTTP, error) {
 	source := grapnel.Source{Name: ref.Source, File: ref.File, Digest: ref.Digest}
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {

@@ -13,22 +13,22 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// A sink takes what a firing leaves: its Record, and the hooks that observe it.
+// A sink receives the Record of a firing and its observing hooks.
 type sink interface {
 	grapnel.Observer
 	grapnel.Background
 }
 
-// A keeper is a sink that keeps it.
+// A keeper is a sink that stores what it receives.
 type keeper interface {
 	sink
 
-	// end is called once the answer is made. It says what could not be kept, and whether
-	// observing hooks wait for a drain.
+	// end is called after the reply was computed. It reports whether observing hooks wait for a
+	// drain, and returns an error if something could not be stored.
 	end(ctx context.Context) (pending bool, err error)
 }
 
-// spooled keeps all in the spool.
+// spooled stores everything in the spool.
 type spooled struct{ spool *spool.Spool }
 
 func (s spooled) Observe(ctx context.Context, rec *grapnel.Record) { s.spool.Observe(ctx, rec) }
@@ -39,15 +39,16 @@ func (s spooled) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 
 func (s spooled) end(context.Context) (bool, error) { return s.spool.Queued(), s.spool.Err() }
 
-// firing is one answer on its way, and hands on what its engine tells.
+// firing is the processing of one event. It passes the Records and observing hooks of its engine
+// to the sink.
 type firing struct {
 	set      *policy.Set
 	spool    *spool.Spool
 	keep     keeper
-	programs bool // of hooks may be started
+	programs bool // the policies have hooks that start programs
 	sink     sink
 	record   grapnel.Record
-	watch    *watchdog // of the event; nil = there is none
+	watch    *watchdog // of the event; nil = none
 	rootless error     // why the root of the session could not be stored; nil = it was
 }
 
@@ -75,10 +76,10 @@ func (f *firing) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 	return f.sink.Run(ctx, ev, hooks)
 }
 
-// receive reads an event.
+// receive reads an event. It sets the time and the ID if the event has none.
 func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.Received {
 	got := dialect.Receive(d, input)
-	if got.Event.Time.IsZero() { // few agents say when; hooks of Gemini CLI, for one, are always told
+	if got.Event.Time.IsZero() { // few agents send a time; Gemini CLI, for one, always passes one to its hooks
 		got.Event.Time = time.Now()
 	}
 	if got.Event.ID == "" {
@@ -87,8 +88,8 @@ func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.
 	return got
 }
 
-// fire has an engine answer an event, and keeps what it leaves. lost is what went wrong
-// before, which the person is told.
+// fire computes the reply to an event and stores its Records and observing hooks. lost is an
+// earlier error, which becomes a warning in the reply.
 func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firing, got dialect.Received, lost error) (reply dialect.Reply, pending bool, err error) {
 	f.sink = f.keep
 	once := hold(f.spool, f.keep, got, inv)
@@ -99,7 +100,7 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 	if said := once.verdict(f.set, f); said != nil {
 		engine = said
 	}
-	if f.programs { // an agent that ends us ends what we started
+	if f.programs { // if the agent ends this process, it must end its hook programs too
 		inv.watch.listen()
 	}
 	reply = got.Answer(ctx, engine)
@@ -112,8 +113,8 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 	}
 	if pending, err = f.keep.end(ctx); err != nil {
 		err = fmt.Errorf("no Record was kept: %w", err)
-		// A strict policy lets nothing through unrecorded. What was decided stays: a
-		// block must not be exchanged for something weaker.
+		// A strict policy permits nothing without a Record. A decision to block stays: it must
+		// not be replaced by a weaker one.
 		if f.set.Strict && f.record.Decision < grapnel.Block && (notice.Locks(f.record.Event) || len(reply.Stdout) == 0) {
 			return reply, false, err
 		}

@@ -17,25 +17,26 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// errBeyond says that the policies want more than this program has.
+// errBeyond is the error for policies that need more than this program supports.
 var errBeyond = errors.New("the policies load files in the words of other systems")
 
 const (
-	// handoverTime is what the other program takes beside the hooks, which keep their time
-	// themselves: only of one that hangs it is ever over.
+	// handoverTime is what the other program may take in addition to the hooks, which have their
+	// own timeouts. Only a program that hangs exceeds it.
 	handoverTime = time.Second
 
-	// handoverGrace is how long it may take to end its own programs, and what it has to say.
+	// handoverGrace is how long the other program may take to end its own programs and write its
+	// output.
 	handoverGrace = 1500 * time.Millisecond
 
-	// handoverMark begins what it says, and its exit code follows: what says anything else is
-	// not the program that was meant, and must not be taken for one that lets pass.
+	// handoverMark begins the output of the other program, followed by its exit code. Output
+	// without it is from a wrong program and must not be read as permission.
 	handoverMark = "grapnel answers 1 "
 )
 
-// handOver lets the program grapnel beside this one answer an event. It is the same
-// program but for what reads the hook files of other systems, which would make every
-// start of grapnel-hook slower and is wanted by few.
+// handOver lets the program grapnel in the same directory reply to an event. That program also
+// reads the hook files of other systems. Few users need them, and they would slow down each start
+// of grapnel-hook.
 func handOver(ctx context.Context, inv invocation, got dialect.Received, input dialect.Input) (dialect.Reply, error) {
 	reply, err := runGrapnel(ctx, inv, got, input)
 	if err != nil {
@@ -55,9 +56,9 @@ func runGrapnel(ctx context.Context, inv invocation, got dialect.Received, input
 	timeout := got.Event.Budget + handoverTime
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
 	defer cancel()
-	inv.watch.listen() // an agent that ends us ends what we started
-	// It is in the place of this one: in its directory, with its variables, and in its
-	// group, so that whoever ends that ends both.
+	inv.watch.listen() // if the agent ends this process, it must end the other program too
+	// The other program gets the same directory, environment and process group, so a signal to
+	// the group ends both.
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, program, append([]string{"hook", "--over"}, inv.words()...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(input.Payload), &stdout, &stderr
@@ -79,7 +80,7 @@ func runGrapnel(ctx context.Context, inv invocation, got dialect.Received, input
 	return dialect.Reply{}, fmt.Errorf("%s: %w (install grapnel and grapnel-hook of one version into the same directory)", program, err)
 }
 
-// terminate asks a program to end, or ends it where none can be asked.
+// terminate sends SIGTERM to a process, or kills it if the system has no such signal.
 func terminate(p *os.Process) error {
 	if err := p.Signal(syscall.SIGTERM); err == nil || errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -87,19 +88,20 @@ func terminate(p *os.Process) error {
 	return p.Kill()
 }
 
-// markHandover says an answer to the program that handed an event over.
+// markHandover adds the mark and the exit code to the reply, for the program that handed the
+// event over.
 func (inv *invocation) markHandover(reply *dialect.Reply) {
 	if inv.handover {
 		reply.Stdout = append(fmt.Appendf(nil, "%s%d\n", handoverMark, reply.Exit), reply.Stdout...)
 	}
 }
 
-// orphanCheck is how often a process looks whether the one that started it is there.
+// orphanCheck is how often a process checks whether its parent still exists.
 const orphanCheck = 100 * time.Millisecond
 
-// WithParent returns a context that ends with the process that started this one: killed,
-// it cannot end us, and nobody reads the answer any more. Where a parent cannot be lost
-// sight of, as on Windows, the timeout ends it.
+// WithParent returns a context that is canceled when the parent process ends. A killed parent
+// cannot end this process, and no process reads the reply any more. On systems that do not report
+// the loss of a parent, such as Windows, only the timeout ends the context.
 func WithParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	parent := os.Getppid()
@@ -121,7 +123,8 @@ func WithParent(ctx context.Context) (context.Context, context.CancelFunc) {
 	return ctx, func() { cancel(nil) }
 }
 
-// handoverProgram returns the program grapnel beside this one, unless this is it.
+// handoverProgram returns the path of the program grapnel in the directory of this program. It
+// fails if this program is grapnel itself.
 func handoverProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -140,14 +143,15 @@ func handoverProgram() (string, error) {
 	return program, nil
 }
 
-// isHandoverProgram reports whether a program is grapnel, of which "grapnel hook" is this one.
+// isHandoverProgram reports whether a program is grapnel, which contains grapnel-hook as "grapnel
+// hook".
 func isHandoverProgram(program string) bool {
 	name, _, _ := strings.Cut(filepath.Base(program), ".")
 	return name == "grapnel"
 }
 
-// words is the command line of an invocation, for another program that answers the same
-// events.
+// words returns the command line arguments of an invocation, for another program that replies to
+// the same event.
 func (inv *invocation) words() []string {
 	var words []string
 	if inv.agent != "" || inv.event != "" {

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readTime is how long an event may take to come in. An agent that never closes what
-// the event comes on would wait until it gives up on the hook, and then go on unguarded.
+// readTime is how long reading an event may take. If an agent never closed the pipe, this program
+// would wait until the agent gives up on the hook and continues without its guards.
 const readTime = 10 * time.Second
 
-// inTime reads what comes in time. It asks the system before each read, since a file
-// that this process was given blocks, and no timer costs anything then.
+// inTime returns a reader that fails after readTime. It polls before each read, because reads
+// from an inherited file block, and polling needs no timer.
 func inTime(r io.Reader) io.Reader {
 	f, ok := r.(*os.File)
 	until := time.Now().Add(readTime)
-	if !ok || f.SetReadDeadline(until) == nil { // the agent made it one that does not block
+	if !ok || f.SetReadDeadline(until) == nil { // a non-blocking file supports deadlines itself
 		return r
 	}
 	return &timed{f, f.Fd(), until}
@@ -33,16 +33,16 @@ type timed struct {
 	until time.Time
 }
 
-// Read fails when there is nothing to read before time is over.
+// Read fails if no data arrives before the deadline.
 func (t *timed) Read(p []byte) (int, error) {
 	for {
 		wait := max(0, time.Until(t.until).Milliseconds())
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN}}, int(wait)) //nolint:gosec // a descriptor
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN}}, int(wait)) //nolint:gosec // a file descriptor
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err == nil && n == 0:
 			return 0, fmt.Errorf("it was not closed within %v", readTime)
-		default: // also what cannot be asked about is read
+		default: // also reads if polling failed
 			return t.File.Read(p)
 		}
 	}

@@ -2,5 +2,5 @@ package hookcmd
 
 import "io"
 
-// inTime is r: on Windows nobody can be asked whether there is something to read.
+// inTime returns r: on Windows, a pipe cannot be polled.
 func inTime(r io.Reader) io.Reader { return r }

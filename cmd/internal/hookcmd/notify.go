@@ -12,23 +12,25 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// An Outbox keeps what hooks want told to servers until those have heard. grapnel-hook has
-// none: it writes down what it would tell, and a drain of the program grapnel brings it.
+// An Outbox stores the events of `notify:` hooks until they are delivered. grapnel-hook has no
+// Outbox: it queues the hooks in the spool, and a drain of the program grapnel delivers them.
 type Outbox interface {
-	// Put keeps one event for the server of one hook. It is on disk when it returns nil; one
-	// with the same ID is kept once. After an error the drain keeps it, and comes again.
+	// Put stores one event for the target of one hook. When it returns nil, the event is on disk.
+	// Events with the same ID are stored once. After an error, the drain keeps the hook and tries
+	// again.
 	Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error
 
-	// Flush tells what is due, each once, and lets go of what Put has taken hold of, so that
-	// others can use it. Put may be called again. It returns when ctx is done.
+	// Flush delivers all events that are due, each once, and releases the lock that Put has
+	// taken, so that other processes can use the outbox. Put may be called again later. Flush
+	// returns when ctx is done.
 	Flush(ctx context.Context) error
 }
 
 const (
-	// flushTime is how long a drain tells servers before it leaves the rest to the next.
+	// flushTime is how long a drain delivers events before it leaves the rest to the next drain.
 	flushTime = 30 * time.Second
 
-	outboxRounds = 3 // of a drain that finds the outbox in use
+	outboxRounds = 3 // maximum rounds of a drain that finds the outbox in use
 	outboxWait   = time.Second
 )
 
@@ -38,21 +40,21 @@ func flush(ctx context.Context, box Outbox) error {
 	return box.Flush(ctx)
 }
 
-// teller is the hook of a `notify:`. It runs nowhere: each is put off, and who runs what
-// was put off knows it by what it was made of.
+// teller is the hook of a `notify:` entry. It never runs: the hook is always queued, and the
+// drain finds its target by the content of its file.
 type teller struct{}
 
 func newTeller(policyfile.HTTP) (grapnel.Hook, error) { return teller{}, nil }
 
-// Handle is called where there is no Outbox.
+// Handle always fails. It is called only if there is no Outbox.
 func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome{}, errors.New("the program grapnel is needed to tell a server, and it is not beside grapnel-hook (install both into the same directory)")
 }
 
-// NotifyOf looks up whom a hook tells: its address, what its requests are signed with and
-// its headers, as the content of its file says that it was put off for, and the networks
-// that are open now. What env:NAME and file:PATH stand for is looked up anew each time, the
-// variables among those of this process.
+// NotifyOf returns the target of a `notify:` hook and the private networks that are allowed now.
+// Address, signing key and headers come from the file content that the hook was queued for.
+// env:NAME and file:PATH are resolved again at each call, variables from the environment of this
+// process.
 func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, []string, error) {
 	_, told, err := findHook(place, nil, ref)
 	if err != nil {

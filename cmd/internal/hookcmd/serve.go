@@ -18,28 +18,28 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// How much is under way at once. What comes then waits in the pipe, cancels too, and with
-// it who writes there.
+// Limits for events in progress. Above them, further lines stay in the pipe, cancel messages
+// included, and the writer blocks.
 const (
 	maxEvents = 32
-	maxBytes  = 64 << 20 // of lines; a single one may be as long as an event
+	maxBytes  = 64 << 20 // of all lines in progress; a single line may be as long as an event
 
-	maxLine = dialect.MaxPayload + 64<<10 // what is longer holds an event that is not read
+	maxLine = dialect.MaxPayload + 64<<10 // a longer line has an event that is too large to read
 )
 
-// serve answers events as they come, for the plugin of an agent whose hooks are functions
-// in its own process. The lines are [dialect.Message]; each event is answered once, in any
-// order, with what it would get from a grapnel-hook of its own: by the policy as it is at
-// that moment, with a Record, and with a drain for what is left behind.
+// serve replies to events as they arrive, for the plugin of an agent whose hooks are functions in
+// the agent's process. The lines are [dialect.Message]. Each event gets one reply, in any order,
+// with the same content as from a separate grapnel-hook process: by the policy at that moment,
+// with a Record, and with a drain for pending hooks.
 //
-// It ends with its standard input, which is when the agent ends, or when it is told to,
-// and finishes what is under way. Told once more, it ends that too.
+// serve ends when its standard input ends, which happens when the agent ends, or on SIGTERM. It
+// finishes the events in progress. A second SIGTERM cancels them too.
 func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stderr io.Writer) int {
-	// It lives on, unlike what answers a single event.
+	// This process runs for long, unlike a process for a single event.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(math.MaxInt64))
-	// A terminal tells everything that runs in it to stop; the agent decides whether it
-	// does. A reader that has gone away is an error, not our end.
+	// A terminal interrupts all its programs; the agent decides whether it ends. A reader that
+	// has exited is an error of a write, and must not end this process.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGPIPE)
 	told := make(chan os.Signal, 2)
 	signal.Notify(told, syscall.SIGTERM)
@@ -54,7 +54,7 @@ func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stde
 	s.say(hello)
 
 	lines := make(chan line)
-	go read(stdin, lines) // it may read for as long as we live
+	go read(stdin, lines) // it may block in a read until this process ends
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
@@ -89,31 +89,31 @@ func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stde
 	return 0
 }
 
-// A lineServer is one run of serve.
+// A lineServer is the state of one call of serve.
 type lineServer struct {
 	inv   invocation
 	named *dialect.Dialect
-	left  chan struct{} // observing hooks wait for a drain
+	left  chan struct{} // receives when observing hooks wait for a drain
 	wait  sync.WaitGroup
 
 	out    sync.Mutex
 	stdout io.Writer
 	deaf   bool
-	gone   chan struct{} // closed: nobody reads any more
+	gone   chan struct{} // closed when the reader has exited
 
 	mu            sync.Mutex
 	room          sync.Cond
 	events, bytes int
-	cancels       map[string]context.CancelFunc // by the id of the event
+	cancels       map[string]context.CancelFunc // by the ID of the event
 }
 
-// A line is one of standard input, without its end.
+// A line is one line of standard input, without its newline.
 type line struct {
 	text []byte
-	cut  bool // it was longer
+	cut  bool // the line was longer than maxLine
 }
 
-// read reads lines until there are no more.
+// read sends lines until the input ends.
 func read(stdin io.Reader, lines chan<- line) {
 	defer close(lines)
 	r := bufio.NewReaderSize(stdin, 64<<10)
@@ -136,7 +136,7 @@ func read(stdin io.Reader, lines chan<- line) {
 	}
 }
 
-// hear takes a line, and begins what it asks for.
+// hear parses a line and starts its processing.
 func (s *lineServer) hear(ctx context.Context, l line, stderr io.Writer) {
 	m, err := dialect.ReadMessage(l.text)
 	switch {
@@ -148,9 +148,9 @@ func (s *lineServer) hear(ctx context.Context, l line, stderr io.Writer) {
 		s.mu.Unlock()
 		return
 	case m.Type == dialect.TypeEvent:
-		err = nil // the event shows it too, and is answered
+		err = nil // the event has the same error and gets a reply
 	case err == nil:
-		return // of a newer plugin
+		return // a message type of a newer plugin
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "grapnel: error: cannot read a line: %v\n", err)
@@ -167,7 +167,7 @@ func (s *lineServer) hear(ctx context.Context, l line, stderr io.Writer) {
 	})
 }
 
-// begin waits for room, and takes it.
+// begin waits until the event is within the limits, and reserves its part.
 func (s *lineServer) begin(ctx context.Context, id string, size int) (context.Context, func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	s.mu.Lock()
@@ -189,7 +189,7 @@ func (s *lineServer) begin(ctx context.Context, id string, size int) (context.Co
 
 func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	defer func() {
-		if r := recover(); r != nil { // not even lastResort could answer
+		if r := recover(); r != nil { // even lastResort panicked
 			said := fmt.Sprintf("grapnel: error: internal error: %v\n", r)
 			s.say(dialect.Message{Type: dialect.TypeAnswer, ID: id, Reply: &dialect.WireReply{Stderr: said, Exit: exitFailure}})
 		}
@@ -198,7 +198,7 @@ func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	inv.watch = newWatchdog(&inv, s.named, false)
 	inv.watch.read(in)
 	result := inv.watch.run(ctx, func(ctx context.Context) worked {
-		place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it asks for the home directory, which takes no time
+		place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it looks up the home directory, which takes no time
 		inv.watch.found(place)
 		reply, pending := answer(ctx, inv, agents(nil).choose(s.named, in.Payload, place.Agent), in, place, err)
 		return worked{reply, pending}
@@ -212,12 +212,12 @@ func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	if pending {
 		select {
 		case s.left <- struct{}{}:
-		default: // one is about to start
+		default: // a drain is about to start
 		}
 	}
 }
 
-// say writes a line.
+// say writes a message as a line.
 func (s *lineServer) say(m dialect.Message) {
 	text, err := m.Write()
 	s.out.Lock()

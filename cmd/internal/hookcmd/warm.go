@@ -28,25 +28,27 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// WarmOptions are what a [Warm] works with. All but Loaded, Observe and Unrecorded are needed.
+// WarmOptions are the settings of a [Warm]. All fields except Loaded, Observe and Unrecorded are
+// required.
 type WarmOptions struct {
-	State string // directory of the state; other places are none of this daemon's
+	State string // state directory; the daemon does not reply for any other
 
-	// Keep stores the Records of a reply and its notices: they survive this process, and with
+	// Keep stores the Records and notices of a reply so that they survive this process, and with
 	// sync also a power cut. If it fails, the Records go to the spool.
 	Keep func(ctx context.Context, lines []spool.Made, notices []Notice, sync bool) error
 
-	// Ask asks a server: what "grapnel deliver" does in a program of its own.
+	// Ask sends a request to a server, as "grapnel deliver" does in a separate process.
 	Ask func(ctx context.Context, q Question) ServerReply
 
-	Loaded  func(set *policy.Set)                          // is told of policies that were loaded anew
-	Observe func(ctx context.Context, rec *grapnel.Record) // and of each Record, unless it went to the spool
+	Loaded  func(set *policy.Set)                          // called after policies were loaded again
+	Observe func(ctx context.Context, rec *grapnel.Record) // called for each Record that did not go to the spool
 
-	// Unrecorded is called for each answer of which neither Keep nor the spool took all.
+	// Unrecorded is called for each reply whose Records neither Keep nor the spool stored
+	// completely.
 	Unrecorded func(error)
 }
 
-// A Notice is what a server is to be told, for the hook of a `notify:`.
+// A Notice is an event for the target of a `notify:` hook.
 type Notice struct {
 	spool.Pending
 	HTTP policyfile.HTTP
@@ -54,9 +56,8 @@ type Notice struct {
 	source grapnel.Source // of the hook
 }
 
-// A Warm answers events with policies that stay loaded, workers that stay running and
-// connections that stay open. It gives the bytes that a program of its own would give. It
-// is safe for concurrent use.
+// A Warm replies to events with loaded policies, running workers and open connections. Its
+// replies have the same bytes as those of a separate hook process. It is safe for concurrent use.
 type Warm struct {
 	opts WarmOptions
 
@@ -69,15 +70,15 @@ type Warm struct {
 	closed  bool
 }
 
-// maxWarm is how many combinations of policies stay loaded: of projects, mostly.
+// maxWarm is how many policy combinations stay loaded. Most differ in the project.
 const maxWarm = 64
 
-// NewWarm makes a Warm.
+// NewWarm returns a Warm with these options.
 func NewWarm(opts WarmOptions) *Warm {
 	return &Warm{opts: opts, agents: newAgents(), entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
 }
 
-// Close ends the workers, and waits for them as long as ctx lasts.
+// Close ends the workers, and waits for them until ctx is done.
 func (w *Warm) Close(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
@@ -91,8 +92,9 @@ func (w *Warm) Close(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Answer answers an event, or returns a [client.ErrSelf]. Observing hooks that wait for a drain
-// are for the program that asked to start: they run where the agent does.
+// Answer returns the reply to an event, or a [client.ErrSelf] if the hook program must reply
+// itself. The hook program starts the drain for pending observing hooks, because these run in the
+// environment of the agent.
 func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
 	reply, pending, err := w.answer(ctx, q, false)
 	if err != nil {
@@ -101,9 +103,10 @@ func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, 
 	return &client.Answer{Stdout: reply.Stdout, Stderr: reply.Stderr, Exit: reply.Exit, Drain: pending}, nil
 }
 
-// answer does the work of [Warm.Answer] and [Warm.AnswerFallback].
+// answer implements [Warm.Answer] and [Warm.AnswerFallback]. alone means that no hook program can
+// reply instead.
 func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (reply dialect.Reply, pending bool, err error) {
-	place, err := local.Locate(asked.Root, asked.ID) //nolint:contextcheck // it asks for the home directory, which takes no time
+	place, err := local.Locate(asked.Root, asked.ID) //nolint:contextcheck // it looks up the home directory, which takes no time
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}
@@ -128,7 +131,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 		return reply, false, fmt.Errorf("%w: the event does not say where the agent works", client.ErrSelf)
 	}
 	dirs, rootless := place.SessionDirs(got.Event, true)
-	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) //nolint:contextcheck // what is loaded serves others, too
+	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) //nolint:contextcheck // loaded policies also serve other events
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}
@@ -161,7 +164,8 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 
 type firingKey struct{}
 
-// byContext tells the firing that is about what an engine tells, which many share.
+// byContext passes the Records and hooks of an engine to the firing in the context, since many
+// firings share one engine.
 type byContext struct{}
 
 func (byContext) Observe(ctx context.Context, rec *grapnel.Record) {
@@ -172,7 +176,7 @@ func (byContext) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 	return ctx.Value(firingKey{}).(*firing).Run(ctx, ev, hooks)
 }
 
-// A warmEntry is policies that are loaded.
+// A warmEntry is a set of loaded policies.
 type warmEntry struct {
 	set    policy.Set
 	engine *grapnel.Engine
@@ -182,11 +186,11 @@ type warmEntry struct {
 	loaded time.Time
 	steady bool
 
-	programs map[string]bool            // names of hooks that run where the agent does
-	notices  map[string]policyfile.HTTP // and those that tell a server
+	programs map[string]bool            // names of hooks that run in the environment of the agent
+	notices  map[string]policyfile.HTTP // hooks that notify a server, with their targets
 }
 
-// entry returns the policies in force, loaded anew if any file has changed.
+// entry returns the policies in force. It loads them again if a file has changed.
 func (w *Warm) entry(place local.Place, files []policy.File, unread bool) (*warmEntry, error) {
 	key := keyOf(place, files, unread)
 	w.mu.Lock()
@@ -217,7 +221,8 @@ func (w *Warm) entry(place local.Place, files []policy.File, unread bool) (*warm
 	return e, nil
 }
 
-// keyOf tells policies that may be in force at once.
+// keyOf returns a key that distinguishes policy combinations that can be in force at the same
+// time.
 func keyOf(place local.Place, files []policy.File, unread bool) string {
 	b := make([]byte, 0, 512)
 	for _, text := range [...]string{place.Policy, place.Agent, place.Path, place.Home} {
@@ -240,7 +245,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		return nil, err
 	}
 	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policyfile.HTTP{}}
-	e.stamps = stampsOf(place, files) // before anything is read: what changes meanwhile is noticed
+	e.stamps = stampsOf(place, files) // before any file is read, so that later changes are noticed
 	opts := &local.Options{
 		Place: &place, Files: files,
 		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
@@ -272,7 +277,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	return e, nil
 }
 
-// ask asks a server.
+// ask sends a request to a server in this process.
 func (w *Warm) ask(ctx context.Context, question []byte) (ServerReply, error) {
 	var q Question
 	if err := json.Unmarshal(question, &q); err != nil {
@@ -281,8 +286,8 @@ func (w *Warm) ask(ctx context.Context, question []byte) (ServerReply, error) {
 	return w.opts.Ask(ctx, q), nil
 }
 
-// command makes the hook of a program: a worker stays running, and is shared by all
-// sessions; what runs once for each event is left to the program that asked.
+// command returns the hook of a `run:` entry. A worker stays running and is shared by all
+// sessions. A program that runs once per event is left to the hook program.
 func (w *Warm) command(place local.Place, e *warmEntry, c policyfile.Command) grapnel.Hook {
 	if !c.Worker {
 		e.programs[c.Name] = true
@@ -315,12 +320,13 @@ func (w *Warm) command(place local.Place, e *warmEntry, c policyfile.Command) gr
 	return worker
 }
 
-// runs reports whether an event may come to a hook that runs where the agent does.
+// runs returns the name of a hook that may match the event and runs in the environment of the
+// agent, if there is one.
 func (e *warmEntry) runs(ev *grapnel.Event) (string, bool) {
 	if len(e.programs) == 0 {
 		return "", false
 	}
-	changes := false // others may make a hook listen that does not now
+	changes := false // rewrites could change the event so that another hook matches
 	for i := range e.set.Specs {
 		s := &e.set.Specs[i]
 		if slices.Contains(s.On, ev.Kind) && s.Phase == grapnel.PhaseRewrite {
@@ -342,14 +348,14 @@ func (e *warmEntry) runs(ev *grapnel.Event) (string, bool) {
 	return "", false
 }
 
-// A stamp says which content of a file it was, without reading it.
+// A stamp identifies the content of a file by its metadata, without reading it.
 type stamp struct {
 	path string
 	root bool
-	info fs.FileInfo // nil = there was none
+	info fs.FileInfo // nil = the file did not exist
 }
 
-// stampsOf are those of all that decides which policies are in force.
+// stampsOf returns the stamps of all files that determine the policies in force.
 func stampsOf(place local.Place, files []policy.File) []stamp {
 	stamps := []stamp{{path: string(place.Trusts())}, {path: place.Snapshots()}, {path: place.Pause()}}
 	for _, f := range files {
@@ -361,11 +367,11 @@ func stampsOf(place local.Place, files []policy.File) []stamp {
 	return stamps
 }
 
-// fresh is how long after a change of a file another one may not show in its stamp: clocks
-// of file systems tick slowly.
+// fresh is the time after a file change in which another change may not be visible in the stamp:
+// file systems have coarse clocks.
 const fresh = 50 * time.Millisecond
 
-// current reports whether nothing has changed since it was loaded.
+// current reports whether no file has changed since the policies were loaded.
 func (e *warmEntry) current(files []policy.File) bool {
 	if e == nil || !e.steady {
 		return false
@@ -385,17 +391,17 @@ func (e *warmEntry) current(files []policy.File) bool {
 	return true
 }
 
-// same reports whether nobody has touched a file.
+// same reports whether two stats describe an unchanged file.
 func same(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime()) && changed(a).Equal(changed(b))
 }
 
-// A journal is what one firing leaves, for the store.
+// A journal collects the Records and notices of one firing for the store.
 type journal struct {
 	warm    *Warm
 	entry   *warmEntry
-	left    bool // a hook was met that runs where the agent does: nothing counts
-	alone   bool // nobody else can answer: such a hook has failed
+	left    bool // a hook runs in the environment of the agent: this firing does not count
+	alone   bool // no hook program can reply instead: such a hook fails
 	records []grapnel.Record
 	notices []Notice
 	pending bool
@@ -405,7 +411,7 @@ func (j *journal) Observe(_ context.Context, rec *grapnel.Record) {
 	j.records = append(j.records, *rec)
 }
 
-// Run keeps what servers are to be told, and puts off what runs where the agent does.
+// Run collects notices and queues hooks that run in the environment of the agent.
 func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	if j.left {
 		return nil
@@ -454,7 +460,7 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	}
 	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices, j.entry.set.Records.Sync); err != nil {
 		pending, err := j.aside(ctx)
-		if err != nil { // otherwise it is taken in from there
+		if err != nil { // without an error, the daemon takes the Records in from the spool
 			j.tell(ctx)
 			if unrecorded := j.warm.opts.Unrecorded; unrecorded != nil {
 				unrecorded(err)
@@ -466,7 +472,7 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	return j.pending, partly
 }
 
-// tell tells of Records that nobody else will tell of.
+// tell passes Records to Observe if they did not go to the spool.
 func (j *journal) tell(ctx context.Context) {
 	if observe := j.warm.opts.Observe; observe != nil {
 		for i := range j.records {
@@ -475,7 +481,8 @@ func (j *journal) tell(ctx context.Context) {
 	}
 }
 
-// aside keeps in the spool what the store could not, as a program would.
+// aside writes the Records and notices to the spool, as a hook program would, after the store
+// failed.
 func (j *journal) aside(ctx context.Context) (bool, error) {
 	sp, err := spool.Open(j.entry.place.Spool(), nil)
 	if err != nil {
@@ -488,7 +495,7 @@ func (j *journal) aside(ctx context.Context) (bool, error) {
 	}
 	for i := range j.notices {
 		p := &j.notices[i].Pending
-		_ = sp.Run(ctx, p.Event, []grapnel.Spec{{Name: p.Hook, Source: j.notices[i].source}}) // sp.Err says so
+		_ = sp.Run(ctx, p.Event, []grapnel.Spec{{Name: p.Hook, Source: j.notices[i].source}}) // sp.Err returns the error
 		j.pending = true
 	}
 	return j.pending, sp.Err()

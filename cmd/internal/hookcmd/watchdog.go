@@ -49,7 +49,7 @@ type watchdog struct {
 	done    chan worked
 	cancel  context.CancelCauseFunc
 
-	asked  bool            // to end, by a signal
+	asked  bool            // a signal asked this process to end
 	over   atomic.Bool     // the closed reply was made: the work leaves no Record
 	record *grapnel.Record // of the closed reply
 	why    error           // the closed reply was made; nil = the work was done
@@ -192,8 +192,8 @@ func (w *watchdog) limit() time.Duration {
 	return patience(w.budget)
 }
 
-// expired reports whether the closed reply was made. What the work still finds out is not
-// what the agent was told.
+// expired reports whether the closed reply was made. Later results of the work are not the
+// agent's reply.
 func (w *watchdog) expired() bool { return w != nil && w.over.Load() }
 
 // closed returns the reply to an event that is not judged: as for a broken policy without
@@ -203,7 +203,7 @@ func (w *watchdog) closed(ctx context.Context) dialect.Reply {
 	input, place := w.input, w.place
 	w.mu.Unlock()
 	if input != nil {
-		// What the work hangs in may be the payload.
+		// The payload itself may be why the work hangs.
 		made := make(chan dialect.Reply, 1)
 		var record grapnel.Record
 		go func() { made <- w.locked(ctx, *input, place, &record) }()
@@ -224,7 +224,7 @@ func (w *watchdog) closed(ctx context.Context) dialect.Reply {
 func (w *watchdog) locked(ctx context.Context, input dialect.Input, place local.Place, record *grapnel.Record) dialect.Reply {
 	specs := notice.Locked(w.why.Error())
 	if input.Err != nil && place.State != "" && !place.HasPolicy(w.inv.policies) {
-		specs = nil // an event that cannot be read locks nobody out who has no policy
+		specs = nil // without a policy, an unreadable event locks nobody out
 	}
 	observer := grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { *record = *rec })
 	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{observer}})

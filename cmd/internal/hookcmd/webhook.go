@@ -14,15 +14,15 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
-// A Delivery is one event for one webhook: what "grapnel deliver" reads.
+// A Delivery is one event for one webhook. "grapnel deliver" reads it.
 type Delivery struct {
 	Webhook  hookfiles.Webhook `json:"webhook"`
-	Networks []string          `json:"networks,omitempty"` // that were opened; see [Place.Networks]
+	Networks []string          `json:"networks,omitempty"` // private networks that are allowed; see [Place.Networks]
 	Event    *grapnel.Event    `json:"event"`
 }
 
-// webhookHook tells a webhook of events. grapnel-hook cannot do that itself: what
-// connects to a server would make every start of it slower.
+// webhookHook returns the hook that delivers events to a webhook. It starts the program grapnel,
+// because network packages would slow down each start of grapnel-hook.
 func webhookHook(place local.Place, w hookfiles.Webhook) grapnel.Hook {
 	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		self, err := os.Executable()
@@ -33,11 +33,11 @@ func webhookHook(place local.Place, w hookfiles.Webhook) grapnel.Hook {
 	})
 }
 
-// sendTime is how long a delivery may take at most: as long as the longest timeout of a
-// webhook, which the program keeps itself, and what its start takes.
+// sendTime is the maximum time of a delivery: the longest timeout of a webhook, which the program
+// enforces itself, and the start of the program.
 const sendTime = 40 * time.Second
 
-// send lets the program grapnel that lies beside this one deliver an event.
+// send runs the program grapnel in the directory of this program to deliver an event.
 func send(ctx context.Context, place local.Place, self string, w hookfiles.Webhook, ev *grapnel.Event) error {
 	program, err := beside(self)
 	if err != nil {
@@ -54,8 +54,8 @@ func send(ctx context.Context, place local.Place, self string, w hookfiles.Webho
 	return err
 }
 
-// beside returns the program grapnel in the directory of this one, or this one if it is
-// that. No other is looked for: what PATH leads to is an agent's to say.
+// beside returns the path of the program grapnel in the directory of this program, which may be
+// this program itself. It does not search PATH, because an agent can control PATH.
 func beside(self string) (string, error) {
 	ext := ""
 	if strings.EqualFold(filepath.Ext(self), ".exe") {
