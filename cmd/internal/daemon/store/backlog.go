@@ -8,14 +8,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// Backlog is what of a spool is not in a store yet.
+// Backlog is the part of a spool that is not in a store yet.
 type Backlog struct {
 	Bytes int64
-	Since time.Time // of the oldest line, as it says itself; zero = none waits
+	Since time.Time // time of the oldest line; zero = no line waits
 }
 
-// Backlog looks what of a spool has not been taken in. It takes the files one after the
-// other, and may miss what moves meanwhile.
+// Backlog measures the part of a spool that was not taken in yet. It reads the files one after
+// the other and may miss lines that move meanwhile.
 func (s *Store) Backlog(ctx context.Context, dir string) (b Backlog, err error) {
 	log, err := spool.OpenLog(dir)
 	if err != nil {

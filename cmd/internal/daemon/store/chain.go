@@ -15,13 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 )
 
-// Hash is a SHA-256.
+// Hash is a SHA-256 hash.
 type Hash [sha256.Size]byte
 
 // MarshalText returns the hash in hex.
 func (h Hash) MarshalText() ([]byte, error) { return hex.AppendEncode(nil, h[:]), nil }
 
-// UnmarshalText reads what MarshalText returns.
+// UnmarshalText parses the output of MarshalText.
 func (h *Hash) UnmarshalText(text []byte) error {
 	raw, err := hex.DecodeString(string(text))
 	if err != nil || len(raw) != len(h) {
@@ -31,8 +31,8 @@ func (h *Hash) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Head is the end of the chain of rows: who has one from yesterday can tell whether what
-// was there then still is, unchanged. The zero Head is that of an empty store.
+// A Head identifies the end of the chain of rows. A Head from yesterday shows later whether the
+// rows of that time still exist unchanged. The zero Head is the head of an empty store.
 type Head struct {
 	Seq  int64
 	Hash Hash
@@ -43,16 +43,16 @@ func (h Head) String() string {
 	return strconv.FormatInt(h.Seq, 10) + ":" + hex.EncodeToString(h.Hash[:])
 }
 
-// MarshalText writes what String returns.
+// MarshalText returns the same text as String.
 func (h Head) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
 
-// UnmarshalText reads what String returns.
+// UnmarshalText parses the output of String.
 func (h *Head) UnmarshalText(text []byte) (err error) {
 	*h, err = ParseHead(string(text))
 	return err
 }
 
-// ParseHead reads what String returns.
+// ParseHead parses the output of String.
 func ParseHead(text string) (Head, error) {
 	seq, sum, ok := strings.Cut(text, ":")
 	n, err := strconv.ParseInt(seq, 10, 64)
@@ -63,8 +63,8 @@ func ParseHead(text string) (Head, error) {
 	return Head{Seq: n, Hash: Hash(raw)}, nil
 }
 
-// next returns the end of the chain after one more row. The hash covers the time of the
-// row, so that a removal can prove how old the last row was that it removed.
+// next returns the head after one more row. The hash includes the time of the row, so that a
+// removal can prove the age of the last row that it removed.
 func (h Head) next(seq, time int64, digest Hash) Head {
 	var row [sha256.Size + 8 + 8 + sha256.Size]byte
 	copy(row[:], h.Hash[:])
@@ -74,11 +74,11 @@ func (h Head) next(seq, time int64, digest Hash) Head {
 	return Head{Seq: seq, Hash: sha256.Sum256(row[:])}
 }
 
-// headFile is the anchor: the Head of not long ago, in a file that only grows older by a
-// removed row.
+// headFile is the anchor: a file with a recent Head. It is written a short time after commits, and
+// before rows are removed.
 const headFile = "grapnel.head"
 
-// readAnchor returns what the anchor says; fs.ErrNotExist if there is none.
+// readAnchor returns the Head in the anchor, or fs.ErrNotExist if there is no anchor.
 func readAnchor(dir string) (Head, error) {
 	f, err := openRegular(filepath.Join(dir, headFile), os.O_RDONLY)
 	if err != nil {
@@ -97,8 +97,8 @@ func readAnchor(dir string) (Head, error) {
 	return h, nil
 }
 
-// writeAnchor replaces the anchor. Its content is on disk before its name is, so that a
-// power cut leaves the former one and not half of this.
+// writeAnchor replaces the anchor. The content reaches the disk before the rename, so that a
+// power cut leaves the old anchor and never half of the new one.
 func writeAnchor(dir string, h Head) error {
 	if fault.On {
 		fault.At("store: before the anchor")

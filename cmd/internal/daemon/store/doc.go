@@ -1,23 +1,22 @@
-// Package store keeps Records, and the deliveries that hooks want, in one SQLite database:
+// Package store keeps Records, and the deliveries that hooks request, in one SQLite database:
 //
 //	s, err := store.Open(dir, nil)
 //	err = s.Put(ctx, store.Item{Line: line, Jobs: jobs}) // survives this process
 //	err = s.Sync()                                       // survives a power cut
 //
-// One process writes; any number read beside it, or without it, by [OpenReader]. Callers of
-// [Store.Put] that wait at the same time share one commit, and callers of [Store.Sync] one
-// flush of the disk.
+// One process writes. Any number of processes can read at the same time, with or without a
+// writer, by [OpenReader]. Concurrent calls of [Store.Put] share one commit, and concurrent calls
+// of [Store.Sync] share one flush of the disk.
 //
-// What belongs together is written together: a Record, the deliveries of its firing, and how
-// far the file that it came from has been taken in. A [Store] is the queue of package deliver.
+// A Record, the deliveries of its firing, and the position in the file that it came from are
+// written in one commit. A [Store] is a queue for package delivery.
 //
-// Rows are chained by their hashes, and the end of the chain is kept in a file beside the
-// database. [Reader.Verify] finds what was changed, removed or cut off by somebody who did
-// not know of it, or did not take the trouble. It is no proof against a process of the same
-// user: that can compute the chain anew from any row on and write the file, too. Evidence
-// against it is a [Head] that was kept elsewhere. What retention removes is a row of the chain,
-// too: see [Removal]. Deliveries and the index of words are not
+// Rows are chained by their hashes, and the head of the chain is stored in a file next to the
+// database. [Reader.Verify] finds rows that were changed, removed or cut off without an update of
+// the chain. This is no proof against a process of the same user, which can recompute the chain
+// from any row on and rewrite the file. To detect that, keep a [Head] in another place. A removal
+// by retention is also a row of the chain: see [Removal]. Deliveries and the word index are not
 // part of the chain.
 //
-// The package decides nothing about hooks and dials nothing.
+// The package makes no decisions about hooks and opens no network connections.
 package store

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// ready makes the directory, or checks the one that is there: nobody else may be able to
-// put files or links into it.
+// ready creates the directory, or checks the existing one: no other user may be able to put files
+// or links into it.
 func ready(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,8 +28,8 @@ func ready(dir string) error {
 	return checkOwner(dir, info)
 }
 
-// openRegular opens a file that is one: a link would lead elsewhere, and a pipe in its
-// place would never answer.
+// openRegular opens a regular file. A link could lead to another file, and opening a pipe could
+// block forever.
 func openRegular(name string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(name, flag|openNoFollow|syscall.O_NONBLOCK, 0o600)
 	if err != nil {

@@ -11,59 +11,57 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// An Intake takes what is written into a spool into a [Store], each line once.
+// An Intake copies the lines of a spool into a [Store], each line once.
 //
-// How far a file has been taken in is kept in the same commit as its lines, under a name
-// that the file's content gives, and lines are on disk in the spool before they are taken.
-// So an Intake can be stopped anywhere, by a power cut too: the next one goes on behind the
-// last line that is in the store. Lines that are torn become Records of kind [spool.Torn].
+// The position in a file is stored in the same commit as its lines, under a key that is computed
+// from the content of the file. Lines are on disk in the spool before the Intake takes them. So
+// an Intake can stop at any moment, also by a power cut: the next one continues after the last
+// line in the store. Torn lines become Records of kind [spool.Torn].
 //
-// The file into which others write is put aside once it is large or old, and a file that
-// was put aside is removed once all of it is in the store and nobody writes into it any
-// more: where the system knows that (Linux), it is asked; everywhere the file has to stay
-// as it is for Grace.
+// The Intake renames the current file when it is large or old. It removes a renamed file after
+// all its lines are in the store and no process writes into it: on Linux it asks the kernel, and
+// on every system the file must stay unchanged for Grace.
 //
-// The fields are set before the first call of a method. One method runs at a time.
+// Set the fields before the first call of a method. Only one method may run at a time.
 type Intake struct {
 	Spool string // the directory
 	Store *Store
 
-	// Note is told what goes wrong: once, and again only after it has gone well. Nil =
-	// nobody is.
+	// Note is called with an error, and not again until the operation has succeeded in between.
+	// Nil = not called.
 	Note func(error)
 
-	// Took is told of each Record that was not in the store before, once it is. Nil =
-	// nobody is.
+	// Took is called for each Record that is new in the store, after the commit. Nil = not
+	// called.
 	Took func(Row)
 
-	// Grace is how long a file has to stay as it is before it is removed; 0 = a minute.
+	// Grace is how long a renamed file must stay unchanged before it is removed; 0 = a minute.
 	Grace time.Duration
 
 	lock  io.Closer
-	still map[string]still // of files that were put aside, by name
-	step  func(string)     // tests stop here
+	still map[string]still // of renamed files, by name
+	step  func(string)     // called at each step, for tests
 }
 
-// still says since when a file has a size.
+// still stores since when a file has had its size.
 type still struct {
 	size  int64
-	since time.Time // of the clock that nobody sets
+	since time.Time // on the monotonic clock
 }
 
 const (
-	batchLines = 256       // that are put into the store together
-	batchBytes = 1 << 20   // of them
-	asideSize  = 4 << 20   // bytes with which the current file is put aside
-	asideAge   = time.Hour // of its first Record, with which it is, too
+	batchLines = 256       // lines per commit
+	batchBytes = 1 << 20   // bytes per commit
+	asideSize  = 4 << 20   // size in bytes at which the current file is renamed
+	asideAge   = time.Hour // age of its first Record at which it is renamed too
 
-	// maxAside is how many files may lie aside when another is put there. Those who write
-	// remove the oldest when there are more than twice as many.
+	// maxAside is how many renamed files may exist when the Intake renames another. The writers
+	// remove the oldest if there are more than twice as many.
 	maxAside = 4
 )
 
-// Run takes in what there is and what comes, until ctx is done or the Store is closed. What
-// goes wrong is tried again. If another Intake is at work on the same spool, it waits for
-// the other to end.
+// Run takes in existing and new lines until ctx is done or the Store is closed. After an error it
+// tries again. If another Intake uses the same spool, Run waits until that one ends.
 func (in *Intake) Run(ctx context.Context) error {
 	w := newWatch(in.Spool, "records")
 	defer w.close()
@@ -85,7 +83,7 @@ func (in *Intake) Run(ctx context.Context) error {
 				in.note(err)
 				reported = text
 			}
-			pause(ctx, time.Second) // whatever comes meanwhile: a full disk is not asked each time
+			pause(ctx, time.Second) // wait even if lines arrive, so that a full disk is not tried for each line
 		}
 	}
 	return nil
@@ -106,14 +104,14 @@ func (in *Intake) note(err error) {
 	}
 }
 
-// Once takes in what there is, and returns how many lines that was. [spool.ErrBusy] says
-// that another Intake is at work.
+// Once takes in the existing lines and returns their number. It returns [spool.ErrBusy] if
+// another Intake uses the spool.
 func (in *Intake) Once(ctx context.Context) (lines int, err error) {
 	defer in.release()
 	return in.once(ctx)
 }
 
-// once is Once for those who stay the only Intake.
+// once is Once without the release of the lock, so that this Intake stays the only one.
 func (in *Intake) once(ctx context.Context) (lines int, err error) {
 	select {
 	case <-in.Store.quit:
@@ -144,7 +142,7 @@ func (in *Intake) at(step string) {
 	}
 }
 
-// pass takes in what there is. A file that cannot be read does not keep the others from it.
+// pass takes in the existing lines. A file that cannot be read does not stop the other files.
 func (in *Intake) pass(ctx context.Context) (lines int, err error) {
 	log, err := spool.OpenLog(in.Spool)
 	if err != nil {
@@ -170,13 +168,13 @@ func (in *Intake) pass(ctx context.Context) (lines int, err error) {
 	return lines, errors.Join(errs...)
 }
 
-// file takes one file in, and does with it what is to be done then.
+// file takes in one file. Then it removes or renames the file, if that is due.
 func (in *Intake) file(ctx context.Context, f *spool.LogFile, before map[string]still, aside int) (lines int, err error) {
 	size, err := f.Size()
 	if err != nil {
 		return 0, err
 	}
-	calm := false // nobody writes any more
+	calm := false // no process writes into the file any more
 	if !f.Current() {
 		s, ok := before[f.Name()]
 		if !ok || s.size != size {
@@ -206,7 +204,7 @@ func (in *Intake) file(ctx context.Context, f *spool.LogFile, before map[string]
 		in.at("put aside")
 	}
 	if errors.Is(err, spool.ErrBusy) {
-		err = nil // the next time
+		err = nil // the next pass tries again
 	}
 	return lines, err
 }
@@ -218,9 +216,9 @@ func (in *Intake) grace() time.Duration {
 	return time.Minute
 }
 
-// remove removes a file that is in the store as a whole.
+// remove removes a file whose lines are all in the store.
 func (in *Intake) remove(ctx context.Context, f *spool.LogFile, key string, size int64) error {
-	if err := in.Store.Sync(); err != nil { // the file is the only copy that is surely on disk
+	if err := in.Store.Sync(); err != nil { // until then, the file is the only copy that is surely on disk
 		return err
 	}
 	if err := f.Remove(size); err != nil {
@@ -230,16 +228,16 @@ func (in *Intake) remove(ctx context.Context, f *spool.LogFile, key string, size
 	if key == "" {
 		return nil
 	}
-	// If this is not done, because we are killed, the mark stays, and means no other file.
+	// If this process is killed here, the mark stays. It cannot match another file.
 	err := in.Store.ForgetMark(ctx, key)
 	in.at("forgotten")
 	return err
 }
 
-// take puts the lines behind a mark into the store, and returns the mark that it leaves.
+// take puts the lines after a mark into the store, and returns the new mark.
 func (in *Intake) take(ctx context.Context, f *spool.LogFile, key string, done, size int64, final bool) (mark int64, lines int, err error) {
 	if size < done {
-		// Whoever made it shorter goes on at its end. What was there is in the store.
+		// The writer that truncated it continues at its end. The earlier lines are in the store.
 		in.note(fmt.Errorf("%s has %d bytes, and %d were taken in before: somebody has cut it", f.Name(), size, done))
 		if err := in.Store.Put(ctx, Item{Mark: &Mark{key, size}}); err != nil {
 			return done, 0, err
@@ -283,7 +281,7 @@ func (in *Intake) take(ctx context.Context, f *spool.LogFile, key string, done, 
 	return done, lines, err
 }
 
-// put puts lines and the mark behind them into the store, in one commit.
+// put puts lines and the mark after them into the store, in one commit.
 func (in *Intake) put(ctx context.Context, f *spool.LogFile, key string, batch []spool.Line) error {
 	items := make([]Item, 0, len(batch)+1)
 	for i := range batch {
@@ -317,8 +315,8 @@ func (in *Intake) put(ctx context.Context, f *spool.LogFile, key string, batch [
 	return err
 }
 
-// refuse replaces the lines that the store does not take by what says so: the others must
-// not wait for them.
+// refuse replaces the lines that the store rejects by Torn entries, so that the other lines can
+// be stored.
 func refuse(f *spool.LogFile, batch []spool.Line, items []Item) error {
 	n := 0
 	for i := range batch {

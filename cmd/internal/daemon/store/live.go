@@ -6,16 +6,16 @@ import (
 	"sync/atomic"
 )
 
-// Live is what a subscriber is told of: a Row, or how many it was too slow for.
+// Live is what a subscriber receives: a Row, and how many earlier rows were dropped for it.
 type Live struct {
 	Row
-	Lost int // rows that came before this one and were dropped
+	Lost int // rows before this one that were dropped
 }
 
-// waitingRows is how many rows wait for a slow subscriber.
+// waitingRows is how many rows are queued for a slow subscriber.
 const waitingRows = 1024
 
-// hub passes rows on to subscribers.
+// hub passes rows to subscribers.
 type hub struct {
 	n      atomic.Int32
 	mu     sync.Mutex
@@ -24,19 +24,19 @@ type hub struct {
 	wait   sync.WaitGroup
 }
 
-// sub is one that wants to know. Its rows wait here, and not in the channel, so that the
-// oldest can be dropped.
+// sub is one subscription. Its rows wait in a slice and not in the channel, so that the oldest
+// can be dropped.
 type sub struct {
 	mu   sync.Mutex
-	rows []*Row // shared with the others
+	rows []*Row // shared with other subscriptions
 	lost int
 	more chan struct{}
 	end  chan struct{}
 }
 
-// Subscribe returns a channel that yields rows as soon as they are on disk, in their order,
-// until ctx is done or the Store is closed: then it is closed. Input is left out. Who is slow
-// loses the oldest that wait, and is told how many with the next.
+// Subscribe returns a channel that receives rows in order as soon as they are committed. Input is
+// left out. The channel is closed when ctx is done or the Store is closed. If the subscriber is
+// slow, its oldest waiting rows are dropped, and the next Live has their number.
 func (s *Store) Subscribe(ctx context.Context) <-chan Live { return s.live.subscribe(ctx) }
 
 func (h *hub) subscribe(ctx context.Context) <-chan Live {
@@ -64,7 +64,7 @@ func (h *hub) subscribe(ctx context.Context) <-chan Live {
 	return out
 }
 
-// pass hands rows over.
+// pass sends queued rows to the channel.
 func (q *sub) pass(ctx context.Context, out chan<- Live) {
 	for {
 		select {
@@ -102,10 +102,10 @@ func (q *sub) take() (Live, bool) {
 	return next, true
 }
 
-// any reports whether somebody listens.
+// any reports whether there are subscribers.
 func (h *hub) any() bool { return h.n.Load() > 0 }
 
-// publish tells all of rows that were committed.
+// publish passes committed rows to all subscribers.
 func (h *hub) publish(rows []Row) {
 	if len(rows) == 0 {
 		return

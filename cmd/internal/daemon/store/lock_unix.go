@@ -16,8 +16,8 @@ const openNoFollow = unix.O_NOFOLLOW
 
 var errHeld = errors.New("held")
 
-// lockFile locks an open file, or returns errHeld. The lock ends when the file is closed,
-// also by the end of the process.
+// lockFile locks an open file, or returns errHeld. The lock ends when the file is closed or the
+// process ends.
 func lockFile(f *os.File) error {
 	for {
 		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
@@ -31,8 +31,8 @@ func lockFile(f *os.File) error {
 	}
 }
 
-// checkOwner refuses a directory into which others could put something, and closes one of
-// ours that they could look into.
+// checkOwner returns an error if other users could put files into the directory. If they could
+// only read this user's directory, it removes that permission.
 func checkOwner(dir string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -41,7 +41,7 @@ func checkOwner(dir string, info fs.FileInfo) error {
 	case info.Mode()&0o022 != 0:
 		return fmt.Errorf("others can write into %s (chmod 700 %s, if nobody has)", dir, dir)
 	case info.Mode()&0o055 != 0:
-		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x
+		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x bit
 	default:
 		return nil
 	}

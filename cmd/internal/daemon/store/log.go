@@ -18,20 +18,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// A Log is all that was kept: what is in a store, and what of a spool has not been taken in
-// yet. Either may not be there. Reading it changes nothing, and needs nobody at work.
+// A Log is the complete log: the rows of a store and the lines of a spool that were not taken in
+// yet. Either may be missing. Reading changes nothing and needs no running daemon.
 type Log struct {
 	Spool, Store string // directories
 }
 
-// A Kept is an Entry of a Log. Its event is only read when it is asked for.
+// A Kept is an Entry of a Log. Its event is read only when Event is called.
 type Kept struct {
 	spool.Entry
 
 	event func(*spool.Entry) error
 }
 
-// Event puts the event into Input, if one was kept.
+// Event sets Input to the event, if one was stored.
 func (k *Kept) Event() error {
 	if k.event == nil || k.Input != nil {
 		return nil
@@ -39,12 +39,12 @@ func (k *Kept) Event() error {
 	return k.event(&k.Entry)
 }
 
-// Read yields what is wanted of a log, each Record once, in the order of time: of the fields
-// of q, the Filter and the Text count. An error is about one line, or one of the two places;
-// the reading goes on.
+// Read yields the Records of a log that match q, each once, in the order of time. It uses only
+// the Filter and the Text of q. An error concerns one line, or one of the two places, and does
+// not end the iteration.
 //
-// What a store has is yielded as it was when Read was called. Without a store, the order is
-// that in which the spool was written.
+// Read yields the rows of the store as they were when Read was called. Without a store, the order
+// is the order in which the spool was written.
 func (l Log) Read(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		r, err := l.open(ctx, q)
@@ -68,16 +68,16 @@ func (l Log) Read(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	}
 }
 
-// ValidText reports what is wrong with the Text of a Query.
+// ValidText returns an error if the Text of a Query is invalid.
 func ValidText(text string) error {
 	_, err := matchOf(text)
 	return err
 }
 
-// followPoll is how often Follow looks for more.
+// followPoll is how often Follow looks for new lines.
 const followPoll = 200 * time.Millisecond
 
-// Follow yields what Read yields, and then what comes from then on, until ctx is done.
+// Follow yields the same as Read, and then new Records until ctx is done.
 func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		r, err := l.open(ctx, q)
@@ -121,7 +121,7 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	}
 }
 
-// Stats counts what has been kept since a time, as [spool.Summarize] does of a spool alone.
+// Stats counts the Records since a time, as [spool.Summarize] does for a spool alone.
 func (l Log) Stats(ctx context.Context, since time.Time) (spool.Stats, error) {
 	if _, err := os.Lstat(filepath.Join(l.Store, baseFile)); errors.Is(err, fs.ErrNotExist) {
 		return spool.Summarize(l.Spool, since)
@@ -141,7 +141,7 @@ func (l Log) Stats(ctx context.Context, since time.Time) (spool.Stats, error) {
 	return tally.Stats(), problem
 }
 
-// Waiting counts the lines of the spool that are not in the store yet.
+// Waiting returns the number of lines in the spool that are not in the store yet.
 func (l Log) Waiting(ctx context.Context) (lines int, err error) {
 	r, err := l.open(ctx, Query{})
 	defer r.close()
@@ -155,28 +155,27 @@ func (l Log) Waiting(ctx context.Context) (lines int, err error) {
 	return lines, err
 }
 
-// A logReader reads the two places side by side. A Record is in the store if its row is not
-// behind head; whatever is taken in after head was read is still read from the spool.
+// A logReader reads store and spool together. It takes a Record from the store if its row is not
+// after head. Records that are taken in after head was read still come from the spool.
 type logReader struct {
 	Log
 	q     Query
-	store *Reader // nil = there is none
+	store *Reader // nil = no store exists
 	files *spool.Log
 	head  int64
-	done  map[string]int64 // how far files of the spool were read, by key
-	seen  map[string]bool  // of the spool
-	shown []string         // of seen, the oldest first: what Follow may find in the store later
+	done  map[string]int64 // read positions in the files of the spool, by key
+	seen  map[string]bool  // names of lines that were read from the spool
+	shown []string         // the names in seen, oldest first: Follow may find these lines in the store later
 
 	following bool
-	refused   bool // there was a store, and it could not be opened
+	refused   bool // a store existed, but could not be opened
 }
 
-// maxShown is how many lines of the spool Follow knows again when they come out of the
-// store.
+// maxShown is how many lines of the spool Follow remembers, to recognize them in the store.
 const maxShown = 1 << 16
 
-// open opens the files of the spool before it looks how far they have been taken in: what
-// is removed after that can still be read.
+// open opens the files of the spool before it reads how far they were taken in: open files can
+// still be read after their removal.
 func (l Log) open(ctx context.Context, q Query) (*logReader, error) {
 	r := &logReader{Log: l, q: Query{Filter: q.Filter, Text: q.Text}, done: map[string]int64{}, seen: map[string]bool{}}
 	var errs []error
@@ -190,9 +189,9 @@ func (l Log) open(ctx context.Context, q Query) (*logReader, error) {
 	return r, errors.Join(errs...)
 }
 
-// openStore opens the store, if there is one now.
+// openStore opens the store, if it exists now.
 func (r *logReader) openStore(ctx context.Context) error {
-	store, err := OpenReader(r.Store) //nolint:contextcheck // to open it takes no time worth a context
+	store, err := OpenReader(r.Store) //nolint:contextcheck // opening takes too little time to need a context
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -226,7 +225,7 @@ func (r *logReader) close() {
 	}
 }
 
-// stored yields what is wanted of the rows up to head, in the order of time.
+// stored yields the matching rows up to head, in the order of time.
 func (r *logReader) stored(ctx context.Context) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		if r.store == nil {
@@ -234,8 +233,8 @@ func (r *logReader) stored(ctx context.Context) iter.Seq2[Kept, error] {
 		}
 		q := r.q
 		q.Before = r.head + 1
-		// Their order first, which the lines are not needed for: rows are in that in which
-		// they were put.
+		// Sort the row numbers first, which does not need the lines: rows are stored in the order
+		// of their Puts.
 		var seqs []int64
 		err := r.store.read(ctx, func(v *view) error {
 			cond, args, err := v.where(&q)
@@ -255,7 +254,7 @@ func (r *logReader) stored(ctx context.Context) iter.Seq2[Kept, error] {
 				lines, err = r.lines(ctx, part)
 			}
 			for _, seq := range part {
-				if line := lines[seq]; line != nil && !yield(kept(line)) { // or it was removed meanwhile
+				if line := lines[seq]; line != nil && !yield(kept(line)) { // it may have been removed meanwhile
 					return
 				}
 			}
@@ -266,7 +265,7 @@ func (r *logReader) stored(ctx context.Context) iter.Seq2[Kept, error] {
 	}
 }
 
-// lines are those of some rows.
+// lines returns the lines of some rows, by row number.
 func (r *logReader) lines(ctx context.Context, seqs []int64) (map[int64][]byte, error) {
 	lines := make(map[int64][]byte, len(seqs))
 	err := r.store.read(ctx, func(v *view) error {
@@ -282,7 +281,7 @@ func (r *logReader) lines(ctx context.Context, seqs []int64) (map[int64][]byte, 
 	return lines, err
 }
 
-// kept is what a row of the store says.
+// kept decodes the line of a row.
 func kept(raw []byte) (Kept, error) {
 	l, err := parse(raw)
 	if err != nil {
@@ -304,15 +303,15 @@ func kept(raw []byte) (Kept, error) {
 	}}, nil
 }
 
-// tornError is what a line says that could not be read.
+// tornError is the error for an unreadable line, from its Entry.
 type tornError struct{ *spool.Entry }
 
 func (e tornError) Error() string { return shorten.To(e.Entry.Error, 200) }
 
 func (e tornError) Is(target error) bool { return target == spool.ErrTorn }
 
-// spooled yields what is wanted of the spool and is not in the store yet. Where final is
-// false, the rest of a last line may come.
+// spooled yields the matching lines of the spool that are not in the store yet. If final is
+// false, an incomplete last line may still be completed and is left out.
 func (r *logReader) spooled(ctx context.Context, final bool) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		if r.files == nil {
@@ -326,7 +325,7 @@ func (r *logReader) spooled(ctx context.Context, final bool) iter.Seq2[Kept, err
 	}
 }
 
-// file yields what was not read of a file. It reports whether to go on.
+// file yields the unread lines of a file. It reports whether the iteration should continue.
 func (r *logReader) file(ctx context.Context, f *spool.LogFile, final bool, yield func(Kept, error) bool) bool {
 	key, err := f.Key(final)
 	if err != nil {
@@ -360,13 +359,13 @@ func (r *logReader) file(ctx context.Context, f *spool.LogFile, final bool, yiel
 	return give()
 }
 
-// result is what an iterator yields.
+// result is one value pair of an iterator.
 type result struct {
 	Kept
 	err error
 }
 
-// wanted are those of some lines that are wanted, and neither in the store nor known.
+// wanted returns the matching lines that are neither in the store nor in seen.
 func (r *logReader) wanted(ctx context.Context, f *spool.LogFile, lines []spool.Line) []result {
 	lines = slices.DeleteFunc(slices.Clone(lines), func(line spool.Line) bool { return !r.q.Wants(&line.Entry) })
 	if len(lines) == 0 {
@@ -407,8 +406,8 @@ func (r *logReader) wanted(ctx context.Context, f *spool.LogFile, lines []spool.
 	return out
 }
 
-// nameOf tells whether two lines are one in the store: there is one answer to a firing, and
-// any number of lines that are late.
+// nameOf returns a name that is equal for two lines if the store keeps only one of them: a firing
+// has one Record, but any number of late lines.
 func nameOf(e *spool.Entry, line []byte) string {
 	if !e.Late {
 		return e.ID
@@ -417,7 +416,7 @@ func nameOf(e *spool.Entry, line []byte) string {
 	return e.ID + "\x00" + string(sum[:])
 }
 
-// inStore are the names of those lines that have a row which is not behind head.
+// inStore returns the names of the lines that have a row not after head.
 func (r *logReader) inStore(ctx context.Context, lines []spool.Line) (map[string]bool, error) {
 	if r.store == nil {
 		return nil, nil
@@ -446,7 +445,7 @@ func (r *logReader) inStore(ctx context.Context, lines []spool.Line) (map[string
 	return found, nil
 }
 
-// matching are those of some lines that a search finds: as the store would find them.
+// matching returns the lines that match a text search, with the same result as in the store.
 func matching(ctx context.Context, f *spool.LogFile, lines []spool.Line, text string) ([]spool.Line, error) {
 	match, err := matchOf(text)
 	if err != nil {
@@ -482,7 +481,7 @@ func matching(ctx context.Context, f *spool.LogFile, lines []spool.Line, text st
 	return out, nil
 }
 
-// more is what has come to either place since it was looked at.
+// more returns the new lines of store and spool since the last look.
 func (r *logReader) more(ctx context.Context) (fresh []result, err error) {
 	var errs []error
 	if r.files == nil {
@@ -497,12 +496,12 @@ func (r *logReader) more(ctx context.Context) (fresh []result, err error) {
 	if r.store == nil {
 		refused := r.refused
 		if err = r.openStore(ctx); refused {
-			last = r.head // what it has is not new
+			last = r.head // rows of a store that could not be opened before are not new
 		}
 	} else {
 		var head Head
 		if head, err = r.store.Head(ctx); err == nil {
-			if head.Seq < last { // another has been begun in its place
+			if head.Seq < last { // a new database replaced it
 				last = 0
 			}
 			r.head = head.Seq
@@ -520,7 +519,7 @@ func (r *logReader) more(ctx context.Context) (fresh []result, err error) {
 		for row, err := range r.store.Records(ctx, q) {
 			if err != nil && row.Seq == 0 {
 				errs = append(errs, err)
-				r.head = last // once more
+				r.head = last // read these rows again
 				break
 			}
 			if name := nameOf(&row.Entry, row.Line); r.seen[name] {
@@ -534,14 +533,14 @@ func (r *logReader) more(ctx context.Context) (fresh []result, err error) {
 	return fresh, errors.Join(errs...)
 }
 
-// merged yields what two iterators yield, in the order of time if both do. An error comes
-// as soon as it is met.
+// merged merges two iterators in the order of time, if both are in that order. It yields an error
+// as soon as it gets it.
 func merged(a, b iter.Seq2[Kept, error]) iter.Seq2[Kept, error] {
 	return func(yield func(Kept, error) bool) {
 		next, stop := iter.Pull2(b)
 		defer stop()
 		k, err, ok := next()
-		// until yields of b what belongs before a time.
+		// until yields the values of b from before a time.
 		until := func(at time.Time, all bool) bool {
 			for ok && (all || err != nil || k.Time.Before(at)) {
 				if !yield(k, err) {

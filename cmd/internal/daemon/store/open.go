@@ -25,85 +25,86 @@ import (
 
 // Options are a Store's settings. The zero value is the default, and nil is fine.
 type Options struct {
-	MaxAge     time.Duration // of a Record; 0 = 90 days
-	MaxRecords int           // that are kept; 0 = 1,000,000
+	MaxAge     time.Duration // maximum age of a Record; 0 = 90 days
+	MaxRecords int           // maximum number of Records; 0 = 1,000,000
 
-	// Note is told what a person should know and nobody was told otherwise: a database that
-	// was put aside, rows that are missing. It must not call the Store. Nil = nobody is.
+	// Note is called with problems that the operator should know and that no caller gets as an
+	// error, such as a damaged database or missing rows. It must not call the Store. Nil = not
+	// called.
 	Note func(error)
 
-	// Due is called when jobs may have become due otherwise than by time: by Put, Retry or
-	// SwitchOn. It must return at once. Nil is fine.
+	// Due is called when Put, Retry or SwitchOn may have made jobs due. It must return at once.
+	// Nil = not called.
 	Due func()
 
-	unsafe bool // for tests that are about something else than disks
+	unsafe bool // for tests that do not need durability
 }
 
-// The limits of retention.
+// The default limits of retention.
 const (
 	maxAge     = 90 * 24 * time.Hour
 	maxRecords = 1_000_000
 )
 
-// The files of a store, besides what SQLite puts beside the database.
+// The files of a store, in addition to the files that SQLite creates next to the database.
 const (
 	baseFile = "grapnel.db"
 	lockName = "grapnel.lock"
 )
 
 var (
-	// ErrLocked is what Open returns while another process writes.
+	// ErrLocked is the error of Open if another process writes to the store.
 	ErrLocked = errors.New("another process writes there")
 
-	// ErrNewer is what is returned of a database that a newer version has made.
+	// ErrNewer is the error for a database that a newer version of Grapnel has created.
 	ErrNewer = errors.New("a newer version of Grapnel has made it")
 
-	// ErrOlder is the error for a database that a development version before the first
-	// release has made. Its rows are chained in another way.
+	// ErrOlder is the error for a database of a development version before the first release. Its
+	// rows are chained in another way.
 	ErrOlder = errors.New("a development version of Grapnel has made it")
 
-	// ErrClosed is what a Store returns after Close.
+	// ErrClosed is the error of a Store after Close.
 	ErrClosed = errors.New("the store is closed")
 )
 
-// A Store writes, and offers all that a Reader does. It is safe for concurrent use.
+// A Store writes to a database, and has all methods of a Reader. It is safe for concurrent use.
 type Store struct {
 	*Reader
 	opts Options
 	lock *os.File
 
-	writing atomic.Int32  // callers that want something written
-	work    chan *op      // of those that share a commit
-	stirred chan struct{} // words may have to be indexed
+	writing atomic.Int32  // callers that wait for a write
+	work    chan *op      // writes that share a commit
+	stirred chan struct{} // signals that words may have to be indexed
 	quit    chan struct{} // closed by Close
 	gone    chan struct{} // closed when the writer has ended
 	close   sync.Once
 	closed  error
 
-	turn   sync.Mutex // of whoever writes: all until the next empty line
-	base   *base      // nil = it was broken, and there is no other yet
-	behind int64      // about how many rows have no words in the index
-	wrote  time.Time  // when the last Record was
-	leased time.Time  // when jobs were leased last
+	turn   sync.Mutex // held by the goroutine that writes; guards the fields up to the next empty line
+	base   *base      // nil = it was damaged and not replaced yet
+	behind int64      // approximate number of rows that are not in the word index
+	wrote  time.Time  // time of the last Record
+	leased time.Time  // time of the last lease
 
-	looked time.Time // when the files were compared last; see look
-	retry  time.Time // not before
+	looked time.Time // when the files were last compared; see look
+	retry  time.Time // no retry of the restore before this time
 	astray error     // why the files are not restored yet
 
-	conditions sync.Mutex // of condition
+	conditions sync.Mutex // guards condition
 	condition  Condition
 
-	head     atomic.Pointer[Head] // of the last commit
-	moved    chan struct{}        // head has
+	head     atomic.Pointer[Head] // after the last commit
+	moved    chan struct{}        // signals that head has changed
 	anchor   sync.WaitGroup
-	anchored sync.Mutex // of who writes the anchor
+	anchored sync.Mutex // held while the anchor is written
 	flushes  flushes
 	live     hub
 }
 
-// Open opens the store in a directory, or makes it. One process at a time can: ErrLocked
-// says who is first. A database that is damaged is put aside, and a new one begun; Options.Note
-// is told.
+// Open opens the store in a directory, or creates it. Only one process at a time can open it; for
+// others Open returns ErrLocked. If the database is damaged, Open renames it, creates a new one,
+// and calls Options.Note.
 func Open(dir string, opts *Options) (*Store, error) {
 	s, err := open(dir, opts)
 	if err != nil {
@@ -165,14 +166,14 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// Close ends the writing, waits for it, and flushes it.
+// Close ends the writer, waits for it, and flushes the database.
 func (s *Store) Close() error {
 	s.close.Do(func() {
 		close(s.quit)
 		<-s.gone
 		s.anchor.Wait()
 		s.live.close()
-		s.closed = s.Reader.Close() // whoever is last puts the write-ahead log into the database, if it may write
+		s.closed = s.Reader.Close() // the last connection checkpoints the write-ahead log, if it may write
 		if s.base != nil {
 			s.closed = errors.Join(s.closed, s.base.close())
 		}
@@ -181,7 +182,7 @@ func (s *Store) Close() error {
 	return s.closed
 }
 
-// lock makes this the process that writes.
+// lock takes the lock of the writing process.
 func lock(dir string) (*os.File, error) {
 	f, err := openRegular(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -200,7 +201,7 @@ func lock(dir string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("%s: %w: %s", dir, ErrLocked, who)
 	}
-	// Who holds it is a help for people, and no reason to fail on a full disk.
+	// The process ID in the file only helps people, so a full disk is not an error.
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
@@ -210,25 +211,24 @@ func lock(dir string) (*os.File, error) {
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// base is the one connection that writes, and the statements that were prepared on it.
+// base is the only connection that writes, with its prepared statements.
 type base struct {
-	ctx   context.Context // never done: a commit that has begun is not given up
+	ctx   context.Context // never done: a commit that has begun is not canceled
 	db    *sql.DB
 	conn  *sql.Conn
 	stmts map[string]*sql.Stmt
 	head  Head
 	files openFiles
-	lost  int64 // rows that were missing at the end when it was opened
+	lost  int64 // rows that were missing at the end when the database was opened
 }
 
-// source is the name by which the driver opens the database.
+// source returns the data source name of the database.
 func source(dir string, params ...string) string {
 	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(filepath.Join(dir, baseFile)), RawQuery: strings.Join(params, "&")}
 	return u.String()
 }
 
-// attach opens the database for writing, brings it up to date and looks whether it is what
-// the anchor says.
+// attach opens the database for writing, runs the migrations, and compares it with the anchor.
 func attach(dir string, opts *Options) (_ *base, err error) {
 	f, err := openRegular(filepath.Join(dir, baseFile), os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -251,8 +251,8 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	if b.conn, err = db.Conn(b.ctx); err != nil {
 		return nil, err
 	}
-	// With synchronous=NORMAL a commit is in the write-ahead log, and Sync flushes that. What
-	// is removed is overwritten if that costs nothing.
+	// With synchronous=NORMAL, a commit is in the write-ahead log, and Sync flushes that log.
+	// Deleted data is overwritten where that costs no extra writes.
 	sync := "NORMAL"
 	if opts.unsafe {
 		sync = "OFF"
@@ -268,8 +268,8 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	if err := b.migrate(dir); err != nil {
 		return nil, err
 	}
-	// A whole check takes a second per few hundred MB. Of large files, pages are found
-	// broken when they are used.
+	// A full check takes one second per few hundred MB. In large files, damaged pages are found
+	// when they are used.
 	if info.Size() <= 32<<20 {
 		if err := b.check(opts.Note); err != nil {
 			return nil, err
@@ -287,10 +287,10 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	return b, b.compare(dir, opts.Note)
 }
 
-// tables are those that cannot be made again from others.
+// tables lists the tables that cannot be rebuilt from others.
 var tables = []string{"record", "line", "hook", "again", "removal", "gap", "finding", "mark", "job", "off"}
 
-// check looks for damage. The index of words is made anew if it has any.
+// check runs an integrity check. It rebuilds the word index if that is damaged.
 func (b *base) check(note func(error)) error {
 	for _, table := range tables {
 		var result string
@@ -309,17 +309,16 @@ func (b *base) check(note func(error)) error {
 	return err
 }
 
-// firstVersion is the version of the first migration. Databases of version 1 were never
-// released.
+// firstVersion is the version of the first migration. Databases of version 1 were never released.
 const firstVersion = 2
 
-// version is that of the newest migration.
+// version returns the version of the newest migration.
 func version() int {
 	names, _ := fs.Glob(migrations, "migrations/*.sql")
 	return firstVersion - 1 + len(names)
 }
 
-// migrate brings the tables up to date.
+// migrate runs the missing migrations.
 func (b *base) migrate(dir string) error {
 	var have int
 	if err := b.conn.QueryRowContext(b.ctx, "PRAGMA user_version").Scan(&have); err != nil {
@@ -403,12 +402,12 @@ func (b *base) compare(dir string, note func(error)) error {
 	return nil
 }
 
-// anew puts a broken database aside and begins a new one.
+// anew renames a damaged database and creates a new one.
 func (s *Store) anew(why error) (*base, error) {
-	if err := s.Reader.Close(); err != nil { // where an open file cannot be renamed
+	if err := s.Reader.Close(); err != nil { // some systems cannot rename an open file
 		return nil, err
 	}
-	// What is not in the database yet goes with it; it can still be put together by hand.
+	// The write-ahead log is renamed with it, so that it can still be recovered by hand.
 	name := filepath.Join(s.dir, baseFile)
 	aside, err := putAside(name, "broken")
 	if err != nil {
@@ -418,10 +417,10 @@ func (s *Store) anew(why error) (*base, error) {
 	return attach(s.dir, &s.opts)
 }
 
-// errBroken is what a check found.
+// errBroken is the error of a failed integrity check.
 var errBroken = errors.New("the database is damaged")
 
-// broken reports whether an error says that the file is no sound database.
+// broken reports whether an error means that the file is not a valid database.
 func broken(err error) bool {
 	if errors.Is(err, errBroken) {
 		return true
@@ -430,7 +429,7 @@ func broken(err error) bool {
 	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB)
 }
 
-// brokenWords reports whether it is the index of words that is damaged, and not a table.
+// brokenWords reports whether the word index is damaged, and not a table.
 func brokenWords(err error) bool {
 	e, ok := errors.AsType[*sqlite.Error](err)
 	return ok && e.Code() == sqlite3.SQLITE_CORRUPT_VTAB
@@ -447,14 +446,14 @@ func (b *base) close() error {
 	return errors.Join(append(errs, b.db.Close())...)
 }
 
-// transaction does what do does, or nothing.
+// transaction runs do in a transaction: all of its changes are committed, or none.
 func (b *base) transaction(do func() error) (err error) {
 	if err := b.run("BEGIN IMMEDIATE"); err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = b.exec("ROLLBACK") // an error has often done it already
+			_ = b.exec("ROLLBACK") // an error has often rolled back already
 		}
 	}()
 	if err := do(); err != nil {
@@ -463,13 +462,13 @@ func (b *base) transaction(do func() error) (err error) {
 	return b.run("COMMIT")
 }
 
-// exec runs statements that are not needed often.
+// exec runs statements that are not worth preparing.
 func (b *base) exec(query string, args ...any) error {
 	_, err := b.conn.ExecContext(b.ctx, query, args...)
 	return err
 }
 
-// stmt returns a statement that is kept prepared.
+// stmt returns a prepared statement from the cache.
 func (b *base) stmt(query string) (*sql.Stmt, error) {
 	if stmt := b.stmts[query]; stmt != nil {
 		return stmt, nil
@@ -499,7 +498,7 @@ func (b *base) change(query string, args ...any) (int64, error) {
 	return result.RowsAffected()
 }
 
-// row reads one row. It reports false if there is none.
+// row reads one row. It reports false if no row was found.
 func (b *base) row(query string, args []any, into ...any) (bool, error) {
 	stmt, err := b.stmt(query)
 	if err != nil {
@@ -512,8 +511,8 @@ func (b *base) row(query string, args []any, into ...any) (bool, error) {
 	return err == nil, err
 }
 
-// stamp is a time as it is kept: nanoseconds since 1970, or the end of what these reach.
-// The zero time is 0.
+// stamp encodes a time for the database: in nanoseconds since 1970, limited to the range of
+// int64. The zero time is 0.
 func stamp(t time.Time) int64 {
 	switch {
 	case t.IsZero():
@@ -531,7 +530,7 @@ var (
 	latest = time.Date(2262, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// unstamp is the time that was kept.
+// unstamp decodes the output of stamp.
 func unstamp(ns int64) time.Time {
 	if ns == 0 {
 		return time.Time{}
@@ -542,7 +541,7 @@ func unstamp(ns int64) time.Time {
 // marks returns n question marks.
 func marks(n int) string { return strings.Join(slices.Repeat([]string{"?"}, n), ",") }
 
-// ints appends the whole numbers that a query finds.
+// ints appends the integers that a query returns.
 func (b *base) ints(to []int64, query string, args ...any) ([]int64, error) {
 	stmt, err := b.stmt(query)
 	if err != nil {

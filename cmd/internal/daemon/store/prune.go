@@ -7,25 +7,25 @@ import (
 	"time"
 )
 
-// pruneBatch is how many rows are removed in one commit, so that a Put need not wait long.
+// pruneBatch is how many rows are removed in one commit, so that a Put does not wait long.
 const pruneBatch = 256
 
-// Prune removes the oldest rows: those that are older than Options.MaxAge, and those above
-// Options.MaxRecords. It removes no row before all older ones are gone, so a row goes at the
-// latest when it is MaxAge old and all rows before it are, too. Each commit adds a Removal
-// to the chain, from which Verify can tell retention from tampering.
+// Prune removes the oldest rows: rows older than Options.MaxAge and rows above
+// Options.MaxRecords. It removes a row only after all earlier rows, so a row is removed at the
+// latest when it and all rows before it are older than MaxAge. Each commit adds a Removal to the
+// chain, which lets Verify distinguish retention from tampering.
 //
-// The deliveries of a removed Record that ended go with it. Those that wait stay: they have
-// their own copy of the event. Deliveries without a Record go by age.
+// Prune removes a Record together with its deliveries that have ended. Waiting deliveries stay:
+// they have their own copy of the event. Deliveries without a Record are removed by age.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	cutoff := stamp(now.Add(-s.opts.MaxAge))
-	var bound int64 // rows up to here are above the number
+	var bound int64 // rows up to here exceed the maximum number
 	err := s.read(ctx, func(v *view) error {
 		_, err := v.row("SELECT coalesce((SELECT seq FROM record ORDER BY seq DESC LIMIT 1 OFFSET ?), 0)", []any{s.opts.MaxRecords}, &bound)
 		return err
 	})
 	if err == nil {
-		// The anchor is never behind a row that was removed: see verifier.floor.
+		// The anchor must not be before a removed row: see verifier.floor.
 		err = s.writeAnchor(*s.head.Load())
 	}
 	for _, by := range []struct {
@@ -34,7 +34,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	}{
 		{byAge, func(r *chainRow) class {
 			switch {
-			case r.time > stamp(now.Add(maxAhead)): // by a clock that was wrong
+			case r.time > stamp(now.Add(maxAhead)): // written while a clock was wrong
 				return withNext
 			case r.time >= cutoff:
 				return keep
@@ -74,7 +74,7 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// A class says what retention does with a row.
+// A class is the decision of retention about a row.
 type class int
 
 const (
@@ -87,10 +87,10 @@ const (
 type chainRow struct {
 	seq, time    int64
 	digest, hash Hash
-	record       bool // or else a Removal
+	record       bool // false = a Removal
 }
 
-// prune removes some of the oldest rows. It reports whether there may be more.
+// prune removes a batch of the oldest rows. It reports whether there may be more.
 func (c *change) prune(classOf func(*chainRow) class, r Removal) (more bool, err error) {
 	var after []byte
 	if _, err := c.row("SELECT last, after FROM removal ORDER BY seq DESC LIMIT 1", nil, &r.Last, &after); err != nil {
@@ -121,8 +121,8 @@ func (c *change) prune(classOf func(*chainRow) class, r Removal) (more bool, err
 	return true, c.forget(r.First, r.Last)
 }
 
-// oldest returns rows from a row on that can be removed now. A row with a time in the future
-// does not say how old it is: it is as old as the next row that does.
+// oldest returns rows from a row on that can be removed now. A row with a time in the future has
+// no usable age: it is removed together with the next row that has one.
 func (c *change) oldest(from int64, classOf func(*chainRow) class) ([]chainRow, error) {
 	for limit := pruneBatch; ; limit *= 2 {
 		rows, err := c.chainRows(from, limit)
@@ -145,7 +145,7 @@ func (c *change) oldest(from int64, classOf func(*chainRow) class) ([]chainRow, 
 	}
 }
 
-// chainRows reads the rows of the chain from one on.
+// chainRows reads rows of the chain, beginning with from.
 func (c *change) chainRows(from int64, limit int) ([]chainRow, error) {
 	stmt, err := c.stmt(`SELECT seq, time, digest, hash, 1 FROM record WHERE seq >= ?1
 		UNION ALL SELECT seq, time, digest, hash, 0 FROM removal WHERE seq >= ?1 ORDER BY seq LIMIT ?2`)
@@ -171,7 +171,7 @@ func (c *change) chainRows(from int64, limit int) ([]chainRow, error) {
 	return rows, errors.Join(found.Err(), found.Close())
 }
 
-// forget deletes rows of the chain with all that belongs to them.
+// forget deletes rows of the chain and all rows of other tables that belong to them.
 func (c *change) forget(first, last int64) error {
 	for _, query := range []string{
 		`DELETE FROM job WHERE state <> 'waiting' AND record IN (SELECT id FROM record WHERE seq BETWEEN ? AND ? AND late = 0)`,

@@ -13,57 +13,58 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// An Item is what belongs together: a line of the log, the deliveries of its firing, and
-// how far the file has been read that it came from. Each may be missing.
+// An Item is written as a unit: a line of the log, the deliveries of its firing, and the position
+// in the file that it came from. Each part is optional.
 type Item struct {
-	// Line is a line of the log as package spool writes it. A line that is there already is
-	// kept once. Of two answers to one firing the first is kept, and the other counted.
+	// Line is a line of the log as package spool writes it. A line that exists already is stored
+	// once. If a firing has two different Records, the first is stored and the second only
+	// counted.
 	Line []byte
 
-	// Entry is what the line says, but for the event, for who knows; see [spool.Made]. Nil =
-	// the line is read.
+	// Entry is the decoded line without the event, if the caller has it; see [spool.Made]. Nil =
+	// Put decodes the line.
 	Entry *spool.Entry
 
-	// Jobs are kept once for each ID. One without a State waits.
+	// Jobs are stored once for each ID. A job without a State is waiting.
 	Jobs []delivery.Job
 
 	Mark *Mark
 }
 
-// A Mark is how far a file has been taken in: all lines before the offset, in bytes.
+// A Mark says how far a file was taken in: all lines before the offset, in bytes.
 type Mark struct {
 	File   string
 	Offset int64
 }
 
-// MaxLine is the size of the longest line that is kept.
+// MaxLine is the maximum size of a line in bytes.
 const MaxLine = 1 << 20
 
-// ErrLine is what Put returns of a line that is not one of the log.
+// ErrLine is the error of Put for a line that is not a line of the log.
 var ErrLine = errors.New("not a line of the log")
 
-// An ItemError says which of the items of a Put cannot be kept, whenever that is tried.
-// The others were not kept either.
+// An ItemError says which item of a Put can never be stored. The other items were not stored
+// either.
 type ItemError struct {
-	Item int // from 0
+	Item int // index, from 0
 	Err  error
 }
 
-// Error says which and why.
+// Error returns the index of the item and the cause.
 func (e *ItemError) Error() string { return fmt.Sprintf("item %d: %v", e.Item, e.Err) }
 
-// Unwrap returns why.
+// Unwrap returns the cause.
 func (e *ItemError) Unwrap() error { return e.Err }
 
-// line is what Put has to know of a line before it is its turn.
+// line is a decoded line, with everything that Put needs before the commit.
 type line struct {
 	spool.Entry
 	raw    []byte
-	event  json.RawMessage // as it is there
+	event  json.RawMessage // as it is in the line
 	digest Hash
 }
 
-// read reads the line of an item. Its event is left out: it is kept as it is.
+// read decodes the line of an item. It does not decode the event, which is stored as it is.
 func (item *Item) read() (line, error) {
 	l := line{raw: bytes.TrimSpace(item.Line)}
 	if item.Entry == nil {
@@ -72,14 +73,14 @@ func (item *Item) read() (line, error) {
 	if err := short(l.raw); err != nil {
 		return line{}, err
 	}
-	if !json.Valid(l.raw) { // whatever its event is
+	if !json.Valid(l.raw) { // the event is not decoded, so check it here
 		return line{}, fmt.Errorf("%w: it is not valid JSON", ErrLine)
 	}
 	l.Entry, l.digest = *item.Entry, sha256.Sum256(l.raw)
 	return l, l.named()
 }
 
-// parse reads a line.
+// parse decodes a line without its event.
 func parse(raw []byte) (line, error) {
 	raw = bytes.TrimSpace(raw)
 	if err := short(raw); err != nil {
@@ -110,7 +111,7 @@ func (l *line) named() error {
 	return nil
 }
 
-// input reads the event of a line into its Entry.
+// input decodes the event of a line into its Entry.
 func (l *line) input() error {
 	if l.event == nil {
 		return nil
@@ -122,17 +123,17 @@ func (l *line) input() error {
 	return err
 }
 
-// Put keeps items, all of them or none. They survive this process when it returns nil, and a
-// power cut when [Store.Sync] has returned nil after that. If ctx ends
-// while Put waits for its turn, nothing is kept; if it ends later, Put goes on waiting.
-// The caller must not change the items until then. An ItemError says that an item is at
-// fault, and not the disk.
+// Put stores all items or none. When it returns nil, they survive this process, and after
+// [Store.Sync] has returned nil also a power cut. If ctx ends while Put waits for its turn,
+// nothing is stored; if it ends later, Put continues to wait. The caller must not change the
+// items until Put returns. An ItemError means that an item is invalid, and not that the disk
+// failed.
 func (s *Store) Put(ctx context.Context, items ...Item) error {
 	_, err := s.put(ctx, false, items)
 	return err
 }
 
-// put is Put, and returns the rows that were not there before, if they are wanted.
+// put is Put. If want is set, it returns the rows that are new.
 func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, err error) {
 	lines := make([]*line, len(items))
 	size := 0
@@ -162,8 +163,8 @@ func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, e
 	return rows, nil
 }
 
-// check refuses an item that cannot be stored. It returns the line of the item, nil if it has
-// none, and its size in bytes.
+// check returns an error for an item that cannot be stored. It returns the line of the item, nil
+// if it has none, and its size in bytes.
 func (item *Item) check() (l *line, size int, err error) {
 	if item.Line != nil {
 		read, err := item.read()
@@ -201,7 +202,8 @@ func (c *change) putItem(item *Item, l *line, publish bool) error {
 	return c.run(`INSERT INTO mark(file, "offset") VALUES (?,?) ON CONFLICT DO UPDATE SET "offset" = excluded."offset"`, item.Mark.File, item.Mark.Offset)
 }
 
-// putLine adds a row to the chain, and to the rows for subscribers if publish is set.
+// putLine adds a row to the chain. If publish is set, it also adds it to the rows for
+// subscribers.
 func (c *change) putLine(l *line, publish bool) error {
 	head := c.head.next(c.head.Seq+1, stamp(l.Time), l.digest)
 	n, err := c.change(`INSERT INTO record(seq, id, late, digest, hash, time, agent, session, event, tool, decision, would, error)
@@ -213,7 +215,7 @@ func (c *change) putLine(l *line, publish bool) error {
 	}
 	if n == 0 {
 		if l.Late {
-			return nil // only the same line
+			return nil // it was the same line
 		}
 		var same bool
 		found, err := c.row("SELECT digest = ? FROM record WHERE id = ? AND late = 0", []any{l.digest[:], l.ID}, &same)
@@ -243,7 +245,7 @@ func (c *change) putLine(l *line, publish bool) error {
 	return nil
 }
 
-// Mark returns how far a file has been taken in; 0 if nothing is known of it.
+// Mark returns how far a file was taken in, in bytes; 0 for an unknown file.
 func (s *Store) Mark(ctx context.Context, file string) (offset int64, err error) {
 	err = s.read(ctx, func(v *view) error {
 		_, err := v.row(`SELECT "offset" FROM mark WHERE file = ?`, []any{file}, &offset)
@@ -252,12 +254,12 @@ func (s *Store) Mark(ctx context.Context, file string) (offset int64, err error)
 	return offset, err
 }
 
-// ForgetMark removes what is known of a file that is gone.
+// ForgetMark deletes the mark of a file that was removed.
 func (s *Store) ForgetMark(ctx context.Context, file string) error {
 	return s.write(ctx, 0, func(c *change) error { return c.run("DELETE FROM mark WHERE file = ?", file) })
 }
 
-// check refuses a Job that nobody could deliver.
+// check returns an error for a Job that cannot be delivered.
 func check(j *delivery.Job) error {
 	var what string
 	switch {
@@ -279,8 +281,8 @@ func known(state delivery.State) bool {
 	return state == delivery.Waiting || state == delivery.Delivered || state == delivery.Dead
 }
 
-// hookWanted returns the condition under which a row of table hook is the one of a Filter:
-// a name, or source::name.
+// hookWanted returns the SQL condition that a row of table hook matches the hook of a Filter: a
+// name, or source::name.
 func hookWanted(hook string) (cond string, args []any) {
 	cond, args = "name = ?", []any{hook}
 	for at := 0; ; {

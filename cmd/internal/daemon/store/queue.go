@@ -14,7 +14,7 @@ import (
 
 var _ delivery.Queue = (*Store)(nil)
 
-// ErrNoTarget is what SwitchOn returns of a target of which nothing is known.
+// ErrNoTarget is the error of SwitchOn for an unknown target.
 var ErrNoTarget = errors.New("there is no such target")
 
 // putJob adds a delivery.
@@ -40,29 +40,29 @@ func (c *change) putJob(j *delivery.Job) error {
 	return err
 }
 
-// first reports whether no job of a target and session waits.
+// first reports whether no job of a target and session is waiting.
 func (c *change) first(target, session string) (bool, error) {
 	var n int
 	waits, err := c.row("SELECT 1 FROM job WHERE state = 'waiting' AND target = ? AND session = ? LIMIT 1", []any{target, session}, &n)
 	return !waits, err
 }
 
-// promote makes the first job that waits for a target and session ready.
+// promote makes the first waiting job of a target and session ready.
 func (c *change) promote(target, session string) error {
 	return c.run(`UPDATE job SET ready = 1 WHERE ready = 0 AND num =
 		(SELECT num FROM job WHERE state = 'waiting' AND target = ? AND session = ? ORDER BY num LIMIT 1)`, target, session)
 }
 
-// farthest is longer than any job is made to wait. One that is due after that was put off
-// by a clock that was wrong, and would never be tried once it is right.
+// farthest is longer than any job has to wait. A job that is due later was postponed while a
+// clock was wrong, and would not be tried for a long time after the clock is corrected.
 const farthest = 48 * time.Hour
 
-// Lease returns up to n jobs that are due, those that were put first before others, and
-// none of them again before the lease is over, they are settled or the Store is opened
-// anew: one process at a time has it, so whoever had leased them then has died. Targets that
-// are off or in except are left out, and so are ordered jobs that another one of their
-// target and session is before. Jobs that would wait for more than two days are due at once
-// when now is before what it was, or for the first time.
+// Lease returns up to n jobs that are due, in the order in which they were put. It does not
+// return them again until the lease ends, they are settled, or the Store is opened again: only
+// one process can open it, so the process that held the old leases has ended. Lease leaves out
+// targets that are off or in except, and ordered jobs that have to wait for an earlier job of
+// their target and session. If now is before the last now, or at the first call, jobs that would
+// wait for more than two days become due at once.
 func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n int, except []string) ([]delivery.Job, error) {
 	if n <= 0 {
 		return nil, nil
@@ -105,8 +105,8 @@ func (s *Store) Lease(ctx context.Context, now time.Time, lease time.Duration, n
 	return jobs, nil
 }
 
-// startLeases ends the leases of a process that has died, and repairs times that a wrong
-// clock has set.
+// startLeases ends the leases of a process that has ended, and corrects due times that were set
+// while a clock was wrong.
 func (s *Store) startLeases(c *change, now time.Time) error {
 	if s.leased.IsZero() {
 		if err := c.run("UPDATE job SET due = next WHERE state = 'waiting' AND due > next"); err != nil {
@@ -132,17 +132,17 @@ func (c *change) lease(num int64, until time.Time) (delivery.Job, error) {
 	})
 }
 
-// due is when the next job of a target is.
+// due is a target and the time at which its next job is due.
 type due struct {
 	name string
 	due  int64
 }
 
-// liveTargets returns the targets that are not off and have jobs that wait for their time
-// only. It looks at one row for each, however many jobs there are.
+// liveTargets returns the targets that are not off and have jobs that only wait for their time.
+// It reads one row per target, independent of the number of jobs.
 func liveTargets(row func(query string, args []any, into ...any) (bool, error), except []string) ([]due, error) {
 	var targets []due
-	for last := ""; ; { // no target has an empty name
+	for last := ""; ; { // target names are never empty
 		var t due
 		var off bool
 		found, err := row(`SELECT target, due, target IN (SELECT target FROM off) FROM job INDEXED BY job_due
@@ -157,9 +157,9 @@ func liveTargets(row func(query string, args []any, into ...any) (bool, error), 
 	}
 }
 
-// Settle says how tries ended, and counts them. A job that was not tried is due as it was. What is known of no longer is passed over,
-// and so is what a second try of a job says that another has ended: a delivery stays one,
-// and a dead job comes back to life by being delivered only.
+// Settle stores and counts the results of delivery attempts. A job that was not tried is due as
+// before. Settle ignores unknown jobs, and a second attempt whose job was already ended by
+// another one: a delivered job stays delivered, and a dead job changes only if it was delivered.
 func (s *Store) Settle(ctx context.Context, results []delivery.Result) error {
 	for _, r := range results {
 		if !known(r.State) {
@@ -219,9 +219,9 @@ func (c *change) settle(r *delivery.Result) error {
 	return c.promote(target, session)
 }
 
-// NextDue is when the next job is due that Lease could return. The time of one that is due
-// at once is long past. A job that is leased is due when its lease ends: whoever has it may
-// have died.
+// NextDue returns when the next job is due that Lease could return. For a job that is due at
+// once, the time is long past. A leased job is due when its lease ends, because the worker that
+// holds the lease may have died.
 func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
 	var next time.Time
 	err := s.read(ctx, func(v *view) error {
@@ -239,8 +239,8 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
 	return next, nil
 }
 
-// Retry has dead jobs tried again, at once and as often as new ones. It returns how many
-// of these IDs are those of dead jobs.
+// Retry makes dead jobs due at once, with as many attempts as new jobs. It returns how many of
+// the IDs were dead jobs.
 func (s *Store) Retry(ctx context.Context, ids ...string) (n int, err error) {
 	if len(ids) == 0 {
 		return 0, nil
@@ -257,7 +257,7 @@ func (s *Store) Retry(ctx context.Context, ids ...string) (n int, err error) {
 			if !dead {
 				continue
 			}
-			// It takes its place again: ordered ones that came after it wait for it.
+			// The job takes its old position again: later ordered jobs wait for it.
 			err = errors.Join(
 				c.run("UPDATE job SET state = 'waiting', ready = 1 - ordered, tries = 0, next = 0, due = 0, ended = 0 WHERE num = ?", num),
 				c.run("UPDATE job SET ready = 0 WHERE state = 'waiting' AND target = ? AND session = ? AND num > ? AND ordered AND ready", target, session, num),
@@ -276,8 +276,8 @@ func (s *Store) Retry(ctx context.Context, ids ...string) (n int, err error) {
 	return n, nil
 }
 
-// SwitchOn has the jobs of a target delivered again that wanted no more. One that is on
-// stays so; of one that is not known it returns ErrNoTarget.
+// SwitchOn resumes deliveries to a disabled target. For a target that is on, it does nothing; for
+// an unknown target it returns ErrNoTarget.
 func (s *Store) SwitchOn(ctx context.Context, target string) error {
 	err := s.write(ctx, 0, func(c *change) error {
 		n, err := c.change("DELETE FROM off WHERE target = ?", target)
@@ -302,7 +302,7 @@ func (s *Store) SwitchOn(ctx context.Context, target string) error {
 
 const jobColumns = "id, record, target, session, ordered, state, tries, next, status, error, created, ended, hook, event"
 
-// scanJob reads jobColumns.
+// scanJob scans the columns of jobColumns.
 func scanJob(scan func(into ...any) error) (delivery.Job, error) {
 	var j delivery.Job
 	var next, created, ended int64

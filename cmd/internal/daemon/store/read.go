@@ -19,28 +19,28 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// A Reader reads a store, while a process writes to it or while none does. It is safe for
-// concurrent use.
+// A Reader reads a store, with or without a process that writes to it. It is safe for concurrent
+// use.
 type Reader struct {
 	dir  string
-	mend func(context.Context, error) error // has a damaged index of words made anew; nil = cannot
+	mend func(context.Context, error) error // rebuilds a damaged word index; nil = cannot
 
-	// For Verify: the limits of retention, and the clock.
+	// For Verify: the limits of retention and the clock.
 	maxAge     time.Duration
 	maxRecords int
 	now        func() time.Time
 
 	mu   sync.Mutex
 	db   *sql.DB
-	info fs.FileInfo // of the file that db has open
+	info fs.FileInfo // of the open database file
 }
 
 func newReader(dir string) *Reader {
 	return &Reader{dir: dir, maxAge: maxAge, maxRecords: maxRecords, now: time.Now}
 }
 
-// OpenReader opens the store in a directory for reading. The error is fs.ErrNotExist if
-// there is none or it is just being made, and ErrNewer if this version cannot read it.
+// OpenReader opens the store in a directory for reading. It returns fs.ErrNotExist if the store
+// does not exist or is being created, and ErrNewer if this version cannot read it.
 func OpenReader(dir string) (*Reader, error) {
 	r := newReader(filepath.Clean(dir))
 	if !filepath.IsAbs(dir) {
@@ -52,7 +52,7 @@ func OpenReader(dir string) (*Reader, error) {
 			return err
 		}
 		switch {
-		case have == 0: // it is just being made
+		case have == 0: // another process is creating it
 			return fmt.Errorf("%s: %w yet", filepath.Join(dir, baseFile), fs.ErrNotExist)
 		case have > version():
 			return fmt.Errorf("%s: %w (its version is %d, and this one knows %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
@@ -70,7 +70,7 @@ func OpenReader(dir string) (*Reader, error) {
 	return r, nil
 }
 
-// Close closes what is open. The Reader can be used again.
+// Close closes the database. The Reader can be used again.
 func (r *Reader) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -82,8 +82,7 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// open returns the database. If another one has been begun under its name, because it was
-// damaged, that is opened.
+// open returns the database. If a new database has replaced a damaged one, it opens the new one.
 func (r *Reader) open() (*sql.DB, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -108,13 +107,13 @@ func (r *Reader) open() (*sql.DB, error) {
 	return r.db, nil
 }
 
-// view is the store as it was at one moment.
+// view is a read transaction: the store at one moment.
 type view struct {
 	ctx context.Context
 	tx  *sql.Tx
 }
 
-// read has do look at one state of the store.
+// read runs do in a read transaction.
 func (r *Reader) read(ctx context.Context, do func(*view) error) error {
 	db, err := r.open()
 	if err != nil {
@@ -136,7 +135,7 @@ func (v *view) row(query string, args []any, into ...any) (bool, error) {
 	return err == nil, err
 }
 
-// each calls do for each row.
+// each calls do for each row of a query.
 func (v *view) each(query string, args []any, do func(scan func(into ...any) error) error) error {
 	rows, err := v.tx.QueryContext(v.ctx, query, args...)
 	if err != nil {
@@ -156,7 +155,7 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// loadHead returns the end of the chain.
+// loadHead reads the head of the chain.
 func loadHead(ctx context.Context, q querier) (Head, error) {
 	var h Head
 	var hash []byte
@@ -175,7 +174,7 @@ func loadHead(ctx context.Context, q querier) (Head, error) {
 	return h, err
 }
 
-// hashAt returns the hash of a row, or nil if the database does not have it.
+// hashAt returns the hash of a row, or nil if the database does not have the row.
 func hashAt(ctx context.Context, q querier, seq int64) (*Hash, error) {
 	var hash []byte
 	err := q.QueryRowContext(ctx, `SELECT hash FROM record WHERE seq = ?1
@@ -190,8 +189,8 @@ func hashAt(ctx context.Context, q querier, seq int64) (*Hash, error) {
 	return &h, err
 }
 
-// Head returns the end of the chain. Kept elsewhere, it shows later that all up to it is
-// still there and unchanged.
+// Head returns the end of the chain. A copy in another place shows later whether all rows up to
+// it still exist unchanged.
 func (r *Reader) Head(ctx context.Context) (h Head, err error) {
 	err = r.read(ctx, func(v *view) error {
 		h, err = loadHead(ctx, v.tx)
@@ -200,40 +199,38 @@ func (r *Reader) Head(ctx context.Context) (h Head, err error) {
 	return h, err
 }
 
-// A Query says which Records are wanted, and in which order. The zero Query wants all, the
-// newest first.
+// A Query selects Records and their order. The zero Query selects all, newest first.
 type Query struct {
 	spool.Filter
 
-	ID string // of the firing: its line, and those that tell how its observers ended
+	ID string // of a firing: its Record, and the late lines about its observing hooks
 
-	// Text is what the Record speaks of: words that it all has, in its reasons and errors,
-	// its tool, its hooks or its event. Several in quotes stand beside each other; a * ends
-	// the beginning of a word.
+	// Text is a search for words that must all occur in the Record: in its reasons, errors, tool,
+	// hooks or event. Quoted words must be adjacent. A word that ends in * matches by its prefix.
 	Text string
 
-	Oldest bool  // first
-	After  int64 // rows behind this one only
-	Before int64 // rows before this one only; 0 = all
-	Limit  int   // 0 = none
+	Oldest bool  // oldest first
+	After  int64 // only rows after this one
+	Before int64 // only rows before this one; 0 = all
+	Limit  int   // 0 = no limit
 	Lean   bool  // leave Input out
 }
 
-// A Row is an Entry and where it stands. Rows are numbered in the order in which they were
-// put, whatever a clock said.
+// A Row is an Entry with its row number. Rows are numbered in the order of their Puts,
+// independent of clocks.
 type Row struct {
 	Seq int64
 	spool.Entry
-	Line []byte // of the log, without its end
+	Line []byte // line of the log, without its newline
 }
 
-// page is how many rows are read at once. No reading goes on while they are looked at: it
-// would keep the write-ahead log from being cleared.
+// page is how many rows are read at once. No read transaction is open while the caller uses them,
+// because it would block the checkpoint of the write-ahead log.
 const page = 128
 
-// Records yields what a Query wants. An error about one Record's event comes with its Row,
-// without the event, and the reading goes on; any other is the last. What is put meanwhile
-// may or may not be yielded.
+// Records yields the Records that match a Query. An error about the event of one Record comes
+// with its Row, without the event, and does not end the iteration; any other error does. Records
+// that are put meanwhile may or may not be yielded.
 func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		for left := q.Limit; ; {
@@ -264,7 +261,7 @@ func (r *Reader) Records(ctx context.Context, q Query) iter.Seq2[Row, error] {
 	}
 }
 
-// parse sets the Entry from the Line. A lean one has no Input.
+// parse decodes the Line into the Entry. With lean, it leaves Input out.
 func (row *Row) parse(lean bool) error {
 	l, err := parse(row.Line)
 	if err == nil && !lean {
@@ -277,7 +274,8 @@ func (row *Row) parse(lean bool) error {
 	return nil
 }
 
-// page reads the next rows of a Query. It reads again after it has repaired the index of words.
+// page reads the next rows of a Query. If the word index is damaged, it has it repaired and reads
+// again.
 func (r *Reader) page(ctx context.Context, q *Query, n int) (rows []Row, err error) {
 	rows, err = r.readPage(ctx, q, n)
 	if brokenWords(err) && r.mend != nil && r.mend(ctx, err) == nil {
@@ -307,11 +305,11 @@ func (r *Reader) readPage(ctx context.Context, q *Query, n int) (rows []Row, err
 	return rows, err
 }
 
-// oftenRuns is how many runs of a hook are so many that it is quicker to ask of each Record
-// whether the hook had a part in it than to list all in which it had.
+// oftenRuns is the number of runs of a hook from which it is faster to check each Record for the
+// hook than to list all Records with the hook.
 const oftenRuns = 2000
 
-// where is the condition of a Query.
+// where returns the SQL condition of a Query.
 func (v *view) where(q *Query) (cond string, args []any, err error) {
 	conds := []string{"r.seq > ?"}
 	args = []any{q.After}
@@ -322,7 +320,7 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		add("r.seq < ?", q.Before)
 	}
 	if !q.Since.IsZero() {
-		// The index tells where the first of them is, so that what is before is not read.
+		// The index finds the first matching row, so that earlier rows are not read.
 		var first sql.NullInt64
 		if _, err := v.row("SELECT min(seq) FROM record WHERE time >= ?", []any{stamp(q.Since)}, &first); err != nil {
 			return "", nil, err
@@ -349,7 +347,7 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		partial := " AND r.decision > 0"
 		for _, d := range q.Decisions {
 			if d == grapnel.None {
-				partial = "" // the index has the others only
+				partial = "" // the partial index contains only the other rows
 			}
 		}
 		add(cond+partial, anys(q.Decisions, func(d grapnel.Decision) any { return int64(d) })...)
@@ -388,17 +386,17 @@ func anys[T any](list []T, as func(T) any) []any {
 	return out
 }
 
-// A DeliveryQuery says which deliveries are wanted. Empty fields want all.
+// A DeliveryQuery selects deliveries. Empty fields match all.
 type DeliveryQuery struct {
 	State   delivery.State
 	Target  string
 	Session string
 	ID      string
 	Record  string
-	Limit   int // 0 = none
+	Limit   int // 0 = no limit
 }
 
-// Deliveries returns what a DeliveryQuery wants, the newest first.
+// Deliveries returns the deliveries that match a DeliveryQuery, newest first.
 func (r *Reader) Deliveries(ctx context.Context, q DeliveryQuery) ([]delivery.Job, error) {
 	conds, args := []string{"1"}, []any(nil)
 	for _, c := range []struct{ cond, value string }{
@@ -427,19 +425,19 @@ func (r *Reader) Deliveries(ctx context.Context, q DeliveryQuery) ([]delivery.Jo
 	return jobs, nil
 }
 
-// A Target is where deliveries go: a hook, by its full name.
+// A Target is a hook that deliveries go to, by its full name.
 type Target struct {
 	Name      string    `json:"name"`
-	Off       bool      `json:"off,omitempty"`   // it wants no more
-	Since     time.Time `json:"since,omitzero"`  // when it went off
-	Why       string    `json:"why,omitempty"`   // it is off
-	Waiting   int       `json:"waiting"`         // jobs
-	Dead      int       `json:"dead"`            // jobs
-	Delivered int       `json:"delivered"`       // jobs that are still kept
-	Oldest    time.Time `json:"oldest,omitzero"` // when the oldest that waits was created
+	Off       bool      `json:"off,omitempty"`   // deliveries are disabled
+	Since     time.Time `json:"since,omitzero"`  // when it was disabled
+	Why       string    `json:"why,omitempty"`   // why it was disabled
+	Waiting   int       `json:"waiting"`         // number of waiting jobs
+	Dead      int       `json:"dead"`            // number of dead jobs
+	Delivered int       `json:"delivered"`       // number of delivered jobs that are still stored
+	Oldest    time.Time `json:"oldest,omitzero"` // creation time of the oldest waiting job
 }
 
-// Targets returns all that deliveries are known of, by name.
+// Targets returns all targets with known deliveries, by name.
 func (r *Reader) Targets(ctx context.Context) ([]Target, error) {
 	var targets []Target
 	err := r.read(ctx, func(v *view) error {
@@ -462,14 +460,14 @@ func (r *Reader) Targets(ctx context.Context) ([]Target, error) {
 	return targets, nil
 }
 
-// Stats count what is in the store. They are what spool.Summarize says of a log.
+// Stats are the counts of a store, with the same fields as the result of spool.Summarize.
 type Stats struct {
 	spool.Stats
-	Again int `json:"again,omitempty"` // answers to firings that had one already
+	Again int `json:"again,omitempty"` // second Records of a firing, which are only counted
 }
 
-// Stats counts what has been put since a time, by the times of the Records; the zero time
-// is the beginning.
+// Stats counts the Records since a time, by the times of the Records; the zero time means all
+// Records.
 func (r *Reader) Stats(ctx context.Context, since time.Time) (Stats, error) {
 	tally := spool.NewTally(since)
 	var again int

@@ -13,14 +13,14 @@ const (
 	byNumber = "number"
 )
 
-// A Removal states that retention removed the oldest rows. It is a row of the chain itself,
-// so nobody can add, change or remove one later without breaking the chain.
+// A Removal states that retention removed the oldest rows. It is a row of the chain itself, so it
+// cannot be added, changed or removed later without breaking the chain.
 type Removal struct {
 	Seq     int64     `json:"seq"` // its own row
 	Time    time.Time `json:"time"`
-	First   int64     `json:"first"`   // row removed
-	Last    int64     `json:"last"`    // row removed
-	Records int64     `json:"records"` // that were removed; other rows of the chain are not counted
+	First   int64     `json:"first"`   // first removed row
+	Last    int64     `json:"last"`    // last removed row
+	Records int64     `json:"records"` // number of removed Records; other rows of the chain are not counted
 	Reason  string    `json:"reason"`  // "age" or "number"
 
 	// The limits that were in force.
@@ -30,14 +30,14 @@ type Removal struct {
 	Before Hash `json:"before"` // hash of the row before First; zero = First was row 1
 	After  Hash `json:"after"`  // hash of Last
 
-	// What the hash of Last was made of. It proves the time of that row, because the row
-	// behind Last is chained to After.
+	// The input of the hash of Last. It proves the time of that row, because the row after Last
+	// is chained to After.
 	Prior  Hash      `json:"prior"` // hash of the row before Last
 	Digest Hash      `json:"digest"`
 	Wrote  time.Time `json:"wrote"` // time of Last
 }
 
-// put adds a removal to the chain.
+// putRemoval adds a Removal to the chain.
 func (c *change) putRemoval(r *Removal) error {
 	r.Seq = c.head.Seq + 1
 	line, err := json.Marshal(r)
@@ -58,12 +58,12 @@ func (c *change) putRemoval(r *Removal) error {
 // machine do not differ by more.
 const maxAhead = time.Hour
 
-// implausible returns why retention cannot have made this removal, or "". Before is the
-// removal before it, or nil if there is none in the store.
+// implausible returns why retention cannot have made this removal, or "". before is the previous
+// Removal, or nil if the store has none.
 func (r *Removal) implausible(before *Removal, limitAge time.Duration, limitRecords int, now time.Time) string {
 	age := time.Duration(r.MaxAge) * time.Second
 	wrote := Head{Seq: r.Last - 1, Hash: r.Prior}.next(r.Last, stamp(r.Wrote), r.Digest)
-	behind := r.Seq - 1 - r.Last // rows when it was made
+	behind := r.Seq - 1 - r.Last // rows when the removal was made
 	switch {
 	case r.First < 1 || r.Last < r.First || r.Last >= r.Seq || r.Records < 0 || r.Records > r.Last-r.First+1:
 		return "these are not rows before it"

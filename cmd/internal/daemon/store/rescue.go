@@ -14,14 +14,14 @@ import (
 	"modernc.org/sqlite"
 )
 
-// A Condition says how a Store is, and what has happened to its files since it was opened.
+// A Condition is the state of a Store, and what has happened to its files since it was opened.
 type Condition struct {
-	Restored int64 // times that the database was restored after its files were removed, replaced or truncated
+	Restored int64 // how often the database was restored after its files were removed, replaced or truncated
 	Lost     int64 // rows of the log that could not be restored, or were missing when the Store was opened
-	Err      error // why the last write failed; nil = it did not
+	Err      error // why the last write failed; nil = it succeeded
 }
 
-// Condition returns how the Store is. It may be called from any goroutine.
+// Condition returns the state of the Store. It is safe for concurrent use.
 func (s *Store) Condition() Condition {
 	s.conditions.Lock()
 	defer s.conditions.Unlock()
@@ -34,7 +34,7 @@ func (s *Store) setCondition(set func(*Condition)) {
 	set(&s.condition)
 }
 
-// ended keeps how a write ended. An error of the caller says nothing about the Store.
+// ended stores the result of a write. An error of the caller does not change the Condition.
 func (s *Store) ended(err error) {
 	_, ofDatabase := errors.AsType[*sqlite.Error](err)
 	_, ofFile := errors.AsType[*fs.PathError](err)
@@ -43,20 +43,20 @@ func (s *Store) ended(err error) {
 	}
 }
 
-// lookEvery is how often a Store compares the files at its paths with those it has open. A
-// record must not stay in a removed file for more than a second.
+// lookEvery is how often a Store compares the files at its paths with its open files. A Record
+// must not be only in a removed file for more than a second.
 const lookEvery = 500 * time.Millisecond
 
-// errFiles means that the files of the store are not those that are open.
+// errFiles means that the files of the store are not the open files.
 var errFiles = errors.New("the files of the store were changed while they were open")
 
-// openFiles are the files that the writer has open, and how large the database was.
+// openFiles describes the files that the writer has open, and the size of the database.
 type openFiles struct {
 	db, wal, shm fs.FileInfo
 	size         int64
 }
 
-// filesAt describes the files of a database that is open.
+// filesAt returns the description of the files of an open database.
 func filesAt(dir string) (f openFiles, err error) {
 	name := filepath.Join(dir, baseFile)
 	for _, file := range []struct {
@@ -71,8 +71,8 @@ func filesAt(dir string) (f openFiles, err error) {
 	return f, nil
 }
 
-// changed returns an error if the paths do not lead to the open files any more, or if the
-// database became smaller: SQLite never makes it smaller here.
+// changed returns an error if the paths no longer lead to the open files, or if the database file
+// became smaller, which SQLite never does here.
 func (f *openFiles) changed(dir string) error {
 	for _, file := range []struct {
 		open   fs.FileInfo
@@ -96,12 +96,12 @@ func (f *openFiles) changed(dir string) error {
 	return nil
 }
 
-// errShorter means that the database was truncated: what is left of it may be wrong.
+// errShorter means that the database was truncated: the remaining data may be wrong.
 var errShorter = fmt.Errorf("%s was truncated", baseFile)
 
-// look compares the files with those that are open, unless it did so a moment ago, and
-// restores them. It returns an error as long as they are not restored: nothing must be
-// written into a file that nobody can find. The caller has the turn.
+// look compares the files with the open files, unless it did so recently, and restores them. It
+// returns an error as long as they are not restored: nothing may be written into a file that has
+// no path. The caller holds turn.
 func (s *Store) look() error {
 	now := time.Now()
 	if s.base == nil {
@@ -125,32 +125,32 @@ func (s *Store) look() error {
 	}
 	s.astray = err
 	if err != nil {
-		// The copy of a large database takes long, and may fail again.
+		// Copying a large database takes long, and may fail again.
 		s.looked = time.Now()
 		s.retry = s.looked.Add(10 * s.looked.Sub(now))
 	}
 	return err
 }
 
-// watch looks after the files when nobody writes. After an error it finds out whether
-// writing works again.
+// watch checks the files when there are no writes. After an error it finds out whether writing
+// works again.
 func (s *Store) watch() {
 	if !s.turn.TryLock() {
-		return // whoever writes looks
+		return // the current writer checks
 	}
 	defer s.turn.Unlock()
 	err := s.look()
 	if err == nil && s.Condition().Err != nil {
 		err = s.try([]*op{{do: func(c *change) error { return c.run("UPDATE indexed SET seq = seq") }}})
 		if err != nil {
-			return // try has kept it
+			return // try has stored the error
 		}
 	}
 	s.ended(err)
 }
 
-// relock takes the lock again if its file was removed or replaced: another process could
-// write beside this one.
+// relock takes the lock again if the lock file was removed or replaced, because another process
+// could then write too.
 func (s *Store) relock() error {
 	open, err := s.lock.Stat()
 	if err != nil {
@@ -181,8 +181,8 @@ func (s *Store) relock() error {
 	return nil
 }
 
-// directory makes the directory again if only that was removed. If its parent is gone, too,
-// somebody has removed the whole state on purpose.
+// directory creates the directory again if only that was removed. If its parent is missing too,
+// the whole state was removed on purpose.
 func (s *Store) directory() error {
 	if _, err := os.Lstat(filepath.Dir(s.dir)); err != nil {
 		return err
@@ -190,8 +190,8 @@ func (s *Store) directory() error {
 	return ready(s.dir)
 }
 
-// restore copies what is open to a new database at the path of the old one. If that cannot
-// be read, a new database is begun, and the rows that were in it count as lost.
+// restore copies the open database to a new one at the old path. If the open database cannot be
+// read, restore creates an empty one, and its rows count as lost.
 func (s *Store) restore(why error) error {
 	head := s.base.head
 	name := filepath.Join(s.dir, baseFile+".rescue")
@@ -212,7 +212,7 @@ func (s *Store) restore(why error) error {
 	if err := os.Rename(name, filepath.Join(s.dir, baseFile)); err != nil {
 		return fmt.Errorf("%w; it cannot be restored yet: %w", why, err)
 	}
-	_ = s.base.close() // SQLite sees that the file was moved, and leaves the new one alone
+	_ = s.base.close() // SQLite notices that the file was moved, and does not touch the new one
 	s.base = nil
 	base, err := attach(s.dir, &s.opts)
 	if err != nil {
@@ -224,8 +224,8 @@ func (s *Store) restore(why error) error {
 	return nil
 }
 
-// clear makes room for a copy of the open database. A file that somebody has put in its
-// place is put aside, without the write-ahead log if that is still the open one.
+// clear makes room for a copy of the open database. It renames a foreign file at that path,
+// without the write-ahead log if that is still the open one.
 func (s *Store) clear() error {
 	name := filepath.Join(s.dir, baseFile)
 	open := &s.base.files
@@ -249,8 +249,8 @@ func (s *Store) clear() error {
 	return nil
 }
 
-// putAside renames a database and its write-ahead log, and returns the new name. A file that
-// does not exist stays so.
+// putAside renames a database and its write-ahead log, and returns the new name. A missing file
+// is not an error.
 func putAside(name, why string) (aside string, err error) {
 	aside = name + "." + why + "-" + time.Now().UTC().Format("20060102T150405.000000000Z")
 	for _, suffix := range []string{"", "-wal"} {
@@ -264,8 +264,8 @@ func putAside(name, why string) (aside string, err error) {
 	return aside, nil
 }
 
-// copyTo writes a copy of the database, which may have no name any more. With doubt, lines
-// are checked first: SQLite takes the missing end of a file for zeros.
+// copyTo writes a copy of the database, whose file may have no name any more. If doubt is set, it
+// checks all lines first, because SQLite reads the missing end of a file as zeros.
 func (b *base) copyTo(name string, doubt bool) error {
 	if doubt {
 		if err := b.sound(); err != nil {
@@ -275,7 +275,7 @@ func (b *base) copyTo(name string, doubt bool) error {
 	if err := os.Remove(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	f, err := openRegular(name, os.O_RDWR|os.O_CREATE|os.O_EXCL) // SQLite would let others read it
+	f, err := openRegular(name, os.O_RDWR|os.O_CREATE|os.O_EXCL) // created here because SQLite would make it readable for others
 	if err != nil {
 		return err
 	}
@@ -286,7 +286,7 @@ func (b *base) copyTo(name string, doubt bool) error {
 	return f.Sync()
 }
 
-// sound reads all lines and compares them with their digests.
+// sound compares all lines with their digests.
 func (b *base) sound() error {
 	rows, err := b.conn.QueryContext(b.ctx, "SELECT r.seq, r.digest, l.line FROM record r LEFT JOIN line l ON l.seq = r.seq")
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 	"path/filepath"
 )
 
-// Size is how much a store holds.
+// Size is the amount of data in a store.
 type Size struct {
 	Records int64
-	Bytes   int64 // on disk, what is still to be written into the database included
+	Bytes   int64 // on disk, including the write-ahead log
 }
 
-// Size says how much there is.
+// Size returns the number of Records and their size on disk.
 func (r *Reader) Size(ctx context.Context) (Size, error) {
 	var s Size
 	err := r.read(ctx, func(v *view) error {

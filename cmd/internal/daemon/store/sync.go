@@ -13,15 +13,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 )
 
-// flushes lets callers that wait at the same time share one flush of the disk.
+// flushes lets concurrent callers share one flush of the disk.
 type flushes struct {
 	committed atomic.Int64 // number of commits
 
 	mu   sync.Mutex
-	done int64 // how many of them are on disk
+	done int64 // number of commits that are on disk
 }
 
-// Sync waits until everything that was put before is on disk. The writer goes on meanwhile.
+// Sync waits until all earlier Puts are on disk. The writer continues meanwhile.
 func (s *Store) Sync() error {
 	if err := s.flush(); err != nil {
 		return fmt.Errorf("cannot flush the store: %w", err)
@@ -53,8 +53,8 @@ func (s *Store) flush() error {
 	return nil
 }
 
-// flushFile flushes a file. The write-ahead log does not exist if nothing was written since
-// it was put into the database, which SQLite flushes.
+// flushFile flushes a file. The write-ahead log does not exist if nothing was written since its
+// last checkpoint, which SQLite flushes.
 func flushFile(name string) error {
 	f, err := openRegular(name, os.O_RDWR)
 	if errors.Is(err, fs.ErrNotExist) {

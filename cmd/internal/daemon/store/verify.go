@@ -15,28 +15,28 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Report is what Verify found.
+// A Report is the result of Verify.
 type Report struct {
-	Rows     int       `json:"rows"`              // that are there
-	First    int64     `json:"first,omitempty"`   // of them
+	Rows     int       `json:"rows"`              // number of rows that exist
+	First    int64     `json:"first,omitempty"`   // the first of them
 	Head     Head      `json:"head"`              // the end of the chain
-	Anchor   *Head     `json:"anchor,omitempty"`  // what the file beside the database says; nil = nothing
+	Anchor   *Head     `json:"anchor,omitempty"`  // from the file next to the database; nil = no anchor found
 	Removed  []Removal `json:"removed,omitempty"` // by retention; the last covers all rows before First
-	Findings []Finding `json:"findings"`          // what is wrong
-	More     int       `json:"more,omitempty"`    // findings that are not listed
+	Findings []Finding `json:"findings"`          // problems
+	More     int       `json:"more,omitempty"`    // number of findings that are not listed
 	Unknown  []Head    `json:"unknown,omitempty"` // heads of rows that retention has removed: they cannot be compared
 }
 
-// OK reports whether nothing is wrong.
+// OK reports whether there are no findings.
 func (r *Report) OK() bool { return len(r.Findings) == 0 }
 
-// A Finding is something that is wrong, from a row on.
+// A Finding is a problem that begins at a row.
 type Finding struct {
 	Seq  int64  `json:"seq"`
 	What string `json:"what"`
 }
 
-// String returns "row 7: what is wrong", and of row 0, which there is not, what is wrong.
+// String returns "row 7: problem", or only the problem for row 0, which does not exist.
 func (f Finding) String() string {
 	if f.Seq == 0 {
 		return f.What
@@ -44,23 +44,24 @@ func (f Finding) String() string {
 	return fmt.Sprintf("row %d: %s", f.Seq, f.What)
 }
 
-// A gap is a run of rows that were missing when the store was opened.
+// A gap is a range of rows that were missing when the store was opened.
 type gap struct {
 	first, last int64
 	hash        Hash
 }
 
-// maxFindings is how many are listed.
+// maxFindings is the maximum number of listed findings.
 const maxFindings = 100
 
-// Verify looks whether all rows are there, unchanged and in their order, up to where the
-// anchor says the log ends and as the given heads say it was. It reads all that there is.
-// The error is about reading; what is wrong with what was read is in the Report.
+// Verify checks that all rows exist unchanged and in order, up to the anchor, and that they match
+// the given heads. It reads the whole store. It returns an error only if reading fails; problems
+// of the data are in the Report.
 //
-// See the package's comment for what this cannot show.
+// See the package comment for the limits of this check.
 func (r *Reader) Verify(ctx context.Context, heads ...Head) (Report, error) {
 	v := verifier{report: Report{Findings: []Finding{}}, limits: r}
-	// The anchor first: what is put meanwhile only makes the log longer than it says.
+	// Read the anchor first: rows that are put meanwhile only make the log longer than the
+	// anchor.
 	anchor, err := readAnchor(r.dir)
 	switch {
 	case err == nil:
@@ -86,8 +87,8 @@ func (r *Reader) Verify(ctx context.Context, heads ...Head) (Report, error) {
 	return v.report, nil
 }
 
-// VerifyAbsent is Verify of a directory in which OpenReader finds no database. Where the
-// anchor is left, or a head is known, there was one. The error is ErrNothing where neither is.
+// VerifyAbsent is Verify for a directory without a database. If an anchor exists or a head is
+// given, the database was removed, which is a finding. Otherwise the error is ErrNothing.
 func VerifyAbsent(dir string, heads ...Head) (Report, error) {
 	r := Report{Findings: []Finding{}}
 	last, who := Head{}, ""
@@ -112,10 +113,10 @@ func VerifyAbsent(dir string, heads ...Head) (Report, error) {
 	return r, nil
 }
 
-// ErrNothing is what VerifyAbsent returns where there is no sign that there was a log.
+// ErrNothing is the error of VerifyAbsent if there is no sign that a log existed.
 var ErrNothing = errors.New("nothing was made that could be verified")
 
-// claim is what somebody says a row's hash is.
+// claim is the hash that the anchor or a given head states for a row.
 type claim struct {
 	Head
 	who string
@@ -125,15 +126,15 @@ type verifier struct {
 	report   Report
 	claims   []claim
 	limits   *Reader
-	removals []removalRow // that were not met yet
-	gaps     []gap        // that were not met yet
+	removals []removalRow // not reached yet
+	gaps     []gap        // not reached yet
 	floor    int64        // retention removed all rows up to here
-	below    int          // rows that are there all the same
-	head     Head         // of what was read
-	known    bool         // that head's hash is right
+	below    int          // rows up to floor that still exist
+	head     Head         // of the rows that were read
+	known    bool         // the hash of head is correct
 }
 
-// removalRow is a Removal as it is in the tables.
+// removalRow is a Removal with the columns of its row.
 type removalRow struct {
 	Removal
 	time         int64
@@ -150,8 +151,8 @@ func (v *verifier) find(seq int64, format string, args ...any) {
 }
 
 func (v *verifier) read(view *view) error {
-	// The index of words is left out: it is no evidence, and its own check takes what a
-	// connection remembers of it for what is there now.
+	// The word index is left out: it is no evidence, and its own check uses what the connection
+	// has cached instead of the current content.
 	for _, table := range tables {
 		err := view.each("PRAGMA integrity_check("+table+")", nil, func(scan func(into ...any) error) error {
 			var what string
@@ -243,8 +244,8 @@ type stored struct {
 	hooks           []grapnel.HookRun
 }
 
-// readRemovals reads and checks what retention says it removed. The rows of a Removal are
-// checked with the chain, when upTo comes to them.
+// readRemovals reads and checks the Removals. The rows of a Removal are checked with the chain,
+// when upTo reaches them.
 func (v *verifier) readRemovals(view *view) error {
 	if err := view.each("SELECT seq, time, line, digest, hash FROM removal ORDER BY seq", nil, func(scan func(into ...any) error) error {
 		var r removalRow
@@ -282,7 +283,8 @@ func (v *verifier) readRemovals(view *view) error {
 		switch {
 		case c.Seq >= v.floor:
 		case c.who == headFile:
-			// Prune writes it before it removes anything, maybe since it was read.
+			// Prune writes the anchor before it removes rows, possibly after the anchor was read
+			// here.
 			if now, err := readAnchor(v.limits.dir); err == nil && now.Seq >= v.floor {
 				continue
 			}
@@ -295,7 +297,7 @@ func (v *verifier) readRemovals(view *view) error {
 	return nil
 }
 
-// upTo goes over removals, gaps and missing rows that come before a row.
+// upTo processes the removals, gaps and missing rows before a row.
 func (v *verifier) upTo(seq int64) {
 	for {
 		next := v.head.Seq + 1
@@ -341,7 +343,7 @@ func (v *verifier) upTo(seq int64) {
 	}
 }
 
-// chain checks that a row follows from the one before.
+// chain checks that a row is chained to the row before it.
 func (v *verifier) chain(seq, time int64, digest, hash []byte) {
 	var sum Hash
 	copy(sum[:], digest)
@@ -354,7 +356,7 @@ func (v *verifier) chain(seq, time int64, digest, hash []byte) {
 	v.claimed()
 }
 
-// claimed compares what was said of the row that was just read.
+// claimed compares the current row with the claims about it.
 func (v *verifier) claimed() {
 	for _, c := range v.claims {
 		if c.Seq == v.head.Seq && c.Hash != v.head.Hash {
@@ -387,7 +389,7 @@ func (v *verifier) row(s *stored) {
 	v.chain(s.seq, s.time, s.digest, s.hash)
 }
 
-// differs names the columns that are not what the line says.
+// differs returns the names of the columns that do not match the line.
 func (s *stored) differs() string {
 	l, err := parse(s.line)
 	if err != nil {
@@ -431,12 +433,12 @@ func sameHooks(have, line []grapnel.HookRun) bool {
 	return true
 }
 
-// hookReader reads the hooks of rows beside them.
+// hookReader reads the rows of table hook in parallel to the rows of the chain.
 type hookReader struct {
 	rows *sql.Rows
-	next int64 // the row that run is of; 0 = there is no more
+	next int64 // the row that run belongs to; 0 = no more
 	run  grapnel.HookRun
-	lone int // hooks of rows that are not there
+	lone int // hooks of rows that do not exist
 }
 
 func newHookReader(v *view) (*hookReader, error) {
@@ -459,7 +461,7 @@ func (h *hookReader) advance() error {
 	return h.rows.Scan(&h.next, &h.run.Name, &h.run.Source, &h.run.Decision, &h.run.Cause, &h.run.Error, &h.run.FailOpen, &h.run.Async, &h.run.MS)
 }
 
-// of returns the hooks of a row. Rows are asked for in their order.
+// of returns the hooks of a row. Rows must be requested in order.
 func (h *hookReader) of(seq int64) (runs []grapnel.HookRun, err error) {
 	for h.next != 0 && h.next <= seq && err == nil {
 		if h.next == seq {

@@ -11,24 +11,23 @@ import (
 )
 
 const (
-	settle    = 10 * time.Millisecond  // after news: more may come, and be taken together
-	watchPoll = 5 * time.Second        // how often a directory is looked at that is watched
-	blindPoll = 250 * time.Millisecond // the same, where the system says nothing of it
+	settle    = 10 * time.Millisecond  // after a change: more changes may follow and be handled together
+	watchPoll = 5 * time.Second        // how often a watched directory is read
+	blindPoll = 250 * time.Millisecond // the same, if the system reports no changes
 )
 
-// A watch tells when files of a directory change whose names begin with a prefix. It needs
-// no directory to begin with, and finds one that comes in its place. Without the help of
-// the system it does nothing but wait.
+// A watch reports changes of files in a directory whose names begin with a prefix. The directory
+// need not exist yet and may be replaced. If the system reports no changes, the watch only waits.
 type watch struct {
 	dir, prefix string
 
-	notes *fsnotify.Watcher // nil = the system gives none
-	on    os.FileInfo       // the directory that is watched; nil = none
+	notes *fsnotify.Watcher // nil = not supported by the system
+	on    os.FileInfo       // the watched directory; nil = none
 }
 
 func newWatch(dir, prefix string) *watch {
 	w := &watch{dir: dir, prefix: prefix}
-	w.notes, _ = fsnotify.NewWatcher() // there is the other way
+	w.notes, _ = fsnotify.NewWatcher() // on an error, wait polls
 	return w
 }
 
@@ -38,7 +37,7 @@ func (w *watch) close() {
 	}
 }
 
-// find watches the directory that there is now. It reports whether that is another one.
+// find watches the directory that exists now. It reports whether that is a different one.
 func (w *watch) find() (other bool) {
 	if w.notes == nil {
 		return false
@@ -55,10 +54,10 @@ func (w *watch) find() (other bool) {
 	return false
 }
 
-// wait returns after news, or when it is time to look without, or when ctx is done.
+// wait returns after a change, when the next poll is due, or when ctx is done.
 func (w *watch) wait(ctx context.Context) {
 	if w.find() {
-		return // nobody knows what came before
+		return // changes before the watch are unknown
 	}
 	poll := watchPoll
 	var events <-chan fsnotify.Event
@@ -76,7 +75,7 @@ func (w *watch) wait(ctx context.Context) {
 			return
 		case <-timer.C:
 			return
-		case <-lost: //nolint:errcheck // what was lost is found by looking
+		case <-lost: //nolint:errcheck // polling finds the lost changes
 			return
 		case ev := <-events:
 			if !news && strings.HasPrefix(filepath.Base(ev.Name), w.prefix) {

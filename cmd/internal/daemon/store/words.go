@@ -11,19 +11,19 @@ import (
 	"unicode"
 )
 
-// Words are indexed behind the commits: to have them in the same one would make it several
-// times as long. The index is brought up to date when nobody writes for a moment, and never
-// stays behind by more than maxBehind rows. What it does not have yet is searched without
-// it, so that nobody sees the difference.
+// Words are indexed after the commits, because indexing in the same commit would make it several
+// times longer. The index is updated when there are no writes for a moment, and never misses more
+// than maxBehind rows. Rows that are not indexed yet are searched without it, so that search
+// results are always complete.
 const (
 	indexBatch = 128      // rows, so that a Put waits a few milliseconds at most
-	maxBehind  = 32 << 10 // rows; a search for words reads those itself, a second at most
+	maxBehind  = 32 << 10 // rows; a text search reads them itself in at most a second
 )
 
 // index adds the words of a batch of rows to the index.
 func (s *Store) index() {
 	if s.base == nil {
-		s.behind = 0 // until another is there
+		s.behind = 0 // until a new database is open
 		return
 	}
 	n := 0
@@ -38,11 +38,11 @@ func (s *Store) index() {
 			s.opts.Note(err)
 		}
 	case err != nil || n < indexBatch:
-		s.behind = 0 // the rest, if any, with what is put next
+		s.behind = 0 // any remaining rows are indexed after the next Put
 	}
 }
 
-// forgetWords begins the index anew. The statements on it are made again by SQLite.
+// forgetWords empties the index. SQLite prepares its statements again.
 func (b *base) forgetWords() error {
 	return b.transaction(func() error {
 		if err := b.exec("DROP TABLE IF EXISTS words"); err != nil {
@@ -55,10 +55,10 @@ func (b *base) forgetWords() error {
 	})
 }
 
-// wordsTable makes the index, as the first migration does.
+// wordsTable creates the index, as the first migration does.
 const wordsTable = "CREATE VIRTUAL TABLE words USING fts5(text, content='', contentless_delete=1, tokenize='unicode61 remove_diacritics 2')"
 
-// indexNext returns how many rows it has looked at.
+// indexNext indexes the next batch and returns the number of rows that it read.
 func (b *base) indexNext() (n int, err error) {
 	var last int64
 	if _, err := b.row("SELECT seq FROM indexed", nil, &last); err != nil {
@@ -89,7 +89,7 @@ func (b *base) indexNext() (n int, err error) {
 	return n, b.run("UPDATE indexed SET seq = ?", last)
 }
 
-// wordsOf is what of a line can be searched for.
+// wordsOf returns the searchable text of a line.
 func wordsOf(raw []byte) string {
 	l, err := parse(raw)
 	if err != nil {
@@ -116,7 +116,7 @@ func wordsOf(raw []byte) string {
 	return b.String()
 }
 
-// addTexts adds the texts of valid JSON, and its numbers, without the names of members.
+// addTexts adds the strings and numbers of valid JSON, without the names of members.
 func addTexts(b *strings.Builder, raw []byte) {
 	for i := 0; i < len(raw); {
 		begin := i
@@ -131,7 +131,7 @@ func addTexts(b *strings.Builder, raw []byte) {
 			}
 			i = min(i+1, len(raw))
 			if bytes.HasPrefix(bytes.TrimLeft(raw[i:], " \t\r\n"), []byte(":")) {
-				continue // a name
+				continue // the name of a member
 			}
 			text := string(raw[begin+1 : max(begin+1, i-1)])
 			if !plain {
@@ -153,8 +153,8 @@ func addTexts(b *strings.Builder, raw []byte) {
 	}
 }
 
-// matchOf writes what a person looks for in the language of the index, in which every other
-// sign means something.
+// matchOf converts a search of the user to the query language of the index, in which other
+// characters have a special meaning.
 func matchOf(text string) (string, error) {
 	var terms []string
 	for rest := text; rest != ""; {
@@ -171,7 +171,7 @@ func matchOf(text string) (string, error) {
 			term, rest = rest[:end], rest[end:]
 			term, begins = strings.CutSuffix(term, "*")
 		}
-		// A sign alone is no word: it is in no index, and would match nothing.
+		// A word without letters or digits is not in the index and would match nothing.
 		if !strings.ContainsFunc(term, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsNumber(r) }) {
 			continue
 		}
@@ -187,8 +187,8 @@ func matchOf(text string) (string, error) {
 	return strings.Join(terms, " "), nil
 }
 
-// fresh searches what is not indexed yet, and returns the rows as a JSON list: in an index
-// of its own, so that the same is found.
+// fresh searches the rows that are not indexed yet, and returns them as a JSON list. It uses a
+// temporary index, so that the matches are the same.
 func (v *view) fresh(match string) (string, error) {
 	var from int64
 	if _, err := v.row("SELECT seq FROM indexed", nil, &from); err != nil {
@@ -222,13 +222,13 @@ func (v *view) fresh(match string) (string, error) {
 	return found, err
 }
 
-// memory opens an index of words that is nowhere.
+// memory opens an empty database in memory, for a temporary index.
 func memory(ctx context.Context) (*sql.DB, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(1) // each would have an index of its own
+	db.SetMaxOpenConns(1) // each connection would have its own database
 	_, err = db.ExecContext(ctx, "CREATE VIRTUAL TABLE words USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2')")
 	if err != nil {
 		return nil, errors.Join(err, db.Close())

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	maxOps   = 256     // that share a commit, so that the first need not wait long for the last
-	maxBytes = 8 << 20 // of the lines and events of a commit
+	maxOps   = 256     // maximum ops per commit, so that the first does not wait long for the last
+	maxBytes = 8 << 20 // maximum bytes of lines and events per commit
 )
 
-// crowd is the number of waiting callers above which a commit waits a millisecond for more of
-// them. With 64 callers, 13 % more Records per second are kept.
+// crowd is the number of waiting callers above which a commit waits a millisecond for more. With
+// 64 callers, this stores 13 % more Records per second.
 const crowd = 16
 
-// op is something that a caller wants written.
+// op is one requested write.
 type op struct {
 	do    func(*change) error // may be called again after an error, from the start
 	bytes int
@@ -30,20 +30,20 @@ type op struct {
 // The states of an op.
 const (
 	queued int32 = iota
-	taken        // by the writer: its end has to be waited for
-	left         // by its caller
+	taken        // by the writer: the caller has to wait for the result
+	left         // by its caller, whose context ended
 )
 
-// change is what is written in one commit.
+// change is the content of one commit.
 type change struct {
 	*base
-	head Head // base.head when it has been committed
+	head Head // becomes base.head after the commit
 	rows []Row
-	due  bool // there may be more to deliver
+	due  bool // there may be new jobs to deliver
 }
 
-// write does something in a commit, and returns after it. An error of ctx means
-// that nothing was done.
+// write runs do in a commit and returns after the commit. An error of ctx means that nothing was
+// written.
 func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -56,8 +56,8 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 	o := &op{do: do, bytes: bytes, done: make(chan error, 1)}
 	defer s.writing.Add(-1)
 	if s.writing.Add(1) == 1 && s.turn.TryLock() {
-		// Nobody to share a commit with: to wake the writer, and to be woken by it, would
-		// take as long as the disk does.
+		// There is no other caller to share a commit with. Waking the writer, and being woken by
+		// it, would take as long as the disk write.
 		ended, err := s.alone(o)
 		s.turn.Unlock()
 		if ended {
@@ -86,15 +86,15 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 	case <-s.gone:
 	}
 	select {
-	case err := <-o.done: // just before the writer went
+	case err := <-o.done: // completed just before the writer ended
 		return err
 	default:
 		return ErrClosed
 	}
 }
 
-// alone does what one caller wants, unless there is something that the writer has to do
-// before: then it is not ended.
+// alone runs the write of one caller in the caller's goroutine. If the writer has other work to
+// do first, alone does nothing and reports false.
 func (s *Store) alone(o *op) (ended bool, err error) {
 	select {
 	case <-s.gone:
@@ -108,11 +108,11 @@ func (s *Store) alone(o *op) (ended bool, err error) {
 	return true, <-o.done
 }
 
-// quiet is how long nobody may have written anything before words are indexed.
+// quiet is how long there must be no writes before words are indexed.
 const quiet = 100 * time.Millisecond
 
-// run is the writer: it commits what several callers want at once. Words it indexes when
-// nobody wants anything.
+// run is the writer goroutine: it commits the writes of several callers together. It indexes
+// words when there are no writes.
 func (s *Store) run() {
 	idle, waits := time.NewTimer(quiet), true
 	defer idle.Stop()
@@ -122,7 +122,7 @@ func (s *Store) run() {
 		select {
 		case o := <-s.work:
 			if s.writing.Load() > crowd {
-				time.Sleep(time.Millisecond) // more of them then share the commit
+				time.Sleep(time.Millisecond) // more callers then share the commit
 			}
 			s.turn.Lock()
 			for s.behind > maxBehind {
@@ -156,8 +156,8 @@ func (s *Store) run() {
 	}
 }
 
-// catchUp indexes words until somebody writes, and returns when to go on with it; 0 = it is
-// done.
+// catchUp indexes words until there is a write, and returns when to continue; 0 = the index is
+// complete.
 func (s *Store) catchUp() (again time.Duration) {
 	for s.writing.Load() == 0 && s.turn.TryLock() {
 		wait := quiet - time.Since(s.wrote)
@@ -177,7 +177,7 @@ func (s *Store) catchUp() (again time.Duration) {
 	return quiet
 }
 
-// collect takes what waits with the first, up to what a commit should hold.
+// collect takes the ops that wait together with the first, up to the limits of a commit.
 func (s *Store) collect(first *op) []*op {
 	var ops []*op
 	bytes := 0
@@ -198,7 +198,7 @@ func (s *Store) collect(first *op) []*op {
 	return ops
 }
 
-// commit writes what several callers want, and tells them.
+// commit writes the ops of several callers and sends them the result.
 func (s *Store) commit(ops []*op) {
 	if len(ops) == 0 {
 		return
@@ -210,7 +210,7 @@ func (s *Store) commit(ops []*op) {
 		}
 	}
 	if err != nil && len(ops) > 1 && s.base != nil {
-		// One of them may be at fault, and a full disk may have room for some.
+		// One of the ops may be the cause, and a full disk may have room for some.
 		for _, o := range ops {
 			o.done <- s.try([]*op{o})
 		}
@@ -221,7 +221,7 @@ func (s *Store) commit(ops []*op) {
 	}
 }
 
-// mend does what lets a broken database be written again.
+// mend repairs a damaged database so that it can be written again.
 func (s *Store) mend(why error) error {
 	if brokenWords(why) {
 		s.opts.Note(fmt.Errorf("the index of words is damaged (%w): it is made anew", why))
@@ -233,7 +233,7 @@ func (s *Store) mend(why error) error {
 	return s.replace(why)
 }
 
-// mendWords has the writer mend what a reader has found.
+// mendWords lets the writer repair damage of the word index that a reader has found.
 func (s *Store) mendWords(ctx context.Context, why error) error {
 	reported := false
 	return s.write(ctx, 0, func(*change) error {
@@ -245,10 +245,10 @@ func (s *Store) mendWords(ctx context.Context, why error) error {
 	})
 }
 
-// replace puts a database aside that turned out to be broken. If it cannot, there is none
+// replace renames a damaged database and opens a new one. If that fails, there is no database
 // until the next commit.
 func (s *Store) replace(why error) error {
-	if err := s.writeAnchor(s.base.head); err != nil { // it says which rows are missing from now on
+	if err := s.writeAnchor(s.base.head); err != nil { // the anchor shows from now on which rows are missing
 		return err
 	}
 	_ = s.base.close()
@@ -260,21 +260,21 @@ func (s *Store) replace(why error) error {
 	return err
 }
 
-// use makes a database the one that is written.
+// use makes a database the current one.
 func (s *Store) use(b *base) {
 	s.base = b
 	var indexed int64
 	if _, err := b.row("SELECT seq FROM indexed", nil, &indexed); err == nil {
 		s.behind = b.head.Seq - indexed
 	}
-	head := b.head // which others read while b has its next rows
+	head := b.head // a copy, because others read it while b gets new rows
 	s.head.Store(&head)
 	if b.lost > 0 {
 		s.setCondition(func(c *Condition) { c.Lost += b.lost })
 	}
 }
 
-// try writes all of it or nothing.
+// try runs all ops in one transaction, or none.
 func (s *Store) try(ops []*op) (err error) {
 	defer func() { s.ended(err) }()
 	if err := s.look(); err != nil {
@@ -325,12 +325,11 @@ func (s *Store) try(ops []*op) (err error) {
 	return nil
 }
 
-// often is how long the anchor may stay behind.
+// often is how long the anchor may be behind the last commit.
 const often = 100 * time.Millisecond
 
-// writeAnchor replaces the anchor by the head of a commit. The commit is flushed before: after
-// a power cut, the anchor must not name rows that were lost. It may be called from any
-// goroutine.
+// writeAnchor replaces the anchor by the head of a commit. It flushes the commit first: after a
+// power cut, the anchor must not name rows that were lost. It is safe for concurrent use.
 func (s *Store) writeAnchor(h Head) error {
 	s.anchored.Lock()
 	defer s.anchored.Unlock()
@@ -340,10 +339,10 @@ func (s *Store) writeAnchor(h Head) error {
 	return writeAnchor(s.dir, h)
 }
 
-// keepAnchor writes the anchor a while after commits, and at the end. The writer hears of
-// the commits that others have made then, too.
+// keepAnchor writes the anchor a short time after commits, and at the end. It also wakes the
+// writer then, for commits that other goroutines made.
 func (s *Store) keepAnchor() {
-	var failed error // the last time
+	var failed error // the result of the last attempt
 	write := func() {
 		err := s.writeAnchor(*s.head.Load())
 		if err != nil && failed == nil {

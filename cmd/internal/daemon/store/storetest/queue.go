@@ -1,11 +1,11 @@
-// Package storetest is the suite of stores and of queues of deliveries. An implementation
-// runs it in a test of its own:
+// Package storetest is the test suite for stores and delivery queues. An implementation runs it
+// in a test of its own:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T, dir string) storetest.Store { ... })
 //	}
 //
-// What only keeps deliveries runs [Queue].
+// An implementation that only stores deliveries runs [Queue].
 package storetest
 
 import (
@@ -23,10 +23,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 )
 
-// epoch is when the tests of queues begin.
+// epoch is the start time of the queue tests.
 var epoch = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// TB is what a queue is opened for: a test, or one case of a property.
+// TB is the part of testing.TB that a queue needs: from a test, or from one case of a property.
 type TB interface {
 	Helper()
 	Fatal(args ...any)
@@ -34,13 +34,13 @@ type TB interface {
 	Cleanup(func())
 }
 
-// An Opened queue is empty at first, and is filled by Put.
+// An Opened queue is empty at first. Put adds jobs.
 type Opened struct {
 	delivery.Queue
 	Put func(ctx context.Context, jobs ...delivery.Job) error
 }
 
-// Queue runs the tests that every queue passes. Open returns an empty one each time.
+// Queue runs the tests that every queue must pass. open returns a new empty queue at each call.
 func Queue(t *testing.T, open func(t TB) Opened) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, *queue){
@@ -64,7 +64,7 @@ func Queue(t *testing.T, open func(t TB) Opened) {
 	})
 }
 
-// queue makes every error the end of the test.
+// queue ends the test at every error.
 type queue struct {
 	t TB
 	Opened
@@ -77,7 +77,7 @@ func (q *queue) put(jobs ...delivery.Job) {
 	}
 }
 
-// lease returns the IDs of the jobs that it gets, for a minute.
+// lease leases jobs for a minute and returns their IDs.
 func (q *queue) lease(at time.Duration, n int, except ...string) []string {
 	q.t.Helper()
 	jobs, err := q.Lease(context.Background(), epoch.Add(at), time.Minute, n, except)
@@ -108,7 +108,7 @@ func (q *queue) want(at time.Duration, n int, ids ...string) {
 	}
 }
 
-// due wants the next job to be due then; below 0 = none is.
+// due checks when the next job is due; below 0 = never.
 func (q *queue) due(at time.Duration) {
 	q.t.Helper()
 	next, err := q.NextDue(context.Background())
@@ -156,7 +156,7 @@ func testLease(_ *testing.T, q *queue) {
 	q.want(2*time.Second, 10)
 	q.due(time.Minute)
 	q.want(59*time.Second, 10)
-	q.want(time.Minute, 10, "1", "2") // nobody settled them
+	q.want(time.Minute, 10, "1", "2") // they were not settled
 	q.settle(delivered("1"), delivered("2"), delivered("3"))
 	q.due(time.Hour)
 	q.want(time.Hour-time.Nanosecond, 10)
@@ -181,10 +181,10 @@ func testSettle(_ *testing.T, q *queue) {
 	if j := jobs[0]; j.ID != "2" || j.Tries != 1 || j.Status != 503 || j.Error != "busy" || !j.Next.Equal(epoch.Add(time.Second)) {
 		q.t.Fatalf("Lease = %+v, want what was settled", j)
 	}
-	q.settle(later("1", 0), later("3", 0)) // what another has ended stays so
+	q.settle(later("1", 0), later("3", 0)) // a job that has ended stays so
 	q.want(time.Second, 9)
 	q.settle(later("2", 0), later("2", 0))
-	q.want(time.Second, 9, "2") // settled before its lease was over
+	q.want(time.Second, 9, "2") // settled before its lease ended
 	q.settle()
 	if err := q.Settle(context.Background(), []delivery.Result{{ID: "2", State: "lost"}}); err == nil {
 		q.t.Fatal("Settle took a state that is none")
@@ -193,7 +193,7 @@ func testSettle(_ *testing.T, q *queue) {
 	q.due(-1)
 }
 
-// What was not tried is due as it was, and nothing of it is counted.
+// A job that was not tried is due as before, and the attempt is not counted.
 func testUntried(_ *testing.T, q *queue) {
 	q.put(job("1", "a"), ordered("2", "a", "x"), ordered("3", "a", "x"))
 	q.settle(later("1", time.Second))
@@ -223,7 +223,7 @@ func testOrdered(_ *testing.T, q *queue) {
 	q.want(0, 9, "1", "3", "4")
 	q.want(0, 9)
 	q.settle(later("1", time.Hour), delivered("3"), delivered("4"))
-	q.due(time.Hour) // 2 and 5 are behind 1, whatever their time
+	q.due(time.Hour) // 2 and 5 wait for 1, whatever their time
 	q.want(time.Minute, 9)
 	q.put(ordered("6", "a", "y"))
 	q.want(time.Minute, 9, "6")
@@ -233,7 +233,7 @@ func testOrdered(_ *testing.T, q *queue) {
 	q.want(time.Hour, 9, "2")
 	q.settle(delivered("2"))
 	q.want(time.Hour, 9, "5")
-	// The order is of those that are ordered; the others pass.
+	// Only ordered jobs wait for each other; other jobs pass.
 	free := job("7", "a")
 	free.Session = "x"
 	q.put(free, ordered("8", "a", "x"))
@@ -277,7 +277,7 @@ func testKept(t *testing.T, q *queue) {
 			t.Errorf("Put(%+v) = nil, want an error", bad)
 		}
 	}
-	q.want(0, 9) // good went with bad
+	q.want(0, 9) // good was rejected together with bad
 }
 
 func testConcurrent(t *testing.T, q *queue) {
@@ -314,7 +314,7 @@ func testConcurrent(t *testing.T, q *queue) {
 	}
 }
 
-// consume leases and settles jobs until count says that these were all.
+// consume leases and settles jobs until count reports that these were all.
 func consume(t *testing.T, q *queue, count func([]delivery.Job) (all bool)) {
 	for range 1000 {
 		leased, err := q.Lease(context.Background(), epoch, time.Minute, 7, nil)
@@ -332,12 +332,11 @@ func consume(t *testing.T, q *queue, count func([]delivery.Job) (all bool)) {
 		if done {
 			return
 		}
-		time.Sleep(time.Millisecond) // others have the disk
+		time.Sleep(time.Millisecond) // give other workers time for the disk
 	}
 }
 
-// model is a queue as plain as can be: what the contract says, in the words of the
-// contract.
+// model is the simplest possible queue: it follows the text of the contract.
 type model struct {
 	jobs []modelJob
 	off  map[string]bool
@@ -356,7 +355,7 @@ func (m *model) blocked(i int) bool {
 	})
 }
 
-// at is when a job can be leased; ok = ever.
+// at returns when a job can be leased; ok = false means never.
 func (m *model) at(i int) (at time.Time, ok bool) {
 	j := &m.jobs[i]
 	at = j.Next
@@ -411,7 +410,7 @@ func (m *model) next() time.Time {
 	return next
 }
 
-// testModel does the same to a queue and to the model.
+// testModel runs the same operations on a queue and on the model, and compares the results.
 func testModel(t *rapid.T, opened Opened) {
 	q, m := &queue{t, opened}, &model{off: map[string]bool{}}
 	now := time.Duration(0)

@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// Store is what a daemon asks of one. The contract of each method is that of package store.
+// Store is the part of a store that a daemon uses. Package store documents the methods.
 type Store interface {
 	delivery.Queue
 	Put(ctx context.Context, items ...store.Item) error
@@ -42,11 +42,11 @@ type Store interface {
 	Close() error
 }
 
-// Open opens the store of a name; the same one when the name comes again after Close. It
-// keeps Records for a day, and 100 of them.
+// Open opens the store with a name. The same name opens the same store again after Close. The
+// store must keep at most 100 Records, for a day.
 type Open func(t *testing.T, name string) Store
 
-// Run runs the tests that every store passes, those of its queue apart: see Queue.
+// Run runs the tests that every store must pass, except the tests of its queue: see Queue.
 func Run(t *testing.T, open Open) {
 	t.Helper()
 	for name, test := range map[string]func(*testing.T, Open){
@@ -72,7 +72,7 @@ func Run(t *testing.T, open Open) {
 	}
 }
 
-// opened makes every error the end of the test.
+// opened ends the test at every error.
 type opened struct {
 	Store
 	t   *testing.T
@@ -95,7 +95,7 @@ func again(t *testing.T, open Open, name string) *opened {
 	return s
 }
 
-// Entry is a firing of a shell tool that a hook blocks.
+// Entry returns a firing of a shell tool that a hook blocks.
 func Entry(id string) spool.Entry {
 	return spool.Entry{Record: grapnel.Record{
 		ID: id, Time: epoch, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash", Decision: grapnel.Block,
@@ -105,11 +105,11 @@ func Entry(id string) spool.Entry {
 	}}
 }
 
-// Line is the line of an Entry in the log.
+// Line returns the line of an Entry in the log.
 func Line(e spool.Entry) []byte {
 	line, err := json.Marshal(e)
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // an Entry has only strings and numbers
 	}
 	return append(line, '\n')
 }
@@ -128,7 +128,7 @@ func (s *opened) line(entries ...spool.Entry) {
 	}
 }
 
-// ids returns those of what a Query finds.
+// ids returns the IDs of the Records that match a Query.
 func (s *opened) ids(q store.Query) []string {
 	s.t.Helper()
 	ids := []string{}
@@ -245,7 +245,7 @@ func testRestart(t *testing.T, open Open) {
 		}
 	}
 	q = &queue{t, Opened{Queue: s}}
-	q.want(time.Second, 9, "1", "2") // whoever had leased one of them has gone
+	q.want(time.Second, 9, "1", "2") // the process that leased one of them has ended
 	q.want(time.Second, 9)
 	q.due(time.Minute + time.Second)
 	s.line(Entry("1"), Entry("2"))
@@ -253,7 +253,7 @@ func testRestart(t *testing.T, open Open) {
 	s.sound(2)
 }
 
-// various is a log in which every field of a Filter matters. Its clock jumps.
+// various returns a log in which every field of a Filter matters. Its clock jumps.
 func various() []spool.Entry {
 	var entries []spool.Entry
 	for i := range 40 {
@@ -320,7 +320,7 @@ func testFilter(t *testing.T, open Open) {
 			}
 		}
 		if f.Since.Year() == 9999 {
-			want = []string{"far"} // times that far away are all one
+			want = []string{"far"} // times that far away are all the same
 		}
 		s.want(store.Query{Filter: f, Oldest: true}, want...)
 		slices.Reverse(want)
@@ -355,7 +355,7 @@ func testText(t *testing.T, open Open) {
 			"/tmp/neuromancer":  15,
 			"case molly deep":   15,
 			"120000":            15,
-			"timeout":           0, // names of members are no texts
+			"timeout":           0, // names of members are not searched
 			"command":           0,
 			"plain":             15,
 			"user no-ls":        15,
@@ -388,7 +388,7 @@ func testText(t *testing.T, open Open) {
 	}
 	s = again(t, open, t.Name())
 	check("after a restart")
-	time.Sleep(time.Second) // for an index that is made later, if there is one
+	time.Sleep(time.Second) // for an index that is built later, if there is one
 	check("later")
 	s.line(Entry("more"))
 	s.want(store.Query{Text: "wintermute", Limit: 2}, "more", "28")
@@ -427,7 +427,7 @@ func testPages(t *testing.T, open Open) {
 		if err != nil {
 			t.Error(err)
 		}
-		break // and nothing is left open, or Close would hang
+		break // nothing may stay open, or Close would hang
 	}
 	ctx, cancel := context.WithCancel(s.ctx)
 	cancel()
@@ -511,7 +511,7 @@ func testDeliveries(t *testing.T, open Open) {
 	}
 	targets(store.Target{Name: "x", Waiting: 1, Dead: 1, Delivered: 1, Oldest: epoch}, y)
 
-	// What is tried again takes its place before what came after it.
+	// A job that is tried again takes its old position.
 	for i, want := range []int{1, 0} {
 		if n, err := s.Retry(s.ctx, "a", "b", "c", "unknown"); n != want || err != nil {
 			t.Errorf("Retry %d = %d, %v, want %d", i, n, err, want)
@@ -722,7 +722,7 @@ func testGone(t *testing.T, open Open) {
 	time.Sleep(50 * time.Millisecond)
 	cancel()
 	wait.Wait()
-	// An error means that nothing was kept, and nil that all of it was.
+	// An error means that nothing was stored, and nil that everything was.
 	got := s.ids(store.Query{Lean: true})
 	for _, id := range got {
 		if !kept[id] {
