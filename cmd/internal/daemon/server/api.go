@@ -23,12 +23,12 @@ const (
 	defaultLimit = 100
 	maxLimit     = 1000
 
-	// heartbeat is how often a reader of events that gets none is written to, so that one
-	// who has gone away is noticed.
+	// heartbeat is how often the server writes to an idle event stream, so that it notices a
+	// client that has disconnected.
 	heartbeat = 15 * time.Second
 )
 
-// WithStore lets readers see what a store keeps, and have its deliveries tried again.
+// WithStore adds the routes that read the Records of a store and manage its deliveries.
 func (o *Options) WithStore(s *store.Store) {
 	o.Records = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { records(w, r, s) })
 	o.Events = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { events(w, r, s, o.Stopping) })
@@ -63,10 +63,10 @@ func (o *Options) WithStore(s *store.Store) {
 	o.Deliveries = mux
 }
 
-// maxRequest is the size in bytes of the longest body that is no event.
+// maxRequest is the maximum size in bytes of a request body other than an event.
 const maxRequest = 1 << 20
 
-// readJSON reads what a request says, or answers why it cannot.
+// readJSON decodes the body of a request. On an error it writes the response and reports false.
 func readJSON(w http.ResponseWriter, r *http.Request, into any) bool {
 	data, status, err := readBody(w, r, maxRequest)
 	if err == nil {
@@ -87,7 +87,7 @@ func write(w http.ResponseWriter, v any, err error) {
 	_ = json.NewEncoder(w).Encode(v)
 }
 
-// records writes Records, a line each.
+// records writes Records, one per line.
 func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 	words := r.URL.Query()
 	filter, err := filterOf(words)
@@ -111,7 +111,7 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 		case failed && !begun:
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
-		case failed: // the status was told
+		case failed: // the status was already sent
 			_ = json.NewEncoder(w).Encode(map[string]string{"error": err.Error()})
 			return
 		}
@@ -122,7 +122,7 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 	}
 }
 
-// events writes Records as they come.
+// events streams Records as they are stored.
 func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-chan struct{}) {
 	words := r.URL.Query()
 	filter, err := filterOf(words)
@@ -137,7 +137,7 @@ func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-c
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.Header().Set("Cache-Control", "no-store")
 	ctx, out := r.Context(), eventStream{w, http.NewResponseController(w)}
-	live := s.Subscribe(ctx) // before the past is read, so that nothing falls between
+	live := s.Subscribe(ctx) // before the stored Records are read, so that none is missed
 	if out.send(": the Records of this machine\n\n") != nil {
 		return
 	}
@@ -149,7 +149,7 @@ func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-c
 	out.follow(ctx, live, filter, after, stopping)
 }
 
-// An eventStream writes server-sent events. An error means that the client has gone.
+// An eventStream writes server-sent events. An error means that the client has disconnected.
 type eventStream struct {
 	w   io.Writer
 	out *http.ResponseController
@@ -167,7 +167,7 @@ func (e eventStream) record(seq int64, line []byte) error {
 	return err
 }
 
-// past sends the Records behind a row, and returns the number of the last one.
+// past sends the Records after a row, and returns the number of the last row.
 func (e eventStream) past(ctx context.Context, s *store.Store, filter spool.Filter, after int64) (int64, error) {
 	for row, err := range s.Records(ctx, store.Query{Filter: filter, Oldest: true, After: after, Lean: true}) {
 		if err != nil && row.Line == nil {
@@ -181,7 +181,7 @@ func (e eventStream) past(ctx context.Context, s *store.Store, filter spool.Filt
 	return after, e.out.Flush()
 }
 
-// follow sends new Records until the client goes or the daemon stops.
+// follow sends new Records until the client disconnects or the daemon stops.
 func (e eventStream) follow(ctx context.Context, live <-chan store.Live, filter spool.Filter, after int64, stopping <-chan struct{}) {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -243,7 +243,7 @@ func number(words url.Values, name string, without, most int64) (int64, error) {
 	return n, nil
 }
 
-// filterOf reads which Records are wanted.
+// filterOf parses the query parameters that select Records.
 func filterOf(words url.Values) (spool.Filter, error) {
 	f := spool.Filter{Agent: words.Get("agent"), Session: words.Get("session"), Hook: words.Get("hook")}
 	if since := words.Get("since"); since != "" {

@@ -26,15 +26,15 @@ var openAPI []byte
 
 // Options are the parts of a [Handler]. A route whose handler is nil does not exist.
 type Options struct {
-	Version string // of the daemon; programs of another version answer by themselves
+	Version string // of the daemon; clients of another version reply without it
 
-	// Answer answers an event. If it returns a [client.ErrSelf] the client answers itself.
+	// Answer replies to an event. If it returns a [client.ErrSelf], the client replies itself.
 	Answer func(ctx context.Context, q *client.Question) (*client.Answer, error)
 
-	// Stopping is closed when the daemon is about to end. Streams end then.
+	// Stopping is closed when the daemon is about to stop. Streams end then.
 	Stopping <-chan struct{}
 
-	// Declined gets the reason for which a question was not answered. It must be quick.
+	// Declined is called with the reason why a question was not answered. It must return quickly.
 	Declined func(reason string)
 
 	Health     func() (report any, well bool) // the report is written as JSON
@@ -45,10 +45,10 @@ type Options struct {
 	Metrics    http.Handler
 }
 
-// processingAfter is when a client that waits gets the status 102, well before it gives up.
+// processingAfter is when a waiting client gets the status 102, well before it gives up.
 const processingAfter = client.Beginning / 4
 
-// maxQuestion bounds a body, in bytes.
+// maxQuestion is the maximum size of a request with an event, in bytes.
 const maxQuestion = dialect.MaxPayload + 64<<10
 
 // Handler serves the routes of openapi.yaml.
@@ -81,7 +81,7 @@ func Handler(opts Options) http.Handler {
 	return mux
 }
 
-// answer answers grapnel-hook in headers and bytes, and other clients in JSON.
+// answer replies to grapnel-hook with headers and raw bytes, and to other clients with JSON.
 func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 	data, status, err := readBody(w, r, maxQuestion)
 	if err != nil {
@@ -133,11 +133,11 @@ func (o *Options) answer(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// protocol is the version that a client must have.
+// protocol returns the version that a client must have.
 func (o *Options) protocol() string { return o.Version + "/" + client.Version }
 
-// reply answers a question. After an error the client answers by itself. slow is called once
-// if that takes a while; nil is fine.
+// reply answers a question. After an error, the client replies itself. If the answer takes a
+// while, reply calls slow once; nil is allowed.
 func (o *Options) reply(ctx context.Context, q *client.Question, slow func()) (answer *client.Answer, err error) {
 	var reason string
 	switch {
@@ -227,8 +227,8 @@ func (o *Options) message(r *http.Request, data []byte) (q *client.Question, id 
 	}, m.ID, nil
 }
 
-// readBody reads a body of at most so many bytes within bodyTime. An error comes with its
-// status.
+// readBody reads a body of at most most bytes within bodyTime. With an error it returns the HTTP
+// status for it.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, status int, err error) {
 	tooLarge := fmt.Errorf("the body has more than %d bytes", most)
 	if r.ContentLength > most {
@@ -247,9 +247,9 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, 
 	case large:
 		return nil, http.StatusRequestEntityTooLarge, tooLarge
 	case err != nil:
-		w.Header().Set("Connection", "close") // the next request has no known beginning
+		w.Header().Set("Connection", "close") // the beginning of the next request is unknown
 		return nil, http.StatusBadRequest, fmt.Errorf("the body did not arrive: %w", err)
 	}
-	_ = control.SetReadDeadline(time.Time{}) // the answer takes as long as it takes
+	_ = control.SetReadDeadline(time.Time{}) // computing the answer is not limited by this deadline
 	return data, 0, nil
 }

@@ -39,7 +39,7 @@ type HooksOptions struct {
 	// Caller returns the caller of an installation. A caller without a secret is refused.
 	Caller func(installation string) (Caller, bool)
 
-	// Answer answers an event. An answer counts also if there is an error, which is logged.
+	// Answer replies to an event. The reply is valid even with an error, which is logged.
 	Answer func(ctx context.Context, q *client.Question) (*client.Answer, error)
 
 	Log *slog.Logger
@@ -190,7 +190,7 @@ func overHTTP(a *client.Answer) ([]byte, error) {
 		said := map[string]any{}
 		if len(bytes.TrimSpace(a.Stdout)) > 0 {
 			if err := json.Unmarshal(a.Stdout, &said); err != nil || said == nil {
-				said = map[string]any{} // the block counts
+				said = map[string]any{} // ignore the invalid JSON and block
 			}
 		}
 		reason := strings.TrimSpace(string(a.Stderr))
@@ -201,7 +201,7 @@ func overHTTP(a *client.Answer) ([]byte, error) {
 	return nil, errors.New("the event was not answered: " + strings.TrimSpace(string(a.Stderr)))
 }
 
-// ListenHooks listens for agents of this machine. Beyond maxConns connections others wait.
+// ListenHooks listens for agents of this machine. Connections above maxConns wait.
 func ListenHooks(host string) (net.Listener, error) {
 	l, err := net.Listen("tcp4", host)
 	if err != nil {
@@ -248,7 +248,7 @@ func (c *limitedConn) Close() error {
 	return c.Conn.Close()
 }
 
-// HTTPHealth is the member "http" of a daemon's health: the port for agents.
+// HTTPHealth is the member "http" of a daemon's health: the state of the port for agents.
 type HTTPHealth struct {
 	Address string `json:"address,omitempty"` // of the listener
 	Error   string `json:"error,omitempty"`   // why the daemon does not listen
@@ -262,13 +262,13 @@ func Health(ctx context.Context, socket string, into any) error {
 	}
 	resp, err := Client(socket, 2*time.Second).Do(req)
 	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // without the address, which is made up
+		return failed.Err // without the address, which is not a real one
 	}
 	if err != nil {
 		return err
 	}
 	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // has a body, too
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // both have a body
 		return errors.New("the daemon says " + resp.Status)
 	}
 	return json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(into)

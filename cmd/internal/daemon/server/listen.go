@@ -1,10 +1,10 @@
-// Package server is the HTTP API of the daemon, on a unix socket that only its user can reach:
+// Package server is the HTTP API of the daemon, on a unix socket that only its user can access:
 //
 //	l, err := server.Listen(client.Socket(state))
 //	err = server.NewServer(server.Options{Answer: answer}, &http.Server{}).Serve(l)
 //
-// grapnel-hook asks with package [client]. openapi.yaml describes the routes for other clients.
-// The package decides nothing about events.
+// grapnel-hook sends its requests with package [client]. openapi.yaml describes the routes for
+// other clients. The package makes no decisions about events.
 package server
 
 import (
@@ -20,8 +20,8 @@ import (
 // ErrRunning is the error of Listen if a daemon listens already.
 var ErrRunning = errors.New("a daemon is running")
 
-// Prepare makes the directory of a socket for this user alone. It refuses a directory in which
-// other users could put a socket of their own.
+// Prepare creates the directory of a socket for this user alone. It returns an error if other
+// users could put a socket into the directory.
 func Prepare(socket string) error {
 	dir := filepath.Dir(socket)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -30,9 +30,9 @@ func Prepare(socket string) error {
 	return private(dir)
 }
 
-// Listen listens on a unix socket, in a directory that it makes for this user alone. It closes
-// connections of users other than this one and root. It returns an ErrRunning if a daemon
-// listens or is about to, and replaces the socket of a dead daemon.
+// Listen listens on a unix socket, in a directory that it creates for this user alone. It closes
+// connections from users other than this one and root. It returns an ErrRunning if a daemon
+// listens or is about to, and replaces the socket of a daemon that has ended.
 func Listen(socket string) (*Listener, error) {
 	if err := Prepare(socket); err != nil {
 		return nil, err
@@ -65,14 +65,14 @@ func listen(socket string) (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.SetUnlinkOnClose(false) // the short name may not exist any more then
+	l.SetUnlinkOnClose(false) // the short name may no longer exist then
 	if err := os.Chmod(socket, 0o600); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
 }
 
-// A Listener accepts connections of its own user and of root.
+// A Listener accepts connections from its own user and from root.
 type Listener struct {
 	*net.UnixListener
 	socket string
@@ -106,7 +106,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() error {
 	err := net.ErrClosed
 	l.closed.Do(func() {
-		lost := l.Lost() // then the file may be the socket of another daemon
+		lost := l.Lost() // the file may now be the socket of another daemon
 		if err = l.UnixListener.Close(); !lost {
 			err = errors.Join(err, removeOwn(l.socket))
 		}

@@ -13,10 +13,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFor makes this the one daemon that listens on a socket, from before the socket is
-// there until after it is gone: of two that begin at once, each would take the other's
-// socket for one that is left over. The lock ends with the process. wait is for those who
-// only look whether it is held.
+// lockFor takes the lock of a socket, so that only one daemon listens on it. A daemon holds the
+// lock from before it creates the socket until after it removes it. Without the lock, two daemons
+// that start together would each take the other's socket for a stale one. The lock ends with the
+// process. wait is how long to wait, because other processes hold the lock briefly to check it.
 func lockFor(socket string, wait time.Duration) (*os.File, error) {
 	f, err := os.OpenFile(lockOf(socket), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
@@ -39,7 +39,7 @@ func lockFor(socket string, wait time.Duration) (*os.File, error) {
 
 func lockOf(socket string) string { return filepath.Join(filepath.Dir(socket), "lock") }
 
-// private refuses a directory that is not this user's alone.
+// private returns an error if users other than this one could use the directory.
 func private(dir string) error {
 	info, err := os.Lstat(dir)
 	if err != nil {

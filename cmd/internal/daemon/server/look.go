@@ -20,7 +20,8 @@ var (
 	// ErrAbsent is the error of Look if no daemon listens.
 	ErrAbsent = errors.New("no daemon is running")
 
-	// ErrDead is an ErrAbsent with the socket of a dead daemon. The next daemon replaces it.
+	// ErrDead is an ErrAbsent with a stale socket of a daemon that has ended. The next daemon
+	// replaces it.
 	ErrDead = fmt.Errorf("%w: the one that listened here has died", ErrAbsent)
 
 	// ErrSilent is the error of Look if a daemon listens and does not answer.
@@ -29,19 +30,19 @@ var (
 
 // A Found is a daemon that listens.
 type Found struct {
-	PID    int                        // from the kernel; 0 = the process is not visible from here
-	Health map[string]json.RawMessage // nil = it did not answer, see ErrSilent
-	Well   bool                       // all its parts work
+	PID    int                        // from the kernel; 0 = the process is in another PID namespace
+	Health map[string]json.RawMessage // nil = the daemon did not reply, see ErrSilent
+	Well   bool                       // all parts of the daemon work
 }
 
-// Text returns a text of the health, or "".
+// Text returns a string member of the health, or "".
 func (f *Found) Text(member string) string {
 	var text string
 	_ = json.Unmarshal(f.Health[member], &text)
 	return text
 }
 
-// Number returns a whole number of the health, or 0.
+// Number returns an integer member of the health, or 0.
 func (f *Found) Number(member string) int {
 	var n int
 	if json.Unmarshal(f.Health[member], &n) != nil {
@@ -54,8 +55,8 @@ const lookTimeout = 2 * time.Second
 
 const maxHealth = 1 << 20 // bytes
 
-// Dial connects to the daemon that listens on a socket. It accepts only a daemon of this user
-// or of root, in a directory that no other user can write to.
+// Dial connects to the daemon that listens on a socket. It accepts only a daemon of this user or
+// of root, in a directory that no other user can write to.
 func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	if _, err := os.Lstat(socket); errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil, ErrAbsent
@@ -84,8 +85,8 @@ func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// Client returns a client whose requests all go to the daemon on a socket, whatever host an
-// address names. Each request has its own connection, and the timeout.
+// Client returns an HTTP client that sends all requests to the daemon on a socket, whatever the
+// host of the address is. Each request uses its own connection. timeout applies to each request.
 func Client(socket string, timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
@@ -93,8 +94,8 @@ func Client(socket string, timeout time.Duration) *http.Client {
 	}}
 }
 
-// Look finds the daemon that listens on a socket and reads its health. After an ErrSilent the
-// Found has only the PID.
+// Look connects to the daemon that listens on a socket and reads its health. With an ErrSilent,
+// the Found has only the PID.
 func Look(ctx context.Context, socket string) (*Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -139,7 +140,7 @@ func (f *Found) ask(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// Busy reports whether a daemon listens on a socket, is about to, or has not ended yet.
+// Busy reports whether a daemon listens on a socket, is about to listen, or has not ended yet.
 func Busy(socket string) bool {
 	if private(filepath.Dir(socket)) != nil {
 		return false
@@ -151,7 +152,7 @@ func Busy(socket string) bool {
 	return errors.Is(err, ErrRunning)
 }
 
-// Clear removes the socket of a dead daemon.
+// Clear removes the stale socket of a daemon that has ended.
 func Clear(socket string) error {
 	if err := private(filepath.Dir(socket)); err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// peerOf returns the user on the other side of a connection.
+// peerOf returns the user ID of the other side of a connection.
 func peerOf(conn *net.UnixConn) (int, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -26,7 +26,7 @@ func peerOf(conn *net.UnixConn) (int, error) {
 	return int(cred.Uid), nil
 }
 
-// pidOf returns the process that listens on the other side.
+// pidOf returns the ID of the process that listens on the other side.
 func pidOf(conn *net.UnixConn) (pid int, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -41,7 +41,7 @@ func pidOf(conn *net.UnixConn) (pid int, err error) {
 	return pid, failed
 }
 
-// maxName is the length of the longest name that a socket can have.
+// maxName is the maximum length of a socket path in bytes.
 const maxName = 103
 
 func shortName(socket string) (name string, done func(), err error) {

@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// peerOf returns the user on the other side of a connection.
+// peerOf returns the user ID of the other side of a connection.
 func peerOf(conn *net.UnixConn) (int, error) {
 	cred, err := credOf(conn)
 	if err != nil {
@@ -17,7 +17,8 @@ func peerOf(conn *net.UnixConn) (int, error) {
 	return int(cred.Uid), nil
 }
 
-// pidOf returns the process that listens on the other side, 0 if this one cannot see it.
+// pidOf returns the ID of the process that listens on the other side, or 0 if it is in another
+// PID namespace.
 func pidOf(conn *net.UnixConn) (int, error) {
 	cred, err := credOf(conn)
 	if err != nil {
@@ -40,10 +41,11 @@ func credOf(conn *net.UnixConn) (cred *syscall.Ucred, err error) {
 	return cred, failed
 }
 
-// maxName is the length of the longest name that a socket can have.
+// maxName is the maximum length of a socket path in bytes.
 const maxName = 107
 
-// shortName is a name for a socket whose own may be too long, good until done is called.
+// shortName returns a name for a socket whose path may be too long. The name is valid until done
+// is called.
 func shortName(socket string) (name string, done func(), err error) {
 	if len(socket) <= maxName {
 		return socket, func() {}, nil

@@ -12,7 +12,7 @@ import (
 // writeTime is how long a client may take to accept the reply to an event.
 const writeTime = 5 * time.Second
 
-// A Server serves the routes of openapi.yaml.
+// A Server serves the routes of openapi.yaml over connections of a Listener.
 type Server struct {
 	http  *http.Server
 	conns sync.WaitGroup
@@ -22,15 +22,15 @@ type Server struct {
 	ending bool
 }
 
-// NewServer makes a Server of a [http.Server], whose Handler and ConnState it sets.
+// NewServer wraps an [http.Server] and sets its Handler and ConnState.
 func NewServer(opts Options, server *http.Server) *Server {
 	s := &Server{http: server, silent: map[net.Conn]struct{}{}}
 	server.Handler, server.ConnState = Handler(opts), s.track
 	return s
 }
 
-// Serve serves connections until Shutdown or Close, and returns when all connections have
-// ended, with [http.ErrServerClosed].
+// Serve serves connections until Shutdown or Close. It returns [http.ErrServerClosed] after all
+// connections have ended.
 func (s *Server) Serve(l net.Listener) error {
 	err := s.http.Serve(l)
 	if !errors.Is(err, http.ErrServerClosed) {
@@ -40,8 +40,8 @@ func (s *Server) Serve(l net.Listener) error {
 	return err
 }
 
-// Shutdown accepts no more connections and waits for the current replies. If ctx ends first,
-// it closes the connections that are left.
+// Shutdown stops accepting connections and waits for the current replies. If ctx ends first, it
+// closes the remaining connections.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.closeSilent()
 	err := s.http.Shutdown(ctx)
@@ -54,8 +54,8 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close closes all connections.
 func (s *Server) Close() error { return s.http.Close() }
 
-// closeSilent closes connections without a request now. http.Server.Shutdown waits up to
-// five seconds for them.
+// closeSilent closes connections that have not sent a request yet. http.Server.Shutdown would
+// wait up to five seconds for them.
 func (s *Server) closeSilent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// StoreHealth is what a daemon says of its Records, under "store". The zero value means that
-// nothing has happened to them since the daemon was started.
+// StoreHealth is the part of a daemon's health about its Records, under "store". The zero value
+// means no problems since the start of the daemon.
 type StoreHealth struct {
-	Error      string `json:"error,omitempty"`      // why they cannot be stored now
-	Restored   int64  `json:"restored,omitempty"`   // times that the database was removed, replaced or truncated, and restored
+	Error      string `json:"error,omitempty"`      // why Records cannot be stored now
+	Restored   int64  `json:"restored,omitempty"`   // how often the database was removed, replaced or truncated, and restored
 	Lost       int64  `json:"lost,omitempty"`       // rows of the log that could not be restored
-	Unrecorded int64  `json:"unrecorded,omitempty"` // answers of which neither the store nor the spool could keep a Record
+	Unrecorded int64  `json:"unrecorded,omitempty"` // replies whose Record neither the store nor the spool could keep
 }
 
 // Well reports whether no Record is lost or in danger.
 func (h StoreHealth) Well() bool { return h.Error == "" && h.Lost == 0 && h.Unrecorded == 0 }
 
-// Problem returns what a person should know, or "".
+// Problem returns a description of the problems for the user, or "".
 func (h StoreHealth) Problem() string {
 	var parts []string
 	if h.Error != "" {
@@ -36,8 +36,8 @@ func (h StoreHealth) Problem() string {
 	return strings.Join(parts, "; ")
 }
 
-// Store returns what a daemon says of its Records.
+// Store returns the daemon's report about its Records.
 func (f *Found) Store() (h StoreHealth) {
-	_ = json.Unmarshal(f.Health["store"], &h) // nothing is said when nothing has happened
+	_ = json.Unmarshal(f.Health["store"], &h) // the member is missing if there were no problems
 	return h
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// wake has due deliveries looked for.
+// wake makes the deliverer look for due deliveries.
 func (d *daemon) wake() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -24,7 +24,7 @@ func (d *daemon) wake() {
 	}
 }
 
-// deliveries delivers until ctx is done.
+// deliveries delivers webhooks until ctx is done.
 func (d *daemon) deliveries(ctx context.Context) error {
 	networks, err := outbound.ParseNetworks(d.place.Opened())
 	if err != nil {
@@ -43,7 +43,7 @@ func (d *daemon) deliveries(ctx context.Context) error {
 			if err != nil {
 				return t, err
 			}
-			// Whoever closes a network wants it closed for what waits, too.
+			// If the operator closes a network, that applies to waiting deliveries too.
 			networks, err := outbound.ParseNetworks(opened)
 			client.SetNetworks(networks)
 			return t, err
@@ -56,7 +56,7 @@ func (d *daemon) deliveries(ctx context.Context) error {
 	return errors.Join(deliverer.Run(ctx), client.Close(context.WithoutCancel(ctx)))
 }
 
-// endOf is how a try to deliver ended, in a word.
+// endOf returns the result of a delivery attempt in one word.
 func endOf(r *delivery.Result) string {
 	switch {
 	case r.Off:
@@ -69,13 +69,13 @@ func endOf(r *delivery.Result) string {
 }
 
 const (
-	// drainAfter is how long hooks may wait before the daemon runs them: until then it is
-	// up to the program that put them off, which runs them where the agent is.
+	// drainAfter is how long hooks may be pending before the daemon runs them. Until then the
+	// hook program that queued them should run them, in the environment of the agent.
 	drainAfter = 5 * time.Second
 )
 
-// drain runs hooks that nobody else has run, and takes what a drain could not put into the
-// store, since that is open here.
+// drain runs hooks that no other drain has run. It also takes the deliveries that a drain could
+// not put into the store, because this daemon has the store open.
 func (d *daemon) drain(ctx context.Context) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -93,7 +93,7 @@ func (d *daemon) drain(ctx context.Context) error {
 	}
 }
 
-// overdue reports whether hooks wait for the daemon.
+// overdue reports whether pending hooks have waited for drainAfter.
 func (d *daemon) overdue(now time.Time) bool {
 	sp, err := spool.Open(d.place.Spool(), nil)
 	if err != nil {
@@ -103,7 +103,7 @@ func (d *daemon) overdue(now time.Time) bool {
 	return sp.Later() || !since.IsZero() && now.Sub(since) > drainAfter
 }
 
-// openOutbox is the store that is open.
+// openOutbox is an outbox for the store that the daemon has open.
 type openOutbox struct{ store *store.Store }
 
 func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
@@ -121,5 +121,5 @@ func (o openOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP)
 	return err
 }
 
-// Flush leaves it to the deliverer, which the store wakes.
+// Flush does nothing: the store wakes the deliverer.
 func (openOutbox) Flush(context.Context) error { return nil }

@@ -18,19 +18,19 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Drained is what a drain has done.
+// Drained is the result of a drain.
 type Drained struct {
-	Busy bool `json:"busy,omitempty"` // another process has the deliveries, and does them
-	Kept int  `json:"kept"`           // deliveries that were put off, and are in the store now
+	Busy bool `json:"busy,omitempty"` // another process has the store, and makes the deliveries
+	Kept int  `json:"kept"`           // deliveries of pending hooks that are in the store now
 	delivery.Summary
-	Waiting int       `json:"waiting"` // deliveries that are left
+	Waiting int       `json:"waiting"` // remaining deliveries
 	Next    time.Time `json:"next,omitzero"`
 
 	mu   sync.Mutex
-	last map[string]Try // guarded by mu; by delivery
+	last map[string]Try // guarded by mu; by delivery ID
 }
 
-// A Try delivery, and how that ended.
+// A Try is one delivery attempt and its result.
 type Try struct {
 	Job    delivery.Job
 	Result delivery.Result
@@ -42,7 +42,7 @@ func (d *Drained) observe(j delivery.Job, r delivery.Result, _ time.Duration) {
 	d.last[j.ID] = Try{j, r}
 }
 
-// Missed returns the last tries of deliveries that have not succeeded, by ID.
+// Missed returns the last attempts of the deliveries that have not succeeded, sorted by ID.
 func (d *Drained) Missed() []Try {
 	var missed []Try
 	for _, id := range slices.Sorted(maps.Keys(d.last)) {
@@ -53,8 +53,8 @@ func (d *Drained) Missed() []Try {
 	return missed
 }
 
-// countingOutbox is an outbox that only keeps: what is due is told by the drain itself, which
-// says how that went.
+// countingOutbox is an outbox that only stores deliveries. The drain makes them itself, and
+// reports their results.
 type countingOutbox struct {
 	Outbox
 	kept int
@@ -70,8 +70,8 @@ func (k *countingOutbox) Put(ctx context.Context, p spool.Pending, h policyfile.
 
 func (k *countingOutbox) Flush(context.Context) error { return k.close() }
 
-// Drain runs pending hooks, and then tries deliveries that are due. It continues with what
-// comes due within the time.
+// Drain runs pending hooks, and then tries the deliveries that are due. Until wait has passed, it
+// also tries deliveries that become due.
 func Drain(ctx context.Context, place local.Place, wait time.Duration) (*Drained, error) {
 	end := time.Now().Add(wait)
 	box := &countingOutbox{Outbox: Outbox{place: place}}
@@ -80,7 +80,7 @@ func Drain(ctx context.Context, place local.Place, wait time.Duration) (*Drained
 	return done, errors.Join(err, done.deliver(ctx, place, end))
 }
 
-// deliver tries what is due, until the end of the time.
+// deliver tries due deliveries until end.
 func (d *Drained) deliver(ctx context.Context, place local.Place, end time.Time) error {
 	if _, err := os.Stat(place.Store()); errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -106,7 +106,7 @@ func (d *Drained) deliver(ctx context.Context, place local.Place, end time.Time)
 		if d.Next, err = s.NextDue(ctx); err != nil {
 			return err
 		}
-		at := later(d.Next, time.Now().Add(time.Second)) // one that is due waits for its target
+		at := later(d.Next, time.Now().Add(time.Second)) // a delivery that is due waits for its target
 		if d.Next.IsZero() || at.After(end) {
 			break
 		}
@@ -130,6 +130,6 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// LockWait is how long a command waits for another process that keeps the deliveries: a
-// drain has them for a moment.
+// LockWait is how long a command waits for another process that has the store open: a drain has
+// it open for a moment.
 const LockWait = 3 * time.Second

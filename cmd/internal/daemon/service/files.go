@@ -11,19 +11,19 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// NoteName is where a daemon writes down which process it is.
+// NoteName is the name of the daemon's status file.
 const NoteName = "daemon.json"
 
-// File is a file that a daemon has beside its socket.
+// File returns the path of a file of the daemon, in the directory of its socket.
 func File(place local.Place, name string) string {
 	return filepath.Join(filepath.Dir(client.Socket(place.State)), name)
 }
 
-// storeWait is longer than a drain may have the store, or a daemon that is about to end.
+// storeWait is longer than a drain, or a daemon that is stopping, may hold the store.
 const storeWait = 45 * time.Second
 
-// OpenStore opens a store, and waits for so long while another process has it: a daemon
-// takes as long to let go of it as it may take to end.
+// OpenStore opens a store. If another process has it open, OpenStore waits for up to wait,
+// because a daemon holds the store until it has stopped.
 func OpenStore(ctx context.Context, dir string, wait time.Duration, opts *store.Options) (*store.Store, error) {
 	for limit := time.Now().Add(wait); ; {
 		s, err := store.Open(dir, opts)

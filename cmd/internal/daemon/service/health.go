@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 )
 
-// health is what is said of the daemon, and whether all its parts work.
+// health returns the daemon's status report, and whether all its parts work.
 func (d *daemon) health() (said any, well bool) {
 	health := map[string]any{
 		"version": hookcmd.Version, "pid": os.Getpid(), "since": d.begun.UTC().Format(time.RFC3339), "answered": d.answered.Load(), "declined": d.declined.Load(),
@@ -31,7 +31,7 @@ func (d *daemon) health() (said any, well bool) {
 	return health, len(d.failed) == 0 && store.Well()
 }
 
-// storeHealth says whether Records are lost or in danger.
+// storeHealth returns whether Records are lost or in danger.
 func (d *daemon) storeHealth() server.StoreHealth {
 	c := d.store.Condition()
 	h := server.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: d.unrecorded.Load()}
@@ -41,14 +41,14 @@ func (d *daemon) storeHealth() server.StoreHealth {
 	return h
 }
 
-// losses counts for the metrics what storeHealth says.
+// losses returns the values of storeHealth for the metrics.
 func (d *daemon) losses() telemetry.Losses {
 	h := d.storeHealth()
 	return telemetry.Losses{Failing: h.Error != "", Restored: h.Restored, Rows: h.Lost, Answers: h.Unrecorded}
 }
 
-// noRecord counts an answer of which no Record could be kept. The first is logged: more
-// follow while a disk is full.
+// noRecord counts a reply without a Record. It logs only the first, because many follow while a
+// disk is full.
 func (d *daemon) noRecord(err error) {
 	if d.unrecorded.Add(1) == 1 {
 		d.log.Error("a record was lost", "error", err)
@@ -57,7 +57,7 @@ func (d *daemon) noRecord(err error) {
 
 func (d *daemon) noteFile() string { return File(d.place, NoteName) }
 
-// note writes down which daemon this is.
+// note writes the daemon's status file.
 func (d *daemon) note() error {
 	said, _ := d.health()
 	data, err := json.Marshal(said)

@@ -16,22 +16,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// An httpListener answers agents that "grapnel install --via http" has told to ask over
-// http. It listens only while such agents are installed.
+// An httpListener replies to agents that "grapnel install --via http" has configured to send
+// their events over HTTP. It listens only while such agents are installed.
 type httpListener struct {
 	d *daemon
 
 	mu      sync.Mutex
 	callers map[string]server.Caller
-	host    string // that is listened on; empty = none
-	failed  string // why it is not
+	host    string // listening address; empty = not listening
+	failed  string // why it does not listen
 
-	// Of run alone.
+	// Used only by run.
 	running *http.Server
 	served  chan struct{}
 }
 
-// open starts the listener. It is shut when shut returns.
+// open starts the listener. shut stops it and waits for its end.
 func (d *daemon) open(ctx context.Context) (shut func()) {
 	d.http = &httpListener{d: d}
 	ctx, cancel := context.WithCancel(ctx)
@@ -46,11 +46,11 @@ func (d *daemon) open(ctx context.Context) (shut func()) {
 	}
 }
 
-// lookAgain is how often a listener looks who may ask. If another process has the port, the
-// listener tries it again as often.
+// lookAgain is how often a listener reads the installations. If another process has the port, the
+// listener tries to open it as often.
 const lookAgain = time.Second
 
-// run listens while agents may ask, until ctx is done.
+// run listens while agents are installed that need it, until ctx is done.
 func (o *httpListener) run(ctx context.Context) {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -73,7 +73,7 @@ func (o *httpListener) run(ctx context.Context) {
 	}
 }
 
-// update listens, or shuts the listener, as the installations want it now.
+// update starts or stops listening, as the current installations require.
 func (o *httpListener) update(ctx context.Context) {
 	host, err := o.look()
 	if host == "" || o.running != nil && host != o.at() {
@@ -94,7 +94,7 @@ func (o *httpListener) update(ctx context.Context) {
 	}
 }
 
-// serve answers what comes to a listener.
+// serve replies to the requests of a listener.
 func (o *httpListener) serve(l net.Listener, host string) {
 	s, done := server.HooksServer(server.HooksOptions{Host: host, Caller: o.caller, Answer: o.answer, Log: o.d.log}), make(chan struct{})
 	o.running, o.served = s, done
@@ -109,7 +109,7 @@ func (o *httpListener) serve(l net.Listener, host string) {
 	o.d.log.Info("listening over http", "address", host)
 }
 
-// shut ends listening. Answers under way have some time left.
+// shut stops listening. Replies in progress have StopTime to finish.
 func (o *httpListener) shut(ctx context.Context) {
 	if o.running == nil {
 		return
@@ -124,7 +124,8 @@ func (o *httpListener) shut(ctx context.Context) {
 	o.set("", "")
 }
 
-// look reads who may ask, and returns where they do; empty = nobody may.
+// look reads the installations that may send events, and returns their listening address; empty =
+// there are no such installations.
 func (o *httpListener) look() (host string, err error) {
 	addresses, err := install.ReadAddresses(o.d.place.State)
 	callers := map[string]server.Caller{}
@@ -152,7 +153,7 @@ func (o *httpListener) caller(id string) (server.Caller, bool) {
 	return c, ok
 }
 
-// answer answers an event of an agent that has nobody else to ask.
+// answer replies to an event of an agent that has no hook program to fall back to.
 func (o *httpListener) answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
 	if q.Root != "" {
 		q.Home, _ = os.UserHomeDir()
@@ -162,7 +163,7 @@ func (o *httpListener) answer(ctx context.Context, q *client.Question) (*client.
 	return a, err
 }
 
-// set notes where the listener is, or why it is not.
+// set stores the listening address, or why there is none.
 func (o *httpListener) set(host, failed string) {
 	o.mu.Lock()
 	o.host, o.failed = host, failed
@@ -181,7 +182,7 @@ func (o *httpListener) failure() string {
 	return o.failed
 }
 
-// health is where agents are answered, and why not; nil while none ask.
+// health returns the listening address and the error; nil if no agents need the listener.
 func (o *httpListener) health() *server.HTTPHealth {
 	if o == nil {
 		return nil

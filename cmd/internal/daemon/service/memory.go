@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// The garbage collector runs seldom, which saves a twelfth of the work under load: memory in
-// use is a few megabytes, and an answer leaves little. With large policies it runs often, so
-// that their garbage does not take several times their size.
+// The garbage collector runs seldom, which saves a twelfth of the work under load: the heap is a
+// few megabytes, and a reply leaves little garbage. With large policies it runs often, so that
+// their garbage does not take several times their size.
 const (
 	gcPercent      = 400
 	gcPercentLarge = 40
@@ -19,7 +19,7 @@ const (
 // freeAfter is how long after a load of policies its garbage is returned to the system.
 const freeAfter = 5 * time.Second
 
-// memory returns the garbage of loading policies to the system until ctx is done: 10,000 rules
+// memory returns the garbage from loading policies to the system, until ctx is done: 10,000 rules
 // leave 80 MB, which an idle daemon would keep.
 func (d *daemon) memory(ctx context.Context) error {
 	for {

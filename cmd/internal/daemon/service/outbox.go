@@ -18,14 +18,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Outbox is what a drain puts deliveries into on a machine without a daemon: the store,
-// which it has to itself for a moment. While a daemon has it, that one takes what waits.
+// Outbox stores deliveries on a machine without a daemon: a drain opens the store for a moment.
+// While a daemon has the store open, the daemon takes the pending deliveries.
 type Outbox struct {
 	place local.Place
 	store *store.Store // nil = not open
 }
 
-// NewOutbox is an outbox of a place.
+// NewOutbox returns the outbox of a place.
 func NewOutbox(place local.Place) *Outbox { return &Outbox{place: place} }
 
 func (o *Outbox) open() (err error) {
@@ -35,7 +35,7 @@ func (o *Outbox) open() (err error) {
 	return err
 }
 
-// Put keeps one delivery.
+// Put stores one delivery.
 func (o *Outbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error {
 	job, err := jobFor(&p, &h)
 	if err == nil {
@@ -47,7 +47,7 @@ func (o *Outbox) Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) er
 	return o.store.Put(ctx, store.Item{Jobs: []delivery.Job{job}})
 }
 
-// jobFor is what was put off as a delivery.
+// jobFor returns the delivery of a pending hook.
 func jobFor(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
 	job := delivery.Job{
 		ID: p.ID, Target: h.FullName(), Hook: delivery.Hook{Name: p.Hook, Source: p.Source, File: p.File, Digest: p.Digest, Scope: p.Scope},
@@ -62,8 +62,8 @@ func jobFor(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
 	return job, err
 }
 
-// Flush tries what is due, and closes the store. Where there is none, or somebody else has
-// it, nothing is to be done here.
+// Flush tries the due deliveries and closes the store. It does nothing if the store does not
+// exist or another process has it open.
 func (o *Outbox) Flush(ctx context.Context) error {
 	if _, err := os.Stat(o.place.Store()); o.store == nil && errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -77,12 +77,12 @@ func (o *Outbox) Flush(ctx context.Context) error {
 	clearTrustEnv()
 	_, err := deliverDue(ctx, o.place, o.store, nil)
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = nil // the rest is for the next drain
+		err = nil // the next drain makes the remaining deliveries
 	}
 	return errors.Join(err, o.close())
 }
 
-// close lets others have the store.
+// close closes the store, so that other processes can open it.
 func (o *Outbox) close() (err error) {
 	if o.store != nil {
 		err = o.store.Close()
@@ -91,7 +91,7 @@ func (o *Outbox) close() (err error) {
 	return err
 }
 
-// deliverDue tries each delivery that is due, and tells observe of each try; nil = nobody.
+// deliverDue tries each due delivery once, and calls observe for each attempt; nil = not called.
 func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, observe func(delivery.Job, delivery.Result, time.Duration)) (delivery.Summary, error) {
 	networks, err := outbound.ParseNetworks(place.Opened())
 	if err != nil {
@@ -100,7 +100,7 @@ func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, ob
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
 	defer func() { _ = client.Close(context.WithoutCancel(ctx)) }()
 	return delivery.New(queue, delivery.Options{
-		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // an error of the queue is returned
+		Client: client, Observe: observe, Log: slog.New(slog.DiscardHandler), // errors of the queue are returned
 		Resolve: func(_ context.Context, j *delivery.Job) (delivery.Target, error) {
 			t, _, err := targetFor(place, j)
 			return t, err
@@ -108,8 +108,8 @@ func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, ob
 	}).Once(ctx)
 }
 
-// targetFor says where a delivery goes, as the content of the policy says that it is for, and
-// which networks are open now.
+// targetFor returns the target of a delivery, from the policy content that the delivery was
+// queued for, and the private networks that are allowed now.
 func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
 	h, opened, err := hookcmd.NotifyOf(place, hookcmd.HookRef(j.Hook))
 	if err != nil {
@@ -120,8 +120,9 @@ func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, opened []
 	}, opened, nil
 }
 
-// clearTrustEnv takes out of the environment what says whom to trust and how names are looked
-// up: a drain has that of the agent, and a project's settings can set any variable there.
+// clearTrustEnv removes the environment variables that change trusted certificates and name
+// resolution: a drain has the environment of the agent, where a project's settings can set any
+// variable.
 func clearTrustEnv() {
 	for _, name := range []string{"SSL_CERT_FILE", "SSL_CERT_DIR", "GODEBUG", "LOCALDOMAIN", "RES_OPTIONS", "HOSTALIASES"} {
 		_ = os.Unsetenv(name)

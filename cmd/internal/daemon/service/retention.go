@@ -10,17 +10,19 @@ import (
 const (
 	pruneEvery = time.Hour
 
-	// maxClockOff is how far a clock may have been set while the daemon ran, and doubtTime how
-	// long it is not believed after that. What a wrong clock takes for old is gone for good.
+	// maxClockOff is how far the clock may be changed while the daemon runs. After a larger
+	// change, retention stops for doubtTime: rows that a wrong clock makes look old would be lost
+	// for good.
 	maxClockOff = time.Hour
 	doubtTime   = 24 * time.Hour
 
-	// longPause is how old the newest Record may be when the daemon starts. Beyond that the
-	// machine was off for long, or its clock is wrong, and it has doubtTime to correct it.
+	// longPause is how old the newest Record may be when the daemon starts. If it is older, the
+	// machine was off for long or its clock is wrong, and retention waits for doubtTime so that
+	// it can be corrected.
 	longPause = 30 * 24 * time.Hour
 )
 
-// A moment is one by the clock, which can be set, and by the time that the machine has run.
+// A moment is a time by the wall clock, which can be changed, and by the uptime of the machine.
 type moment struct {
 	clock time.Time
 	up    time.Duration
@@ -28,13 +30,14 @@ type moment struct {
 
 func rightNow() moment { return moment{clock: time.Now().Round(0), up: uptime()} }
 
-// A clockwatch notices that the clock is set. A machine that sleeps is none of its business.
+// A clockwatch detects changes of the wall clock. Sleep of the machine does not count as a
+// change.
 type clockwatch struct {
 	base  moment
-	doubt time.Duration // the clock is not believed until the machine has run for so long
+	doubt time.Duration // the clock is not trusted before this uptime
 }
 
-// look returns how far the clock was set since the last look; 0 = it was not.
+// look returns how far the clock was changed since the last look; 0 = not changed.
 func (c *clockwatch) look(now moment) (by time.Duration) {
 	by = now.clock.Sub(c.base.clock) - (now.up - c.base.up)
 	if by.Abs() <= maxClockOff {
@@ -44,8 +47,7 @@ func (c *clockwatch) look(now moment) (by time.Duration) {
 	return by
 }
 
-// start looks at the newest Record when the daemon starts. It reports whether the clock is
-// believed.
+// start checks the newest Record when the daemon starts. It reports whether the clock is trusted.
 func (c *clockwatch) start(newest time.Time) bool {
 	if newest.IsZero() || c.base.clock.Sub(newest) <= longPause {
 		return true
@@ -54,10 +56,10 @@ func (c *clockwatch) start(newest time.Time) bool {
 	return false
 }
 
-// believed reports whether the clock has not been set for long enough.
+// believed reports whether the last clock change was long enough ago.
 func (c *clockwatch) believed(now moment) bool { return now.up >= c.doubt }
 
-// retention removes what is old.
+// retention removes old Records regularly until ctx is done.
 func (d *daemon) retention(ctx context.Context) error {
 	tick := time.NewTicker(pruneEvery)
 	defer tick.Stop()
@@ -77,7 +79,7 @@ func (d *daemon) retention(ctx context.Context) error {
 	}
 }
 
-// prune removes what is old at a moment, if the clock is believed.
+// prune removes the Records that are old at a moment, if the clock is trusted.
 func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment) {
 	if by := watch.look(now); by != 0 {
 		d.log.Warn("nothing is removed from the store for a day: the clock was set while the daemon ran", "by", by)

@@ -1,6 +1,6 @@
-// Package service is what "grapnel serve" runs: it puts the socket, the store, the intake of
-// the spool, deliveries and telemetry together. Outbox and Drain do the pending work on a
-// machine without a daemon.
+// Package service implements "grapnel serve": it runs the socket, the store, the intake of the
+// spool, deliveries and telemetry. Outbox and Drain do the pending work on a machine without a
+// daemon.
 package service
 
 import (
@@ -39,33 +39,33 @@ type daemon struct {
 	store   *store.Store
 	warm    *hookcmd.Warm
 	metrics *telemetry.Metrics
-	export  *telemetry.Export // nil = no collector is told anything
-	servers *remote.Pool      // that hooks ask
-	http    *httpListener     // for agents that ask over http
+	export  *telemetry.Export // nil = nothing is exported to a collector
+	servers *remote.Pool      // connections to servers that hooks ask
+	http    *httpListener     // for agents that send events over HTTP
 
 	mu      sync.Mutex
-	loaded  []policy.Loaded     // of the policies that were loaded last
-	failed  map[string]string   // parts that have ended before they should, and why
-	deliver *delivery.Deliverer // nil = not yet
+	loaded  []policy.Loaded     // the policies that were loaded last
+	failed  map[string]string   // parts that have ended unexpectedly, with the error
+	deliver *delivery.Deliverer // nil = not started yet
 
-	loads chan struct{} // policies were loaded, see memory
+	loads chan struct{} // signals that policies were loaded, see memory
 
 	answered, declined atomic.Int64
-	unrecorded         atomic.Int64  // answers without a Record
-	takenIn            atomic.Uint64 // Records that came by the spool
+	unrecorded         atomic.Int64  // replies without a Record
+	takenIn            atomic.Uint64 // Records that came through the spool
 }
 
-// Run answers events until ctx is done, and returns when everything inside has stopped.
+// Run replies to events until ctx is done, and returns when all parts have stopped.
 func Run(ctx context.Context, place local.Place, log *slog.Logger) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
 	d := &daemon{place: place, log: log, begun: time.Now(), loads: make(chan struct{}, 1)}
 	return d.run(ctx)
 }
 
-// StopTime is how long what is under way may take once the daemon is told to stop.
+// StopTime is how long work in progress may take after the daemon is told to stop.
 const StopTime = 5 * time.Second
 
-// run works until ctx is done, and returns when everything inside has stopped.
+// run implements Run.
 func (d *daemon) run(ctx context.Context) (err error) {
 	l, err := server.Listen(client.Socket(d.place.State))
 	if errors.Is(err, server.ErrRunning) {
@@ -148,7 +148,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		err = errors.Join(err, failed)
 	}
 	shut()
-	if !errors.Is(context.Cause(ctx), errLost) { // or else it is that of another daemon
+	if !errors.Is(context.Cause(ctx), errLost) { // otherwise the file belongs to another daemon
 		_ = os.Remove(d.noteFile())
 	}
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
@@ -159,10 +159,10 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	return errors.Join(err, d.warm.Close(leave))
 }
 
-// errLost is why a daemon ends that nobody can ask, nor stop, any more.
+// errLost is why a daemon stops if no client can connect to it any more.
 var errLost = errors.New("the socket was removed, so nobody finds this daemon: it ends")
 
-// watchSocket ends the daemon when its socket is lost.
+// watchSocket stops the daemon when its socket file was removed or replaced.
 func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCauseFunc) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
@@ -179,7 +179,7 @@ func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCau
 	}
 }
 
-// partFailed says that a part has ended before it should.
+// partFailed stores and logs that a part has ended unexpectedly.
 func (d *daemon) partFailed(name string, err error) {
 	d.log.Error("a part of the daemon has ended", "part", name, "error", err)
 	d.mu.Lock()
@@ -190,7 +190,7 @@ func (d *daemon) partFailed(name string, err error) {
 	d.failed[name] = err.Error()
 }
 
-// answer answers one event.
+// answer replies to one event.
 func (d *daemon) answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
 	answered, declined := d.metrics.Request()
 	a, err := d.warm.Answer(telemetry.WithParent(ctx, q.Parent, ""), q)
@@ -206,10 +206,10 @@ func (d *daemon) answer(ctx context.Context, q *client.Question) (*client.Answer
 	return a, err
 }
 
-// declinedFor counts a question that is not answered here.
+// declinedFor counts a question that the daemon did not answer.
 func (d *daemon) declinedFor(reason string) {
 	d.declined.Add(1)
-	if reason == "version" || reason == "off" { // the others were counted
+	if reason == "version" || reason == "off" { // answer has counted the other reasons
 		_, declined := d.metrics.Request()
 		declined(reason)
 	}
@@ -241,7 +241,7 @@ func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []h
 	return err
 }
 
-// intake takes the spool in until ctx is done.
+// intake takes the lines of the spool into the store until ctx is done.
 func (d *daemon) intake(ctx context.Context) error {
 	in := &store.Intake{
 		Spool: d.place.Spool(), Store: d.store,
@@ -251,7 +251,7 @@ func (d *daemon) intake(ctx context.Context) error {
 	return in.Run(ctx)
 }
 
-// took counts a Record that came in by the spool: of a program that has answered by itself.
+// took counts a Record that came through the spool: a hook program replied without the daemon.
 func (d *daemon) took(ctx context.Context, row *store.Row) {
 	d.takenIn.Add(1)
 	if row.Late {
@@ -262,7 +262,7 @@ func (d *daemon) took(ctx context.Context, row *store.Row) {
 	d.observe(ctx, &row.Record)
 }
 
-// observe tells metrics and traces of a firing whose Record is kept.
+// observe passes a stored Record to metrics and traces.
 func (d *daemon) observe(ctx context.Context, rec *grapnel.Record) {
 	d.metrics.Observe(ctx, rec)
 	d.export.Observe(ctx, rec)

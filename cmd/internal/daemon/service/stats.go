@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// scopeOf says of which scope a policy file is that was loaded.
+// scopeOf returns the scope of a loaded policy file.
 func (d *daemon) scopeOf(file string) (grapnel.Scope, bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +82,7 @@ func (d *daemon) policyLoaded(set *policy.Set) {
 	}
 }
 
-// policy shows the policies that were loaded last.
+// policy writes the policies that were loaded last, as JSON.
 func (d *daemon) policy(w http.ResponseWriter, _ *http.Request) {
 	d.mu.Lock()
 	loaded := append([]policy.Loaded{}, d.loaded...)

@@ -6,9 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// uptime is how long the machine has run, and slept, which Go's clock leaves out.
+// uptime returns how long the machine has run, including sleep, which Go's monotonic clock
+// excludes.
 func uptime() time.Duration {
 	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // here it goes on while the machine sleeps
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // on macOS, this clock continues during sleep
 	return time.Duration(ts.Nano())
 }

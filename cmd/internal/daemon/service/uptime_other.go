@@ -6,5 +6,5 @@ import "time"
 
 var started = time.Now()
 
-// uptime is how long the program has run. No daemon listens here.
+// uptime returns how long the program has run. No daemon listens on this system.
 func uptime() time.Duration { return time.Since(started) }
