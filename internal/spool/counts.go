@@ -16,29 +16,28 @@ import (
 
 var _ grapnel.StopCounter = (*Spool)(nil)
 
-// Counts are small files, one for each key. The time of a file is that at which it
-// may go.
+// Counts are small files, one per key. The modification time of a file is its expiry time.
 const (
 	countsDir   = "counts"
 	countsLock  = "counts.lock"
-	countsFresh = "counts.new" // becomes the file of a key once it is whole
+	countsFresh = "counts.new" // temporary file that is renamed to the file of a key
 
-	countsWait = 2 * time.Second // for the others that are counting
+	countsWait = 2 * time.Second // how long to wait for other processes that count
 )
 
-// What is kept of counts at most, here and where others count as the Spool does.
+// The limits for counts, here and in other implementations of Count.
 const (
-	MaxCount    = 64 << 10 // bytes of one
-	MaxCounts   = 10_000   // keys; beyond, those go that would go next
+	MaxCount    = 64 << 10 // bytes of one count
+	MaxCounts   = 10_000   // keys; above that, the counts that expire first are removed
 	MaxCountAge = 32 * 24 * time.Hour
 )
 
-// Count hands change what is kept under a key, or nil where nothing is, and keeps
-// what it returns at least for the time that it names, at most 32 days. When change
-// returns nil everything stays as it is. No other process counts meanwhile.
+// Count calls change with the value of a key, or nil if the key has none, and stores the result
+// at least for the duration that change returns, at most 32 days. If change returns nil, the
+// value stays. No other process counts at the same time.
 //
-// An error says that nothing was kept. What cannot be read is an error once, and
-// then gone: it must not stand in the way for ever.
+// An error means that nothing was stored. An unreadable value is an error once, and is then
+// removed, so that it does not block the key forever.
 func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) (err error) {
 	defer func() {
 		if err != nil {
@@ -73,7 +72,7 @@ func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep tim
 	return s.writeCount(key, data, time.Now().Add(min(keep, MaxCountAge)))
 }
 
-// Counted returns what [Spool.Count] keeps under a key, or nil, and changes nothing.
+// Counted returns the value that [Spool.Count] has stored for a key, or nil. It changes nothing.
 func (s *Spool) Counted(key string) ([]byte, error) {
 	f, err := openRegular(s.countFile(key), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
@@ -94,11 +93,11 @@ func (s *Spool) countFile(key string) string {
 	return filepath.Join(s.dir, countsDir, digest.Of([]byte(key))[:32])
 }
 
-// writeCount replaces the file of a key as a whole, so that a process which is
-// killed leaves the old count or the new one.
+// writeCount replaces the file of a key with a rename, so that a killed process leaves the old
+// count or the new one.
 func (s *Spool) writeCount(key string, data []byte, until time.Time) error {
 	fresh := s.path(countsFresh)
-	_ = os.Remove(fresh) // of a process that was killed
+	_ = os.Remove(fresh) // left by a process that was killed
 	f, err := openRegular(fresh, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 	if err != nil {
 		return err
@@ -116,15 +115,15 @@ func (s *Spool) writeCount(key string, data []byte, until time.Time) error {
 	return err
 }
 
-// sweepCounts removes the counts whose time is over, and those whose time a clock
-// that went wrong has put too far away. What cannot be removed now is tried again.
+// sweepCounts removes expired counts, and counts whose expiry is too far away because a clock was
+// wrong. Files that cannot be removed now are tried again later.
 func sweepCounts(dir string, now time.Time) {
 	type count struct {
 		name  string
 		until time.Time
 	}
 	var left []count
-	files, _ := os.ReadDir(dir) // what was read of it
+	files, _ := os.ReadDir(dir) // an error still returns the entries that were read
 	for _, file := range files {
 		info, err := file.Info()
 		if err != nil {
@@ -141,22 +140,21 @@ func sweepCounts(dir string, now time.Time) {
 		return
 	}
 	slices.SortStableFunc(left, func(a, b count) int { return a.until.Compare(b.until) })
-	for _, c := range left[:len(left)-MaxCounts*9/10] { // not each time
+	for _, c := range left[:len(left)-MaxCounts*9/10] { // remove a tenth, so that this is not needed each time
 		_ = os.Remove(c.name)
 	}
 }
 
-// stopsAge is how long the count of a session's stops is kept after it was last
-// raised.
+// stopsAge is how long the stop count of a session is stored after its last change.
 const stopsAge = 24 * time.Hour
 
-// Blocked counts how often in a row a session was kept from stopping, over all the
-// processes that answer for it.
+// Blocked counts how many times in a row a session was kept from stopping, across all processes
+// that reply to its events.
 func (s *Spool) Blocked(ev *grapnel.Event) (inARow int, err error) {
 	err = s.Count("stop\x00"+grapnel.StopKey(ev), func(kept []byte) ([]byte, time.Duration) {
 		if ev.Stop != nil && ev.Stop.Active {
 			inARow, _ = strconv.Atoi(string(kept))
-			inARow = min(max(inARow, 0), 1_000_000) // a new or a broken one begins anew
+			inARow = min(max(inARow, 0), 1_000_000) // a missing or damaged count starts at 0
 		}
 		inARow++
 		return strconv.AppendInt(nil, int64(inARow), 10), stopsAge

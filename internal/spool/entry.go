@@ -11,9 +11,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// meta writes an Entry without the event and its Changes, as encoding/json would. To let that prepare
-// the types takes a program that answers one event longer than all else that is done
-// to keep a Record of it.
+// meta encodes an Entry without the event and its Changes, with the same result as encoding/json.
+// A hook program does not use encoding/json here, because preparing the types takes longer than
+// all other work for a Record.
 func (e *Entry) meta() ([]byte, error) {
 	at, err := e.Time.MarshalJSON()
 	if err != nil {
@@ -41,11 +41,11 @@ func (e *Entry) meta() ([]byte, error) {
 	b = addSome(b, "error", e.Error)
 	b = addNumber(b, "ms", e.MS)
 	b = addFlag(b, "late", e.Late)
-	b = addTexts(b, "context", e.Context) // last: where there is no room for all, it ends early
+	b = addTexts(b, "context", e.Context) // last, because it is cut first if there is not enough room
 	return append(b, '}'), nil
 }
 
-// object writes fields in the order of their names.
+// object encodes fields, sorted by name.
 func object(fields map[grapnel.Field]json.RawMessage) []byte {
 	b := []byte{'{'}
 	for _, field := range slices.Sorted(maps.Keys(fields)) {
@@ -83,7 +83,7 @@ func addReason(b []byte, r grapnel.Reason) []byte {
 	return append(addText(b, "cause", string(r.Cause)), '}')
 }
 
-// addName begins a member of the object that b ends in.
+// addName begins a member of the object at the end of b.
 func addName(b []byte, name string) []byte {
 	if b[len(b)-1] != '{' {
 		b = append(b, ',')
@@ -93,7 +93,7 @@ func addName(b []byte, name string) []byte {
 
 func addText(b []byte, name, text string) []byte { return addQuoted(addName(b, name), text) }
 
-// addSome adds a text that is not empty.
+// addSome adds a text if it is not empty.
 func addSome(b []byte, name, text string) []byte {
 	if text == "" {
 		return b
@@ -127,7 +127,7 @@ func addNumber(b []byte, name string, x float64) []byte {
 	return strconv.AppendFloat(addName(b, name), x, 'f', -1, 64)
 }
 
-// addFlag adds what is true.
+// addFlag adds a flag if it is true.
 func addFlag(b []byte, name string, flag bool) []byte {
 	if !flag {
 		return b

@@ -13,25 +13,25 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
-// What is held is kept in a fixed number of files: what has nothing to do with each other
-// may share one, and then waits for each other, too.
+// Held values are stored in a fixed number of files. Unrelated keys may share a file, and then
+// also wait for each other.
 const (
 	heldDir = "held"
 	maxHeld = 1 << 20 // bytes
 )
 
-// Held is what is kept under a key, while nobody else can get at it.
+// Held is the stored value of a key, locked against other processes.
 type Held struct {
-	Kept []byte // nil = nothing
+	Kept []byte // nil = no value
 
 	file *os.File
 }
 
-// Hold waits until nobody else holds a key, at most for the time that it is given, and
-// returns what is kept under it. Close lets go of it, and so does the end of the process.
-// Keys share what is kept: who reads it finds its own.
+// Hold waits for up to wait until no other process holds the key, and returns the stored value.
+// Close releases the lock, and so does the end of the process. Keys can share a value: the reader
+// must find the entries of its own key.
 //
-// What a process that was killed has left half written, or what is too long, is nothing.
+// A value is ignored if it is too long or was half written by a killed process.
 func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	dir := s.path(heldDir)
 	err := ready(s.dir)
@@ -53,8 +53,8 @@ func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	return h, nil
 }
 
-// Keep keeps something else in its place, in which no byte is 0: one ends it, and what is
-// left of something longer stays behind it.
+// Keep replaces the value. data must not contain the byte 0, because a 0 ends it: a longer old
+// value stays after it in the file.
 func (h *Held) Keep(data []byte) error {
 	if len(data) >= maxHeld || bytes.IndexByte(data, 0) >= 0 {
 		return fmt.Errorf("%d bytes are more than %d, or one of them is 0", len(data), maxHeld-1)
@@ -63,7 +63,7 @@ func (h *Held) Keep(data []byte) error {
 	return err
 }
 
-// Close lets go of it. It may be called twice.
+// Close releases the lock. It may be called twice.
 func (h *Held) Close() error {
 	if err := h.file.Close(); err != nil && !errors.Is(err, os.ErrClosed) {
 		return err

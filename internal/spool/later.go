@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// ErrLater is what the function that [Spool.Drain] calls returns of a hook that cannot be
-// run now and shall be run by a later drain: its line is kept, and those behind it are run.
-// Who writes a line twice gets it twice; its ID stays the same. Where a hook has waited for
-// a week nobody keeps it any longer: how it ended is then that error.
+// ErrLater is the error that the function of [Spool.Drain] returns for a hook that must be run by
+// a later drain: its line is kept, and the lines after it are run. If a line is written twice,
+// the hook runs twice with the same ID. A hook that has waited for a week is not kept any longer,
+// and ends with this error.
 var ErrLater = errors.New("it is left for later")
 
 const (
@@ -18,13 +18,13 @@ const (
 	maxLater  = 7 * 24 * time.Hour
 )
 
-// Later reports whether hooks wait that a drain has left for later.
+// Later reports whether a drain has left hooks for a later drain.
 func (s *Spool) Later() bool {
 	_, err := os.Lstat(s.path(laterFile))
 	return err == nil
 }
 
-// putOff keeps a line for a later drain. Only a drain calls it, and there is one at a time.
+// putOff keeps a line for a later drain. Only the one running drain calls it.
 func (s *Spool) putOff(line []byte) error {
 	f, err := openAppend(s.path(laterFile))
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Spool) putOff(line []byte) error {
 	return errors.Join(appendLines(f, append(bytes.TrimSuffix(line, []byte{'\n'}), '\n'), s.opts.Sync), f.Close())
 }
 
-// takeLater takes what drains before have left. It wants that nothing is taken.
+// takeLater takes the lines that earlier drains have left. No other taken file may exist.
 func (s *Spool) takeLater() error {
 	if err := os.Rename(s.path(laterFile), s.path(takenFile)); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
@@ -41,7 +41,7 @@ func (s *Spool) takeLater() error {
 	return nil
 }
 
-// Waiting is since when hooks have waited for a drain at least; zero = none does.
+// Waiting returns since when at least one hook has waited for a drain; zero = no hook waits.
 func (s *Spool) Waiting() time.Time {
 	var since time.Time
 	for _, name := range []string{takenFile, pendingFile} {

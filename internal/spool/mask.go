@@ -7,18 +7,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/secret"
 )
 
-// Mask replaces what looks like a secret with ***, and keeps what says which kind
-// it was: sk-ant-***, password=***, Bearer ***. It knows the keys and tokens of
-// common services by their prefix, private keys, JSON web tokens, and values that
-// are assigned to a name such as password or api_key.
+// Mask replaces text that looks like a secret with ***, and keeps the part that shows its kind:
+// sk-ant-***, password=***, Bearer ***. It knows the keys and tokens of common services by their
+// prefix, private keys, JSON web tokens, and values that are assigned to a name such as password
+// or api_key.
 //
-// It is made to keep ordinary text as it is, digests and UUIDs included, so it
-// finds no secret that looks like a word.
+// It keeps ordinary text unchanged, including digests and UUIDs, so it does not find secrets that
+// look like words.
 func Mask(text string) string { return secret.Hide(text) }
 
-// secretNames are the ends of names whose values are secrets, whatever they look
-// like, and of those that say whose account an agent is used with. They are compared
-// without case and separators.
+// secretNames are the suffixes of names whose values are always secrets, and of names whose
+// values identify the account of an agent. They are compared without case and separators.
 var secretNames = []string{
 	"password", "passwd", "passphrase", "secret", "token", "apikey", "accesskey", "secretkey", "privatekey", "authorization",
 	"credential", "credentials", "cookie", "useremail",
@@ -38,17 +37,17 @@ func secretName(name string) bool {
 	return !strings.HasSuffix(name, "pagetoken") && slices.ContainsFunc(secretNames, func(end string) bool { return strings.HasSuffix(name, end) })
 }
 
-// nameHints are what every secret name has in it.
+// nameHints lists substrings; every secret name contains at least one.
 var nameHints = [...]string{"pass", "secret", "token", "key", "authorization", "credential", "cookie", "email"}
 
-// secretsIn reports whether there may be secrets in a text, and names of secrets.
+// secretsIn reports whether a text may contain secrets, and names of secrets.
 func secretsIn(text string) (secrets, names bool) {
 	lower := asciiLower(text)
 	return secret.Near(text), slices.ContainsFunc(nameHints[:], func(word string) bool { return strings.Contains(lower, word) })
 }
 
-// asciiLower is text in lower case, byte for byte: other letters stay, so that
-// places in both are the same.
+// asciiLower returns text with ASCII letters in lower case. Other bytes stay, so that offsets are
+// the same in both.
 func asciiLower(text string) string {
 	for i := range len(text) {
 		if c := text[i]; c >= 'A' && c <= 'Z' {

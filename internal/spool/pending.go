@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// The files of the drain. A line is written to pending.jsonl with pending.lock held
-// by all who write; the drain renames the file with the lock held by itself alone,
-// so what it takes is complete. How far it has come is in taken.done.
+// The files of the drain. Writers append lines to pending.jsonl with a shared lock on
+// pending.lock; the drain renames the file with an exclusive lock, so the file that it takes is
+// complete. taken.done stores the position of the drain in that file.
 const (
 	pendingFile = "pending.jsonl"
 	pendingLock = "pending.lock"
@@ -37,15 +37,15 @@ type Pending struct {
 	Time    time.Time      `json:"time"`
 	Hook    string         `json:"hook"`
 	Source  string         `json:"source,omitempty"`
-	Digest  string         `json:"digest,omitempty"` // of the source as it was
-	File    string         `json:"file,omitempty"`   // the source's
-	Scope   string         `json:"scope,omitempty"`  // the source's
+	Digest  string         `json:"digest,omitempty"` // of the source when the hook was queued
+	File    string         `json:"file,omitempty"`   // file of the source
+	Scope   string         `json:"scope,omitempty"`  // scope of the source
 	EventAt string         `json:"event_at,omitempty"`
 	Event   *grapnel.Event `json:"event,omitempty"` // with its Verdict
 }
 
-// Run writes the observing hooks of a firing down, for the drain to run. It does
-// not mask or cut the event, which the hooks need as it is.
+// Run queues the observing hooks of a firing for the drain. It does not mask or cut the event,
+// because the hooks need it unchanged.
 func (s *Spool) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	err := s.enqueue(ev, hooks)
 	s.mu.Lock()
@@ -58,7 +58,7 @@ func (s *Spool) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	return err
 }
 
-// Queued reports whether Run has written anything down, and a drain should start.
+// Queued reports whether Run has queued a hook, so that a drain should start.
 func (s *Spool) Queued() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,16 +110,16 @@ func newPending(now time.Time, h *grapnel.Spec, ev *grapnel.Event) Pending {
 	return Pending{ID: pendingID(now, h, ev), Time: now.UTC(), Hook: h.Name, Source: h.Source.Name, Digest: h.Source.Digest, File: h.Source.File, Scope: h.Source.Scope.String()}
 }
 
-// NewPending is an observing hook with its event, for who keeps it elsewhere.
+// NewPending returns a pending hook with its event, for callers that store it in another place.
 func NewPending(h *grapnel.Spec, ev *grapnel.Event) Pending {
 	p := newPending(time.Now(), h, ev)
 	p.Event = ev
 	return p
 }
 
-// pendingID names what a hook is to do about a firing. It is the same when somebody else
-// answers the firing once more, who may not know that it was answered: a daemon can die
-// between what it keeps and its answer, and whoever is told twice can see that.
+// pendingID returns the ID of a hook run. The ID stays the same if another process replies to the
+// same firing again: a daemon can be killed after it has stored the notice and before it replies,
+// and a server that gets the notice twice can recognize it.
 func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 	if ev.ID == "" {
 		return NewID(now)
@@ -132,8 +132,8 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
 }
 
-// waitLock tries to get a lock until the time is over. Nobody holds one for long
-// but a process that was stopped in that very moment.
+// waitLock tries to get a lock until limit has passed. Processes hold a lock only briefly, unless
+// they are stopped while holding it.
 func waitLock(name string, kind lockKind, limit time.Duration) (*os.File, error) {
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
 		lock, err := tryLock(name, kind)
@@ -146,14 +146,14 @@ func waitLock(name string, kind lockKind, limit time.Duration) (*os.File, error)
 	}
 }
 
-// Drain runs what waits, one hook after the other in the order in which they were
-// written down, until nothing is left or ctx is done. Only one drain runs at a
-// time; another returns at once, and the one that runs does its work.
+// Drain runs pending hooks one after the other, in the order in which they were queued, until
+// none is left or ctx is done. Only one drain runs at a time; another returns at once, and the
+// running drain does its work.
 //
-// How each hook ended is an Entry that is Late; the error of run is kept in it and
-// nothing is tried again, but for what [ErrLater] says. A drain that was killed is continued by the next. The
-// hook that was under way then runs twice, no other does. The same holds for one
-// that run gave up because ctx was done.
+// Drain records the result of each hook as an Entry with Late, including the error of run. It
+// does not run a hook again, except after [ErrLater]. A drain that was killed is continued by the
+// next one, which runs the interrupted hook again. The same holds for a hook that ended because
+// ctx was done.
 func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pending) error) error {
 	if _, err := os.Lstat(s.dir); errors.Is(err, os.ErrNotExist) {
 		return nil
@@ -174,14 +174,14 @@ func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pendi
 		if err != nil {
 			return fmt.Errorf("cannot drain: %w", err)
 		}
-		// Whoever wrote a line while the lock was held saw us at work and left it.
+		// A writer that found the lock held relies on this drain to run its line.
 		if !s.waiting() {
 			return nil
 		}
 	}
 }
 
-// waiting reports whether there is anything to take.
+// waiting reports whether there are lines to take.
 func (s *Spool) waiting() bool {
 	for _, name := range []string{takenFile, pendingFile} {
 		if _, err := os.Lstat(s.path(name)); err == nil {
@@ -191,7 +191,7 @@ func (s *Spool) waiting() bool {
 	return false
 }
 
-// drain works until nothing is left.
+// drain runs hooks until no line is left.
 func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) error) error {
 	if err := s.work(ctx, run); err != nil {
 		return err
@@ -218,9 +218,9 @@ func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) er
 	}
 }
 
-// work runs what was taken, from where a drain before may have stopped. When it
-// returns without an error, neither what was taken nor a note about it is left: a
-// note that stayed would belong to the wrong file.
+// work runs the taken lines, from the position where an earlier drain may have stopped. When it
+// returns nil, the taken file and its position file are removed: a position that stayed would be
+// used for the wrong file.
 func (s *Spool) work(ctx context.Context, run func(context.Context, Pending) error) error {
 	f, err := openRegular(s.path(takenFile), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
@@ -258,11 +258,11 @@ func (s *Spool) work(ctx context.Context, run func(context.Context, Pending) err
 			break
 		}
 	}
-	_, _ = f.Close(), note.Close() // Windows removes no open file
+	_, _ = f.Close(), note.Close() // Windows cannot remove an open file
 	return removeAll(s.path(takenFile), s.path(takenDone))
 }
 
-// removeAll removes files in this order; those that are not there are no error.
+// removeAll removes files in this order. Missing files are not an error.
 func removeAll(names ...string) error {
 	for _, name := range names {
 		if err := os.Remove(name); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -272,8 +272,8 @@ func removeAll(names ...string) error {
 	return nil
 }
 
-// The note says how many bytes are done, in so many digits that it never changes
-// its length: a single write replaces it whole.
+// The note has the number of bytes that are done, with a fixed number of digits: a single write
+// replaces it completely.
 const noteFormat = "%020d\n"
 
 func readNote(note, taken *os.File) (int64, error) {
@@ -283,7 +283,7 @@ func readNote(note, taken *os.File) (int64, error) {
 	}
 	done, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if info, statErr := taken.Stat(); err != nil || statErr != nil || done < 0 || done > info.Size() {
-		done = 0 // none yet, or damaged: rather twice than not at all
+		done = 0 // missing or damaged: running a hook twice is better than never
 	}
 	_, err = taken.Seek(done, io.SeekStart)
 	return done, err
@@ -294,8 +294,8 @@ func writeNote(note *os.File, done int64) error {
 	return err
 }
 
-// runLine runs one hook and keeps how it ended. An error means that the drain has
-// to stop and the line is not done.
+// runLine runs one hook and records its result. An error means that the drain must stop and the
+// line is not done.
 func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Context, Pending) error) error {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return nil
@@ -342,15 +342,15 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 	return nil
 }
 
-// decodePending reads a line. With an error, what could be read is returned too;
-// without a Hook it was nothing.
+// decodePending decodes a line. With an error it also returns the fields that it could read;
+// without a Hook, nothing could be read.
 func (s *Spool) decodePending(line []byte) (Pending, error) {
 	var p Pending
 	if err := json.Unmarshal(line, &p); err != nil || p.Hook == "" {
 		return Pending{ID: NewID(time.Now())}, fmt.Errorf("%w of observing hooks; what it asked for did not run", ErrTorn)
 	}
 	if p.ID == "" {
-		p.ID = NewID(time.Now()) // how it ended is told all the same
+		p.ID = NewID(time.Now()) // the result of the hook is still recorded
 	}
 	if p.EventAt != "" {
 		p.Event = new(grapnel.Event)
@@ -365,7 +365,7 @@ func (s *Spool) decodePending(line []byte) (Pending, error) {
 	return p, nil
 }
 
-// call contains panics: one broken hook must not keep the others from running.
+// call recovers from panics: one broken hook must not stop the others.
 func call(ctx context.Context, p Pending, run func(context.Context, Pending) error) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -375,10 +375,10 @@ func call(ctx context.Context, p Pending, run func(context.Context, Pending) err
 	return run(ctx, p)
 }
 
-// StartDrain starts a program that drains, and does not wait for it. It lives on
-// when the caller ends, in a session of its own, at the root directory and without
-// any of the caller's files, so that no agent waits for it. A caller that lives on
-// itself gets no zombie.
+// StartDrain starts a program that drains, and does not wait for it. The program continues after
+// the caller ends: it has its own session, the root directory as working directory, and none of
+// the caller's files, so that no agent waits for it. A long-running caller gets no zombie
+// process.
 func StartDrain(program string, args []string) error {
 	if !filepath.IsAbs(program) {
 		return fmt.Errorf("cannot start the drain of observing hooks: %q is not an absolute path", program)
@@ -389,6 +389,6 @@ func StartDrain(program string, args []string) error {
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("cannot start the drain of observing hooks: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // what it has to say is in the log
+	go func() { _ = cmd.Wait() }() // the result is in the log
 	return nil
 }

@@ -17,21 +17,21 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// ErrTorn is what a line is that holds no whole Record: a disk was full or the
-// power went while it was written, or somebody changed the file.
+// ErrTorn is the error for a line that holds no complete Record: a disk was full or the power
+// failed while it was written, or the file was changed.
 var ErrTorn = errors.New("torn line")
 
-// A Filter says which Entries are wanted. Empty fields want all.
+// A Filter selects Entries. Empty fields match all.
 type Filter struct {
 	Since     time.Time
 	Agent     string
 	Session   string
 	Events    []grapnel.Kind
 	Decisions []grapnel.Decision
-	Hook      string // a hook that had a part in it: its name, or source::name
+	Hook      string // a hook that ran: its name, or source::name
 }
 
-// Wants reports whether an Entry passes.
+// Wants reports whether an Entry matches.
 func (f *Filter) Wants(e *Entry) bool {
 	switch {
 	case e.Time.Before(f.Since),
@@ -46,9 +46,9 @@ func (f *Filter) Wants(e *Entry) bool {
 	})
 }
 
-// Read yields what is in the log, in the order in which it was written. A line
-// that cannot be read yields an error that names file and line, and the reading
-// goes on. A directory that is not there has an empty log.
+// Read yields the Entries of the log in the order in which they were written. An unreadable line
+// yields an error that names file and line, and does not end the iteration. A missing directory
+// is an empty log.
 func Read(dir string, filter Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		t := tail{dir: dir, filter: filter}
@@ -61,11 +61,10 @@ func Read(dir string, filter Filter) iter.Seq2[Entry, error] {
 	}
 }
 
-// poll is how often Follow looks for more.
+// poll is how often Follow checks for new lines.
 const poll = 200 * time.Millisecond
 
-// Follow yields what Read yields, and then what is written from then on, until
-// ctx is done.
+// Follow yields the same as Read, and then new Entries until ctx is done.
 func Follow(ctx context.Context, dir string, filter Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		t := tail{dir: dir, filter: filter}
@@ -88,7 +87,7 @@ func Follow(ctx context.Context, dir string, filter Filter) iter.Seq2[Entry, err
 	}
 }
 
-// A tail reads the files of a log, and again what has been added to them.
+// A tail reads the files of a log, and later what was appended to them.
 type tail struct {
 	dir    string
 	filter Filter
@@ -96,15 +95,15 @@ type tail struct {
 	files  []*tracked // in the order in which they were written
 }
 
-// tracked is a file that stays open: its inode then belongs to no other file, and
-// it may be renamed while lines are still added.
+// tracked is a file that stays open, so that no other file can get its inode. It may be renamed
+// while lines are still appended.
 type tracked struct {
 	file *os.File
 	name string
 	info os.FileInfo
 	done int64 // bytes that were read
 	line int   // lines that were read
-	gone int   // passes since it was last there
+	gone int   // passes since its name disappeared
 }
 
 func (t *tail) close() {
@@ -113,8 +112,8 @@ func (t *tail) close() {
 	}
 }
 
-// refresh finds the files there are. The current one is opened before the others
-// are listed: if it is put aside in between, it is seen twice and not never.
+// refresh finds the current files. It opens the current file before it lists the others: if that
+// file is renamed in between, it is seen twice and not missed.
 func (t *tail) refresh() error {
 	for _, f := range t.files {
 		f.gone++
@@ -130,7 +129,7 @@ func (t *tail) refresh() error {
 	var order []*tracked
 	for _, name := range names {
 		if asideTime(name).Before(t.filter.Since) {
-			continue // all it holds is older
+			continue // it has only older Records
 		}
 		f, err := t.track(name)
 		if err != nil {
@@ -144,7 +143,7 @@ func (t *tail) refresh() error {
 	for _, f := range t.files {
 		switch {
 		case f == current || slices.Contains(order, f):
-		case f.gone <= 2: // a line may still be on its way into it
+		case f.gone <= 2: // a writer may still append a line
 			order = append(order, f)
 		default:
 			_ = f.file.Close()
@@ -157,8 +156,8 @@ func (t *tail) refresh() error {
 	return nil
 }
 
-// track returns the file of this name, opening it if it is new, or nil if there is
-// none.
+// track returns the file of this name, and opens it if it is new. It returns nil if the file does
+// not exist.
 func (t *tail) track(name string) (*tracked, error) {
 	file, err := openRegular(filepath.Join(t.dir, name), os.O_RDONLY)
 	if errors.Is(err, os.ErrNotExist) {
@@ -184,8 +183,8 @@ func (t *tail) track(name string) (*tracked, error) {
 	return f, nil
 }
 
-// read yields what was not read yet. A last line without an end is torn if the
-// reading is final; otherwise its rest may come. It reports whether to go on.
+// read yields the unread lines. A last line without a newline is torn if final is set; otherwise
+// the rest may follow. read reports whether to continue.
 func (t *tail) read(final bool, yield func(Entry, error) bool) bool {
 	for _, f := range t.files {
 		lines := bufio.NewReaderSize(io.NewSectionReader(f.file, f.done, 1<<62), maxLine)
@@ -213,7 +212,7 @@ func (t *tail) read(final bool, yield func(Entry, error) bool) bool {
 	return true
 }
 
-// yield reads a line and yields what is in it.
+// yield decodes a line and yields its Entry.
 func (t *tail) yield(f *tracked, line []byte, yield func(Entry, error) bool) bool {
 	if len(bytes.TrimSpace(line)) == 0 {
 		return true
@@ -222,8 +221,8 @@ func (t *tail) yield(f *tracked, line []byte, yield func(Entry, error) bool) boo
 	e, input, err := decode(line)
 	if err != nil {
 		problem = fmt.Errorf("%s:%d: %w: %w", f.name, f.line, ErrTorn, err)
-		// Two processes may have appended in the instant after a line was torn. The
-		// second found its end and is whole.
+		// Two processes may have appended right after a line was torn. The second line is
+		// complete.
 		var inner int
 		if e, input, inner = rescue(line); inner == 0 {
 			return yield(Entry{}, problem)
@@ -254,7 +253,7 @@ func (t *tail) yield(f *tracked, line []byte, yield func(Entry, error) bool) boo
 	return yield(e, nil)
 }
 
-// decode reads a line. The event is returned apart: few want it.
+// decode decodes a line. The event is returned separately, because few callers need it.
 func decode(line []byte) (Entry, json.RawMessage, error) {
 	var wire struct {
 		Entry
@@ -269,11 +268,10 @@ func decode(line []byte) (Entry, json.RawMessage, error) {
 	return wire.Entry, wire.Input, nil
 }
 
-// lineBegin is what every line begins with.
+// lineBegin is the beginning of every line.
 var lineBegin = []byte(`{"id":"`)
 
-// rescue looks for a whole line behind a torn one, and says where it begins; 0 = there is
-// none.
+// rescue searches for a complete line after a torn one, and returns its offset; 0 = not found.
 func rescue(line []byte) (Entry, json.RawMessage, int) {
 	for at := 1; at < len(line); at++ {
 		next := bytes.Index(line[at:], lineBegin)

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
-// append writes one line to the current file of Records.
+// append writes one line to the current records file.
 func (s *Spool) append(line []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,11 +28,11 @@ func (s *Spool) append(line []byte) error {
 	return rotation
 }
 
-// current makes s.records the file that Records belong into. The first error says
-// that an overlong file could not be put aside, which loses nothing.
+// current opens the current records file as s.records. The first error means that a file that is
+// too large could not be renamed, which loses nothing.
 //
-// Another process may put the file aside between this and the write. The line is
-// then in the file that was put aside, where readers find it.
+// Another process may rename the file between this and the write. The line is then in the renamed
+// file, where readers find it.
 func (s *Spool) current() (rotation, err error) {
 	name := s.path(recordsFile)
 	if s.records != nil {
@@ -54,7 +54,7 @@ func (s *Spool) current() (rotation, err error) {
 	if !s.due(s.records) {
 		return nil, nil
 	}
-	_ = s.records.Close() // Windows renames no open file
+	_ = s.records.Close() // Windows cannot rename an open file
 	s.records = nil
 	if rotation = s.rotate(); rotation != nil {
 		rotation = fmt.Errorf("cannot put %s aside: %w", recordsFile, rotation)
@@ -63,8 +63,8 @@ func (s *Spool) current() (rotation, err error) {
 	return rotation, err
 }
 
-// due reports whether a file of Records has to be put aside: it is too large, or
-// it would keep its first Record too long.
+// due reports whether a records file has to be renamed, because it is too large or its first
+// Record is too old.
 func (s *Spool) due(f *os.File) bool {
 	info, err := f.Stat()
 	if err != nil || info.Size() == 0 {
@@ -77,7 +77,7 @@ func (s *Spool) due(f *os.File) bool {
 	return !begun.IsZero() && time.Since(begun) > s.opts.MaxAge/4
 }
 
-// firstTime is the time of a file's first Record, or zero.
+// firstTime returns the time of the first Record of a file, or zero.
 func firstTime(f *os.File) time.Time {
 	var head [512]byte
 	n, _ := f.ReadAt(head[:], 0)
@@ -93,11 +93,11 @@ func firstTime(f *os.File) time.Time {
 	return at
 }
 
-// asideFormat is the time in the name of a file that was put aside. Names sort by it.
+// asideFormat is the time in the name of a renamed records file. The names sort by it.
 const asideFormat = "20060102T150405.000000000Z"
 
-// rotate puts the current file aside and removes what is too old or too much.
-// Whoever comes second has nothing to do.
+// rotate renames the current file and removes files that are too old or too many. If another
+// process is rotating, it does nothing.
 func (s *Spool) rotate() error {
 	lock, err := tryLock(s.path(recordsLock), exclusive)
 	if errors.Is(err, errLocked) {
@@ -122,19 +122,18 @@ func (s *Spool) rotate() error {
 	now := time.Now().UTC()
 	name := s.path(recordsPrefix + now.Format(asideFormat) + recordsSuffix)
 	if _, err := os.Lstat(name); err == nil {
-		return nil // twice in one tick of the clock: next time
+		return nil // the same clock tick as the last rotation: next time
 	}
 	if err := os.Rename(s.path(recordsFile), name); err != nil {
 		if inUse(err) {
-			return nil // at one of the next lines
+			return nil // a later line tries again
 		}
 		return err
 	}
 	return s.prune(now)
 }
 
-// prune removes files that were put aside long ago, and side files that only they
-// could name.
+// prune removes renamed files that are too old, and side files that only they referred to.
 func (s *Spool) prune(now time.Time) error {
 	names, err := asideFiles(s.dir)
 	if err != nil {
@@ -150,7 +149,7 @@ func (s *Spool) prune(now time.Time) error {
 	return errors.Join(append(errs, s.sweep())...)
 }
 
-// asideFiles lists the files of Records that were put aside, oldest first.
+// asideFiles lists the renamed records files, oldest first.
 func asideFiles(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -166,7 +165,7 @@ func asideFiles(dir string) ([]string, error) {
 	return names, nil
 }
 
-// asideTime is when a file was put aside, or zero for any other file.
+// asideTime returns when a file was renamed, or zero for any other file.
 func asideTime(name string) time.Time {
 	text, begins := strings.CutPrefix(name, recordsPrefix)
 	text, ends := strings.CutSuffix(text, recordsSuffix)
@@ -177,8 +176,8 @@ func asideTime(name string) time.Time {
 	return at
 }
 
-// aside keeps content in a side file and returns its name: the SHA-256 in hex.
-// Equal contents share a file.
+// aside stores content in a side file and returns its name: the SHA-256 in hex. Equal contents
+// share a file.
 func (s *Spool) aside(content []byte) (string, error) {
 	if err := ready(s.dir); err != nil {
 		return "", err
@@ -190,7 +189,7 @@ func (s *Spool) aside(content []byte) (string, error) {
 	name := sideFile(s.dir, sum)
 	now := time.Now()
 	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(content)) {
-		_ = os.Chtimes(name, now, now) // as good as new: sweep goes by it
+		_ = os.Chtimes(name, now, now) // as for a new file, because sweep goes by it
 		return sum, nil
 	}
 	f, err := os.CreateTemp(s.path(sideDir), "new-*")
@@ -210,7 +209,7 @@ func (s *Spool) aside(content []byte) (string, error) {
 
 func sideFile(dir, sum string) string { return filepath.Join(dir, sideDir, sum+".json") }
 
-// readAside reads a side file into v, if it is what its name says.
+// readAside decodes a side file into v, after it has checked the digest in the name.
 func readAside(dir, sum string, v any) error {
 	if !digest.Valid(sum) {
 		return fmt.Errorf("%q is no digest", sum)
@@ -225,9 +224,9 @@ func readAside(dir, sum string, v any) error {
 	return json.Unmarshal(content, v)
 }
 
-// sweep removes side files from before the first line that is left: no line names
-// them any more. An hour is allowed for a line that was written long after its
-// side file. If anything is left whose age cannot be told, all stay.
+// sweep removes side files that are older than the first remaining line: no line refers to them
+// any more. It allows an hour for a line that was written long after its side file. If the age of
+// any remaining file is unknown, all side files stay.
 func (s *Spool) sweep() error {
 	names, err := asideFiles(s.dir)
 	if err != nil {

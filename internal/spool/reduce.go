@@ -10,17 +10,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// limits say what is kept of JSON. The result is JSON of the same structure, in
-// the same order: long texts end early, and when there is no room left, the rest
-// of each object and array is left out. Both leave a mark.
+// limits describe how JSON is shortened. The result is JSON of the same structure, in the same
+// order: long texts are cut, and when there is no room left, the rest of each object and array is
+// left out. A mark shows both.
 type limits struct {
-	total int // bytes in all
+	total int // total bytes
 	text  int // bytes of one string
 	mask  bool
-	also  func(string) string // masks what Mask does not know; nil = nothing
+	also  func(string) string // masks secrets that Mask does not know; nil = none
 }
 
-// hide masks what is to be masked in a text.
+// hide masks the secrets in a text.
 func (l limits) hide(text string) string {
 	text = Mask(text)
 	if l.also != nil {
@@ -33,30 +33,29 @@ const (
 	cutMark  = "… [grapnel: %d more bytes cut]"
 	restMark = "… [grapnel: the rest was cut]"
 
-	// markRoom is what a mark takes at most, and brackets that are still open.
+	// markRoom is the maximum size of a mark with all open brackets.
 	markRoom = 64 + maxDepth
 
-	// slack is how much more of a string is read than is kept, so that a secret is
-	// recognised although the cut goes through it.
+	// slack is how many more bytes of a string are read than kept, so that a secret is recognized
+	// even if the cut goes through it.
 	slack = 1 << 10
 
-	// maxDepth is how deep objects and arrays may lie in each other. What is deeper
-	// was made to hurt.
+	// maxDepth is the maximum nesting depth of objects and arrays. Deeper JSON is an attack.
 	maxDepth = 64
 )
 
-// jsonEscape begins every JSON escape of an ASCII character that could have been
-// written as itself.
+// jsonEscape begins every JSON escape of an ASCII character that could have been written
+// literally.
 var jsonEscape = []byte(`\u00`)
 
-// reduce applies the limits. raw should be valid JSON; of anything else the result
-// is not valid either.
+// reduce applies the limits. If raw is not valid JSON, the result is not valid either.
 func (l limits) reduce(raw []byte) []byte {
 	r := reducer{limits: l}
 	switch {
 	case !l.mask:
 	case l.also != nil, len(raw) > 4*l.total, bytes.Contains(raw, jsonEscape):
-		// Most of it will not be looked at; or a word may not be seen before it is decoded.
+		// Most of the text will be dropped, or a word may be hidden by escapes until it is
+		// decoded.
 		r.secrets, r.names = true, true
 	default:
 		r.secrets, r.names = secretsIn(string(raw))
@@ -69,7 +68,7 @@ func (l limits) reduce(raw []byte) []byte {
 	return r.out
 }
 
-// clip applies the limits to a text that is too long for them.
+// clip applies the limits to a text that is too long.
 func (l limits) clip(text string) string {
 	if len(text) <= l.text {
 		return text
@@ -84,8 +83,8 @@ func (l limits) clip(text string) string {
 	return cutText(window, l.text, more)
 }
 
-// cutText cuts a text between characters and says how much is gone. more is what
-// was gone before. The result, mark included, is not longer than limit.
+// cutText cuts a text between characters and adds how many bytes are missing. more is how many
+// were missing before. The result, including the mark, is not longer than limit.
 func cutText(text string, limit, more int) string {
 	if len(text) <= limit && more == 0 {
 		return text
@@ -97,9 +96,8 @@ func cutText(text string, limit, more int) string {
 	return text[:at] + fmt.Sprintf(cutMark, len(text)-at+more)
 }
 
-// slim returns a copy of an event in which the parts that grow large already keep
-// the limits. That spares writing megabytes in order to throw them away; what
-// counts is that reduce sees the result.
+// slim returns a copy of an event in which the large parts are already within the limits. This
+// avoids encoding megabytes that are dropped afterwards. reduce still applies to the result.
 func (l limits) slim(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
 	out.Verdict = nil
@@ -159,21 +157,21 @@ func (l limits) tool(t grapnel.Tool) grapnel.Tool {
 	return t
 }
 
-// raw reduces JSON that is larger than all that may be kept.
+// raw reduces JSON that is larger than the total limit.
 func (l limits) raw(raw *json.RawMessage) {
 	if len(*raw) > l.total {
 		*raw = l.reduce(*raw)
 	}
 }
 
-// A reducer copies JSON. It keeps to what it is given: indices that run past the
-// end of broken JSON end the copy.
+// A reducer copies JSON within limits. Invalid JSON ends the copy: an index beyond the end stops
+// it.
 type reducer struct {
 	limits
-	secrets bool // there may be some
-	names   bool // look at the names of members too
+	secrets bool // there may be secrets
+	names   bool // also check the names of members
 	out     []byte
-	full    bool // there was no room for something
+	full    bool // there was no room for some value
 }
 
 // longStrings reports whether any string is longer than the limit.
@@ -195,8 +193,8 @@ func (r *reducer) longStrings(raw []byte) bool {
 
 func (r *reducer) room() int { return r.total - len(r.out) - markRoom }
 
-// value copies the value at raw[i:] and returns the index behind it. name is that
-// of the member which it is the value of.
+// value copies the value at raw[i:] and returns the index after it. name is the name of the
+// member that has this value.
 func (r *reducer) value(raw []byte, i int, name string, depth int) int {
 	i = skipSpace(raw, i)
 	switch {
@@ -208,7 +206,7 @@ func (r *reducer) value(raw []byte, i int, name string, depth int) int {
 		return end
 	case raw[i] == '{' || raw[i] == '[':
 		if depth >= maxDepth || r.room() <= 0 {
-			r.out = append(r.out, raw[i], raw[i]+2) // the closing bracket follows two later in ASCII
+			r.out = append(r.out, raw[i], raw[i]+2) // in ASCII, the closing bracket is two after the opening one
 			r.full = true
 			return valueEnd(raw, i)
 		}
@@ -228,14 +226,14 @@ func (r *reducer) value(raw []byte, i int, name string, depth int) int {
 func (r *reducer) container(raw []byte, i int, name string, depth int) int {
 	begin, object := i, raw[i] == '{'
 	r.out = append(r.out, raw[i])
-	var last byte // how the value before began
+	var last byte // first byte of the previous value
 	for i = skipSpace(raw, i+1); i < len(raw) && raw[i] != '}' && raw[i] != ']'; {
 		start := i
 		key := []byte(nil)
 		if object {
 			end := stringEnd(raw, i)
 			key = raw[i:end]
-			i = skipSpace(raw, skipSpace(raw, end)+1) // behind the colon
+			i = skipSpace(raw, skipSpace(raw, end)+1) // after the colon
 		}
 		if r.room() <= len(key)+8 || len(key) > r.text {
 			r.rest(object, last)
@@ -258,15 +256,15 @@ func (r *reducer) container(raw []byte, i int, name string, depth int) int {
 		if i < len(raw) && raw[i] == ',' {
 			i = skipSpace(raw, i+1)
 		} else if i <= start {
-			break // broken JSON
+			break // invalid JSON
 		}
 	}
 	r.out = append(r.out, raw[begin]+2)
 	return min(i+1, len(raw))
 }
 
-// rest says, once, that the rest of an object or array is left out. The mark has
-// the type of the value before it, since readers may expect one.
+// rest adds, once, a mark that the rest of an object or array is left out. The mark has the type
+// of the value before it, since readers may expect that type.
 func (r *reducer) rest(object bool, last byte) {
 	if r.full {
 		return
@@ -285,7 +283,7 @@ func (r *reducer) rest(object bool, last byte) {
 	}
 }
 
-// string copies a string, quotes included.
+// string copies a string, including its quotes.
 func (r *reducer) string(raw []byte, name string) {
 	limit := min(r.text, max(r.room(), 0))
 	named := r.names && name != "" && len(raw) > 2 && secretName(name)
@@ -314,7 +312,7 @@ func (r *reducer) string(raw []byte, name string) {
 	r.out = append(r.out, quoted...)
 }
 
-// window decodes the beginning of a JSON string, and says how many bytes follow.
+// window decodes the beginning of a JSON string, and returns how many bytes follow.
 func window(raw []byte, size int) (text string, more int) {
 	if len(raw)-2 <= size {
 		if json.Unmarshal(raw, &text) == nil {
@@ -322,7 +320,7 @@ func window(raw []byte, size int) (text string, more int) {
 		}
 		return "", len(raw)
 	}
-	// Not through an escape: the longest is a pair of \uXXXX.
+	// Do not cut through an escape: the longest is a pair of \uXXXX.
 	for end := 1 + size; end > 1+size-12 && end > 0; end-- {
 		part := append(append(make([]byte, 0, end+1), raw[:end]...), '"')
 		if json.Unmarshal(part, &text) == nil {
@@ -340,7 +338,7 @@ func skipSpace(b []byte, i int) int {
 	return min(i, len(b))
 }
 
-// stringEnd returns the index behind the string that begins at i.
+// stringEnd returns the index after the string that begins at i.
 func stringEnd(b []byte, i int) int {
 	for i++; i < len(b); i++ {
 		switch b[i] {
@@ -353,7 +351,7 @@ func stringEnd(b []byte, i int) int {
 	return len(b)
 }
 
-// valueEnd returns the index behind the value that begins at i.
+// valueEnd returns the index after the value that begins at i.
 func valueEnd(b []byte, i int) int {
 	depth := 0
 	for i < len(b) {

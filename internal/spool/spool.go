@@ -1,23 +1,22 @@
-// Package spool keeps Records, the observing hooks that have yet to run, and what is
-// counted over many events, in plain files below one directory.
+// Package spool stores Records, pending observing hooks, and counts over many events, in plain
+// files in one directory.
 //
-// A [Spool] is an observer of an engine and runs its hooks in the background:
+// A [Spool] is an observer of an engine and runs its background hooks:
 //
 //	s, err := spool.Open(dir, nil)
 //	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
 //	...                           // fire, answer
-//	err = s.Err()                 // what could not be kept; the answer was given all the same
+//	err = s.Err()                 // what could not be stored; the reply was given anyway
 //
-// What was kept is read by [Read], [Follow] and [Summarize]. What waits to run is
-// run by [Spool.Drain], in a process of its own that [StartDrain] starts.
+// [Read], [Follow] and [Summarize] read the Records. [Spool.Drain] runs the pending hooks, in a
+// separate process that [StartDrain] starts.
 //
-// Many processes may write at once. Each line is one write, so a process that is
-// killed leaves whole lines; a power cut may take the last of them unless
-// Options.Sync is set. The directory should be on a local disk: network file
-// systems do not append atomically.
+// Many processes may write at the same time. Each line is one write, so a killed process leaves
+// complete lines; a power cut may lose the last lines unless Options.Sync is set. The directory
+// should be on a local disk: network file systems do not append atomically.
 //
-// The package decides nothing about hooks, and what it keeps is no proof against
-// a process of the same user, which can change any of it.
+// The package makes no decisions about hooks. Its files are no proof against a process of the
+// same user, which can change any of them.
 package spool
 
 import (
@@ -39,14 +38,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// Mode says how much of an event is kept with its Record.
+// Mode is how much of an event is stored with its Record.
 type Mode uint8
 
 // The modes.
 const (
-	Masked   Mode = iota // the event without what looks like a secret, cut to Options.MaxInput
-	Metadata             // nothing of the event; the Record's own texts are masked
-	Full                 // all of it, as it came
+	Masked   Mode = iota // the event with secrets masked, cut to Options.MaxInput
+	Metadata             // nothing of the event; the texts of the Record are masked
+	Full                 // the complete event, unchanged
 )
 
 var modeNames = [...]string{Masked: "masked", Metadata: "metadata", Full: "full"}
@@ -59,10 +58,10 @@ func (m Mode) String() string {
 	return fmt.Sprintf("mode(%d)", m)
 }
 
-// MarshalText writes the mode's name.
+// MarshalText returns the name of the mode.
 func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
 
-// UnmarshalText reads the mode's name.
+// UnmarshalText parses the name of a mode.
 func (m *Mode) UnmarshalText(text []byte) error {
 	for i, name := range modeNames {
 		if string(text) == name {
@@ -75,40 +74,40 @@ func (m *Mode) UnmarshalText(text []byte) error {
 
 // Options are a Spool's settings. The zero value is the default, and nil is fine.
 type Options struct {
-	Records   Mode          // what is kept of events
-	MaxInput  int           // bytes of a masked event; 0 = 16 KiB
-	MaxSize   int64         // bytes after which records.jsonl is put aside; 0 = 16 MiB
-	KeepFiles int           // files put aside that are kept; 0 = 8
-	MaxAge    time.Duration // files with nothing younger are removed when the next is put aside; 0 = 30 days
-	Edit      Edit          // changes what is kept; nil = nothing does
-	Sync      bool          // every line reaches the disk before it counts as written
+	Records   Mode          // how much of events is stored
+	MaxInput  int           // maximum bytes of a masked event; 0 = 16 KiB
+	MaxSize   int64         // bytes after which records.jsonl is renamed; 0 = 16 MiB
+	KeepFiles int           // number of renamed files that are kept; 0 = 8
+	MaxAge    time.Duration // files with only older Records are removed at the next rotation; 0 = 30 days
+	Edit      Edit          // changes Records before they are stored; nil = no changes
+	Sync      bool          // flush every line to the disk
 }
 
-// An Edit changes JSON before it is masked, cut and kept: that of a Record without its
-// event, or that of an event. The event is in words that are the same for every agent; the
-// agent's own payload is not kept where there is an Edit. On an error nothing is kept of an
-// event, and of a Record only what no text of a hook is in.
+// An Edit changes JSON before it is masked, cut and stored: a Record without its event, or an
+// event. The event has the neutral fields of all agents; with an Edit, the agent's own payload is
+// not stored. If it returns an error, nothing is stored of an event, and of a Record only the
+// parts without texts of hooks.
 type Edit func(raw []byte, event bool) ([]byte, error)
 
-// Keep sets the options Records, Edit and Sync, if they are only known after the Spool was
-// opened. It must not be called while anything is kept.
+// Keep sets the options Records, Edit and Sync, for callers that know them only after Open. It
+// must not be called concurrently with other methods.
 func (s *Spool) Keep(records Mode, edit Edit, sync bool) {
 	s.opts.Records, s.opts.Edit, s.opts.Sync = records, edit, sync
 }
 
-// maxLine is the size of the longest line. What is longer goes to a side file.
+// maxLine is the maximum size of a line in bytes. A larger event goes to a side file.
 const maxLine = 64 << 10
 
 // The files of a spool. Those of the drain are in pending.go.
 const (
 	recordsFile   = "records.jsonl"
-	recordsPrefix = "records-" // and the time at which it was put aside
+	recordsPrefix = "records-" // followed by the time of the rename
 	recordsSuffix = ".jsonl"
 	recordsLock   = "records.lock"
 	sideDir       = "side"
 )
 
-// A Spool writes below one directory. It is safe for concurrent use.
+// A Spool writes to files in one directory. It is safe for concurrent use.
 type Spool struct {
 	dir  string
 	opts Options
@@ -116,13 +115,13 @@ type Spool struct {
 
 	mu      sync.Mutex
 	records *os.File // open for appending; nil = not yet
-	err     error    // the first that went wrong
-	lost    int      // how many Records and calls of Run it cost
+	err     error    // the first error
+	lost    int      // number of Records and calls of Run that were lost
 	queued  bool
 }
 
-// Open returns a Spool that keeps its files in dir. It touches no file: the
-// directory is made, and checked, when there is something to write.
+// Open returns a Spool that stores its files in dir. It touches no file: the directory is created
+// and checked at the first write.
 func Open(dir string, opts *Options) (*Spool, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("spool: the directory %q is not an absolute path", dir)
@@ -137,7 +136,7 @@ func Open(dir string, opts *Options) (*Spool, error) {
 	if s.opts.MaxInput <= 0 {
 		s.opts.MaxInput = 16 << 10
 	}
-	// Whatever is asked for, a line with a masked event has to stay a line.
+	// A line with a masked event must not exceed maxLine, whatever the options say.
 	s.opts.MaxInput = min(s.opts.MaxInput, maxLine/2)
 	if s.opts.MaxSize <= 0 {
 		s.opts.MaxSize = 16 << 20
@@ -151,7 +150,7 @@ func Open(dir string, opts *Options) (*Spool, error) {
 	return s, nil
 }
 
-// Err returns what could not be kept, or nil.
+// Err returns why something could not be stored, or nil.
 func (s *Spool) Err() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,7 +160,7 @@ func (s *Spool) Err() error {
 	return s.err
 }
 
-// Close closes what is open. The Spool can be used again.
+// Close closes the open files. The Spool can be used again.
 func (s *Spool) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +188,7 @@ var (
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
-// Observe appends a Record to the log. It never fails; see Err.
+// Observe appends a Record to the log. Err returns its errors.
 func (s *Spool) Observe(_ context.Context, rec *grapnel.Record) {
 	if err := s.keep(Entry{Record: *rec}); err != nil {
 		s.fail(fmt.Errorf("keeping the record of an event: %w", err))
@@ -200,25 +199,25 @@ func (s *Spool) Observe(_ context.Context, rec *grapnel.Record) {
 type Entry struct {
 	grapnel.Record
 
-	// Late marks what is no firing of its own: it tells how the observing hooks of
-	// the firing with this ID ended.
+	// Late marks an Entry that is not a firing: it has the results of the observing hooks of the
+	// firing with this ID.
 	Late bool `json:"late,omitempty"`
 
-	// Context is what was added to what the model sees, and Changes are the fields of
-	// Changed as they became. As much of them is kept as of the event.
+	// Context is the text that was added for the model, and Changes are the new values of the
+	// fields in Changed. They are stored in the same mode as the event.
 	Context []string                          `json:"context,omitempty"`
 	Changes map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
 
-	// InputAt is the SHA-256 of the event, in hex, if it is kept in a side file.
-	// Readers put the event back into Input.
+	// InputAt is the SHA-256 of the event, in hex, if the event is in a side file. Readers put
+	// the event back into Input.
 	InputAt string `json:"input_at,omitempty"`
 }
 
-// Hide has Records masked by another function too, behind Mask: by the rules of a policy,
-// for instance. It is called before the first Record is kept.
+// Hide sets another masking function that runs after Mask, for instance from the rules of a
+// policy. It must be called before the first Record is stored.
 func (s *Spool) Hide(also func(text string) string) { s.also = also }
 
-// keep appends an Entry. An error may also say that only a part was kept.
+// keep appends an Entry. An error may also mean that only a part was stored.
 func (s *Spool) keep(e Entry) error {
 	_, meta, input, partly, err := s.parts(&e)
 	if err != nil {
@@ -240,17 +239,17 @@ func (s *Spool) keep(e Entry) error {
 	return partly
 }
 
-// A Made is a line of the log for who keeps it elsewhere.
+// A Made is a line of the log, for callers that store it in another place.
 type Made struct {
-	Text []byte // without the end of the line
+	Text []byte // without the newline
 
-	// Entry is what the line says, but for the event. It is nil where that may not be what
-	// the Record said: something was masked or cut.
+	// Entry is the decoded line without the event. It is nil if the line may differ from the
+	// Record, because something was masked or cut.
 	Entry *Entry
 }
 
-// Line is what Observe appends to the log for a Record: masked, cut and edited as everything
-// that is kept here, with its event. With a line an error says what of it could not be kept.
+// Line returns the line that Observe would append to the log for a Record: masked, cut and
+// edited, with its event. With a line, an error means that a part could not be stored.
 func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 	e := &Entry{Record: *rec}
 	said, meta, input, partly, err := s.parts(e)
@@ -258,7 +257,7 @@ func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 		return Made{}, err
 	}
 	made := Made{Text: bytes.TrimSuffix(join(meta, "input", input), []byte("\n"))}
-	// What is no text was replaced in the line.
+	// Bytes that are not valid UTF-8 were replaced in the line.
 	if bytes.Equal(said, meta) && !bytes.Contains(meta, []byte(`\ufffd`)) && !bytes.ContainsRune(meta, utf8.RuneError) {
 		e.Input = nil
 		made.Entry = e
@@ -266,9 +265,9 @@ func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 	return made, partly
 }
 
-// parts is an Entry without its event, as it was said and as it is kept, and what is kept
-// of the event. It adds to the Entry what is kept of the Verdict. The first error says what
-// could not be kept.
+// parts returns an Entry without its event, both original (said) and as stored (meta), and the
+// stored form of the event (input). It sets the Entry's fields from the Verdict. partly says what
+// could not be stored.
 func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
 	ev := e.Input
 	if v := e.Verdict; v != nil && s.opts.Records != Metadata {
@@ -303,7 +302,7 @@ func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
 	return said, meta, input, partly, nil
 }
 
-// bare is an Entry without a text that a hook wrote, or an error.
+// bare returns a copy of an Entry without texts from hooks, and without error texts.
 func bare(e Entry) *Entry {
 	hooks := make([]grapnel.HookRun, len(e.Hooks))
 	for i, run := range e.Hooks {
@@ -316,7 +315,7 @@ func bare(e Entry) *Entry {
 	return &e
 }
 
-// edited is an event as an Edit leaves it.
+// edited returns an event after the Edit.
 func (s *Spool) edited(ev *grapnel.Event) ([]byte, error) {
 	raw, err := rawjson.Marshal(neutral(ev))
 	if err == nil {
@@ -328,7 +327,7 @@ func (s *Spool) edited(ev *grapnel.Event) ([]byte, error) {
 	return s.masked(true).reduce(raw), nil
 }
 
-// changes are the fields that a Verdict changes, as they became and as the Edit leaves them.
+// changes returns the fields that a Verdict changes, with their new values after the Edit.
 func (s *Spool) changes(v *grapnel.Verdict) (map[grapnel.Field]json.RawMessage, error) {
 	if s.opts.Edit == nil || len(v.Changes) == 0 {
 		return v.Changes, nil
@@ -353,19 +352,19 @@ func (s *Spool) changes(v *grapnel.Verdict) (map[grapnel.Field]json.RawMessage, 
 	return changes, nil
 }
 
-// masked are the limits of what is kept of an event.
+// masked returns the limits for a stored event.
 func (s *Spool) masked(mask bool) limits {
 	return limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: mask, also: s.also}
 }
 
-// neutral is an event without what only its agent understands.
+// neutral returns a copy of an event without the agent's own payload and the Verdict.
 func neutral(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
 	out.Native, out.Verdict = nil, nil
 	return &out
 }
 
-// input is what the mode keeps of an event.
+// input returns the part of an event that the mode stores.
 func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
 	if s.opts.Edit != nil && s.opts.Records != Metadata {
 		return s.edited(ev)
@@ -378,7 +377,7 @@ func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
 	default:
 		l := s.masked(true)
 		if len(ev.Native) > 0 {
-			// What the agent sent says everything, and its dialect reads it again.
+			// The agent's payload has all data, and its dialect can read it again.
 			return asSent(ev, l.reduce(ev.Native))
 		}
 		raw, err := rawjson.Marshal(l.slim(ev))
@@ -389,7 +388,7 @@ func (s *Spool) input(ev *grapnel.Event) ([]byte, error) {
 	}
 }
 
-// asSent is an event of which only the agent's own payload is kept.
+// asSent returns an event with only the agent's own payload.
 func asSent(ev *grapnel.Event, native []byte) ([]byte, error) {
 	if !json.Valid(native) {
 		return nil, errors.New("the agent's payload is not valid JSON")
@@ -405,7 +404,7 @@ func asSent(ev *grapnel.Event, native []byte) ([]byte, error) {
 	return fmt.Appendf(nil, `{"kind":%s,"agent":{"name":%s},"native":%s}`, kind, agent, native), nil
 }
 
-// join adds a last member to an object, if there is a value, and ends the line.
+// join adds a last member to an object, if there is a value, and a newline.
 func join(object []byte, name string, value []byte) []byte {
 	line := make([]byte, 0, len(object)+len(name)+len(value)+8)
 	line = append(line, object[:len(object)-1]...)
@@ -416,16 +415,16 @@ func join(object []byte, name string, value []byte) []byte {
 	return append(line, '}', '\n')
 }
 
-// NewID returns an identifier that sorts by time, like those of the engine.
+// NewID returns an identifier that sorts by time, like the IDs of the engine.
 func NewID(now time.Time) string {
-	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64()) //nolint:gosec // G404: it names a line and guards nothing
+	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64()) //nolint:gosec // G404: it identifies a line and is not a secret
 }
 
-// errPlace says that a directory or file is not one to write into.
+// errPlace means that a directory or file is not safe to write to.
 var errPlace = errors.New("will not write there")
 
-// ready makes the directory, or checks the one that is there: nobody else may be
-// able to put files or links into it.
+// ready creates the directory, or checks the existing one: no other user may be able to put files
+// or links into it.
 func ready(dir string) error {
 	info, err := os.Lstat(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -449,8 +448,8 @@ func openAppend(name string) (*os.File, error) {
 	return openRegular(name, os.O_RDWR|os.O_APPEND|os.O_CREATE)
 }
 
-// openRegular opens a file that is one: a pipe in its place would keep an agent
-// waiting until it goes on without its guards, and a link would lead elsewhere.
+// openRegular opens a regular file. Opening a pipe could block until the agent continues without
+// its guards, and a link could lead to another file.
 func openRegular(name string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(name, flag|openNoFollow|syscall.O_NONBLOCK, 0o600)
 	if err != nil {
@@ -467,9 +466,9 @@ func openRegular(name string, flag int) (*os.File, error) {
 	return f, nil
 }
 
-// appendLines writes whole lines in one write. If the last line of the file is
-// torn, because a disk was full or the power went, they begin with a newline: the
-// torn line stays alone with its damage.
+// appendLines writes complete lines in one write. If the last line of the file is torn, because a
+// disk was full or the power failed, it writes a newline first, so that only the torn line is
+// damaged.
 func appendLines(f *os.File, lines []byte, toDisk bool) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -10,26 +10,26 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Stats count what is in the log.
+// Stats are the counts of a log.
 type Stats struct {
 	Since      time.Time                `json:"since,omitzero"`
-	Last       time.Time                `json:"last,omitzero"` // of the youngest firing
+	Last       time.Time                `json:"last,omitzero"` // time of the newest firing
 	Firings    int                      `json:"firings"`
 	Decisions  map[grapnel.Decision]int `json:"decisions"`
-	Would      map[grapnel.Decision]int `json:"would"`      // of observing hooks, where they would have decided
-	Errors     int                      `json:"errors"`     // firings whose event could not be read, or whose observers not started
-	FailOpen   int                      `json:"fail_open"`  // firings in which a hook failed and the action went on
-	Unreadable int                      `json:"unreadable"` // lines
+	Would      map[grapnel.Decision]int `json:"would"`      // decisions of hooks in observe mode that were not applied
+	Errors     int                      `json:"errors"`     // firings whose event could not be read, or whose observing hooks could not be started
+	FailOpen   int                      `json:"fail_open"`  // firings in which a hook failed and the action continued
+	Unreadable int                      `json:"unreadable"` // unreadable lines
 	Hooks      []HookStats              `json:"hooks"`      // slowest first, by P95
 }
 
-// HookStats count what one hook did. Times are in milliseconds.
+// HookStats are the counts of one hook. Times are in milliseconds.
 type HookStats struct {
 	Name      string                   `json:"name"`
 	Source    string                   `json:"source"`
 	Runs      int                      `json:"runs"`
 	Decisions map[grapnel.Decision]int `json:"decisions"`
-	Errors    int                      `json:"errors"` // timeouts included
+	Errors    int                      `json:"errors"` // including timeouts
 	Timeouts  int                      `json:"timeouts"`
 	FailOpen  int                      `json:"fail_open"`
 	LastError string                   `json:"last_error,omitempty"`
@@ -38,9 +38,8 @@ type HookStats struct {
 	Max       float64                  `json:"max_ms"`
 }
 
-// Summarize counts what has been written to the log since a time; the zero time is
-// the beginning. The error is the first that kept it from reading the log, if any;
-// lines that cannot be read are counted.
+// Summarize counts the Entries of the log since a time; the zero time means all Entries. It
+// counts unreadable lines, and returns the first error that kept it from reading the log.
 func Summarize(dir string, since time.Time) (Stats, error) {
 	tally := NewTally(since)
 	t := tail{dir: dir, filter: Filter{Since: since}, lean: true}
@@ -59,17 +58,17 @@ func Summarize(dir string, since time.Time) (Stats, error) {
 	return tally.Stats(), nil
 }
 
-// A Tally counts Entries into Stats, wherever they are kept.
+// A Tally counts Entries into Stats, whatever their source.
 type Tally struct {
 	stats Stats
 	hooks map[tallied]*HookStats
 	times map[tallied][]float64
 }
 
-// tallied is a hook that is counted.
+// tallied identifies a hook that is counted.
 type tallied struct{ name, source string }
 
-// NewTally begins to count. The time is when the Entries begin; zero is the beginning.
+// NewTally returns an empty Tally for Entries since a time; zero means all Entries.
 func NewTally(since time.Time) *Tally {
 	return &Tally{
 		stats: Stats{Since: since, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}},
@@ -77,7 +76,7 @@ func NewTally(since time.Time) *Tally {
 	}
 }
 
-// Unreadable counts lines that hold no Entry.
+// Unreadable adds to the number of unreadable lines.
 func (t *Tally) Unreadable(lines int) { t.stats.Unreadable += lines }
 
 // Add counts an Entry.
@@ -100,7 +99,7 @@ func (t *Tally) Add(e *Entry) {
 	for i := range e.Hooks {
 		run := &e.Hooks[i]
 		if run.Async && !e.Late && run.Error == "" {
-			continue // it has only been written down to run
+			continue // it was only queued
 		}
 		k := tallied{run.Name, run.Source}
 		h := t.hooks[k]
@@ -128,7 +127,7 @@ func (t *Tally) Add(e *Entry) {
 	}
 }
 
-// Stats returns what was counted so far.
+// Stats returns the counts so far.
 func (t *Tally) Stats() Stats {
 	s := t.stats
 	s.Decisions, s.Would = maps.Clone(s.Decisions), maps.Clone(s.Would)
@@ -146,7 +145,7 @@ func (t *Tally) Stats() Stats {
 	return s
 }
 
-// percentile is the smallest of the sorted values that p percent do not exceed.
+// percentile returns the smallest of the sorted values that at least p percent of them do not exceed.
 func percentile(sorted []float64, p int) float64 {
 	return sorted[max(0, int(math.Ceil(float64(len(sorted)*p)/100))-1)]
 }

@@ -23,8 +23,8 @@ const (
 
 var errLocked = errors.New("locked by another process")
 
-// tryLock locks a file of this name, or returns errLocked. The lock ends when the
-// file is closed, also by the end of the process.
+// tryLock locks a file of this name, or returns errLocked. The lock ends when the file is closed
+// or the process ends.
 func tryLock(name string, kind lockKind) (*os.File, error) {
 	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -46,8 +46,8 @@ func tryLock(name string, kind lockKind) (*os.File, error) {
 	return f, nil
 }
 
-// checkOwner refuses a directory into which others could put something, and closes
-// one of ours that they could look into.
+// checkOwner returns an error if other users could put files into a directory. If they could only
+// read this user's directory, it removes that permission.
 func checkOwner(dir string, info os.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -56,17 +56,17 @@ func checkOwner(dir string, info os.FileInfo) error {
 	case info.Mode()&0o022 != 0:
 		return fmt.Errorf("%w: others can write into %s (chmod 700 %s, if nobody has)", errPlace, dir, dir)
 	case info.Mode()&0o055 != 0:
-		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x
+		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x bit
 	default:
 		return nil
 	}
 }
 
-// inUse reports whether a file could not be renamed because somebody has it open,
-// which does not matter here.
+// inUse reports whether a rename failed because another process has the file open, which is not
+// an error here.
 func inUse(error) bool { return false }
 
-// detach gives a program a session of its own.
+// detach starts a program in its own session.
 func detach(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
 
 func rootDir(string) string { return "/" }

@@ -21,8 +21,8 @@ const (
 
 var errLocked = errors.New("locked by another process")
 
-// tryLock locks a file of this name, or returns errLocked. The lock ends when the
-// file is closed, also by the end of the process.
+// tryLock locks a file of this name, or returns errLocked. The lock ends when the file is closed
+// or the process ends.
 func tryLock(name string, kind lockKind) (*os.File, error) {
 	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
 	if err != nil {
@@ -39,15 +39,14 @@ func tryLock(name string, kind lockKind) (*os.File, error) {
 	return f, nil
 }
 
-// checkOwner accepts every directory: who may do what here is in access control
-// lists, which the user's profile directory sets.
+// checkOwner accepts every directory: permissions are in access control lists, which the user's
+// profile directory sets.
 func checkOwner(string, os.FileInfo) error { return nil }
 
-// inUse reports whether a file could not be renamed because somebody has it open.
+// inUse reports whether a rename failed because another process has the file open.
 func inUse(err error) bool { return errors.Is(err, windows.ERROR_SHARING_VIOLATION) }
 
-// detach takes the console away from a program, and with it what ends the console's
-// programs.
+// detach starts a program without the console, so that closing the console does not end it.
 func detach(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		CreationFlags: windows.DETACHED_PROCESS | windows.CREATE_NEW_PROCESS_GROUP,
@@ -55,5 +54,5 @@ func detach(cmd *exec.Cmd) {
 	}
 }
 
-// rootDir is the root of the volume that the program is on.
+// rootDir returns the root of the volume of the program.
 func rootDir(program string) string { return filepath.VolumeName(program) + `\` }

@@ -19,27 +19,27 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
-// Torn is the kind of an Entry that stands for a line which could not be read. Its Error
-// says why, and what stood there.
+// Torn is the kind of an Entry for a line that could not be read. Its Error has the cause and the
+// beginning of the line.
 const Torn = grapnel.NativePrefix + "grapnel.torn"
 
 const (
 	takeLock = "intake.lock"
 
-	maxPiece = 1<<20 - maxLine // bytes of a line that are looked at together; what is longer was never a Record
-	maxTaken = 512 << 10       // bytes of an event that leave a side file with their Record
-	maxShown = 4 << 10         // bytes of a torn line that are kept
+	maxPiece = 1<<20 - maxLine // bytes of a line that are read at once; longer lines were never Records
+	maxTaken = 512 << 10       // maximum bytes of an event that is copied from a side file into its Record
+	maxShown = 4 << 10         // bytes of a torn line that are stored
 )
 
-// A Log is the files of a log as they are, for those who take its lines elsewhere. It
-// reads beside those who write, and keeps nobody from writing.
+// A Log is the set of files of a log, for readers that copy its lines to another place. It does
+// not block writers.
 type Log struct {
 	tail  tail
 	files []*LogFile
 }
 
-// OpenLog finds the files of a log, and keeps them open until Close: what is put aside or
-// removed meanwhile can be read all the same. A directory that is not there has none.
+// OpenLog finds the files of a log, and keeps them open until Close, so that files that are
+// renamed or removed meanwhile can still be read. A missing directory has no files.
 func OpenLog(dir string) (*Log, error) {
 	l := &Log{tail: tail{dir: dir}}
 	if err := l.Refresh(); err != nil {
@@ -48,8 +48,8 @@ func OpenLog(dir string) (*Log, error) {
 	return l, nil
 }
 
-// Refresh finds the files there are now. One that is gone stays for two more times: a line
-// may be on its way into it.
+// Refresh finds the files that exist now. A file that has disappeared stays for two more calls,
+// because a writer may still append a line.
 func (l *Log) Refresh() error {
 	if err := l.tail.refresh(); err != nil {
 		return err
@@ -67,7 +67,7 @@ func (l *Log) Refresh() error {
 	return nil
 }
 
-// Files are the files there are, in the order in which they were written.
+// Files returns the current files, in the order in which they were written.
 func (l *Log) Files() []*LogFile { return l.files }
 
 // Close closes the files.
@@ -84,16 +84,16 @@ type LogFile struct {
 	key     string
 }
 
-// Name is what the file is called now, inside of its directory.
+// Name returns the current name of the file in its directory.
 func (f *LogFile) Name() string { return f.tracked.name }
 
-// Current reports whether it is the file into which Records are written now.
+// Current reports whether writers append to this file now.
 func (f *LogFile) Current() bool { return f.tracked.name == recordsFile }
 
-// Begun is the time of its first Record, or zero.
+// Begun returns the time of the first Record in the file, or zero.
 func (f *LogFile) Begun() time.Time { return firstTime(f.tracked.file) }
 
-// Size is how many bytes it has now.
+// Size returns the current size of the file in bytes.
 func (f *LogFile) Size() (int64, error) {
 	info, err := f.tracked.file.Stat()
 	if err != nil {
@@ -102,15 +102,15 @@ func (f *LogFile) Size() (int64, error) {
 	return info.Size(), nil
 }
 
-// Key names the file by what it begins with, up to the end of its first Record, whose ID
-// no other has: it stays the same when the file is renamed, and a file that comes in its
-// place has another. It is empty while there is no such line; final says that none will
-// come any more, and that what there is has to do.
+// Key returns a name for the file from its beginning, up to the end of its first Record, whose ID
+// is unique: the key stays the same when the file is renamed, and a replacement has another key.
+// The key is empty while the file has no such line. final means that no line will follow, so that
+// Key uses the existing bytes.
 func (f *LogFile) Key(final bool) (string, error) {
 	if f.key != "" {
 		return f.key, nil
 	}
-	for size := int64(8 << 10); ; size *= 4 { // a Record is seldom longer
+	for size := int64(8 << 10); ; size *= 4 { // Records are seldom longer
 		size = min(size, maxPiece)
 		head, err := io.ReadAll(io.NewSectionReader(f.tracked.file, 0, size))
 		if err != nil {
@@ -130,8 +130,8 @@ func (f *LogFile) Key(final bool) (string, error) {
 	}
 }
 
-// firstRecord is where the first line ends that holds a Record, or 0. Its newline is not
-// counted: a last line may have none.
+// firstRecord returns the end of the first line that holds a Record, or 0. The newline is not
+// included, because the last line may have none.
 func firstRecord(head []byte) int {
 	for at := 0; ; at++ {
 		n := bytes.IndexByte(head[at:], '\n')
@@ -151,25 +151,25 @@ func firstRecord(head []byte) int {
 
 // A Line is one line of a log.
 type Line struct {
-	Text  []byte // as it stands there, without its end
+	Text  []byte // the original bytes, without the newline
 	Begin int64
-	End   int64 // where the next begins
-	Entry Entry // what it says, without its event; where it is torn, an Entry that says so
-	Torn  error // why it cannot be read; nil = it can
+	End   int64 // where the next line begins
+	Entry Entry // decoded line without its event; for a torn line, an Entry of kind Torn
+	Torn  error // why the line cannot be read; nil = it can be read
 
 	input json.RawMessage
 }
 
-// Lines yields the lines from a place in the file on that have an end. Where final says
-// that nobody writes to it any more, the last one needs none. Empty lines are left out,
-// but the last Line may be one without a Text, so that its End is that of what was read.
+// Lines yields the lines from an offset on that end in a newline. final means that no process
+// writes to the file any more; then the last line needs no newline. Empty lines are left out, but
+// the last Line may have no Text, so that its End is the position that was read.
 //
-// A line that is torn is yielded as what it is. If a whole one begins inside of it, because
-// two processes wrote at the same time, that is yielded next. An error ends it.
+// A torn line is yielded with Torn set. If a complete line begins inside it, because two
+// processes wrote at the same time, that line is yielded next. An error ends the iteration.
 func (f *LogFile) Lines(from int64, final bool) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
 		p := pieces{file: f.tracked.file, at: from, final: final}
-		if _, err := f.Key(final); err != nil { // torn lines are named by it
+		if _, err := f.Key(final); err != nil { // Refuse and torn use the key
 			yield(Line{}, err)
 			return
 		}
@@ -203,8 +203,8 @@ func (f *LogFile) Lines(from int64, final bool) iter.Seq2[Line, error] {
 	}
 }
 
-// readLines are the lines in a piece of a file: none, one, or a torn one with a whole one
-// behind it. cut says that the piece has no end.
+// readLines returns the lines in a piece of a file: none, one, or a torn line followed by a
+// complete one. cut means that the piece has no newline.
 func readLines(piece []byte, cut bool) []Line {
 	text := bytes.TrimSpace(piece)
 	if len(text) == 0 {
@@ -232,16 +232,17 @@ func readLines(piece []byte, cut bool) []Line {
 	return []Line{line, behind}
 }
 
-// pieces reads a file line by line, and what has no end in parts.
+// pieces reads a file line by line, and lines that are too long in parts.
 type pieces struct {
 	file  io.ReaderAt
-	at    int64 // where the next begins
+	at    int64 // offset of the next piece
 	final bool
-	lines *bufio.Reader // from at on; nil = not yet
+	lines *bufio.Reader // reader that begins at offset at; nil = not yet
 }
 
-// next returns a line with its end, or nil where there is none yet. cut says that it is a
-// part of something too long to be a line; it ends before what looks like a Record.
+// next returns a line with its newline, or nil if there is no complete line yet. cut means that
+// the piece is a part of a line that is too long; it ends before the beginning of a possible
+// Record.
 func (p *pieces) next() (piece []byte, cut bool, err error) {
 	if p.lines == nil {
 		p.lines = bufio.NewReaderSize(io.NewSectionReader(p.file, p.at, 1<<62), maxLine)
@@ -270,14 +271,14 @@ func (p *pieces) next() (piece []byte, cut bool, err error) {
 	}
 }
 
-// Refuse makes a line a torn one, because it is of no use to whoever takes it.
+// Refuse turns a line into a torn one, because the caller cannot use it.
 func (f *LogFile) Refuse(line *Line, why error) {
 	line.Torn = fmt.Errorf("%w: %w", ErrTorn, why)
 	line.Entry = f.torn(line, line.Entry.Time)
 }
 
-// torn is the Entry that stands for a line. Its ID is always the same, so that whoever
-// finds it in two places knows it again.
+// torn returns the Entry for a torn line. Its ID is always the same, so that a reader that finds
+// it in two places recognizes it.
 func (f *LogFile) torn(line *Line, last time.Time) Entry {
 	if last.IsZero() {
 		if info, err := f.tracked.file.Stat(); err == nil {
@@ -292,7 +293,7 @@ func (f *LogFile) torn(line *Line, last time.Time) Entry {
 	}}
 }
 
-// Event puts the event into the Entry of a line, if there is one.
+// Event reads the event of a line into its Entry, if the line has one.
 func (f *LogFile) Event(line *Line) error {
 	e := &line.Entry
 	var err error
@@ -311,11 +312,10 @@ func (f *LogFile) Event(line *Line) error {
 	return nil
 }
 
-// Take is what is to be kept of a line elsewhere, where the files here are not: its
-// event is in it, though it lay in a side file, but at most 512 KiB of that. One whose side
-// file is gone stays without; [Entry.InputAt] still says what it was. A torn line is the
-// [Entry] that stands for it. No line is longer than 1 MiB. An error says that the same can
-// be tried later.
+// Take returns the bytes to store for a line in another place: they include the event, also if it
+// is in a side file, but at most 512 KiB of it. If the side file is missing, the event is left out;
+// [Entry.InputAt] still has its digest. A torn line becomes the [Entry] for it. No result is longer
+// than 1 MiB. After an error, the caller can try again later.
 func (f *LogFile) Take(line *Line) ([]byte, error) {
 	switch {
 	case line.Torn != nil:
@@ -333,7 +333,7 @@ func (f *LogFile) Take(line *Line) ([]byte, error) {
 		return nil, err
 	}
 	if err != nil {
-		return append(bytes.Clone(line.Text), '\n'), nil //nolint:nilerr // what is gone does not come back
+		return append(bytes.Clone(line.Text), '\n'), nil //nolint:nilerr // a missing side file does not come back
 	}
 	if len(content) > maxTaken {
 		content = limits{total: maxTaken, text: maxTaken / 2}.reduce(content)
@@ -345,26 +345,26 @@ func (f *LogFile) Take(line *Line) ([]byte, error) {
 	return join(line.Text, "input", b.Bytes()), nil
 }
 
-// Flush waits until what was written into the file is on the disk. Who takes lines from it
-// does so first: after a power cut, the file must not end before what was taken.
+// Flush waits until the content of the file is on disk. Readers must call it before they take
+// lines: after a power cut, the file must not end before a line that was taken.
 func (f *LogFile) Flush() error {
-	if err := atomicfile.Flush(f.tracked.file); err != nil && !errors.Is(err, os.ErrPermission) { // Windows wants it open for writing
+	if err := atomicfile.Flush(f.tracked.file); err != nil && !errors.Is(err, os.ErrPermission) { // Windows requires a file that is open for writing
 		return fmt.Errorf("cannot flush %s: %w", f.Name(), err)
 	}
 	return nil
 }
 
-// ErrBusy says that somebody else has a lock, or a file open. It is a constant, so that
-// programs which take nothing do not make it when they start.
+// ErrBusy means that another process has a lock, or a file open. It is a constant, so that
+// programs that do not use it need not create it at their start.
 const ErrBusy = busy("busy")
 
 type busy string
 
 func (e busy) Error() string { return string(e) }
 
-// LockIntake makes whoever calls it the only one who takes lines out of the log in a
-// directory, until it closes what is returned. It makes the directory, if there is none.
-// ErrBusy says that another does.
+// LockIntake locks the log of a directory, so that only the caller takes lines out of it until it
+// closes the result. It creates the directory if it does not exist. It returns ErrBusy if another
+// process has the lock.
 func LockIntake(dir string) (io.Closer, error) {
 	err := ready(dir)
 	var lock *os.File
@@ -388,9 +388,9 @@ func take(name string) (*os.File, error) {
 
 func (l *Log) path(name string) string { return filepath.Join(l.tail.dir, name) }
 
-// PutAside renames the current file, so that the next Record begins a new one. Those who
-// have it open may still write into it. ErrBusy says that another is just doing that, or on
-// Windows that the file is open somewhere. There it cannot be read any more after this.
+// PutAside renames the current file, so that the next Record begins a new one. Writers that have
+// it open may still append to it. It returns ErrBusy if another process is renaming it, or on
+// Windows if the file is open in another process. On Windows, the file cannot be read after this.
 func (f *LogFile) PutAside() error {
 	lock, err := take(f.log.path(recordsLock))
 	if err != nil {
@@ -398,7 +398,7 @@ func (f *LogFile) PutAside() error {
 	}
 	defer lock.Close()
 	if ours, err := f.is(recordsFile); err != nil || !ours {
-		return err // another has put it aside
+		return err // another process has renamed it
 	}
 	name := recordsPrefix + time.Now().UTC().Format(asideFormat) + recordsSuffix
 	if _, err := os.Lstat(f.log.path(name)); err == nil {
@@ -415,7 +415,7 @@ func (f *LogFile) PutAside() error {
 	return nil
 }
 
-// letGo closes the file where the system neither renames nor removes one that is open.
+// letGo closes the file on systems that cannot rename or remove an open file.
 func (f *LogFile) letGo() {
 	if runtime.GOOS == "windows" {
 		_ = f.tracked.file.Close()
@@ -431,12 +431,12 @@ func (f *LogFile) is(name string) (bool, error) {
 	return err == nil && os.SameFile(info, f.tracked.info), err
 }
 
-// Remove removes a file that was put aside, if it still has just so many bytes and nobody
-// is known to have it open for writing. ErrBusy says that it has more, or that somebody
-// has: it is to be tried again. Where that cannot be known, the caller waits long enough
-// between PutAside, or the last time that the size changed, and Remove.
+// Remove removes a renamed file, if its size is still size and no process is known to have it
+// open for writing. ErrBusy means that the size has changed or that a process may write: try
+// again later. On systems that cannot tell, the caller must wait long enough after PutAside, or
+// after the last change of the size.
 //
-// Side files that only files could name which are gone are removed, too.
+// Remove also removes side files that only removed files referred to.
 func (f *LogFile) Remove(size int64) error {
 	if f.Current() {
 		return fmt.Errorf("cannot remove %s: it is the current one", f.Name())
@@ -448,7 +448,7 @@ func (f *LogFile) Remove(size int64) error {
 	defer lock.Close()
 	ours, err := f.is(f.Name())
 	if err != nil || !ours {
-		return err // it is gone
+		return err // it was removed already
 	}
 	if writing(f.tracked.file) {
 		return fmt.Errorf("%w: somebody may still write into %s", ErrBusy, f.Name())

@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writing reports whether a process is known to have a file open for writing. f is open for
-// reading only. The kernel gives a lease to read where nobody has it open for writing; which
-// file systems give none cannot be told from who writes, so only its refusal says anything.
+// writing reports whether a process is known to have a file open for writing. f must be open for
+// reading only. In that case the kernel refuses a read lease with EAGAIN. Other errors mean nothing,
+// because some file systems never grant leases.
 func writing(f *os.File) bool {
 	_, err := unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_RDLCK)
 	if err == nil {

@@ -4,6 +4,6 @@ package spool
 
 import "os"
 
-// writing reports whether a process is known to have a file open for writing: here nobody
-// can tell.
+// writing reports whether a process is known to have a file open for writing: this system cannot
+// tell.
 func writing(*os.File) bool { return false }
