@@ -20,15 +20,15 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// A Deliveries changes what is to become of deliveries.
+// A Deliveries changes the state of deliveries and targets.
 type Deliveries interface {
 	Retry(ctx context.Context, ids ...string) (int, error)
 	SwitchOn(ctx context.Context, target string) error
 	Close() error
 }
 
-// OpenDeliveries is who keeps the deliveries of a place: the daemon that runs, or the store,
-// which one process at a time writes to.
+// OpenDeliveries returns the owner of the deliveries of a place: the running daemon, or else the
+// store, which only one process at a time can write to.
 func OpenDeliveries(place local.Place) (Deliveries, error) {
 	if server.Busy(client.Socket(place.State)) {
 		return daemonDeliveries{client.Socket(place.State)}, nil
@@ -43,7 +43,7 @@ func OpenDeliveries(place local.Place) (Deliveries, error) {
 	return s, nil
 }
 
-// daemonDeliveries is a daemon that listens on a socket.
+// daemonDeliveries sends the changes to the daemon on a socket.
 type daemonDeliveries struct{ socket string }
 
 func (r daemonDeliveries) Retry(ctx context.Context, ids ...string) (int, error) {
@@ -58,7 +58,7 @@ func (r daemonDeliveries) SwitchOn(ctx context.Context, target string) error {
 
 func (daemonDeliveries) Close() error { return nil }
 
-// post has the daemon do something.
+// post sends a request to the daemon and decodes its reply.
 func (r daemonDeliveries) post(ctx context.Context, path string, what, into any) error {
 	body, err := json.Marshal(what)
 	if err != nil {
@@ -86,7 +86,7 @@ func (r daemonDeliveries) post(ctx context.Context, path string, what, into any)
 	return json.NewDecoder(resp.Body).Decode(into)
 }
 
-// Delivery returns the delivery of an ID.
+// Delivery returns the delivery with an ID.
 func Delivery(ctx context.Context, r *store.Reader, id string) (delivery.Job, error) {
 	var jobs []delivery.Job
 	if r != nil && id != "" {
@@ -101,8 +101,8 @@ func Delivery(ctx context.Context, r *store.Reader, id string) (delivery.Job, er
 	return jobs[0], nil
 }
 
-// DeadIDs returns the IDs of deliveries that are to be tried again: of those that are
-// named all have to be dead, or none is changed.
+// DeadIDs returns the IDs of dead deliveries to retry. If named is not empty, all of these must
+// be dead, or DeadIDs returns an error.
 func DeadIDs(ctx context.Context, r *store.Reader, named []string, target string) ([]string, error) {
 	for _, id := range named {
 		job, err := Delivery(ctx, r, id)
@@ -128,14 +128,13 @@ func DeadIDs(ctx context.Context, r *store.Reader, named []string, target string
 	}
 	jobs, err := r.Deliveries(ctx, query)
 	ids := make([]string, 0, len(jobs))
-	for i := range slices.Backward(jobs) { // the oldest first
+	for i := range slices.Backward(jobs) { // oldest first
 		ids = append(ids, jobs[i].ID)
 	}
 	return ids, err
 }
 
-// Target finds a target by its full name, or by the name of its hook if no other has
-// the same.
+// Target finds a target by its full name, or by the name of its hook if that is unique.
 func Target(ctx context.Context, r *store.Reader, name string) (store.Target, error) {
 	var targets []store.Target
 	if r != nil {

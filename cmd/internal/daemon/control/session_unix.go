@@ -7,5 +7,5 @@ import (
 	"syscall"
 )
 
-// newSession gives a program a session of its own.
+// newSession starts a program in its own session.
 func newSession(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }

@@ -2,4 +2,4 @@ package control
 
 import "os/exec"
 
-func newSession(*exec.Cmd) {} // no daemon listens there
+func newSession(*exec.Cmd) {} // no daemon listens on Windows

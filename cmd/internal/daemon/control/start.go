@@ -1,4 +1,4 @@
-// Package control starts and stops the daemon, says how it is, and has it change deliveries.
+// Package control starts and stops the daemon, reports its status, and manages its deliveries.
 package control
 
 import (
@@ -21,18 +21,18 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// startTime is how long a daemon may take until it answers.
+// startTime is how long a daemon may take until it replies.
 const startTime = 15 * time.Second
 
-// A Started daemon.
+// A Started is a running daemon, and whether this call has started it.
 type Started struct {
 	*server.Found
 	Socket  string
-	Already bool // it was running
+	Already bool // it was running before
 }
 
-// Start starts a daemon, if none runs, and waits until it answers. The daemon gets root
-// as its --root, if that is not empty.
+// Start starts a daemon, if none runs, and waits until it replies. If root is not empty, the
+// daemon gets it as its --root.
 func Start(ctx context.Context, place local.Place, root string) (Started, error) {
 	socket := client.Socket(place.State)
 	found, err := server.Look(ctx, socket)
@@ -54,7 +54,7 @@ func Start(ctx context.Context, place local.Place, root string) (Started, error)
 	for limit := time.Now().Add(startTime); ; {
 		if found, err = server.Look(ctx, socket); err == nil {
 			if found.PID != begun.pid {
-				return Started{found, socket, true}, nil // another process was quicker
+				return Started{found, socket, true}, nil // another process started it first
 			}
 			return Started{found, socket, false}, nil
 		}
@@ -74,7 +74,7 @@ func Start(ctx context.Context, place local.Place, root string) (Started, error)
 	}
 }
 
-// processText names the process of a daemon, if it is known.
+// processText returns the process ID of a daemon in parentheses, or "".
 func processText(f *server.Found) string {
 	if f == nil || f.PID == 0 {
 		return ""
@@ -82,14 +82,14 @@ func processText(f *server.Found) string {
 	return fmt.Sprintf(" (process %d)", f.PID)
 }
 
-// A spawned is a daemon that was started.
+// A spawned is a daemon process that was started here.
 type spawned struct {
 	pid  int
 	log  string
-	from int64 // where what it says begins there
+	from int64 // offset in the log at which its output begins
 }
 
-// output is what it has written since it was started.
+// output returns the beginning of the log output since the start.
 func (b *spawned) output() string {
 	f, err := os.Open(b.log)
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *spawned) output() string {
 	}
 	defer func() { _ = f.Close() }()
 	text := make([]byte, 4<<10)
-	n, _ := f.ReadAt(text, b.from) // it is short, or there is nothing
+	n, _ := f.ReadAt(text, b.from) // an error means that the output is short or empty
 	said := strings.TrimSpace(printable.Text(string(text[:n])))
 	if said == "" {
 		return ""
@@ -105,8 +105,8 @@ func (b *spawned) output() string {
 	return "\n" + cli.Indent(said, "  ")
 }
 
-// spawn starts "grapnel serve" where no terminal, directory or agent holds it. How it ended
-// is told if it does while we look.
+// spawn starts "grapnel serve" without a terminal, in its own session and in a neutral directory.
+// If the process ends early, the channel receives its result.
 func spawn(place local.Place, root string) (*spawned, <-chan string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -140,7 +140,7 @@ func spawn(place local.Place, root string) (*spawned, <-chan string, error) {
 	return b, ended, nil
 }
 
-// withRoot adds --root to the arguments of a daemon, if it is not empty.
+// withRoot adds --root to the arguments of a daemon, if root is not empty.
 func withRoot(args []string, root string) ([]string, error) {
 	if root == "" {
 		return args, nil
@@ -149,8 +149,8 @@ func withRoot(args []string, root string) ([]string, error) {
 	return append(args, "--root", abs), err
 }
 
-// daemonEnv is the environment of a daemon: that of the person who starts it, without what
-// is about one hook or one trace.
+// daemonEnv returns the environment for a daemon: the environment of the user, without variables
+// about one hook or one trace.
 func daemonEnv(env []string) []string {
 	return slices.DeleteFunc(env, func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")

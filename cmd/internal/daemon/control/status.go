@@ -15,24 +15,24 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// Report is what "grapnel daemon status --json" prints.
+// Report is the output of "grapnel daemon status --json".
 type Report struct {
 	Running bool      `json:"running"`
-	State   string    `json:"state"` // running, silent (it does not answer), dead (it has left its socket), absent, unknown
+	State   string    `json:"state"` // running, silent (no reply), dead (it left its socket), absent, unknown
 	Socket  string    `json:"socket"`
 	PID     int       `json:"pid,omitempty"`
 	Version string    `json:"version,omitempty"`
-	Program string    `json:"program_version"` // of the program that asks
+	Program string    `json:"program_version"` // of the program that prints the report
 	Since   time.Time `json:"since,omitzero"`
 	Memory  int64     `json:"memory_bytes,omitempty"`
 	CPU     float64   `json:"cpu_seconds,omitempty"`
 	Store   int64     `json:"store_bytes,omitempty"`
 	Problem string    `json:"problem,omitempty"`
 
-	Health map[string]json.RawMessage `json:"health,omitempty"` // all that it says of itself
+	Health map[string]json.RawMessage `json:"health,omitempty"` // the complete status report of the daemon
 }
 
-// Status asks the daemon of a place how it is.
+// Status returns the state of the daemon of a place.
 func Status(ctx context.Context, place local.Place) *Report {
 	r := &Report{Socket: client.Socket(place.State), Program: hookcmd.Version, Store: sizeOf(place.Store())}
 	found, err := server.Look(ctx, r.Socket)
@@ -69,8 +69,8 @@ func Status(ctx context.Context, place local.Place) *Report {
 	return r
 }
 
-// processCost is what a process takes: memory in bytes and CPU time in seconds; 0 where the system
-// does not say.
+// processCost returns the memory in bytes and the CPU time in seconds of a process; 0 if the
+// system does not report them.
 func processCost(pid int) (memory int64, cpu float64) {
 	stat := procStat(pid)
 	if pid == 0 || len(stat) < 22 {
@@ -79,10 +79,10 @@ func processCost(pid int) (memory int64, cpu float64) {
 	user, _ := strconv.ParseFloat(stat[11], 64)
 	system, _ := strconv.ParseFloat(stat[12], 64)
 	pages, _ := strconv.ParseInt(stat[21], 10, 64)
-	return pages * int64(os.Getpagesize()), (user + system) / 100 // Linux counts in hundredths for everybody
+	return pages * int64(os.Getpagesize()), (user + system) / 100 // Linux reports hundredths of a second on every machine
 }
 
-// sizeOf is the size in bytes of the files of a directory.
+// sizeOf returns the total size in bytes of the files in a directory.
 func sizeOf(dir string) (size int64) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

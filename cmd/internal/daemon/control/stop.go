@@ -19,11 +19,11 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// endTime is how long a daemon may take to end: what it allows itself, and a little more.
+// endTime is how long a daemon may take to stop: its own limit, and a little more.
 const endTime = 2*service.StopTime + 5*time.Second
 
-// Stop ends the daemon that runs, if one does, and returns what became of it in a
-// sentence.
+// Stop stops the running daemon, if there is one, and returns a sentence that describes the
+// result.
 func Stop(ctx context.Context, place local.Place) (string, error) {
 	socket := client.Socket(place.State)
 	found, err := server.Look(ctx, socket)
@@ -39,7 +39,7 @@ func Stop(ctx context.Context, place local.Place) (string, error) {
 		return "", fmt.Errorf("cannot stop the daemon: %w", err)
 	}
 	proc, err := identify(ctx, place, found)
-	if errors.Is(err, server.ErrAbsent) { // it was about to end
+	if errors.Is(err, server.ErrAbsent) { // it was about to stop
 		return Stop(ctx, place)
 	}
 	if err != nil {
@@ -70,9 +70,9 @@ func removeFile(name string) error {
 	return nil
 }
 
-// identify takes hold of the process of a daemon: of that one, not of another that has its
-// number since. The kernel says who listens, and it has to say so of itself; that it still
-// listens once we hold the process shows that it is this one.
+// identify opens the process of a daemon, and makes sure that it is not another process that has
+// reused the ID. The kernel reports the ID of the listener, and the daemon must report the same
+// ID. If it still listens after the process was opened, the process is the daemon.
 func identify(ctx context.Context, place local.Place, found *server.Found) (*os.Process, error) {
 	if found.PID == 0 {
 		return nil, cli.WithHint(errors.New("it runs where its process cannot be seen from here"), "stop it in its container")
@@ -89,7 +89,7 @@ func identify(ctx context.Context, place local.Place, found *server.Found) (*os.
 		err = fmt.Errorf("process %d listens now, where process %d has", again.PID, found.PID)
 	default:
 		says := again.Number("pid")
-		if err != nil { // it does not answer: what it wrote down has to do
+		if err != nil { // the daemon does not reply: use its status file
 			says = notedPID(service.File(place, service.NoteName))
 		}
 		if err = nil; says != found.PID {
@@ -103,7 +103,7 @@ func identify(ctx context.Context, place local.Place, found *server.Found) (*os.
 	return proc, nil
 }
 
-// notedPID is the process that a daemon has written down, 0 if none.
+// notedPID returns the process ID in a daemon's status file, or 0.
 func notedPID(file string) int {
 	var note struct {
 		PID int `json:"pid"`
@@ -115,7 +115,7 @@ func notedPID(file string) int {
 	return note.PID
 }
 
-// Ended reports whether a process has. One that nobody has waited for yet has, too.
+// Ended reports whether a process has ended. A zombie process counts as ended.
 func Ended(proc *os.Process) bool {
 	if err := proc.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) {
 		return true
@@ -124,11 +124,11 @@ func Ended(proc *os.Process) bool {
 	return len(stat) > 0 && (stat[0] == "Z" || stat[0] == "X")
 }
 
-// procStat is what Linux says of a process behind its name, from its state on; nil elsewhere.
+// procStat returns the fields of /proc/PID/stat after the process name; nil on other systems.
 func procStat(pid int) []string {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		return nil
 	}
-	return strings.Fields(string(text[max(0, strings.LastIndexByte(string(text), ')')+1):])) // the name may hold anything
+	return strings.Fields(string(text[max(0, strings.LastIndexByte(string(text), ')')+1):])) // the name may contain any character
 }

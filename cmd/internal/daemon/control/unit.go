@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// NewUnit is a unit for this system: for launchd on macOS, and else for systemd.
+// NewUnit returns a unit for this system: for launchd on macOS, otherwise for systemd.
 func NewUnit(place local.Place, root string) (Unit, error) {
 	if runtime.GOOS == "darwin" {
 		return NewLaunchdUnit(place, root)
@@ -26,7 +26,7 @@ func NewUnit(place local.Place, root string) (Unit, error) {
 	return NewSystemdUnit(place, root)
 }
 
-// NewSystemdUnit is a unit for systemd's user manager that runs this program.
+// NewSystemdUnit returns a unit for systemd's user manager that runs this program.
 func NewSystemdUnit(_ local.Place, root string) (Unit, error) {
 	args, err := serveArgs(root)
 	if err != nil {
@@ -38,7 +38,7 @@ func NewSystemdUnit(_ local.Place, root string) (Unit, error) {
 	return systemdUnit(args), checkArgs(args)
 }
 
-// NewLaunchdUnit is a property list for launchd that runs this program.
+// NewLaunchdUnit returns a property list for launchd that runs this program.
 func NewLaunchdUnit(place local.Place, root string) (Unit, error) {
 	args, err := serveArgs(root)
 	if err != nil {
@@ -47,7 +47,7 @@ func NewLaunchdUnit(place local.Place, root string) (Unit, error) {
 	return launchdUnit(append(slices.Clip(args), "--log", service.File(place, "log"))), checkArgs(args)
 }
 
-// serveArgs is the command line of a daemon of this program.
+// serveArgs returns the command line that starts a daemon with this program.
 func serveArgs(root string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -56,7 +56,7 @@ func serveArgs(root string) ([]string, error) {
 	return withRoot([]string{program, "serve"}, root)
 }
 
-// checkArgs finds arguments that no unit can hold.
+// checkArgs returns an error if an argument has a character that units cannot contain.
 func checkArgs(args []string) error {
 	if bad := slices.IndexFunc(args, func(a string) bool { return strings.ContainsFunc(a, isControl) }); bad >= 0 {
 		return fmt.Errorf("%q has a character that no unit can hold", args[bad])
@@ -64,21 +64,21 @@ func checkArgs(args []string) error {
 	return nil
 }
 
-// isControl reports whether no unit can hold a character.
+// isControl reports whether units cannot contain a character.
 func isControl(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }
 
-// A Unit is what a service manager reads.
+// A Unit is the configuration of the daemon for a service manager.
 type Unit struct {
 	Text string
-	file func() (string, error) // where it belongs
-	On   string                 // how it is switched on
+	file func() (string, error) // path of the unit
+	On   string                 // how the user enables it
 }
 
-// systemdUnit is a unit of a user. What would need a mount or user namespace is left out
-// with purpose: in one, files of root seem to be nobody's, and ssh, for one, refuses its own
-// settings then. A user cannot write to the system's files anyway.
+// systemdUnit returns a user unit. It deliberately leaves out the options that need a mount or
+// user namespace: in a namespace, files of root seem to belong to nobody, and ssh, for one, then
+// refuses its own configuration. A user cannot write to system files anyway.
 func systemdUnit(args []string) Unit {
-	words := []string{strings.ReplaceAll(systemdWord(args[0]), "$$", "$")} // in the program no variable is looked for
+	words := []string{strings.ReplaceAll(systemdWord(args[0]), "$$", "$")} // systemd does not expand variables in the program path
 	for _, a := range args[1:] {
 		words = append(words, systemdWord(a))
 	}
@@ -129,8 +129,8 @@ WantedBy=default.target
 	}
 }
 
-// systemdWord is a word of a command line of a unit: nothing in it is a specifier, a
-// variable, a quote or the end of the word.
+// systemdWord quotes a word for the command line of a unit, so that it contains no specifier,
+// variable or quote, and stays one word.
 func systemdWord(word string) string {
 	word = strings.NewReplacer(`%`, `%%`, `$`, `$$`, `\`, `\\`, `"`, `\"`).Replace(word)
 	if word == "" || strings.ContainsAny(word, " '\\\";") {
@@ -139,12 +139,12 @@ func systemdWord(word string) string {
 	return word
 }
 
-// launchdUnit is a property list of a user's agent.
+// launchdUnit returns a property list for an agent of the user.
 func launchdUnit(args []string) Unit {
 	var words strings.Builder
 	for _, a := range args {
 		var b bytes.Buffer
-		_ = xml.EscapeText(&b, []byte(a)) // a Buffer takes all
+		_ = xml.EscapeText(&b, []byte(a)) // writing to a Buffer never fails
 		fmt.Fprintf(&words, "\t\t<string>%s</string>\n", b.String())
 	}
 	return Unit{
@@ -178,11 +178,11 @@ func launchdUnit(args []string) Unit {
 	}
 }
 
-// ourUnit is in every unit that is written, so that none of others is replaced.
+// ourUnit is in every unit that Grapnel writes, so that it does not replace other units.
 const ourUnit = "Written by: grapnel daemon unit"
 
-// Write puts a unit where it belongs, and returns where that is. A unit that is there as it
-// should be is not written.
+// Write writes a unit to its path, and returns the path. It does not write a unit that is already
+// up to date.
 func (u Unit) Write() (file string, wrote bool, err error) {
 	file, err = u.file()
 	if err != nil {
@@ -197,7 +197,7 @@ func (u Unit) Write() (file string, wrote bool, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", false, fmt.Errorf("cannot write the unit: %w", err)
 	}
-	err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // as the service managers make it
+	err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // the same mode as the service managers use
 	if err == nil {
 		err = atomicfile.Write(file, []byte(u.Text), 0o644)
 	}

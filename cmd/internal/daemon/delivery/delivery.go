@@ -14,41 +14,41 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// Options are what a [Deliverer] needs and may do otherwise.
+// Options are the settings of a [Deliverer].
 type Options struct {
-	// Resolve says where a job goes, at each try: the policy that asked for it may be gone,
-	// and so may a secret. An error counts as a try that failed. It is called by many
-	// goroutines, and has 10 s. It has to be there.
+	// Resolve returns the target of a job at each attempt, because the policy or a secret may
+	// have been removed. An error counts as a failed attempt. Many goroutines call it, with a
+	// timeout of 10 s. It is required.
 	Resolve func(ctx context.Context, j *Job) (Target, error)
 
-	// Client reaches the targets. nil = one of its own, which reaches public addresses and
-	// keeps connections.
+	// Client sends the requests. nil = a new client, which can reach public addresses and keeps
+	// connections open.
 	Client *outbound.Client
 
-	// MaxInFlight is how many tries may be under way at once, of all targets; 0 = 64.
+	// MaxInFlight is the maximum number of concurrent attempts, of all targets; 0 = 64.
 	MaxInFlight int
 
-	// Grace is how long Run and Once wait for the tries under way when they are to end. What
-	// takes longer is cut off, and tried again another time. 0 = 5 s.
+	// Grace is how long Run and Once wait for the current attempts when they stop. Longer
+	// attempts are canceled and made again later. 0 = 5 s.
 	Grace time.Duration
 
-	// Observe is told of each try, how it ended and what it took. Many goroutines call it.
+	// Observe is called after each attempt with its result and duration. Many goroutines call it.
 	Observe func(j Job, r Result, took time.Duration)
 
 	Now  func() time.Time // nil = time.Now
-	Rand func() float64   // from 0 up to 1; nil = package math/rand/v2
-	Log  *slog.Logger     // of what goes wrong with the queue; nil = slog.Default
+	Rand func() float64   // in [0, 1); nil = package math/rand/v2
+	Log  *slog.Logger     // for errors of the queue; nil = slog.Default
 }
 
-// A Deliverer delivers what a Queue holds.
+// A Deliverer delivers the jobs of a Queue.
 type Deliverer struct {
 	queue Queue
 	opts  Options
-	own   bool // the client
+	own   bool // the Deliverer has created the client
 	wake  chan struct{}
 }
 
-// New makes a Deliverer. Nobody else may lease from its queue while it runs.
+// New returns a Deliverer. No other Deliverer may lease from its queue while it runs.
 func New(queue Queue, opts Options) *Deliverer {
 	d := &Deliverer{queue: queue, opts: opts, wake: make(chan struct{}, 1)}
 	if d.own = opts.Client == nil; d.own {
@@ -70,82 +70,83 @@ func New(queue Queue, opts Options) *Deliverer {
 	return d
 }
 
-// Wake says that jobs were added, or a target switched on. It never waits.
+// Wake makes the Deliverer look at the queue, after jobs were added or a target was switched on.
+// It never blocks.
 func (d *Deliverer) Wake() {
 	select {
 	case d.wake <- struct{}{}:
-	default: // somebody said so, and nobody has looked yet
+	default: // an earlier call is still pending
 	}
 }
 
-// A Summary counts how tries ended.
+// A Summary counts the results of attempts.
 type Summary struct {
 	Delivered int `json:"delivered"`
-	Failed    int `json:"failed"` // and are tried again
+	Failed    int `json:"failed"` // and will be retried
 	Dead      int `json:"dead"`
-	Off       int `json:"off"` // their target wants no more
+	Off       int `json:"off"` // the target refused all deliveries
 }
 
-// Tries is how many there were.
+// Tries returns the number of attempts.
 func (s Summary) Tries() int { return s.Delivered + s.Failed + s.Dead + s.Off }
 
-// Run delivers what is due, until ctx is done and everything inside has stopped. One Run
-// or Once is called at a time. An error says that the queue does not know how some of the
-// last tries ended: they will be made again.
+// Run delivers due jobs until ctx is done and all attempts have ended. Only one Run or Once may
+// run at a time. An error means that the queue did not store some of the last results: these
+// attempts will be repeated.
 func (d *Deliverer) Run(ctx context.Context) error {
 	r := d.begin(ctx)
 	for ctx.Err() == nil {
-		r.next(ctx, r.round()) //nolint:contextcheck // what has happened is written down, whoever has gone away
+		r.next(ctx, r.round()) //nolint:contextcheck // results are stored even if ctx has ended
 	}
-	return r.end() //nolint:contextcheck // what has happened is written down, whoever has gone away
+	return r.end() //nolint:contextcheck // results are stored even if ctx has ended
 }
 
-// Once tries each job once that is due now, and those that come due behind them in their
-// order. It returns when that is done, or when ctx is done, whose error it returns then. A
-// target that fails in a row, or wants to wait, is left for another time.
+// Once makes one attempt for each job that is due now, and for jobs that become ready after them
+// in their order. It returns after these attempts, or with the error of ctx when ctx is done. It
+// skips the remaining jobs of a target that fails repeatedly or asks to wait.
 func (d *Deliverer) Once(ctx context.Context) (Summary, error) {
 	r := d.begin(ctx)
 	r.once, r.cutoff = true, d.opts.Now()
 	for ctx.Err() == nil && r.broken == nil {
-		wait := r.round() //nolint:contextcheck // what has happened is written down, whoever has gone away
+		wait := r.round() //nolint:contextcheck // results are stored even if ctx has ended
 		if wait == 0 {
 			break
 		}
 		r.next(ctx, wait)
 	}
-	err := errors.Join(ctx.Err(), r.broken, r.end()) //nolint:contextcheck // what has happened is written down, whoever has gone away
+	err := errors.Join(ctx.Err(), r.broken, r.end()) //nolint:contextcheck // results are stored even if ctx has ended
 	return r.summary, err
 }
 
 const (
-	// leaseTime is how long a job is ours. One that is to be tried has to have the time
-	// for that left, or two tries of it would be under way.
+	// leaseTime is how long this Deliverer owns a job. An attempt starts only if leaseLeft
+	// remains, so that there are never two concurrent attempts for a job.
 	leaseTime = 2 * time.Minute
 	leaseLeft = tryTime + 20*time.Second
 
-	// maxWait is how long nobody looks at the queue at most: a clock may have jumped.
+	// maxWait is the maximum time between two looks at the queue, because the clock may jump.
 	maxWait = 30 * time.Second
-	// pollTime is when it is looked at again while jobs are due that have to wait for their
-	// target, since the time of others cannot be seen behind them.
+	// pollTime is the time between two looks while due jobs wait for their target, because they
+	// hide the due times of other jobs.
 	pollTime = time.Second
-	// maxBackoff is how long a queue is left alone that fails, at most.
+	// maxBackoff is the maximum wait after the queue has failed.
 	maxBackoff = 30 * time.Second
-	// settleTime is how long writing down results may take.
+	// settleTime is the timeout for storing results.
 	settleTime = 30 * time.Second
 )
 
-// A lane is what is known of a target while a Deliverer runs. All of it belongs to the
-// goroutine of Run or Once.
+// A lane is the state of a target while a Deliverer runs. Only the goroutine of Run or Once uses
+// it.
 type lane struct {
 	name   string
-	parked []leased // have no room yet
+	parked []leased // leased jobs that wait for room
 	under  int
-	max    int // 0 = nobody has asked for it yet
+	max    int // 0 = not resolved yet
 	limits circuit.Limits
 	state  circuit.State
-	until  time.Time // it wants to hear of nothing until then
-	off    bool      // it wants no more, and the queue was not told yet
-	left   bool      // by Once, for another time
+	until  time.Time // no attempts until this time, as the target asked
+	off    bool      // the target refused all deliveries, and the queue does not know yet
+	left   bool      // skipped by Once
 }
 
 type leased struct {
@@ -153,41 +154,41 @@ type leased struct {
 	end time.Time
 }
 
-// A run is one Run or Once.
+// A run is one call of Run or Once.
 type run struct {
 	d      *Deliverer
-	base   context.Context // is never done: what has happened is written down whoever has gone away
-	work   context.Context // of the tries; done when their grace is over
+	base   context.Context // never done: results are stored even if the caller's context has ended
+	work   context.Context // of the attempts; done when their grace period has ended
 	cancel context.CancelCauseFunc
 	news   chan tried
 
 	lanes   map[string]*lane
-	ours    map[string]bool // the jobs that are leased, until the queue knows how they ended
-	under   int             // tries
-	results []Result        // of which the queue was not told yet
-	offs    []*lane         // the same
+	ours    map[string]bool // leased jobs, until the queue has stored their results
+	under   int             // attempts
+	results []Result        // not stored by the queue yet
+	offs    []*lane         // not stored by the queue yet
 	summary Summary
 
-	retry   time.Time // a queue that failed is left alone until then
+	retry   time.Time // no use of the queue until this time, after it has failed
 	backoff time.Duration
 
 	once   bool
-	cutoff time.Time // of Once: what is due then
+	cutoff time.Time // of Once: only jobs that are due at this time
 	broken error     // of Once: the queue failed
 }
 
 func (d *Deliverer) begin(ctx context.Context) *run {
 	r := &run{
 		d: d, lanes: make(map[string]*lane), ours: make(map[string]bool),
-		news: make(chan tried, 2*d.opts.MaxInFlight), // nobody who tries waits for us
+		news: make(chan tried, 2*d.opts.MaxInFlight), // so that attempts never block on it
 	}
 	r.base = context.WithoutCancel(ctx)
 	r.work, r.cancel = context.WithCancelCause(r.base)
 	return r
 }
 
-// round does all that can be done now, and returns how long nothing more can, if nothing
-// happens. 0 = of Once, which is done.
+// round does all work that is possible now, and returns how long to wait if nothing happens. 0 =
+// Once is done.
 func (r *run) round() time.Duration {
 	for {
 		now := r.d.opts.Now()
@@ -199,7 +200,7 @@ func (r *run) round() time.Duration {
 		}
 		r.start(now)
 		if len(r.results) > 0 {
-			continue // what was given back
+			continue // settle the returned jobs
 		}
 		free := r.d.opts.MaxInFlight - r.under
 		if free <= 0 {
@@ -210,7 +211,7 @@ func (r *run) round() time.Duration {
 		if r.once {
 			due = r.cutoff
 		}
-		// What is leased is ours from now on, and not from the time of the cutoff.
+		// The lease begins now, and not at the cutoff.
 		jobs, err := r.d.queue.Lease(r.work, due, leaseTime+now.Sub(due), free, except)
 		if err != nil {
 			r.failed(now, err)
@@ -222,7 +223,7 @@ func (r *run) round() time.Duration {
 		}
 		fresh := 0
 		for _, j := range jobs {
-			if !r.ours[j.ID] { // a clock that jumped ends leases
+			if !r.ours[j.ID] { // leases may end early if the clock jumps
 				fresh++
 				r.ours[j.ID] = true
 				l := r.lane(j.Target)
@@ -230,7 +231,7 @@ func (r *run) round() time.Duration {
 			}
 		}
 		if fresh > 0 {
-			continue // starts them
+			continue // start them
 		}
 		switch {
 		case !r.once:
@@ -243,7 +244,7 @@ func (r *run) round() time.Duration {
 	}
 }
 
-// wait is how long until a job is due, or a target has to be left alone no longer.
+// wait returns the time until a job is due or a target may be tried again.
 func (r *run) wait(now time.Time) time.Duration {
 	wait := maxWait
 	next, err := r.d.queue.NextDue(r.work)
@@ -265,7 +266,7 @@ func (r *run) wait(now time.Time) time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// next waits until something happens, or for so long.
+// next waits for an event, at most for wait.
 func (r *run) next(ctx context.Context, wait time.Duration) {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -275,7 +276,7 @@ func (r *run) next(ctx context.Context, wait time.Duration) {
 	case <-timer.C:
 	case t := <-r.news:
 		r.take(t)
-		for { // what has ended meanwhile is written down together
+		for { // store all attempts that have ended meanwhile together
 			select {
 			case t := <-r.news:
 				r.take(t)
@@ -286,7 +287,7 @@ func (r *run) next(ctx context.Context, wait time.Duration) {
 	}
 }
 
-// failed remembers that the queue failed, and leaves it alone for a while.
+// failed stores that the queue failed, and delays its next use.
 func (r *run) failed(now time.Time, err error) {
 	r.backoff = min(max(2*r.backoff, 100*time.Millisecond), maxBackoff)
 	r.retry = now.Add(r.backoff)
@@ -296,7 +297,7 @@ func (r *run) failed(now time.Time, err error) {
 	r.d.opts.Log.Error("deliveries wait, since their queue fails", "error", err, "again", r.backoff)
 }
 
-// settle tells the queue how tries ended. false: it could not.
+// settle stores results in the queue. It reports false if that failed.
 func (r *run) settle(now time.Time) bool {
 	if len(r.results) == 0 {
 		return true
@@ -317,7 +318,7 @@ func (r *run) settle(now time.Time) bool {
 		delete(r.ours, result.ID)
 	}
 	for _, l := range r.offs {
-		l.off = false // the queue leaves it out now
+		l.off = false // the queue leaves the target out now
 	}
 	r.results, r.offs, r.retry, r.backoff = nil, nil, time.Time{}, 0
 	return true
@@ -332,7 +333,7 @@ func (r *run) lane(name string) *lane {
 	return l
 }
 
-// except lists the targets that have no room.
+// except returns the targets that have no room for attempts.
 func (r *run) except(now time.Time) []string {
 	var names []string
 	for name, l := range r.lanes {
@@ -343,12 +344,12 @@ func (r *run) except(now time.Time) []string {
 	return names
 }
 
-// most is how many tries one target may have under way, whatever it says.
+// most returns the maximum number of concurrent attempts for one target, whatever its settings.
 func (d *Deliverer) most() int { return max(1, d.opts.MaxInFlight/2) }
 
-// room reports whether a try may begin.
+// room reports whether an attempt may start.
 func (l *lane) room(now time.Time, most int) bool {
-	limit := 1 // until it is known, and while one finds out whether it is back
+	limit := 1 // until the setting is known, and while one attempt probes the target
 	if l.max > 0 && l.state.Until == 0 {
 		limit = min(l.max, most)
 	}
@@ -359,10 +360,10 @@ func (l *lane) room(now time.Time, most int) bool {
 	return pass != circuit.Refused
 }
 
-// shut reports whether a target is to be left alone.
+// shut reports whether no attempt may start for a target.
 func (l *lane) shut(now time.Time) bool { return l.off || l.left || l.opens(now).After(now) }
 
-// opens is until when a target is to be left alone.
+// opens returns until when no attempt may start for a target.
 func (l *lane) opens(now time.Time) time.Time {
 	at := l.until
 	if until := time.Unix(0, l.state.Until); l.state.Until > 0 && until.After(at) {
@@ -373,8 +374,8 @@ func (l *lane) opens(now time.Time) time.Time {
 	return at
 }
 
-// start starts what has room, one of each target after the other. What would have to wait
-// for longer is given back.
+// start starts the attempts that have room, one of each target in turn. It gives back jobs that
+// would have to wait for longer.
 func (r *run) start(now time.Time) {
 	for begun := true; begun; {
 		begun = false
@@ -399,7 +400,7 @@ func (r *run) start(now time.Time) {
 	}
 }
 
-// giveBack returns what was leased and not tried.
+// giveBack returns leased jobs without an attempt.
 func (r *run) giveBack(l *lane) {
 	for _, j := range l.parked {
 		r.results = append(r.results, untried(&j.Job))
@@ -407,7 +408,7 @@ func (r *run) giveBack(l *lane) {
 	l.parked = nil
 }
 
-// take takes note of what happened to a try.
+// take processes the report of an attempt.
 func (r *run) take(t tried) {
 	l := t.lane
 	if t.known {
@@ -443,8 +444,8 @@ func (r *run) take(t tried) {
 	l.left = r.once && (l.left || l.off || l.shut(now))
 }
 
-// end gives back what was not tried, waits for the tries under way, and tells the queue of
-// them.
+// end gives back the jobs without an attempt, waits for the current attempts, and stores their
+// results.
 func (r *run) end() error {
 	defer r.cancel(errStopped)
 	for _, l := range r.lanes {

@@ -17,21 +17,21 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// What a receiver gets to read: the names of envelopes.
+// The names of envelopes: the formats of a delivery.
 const (
-	EnvelopePlain       = "plain"       // the event, as servers get it that are asked; also what no name means
-	EnvelopeCloudEvents = "cloudevents" // the same as the data of a CloudEvent 1.0, in its structured mode
-	EnvelopeSummary     = "summary"     // that it happened, and not what
-	EnvelopeIronClaw    = "ironclaw"    // the same in the words of IronClaw's outbound webhooks
+	EnvelopePlain       = "plain"       // the event, as for an `http:` hook; also the default
+	EnvelopeCloudEvents = "cloudevents" // the plain event as the data of a CloudEvent 1.0, in structured mode
+	EnvelopeSummary     = "summary"     // only that the event happened, without its content
+	EnvelopeIronClaw    = "ironclaw"    // the summary in the format of IronClaw's outbound webhooks
 )
 
-// Envelopes lists the names.
+// Envelopes returns the names.
 func Envelopes() []string {
 	return []string{EnvelopePlain, EnvelopeCloudEvents, EnvelopeSummary, EnvelopeIronClaw}
 }
 
-// envelope writes what is sent about a job, and says of which media type it is. The same
-// job always makes the same bytes.
+// envelope returns the body of a delivery and its media type. The same job always has the same
+// bytes.
 func envelope(name string, j *Job) (body []byte, media string, err error) {
 	media = "application/json"
 	body, err = plainEvent(j.Event)
@@ -59,8 +59,8 @@ func envelope(name string, j *Job) (body []byte, media string, err error) {
 	return body, media, err
 }
 
-// plainEvent is an event in the plain dialect, which has its version in front. What the
-// event says stays as it is, letter by letter.
+// plainEvent converts an event to the plain dialect, which begins with its version. The rest of
+// the event keeps its bytes.
 func plainEvent(raw json.RawMessage) ([]byte, error) {
 	var line bytes.Buffer
 	if err := json.Compact(&line, raw); err != nil {
@@ -86,13 +86,13 @@ func plainEvent(raw json.RawMessage) ([]byte, error) {
 	return append(head, text[1:]...), nil
 }
 
-// A cloudEventJSON is an event of CloudEvents 1.0, with the attributes that we have something
+// A cloudEventJSON is an event of CloudEvents 1.0, with the attributes that Grapnel has values
 // for. https://github.com/cloudevents/spec/blob/v1.0.2/cloudevents/spec.md
 type cloudEventJSON struct {
 	Version string          `json:"specversion"`
-	ID      string          `json:"id"`     // with the source the same only for the same
-	Source  string          `json:"source"` // a URI, whose scheme is ours
-	Type    string          `json:"type"`   // begins with a domain, the last part first
+	ID      string          `json:"id"`     // unique together with the source
+	Source  string          `json:"source"` // a URI with the scheme of Grapnel
+	Type    string          `json:"type"`   // begins with a reversed domain name
 	Subject string          `json:"subject,omitempty"`
 	Time    string          `json:"time,omitempty"` // RFC 3339
 	Media   string          `json:"datacontenttype"`
@@ -111,7 +111,7 @@ func cloudEvent(j *Job, ev *grapnel.Event, plain []byte) ([]byte, error) {
 	return rawjson.Marshal(ce)
 }
 
-// visible is a text without control characters, which an attribute cannot have.
+// visible returns a text without control characters, which attributes must not contain.
 func visible(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

@@ -12,38 +12,37 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// A Target is where a job goes, and how, as the policy says when it is tried.
+// A Target is the destination of a job, as the policy describes it at the time of the attempt.
 type Target struct {
-	URL      string            // https; http only where the client's Guard has the network open
-	Secrets  []string          // each makes a signature: whsec_ HMAC, whsk_ Ed25519; nil = nothing is signed
-	Headers  map[string]string // beside our own
-	Timeout  time.Duration     // of one try; 0 = outbound.DefaultHookTimeout, at most outbound.MaxTimeout
+	URL      string            // https; http only if the client's Guard allows the network
+	Secrets  []string          // each makes one signature: whsec_ HMAC, whsk_ Ed25519; nil = no signature
+	Headers  map[string]string // in addition to the headers of Grapnel
+	Timeout  time.Duration     // of one attempt; 0 = outbound.DefaultHookTimeout, at most outbound.MaxTimeout
 	Envelope string            // one of Envelopes; empty = EnvelopePlain
 
-	// MaxInFlight is how many tries may be under way at once; 0 = DefaultMaxInFlight. No
-	// target gets more than half of what all together may have.
+	// MaxInFlight is the maximum number of concurrent attempts; 0 = DefaultMaxInFlight. No target
+	// gets more than half of the maximum of the Deliverer.
 	MaxInFlight int
 
-	// After so many failures in a row it is left alone for so long, and its jobs wait
-	// without being tried. 0 = 5 failures, 30 s.
+	// After Failures failures in a row, the target gets no attempts for Cooldown, and its jobs
+	// wait. 0 = 5 failures, 30 s.
 	Failures int
 	Cooldown time.Duration
 }
 
-// DefaultMaxInFlight is the MaxInFlight of a Target that names none.
+// DefaultMaxInFlight is the MaxInFlight of a Target that sets none.
 const DefaultMaxInFlight = 8
 
-// resolveTime is how long it may take to find out where a job goes, lookTime how long a
-// try may take at most.
+// resolveTime is the timeout of Resolve, tryTime the maximum time of an attempt.
 const (
 	resolveTime = 10 * time.Second
 	tryTime     = resolveTime + outbound.MaxTimeout
 )
 
-// errStopped is why a try was given up.
+// errStopped is the error of an attempt that was canceled.
 var errStopped = errors.New("the deliverer stops")
 
-// A tried says how a try ended. Before that, one with known set says where it goes.
+// A tried is the result of an attempt. Before that, a tried with known set has only its target.
 type tried struct {
 	lane   *lane
 	known  bool
@@ -56,7 +55,7 @@ type tried struct {
 	pass   circuit.Pass
 }
 
-// try tries a job once. It has no effect but on the receiver and those who observe.
+// try makes one attempt. Its only effects are the request and the call of Observe.
 func (d *Deliverer) try(ctx context.Context, l *lane, j Job, pass circuit.Pass, known func(tried)) tried {
 	begun := time.Now()
 	reply, err := d.send(ctx, &j, func(t Target) { known(tried{lane: l, known: true, target: t}) })
@@ -65,7 +64,7 @@ func (d *Deliverer) try(ctx context.Context, l *lane, j Job, pass circuit.Pass, 
 	}
 	end := tried{lane: l, job: j, pass: pass}
 	if err != nil && ctx.Err() != nil {
-		end.result = untried(&j) // nobody knows whether it was heard: it is said again, and counts then
+		end.result = untried(&j) // it is unknown whether the receiver got it: the next attempt counts
 		return end
 	}
 	end.result, end.hold = judge(&j, reply, err, d.opts.Now(), d.opts.Rand())
@@ -76,17 +75,17 @@ func (d *Deliverer) try(ctx context.Context, l *lane, j Job, pass circuit.Pass, 
 	return end
 }
 
-// untried gives a job back as it was.
+// untried returns the result that gives a job back unchanged.
 func untried(j *Job) Result {
 	return Result{ID: j.ID, State: Waiting, Next: j.Next, Status: j.Status, Error: j.Error, Untried: true}
 }
 
-// health is what a try says about the server.
+// health returns what an attempt says about the state of the server.
 func health(end tried, reply outbound.Reply, err error) circuit.Result {
 	switch {
 	case err == nil, reply.Status != 0 && !outbound.ServerFailed(err):
 		return circuit.Answered
-	case end.hold > 0, !outbound.ServerFailed(err): // it said for how long; it is about us
+	case end.hold > 0, !outbound.ServerFailed(err): // the server asked to wait, or the error is on this side
 		return circuit.Unknown
 	default:
 		return circuit.Failed

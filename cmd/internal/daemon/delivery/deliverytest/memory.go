@@ -1,5 +1,5 @@
-// Package deliverytest holds a queue of deliveries for tests. It passes the suite of
-// package storetest, as every queue does.
+// Package deliverytest has an in-memory delivery queue for tests. It passes the suite of package
+// storetest, as every queue does.
 package deliverytest
 
 import (
@@ -14,11 +14,11 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 )
 
-// A Memory is a queue that forgets. The zero value is empty, and Fail and Settled may be
-// set before it is used.
+// A Memory is a queue in memory. The zero value is empty. Set Fail and Settled before the first
+// use.
 type Memory struct {
-	Fail    func(method string) error // called before each; an error is what the method returns
-	Settled func([]delivery.Result)   // told of each Settle that did not fail
+	Fail    func(method string) error // called before each method, which returns the error
+	Settled func([]delivery.Result)   // called after each successful Settle
 
 	mu   sync.Mutex
 	jobs []*kept
@@ -27,7 +27,7 @@ type Memory struct {
 
 type kept struct {
 	delivery.Job
-	leased time.Time // until then
+	leased time.Time // until this time
 }
 
 var _ delivery.Queue = (*Memory)(nil)
@@ -39,7 +39,7 @@ func (m *Memory) fail(method string) error {
 	return m.Fail(method)
 }
 
-// Add adds jobs, or none if one of them is none. One whose ID is there is left out.
+// Add adds jobs. If one of them is invalid, it adds none. It ignores jobs whose ID exists.
 func (m *Memory) Add(_ context.Context, jobs ...delivery.Job) error {
 	for i := range jobs {
 		if j := &jobs[i]; j.ID == "" || j.Target == "" || j.State != "" && !known(j.State) || len(j.Event) > 0 && !json.Valid(j.Event) {
@@ -73,7 +73,7 @@ func (m *Memory) find(id string) *kept {
 	return nil
 }
 
-// Lease is that of a delivery.Queue.
+// Lease implements delivery.Queue.
 func (m *Memory) Lease(ctx context.Context, now time.Time, lease time.Duration, n int, except []string) ([]delivery.Job, error) {
 	if err := m.fail("Lease"); err != nil {
 		return nil, err
@@ -93,7 +93,7 @@ func (m *Memory) Lease(ctx context.Context, now time.Time, lease time.Duration, 
 	return jobs, nil
 }
 
-// ready are the jobs that wait for nothing but their time.
+// ready returns the jobs that only wait for their time.
 func (m *Memory) ready(except []string) []*kept {
 	var ready []*kept
 	first := make(map[[2]string]bool)
@@ -113,7 +113,7 @@ func (m *Memory) ready(except []string) []*kept {
 	return ready
 }
 
-// Settle is that of a delivery.Queue.
+// Settle implements delivery.Queue.
 func (m *Memory) Settle(_ context.Context, results []delivery.Result) error {
 	if err := m.fail("Settle"); err != nil {
 		return err
@@ -159,7 +159,7 @@ func (m *Memory) switchOff(target string) {
 	m.off[target] = true
 }
 
-// NextDue is that of a delivery.Queue.
+// NextDue implements delivery.Queue.
 func (m *Memory) NextDue(context.Context) (time.Time, error) {
 	if err := m.fail("NextDue"); err != nil {
 		return time.Time{}, err
@@ -182,7 +182,7 @@ func (m *Memory) NextDue(context.Context) (time.Time, error) {
 	return next, nil
 }
 
-// Retry has dead jobs tried again, as often as new ones, and returns how many there were.
+// Retry makes dead jobs due again, with as many attempts as new jobs. It returns their number.
 func (m *Memory) Retry(_ context.Context, ids ...string) (int, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -196,7 +196,7 @@ func (m *Memory) Retry(_ context.Context, ids ...string) (int, error) {
 	return n, nil
 }
 
-// SwitchOn has the jobs of a target delivered again.
+// SwitchOn resumes deliveries to a target.
 func (m *Memory) SwitchOn(_ context.Context, target string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,7 +204,7 @@ func (m *Memory) SwitchOn(_ context.Context, target string) error {
 	return nil
 }
 
-// Job returns a job, and whether there is one.
+// Job returns a job, and whether it exists.
 func (m *Memory) Job(id string) (delivery.Job, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -214,7 +214,7 @@ func (m *Memory) Job(id string) (delivery.Job, bool) {
 	return delivery.Job{}, false
 }
 
-// Off lists the targets that are off.
+// Off returns the targets that are off, sorted.
 func (m *Memory) Off() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
