@@ -1,5 +1,5 @@
-// Package explain fires an event without effects, and reports which hooks ran, what each
-// answered, and how the verdict and the reply came about.
+// Package explain fires an event without effects, and reports which hooks ran, their outcomes,
+// and how the verdict and the reply were made.
 package explain
 
 import (
@@ -17,53 +17,53 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Explanation is what "grapnel explain --json" prints.
+// Explanation is the output of "grapnel explain --json".
 type Explanation struct {
 	Agent   string            `json:"agent"`
 	Event   grapnel.Kind      `json:"event"`
-	Record  string            `json:"record,omitempty"` // the event is that of this Record, as it was kept
+	Record  string            `json:"record,omitempty"` // ID of the Record that the event comes from
 	Plan    []grapnel.Planned `json:"plan"`
-	Hooks   []hookPart        `json:"hooks"` // in the order in which they were asked, then those of the plan that were not
+	Hooks   []hookPart        `json:"hooks"` // in the order in which they ran, then hooks of the plan that did not run
 	Merge   []string          `json:"merge,omitempty"`
 	Verdict explainedVerdict  `json:"verdict"`
 	Reply   explainedReply    `json:"reply"`
-	NotYet  []notYet          `json:"not_yet,omitempty"` // hooks that wait for something to happen first
-	Others  []unmatched       `json:"others,omitempty"`  // hooks that do not listen: those that nearly would, or all
-	Why     []whyHook         `json:"why,omitempty"`     // of the hook that was asked about
-	NotRun  []string          `json:"not_run,omitempty"` // programs and servers that would have been asked
-	Error   string            `json:"error,omitempty"`   // the event could not be read
+	NotYet  []notYet          `json:"not_yet,omitempty"` // hooks that match only after another event
+	Others  []unmatched       `json:"others,omitempty"`  // hooks that do not match: those that nearly match, or all
+	Why     []whyHook         `json:"why,omitempty"`     // about the hook of --why
+	NotRun  []string          `json:"not_run,omitempty"` // programs and servers that were not started or asked
+	Error   string            `json:"error,omitempty"`   // why the event could not be read
 	Notices []string          `json:"notices,omitempty"`
-	MS      float64           `json:"ms"` // that the firing took
+	MS      float64           `json:"ms"` // duration of the firing
 
-	Policies []policy.Loaded `json:"policies"` // that there are
+	Policies []policy.Loaded `json:"policies"` // all policy files
 
-	about   []string // the event in words, a line each
-	timed   bool     // it shows how long each took
-	more    int      // hooks that listen to such events and are not among Others
-	servers []string // hooks that ask one
+	about   []string // description of the event, one line per value
+	timed   bool     // durations are shown
+	more    int      // hooks for this kind of event that are not in Others
+	servers []string // names of hooks that ask servers
 	sent    *grapnel.Event
 	mask    func(string) string
 }
 
-// hookPart is a hook's part in a firing.
+// hookPart is the run of a hook in a firing.
 type hookPart struct {
-	Step   int           `json:"step,omitempty"` // hooks of one step see the same event
+	Step   int           `json:"step,omitempty"` // hooks in the same step see the same event
 	Round  int           `json:"round,omitempty"`
 	Phase  grapnel.Phase `json:"phase"`
 	Hook   string        `json:"hook"`
 	Source string        `json:"source"`
 	File   string        `json:"file,omitempty"`
 	Line   int           `json:"line,omitempty"`
-	Why    []match.Check `json:"why,omitempty"` // its conditions
+	Why    []match.Check `json:"why,omitempty"` // conditions of the hook
 	Part   part          `json:"part"`
-	Reason string        `json:"because,omitempty"` // of the part, in words
+	Reason string        `json:"because,omitempty"` // explains Part
 
-	Saw      map[grapnel.Field]json.RawMessage `json:"saw,omitempty"` // what it saw otherwise than as it came
+	Saw      map[grapnel.Field]json.RawMessage `json:"saw,omitempty"` // values of the event that had been changed before this run
 	Said     *grapnel.Outcome                  `json:"said,omitempty"`
 	Decision grapnel.Decision                  `json:"decision"`
 	Cause    grapnel.Cause                     `json:"cause,omitempty"`
 	Error    string                            `json:"error,omitempty"`
-	Wrote    *wrote                            `json:"wrote,omitempty"` // of a program that was run
+	Wrote    *wrote                            `json:"wrote,omitempty"` // by a program
 	MS       float64                           `json:"ms"`
 
 	matched string
@@ -71,23 +71,23 @@ type hookPart struct {
 	run     grapnel.HookRun
 }
 
-// A part is what became of a hook's answer.
+// A part is what happened to the outcome of a hook.
 type part string
 
 // The parts.
 const (
-	partNone     part = "none"     // it has no opinion
-	partDecides  part = "decides"  // the verdict is what it said
-	partOutvoted part = "outvoted" // a stronger decision counts
-	partExpired  part = "expired"  // its allow does not count
+	partNone     part = "none"     // no decision and no other effect
+	partDecides  part = "decides"  // it has the strongest decision
+	partOutvoted part = "outvoted" // another hook has a stronger decision
+	partExpired  part = "expired"  // its allow is no longer valid
 	partObserves part = "observes" // its mode is observe
-	partFailed   part = "failed"   // it could not answer, which counts as no opinion
-	partAdds     part = "adds"     // it decides nothing, and changes the event or tells something
+	partFailed   part = "failed"   // it failed, which counts as no decision
+	partAdds     part = "adds"     // no decision, but a change, message or context
 	partNotAsked part = "not_asked"
-	partLater    part = "later" // it runs after the answer
+	partLater    part = "later" // it runs after the reply
 )
 
-// wrote is what a program left.
+// wrote is the output of a program.
 type wrote struct {
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
@@ -95,7 +95,7 @@ type wrote struct {
 	Signal string `json:"signal,omitempty"`
 }
 
-// kindOf says why a hook was left out.
+// kindOf returns why a hook was not run.
 func (x *Explanation) kindOf(hook string) string {
 	if slices.Contains(x.servers, hook) {
 		return "server: explain does not ask it"
@@ -103,7 +103,7 @@ func (x *Explanation) kindOf(hook string) string {
 	return "program: explain does not run it"
 }
 
-// notYet is a hook that would listen, had something happened before.
+// notYet is a hook that matches only after another event.
 type notYet struct {
 	Hook   string `json:"hook"`
 	Source string `json:"source"`
@@ -128,15 +128,15 @@ type explainedReply struct {
 	Exit   int    `json:"exit"`
 }
 
-// Options say what is explained beside the firing.
+// Options are the settings of an explanation.
 type Options struct {
-	Policies []string // beside those in force
-	Why      string   // the name of a hook
-	All      bool     // also hooks that do not listen
-	Run      bool     // programs, and ask servers
+	Policies []string // in addition to those in force
+	Why      string   // name of the hook to explain
+	All      bool     // also hooks that do not match
+	Run      bool     // run programs and ask servers
 }
 
-// New answers an event with nothing kept, and no program run unless that is wanted.
+// New fires an event without storing anything. It runs no programs unless Options.Run is set.
 func New(ctx context.Context, place local.Place, s *Subject, e *Options) (*Explanation, error) {
 	ev := s.event
 	x := &Explanation{Agent: ev.Agent.Name, Event: ev.Kind, Record: s.record, Plan: []grapnel.Planned{}, Hooks: []hookPart{}, sent: ev, timed: e.All || e.Why != ""}
@@ -173,7 +173,7 @@ func New(ctx context.Context, place local.Place, s *Subject, e *Options) (*Expla
 	if x.Verdict.Changes == nil {
 		x.Verdict.Changes = map[grapnel.Field]json.RawMessage{}
 	}
-	for _, p := range plan.Entries { // it is shown to others, and what was looked for is not told
+	for _, p := range plan.Entries { // the output may be shared, so mask the matched text
 		p.Matched = x.mask(p.Matched)
 		x.Plan = append(x.Plan, p)
 	}
@@ -191,7 +191,7 @@ func New(ctx context.Context, place local.Place, s *Subject, e *Options) (*Expla
 	return x, nil
 }
 
-// notices says what a person should know of the policies.
+// notices adds the notices about the policies.
 func (x *Explanation) notices(place local.Place, set *policy.Set) {
 	x.Policies = set.Files
 	for _, file := range set.Files {
@@ -207,7 +207,7 @@ func (x *Explanation) notices(place local.Place, set *policy.Set) {
 	}
 }
 
-// masker hides secrets as Records do, and by the rules of the policies.
+// masker returns a function that masks secrets as in Records, and by the rules of the policies.
 func masker(set *policy.Set) func(string) string {
 	return func(text string) string {
 		text = spool.Mask(text)
@@ -218,7 +218,7 @@ func masker(set *policy.Set) func(string) string {
 	}
 }
 
-// notNil returns a list that JSON does not write as null.
+// notNil returns a non-nil list, so that JSON does not contain null.
 func notNil[T any](list []T) []T {
 	if list == nil {
 		return []T{}

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// explainer makes an explanation of a firing.
+// explainer builds the explanation of a firing.
 type explainer struct {
 	x      *Explanation
 	engine *grapnel.Engine
@@ -22,10 +22,10 @@ type explainer struct {
 	trial  *trial
 	rec    *grapnel.Record
 	plan   grapnel.Plan
-	top    grapnel.Decision // the strongest that counts, before the agent's own words are looked at
+	top    grapnel.Decision // the strongest decision that counts, before limits of the agent's dialect
 }
 
-// spec is the hook that a part is of; nil = it is none of the engine's.
+// spec returns the hook of a run; nil = the engine does not have it.
 func (t *explainer) spec(name, source string, phase grapnel.Phase) *grapnel.Spec {
 	for i := range t.specs {
 		if s := &t.specs[i]; s.Name == name && s.Source.Name == source && s.Phase == phase {
@@ -35,7 +35,7 @@ func (t *explainer) spec(name, source string, phase grapnel.Phase) *grapnel.Spec
 	return nil
 }
 
-// hooks tells of all that were asked, and of those that were to be.
+// hooks adds all hooks that ran, and hooks of the plan that did not.
 func (t *explainer) hooks() {
 	for i := range t.rec.Hooks {
 		t.top = max(t.top, t.counts(&t.rec.Hooks[i]))
@@ -71,8 +71,8 @@ func (t *explainer) hooks() {
 	}
 }
 
-// counts is the decision of a run, as far as it counts. To end the turn is to stop the
-// action that is about to happen.
+// counts returns the decision of a run, as far as it counts. Ending the turn counts as a block of
+// an action that is about to happen.
 func (t *explainer) counts(run *grapnel.HookRun) grapnel.Decision {
 	switch {
 	case run.Observed || run.Async || run.Expired:
@@ -91,7 +91,7 @@ func blocksAction(ev *grapnel.Event) bool {
 	return c.Blocks == grapnel.BlockAction
 }
 
-// whyNotAsked says why a hook of the plan was not asked.
+// whyNotAsked returns why a hook of the plan was not run.
 func (t *explainer) whyNotAsked() string {
 	if who := t.who(func(run *grapnel.HookRun) bool {
 		return t.counts(run) == grapnel.Block
@@ -101,7 +101,7 @@ func (t *explainer) whyNotAsked() string {
 	return "the event was changed, and it does not listen any more"
 }
 
-// who lists the hooks of some runs, each once.
+// who returns the names of the hooks of some runs, each once.
 func (t *explainer) who(of func(*grapnel.HookRun) bool) string {
 	var names []string
 	for i := range t.rec.Hooks {
@@ -112,7 +112,7 @@ func (t *explainer) who(of func(*grapnel.HookRun) bool) string {
 	return shortList(names, "and")
 }
 
-// listed writes a list as a sentence does: a, b and c.
+// listed joins words as in a sentence: a, b and c.
 func listed(words []string, and string) string {
 	if n := len(words); n > 1 {
 		return strings.Join(words[:n-1], ", ") + " " + and + " " + words[n-1]
@@ -120,7 +120,7 @@ func listed(words []string, and string) string {
 	return strings.Join(words, "")
 }
 
-// asked tells of a hook that was.
+// asked returns the part of a hook that ran.
 func (t *explainer) asked(run *grapnel.HookRun, p *grapnel.Planned) hookPart {
 	h := hookPart{
 		Step: run.Step, Round: run.Round, Phase: run.Phase, Hook: run.Name, Source: run.Source, Line: run.Line,
@@ -171,7 +171,7 @@ func (t *explainer) asked(run *grapnel.HookRun, p *grapnel.Planned) hookPart {
 	return h
 }
 
-// wrote is what a program has written, masked.
+// wrote returns the masked output of a program.
 func (t *explainer) wrote(s *grapnel.Spec) *wrote {
 	out := t.trial.output(s.Name, filepath.Dir(s.Source.File))
 	if out != nil {
@@ -180,7 +180,7 @@ func (t *explainer) wrote(s *grapnel.Spec) *wrote {
 	return out
 }
 
-// matched is what a Plan would say of a hook and a later version of the event.
+// matched returns what the Plan says about a hook for a later version of the event.
 func (t *explainer) matched(s *grapnel.Spec, saw *grapnel.Event) string {
 	for _, p := range t.engine.Plan(saw).Entries {
 		if p.Hook == s.Name && p.Source == s.Source.Name && p.Phase == s.Phase {
@@ -190,7 +190,7 @@ func (t *explainer) matched(s *grapnel.Spec, saw *grapnel.Event) string {
 	return ""
 }
 
-// part says what became of an answer.
+// part returns what happened to the outcome of a run, and why.
 func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 	top := t.top
 	switch {
@@ -218,12 +218,12 @@ func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 	}
 }
 
-// deciders are the hooks whose decision is the strongest.
+// deciders returns the names of the hooks with the strongest decision.
 func (t *explainer) deciders() string {
 	return t.who(func(run *grapnel.HookRun) bool { return t.top > grapnel.None && t.counts(run) == t.top })
 }
 
-// maskJSON hides the secrets in a value. Its members' names tell of some.
+// maskJSON masks the secrets in a JSON value, also by the names of its members.
 func (x *Explanation) maskJSON(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return nil
@@ -234,7 +234,7 @@ func (x *Explanation) maskJSON(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(`"***"`)
 }
 
-// said is what a hook said, with its secrets hidden.
+// said returns the outcome of a hook with its secrets masked.
 func (t *explainer) said(out *grapnel.Outcome) *grapnel.Outcome {
 	mask := t.x.mask
 	shown := *out
@@ -257,7 +257,7 @@ func (t *explainer) said(out *grapnel.Outcome) *grapnel.Outcome {
 	return &shown
 }
 
-// checks are the conditions of a hook, with the secrets of the event hidden.
+// checks returns the conditions of a hook, with the secrets of the event masked.
 func (t *explainer) checks(r policy.Reasoning) []match.Check { return maskChecks(r.Checks, t.x.mask) }
 
 func maskChecks(checks []match.Check, mask func(string) string) []match.Check {
@@ -273,7 +273,7 @@ func maskChecks(checks []match.Check, mask func(string) string) []match.Check {
 	return checks
 }
 
-// merge says how the answers became the verdict, where that is more than one decision.
+// merge describes how the outcomes were merged, if there was more than one decision.
 func (t *explainer) merge() {
 	x, v := t.x, t.rec.Verdict
 	say := func(format string, args ...any) {
@@ -314,7 +314,7 @@ func (t *explainer) merge() {
 	}
 }
 
-// replaced names the changes that a later one undid.
+// replaced reports changes that a later hook has overwritten.
 func (t *explainer) replaced(say func(string, ...any)) {
 	last := map[grapnel.Field]*hookPart{}
 	for i := range t.x.Hooks {
@@ -334,23 +334,23 @@ func (t *explainer) replaced(say func(string, ...any)) {
 	}
 }
 
-// unmatched is a hook that does not listen to the event.
+// unmatched is a hook that does not match the event.
 type unmatched struct {
 	Hook    string        `json:"hook"`
 	Source  string        `json:"source"`
 	File    string        `json:"file,omitempty"`
 	Line    int           `json:"line,omitempty"`
-	Near    bool          `json:"near,omitempty"` // one condition alone kept it from that
+	Near    bool          `json:"near,omitempty"` // only one condition did not match
 	Because string        `json:"because"`
-	Why     []match.Check `json:"why,omitempty"` // its conditions
+	Why     []match.Check `json:"why,omitempty"` // the conditions of the hook
 
-	rank int // how near, the nearest first
+	rank int // how near the hook is to a match; 0 is nearest
 }
 
-// maxNear is how many hooks that nearly listen are shown without --all.
+// maxNear is how many hooks that nearly match are shown without --all.
 const maxNear = 5
 
-// others tells of the hooks that do not listen.
+// others adds the hooks that do not match.
 func (t *explainer) others(all bool) {
 	ev, x := t.x.sent, t.x
 	var list []unmatched
@@ -373,7 +373,7 @@ func (t *explainer) others(all bool) {
 		}
 		o.rank, o.Near = nearness(&s, &why)
 		if notice.Own(&s) && !all && o.rank > 0 {
-			continue // nobody wrote it
+			continue // no file contains this hook
 		}
 		list = append(list, o)
 	}
@@ -390,9 +390,9 @@ func (t *explainer) others(all bool) {
 	}
 }
 
-// nearness says how near a hook is to listening, 0 is nearest, and whether it is near: one
-// condition alone keeps it from that, and the event has something that it is about. What
-// packs look for is not near wherever something else stands.
+// nearness returns how near a hook is to a match, 0 is nearest, and whether it is near: only one
+// condition does not match, and the event has a value for it. A condition of a pack, other than
+// for commands, is not near only because the event has another value.
 func nearness(s *grapnel.Spec, why *policy.Reasoning) (rank int, near bool) {
 	failed := 0
 	var miss match.Check
@@ -416,7 +416,7 @@ func nearness(s *grapnel.Spec, why *policy.Reasoning) (rank int, near bool) {
 	}
 }
 
-// leastMissingWords is how far the nearest of some patterns is from any of some commands.
+// leastMissingWords returns the smallest missingWords of several patterns.
 func leastMissingWords(patterns, commands []string) int {
 	least := unrelated
 	for _, p := range patterns {
@@ -427,14 +427,14 @@ func leastMissingWords(patterns, commands []string) int {
 
 const unrelated = 100
 
-// missingWords is how many words of a pattern the nearest of some commands lacks. One that runs
-// another program, or another command of it, lacks too many.
+// missingWords returns how many words of a pattern are missing in the nearest of some commands. A
+// command with another program or subcommand counts as unrelated.
 func missingWords(pattern string, commands []string) int {
 	words := strings.Fields(pattern)
 	least := unrelated
 	for _, c := range commands {
 		there := strings.Fields(c)
-		lacks, names := 0, 0 // of words that are no flags
+		lacks, names := 0, 0 // words other than flags
 		for i, w := range words {
 			has := slices.Contains(there, w)
 			switch {
@@ -454,7 +454,7 @@ func missingWords(pattern string, commands []string) int {
 	return least
 }
 
-// whyNot says in a line why a hook does not listen.
+// whyNot returns one line that says why a hook does not match.
 func whyNot(s *grapnel.Spec, ev *grapnel.Event, why *policy.Reasoning) string {
 	switch {
 	case !why.Event:
@@ -481,7 +481,7 @@ func whyNot(s *grapnel.Spec, ev *grapnel.Event, why *policy.Reasoning) string {
 	}
 }
 
-// kinds lists events.
+// kinds lists kinds of events.
 func kinds(on []grapnel.Kind) string {
 	var names []string
 	for _, k := range on {
@@ -490,7 +490,7 @@ func kinds(on []grapnel.Kind) string {
 	return listed(names, "and")
 }
 
-// missed says in a few words what was wanted, and what there is.
+// missed describes in a few words the wanted and the actual value of a condition.
 func missed(c *match.Check) string {
 	key := strings.TrimPrefix(c.Key, "match.")
 	switch {
@@ -524,7 +524,7 @@ func missed(c *match.Check) string {
 	return fmt.Sprintf("%s: %s is not %s", key, shortList(c.Got, "or"), wanted(c.Want))
 }
 
-// fitting names the conditions that fit.
+// fitting returns the conditions that match.
 func fitting(of []match.Check) string {
 	var words []string
 	for i := range of {
@@ -543,7 +543,7 @@ func fitting(of []match.Check) string {
 	return strings.Join(words, ", ")
 }
 
-// whenMissed names the parts of an expression that do not hold.
+// whenMissed returns the parts of an expression that are false.
 func whenMissed(c *match.Check) string {
 	var missing []string
 	var walk func(c *match.Check)
@@ -570,10 +570,10 @@ func whenMissed(c *match.Check) string {
 	return strings.Join(missing, ", ")
 }
 
-// wanted lists the words of a condition.
+// wanted lists the values of a condition.
 func wanted(words []string) string { return shortList(words, "or") }
 
-// shortList lists the first few of some words, each not too long.
+// shortList lists the first few words, each shortened.
 func shortList(words []string, and string) string {
 	const most = 3
 	var list []string
@@ -587,7 +587,7 @@ func shortList(words []string, and string) string {
 	return listed(list, and)
 }
 
-// cut shortens a text to some letters.
+// cut shortens a text to a number of characters.
 func cut(text string, letters int) string {
 	if utf8.RuneCountInString(text) <= letters {
 		return text
@@ -595,11 +595,11 @@ func cut(text string, letters int) string {
 	return string([]rune(text)[:letters-1]) + "…"
 }
 
-// eventWords says what an event is about, a line each.
+// eventWords describes an event, one line per value.
 func eventWords(ev *grapnel.Event, mask func(string) string) (lines []string) {
 	add := func(what, text string) {
 		if text != "" {
-			lines = append(lines, what+": "+cut(strings.TrimSpace(mask(text)), 400)) // in this order: half a key looks like none
+			lines = append(lines, what+": "+cut(strings.TrimSpace(mask(text)), 400)) // mask before cutting, because half a key does not look like a secret
 		}
 	}
 	if t := ev.Tool; t != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// A Subject is the event that is explained, and how the agent gets its answer.
+// A Subject is the event to explain, and the function that makes the agent's reply.
 type Subject struct {
 	event  *grapnel.Event
-	unread bool // what is wrong with it is in the Record
+	unread bool // the event could not be read; the Record has the error
 	record string
 	answer func(context.Context, *grapnel.Engine) dialect.Reply
 }
 
-// NewSubject is an event as an agent sent it.
+// NewSubject returns the Subject of an event that an agent sent.
 func NewSubject(got dialect.Received) *Subject {
 	return &Subject{event: got.Event, unread: got.Err != nil, answer: got.Answer}
 }
 
-// RecordedSubject is the event of the Record with an ID.
+// RecordedSubject returns the Subject of the Record with an ID.
 func RecordedSubject(ctx context.Context, log store.Log, id string) (*Subject, error) {
 	for k, err := range log.Read(ctx, store.Query{}) {
 		if err != nil || k.ID != id || k.Late {
@@ -47,7 +47,7 @@ func RecordedSubject(ctx context.Context, log store.Log, id string) (*Subject, e
 	return nil, cli.WithHint(fmt.Errorf("there is no record %s", printable.Line(id)), "\"grapnel log --json\" lists them with their IDs")
 }
 
-// receivedFromRecord is the event of a Record as its agent told it.
+// receivedFromRecord returns the event of a Record in the form in which its agent sent it.
 func receivedFromRecord(e *spool.Entry) (dialect.Received, error) {
 	ev := e.Input
 	if ev == nil {
@@ -56,7 +56,7 @@ func receivedFromRecord(e *spool.Entry) (dialect.Received, error) {
 	payload := []byte(ev.Native)
 	d, ok := dialect.FindAgent(ev.Agent.Name)
 	if !ok || payload == nil {
-		d = dialect.Plain() // an agent of its own name, or an event that was edited
+		d = dialect.Plain() // an unknown agent, or an event without the agent's payload
 	}
 	if payload == nil {
 		var err error

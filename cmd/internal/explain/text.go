@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Print draws the firing, and lists below it the hooks that did not listen.
+// Print draws the firing, and lists below it the hooks that did not match.
 func (x *Explanation) Print(c *cli.Console) {
 	for _, notice := range x.Notices {
 		fmt.Fprintln(c.Out, c.Paint(cli.Yellow, printable.Text(notice)))
@@ -29,16 +29,16 @@ func (x *Explanation) Print(c *cli.Console) {
 	}
 }
 
-// maxUnread is how many hooks are shown that fail because nobody can read the event.
+// maxUnread is how many hooks are shown that fail because the event cannot be read.
 const maxUnread = 5
 
-// maxShown is how many letters of a text are shown.
+// maxShown is how many characters of a text are shown.
 const maxShown = 2000
 
-// shown is a text as it is shown: whatever it is, it does not steer the terminal.
+// shown returns a text for the terminal, without control sequences.
 func shown(text string) string { return printable.Text(cut(strings.TrimRight(text, "\n"), maxShown)) }
 
-// tree is the firing from the event to the reply.
+// tree draws the firing from the event to the reply.
 func (x *Explanation) tree() *tree {
 	root := &tree{line: []span{{"event", cli.Bold}, text(" %s", printable.Line(string(x.Event)))}}
 	if x.sent.Tool != nil {
@@ -73,9 +73,9 @@ func (x *Explanation) tree() *tree {
 	return root
 }
 
-// asked draws the hooks that decide, by phase, and the event where a hook changed it.
+// asked draws the deciding hooks by phase, and the event after each change.
 func (x *Explanation) asked(root *tree) {
-	var last *grapnel.Event // that was shown
+	var last *grapnel.Event // the last event that was shown
 	var phase *tree
 	var name string
 	for i := range x.Hooks {
@@ -101,7 +101,7 @@ func (x *Explanation) asked(root *tree) {
 	}
 }
 
-// observers draws the hooks that run after the answer.
+// observers draws the hooks that run after the reply.
 func (x *Explanation) observers(root *tree) {
 	var after *tree
 	for i := range x.Hooks {
@@ -116,7 +116,7 @@ func (x *Explanation) observers(root *tree) {
 	}
 }
 
-// phaseOf names what is drawn together.
+// phaseOf returns the name of the group that a hook is drawn in.
 func phaseOf(h *hookPart) string {
 	if h.Part == partNotAsked {
 		return "not asked"
@@ -131,7 +131,7 @@ func phaseOf(h *hookPart) string {
 	return name
 }
 
-// hook draws what a hook did.
+// hook draws the run of a hook.
 func (x *Explanation) hook(t *tree, h *hookPart) {
 	if h.Step > 0 && h.Phase != grapnel.PhaseStep {
 		t.line = append(t.line, text("%d ", h.Step))
@@ -142,7 +142,7 @@ func (x *Explanation) hook(t *tree, h *hookPart) {
 		t.line = append(t.line, text(" "), span{did, code})
 	}
 	t.line = append(t.line, span{"  " + printable.Line(placeOf(h.Source, h.File, h.Line)), cli.Dim})
-	if h.matched != "" && h.matched != "event "+string(x.Event) { // which is said above
+	if h.matched != "" && h.matched != "event "+string(x.Event) { // the kind of event is shown above
 		t.note(text("%s", shown(h.matched)))
 	}
 	switch {
@@ -153,10 +153,10 @@ func (x *Explanation) hook(t *tree, h *hookPart) {
 	case h.Part != partDecides && h.Reason != "" && h.Part != partOutvoted && h.Part != partLater:
 		t.note(span{printable.Line(h.Reason), cli.Yellow})
 	}
-	if h.Error != "" && !strings.Contains(x.Error, h.Error) { // of an event that nobody can read it is said once
+	if h.Error != "" && !strings.Contains(x.Error, h.Error) { // an unreadable event is reported once
 		t.note(span{"failed: " + shown(h.Error), cli.Red})
 	}
-	if h.Said != nil && h.Phase != grapnel.PhaseRewrite { // what those made of it is drawn below them
+	if h.Said != nil && h.Phase != grapnel.PhaseRewrite { // the result of rewrites is drawn below them
 		for _, f := range slices.Sorted(maps.Keys(h.Said.Set)) {
 			t.note(text("%s = %s", f, shown(valueText(h.Said.Set[f]))))
 		}
@@ -172,7 +172,7 @@ func (x *Explanation) hook(t *tree, h *hookPart) {
 	}
 }
 
-// wroteNotes says what a program left, and how long it took.
+// wroteNotes adds the output and the duration of a program.
 func (h *hookPart) wroteNotes(t *tree) {
 	end := fmt.Sprintf("exit %d", h.Wrote.Exit)
 	if h.Wrote.Signal != "" {
@@ -186,7 +186,7 @@ func (h *hookPart) wroteNotes(t *tree) {
 	}
 }
 
-// did says in a word or two what a hook said, and in which colour that is told.
+// did returns a short description of an outcome, and its color.
 func (h *hookPart) did() (string, string) {
 	var words []string
 	code := ""
@@ -234,7 +234,7 @@ func (h *hookPart) did() (string, string) {
 	return strings.Join(words, ", "), code
 }
 
-// placeOf is where a hook stands: FILE:LINE, and what brought it there.
+// placeOf returns the position of a hook: FILE:LINE, and its pack.
 func placeOf(source, file string, line int) string {
 	at := file
 	if line > 0 {
@@ -248,7 +248,7 @@ func placeOf(source, file string, line int) string {
 	return at
 }
 
-// changed says what of an event is otherwise than it came.
+// changed draws the values of the event that differ from the original event.
 func (x *Explanation) changed(t *tree, now *grapnel.Event) {
 	fields := now.Changed(x.sent)
 	if len(fields) == 0 {
@@ -283,7 +283,7 @@ func (x *Explanation) changed(t *tree, now *grapnel.Event) {
 	}
 }
 
-// parts are the members of a value, or under "" all of it, in words.
+// parts returns the members of a JSON object as text, or any other value under "".
 func parts(raw json.RawMessage) map[string]string {
 	if len(raw) == 0 {
 		return nil
@@ -308,7 +308,7 @@ func merged(a, b map[string]string) map[string]string {
 	return all
 }
 
-// valueText is a JSON value for people: of a string its text.
+// valueText returns a JSON value for display: a string without quotes.
 func valueText(raw json.RawMessage) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
@@ -317,7 +317,7 @@ func valueText(raw json.RawMessage) string {
 	return string(raw)
 }
 
-// verdict draws what came of it.
+// verdict draws the verdict.
 func (x *Explanation) verdict(root *tree) {
 	v := &x.Verdict
 	t := root.add(span{"verdict ", cli.Bold}, span{v.Decision.String(), cli.DecisionColour(v.Decision.String())})
@@ -347,7 +347,7 @@ func (x *Explanation) verdict(root *tree) {
 	}
 }
 
-// reply draws what the agent gets, and what it cannot be told.
+// reply draws the reply, and the unsupported parts of the verdict.
 func (x *Explanation) reply(root *tree) {
 	t := root.add(span{"reply ", cli.Bold}, text("exit %d", x.Reply.Exit))
 	for _, out := range []struct{ name, text string }{{"stdout", x.Reply.Stdout}, {"stderr", x.Reply.Stderr}} {
@@ -363,7 +363,7 @@ func (x *Explanation) reply(root *tree) {
 	}
 }
 
-// rest lists those that do not listen; nil = there is nobody to speak of.
+// rest lists the hooks that did not match; nil = there are none.
 func (x *Explanation) rest() *tree {
 	t := &tree{line: []span{{"did not listen", cli.Bold}}}
 	for _, n := range x.NotYet {

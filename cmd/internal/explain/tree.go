@@ -10,31 +10,31 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 )
 
-// A tree is drawn with lines that lead from each node to what comes of it. A line is
-// wrapped where it would leave the screen.
+// A tree is drawn with lines from each node to its children. Lines are wrapped at the width of
+// the screen.
 type tree struct {
-	line  []span   // of the node itself
-	notes [][]span // below it
+	line  []span   // text of the node
+	notes [][]span // lines below it
 	nodes []*tree
 }
 
-// A span is a part of a line in one colour.
+// A span is a part of a line with one color.
 type span struct {
 	text string
-	code string // see console.paint; empty = none
+	code string // see console.paint; empty = no color
 }
 
-// text is a span without a colour.
+// text returns a span without a color.
 func text(format string, args ...any) span { return span{fmt.Sprintf(format, args...), ""} }
 
-// add adds a node and returns it.
+// add adds a child node and returns it.
 func (t *tree) add(line ...span) *tree {
 	n := &tree{line: line}
 	t.nodes = append(t.nodes, n)
 	return n
 }
 
-// note adds lines below the node: one for each line that stands in the spans.
+// note adds lines below the node. It splits the spans at newlines.
 func (t *tree) note(line ...span) {
 	rows := [][]span{nil}
 	for _, s := range line {
@@ -52,12 +52,12 @@ func (t *tree) note(line ...span) {
 // A pen draws trees.
 type pen struct {
 	out   io.Writer
-	width int // of the screen, in letters; 0 = lines are as long as they are
+	width int // width of the screen in characters; 0 = do not wrap
 	paint func(code, text string) string
 }
 
-// newPen draws on a console. Lines are as wide as the terminal; elsewhere they are not
-// wrapped, so that other programs find a line in one piece.
+// newPen returns a pen for a console. Lines are wrapped at the width of a terminal. Other output
+// is not wrapped, so that programs get each line in one piece.
 func newPen(c *cli.Console) *pen {
 	p := &pen{out: c.Out, paint: c.Paint}
 	if cli.Terminal(c.Out) {
@@ -76,7 +76,7 @@ const (
 // draw draws a tree.
 func (p *pen) draw(t *tree) { p.node(t, "", "") }
 
-// node draws a node behind head; what stands below begins with below.
+// node draws a node after the prefix head. below is the prefix of the lines under it.
 func (p *pen) node(t *tree, head, below string) {
 	beside := below + "  "
 	if len(t.nodes) > 0 {
@@ -95,15 +95,15 @@ func (p *pen) node(t *tree, head, below string) {
 	}
 }
 
-// minText is how many letters a line has at least behind what is drawn before it.
+// minText is the minimum number of characters in a line after its prefix.
 const minText = 20
 
-// wrapped prints a line behind head, and what does not fit behind rest.
+// wrapped prints a line after the prefix head, and its further rows after the prefix rest.
 func (p *pen) wrapped(line []span, head, rest string) {
 	for _, row := range wrap(line, p.width, utf8.RuneCountInString(head), utf8.RuneCountInString(rest)) {
 		var b strings.Builder
 		b.WriteString(head)
-		for n := len(row); n > 0; n-- { // spaces at the end are in no colour
+		for n := len(row); n > 0; n-- { // trailing spaces get no color
 			if row[n-1].text = strings.TrimRight(row[n-1].text, " "); row[n-1].text != "" {
 				break
 			}
@@ -121,9 +121,8 @@ func (p *pen) wrapped(line []span, head, rest string) {
 	}
 }
 
-// wrap cuts a line into rows of at most width letters, of which the first has that many
-// before it, and the others so many. It cuts between words, and inside of a word that
-// fits into no row.
+// wrap splits a line into rows of at most width characters. first and others are the widths of
+// the prefixes. It splits between words, and inside words that are longer than a row.
 func wrap(line []span, width, first, others int) [][]span {
 	if width <= 0 {
 		return [][]span{slices.Clone(line)}

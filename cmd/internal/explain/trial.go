@@ -18,28 +18,28 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A trial is the firing of an event that is not kept.
+// A trial is a firing without a Record.
 type trial struct {
 	place    local.Place
-	run      bool // programs, and ask servers
+	run      bool // run programs and ask servers
 	counter  readOnlyCounter
-	networks []string // that servers may be reached in
+	networks []string // private networks that are allowed
 
 	record grapnel.Record
-	later  grapnel.Event  // as observing hooks get it
-	late   []grapnel.Spec // programs that run after the answer
+	later  grapnel.Event  // event for observing hooks
+	late   []grapnel.Spec // programs that run after the reply
 
-	mu      sync.Mutex // hooks of one step answer at once
+	mu      sync.Mutex // hooks of one step run concurrently
 	notRun  []string
 	servers []string
-	wrote   map[programKey][]wrote // by how often it was asked
+	wrote   map[programKey][]wrote // in the order of the runs
 	ended   map[string]lateEnd     // by the full name of the hook
 }
 
-// programKey tells programs of one name apart.
+// programKey distinguishes programs with the same name.
 type programKey struct{ hook, dir string }
 
-// lateEnd is how an observing program ended.
+// lateEnd is the result of an observing program.
 type lateEnd struct {
 	err  error
 	took time.Duration
@@ -56,7 +56,7 @@ func (t *trial) options() *local.Options {
 	}
 }
 
-// command is a hook that is a program.
+// command returns the hook of a program.
 func (t *trial) command(c policyfile.Command) grapnel.Hook {
 	if !t.run {
 		return t.notAsked(c.Name)
@@ -73,7 +73,7 @@ func (t *trial) command(c policyfile.Command) grapnel.Hook {
 	return hook
 }
 
-// server is a hook that asks one.
+// server returns the hook that asks a server.
 func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
 	t.servers = append(t.servers, h.Name)
 	if t.run {
@@ -82,13 +82,13 @@ func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
 	return t.notAsked(h.Name), nil
 }
 
-// notifier is a hook that tells a server after the answer. That is never done here.
+// notifier returns the hook of a `notify:` entry, which is never run here.
 func (t *trial) notifier(hook string) grapnel.Hook {
 	t.servers = append(t.servers, hook)
 	return grapnel.Func(nil)
 }
 
-// notAsked has no opinion, and says that it was not asked.
+// notAsked returns a hook without an opinion that records that it was skipped.
 func (t *trial) notAsked(hook string) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		t.skip(hook)
@@ -99,17 +99,17 @@ func (t *trial) notAsked(hook string) grapnel.Hook {
 func (t *trial) skip(hook string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !slices.Contains(t.notRun, hook) { // it may be asked twice
+	if !slices.Contains(t.notRun, hook) { // it may be skipped twice
 		t.notRun = append(t.notRun, hook)
 	}
 }
 
-// Run keeps the observing hooks that are programs, and leaves the others out.
+// Run collects the observing hooks that are programs, and skips the others.
 func (t *trial) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	t.later = *ev
 	for _, h := range hooks {
 		switch {
-		case builtin.WritesLine(h.Hook): // which would be kept
+		case builtin.WritesLine(h.Hook): // skip, because it would write to a file
 		case t.run && !slices.Contains(t.servers, h.Name):
 			t.late = append(t.late, h)
 		default:
@@ -119,10 +119,10 @@ func (t *trial) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	return nil
 }
 
-// lateTimeout bounds a program that observes and names no time.
+// lateTimeout is the timeout of an observing program without its own.
 const lateTimeout = 5 * time.Minute
 
-// runLater runs the observing programs, one after the other.
+// runLater runs the observing programs one after the other.
 func (t *trial) runLater(ctx context.Context) {
 	for i := range t.late {
 		s := &t.late[i]
@@ -138,7 +138,7 @@ func (t *trial) runLater(ctx context.Context) {
 	}
 }
 
-// output is what a program wrote when it was asked, and takes it from the list.
+// output removes and returns the output of the earliest run of a program.
 func (t *trial) output(hook, dir string) *wrote {
 	key := programKey{hook, dir}
 	if len(t.wrote[key]) == 0 {
@@ -149,14 +149,14 @@ func (t *trial) output(hook, dir string) *wrote {
 	return &out
 }
 
-// endingRecorder hears how a program ended.
+// endingRecorder records how programs end.
 type endingRecorder struct {
 	process.Executor
 
 	record func(*process.Ending)
 }
 
-// Run is that of the Executor.
+// Run implements process.Executor.
 func (l endingRecorder) Run(ctx context.Context, p *process.Program) (*process.Ending, error) {
 	end, err := l.Executor.Run(ctx, p)
 	if err == nil && end == nil {
@@ -168,7 +168,7 @@ func (l endingRecorder) Run(ctx context.Context, p *process.Program) (*process.E
 	return end, err
 }
 
-// Grace is that of the Executor.
+// Grace returns the grace period of the Executor.
 func (l endingRecorder) Grace() time.Duration {
 	if g, ok := l.Executor.(grapnel.Graceful); ok {
 		return g.Grace()
@@ -176,10 +176,10 @@ func (l endingRecorder) Grace() time.Duration {
 	return 0
 }
 
-// readOnlyCounter is a Counter that keeps nothing, so that looking at a limit uses none of it.
+// readOnlyCounter is a Counter that stores nothing, so that a dry run does not use up limits.
 type readOnlyCounter struct{ spool *spool.Spool }
 
-// Count shows change what is kept.
+// Count calls change with the stored value and drops the result.
 func (l readOnlyCounter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
 	kept, err := l.spool.Counted(key)
 	if err == nil {
@@ -188,5 +188,5 @@ func (l readOnlyCounter) Count(key string, change func([]byte) ([]byte, time.Dur
 	return err
 }
 
-// Counted is what is kept.
+// Counted returns the stored value.
 func (l readOnlyCounter) Counted(key string) ([]byte, error) { return l.spool.Counted(key) }

@@ -16,18 +16,18 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// whyHook says of one hook why it did or did not act.
+// whyHook explains why one hook did or did not act.
 type whyHook struct {
 	Hook   string `json:"hook"`
 	Source string `json:"source,omitempty"`
 	File   string `json:"file,omitempty"`
 	Line   int    `json:"line,omitempty"`
 	State  state  `json:"state"`
-	Text   string `json:"because"` // in a sentence
+	Text   string `json:"because"` // in one sentence
 
-	left bool // out, by an `except`
+	left bool // excluded by `except`
 
-	// Of a hook in force.
+	// Only for a hook in force.
 	Scope   *grapnel.Scope  `json:"scope,omitempty"`
 	Phase   *grapnel.Phase  `json:"phase,omitempty"`
 	On      []grapnel.Kind  `json:"on,omitempty"`
@@ -37,24 +37,24 @@ type whyHook struct {
 	Parts   []hookPart      `json:"parts,omitempty"` // in this firing
 }
 
-// state is how far a hook has come.
+// state is how far a hook got.
 type state string
 
 // The states.
 const (
-	stateActed    state = "acted"     // its answer counts
-	stateSilent   state = "silent"    // it was asked, and what it said does not count, or it said nothing
-	stateNotAsked state = "not_asked" // it listens, and nobody asked it
-	stateOther    state = "no_match"  // it does not listen to this event
+	stateActed    state = "acted"     // its outcome counts
+	stateSilent   state = "silent"    // it ran, but had no effect
+	stateNotAsked state = "not_asked" // it matches, but did not run
+	stateOther    state = "no_match"  // it does not match this event
 	stateNoForce  state = "not_in_force"
 )
 
-// why explains the hooks of a name.
+// why explains the hooks with a name.
 func (t *explainer) why(name string, place local.Place, set *policy.Set) error {
 	var known []string
 	for _, s := range t.specs {
 		if _, marks := s.Hook.(grapnel.Marker); marks {
-			continue // what a hook with an `after:` remembers by is not the hook
+			continue // a marker that stores events for `after:` is not the hook itself
 		}
 		known = append(known, s.Name)
 		if named(&s, name) {
@@ -65,7 +65,7 @@ func (t *explainer) why(name string, place local.Place, set *policy.Set) error {
 		hooks, names := notInForce(row, name)
 		for _, h := range hooks {
 			inForce := func(w whyHook) bool { return w.File == h.File && w.State != stateNoForce }
-			if h.left || !slices.ContainsFunc(t.x.Why, inForce) { // else what stays in force explains itself
+			if h.left || !slices.ContainsFunc(t.x.Why, inForce) { // otherwise the hook in force is explained already
 				t.x.Why = append(t.x.Why, h)
 			}
 		}
@@ -95,8 +95,8 @@ func (t *explainer) why(name string, place local.Place, set *policy.Set) error {
 	return cli.WithHint(fmt.Errorf("no policy has a hook %q", name), hint)
 }
 
-// named reports whether a hook is meant: by its name, or with what tells it from others
-// of that name before it.
+// named reports whether a name means a hook: its name, or its name with a part of the full name
+// before it.
 func named(s *grapnel.Spec, name string) bool {
 	if s.Name == name || s.FullName() == name {
 		return true
@@ -135,7 +135,7 @@ func (t *explainer) whyOf(s *grapnel.Spec) whyHook {
 	return w
 }
 
-// acted says what became of a hook that listens.
+// acted returns the state of a hook that matches, and a sentence about it.
 func (t *explainer) acted(s *grapnel.Spec, h *hookPart) (state, string) {
 	verb := map[grapnel.Decision]string{grapnel.Allow: "allowed", grapnel.Ask: "asked about", grapnel.Block: "blocked"}[h.Decision]
 	switch h.Part {
@@ -178,8 +178,8 @@ func matchedText(h *hookPart) string {
 	return "it is about every such event"
 }
 
-// notInForce finds the hooks of a name in a file that are not in force, and the names of
-// those that are not.
+// notInForce returns the hooks with a name in a file that are not in force, and the names of all
+// hooks in that file that are not in force.
 func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string) {
 	if row.Format != "" {
 		return nil, nil
@@ -192,7 +192,7 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 		return &hooks[len(hooks)-1]
 	}
 	cause := whyNotInForce(row, errs)
-	if p == nil { // it is no YAML
+	if p == nil { // the file is not valid YAML
 		if line := lineOf(row.File, name); line > 0 && cause != "" {
 			add(line, "%s", cause)
 		}
@@ -221,7 +221,7 @@ func notInForce(row policy.Loaded, name string) (hooks []whyHook, names []string
 	return hooks, names
 }
 
-// lineOf is the line of a file that seems to name a hook, or 0.
+// lineOf returns the first line of a file that seems to name a hook, or 0.
 func lineOf(file, name string) int {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -240,7 +240,7 @@ func lineOf(file, name string) int {
 	return 0
 }
 
-// whyNotInForce says why what a file says now is not in force; empty = it is.
+// whyNotInForce returns why the current content of a file is not in force; empty = it is.
 func whyNotInForce(row policy.Loaded, errs []*policyfile.Error) string {
 	switch row.State {
 	case policy.Untrusted:
@@ -264,7 +264,7 @@ func whyNotInForce(row policy.Loaded, errs []*policyfile.Error) string {
 	return ""
 }
 
-// PrintWhy says of a hook first in a sentence why it did or did not act, and then all.
+// PrintWhy prints why a hook did or did not act: first one sentence, then the details.
 func (x *Explanation) PrintWhy(c *cli.Console) {
 	p := newPen(c)
 	for i := range x.Why {
@@ -315,7 +315,7 @@ func (w *whyHook) tree(x *Explanation) *tree {
 	return t
 }
 
-// yesNo says whether a condition holds, in words that are as long.
+// yesNo returns whether a condition holds, in words of equal width.
 func yesNo(ok bool) span {
 	if ok {
 		return span{"yes  ", cli.Green}
@@ -323,10 +323,10 @@ func yesNo(ok bool) span {
 	return span{"no   ", cli.Red}
 }
 
-// maxWords is how many words of a condition are shown, beside those that fit.
+// maxWords is how many values of a condition are shown, in addition to the matching ones.
 const maxWords = 12
 
-// checkTree draws a condition, and those inside of it.
+// checkTree draws a condition and its inner conditions.
 func checkTree(t *tree, c *match.Check) {
 	key := strings.TrimPrefix(c.Key, "match.")
 	n := t.add(yesNo(c.OK))
@@ -356,7 +356,7 @@ func checkTree(t *tree, c *match.Check) {
 	}
 }
 
-// fittingFirst lists the words of a condition, those that fit first.
+// fittingFirst lists the values of a condition, matching values first.
 func fittingFirst(c *match.Check) string {
 	var fit, rest []string
 	for i, w := range c.Want {
