@@ -23,35 +23,35 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// A Recorder is one "grapnel record".
+// A Recorder is one call of "grapnel record".
 type Recorder struct {
 	*cli.Console
 	Place  local.Place
-	Files  []string // of Records, instead of the log
-	Output string   // the file of tests; - = standard output
-	Policy string   // that a new file tests
+	Files  []string // files with Records, instead of the log
+	Output string   // path of the test file; - = standard output
+	Policy string   // policy that a new test file tests
 	Record string   // only the Record with this ID
-	Last   int      // only so many, the youngest; 0 = all
-	Follow bool     // also what happens from now on
-	All    bool     // also what no hook had anything to say of
+	Last   int      // only the newest Last Records; 0 = all
+	Follow bool     // also record new events
+	All    bool     // also Records without any decision or change by a hook
 
 	tests   *policytest.Recorder
-	before  []byte // the file as it is
-	counts  counts // of this run
-	changed bool   // the file is to be written
-	full    bool   // it has no room for more
+	before  []byte // content of the test file before
+	counts  counts // of this call
+	changed bool   // the test file must be written
+	full    bool   // the test file has no room for more tests
 }
 
-// counts is what "grapnel record --json" ends with.
+// counts is the last line of "grapnel record --json".
 type counts struct {
 	Records int `json:"records"`
 	Added   int `json:"added"`
-	Skipped int `json:"skipped"` // of these, tests that say why they are not run
-	Same    int `json:"same"`    // Records of which there is a test
-	Left    int `json:"left"`    // Records of which none was made
+	Skipped int `json:"skipped"` // of Added, tests that are skipped with a reason
+	Same    int `json:"same"`    // Records that already have a test
+	Left    int `json:"left"`    // Records without a new test
 }
 
-// line is a row of "grapnel record --json".
+// line is one line of "grapnel record --json".
 type line struct {
 	ID      string   `json:"id"`
 	Test    string   `json:"test,omitempty"`
@@ -61,7 +61,7 @@ type line struct {
 	Why     string   `json:"why,omitempty"`
 }
 
-// Check finds what is wrong with the flags.
+// Check returns an error if the flags are invalid.
 func (r *Recorder) Check(query store.Query) error {
 	stdout := r.Output == format.Stdin
 	switch {
@@ -79,7 +79,7 @@ func (r *Recorder) Check(query store.Query) error {
 	return nil
 }
 
-// Run makes tests of Records, and writes them.
+// Run makes tests from Records and writes them.
 func (r *Recorder) Run(ctx context.Context, query store.Query) error {
 	if err := r.open(); err != nil {
 		return err
@@ -106,7 +106,7 @@ func (r *Recorder) Run(ctx context.Context, query store.Query) error {
 	return r.summary()
 }
 
-// open reads the file that tests are added to, or begins one.
+// open reads the test file, or begins a new one.
 func (r *Recorder) open() error {
 	path, text := r.Output, []byte(nil)
 	if path == format.Stdin {
@@ -150,7 +150,7 @@ func (r *Recorder) open() error {
 	return nil
 }
 
-// scope is whose policy a file is.
+// scope returns the scope of a policy file.
 func (r *Recorder) scope(policy string) grapnel.Scope {
 	for _, f := range r.Place.Files(nil, []local.Dir{{Path: filepath.Dir(policy)}}) {
 		if f.Path == policy {
@@ -160,7 +160,7 @@ func (r *Recorder) scope(policy string) grapnel.Scope {
 	return grapnel.ScopeUser
 }
 
-// past makes tests of what was kept.
+// past makes tests from stored Records.
 func (r *Recorder) past(ctx context.Context, query store.Query) error {
 	from := &Source{Console: r.Console, Place: r.Place, Files: r.Files, Filter: query.Filter, Text: query.Text, Last: r.Last}
 	records, end, err := from.Open(ctx)
@@ -203,7 +203,7 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 	return r.save()
 }
 
-// live makes tests of what happens from now on.
+// live makes tests from new Records.
 func (r *Recorder) live(ctx context.Context, query store.Query) error {
 	if query.Since.IsZero() {
 		query.Since = time.Now()
@@ -237,7 +237,7 @@ func (r *Recorder) live(ctx context.Context, query store.Query) error {
 	return nil
 }
 
-// again begins anew where a person has edited the file meanwhile.
+// again reads the test file again if the user has changed it meanwhile.
 func (r *Recorder) again() error {
 	if r.Output == format.Stdin {
 		return nil
@@ -251,7 +251,7 @@ func (r *Recorder) again() error {
 	return r.open()
 }
 
-// add makes a test of a Record, and tells of it.
+// add makes a test from a Record, and reports it.
 func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
 	made := r.tests.Add(ctx, e, func() []spool.Entry { return r.earlier(ctx, e) })
 	if made.Full {
@@ -297,7 +297,7 @@ func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
 	return nil
 }
 
-// earlier reads what came before in a session.
+// earlier returns the earlier Records of a session.
 func (r *Recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
 	if e.Session == "" || slices.Contains(r.Files, format.Stdin) {
 		return nil
@@ -323,7 +323,7 @@ func (r *Recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
 	return list
 }
 
-// text is the file, laid out if it was before.
+// text returns the content of the test file, formatted if it was formatted before.
 func (r *Recorder) text() ([]byte, error) {
 	text, err := r.tests.Text()
 	if err != nil {
@@ -331,7 +331,7 @@ func (r *Recorder) text() ([]byte, error) {
 	}
 	order := format.KeyOrder()
 	if was, err := layout.Format(r.before, order); len(r.before) > 0 && (err != nil || string(was) != string(r.before)) {
-		return text, nil //nolint:nilerr // whoever wrote the file has a layout of their own
+		return text, nil //nolint:nilerr // the author of the file uses another layout
 	}
 	if text, err = layout.Format(text, order); err != nil {
 		return nil, fmt.Errorf("the tests cannot be laid out: %w", err)
@@ -339,7 +339,7 @@ func (r *Recorder) text() ([]byte, error) {
 	return text, nil
 }
 
-// save writes the file, if it has more tests than before.
+// save writes the test file if it has new tests.
 func (r *Recorder) save() error {
 	if r.Output == format.Stdin || !r.changed {
 		return nil
@@ -355,7 +355,7 @@ func (r *Recorder) save() error {
 	return nil
 }
 
-// summary says what became of the Records.
+// summary prints the counts.
 func (r *Recorder) summary() error {
 	n := r.counts
 	if r.JSON {

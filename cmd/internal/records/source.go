@@ -1,5 +1,5 @@
-// Package records reads Records for commands, of the log of a place or of files, counts them,
-// and makes tests of them.
+// Package records reads Records for commands, from the log of a place or from files, counts them,
+// and makes tests from them.
 package records
 
 import (
@@ -23,25 +23,25 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// maxRecordLine is the longest line of a file of Records. It holds the largest event there
-// is, and what is said of it.
+// maxRecordLine is the maximum length of a line in a file of Records. It has room for the largest
+// event and its Record.
 const maxRecordLine = 40 << 20
 
-// A Source is where Records come from: what was kept at a place, or files that "grapnel
-// log --json" has written.
+// A Source is the origin of Records: the log of a place, or files with the output of "grapnel log
+// --json".
 type Source struct {
 	Console *cli.Console
 	Place   local.Place
-	Files   []string // - is standard input; none = the log of the place
+	Files   []string // - is standard input; empty = the log of the place
 	Filter  spool.Filter
-	Text    string // of the log only: what these words are in
-	Last    int    // only so many, the youngest; 0 = all
+	Text    string // search text, for the log only
+	Last    int    // only the newest Last Records; 0 = all
 
-	done atomic.Uint64 // share of all that was read, in thousandths; 0 = not known
-	bar  bool          // how far it has come is drawn
+	done atomic.Uint64 // share of the input that was read, in thousandths; 0 = unknown
+	bar  bool          // a progress bar is visible
 }
 
-// Open opens what is to be read. The Records come in the order of time.
+// Open opens the Source. The Records come in the order of time. Call end afterwards.
 func (r *Source) Open(ctx context.Context) (records iter.Seq2[replay.Record, error], end func(), err error) {
 	end = func() {}
 	if len(r.Files) == 0 {
@@ -86,7 +86,7 @@ func (r *Source) Open(ctx context.Context) (records iter.Seq2[replay.Record, err
 	return records, end, nil
 }
 
-// ofLog reads what was kept at the place.
+// ofLog reads the log of the place.
 func (r *Source) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
 	log, query := Log(r.Place), store.Query{Filter: r.Filter, Text: r.Text}
 	return func(yield func(replay.Record, error) bool) {
@@ -123,7 +123,7 @@ func (r *Source) ofLog(ctx context.Context) iter.Seq2[replay.Record, error] {
 	}
 }
 
-// leftOut returns how many Records come before the youngest that are wanted.
+// leftOut returns how many Records come before the newest ones that are wanted.
 func (r *Source) leftOut(ctx context.Context, log store.Log, query store.Query) int {
 	if r.Last == 0 {
 		return 0
@@ -137,7 +137,7 @@ func (r *Source) leftOut(ctx context.Context, log store.Log, query store.Query) 
 	return n
 }
 
-// linesOf reads a file. The lines are looked at later.
+// linesOf reads the lines of a file. They are decoded later.
 func linesOf(name string, in io.Reader) iter.Seq2[replay.Record, error] {
 	return func(yield func(replay.Record, error) bool) {
 		lines := bufio.NewReaderSize(in, 1<<20)
@@ -173,7 +173,7 @@ func readRecordLine(lines *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// decodeRecord reads a line of "grapnel log --json". On an error the ID stays empty.
+// decodeRecord decodes a line of "grapnel log --json". On an error, the ID stays empty.
 func decodeRecord(line []byte, e *spool.Entry) error {
 	err := json.Unmarshal(line, e)
 	if err == nil && (e.ID == "" || e.Time.IsZero()) {
@@ -185,7 +185,8 @@ func decodeRecord(line []byte, e *spool.Entry) error {
 	return err
 }
 
-// withEntry is a Record with its Entry. A torn one keeps its Load, which says so.
+// withEntry loads the Entry of a Record. If the line is torn, it keeps Load, which returns the
+// error.
 func withEntry(r replay.Record) replay.Record {
 	if r.Load != nil && r.ID == "" && r.Load(&r.Entry) == nil {
 		r.Load = nil
@@ -193,7 +194,7 @@ func withEntry(r replay.Record) replay.Record {
 	return r
 }
 
-// inTime merges lists, each of which is in the order of time.
+// inTime merges lists that are each in the order of time.
 func inTime(lists []iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, error] {
 	type head struct {
 		record replay.Record
@@ -233,7 +234,7 @@ func inTime(lists []iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, er
 	}
 }
 
-// youngest are the last of a list that are wanted.
+// youngest yields the newest Records of a list, at most Last.
 func (r *Source) youngest(records iter.Seq2[replay.Record, error]) iter.Seq2[replay.Record, error] {
 	return func(yield func(replay.Record, error) bool) {
 		ring := make([]replay.Record, 0, min(r.Last, 1<<10))
@@ -268,7 +269,7 @@ func (r *Source) youngest(records iter.Seq2[replay.Record, error]) iter.Seq2[rep
 	}
 }
 
-// countingReader says how much of a file was read.
+// countingReader stores which share of a file was read.
 type countingReader struct {
 	io.Reader
 	size, read int64
@@ -283,8 +284,8 @@ func (c *countingReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Progress draws how far the reading has come, where a person looks at stderr. It returns what
-// is told of it, nil where nobody looks, and what takes it away again.
+// Progress draws a progress bar if stderr is a terminal. It returns a function to report progress,
+// nil if there is no bar, and a function that removes the bar.
 func (r *Source) Progress(what string) (tell func(records int), end func()) {
 	if !cli.Terminal(r.Console.Err) || r.Console.JSON || os.Getenv("TERM") == "dumb" {
 		return nil, func() {}
@@ -299,12 +300,12 @@ func (r *Source) Progress(what string) (tell func(records int), end func()) {
 		}
 		shown = now
 		text := what
-		if done := r.done.Load(); done > 0 { // of what comes through a pipe nobody knows how much there is
+		if done := r.done.Load(); done > 0 { // the total size of a pipe is unknown
 			full := int(min(done, 1000)) * bar / 1000
 			text += " [" + strings.Repeat("=", full) + strings.Repeat(" ", bar-full) + "]"
 		}
 		text += fmt.Sprintf(" %s Records, %.0f /s", printable.Number(records), float64(records)/max(now.Sub(begun).Seconds(), 0.001))
-		if width := cli.Width(r.Console.Err); len(text) >= width { // a line that goes on below cannot be taken away
+		if width := cli.Width(r.Console.Err); len(text) >= width { // a line that wraps cannot be erased
 			text = text[:max(0, width-1)]
 		}
 		r.erase()
@@ -314,7 +315,7 @@ func (r *Source) Progress(what string) (tell func(records int), end func()) {
 	return tell, r.erase
 }
 
-// erase takes the progress away, if there is any.
+// erase removes the progress bar, if it is visible.
 func (r *Source) erase() {
 	if r.bar {
 		fmt.Fprint(r.Console.Err, "\r\x1b[K")
@@ -322,7 +323,7 @@ func (r *Source) erase() {
 	}
 }
 
-// Log is all that was kept at a place.
+// Log returns the log of a place.
 func Log(place local.Place) store.Log {
 	return store.Log{Spool: place.Spool(), Store: place.Store()}
 }

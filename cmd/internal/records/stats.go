@@ -15,16 +15,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// Stats is what "grapnel stats --json" prints.
+// Stats is the output of "grapnel stats --json".
 type Stats struct {
 	spool.Stats
 	Agents   []AgentStats `json:"agents"`           // by agent and event, most firings first
-	Commands []Frequency  `json:"blocked_commands"` // most first
-	Reasons  []Frequency  `json:"blocked_reasons"`  // of hooks that decided, most first
+	Commands []Frequency  `json:"blocked_commands"` // most frequent first
+	Reasons  []Frequency  `json:"blocked_reasons"`  // of hooks that decided, most frequent first
 }
 
-// AgentStats count the firings of one agent's events. Times are in milliseconds, and of the
-// whole answer.
+// AgentStats are the counts for one kind of event of one agent. Times are in milliseconds and
+// cover the whole reply.
 type AgentStats struct {
 	Agent     string                   `json:"agent"`
 	Event     grapnel.Kind             `json:"event"`
@@ -39,7 +39,7 @@ type AgentStats struct {
 	times []float64
 }
 
-// Frequency says how often something was.
+// Frequency is how often a text occurred.
 type Frequency struct {
 	Times int    `json:"times"`
 	Hook  string `json:"hook,omitempty"`
@@ -47,12 +47,12 @@ type Frequency struct {
 }
 
 const (
-	maxTop     = 10     // of what is most frequent
-	maxTopText = 200    // bytes of one
-	maxTexts   = 20_000 // different ones that are counted
+	maxTop     = 10     // number of entries in a list
+	maxTopText = 200    // bytes of a text
+	maxTexts   = 20_000 // number of different texts that are counted
 )
 
-// A Counter makes a statsReport of Entries.
+// A Counter counts Entries into Stats.
 type Counter struct {
 	tally    *spool.Tally
 	agents   map[[2]string]*AgentStats
@@ -60,12 +60,12 @@ type Counter struct {
 	reasons  map[Frequency]int
 }
 
-// NewCounter counts what happened since a time.
+// NewCounter returns a Counter for Entries since a time.
 func NewCounter(since time.Time) *Counter {
 	return &Counter{tally: spool.NewTally(since), agents: map[[2]string]*AgentStats{}, commands: map[Frequency]int{}, reasons: map[Frequency]int{}}
 }
 
-// Add counts an Entry, or what could not be read. It returns what a person should be told.
+// Add counts an Entry or an unreadable line. It returns errors that the user should see.
 func (c *Counter) Add(k *store.Kept, err error) error {
 	if errors.Is(err, spool.ErrTorn) {
 		c.tally.Unreadable(1)
@@ -100,7 +100,7 @@ func (c *Counter) Add(k *store.Kept, err error) error {
 		countText(c.reasons, r.Hook, r.Text)
 	}
 	if err := k.Event(); err != nil {
-		return nil //nolint:nilerr // its command is not known, and all else is
+		return nil //nolint:nilerr // only the command is unknown
 	}
 	for _, command := range commandsOf(&k.Entry) {
 		countText(c.commands, "", command)
@@ -119,7 +119,7 @@ func countText(counts map[Frequency]int, hook, text string) {
 	}
 }
 
-// commandsOf are the shell lines of an event.
+// commandsOf returns the shell commands of an event.
 func commandsOf(e *spool.Entry) []string {
 	ev, err := replay.Event(e)
 	if err != nil || ev.Tool == nil {
@@ -128,7 +128,7 @@ func commandsOf(e *spool.Entry) []string {
 	return ev.Tool.Commands
 }
 
-// Report is what was counted.
+// Report returns the counts so far.
 func (c *Counter) Report() *Stats {
 	s := &Stats{Stats: c.tally.Stats(), Agents: []AgentStats{}, Commands: top(c.commands), Reasons: top(c.reasons)}
 	for _, k := range c.agents {
@@ -142,12 +142,13 @@ func (c *Counter) Report() *Stats {
 	return s
 }
 
-// share is the smallest of the sorted values that this share of them does not exceed.
+// share returns the smallest of the sorted values that at least this share of them does not
+// exceed.
 func share(sorted []float64, part float64) float64 {
 	return sorted[max(0, int(math.Ceil(float64(len(sorted))*part))-1)]
 }
 
-// top are the most frequent, with how often each was.
+// top returns the most frequent texts with their counts.
 func top(counts map[Frequency]int) []Frequency {
 	list := slices.Collect(maps.Keys(counts))
 	for i := range list {
