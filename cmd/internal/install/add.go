@@ -11,16 +11,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// An addition is one entry of ours that the file must have.
+// An addition is one entry of Grapnel that the file must have.
 type addition struct {
-	id    string   // the event, or of which edit
-	path  []string // of the list or the object that gets it
-	key   string   // in an object
+	id    string   // the event, or the ID of the edit
+	path  []string // path of the list or the object that gets the entry
+	key   string   // key in the object
 	value any      // for update
-	item  any      // for add: the value, or the group around it
+	item  any      // for add: the value, or a group that contains it
 }
 
-// additions lists our entries, in the order of the agent's table.
+// additions returns the entries of Grapnel, in the order of the agent's table.
 func (w Wanted) additions(d *document) ([]addition, error) {
 	a := w.Agent
 	if a.Setup.Shape == dialect.ShapePlugin {
@@ -58,7 +58,7 @@ func (w Wanted) additions(d *document) ([]addition, error) {
 	return additions, nil
 }
 
-// pluginAdditions are the edits that make an agent load our plugin.
+// pluginAdditions returns the edits that make an agent load Grapnel's plugin.
 func (w Wanted) pluginAdditions(d *document) (additions []addition, err error) {
 	for i := range w.Agent.Setup.Edits {
 		e := &w.Agent.Setup.Edits[i]
@@ -90,16 +90,16 @@ func (a Agent) spelled(events *container, native string) string {
 	return native
 }
 
-// top are the members that the top of the file has beside the hooks.
+// top returns the top-level members of the file in addition to the hooks.
 func (a Agent) top() []field {
 	v, err := expand("{"+a.Setup.Top+"}", nil, false)
 	if err != nil {
-		return nil // a test reads every template
+		return nil // cannot happen: a test reads every template
 	}
 	return v.([]field)
 }
 
-// update rewrites our entries that are there but not as they are wanted.
+// update rewrites existing entries of Grapnel that differ from the wanted ones.
 func (w Wanted) update(d *document, additions []addition) (*document, []string, error) {
 	sections, err := d.sections()
 	if err != nil {
@@ -130,15 +130,15 @@ func (w Wanted) update(d *document, additions []addition) (*document, []string, 
 	return d, notes, err
 }
 
-// A node is a place that gets something: an object with members, or a list.
+// A node is an object or a list that gets new members or elements.
 type node struct {
 	path  []string
 	nodes []*node // members that are objects or lists themselves
-	items []field // what is added
+	items []field // fields to add
 	list  bool
 }
 
-// node finds or makes the node that a path leads to.
+// node returns the node at a path, and creates it if necessary.
 func (n *node) node(path []string) *node {
 	for i := range path {
 		at := slices.IndexFunc(n.nodes, func(kid *node) bool { return kid.path[i] == path[i] })
@@ -151,8 +151,8 @@ func (n *node) node(path []string) *node {
 	return n
 }
 
-// value is what the node is where there is nothing yet. It notes in made what that
-// creates.
+// value returns the content of a node that does not exist in the file yet. It records in made
+// what this creates.
 func (n *node) value(made *installation.Made) any {
 	var fields []field
 	for _, kid := range n.nodes {
@@ -165,8 +165,7 @@ func (n *node) value(made *installation.Made) any {
 	return append(fields, n.items...)
 }
 
-// add returns the file with what is wished for and not there, and notes in made what
-// had to be created.
+// add returns the file with the missing additions, and records in made what had to be created.
 func (w Wanted) add(d *document, additions []addition, made *installation.Made) ([]byte, error) {
 	sections, err := d.sections()
 	if err != nil {
@@ -221,8 +220,8 @@ func (w Wanted) add(d *document, additions []addition, made *installation.Made) 
 	return apply(d.data, d.addTo(d.root, root, top, s, nil, made)), nil
 }
 
-// addTo returns the splices that add to a container what the node holds, behind the
-// fields first.
+// addTo returns the splices that add the content of a node to a container, after the fields
+// first.
 func (d *document) addTo(c *container, n *node, first []field, s style, parent *layout, made *installation.Made) []splice {
 	l := d.layoutOf(c, s, parent)
 	var splices []splice

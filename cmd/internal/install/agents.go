@@ -14,19 +14,18 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A Scope says whose settings an installation goes into.
+// A Scope is the kind of settings that an installation is in.
 type Scope string
 
 // The scopes.
 const (
-	User    Scope = "user"    // every project of the user
-	Project Scope = "project" // one project, for everybody who has its files
-	Managed Scope = "managed" // every user of the machine; only root can write it, and nobody else can take it away
+	User    Scope = "user"    // all projects of the user
+	Project Scope = "project" // one project, for all users of its files
+	Managed Scope = "managed" // all users of the machine; only root can write and remove it
 )
 
-// An Agent is one that Grapnel can be installed into: a dialect that says, in its
-// Setup, where the agent keeps its hooks. Everything that is known of an agent stands
-// in its dialect.
+// An Agent is an agent that Grapnel can be installed into: a dialect whose Setup says where the
+// agent stores its hooks. All knowledge about an agent is in its dialect.
 type Agent struct {
 	*dialect.Dialect
 	Setup *dialect.Setup
@@ -43,8 +42,8 @@ func Agents() []Agent {
 	return agents
 }
 
-// Lookup finds an agent by its name or one of its aliases. The error matches
-// ErrUsage and names those there are.
+// Lookup finds an agent by its name or one of its aliases. The error matches ErrUsage and lists
+// the known names.
 func Lookup(name string) (Agent, error) { return lookup(Agents(), name) }
 
 func lookup(agents []Agent, name string) (Agent, error) {
@@ -58,10 +57,9 @@ func lookup(agents []Agent, name string) (Agent, error) {
 	return Agent{}, usagef("unknown agent %q, there are %s", name, strings.Join(known, ", "))
 }
 
-// Settings returns the absolute path of the file that holds the agent's hooks of the
-// scope: for a user below the home directory base, for a project below its root base,
-// and for a managed one below base, which is / but in tests. The file need not exist.
-// An agent without such a layer is an error that matches ErrUsage.
+// Settings returns the absolute path of the file with the agent's hooks in a scope. For User,
+// base is the home directory; for Project, the root of the project; for Managed, it is / except
+// in tests. The file need not exist. If the agent has no such scope, the error matches ErrUsage.
 func (a Agent) Settings(scope Scope, base string, env func(string) string) (string, error) {
 	rel := map[Scope]string{User: a.Setup.User, Project: a.Setup.Project, Managed: a.managed()}[scope]
 	switch {
@@ -82,7 +80,7 @@ func (a Agent) Settings(scope Scope, base string, env func(string) string) (stri
 	return a.below(scope, base, rel, env)
 }
 
-// below finds a file of the agent, which is written as in Setup.
+// below returns the path of a file of the agent. rel is written as in Setup.
 func (a Agent) below(scope Scope, base, rel string, env func(string) string) (string, error) {
 	what := map[Scope]string{User: "the home directory", Project: "the project directory", Managed: "the root of the system"}[scope]
 	if rest, inside := strings.CutPrefix(rel, a.Setup.Moves); scope == User && a.Setup.MovedBy != "" && inside && env(a.Setup.MovedBy) != "" {
@@ -91,7 +89,7 @@ func (a Agent) below(scope Scope, base, rel string, env func(string) string) (st
 	if !filepath.IsAbs(base) {
 		return "", fmt.Errorf("cannot find the settings of %s: %s must be an absolute path, got %q", a.Title, what, base)
 	}
-	if volume := filepath.VolumeName(filepath.FromSlash(rel)); volume != "" { // of Windows
+	if volume := filepath.VolumeName(filepath.FromSlash(rel)); volume != "" { // a Windows path
 		if base == systemRoot {
 			return filepath.FromSlash(rel), nil
 		}
@@ -100,10 +98,10 @@ func (a Agent) below(scope Scope, base, rel string, env func(string) string) (st
 	return filepath.Join(base, filepath.FromSlash(rel)), nil
 }
 
-// systemRoot is what a managed installation lies below.
+// systemRoot is the base directory of a managed installation.
 const systemRoot = "/"
 
-// managed is the file of the managed layer on this system; "" = there is none.
+// managed returns the file of the managed scope on this system; "" = not supported.
 func (a Agent) managed() string {
 	switch runtime.GOOS {
 	case "darwin":
@@ -114,8 +112,8 @@ func (a Agent) managed() string {
 	return a.Setup.Managed[0]
 }
 
-// Detected reports whether the agent seems to be in use: the directory of the
-// user's settings exists, or the program is on PATH.
+// Detected reports whether the agent seems to be in use: the directory of the user's settings
+// exists, or the program is on PATH.
 func (a Agent) Detected(home string, env func(string) string) bool {
 	dir := a.Setup.Dir
 	if dir == "" {
@@ -135,8 +133,8 @@ func (a Agent) Detected(home string, env func(string) string) bool {
 	return lookPath(a.Setup.Program, env) != ""
 }
 
-// lookPath finds a program on the PATH of env. Relative entries of PATH are
-// left out: what a project contains is not the agent.
+// lookPath finds a program on the PATH of env. It ignores relative entries of PATH: a program in
+// a project is not the agent.
 func lookPath(program string, env func(string) string) string {
 	if program == "" {
 		return ""
@@ -163,8 +161,8 @@ func runnable(info os.FileInfo) bool {
 	return info.Mode().IsRegular() && (runtime.GOOS == "windows" || info.Mode().Perm()&0o111 != 0)
 }
 
-// event finds an event of the agent as a settings file spells it; nil if there is none
-// of that name.
+// event returns the event of the agent with a name as in a settings file; nil if it does not
+// exist.
 func (a Agent) event(name string) *dialect.EventRow {
 	for i := range a.Events {
 		if a.sameEvent(a.Events[i].Native, name) {
@@ -174,7 +172,7 @@ func (a Agent) event(name string) *dialect.EventRow {
 	return nil
 }
 
-// sameEvent reports whether the agent takes both for the same event.
+// sameEvent reports whether the agent treats both names as the same event.
 func (a Agent) sameEvent(x, y string) bool {
 	return x == y || a.Setup.Fold && folded(x) == folded(y)
 }
@@ -183,7 +181,7 @@ func folded(s string) string {
 	return strings.ToLower(strings.NewReplacer("_", "", "-", "", ".", "").Replace(s))
 }
 
-// May says why an event cannot be installed; nil if it can.
+// May returns why an event cannot be installed; nil if it can.
 func (a Agent) May(event string) error {
 	switch ev := a.Row(event); {
 	case ev == nil || ev.Native != event:
@@ -194,9 +192,9 @@ func (a Agent) May(event string) error {
 	return nil
 }
 
-// choose returns the events to install: the default set and those asked for,
-// without what the version does not know if that would harm. A version that is
-// not known ("") counts as a current one.
+// choose returns the events to install: the default set and the events in asked, without events
+// that the version does not know if these would do harm. An unknown version ("") is treated as
+// current.
 func (a Agent) choose(asked []string, version string) (events, notes []string, err error) {
 	for _, name := range asked {
 		if err := a.May(name); err != nil {
@@ -224,8 +222,7 @@ func (a Agent) choose(asked []string, version string) (events, notes []string, e
 	return events, notes, nil
 }
 
-// wait is how long the agent shall wait for the hook at an event: a whole
-// number of the agent's unit.
+// wait returns the timeout of an event in the agent's settings: a multiple of the agent's unit.
 func (a Agent) wait(event string, timeout time.Duration) time.Duration {
 	if ev := a.event(event); ev != nil && ev.Wait > 0 {
 		timeout = min(timeout, ev.Wait)
@@ -234,10 +231,10 @@ func (a Agent) wait(event string, timeout time.Duration) time.Duration {
 	return (timeout + unit - 1) / unit * unit
 }
 
-// closes reports whether an entry can ask for a block when the hook fails.
+// closes reports whether an entry can make the agent block when the hook fails.
 func (a Agent) closes() bool { return strings.Contains(a.Setup.Entry, "$closed") }
 
-// older reports whether version a comes before version b, both like 2.1.329.
+// older reports whether version a is before version b; both are like 2.1.329.
 func older(a, b string) bool {
 	return slices.Compare(numbers(a), numbers(b)) < 0
 }
@@ -254,8 +251,8 @@ func numbers(version string) []int {
 	return ns
 }
 
-// didYouMean offers the event that differs only in case or separators: people
-// write pre_tool_use and pretooluse.
+// didYouMean suggests the event that differs only in case or separators, because users write
+// pre_tool_use and pretooluse.
 func (a Agent) didYouMean(name string) string {
 	for _, ev := range a.Events {
 		if folded(ev.Native) == folded(name) {

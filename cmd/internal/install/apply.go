@@ -22,20 +22,18 @@ import (
 // keepBackups is how many backups are kept per agent.
 const keepBackups = 10
 
-// ErrChanged is what Apply wraps when the file is not what the plan was made
-// from.
+// ErrChanged is wrapped by errors of Apply if the file has changed since the plan was made.
 var ErrChanged = errors.New("the file was changed meanwhile")
 
-// Apply does a Change: it puts a copy of the old file into the directory
-// backups, mode 0600, unless that is empty, and then replaces the file in one step. A symbolic link
-// stays; the file it leads to is replaced. Mode and owner stay where the system
-// lets us; hard links are cut, as any editor does that renames.
+// Apply executes a Change. It copies the old file into the directory backups with mode 0600,
+// unless backups is empty, and then replaces the file with a rename. A symbolic link stays; the
+// file that it leads to is replaced. Apply keeps mode and owner where the system permits it. It
+// breaks hard links, as any editor that renames does.
 //
-// It returns the name of the backup, empty if there was no file before, and
-// fails with ErrChanged, having done nothing, when the file is not what the
-// plan was made from. Agents take no locks, so one that writes in the very
-// moment between that look and the replacement loses its change; it is not in
-// the backup.
+// It returns the name of the backup, empty if there was no file before. If the file has changed
+// since the plan was made, Apply does nothing and returns ErrChanged. Agents take no locks: a
+// change that an agent writes between this check and the rename is lost, and is not in the
+// backup.
 func Apply(c *Change, backups string, now time.Time) (backup string, err error) {
 	if !c.Changed() {
 		return "", nil
@@ -69,8 +67,7 @@ func Apply(c *Change, backups string, now time.Time) (backup string, err error) 
 	return backup, nil
 }
 
-// resolve follows symbolic links to the file itself. info is nil if there is
-// none.
+// resolve follows symbolic links to the real file. info is nil if the file does not exist.
 func resolve(file string) (target string, info fs.FileInfo, err error) {
 	if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) {
 		return file, nil, nil
@@ -94,7 +91,7 @@ func resolve(file string) (target string, info fs.FileInfo, err error) {
 	return target, info, nil
 }
 
-// load reads a settings file; nil if there is none.
+// load reads a settings file; nil if it does not exist.
 func load(file string) ([]byte, error) {
 	info, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -103,7 +100,7 @@ func load(file string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() { // opening a pipe would wait for a writer
+	if !info.Mode().IsRegular() { // opening a pipe would block
 		return nil, fmt.Errorf("%s is not a regular file", file)
 	}
 	f, err := os.Open(file)
@@ -111,7 +108,7 @@ func load(file string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxSize+1)) // parse refuses what is larger
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1)) // parse rejects larger files
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +126,7 @@ func unchanged(c *Change, target string) error {
 	return nil
 }
 
-// replace writes c.After in place of target. A reader sees the old file or the
-// new one.
+// replace replaces target by c.After. A reader sees the old file or the new one.
 func replace(c *Change, target string, old fs.FileInfo) (err error) {
 	perm := cmp.Or(c.Perm, 0o600)
 	if old == nil {
@@ -149,7 +145,7 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 	if err != nil {
 		return err
 	}
-	err = unchanged(c, target) // as late as can be
+	err = unchanged(c, target) // as late as possible
 	if err == nil {
 		err = os.Rename(name, target)
 	}
@@ -163,7 +159,7 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 	return syncDir(filepath.Dir(target))
 }
 
-// makeDirs makes the directory of a new file.
+// makeDirs creates the directory of a new file.
 func (c *Change) makeDirs(dir string, mode fs.FileMode) error {
 	if err := os.MkdirAll(dir, mode); err != nil || !c.Exact {
 		return err
@@ -176,10 +172,10 @@ func (c *Change) makeDirs(dir string, mode fs.FileMode) error {
 	return nil
 }
 
-// writeBeside writes c.After to disk, in a file beside target whose name it returns. The file
-// has the owner of the old one.
+// writeBeside writes c.After to a temporary file in the directory of target, flushes it, and
+// returns its name. The file gets the owner of the old file.
 func (c *Change) writeBeside(target string, old fs.FileInfo, perm fs.FileMode) (name string, err error) {
-	// Not os.CreateTemp: a new file shall get what the umask leaves of perm.
+	// os.CreateTemp is not used, because a new file must get perm reduced by the umask.
 	name = filepath.Join(filepath.Dir(target), ".grapnel-"+rand.Text()[:12]+".tmp")
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, perm)
 	if err != nil {
@@ -189,7 +185,7 @@ func (c *Change) writeBeside(target string, old fs.FileInfo, perm fs.FileMode) (
 		keepOwner(f, old)
 	}
 	if old != nil || c.Exact {
-		err = f.Chmod(perm) // in spite of the umask
+		err = f.Chmod(perm) // override the umask
 	}
 	if err == nil {
 		_, err = f.Write(c.After)
@@ -203,8 +199,7 @@ func (c *Change) writeBeside(target string, old fs.FileInfo, perm fs.FileMode) (
 	return name, err
 }
 
-// remove deletes the file, and the directories made for it that hold nothing
-// else.
+// remove deletes the file, and the directories that were created for it and are empty now.
 func remove(c *Change, target string) error {
 	if err := os.Remove(target); err != nil {
 		return err
@@ -213,21 +208,21 @@ func remove(c *Change, target string) error {
 	return nil
 }
 
-// removeDirs removes directories that were made, as far as they hold nothing.
+// removeDirs removes created directories, innermost first, until one is not empty.
 func removeDirs(made []string) {
 	for _, dir := range slices.Backward(made) {
 		if err := os.Remove(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return // it holds something
+			return // it is not empty
 		}
 	}
 }
 
-// sweep removes what an installation that was killed has left of replace in a
-// directory. Another that is at work there, under another lock, fails and says so.
+// sweep removes the temporary files that a killed installation has left in a directory. A running
+// installation under another lock would fail and report that.
 func sweep(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return // it is not there
+		return // it does not exist
 	}
 	leftBehind := regexp.MustCompile(`^\.grapnel-[A-Z2-7]{12}\.tmp$`)
 	for _, e := range entries {
@@ -237,8 +232,7 @@ func sweep(dir string) {
 	}
 }
 
-// missingDirs lists the directories above a file that do not exist, outermost
-// first.
+// missingDirs returns the directories above a file that do not exist, outermost first.
 func missingDirs(file string) []string {
 	var dirs []string
 	for dir := filepath.Dir(file); ; dir = filepath.Dir(dir) {
@@ -250,8 +244,8 @@ func missingDirs(file string) []string {
 	}
 }
 
-// writeBackup keeps the bytes of the old file. The same bytes of the same
-// moment make the same name.
+// writeBackup stores the content of the old file. The same content at the same time gets the same
+// name.
 func writeBackup(c *Change, dir string, now time.Time) (string, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", fmt.Errorf("no backup: %w", err)
@@ -269,10 +263,10 @@ func writeBackup(c *Change, dir string, now time.Time) (string, error) {
 	return name, nil
 }
 
-// prune removes the oldest backups of the agent. Names sort by time. A backup
-// too many does no harm, so errors are not told.
+// prune removes the oldest backups of the agent. Names sort by time. It ignores errors, because
+// additional backups do no harm.
 func prune(dir, agent string) {
-	entries, err := os.ReadDir(dir) // sorted
+	entries, err := os.ReadDir(dir) // sorted by name
 	if err != nil {
 		return
 	}
@@ -288,13 +282,13 @@ func prune(dir, agent string) {
 	}
 }
 
-// lock keeps other installations waiting that use the same state directory,
-// until unlock is called. It waits until ctx is done.
+// lock makes other installations with the same state directory wait until unlock is called. It
+// waits until ctx is done.
 func lock(ctx context.Context, state string, mode fs.FileMode) (unlock func(), err error) {
 	if err := os.MkdirAll(state, mode); err != nil {
 		return nil, err
 	}
-	if mode != 0o700 { // in spite of the umask
+	if mode != 0o700 { // override the umask
 		if err := os.Chmod(state, mode); err != nil {
 			return nil, err
 		}

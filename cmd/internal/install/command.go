@@ -7,23 +7,22 @@ import (
 	"unicode/utf8"
 )
 
-// hookProgram is the base name of the program in every installed command. Our
-// own entries are recognised by it.
+// hookProgram is the base name of the program in every installed command. It is used to recognize
+// entries of Grapnel.
 const hookProgram = "grapnel-hook"
 
-// A Hook is what an installed command runs and how that finds its installation.
+// A Hook describes the installed command and how it finds its installation.
 type Hook struct {
 	Program string // absolute path of grapnel-hook
 	ID      string // token of the installation, see newToken
-	Root    string // if set, the command carries --root in place of the token
-	Over    *Over  // how the agent asks over http; nil = it starts the program at each event
+	Root    string // if set, the command has --root instead of the token
+	Over    *Over  // how the agent sends events over HTTP; nil = it starts the program at each event
 }
 
-// Command returns the shell line that is written into the agent's settings for
-// the event.
+// Command returns the shell line for the event in the agent's settings.
 //
-// It is one line for a POSIX shell and not a program with a list of arguments,
-// because only the newer versions of Claude Code know the second form.
+// It is a line for a POSIX shell and not a program with a list of arguments, because only newer
+// versions of Claude Code support the latter.
 func (h Hook) Command(a Agent, event string) string {
 	words := append([]string{filepath.ToSlash(h.Program)}, h.args(a, event)...)
 	for i, w := range words {
@@ -32,8 +31,8 @@ func (h Hook) Command(a Agent, event string) string {
 	return strings.Join(words, " ")
 }
 
-// args are the arguments of the hook program. A plugin names its events itself: event
-// is empty.
+// args returns the arguments of the hook program. event is empty for a plugin, which sends the
+// names of its events.
 func (h Hook) args(a Agent, event string) []string {
 	var words []string
 	if !a.Setup.Anonymous {
@@ -47,19 +46,18 @@ func (h Hook) args(a Agent, event string) []string {
 	return append(words, "--id", h.ID)
 }
 
-// powershell is Command for PowerShell: there a quoted program has to be called.
+// powershell is Command for PowerShell, where a quoted program needs the call operator.
 func (h Hook) powershell(a Agent, event string) string {
 	words := append([]string{filepath.ToSlash(h.Program)}, h.args(a, event)...)
 	for i, w := range words {
-		if quote(w) != w || strings.ContainsAny(w, ",@") { // a list, and a variable
+		if quote(w) != w || strings.ContainsAny(w, ",@") { // these would be a list and a variable
 			words[i] = "'" + strings.ReplaceAll(w, "'", "''") + "'"
 		}
 	}
 	return "& " + strings.Join(words, " ")
 }
 
-// check refuses what could not be written into the agent's settings so that it
-// comes out the same in the shell.
+// check returns an error if a value would be changed by the agent's settings or by the shell.
 func (h Hook) check(a Agent) error {
 	if base := programName(h.Program); base != hookProgram {
 		return usagef("the program must be called %s, got %q", hookProgram, h.Program)
@@ -81,7 +79,7 @@ func (h Hook) check(a Agent) error {
 	return nil
 }
 
-// quote makes s one word of a POSIX shell.
+// quote returns s as one word for a POSIX shell.
 func quote(s string) string {
 	safe := func(r rune) bool {
 		return r < utf8.RuneSelf && (unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("%+,-./:=@_", r))
@@ -92,27 +90,27 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
-// An Entry is one of our own entries in an agent's settings.
+// An Entry is an entry of Grapnel in an agent's settings.
 type Entry struct {
 	Event   string `json:"event"`
-	Command string `json:"command"` // or the address that is asked
+	Command string `json:"command"` // or the HTTP address
 	Program string `json:"program"`
 	ID      string `json:"id,omitempty"`   // token of its installation
 	Root    string `json:"root,omitempty"` // value of --root
 }
 
-// parseEntry tells whether a command is one of ours. args are those of the form
-// without a shell, where command is the program alone.
+// parseEntry reports whether a command is from Grapnel, and parses it. args are the arguments of
+// the form without a shell, where command is only the program.
 //
-// The command decides, not a key beside it: agents and other tools that rewrite
-// the file drop keys they do not know.
+// It looks at the command and not at another key of the entry, because agents and other tools
+// that rewrite the file drop unknown keys.
 func parseEntry(command string, args []string) (Entry, bool) {
 	e := Entry{Command: command}
 	words := append([]string{command}, args...)
 	if len(args) == 0 {
 		words = splitWords(command)
 	}
-	if len(words) > 0 && words[0] == "&" { // of PowerShell
+	if len(words) > 0 && words[0] == "&" { // the call operator of PowerShell
 		words = words[1:]
 	}
 	if len(words) < 2 || programName(words[0]) != hookProgram {
@@ -134,18 +132,17 @@ func parseEntry(command string, args []string) (Entry, bool) {
 	return e, e.ID != "" || e.Root != ""
 }
 
-// programName is the last element of a path of any system, without .exe.
+// programName returns the last element of a path of any system, without .exe.
 func programName(path string) string {
 	return strings.TrimSuffix(path[strings.LastIndexAny(path, `/\`)+1:], ".exe")
 }
 
-// splitWords takes a simple shell line apart at white space and takes off its
-// quotes. It is for recognising lines we wrote: expansions and operators stay
-// text.
+// splitWords splits a simple shell line at white space and removes quotes. It recognizes lines
+// that Grapnel has written; expansions and operators stay text.
 func splitWords(line string) []string {
 	var words []string
 	var word strings.Builder
-	var quoted byte // the quote we are in
+	var quoted byte // the current quote
 	inWord := false
 	for i := 0; i < len(line); i++ {
 		c := line[i]

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	maxSize  = 8 << 20 // of a settings file, bytes
-	maxDepth = 500     // of nested values; the parser recurses
+	maxSize  = 8 << 20 // bytes of a settings file
+	maxDepth = 500     // of nested values; the parser is recursive
 )
 
-// A FileError says why a settings file is left alone, and what to do about it.
+// A FileError is the reason why a settings file is not edited, with a hint for the user.
 type FileError struct {
 	File         string
-	Line, Column int // counted from 1, columns in bytes; 0: the whole file
+	Line, Column int // counted from 1, columns in bytes; 0 = the whole file
 	Problem      string
-	Hint         string // the way out
+	Hint         string // what the user can do
 }
 
 // Error returns FILE:LINE:COLUMN, the problem and the hint on one line.
@@ -40,16 +40,15 @@ func (e *FileError) Error() string {
 	return where + ": " + e.Problem + "; " + e.Hint
 }
 
-// A document is a settings file, taken apart but not changed: every node knows
-// its place in data.
+// A document is a parsed settings file. Every node has its offsets in data.
 type document struct {
 	agent Agent
 	file  string
 	data  []byte
-	root  *container            // nil if the file holds nothing but white space
-	seen  map[string]*container // by path: what at went through
+	root  *container            // nil if the file is empty or has only white space
+	seen  map[string]*container // by path: the containers that at has visited
 
-	commandKeys, eventKeys []string // members of an entry that hold the command, and the event
+	commandKeys, eventKeys []string // members of an entry that contain the command, and the event
 }
 
 // A container is an object or an array.
@@ -62,14 +61,14 @@ type container struct {
 // An item is a member of an object or an element of an array.
 type item struct {
 	key   string // of a member, decoded
-	start int    // offset of the key, or of the value of an element
+	start int    // offset of the key, or of the value if it is an element
 	value *hujson.Value
-	comma int // offset of the comma behind it; -1 if it is the last
+	comma int // offset of the following comma; -1 for the last item
 }
 
 func (it item) end() int { return it.value.EndOffset }
 
-// newContainer looks at a value as a container; nil if it is a scalar.
+// newContainer returns a value as a container; nil if it is a scalar.
 func newContainer(v *hujson.Value) *container {
 	c := &container{kind: v.Value.Kind(), open: v.StartOffset, close: v.EndOffset - 1}
 	switch v := v.Value.(type) {
@@ -91,7 +90,7 @@ func newContainer(v *hujson.Value) *container {
 		it.comma = it.end() + len(it.value.AfterExtra)
 	}
 	if n := len(c.items); n > 0 {
-		c.items[n-1].comma = -1 // there are no trailing commas: parse refuses them
+		c.items[n-1].comma = -1 // parse rejects trailing commas
 	}
 	return c
 }
@@ -106,8 +105,8 @@ func newContainerOf(v *hujson.Value, kind hujson.Kind) *container {
 	return newContainer(v)
 }
 
-// member returns the last member with the key, which is the one that counts for
-// a JavaScript program; nil if there is none.
+// member returns the last member with the key, which is the one that JavaScript uses; nil if
+// there is none.
 func (c *container) member(key string) *item {
 	if c == nil || c.kind != '{' {
 		return nil
@@ -128,7 +127,7 @@ func (c *container) value(key string) *hujson.Value {
 	return nil
 }
 
-// str returns a string member, or "".
+// str returns the value of a string member, or "".
 func (c *container) str(key string) string {
 	if v := c.value(key); v != nil && v.Value.Kind() == '"' {
 		return v.Value.(hujson.Literal).String()
@@ -136,7 +135,7 @@ func (c *container) str(key string) string {
 	return ""
 }
 
-// texts returns the strings among the elements of an array member.
+// texts returns the strings in an array member.
 func (c *container) texts(key string) []string {
 	list := newArray(c.value(key))
 	if list == nil {
@@ -151,8 +150,8 @@ func (c *container) texts(key string) []string {
 	return ss
 }
 
-// parse takes a settings file apart. It refuses what the agent would not read,
-// and what could not be edited without a guess.
+// parse parses a settings file. It returns an error if the agent could not read the file, or if
+// an edit would be ambiguous.
 func parse(a Agent, file string, data []byte) (*document, error) {
 	d := &document{
 		agent: a, file: file, data: data, seen: map[string]*container{},
@@ -182,8 +181,8 @@ func parse(a Agent, file string, data []byte) (*document, error) {
 	if comment >= 0 && !a.Setup.Comments {
 		return nil, d.errorAt(comment, fmt.Sprintf("a comment: %s reads plain JSON and ignores the whole file", a.Title), "remove the comment, then run the command again")
 	}
-	// The parser wants a line feed behind a comment at the end. Nothing is ever
-	// edited behind the root, so one more does not shift anything.
+	// The parser requires a newline after a final comment. Nothing is edited after the root, so
+	// the added newline changes no offset.
 	root, err := hujson.Parse(append(slices.Clip(data), '\n'))
 	if err != nil {
 		return nil, d.parseError(err, repair)
@@ -203,18 +202,18 @@ func parse(a Agent, file string, data []byte) (*document, error) {
 	return d, nil
 }
 
-// parseError turns an error of the parser into a FileError.
+// parseError converts an error of the parser to a FileError.
 func (d *document) parseError(err error, hint string) error {
 	e := &FileError{File: d.file, Problem: err.Error(), Hint: hint}
 	if _, serr := fmt.Sscanf(err.Error(), "hujson: line %d, column %d:", &e.Line, &e.Column); serr == nil {
 		if cause := errors.Unwrap(err); cause != nil {
 			e.Problem = cause.Error()
 		}
-		if line, column := position(d.data, len(d.data)); e.Line > line { // in the line feed of parse
+		if line, column := position(d.data, len(d.data)); e.Line > line { // in the newline that parse has added
 			e.Line, e.Column = line, column
 		}
 	}
-	// The parser repeats the literal, which may be long, and may be a key.
+	// The parser quotes the literal, which may be long and may be a secret key.
 	if strings.HasPrefix(e.Problem, "invalid literal") {
 		e.Problem = "invalid literal"
 	}
@@ -222,7 +221,7 @@ func (d *document) parseError(err error, hint string) error {
 	return e
 }
 
-// errorAt makes a FileError for the offset.
+// errorAt returns a FileError for the offset.
 func (d *document) errorAt(offset int, problem, hint string) error {
 	line, column := position(d.data, offset)
 	return &FileError{File: d.file, Line: line, Column: column, Problem: problem, Hint: hint}
@@ -233,8 +232,8 @@ func position(data []byte, offset int) (line, column int) {
 	return 1 + bytes.Count(before, []byte("\n")), offset - bytes.LastIndexByte(before, '\n')
 }
 
-// survey finds, without recursion, the offset of the first comment and the
-// offset where nesting gets too deep; -1 if there is no such place.
+// survey returns the offset of the first comment and the offset at which nesting gets too deep;
+// -1 if there is none. It is not recursive.
 func survey(data []byte) (comment, deep int) {
 	comment = -1
 	depth := 0
@@ -266,8 +265,8 @@ func survey(data []byte) (comment, deep int) {
 	return comment, -1
 }
 
-// commentLen is the length of the comment that data starts with; 0 if it does
-// not. The line end behind a line comment is not part of it.
+// commentLen returns the length of the comment at the beginning of data; 0 if there is none. The
+// newline after a line comment is not included.
 func commentLen(data []byte) int {
 	switch {
 	case bytes.HasPrefix(data, []byte("//")):
@@ -288,9 +287,8 @@ func commentLen(data []byte) int {
 	return 0
 }
 
-// afterComments returns the length of extra up to the end of its last comment,
-// and whether that is a line comment, which only a line end closes. Extra is
-// white space and comments.
+// afterComments returns the length of extra up to the end of its last comment, and whether that
+// is a line comment, which only a newline ends. extra contains only white space and comments.
 func afterComments(extra []byte) (n int, line bool) {
 	for i := 0; i < len(extra); {
 		if c := commentLen(extra[i:]); c > 0 {
@@ -304,10 +302,10 @@ func afterComments(extra []byte) (n int, line bool) {
 	return n, line
 }
 
-// trimSpace trims what JSON calls white space, and no more.
+// trimSpace trims only the white space of JSON.
 func trimSpace(data []byte) []byte { return bytes.Trim(data, " \t\r\n") }
 
-// base is where the object of events lies: at the top of some files.
+// base returns the path of the object with the events. In some files it is the top-level object.
 func (d *document) base() []string {
 	if d.agent.over(d.file) {
 		return nil
@@ -321,9 +319,9 @@ func (a Agent) over(file string) bool {
 	return slices.ContainsFunc(a.Setup.Over, func(rel string) bool { return file == rel || strings.HasSuffix(file, "/"+rel) })
 }
 
-// at finds the container that a path of keys leads to, and keeps those on the way; nil
-// if there is none. It refuses keys that stand there twice: readers differ in which
-// one counts, and so would an edit.
+// at returns the container at a path of keys, and stores the containers on the way in seen; nil
+// if there is none. It returns an error for duplicate keys: readers differ in which one they use,
+// and an edit could change the wrong one.
 func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
 	c := d.root
 	for i, key := range path {
@@ -358,40 +356,40 @@ func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
 	return c, nil
 }
 
-// join is the name of a path, in installation.Made too.
+// join returns the name of a path, as it is also used in installation.Made.
 func join(path []string) string { return strings.Join(path, "/") }
 
-// A section is a list or an object of the file that may hold entries of ours.
+// A section is a list or an object of the file that may contain entries of Grapnel.
 type section struct {
 	path  []string
 	c     *container
-	event string        // that all entries in it are for; empty: they say so themselves
-	edit  *dialect.Edit // what ours is; nil: an entry
+	event string        // event of all entries; empty: each entry names its own
+	edit  *dialect.Edit // how an entry of Grapnel is recognized; nil: as a hook entry
 	items []group
 }
 
-// A group is an item of a section. Where the agent has groups it holds a list of
-// handlers behind a matcher; elsewhere it is the one handler.
+// A group is an item of a section. For agents with groups it is a list of handlers with a
+// matcher; for others it is one handler.
 type group struct {
-	list     *container // the handlers; nil if there is no such list
+	list     *container // the list of handlers; nil without groups
 	handlers []handler
-	plain    bool // as we make them: for everything, and with no other keys
+	plain    bool // as Grapnel writes it: without a matcher for certain tools and without other keys
 }
 
-// A handler is one program that an agent runs at an event, or what else of ours a section
-// can hold.
+// A handler is one program that an agent runs at an event, or another entry of Grapnel that a
+// section can contain.
 type handler struct {
 	section, item int
-	index         int // in the list of the group; -1: it is the item itself
+	index         int // index in the list of the group; -1: it is the item itself
 	value         *hujson.Value
-	id            string // what it is for, see addition
+	id            string // event or edit, see addition
 	entry         Entry
-	matcher       string // of the group
+	matcher       string // matcher of the group
 	ours          bool
 }
 
-// sections lists the sections of the file with their entries. It refuses a file in which the
-// agent could not find them.
+// sections returns the sections of the file with their entries. It returns an error for a file in
+// which the agent could not find them.
 func (d *document) sections() ([]section, error) {
 	if d.root == nil {
 		return nil, nil
@@ -419,7 +417,7 @@ func (d *document) sections() ([]section, error) {
 	return sections, nil
 }
 
-// eventSections lists the hooks of each event.
+// eventSections returns one section for each event.
 func (d *document) eventSections() (sections []section, err error) {
 	base := d.base()
 	events, err := d.at(base, '{')
@@ -460,7 +458,7 @@ func (d *document) editSections() (sections []section, err error) {
 	return sections, nil
 }
 
-// edited returns the list or the object that an edit is for; nil if the file has none.
+// edited returns the list or the object of an edit; nil if the file does not have it.
 func (d *document) edited(e *dialect.Edit) (*container, error) {
 	kind := hujson.Kind('[')
 	if e.Key != "" {
@@ -469,7 +467,7 @@ func (d *document) edited(e *dialect.Edit) (*container, error) {
 	return d.at(strings.Split(e.Path, "."), kind)
 }
 
-// groups takes the items of a section apart.
+// groups parses the items of a section.
 func (d *document) groups(s *section, at int) {
 	s.items = make([]group, len(s.c.items))
 	for i, it := range s.c.items {
@@ -508,8 +506,8 @@ func (d *document) groups(s *section, at int) {
 	}
 }
 
-// handler looks at one entry. Which member of it holds the command, and which the
-// event, the agent's own template says.
+// handler parses one entry. The template of the agent determines which members contain the
+// command and the event.
 func (d *document) handler(s *section, v *hujson.Value) handler {
 	h := handler{value: v, id: s.event}
 	find := func(obj *container) bool {
@@ -528,7 +526,7 @@ func (d *document) handler(s *section, v *hujson.Value) handler {
 		}
 	}
 	if !h.ours && !find(obj) && obj != nil {
-		for _, it := range obj.items { // in some agents' entries it is one deeper
+		for _, it := range obj.items { // some agents nest the entry one level deeper
 			if find(newObject(it.value)) {
 				break
 			}
@@ -546,7 +544,7 @@ func (d *document) handler(s *section, v *hujson.Value) handler {
 	return h
 }
 
-// members lists the members of an entry whose values are those words of the template.
+// members returns the members of an entry whose values are these words of the template.
 func (a Agent) members(words ...string) []string {
 	memberIs := regexp.MustCompile(`"(\w+)"\s*:\s*\$([a-z]+)`)
 	var keys []string
@@ -561,7 +559,7 @@ func (a Agent) members(words ...string) []string {
 // editID returns the ID of the addition for an edit.
 func editID(e *dialect.Edit) string { return e.Path + " " + e.Key }
 
-// edits reports whether an item is what the edit put there.
+// edits reports whether an item was written by the edit.
 func (a Agent) edits(e *dialect.Edit, it item) bool {
 	if e.Key != "" {
 		return it.key == e.Key
@@ -578,13 +576,13 @@ func (a Agent) edits(e *dialect.Edit, it item) bool {
 	return err == nil && want == any(text)
 }
 
-// pluginDir is where a plugin lies, below the state directory: that of an installation
-// beside another of the same agent, whose settings a variable has moved, in a directory
-// by its token. The plugin holds the token.
+// pluginDir returns the directory of a plugin, below the state directory. If there is another
+// installation of the same agent, whose settings a variable has moved, the path contains the
+// token of the installation. The plugin contains the token.
 func pluginDir(a Agent, id string) string { return path.Join("plugins", a.Name, id, "grapnel") }
 
-// inPlugin reports whether a file lies in such a directory, or is one, and what of its
-// path is below it.
+// inPlugin reports whether a file is in such a directory, or is one, and returns the rest of its
+// path.
 func (a Agent) inPlugin(file string) (rest string, ok bool) {
 	_, after, _ := strings.Cut(strings.ReplaceAll(file, `\`, "/")+"/", "/plugins/"+a.Name+"/")
 	first, rest, _ := strings.Cut(after, "/")
@@ -594,7 +592,7 @@ func (a Agent) inPlugin(file string) (rest string, ok bool) {
 	return strings.TrimSuffix(rest, "/"), first == "grapnel"
 }
 
-// ours lists our own handlers in the order of the file.
+// ours returns the handlers of Grapnel in the order of the file.
 func ours(sections []section) []handler {
 	var hs []handler
 	for _, s := range sections {

@@ -9,12 +9,11 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// Adding and removing are exact opposites. What is added to a list that holds
-// something is only inserted: a comma right behind the last item, and the new
-// items behind the comments that follow it. What is removed is taken out with
-// the white space before it and one comma. White space that a first item
-// replaces, in an empty list, is kept in installation.Made. So nobody has to remember
-// offsets, and edits elsewhere in the file do not matter.
+// Adding and removing are exact opposites. Adding to a list that is not empty only inserts: a
+// comma after the last item, and the new items after the comments that follow it. Removing
+// deletes an item with the white space before it and one comma. The white space in an empty list
+// that a first item replaces is stored in installation.Made. So no offsets are stored, and edits
+// in other parts of the file do not matter.
 
 // A splice replaces cut bytes at an offset by text.
 type splice struct {
@@ -22,8 +21,8 @@ type splice struct {
 	text    string
 }
 
-// apply returns data with all splices done. They must not overlap; those at the
-// same offset are done in the order given.
+// apply returns data with all splices applied. They must not overlap; splices at the same offset
+// are applied in the given order.
 func apply(data []byte, splices []splice) []byte {
 	slices.SortStableFunc(splices, func(a, b splice) int { return cmp.Compare(a.at, b.at) })
 	var out []byte
@@ -36,7 +35,7 @@ func apply(data []byte, splices []splice) []byte {
 	return append(out, data[done:]...)
 }
 
-// A style is how a file is written.
+// A style describes the formatting of a file.
 type style struct {
 	newline string
 	unit    string // one step of indentation
@@ -44,8 +43,8 @@ type style struct {
 	comma   string // between items on one line
 }
 
-// styleOf finds the style of a document. What it does not show is filled in as
-// JSON.stringify(x, null, 2) would write it, because both agents do.
+// styleOf returns the style of a document. For anything that the document does not show, it uses
+// the style of JSON.stringify(x, null, 2), as the agents do.
 func styleOf(d *document) style {
 	s := style{newline: "\n", unit: "  ", colon: ": ", comma: ", "}
 	if i := bytes.IndexByte(d.data, '\n'); i > 0 && d.data[i-1] == '\r' {
@@ -64,8 +63,8 @@ func styleOf(d *document) style {
 	return s
 }
 
-// unit finds one step of indentation in the container or in the first part of
-// it that shows one.
+// unit returns one step of indentation in the container, or in its first part that has indented
+// lines.
 func (d *document) unit(c *container) (unit string, ok bool) {
 	outer := d.indentAt(c.open)
 	for _, it := range c.items {
@@ -86,16 +85,15 @@ func (d *document) unit(c *container) (unit string, ok bool) {
 	return unit, ok
 }
 
-// indentAt is the white space that the line of the offset begins with.
+// indentAt returns the indentation of the line that contains the offset.
 func (d *document) indentAt(offset int) string {
 	line := d.data[bytes.LastIndexByte(d.data[:offset], '\n')+1 : offset]
 	return string(line[:len(line)-len(bytes.TrimLeft(line, " \t"))])
 }
 
-// ownLine reports whether only white space stands before the offset on its
-// line, and which.
+// ownLine reports whether only white space is before the offset on its line, and returns it.
 func (d *document) ownLine(offset int) (indent string, ok bool) {
-	start := offset // not back to the line's start: a file may be one long line
+	start := offset // do not search for the start of the line: a file may be one long line
 	for start > 0 && (d.data[start-1] == ' ' || d.data[start-1] == '\t') {
 		start--
 	}
@@ -105,20 +103,20 @@ func (d *document) ownLine(offset int) (indent string, ok bool) {
 	return string(d.data[start:offset]), true
 }
 
-// A layout says how new items of a container are written.
+// A layout describes how new items of a container are formatted.
 type layout struct {
 	style
-	lines  bool   // each item on a line of its own; else all on one line
-	indent string // of those lines
-	flat   bool   // an item that is a container itself stays on one line
+	lines  bool   // each item on its own line; otherwise all on one line
+	indent string // indentation of these lines
+	flat   bool   // nested containers stay on one line
 }
 
-// nested is the layout of a container that is an item of l.
+// nested returns the layout of a container that is an item of l.
 func (l layout) nested() layout {
 	return layout{style: l.style, lines: l.lines && !l.flat, indent: l.indent + l.unit}
 }
 
-// before is the white space in front of an item.
+// before returns the white space before an item.
 func (l layout) before(first bool) string {
 	switch {
 	case l.lines:
@@ -129,20 +127,20 @@ func (l layout) before(first bool) string {
 	return strings.TrimPrefix(l.comma, ",")
 }
 
-// layoutOf follows what the container shows, then what stands around it.
+// layoutOf returns the layout that the container shows, or else its surroundings.
 func (d *document) layoutOf(c *container, s style, parent *layout) layout {
 	l := layout{style: s}
-	for _, it := range c.items { // the last one counts
+	for _, it := range c.items { // the last item wins
 		if indent, own := d.ownLine(it.start); own {
 			l.lines, l.indent = true, indent
 		}
 	}
 	switch {
 	case len(c.items) > 0:
-		// The settings themselves say nothing about how a list of hooks looks.
+		// The top-level object does not show how lists of hooks are formatted.
 		sub := newContainer(c.items[len(c.items)-1].value)
 		l.flat = parent != nil && sub != nil && len(sub.items) > 0 && !bytes.ContainsRune(d.data[sub.open:sub.close], '\n')
-	case parent == nil: // {} alone shows nothing
+	case parent == nil: // an empty {} shows nothing
 		l.lines, l.indent = true, d.indentAt(c.open)+s.unit
 	default:
 		l = parent.nested()
@@ -150,8 +148,8 @@ func (d *document) layoutOf(c *container, s style, parent *layout) layout {
 	return l
 }
 
-// insert returns the splices that put values behind the last item of c. gap is
-// the white space that they replace if c is empty.
+// insert returns the splices that add values after the last item of c. gap is the white space
+// that they replace if c is empty.
 func (d *document) insert(c *container, l layout, values []field) (splices []splice, gap string) {
 	from := c.open + 1
 	if n := len(c.items); n > 0 {
@@ -161,7 +159,7 @@ func (d *document) insert(c *container, l layout, values []field) (splices []spl
 	tail := d.data[from:c.close]
 	n, line := afterComments(tail)
 	if line && !l.lines {
-		// On the same line we would be part of the comment.
+		// On the same line, the new text would become part of the comment.
 		l.lines, l.indent, l.flat = true, d.indentAt(c.open)+l.unit, true
 	}
 	var b strings.Builder
@@ -183,12 +181,12 @@ func (d *document) insert(c *container, l layout, values []field) (splices []spl
 	return append(splices, s), gap
 }
 
-// remove returns the splices that take the chosen items out of c. gap is what
-// insert returned when the list was empty before; nil if that is not known.
+// remove returns the splices that remove the chosen items from c. gap is the result of insert if
+// the list was empty before; nil if unknown.
 func (d *document) remove(c *container, drop func(i int) bool, gap *string) []splice {
 	var splices []splice
-	var risky []int // splices that begin right behind a line comment
-	kept := -1      // the last item that stays
+	var risky []int // splices that begin directly after a line comment
+	kept := -1      // index of the last item that stays
 	for i := range c.items {
 		if !drop(i) {
 			kept = i
@@ -206,13 +204,13 @@ func (d *document) remove(c *container, drop func(i int) bool, gap *string) []sp
 			}
 			splices = append(splices, splice{at: from, cut: it.end() - from})
 		}
-		// A comma goes with the item before it, and also when all behind it go.
+		// A comma is removed with the item before it, and also if all items after it are removed.
 		if it.comma >= 0 && (drop(i) || i == kept) {
 			splices = append(splices, splice{at: it.comma, cut: 1})
 		}
 	}
 	if kept < 0 && len(c.items) > 0 {
-		// The list is empty now. Comments in it stay, and then its white space.
+		// The list is empty now. Comments stay in it, and so does the white space around them.
 		last := c.items[len(c.items)-1].end()
 		if n, _ := afterComments(d.data[last:c.close]); n == 0 {
 			s := splice{at: last, cut: c.close - last}
@@ -223,8 +221,8 @@ func (d *document) remove(c *container, drop func(i int) bool, gap *string) []sp
 		}
 	}
 	for _, i := range risky {
-		// Without the line end that closes it, the comment would swallow what
-		// comes next.
+		// Keep the newline that ends the comment, or the comment would include the following
+		// text.
 		if s := &splices[i]; !d.lineEnds(s.at+s.cut, splices[i+1:]) {
 			keep := bytes.IndexByte(d.data[s.at:], '\n') + 1
 			s.at, s.cut = s.at+keep, s.cut-keep
@@ -233,8 +231,8 @@ func (d *document) remove(c *container, drop func(i int) bool, gap *string) []sp
 	return splices
 }
 
-// lineEnds reports whether the line ends at the offset, or after spaces, once
-// the splices behind it are done.
+// lineEnds reports whether only spaces follow the offset on its line after the splices are
+// applied.
 func (d *document) lineEnds(at int, splices []splice) bool {
 	for at < len(d.data) {
 		text := d.data[at : at+1]
@@ -252,7 +250,7 @@ func (d *document) lineEnds(at int, splices []splice) bool {
 	return true
 }
 
-// A field is a value to be written, with its key if it is a member.
+// A field is a value to write, with its key if it is a member.
 type field struct {
 	key   string
 	value any // string, raw, []field for an object, list for an array

@@ -11,10 +11,10 @@ import (
 	"github.com/tailscale/hujson"
 )
 
-// A raw is a JSON value that is written as it stands.
+// A raw is a JSON value that is written unchanged.
 type raw string
 
-// entry is what Setup.Entry makes of an event: our handler there.
+// entry returns the handler for an event, from the template Setup.Entry.
 func (w Wanted) entry(event string) (any, error) {
 	a := w.Agent
 	name := event
@@ -38,8 +38,8 @@ func (w Wanted) entry(event string) (any, error) {
 	return expand(template, values, w.FailClosed && ev != nil && ev.Closed)
 }
 
-// expand reads a template of package dialect: JSON in which words like $command stand
-// for values outside of strings. A member that is $closed is there if closed is set.
+// expand reads a template of package dialect: JSON in which words like $command outside of
+// strings are replaced by values. Members with $closed are included only if closed is set.
 func expand(template string, values map[string]any, closed bool) (any, error) {
 	var b strings.Builder
 	for rest := template; rest != ""; {
@@ -64,10 +64,11 @@ func expand(template string, values map[string]any, closed bool) (any, error) {
 	return plainValue(&v, "\x00gone"), nil
 }
 
-// gone stands for a member that is left out. No JSON text that we write holds this string.
+// gone is the value of a member that is left out. No JSON text that Grapnel writes contains this
+// string.
 const gone = `"\u0000gone"`
 
-// cutString cuts off the JSON string at the beginning of a template.
+// cutString splits off the JSON string at the beginning of a template.
 func cutString(template string) (text, rest string) {
 	end := 1
 	for end < len(template) && template[end] != '"' {
@@ -80,7 +81,7 @@ func cutString(template string) (text, rest string) {
 	return template[:end], template[end:]
 }
 
-// expandWord cuts off the word at the beginning of a template, and returns its value.
+// expandWord splits off the word at the beginning of a template, and returns its value.
 func expandWord(template string, values map[string]any, closed bool) (text, rest string, err error) {
 	end := 1
 	for end < len(template) && template[end] >= 'a' && template[end] <= 'z' {
@@ -108,8 +109,8 @@ func expandWord(template string, values map[string]any, closed bool) (text, rest
 	return text, rest, nil
 }
 
-// plainValue is what a field may hold, of a parsed value. Members that are the string
-// gone are left out.
+// plainValue converts a parsed value to a value for a field. It leaves out members with the value
+// gone.
 func plainValue(v *hujson.Value, gone string) any {
 	switch v := v.Value.(type) {
 	case *hujson.Object:
@@ -136,7 +137,7 @@ func plainValue(v *hujson.Value, gone string) any {
 	return nil
 }
 
-// same reports whether a value of the file is the wanted one, its members in any order.
+// same reports whether a value of the file equals the wanted one, with members in any order.
 func same(v *hujson.Value, want any) bool {
 	if v == nil {
 		return false

@@ -16,37 +16,37 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 )
 
-// A Found is one hook in an agent's configuration, whosever it is.
+// A Found is one hook in an agent's configuration, of Grapnel or of another program.
 type Found struct {
-	Event   string // as the file names it; empty where hooks have none: plugins
+	Event   string // as the file names it; empty for plugins, which have no events
 	Matcher string
 	Name    string
-	Command string          // what is run; of one that runs nothing: its address, its prompt, its type
-	Entry   json.RawMessage // as it stands there, with sorted members; of a file that is a hook: nil
-	Group   int             // place in the list of the event
-	Index   int             // place in the group; 0 where there are none
+	Command string          // the command; for hooks without a command: the address, the prompt or the type
+	Entry   json.RawMessage // the original entry with sorted members; nil if the file itself is the hook
+	Group   int             // index in the list of the event
+	Index   int             // index in the group; 0 without groups
 
-	Ours    bool   // by the form of its command; anybody can write that
-	Program string // of ours: what is run
-	ID      string // of ours: the token of its installation
-	Root    string // of ours: the value of --root
+	Ours    bool   // by the form of its command, which anyone can write
+	Program string // for Ours: the program of the command
+	ID      string // for Ours: the token of the installation
+	Root    string // for Ours: the value of --root
 }
 
-// Digest is the fingerprint of the entry: SHA-256, in hex.
+// Digest returns the fingerprint of the entry: SHA-256, in hex.
 func (f *Found) Digest() string {
 	return digest.Of(append([]byte(f.Event+"\x00"+f.Matcher+"\x00"+f.Command+"\x00"), f.Entry...))
 }
 
-// A Layer is one file that an agent takes hooks or switches from.
+// A Layer is one file from which an agent reads hooks or switches.
 type Layer struct {
 	Scope Scope
-	Rel   string // as [dialect.Switch] names it; empty = that with the hooks
+	Rel   string // as in [dialect.Switch]; empty = the file with the hooks
 	File  string // the absolute path
 }
 
-// Layers lists the files that an agent reads, whether they are there or not: those
-// with the hooks, and those that Setup.Off names. Managed ones lie below system. For
-// agents that take whole directories a file stands for its directory.
+// Layers returns the files that an agent reads, existing or not: the files with the hooks, and
+// the files that Setup.Off names. Managed files are below system. For agents that read whole
+// directories, the File of a Layer is a directory.
 func (a Agent) Layers(home, project, system string, env func(string) string) []Layer {
 	var layers []Layer
 	add := func(scope Scope, base, rel, as string) {
@@ -82,9 +82,9 @@ func (a Agent) Layers(home, project, system string, env func(string) string) []L
 	return layers
 }
 
-// Settings reads a settings file as a tree, for those who look and change nothing:
-// comments and commas too many are no reason to be blind. It is TOML or JSON by its
-// name; cuts is that of a [dialect.Setup]. No byte is an empty object.
+// Settings parses a settings file for read-only use, so it accepts comments and trailing commas.
+// A name that ends in .toml means TOML, other files are JSON; cuts is Cuts of a [dialect.Setup].
+// Empty data is an empty object.
 func Settings(file string, data []byte, cuts bool) (map[string]any, error) {
 	var tree map[string]any
 	if path.Ext(file) == ".toml" {
@@ -115,7 +115,7 @@ func Settings(file string, data []byte, cuts bool) (map[string]any, error) {
 	return tree, nil
 }
 
-// cutComments does what agents do that look for comments in strings, too.
+// cutComments removes comments as some agents do, which also look inside strings.
 func cutComments(data []byte) []byte {
 	var out []byte
 	for i := 0; i < len(data); {
@@ -129,8 +129,8 @@ func cutComments(data []byte) []byte {
 	return out
 }
 
-// Hooks lists the hooks in a settings file that [Settings] has read, in its order of
-// events by name.
+// Hooks returns the hooks of a settings file that [Settings] has parsed, sorted by the names of
+// the events.
 func Hooks(setup *dialect.Setup, tree map[string]any) []Found {
 	if setup.Shape == dialect.ShapePlugin {
 		return plugins(tree)
@@ -147,7 +147,7 @@ func Hooks(setup *dialect.Setup, tree map[string]any) []Found {
 		return found
 	}
 	events, _ := hooks.(map[string]any)
-	if !wrapped && len(setup.Over) > 0 { // its top is the object of events
+	if !wrapped && len(setup.Over) > 0 { // the top-level object has the events
 		events = tree
 	}
 	var found []Found
@@ -173,7 +173,7 @@ func Hooks(setup *dialect.Setup, tree map[string]any) []Found {
 	return found
 }
 
-// plugins lists the code that a configuration tells an agent to load.
+// plugins returns the code that a configuration lets an agent load.
 func plugins(tree map[string]any) []Found {
 	var found []Found
 	add := func(name string, entry any) {
@@ -204,7 +204,7 @@ func plugins(tree map[string]any) []Found {
 
 func entryOf(event, matcher string, entry map[string]any, group, index int) Found {
 	f := Found{Event: event, Matcher: matcher, Name: word(entry, "name"), Group: group, Index: index}
-	f.Entry, _ = json.Marshal(entry) // of a tree that was read
+	f.Entry, _ = json.Marshal(entry) // cannot fail: the tree was decoded from JSON
 	f.Command = word(entry, "command", "bash", "powershell", "url", "prompt", "tool", "type")
 	if action, ok := entry["action"].(map[string]any); ok && f.Command == "" {
 		f.Command = word(action, "command", "prompt", "type")
@@ -227,7 +227,7 @@ func entryOf(event, matcher string, entry map[string]any, group, index int) Foun
 	return f
 }
 
-// word returns the first of these members that is a text.
+// word returns the first of these members that is a non-empty string.
 func word(entry map[string]any, names ...string) string {
 	for _, name := range names {
 		if s, ok := entry[name].(string); ok && s != "" {
@@ -246,15 +246,15 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// interpreters run the file that is their first argument.
+// interpreters are programs that run the file in their first argument.
 var interpreters = []string{"sh", "bash", "zsh", "dash", "python", "python3", "node", "bun", "deno", "ruby", "perl", "pwsh", "uv", "tsx"}
 
-// Script is the file that a shell line runs first, as it is written there; empty where
-// that cannot be told. expand is asked for the value of variables, and for ~ as HOME.
+// Script returns the file that a shell line runs first, as written in the line; empty if it is
+// unknown. expand returns the value of a variable, and of HOME for ~.
 func Script(line string, expand func(name string) string) string {
 	words := splitWords(line)
 	for len(words) > 0 && strings.Contains(words[0], "=") && !strings.ContainsAny(words[0], `/\`) {
-		words = words[1:] // a variable for the program
+		words = words[1:] // an environment variable of the program
 	}
 	if len(words) == 0 {
 		return ""
@@ -277,7 +277,7 @@ func Script(line string, expand func(name string) string) string {
 	}
 	file = os.Expand(file, expand)
 	if !strings.ContainsAny(file, `/\`) {
-		return "" // looked up on PATH
+		return "" // found through PATH
 	}
 	return file
 }

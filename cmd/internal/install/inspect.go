@@ -7,14 +7,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// An Inspection is what Inspect finds.
+// An Inspection is the result of Inspect.
 type Inspection struct {
-	Entries []Entry  // of ours, in the order of the file
-	Notes   []string // settings that switch hooks off or change how they run
+	Entries []Entry  // entries of Grapnel, in the order of the file
+	Notes   []string // settings that disable hooks or change how they run
 }
 
-// Inspect reads a file of the agent and says what in it concerns us. It fails with a
-// *FileError if the agent could not read the file.
+// Inspect parses a file of the agent and returns what concerns Grapnel. It returns a *FileError
+// if the agent could not read the file.
 func (a Agent) Inspect(file string, data []byte) (*Inspection, error) {
 	if a.isText(file) {
 		return &Inspection{Entries: a.textEntries(file, data)}, nil
@@ -36,8 +36,8 @@ func (a Agent) Inspect(file string, data []byte) (*Inspection, error) {
 	return in, nil
 }
 
-// Installed looks at what a record says is installed: at all of its files. The error
-// is about the first that is gone or cannot be read.
+// Installed inspects all files of an installation record. It returns the error of the first file
+// that is missing or unreadable.
 func (a Agent) Installed(rec installation.Record) (*Inspection, error) {
 	var all Inspection
 	files := []string{rec.Settings}

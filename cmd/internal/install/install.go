@@ -1,27 +1,27 @@
-// Package install puts the entries of Grapnel into an agent's settings and takes
-// them out again, byte for byte.
+// Package install adds the entries of Grapnel to an agent's settings, and removes them again byte
+// for byte.
 //
-// What most people need:
+// The most common calls:
 //
 //	res, err := install.Install(ctx, install.Request{Program: "/usr/local/bin/grapnel-hook"})
 //	res, err := install.Uninstall(ctx, install.Request{Agents: []string{"claude-code"}})
 //
-// In between lie two steps that can be had by themselves: Plan and PlanRemove
-// are pure and say how a file would change, Apply does it. What is known of each
-// agent stands in its dialect, as a dialect.Setup.
+// Two steps are also available separately: Plan and PlanRemove are pure and return how a file
+// would change, Apply executes a plan. The knowledge about each agent is in its dialect, as a
+// dialect.Setup.
 //
-// A settings file belongs to its user. Comments, order, indentation, line ends
-// and the entries of others stay as they are; a file that cannot be edited
-// without a guess is refused with line and column; every replaced file is backed
-// up; and a plan that could not be taken back exactly is not carried out.
+// A settings file belongs to its user. Comments, order, indentation, line ends and the entries of
+// others stay unchanged. If an edit would be ambiguous, the package returns an error with line
+// and column. It makes a backup of every replaced file, and does not execute a plan that could
+// not be undone exactly.
 //
-// Agents keep hooks in files of five shapes (see dialect.Shape): lists in a document
-// that others edit, too, and files that are ours as a whole. An installation may have
-// several of them; they are planned before the first is written, and what was written
-// is taken back when a later one fails.
+// Agents store hooks in files of five shapes (see dialect.Shape): lists in a document that others
+// edit too, and files that Grapnel owns completely. An installation may have several files. All
+// are planned before the first is written, and if a later write fails, the earlier ones are
+// undone.
 //
-// The package does not decide what events a policy needs, asks nothing of a terminal,
-// and never runs a hook.
+// The package does not decide which events a policy needs, does not use the terminal, and never
+// runs a hook.
 package install
 
 import (
@@ -34,11 +34,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// Install puts entries into the settings of the agents and records what it did.
-// To install again changes what differs and nothing else; the token stays.
+// Install adds entries to the settings of the agents and records the installations. A repeated
+// installation changes only the differences; the token stays.
 //
-// All files are planned before the first is written. The Result is valid also
-// with an error that comes after that: it says what was done until then.
+// All files are planned before the first is written. If an error occurs after that, the Result is
+// still valid and contains what was done.
 func Install(ctx context.Context, req Request) (*Result, error) {
 	s, err := begin(req)
 	if err != nil {
@@ -48,7 +48,7 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(s.Agents) > 0 { // before anything is written, the lock included
+	if len(s.Agents) > 0 { // before anything is written, including the lock
 		for _, a := range agents {
 			if _, err := a.Settings(s.Scope, s.base(s.Scope), s.Env); err != nil {
 				return nil, err
@@ -73,22 +73,21 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 				jobs = append(jobs, j)
 			case len(s.Agents) > 0:
 				return nil, err
-			default: // nobody asked for this one
+			default: // not an agent that the user named
 				errs = append(errs, err)
 				s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is left out: %v", a.Title, err))
 			}
 		}
 		if len(jobs) == 0 {
-			// What is wrong with the request is wrong for all of them.
+			// A problem of the request is the same for all agents.
 			return nil, errors.Join(slices.CompactFunc(errs, func(a, b error) bool { return a.Error() == b.Error() })...)
 		}
 		return jobs, nil
 	}, s.writeInstall)
 }
 
-// writeInstall writes the record before the settings: an agent that watches its
-// settings runs the new command at once. If the settings cannot be written the
-// record is put back.
+// writeInstall writes the record before the settings, because an agent that watches its settings
+// runs the new command at once. If the settings cannot be written, it restores the old record.
 func (s *session) writeInstall(j *job) (backups []string, err error) {
 	if j.old != nil && !j.changed() {
 		same := j.rec

@@ -14,27 +14,27 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// A job is one agent, of one scope, on its way through Install or Uninstall.
+// A job is the installation or removal for one agent in one scope.
 type job struct {
 	agent   Agent
 	scope   Scope
-	file    string               // with the hooks; of ShapeFiles the directory of the files
-	state   string               // the directory that keeps its record
-	old     *installation.Record // what is recorded now; nil if nothing
-	rec     installation.Record  // what shall be recorded
-	changes []*Change            // in the order in which they are made
+	file    string               // the file with the hooks; for ShapeFiles the directory of the files
+	state   string               // the directory with the record
+	old     *installation.Record // the current record; nil if there is none
+	rec     installation.Record  // the new record
+	changes []*Change            // in the order in which they are applied
 	notes   []string
 	stale   []string // tokens in the files whose records cannot be read
 
 	via      Via
-	commands []string // events that stay commands
-	guest    *Guest   // who asks over http; nil = nobody
+	commands []string // over HTTP: events that still start a program
+	guest    *Guest   // for an installation over HTTP; nil = by command
 	port     int
 }
 
 func (j *job) changed() bool { return slices.ContainsFunc(j.changes, (*Change).Changed) }
 
-// files are those of the job, and those that are recorded.
+// files returns the files of the job, and the files in the current record.
 func (j *job) files() []string {
 	var files []string
 	for _, c := range j.changes {
@@ -50,7 +50,7 @@ func (j *job) files() []string {
 
 func (j *job) installs() string { return filepath.Join(j.state, "installs") }
 
-// load reads a file, if it is one that Apply could replace.
+// load reads a file, if Apply could replace it.
 func (j *job) load(file string) ([]byte, error) {
 	target, _, err := resolve(file)
 	if err != nil {
@@ -114,7 +114,8 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 			return nil, err
 		}
 	}
-	// What an installation before this one had and this one has not, goes last.
+	// Remove files of the earlier installation that this one does not have. This is the last
+	// change.
 	for _, old := range s.leftOver(j) {
 		current, err := j.load(old)
 		if err != nil {
@@ -146,23 +147,23 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	return j, nil
 }
 
-// setModes sets the permissions of a changed file, and the directories to make for it.
+// setModes sets the permissions of a changed file, and the directories to create for it.
 func (s *session) setModes(c *Change, a Agent) {
 	if s.Scope != User {
 		c.Perm, c.Exact = 0o644, s.Scope == Managed
 	}
-	if a.Setup.Shape == dialect.ShapeFiles { // programs
+	if a.Setup.Shape == dialect.ShapeFiles { // the files are programs
 		perm := cmp.Or(c.Perm, 0o600)
 		c.Perm = perm | perm&0o444>>2
 	}
 	if c.Before == nil {
 		dirs := append(missingDirs(c.File), c.Made.Dirs...)
-		slices.Sort(dirs) // puts a directory before what is in it
+		slices.Sort(dirs) // puts a directory before its content
 		c.Made.Dirs = slices.Compact(dirs)
 	}
 }
 
-// pluginDir is the directory of the plugin of an installation.
+// pluginDir returns the directory of the plugin of an installation.
 func (s *session) pluginDir(j *job, id string) string {
 	if j.old != nil {
 		for _, f := range j.old.Files {
@@ -178,14 +179,14 @@ func (s *session) pluginDir(j *job, id string) string {
 	return dir
 }
 
-// owned reports whether another installation than that of the job has files in dir.
+// owned reports whether another installation has files in dir.
 func (s *session) owned(j *job, dir string) bool {
 	return slices.ContainsFunc(s.recs, func(r installation.Record) bool {
 		return (j.old == nil || r.ID != j.old.ID) && slices.ContainsFunc(r.Files, func(f installation.File) bool { return filepath.Dir(f.Path) == dir })
 	})
 }
 
-// made is what is recorded as made around a file; nil if nothing is recorded.
+// made returns what the record says was created around a file; nil without a record.
 func (j *job) made(file string) *installation.Made {
 	if j.old == nil {
 		return nil
@@ -201,13 +202,13 @@ func (j *job) made(file string) *installation.Made {
 	return nil
 }
 
-// look says what is there by the name of a file that would be ours as a whole.
+// look implements the type look with the file system.
 func (j *job) look(file string) (there, ours bool) {
 	data, err := load(file)
 	return data != nil || err != nil, err == nil && data != nil && j.agent.isOurs(file, data)
 }
 
-// planTexts plans the files that are ours as a whole.
+// planTexts plans the files that Grapnel owns completely.
 func (s *session) planTexts(j *job, w Wanted) error {
 	if err := w.check(); err != nil {
 		return err
@@ -230,7 +231,7 @@ func (s *session) planTexts(j *job, w Wanted) error {
 	return nil
 }
 
-// planDocuments plans the edits of files that others use, too.
+// planDocuments plans the edits of files that others use too.
 func (s *session) planDocuments(j *job, w Wanted) error {
 	var over []*Change
 	for _, rel := range w.Agent.Setup.Over {
@@ -282,7 +283,7 @@ func (s *session) planDocuments(j *job, w Wanted) error {
 	return nil
 }
 
-// leftOver lists files that are ours as a whole, and that the job does not change.
+// leftOver returns files that Grapnel owns and that the job does not change.
 func (s *session) leftOver(j *job) []string {
 	files := s.candidates(j)
 	if j.old != nil {
@@ -298,7 +299,7 @@ func (s *session) leftOver(j *job) []string {
 	return slices.Compact(files)
 }
 
-// candidates lists where files of ours may lie that no record knows.
+// candidates returns paths at which there may be files of Grapnel that no record contains.
 func (s *session) candidates(j *job) []string {
 	var files []string
 	switch a := j.agent; {
@@ -310,7 +311,7 @@ func (s *session) candidates(j *job) []string {
 		dir := filepath.Join(j.state, filepath.FromSlash(pluginDir(a, "")))
 		plugin, _ := shim.Files(a.Name, shim.Options{})
 		for name := range plugin {
-			if !s.owned(j, dir) { // else the settings of that one name it still
+			if !s.owned(j, dir) { // otherwise the settings of that installation still use it
 				files = append(files, filepath.Join(dir, filepath.FromSlash(name)))
 			}
 		}
@@ -320,7 +321,7 @@ func (s *session) candidates(j *job) []string {
 	return files
 }
 
-// record is what Install writes down of a job.
+// record returns the new record of a job.
 func (s *session) record(j *job, id string, events []string) installation.Record {
 	rec := installation.Record{
 		ID: id, Agent: j.agent.Name, Scope: string(j.scope), Settings: j.file,
@@ -336,7 +337,7 @@ func (s *session) record(j *job, id string, events []string) installation.Record
 			rec.Files = append(rec.Files, installation.File{Path: c.File, Made: c.Made})
 		}
 	}
-	if j.scope == Managed { // everybody has policy and state of their own
+	if j.scope == Managed { // each user has their own policy and state
 		rec.State = ""
 	}
 	if j.scope == Project {

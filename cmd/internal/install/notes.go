@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// note is one sentence about a place in the file.
+// note returns one sentence about a position in the file.
 func (d *document) note(offset int, format string, args ...any) string {
 	line, _ := position(d.data, offset)
 	return fmt.Sprintf("%s:%d: ", d.file, line) + fmt.Sprintf(format, args...)
 }
 
-// notes says what in the document switches hooks off or changes how they run. rel is
-// which of the agent's files it is, see Switch.File.
+// notes returns sentences about the settings that disable hooks or change how they run. rel names
+// the file of the agent, see Switch.File.
 func (d *document) notes(rel string) []string {
 	var notes []string
 	for _, sw := range d.agent.Setup.Off {
@@ -55,7 +55,7 @@ func (d *document) notes(rel string) []string {
 	return notes
 }
 
-// topNotes names what stands at the top of the file and voids it.
+// topNotes returns notes about top-level members that make the agent ignore the file.
 func (d *document) topNotes() []string {
 	if d.root == nil || len(d.agent.Setup.Tops) == 0 {
 		return nil
@@ -69,8 +69,7 @@ func (d *document) topNotes() []string {
 	return notes
 }
 
-// switchedOff reports whether a name in a list of what is switched off stands for our
-// entries.
+// switchedOff reports whether a name in a list of disabled hooks means an entry of Grapnel.
 func (a Agent) switchedOff(name string) bool {
 	if _, ours := parseEntry(name, nil); ours || slices.ContainsFunc(a.Setup.Edits, func(e dialect.Edit) bool { return e.Key != "" && e.Key == name }) {
 		return true
@@ -105,8 +104,8 @@ func (a Agent) tomlNotes(rel, file string, data []byte) []string {
 	return notes
 }
 
-// strictNotes names what of others makes the agent ignore the whole file, where it
-// is as strict as that.
+// strictNotes returns notes about entries of other programs that make a strict agent ignore the
+// whole file.
 func (d *document) strictNotes() []string {
 	if !d.agent.Setup.Strict {
 		return nil
@@ -143,15 +142,15 @@ func (d *document) strictNotes() []string {
 	return notes
 }
 
-// survivesCuts refuses a file that its agent destroys by cutting out comments inside
-// of strings.
+// survivesCuts returns an error for a file that its agent cannot read because it removes comments
+// inside strings.
 func (d *document) survivesCuts() error {
 	if !d.agent.Setup.Cuts || d.root == nil {
 		return nil
 	}
 	root, err := hujson.Parse(append(slices.Clip(d.data), '\n'))
 	if err != nil {
-		return nil // parse has accepted it
+		return nil // cannot happen: parse has accepted it
 	}
 	for v := range root.All() {
 		if v.Value.Kind() != '"' {
@@ -165,7 +164,7 @@ func (d *document) survivesCuts() error {
 	return nil
 }
 
-// surroundings says what outside the files of the job the person should know.
+// surroundings returns notes about problems outside the files of the job.
 func (s *session) surroundings(j *job) []string {
 	var notes []string
 	a := j.agent
@@ -221,14 +220,14 @@ func (s *session) surroundings(j *job) []string {
 	return notes
 }
 
-// concerns reports whether an installation in another scope meets this one: a
-// project's does not meet those of other projects.
+// concerns reports whether an installation in another scope affects this one. Installations of
+// different projects do not affect each other.
 func (s *session) concerns(r installation.Record) bool {
 	return r.Scope != string(Project) || s.ProjectDir != "" && r.Project == s.ProjectDir
 }
 
-// A neighbour is another file that takes effect together with those of a job: the
-// hooks of another scope, or what Setup.Off names.
+// A neighbour is another file that applies together with the files of a job: the hooks of another
+// scope, or a file that Setup.Off names.
 type neighbour struct {
 	rel, file string
 	managed   bool

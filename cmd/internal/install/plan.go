@@ -13,42 +13,41 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// Wanted says what shall stand in one settings file.
+// Wanted is the wanted state of one settings file.
 type Wanted struct {
 	Agent   Agent
-	File    string // as people know it; appears in errors and in the diff
-	Current []byte // what the file holds now; nil if there is no file
+	File    string // path as the user knows it, for errors and the diff
+	Current []byte // current content; nil if the file does not exist
 
 	Hook       Hook
-	Events     []string      // of the agent; the agent's order counts, not this one
-	Timeout    time.Duration // how long the agent waits for the hook; rounded up to the agent's unit
-	FailClosed bool          // block when the hook fails, at events where the agent can
+	Events     []string      // of the agent; written in the agent's order, not in this one
+	Timeout    time.Duration // timeout of the hook; rounded up to the agent's unit
+	FailClosed bool          // block when the hook fails, at events where the agent supports it
 
 	// Dir is the directory of the plugin, for agents whose settings name it.
 	Dir string
 
-	// Made is from the record of the installation that is in the file; nil if
-	// there is none.
+	// Made is from the record of the installation in the file; nil if there is no record.
 	Made *installation.Made
 }
 
-// A Change is what Plan and PlanRemove would do to a file. Apply does it.
+// A Change is the result of Plan and PlanRemove. Apply executes it.
 type Change struct {
 	Agent  string
 	File   string
-	Before []byte   // nil: there is no file
-	After  []byte   // nil: there shall be no file
-	Events []string // that have our entries afterwards, or, of PlanRemove, had them
-	Diff   string   // unified; empty if nothing changes
-	Notes  []string // what the person has to know or do
+	Before []byte   // nil: the file does not exist
+	After  []byte   // nil: the file will be removed
+	Events []string // with entries of Grapnel after Plan, or before PlanRemove
+	Diff   string   // unified diff; empty if nothing changes
+	Notes  []string // what the user has to know or do
 	Made   installation.Made
 
-	// Perm is the permission of a file that has to be created; 0 means 0600.
-	// Directories get the same with the right to search.
+	// Perm is the mode of a file that has to be created; 0 means 0600. New directories get the
+	// same mode, with search permission where there is read permission.
 	Perm  fs.FileMode
-	Exact bool // whatever the umask would leave of it
+	Exact bool // use Perm exactly, whatever the umask is
 
-	// Mode is what the permission of a file that is there becomes; 0 means it stays.
+	// Mode is the new mode of an existing file; 0 means unchanged.
 	Mode fs.FileMode
 }
 
@@ -57,14 +56,12 @@ func (c *Change) Changed() bool {
 	return (c.Before == nil) != (c.After == nil) || !bytes.Equal(c.Before, c.After) || c.Mode != 0
 }
 
-// Plan says how to edit a settings file so that it holds one entry of ours per
-// wanted event and none for other events. Every other byte stays. Entries of
-// ours that are there already are brought up to date in their place; if nothing
-// differs nothing changes.
+// Plan plans an edit of a settings file, so that it has one entry of Grapnel per wanted event and
+// none for other events. Every other byte stays. Plan updates existing entries of Grapnel in
+// place; if nothing differs, it changes nothing.
 //
-// Plan is a pure function. It fails with a *FileError when the file cannot be
-// edited without a guess, and plans nothing that PlanRemove could not take back
-// to the byte.
+// Plan is a pure function. It returns a *FileError if an edit would be ambiguous. It plans only
+// changes that PlanRemove can undo to the byte.
 func Plan(w Wanted) (*Change, error) {
 	if err := w.check(); err != nil {
 		return nil, err
@@ -92,7 +89,7 @@ func Plan(w Wanted) (*Change, error) {
 			return nil, err
 		}
 	case w.Current == nil && w.Made != nil:
-		made.Dirs = w.Made.Dirs // what else it says is of another time
+		made.Dirs = w.Made.Dirs // the other fields describe an earlier state
 	}
 
 	c := &Change{Agent: w.Agent.Name, File: w.File, Before: w.Current}
@@ -112,7 +109,7 @@ func Plan(w Wanted) (*Change, error) {
 	if d, err = parse(w.Agent, w.File, next.data); err != nil {
 		return nil, err
 	}
-	if additions, err = w.additions(d); err != nil { // their places may be gone
+	if additions, err = w.additions(d); err != nil { // their containers may have been removed
 		return nil, err
 	}
 	if d, c.Notes, err = w.update(d, additions); err != nil {
@@ -146,8 +143,8 @@ func cannotClose(a Agent) string {
 	return fmt.Sprintf("%s cannot be told to fail closed: it goes on when %s does not answer in time", a.Title, hookProgram)
 }
 
-// presume makes up for a record that is lost: whatever holds nothing but our
-// entries was made for them.
+// presume replaces a lost record: it assumes that containers with only entries of Grapnel were
+// created for them.
 func (a Agent) presume(there []handler) *installation.Made {
 	made := &installation.Made{Hooks: true, File: a.Setup.Own}
 	for _, h := range there {
@@ -183,7 +180,7 @@ func cloneMade(m *installation.Made) *installation.Made {
 	return &c
 }
 
-// isMade reports whether an installation made what a path leads to.
+// isMade reports whether an installation created the value at a path.
 func (d *document) isMade(made *installation.Made, path string) bool {
 	switch event, inHooks := strings.CutPrefix(path, "hooks/"); {
 	case path == "hooks":
@@ -194,7 +191,7 @@ func (d *document) isMade(made *installation.Made, path string) bool {
 	return slices.Contains(made.Keys, path)
 }
 
-// make notes that an installation makes what a path leads to.
+// makes records that an installation creates the value at a path.
 func makes(made *installation.Made, path string) {
 	switch event, inHooks := strings.CutPrefix(path, "hooks/"); {
 	case path == "hooks":
@@ -206,12 +203,11 @@ func makes(made *installation.Made, path string) {
 	}
 }
 
-// at tells handlers of one document apart.
+// at returns a key that distinguishes the handlers of one document.
 func (h handler) at() [3]int { return [3]int{h.section, h.item, h.index} }
 
-// choose picks the entry of each wanted event that stays. Is there more than
-// one, the agent would run us twice; one that fires for everything is better
-// than one behind a matcher.
+// choose selects the entry that stays for each wanted event. With more than one entry, the agent
+// would run the hook twice. An entry for all tools is better than one with a matcher.
 func choose(there []handler, ids []string) [][3]int {
 	best := map[string]handler{}
 	for _, h := range there {
@@ -230,9 +226,8 @@ func choose(there []handler, ids []string) [][3]int {
 // everything reports whether the group of the handler has no matcher.
 func (h handler) everything() bool { return h.matcher == "" || h.matcher == "*" }
 
-// verify makes sure, before anything is written, that the new file holds what
-// was wanted and that it can be taken back to what it would be without us.
-// It returns the new file taken apart.
+// verify checks, before anything is written, that the new file has the wanted entries, and that
+// removing them gives the content without Grapnel. It returns the new file, parsed.
 func (w Wanted) verify(c *Change, plain []byte, want []string) (*document, error) {
 	bad := func(what string) (*document, error) {
 		return nil, &FileError{
@@ -271,12 +266,12 @@ func (w Wanted) verify(c *Change, plain []byte, want []string) (*document, error
 	return d, nil
 }
 
-// check refuses what would harm the agent.
+// check returns an error for settings that would break the agent.
 func (w Wanted) check() error {
 	if err := w.Hook.check(w.Agent); err != nil {
 		return err
 	}
-	if w.Timeout <= 0 { // Claude Code ignores the whole file then
+	if w.Timeout <= 0 { // with 0, Claude Code ignores the whole file
 		return usagef("the timeout must be more than 0, got %v", w.Timeout)
 	}
 	for _, name := range w.Events {

@@ -14,9 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
-// readPrivate reads JSON from a file that nobody else can read or write.
+// readPrivate reads JSON from a file that other users cannot read or write.
 func readPrivate(name string, into any) error {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nobody may ever open the other side
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // O_NONBLOCK, because opening a pipe could block forever
 	if err != nil {
 		return err
 	}
@@ -44,8 +44,8 @@ func readPrivate(name string, into any) error {
 	return json.Unmarshal(data, into)
 }
 
-// writePrivate puts JSON into a file that nobody else can read. A reader sees the old one
-// or the new one, never a part.
+// writePrivate writes JSON to a file that other users cannot read. A reader sees the old file or
+// the new one, never a part.
 func writePrivate(name string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {

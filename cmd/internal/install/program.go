@@ -12,8 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
-// checkProgram makes sure that what is written into the settings can be run:
-// some agents block every tool when it cannot.
+// checkProgram returns an error if the program cannot be run: some agents block every tool then.
 func checkProgram(program string) error {
 	info, err := os.Stat(program)
 	switch {
@@ -27,8 +26,8 @@ func checkProgram(program string) error {
 	return nil
 }
 
-// rootsAlone makes sure that nobody can put another program in the place of the one
-// that every user's agent runs.
+// rootsAlone returns an error if other users could replace the program that every user's agent
+// runs.
 func rootsAlone(program string) error {
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {
@@ -52,8 +51,8 @@ func rootsAlone(program string) error {
 	return nil
 }
 
-// version finds out the version of the agent where it decides what may be
-// written; "" if it does not matter or cannot be told, then with a note.
+// version returns the version of the agent if it determines what may be written; "" if it does
+// not matter or is unknown, then with a note.
 func (s *session) version(ctx context.Context, a Agent) (version, note string) {
 	if v, ok := s.Versions[a.Name]; ok || a.Setup.StrictBefore == "" {
 		return v, ""
@@ -69,7 +68,7 @@ func (s *session) version(ctx context.Context, a Agent) (version, note string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, "--version")
 	cmd.Env = append(os.Environ(), "PATH="+s.Env("PATH"), "HOME="+s.Home)
-	cmd.Dir = filepath.Dir(program) // not where a project could have put something
+	cmd.Dir = filepath.Dir(program) // not in a directory with files of a project
 	cmd.WaitDelay = time.Second
 	out, err := cmd.Output()
 	if v := regexp.MustCompile(`\d+\.\d+\.\d+`).FindString(string(out)); v != "" && err == nil {

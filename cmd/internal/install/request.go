@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// DefaultTimeout is how long agents are told to wait for the hook.
+// DefaultTimeout is the default timeout of the hook in the agent's settings.
 const DefaultTimeout = 60 * time.Second
 
-// ErrUsage is matched by errors that come from the request and not from the
-// machine. A command line should end with its usage status for them.
+// ErrUsage is matched by errors that the request causes, and not the machine. A command should
+// exit with its usage status for them.
 var ErrUsage = errors.New("usage error")
 
 type usageError struct{ msg string }
@@ -25,56 +25,56 @@ func scopeError(s Scope) error {
 	return usagef("unknown scope %q, there are %s, %s and %s", s, User, Project, Managed)
 }
 
-// A Request says what to install or to uninstall, and where. Fields that only
-// Install reads are marked.
+// A Request describes an installation or removal. Fields that only Install reads are marked.
 type Request struct {
-	// Agents are names or aliases. None means, for Install, those that are
-	// detected; Uninstall wants names or All.
+	// Agents are names or aliases. If empty, Install uses the detected agents; Uninstall needs
+	// names or All.
 	Agents []string
 	All    bool  // Uninstall: every recorded installation below Root, and the user settings of every agent
 	Scope  Scope // empty means User
 
-	// Root keeps records, backups and state below one directory instead of the
-	// home directory of the user database, and puts --root into the command.
+	// Root is the directory for records, backups and state, instead of the home directory from
+	// the user database. If set, the command contains --root.
 	Root string
 	// Program is the absolute path of grapnel-hook. Install only.
 	Program string
-	// Policy is the user's policy file. Empty means grapnel.yaml in Root, or
-	// else below $XDG_CONFIG_HOME or .config. Install only.
+	// Policy is the user's policy file. Empty means grapnel.yaml in Root, or else below
+	// $XDG_CONFIG_HOME or .config. Install only.
 	Policy string
-	// ProjectDir is the directory of the project. Scope Project needs it; for
-	// scope User its settings are looked at for what would disturb.
+	// ProjectDir is the directory of the project. Scope Project requires it; for scope User, its
+	// settings are checked for conflicts.
 	ProjectDir string
-	Home       string              // below which agents look for their settings; empty means $HOME
+	Home       string              // directory that contains the agents' settings; empty means $HOME
 	Env        func(string) string // nil means os.Getenv
 
 	// Events are added to the default set, by name of the agent. Install only.
 	Events map[string][]string
-	// Versions are those of the agents, by name. Where it matters and nothing
-	// is said, the agent's program is asked. Install only.
+	// Versions are the versions of the agents, by name. If a version matters and is missing,
+	// Install runs the agent's program to get it. Install only.
 	Versions   map[string]string
-	Timeout    time.Duration // how long agents wait for the hook; 0 means DefaultTimeout. Install only.
+	Timeout    time.Duration // timeout of the hook in the agent's settings; 0 means DefaultTimeout. Install only.
 	FailClosed bool          // ask agents to block when the hook fails. Install only.
 
-	// Via is how agents reach Grapnel. Empty means as they do now, and by a command where
-	// nothing is installed. Install only.
+	// Via is how agents send events. Empty keeps the current way, or means by command for a new
+	// installation. Install only.
 	Via Via
 	// Programs are, by name of the agent, the events at which a hook of the policy starts a
-	// program, with the name of the hook: over http these stay commands. Install only.
+	// program, with the name of the hook. With HTTP, these events still start grapnel-hook.
+	// Install only.
 	Programs map[string]map[string]string
 
 	DryRun bool // plan only: nothing is written, not even a lock file
-	// Confirm is called between planning and writing, if anything changes. What
-	// it was shown is what is written; false ends without writing. Nil means yes.
+	// Confirm is called between planning and writing, if anything changes. Exactly the shown
+	// changes are written; false ends without writing. Nil means yes.
 	Confirm func(*Result) (bool, error)
 
 	Now     time.Time // zero means time.Now
 	Version string    // of Grapnel, for the record
 
-	// System is what the files of a managed installation lie below; empty means /, or
-	// Root where that is given, below which the hook program looks for them, too.
+	// System is the base directory of a managed installation; empty means /, or Root if that is
+	// set, where the hook program also looks for it.
 	System string
 
-	known []Agent // in place of Agents(); for tests
-	state string  // in place of the directory that Root stands for, where alone the hook program looks; for tests
+	known []Agent // replaces Agents(); for tests
+	state string  // replaces the state directory of Root, the only one in which the hook program looks; for tests
 }

@@ -15,17 +15,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// A session is a request with its defaults filled in.
+// A session is a Request with its defaults filled in.
 type session struct {
 	Request
 	recs []installation.Record
 	res  Result
 	left []error // of Uninstall with All: why something is still installed
 
-	addresses Addresses // for agents that ask over http
+	addresses Addresses // for agents that send events over HTTP
 }
 
-// begin checks the request and fills in what was left empty.
+// begin checks the request and fills in the defaults.
 func begin(req Request) (*session, error) {
 	s := &session{Request: req, res: Result{Files: []FileResult{}, Notes: []string{}}}
 	if s.Scope == "" {
@@ -88,7 +88,7 @@ func begin(req Request) (*session, error) {
 	return s, nil
 }
 
-// base is what the files of a scope lie below.
+// base returns the directory that the files of a scope are in.
 func (s *session) base(scope Scope) string {
 	return map[Scope]string{User: s.Home, Project: s.ProjectDir, Managed: s.System}[scope]
 }
@@ -98,7 +98,7 @@ func (s *session) userPolicy() string {
 		return filepath.Join(s.Root, "grapnel.yaml")
 	}
 	config := s.Env("XDG_CONFIG_HOME")
-	if !filepath.IsAbs(config) { // as the XDG specification wants it
+	if !filepath.IsAbs(config) { // as the XDG specification requires
 		config = filepath.Join(s.Home, ".config")
 	}
 	return filepath.Join(config, "grapnel", "grapnel.yaml")
@@ -137,7 +137,8 @@ func (s *session) agents() ([]Agent, error) {
 	return found, nil
 }
 
-// noLink refuses a project's file that its agent does not read because of a link.
+// noLink returns an error for a file of a project that its agent ignores because of a symbolic
+// link.
 func (s *session) noLink(a Agent, file string) error {
 	if s.Scope != Project || !a.Setup.NoLink {
 		return nil
@@ -160,12 +161,12 @@ func (s *session) noLink(a Agent, file string) error {
 	return nil
 }
 
-// run plans and writes under the lock.
+// run plans and writes while it holds the lock.
 func (s *session) run(ctx context.Context, plan func() ([]*job, error), write func(*job) (backups []string, err error)) (*Result, error) {
 	if !s.DryRun {
 		mode := fs.FileMode(0o700)
 		if s.Scope == Managed {
-			mode = 0o755 // every user's hook reads the record in it
+			mode = 0o755 // the hooks of all users read the record in it
 		}
 		unlock, err := lock(ctx, s.state, mode)
 		if err != nil {
@@ -174,19 +175,19 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		defer unlock()
 	}
 	recs, err := installation.List(filepath.Join(s.state, "installs"))
-	if err != nil { // a broken record must not keep anybody from installing anew
+	if err != nil { // a damaged record must not prevent a new installation
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}
 	s.recs = recs
 	if s.addresses, err = ReadAddresses(s.state); err != nil {
-		s.res.Notes = append(s.res.Notes, err.Error()) // what it held is made anew
+		s.res.Notes = append(s.res.Notes, err.Error()) // its content is rebuilt
 	}
 	jobs, err := plan()
 	if err != nil {
 		return nil, err
 	}
 	pending := false
-	rows := make([]int, len(jobs)) // of the first file of each job
+	rows := make([]int, len(jobs)) // index of the first file of each job
 	for i, j := range jobs {
 		rows[i] = len(s.res.Files)
 		s.report(j)
@@ -211,7 +212,7 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 			s.res.Files[rows[i]+k].Backup = backup
 		}
 		if err != nil {
-			s.res.Files = s.res.Files[:rows[i]] // what was done
+			s.res.Files = s.res.Files[:rows[i]] // only the files that were changed
 			return &s.res, err
 		}
 		s.res.Applied = s.res.Applied || j.changed()
@@ -239,7 +240,7 @@ func (s *session) report(j *job) {
 	}
 }
 
-// applyAll makes the changes of a job. If one fails those before it are taken back.
+// applyAll applies the changes of a job. If one fails, it undoes the changes before it.
 func (s *session) applyAll(j *job) (backups []string, err error) {
 	keep := filepath.Join(j.state, "backups")
 	for i, c := range j.changes {
@@ -259,7 +260,7 @@ func (s *session) applyAll(j *job) (backups []string, err error) {
 	return backups, nil
 }
 
-// recorded finds the record of a settings file.
+// recorded returns the record of a settings file.
 func (s *session) recorded(a Agent, file string) *installation.Record {
 	for i, r := range s.recs {
 		if r.Agent == a.Name && r.Settings == file {
@@ -269,7 +270,7 @@ func (s *session) recorded(a Agent, file string) *installation.Record {
 	return nil
 }
 
-// unknown lists the tokens among the entries that have no readable record.
+// unknown returns the tokens in the entries that have no readable record.
 func (s *session) unknown(entries []Entry) []string {
 	var ids []string
 	for _, e := range entries {
@@ -281,7 +282,7 @@ func (s *session) unknown(entries []Entry) []string {
 	return ids
 }
 
-// forget removes records, also broken ones.
+// forget removes records, including damaged ones.
 func (s *session) forget(j *job, ids ...string) error {
 	var errs []error
 	for _, id := range ids {

@@ -14,11 +14,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// marker is in every program of ours that lies among those of others.
+// marker is in every program of Grapnel that is stored among programs of others.
 const marker = "Written by grapnel install, which replaces this file; grapnel uninstall removes it."
 
-// isText reports whether a file of the agent is ours as a whole, and not a document
-// that others edit, too.
+// isText reports whether Grapnel owns a file of the agent completely, in contrast to a document
+// that others edit too.
 func (a Agent) isText(file string) bool {
 	if a.Setup.Shape != dialect.ShapePlugin {
 		return a.Setup.Shape == dialect.ShapeFiles
@@ -27,18 +27,18 @@ func (a Agent) isText(file string) bool {
 	return len(a.Setup.Edits) == 0 || inside && rest != ""
 }
 
-// look says what is there by a name.
+// look reports whether a file exists, and whether it is a file of Grapnel.
 type look func(file string) (there, ours bool)
 
-// A text is a file that is ours as a whole.
+// A text is a file that Grapnel owns completely.
 type text struct {
 	file   string
 	data   []byte
 	events []string
 }
 
-// texts lists the files of an installation that are ours as a whole. For the file of an
-// event, look tells what is there: a file, and whether it is ours.
+// texts returns the files of an installation that Grapnel owns completely. look reports which
+// files of events exist already.
 func (w Wanted) texts(look look) ([]text, error) {
 	a := w.Agent
 	if a.Setup.Shape == dialect.ShapePlugin {
@@ -59,7 +59,7 @@ func (w Wanted) texts(look look) ([]text, error) {
 	return texts, nil
 }
 
-// plugin lists the files of a plugin, which package shim makes.
+// plugin returns the files of a plugin, which package shim creates.
 func (w Wanted) plugin(look look) ([]text, error) {
 	command := append([]string{filepath.ToSlash(w.Hook.Program)}, w.Hook.args(w.Agent, "")...)
 	files, ok := shim.Files(w.Agent.Name, shim.Options{Command: command, Events: w.Events, Closed: w.FailClosed})
@@ -83,8 +83,8 @@ func (w Wanted) plugin(look look) ([]text, error) {
 	return texts, nil
 }
 
-// free finds the name of the file of an event: the one that we have already, or the
-// first that nobody has.
+// free returns the file name for an event: the existing file of Grapnel, or else the first name
+// that is not in use.
 func (w Wanted) free(event string, look look) (string, error) {
 	first := ""
 	for _, file := range w.Agent.names(w.File, event) {
@@ -104,7 +104,7 @@ func (w Wanted) free(event string, look look) (string, error) {
 	return first, nil
 }
 
-// names lists the files that an event may have in a directory.
+// names returns the files that an event may have in a directory.
 func (a Agent) names(dir, event string) []string {
 	var names []string
 	for _, pattern := range a.Setup.Files {
@@ -113,7 +113,7 @@ func (a Agent) names(dir, event string) []string {
 	return names
 }
 
-// isOurs reports whether a file that is ours as a whole, by where it lies, is in fact.
+// isOurs reports whether Grapnel has written a file, which has a path of a file that it owns.
 func (a Agent) isOurs(file string, data []byte) bool {
 	if a.Setup.Shape == dialect.ShapePlugin && len(a.Setup.Edits) > 0 {
 		return a.isText(file)
@@ -122,7 +122,7 @@ func (a Agent) isOurs(file string, data []byte) bool {
 	return marked && len(a.textEntries(file, data)) > 0
 }
 
-// textEntries finds our entries in a file that is ours as a whole.
+// textEntries returns the entries of Grapnel in a file that it owns.
 func (a Agent) textEntries(file string, data []byte) []Entry {
 	if a.Setup.Shape == dialect.ShapeFiles {
 		base := filepath.Base(file)
@@ -162,8 +162,7 @@ func (a Agent) textEntries(file string, data []byte) []Entry {
 	return entries
 }
 
-// planText says how to write a file that is ours as a whole. To take it back is to
-// remove it.
+// planText plans the write of a file that Grapnel owns. The opposite is to remove the file.
 func planText(a Agent, t text, current []byte, made *installation.Made) *Change {
 	c := &Change{Agent: a.Name, File: t.file, Before: current, After: t.data, Events: t.events, Made: installation.Made{File: true}}
 	if made != nil {
@@ -176,7 +175,7 @@ func planText(a Agent, t text, current []byte, made *installation.Made) *Change 
 	return c
 }
 
-// planRemoveText says how to take such a file out: as a whole, if it is ours still.
+// planRemoveText plans the removal of such a file, if Grapnel still owns it.
 func planRemoveText(a Agent, file string, current []byte, made *installation.Made) *Change {
 	c := &Change{Agent: a.Name, File: file, Before: current, After: current}
 	if current == nil || !a.isOurs(file, current) {

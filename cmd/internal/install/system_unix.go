@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock takes the lock on an open file if nobody holds it. The system gives
-// it back when the file is closed, also if the process dies.
+// tryLock locks an open file if no other process holds the lock. The lock ends when the file is
+// closed, also if the process ends.
 func tryLock(f *os.File) (bool, error) {
 	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
@@ -26,15 +26,14 @@ func sysStat(info fs.FileInfo) (*syscall.Stat_t, bool) {
 	return st, ok
 }
 
-// keepOwner gives the new file the owner of the old one, where that differs and
-// we may.
+// keepOwner gives the new file the owner of the old one, if that differs and is permitted.
 func keepOwner(f *os.File, old fs.FileInfo) {
 	if st, ok := sysStat(old); ok && (int(st.Uid) != os.Geteuid() || int(st.Gid) != os.Getegid()) {
-		_ = f.Chown(int(st.Uid), int(st.Gid)) // only root may in general
+		_ = f.Chown(int(st.Uid), int(st.Gid)) // usually permitted for root only
 	}
 }
 
-// foreignOwner returns the user a file belongs to, if that is not who runs us.
+// foreignOwner returns the owner of a file, and whether that is another user.
 func foreignOwner(info fs.FileInfo) (uid int, foreign bool) {
 	st, ok := sysStat(info)
 	if !ok {
@@ -43,7 +42,7 @@ func foreignOwner(info fs.FileInfo) (uid int, foreign bool) {
 	return int(st.Uid), int(st.Uid) != os.Geteuid()
 }
 
-// syncDir makes a rename inside the directory last.
+// syncDir makes a rename in the directory durable.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// tryLock takes the lock on an open file if nobody holds it. The system gives
-// it back when the file is closed, also if the process dies.
+// tryLock locks an open file if no other process holds the lock. The lock ends when the file is
+// closed, also if the process ends.
 func tryLock(f *os.File) (bool, error) {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
@@ -18,13 +18,13 @@ func tryLock(f *os.File) (bool, error) {
 	return err == nil, err
 }
 
-// A new file gets the access list of its directory, which is where the old one
-// has got its own from.
+// keepOwner does nothing: a new file inherits the access control list of its directory, as the
+// old file did.
 func keepOwner(*os.File, fs.FileInfo) {}
 
 func foreignOwner(fs.FileInfo) (uid int, foreign bool) { return 0, false }
 
 func syncDir(string) error { return nil } // directories cannot be flushed
 
-// The system itself refuses who is not an administrator.
+// isRoot is always true: Windows itself denies access to users who are not administrators.
 func isRoot() bool { return true }

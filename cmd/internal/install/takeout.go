@@ -9,12 +9,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// PlanRemove says how to take our entries out of a settings file, and what was
-// created for them. Without memory of that (made is nil) whatever is left empty
-// is taken to be ours, except for a file that others use, too. Groups that the user
-// gave a matcher stay.
+// PlanRemove plans the removal of Grapnel's entries from a settings file, and of everything that
+// was created for them. If made is nil, it assumes that Grapnel created everything that becomes
+// empty, except a file that others use too. Groups to which the user gave a matcher stay.
 //
-// Like Plan it is pure and may fail with a *FileError.
+// Like Plan it is a pure function and may return a *FileError.
 func PlanRemove(a Agent, file string, current []byte, made *installation.Made) (*Change, error) {
 	c := &Change{Agent: a.Name, File: file, Before: current, After: current}
 	if current == nil {
@@ -55,14 +54,14 @@ func PlanRemove(a Agent, file string, current []byte, made *installation.Made) (
 	return c, nil
 }
 
-// A rest is what is left of a file after takeOut.
+// A rest is the content of a file after takeOut.
 type rest struct {
 	data  []byte
-	empty bool // {} and nothing else
+	empty bool // only {} is left
 }
 
-// takeOut removes those of our entries that drop chooses, all if it is nil, and
-// what they leave empty as far as it was made for them.
+// takeOut removes the entries of Grapnel for which drop returns true, all if drop is nil, and the
+// containers that become empty if they were created for the entries.
 func takeOut(d *document, drop func(handler) bool, made *installation.Made) (rest, error) {
 	sections, err := d.sections()
 	if err != nil || d.root == nil {
@@ -73,13 +72,13 @@ func takeOut(d *document, drop func(handler) bool, made *installation.Made) (res
 		drop = func(handler) bool { return true }
 	}
 	var splices []splice
-	gone := map[string][]int{} // path of a container -> its items that go
+	gone := map[string][]int{} // path of a container -> indexes of its items to remove
 	goes := func(path []string) {
 		parent, key := path[:len(path)-1], path[len(path)-1]
 		at := slices.IndexFunc(d.seen[join(parent)].items, func(it item) bool { return it.key == key })
 		gone[join(parent)] = append(gone[join(parent)], at)
 	}
-	others := false // entries that are not ours stay
+	others := false // entries of other programs stay
 	for _, s := range sections {
 		inner, empty := takeOutOf(d, s.items, drop)
 		splices = append(splices, inner...)
@@ -97,7 +96,7 @@ func takeOut(d *document, drop func(handler) bool, made *installation.Made) (res
 			}
 		}
 	}
-	// From the inside to the outside: what becomes empty goes with what holds it.
+	// From the inside to the outside: an empty container is removed from its parent.
 	paths := slices.Collect(maps.Keys(d.seen))
 	slices.SortFunc(paths, func(a, b string) int { return cmp.Or(cmp.Compare(depth(b), depth(a)), cmp.Compare(a, b)) })
 	for _, path := range paths {
@@ -114,7 +113,7 @@ func takeOut(d *document, drop func(handler) bool, made *installation.Made) (res
 	return rest{data: data, empty: blankObject(data)}, nil
 }
 
-// depth is the number of keys in a path.
+// depth returns the number of keys in a path.
 func depth(path string) int {
 	if path == "" {
 		return 0
@@ -122,10 +121,10 @@ func depth(path string) int {
 	return 1 + strings.Count(path, "/")
 }
 
-// takeOutOf returns the splices for single handlers, and the items that are
-// ours alone and go as a whole.
+// takeOutOf returns the splices that remove single handlers, and the indexes of items that
+// contain only handlers to remove.
 func takeOutOf(d *document, groups []group, drop func(handler) bool) (splices []splice, empty []int) {
-	followed := false // something that stays comes behind
+	followed := false // a later item stays
 	for g, group := range slices.Backward(groups) {
 		var gone []int
 		for _, h := range group.handlers {
@@ -147,7 +146,7 @@ func takeOutOf(d *document, groups []group, drop func(handler) bool) (splices []
 	return splices, empty
 }
 
-// blankObject reports whether data is {} but for white space.
+// blankObject reports whether data is {} with optional white space.
 func blankObject(data []byte) bool {
 	data = trimSpace(data)
 	return len(data) >= 2 && data[0] == '{' && data[len(data)-1] == '}' && len(trimSpace(data[1:len(data)-1])) == 0

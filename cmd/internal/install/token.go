@@ -9,9 +9,9 @@ var tokenEncoding = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithP
 
 // newToken returns 128 random bits as 26 characters of a-z and 2-7.
 //
-// A project can repeat the text of an installed command in its own settings, to
-// make the agent run its weaker copy. With the token in it, the text cannot be
-// guessed. It is no secret against the model, which may read the settings.
+// A project can repeat the text of an installed command in its own settings, so that the agent
+// runs the project's weaker copy. The token makes the text unpredictable. It is not secret from
+// the model, which may read the settings.
 func newToken() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the program instead

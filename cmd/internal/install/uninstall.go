@@ -13,12 +13,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// Uninstall takes the entries out again, with what was created for them, and
-// forgets the installations. Where nothing is installed nothing changes.
+// Uninstall removes the entries and everything that was created for them, and deletes the records
+// of the installations. If nothing is installed, it changes nothing.
 //
-// The Result is valid also with an error that comes after planning. With All a file that
-// cannot be edited keeps nobody from taking Grapnel out of the others: what is left is in
-// the error, which comes last.
+// If an error occurs after planning, the Result is still valid. With All, a file that cannot be
+// edited does not prevent the removal from the other files; the error then lists what is still
+// installed.
 func Uninstall(ctx context.Context, req Request) (*Result, error) {
 	s, err := begin(req)
 	if err != nil {
@@ -77,7 +77,7 @@ func (s *session) planUninstall() ([]*job, error) {
 	if len(s.left) > 0 && !s.All {
 		return nil, errors.Join(s.left...)
 	}
-	if s.All { // nobody asked for those that have nothing
+	if s.All { // without the agents that have nothing to remove
 		jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.old == nil && !j.changed() })
 		if len(jobs) == 0 && len(s.left) == 0 {
 			s.res.Notes = append(s.res.Notes, "nothing of Grapnel is installed here")
@@ -86,7 +86,7 @@ func (s *session) planUninstall() ([]*job, error) {
 	return jobs, nil
 }
 
-// noteManaged names the installations that are not the user's to take out.
+// noteManaged adds notes about the installations that this user cannot remove.
 func (s *session) noteManaged() {
 	recs, err := installation.List(filepath.Join(installation.Managed(s.System), "installs"))
 	if err != nil {
@@ -137,10 +137,10 @@ func (s *session) planRemoveFile(j *job, file string) error {
 	}
 	made := cloneMade(j.made(file))
 	if made == nil && !bytes.Contains(current, []byte("grapnel")) && !bytes.Contains(current, []byte(addressPath)) {
-		current = nil // nothing to take out, so it need not even be readable to us
+		current = nil // nothing to remove, so it does not matter whether the file is readable
 	}
 	if info, err := os.Lstat(file); made != nil && err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		// We make no links, so the file has found another home since.
+		// Grapnel creates no links, so the user has moved the file since.
 		made.File = false
 	}
 	var c *Change
@@ -174,15 +174,15 @@ func (s *session) planRemoveFile(j *job, file string) error {
 	return nil
 }
 
-// writeUninstall forgets the installation after its entries are gone: as long
-// as an agent may run them the record is needed.
+// writeUninstall deletes the record after the entries were removed: the record is needed as long
+// as an agent may run them.
 func (s *session) writeUninstall(j *job) (backups []string, err error) {
 	if backups, err = s.applyAll(j); err != nil {
 		return backups, err
 	}
 	if j.old != nil {
 		j.stale = append(j.stale, j.old.ID)
-		// One that was killed has removed a file, but not what was made around it.
+		// A killed removal may have deleted a file, but not the directories created for it.
 		for _, file := range append(j.files(), j.file) {
 			if _, err := os.Lstat(file); errors.Is(err, fs.ErrNotExist) && j.made(file) != nil {
 				removeDirs(j.made(file).Dirs)
@@ -190,7 +190,7 @@ func (s *session) writeUninstall(j *job) (backups []string, err error) {
 		}
 	}
 	err = errors.Join(s.forget(j, j.stale...), s.dismiss(j))
-	// What is empty now was made for installations. It is no harm if it stays.
+	// Remove the directory if it is empty. An error does no harm.
 	_ = os.Remove(j.installs())
 	return backups, err
 }

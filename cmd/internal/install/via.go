@@ -23,20 +23,20 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// A Via says how an agent reaches Grapnel.
+// A Via is the way in which an agent sends events to Grapnel.
 type Via string
 
-// The ways.
+// The values of Via.
 const (
-	ViaCommand Via = "command" // it starts grapnel-hook at each event
-	ViaHTTP    Via = "http"    // it asks the daemon, at an address of this machine
+	ViaCommand Via = "command" // the agent starts grapnel-hook at each event
+	ViaHTTP    Via = "http"    // the agent sends events to the daemon, at an address of this machine
 )
 
-// overHTTP says how agents ask over http. It stands here and not in their dialects, which
-// the hook program carries and never needs this for.
+// overHTTP describes how agents send events over HTTP. It is not in the dialects, because the
+// hook program contains these and never needs it.
 var overHTTP = map[string]struct {
 	entry    string            // as dialect.Setup.Entry, with $url and $authorization
-	commands map[string]string // events that stay commands, and why
+	commands map[string]string // events that still start a program, and why
 }{
 	dialect.ClaudeCode().Name: {
 		entry: `{"type": "http", "url": $url, "headers": {"Authorization": $authorization}, "timeout": $timeout, "onFailure": $closed("block")}`,
@@ -50,17 +50,17 @@ var overHTTP = map[string]struct {
 	},
 }
 
-// addressPath is what comes before the name of the agent.
+// addressPath is the part of the address before the name of the agent.
 const addressPath = "/v1/hooks/"
 
-// An Over is how an installation is reached over http.
+// An Over has the HTTP address and secret of an installation.
 type Over struct {
-	URL      string            // names the installation
-	Secret   string            // without it nobody is answered
-	Commands map[string]string // events that stay commands, and why
+	URL      string            // contains the token of the installation
+	Secret   string            // required for each request
+	Commands map[string]string // events that still start a program, and why
 }
 
-// asks reports whether the agent asks over http at an event.
+// asks reports whether the agent sends an event over HTTP.
 func (o *Over) asks(event string) bool {
 	if o == nil {
 		return false
@@ -69,32 +69,32 @@ func (o *Over) asks(event string) bool {
 	return !stays
 }
 
-// values are those of the words in an entry over http.
+// values returns the values of the words in an entry over HTTP.
 func (o *Over) values() map[string]any {
 	return map[string]any{"url": o.URL, "authorization": "Bearer " + o.Secret}
 }
 
-// Addresses are where the daemon of a state directory listens for agents that ask over
-// http, and whom it answers there. The port is chosen once, since it stands in the
-// settings of agents.
+// Addresses are the port on which the daemon of a state directory listens for agents over HTTP,
+// and the installations that may use it. The port is chosen once, because it is in the settings
+// of agents.
 type Addresses struct {
 	Port   int              `json:"port"`
 	Guests map[string]Guest `json:"guests"` // by the token of the installation
 }
 
-// A Guest is an installation that asks over http.
+// A Guest is an installation that sends events over HTTP.
 type Guest struct {
 	Agent  string      `json:"agent"`
 	Secret string      `json:"secret"`         // 32 random bytes in base64
-	Mode   fs.FileMode `json:"mode,omitempty"` // that the settings had before they held the secret; 0 = the same
+	Mode   fs.FileMode `json:"mode,omitempty"` // mode of the settings before they contained the secret; 0 = unchanged
 }
 
-// AddressesFile is the file that ReadAddresses reads.
+// AddressesFile returns the path of the file that ReadAddresses reads.
 func AddressesFile(state string) string { return filepath.Join(state, "http.json") }
 
-// ReadAddresses reads where the daemon of a state directory listens over http. Without
-// any installation of that kind the result has no guests. A file that others can read or
-// write counts for nothing: its secrets are none.
+// ReadAddresses reads the HTTP addresses of a state directory. If no installation uses HTTP, the
+// result has no guests. It rejects a file that other users can read or write, because its secrets
+// may be known.
 func ReadAddresses(state string) (Addresses, error) {
 	name := AddressesFile(state)
 	var a Addresses
@@ -109,17 +109,17 @@ func ReadAddresses(state string) (Addresses, error) {
 	return a, nil
 }
 
-// Host is what the daemon listens on.
+// Host returns the address that the daemon listens on.
 func (a Addresses) Host() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(a.Port)) }
 
-// URL is where an agent asks for an installation.
+// URL returns the address to which an agent sends the events of an installation.
 func (a Addresses) URL(agent, id string) string {
 	u := url.URL{Scheme: "http", Host: a.Host(), Path: addressPath + agent, RawQuery: url.Values{"installation": {id}}.Encode()}
 	return u.String()
 }
 
-// with are the addresses with a guest, without it where that is nil. Without guests there
-// is no port.
+// with returns the addresses with a guest, or without it if g is nil. Without guests there is no
+// port.
 func (a Addresses) with(id string, g *Guest, port int) Addresses {
 	b := Addresses{Port: port, Guests: maps.Clone(a.Guests)}
 	delete(b.Guests, id)
@@ -137,7 +137,7 @@ func (a Addresses) with(id string, g *Guest, port int) Addresses {
 
 func (a Addresses) same(b Addresses) bool { return a.Port == b.Port && maps.Equal(a.Guests, b.Guests) }
 
-// write keeps the addresses; without guests there is no file.
+// write writes the addresses. Without guests, it removes the file.
 func (a Addresses) write(state string) error {
 	if len(a.Guests) == 0 {
 		if err := os.Remove(AddressesFile(state)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -148,21 +148,21 @@ func (a Addresses) write(state string) error {
 	return writePrivate(AddressesFile(state), a)
 }
 
-// newSecret returns 256 random bits.
+// newSecret returns 256 random bits in base64.
 func newSecret() string {
 	var b [32]byte
 	rand.Read(b[:]) // never fails: crypto/rand ends the program instead
 	return base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// Ports are chosen from those that no system hands out by itself for connections that
-// leave the machine: one of these would keep the daemon from listening.
+// The range of ports. It excludes the ports that systems assign to outgoing connections, because
+// such a connection would prevent the daemon from listening.
 const (
 	minPort = 20000
 	maxPort = 32767
 )
 
-// newPort returns a port that nobody listens on.
+// newPort returns a port that is not in use.
 func newPort() (int, error) {
 	var last error
 	for range 100 {
@@ -180,8 +180,8 @@ func newPort() (int, error) {
 	return 0, fmt.Errorf("no port of this machine is free for the daemon: %w", last)
 }
 
-// parseAddress tells whether an address of an agent's settings is one of ours, and of
-// which installation.
+// parseAddress reports whether an address in an agent's settings is from Grapnel, and returns the
+// token of its installation.
 func parseAddress(text string) (id string, ours bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" || u.Hostname() != "127.0.0.1" {
@@ -195,7 +195,7 @@ func parseAddress(text string) (id string, ours bool) {
 	return id, installation.ValidID(id)
 }
 
-// reach decides how the agent of a job reaches Grapnel; nil = by the command alone.
+// reach returns how the agent of a job sends events over HTTP; nil = by command only.
 func (s *session) reach(j *job, id, version string) (*Over, error) {
 	was, asked := s.addresses.Guests[id]
 	via := s.Via
@@ -237,8 +237,8 @@ func (s *session) reach(j *job, id, version string) (*Over, error) {
 	return o, nil
 }
 
-// managedPolicy is a policy that root has made for everybody; empty = there is none. What
-// stands in for the system below a Root is somebody's own.
+// managedPolicy returns the path of a policy by root for all users; empty = none found. A system
+// directory below a Root belongs to the user, so its policies do not count.
 func (s *session) managedPolicy() string {
 	if s.System != systemRoot {
 		return ""
@@ -260,8 +260,8 @@ func titlesOverHTTP(known []Agent) []string {
 	return titles
 }
 
-// hide makes the settings of a job unreadable for others while they hold a secret, and
-// gives them back their mode afterwards.
+// hide makes the settings of a job unreadable for other users while they contain a secret, and
+// restores their mode afterwards.
 func (s *session) hide(j *job, c *Change) {
 	target, info, err := resolve(c.File)
 	there := err == nil && info != nil
@@ -281,8 +281,8 @@ func (s *session) hide(j *job, c *Change) {
 	}
 }
 
-// admit keeps the addresses as they are to be once the settings are written: before that,
-// so that an agent that sees the change at once is answered. back puts back what was.
+// admit writes the new addresses before the settings are written, so that the daemon replies to
+// an agent that reads its settings at once. back restores the old addresses.
 func (s *session) admit(j *job) (back func() error, err error) {
 	if j.guest == nil {
 		return func() error { return nil }, nil
@@ -291,8 +291,7 @@ func (s *session) admit(j *job) (back func() error, err error) {
 	return func() error { return s.keepAddresses(was) }, s.keepAddresses(was.with(j.rec.ID, j.guest, j.port))
 }
 
-// dismiss forgets the guest of a job that asks over http no more, after its entries are
-// gone.
+// dismiss removes the guest of a job that no longer uses HTTP, after its entries were removed.
 func (s *session) dismiss(j *job) error {
 	ids := append(slices.Clone(j.stale), j.rec.ID)
 	now := s.addresses
@@ -315,7 +314,7 @@ func (s *session) keepAddresses(now Addresses) error {
 	return nil
 }
 
-// mask takes the secrets out of what people are shown.
+// mask masks the secrets in output for the user.
 func (s *session) mask(j *job, text string) string {
 	if j.guest != nil {
 		text = strings.ReplaceAll(text, j.guest.Secret, "***")
@@ -328,11 +327,11 @@ func (s *session) mask(j *job, text string) string {
 	return text
 }
 
-// allowed is the setting by which Claude Code is told where hooks may ask.
+// allowedURLs is the setting of Claude Code that lists the addresses that hooks may use.
 const allowedURLs = "allowedHttpHookUrls"
 
-// Refuses reports whether a settings file keeps hooks from asking an address: it has a
-// list of those that they may ask, and this is not on it. tree is what [Settings] reads.
+// Refuses reports whether a settings file prevents hooks from using an address: it has a list of
+// allowed addresses without this one. tree is the result of [Settings].
 func Refuses(tree map[string]any, address string) bool {
 	list, ok := tree[allowedURLs].([]any)
 	return ok && !slices.ContainsFunc(list, func(v any) bool {
@@ -341,7 +340,7 @@ func Refuses(tree map[string]any, address string) bool {
 	})
 }
 
-// globURL matches a pattern in which * stands for any text.
+// globURL matches a pattern in which * matches any text.
 func globURL(pattern, text string) bool {
 	parts := strings.Split(pattern, "*")
 	rest, ok := strings.CutPrefix(text, parts[0])
@@ -357,9 +356,9 @@ func globURL(pattern, text string) bool {
 	return strings.HasSuffix(rest, parts[len(parts)-1])
 }
 
-// Proxies lists the variables by which a settings file leads what its agent asks to a
-// proxy, or no longer past one. tree is what [Settings] reads. Seen live, 2.1.329: hooks
-// over http go through the HTTP_PROXY that a project sets, if no NO_PROXY excepts them.
+// Proxies returns the variables with which a settings file sends the requests of its agent to a
+// proxy, or changes the exceptions. tree is the result of [Settings]. Seen live, 2.1.329: hooks
+// over HTTP use the HTTP_PROXY that a project sets, unless NO_PROXY excepts them.
 func Proxies(tree map[string]any) []string {
 	env, _ := tree["env"].(map[string]any)
 	var names []string
@@ -371,8 +370,8 @@ func Proxies(tree map[string]any) []string {
 	return names
 }
 
-// Proxied is the variable of an environment that leads what agents ask this machine to a
-// proxy; empty = there is none.
+// Proxied returns the environment variable that sends requests of agents to this machine through
+// a proxy; empty = none found.
 func Proxied(env func(string) string) string {
 	for _, name := range []string{"NO_PROXY", "no_proxy"} {
 		for host := range strings.SplitSeq(env(name), ",") {
@@ -389,8 +388,8 @@ func Proxied(env func(string) string) string {
 	return ""
 }
 
-// refusals says what around a job keeps the agent from asking over http. A list in the
-// settings of the job itself is an error: nothing would be guarded.
+// refusals adds notes about settings that prevent the agent from using HTTP. If the settings of
+// the job itself have such a list, it returns an error, because nothing would be guarded.
 func (s *session) refusals(j *job, o *Over) error {
 	if name := Proxied(s.Env); name != "" {
 		j.notes = append(j.notes, fmt.Sprintf("%s names a proxy, and %s asks that in place of the daemon where NO_PROXY does not hold 127.0.0.1: set it where you start %s", name, j.agent.Title, j.agent.Title))
@@ -429,7 +428,7 @@ func (s *session) refusals(j *job, o *Over) error {
 	return nil
 }
 
-// costs says what a person gives up with an installation over http.
+// costs returns the disadvantages of an installation over HTTP.
 func (s *session) costs(j *job, o *Over, events []string) []string {
 	a := j.agent
 	without := fmt.Sprintf("while the daemon does not run, nothing is guarded: %s shows an error and goes on. Keep \"grapnel serve\" running, and let --fail-closed block instead", a.Title)
@@ -463,12 +462,12 @@ func (s *session) costs(j *job, o *Over, events []string) []string {
 	return append(lines, "a hook that starts a program and listens to any other event, of a project's policy or of one that is written later, fails each time, and its on_error decides; install again after such a change of yours")
 }
 
-// admitted reports whether the addresses are already as a job wants them.
+// admitted reports whether the addresses are already as the job needs them.
 func (s *session) admitted(j *job) bool {
 	return s.addresses.with(j.rec.ID, j.guest, cmp.Or(j.port, s.addresses.Port)).same(s.addresses)
 }
 
-// Shows reports whether an entry over http shows a secret.
+// Shows reports whether an entry over HTTP contains a secret.
 func (f *Found) Shows(secret string) bool {
 	var entry struct {
 		Headers map[string]string `json:"headers"`
@@ -476,7 +475,7 @@ func (f *Found) Shows(secret string) bool {
 	return json.Unmarshal(f.Entry, &entry) == nil && entry.Headers["Authorization"] == "Bearer "+secret
 }
 
-// Asks reports whether an entry of ours asks over http.
+// Asks reports whether an entry of Grapnel sends events over HTTP.
 func (f *Found) Asks() bool {
 	_, asks := parseAddress(f.Command)
 	return f.Ours && asks

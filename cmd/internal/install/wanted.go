@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Names lists the names of all agents.
+// Names returns the names of all agents.
 func Names() []string {
 	var names []string
 	for _, a := range Agents() {
@@ -25,7 +25,7 @@ func Names() []string {
 	return names
 }
 
-// HookProgram finds grapnel-hook: beside this program.
+// HookProgram returns the path of grapnel-hook in the directory of this program.
 func HookProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -44,14 +44,14 @@ func HookProgram() (string, error) {
 	return program, nil
 }
 
-// installable reports whether an agent may be asked for an event at all.
+// installable reports whether an event of an agent can be installed.
 func installable(agent, event string) bool {
 	a, err := Lookup(agent)
 	return err == nil && a.May(event) == nil
 }
 
-// PolicyEvents lists, per agent, the events that the policy listens to and that are
-// not installed anyway.
+// PolicyEvents returns, per agent, the events that the policy needs and that are not in the
+// default set.
 func PolicyEvents(place local.Place) map[string][]string {
 	set := policyOf(place, nil)
 	events := map[string][]string{}
@@ -66,7 +66,7 @@ func PolicyEvents(place local.Place) map[string][]string {
 	return events
 }
 
-// policyOf loads the policy to look at it, and names the commands in it.
+// policyOf loads the policy for inspection, and calls command for each command in it.
 func policyOf(place local.Place, command func(policyfile.Command)) policy.Set {
 	return policy.Load(place.Request(place.Files(nil, nil), func(c policyfile.Command) grapnel.Hook {
 		if command != nil {
@@ -76,8 +76,8 @@ func policyOf(place local.Place, command func(policyfile.Command)) policy.Set {
 	}))
 }
 
-// PolicyPrograms lists, per agent, the events at which a hook of the policy starts a
-// program, with the name of the first that does.
+// PolicyPrograms returns, per agent, the events at which a hook of the policy starts a program,
+// with the name of the first such hook.
 func PolicyPrograms(place local.Place) map[string]map[string]string {
 	programs := map[string]bool{}
 	set := policyOf(place, func(c policyfile.Command) {

@@ -1,10 +1,10 @@
-// Package shim makes the plugins for agents whose hooks are functions in their own
-// process, not programs: JavaScript that keeps one grapnel-hook --serve running, tells it
-// of events, and does what it answers.
+// Package shim generates the plugins for agents whose hooks are functions in their own process,
+// not programs: JavaScript that keeps one grapnel-hook --serve running, sends it events, and
+// applies its replies.
 //
 //	files, ok := shim.Files("opencode", shim.Options{Command: []string{"/usr/bin/grapnel-hook", "opencode", "--id", token}, Events: events})
 //
-// README.md says what is in them. The package writes nothing; package install does.
+// README.md describes the files. The package writes no files; package install does.
 package shim
 
 import (
@@ -18,20 +18,20 @@ import (
 
 // Options are the constants of a plugin.
 type Options struct {
-	Command  []string      // how grapnel-hook is called for one event, without --serve
-	Events   []string      // the native names of the events that it is told of
-	Closed   bool          // a guard blocks when grapnel-hook does not answer
-	Deadline time.Duration // until when an answer is waited for; 0 = below the agent's own, or above that of all hooks
+	Command  []string      // command line of grapnel-hook for one event, without --serve
+	Events   []string      // native names of the events that the plugin sends
+	Closed   bool          // block the action if grapnel-hook does not reply
+	Deadline time.Duration // timeout of a reply; 0 = below the agent's own timeout, or above the timeout of all hooks
 }
 
 //go:embed common.js openclaw opencode
 var sources embed.FS
 
-// deadlines lie above the time that all hooks of an event get, so that it is Grapnel that
-// answers, and below the agent's own.
+// deadlines are longer than the time for all hooks of an event, so that Grapnel replies first,
+// and shorter than the agent's own timeout.
 var deadlines = map[string]time.Duration{"openclaw": 14 * time.Second, "opencode": 58 * time.Second}
 
-// Files returns the files of an agent's plugin, by name, and whether it has one.
+// Files returns the files of an agent's plugin, by name, and whether the agent has a plugin.
 func Files(agent string, o Options) (map[string][]byte, bool) {
 	entries, err := sources.ReadDir(agent)
 	if err != nil {
@@ -39,7 +39,7 @@ func Files(agent string, o Options) (map[string][]byte, bool) {
 	}
 	files := make(map[string][]byte, len(entries))
 	for _, entry := range entries {
-		source, _ := sources.ReadFile(path.Join(agent, entry.Name())) // it is linked in
+		source, _ := sources.ReadFile(path.Join(agent, entry.Name())) // cannot fail: the file is embedded
 		if ext := path.Ext(entry.Name()); ext == ".js" || ext == ".mjs" {
 			source = module(source, agent, o)
 		}
@@ -48,11 +48,11 @@ func Files(agent string, o Options) (map[string][]byte, bool) {
 	return files, true
 }
 
-// module is the common part and the agent's own.
+// module returns the common part followed by the agent's own part.
 func module(own []byte, agent string, o Options) []byte {
 	common, _ := sources.ReadFile("common.js")
 	constant := func(v any) string {
-		text, _ := json.Marshal(v) // words, numbers and truths: they can always be written
+		text, _ := json.Marshal(v) // strings, numbers and booleans can always be encoded
 		return string(text)
 	}
 	places := strings.NewReplacer("$COMMAND", constant(o.Command), "$EVENTS", constant(append([]string{}, o.Events...)),
