@@ -7,8 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
 
-// judgeDaemon is about who answers from one warm process. Nobody needs one: that there is
-// none is no finding.
+// judgeDaemon judges the state of the daemon. A daemon is optional, so its absence is not a
+// finding.
 func judgeDaemon(f *facts) []Finding {
 	d := &f.daemon
 	finding := func(id string, level Level, what, why, hint string) []Finding {
@@ -28,7 +28,7 @@ func judgeDaemon(f *facts) []Finding {
 	return append(judgeStore(f), judgeRunning(f, finding)...)
 }
 
-// judgeStore is about Records that are lost or in danger.
+// judgeStore judges whether Records are lost or in danger.
 func judgeStore(f *facts) []Finding {
 	store := f.daemon.found.Store()
 	if store.Problem() == "" {
@@ -46,7 +46,7 @@ func judgeStore(f *facts) []Finding {
 	return []Finding{finding}
 }
 
-// judgeRunning is about a daemon that says how it is.
+// judgeRunning judges a daemon that reports its health.
 func judgeRunning(f *facts, finding func(id string, level Level, what, why, hint string) []Finding) []Finding {
 	d := &f.daemon
 	version := d.found.Text("version")

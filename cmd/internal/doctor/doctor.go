@@ -1,14 +1,14 @@
-// Package doctor finds out whether the agents of this machine really ask Grapnel:
-// what is installed where and whether it is current, what in the agents' own settings
-// switches it off, whose hooks stand beside ours and what has become of them, what no
-// hook sees, which guards did not answer, and what an answer costs.
+// Package doctor checks whether the agents of this machine really call Grapnel: what is installed
+// and whether it is current, which settings of the agents disable it, which hooks of other
+// programs exist and how they changed, which actions no hook sees, which guards did not reply,
+// and how long a reply takes.
 //
 //	report, err := doctor.Look(ctx, doctor.Request{Place: place, Dir: dir, Set: set})
 //	if report.Worst() >= doctor.Warn { ... }
 //
-// Look gathers facts and judges them. Gathering reads files and starts the agents to
-// ask for their versions; judging is pure. Nothing is mended here, and nothing is
-// written but what has to be compared next time: the fingerprints of others' hooks.
+// Look gathers facts and judges them. Gathering reads files and starts the agents to get their
+// versions; judging is pure. The package repairs nothing. It writes only the fingerprints of
+// hooks of other programs, for comparison in the next run.
 package doctor
 
 import (
@@ -26,10 +26,10 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Level says how much a Finding matters.
+// A Level is the severity of a Finding.
 type Level int
 
-// The levels. From Warn on something is to be done.
+// The levels. Warn and above need an action of the user.
 const (
 	OK Level = iota
 	Info
@@ -39,13 +39,13 @@ const (
 
 var levels = [...]string{"ok", "info", "warn", "bad"}
 
-// String is the level's name in the report.
+// String returns the level's name in the report.
 func (l Level) String() string { return levels[l] }
 
-// MarshalText writes the name.
+// MarshalText returns the name.
 func (l Level) MarshalText() ([]byte, error) { return []byte(levels[l]), nil }
 
-// UnmarshalText reads the name.
+// UnmarshalText parses the name.
 func (l *Level) UnmarshalText(text []byte) error {
 	i := slices.Index(levels[:], string(text))
 	if i < 0 {
@@ -55,30 +55,30 @@ func (l *Level) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Finding is one thing that was found. ID names the kind of it and stays the same
-// from version to version; with Agent and Subject it is this one and no other.
+// A Finding is one result. ID is the kind of finding and stays the same across versions; together
+// with Agent and Subject it is unique.
 type Finding struct {
 	ID      string `json:"id"`
 	Level   Level  `json:"level"`
-	Agent   string `json:"agent,omitempty"`   // empty = it concerns all of them
-	Subject string `json:"subject,omitempty"` // the file, event, hook or tool that it is about
+	Agent   string `json:"agent,omitempty"`   // empty = all agents
+	Subject string `json:"subject,omitempty"` // the file, event, hook or tool
 	What    string `json:"what"`
-	Why     string `json:"why,omitempty"`  // it matters
-	Hint    string `json:"hint,omitempty"` // the way out
+	Why     string `json:"why,omitempty"`  // why it matters
+	Hint    string `json:"hint,omitempty"` // what the user can do
 
-	Fingerprint string `json:"fingerprint,omitempty"` // of a hook of others: SHA-256 of its entry and of the file that it runs
+	Fingerprint string `json:"fingerprint,omitempty"` // of a hook of another program: SHA-256 of its entry and of the file that it runs
 }
 
-// A Report is all that was found, the agents with the worst first, and of each the worst
-// first.
+// A Report has all findings. Agents with the worst findings come first, and the worst findings of
+// each agent.
 type Report struct {
 	Version  string    `json:"version"` // of Grapnel
 	Time     time.Time `json:"time"`
-	Dir      string    `json:"dir"` // whose project settings were looked at
+	Dir      string    `json:"dir"` // directory whose project settings were read
 	Findings []Finding `json:"findings"`
 }
 
-// Worst is the highest level in the report.
+// Worst returns the highest level in the report.
 func (r *Report) Worst() Level {
 	worst := OK
 	for _, f := range r.Findings {
@@ -87,34 +87,34 @@ func (r *Report) Worst() Level {
 	return worst
 }
 
-// A Request says what to look at.
+// A Request describes what to check.
 type Request struct {
 	Place   local.Place
-	Dir     string     // where the person is, an absolute path
-	Agents  []string   // names or aliases; none = all
+	Dir     string     // current directory of the user, an absolute path
+	Agents  []string   // names or aliases; empty = all
 	Set     policy.Set // of the place, with hooks that are never called
-	Program string     // grapnel-hook of this Grapnel; empty = none is there
+	Program string     // grapnel-hook of this Grapnel; empty = not found
 	Root    string     // --root
 
 	Programs []policyfile.Command // of the hooks in Set
-	Damaged  []policy.Corruption  // what policy.CheckIntegrity finds before Set is loaded, which mends some of it
+	Damaged  []policy.Corruption  // result of policy.CheckIntegrity from before Set was loaded, because loading repairs some damage
 
-	// Events are those that the policy listens to beside the default sets, by agent, as
+	// Events are the events that the policy needs in addition to the default sets, by agent, as
 	// for install.
 	Events map[string][]string
 
-	// Starts are those at which a hook of the policy starts a program, as for install.
+	// Starts are the events at which a hook of the policy starts a program, as for install.
 	Starts map[string]map[string]string
 
-	NoRun bool // start no program: not the agents, and not the hook
+	NoRun bool // start no programs: neither the agents nor the hook
 
-	// Slow is how long an answer may take, at the median, before it is a warning; 0: 60 times
-	// a program that does nothing.
+	// Slow is the median duration of a reply above which there is a warning; 0 means 60 times the
+	// duration of a program that does nothing.
 	Slow time.Duration
 	Now  time.Time // zero = time.Now
 }
 
-// Look looks.
+// Look gathers the facts and returns the report.
 func Look(ctx context.Context, req Request) (*Report, error) {
 	if req.Now.IsZero() {
 		req.Now = time.Now()
@@ -134,8 +134,7 @@ func Look(ctx context.Context, req Request) (*Report, error) {
 	return &Report{Version: hookcmd.Version, Time: req.Now.UTC().Truncate(time.Second), Dir: req.Dir, Findings: found}, nil
 }
 
-// arrange puts findings into the order of the report. What was found first comes first
-// where nothing else tells.
+// arrange sorts findings into the order of the report. Equal findings stay in their order.
 func arrange(found []Finding) {
 	worst := map[string]Level{}
 	first := map[string]int{}
@@ -150,7 +149,7 @@ func arrange(found []Finding) {
 	})
 }
 
-// raw is a JSON text in a message.
+// raw returns a value as JSON for a message.
 func raw(v any) string {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -159,7 +158,7 @@ func raw(v any) string {
 	return string(text)
 }
 
-// hooksOf names the hooks that listen to one of these events.
+// hooksOf returns the names of the hooks for one of these events.
 func hooksOf(specs []grapnel.Spec, kinds ...grapnel.Kind) []string {
 	var names []string
 	for _, s := range specs {

@@ -11,52 +11,52 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// facts are what is judged.
+// facts are the input of judge.
 type facts struct {
 	now     time.Time
 	version string // of Grapnel
-	program string // grapnel-hook of this Grapnel
-	dir     string // where the person is
+	program string // path of grapnel-hook of this Grapnel
+	dir     string // current directory of the user
 
 	agents   []agent
 	records  []installation.Record // of all agents
 	broken   []string              // records that cannot be read, and why
 	policies []policy.Loaded
-	only     string // what is said where a managed policy lets no other count
+	only     string // notice if a managed policy disables all others
 	specs    []grapnel.Spec
 	paused   time.Time
-	since    time.Time // of what was read of the log
+	since    time.Time // start of the log that was read
 
 	rootless     int       // events of the last seven days whose session has no stored root
-	lastRootless time.Time // the last of them
+	lastRootless time.Time // time of the last of them
 
-	logError string // why it cannot be read
-	torn     int    // lines of it that hold no whole Record
+	logError string // why the log cannot be read
+	torn     int    // unreadable lines of the log
 	lastTorn string
 	failing  []failing
-	boxes    []box // hooks that have a sandbox
+	boxes    []box // hooks with a sandbox
 	http     overHTTP
 	damaged  []policy.Corruption
-	before   *memory // nil = nothing was remembered
-	beforeTo string  // why what was remembered cannot be read
+	before   *memory // nil = no memory of an earlier run
+	beforeTo string  // why the memory cannot be read
 	daemon   daemon
 }
 
-// daemon is who answers from one warm process, if anybody does.
+// daemon is the state of the daemon, if one runs.
 type daemon struct {
 	socket string
-	err    error         // why it does not say how it is; nil and no found = nobody has looked
-	found  *server.Found // nil = there is none, or none that is believed
+	err    error         // why it did not report its health; nil without found = not asked
+	found  *server.Found // nil = no daemon found, or it cannot be trusted
 }
 
-// box is a hook in a sandbox.
+// box is a hook with a sandbox.
 type box struct {
 	hook, holds string
-	missing     error // why this machine cannot hold its program to that
+	missing     error // why this machine cannot enforce the sandbox
 	optional    bool
 }
 
-// failing is a guard that did not answer.
+// failing is a guard that did not reply.
 type failing struct {
 	name, source             string
 	errors, timeouts, opened int
@@ -64,48 +64,48 @@ type failing struct {
 	why                      string
 }
 
-// agent is what is known of one.
+// agent is the set of facts about one agent.
 type agent struct {
 	*dialect.Dialect
-	named bool // by the person
+	named bool // the user has named the agent
 
-	program string // on PATH; empty = it is not there
+	program string // from PATH; empty = not found
 	inside  bool   // the program is part of the project
-	dir     string // the directory of its settings; empty = it is not there
+	dir     string // directory of its settings; empty = not found
 	version string
-	mute    string // why it did not tell its version
+	mute    string // why it did not report its version
 
 	layers   []layer
 	installs []installed
 	latency  *latency
-	lastFile string    // the youngest of its own files
-	lastUsed time.Time // and when it was written
-	last     time.Time // of its Records
+	lastFile string    // the newest of its own files
+	lastUsed time.Time // modification time of lastFile
+	last     time.Time // time of its last Record
 	tools    map[string]int
 }
 
 func (a *agent) present() bool { return a.program != "" || a.dir != "" }
 
-// A layer is one file that an agent takes hooks or switches from.
+// A layer is one file from which an agent reads hooks or switches.
 type layer struct {
 	scope  string // user, project or managed
-	rel    string // which one it is: as Switch.File, or empty for that with the hooks
+	rel    string // the file, as in Switch.File; empty for the file with the hooks
 	file   string
-	is     bool   // it is there
+	is     bool   // the file exists
 	err    string // why it cannot be read
 	tree   map[string]any
 	hooks  []install.Found
-	script map[int]string // digest of the file that a hook runs, by its place in hooks
+	script map[int]string // digest of the file that a hook runs, by index in hooks
 }
 
 // installed is one installation.
 type installed struct {
 	installation.Record
 	void    string   // why its files cannot be read
-	missing []string // events that they do not name us for
-	now     string   // the file that install would write today, where that is another
-	stale   string   // why installing again would change something; empty = it would not
-	cannot  string   // why that cannot be told
+	missing []string // recorded events without an entry in the files
+	now     string   // path of the file that install would write today, if it differs
+	stale   string   // why a new installation would change something; empty = it would not
+	cannot  string   // why stale is unknown
 	program program
 }
 
@@ -113,18 +113,18 @@ type installed struct {
 type program struct {
 	gone    bool
 	cannot  string // why it cannot be run
-	open    string // what others can write: the file or a directory above it
-	version string // what it says; empty = it was not asked or did not say
+	open    string // the file or a directory above it, if other users can write it
+	version string // its reported version; empty = not asked or not reported
 }
 
-// latency is how long answers took.
+// latency is the result of a measurement of replies.
 type latency struct {
-	event        string // native
+	event        string // native name
 	runs         int
 	median, most time.Duration
 	floor        time.Duration // of a program that does nothing; 0 = unknown
-	wait         time.Duration // the agent waits no longer
-	slow         time.Duration // what takes longer is slow; 0 = a multiple of the floor is
-	without      []string      // the hooks for which the policy was left out: they would have run
-	failed       string        // why there is none
+	wait         time.Duration // timeout of the agent
+	slow         time.Duration // limit for a warning; 0 = a multiple of floor
+	without      []string      // hooks that would have run, because of which the policy was left out
+	failed       string        // why there is no measurement
 }

@@ -35,7 +35,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// days is how far back the log is read.
+// days is how many days of the log are read.
 const days = 7
 
 // gather collects the facts.
@@ -90,7 +90,7 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	return f, nil
 }
 
-// boxes are the sandboxes of programs.
+// boxes returns the sandboxes of programs.
 func boxes(programs []policyfile.Command) []box {
 	var found []box
 	for _, c := range programs {
@@ -118,28 +118,28 @@ func agentsOf(names []string) ([]install.Agent, error) {
 	return agents, nil
 }
 
-// gatherer is a Request on its way.
+// gatherer is the state of gather for a Request.
 type gatherer struct {
 	*Request
 	home, system, project string // project is its root
 	facts                 *facts
-	versions              map[string]said // of programs
+	versions              map[string]said // by program
 }
 
-// said is what a program answered to --version.
+// said is the output of a program for --version.
 type said struct{ version, mute string }
 
-// find finds one agent.
+// find collects the first facts about one agent.
 func (g *gatherer) find(ia install.Agent, named bool) agent {
 	a := agent{Dialect: ia.Dialect, named: named, tools: map[string]int{}}
 	if found, err := exec.LookPath(a.Setup().Program); err == nil && filepath.IsAbs(found) {
 		a.program = found
-		// Who keeps a whole home directory under version control lives in no project.
+		// If the whole home directory is in a repository, it is not a project.
 		a.inside = within(match.RealPath(found), g.project) && !within(match.RealPath(g.home), g.project)
 	}
 	if ia.Detected(g.home, func(name string) string {
 		if name == "PATH" {
-			return "" // the directory alone
+			return "" // detect by the directory alone
 		}
 		return os.Getenv(name)
 	}) {
@@ -151,8 +151,8 @@ func (g *gatherer) find(ia install.Agent, named bool) agent {
 	return a
 }
 
-// askVersions asks all programs for their versions, at once: one that hangs shall not be
-// waited for after another.
+// askVersions runs all programs for their versions concurrently, so that one that hangs does not
+// delay the others.
 func (g *gatherer) askVersions(ctx context.Context) {
 	g.versions = map[string]said{}
 	if g.NoRun {
@@ -175,8 +175,8 @@ func (g *gatherer) askVersions(ctx context.Context) {
 	})
 }
 
-// askAll sets the version of each program to the result of ask. All calls of ask run at
-// the same time, so several programs that hang cost no more time than one.
+// askAll sets the version of each program to the result of ask. All calls of ask run at the same
+// time, so several programs that hang take no longer than one.
 func askAll(versions map[string]said, ask func(program string) said) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -191,7 +191,7 @@ func askAll(versions map[string]said, ask func(program string) said) {
 	wg.Wait()
 }
 
-// look looks at one agent. ctx ends the measurements.
+// look collects the facts about one agent. ctx ends the measurements.
 func (g *gatherer) look(ctx context.Context, ia install.Agent, a *agent) {
 	a.version, a.mute = g.versions[a.program].version, g.versions[a.program].mute
 	g.layers(a, ia)
@@ -210,10 +210,10 @@ func (g *gatherer) look(ctx context.Context, ia install.Agent, a *agent) {
 
 var number = regexp.MustCompile(`\d+(\.\d+)+[0-9A-Za-z.+-]*`)
 
-// patience is how long a program may take to tell its version.
+// patience is the timeout of a program that prints its version.
 const patience = 5 * time.Second
 
-// versionOf asks a program for its version, where no project could have put anything.
+// versionOf runs a program for its version, in a directory without files of a project.
 func versionOf(ctx context.Context, program string) (version, mute string) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -233,8 +233,8 @@ func versionOf(ctx context.Context, program string) (version, mute string) {
 	}
 }
 
-// beside are further files in which agents look for hooks or keep what they think of
-// them: as Switch.File.
+// beside lists further files from which agents read hooks, or in which they store decisions about
+// hooks, in the form of Switch.File.
 var beside = map[string][]string{
 	"claude-code":   {".claude/settings.local.json"},
 	"codex":         {".codex/config.toml"},
@@ -248,18 +248,18 @@ var beside = map[string][]string{
 
 func trustedFolders(agent string) string { return "." + agent + "/trustedFolders.json" }
 
-// ownFiles are directories, below the home directory, in which agents write of each
+// ownFiles are directories, relative to the home directory, into which agents write during each
 // session.
 var ownFiles = map[string]string{
 	"claude-code": ".claude/projects", "codex": ".codex/sessions", "gemini-cli": ".gemini/tmp",
 	"copilot-cli": ".copilot/session-state", "qwen-code": ".qwen/projects",
 }
 
-// layers reads the files that the agent takes hooks and switches from.
+// layers reads the files from which the agent reads hooks and switches.
 func (g *gatherer) layers(a *agent, ia install.Agent) {
 	project := g.Dir
 	if match.RealPath(project) == match.RealPath(g.home) {
-		project = "" // its settings are those of the user
+		project = "" // its settings are the user's settings
 	}
 	list := ia.Layers(g.home, project, g.system, os.Getenv)
 	for _, rel := range beside[a.Name] {
@@ -293,15 +293,15 @@ func (g *gatherer) layers(a *agent, ia install.Agent) {
 	}
 }
 
-// besideOurs is the Rel of documents that lie beside one that is ours alone.
+// besideOurs is the Rel of documents in the same directory as a document that Grapnel owns.
 const besideOurs = "*"
 
-// siblings reads all documents in the directory of one of ours.
+// siblings reads all documents in the directory of a document that Grapnel owns.
 func (g *gatherer) siblings(a *agent, l install.Layer) {
 	g.settings(a, l)
 	entries, err := os.ReadDir(filepath.Dir(l.File))
 	if err != nil {
-		return // it is not there
+		return // it does not exist
 	}
 	for _, e := range entries {
 		file := filepath.Join(filepath.Dir(l.File), e.Name())
@@ -345,17 +345,17 @@ func (g *gatherer) settings(a *agent, l install.Layer) {
 				return os.Getenv(name)
 			}
 			if file := scriptOf(&h, dir, expand); file != "" {
-				this.script[i], _ = digestOf(file) // one that cannot be read has none
+				this.script[i], _ = digestOf(file) // empty if the file cannot be read
 			}
 		}
 	}
 	a.layers = append(a.layers, this)
 }
 
-// mayHoldHooks is false for files that only say what an agent trusts.
+// mayHoldHooks returns false for files that only contain the trust decisions of an agent.
 func mayHoldHooks(rel string) bool { return path.Base(rel) != "trustedFolders.json" }
 
-// programs takes the files of a directory for hooks.
+// programs reads the files of a directory, each of which is a hook.
 func (g *gatherer) programs(a *agent, l install.Layer, dir string, is func(name string) bool) {
 	entries, err := os.ReadDir(dir)
 	this := layer{scope: string(l.Scope), file: l.File, is: err == nil, script: map[int]string{}}
@@ -378,21 +378,21 @@ func (g *gatherer) programs(a *agent, l install.Layer, dir string, is func(name 
 			this.script[len(this.hooks)] = digest.Of(data)
 		}
 		if h.Ours {
-			h.Event = "" // whose it is, the record knows
+			h.Event = "" // the record knows the event
 		}
 		this.hooks = append(this.hooks, h)
 	}
 	a.layers = append(a.layers, this)
 }
 
-// recorded reports whether an installation has made a file.
+// recorded reports whether an installation has created a file.
 func (g *gatherer) recorded(file string) bool {
 	return slices.ContainsFunc(g.facts.records, func(r installation.Record) bool {
 		return r.Settings == file || slices.ContainsFunc(r.Files, func(f installation.File) bool { return f.Path == file })
 	})
 }
 
-// installed looks at one installation.
+// installed collects the facts about one installation.
 func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, rec installation.Record) installed {
 	in := installed{Record: rec, program: programOf(rec)}
 	if told := g.versions[rec.Program]; in.program.cannot == "" {
@@ -404,7 +404,7 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 	found, err := ia.Installed(rec)
 	switch {
 	case err != nil:
-		if file, ok := errors.AsType[*install.FileError](err); ok { // the hint is about installing
+		if file, ok := errors.AsType[*install.FileError](err); ok { // the hint is for install
 			bare := *file
 			bare.Hint = ""
 			err = &bare
@@ -434,7 +434,7 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 		case !file.Changed:
 		case file.ID != rec.ID && file.File != rec.Settings:
 			in.now = file.File
-		case file.Diff == "": // its mode, which is another finding
+		case file.Diff == "": // only its mode differs, which is another finding
 		default:
 			in.stale = fmt.Sprintf("installing again would change %d lines of %s", changes(file.Diff), file.File)
 		}
@@ -442,7 +442,7 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 	return in
 }
 
-// changes counts the lines of a unified diff that say something.
+// changes counts the changed lines of a unified diff.
 func changes(diff string) int {
 	n := 0
 	for line := range strings.Lines(diff) {
@@ -453,7 +453,7 @@ func changes(diff string) int {
 	return n
 }
 
-// programOf looks at the hook program of an installation.
+// programOf collects the facts about the hook program of an installation.
 func programOf(rec installation.Record) program {
 	var p program
 	info, err := os.Stat(rec.Program)
@@ -472,8 +472,8 @@ func programOf(rec installation.Record) program {
 	return p
 }
 
-// openTo is the file, or the directory above it, that other users can write. Windows
-// keeps no such bits.
+// openTo returns the file, or the directory above it, that other users can write. Windows has no
+// such mode bits.
 func openTo(file string) string {
 	if runtime.GOOS == "windows" {
 		return ""
@@ -487,7 +487,7 @@ func openTo(file string) string {
 		if err != nil {
 			return ""
 		}
-		// In a directory with the sticky bit others cannot replace what is not theirs.
+		// In a directory with the sticky bit, users cannot replace files of others.
 		if info.Mode().Perm()&0o002 != 0 && info.Mode()&fs.ModeSticky == 0 {
 			return at
 		}
@@ -500,7 +500,7 @@ func openTo(file string) string {
 	}
 }
 
-// log reads the recent records.
+// log reads the recent Records.
 func (g *gatherer) log(ctx context.Context) {
 	f := g.facts
 	failed := failures{}
@@ -574,8 +574,8 @@ func (all failures) add(e *spool.Entry) {
 	}
 }
 
-// unknownTool reports whether a call was one of a tool that the dialect does not know, and
-// that is no server's. Without its event nobody can tell.
+// unknownTool reports whether the tool of a call is unknown to the dialect and not from an MCP
+// server. Without the event, this is unknown.
 func unknownTool(d *dialect.Dialect, e *spool.Entry) bool {
 	if e.Input == nil || e.Input.Native == nil || slices.ContainsFunc(d.Tools, func(t dialect.ToolRow) bool { return t.Native == e.Tool }) {
 		return false
@@ -595,9 +595,9 @@ const (
 	maxScript   = 16 << 20
 )
 
-// readFile reads a regular file up to a size.
+// readFile reads a regular file up to a maximum size.
 func readFile(name string, most int64) ([]byte, error) {
-	info, err := os.Stat(name) // opening a pipe would wait
+	info, err := os.Stat(name) // opening a pipe would block
 	if err != nil {
 		return nil, err
 	}
@@ -624,10 +624,10 @@ func digestOf(file string) (string, error) {
 	return digest.Of(data), nil
 }
 
-// mostFiles bounds the search for the youngest file.
+// mostFiles limits the search for the newest file.
 const mostFiles = 20_000
 
-// youngest finds the file below a directory that was written last.
+// youngest returns the newest file below a directory.
 func youngest(dir string) (file string, when time.Time) {
 	n := 0
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -635,7 +635,7 @@ func youngest(dir string) (file string, when time.Time) {
 			return filepath.SkipAll
 		}
 		if err != nil || d.IsDir() {
-			return nil //nolint:nilerr // what cannot be read is passed over
+			return nil //nolint:nilerr // skip unreadable files
 		}
 		if info, err := d.Info(); err == nil && info.ModTime().After(when) {
 			file, when = path, info.ModTime()

@@ -12,17 +12,17 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 )
 
-// overHTTP is what is known of agents that ask the daemon over http.
+// overHTTP has the facts about agents that send events over HTTP.
 type overHTTP struct {
 	install.Addresses
 	unreadable string // why the addresses cannot be read
-	daemon     error  // why no daemon answers; nil = one does, or nobody asks
+	daemon     error  // why no daemon replies; nil = one does, or no agent uses HTTP
 	health     server.HTTPHealth
 	modes      map[string]fs.FileMode // of the settings, by installation
-	proxy      string                 // the variable that names one for what is asked of this machine
+	proxy      string                 // the environment variable of a proxy for requests to this machine
 }
 
-// http looks at the port for agents.
+// http collects the facts about the port for agents.
 func (g *gatherer) http(ctx context.Context) overHTTP {
 	var o overHTTP
 	var err error
@@ -48,7 +48,7 @@ func (g *gatherer) http(ctx context.Context) overHTTP {
 	return o
 }
 
-// judgeHTTP judges the installations that ask the daemon over http.
+// judgeHTTP judges the installations that use HTTP.
 func judgeHTTP(f *facts, a *agent) (found []Finding) {
 	for i := range a.installs {
 		found = append(found, judgeHTTPOf(f, a, &a.installs[i])...)
@@ -108,7 +108,7 @@ func judgeHTTPOf(f *facts, a *agent, in *installed) (found []Finding) {
 	return found
 }
 
-// overHTTPIn reports whether a file has entries that ask over http for an installation.
+// overHTTPIn reports whether a file has entries over HTTP for an installation.
 func overHTTPIn(l *layer, id string) bool {
 	for i := range l.hooks {
 		if h := &l.hooks[i]; h.Asks() && h.ID == id {
@@ -118,7 +118,7 @@ func overHTTPIn(l *layer, id string) bool {
 	return false
 }
 
-// shownIn reports whether all entries that ask for an installation show this secret.
+// shownIn reports whether all entries over HTTP for an installation contain this secret.
 func shownIn(l *layer, id, secret string) bool {
 	for i := range l.hooks {
 		if h := &l.hooks[i]; h.Asks() && h.ID == id && !h.Shows(secret) {

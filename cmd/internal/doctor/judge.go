@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// judge says what the facts mean, and what is to be remembered for the next time.
+// judge returns the findings from the facts, and the memory for the next run.
 func judge(f *facts) ([]Finding, *memory) {
 	found := append(judgePolicy(f), judgeDaemon(f)...)
 	for i := range f.agents {
@@ -50,7 +50,7 @@ func judge(f *facts) ([]Finding, *memory) {
 	return once, kept
 }
 
-// judgePolicy is about what concerns all agents.
+// judgePolicy judges facts that concern all agents.
 func judgePolicy(f *facts) []Finding {
 	var found []Finding
 	for _, p := range f.policies {
@@ -143,11 +143,11 @@ func times(n int) string {
 func day(t time.Time) string    { return t.Local().Format(time.DateOnly) }
 func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
-// judgePresence is about the agent itself.
+// judgePresence judges whether the agent is in use.
 func judgePresence(f *facts, a *agent) []Finding {
 	var found []Finding
 	setup := a.Setup()
-	unasked := Info // whoever names an agent wants it guarded
+	unasked := Info // a user who names an agent wants it guarded
 	if a.named {
 		unasked = Warn
 	}
@@ -173,7 +173,7 @@ func judgePresence(f *facts, a *agent) []Finding {
 	return found
 }
 
-// judgeInstalls is about the entries that were recorded.
+// judgeInstalls judges the recorded installations.
 func judgeInstalls(f *facts, a *agent) []Finding {
 	var found []Finding
 	for i := range a.installs {
@@ -236,8 +236,7 @@ func (a *agent) layerOf(file string) *layer {
 	return nil
 }
 
-// judgeStrays is about entries of ours where none were installed, and about
-// installations that meet.
+// judgeStrays judges entries of Grapnel without an installation, and installations that overlap.
 func judgeStrays(f *facts, a *agent) []Finding {
 	var found []Finding
 	told := map[string]bool{}
@@ -276,13 +275,13 @@ func judgeStrays(f *facts, a *agent) []Finding {
 	return found
 }
 
-// within reports whether a file is a directory or below it.
+// within reports whether a file is a directory or in it.
 func within(file, dir string) bool {
 	rel, err := filepath.Rel(dir, file)
 	return dir != "" && err == nil && rel != ".." && !strings.HasPrefix(rel, ".."+string(filepath.Separator))
 }
 
-// judgeLayers is about what in the agent's files keeps our entries from running.
+// judgeLayers judges settings in the agent's files that prevent Grapnel's entries from running.
 func judgeLayers(a *agent) []Finding {
 	if len(a.installs) == 0 {
 		return nil
@@ -292,7 +291,7 @@ func judgeLayers(a *agent) []Finding {
 		if l.err != "" && !slices.ContainsFunc(a.installs, func(in installed) bool { return in.Settings == l.file }) {
 			level := Warn
 			if a.Setup().JSON5 {
-				level = Info // it may be well with the agent
+				level = Info // the agent may accept the file
 			}
 			found = append(found, Finding{ID: "settings.unreadable", Level: level, Subject: l.file, What: l.err, Why: "what it switches off is not known", Hint: "repair it"})
 		}
@@ -317,7 +316,7 @@ func judgeLayers(a *agent) []Finding {
 	return found
 }
 
-// at returns what a tree has at a path with dots.
+// at returns the value of a tree at a path with dots.
 func at(tree map[string]any, path string) (any, bool) {
 	var value any = tree
 	for name := range strings.SplitSeq(path, ".") {
@@ -332,7 +331,7 @@ func at(tree map[string]any, path string) (any, bool) {
 	return value, true
 }
 
-// holds reports whether a setting has the value that switches something.
+// holds reports whether a setting has the value that switches hooks off.
 func holds(sw dialect.Switch, value any, setup *dialect.Setup) bool {
 	if sw.Names {
 		list, _ := value.([]any)
@@ -359,8 +358,8 @@ func cut(text string, n int) string {
 	return text
 }
 
-// judgeStrict is about agents for which one event that they do not know voids the whole
-// file, whosever it is.
+// judgeStrict judges agents that ignore the whole file because of one unknown event, whoever
+// wrote it.
 func judgeStrict(a *agent, l *layer) []Finding {
 	if !a.Setup().Strict || l.rel != "" {
 		return nil
@@ -380,7 +379,7 @@ func judgeStrict(a *agent, l *layer) []Finding {
 	return found
 }
 
-// judgeEvents is about what the policy listens to.
+// judgeEvents judges the events that the policy needs.
 func judgeEvents(f *facts, a *agent) []Finding {
 	if len(a.installs) == 0 {
 		return nil
@@ -429,10 +428,10 @@ func judgeEvents(f *facts, a *agent) []Finding {
 	return found
 }
 
-// quiet is how much younger an agent's own files may be than its last Record.
+// quiet is how much newer an agent's own files may be than its last Record.
 const quiet = time.Hour
 
-// judgeUnseen is about what no hook sees.
+// judgeUnseen judges actions that no hook sees.
 func judgeUnseen(f *facts, a *agent) []Finding {
 	if len(a.installs) == 0 {
 		return nil
@@ -470,11 +469,11 @@ func judgeUnseen(f *facts, a *agent) []Finding {
 	return found
 }
 
-// absurd is how many times as long as a program that does nothing an answer may take, where
-// the person has not said how long it may.
+// absurd is the maximum duration of a reply, as a multiple of a program that does nothing, if the
+// user has set no limit.
 const absurd = 60
 
-// judgeLatency is about what an answer costs.
+// judgeLatency judges how long a reply takes.
 func judgeLatency(a *agent) []Finding {
 	l := a.latency
 	if l == nil {

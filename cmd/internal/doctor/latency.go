@@ -20,17 +20,17 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// runs is how often the hook is asked; some more come before that, and do not count.
+// runs is how often the hook is measured, after warmUps more runs.
 const (
 	runs     = 20
 	warmUps  = 2
-	mostTime = 4 * time.Second // of all runs of all agents
+	mostTime = 4 * time.Second // for all runs of all agents
 )
 
-// latency asks the installed program as the agent would: the same words, but with a
-// root of its own in place of the installation, so that no Record, no count and no
-// snapshot is left behind. The policy is given by name. Where the event would start
-// one of the person's programs, or write one of their files, it is left out.
+// latency runs the installed program with the same arguments as the agent, but with a temporary
+// root instead of the installation, so that no Record, count or snapshot is left behind. The
+// policy is passed by name. If the event would start a program of the user or write one of the
+// user's files, the policy is left out.
 func (g *gatherer) latency(ctx context.Context, a *agent) *latency {
 	in := a.installs[0]
 	if in.program.gone || in.program.cannot != "" || in.program.open != "" || ctx.Err() != nil {
@@ -43,11 +43,11 @@ func (g *gatherer) latency(ctx context.Context, a *agent) *latency {
 	defer func() { _ = os.RemoveAll(root) }()
 	native, payload, err := probe(a.Dialect, in.Events, root)
 	if err != nil || payload == nil {
-		return nil // the agent sends nothing that could be made up here
+		return nil // no event can be created for this agent
 	}
 	l := &latency{event: native, wait: in.Timeout(native), slow: g.Slow}
 	args := []string{a.Name, native, "--root", root}
-	file := cmp.Or(in.Policy, g.Place.Policy) // a managed installation is everybody's
+	file := cmp.Or(in.Policy, g.Place.Policy) // a managed installation has no policy of its own
 	if _, err := os.Stat(file); err == nil {
 		if l.without, err = g.leaving(ctx, a.Dialect, file, root, dialect.Input{Payload: payload, Event: native}); err != nil {
 			l.failed = err.Error()
@@ -86,8 +86,8 @@ func (g *gatherer) latency(ctx context.Context, a *agent) *latency {
 	return l
 }
 
-// doesNothing is the program that all are compared with; empty where there is none. PATH is
-// not asked, since a project may have a say in it.
+// doesNothing returns the path of a program that does nothing, for comparison; empty if not
+// found. It does not use PATH, because a project may have changed it.
 func doesNothing() string {
 	for _, file := range []string{"/bin/true", "/usr/bin/true"} {
 		if _, err := os.Stat(file); err == nil {
@@ -97,7 +97,7 @@ func doesNothing() string {
 	return ""
 }
 
-// run starts a program and waits for it.
+// run starts a program, waits for it, and returns the duration.
 func run(ctx context.Context, dir string, stdin []byte, program string, args ...string) (time.Duration, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.WaitDelay = dir, time.Second
@@ -108,7 +108,7 @@ func run(ctx context.Context, dir string, stdin []byte, program string, args ...
 	err := cmd.Run()
 	took := time.Since(start)
 	if _, ended := errors.AsType[*exec.ExitError](err); ended && ctx.Err() == nil {
-		// 2 and more may be an answer of the agent's language.
+		// An exit code of 2 or more may be part of a reply.
 		if code := cmd.ProcessState.ExitCode(); code != 1 && code != 64 && code > 0 {
 			return took, nil
 		}
@@ -119,8 +119,8 @@ func run(ctx context.Context, dir string, stdin []byte, program string, args ...
 	return took, nil
 }
 
-// probe makes up a harmless event that the agent is installed for: a shell that does
-// nothing, or else whatever comes first.
+// probe creates a harmless event that the agent is installed for: a shell command that does
+// nothing, or else the first one possible.
 func probe(d *dialect.Dialect, installed []string, dir string) (native string, payload []byte, err error) {
 	if d.WriteEvent == nil {
 		return "", nil, nil
@@ -145,7 +145,7 @@ func probe(d *dialect.Dialect, installed []string, dir string) (native string, p
 		if err != nil || len(payload) == 0 {
 			continue
 		}
-		// Where each kind of tool has an event of its own, the payload tells which this is.
+		// If each kind of tool has its own event, the payload contains its name.
 		var top map[string]json.RawMessage
 		var name string
 		if json.Unmarshal(payload, &top) == nil && json.Unmarshal(top[cmp.Or(d.NamedAt, "hook_event_name")], &name) == nil && d.Row(name) != nil {
@@ -156,7 +156,7 @@ func probe(d *dialect.Dialect, installed []string, dir string) (native string, p
 	return "", nil, err
 }
 
-// call is a call of a shell that does nothing, in the words from which the others
+// call returns a call of a shell that does nothing, in the dialect from which other dialects
 // translate.
 func call(dir string) (*grapnel.Event, error) {
 	payload, err := json.Marshal(map[string]any{
@@ -176,8 +176,8 @@ func rank(kind grapnel.Kind) int {
 	return 9
 }
 
-// leaving names the hooks that would leave the process for an event, or write into
-// files of their own: those are not to be run for a measurement.
+// leaving returns the hooks that would start a program or make a request for an event, or write
+// files of their own. Such hooks are not run for a measurement.
 func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root string, in dialect.Input) ([]string, error) {
 	var names []string
 	place := g.Place
@@ -193,7 +193,7 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 		Command:    func(c policyfile.Command) grapnel.Hook { return note(c.Name) },
 		HTTP:       func(h policyfile.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
 		Webhook:    func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer: see Background
-		Notify:     func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },   // likewise
+		Notify:     func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },   // an observer: see Background
 		Background: background(func(s grapnel.Spec) { names = append(names, s.Name) }),
 	})
 	if err != nil {
@@ -204,7 +204,7 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 	return slices.Compact(names), nil
 }
 
-// background is told of what would run after the answer.
+// background is called with the hooks that would run after the reply.
 type background func(grapnel.Spec)
 
 // Run calls b for each hook.

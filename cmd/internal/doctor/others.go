@@ -22,11 +22,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// memory is what is kept from one look to the next: the hooks of others.
+// memory is stored from one run to the next: the hooks of other programs.
 type memory struct {
 	Version int          `json:"version"`
 	Time    time.Time    `json:"time"`
-	Looked  []string     `json:"looked"` // AGENT FILE of what has been looked at, there or not
+	Looked  []string     `json:"looked"` // AGENT FILE of each file that was checked, existing or not
 	Hooks   []remembered `json:"hooks"`
 }
 
@@ -35,21 +35,22 @@ type remembered struct {
 	Scope   string `json:"scope"`
 	File    string `json:"file"`
 	Event   string `json:"event"`
-	Command string `json:"command"` // without what looks like a secret
+	Command string `json:"command"` // with secrets masked
 	Digest  string `json:"digest"`
 }
 
-// same reports whether two are one hook, at two times.
+// same reports whether both are the same hook, possibly at different times.
 func (r remembered) same(other remembered) bool {
 	return r.Agent == other.Agent && r.File == other.File && r.Event == other.Event && r.Command == other.Command
 }
 
 func memoryFile(state string) string { return filepath.Join(state, "doctor.json") }
 
-// maxMemory bounds the file in bytes. A larger one is begun anew, and the report says so.
+// maxMemory is the maximum size of the file in bytes. A larger file is replaced, which the report
+// mentions.
 const maxMemory = 4 << 20
 
-// readMemory returns nil where nothing was kept.
+// readMemory returns nil if there is no memory yet.
 func readMemory(file string) (*memory, error) {
 	data, err := readFile(file, maxMemory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -65,8 +66,8 @@ func readMemory(file string) (*memory, error) {
 	return &m, nil
 }
 
-// write replaces the file as a whole, for its owner alone: who could change it could
-// hide a change of the hooks.
+// write replaces the file, readable and writable for its owner alone: a user who could change it
+// could hide a change of the hooks.
 func (m *memory) write(file string) error {
 	data, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
@@ -78,12 +79,12 @@ func (m *memory) write(file string) error {
 	return atomicfile.Write(file, append(data, '\n'), 0o600)
 }
 
-// judgeOthers is about the hooks that are not ours, and what has become of them.
+// judgeOthers judges the hooks of other programs, and how they changed.
 func judgeOthers(f *facts) ([]Finding, *memory) {
 	kept := &memory{Version: 1, Time: f.now.UTC().Truncate(time.Second), Looked: []string{}, Hooks: []remembered{}}
 	var found []Finding
 	var before []remembered
-	known := map[string]bool{} // files that were looked at before
+	known := map[string]bool{} // files that were checked before
 	if f.before != nil {
 		before = slices.Clone(f.before.Hooks)
 		for _, file := range f.before.Looked {
@@ -114,7 +115,8 @@ func judgeOthers(f *facts) ([]Finding, *memory) {
 		}
 		found = append(found, undone(f, a)...)
 	}
-	// What was not looked at stays remembered; what was, and is left over, is gone.
+	// Keep hooks of files that were not checked now. The remaining hooks of checked files were
+	// removed.
 	for _, r := range before {
 		if !looked[r.Agent+" "+r.File] {
 			kept.Hooks = append(kept.Hooks, r)
@@ -135,27 +137,27 @@ func judgeOthers(f *facts) ([]Finding, *memory) {
 	return found, kept
 }
 
-// mine reports whether an entry is one of ours: what has our form and runs another program
-// is a hook of others that does not want to be seen.
+// mine reports whether an entry is from Grapnel. An entry in the form of Grapnel that runs
+// another program is a hook that hides itself.
 func (f *facts) mine(h install.Found) bool {
 	return h.Ours && (h.Program == "" || h.Program == filepath.ToSlash(f.program) ||
 		slices.ContainsFunc(f.records, func(r installation.Record) bool { return h.Program == filepath.ToSlash(r.Program) }))
 }
 
-// said is one hook in a line.
+// said describes a hook in one line.
 func (r remembered) said() string {
 	what, in := r.Command, r.Scope+", "+r.File
 	if r.Event != "" {
 		what = r.Event + ": " + what
 	}
-	if filepath.IsAbs(r.Command) && strings.HasPrefix(r.Command, filepath.Dir(r.File)) { // the file is the hook
+	if filepath.IsAbs(r.Command) && strings.HasPrefix(r.Command, filepath.Dir(r.File)) { // the file itself is the hook
 		in = r.Scope
 	}
 	return fmt.Sprintf("%s (%s)", what, in)
 }
 
-// drift compares a hook with what was remembered of it, and takes it from there. known
-// says that its file was looked at before.
+// drift compares a hook with its remembered state, and removes that from before. known means that
+// its file was checked before.
 func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
 	found := Finding{ID: "hooks.other", Level: Info, Agent: now.Agent, Subject: now.File, What: "a hook of others: " + now.said(), Fingerprint: now.Digest}
 	equal := slices.IndexFunc(*before, func(r remembered) bool { return r.same(now) && r.Digest == now.Digest })
@@ -177,8 +179,8 @@ func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
 	return found
 }
 
-// undone names the hooks of others at events where ours decide and another answer can
-// undo that.
+// undone returns the hooks of other programs at events where a guard decides and another reply
+// can override its decision.
 func undone(f *facts, a *agent) []Finding {
 	if a.Setup().Undone == "" || len(a.installs) == 0 {
 		return nil
@@ -204,7 +206,7 @@ func undone(f *facts, a *agent) []Finding {
 	}}
 }
 
-// row is that of an event as the agent's files may spell it.
+// row returns the event with a name as in the agent's files.
 func (a *agent) row(event string) *dialect.EventRow {
 	for i := range a.Events {
 		if event == a.Events[i].Native || a.Setup().Fold && strings.EqualFold(strings.ReplaceAll(event, "_", ""), a.Events[i].Native) {
@@ -214,17 +216,17 @@ func (a *agent) row(event string) *dialect.EventRow {
 	return nil
 }
 
-// told is a command as it is shown and kept.
+// told returns a command as it is shown and stored.
 func told(command string) string { return cut(spool.Mask(command), 300) }
 
-// decides reports whether a hook can hold an action back there, or change something.
+// decides reports whether a hook at this event can block an action or change something.
 func decides(kind grapnel.Kind) bool {
 	c, ok := grapnel.ContractOf(kind)
 	return ok && c.Blocks != grapnel.BlockStop && (c.Blocks == grapnel.BlockAction || len(c.Changes) > 0)
 }
 
-// scriptOf is the file that a hook runs, as an absolute path; empty = there is none
-// that can be told. dir is where relative ones count from.
+// scriptOf returns the absolute path of the file that a hook runs; empty = unknown. dir is the
+// base of relative paths.
 func scriptOf(h *install.Found, dir string, expand func(string) string) string {
 	file := install.Script(h.Command, expand)
 	if file == "" || strings.ContainsRune(file, 0) {

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// peculiar has what only one agent knows: kinds of trust, and files that keep it from
-// starting. It is asked where Grapnel is installed.
+// peculiar has the checks that are specific to one agent: kinds of trust, and files that prevent
+// it from starting. They run only if Grapnel is installed.
 var peculiar = map[string]func(*facts, *agent) []Finding{
 	"codex":       func(f *facts, a *agent) []Finding { return append(codexTrust(f, a), codexFile(a)...) },
 	"gemini-cli":  func(f *facts, a *agent) []Finding { return folderTrust(f, a, true) },
@@ -30,7 +30,7 @@ var peculiar = map[string]func(*facts, *agent) []Finding{
 	"cursor":      cursorEntries,
 }
 
-// layer returns the file that Switch.File would name, of a scope.
+// layer returns the file of a scope that Switch.File would name.
 func (a *agent) layer(scope install.Scope, rel string) *layer {
 	for i := range a.layers {
 		if l := &a.layers[i]; l.scope == string(scope) && l.rel == rel {
@@ -40,8 +40,8 @@ func (a *agent) layer(scope install.Scope, rel string) *layer {
 	return nil
 }
 
-// codexTrust compares what Codex has been told to trust with what our entries are. A
-// hook that is not trusted is passed over without a word (seen live, 0.169.0).
+// codexTrust compares the trusted hashes of Codex with the entries of Grapnel. Codex skips an
+// untrusted hook silently (seen live, 0.169.0).
 func codexTrust(_ *facts, a *agent) []Finding {
 	var found []Finding
 	state := map[string]any{}
@@ -83,7 +83,7 @@ func codexTrust(_ *facts, a *agent) []Finding {
 	return found
 }
 
-// entries calls see with all entries of a file, by its events, as they stand in the lists.
+// entries calls see for all entries of a file, sorted by event, in the order of the lists.
 func (l *layer) entries(see func(event string, entry map[string]any)) {
 	events, _ := l.tree["hooks"].(map[string]any)
 	for _, event := range slices.Sorted(maps.Keys(events)) {
@@ -96,7 +96,7 @@ func (l *layer) entries(see func(event string, entry map[string]any)) {
 	}
 }
 
-// void is a file that its agent throws away as a whole.
+// void returns the finding for a file that its agent ignores completely.
 func void(a *agent, l *layer, what string) Finding {
 	return Finding{
 		ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s does not read %s: %s", a.Title, l.file, what),
@@ -104,7 +104,7 @@ func void(a *agent, l *layer, what string) Finding {
 	}
 }
 
-// codexFile is about what makes Codex throw a whole file of hooks away (seen live, 0.169.0).
+// codexFile finds entries that make Codex ignore a whole file of hooks (seen live, 0.169.0).
 func codexFile(a *agent) []Finding {
 	var found []Finding
 	for i := range a.layers {
@@ -134,7 +134,8 @@ func codexFile(a *agent) []Finding {
 	return found
 }
 
-// copilotFile is about the number by which Copilot CLI rejects a file (seen live, 1.0.102).
+// copilotFile checks the version, because Copilot CLI rejects a file with another one (seen live,
+// 1.0.102).
 func copilotFile(_ *facts, a *agent) []Finding {
 	var found []Finding
 	for i := range a.layers {
@@ -150,8 +151,8 @@ var upper = regexp.MustCompile(`(.)([A-Z])`)
 
 func snake(name string) string { return strings.ToLower(upper.ReplaceAllString(name, "${1}_$2")) }
 
-// codexHash is what Codex pins of an entry: SHA-256 over compact JSON with sorted
-// members, in which what was left out has its default (reproduced live, 0.169.0).
+// codexHash returns the hash that Codex stores for an entry: SHA-256 of compact JSON with sorted
+// members, in which missing members have their defaults (reproduced live, 0.169.0).
 func codexHash(h install.Found) string {
 	var entry map[string]any
 	if json.Unmarshal(h.Entry, &entry) != nil {
@@ -182,8 +183,8 @@ func codexHash(h install.Found) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// folderTrust is for agents that run no hooks in a folder that is not trusted. asks
-// says whether they ask for trust when their settings do not say.
+// folderTrust checks agents that run no hooks in an untrusted folder. asks says whether they ask
+// for trust if their settings do not say.
 func folderTrust(f *facts, a *agent, asks bool) []Finding {
 	dir := strings.TrimSuffix(a.Setup().User, "/settings.json")
 	for _, l := range a.layers {
@@ -214,8 +215,8 @@ func folderTrust(f *facts, a *agent, asks bool) []Finding {
 	return nil
 }
 
-// openclawGrants is about what OpenClaw wants said of a plugin before it may hear of
-// conversations. Without it their hooks are dropped without a word (seen live).
+// openclawGrants checks the setting that OpenClaw requires before a plugin may see conversations.
+// Without it, OpenClaw drops the plugin's hooks silently (seen live).
 func openclawGrants(_ *facts, a *agent) []Finding {
 	var found []Finding
 	for _, in := range a.installs {
@@ -250,8 +251,8 @@ func openclawGrants(_ *facts, a *agent) []Finding {
 	return found
 }
 
-// cursorEntries is about what voids a whole file of Cursor, ours included, without a
-// word (seen in its engine, 1.0.32).
+// cursorEntries finds entries that make Cursor silently ignore a whole file, including Grapnel's
+// entries (seen in its engine, 1.0.32).
 func cursorEntries(_ *facts, a *agent) []Finding {
 	var found []Finding
 	for i := range a.layers {
@@ -290,7 +291,7 @@ func cursorFaults(l *layer) (wrong []string) {
 
 func cursorEntryFaults(h *install.Found) (wrong []string) {
 	var entry map[string]any
-	_ = json.Unmarshal(h.Entry, &entry) // it was written by us
+	_ = json.Unmarshal(h.Entry, &entry) // entryOf has encoded it
 	for _, name := range []string{"timeout", "loop_limit"} {
 		value, ok := entry[name]
 		if n, _ := value.(float64); ok && n <= 0 && (value != nil || name == "timeout") {
@@ -311,7 +312,7 @@ func cursorEntryFaults(h *install.Found) (wrong []string) {
 	return wrong
 }
 
-// slash finds a string with what Cursor takes for a comment.
+// slash returns a string that contains what Cursor reads as a comment.
 func slash(v any) string {
 	switch v := v.(type) {
 	case string:
@@ -334,14 +335,14 @@ func slash(v any) string {
 	return ""
 }
 
-// validRegexp is about expressions of JavaScript: what Go reads is one, and what only
-// JavaScript has, lookarounds, is not called wrong.
+// validRegexp reports whether text may be a JavaScript regular expression: it is valid in Go, or
+// has (?, which may begin a lookaround.
 func validRegexp(text string) bool {
 	_, err := regexp.Compile(text)
 	return err == nil || strings.Contains(text, "(?")
 }
 
-// crushEntries is about entries that keep Crush from starting: its validation is fatal
+// crushEntries finds entries that prevent Crush from starting, because its validation is fatal
 // (seen live, 0.86.0).
 func crushEntries(_ *facts, a *agent) []Finding {
 	var found []Finding
