@@ -115,8 +115,8 @@ func (s *Spool) writeCount(key string, data []byte, until time.Time) error {
 	return err
 }
 
-// sweepCounts removes expired counts, and counts whose expiry is too far away because a clock was
-// wrong. Files that cannot be removed now are tried again later.
+// sweepCounts removes expired counts, and counts with an expiry that is too far away because a
+// clock was wrong. Files that cannot be removed now are tried again later.
 func sweepCounts(dir string, now time.Time) {
 	type count struct {
 		name  string

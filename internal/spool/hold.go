@@ -29,7 +29,7 @@ type Held struct {
 
 // Hold waits for up to wait until no other process holds the key, and returns the stored value.
 // Close releases the lock, and so does the end of the process. Keys can share a value: the reader
-// must find the entries of its own key.
+// must find the entries of its key.
 //
 // A value is ignored if it is too long or was half written by a killed process.
 func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {

@@ -87,7 +87,7 @@ func Follow(ctx context.Context, dir string, filter Filter) iter.Seq2[Entry, err
 	}
 }
 
-// A tail reads the files of a log, and later what was appended to them.
+// A tail reads the files of a log, and later the lines that were appended.
 type tail struct {
 	dir    string
 	filter Filter

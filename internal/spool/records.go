@@ -189,7 +189,7 @@ func (s *Spool) aside(content []byte) (string, error) {
 	name := sideFile(s.dir, sum)
 	now := time.Now()
 	if info, err := os.Lstat(name); err == nil && info.Size() == int64(len(content)) {
-		_ = os.Chtimes(name, now, now) // as for a new file, because sweep goes by it
+		_ = os.Chtimes(name, now, now) // as for a new file, because sweep uses this time
 		return sum, nil
 	}
 	f, err := os.CreateTemp(s.path(sideDir), "new-*")

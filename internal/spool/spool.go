@@ -98,7 +98,7 @@ func (s *Spool) Keep(records Mode, edit Edit, sync bool) {
 // maxLine is the maximum size of a line in bytes. A larger event goes to a side file.
 const maxLine = 64 << 10
 
-// The files of a spool. Those of the drain are in pending.go.
+// The files of a spool. The files of the drain are in pending.go.
 const (
 	recordsFile   = "records.jsonl"
 	recordsPrefix = "records-" // followed by the time of the rename
@@ -136,7 +136,7 @@ func Open(dir string, opts *Options) (*Spool, error) {
 	if s.opts.MaxInput <= 0 {
 		s.opts.MaxInput = 16 << 10
 	}
-	// A line with a masked event must not exceed maxLine, whatever the options say.
+	// A line with a masked event must not exceed maxLine, independent of the options.
 	s.opts.MaxInput = min(s.opts.MaxInput, maxLine/2)
 	if s.opts.MaxSize <= 0 {
 		s.opts.MaxSize = 16 << 20
@@ -266,8 +266,8 @@ func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 }
 
 // parts returns an Entry without its event, both original (said) and as stored (meta), and the
-// stored form of the event (input). It sets the Entry's fields from the Verdict. partly says what
-// could not be stored.
+// stored form of the event (input). It sets the Entry's fields from the Verdict. partly is the
+// error if a part could not be stored.
 func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
 	ev := e.Input
 	if v := e.Verdict; v != nil && s.opts.Records != Metadata {

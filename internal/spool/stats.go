@@ -58,7 +58,7 @@ func Summarize(dir string, since time.Time) (Stats, error) {
 	return tally.Stats(), nil
 }
 
-// A Tally counts Entries into Stats, whatever their source.
+// A Tally counts Entries of any source into Stats.
 type Tally struct {
 	stats Stats
 	hooks map[tallied]*HookStats
@@ -145,7 +145,8 @@ func (t *Tally) Stats() Stats {
 	return s
 }
 
-// percentile returns the smallest of the sorted values that at least p percent of them do not exceed.
+// percentile returns the smallest of the sorted values that at least p percent of them do not
+// exceed.
 func percentile(sorted []float64, p int) float64 {
 	return sorted[max(0, int(math.Ceil(float64(len(sorted)*p)/100))-1)]
 }

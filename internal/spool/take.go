@@ -433,8 +433,8 @@ func (f *LogFile) is(name string) (bool, error) {
 
 // Remove removes a renamed file, if its size is still size and no process is known to have it
 // open for writing. ErrBusy means that the size has changed or that a process may write: try
-// again later. On systems that cannot tell, the caller must wait long enough after PutAside, or
-// after the last change of the size.
+// again later. If writers are unknown on this system, the caller must wait long enough after
+// PutAside, or after the last change of the size.
 //
 // Remove also removes side files that only removed files referred to.
 func (f *LogFile) Remove(size int64) error {

@@ -4,6 +4,6 @@ package spool
 
 import "os"
 
-// writing reports whether a process is known to have a file open for writing: this system cannot
-// tell.
+// writing reports whether a process is known to have a file open for writing. On this
+// system, that is never known.
 func writing(*os.File) bool { return false }

@@ -1,5 +1,5 @@
-// Package doctor checks whether the agents of this machine really call Grapnel: what is installed
-// and whether it is current, which settings of the agents disable it, which hooks of other
+// Package doctor checks whether the agents of this machine really call Grapnel: which entries are installed
+// and whether they are current, which settings of the agents disable it, which hooks of other
 // programs exist and how they changed, which actions no hook sees, which guards did not reply,
 // and how long a reply takes.
 //
@@ -87,7 +87,7 @@ func (r *Report) Worst() Level {
 	return worst
 }
 
-// A Request describes what to check.
+// A Request is the input of Look.
 type Request struct {
 	Place   local.Place
 	Dir     string     // current directory of the user, an absolute path

@@ -50,7 +50,7 @@ func memoryFile(state string) string { return filepath.Join(state, "doctor.json"
 // mentions.
 const maxMemory = 4 << 20
 
-// readMemory returns nil if there is no memory yet.
+// readMemory returns nil if the file does not exist yet.
 func readMemory(file string) (*memory, error) {
 	data, err := readFile(file, maxMemory)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -66,7 +66,7 @@ func readMemory(file string) (*memory, error) {
 	return &m, nil
 }
 
-// write replaces the file, readable and writable for its owner alone: a user who could change it
+// write replaces the file, readable and writable for its owner alone: a user with write access
 // could hide a change of the hooks.
 func (m *memory) write(file string) error {
 	data, err := json.MarshalIndent(m, "", " ")
@@ -216,7 +216,7 @@ func (a *agent) row(event string) *dialect.EventRow {
 	return nil
 }
 
-// told returns a command as it is shown and stored.
+// told returns the form of a command that is shown and stored: masked and shortened.
 func told(command string) string { return cut(spool.Mask(command), 300) }
 
 // decides reports whether a hook at this event can block an action or change something.

@@ -183,8 +183,8 @@ func codexHash(h install.Found) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// folderTrust checks agents that run no hooks in an untrusted folder. asks says whether they ask
-// for trust if their settings do not say.
+// folderTrust checks agents that run no hooks in an untrusted folder. asks is whether they ask
+// for trust by default.
 func folderTrust(f *facts, a *agent, asks bool) []Finding {
 	dir := strings.TrimSuffix(a.Setup().User, "/settings.json")
 	for _, l := range a.layers {
@@ -312,7 +312,7 @@ func cursorEntryFaults(h *install.Found) (wrong []string) {
 	return wrong
 }
 
-// slash returns a string that contains what Cursor reads as a comment.
+// slash returns a string with // or /* in it, which Cursor reads as a comment.
 func slash(v any) string {
 	switch v := v.(type) {
 	case string:

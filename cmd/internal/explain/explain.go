@@ -71,7 +71,7 @@ type hookPart struct {
 	run     grapnel.HookRun
 }
 
-// A part is what happened to the outcome of a hook.
+// A part is the role of a hook in the verdict.
 type part string
 
 // The parts.

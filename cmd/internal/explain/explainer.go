@@ -71,8 +71,8 @@ func (t *explainer) hooks() {
 	}
 }
 
-// counts returns the decision of a run, as far as it counts. Ending the turn counts as a block of
-// an action that is about to happen.
+// counts returns the decision of a run, as far as it counts. Ending the turn is treated as a
+// block of an action that is about to happen.
 func (t *explainer) counts(run *grapnel.HookRun) grapnel.Decision {
 	switch {
 	case run.Observed || run.Async || run.Expired:
@@ -180,7 +180,7 @@ func (t *explainer) wrote(s *grapnel.Spec) *wrote {
 	return out
 }
 
-// matched returns what the Plan says about a hook for a later version of the event.
+// matched returns the text of the Plan about the match of a hook, for a later version of the event.
 func (t *explainer) matched(s *grapnel.Spec, saw *grapnel.Event) string {
 	for _, p := range t.engine.Plan(saw).Entries {
 		if p.Hook == s.Name && p.Source == s.Source.Name && p.Phase == s.Phase {
@@ -190,7 +190,7 @@ func (t *explainer) matched(s *grapnel.Spec, saw *grapnel.Event) string {
 	return ""
 }
 
-// part returns what happened to the outcome of a run, and why.
+// part returns the role of a run in the verdict, and the reason.
 func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 	top := t.top
 	switch {
@@ -428,7 +428,7 @@ func leastMissingWords(patterns, commands []string) int {
 const unrelated = 100
 
 // missingWords returns how many words of a pattern are missing in the nearest of some commands. A
-// command with another program or subcommand counts as unrelated.
+// command with another program or subcommand is unrelated.
 func missingWords(pattern string, commands []string) int {
 	words := strings.Fields(pattern)
 	least := unrelated
@@ -454,7 +454,7 @@ func missingWords(pattern string, commands []string) int {
 	return least
 }
 
-// whyNot returns one line that says why a hook does not match.
+// whyNot returns in one line why a hook does not match.
 func whyNot(s *grapnel.Spec, ev *grapnel.Event, why *policy.Reasoning) string {
 	switch {
 	case !why.Event:

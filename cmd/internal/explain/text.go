@@ -363,7 +363,7 @@ func (x *Explanation) reply(root *tree) {
 	}
 }
 
-// rest lists the hooks that did not match; nil = there are none.
+// rest lists the hooks that did not match; nil = all match.
 func (x *Explanation) rest() *tree {
 	t := &tree{line: []span{{"did not listen", cli.Bold}}}
 	for _, n := range x.NotYet {

@@ -271,7 +271,7 @@ func readInput(stdin io.Reader) dialect.Input {
 }
 
 // readAll is io.ReadAll with fewer steps. If the data does not fit into 64 KiB, it continues in a
-// large buffer, whose pages cost nothing until they are used.
+// large buffer: unused pages cost nothing.
 func readAll(r io.Reader) ([]byte, error) {
 	data := make([]byte, 0, 64<<10)
 	for {

@@ -104,7 +104,7 @@ func circuitKey(h *policyfile.HTTP) string { return "http\x00" + h.FullName() + 
 // keepCircuit is how long failures are stored after the last one.
 const keepCircuit = 24 * time.Hour
 
-// enter reports whether the server may be asked. If the state cannot be stored, there is no
+// enter reports whether the server may be asked. If the state cannot be stored, the hook has no
 // circuit breaker: a request that fails does less harm than a missing request.
 func (a *asker) enter() (circuit.Pass, error) {
 	kept, err := a.circuits.Counted(circuitKey(&a.http))
@@ -194,7 +194,7 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 	h.Name = a.http.FullName()
 	until := time.Now().Add(time.Duration(h.Timeout))
 	if end, ok := ctx.Deadline(); ok {
-		// The program must time out first, so that its error says what it waited for.
+		// The program must time out first, so that its more detailed error is reported.
 		left := time.Until(end)
 		end = end.Add(-min(left/10, 100*time.Millisecond))
 		if end.Before(until) {
@@ -209,7 +209,7 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	// The event is appended as it is: it may be large and is JSON already.
+	// The event is appended unchanged: it may be large and is JSON already.
 	head = head[:len(head)-len("0}")]
 	return append(append(head, event...), '}'), nil
 }

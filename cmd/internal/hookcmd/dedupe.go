@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Some agents report one action twice: they load the hook files of another agent beside
+// Some agents report one action twice: they load the hook files of another agent in addition to
 // their own, or fire two events for one call. Each report gets a reply in its own dialect,
 // but the action has one Record and counts once toward a limit. Its programs run once, unless
 // the second report has more facts. Actions are stored for a short time in files that are
@@ -52,7 +52,7 @@ type action struct {
 	Final    bool // the stored decision is valid for later reports without new facts
 }
 
-// writeActions encodes actions as lines of quoted words. It does not use encoding/json, whose
+// writeActions encodes actions as lines of quoted words. It does not use encoding/json: the
 // preparation of the type takes longer than all other work here.
 func writeActions(actions []action) []byte {
 	var b []byte
@@ -100,7 +100,7 @@ func readActions(kept []byte, now int64) []action {
 }
 
 // again returns the index of the stored action that is reported again, or -1. It returns the
-// first match, but prefers an action whose Whole is equal.
+// first match, but prefers an action with an equal Whole.
 func (now *action) again(kept []action) int {
 	fits := -1
 	for i := range kept {
@@ -212,7 +212,7 @@ func (t *dedupe) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 	return nil
 }
 
-// keep stores the result of a report and releases what counts: everything for the first report.
+// keep stores the result of a report, and releases its Records and hooks: all for the first report.
 // For later reports only a decision that is stricter than the decision before, or a failure.
 func (t *dedupe) keep(ctx context.Context) {
 	if t == nil {
@@ -394,7 +394,7 @@ func canonical(raw json.RawMessage) string {
 
 // unsaid lists members, in lower case without underscores, that only describe the report: its
 // names for the event, the tool and the call. Cursor adds sandbox when it reports a command the
-// second time: it says whether the command would run in a sandbox.
+// second time: whether the command would run in a sandbox.
 var unsaid = []string{"hookeventname", "hookname", "timestamp", "toolname", "tooluseid", "sandbox"}
 
 // factsOf returns a digest of each value of a payload together with its member's name,

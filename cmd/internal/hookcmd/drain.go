@@ -33,7 +33,7 @@ func (l late) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 				continue
 			}
 		}
-		// The queued event contains only what the hook may see; the drain finds the hook itself
+		// The queued event is redacted for the hook; the drain finds the hook itself
 		// again.
 		shown, err := redact.Shown(hooks[i].Hook, ev)
 		switch {

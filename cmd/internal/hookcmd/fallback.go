@@ -16,7 +16,7 @@ import (
 var errNoProgram = errors.New("not started: it runs where the agent does, and the agent asks over http; run \"grapnel install\" again, so that this event starts grapnel-hook")
 
 // AnswerFallback returns the reply to an event that the agent sent to the daemon itself, so that
-// no hook program can reply instead. Whatever the daemon cannot do is a failure here: on_error
+// no hook program can reply instead. A hook that the daemon cannot run is a failure here: on_error
 // decides for a hook that starts a program. If the event cannot be judged at all, the reply is
 // the same as for a failed guard that fails closed; the error then gives the cause, and the
 // answer is still valid.

@@ -19,7 +19,7 @@ type sink interface {
 	grapnel.Background
 }
 
-// A keeper is a sink that stores what it receives.
+// A keeper is a sink that stores the Records and hooks.
 type keeper interface {
 	sink
 
@@ -52,8 +52,8 @@ type firing struct {
 	rootless error     // why the root of the session could not be stored; nil = it was
 }
 
-// rootNotice tells the user at session start and with each prompt that the root of the
-// session could not be stored.
+// rootNotice returns the hook that informs the user at session start and with each prompt that
+// the root of the session could not be stored.
 func rootNotice(why error) grapnel.Spec { return notice.New("grapnel: " + why.Error()) }
 
 func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {

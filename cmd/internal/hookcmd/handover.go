@@ -21,7 +21,7 @@ import (
 var errBeyond = errors.New("the policies load files in the words of other systems")
 
 const (
-	// handoverTime is what the other program may take in addition to the hooks, which have their
+	// handoverTime is the time of the other program in addition to the hooks, which have their
 	// own timeouts. Only a program that hangs exceeds it.
 	handoverTime = time.Second
 

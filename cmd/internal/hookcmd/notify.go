@@ -46,7 +46,7 @@ type teller struct{}
 
 func newTeller(policyfile.HTTP) (grapnel.Hook, error) { return teller{}, nil }
 
-// Handle always fails. It is called only if there is no Outbox.
+// Handle always fails. It is called only without an Outbox.
 func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome{}, errors.New("the program grapnel is needed to tell a server, and it is not beside grapnel-hook (install both into the same directory)")
 }

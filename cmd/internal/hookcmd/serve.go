@@ -217,7 +217,7 @@ func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	}
 }
 
-// say writes a message as a line.
+// say writes a message as one line.
 func (s *lineServer) say(m dialect.Message) {
 	text, err := m.Write()
 	s.out.Lock()

@@ -43,7 +43,7 @@ type WarmOptions struct {
 	Loaded  func(set *policy.Set)                          // called after policies were loaded again
 	Observe func(ctx context.Context, rec *grapnel.Record) // called for each Record that did not go to the spool
 
-	// Unrecorded is called for each reply whose Records neither Keep nor the spool stored
+	// Unrecorded is called for each reply with Records that neither Keep nor the spool stored
 	// completely.
 	Unrecorded func(error)
 }
@@ -57,7 +57,8 @@ type Notice struct {
 }
 
 // A Warm replies to events with loaded policies, running workers and open connections. Its
-// replies have the same bytes as those of a separate hook process. It is safe for concurrent use.
+// replies have the same bytes as the replies of a separate hook process. It is safe for
+// concurrent use.
 type Warm struct {
 	opts WarmOptions
 

@@ -29,7 +29,7 @@ const (
 
 // patience returns how long an event with this budget may take from the start of the
 // program to its reply. It is more than the budget, after which hooks are ended, and less
-// than what install tells the agent to wait.
+// than the timeout in the agent's settings.
 func patience(budget time.Duration) time.Duration {
 	if budget <= 0 {
 		budget = dialect.DefaultBudget
@@ -119,7 +119,7 @@ func (w *watchdog) run(ctx context.Context, work func(ctx context.Context) worke
 }
 
 // settle ends the programs that the work has started and writes the Record of a closed
-// reply. It returns after settleTime at the latest, or when this process is told to end
+// reply. It returns after settleTime at the latest, or when this process gets the signal to end
 // again.
 func (w *watchdog) settle() {
 	defer signal.Stop(w.signals)
@@ -175,7 +175,7 @@ func (w *watchdog) read(input dialect.Input) {
 	w.input = &input
 }
 
-// received notes the budget of the event, and takes off it what has passed already.
+// received notes the budget of the event, and subtracts the time that has passed.
 func (w *watchdog) received(ev *grapnel.Event) {
 	if w == nil {
 		return
@@ -224,7 +224,7 @@ func (w *watchdog) closed(ctx context.Context) dialect.Reply {
 func (w *watchdog) locked(ctx context.Context, input dialect.Input, place local.Place, record *grapnel.Record) dialect.Reply {
 	specs := notice.Locked(w.why.Error())
 	if input.Err != nil && place.State != "" && !place.HasPolicy(w.inv.policies) {
-		specs = nil // without a policy, an unreadable event locks nobody out
+		specs = nil // without a policy, an unreadable event is not blocked
 	}
 	observer := grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { *record = *rec })
 	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{observer}})
@@ -237,7 +237,7 @@ func (w *watchdog) locked(ctx context.Context, input dialect.Input, place local.
 	return reply
 }
 
-// keep writes the Record of the closed reply. What the policies want kept is not known for
+// keep writes the Record of the closed reply. The record mode of the policies is not known for
 // certain, so only metadata are.
 func (w *watchdog) keep() {
 	w.mu.Lock()

@@ -165,7 +165,8 @@ func (n *node) value(made *installation.Made) any {
 	return append(fields, n.items...)
 }
 
-// add returns the file with the missing additions, and records in made what had to be created.
+// add returns the file with the missing additions, and records in made the parts that had to be
+// created.
 func (w Wanted) add(d *document, additions []addition, made *installation.Made) ([]byte, error) {
 	sections, err := d.sections()
 	if err != nil {

@@ -30,7 +30,7 @@ var ErrChanged = errors.New("the file was changed meanwhile")
 // file that it leads to is replaced. Apply keeps mode and owner where the system permits it. It
 // breaks hard links, as any editor that renames does.
 //
-// It returns the name of the backup, empty if there was no file before. If the file has changed
+// It returns the name of the backup, empty if the file did not exist. If the file has changed
 // since the plan was made, Apply does nothing and returns ErrChanged. Agents take no locks: a
 // change that an agent writes between this check and the rename is lost, and is not in the
 // backup.

@@ -119,7 +119,7 @@ func (c *container) member(key string) *item {
 	return nil
 }
 
-// value returns the value of member(key); nil if there is none.
+// value returns the value of member(key); nil if the key does not exist.
 func (c *container) value(key string) *hujson.Value {
 	if m := c.member(key); m != nil {
 		return m.value
@@ -356,7 +356,7 @@ func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
 	return c, nil
 }
 
-// join returns the name of a path, as it is also used in installation.Made.
+// join returns the name of a path, which installation.Made uses too.
 func join(path []string) string { return strings.Join(path, "/") }
 
 // A section is a list or an object of the file that may contain entries of Grapnel.
@@ -544,7 +544,7 @@ func (d *document) handler(s *section, v *hujson.Value) handler {
 	return h
 }
 
-// members returns the members of an entry whose values are these words of the template.
+// members returns the names of the members that have these words as values in the template.
 func (a Agent) members(words ...string) []string {
 	memberIs := regexp.MustCompile(`"(\w+)"\s*:\s*\$([a-z]+)`)
 	var keys []string

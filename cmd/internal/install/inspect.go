@@ -13,8 +13,8 @@ type Inspection struct {
 	Notes   []string // settings that disable hooks or change how they run
 }
 
-// Inspect parses a file of the agent and returns what concerns Grapnel. It returns a *FileError
-// if the agent could not read the file.
+// Inspect parses a file of the agent and returns the parts that concern Grapnel. It returns a
+// *FileError if the agent could not read the file.
 func (a Agent) Inspect(file string, data []byte) (*Inspection, error) {
 	if a.isText(file) {
 		return &Inspection{Entries: a.textEntries(file, data)}, nil

@@ -38,7 +38,7 @@ import (
 // installation changes only the differences; the token stays.
 //
 // All files are planned before the first is written. If an error occurs after that, the Result is
-// still valid and contains what was done.
+// still valid and contains the completed changes.
 func Install(ctx context.Context, req Request) (*Result, error) {
 	s, err := begin(req)
 	if err != nil {

@@ -186,7 +186,7 @@ func (s *session) owned(j *job, dir string) bool {
 	})
 }
 
-// made returns what the record says was created around a file; nil without a record.
+// made returns the created parts of a file, from the record; nil without a record.
 func (j *job) made(file string) *installation.Made {
 	if j.old == nil {
 		return nil

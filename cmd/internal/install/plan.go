@@ -27,7 +27,7 @@ type Wanted struct {
 	// Dir is the directory of the plugin, for agents whose settings name it.
 	Dir string
 
-	// Made is from the record of the installation in the file; nil if there is no record.
+	// Made is from the record of the installation in the file; nil without a record.
 	Made *installation.Made
 }
 

@@ -51,7 +51,7 @@ func rootsAlone(program string) error {
 	return nil
 }
 
-// version returns the version of the agent if it determines what may be written; "" if it does
+// version returns the version of the agent if the allowed events depend on it; "" if it does
 // not matter or is unknown, then with a note.
 func (s *session) version(ctx context.Context, a Agent) (version, note string) {
 	if v, ok := s.Versions[a.Name]; ok || a.Setup.StrictBefore == "" {

@@ -2,7 +2,7 @@ package install
 
 import "slices"
 
-// A Result is what was done, or with DryRun what would be done.
+// A Result lists the changes, or with DryRun the planned changes.
 type Result struct {
 	Applied bool         `json:"applied"` // false after a dry run, a refusal, or if there was nothing to do
 	Files   []FileResult `json:"files"`

@@ -26,5 +26,5 @@ func foreignOwner(fs.FileInfo) (uid int, foreign bool) { return 0, false }
 
 func syncDir(string) error { return nil } // directories cannot be flushed
 
-// isRoot is always true: Windows itself denies access to users who are not administrators.
+// isRoot is always true: Windows itself denies access to users other than administrators.
 func isRoot() bool { return true }

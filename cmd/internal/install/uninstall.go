@@ -17,8 +17,8 @@ import (
 // of the installations. If nothing is installed, it changes nothing.
 //
 // If an error occurs after planning, the Result is still valid. With All, a file that cannot be
-// edited does not prevent the removal from the other files; the error then lists what is still
-// installed.
+// edited does not prevent the removal from the other files; the error then lists the remaining
+// installations.
 func Uninstall(ctx context.Context, req Request) (*Result, error) {
 	s, err := begin(req)
 	if err != nil {

@@ -285,7 +285,7 @@ func (c *countingReader) Read(b []byte) (int, error) {
 }
 
 // Progress draws a progress bar if stderr is a terminal. It returns a function to report progress,
-// nil if there is no bar, and a function that removes the bar.
+// nil without a bar, and a function that removes the bar.
 func (r *Source) Progress(what string) (tell func(records int), end func()) {
 	if !cli.Terminal(r.Console.Err) || r.Console.JSON || os.Getenv("TERM") == "dumb" {
 		return nil, func() {}

@@ -115,7 +115,7 @@ func notedPID(file string) int {
 	return note.PID
 }
 
-// Ended reports whether a process has ended. A zombie process counts as ended.
+// Ended reports whether a process has ended. A zombie process has ended.
 func Ended(proc *os.Process) bool {
 	if err := proc.Signal(syscall.Signal(0)); errors.Is(err, os.ErrProcessDone) {
 		return true

@@ -17,7 +17,7 @@ import (
 // Options are the settings of a [Deliverer].
 type Options struct {
 	// Resolve returns the target of a job at each attempt, because the policy or a secret may
-	// have been removed. An error counts as a failed attempt. Many goroutines call it, with a
+	// have been removed. An error is a failed attempt. Many goroutines call it, with a
 	// timeout of 10 s. It is required.
 	Resolve func(ctx context.Context, j *Job) (Target, error)
 
@@ -344,7 +344,8 @@ func (r *run) except(now time.Time) []string {
 	return names
 }
 
-// most returns the maximum number of concurrent attempts for one target, whatever its settings.
+// most returns the maximum number of concurrent attempts for one target, independent of its
+// settings.
 func (d *Deliverer) most() int { return max(1, d.opts.MaxInFlight/2) }
 
 // room reports whether an attempt may start.

@@ -55,7 +55,7 @@ type Result struct {
 	At     time.Time
 	Off    bool // the target refused all deliveries (410): its jobs wait until the operator resumes it
 
-	// Untried means that there was no attempt: the lease ends, the job is due as before, and
+	// Untried means that no attempt was made: the lease ends, the job is due as before, and
 	// nothing is counted. State, Next, Status and Error are the values of the job.
 	Untried bool
 }
@@ -71,6 +71,6 @@ type Queue interface {
 	// Settle stores the results of attempts.
 	Settle(ctx context.Context, results []Result) error
 
-	// NextDue returns when the next job is due that is not leased; zero = there is no such job.
+	// NextDue returns when the next job is due that is not leased; zero = no such job.
 	NextDue(ctx context.Context) (time.Time, error)
 }

@@ -80,7 +80,7 @@ func untried(j *Job) Result {
 	return Result{ID: j.ID, State: Waiting, Next: j.Next, Status: j.Status, Error: j.Error, Untried: true}
 }
 
-// health returns what an attempt says about the state of the server.
+// health returns the state of the server after an attempt, for the circuit breaker.
 func health(end tried, reply outbound.Reply, err error) circuit.Result {
 	switch {
 	case err == nil, reply.Status != 0 && !outbound.ServerFailed(err):

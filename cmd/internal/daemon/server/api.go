@@ -122,7 +122,7 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 	}
 }
 
-// events streams Records as they are stored.
+// events streams new Records.
 func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-chan struct{}) {
 	words := r.URL.Query()
 	filter, err := filterOf(words)

@@ -24,7 +24,7 @@ import (
 //go:embed openapi.yaml
 var openAPI []byte
 
-// Options are the parts of a [Handler]. A route whose handler is nil does not exist.
+// Options are the parts of a [Handler]. A route with a nil handler does not exist.
 type Options struct {
 	Version string // of the daemon; clients of another version reply without it
 

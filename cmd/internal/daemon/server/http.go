@@ -169,7 +169,7 @@ func fromBrowser(header http.Header) bool {
 	return false
 }
 
-// hasSecret compares the secret of a request in constant time, also if there is none.
+// hasSecret compares the secret of a request in constant time, also if the secret is empty.
 func hasSecret(header http.Header, secret string) bool {
 	values := header.Values("Authorization")
 	if len(values) != 1 {

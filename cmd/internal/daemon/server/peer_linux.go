@@ -44,8 +44,8 @@ func credOf(conn *net.UnixConn) (cred *syscall.Ucred, err error) {
 // maxName is the maximum length of a socket path in bytes.
 const maxName = 107
 
-// shortName returns a name for a socket whose path may be too long. The name is valid until done
-// is called.
+// shortName returns a name for a socket, because its path may be too long. The name is valid
+// until done is called.
 func shortName(socket string) (name string, done func(), err error) {
 	if len(socket) <= maxName {
 		return socket, func() {}, nil

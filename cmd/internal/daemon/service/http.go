@@ -125,7 +125,7 @@ func (o *httpListener) shut(ctx context.Context) {
 }
 
 // look reads the installations that may send events, and returns their listening address; empty =
-// there are no such installations.
+// no such installations.
 func (o *httpListener) look() (host string, err error) {
 	addresses, err := install.ReadAddresses(o.d.place.State)
 	callers := map[string]server.Caller{}
@@ -163,7 +163,7 @@ func (o *httpListener) answer(ctx context.Context, q *client.Question) (*client.
 	return a, err
 }
 
-// set stores the listening address, or why there is none.
+// set stores the listening address, or the error.
 func (o *httpListener) set(host, failed string) {
 	o.mu.Lock()
 	o.host, o.failed = host, failed

@@ -30,7 +30,7 @@ type moment struct {
 
 func rightNow() moment { return moment{clock: time.Now().Round(0), up: uptime()} }
 
-// A clockwatch detects changes of the wall clock. Sleep of the machine does not count as a
+// A clockwatch detects changes of the wall clock. Sleep of the machine is not a
 // change.
 type clockwatch struct {
 	base  moment

@@ -62,7 +62,7 @@ func Run(ctx context.Context, place local.Place, log *slog.Logger) error {
 	return d.run(ctx)
 }
 
-// StopTime is how long work in progress may take after the daemon is told to stop.
+// StopTime is how long work in progress may take after the daemon begins to stop.
 const StopTime = 5 * time.Second
 
 // run implements Run.

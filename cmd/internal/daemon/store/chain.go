@@ -78,7 +78,7 @@ func (h Head) next(seq, time int64, digest Hash) Head {
 // before rows are removed.
 const headFile = "grapnel.head"
 
-// readAnchor returns the Head in the anchor, or fs.ErrNotExist if there is no anchor.
+// readAnchor returns the Head in the anchor, or fs.ErrNotExist if the file does not exist.
 func readAnchor(dir string) (Head, error) {
 	f, err := openRegular(filepath.Join(dir, headFile), os.O_RDONLY)
 	if err != nil {

@@ -216,7 +216,7 @@ func (in *Intake) grace() time.Duration {
 	return time.Minute
 }
 
-// remove removes a file whose lines are all in the store.
+// remove removes a file after all its lines are in the store.
 func (in *Intake) remove(ctx context.Context, f *spool.LogFile, key string, size int64) error {
 	if err := in.Store.Sync(); err != nil { // until then, the file is the only copy that is surely on disk
 		return err

@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 )
 
-// Live is what a subscriber receives: a Row, and how many earlier rows were dropped for it.
+// Live is a message to a subscriber: a Row, and how many earlier rows were dropped for it.
 type Live struct {
 	Row
 	Lost int // rows before this one that were dropped
@@ -34,7 +34,7 @@ type sub struct {
 	end  chan struct{}
 }
 
-// Subscribe returns a channel that receives rows in order as soon as they are committed. Input is
+// Subscribe returns a channel that receives rows in order right after their commit. Input is
 // left out. The channel is closed when ctx is done or the Store is closed. If the subscriber is
 // slow, its oldest waiting rows are dropped, and the next Live has their number.
 func (s *Store) Subscribe(ctx context.Context) <-chan Live { return s.live.subscribe(ctx) }

@@ -402,7 +402,7 @@ func (b *base) compare(dir string, note func(error)) error {
 	return nil
 }
 
-// anew renames a damaged database and creates a new one.
+// anew renames the damaged database and creates a new one.
 func (s *Store) anew(why error) (*base, error) {
 	if err := s.Reader.Close(); err != nil { // some systems cannot rename an open file
 		return nil, err

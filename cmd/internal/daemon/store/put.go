@@ -31,7 +31,7 @@ type Item struct {
 	Mark *Mark
 }
 
-// A Mark says how far a file was taken in: all lines before the offset, in bytes.
+// A Mark is the position in a file up to which all lines were taken in, in bytes.
 type Mark struct {
 	File   string
 	Offset int64
@@ -43,7 +43,7 @@ const MaxLine = 1 << 20
 // ErrLine is the error of Put for a line that is not a line of the log.
 var ErrLine = errors.New("not a line of the log")
 
-// An ItemError says which item of a Put can never be stored. The other items were not stored
+// An ItemError names the item of a Put that can never be stored. The other items were not stored
 // either.
 type ItemError struct {
 	Item int // index, from 0
@@ -64,7 +64,7 @@ type line struct {
 	digest Hash
 }
 
-// read decodes the line of an item. It does not decode the event, which is stored as it is.
+// read decodes the line of an item. It does not decode the event, which is stored unchanged.
 func (item *Item) read() (line, error) {
 	l := line{raw: bytes.TrimSpace(item.Line)}
 	if item.Entry == nil {

@@ -158,7 +158,7 @@ func liveTargets(row func(query string, args []any, into ...any) (bool, error), 
 }
 
 // Settle stores and counts the results of delivery attempts. A job that was not tried is due as
-// before. Settle ignores unknown jobs, and a second attempt whose job was already ended by
+// before. Settle ignores unknown jobs, and a second attempt for a job that was already ended by
 // another one: a delivered job stays delivered, and a dead job changes only if it was delivered.
 func (s *Store) Settle(ctx context.Context, results []delivery.Result) error {
 	for _, r := range results {

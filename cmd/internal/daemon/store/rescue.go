@@ -14,7 +14,8 @@ import (
 	"modernc.org/sqlite"
 )
 
-// A Condition is the state of a Store, and what has happened to its files since it was opened.
+// A Condition is the state of a Store, and counts of the problems with its files since it was
+// opened.
 type Condition struct {
 	Restored int64 // how often the database was restored after its files were removed, replaced or truncated
 	Lost     int64 // rows of the log that could not be restored, or were missing when the Store was opened
@@ -100,7 +101,7 @@ func (f *openFiles) changed(dir string) error {
 var errShorter = fmt.Errorf("%s was truncated", baseFile)
 
 // look compares the files with the open files, unless it did so recently, and restores them. It
-// returns an error as long as they are not restored: nothing may be written into a file that has
+// returns an error until they are restored: nothing may be written into a file that has
 // no path. The caller holds turn.
 func (s *Store) look() error {
 	now := time.Now()
@@ -132,7 +133,7 @@ func (s *Store) look() error {
 	return err
 }
 
-// watch checks the files when there are no writes. After an error it finds out whether writing
+// watch checks the files while nothing is written. After an error it finds out whether writing
 // works again.
 func (s *Store) watch() {
 	if !s.turn.TryLock() {
@@ -191,7 +192,7 @@ func (s *Store) directory() error {
 }
 
 // restore copies the open database to a new one at the old path. If the open database cannot be
-// read, restore creates an empty one, and its rows count as lost.
+// read, restore creates an empty one, and counts the rows of the old one as lost.
 func (s *Store) restore(why error) error {
 	head := s.base.head
 	name := filepath.Join(s.dir, baseFile+".rescue")
@@ -264,8 +265,8 @@ func putAside(name, why string) (aside string, err error) {
 	return aside, nil
 }
 
-// copyTo writes a copy of the database, whose file may have no name any more. If doubt is set, it
-// checks all lines first, because SQLite reads the missing end of a file as zeros.
+// copyTo writes a copy of the database. The file of the database may be deleted already. If doubt
+// is set, it checks all lines first, because SQLite reads the missing end of a file as zeros.
 func (b *base) copyTo(name string, doubt bool) error {
 	if doubt {
 		if err := b.sound(); err != nil {

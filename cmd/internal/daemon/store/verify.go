@@ -27,7 +27,7 @@ type Report struct {
 	Unknown  []Head    `json:"unknown,omitempty"` // heads of rows that retention has removed: they cannot be compared
 }
 
-// OK reports whether there are no findings.
+// OK reports whether the list of findings is empty.
 func (r *Report) OK() bool { return len(r.Findings) == 0 }
 
 // A Finding is a problem that begins at a row.
@@ -113,7 +113,7 @@ func VerifyAbsent(dir string, heads ...Head) (Report, error) {
 	return r, nil
 }
 
-// ErrNothing is the error of VerifyAbsent if there is no sign that a log existed.
+// ErrNothing is the error of VerifyAbsent if nothing shows that a log existed.
 var ErrNothing = errors.New("nothing was made that could be verified")
 
 // claim is the hash that the anchor or a given head states for a row.
@@ -151,8 +151,8 @@ func (v *verifier) find(seq int64, format string, args ...any) {
 }
 
 func (v *verifier) read(view *view) error {
-	// The word index is left out: it is no evidence, and its own check uses what the connection
-	// has cached instead of the current content.
+	// The word index is left out: it proves nothing, and its own check uses the data that the
+	// connection has cached instead of the current content.
 	for _, table := range tables {
 		err := view.each("PRAGMA integrity_check("+table+")", nil, func(scan func(into ...any) error) error {
 			var what string
@@ -229,7 +229,7 @@ func (v *verifier) read(view *view) error {
 	return nil
 }
 
-// stored is a row as it is in the tables.
+// stored is a row with its columns in the tables.
 type stored struct {
 	seq             int64
 	id              string

@@ -12,7 +12,7 @@ import (
 )
 
 // Words are indexed after the commits, because indexing in the same commit would make it several
-// times longer. The index is updated when there are no writes for a moment, and never misses more
+// times longer. The index is updated when nothing is written for a moment, and never misses more
 // than maxBehind rows. Rows that are not indexed yet are searched without it, so that search
 // results are always complete.
 const (

@@ -56,7 +56,7 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 	o := &op{do: do, bytes: bytes, done: make(chan error, 1)}
 	defer s.writing.Add(-1)
 	if s.writing.Add(1) == 1 && s.turn.TryLock() {
-		// There is no other caller to share a commit with. Waking the writer, and being woken by
+		// No other caller waits to share the commit. Waking the writer, and being woken by
 		// it, would take as long as the disk write.
 		ended, err := s.alone(o)
 		s.turn.Unlock()
@@ -112,7 +112,7 @@ func (s *Store) alone(o *op) (ended bool, err error) {
 const quiet = 100 * time.Millisecond
 
 // run is the writer goroutine: it commits the writes of several callers together. It indexes
-// words when there are no writes.
+// words while nothing is written.
 func (s *Store) run() {
 	idle, waits := time.NewTimer(quiet), true
 	defer idle.Stop()
@@ -245,7 +245,7 @@ func (s *Store) mendWords(ctx context.Context, why error) error {
 	})
 }
 
-// replace renames a damaged database and opens a new one. If that fails, there is no database
+// replace renames a damaged database and opens a new one. If that fails, the store has no database
 // until the next commit.
 func (s *Store) replace(why error) error {
 	if err := s.writeAnchor(s.base.head); err != nil { // the anchor shows from now on which rows are missing

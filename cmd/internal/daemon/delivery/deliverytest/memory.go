@@ -39,7 +39,7 @@ func (m *Memory) fail(method string) error {
 	return m.Fail(method)
 }
 
-// Add adds jobs. If one of them is invalid, it adds none. It ignores jobs whose ID exists.
+// Add adds jobs. If one of them is invalid, it adds none. It ignores jobs with an existing ID.
 func (m *Memory) Add(_ context.Context, jobs ...delivery.Job) error {
 	for i := range jobs {
 		if j := &jobs[i]; j.ID == "" || j.Target == "" || j.State != "" && !known(j.State) || len(j.Event) > 0 && !json.Valid(j.Event) {

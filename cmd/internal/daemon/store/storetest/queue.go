@@ -1,5 +1,5 @@
 // Package storetest is the test suite for stores and delivery queues. An implementation runs it
-// in a test of its own:
+// in its own test:
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, func(t *testing.T, dir string) storetest.Store { ... })
