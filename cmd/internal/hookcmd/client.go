@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// daemonBudget is how long a running daemon may take, and how much time remains for a program
-// that it calls.
+// daemonBudget is how long a working daemon may take. About as much of the agent's timeout then
+// remains for this program to reply itself.
 const daemonBudget = 30 * time.Second
 
 // askDaemon sends the event to the daemon of the place. It returns nil if this program has to

@@ -43,7 +43,7 @@ type action struct {
 	What     string // digest of the action, from the values that all its reports have
 	Whole    string // digest of all values that rules evaluate
 	Facts    []string
-	Ways     []string // the hook commands and events that reported it
+	Ways     []string // of its reports: installation, event and kind of report, see hold
 	At       int64    // time of the last reply, in nanoseconds since 1970
 	Policy   string
 	Decision grapnel.Decision
