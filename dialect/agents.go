@@ -6,85 +6,83 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Each function below returns a Dialect that is the caller's: a change of its tables
-// reaches no other caller. A change of a shared table could switch guards off for the
-// whole process. Compare dialects by their names.
+// Each function below returns a copy of a Dialect. The caller may change it without affecting other
+// callers. A change to a shared table could disable guards for the whole process. Compare dialects
+// by their names.
 
-// ClaudeCode returns the language of Claude Code.
+// ClaudeCode returns the dialect of Claude Code.
 func ClaudeCode() *Dialect { return claudeCode.clone() }
 
-// GeminiCLI returns the language of Gemini CLI.
+// GeminiCLI returns the dialect of Gemini CLI.
 func GeminiCLI() *Dialect { return geminiCLI.clone() }
 
-// Codex returns the language of the Codex CLI.
+// Codex returns the dialect of the Codex CLI.
 func Codex() *Dialect { return codex.clone() }
 
-// QwenCode returns the language of Qwen Code.
+// QwenCode returns the dialect of Qwen Code.
 func QwenCode() *Dialect { return qwenCode.clone() }
 
-// FactoryDroid returns the language of Factory's Droid.
+// FactoryDroid returns the dialect of Factory's Droid.
 func FactoryDroid() *Dialect { return factoryDroid.clone() }
 
-// OpenClaw returns the language of OpenClaw.
+// OpenClaw returns the dialect of OpenClaw.
 func OpenClaw() *Dialect { return openClaw.clone() }
 
-// OpenCode returns the language of OpenCode.
+// OpenCode returns the dialect of OpenCode.
 func OpenCode() *Dialect { return openCode.clone() }
 
-// Copilot returns the language of GitHub Copilot CLI.
+// Copilot returns the dialect of GitHub Copilot CLI.
 func Copilot() *Dialect { return copilot.clone() }
 
-// Cursor returns the language of Cursor.
+// Cursor returns the dialect of Cursor.
 func Cursor() *Dialect { return cursor.clone() }
 
-// Crush returns the language of Crush.
+// Crush returns the dialect of Crush.
 func Crush() *Dialect { return crush.clone() }
 
-// Cline returns the language of the Cline CLI.
+// Cline returns the dialect of the Cline CLI.
 func Cline() *Dialect { return cline.clone() }
 
-// Windsurf returns the language of Windsurf's agent Cascade.
+// Windsurf returns the dialect of Windsurf's agent Cascade.
 func Windsurf() *Dialect { return windsurf.clone() }
 
-// KiroCLI returns the language of the Kiro CLI up to version 2.
+// KiroCLI returns the dialect of the Kiro CLI up to version 2.
 func KiroCLI() *Dialect { return kiroCLI.clone() }
 
-// Kiro returns the language of the Kiro IDE since 1.0, and of the Kiro CLI since 3.
+// Kiro returns the dialect of the Kiro IDE since 1.0, and of the Kiro CLI since 3.
 func Kiro() *Dialect { return kiro.clone() }
 
-// Plain returns Grapnel's own language: the Event, Outcome and Verdict as JSON, one object on one
+// Plain returns Grapnel's own dialect: the Event, Outcome and Verdict as JSON, one object on one
 // line each. Its schema is [PlainSchema].
 func Plain() *Dialect { return plain.clone() }
 
-// Flyto returns the language of hook programs that were written for a Flyto agent; see [FlytoEnv].
+// Flyto returns the dialect of hook programs that were written for a Flyto agent; see [FlytoEnv].
 func Flyto() *Dialect { return flyto.clone() }
 
-// Miniclaw returns the language of shell hooks that were written for mini-claw.
+// Miniclaw returns the dialect of shell hooks that were written for mini-claw.
 func Miniclaw() *Dialect { return miniclaw.clone() }
 
-// Once returns the language of a worker that is started for one event, for want of a process that
-// lives on. It reads the hello, the event and the end of its input at once, and what it
-// has written when it ends is its answer.
+// Once returns the dialect of a worker that is started for one event, because no process stays
+// alive. The worker reads the hello, the event and the end of its input at once. Its output when it
+// ends is its answer.
 func Once() *Dialect { return once.clone() }
 
-// IsOnce reports whether d is the language of [Once], which has the name of [Plain].
+// IsOnce reports whether d is the dialect of [Once], which shares its name with [Plain].
 func (d *Dialect) IsOnce() bool { return d.once }
 
-// All returns the language of every agent, in the order in which they are tried on a
-// payload of an unknown agent.
+// All returns the dialects of all agents, in the order in which [Detect] tries them on a payload of
+// an unknown agent.
 func All() []*Dialect { return cloneAll(dialects) }
 
-// HookOnly returns the languages that only hook programs speak: no agent that fires
-// events in them is known.
+// HookOnly returns the dialects that only hook programs use. No known agent fires events in them.
 func HookOnly() []*Dialect { return cloneAll(hookOnly) }
 
-// IronClawEvents returns the events of IronClaw, by the names that its bundles and its
-// webhooks have for them. Its hooks run in its own process: there is no language that a
-// program would speak with them, and so no Dialect.
+// IronClawEvents returns the events of IronClaw, with the names that its bundles and webhooks use.
+// IronClaw runs hooks in its own process, so it has no protocol for hook programs and no Dialect.
 func IronClawEvents() []EventRow { return cloneRows(ironClawEvents) }
 
-// ContractOf returns the Contract of an event, also of a native one that a dialect brings
-// a Contract for.
+// ContractOf returns the Contract of an event, including native events for which a dialect defines
+// a Contract. It returns false for other native and unknown events.
 func ContractOf(kind grapnel.Kind) (grapnel.Contract, bool) {
 	if c, ok := grapnel.ContractOf(kind); ok {
 		return c, true

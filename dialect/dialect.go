@@ -1,15 +1,15 @@
-// Package dialect speaks the languages of AI agents. Each [Dialect] has two sides:
-// toward the agent it reads an event and writes a verdict, toward a hook it writes
-// an event and reads an outcome. All of it is pure: bytes in, bytes out.
+// Package dialect reads and writes the hook protocols of AI agents. Each [Dialect] has two sides.
+// Toward the agent it reads an event and writes a verdict. Toward a hook it writes an event and
+// reads an outcome. All its functions are pure: bytes in, bytes out.
 //
-// Most callers need one function, [Answer]: it reads what an agent wrote, fires the
-// engine, and returns the bytes and the exit code that the agent shall get.
+// Most callers need one function, [Answer]. It reads the agent's payload, fires the engine, and
+// returns the reply: the bytes and the exit code for the agent.
 //
 //	d, _ := dialect.FindAgent("claude-code")
 //	reply := dialect.Answer(ctx, engine, d, dialect.Input{Payload: stdin})
 //
-// A dialect is a file: a table of events, a table of tools, four functions. The
-// package starts nothing, opens nothing and knows no policy.
+// Each dialect is one file with a table of events, a table of tools and four functions. The package
+// starts no process, opens no file and knows no policy.
 package dialect
 
 import (
@@ -25,128 +25,127 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// MaxPayload is the size in bytes of the largest event that is read: 32 MiB. A bigger
-// one counts as unreadable: the guards that would have judged it fail, and are seen to.
+// MaxPayload is the maximum size of an event in bytes: 32 MiB. A larger payload is an error, so
+// every hook that listens to the event fails and its OnError decides.
 const MaxPayload = 32 << 20
 
-// DefaultBudget is how long the hooks of one event may take together. It lies
-// below the 60 seconds after which agents are told to give up.
+// DefaultBudget is the time budget for all hooks of one event together. It is shorter than the 60
+// seconds that install writes as the agent's timeout.
 const DefaultBudget = 55 * time.Second
 
-// A Dialect is one agent's language. One that only hook programs speak has no
-// ReadEvent and no WriteVerdict, and cannot be given to [Answer].
+// A Dialect is the hook protocol of one agent. A dialect that only hook programs use has no
+// ReadEvent and no WriteVerdict, and cannot be passed to [Answer].
 type Dialect struct {
 	Name    string   // the agent's id: claude-code, gemini-cli, ...
-	Title   string   // as its makers write it
+	Title   string   // the product name as its vendor writes it
 	Aliases []string // short forms for the command line
 	Events  []EventRow
-	Tools   []ToolRow // a tool that is not among them is of class other or mcp, and some members of its input are taken at their word
+	Tools   []ToolRow // an unlisted tool gets class other or mcp; for its facts see unknownFacts
 
-	// MCP is how the agent spells the tools of MCP servers: a text with {server} and
-	// {tool} in it; empty = mcp__{server}__{tool}.
+	// MCP is the agent's spelling of MCP tool names, a template with {server} and {tool}; empty =
+	// mcp__{server}__{tool}.
 	MCP string
 
-	// NamedAt is the member of a payload that names its event; empty = hook_event_name.
-	// Unnamed tells the event of a payload without it, where that is certain; nil = nobody
-	// can.
+	// NamedAt is the payload member that holds the event name; empty = hook_event_name. Unnamed
+	// returns the event name of a payload without that member, or "" when it is not certain; nil =
+	// it is never certain.
 	NamedAt string
 	Unnamed func(top map[string]json.RawMessage) string
 
-	// In pairs members of every payload with places in an Event, as EventRow.In does for
-	// one event.
+	// In maps members of every payload to fields of an Event, as EventRow.In does for one event.
 	In string
 
-	// Void is what an agent gets to read when there is nothing to tell it; usually nothing.
+	// Void is the stdout of an empty reply; usually empty.
 	Void string
 
-	// ExitBlocks: the agent takes every exit code but 0 for a block.
+	// ExitBlocks reports that the agent treats every exit code other than 0 as a block.
 	ExitBlocks bool
 
-	// Twice is not nil where the agent may tell of one action twice, by several of its
-	// events or through the hook files of another agent that it loads. It says in which of
-	// its ways the agent tells of this one.
+	// Twice is not nil if the agent can report one action more than once: in several of its events,
+	// or through the hook files of another agent that it also loads. It returns the way in which
+	// this payload was reported.
 	Twice func(top map[string]json.RawMessage) (way string)
 
-	// Blind is the answer, as EventRow.Out, to an event whose name could not be read.
+	// Blind is the answer, in the syntax of EventRow.Out, to an event whose name could not be read.
 	Blind string
 
-	// Exits are exit codes of hook programs that mean more than 0, 2 and a failure, as
-	// conditions of EventRow.Out: "49=halt".
+	// Exits lists exit codes of hook programs with a meaning beyond 0, 2 and failure, as conditions
+	// of EventRow.Out: "49=halt".
 	Exits string
 
-	// Adapt corrects an event that was read by the tables; nil = nothing to correct.
+	// Adapt corrects an event after the tables were read; nil = no correction.
 	Adapt func(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error
 
-	// Finish corrects what is written of a Verdict by the tables: it is called with the
-	// answer as it would be written. nil = nothing to correct.
+	// Finish corrects the answer that the tables produced from a Verdict, before it is written; nil
+	// = no correction.
 	Finish func(row *EventRow, ev *grapnel.Event, t *told, out *members)
 
-	// Speaks reports whether a payload is certainly of this agent: for files that
+	// Speaks reports whether a payload certainly comes from this agent. It serves files that
 	// several agents load.
 	Speaks func(top map[string]json.RawMessage) bool
 
-	// ReadEvent reads what the agent wrote. row is nil for an event that the table
-	// does not know. A member of a wrong type is an error only where a guard would be
-	// blind without it; others are ignored, and stay in Native.
+	// ReadEvent reads the agent's payload. row is nil for an event that is not in the table. A
+	// member of a wrong type is an error only if a guard needs it. Other members of a wrong type
+	// are ignored and stay in Native.
 	ReadEvent func(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error)
 
-	// WriteVerdict writes what the agent shall be told: nothing at all when the verdict
-	// says nothing, and never more than ev.Can permits. row is nil for an event that
-	// the table does not know, and ev.Kind empty for one that could not be read.
+	// WriteVerdict writes the reply for the agent: an empty reply for an empty verdict, and never
+	// more than ev.Can permits. row is nil for an event that is not in the table. ev.Kind is empty
+	// for an event that could not be read.
 	WriteVerdict func(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply
 
-	// WriteEvent writes an event for a hook program that speaks this language; nil =
-	// there is no such thing. No byte at all is the event of a program that reads none.
+	// WriteEvent writes an event for a hook program that uses this dialect; nil = the dialect has
+	// no hook programs. An empty result means that the program reads no event.
 	WriteEvent func(ev *grapnel.Event) ([]byte, error)
 
-	// ReadOutcome reads what such a program answered to ev. The event is the one that
-	// was given to WriteEvent, not its translation.
+	// ReadOutcome reads the answer of a hook program to ev, which is the event that was passed to
+	// WriteEvent, not its translation.
 	ReadOutcome func(ev *grapnel.Event, out Output) (grapnel.Outcome, error)
 
-	// HookEnv returns the variables, NAME=value, that such a program expects beside
-	// the event; nil = none.
+	// HookEnv returns the environment variables, as NAME=value, that a hook program expects in
+	// addition to the event; nil = none.
 	HookEnv func(ev *grapnel.Event) []string
 
 	once bool // see IsOnce
 
-	// OnError is what a failure of such a program counts as when its policy does not
-	// say; the zero value is what any program's counts as.
+	// OnError is how a failure of a hook program is treated if its policy does not set on_error;
+	// the zero value means the default of every program.
 	OnError grapnel.OnError
 }
 
-// ErrNoSuchEvent is why WriteEvent cannot write an event: the agent whose language
-// it writes never tells its hooks of such a thing.
+// ErrNoSuchEvent is the error of WriteEvent for an event that the agent of this dialect never sends
+// to its hooks.
 var ErrNoSuchEvent error = noSuchEvent{}
 
-// noSuchEvent is a type, for a variable that a call initialises would make the compiler
-// initialise all tables of this package at each start.
+// noSuchEvent is a type because a variable that a call initializes would make the compiler
+// initialize all tables of this package at each start.
 type noSuchEvent struct{}
 
 func (noSuchEvent) Error() string { return "no such event" }
 
-// EventRow is one event of an agent: its name there, what it is, and what the
-// agent can be told about it.
+// EventRow is one event of an agent: its native name, its kind, and which parts of a verdict the
+// agent supports for it.
 type EventRow struct {
 	Native   string
-	Wire     string // how payloads name it, where that is otherwise
+	Wire     string // its name in payloads, if different from Native
 	Kind     grapnel.Kind
-	Failed   grapnel.Kind      // what it is instead when the tool failed; empty = that is another event
-	Can      grapnel.Can       // of a row with Out: what that has words for, and Merges and Members
-	Contract *grapnel.Contract // for native.* kinds that are more than observed
+	Failed   grapnel.Kind      // the kind instead of Kind when the tool failed; empty = the agent has a separate event for failures
+	Can      grapnel.Can       // of a row with Out: what Out can express, plus Merges and Members
+	Contract *grapnel.Contract // for native.* kinds that hooks can do more than observe
 
-	// In pairs members of the payload with places in the Event, "prompt=prompt.text
-	// session_id=session.id": table.go says which there are. Out pairs places in the answer
-	// with what is written there.
+	// In maps members of the payload to fields of the Event, "prompt=prompt.text
+	// session_id=session.id"; table.go lists the fields. Out maps members of the answer to the
+	// values that are written there.
 	In, Out string
 
 	Install bool // part of the default set that install writes
-	Never   bool // not even when a policy listens to it
-	Closed  bool // a guard stands here: asked to block on failure, where the person wants that and the agent can
+	Never   bool // install never adds it, even when a policy listens to it
+	Closed  bool // guards run here: with fail closed, install asks the agent to block when the hook fails, if the agent can
 
 	Why    string        // why Install is false
-	Since  string        // first version that knows the event; empty = not before Setup.StrictBefore
-	Wait   time.Duration // the agent waits no longer for a hook; 0 = as long as its entry says
-	Budget time.Duration // how long all hooks together may take; 0 = DefaultBudget
+	Since  string        // first agent version with this event; empty = older than Setup.StrictBefore
+	Wait   time.Duration // maximum time that the agent waits for a hook; 0 = the timeout in the hook's entry
+	Budget time.Duration // time for all hooks together; 0 = DefaultBudget
 }
 
 // ToolRow is one tool of an agent.
@@ -155,50 +154,49 @@ type ToolRow struct {
 	Class  grapnel.Class
 	Facts  []grapnel.Fact
 
-	// Like is what Claude Code calls the tool that does the same; empty = it has none,
-	// or calls it Native too. Tools of two agents that are like the same one are
-	// translated into each other.
+	// Like is Claude Code's name for the equivalent tool; empty = no equivalent, or the same name
+	// as Native. Tools of two agents with the same Like are translated into each other.
 	Like string
 
-	// Members pairs names of further members of the input with those of the tool that
-	// this one is like; Facts pair the others.
+	// Members pairs names of further input members with those of the Like tool. Facts pair the
+	// others.
 	Members [][2]string
 
-	// As is the tool by which the agent's hooks are told of such a call of another agent;
-	// empty = this one.
+	// As is the tool under which hooks of this agent see such a call of another agent; empty = this
+	// tool.
 	As string
 
-	// Takes are those members that the agent lets a hook change; nil = as Can of the event
+	// Takes lists the input members that the agent lets a hook change; nil = as Can of the event
 	// says.
 	Takes []string
 }
 
-// Input is what an agent wrote to the hook program.
+// Input is what an agent sent to the hook program.
 type Input struct {
 	Payload []byte
-	Event   string // the event's native name where the command line gives it; empty = the payload does
-	Err     error  // the payload could not be read to its end
+	Event   string // the event's native name if the command line gives it; empty = read it from the payload
+	Err     error  // not nil if the payload could not be read completely
 }
 
-// Reply is what the agent gets.
+// Reply is what the agent receives.
 type Reply struct {
 	Stdout []byte
 	Stderr []byte
 	Exit   int
-	Silent bool // nothing may be added to stderr: the agent takes any output for an answer
+	Silent bool // add nothing to stderr: the agent treats any output as an answer
 }
 
-// Output is what a hook program answered.
+// Output is the result of one run of a hook program.
 type Output struct {
-	Exit   int // -1 = it was ended by a signal
+	Exit   int // -1 = a signal ended it
 	Stdout []byte
 	Stderr []byte
 }
 
-// dialects lists every language of an agent; see [All].
+// dialects lists the dialects of all agents; see [All].
 var dialects []*Dialect
 
-func init() { // the functions of a dialect look others up here
+func init() { // in init, because the functions of a dialect search this list
 	dialects = []*Dialect{
 		claudeCode,
 		geminiCLI,
@@ -220,16 +218,16 @@ func init() { // the functions of a dialect look others up here
 	}
 }
 
-// hookOnly lists the languages that only hook programs speak.
+// hookOnly lists the dialects that only hook programs use.
 var hookOnly = []*Dialect{flyto, miniclaw}
 
-// Find returns the dialect with this name or alias, of those that only hooks speak
-// too. It is the caller's.
+// Find returns a copy of the dialect with this name or alias, including the dialects that only hook
+// programs use. The caller may change the copy.
 func Find(name string) (*Dialect, bool) {
 	return find(slices.Concat(dialects, hookOnly), name)
 }
 
-// FindAgent is Find among the languages of agents.
+// FindAgent is like [Find], but searches only the dialects of agents.
 func FindAgent(name string) (*Dialect, bool) { return find(dialects, name) }
 
 func find(dialects []*Dialect, name string) (*Dialect, bool) {
@@ -249,8 +247,8 @@ func lookup(dialects []*Dialect, name string) *Dialect {
 	return nil
 }
 
-// FullName returns the name of the dialect with this name or alias, as [Find] finds it,
-// without a copy of its tables.
+// FullName returns the name of the dialect with this name or alias. It searches as [Find] does,
+// without copying the tables.
 func FullName(name string) (string, bool) {
 	d := lookup(dialects, name)
 	if d == nil {
@@ -262,7 +260,7 @@ func FullName(name string) (string, bool) {
 	return d.Name, true
 }
 
-// Names lists the names of all agents' dialects.
+// Names returns the names of all agent dialects.
 func Names() []string {
 	names := make([]string, len(dialects))
 	for i, d := range dialects {
@@ -271,9 +269,8 @@ func Names() []string {
 	return names
 }
 
-// Detect returns the dialect that a payload is certainly written in, or nil. It is the
-// caller's. A
-// payload that is cut off or otherwise broken is judged by what can be read of it.
+// Detect returns a copy of the dialect that a payload is certainly written in, or nil. The caller
+// may change the copy. A truncated or malformed payload is judged by its readable part.
 func Detect(payload []byte) *Dialect {
 	if d := detect(payload); d != nil {
 		return d.clone()
@@ -299,10 +296,10 @@ func detect(payload []byte) *Dialect {
 	return nil
 }
 
-// Kinds returns what a name in a policy stands for: a canonical event, or a dialect's
-// own name of one or two events. Where several dialects have the name it means what
-// the first of the list means by it; what is native there is meant in each that has a
-// native event of this name. It is nil for a name nobody knows.
+// Kinds returns the event kinds that a name in a policy means. The name is a canonical event or a
+// dialect's native name, which may mean two kinds. If several dialects have the name, the first one
+// in the list decides. If its kind is native, the result also has the native kind of every other
+// dialect with an event of this name. Kinds returns nil for an unknown name.
 func Kinds(name string) []grapnel.Kind {
 	if grapnel.Kind(name).Known() || grapnel.Kind(name).Native() {
 		return []grapnel.Kind{grapnel.Kind(name)}
@@ -321,7 +318,7 @@ func Kinds(name string) []grapnel.Kind {
 	return kinds
 }
 
-// Row returns the row of a native event name, or nil.
+// Row returns the row of the event with this native name, or nil.
 func (d *Dialect) Row(native string) *EventRow { return rowNamed(d.Events, native) }
 
 func rowNamed(rows []EventRow, native string) *EventRow {
@@ -333,7 +330,7 @@ func rowNamed(rows []EventRow, native string) *EventRow {
 	return nil
 }
 
-// namedIn returns the name of the event that a payload gives, or "".
+// namedIn returns the event name in a payload, or "".
 func (d *Dialect) namedIn(top map[string]json.RawMessage) string {
 	name := text(top[cmp.Or(d.NamedAt, "hook_event_name")])
 	if name == "" && d.Unnamed != nil {
@@ -342,14 +339,14 @@ func (d *Dialect) namedIn(top map[string]json.RawMessage) string {
 	return name
 }
 
-// Read turns what an agent wrote into an Event. The error says what is wrong with
-// the payload; the Event then holds what could still be made out.
+// Read parses the agent's input into an Event. If the payload is invalid, the error says why and
+// the Event holds the readable parts.
 func (d *Dialect) Read(in Input) (*grapnel.Event, error) {
 	ev, _, err := d.read(in)
 	return ev, err
 }
 
-// top splits the payload.
+// top parses the top-level object of the payload.
 func (in Input) top() (map[string]json.RawMessage, error) {
 	switch {
 	case in.Err != nil:
@@ -409,8 +406,8 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 		ev.Contract = cloneContract(row.Contract)
 		ev.Budget = row.Budget
 	case d.Events != nil && native != "":
-		// An event of a newer agent is observed. Nobody knows what it makes of an
-		// answer, so it gets none.
+		// This event comes from a newer agent version and is only observed. How the agent would
+		// treat an answer is unknown, so the reply is empty.
 		ev.Kind = grapnel.Kind(grapnel.NativePrefix + d.Name + "." + native)
 		ev.Can = &grapnel.Can{}
 	}
@@ -423,8 +420,8 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 	return ev, row, err
 }
 
-// Write turns a Verdict into what the agent gets. native is the event's name on
-// the command line, if it was given there.
+// Write converts a Verdict into the reply for the agent. native is the event's name on the command
+// line, or "".
 func (d *Dialect) Write(ev *grapnel.Event, v *grapnel.Verdict, native string) Reply {
 	row := d.Row(native)
 	if row == nil {
@@ -433,8 +430,8 @@ func (d *Dialect) Write(ev *grapnel.Event, v *grapnel.Verdict, native string) Re
 	return d.WriteVerdict(row, ev, v)
 }
 
-// rowOf finds the row of an event that was read before; events that share a kind
-// are told apart by the payload.
+// rowOf finds the row of an event that was read earlier. If events share a kind, the payload
+// decides.
 func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
 	if row := d.Row(d.namedIn(split(ev.Native))); row != nil {
 		return row
@@ -447,27 +444,25 @@ func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
 	return nil
 }
 
-// Answer reads an event, fires it, and writes the reply. An event that cannot be
-// read counts as a failure of every hook that listens to it: on_error decides, and
-// the reply is never an allow.
+// Answer reads an event, fires it, and writes the reply. An event that cannot be read is a failure
+// of every hook that listens to it: on_error decides, and the reply is never an allow.
 //
-// What went wrong is also written to stderr, where that does no harm: never beside
-// a reply that uses stderr itself, and never for an event to which the agent takes
-// any output at all as an answer. Where nothing else is said the exit code is 1,
-// which agents show as a warning; 2 would block.
+// Read errors are also written to stderr, unless the reply uses stderr itself or the agent treats
+// any output for the event as an answer. If stdout is then empty, the exit code is 1, which agents
+// show as a warning; 2 would block.
 //
-// Hooks have a time budget below the timeout that install writes for the agent, so
-// that it is Grapnel that answers and not the agent's killer. Steps that have not
-// started when it is spent are errors of their hooks.
+// Hooks have a time budget below the timeout that install writes for the agent, so that Grapnel
+// answers before the agent kills it. Steps that have not started when the budget is spent are
+// errors of their hooks.
 func Answer(ctx context.Context, engine *grapnel.Engine, d *Dialect, in Input) Reply {
 	return Receive(d, in).Answer(ctx, engine)
 }
 
-// Received is what an agent wrote, read once. It is the first half of [Answer], for
-// programs that choose their engine by the event.
+// Received is an agent's input after one read. It is the first half of [Answer], for programs that
+// choose their engine by the event.
 type Received struct {
-	Event *grapnel.Event // what could be made out of it; never nil
-	Err   error          // why it could not be read; nil = it could
+	Event *grapnel.Event // the readable parts of the event; never nil
+	Err   error          // the read error; nil = the event is complete
 
 	dialect *Dialect
 	row     *EventRow
@@ -475,14 +470,14 @@ type Received struct {
 	twice   bool
 }
 
-// Way says in which of its ways the agent tells of the event, and whether it may tell
-// of one action in several; see [Dialect].
+// Way returns the way in which the agent reported the event. twice reports whether the agent can
+// report one action in several ways; see [Dialect].Twice.
 func (r Received) Way() (way string, twice bool) { return r.way, r.twice }
 
-// Row returns the row of the event, nil for one that the dialect does not know.
+// Row returns the row of the event, or nil for an event that is not in the dialect's table.
 func (r Received) Row() *EventRow { return r.row }
 
-// Receive reads what an agent wrote.
+// Receive reads an agent's input.
 func Receive(d *Dialect, in Input) Received {
 	ev, row, err := d.read(in)
 	r := Received{Event: ev, Err: err, dialect: d, row: row}
@@ -492,8 +487,8 @@ func Receive(d *Dialect, in Input) Received {
 	return r
 }
 
-// ReceiveAs reads what an agent wrote of an event of a known kind, also where its
-// payloads do not name their event.
+// ReceiveAs reads an agent's payload for an event of a known kind, even if the agent's payloads do
+// not name their event.
 func ReceiveAs(d *Dialect, payload []byte, kind grapnel.Kind) Received {
 	got := Receive(d, Input{Payload: payload})
 	for i := range d.Events {
@@ -507,7 +502,8 @@ func ReceiveAs(d *Dialect, payload []byte, kind grapnel.Kind) Received {
 	return got
 }
 
-// Answer is the second half of the function [Answer].
+// Answer fires the event, or fails it if it could not be read, and writes the reply. It is the
+// second half of the function [Answer].
 func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
 	silent := r.row != nil && !r.row.can().Message
 	if r.Err == nil {
@@ -529,8 +525,8 @@ func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
 	return reply
 }
 
-// say makes the reply of an agent that reads JSON from stdout; nothing to say is
-// no byte at all.
+// say makes the reply for an agent that reads JSON from stdout. A zero wire value makes an empty
+// reply.
 func say(wire any) Reply {
 	if reflect.ValueOf(wire).IsZero() {
 		return Reply{}
@@ -542,22 +538,22 @@ func say(wire any) Reply {
 	return Reply{Stdout: stdout}
 }
 
-// told is a Verdict reduced to what the agent can be told about one event, and to
-// the words in which all agents are told it.
+// told is a Verdict reduced to the parts that the agent supports for one event, with the texts that
+// are common to all agents.
 type told struct {
 	can     grapnel.Can
 	block   bool
 	ask     bool
 	allow   bool
-	reason  string // never blank beside block
+	reason  string // never blank when block is set
 	halt    string // non-empty: end the turn
 	context string
 	message string
 	changes map[grapnel.Field]json.RawMessage
 }
 
-// tell reduces a Verdict. Merging has done so before; this is the last place where
-// a Verdict that came another way could say more than its event permits.
+// tell reduces a Verdict to what its event permits. Merging already does this. tell is the last
+// check, for a Verdict from another source.
 func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 	t := told{can: *row.can(), reason: v.Reason(), changes: v.Changes}
 	if ev.Can != nil {
@@ -581,7 +577,7 @@ func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 	}
 	if v.Halt != "" && contract != nil {
 		switch contract.Blocks {
-		case grapnel.BlockAction: // an agent that shall stop would still finish the action
+		case grapnel.BlockAction: // an agent that is told to stop would still finish the action
 			t.block, t.ask, t.allow = t.can.Block, false, false
 		case grapnel.BlockStop: // "do not stop yet" would win
 			t.block = t.block && t.halt == ""
@@ -594,7 +590,7 @@ func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 	return t
 }
 
-// change returns the new value of a field, if the agent can be told to change it.
+// change returns the new value of a field, or nil if the agent does not support changing it.
 func (t *told) change(f grapnel.Field) json.RawMessage {
 	if !slices.Contains(t.can.Change, f) {
 		return nil
@@ -602,7 +598,7 @@ func (t *told) change(f grapnel.Field) json.RawMessage {
 	return t.changes[f]
 }
 
-// warn adds a line for the person.
+// warn appends a line to the message for the user.
 func (t *told) warn(line string) {
 	if t.message != "" {
 		t.message += "\n"
@@ -610,9 +606,9 @@ func (t *told) warn(line string) {
 	t.message += line
 }
 
-// member returns a part of the Verdict's Native that is meant for one agent, or nil
-// when there is none or it is not a T: most agents ignore an answer as a whole, a
-// block included, when one member has the wrong type.
+// member returns the part of the Verdict's Native that is meant for one agent. It returns nil if
+// the part is missing or not a T, because most agents ignore a whole answer, including a block,
+// when one member has the wrong type.
 func member[T any](v *grapnel.Verdict, agent, name string) *T {
 	raw, ok := v.Native[agent+"."+name]
 	if !ok {
@@ -625,5 +621,5 @@ func member[T any](v *grapnel.Verdict, agent, name string) *T {
 	return value
 }
 
-// no is what continue is set to in order to end a turn.
+// no is the value of continue that ends a turn.
 var no = new(bool)

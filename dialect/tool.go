@@ -11,15 +11,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// The tables of this package are literals, call nothing and are no maps: the compiler then
-// lays them out as data, also where nothing is inlined, and a hook that starts has nothing
-// to make. A patch has two facts: the files that it names are written, its text is content.
+// The tables of this package are literals without calls and without maps. The compiler then lays
+// them out as static data, even without inlining, and a starting hook has no tables to build. A
+// patch has two facts: the files that it names are written, and its text is content.
 
-// unknownFacts is what a tool that no table knows is taken to mean by members with
-// these names, when they are strings. A rule on commands or paths would otherwise
-// be blind to every tool of an MCP server and to every tool that an agent gains.
-// The class stays other or mcp: that a call names a path does not say what the tool
-// does. Nobody knows whether it writes there, so it counts as if it did.
+// unknownFacts gives the meaning of string members with these names in the input of a tool that is
+// in no table. Without it, rules on commands or paths would miss every tool of an MCP server and
+// every tool that an agent adds. The class stays other or mcp, because a path in the input does not
+// say what the tool does. The tool may write to that path, so it is treated as a write.
 var unknownFacts = [...]struct {
 	name string
 	fact grapnel.Fact
@@ -31,9 +30,8 @@ var unknownFacts = [...]struct {
 	{"content", grapnel.Fact{Field: grapnel.FieldContent, At: "/content"}},
 }
 
-// readTool reads a call from the members tool_name, tool_input and tool_use_id. A
-// call whose name or input cannot be understood is an error: every guard would look
-// past it.
+// readTool reads a call from the members tool_name, tool_input and tool_use_id. A call with an
+// unreadable name or input is an error, because every guard would miss it.
 func readTool(tools []ToolRow, call map[string]json.RawMessage, mcp *grapnel.MCP) (*grapnel.Tool, error) {
 	name, ok := rawjson.Unquote(call["tool_name"])
 	switch {
@@ -79,11 +77,11 @@ func readCalls(raw json.RawMessage, read func(call map[string]json.RawMessage) (
 
 func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) {
 	class := grapnel.ClassMCP
-	if t.MCP == nil { // a server may call its tool Bash; that does not make it a shell
+	if t.MCP == nil { // an MCP server may name its tool Bash; that does not make it a shell
 		class = grapnel.ClassOther
 		for i := range tools {
 			if tools[i].Native == t.Name {
-				return tools[i].Class, slices.Clone(tools[i].Facts) // hooks get the event
+				return tools[i].Class, slices.Clone(tools[i].Facts) // hooks receive the event, so they must not share the table
 			}
 		}
 	}
@@ -106,15 +104,15 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 	return class, facts
 }
 
-// judgeable reports what no guard of a call that is yet to come could see: a command, or
-// a file to be written, that is no text.
+// judgeable returns an error if a pending call has a command or a path to write that is not a
+// string, because guards could not check it.
 func judgeable(t *grapnel.Tool) error {
 	switch {
 	case t == nil:
 		return nil
 	case t.Class == grapnel.ClassShell && len(t.Commands) == 0:
 	case (t.Class == grapnel.ClassWrite || t.Class == grapnel.ClassEdit) && len(t.Paths) == 0:
-	default: // there is something to see, and the input may be long
+	default: // guards have something to check, and the input may be long
 		return nil
 	}
 	input := split(t.Input)
@@ -128,8 +126,8 @@ func judgeable(t *grapnel.Tool) error {
 	return nil
 }
 
-// readInput returns a tool's input as an object. Some agents send it as a string
-// that holds the object.
+// readInput returns a tool's input as an object. Some agents send it as a string that holds the
+// object.
 func readInput(name string, raw json.RawMessage) (json.RawMessage, error) {
 	raw = present(raw)
 	if raw == nil || isObject(raw) {
@@ -144,7 +142,7 @@ func readInput(name string, raw json.RawMessage) (json.RawMessage, error) {
 	return nil, fmt.Errorf("%s is %s, not an object", name, kindOf(raw))
 }
 
-// inputAs writes a changed input in the way in which the agent sent the original.
+// inputAs writes a changed input in the form in which the agent sent the original.
 func inputAs(ev *grapnel.Event, input json.RawMessage) json.RawMessage {
 	return asSent(split(ev.Native)["tool_input"], input)
 }
@@ -169,8 +167,7 @@ func kindOf(raw json.RawMessage) string {
 	}
 }
 
-// wantText returns a member that guards look at, or an error when it is there but
-// is no string.
+// wantText returns a member that guards check, or an error when it is present but not a string.
 func wantText(top map[string]json.RawMessage, name string) (string, error) {
 	raw := present(top[name])
 	s, ok := rawjson.Unquote(raw)
@@ -180,9 +177,9 @@ func wantText(top map[string]json.RawMessage, name string) (string, error) {
 	return s, nil
 }
 
-// Classify fills in what a call that came without a dialect says of itself: its class,
-// if it has none, where nothing is known of its input what members of the usual names
-// mean, and what stands there.
+// Classify completes a call that did not come through a dialect. It sets the class if it is empty.
+// If the call has no facts, it takes them from input members with well-known names. It then derives
+// the fields that depend on the facts.
 func Classify(t *grapnel.Tool) {
 	class, facts := classify(nil, t)
 	if t.Class == "" {

@@ -11,67 +11,67 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// The types of messages. Who reads a type that it does not know goes on with the next
-// line: there may be more of them within a version of the plain dialect.
+// The types of messages. A reader skips a line with a type that it does not know: later releases
+// may add types within one version of the plain dialect.
 const (
 	TypeHello  = "hello"  // the first line of either side
-	TypeEvent  = "event"  // to a worker, or from an agent: answer this
-	TypeCancel = "cancel" // from who asked: nobody waits for that answer any more
-	TypeAnswer = "answer" // to who asked
+	TypeEvent  = "event"  // to a worker, or from an agent: answer this event
+	TypeCancel = "cancel" // from the client: it no longer waits for this answer
+	TypeAnswer = "answer" // to the client
 )
 
-// A Message is one line of the conversation with a program that is kept running: the
-// plain dialect in an envelope that says which event an answer is for. The program is a
-// worker that Grapnel asks, or grapnel-hook that an agent's plugin asks: then the event is
-// in the agent's own language, and the answer is what it gets. Its schema is in
-// plain.schema.json, beside this file.
+// A Message is one line of the conversation with a program that keeps running: the plain dialect in
+// an envelope that says which event an answer is for. The program is a worker that Grapnel calls,
+// or grapnel-hook when an agent's plugin calls it. In the second case the event is in the agent's
+// own dialect and the answer is the agent's reply. The schema is in plain.schema.json, next to this
+// file.
 type Message struct {
 	Version int    `json:"grapnel,omitempty"` // of the plain dialect, in a hello
 	Type    string `json:"type"`
-	ID      string `json:"id,omitempty"` // of the event; chosen by who asks, and given back as it was
+	ID      string `json:"id,omitempty"` // of the event; chosen by the client and returned unchanged
 
-	Name        string         `json:"name,omitempty"`        // hello: who is there
-	Concurrency int            `json:"concurrency,omitempty"` // hello: how many events it takes at once; 0 = 1
-	Kinds       []grapnel.Kind `json:"kinds,omitempty"`       // hello: the events it has an opinion on; empty = all
+	Name        string         `json:"name,omitempty"`        // hello: name of the sender
+	Concurrency int            `json:"concurrency,omitempty"` // hello: maximum number of events at once; 0 = 1
+	Kinds       []grapnel.Kind `json:"kinds,omitempty"`       // hello: the events that it answers; empty = all
 
-	Event   json.RawMessage `json:"event,omitempty"`   // as Plain.WriteEvent writes it; of an agent its payload
+	Event   json.RawMessage `json:"event,omitempty"`   // as Plain.WriteEvent writes it; from an agent, its payload
 	Outcome json.RawMessage `json:"outcome,omitempty"` // as Plain.ReadOutcome reads it
 	Reply   *WireReply      `json:"reply,omitempty"`   // answer to an agent
 	Error   string          `json:"error,omitempty"`   // answer: why it could not decide
 }
 
-// A WireReply is a [Reply] in a Message.
+// A WireReply is a [Reply] inside a Message.
 type WireReply struct {
 	Stdout string `json:"stdout,omitempty"`
 	Stderr string `json:"stderr,omitempty"`
 	Exit   int    `json:"exit,omitempty"`
 }
 
-// Hello returns the message that Grapnel sends first.
+// Hello returns the first message that Grapnel sends.
 func Hello() Message { return hello }
 
 var hello = Message{Version: PlainVersion, Type: TypeHello, Name: "grapnel"}
 
-// Write writes a message as one line.
+// Write encodes a message as one line.
 func (m Message) Write() ([]byte, error) {
-	event := bytes.TrimSpace(m.Event) // valid JSON on one line, and most of what is written
+	event := bytes.TrimSpace(m.Event) // already valid JSON on one line, and most of the output
 	m.Event = nil
 	line, err := encode(&m)
 	if err != nil || len(event) == 0 {
 		return line, err
 	}
 	line = slices.Concat(line[:len(line)-2], []byte(`,"event":`), event, []byte("}\n"))
-	// JSON may hold them as they are, in texts, and some readers of lines take them for
-	// ends of lines: a model could write a file that no such worker can judge.
+	// U+2028 and U+2029 are valid in JSON strings, but some line readers treat them as line ends.
+	// Without this escape, a model could write a file that such a worker cannot judge.
 	if bytes.Contains(line, []byte("\u2028")) || bytes.Contains(line, []byte("\u2029")) {
 		line = bytes.ReplaceAll(bytes.ReplaceAll(line, []byte("\u2028"), []byte(`\u2028`)), []byte("\u2029"), []byte(`\u2029`))
 	}
 	return line, nil
 }
 
-// ReadMessage reads one line. Members that nobody knows are left out. The error says
-// why the line is no message, or one of a version that is not known; the Message then
-// holds what could still be made out, of a line that was cut off too.
+// ReadMessage parses one line and ignores unknown members. If the line is not a message or has an
+// unknown version, the error says why, and the Message holds the readable parts, even of a
+// truncated line.
 func ReadMessage(line []byte) (*Message, error) {
 	line = trim(line)
 	top := split(line)
@@ -91,7 +91,7 @@ func ReadMessage(line []byte) (*Message, error) {
 	switch {
 	case top == nil || !json.Valid(line):
 		if _, rest, ok := bytes.Cut(line, []byte(`"event":`)); ok && m.Event == nil {
-			m.Event = rest // as far as it goes
+			m.Event = rest // the readable part
 		}
 		return m, fmt.Errorf("%s is no JSON object on a line", excerpt(line))
 	case m.Type == "":
@@ -106,7 +106,7 @@ func ReadMessage(line []byte) (*Message, error) {
 		err = fmt.Errorf("version %d of the plain dialect, want %d", m.Version, PlainVersion)
 	}
 	for _, kind := range m.Kinds {
-		// Of a name that is misspelt it would never be asked, and nobody would see it.
+		// With a misspelled kind the worker would never be called, and users would not notice.
 		if err == nil && !kind.Known() && !kind.Native() {
 			err = fmt.Errorf("its kinds name the event %q, which there is not", kind)
 		}
@@ -117,13 +117,13 @@ func ReadMessage(line []byte) (*Message, error) {
 	return m, err
 }
 
-// Wants reports whether who said this hello has an opinion on events of a kind.
+// Wants reports whether the sender of this hello answers events of a kind.
 func (m *Message) Wants(kind grapnel.Kind) bool {
 	return len(m.Kinds) == 0 || slices.Contains(m.Kinds, kind)
 }
 
-// ReadOutcome reads the answer to an event. What stands beside an error counts too,
-// except for an Allow.
+// ReadOutcome reads the answer to an event. If the answer has an outcome and an error, the outcome
+// is used too, except for an Allow.
 func (m *Message) ReadOutcome(ev *grapnel.Event) (out grapnel.Outcome, err error) {
 	switch {
 	case isObject(m.Outcome):
@@ -142,16 +142,15 @@ func (m *Message) ReadOutcome(ev *grapnel.Event) (out grapnel.Outcome, err error
 	return out, err
 }
 
-// Unasked is what is wrong with an answer to an event that nobody asked about, or that
-// was answered before.
+// Unasked returns the error for an answer to an event that was never sent or was already answered.
 func (m *Message) Unasked() error {
 	return fmt.Errorf("it answered %s, which nobody waits for", excerpt([]byte(m.ID)))
 }
 
-// excerpt shows what a program said where something else was expected.
+// excerpt quotes the start of unexpected program output for an error message.
 func excerpt(said []byte) string { return fmt.Sprintf("%q", clip(said, 80)) }
 
-// clip is the beginning of a text that may be long, and no UTF-8.
+// clip returns the start of a text that may be long or invalid UTF-8.
 func clip(text []byte, limit int) []byte {
 	if len(text) > limit {
 		text = slices.Concat(text[:limit], []byte("…"))
@@ -159,9 +158,9 @@ func clip(text []byte, limit int) []byte {
 	return bytes.ToValidUTF8(text, nil)
 }
 
-// once is what a worker speaks that is started for one event, for want of a process
-// that lives on. It hears the hello, the event and the end of its input at once, and
-// what it has said when it ends is its answer.
+// once is the dialect of a worker that is started for one event, because no process stays alive.
+// The worker reads the hello, the event and the end of its input at once. Its output when it ends
+// is its answer.
 var once = &Dialect{Name: plain.Name, WriteEvent: writeOnce, ReadOutcome: readOnce, once: true}
 
 const onceID = "1"
@@ -216,8 +215,8 @@ func readOnce(ev *grapnel.Event, out Output) (o grapnel.Outcome, err error) {
 	return o, err
 }
 
-// Check reports whether a worker may say this: greeted is whether it has said hello
-// before.
+// Check returns an error if a worker must not send this message. greeted reports whether it already
+// sent its hello.
 func (m *Message) Check(greeted bool) error {
 	switch {
 	case m.Type == TypeEvent || m.Type == TypeCancel:
