@@ -16,13 +16,12 @@ const (
 	claudePrefix = grapnel.NativePrefix + claudeName + "."
 )
 
-// claudeCode is the language of Claude Code: one JSON object on stdin, one on
-// stdout or nothing. "Seen live" below means version 2.1.329.
+// claudeCode is the dialect of Claude Code: one JSON object on stdin, and one or nothing on stdout.
+// "Seen live" below means version 2.1.329.
 //
-// The exit code is 0, because on any other one Claude Code shows an error of the
-// hook; the two events that take a block from the exit code alone are exceptions.
-// stdout holds nothing but the object: a single stray line turns all of it into
-// plain text, and a deny with it into nothing (seen live).
+// The exit code is 0, because Claude Code shows a hook error for any other code. The exceptions are
+// the two events that accept a block only by exit code. stdout holds only the object: one stray
+// line makes Claude Code treat all of stdout as plain text, and a deny is lost (seen live).
 var claudeCode = &Dialect{
 	Name:         claudeName,
 	Title:        "Claude Code",
@@ -43,7 +42,7 @@ var claudeSetup = Setup{
 		"/etc/claude-code/managed-settings.json", "/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
 	},
 	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout, "onFailure": $closed("block")}`, Unit: time.Second,
-	Anonymous:   true, // Cursor runs the hooks it finds here, too
+	Anonymous:   true, // Cursor also runs the hooks in this file
 	ClosedSince: "2.1.295", StrictBefore: "2.1.101",
 	Off: []Switch{
 		{Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
@@ -69,7 +68,7 @@ var claudeSetup = Setup{
 		{File: ".claude/settings.local.json", Path: "env.GOMAXPROCS", Says: loadsCode},
 		{File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Says: loadsCode},
 	},
-	// Seen live, but for what @ names, which is documented.
+	// Seen live, except names that start with @, which are documented.
 	Undone: "hooks run in parallel: if another hook changes the same input or output, the last one to end wins, and PermissionRequest uses the first answer; a block by Grapnel before a call always holds",
 	Unseen: []string{
 		"a run with --bare or --safe-mode, which starts no hooks of settings",
@@ -78,19 +77,19 @@ var claudeSetup = Setup{
 	},
 }
 
-// loadsCode is what is wrong with a variable that makes the hook program, or a shell that
-// starts it, load code of whoever sets it: Claude Code gives a hook what the member env of
-// its settings sets, those of a project included.
+// loadsCode describes a variable that makes the hook program, or the shell that starts it, load
+// code chosen by the variable's author. Claude Code passes the env member of its settings to hooks,
+// including env from project settings.
 const loadsCode = "reaches the hook of Claude Code and can change its behavior; remove it"
 
-// claudeEvents has all events of 2.1.329, in the order of a session.
+// claudeEvents lists all events of 2.1.329, in the order of a session.
 //
-// Halt stands where ending the turn was seen or documented to work. systemMessage
-// is part of every answer that is JSON.
+// Halt is set where ending the turn was seen to work or is documented. systemMessage is part of
+// every JSON answer.
 var claudeEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true, Since: "1.0.62",
-		Can: grapnel.Can{Context: true, Message: true}, // continue:false does nothing here (seen live)
+		Can: grapnel.Can{Context: true, Message: true}, // continue:false has no effect here (seen live)
 	},
 	{
 		Native: "Setup", Kind: claudePrefix + "Setup", Install: true, Since: "2.1.10",
@@ -104,19 +103,19 @@ var claudeEvents = []EventRow{
 	},
 	{
 		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Since: "1.0.54", Closed: true,
-		// Nothing can edit the prompt: a rewrite becomes a block that shows it.
+		// Hooks cannot edit the prompt: a rewrite becomes a block that shows it.
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true},
 	},
 	{
-		// Fires after UserPromptSubmit, for the same prompt, when it begins with a
-		// command. Cause says what expands.
+		// Fires after UserPromptSubmit, for the same prompt, if the prompt begins with a command.
+		// Cause is the kind of expansion.
 		Native: "UserPromptExpansion", Kind: grapnel.PromptBefore, Install: true,
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true},
 	},
 	{
-		// Only the text on the screen (and the result of -p) can be changed. There is
-		// no block, so a Block shows its reason instead of the text, which is what a
-		// block of a response is for the person. The model's history keeps the text.
+		// Only the displayed text (and the result of -p) can be changed. The event has no block, so
+		// a Block shows its reason instead of the text, which has the effect of a blocked response
+		// for the user. The model's history keeps the text.
 		Native: "MessageDisplay", Kind: grapnel.ResponseBefore,
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldResponse}},
 		Why: "would start a process for every message that is shown",
@@ -126,9 +125,9 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}},
 	},
 	{
-		// To ask is to say nothing: the prompt is about to be shown. The turn is ended
-		// by interrupt. A new input can only be told beside an allow; without one it
-		// becomes a deny that suggests the input.
+		// An empty answer asks, because Claude Code is about to show the prompt. interrupt ends the
+		// turn. A new input requires an allow; without one it becomes a deny that suggests the
+		// input.
 		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true, Since: "2.0.45", Closed: true,
 		Can: grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}, Beside: grapnel.Allow},
 	},
@@ -141,8 +140,8 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{grapnel.FieldOutput}},
 	},
 	{
-		// Neither decision nor exit 2 are needed: the feedback is context, which does
-		// not show the hook's command line to the model as exit 2 does.
+		// Neither decision nor exit 2 is needed. The feedback is sent as context, because exit 2
+		// would show the hook's command line to the model.
 		Native: "PostToolUseFailure", Kind: grapnel.ToolFailed, Install: true,
 		Can: grapnel.Can{Block: true, Keeps: true, Halt: true, Context: true, Message: true},
 	},
@@ -155,14 +154,14 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		// It starts whatever a hook says: by exit code, decision, continue or as a
-		// permission (seen live). The tool Agent can be blocked.
+		// A sub-agent starts regardless of the hook's answer: exit code, decision, continue and
+		// permission have no effect (seen live). The tool Agent can be blocked.
 		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Since: "2.0.43",
 		Can: grapnel.Can{Context: true, Message: true},
 	},
 	{
-		// Context sends a sub-agent on exactly like a block, so it is not told: a hook
-		// that has something to add must not keep an agent from stopping.
+		// Context makes a sub-agent continue exactly like a block, so Grapnel does not send it: a
+		// hook that only adds context must not keep an agent from stopping.
 		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true, Since: "1.0.41",
 		Can: grapnel.Can{Block: true, Halt: true, Message: true},
 	},
@@ -179,14 +178,13 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Block: true, Halt: true, Message: true},
 	},
 	{
-		// A block is exit code 2 with the reason on stderr: this event does not heed a
-		// decision in JSON.
+		// A block is exit code 2 with the reason on stderr. This event ignores a decision in JSON.
 		Native: "TaskCompleted", Kind: grapnel.TaskAfter, Install: true, Since: "2.1.33",
 		Can: grapnel.Can{Block: true, Halt: true, Message: true},
 	},
 	{
-		// A block sends the teammate on; exit code 2, as for TaskCompleted. Documented,
-		// never seen live.
+		// A block makes the teammate continue; exit code 2, as for TaskCompleted. Documented, never
+		// seen live.
 		Native: "TeammateIdle", Kind: claudePrefix + "TeammateIdle", Install: true, Since: "2.1.33",
 		Can:      grapnel.Can{Block: true, Halt: true, Message: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "TeammateIdle", Blocks: grapnel.BlockStop, FailOpen: true, MaxStops: grapnel.MaxStops},
@@ -210,7 +208,7 @@ var claudeEvents = []EventRow{
 		Contract: &grapnel.Contract{Kind: claudePrefix + "PostModelSwitch", Context: true, FailOpen: true, Stdout: grapnel.StdoutContext},
 	},
 	{
-		// A change of managed settings cannot be blocked; readClaude says so.
+		// A change of managed settings cannot be blocked; readClaude clears Block for it.
 		Native: "ConfigChange", Kind: grapnel.ConfigBefore, Install: true, Since: "2.1.49",
 		Can: grapnel.Can{Block: true, Message: true},
 	},
@@ -228,11 +226,10 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		// A hook here replaces git: the last line of stdout is the new worktree's path,
-		// any exit code but 0 is a failure, and without a path the session ends (seen
-		// live). "No opinion" does not exist. What is written for it is what every
-		// other event gets, nothing; whoever installs the event answers with the native
-		// member worktreePath.
+		// A hook of this event replaces git: the last line of stdout is the path of the new
+		// worktree, any nonzero exit code is a failure, and without a path the session ends (seen
+		// live). A hook cannot have no opinion. Grapnel's default reply is empty, as for every
+		// event; a user who adds this event must answer with the native member worktreePath.
 		Native: "WorktreeCreate", Kind: claudePrefix + "WorktreeCreate", Never: true,
 		Can:      grapnel.Can{Block: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "WorktreeCreate", Blocks: grapnel.BlockAction},
@@ -243,12 +240,13 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		// There is no room for a reason: a block declines, and the person reads why.
+		// The answer has no member for a reason: a block declines, and the message shows the user
+		// why.
 		Native: "Elicitation", Kind: grapnel.ElicitationBefore, Install: true, Since: "2.1.76",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldAnswer}},
 	},
 	{
-		// The person has answered, the server has not been told yet.
+		// The user has answered, but the server has not received the answer yet.
 		Native: "ElicitationResult", Kind: claudePrefix + "ElicitationResult", Install: true, Since: "2.1.76",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldAnswer}},
 		Contract: &grapnel.Contract{
@@ -257,19 +255,19 @@ var claudeEvents = []EventRow{
 	},
 	{
 		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, Since: "1.0.85",
-		Wait: 3 * time.Second, Budget: 2500 * time.Millisecond, // the person waits for the shell prompt
+		Wait: 3 * time.Second, Budget: 2500 * time.Millisecond, // the user waits for the shell prompt
 		Can: grapnel.Can{Message: true},
 	},
 }
 
-// claudeTools has the built-in tools that take part in rules, and older names that
-// are still met. What goes to the network is fetch, searches of the web included;
-// search looks through files. task is work for another agent or on the task list.
+// claudeTools lists the built-in tools that matter for rules, and older names that still occur.
+// Network access is fetch, including web searches; search means searching files. task is work for
+// another agent or on the task list.
 var claudeTools = []ToolRow{
 	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "PowerShell", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "Monitor", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
-	{Native: "BashOutput", Class: grapnel.ClassOther}, // reads from and ends what Bash started
+	{Native: "BashOutput", Class: grapnel.ClassOther}, // reads output of a Bash command
 	{Native: "KillShell", Class: grapnel.ClassOther},
 	{Native: "KillBash", Class: grapnel.ClassOther},
 	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}},
@@ -298,7 +296,7 @@ var claudeTools = []ToolRow{
 	{Native: "TodoWrite", Class: grapnel.ClassTask},
 	{Native: "TodoRead", Class: grapnel.ClassTask},
 	{Native: "Skill", Class: grapnel.ClassOther},
-	{Native: "SlashCommand", Class: grapnel.ClassOther}, // its command is no shell line
+	{Native: "SlashCommand", Class: grapnel.ClassOther}, // its command is not a shell line
 	{Native: "ToolSearch", Class: grapnel.ClassOther},
 	{Native: "AskUserQuestion", Class: grapnel.ClassOther},
 	{Native: "EnterPlanMode", Class: grapnel.ClassOther},
@@ -310,9 +308,9 @@ var claudeTools = []ToolRow{
 	{Native: "CronList", Class: grapnel.ClassOther},
 }
 
-// speaksClaude tells Claude Code from the agents that load its hooks (Cursor,
-// Copilot, Droid) or copied its payload (Codex, Qwen Code). Their marks are a time
-// stamp, members of their own, and where they keep the transcript.
+// speaksClaude distinguishes Claude Code from agents that load its hooks (Cursor, Copilot, Droid)
+// or copied its payload (Codex, Qwen Code). Those agents differ by a timestamp, members of their
+// own, and the directory of the transcript.
 func speaksClaude(top map[string]json.RawMessage) bool {
 	native := text(top["hook_event_name"])
 	known := rowNamed(claudeEvents, native) != nil
@@ -320,11 +318,11 @@ func speaksClaude(top map[string]json.RawMessage) bool {
 	case native == "", foreign(top):
 		return false
 	case home == ".claude":
-		return true // also an event that a newer version has
+		return true // includes events of newer versions
 	case home != "", top["timestamp"] != nil, top["turn_id"] != nil && native != "MessageDisplay":
 		return false
 	case rowNamed(geminiEvents, native) != nil:
-		// A name that both have. Claude Code calls the transcript after the session,
+		// Both agents have this event name. Claude Code names the transcript after the session,
 		// wherever CLAUDE_CONFIG_DIR put it.
 		id := text(top["session_id"])
 		return known && id != "" && strings.HasSuffix(slashed(text(top["transcript_path"])), "/"+id+".jsonl")
@@ -333,7 +331,8 @@ func speaksClaude(top map[string]json.RawMessage) bool {
 	}
 }
 
-// foreign reports marks that neither Claude Code nor Gemini CLI ever leaves.
+// foreign reports whether the payload has members that neither Claude Code nor Gemini CLI ever
+// sends.
 func foreign(top map[string]json.RawMessage) bool {
 	for _, mark := range []string{"cursor_version", "generation_id", "hookName", "hookEventName", "sessionId"} {
 		if top[mark] != nil {
@@ -343,8 +342,8 @@ func foreign(top map[string]json.RawMessage) bool {
 	return false
 }
 
-// transcriptHome returns the directory of an agent's state in which the transcript
-// lies, or "" where the path does not tell.
+// transcriptHome returns the name of the agent directory that contains the transcript, or "" if the
+// path does not show it.
 func transcriptHome(top map[string]json.RawMessage) string {
 	path := slashed(text(top["transcript_path"]))
 	for _, home := range []string{".claude", ".gemini", ".codex", ".copilot", ".cursor", ".factory", ".qwen"} {
@@ -353,7 +352,7 @@ func transcriptHome(top map[string]json.RawMessage) string {
 		}
 	}
 	if name := path[strings.LastIndexByte(path, '/')+1:]; strings.HasPrefix(name, "rollout-") {
-		return ".codex" // moved by CODEX_HOME
+		return ".codex" // CODEX_HOME moved the directory
 	}
 	return ""
 }
@@ -369,7 +368,8 @@ func readClaude(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapne
 		Mode:       text(top["permission_mode"]),
 		Turn:       text(top["prompt_id"]),
 	}}
-	// agent_type alone is how the main agent was started (--agent), not a sub-agent.
+	// agent_type without agent_id describes how the main agent was started (--agent), not a
+	// sub-agent.
 	if id := text(top["agent_id"]); id != "" {
 		ev.Session.Subagent = &grapnel.Subagent{ID: id, Type: text(top["agent_type"]), Transcript: text(top["agent_transcript_path"])}
 	}
@@ -441,7 +441,7 @@ func readClaude(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapne
 	case "ConfigChange":
 		ev.Config = &grapnel.Config{Source: text(top["source"]), File: text(top["file_path"])}
 		if ev.Config.Source == "policy_settings" {
-			ev.Can = &grapnel.Can{Message: true} // the agent applies them whatever a hook says
+			ev.Can = &grapnel.Can{Message: true} // the agent applies these settings regardless of the hook's answer
 		}
 	case "Elicitation", "ElicitationResult":
 		ev.Elicitation = &grapnel.Elicitation{
@@ -467,8 +467,8 @@ func readClaudeTool(call map[string]json.RawMessage) (*grapnel.Tool, error) {
 	return readTool(claudeTools, call, claudeMCP(text(call["tool_name"]), text(split(call["mcp_server"])["name"])))
 }
 
-// claudeMCP reads mcp__server__tool. The server's own name, where the payload has
-// it, decides where the name of the server ends, for both may hold "__".
+// claudeMCP splits mcp__server__tool. If the payload has the server's own name, that name decides
+// where the server part ends, because both parts may contain "__".
 func claudeMCP(name, server string) *grapnel.MCP {
 	name, ok := strings.CutPrefix(name, "mcp__")
 	if !ok {
@@ -491,9 +491,9 @@ func claudeMCP(name, server string) *grapnel.MCP {
 	return &grapnel.MCP{Server: server, Tool: tool}
 }
 
-// claudeReply is everything that is ever written. Claude Code ignores members that
-// it does not know and drops the whole object for one of the wrong type, so native
-// members are pointers to what they must be.
+// claudeReply has every member that Grapnel writes. Claude Code ignores unknown members but drops
+// the whole object if one member has the wrong type, so native members are pointers to the required
+// types.
 type claudeReply struct {
 	Continue         *bool          `json:"continue,omitempty"`
 	StopReason       string         `json:"stopReason,omitempty"`
@@ -506,7 +506,7 @@ type claudeReply struct {
 }
 
 type claudeSpecific struct {
-	HookEventName            string            `json:"hookEventName"` // without it, or with another one, all is void
+	HookEventName            string            `json:"hookEventName"` // if missing or different, the whole answer is void
 	PermissionDecision       string            `json:"permissionDecision,omitempty"`
 	PermissionDecisionReason string            `json:"permissionDecisionReason,omitempty"`
 	Decision                 *claudePermission `json:"decision,omitempty"`
@@ -564,10 +564,10 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	case "PreToolUse", "PreModelSwitch":
 		writeClaudeDecision(s, row, v, &t)
 		if more := member[string](v, claudeName, "additionalContext"); more != nil && s.AdditionalContext == "" && row.Native == "PreToolUse" {
-			s.AdditionalContext = *more // of a hook in this language; other agents add nothing before a call
+			s.AdditionalContext = *more // from a Claude Code hook; other agents support no context before a call
 		}
 	case "PermissionRequest":
-		out.Continue, out.StopReason = nil, "" // interrupt says it
+		out.Continue, out.StopReason = nil, "" // interrupt replaces it
 		s.Decision = claudePermissionOf(v, &t)
 	case "PermissionDenied":
 		s.Retry = member[bool](v, claudeName, "retry")
@@ -609,8 +609,8 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	return reply
 }
 
-// writeClaudeDecision answers with permissionDecision. continue:false alone would
-// let the tool run and end the turn afterwards (seen live), so a halt is also a deny.
+// writeClaudeDecision answers with permissionDecision. continue:false alone would let the tool run
+// and end the turn afterwards (seen live), so a halt is also a deny.
 func writeClaudeDecision(s *claudeSpecific, row *EventRow, v *grapnel.Verdict, t *told) {
 	switch deferred := member[string](v, claudeName, "permissionDecision"); {
 	case t.block:
@@ -626,7 +626,7 @@ func writeClaudeDecision(s *claudeSpecific, row *EventRow, v *grapnel.Verdict, t
 		s.PermissionDecisionReason = t.reason
 	}
 	if input := t.change(grapnel.FieldInput); input != nil && !t.block {
-		s.UpdatedInput = input // replaces all of it, and needs no decision; as a string it would void the answer (seen live)
+		s.UpdatedInput = input // replaces the whole input and needs no decision; a string would void the answer (seen live)
 	}
 }
 
@@ -642,12 +642,12 @@ func claudePermissionOf(v *grapnel.Verdict, t *told) *claudePermission {
 		}
 		return p
 	case t.ask && t.reason != "":
-		t.warn(t.reason) // the prompt is shown anyway; this is why somebody wants it read
+		t.warn(t.reason) // the prompt is shown anyway, so the message gives the reason
 	}
 	return nil
 }
 
-// shorten cuts a suggestion to what a model will read.
+// shorten cuts a suggestion to a length that is useful for a model.
 func shorten(raw json.RawMessage) string {
 	const limit = 2000
 	if len(raw) <= limit {
@@ -671,8 +671,8 @@ func claudeDisplay(t *told) *string {
 	return &shown
 }
 
-// writeClaudeOutput replaces a tool's output. An output of another shape than the
-// tool's own is ignored without a word (seen live), so the person is told instead.
+// writeClaudeOutput replaces a tool's output. Claude Code silently ignores an output with another
+// shape than the tool's own (seen live), so in that case Grapnel warns the user instead.
 func writeClaudeOutput(s *claudeSpecific, ev *grapnel.Event, t *told) {
 	output := t.change(grapnel.FieldOutput)
 	if output == nil || ev.Tool == nil {
@@ -692,8 +692,8 @@ func writeClaudeOutput(s *claudeSpecific, ev *grapnel.Event, t *told) {
 	s.UpdatedToolOutput = output
 }
 
-// sameShape reports whether b is of a's type and has, if that is an object, all of
-// its members with their types.
+// sameShape reports whether b has the type of a and, if a is an object, all members of a with the
+// same types.
 func sameShape(a, b json.RawMessage) bool {
 	if kindOf(a) != kindOf(b) {
 		return false
@@ -729,7 +729,7 @@ func writeClaudeAnswer(s *claudeSpecific, t *told) {
 	}
 }
 
-// writeClaudeWorktree answers the one event that takes plain text.
+// writeClaudeWorktree answers WorktreeCreate, the only event whose answer is plain text.
 func writeClaudeWorktree(t *told, v *grapnel.Verdict) Reply {
 	if t.block {
 		return Reply{Exit: 2, Stderr: []byte(t.reason + "\n")}
@@ -740,10 +740,10 @@ func writeClaudeWorktree(t *told, v *grapnel.Verdict) Reply {
 	return Reply{}
 }
 
-// writeClaudeBlind answers an event whose name could not be read, with what blocks
-// wherever a block exists: decision is the old way to deny a tool and the way to
-// block a prompt, and continue:false keeps a stop from being taken for "go on".
-// Anything but a block says nothing, because nobody knows what it would mean.
+// writeClaudeBlind answers an event whose name could not be read. The answer blocks every event
+// that can be blocked: decision is the old member to deny a tool and the member to block a prompt,
+// and continue:false keeps Stop from treating the block as "continue". Verdicts other than a block
+// get an empty reply, because their meaning for an unknown event is uncertain.
 func writeClaudeBlind(ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if ev.Kind != "" || v.Decision != grapnel.Block {
 		return Reply{}

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// writeClaudeEvent writes an event for a hook program of Claude Code. What Claude
-// Code sent itself stays as it was, but for what earlier hooks have changed.
+// writeClaudeEvent writes an event for a hook program of Claude Code. A payload from Claude Code
+// stays unchanged, except for the changes of earlier hooks.
 func writeClaudeEvent(ev *grapnel.Event) ([]byte, error) {
 	row, err := eventRow(claudeEvents, claudeName, ev)
 	if err != nil {
@@ -32,7 +32,7 @@ func writeClaudeEvent(ev *grapnel.Event) ([]byte, error) {
 		m.set("cwd", rawjson.Quote(s.CWD))
 		m.text("prompt_id", s.Turn)
 		if own {
-			m.text("permission_mode", s.Mode) // other agents have other words for it
+			m.text("permission_mode", s.Mode) // other agents use other mode names
 		}
 		if s.Subagent != nil {
 			m.text("agent_id", s.Subagent.ID)
@@ -47,7 +47,7 @@ func writeClaudeEvent(ev *grapnel.Event) ([]byte, error) {
 	return m.line()
 }
 
-// claudeNow lays the fields that can change over what the agent sent.
+// claudeNow overwrites the fields of the agent's payload that earlier hooks may have changed.
 func claudeNow(m *members, row *EventRow, ev *grapnel.Event) {
 	switch {
 	case ev.Prompt != nil && text(m.get("prompt")) != ev.Prompt.Text:
@@ -78,7 +78,7 @@ func claudeAnswer(m *members, answer json.RawMessage) {
 	m.set("content", about["content"])
 }
 
-// claudeParts writes the parts of another agent's event, or of one without payload.
+// claudeParts writes the parts of an event from another agent, or of an event without payload.
 func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	switch row.Native {
 	case "SessionStart":
@@ -169,7 +169,7 @@ func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	return nil
 }
 
-// deref returns a part of an event, empty when it is not there.
+// deref returns the part of an event that p points to, or the zero value if p is nil.
 func deref[T any](p *T) T {
 	if p == nil {
 		return *new(T)
@@ -177,8 +177,8 @@ func deref[T any](p *T) T {
 	return *p
 }
 
-// claudeSubject names the member of an event that Claude Code compares matchers with;
-// empty = there is nothing to compare with, and matchers mean nothing.
+// claudeSubject returns the payload member that Claude Code compares matchers with for an event;
+// empty = the event has no such member and ignores matchers.
 func claudeSubject(event string) string {
 	switch event {
 	case "PreToolUse", "PermissionRequest", "PermissionDenied", "PostToolUse", "PostToolUseFailure":
@@ -209,11 +209,10 @@ func claudeSubject(event string) string {
 	return ""
 }
 
-// ClaudeSubject returns what Claude Code calls an event of any agent, and what it
-// compares the matchers of its hooks with there: the tool's name, as those hooks are
-// told it, or why a session begins, which server asks and the like. The event is
-// empty where Claude Code has no such thing, and the subject where there is nothing
-// to compare with.
+// ClaudeSubject returns Claude Code's name for an event of any agent, and the text that Claude Code
+// compares hook matchers with: the tool's name as its hooks see it, why a session begins, which
+// server asks, and so on. The event is "" if Claude Code has no equivalent. The subject is "" if
+// the event ignores matchers.
 func ClaudeSubject(ev *grapnel.Event) (event, subject string) {
 	row, err := eventRow(claudeEvents, claudeName, ev)
 	if err != nil {
@@ -232,7 +231,7 @@ func ClaudeSubject(ev *grapnel.Event) (event, subject string) {
 		return row.Native, subject
 	case member != "":
 		var m members
-		_ = claudeParts(&m, row, ev) // only tools can be told wrongly
+		_ = claudeParts(&m, row, ev) // only the parts with tools can fail
 		return row.Native, text(m.get(member))
 	}
 	return row.Native, ""
@@ -272,9 +271,8 @@ func claudeTool(m *members, row *EventRow, ev *grapnel.Event) error {
 	return nil
 }
 
-// claudeOutput writes another agent's output in Claude Code's shape where that is
-// known: of shells and of MCP servers. Others have a shape per tool and are passed
-// on as they are.
+// claudeOutput converts another agent's output to Claude Code's format for shells and MCP servers.
+// Other tools have their own output formats, so their output is passed on unchanged.
 func claudeOutput(ev *grapnel.Event) json.RawMessage {
 	output := ev.Tool.Output
 	text := said(output)
@@ -292,8 +290,8 @@ func claudeOutput(ev *grapnel.Event) json.RawMessage {
 	}
 }
 
-// claudeHookEnv gives what hooks find their project by. CLAUDECODE is not among it:
-// programs take it for the sign that Claude Code runs them.
+// claudeHookEnv returns the variables by which hooks find their project. It omits CLAUDECODE,
+// because programs use that variable to detect that Claude Code runs them.
 func claudeHookEnv(ev *grapnel.Event) []string {
 	return variables(
 		[2]string{"CLAUDE_PROJECT_DIR", cmp.Or(ev.Session.Root, ev.Session.CWD)},
@@ -301,8 +299,8 @@ func claudeHookEnv(ev *grapnel.Event) []string {
 	)
 }
 
-// What the members of an answer must be, in the words of typeNamed. An answer in which
-// one is not is void as a whole (seen live).
+// The required types of the members of an answer, in the names of typeNamed. One wrong type voids
+// the whole answer (seen live).
 const (
 	claudeTypes = "continue=bool stopReason=string suppressOutput=bool systemMessage=string terminalSequence=string decision=string reason=string " +
 		"hookSpecificOutput=object"
@@ -312,7 +310,7 @@ const (
 	claudePermissionTypes = "behavior=string message=string interrupt=bool updatedInput=object updatedPermissions=list"
 )
 
-// claudeAnswered is an answer of the right types.
+// claudeAnswered is an answer whose members have the right types.
 type claudeAnswered struct {
 	top, specific, permission map[string]json.RawMessage
 }
@@ -381,14 +379,13 @@ func oneOf(name string, raw json.RawMessage, words ...string) error {
 
 // readClaudeOutcome reads the answer of a hook program of Claude Code.
 //
-// Exit code 2 blocks, whatever stands on stdout: this is also so where Claude Code
-// itself would ignore it but the event can be blocked. Any other code than 0 is an
-// error, and what valid JSON says beside it counts too. An answer with one member
-// of a wrong type, or for another event, is void and an error; Claude Code drops
-// it without one.
+// Exit code 2 blocks, whatever is on stdout. This also holds where Claude Code itself would ignore
+// the code but the event can be blocked. Any other nonzero code is an error, and valid JSON with
+// such a code is used too. An answer that has a member of a wrong type or is for another event is
+// void and an error; Claude Code drops it without an error.
 //
-// defer is Ask, with the word itself in Native, where Claude Code finds it: only it
-// can put a call off, and for others to ask is the next stricter thing they have.
+// defer becomes Ask, with the word itself in Native for Claude Code. Only Claude Code can defer a
+// call; for other agents ask is the next stricter decision.
 func readClaudeOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	var o grapnel.Outcome
 	row, err := eventRow(claudeEvents, claudeName, ev)
@@ -420,19 +417,19 @@ func readClaudeOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		}
 		o.Reason = cmp.Or(o.Reason, strings.TrimSpace(string(out.Stderr)))
 		return o, bad
-	default: // exit code 2 included where nothing can be blocked: the person is shown stderr
+	default: // includes exit code 2 if the event cannot be blocked: the user sees stderr
 		return o, errors.Join(failure(out), bad)
 	}
 }
 
-// outcome adds what an answer says to o.
+// outcome adds the content of an answer to o.
 func (a *claudeAnswered) outcome(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event) error {
 	top, s := a.top, a.specific
 	o.Message, o.Reason = text(top["systemMessage"]), text(top["reason"])
 	switch {
 	case text(top["decision"]) == "block":
 		o.Decision = grapnel.Block
-	case text(top["decision"]) == "approve" && row.Native == "PreToolUse": // elsewhere it means nothing
+	case text(top["decision"]) == "approve" && row.Native == "PreToolUse": // for other events it has no meaning
 		o.Decision = grapnel.Allow
 	}
 	if string(top["continue"]) == "false" {
@@ -448,7 +445,7 @@ func (a *claudeAnswered) outcome(o *grapnel.Outcome, row *EventRow, ev *grapnel.
 		contract := contractFor(ev)
 		switch {
 		case row.Kind == grapnel.AgentAfter || row.Kind == grapnel.SubagentAfter:
-			// It sends the agent on as a block does.
+			// Claude Code continues the agent as for a block.
 			if o.Decision != grapnel.Block {
 				o.Decision, o.Reason = grapnel.Block, more
 			} else {
@@ -485,7 +482,7 @@ func (a *claudeAnswered) outcome(o *grapnel.Outcome, row *EventRow, ev *grapnel.
 	return nil
 }
 
-// claudeNative lists what only Claude Code understands.
+// claudeNative lists the members that only Claude Code supports.
 var claudeNative = []string{
 	"initialUserMessage", "sessionTitle", "watchPaths", "reloadSkills", "suppressOriginalPrompt", "classifierContext", "retry",
 }
@@ -531,18 +528,18 @@ func (a *claudeAnswered) permit(o *grapnel.Outcome, ev *grapnel.Event) error {
 	return nil
 }
 
-// changeOrAsk adds a change of the input. Where it cannot be made, an Allow does not
-// count: it was given to another input than the one that would run.
+// changeOrAsk adds a change of the input. If the change cannot be applied, an Allow is dropped,
+// because it was given for another input than the one that would run.
 func changeOrAsk(o *grapnel.Outcome, ev *grapnel.Event, agent string, input json.RawMessage) error {
 	if o.Decision == grapnel.Block {
-		return nil // what is blocked is not changed
+		return nil // a blocked call is not changed
 	}
 	err := change(o, ev, agent, input)
 	if err != nil && o.Decision == grapnel.Allow {
 		o.Decision = grapnel.None
 	}
 	if err != nil {
-		o.Set, o.Patch = nil, nil // all of it or nothing
+		o.Set, o.Patch = nil, nil // apply all changes or none
 	}
 	return err
 }
@@ -571,8 +568,8 @@ func (a *claudeAnswered) output(o *grapnel.Outcome, ev *grapnel.Event) error {
 	return nil
 }
 
-// readClaudeWorktree reads the one answer that is plain text: the last line is the
-// path of the new worktree, and any exit code but 0 says that there is none.
+// readClaudeWorktree reads the only plain text answer: its last line is the path of the new
+// worktree, and a nonzero exit code means that no worktree exists.
 func readClaudeWorktree(out Output) (grapnel.Outcome, error) {
 	var o grapnel.Outcome
 	if out.Exit != 0 {

@@ -14,15 +14,15 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// cline is the language of the Cline CLI, whose hooks are files with the names of events,
-// while payloads name them otherwise. "Seen live" below means version 3.0.65. The Cline
-// extension of VS Code speaks another one.
+// cline is the dialect of the Cline CLI. Its hooks are files named after events, but payloads use
+// other names for the events. "Seen live" below means version 3.0.65. The Cline extension of VS
+// Code uses another protocol.
 //
-// The exit code means nothing (seen live), and stdout is one JSON object or void. There is
-// no word that denies one call: cancel ends the whole run. So a call that is blocked gets
-// an input with which its tool does nothing, see clineInert, and the reason beside it. The
-// reason is never a part of that input that means anything. A tool of an MCP server and
-// spawn_agent run with whatever they get: such a call can only be stopped with the run.
+// Cline ignores the exit code (seen live), and stdout is one JSON object or void. The answer has no
+// member that denies one call: cancel ends the whole run. So Grapnel gives a blocked call an input
+// that makes its tool do nothing (see clineInert), and adds the reason in a member that the tool
+// ignores. A tool of an MCP server and spawn_agent run with any input: such a call can only be
+// stopped by ending the run.
 var cline = &Dialect{
 	Name:    clineName,
 	Title:   "Cline CLI",
@@ -46,7 +46,7 @@ var cline = &Dialect{
 
 var clineSetup = Setup{
 	Program: "cline", User: ".cline/hooks", Project: ".cline/hooks",
-	// Of files for one event all run, in the order of their paths (seen live).
+	// All files for one event run, in the order of their paths (seen live).
 	Shape: ShapeFiles, Files: []string{"$event.sh", "$event", "$event.bash"}, Entry: "#!/bin/sh\n# $marker\nexec $command\n",
 	Undone: "a hook file whose path sorts after Grapnel's can give a blocked or changed call another input, and the call runs with it",
 	Unseen: []string{
@@ -57,30 +57,30 @@ var clineSetup = Setup{
 
 const clineName = "cline"
 
-// What events have in common.
+// Parts of tables that events share.
 const (
 	clineCall   = "tool_call.id=tool.id tool_call.name=tool.name tool_call.input=tool.input "
 	clineResult = "tool_result.id=tool.id tool_result.name=tool.name tool_result.input=tool.input tool_result.output=tool.output "
 	clineEnds   = "cancel=halt:true errorMessage=halt "
 )
 
-// clineEvents has all events of 3.0.65, in the order of a run. But for two of them Cline
+// clineEvents lists all events of 3.0.65, in the order of a run. Except for two of them, Cline
 // starts a hook and does not wait for it.
 var clineEvents = []EventRow{
-	{Native: "TaskStart", Wire: "agent_start", Kind: grapnel.AgentBefore, Install: true},   // of a sub-agent too
-	{Native: "TaskResume", Wire: "agent_resume", Kind: grapnel.AgentBefore, Install: true}, // instead of it, where a variable asks for that
+	{Native: "TaskStart", Wire: "agent_start", Kind: grapnel.AgentBefore, Install: true},   // also of a sub-agent
+	{Native: "TaskResume", Wire: "agent_resume", Kind: grapnel.AgentBefore, Install: true}, // instead of TaskStart, if a variable requests it
 	{
 		Native: "UserPromptSubmit", Wire: "prompt_submit", Kind: grapnel.PromptBefore, Install: true,
 		In: "userPromptSubmit.prompt=prompt.text",
 	},
 	{
-		// A context of more than 50,000 characters is cut by Cline, which says so (seen in
-		// the source). Beside cancel it is lost.
+		// Cline truncates a context of more than 50,000 characters and says so (seen in the
+		// source). With cancel the context is lost.
 		Native: "PreToolUse", Wire: "tool_call", Kind: grapnel.ToolBefore, Install: true, Closed: true, Wait: 120 * time.Second,
 		In: clineCall, Out: "block overrideInput=tool.input contextModification=context " + clineEnds,
 	},
 	{
-		// The tool has run: what is blocked is told to the model.
+		// The tool has already run: a block is sent to the model as feedback.
 		Native: "PostToolUse", Wire: "tool_result", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true, Wait: 120 * time.Second,
 		In: clineResult, Out: "contextModification=feedback " + clineEnds,
 	},
@@ -97,7 +97,7 @@ var clineEvents = []EventRow{
 	},
 }
 
-// clineTools has the built-in tools.
+// clineTools lists the built-in tools.
 var clineTools = []ToolRow{
 	{Native: "run_commands", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/commands/*"}}},
 	{
@@ -114,10 +114,10 @@ var clineTools = []ToolRow{
 	{Native: "spawn_agent", Like: "Agent", Class: grapnel.ClassTask, Members: [][2]string{{"task", "prompt"}}},
 }
 
-// clineInert is the input with which a tool does nothing, not even start a shell: an
-// empty list, a path that no system call takes, half a patch (seen live, but for the
-// patch). A tool that can only be told what it refuses has none of its members; after
-// a few refusals in a row Cline ends the run (seen live). Empty = none is known.
+// clineInert returns an input with which a tool does nothing and starts no shell: an empty list, a
+// path that no system call accepts, or an incomplete patch (seen live, except for the patch). For a
+// tool that can only refuse its input, it is an object without the tool's members; after a few
+// refusals in a row Cline ends the run (seen live). Empty = no such input is known.
 func clineInert(tool string) string {
 	switch tool {
 	case "run_commands":
@@ -138,15 +138,15 @@ func clineInert(tool string) string {
 	return ""
 }
 
-// clineBlocked is the input of a call that is blocked. Members that a tool does not know
-// mean nothing to it (seen live); this one says that the call was ours.
+// clineBlocked returns the input of a blocked call. Tools ignore unknown members (seen live); the
+// member blocked marks the call as blocked by Grapnel.
 func clineBlocked(tool, reason string) json.RawMessage {
 	m := membersOf(json.RawMessage(clineInert(tool)))
 	m.set("blocked", rawjson.Quote(reason))
 	return m.raw()
 }
 
-// clineReason returns why a call with this input was blocked; empty = it was not.
+// clineReason returns why a call with this input was blocked; empty = it was not blocked.
 func clineReason(tool string, input json.RawMessage) string {
 	reason := text(split(input)["blocked"])
 	if reason == "" || !rawjson.Equal(input, clineBlocked(tool, reason)) {
@@ -155,9 +155,9 @@ func clineReason(tool string, input json.RawMessage) string {
 	return reason
 }
 
-// clineSpells has what else the tools take for their input, and the one way that they
-// offer to the model: a list with a name. A list, or one element of it, also counts alone
-// (seen in the source). Rules look at that one way.
+// clineSpells lists the alternative forms of input that tools accept, and the one form that they
+// offer to the model: a list in a named member. The tools also accept the list alone, or one
+// element of it (seen in the source). Rules check only the offered form.
 var clineSpells = []clineSpelling{
 	{tool: "run_commands", list: "commands", also: []string{"command", "cmd"}},
 	{tool: "read_files", list: "files", also: []string{"file_paths", "paths"}, inner: []string{"path", "file_path", "filePath"}},
@@ -166,13 +166,13 @@ var clineSpells = []clineSpelling{
 
 type clineSpelling struct {
 	tool  string
-	list  string   // the member of the offered way
-	also  []string // other names of it
+	list  string   // the member in the offered form
+	also  []string // other accepted names of that member
 	inner []string // names of the text in an element that is an object, the offered one first
 }
 
-// elements returns the member of an input that holds the list, the input itself if it is
-// the only element, or nil if the tool does not take it.
+// elements returns the member of an input that contains the list, the input itself if it is the
+// only element, or nil if the tool does not accept it.
 func (s *clineSpelling) elements(input json.RawMessage) (json.RawMessage, error) {
 	if !isObject(input) {
 		return input, nil
@@ -190,8 +190,8 @@ func (s *clineSpelling) elements(input json.RawMessage) (json.RawMessage, error)
 	return m.get(names[0]), nil
 }
 
-// readCline reads an event by the tables, after the input of a call was put into the one
-// way that these know.
+// readCline reads an event by the tables, after converting the input of a call to the form that the
+// tables describe.
 func readCline(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
 	d, _ := FindAgent(clineName)
 	if row != nil && (row.Wire == "tool_call" || row.Wire == "tool_result") {
@@ -220,21 +220,21 @@ func readCline(row *EventRow, top map[string]json.RawMessage, in Input) (*grapne
 		ev.Session.Subagent = nil // every agent has an id
 	}
 	if row != nil && row.Failed != "" && clineReason(ev.Tool.Name, ev.Tool.Input) != "" {
-		ev.Kind, ev.Can = grapnel.NativePrefix+"cline.PostToolUse", &grapnel.Can{} // nothing has run
+		ev.Kind, ev.Can = grapnel.NativePrefix+"cline.PostToolUse", &grapnel.Can{} // no tool has run
 	} else if row != nil && row.Failed != "" && (present(at(top, "tool_result.error")) != nil || string(at(top, "postToolUse.success")) == "false") {
 		ev.Tool.Failed, ev.Kind = true, row.Failed
 	}
 	return ev, nil
 }
 
-// clineInput puts the input of a call into the one way of clineSpells.
+// clineInput converts the input of a call to the offered form of clineSpells.
 func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	if tool == "apply_patch" && len(input) > 0 && input[0] == '"' {
 		return members{{"input", input}}.raw(), nil
 	}
 	i := slices.IndexFunc(clineSpells, func(s clineSpelling) bool { return s.tool == tool })
 	if text, isText := rawjson.Unquote(input); i < 0 || input == nil || isText && isObject(trim([]byte(text))) {
-		return input, nil // Cline, too, takes the text of an object for the object
+		return input, nil // Cline also accepts the JSON text of an object as the object
 	}
 	spells := &clineSpells[i]
 	elements, err := spells.elements(input)
@@ -251,7 +251,7 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	for i, e := range list {
 		switch {
 		case isObject(e) && tool == "run_commands":
-			return nil, errors.New("run_commands names a program and its arguments, which is no shell line") // rules would see the program alone
+			return nil, errors.New("run_commands names a program and its arguments, which is no shell line") // rules would see only the program
 		case isObject(e) && spells.inner != nil:
 			file := membersOf(e)
 			for _, name := range spells.inner[1:] {
@@ -273,7 +273,7 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	return members{{spells.list, trim(whole)}}.raw(), err
 }
 
-// finishCline writes a block: see Cline.
+// finishCline writes a block; see cline.
 func finishCline(row *EventRow, ev *grapnel.Event, t *told, out *members) {
 	switch {
 	case row.Kind != grapnel.ToolBefore || t.halt != "":
@@ -291,12 +291,12 @@ func finishCline(row *EventRow, ev *grapnel.Event, t *told, out *members) {
 		}
 		out.set("overrideInput", clineBlocked(name, t.reason))
 	case out.get("overrideInput") != nil:
-		out.set("overrideInput", t.change(grapnel.FieldInput)) // an object always: a text would be taken for a command
+		out.set("overrideInput", t.change(grapnel.FieldInput)) // always an object: Cline would treat a string as a command
 	}
 }
 
-// writeClineEvent puts the input of a call into the way that Cline offers, and adds what
-// Cline tells twice.
+// writeClineEvent converts the input of a call to the form that Cline offers, and adds the members
+// that Cline sends twice.
 func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 	d, _ := FindAgent(clineName)
 	line, err := d.writeEventTable(ev)
@@ -342,8 +342,8 @@ func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 	return m.line()
 }
 
-// readClineOutcome reads the last HOOK_CONTROL line of an answer, where it has one. The
-// input of a blocked call is a block, and a cancel beside it belongs to that.
+// readClineOutcome reads the last HOOK_CONTROL line of an answer, if there is one. The input of a
+// blocked call is a block, and a cancel next to it is part of that block.
 func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d, _ := FindAgent(clineName)
 	for line := range bytes.Lines(out.Stdout) {
@@ -366,7 +366,8 @@ func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	return o, err
 }
 
-// clineOneCommand puts the command of an answer where agents have it that take one.
+// clineOneCommand moves the command of an answer to the member of agents that take a single
+// command.
 func clineOneCommand(ev *grapnel.Event, stdout []byte) []byte {
 	said := membersOf(stdout)
 	list := split(said.get("overrideInput"))["commands"]

@@ -7,12 +7,12 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// codex is the language of the Codex CLI: one JSON object on stdin, one on stdout or
-// nothing. "Seen live" below means version 0.169.0.
+// codex is the dialect of the Codex CLI: one JSON object on stdin, and one or nothing on stdout.
+// "Seen live" below means version 0.169.0.
 //
-// Every failure opens: a hook that crashes, is late, or answers with one member that
-// Codex does not know has not spoken (seen live). So nothing is written but what the
-// tables name, and a deny always has its reason, without which it would be void.
+// Every hook failure fails open: Codex ignores a hook that crashes, is late, or answers with a
+// member that Codex does not know (seen live). So Grapnel writes only the members that the tables
+// name. A deny always has a reason, because it would be void without one.
 var codex = &Dialect{
 	Name:    "codex",
 	Title:   "Codex CLI",
@@ -45,7 +45,7 @@ var codexSetup = Setup{
 	},
 }
 
-// What events have in common.
+// Parts of tables that events share.
 const (
 	codexSays = "systemMessage=message "
 	codexMore = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
@@ -53,7 +53,7 @@ const (
 	codexStop = "continue=halt:false stopReason=halt "
 )
 
-// codexEvents has all events of 0.169.0, in the order of a session.
+// codexEvents lists all events of 0.169.0, in the order of a session.
 var codexEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
@@ -64,7 +64,7 @@ var codexEvents = []EventRow{
 		In: "prompt=prompt.text", Out: "decision=block:block reason=reason " + codexStop + codexSays + codexMore,
 	},
 	{
-		Native: "PreModelRequest", Kind: grapnel.ModelBefore, // neither the request nor a say in it (seen live)
+		Native: "PreModelRequest", Kind: grapnel.ModelBefore, // the payload lacks the request, and the answer has no effect (seen live)
 		Why: "would start a process for every call of the model, and takes no answer",
 	},
 	{
@@ -72,8 +72,8 @@ var codexEvents = []EventRow{
 		Why: "would start a process for every call of the model, and takes no answer",
 	},
 	{
-		// An input can only be told beside an allow, and an allow only beside an input:
-		// alone it is an error. continue:false is one too, so a halt is told as a deny.
+		// A new input requires an allow, and an allow requires a new input: alone it is an error.
+		// continue:false is also an error, so a halt is written as a deny.
 		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In: codexTool,
 		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecisionReason=reason " +
@@ -81,21 +81,21 @@ var codexEvents = []EventRow{
 			"hookSpecificOutput.hookEventName=event " + codexSays + "<decision=block:block <reason=reason",
 	},
 	{
-		// Fires when a person would be asked: to ask is to say nothing. A new input makes
-		// the answer void, and the prompt is shown (seen live).
+		// Fires before the agent asks the user, so an empty answer asks. A new input voids the
+		// answer, and Codex shows the prompt (seen live).
 		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true, Closed: true,
 		In: codexTool,
 		Out: "hookSpecificOutput.decision.behavior=block:deny hookSpecificOutput.decision.behavior=allow:allow " +
 			"hookSpecificOutput.decision.message=reason hookSpecificOutput.hookEventName=event ask " + codexSays,
 	},
 	{
-		// A block takes the place of the result, for the model; the turn goes on, after
-		// continue:false too (seen live), so that is not told.
+		// A block replaces the result for the model. The turn continues even after continue:false
+		// (seen live), so halt is not written.
 		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
 		In: codexTool + " tool_response=tool.output", Out: "decision=block:block reason=reason " + codexSays + codexMore,
 	},
 	{
-		// Only continue:false keeps it from happening; exit code 2 does not (seen live).
+		// Only continue:false prevents the compaction; exit code 2 does not (seen live).
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
 		In: "trigger=cause", Out: "continue=block:false stopReason=reason " + codexSays,
 	},
@@ -104,7 +104,7 @@ var codexEvents = []EventRow{
 		In: "trigger=cause", Out: codexSays,
 	},
 	{
-		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, // starts whatever a hook says (seen live)
+		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, // starts regardless of the hook's answer (seen live)
 		Out: codexSays + codexMore,
 	},
 	{
@@ -113,7 +113,7 @@ var codexEvents = []EventRow{
 		Out: "decision=block:block reason=reason " + codexStop + codexSays,
 	},
 	{
-		// Codex has no cap of its own: a hook that always blocks would never end.
+		// Codex has no limit of its own: a hook that always blocks would never end.
 		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
 		In: "stop_hook_active=stop.active last_assistant_message=stop.last_message", Out: "decision=block:block reason=reason " + codexStop + codexSays,
 	},
@@ -127,8 +127,8 @@ var codexEvents = []EventRow{
 	},
 }
 
-// codexTools has the tools that take part in rules. What is typed into a shell that
-// runs already fires no event (seen live).
+// codexTools lists the tools that matter for rules. Input typed into a running shell fires no event
+// (seen live).
 var codexTools = []ToolRow{
 	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/command"}}},
@@ -137,8 +137,8 @@ var codexTools = []ToolRow{
 	{Native: "view_image", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
 }
 
-// speaksCodex goes by where the transcript lies and by the turn, which no other agent
-// with these names of events gives.
+// speaksCodex checks the directory of the transcript, and the turn id, which no other agent with
+// these event names sends.
 func speaksCodex(top map[string]json.RawMessage) bool {
 	if text(top["hook_event_name"]) == "" || foreign(top) {
 		return false
@@ -147,8 +147,8 @@ func speaksCodex(top map[string]json.RawMessage) bool {
 	return home == ".codex" || home == "" && top["turn_id"] != nil && rowNamed(codexEvents, text(top["hook_event_name"])) != nil
 }
 
-// adaptCodex says what of a new input is taken over: of the tools that are told as one
-// line that line alone, which has to be there, or the call fails (seen live).
+// adaptCodex limits which members of a new input Codex uses. For tools that are reported as one
+// command line, it is only that line, which must be present or the call fails (seen live).
 func adaptCodex(row *EventRow, _ map[string]json.RawMessage, ev *grapnel.Event) error {
 	if row.Kind == grapnel.ToolBefore && (ev.Tool.Name == "Bash" || ev.Tool.Name == "apply_patch") {
 		ev.Can = row.can()

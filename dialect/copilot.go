@@ -12,19 +12,18 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// copilot is the language of GitHub Copilot CLI: one JSON object on stdin, one on stdout
-// or nothing. "Seen live" below means version 1.0.102.
+// copilot is the dialect of GitHub Copilot CLI: one JSON object on stdin, and one or nothing on
+// stdout. "Seen live" below means version 1.0.102.
 //
-// There are two ways in which it tells of an event, by how the key in the file is
-// written: preToolUse with members in camel case and without the event's name, and
-// PreToolUse much like Claude Code, also through a project's .claude/settings.json. A
-// flat answer counts in both; a nested one, as Claude Code's, counts for nothing in the
-// first and partly in the second (seen live). In a folder with both files each action is
-// told twice.
+// Copilot CLI reports events in two formats, depending on the spelling of the key in the file.
+// preToolUse gets members in camel case without the event name. PreToolUse gets payloads much like
+// Claude Code's, also from a project's .claude/settings.json. A flat answer works in both formats.
+// A nested answer like Claude Code's has no effect in the first format and a partial effect in the
+// second (seen live). In a folder with both files, Copilot CLI reports each action twice.
 //
-// preToolUse takes every exit code but 0 for a deny, and does not show why. So the exit
-// code is always 0. A hook that is late is not waited for and the call runs: Grapnel's
-// own deadline lies before the agent's (seen live).
+// preToolUse treats every nonzero exit code as a deny, and does not show the reason, so the exit
+// code is always 0. Copilot CLI does not wait for a late hook and runs the call, so Grapnel's own
+// deadline is before the agent's (seen live).
 var copilot = &Dialect{
 	Name:    "copilot-cli",
 	Title:   "GitHub Copilot CLI",
@@ -47,8 +46,8 @@ var copilot = &Dialect{
 var copilotSetup = Setup{
 	Program: "copilot", User: ".copilot/hooks/grapnel.json", Project: ".github/hooks/grapnel.json", MovedBy: "COPILOT_HOME", Moves: ".copilot",
 	Shape: ShapeFlat, Own: true, Top: `"version": 1`, Unit: time.Second,
-	// No matcher: none is for all, and * is an expression that is wrong, for which the
-	// hook is left out without a word (seen live).
+	// No matcher: without one the hook gets all events, and * is an invalid expression for which
+	// Copilot CLI silently skips the hook (seen live).
 	Entry: `{"type": "command", "bash": $command, "powershell": $powershell, "timeoutSec": $timeout}`,
 	Off: []Switch{
 		{Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running the hooks of this file"},
@@ -59,7 +58,7 @@ var copilotSetup = Setup{
 	TodoProject: []string{"open copilot there and trust the folder, or, with -p, add --trust-folder"},
 }
 
-// What events have in common.
+// Parts of tables that events share.
 const (
 	copilotTool = "toolName=tool.name tool_name=tool.name toolArgs=tool.input tool_input=tool.input "
 	copilotMore = "additionalContext=context "
@@ -68,8 +67,8 @@ const (
 
 const copilotPrefix = grapnel.NativePrefix + "copilot-cli."
 
-// copilotEvents has all events of 1.0.102, in the order of a session. Wire is the name
-// in the other way of telling.
+// copilotEvents lists all events of 1.0.102, in the order of a session. Wire is the name in the
+// second format.
 var copilotEvents = []EventRow{
 	{
 		Native: "sessionStart", Wire: "SessionStart", Kind: grapnel.SessionStart, Install: true,
@@ -84,8 +83,8 @@ var copilotEvents = []EventRow{
 		Why: "tells of a prompt once more, with what Copilot CLI wraps around it, and cannot stop it",
 	},
 	{
-		// Where nobody can be asked, as with -p, a question is a deny (seen live). The desktop
-		// app is reported to take one for consent.
+		// If no user can be asked, as with -p, an ask is a deny (seen live). The desktop app is
+		// reported to treat an ask as consent.
 		Native: "preToolUse", Wire: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In: copilotTool,
 		Out: "permissionDecision=block:deny permissionDecision=ask:ask permissionDecision=allow:allow permissionDecisionReason=reason modifiedArgs=tool.input " +
@@ -93,8 +92,8 @@ var copilotEvents = []EventRow{
 			"<hookSpecificOutput.permissionDecision=allow:allow <hookSpecificOutput.permissionDecisionReason=reason <hookSpecificOutput.updatedInput=tool.input",
 	},
 	{
-		// Fires when a person would be asked: to ask is to say nothing. It has words of its
-		// own for tools: create is an edit here (seen live).
+		// Fires before the agent asks the user, so an empty answer asks. Its payload uses other
+		// tool names: create is an edit here (seen live).
 		Native: "permissionRequest", Wire: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true, Closed: true,
 		In: "toolName=tool.name toolInput=tool.input", Out: "behavior=block:deny behavior=allow:allow message=reason ask",
 	},
@@ -104,8 +103,8 @@ var copilotEvents = []EventRow{
 		Why: "preToolUse has told of the call, and here it cannot be stopped",
 	},
 	{
-		// A block makes an error of the result, for the model. A command that fails is
-		// told here, too (seen live).
+		// For the model, a block turns the result into an error. Commands that fail are also
+		// reported here (seen live).
 		Native: "postToolUse", Wire: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
 		In: copilotTool + "toolResult=tool.output tool_result=tool.output", Out: "decision=block:block reason=reason modifiedResult=tool.output " + copilotMore,
 	},
@@ -114,8 +113,8 @@ var copilotEvents = []EventRow{
 		In: copilotTool + "error=tool.output", Out: "additionalContext=feedback",
 	},
 	{
-		// Copilot CLI lets the agent stop after the eighth block in a row, too. A sub-agent's
-		// stop is told by subagentStop as well, and judged there.
+		// Copilot CLI also lets the agent stop after the eighth block in a row. It reports the stop
+		// of a sub-agent also as subagentStop, and Grapnel judges it there.
 		Native: "agentStop", Wire: "Stop", Kind: grapnel.AgentAfter, Install: true,
 		In: copilotStop, Out: "decision=block:block reason=reason",
 	},
@@ -146,9 +145,8 @@ var copilotEvents = []EventRow{
 	},
 }
 
-// copilotTools has the tools that take part in rules. Like is also what the tool is
-// called in the other way of telling; its members stay. A permissionRequest has the
-// members of its own words.
+// copilotTools lists the tools that matter for rules. Like is also the tool's name in the second
+// format; its input members stay the same. A permissionRequest uses input members of its own.
 var copilotTools = []ToolRow{
 	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/file_text"}}},
@@ -163,15 +161,15 @@ var copilotTools = []ToolRow{
 	{Native: "task", Like: "Agent", Class: grapnel.ClassTask},
 }
 
-// copilotEvent tells an event by its members: that of a payload in camel case, and of the
-// two in the other way of telling that do not name it either (seen live).
+// copilotEvent identifies an event by its members: for payloads in camel case, and for the two
+// payloads of the second format that also lack the event name (seen live).
 func copilotEvent(top map[string]json.RawMessage) string {
 	for _, p := range each("hookName=permissionRequest transformedPrompt=userPromptTransformed prompt=userPromptSubmitted serverName=preMcpToolCall " +
 		"toolResult=postToolUse errorContext=errorOccurred error=postToolUseFailure toolArgs=preToolUse response=subagentStop stopReason=agentStop " +
 		"agentName=subagentStart source=sessionStart reason=sessionEnd trigger=preCompact") {
 		switch {
 		case top[p.member] == nil || top["sessionId"] == nil:
-		case p.word == "agentStop" && top["agentName"] != nil: // a sub-agent that said nothing
+		case p.word == "agentStop" && top["agentName"] != nil: // a sub-agent without a message
 			return "subagentStop"
 		default:
 			return p.word
@@ -222,7 +220,7 @@ func adaptCopilot(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Eve
 	if top["tool_name"] == nil {
 		return nil
 	}
-	// One tool has one name, and one result one shape, in whichever way they are told.
+	// Use one name per tool and one format per result, in both formats of payloads.
 	if i := slices.IndexFunc(copilotTools, func(r ToolRow) bool { return r.Like == t.Name }); i >= 0 {
 		t.Name = copilotTools[i].Native
 	}
@@ -246,7 +244,7 @@ func finishCopilot(row *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	if row.Kind != grapnel.ToolAfter || result == nil {
 		return
 	}
-	// It is void unless it has both members.
+	// The result is void unless it has both members.
 	said, ok := rawjson.Unquote(split(result)["textResultForLlm"])
 	if !ok {
 		if said, ok = rawjson.Unquote(result); !ok {
@@ -263,7 +261,8 @@ func finishCopilot(row *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	out.set("modifiedResult", m.raw())
 }
 
-// readCopilotOutcome: a failure before a call denies it (seen live).
+// readCopilotOutcome reads the answer of a hook program. A failure before a call denies the call
+// (seen live).
 func readCopilotOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d, _ := FindAgent("copilot-cli")
 	o, err := d.readOutcomeTable(ev, out)

@@ -10,21 +10,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// crush is the language of Crush, which has one event, and answers of its own shape or of
+// crush is the dialect of Crush, which has one event, and accepts answers in its own format or in
 // Claude Code's. "Seen live" below means version 0.86.0.
 //
-// What it does not understand allows: so do ask, a decision of block and continue:false
-// (seen live), so none of them is written. Every failure of a hook opens, but for exit
-// codes 2 and 49. The calls of sub-agents fire no event, only the call that starts one
-// does (seen in the source), and no call has an id.
+// Crush allows the call for any answer that it does not understand, including ask, a decision of
+// block and continue:false (seen live), so Grapnel writes none of these. Every hook failure fails
+// open, except for exit codes 2 and 49. The calls of sub-agents fire no event, only the call that
+// starts one does (seen in the source), and no call has an id.
 var crush = &Dialect{
 	Name:    "crush",
 	Title:   "Crush",
 	NamedAt: "event",
 	Events: []EventRow{{
-		// Runs before the prompt, which an allow skips. A new input is laid over the old one,
-		// and a name with a dot in it is a path (seen in the source). The context is put
-		// behind the result, and lost beside a deny (seen live).
+		// Runs before the permission prompt, which an allow skips. A new input is merged into the
+		// old one, and a name with a dot is a path (seen in the source). The context is appended to
+		// the result, and is lost with a deny (seen live).
 		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true, Can: grapnel.Can{Merges: true},
 		In: "tool_name=tool.name tool_input=tool.input",
 		Out: "decision=block:deny reason=reason:block decision=allow:allow halt=halt:true reason=halt updated_input=tool.input context=context " +
@@ -47,8 +47,8 @@ var crush = &Dialect{
 
 var crushSetup = Setup{
 	Program: "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
-	// No matcher: none is for all, and * is an expression that is wrong, for which Crush
-	// does not start (seen live).
+	// No matcher: without one the hook gets all calls, and * is an invalid expression for which
+	// Crush does not start (seen live).
 	Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second,
 	Fold: true, Strict: true,
 	Undone: "if several hooks change an input, the last file wins; a block by Grapnel always holds",
@@ -58,7 +58,7 @@ var crushSetup = Setup{
 	},
 }
 
-// crushTools has the built-in tools.
+// crushTools lists the built-in tools.
 var crushTools = []ToolRow{
 	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/working_dir", Use: grapnel.UseRead}}},
 	{Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/new_string"}}},
@@ -75,12 +75,12 @@ var crushTools = []ToolRow{
 	{Native: "todos", Like: "TodoWrite", Class: grapnel.ClassTask},
 }
 
-// finishCrush leaves of a new input what differs: the rest is there already, and none of
-// its names shall be taken for a path.
+// finishCrush reduces a new input to the members that differ. The other members are already there,
+// and Crush must not interpret their names as paths.
 func finishCrush(_ *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	now := out.get("updated_input")
 	if !isObject(now) {
-		return // it came as a text, and goes as one
+		return // the agent sent a string and gets a string
 	}
 	before, changed := split(split(ev.Native)["tool_input"]), members{}
 	for _, m := range membersOf(now) {
@@ -91,8 +91,8 @@ func finishCrush(_ *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	out.set("updated_input", changed.raw())
 }
 
-// readCrushOutcome reads an answer as Crush does: beside hookSpecificOutput nothing
-// counts, and a new input is laid over the old one.
+// readCrushOutcome reads an answer as Crush does: with hookSpecificOutput it ignores all other
+// members, and it merges a new input into the old one.
 func readCrushOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d, _ := FindAgent("crush")
 	if said := trim(out.Stdout); isObject(said) && json.Valid(said) {
@@ -103,7 +103,7 @@ func readCrushOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		for _, path := range []string{"updated_input", "hookSpecificOutput.updatedInput"} {
 			now, err := readInput(path, at(m.byName(), path))
 			if err != nil || now == nil || ev.Tool == nil {
-				continue // the table says what is wrong with it
+				continue // the table reports the error
 			}
 			if r, err := render(ev, ev.Tool, d.Name); err == nil {
 				for _, e := range membersOf(now) {
@@ -131,7 +131,7 @@ func crushHookEnv(ev *grapnel.Event) []string {
 	)
 	input := split(top["tool_input"])
 	for _, v := range [][2]string{{"CRUSH_TOOL_INPUT_COMMAND", text(input["command"])}, {"CRUSH_TOOL_INPUT_FILE_PATH", text(input["file_path"])}} {
-		if len(v[1]) <= 64<<10 && !strings.Contains(v[1], "\x00") { // no program starts with one that is longer than 128 KiB
+		if len(v[1]) <= 64<<10 && !strings.Contains(v[1], "\x00") { // a program cannot start with a variable of 128 KiB or more
 			vars = append(vars, variables(v)...)
 		}
 	}

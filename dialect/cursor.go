@@ -13,18 +13,18 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// cursor is the language of Cursor: one JSON object on stdin, and always exactly one on
-// stdout, with exit code 0. "Seen" below means that the hook engine of @cursor/sdk 1.0.32
-// did so on its own; nobody saw it in the editor.
+// cursor is the dialect of Cursor: one JSON object on stdin, and always exactly one on stdout, with
+// exit code 0. "Seen" below means seen with the hook engine of @cursor/sdk 1.0.32 alone, never in
+// the editor.
 //
-// No answer at all is a hook that failed, and one member of a wrong type denies (seen).
-// Cursor also runs the hooks of Claude Code's settings, with its own payloads and without
-// a look at Claude Code's answers (seen): in all files it is asked in its own words.
+// An empty answer is a failed hook, and one member of a wrong type denies (seen). Cursor also runs
+// the hooks of Claude Code's settings, but with its own payloads, and it ignores answers in Claude
+// Code's format (seen). So in every file Grapnel answers in Cursor's format.
 //
 // A call of the shell or of an MCP server fires two events that can stop it. Only
-// beforeShellExecution can ask, and only beforeMCPExecution names the server. preToolUse,
-// the first, does not leave a question to the second: nothing tells it that that one will
-// fire, or will ask, and a command that nobody stops runs.
+// beforeShellExecution can ask, and only beforeMCPExecution names the server. preToolUse comes
+// first and does not leave an ask to the second event: it cannot know whether the second event will
+// fire or will ask, and a command that no hook stops runs.
 var cursor = &Dialect{
 	Name:   "cursor",
 	Title:  "Cursor",
@@ -37,7 +37,7 @@ var cursor = &Dialect{
 	Blind:  "permission=block:deny continue=block:false user_message=reason agent_message=reason",
 	Adapt:  adaptCursor,
 	Finish: finishCursor,
-	Speaks: func(top map[string]json.RawMessage) bool { // of what is too long or cut off only the beginning is known
+	Speaks: func(top map[string]json.RawMessage) bool { // of a payload that is too long or truncated only the start is known
 		return text(top["cursor_version"]) != "" && text(top["hook_event_name"]) != "" ||
 			text(top["conversation_id"]) != "" && text(top["generation_id"]) != ""
 	},
@@ -48,8 +48,8 @@ var cursorSetup = Setup{
 	Program: "cursor", User: ".cursor/hooks.json", Project: ".cursor/hooks.json",
 	Managed: [3]string{"/etc/cursor/hooks.json", "/Library/Application Support/Cursor/hooks.json", "C:/ProgramData/Cursor/hooks.json"},
 	Shape:   ShapeFlat, Top: `"version": 1`, Unit: time.Second,
-	// No matcher, which is for all. Cursor sends an agent on five times at most where
-	// no loop_limit is set, and Grapnel eight times.
+	// No matcher, so that the hook gets all events. Without loop_limit Cursor makes an agent
+	// continue at most five times, and Grapnel eight times.
 	Entry: `{"command": $command, "timeout": $timeout, "failClosed": $closed}`,
 	Cuts:  true, Strict: true, NoLink: true, Anonymous: true,
 	Undone: "if several hooks change an input, the file with the lowest rank wins; a block by Grapnel always holds",
@@ -62,7 +62,7 @@ var cursorSetup = Setup{
 	TodoProject: []string{"Cursor runs the hooks of a project only in a workspace you trust"},
 }
 
-// What events have in common.
+// Parts of tables that events share.
 const (
 	cursorTool = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id "
 	cursorDeny = "permission=block:deny user_message=reason agent_message=reason " // the agent sees user_message only (seen)
@@ -73,8 +73,8 @@ const (
 
 const cursorPrefix = grapnel.NativePrefix + "cursor."
 
-// cursorEvents has all 21 events of 1.0.32, in the order of a session. That an action
-// may go on is never written: it has no effect.
+// cursorEvents lists all 21 events of 1.0.32, in the order of a session. An allow is never written,
+// because it has no effect.
 var cursorEvents = []EventRow{
 	{
 		Native: "workspaceOpen", Kind: cursorPrefix + "workspaceOpen", Out: "pluginPaths=native:list",
@@ -89,12 +89,12 @@ var cursorEvents = []EventRow{
 		In: "prompt=prompt.text composer_mode=session.mode", Out: "continue=block:false user_message=reason " + cursorMore,
 	},
 	{
-		// ask is ignored, and the call runs (seen). Of a new input some members are taken.
+		// ask is ignored, and the call runs (seen). Only some members of a new input are used.
 		Native: "preToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true, Can: grapnel.Can{Members: []string{}},
 		In: cursorTool, Out: cursorDeny + "updated_input=tool.input " + cursorMore + "<permission=ask:ask",
 	},
 	{
-		Native: "beforeShellExecution", Kind: grapnel.ToolBefore, Install: true, Closed: true, // sees what preToolUse made of the input
+		Native: "beforeShellExecution", Kind: grapnel.ToolBefore, Install: true, Closed: true, // sees the input after the changes of preToolUse
 		Out: cursorDeny + "permission=ask:ask",
 	},
 	{
@@ -102,7 +102,7 @@ var cursorEvents = []EventRow{
 		In: cursorMCP, Out: cursorDeny + "<permission=ask:ask",
 	},
 	{
-		// The file has been read; a deny keeps its content from the model.
+		// The file is already read; a deny keeps its content from the model.
 		Native: "beforeReadFile", Kind: grapnel.ToolBefore, Closed: true, Out: cursorDeny,
 		Why: "would hand over the content of each file that is read, of which preToolUse has told",
 	},
@@ -111,8 +111,8 @@ var cursorEvents = []EventRow{
 		Why: "fires while the person types",
 	},
 	{
-		// Cannot be blocked: the reason is told as context. Only the result of an MCP tool
-		// can be replaced.
+		// Cannot be blocked: the reason is written as context. Only the result of an MCP tool can
+		// be replaced.
 		Native: "postToolUse", Kind: grapnel.ToolAfter, Install: true,
 		In: cursorTool + "tool_output=tool.output:text", Out: "additional_context=feedback updated_mcp_tool_output=tool.output",
 	},
@@ -129,8 +129,8 @@ var cursorEvents = []EventRow{
 		Why: "postToolUse tells of the same call",
 	},
 	{
-		// The agent reads the file anew only where a hook of this event has answered (seen
-		// in the source): who formats a file wants this one.
+		// The agent rereads the file only if a hook of this event has answered (seen in the
+		// source). Hooks that format files need this event.
 		Native: "afterFileEdit", Kind: grapnel.ToolAfter,
 		Why: "postToolUse tells of the same call",
 	},
@@ -161,7 +161,7 @@ var cursorEvents = []EventRow{
 		Why: "would start a process for every thought of the agent",
 	},
 	{
-		// Only an agent that has completed goes on.
+		// Only an agent with status completed can be made to continue.
 		Native: "stop", Kind: grapnel.AgentAfter, Failed: grapnel.AgentFailed, Install: true,
 		In: "status=cause", Out: cursorGoOn,
 	},
@@ -171,9 +171,9 @@ var cursorEvents = []EventRow{
 	},
 }
 
-// cursorTools has the tools that take part in rules, and what of their input can be
-// changed; all else of a new input is dropped without a word (seen). Each edit that is yet
-// to come is told as a Write (seen); the two for edits are those of its notices.
+// cursorTools lists the tools that matter for rules, and the input members that a hook can change.
+// Cursor silently drops the other members of a new input (seen). It reports each pending edit as a
+// Write (seen); the two edit tools occur only in its notifications.
 var cursorTools = []ToolRow{
 	{Native: "Shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}, Takes: []string{"command", "cwd", "timeout"}},
 	{Native: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}, Takes: []string{"file_path"}},
@@ -191,8 +191,8 @@ var cursorTools = []ToolRow{
 	{Native: "Task", Like: "Agent", Class: grapnel.ClassTask},
 }
 
-// cursorCalls are the events that tell of a tool by its name alone, and the members that
-// are its input.
+// cursorCalls lists the events that identify a tool only by the event name, and the members that
+// are the tool's input.
 var cursorCalls = []struct {
 	event string
 	tool  string
@@ -231,7 +231,7 @@ func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Even
 	can := *row.can()
 	switch t := ev.Tool; {
 	case ev.Kind == grapnel.ToolBefore && row.Native == "preToolUse" && strings.HasPrefix(t.Name, "MCP:"):
-		can.Merges, can.Members = true, nil // laid over the arguments (seen)
+		can.Merges, can.Members = true, nil // merged into the arguments (seen)
 	case ev.Kind == grapnel.ToolAfter && !strings.HasPrefix(t.Name, "MCP:") && row.Native == "postToolUse":
 		can.Change = nil
 	case row.Kind == grapnel.AgentAfter || row.Kind == grapnel.SubagentAfter:
@@ -250,9 +250,9 @@ func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Even
 	return nil
 }
 
-// cursorContext is how many characters of context are told: of more than 10,000, with
-// those of other hooks, all are dropped, and where a hook of the event fails closed the
-// call is denied (seen).
+// cursorContext is the maximum number of characters of context that Grapnel writes. If the context
+// of all hooks together exceeds 10,000 characters, Cursor drops all of it, and if a hook of the
+// event fails closed, Cursor denies the call (seen).
 const cursorContext = 5000
 
 func finishCursor(row *EventRow, _ *grapnel.Event, _ *told, out *members) {
@@ -266,6 +266,6 @@ func finishCursor(row *EventRow, _ *grapnel.Event, _ *told, out *members) {
 		return
 	}
 	if content := present(split(output)["content"]); content == nil || content[0] != '[' {
-		out.set("updated_mcp_tool_output", rawjson.Quote(string(output))) // a text, or a list of parts
+		out.set("updated_mcp_tool_output", rawjson.Quote(string(output))) // a string, or a list of parts
 	}
 }

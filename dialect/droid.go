@@ -10,11 +10,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// factoryDroid is the language of Factory's Droid: that of Claude Code with other names
-// of tools. All of it is from the program text of version 0.225.2 or from its
-// documentation; nothing was seen live.
+// factoryDroid is the dialect of Factory's Droid: Claude Code's protocol with other tool names. All
+// facts come from the program text of version 0.225.2 or from its documentation; nothing was seen
+// live.
 //
-// Every failure opens, a late hook included. A new input is laid over the old one.
+// Every hook failure fails open, including a late hook. A new input is merged into the old one.
 var factoryDroid = &Dialect{
 	Name:    "factory-droid",
 	Title:   "Factory Droid",
@@ -22,7 +22,7 @@ var factoryDroid = &Dialect{
 	Events:  droidEvents,
 	Tools:   droidTools,
 	Speaks:  speaksDroid,
-	Unnamed: func(top map[string]json.RawMessage) string { return text(top["hookEventName"]) }, // of early 2026
+	Unnamed: func(top map[string]json.RawMessage) string { return text(top["hookEventName"]) }, // payloads of early 2026
 	In: "session_id=session.id sessionId=session.id cwd=session.cwd transcript_path=session.transcript transcriptPath=session.transcript " +
 		"permission_mode=session.mode permissionMode=session.mode",
 	Blind:   "exit=block:2 stderr=reason",
@@ -32,8 +32,8 @@ var factoryDroid = &Dialect{
 
 var droidSetup = Setup{
 	Program: "droid", User: ".factory/settings.json", Project: ".factory/settings.json",
-	// A file of hooks alone takes the place of the settings, event by event; the second
-	// one is an older place, read where the first is missing.
+	// A file with only hooks replaces the hooks of the settings, event by event. The second path is
+	// an older location, which Droid reads if the first file is missing.
 	Over:  []string{"hooks.json", "hooks/hooks.json"},
 	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Comments: true,
 	Off: []Switch{
@@ -44,7 +44,7 @@ var droidSetup = Setup{
 	Todo:   []string{"Droid reads its hooks when it starts; later changes need your review: open droid and enter /hooks"},
 }
 
-// What events have in common.
+// Parts of tables that events share.
 const (
 	droidSays = "systemMessage=message "
 	droidMore = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
@@ -52,15 +52,15 @@ const (
 	droidTool = "tool_name=tool.name toolName=tool.name tool_input=tool.input toolInput=tool.input "
 )
 
-// droidEvents has all events of 0.225.2, in the order of a session.
+// droidEvents lists all events of 0.225.2, in the order of a session.
 var droidEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
 		In: "source=cause", Out: droidSays + droidMore,
 	},
 	{
-		// The program heeds continue:false and the documentation decision:block; the end
-		// of the turn is all that either does.
+		// The program reads continue:false, and the documentation names decision:block. Either only
+		// ends the turn.
 		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
 		In: "prompt=prompt.text", Out: "decision=block:block reason=reason continue=block:false stopReason=reason " + droidSays + droidMore,
 	},
@@ -84,7 +84,7 @@ var droidEvents = []EventRow{
 		Out: droidSays,
 	},
 	{
-		// By the exit code alone.
+		// Blocks only by exit code.
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
 		In:  "trigger=cause custom_instructions=compact.instructions customInstructions=compact.instructions",
 		Out: "exit=block:2 stderr=reason " + droidSays,
@@ -105,8 +105,8 @@ var droidEvents = []EventRow{
 	},
 }
 
-// droidTools has the tools that take part in rules. Where nothing says how a member is
-// called, those of other agents are looked at.
+// droidTools lists the tools that matter for rules. If the name of an input member is undocumented,
+// the row lists the names that other agents use.
 var droidTools = []ToolRow{
 	{Native: "Execute", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}},
@@ -124,8 +124,8 @@ var droidTools = []ToolRow{
 	{Native: "TodoWrite", Class: grapnel.ClassTask},
 }
 
-// speaksDroid goes by where the transcript lies; where it was moved, by the words for
-// the mode, which no other agent has.
+// speaksDroid checks the directory of the transcript. If it was moved, speaksDroid checks the names
+// of modes, which no other agent uses.
 func speaksDroid(top map[string]json.RawMessage) bool {
 	native := cmp.Or(text(top["hook_event_name"]), text(top["hookEventName"]))
 	switch home := transcriptHome(top); {
@@ -138,9 +138,9 @@ func speaksDroid(top map[string]json.RawMessage) bool {
 	return mode == "off" || mode == "spec" || strings.HasPrefix(mode, "auto-")
 }
 
-// droidHookEnv gives a hook the directory, and what stands at the top of its event by
-// the name that it has there, if it is small: the start of a program fails where one
-// variable is too long.
+// droidHookEnv passes a hook the directory, and the small top-level members of its event under
+// their own names. Large members are omitted, because a program cannot start if one variable is too
+// long.
 func droidHookEnv(ev *grapnel.Event) []string {
 	dir := ev.Session.CWD
 	vars := variables([2]string{"FACTORY_PROJECT_DIR", dir}, [2]string{"DROID_PROJECT_DIR", dir}, [2]string{"CLAUDE_PROJECT_DIR", dir})
@@ -154,7 +154,7 @@ func droidHookEnv(ev *grapnel.Event) []string {
 		if !isText && !isObject(m.value) && m.value[0] != '[' && present(m.value) != nil {
 			value = string(m.value)
 		}
-		// Names in lower case only: no member shall be taken for PATH.
+		// Names in lower case only, so that no member can replace PATH.
 		odd := m.name != "CLAUDE_ENV_FILE" && strings.Trim(m.name, "abcdefghijklmnopqrstuvwxyz_") != ""
 		if value != "" && len(value) <= 4096 && !odd && m.name != "" && !strings.Contains(value, "\x00") {
 			vars = append(vars, m.name+"="+value)

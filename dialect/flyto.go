@@ -18,16 +18,14 @@ import (
 
 const flytoName = "flyto"
 
-// flyto is the language of hook programs that were written for a Flyto agent. Only
-// hooks speak it.
+// flyto is the dialect of hook programs that were written for a Flyto agent. No agent uses it here.
 //
-// Such a program finds the event in its environment; see [FlytoEnv]. Whoever runs it
-// cuts what is too long for a variable, since a program does not start with a
-// variable of 128 KiB and what it would hold is up to the model. A program that
-// has to see all of a large input finds the whole event on standard input, in the
-// plain dialect.
+// Such a program finds the event in environment variables; see [FlytoEnv]. The caller truncates
+// values that are too long for a variable: a program does not start with a variable of 128 KiB, and
+// the model controls the content. A program that needs all of a large input finds the whole event
+// on standard input, in the plain dialect.
 //
-// Tools have the names that Claude Code gives them.
+// Tools have Claude Code's names.
 var flyto = &Dialect{
 	Name:        flytoName,
 	Events:      flytoEvents,
@@ -54,9 +52,8 @@ var flytoEvents = []EventRow{
 	{Native: "notification", Kind: grapnel.NotificationSent},
 }
 
-// flytoVars lists the variables of an event beside those of all, each with the argument
-// that it holds. The names of a notification's and a task's are ours: Flyto's are not
-// documented.
+// flytoVars lists the event's variables in addition to the common ones, each with its argument.
+// Flyto does not document the names for notifications and tasks, so Grapnel defines them.
 func flytoVars(hookType string) string {
 	switch hookType {
 	case "session_start", "session_end":
@@ -79,19 +76,18 @@ func flytoVars(hookType string) string {
 	return ""
 }
 
-// maxFlytoPreview is how many bytes of the model's answer RESPONSE_PREVIEW holds.
+// maxFlytoPreview is the maximum number of bytes of the model's answer in RESPONSE_PREVIEW.
 const maxFlytoPreview = 500
 
-// FlytoEnv returns the variables, NAME=value, of one Flyto event. hookType is
-// Flyto's own name of it, such as pre_tool_use.
+// FlytoEnv returns the variables, NAME=value, of one Flyto event. hookType is Flyto's name of the
+// event, such as pre_tool_use.
 //
-// Every event has HOOK_TYPE, PROJECT_ROOT (from the argument project_root), PLATFORM,
-// ARCH, CWD (cwd) and, if there is a plugin_dir, FLYTO_PLUGIN_ROOT. The others come
-// from tool_name, input, output, is_error, session_id, reason, model, turn,
-// message_count, input_tokens, output_tokens, stop_reason, response, message, level,
-// task_id and description. A text is its value, anything else is compact JSON, as is
-// input in any case. A variable of the event whose argument is missing is empty, for
-// scripts that run with "set -u". Nothing else is cut than the response.
+// Every event has HOOK_TYPE, PROJECT_ROOT (from the argument project_root), PLATFORM, ARCH, CWD
+// (cwd) and, if there is a plugin_dir, FLYTO_PLUGIN_ROOT. The others come from tool_name, input,
+// output, is_error, session_id, reason, model, turn, message_count, input_tokens, output_tokens,
+// stop_reason, response, message, level, task_id and description. A string becomes its value; other
+// values and input become compact JSON. If an argument of the event is missing, its variable is
+// empty, for scripts that run with "set -u". FlytoEnv truncates only the response.
 func FlytoEnv(hookType string, args map[string]json.RawMessage) []string {
 	env := []string{
 		"HOOK_TYPE=" + hookType,
@@ -129,7 +125,7 @@ func compactText(raw json.RawMessage) string {
 	return b.String()
 }
 
-// firstBytes cuts a text to a limit, between characters.
+// firstBytes truncates a text to a limit in bytes, between characters.
 func firstBytes(s string, limit int) string {
 	if len(s) <= limit {
 		return s
@@ -140,8 +136,8 @@ func firstBytes(s string, limit int) string {
 	return s[:limit]
 }
 
-// writeFlytoEvent writes what such a program may read: ours, and the whole of what
-// its variables hold.
+// writeFlytoEvent writes the standard input of such a program: the plain event, with the complete
+// values of its variables.
 func writeFlytoEvent(ev *grapnel.Event) ([]byte, error) {
 	if _, err := eventRow(flytoEvents, flytoName, ev); err != nil {
 		return nil, err
@@ -152,7 +148,7 @@ func writeFlytoEvent(ev *grapnel.Event) ([]byte, error) {
 	return writePlainEvent(ev)
 }
 
-// flytoCall is the tool's name and input in the words of Flyto's hooks.
+// flytoCall returns the tool's name and input as Flyto's hooks expect them.
 func flytoCall(ev *grapnel.Event) (name string, input json.RawMessage, err error) {
 	switch {
 	case ev.Tool == nil:
@@ -170,9 +166,8 @@ func flytoCall(ev *grapnel.Event) (name string, input json.RawMessage, err error
 	return r.name, r.input.raw(), nil
 }
 
-// flytoHookEnv gives the variables of an event. What the neutral event has no place
-// for is taken from the payload of a Flyto agent, where it stands under the names of
-// FlytoEnv.
+// flytoHookEnv returns the variables of an event. Values that have no field in the event come from
+// the payload of a Flyto agent, which uses the argument names of FlytoEnv.
 func flytoHookEnv(ev *grapnel.Event) []string {
 	row, err := eventRow(flytoEvents, flytoName, ev)
 	if err != nil {
@@ -197,15 +192,15 @@ func flytoHookEnv(ev *grapnel.Event) []string {
 	set("level", deref(ev.Notification).Type)
 	set("task_id", deref(ev.Task).ID)
 	set("description", cmp.Or(deref(ev.Task).Description, deref(ev.Task).Subject))
-	if strings.Trim(ev.Session.Turn, "0123456789") == "" { // others give a turn an identifier
+	if strings.Trim(ev.Session.Turn, "0123456789") == "" { // other agents use an identifier for a turn
 		set("turn", ev.Session.Turn)
 	}
 	if t := ev.Tool; t != nil {
-		name, input, _ := flytoCall(ev) // an error has kept the program from being started
+		name, input, _ := flytoCall(ev) // with an error here, writeFlytoEvent has already kept the program from starting
 		set("tool_name", name)
 		args["input"] = input
 		args["output"] = t.Output
-		if ev.Agent.Name != flytoName { // whose outputs are in shapes of their own
+		if ev.Agent.Name != flytoName { // other agents have their own output formats
 			set("output", said(t.Output))
 		}
 		args["is_error"] = json.RawMessage("false")
@@ -217,8 +212,8 @@ func flytoHookEnv(ev *grapnel.Event) []string {
 	return FlytoEnv(row.Native, args)
 }
 
-// flytoModel adds what a call of the model says of itself, in the shapes of the
-// providers that agents hand on.
+// flytoModel adds the details of a model call, from the request and response formats of the model
+// providers.
 func flytoModel(ev *grapnel.Event, set func(name, value string), args map[string]json.RawMessage) {
 	m := deref(ev.Model)
 	request, response := split(m.Request), split(m.Response)
@@ -241,7 +236,7 @@ func flytoModel(ev *grapnel.Event, set func(name, value string), args map[string
 	set("response", said(m.Response))
 }
 
-// listOf returns the elements of an array; anything else has none.
+// listOf returns the elements of an array, or nil for anything else.
 func listOf(raw json.RawMessage) []json.RawMessage {
 	var list []json.RawMessage
 	if json.Unmarshal(raw, &list) != nil {
@@ -250,15 +245,14 @@ func listOf(raw json.RawMessage) []json.RawMessage {
 	return list
 }
 
-// readFlytoOutcome reads the answer of a hook program of Flyto: exit code 0 is no
-// opinion, 2 a block, and any other an error. JSON on stdout counts whatever the exit
-// code is, and the stricter of both wins; a word it does not know is no decision.
-// Text on stdout means nothing, but where it stands beside an object it is an error:
-// half an answer must not decide.
+// readFlytoOutcome reads the answer of a hook program of Flyto. Exit code 0 is no opinion, 2 is a
+// block, and any other code is an error. JSON on stdout is used with any exit code, and the
+// stricter of both wins; an unknown decision is ignored. Text on stdout has no meaning, but text
+// next to an object is an error, because half an answer must not decide.
 //
-// Some events differ. An allow counts for a permission_request only. At stop every
-// exit code but 0 ends the turn, and a decision means nothing. What is said after
-// post_sampling changes nothing any more. Text of post_compact goes into the summary.
+// Some events differ. An allow works only for permission_request. At stop, every nonzero exit code
+// ends the turn, and a decision has no meaning. The answer to post_sampling changes nothing. Text
+// of post_compact becomes part of the summary.
 func readFlytoOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	var o grapnel.Outcome
 	row, err := eventRow(flytoEvents, flytoName, ev)
@@ -279,7 +273,7 @@ func readFlytoOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	switch {
 	case row.Native == "stop" && out.Exit > 0:
 		o.Halt = cmp.Or(reason, "stopped by a hook")
-		if out.Exit == 126 || out.Exit == 127 { // what the shell says of a program that is not there
+		if out.Exit == 126 || out.Exit == 127 { // the shell's exit codes for a program that is missing or not executable
 			err = errors.Join(failure(out), err)
 		}
 		return o, err
@@ -308,7 +302,7 @@ func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 	stdout = trim(stdout)
 	switch {
 	case json.Valid(stdout):
-		answer := split(stdout) // of other values there are no members
+		answer := split(stdout) // other values have no members
 		for _, name := range []string{"decision", "reason"} {
 			if value := present(answer[name]); value != nil && value[0] != '"' {
 				return answer, fmt.Errorf("cannot heed its answer: %s is %s, want text", name, value)
@@ -324,26 +318,27 @@ func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 	return nil, nil
 }
 
-// A FlytoResult is what one hook came to, as Flyto's own helpers look at it.
+// A FlytoResult is the result of one hook, in the form that Flyto's own helpers use.
 type FlytoResult struct {
 	Output
-	JSON map[string]json.RawMessage // the members of the object on stdout; nil = there is none
-	Err  error                      // it could not be started, or was too slow
+	JSON map[string]json.RawMessage // the members of the object on stdout; nil = no object
+	Err  error                      // the hook could not be started, or timed out
 }
 
-// NewFlytoResult reads the JSON of an output.
+// NewFlytoResult parses the JSON on the stdout of out. err is the error of the run, or nil.
 func NewFlytoResult(out Output, err error) FlytoResult {
 	answer, _ := flytoAnswer(out.Stdout)
 	return FlytoResult{Output: out, JSON: answer, Err: err}
 }
 
-// Success reports whether the hook ended with exit code 0. A block is no success.
+// Success reports whether the hook ended with exit code 0 and without an error. A block is not a
+// success.
 func (r FlytoResult) Success() bool { return r.Exit == 0 && r.Err == nil }
 
-// FlytoResults are those of all hooks of one event, in the order in which they ran.
+// FlytoResults are the results of all hooks of one event, in the order in which they ran.
 type FlytoResults []FlytoResult
 
-// FindJSON returns a member of the first answer that has it.
+// FindJSON returns a member of the first answer that has it. It returns false if none has.
 func (rs FlytoResults) FindJSON(name string) (json.RawMessage, bool) {
 	for _, r := range rs {
 		if value, ok := r.JSON[name]; ok {
@@ -353,19 +348,19 @@ func (rs FlytoResults) FindJSON(name string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// FirstError returns the index of the first result that is no success, or -1.
+// FirstError returns the index of the first result that is not a success, or -1.
 func (rs FlytoResults) FirstError() int {
 	return slices.IndexFunc(rs, func(r FlytoResult) bool { return !r.Success() })
 }
 
-// HasErrors reports whether any result is no success.
+// HasErrors reports whether any result is not a success.
 func (rs FlytoResults) HasErrors() bool { return rs.FirstError() >= 0 }
 
-// flytoSummaryMark says in a summary where a part of it comes from.
+// flytoSummaryMark marks the parts of a summary that hooks added.
 const flytoSummaryMark = "[hook: post_compact]"
 
-// Summary is what hooks of post_compact add to a summary, each part with a mark of
-// where it comes from. A hook that failed or said nothing adds nothing.
+// Summary joins the texts that hooks of post_compact add to a summary, each with a mark of its
+// origin. A hook that failed or wrote nothing adds nothing.
 func (rs FlytoResults) Summary() string {
 	var parts []string
 	for _, r := range rs {

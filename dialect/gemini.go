@@ -13,12 +13,12 @@ import (
 
 const geminiName = "gemini-cli"
 
-// geminiCLI is the language of Gemini CLI: one JSON object on stdin, one on stdout
-// or nothing. "Seen live" below means version 0.61.0.
+// geminiCLI is the dialect of Gemini CLI: one JSON object on stdin, and one or nothing on stdout.
+// "Seen live" below means version 0.61.0.
 //
-// The exit code is 0 and decides nothing: Gemini CLI looks at it only when what it
-// read is not JSON, and a silent exit 2 is an allow (seen live). stderr stays empty
-// when stdout is, for then it is read as the answer.
+// The exit code is 0 and decides nothing. Gemini CLI checks it only if the output is not JSON, and
+// a silent exit 2 is an allow (seen live). If stdout is empty, stderr must be empty too, because
+// Gemini CLI would read stderr as the answer.
 var geminiCLI = &Dialect{
 	Name:         geminiName,
 	Title:        "Gemini CLI",
@@ -39,8 +39,8 @@ var geminiSetup = Setup{
 	Managed: [3]string{"/etc/gemini-cli/settings.json", "/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json"},
 	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond,
 	Comments: true, Vars: true, Matcher: "*",
-	Label: "grapnel", // /hooks disable and hooksConfig.disabled know entries by it
-	Off: []Switch{ // older versions kept them in "hooks" and in "tools"
+	Label: "grapnel", // /hooks disable and hooksConfig.disabled use this name for entries
+	Off: []Switch{ // older versions kept these settings in "hooks" and in "tools"
 		{Path: "hooksConfig.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
 		{Path: "hooks.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
 		{Path: "tools.enableHooks", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
@@ -53,8 +53,8 @@ var geminiSetup = Setup{
 	Todo:   []string{"Gemini CLI reads its hooks at startup and runs none in untrusted folders: restart it, and trust the folder when it asks"},
 }
 
-// geminiEvents has all events of 0.61.0, in the order of a turn. There is no Allow:
-// the agent's own "allow" means no opinion and skips no prompt.
+// geminiEvents lists all events of 0.61.0, in the order of a turn. No event has Allow: the agent's
+// own "allow" means no opinion and skips no prompt.
 var geminiEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
@@ -62,34 +62,34 @@ var geminiEvents = []EventRow{
 	},
 	{
 		Native: "BeforeAgent", Kind: grapnel.PromptBefore, Install: true,
-		// The prompt cannot be edited: a rewrite becomes a block that shows it.
+		// Hooks cannot edit the prompt: a rewrite becomes a block that shows it.
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true},
 	},
 	{
 		Native: "PreCompress", Kind: grapnel.CompactBefore,
-		Can: grapnel.Can{Message: true}, // stop and deny are ignored
+		Can: grapnel.Can{Message: true}, // the agent ignores stop and deny
 		Why: "fires before every call of the model, whether anything is compressed or not",
 	},
 	{
-		// A response that is set answers instead of the model, which takes a deny: the
-		// agent ignores an answer without one (seen live).
+		// A response from the hook replaces the model call. It needs a deny: the agent ignores it
+		// without one (seen live).
 		Native: "BeforeModel", Kind: grapnel.ModelBefore,
 		Can: grapnel.Can{Block: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldRequest, grapnel.FieldResponse}},
 		Why: "would start a process for every call of the model",
 	},
 	{
-		// Everything but toolConfig is dropped, and any output at all, {} included,
-		// rewrites the tool configuration. It is a word to the model: the agent runs what
-		// the model calls all the same (seen live).
+		// The agent drops everything except toolConfig, and any output, even {}, rewrites the tool
+		// configuration. The choice only advises the model: the agent runs any tool that the model
+		// calls (seen live).
 		Native: "BeforeToolSelection", Kind: grapnel.ToolsetBefore,
 		Can: grapnel.Can{Change: []grapnel.Field{grapnel.FieldTools, grapnel.FieldMode}},
 		Why: "any answer rewrites the tool configuration of the call",
 	},
 	{
-		// A deny still delivers the response and runs its tool calls (seen live), so
-		// there is no Block: it is told as Halt, which does protect. A new response takes
-		// the place of one piece, whose calls are then lost; the agent's memory keeps the
-		// original (seen live).
+		// A deny still delivers the response and runs its tool calls (seen live). So there is no
+		// Block; Halt is used instead, because it does stop the calls. A new response replaces one
+		// chunk, whose tool calls are then lost. The agent's history keeps the original (seen
+		// live).
 		Native: "AfterModel", Kind: grapnel.ModelAfter,
 		Can: grapnel.Can{Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldResponse}},
 		Why: "would start a process for every chunk of a response",
@@ -103,14 +103,14 @@ var geminiEvents = []EventRow{
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		// A block replaces the result by an error that is the reason. The output cannot
-		// be rewritten otherwise, so a change of it is told as a block that shows it.
+		// A block replaces the result by an error with the reason. The output cannot be rewritten
+		// in another way, so a change of the output becomes a block that shows the new output.
 		Native: "AfterTool", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true,
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true, Change: []grapnel.Field{grapnel.FieldNext}},
 	},
 	{
-		// A block is a retry whose prompt is the reason. clearContext works beside a
-		// block or a halt only, and is not told without one.
+		// A block is a retry with the reason as prompt. clearContext works only with a block or a
+		// halt, so it is not written without one.
 		Native: "AfterAgent", Kind: grapnel.AgentAfter, Install: true,
 		Can: grapnel.Can{Block: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldClear}, Beside: grapnel.Block},
 	},
@@ -120,8 +120,8 @@ var geminiEvents = []EventRow{
 	},
 }
 
-// geminiTools has the built-in tools, with the input members of older versions
-// beside those of today. The classes are those of claudeTools.
+// geminiTools lists the built-in tools, with input members of older and current versions. The
+// classes are the same as in claudeTools.
 var geminiTools = []ToolRow{
 	{Native: "run_shell_command", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/dir_path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/directory", Use: grapnel.UseRead}}, Members: [][2]string{{"is_background", "run_in_background"}}},
 	{Native: "list_background_processes", Class: grapnel.ClassOther},
@@ -134,8 +134,8 @@ var geminiTools = []ToolRow{
 	{Native: "grep_search", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/dir_path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
 	{Native: "search_file_content", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/dir_path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
 	{Native: "list_directory", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/dir_path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
-	// Usually its addresses stand in the prose of its prompt, where no fact can point:
-	// rules on any text of the call see them, rules on addresses do not.
+	// The addresses are usually in the text of its prompt, where no fact can point. Rules on any
+	// text of the call see them; rules on addresses do not.
 	{Native: "web_fetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}}},
 	{Native: "google_web_search", Like: "WebSearch", Class: grapnel.ClassFetch},
 	{Native: "invoke_agent", Like: "Agent", Class: grapnel.ClassTask},
@@ -148,8 +148,8 @@ var geminiTools = []ToolRow{
 	{Native: "update_topic", Class: grapnel.ClassOther},
 }
 
-// speaksGemini tells Gemini CLI from Qwen Code, a fork of it with other event names,
-// and from Copilot, which shares the time stamp. The names of most events are its own.
+// speaksGemini distinguishes Gemini CLI from Qwen Code, a fork with other event names, and from
+// Copilot, which also sends a timestamp. Most of Gemini CLI's event names are unique.
 func speaksGemini(top map[string]json.RawMessage) bool {
 	native := text(top["hook_event_name"])
 	home := transcriptHome(top)
@@ -157,10 +157,10 @@ func speaksGemini(top map[string]json.RawMessage) bool {
 	case native == "", foreign(top), home != "" && home != ".gemini":
 		return false
 	case home == ".gemini":
-		return true // also an event that a newer version has
-	case top["permission_mode"] != nil: // Qwen Code, whose transcript was moved
+		return true // includes events of newer versions
+	case top["permission_mode"] != nil: // Qwen Code with a moved transcript
 		return false
-	case rowNamed(claudeEvents, native) != nil: // the transcript's path may be empty, but it is there
+	case rowNamed(claudeEvents, native) != nil: // Gemini CLI always sends the transcript path, although it may be empty
 		path, ok := rawjson.Unquote(top["transcript_path"])
 		return ok && path == "" && text(top["timestamp"]) != "" && rowNamed(geminiEvents, native) != nil
 	default:
@@ -198,7 +198,7 @@ func readGemini(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapne
 		ev.Model = &grapnel.Model{Request: request}
 	case "BeforeToolSelection":
 		ev.Model = &grapnel.Model{Request: request}
-		ev.Toolset = &grapnel.Toolset{} // what there is to choose from is not told
+		ev.Toolset = &grapnel.Toolset{} // the payload does not list the available tools
 	case "AfterModel":
 		ev.Model = &grapnel.Model{Request: request, Response: response}
 	case "BeforeTool":
@@ -225,8 +225,8 @@ func readGemini(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapne
 	return ev, nil
 }
 
-// readGeminiTool reads a call. MCP tools are spelled mcp_server_tool, where nobody
-// can say which underscore ends the server's name; mcp_context can.
+// readGeminiTool reads a call. MCP tools are named mcp_server_tool. The name alone does not show
+// which underscore ends the server; mcp_context does.
 func readGeminiTool(call map[string]json.RawMessage) (*grapnel.Tool, error) {
 	var mcp *grapnel.MCP
 	if about := split(call["mcp_context"]); text(about["server_name"]) != "" {
@@ -242,7 +242,7 @@ func readGeminiTool(call map[string]json.RawMessage) (*grapnel.Tool, error) {
 	return t, nil
 }
 
-// geminiReply is everything that is ever written.
+// geminiReply has every member that Grapnel writes.
 type geminiReply struct {
 	Continue       *bool          `json:"continue,omitempty"`
 	StopReason     string         `json:"stopReason,omitempty"`
@@ -255,7 +255,7 @@ type geminiReply struct {
 
 type geminiSpecific struct {
 	HookEventName       string            `json:"hookEventName"`
-	ToolInput           json.RawMessage   `json:"tool_input,omitempty"` // replaces all of it, whatever the agent's documentation says
+	ToolInput           json.RawMessage   `json:"tool_input,omitempty"` // replaces the whole input, contrary to the agent's documentation
 	LLMRequest          json.RawMessage   `json:"llm_request,omitempty"`
 	LLMResponse         json.RawMessage   `json:"llm_response,omitempty"`
 	ToolConfig          *geminiToolConfig `json:"toolConfig,omitempty"`
@@ -293,7 +293,7 @@ func writeGemini(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 		s.ToolConfig = geminiChoice(&t)
 	case "BeforeModel":
 		if t.block {
-			// The answer of a hook that did not deny, beside one that did.
+			// A hook that did not deny set this response, and another hook denied.
 			if answer := v.Native[geminiName+".llm_response"]; hasParts(answer) {
 				s.LLMResponse = answer
 			}
@@ -331,9 +331,8 @@ func writeGemini(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	return say(out)
 }
 
-// geminiChoice writes the tools that the model may choose from. The names have an
-// effect beside any mode but none; with auto, which is the agent's own default, the
-// model may also answer without a tool.
+// geminiChoice writes the tools that the model may choose from. The names take effect in every mode
+// except none. In auto, the agent's default, the model may also answer without a tool.
 func geminiChoice(t *told) *geminiToolConfig {
 	tools, mode := t.change(grapnel.FieldTools), strings.ToUpper(text(t.change(grapnel.FieldMode)))
 	if tools == nil && mode == "" {
@@ -341,7 +340,7 @@ func geminiChoice(t *told) *geminiToolConfig {
 	}
 	c := &geminiToolConfig{Mode: mode}
 	if tools != nil && json.Unmarshal(tools, &c.AllowedFunctionNames) == nil && len(c.AllowedFunctionNames) == 0 {
-		c.Mode = "NONE" // an empty list would allow everything
+		c.Mode = "NONE" // an empty list would allow every tool
 	}
 	switch c.Mode {
 	case "AUTO", "ANY":
@@ -353,8 +352,8 @@ func geminiChoice(t *told) *geminiToolConfig {
 	return c
 }
 
-// geminiResponse writes a response in the agent's shape. One without parts would be
-// ignored, and the text that it was meant to replace would be shown.
+// geminiResponse writes a response in the agent's format. The agent would ignore a response without
+// parts and show the original text.
 func geminiResponse(raw json.RawMessage) json.RawMessage {
 	said, plain := rawjson.Unquote(raw)
 	switch {
@@ -373,7 +372,7 @@ func geminiResponse(raw json.RawMessage) json.RawMessage {
 	return append(b, `]},"finishReason":"STOP","index":0}]}`...)
 }
 
-// geminiNext asks for another tool to run. Grapnel calls its arguments input.
+// geminiNext requests another tool call. Grapnel's name for its args is input.
 func geminiNext(t *told) *geminiCall {
 	raw := t.change(grapnel.FieldNext)
 	if raw == nil {
@@ -391,8 +390,7 @@ func geminiNext(t *told) *geminiCall {
 	return call
 }
 
-// writeGeminiBlind answers an event whose name could not be read, as
-// writeClaudeBlind does.
+// writeGeminiBlind answers an event whose name could not be read, as writeClaudeBlind does.
 func writeGeminiBlind(ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if ev.Kind != "" || v.Decision != grapnel.Block {
 		return Reply{}

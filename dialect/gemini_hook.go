@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// writeGeminiEvent writes an event for a hook program of Gemini CLI, likewise. The
-// time stamp is the event's own, and absent when it has none.
+// writeGeminiEvent writes an event for a hook program of Gemini CLI, as writeClaudeEvent does. The
+// timestamp is the time of the event, and is omitted if the event has none.
 func writeGeminiEvent(ev *grapnel.Event) ([]byte, error) {
 	row, err := eventRow(geminiEvents, geminiName, ev)
 	if err != nil {
@@ -40,7 +40,7 @@ func writeGeminiEvent(ev *grapnel.Event) ([]byte, error) {
 	return m.line()
 }
 
-// geminiNow lays the fields that can change over what the agent sent.
+// geminiNow overwrites the fields of the agent's payload that earlier hooks may have changed.
 func geminiNow(m *members, row *EventRow, ev *grapnel.Event) {
 	if ev.Prompt != nil && text(m.get("prompt")) != ev.Prompt.Text {
 		m.set("prompt", rawjson.Quote(ev.Prompt.Text))
@@ -59,7 +59,7 @@ func geminiNow(m *members, row *EventRow, ev *grapnel.Event) {
 	}
 }
 
-// geminiParts writes the parts of another agent's event, or of one without payload.
+// geminiParts writes the parts of an event from another agent, or of an event without payload.
 func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	switch row.Native {
 	case "SessionStart":
@@ -94,7 +94,7 @@ func geminiParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	return nil
 }
 
-// geminiCause is why something happens, in Gemini CLI's words.
+// geminiCause returns the cause of an event as Gemini CLI names it.
 func geminiCause(row *EventRow, ev *grapnel.Event) string {
 	cause := ev.Cause
 	if ev.Agent.Name == geminiName {
@@ -103,7 +103,7 @@ func geminiCause(row *EventRow, ev *grapnel.Event) string {
 	switch row.Native {
 	case "SessionStart":
 		if !slices.Contains([]string{"startup", "resume", "clear", ""}, cause) {
-			return "resume" // what goes on under another name, after a compaction or a fork
+			return "resume" // after a compaction or a fork the session continues under another name
 		}
 	case "SessionEnd":
 		if !slices.Contains([]string{"exit", "clear", "logout", "prompt_input_exit"}, cause) {
@@ -115,10 +115,9 @@ func geminiCause(row *EventRow, ev *grapnel.Event) string {
 	return cause
 }
 
-// GeminiSubject returns what Gemini CLI compares the matchers of its hooks with at
-// an event of any agent: the tool's name, as those hooks are told it, or why a
-// session begins, why it ends, or what asked for a compaction. It is empty where
-// there is nothing to compare with, and matchers mean nothing.
+// GeminiSubject returns the text that Gemini CLI compares hook matchers with for an event of any
+// agent: the tool's name as its hooks see it, why a session begins or ends, or what requested a
+// compaction. It returns "" if the event ignores matchers.
 func GeminiSubject(ev *grapnel.Event) string {
 	row, err := eventRow(geminiEvents, geminiName, ev)
 	if err != nil {
@@ -154,8 +153,8 @@ func geminiTool(m *members, row *EventRow, ev *grapnel.Event) error {
 	return nil
 }
 
-// geminiOutput writes another agent's output in Gemini CLI's shape, with the text of
-// it where there is one and the whole of it otherwise.
+// geminiOutput converts another agent's output to Gemini CLI's format: the text of the output if it
+// has one, or else the whole output.
 func geminiOutput(ev *grapnel.Event) json.RawMessage {
 	output := ev.Tool.Output
 	if about := split(output); ev.Agent.Name == geminiName || about["llmContent"] != nil {
@@ -169,8 +168,8 @@ func geminiOutput(ev *grapnel.Event) json.RawMessage {
 	return m.raw()
 }
 
-// geminiHookEnv gives what hooks find their project by. Gemini CLI itself sets the
-// variable of Claude Code too.
+// geminiHookEnv returns the variables by which hooks find their project. Gemini CLI itself also
+// sets Claude Code's variable.
 func geminiHookEnv(ev *grapnel.Event) []string {
 	root := cmp.Or(ev.Session.Root, ev.Session.CWD)
 	return variables(
@@ -181,19 +180,19 @@ func geminiHookEnv(ev *grapnel.Event) []string {
 	)
 }
 
-// readGeminiOutcome reads the answer of a hook program of Gemini CLI: what it wrote
-// to stdout or, when that is empty, to stderr. JSON counts whatever the exit code
-// is, also when it is encoded twice. Other text is a message beside exit code 0 and
-// 1, and the reason of a block beside any other.
+// readGeminiOutcome reads the answer of a hook program of Gemini CLI: its stdout or, if that is
+// empty, its stderr. JSON is used with any exit code, even if it is encoded twice. Other text is a
+// message with exit codes 0 and 1, and the reason of a block with any other code.
 //
-// It is stricter than the agent in four things. Exit code 2 blocks, also silently
-// and beside an "allow". Exit code 1 with text, which is how interpreters end on an
-// uncaught exception, and the end by a signal are errors, as is any other code but
-// 0 that is no block: the policy says what that counts as, and what JSON says beside
-// it counts too. And a decision that is no word of the language, or a change that
-// cannot be made, is an error.
+// It is stricter than the agent in these cases:
 //
-// "allow" means no opinion; it skips no prompt.
+// - Exit code 2 blocks, even without output or with an "allow".
+// - Exit code 1 with text, which interpreters use for an uncaught exception, is an error. So is a
+// signal, and any other nonzero code that is not a block. The policy decides how the error is
+// treated, and JSON in the output is used too.
+// - An unknown decision, or a change that cannot be applied, is an error.
+//
+// "allow" means no opinion and skips no prompt.
 func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	var o grapnel.Outcome
 	row, err := eventRow(geminiEvents, geminiName, ev)
@@ -217,12 +216,12 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	switch {
 	case out.Exit == 2 && blockable:
 		if row.Native == "BeforeModel" && o.Set[grapnel.FieldResponse] != nil {
-			return o, err // the answer in the model's place is the block
+			return o, err // the answer that replaces the model call is the block
 		}
 		if o.Decision != grapnel.Block && !isJSON {
 			o.Reason = plain
 		}
-		o.Decision, o.Patch = grapnel.Block, nil // what is blocked is not changed
+		o.Decision, o.Patch = grapnel.Block, nil // a blocked call is not changed
 		delete(o.Set, grapnel.FieldInput)
 		return o, err
 	case isJSON && (answer[0] == '{' || answer[0] == '['):
@@ -230,7 +229,7 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 			err = errors.Join(err, failure(Output{Exit: out.Exit}))
 		}
 		return o, err
-	case isJSON && out.Exit == 0: // a number, a boolean, null, text
+	case isJSON && out.Exit == 0: // a number, a boolean, null or a string
 		return o, nil
 	case isJSON || plain == "":
 		if out.Exit == 0 {
@@ -254,7 +253,7 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	}
 }
 
-// geminiAnswer adds what an answer says to o.
+// geminiAnswer adds the content of an answer to o.
 func geminiAnswer(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[string]json.RawMessage) error {
 	var errs []error
 	o.Message, o.Reason = text(top["systemMessage"]), text(top["reason"])
@@ -281,13 +280,13 @@ func geminiAnswer(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[
 	}
 	s := split(specific)
 	if more := text(s["additionalContext"]); more != "" && row.Can.Context {
-		o.Context = []string{more} // on other events the agent takes no notice of it
+		o.Context = []string{more} // the agent ignores it for other events
 	}
 	errs = append(errs, geminiChanges(o, row, ev, s))
 	return errors.Join(errs...)
 }
 
-// geminiChanges adds what an answer changes.
+// geminiChanges adds the changes in an answer to o.
 func geminiChanges(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, s map[string]json.RawMessage) error {
 	object := func(name string) (json.RawMessage, error) {
 		raw := present(s[name])
@@ -334,8 +333,8 @@ func geminiChanges(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, s map[s
 	return nil
 }
 
-// geminiModel reads what becomes of a call of the model. A response is the answer in
-// its place when it stands beside a deny; then the deny means no more than that.
+// geminiModel reads changes of a model call. A response with a deny replaces the model call, and
+// the deny then has no further meaning.
 func geminiModel(o *grapnel.Outcome, ev *grapnel.Event, object func(string) (json.RawMessage, error)) error {
 	request, errRequest := object("llm_request")
 	response, err := object("llm_response")
@@ -353,9 +352,9 @@ func geminiModel(o *grapnel.Outcome, ev *grapnel.Event, object func(string) (jso
 	return errors.Join(errRequest, err)
 }
 
-// geminiRequest is what an llm_request changes, as a merge patch: members that are
-// missing stay, the others are replaced whole. What a config leaves out of the four
-// settings that there are is taken out of the request (seen live).
+// geminiRequest returns the changes of an llm_request as a merge patch: missing members stay, and
+// others are replaced as a whole. If a config omits one of the four known settings, that setting is
+// removed from the request (seen live).
 func geminiRequest(said, seen json.RawMessage) json.RawMessage {
 	was, patch := split(seen), membersOf(said)
 	for i, e := range patch {
@@ -380,9 +379,8 @@ func geminiRequest(said, seen json.RawMessage) json.RawMessage {
 
 var geminiSettings = []string{"temperature", "maxOutputTokens", "topP", "topK"}
 
-// hasParts reports whether a response is one that Gemini CLI can take. One without
-// parts it ignores; one in which a candidate has none makes it stumble, and then a
-// deny beside it is lost.
+// hasParts reports whether Gemini CLI accepts a response. It ignores a response without parts. A
+// candidate without parts makes it fail, and a deny in the same answer is then lost.
 func hasParts(response json.RawMessage) bool {
 	var shape struct {
 		Candidates []struct {
@@ -402,8 +400,8 @@ func hasParts(response json.RawMessage) bool {
 	return true
 }
 
-// geminiChosen reads the choice of tools. The names count also beside a mode that
-// nobody knows, as they do for the agent.
+// geminiChosen reads the choice of tools. As in the agent, the names take effect even with an
+// unknown mode.
 func geminiChosen(o *grapnel.Outcome, config map[string]json.RawMessage) error {
 	var err error
 	mode := text(config["mode"])
@@ -430,8 +428,7 @@ func geminiChosen(o *grapnel.Outcome, config map[string]json.RawMessage) error {
 	return err
 }
 
-// geminiTail reads the call that is to be made next, in the words of the agent that
-// shall make it.
+// geminiTail reads the call that the agent must run next, translated for the agent of ev.
 func geminiTail(o *grapnel.Outcome, ev *grapnel.Event, next map[string]json.RawMessage) error {
 	args := present(next["args"])
 	if args == nil {

@@ -2,9 +2,8 @@ package dialect
 
 import "github.com/grapnel-dev/grapnel"
 
-// ironClawEvents are the events of IronClaw, by the names that its bundles and its
-// webhooks have for them. Its hooks run in its own process: there is no language that
-// a program would speak with them, and so no Dialect.
+// ironClawEvents lists the events of IronClaw, with the names that its bundles and webhooks use.
+// IronClaw runs hooks in its own process, so it has no protocol for hook programs and no Dialect.
 var ironClawEvents = []EventRow{
 	{Native: "beforeInbound", Kind: grapnel.PromptBefore},
 	{Native: "beforeToolCall", Kind: grapnel.ToolBefore},

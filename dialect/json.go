@@ -9,10 +9,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// What agents write is split, not decoded. encoding/json folds the case of keys when it
-// fills a struct, and merges an object that comes twice; here a key is exactly
-// itself, and of two equal keys the last one counts, as in the parsers of the
-// agents. A guard that saw another tool_name than the agent runs would be no guard.
+// Agent payloads are split, not decoded. encoding/json folds the case of keys when it fills a
+// struct, and merges an object that occurs twice. Here keys match exactly, and of duplicate keys
+// the last one is used, as in the parsers of the agents. A guard that saw another tool_name than
+// the agent runs could be bypassed.
 
 // topLevel splits the payload's object. The values share the payload's memory.
 func topLevel(payload []byte) (map[string]json.RawMessage, error) {
@@ -27,19 +27,19 @@ func topLevel(payload []byte) (map[string]json.RawMessage, error) {
 		return members, nil
 	}
 	var raw json.RawMessage
-	err := json.Unmarshal(payload, &raw) // which says what is wrong
+	err := json.Unmarshal(payload, &raw) // returns the syntax error
 	if syntax, ok := errors.AsType[*json.SyntaxError](err); ok {
 		return nil, fmt.Errorf("the payload is not valid JSON at byte %d: %w", syntax.Offset, err)
 	}
 	return nil, fmt.Errorf("the payload is not valid JSON: %w", err)
 }
 
-// maxNesting is how deep encoding/json reads.
+// maxNesting is the nesting limit of encoding/json.
 const maxNesting = 10_000
 
-// splitValid returns the members of an object, if it is valid JSON to its end as
-// json.Valid sees it, in one pass: most of a large payload is a file that is
-// written, and json.Valid alone would take longer than all that is done with it.
+// splitValid returns the members of an object if it is valid JSON to its end by the rules of
+// json.Valid. It needs one pass: most of a large payload is the content of a file, and json.Valid
+// alone would take longer than all other work on it.
 func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
 	s := validScan{raw: raw, members: make(map[string]json.RawMessage, 16)}
 	for i := 0; i >= 0 && i < len(raw); {
@@ -50,7 +50,7 @@ func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
 			if len(s.open) == maxNesting {
 				return nil, false
 			}
-			s.open = append(s.open, c+2) // two later in ASCII
+			s.open = append(s.open, c+2) // in ASCII, the closing bracket is two after the opening one
 			if i = rawjson.SkipSpace(raw, i+1); i == len(raw) || raw[i] != c+2 {
 				if c == '{' {
 					i = s.key(i)
@@ -80,12 +80,12 @@ func splitValid(raw []byte) (members map[string]json.RawMessage, ok bool) {
 type validScan struct {
 	raw     []byte
 	members map[string]json.RawMessage
-	open    []byte // what closes the objects and arrays that are open
-	name    string // of the member that is being read
-	begin   int    // of its value
+	open    []byte // closing brackets of the open objects and arrays
+	name    string // of the current member
+	begin   int    // start of its value
 }
 
-// key reads the key at i and returns where its value begins, or -1.
+// key reads the key at i and returns the start of its value, or -1.
 func (s *validScan) key(i int) int {
 	end := validString(s.raw, i)
 	if end < 0 {
@@ -100,15 +100,14 @@ func (s *validScan) key(i int) int {
 	return rawjson.SkipSpace(s.raw, i+1)
 }
 
-// end notes a member, if a value that ends before i is one.
+// end stores the current member if its value ends before i at the top level.
 func (s *validScan) end(i int) {
 	if len(s.open) == 1 {
 		s.members[s.name] = s.raw[s.begin:i:i]
 	}
 }
 
-// close reads the ends of objects and arrays at i, and white space. It returns where to
-// go on.
+// close skips the ends of objects and arrays at i, and white space. It returns the next index.
 func (s *validScan) close(i int) int {
 	for i = rawjson.SkipSpace(s.raw, i); i < len(s.raw) && len(s.open) > 0 && s.raw[i] == s.open[len(s.open)-1]; i = rawjson.SkipSpace(s.raw, i) {
 		i++
@@ -118,7 +117,7 @@ func (s *validScan) close(i int) int {
 	return i
 }
 
-// validScalar returns the index behind the valid string, number or word at i, or -1.
+// validScalar returns the index after the valid string, number or literal at i, or -1.
 func validScalar(raw []byte, i int) int {
 	switch raw[i] {
 	case '"':
@@ -132,7 +131,7 @@ func validScalar(raw []byte, i int) int {
 	case '-':
 		i++
 	}
-	digits := func(i int) int { // returns the index behind at least one, or -1
+	digits := func(i int) int { // returns the index after one or more digits, or -1
 		begin := i
 		for i < len(raw) && raw[i] >= '0' && raw[i] <= '9' {
 			i++
@@ -167,7 +166,7 @@ func validWord(raw []byte, i int, word string) int {
 	return i + len(word)
 }
 
-// validString returns the index behind the valid string that begins at i, or -1.
+// validString returns the index after the valid string that begins at i, or -1.
 func validString(raw []byte, i int) int {
 	if i >= len(raw) || raw[i] != '"' {
 		return -1
@@ -189,7 +188,7 @@ func validString(raw []byte, i int) int {
 	return -1
 }
 
-// validEscape returns how many bytes behind a backslash belong to it; 0 is none.
+// validEscape returns the length of the escape after a backslash; 0 = invalid.
 func validEscape(raw []byte) int {
 	if len(raw) == 0 {
 		return 0
@@ -209,8 +208,7 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// trim takes white space and a byte order mark off; a mark changes nothing of
-// what follows.
+// trim removes surrounding white space and a byte order mark.
 func trim(payload []byte) []byte {
 	payload = bytes.TrimSpace(payload)
 	if rest, ok := bytes.CutPrefix(payload, []byte("\xef\xbb\xbf")); ok {
@@ -219,9 +217,9 @@ func trim(payload []byte) []byte {
 	return payload
 }
 
-// split returns the members of an object. Of a broken one it returns those before
-// the place where it breaks: agents write the event's name before the tool's input,
-// so a payload that was cut off still says what it is about.
+// split returns the members of an object. For a malformed object it returns the members before the
+// error: agents write the event name before the tool input, so a truncated payload still shows its
+// event.
 func split(raw []byte) map[string]json.RawMessage {
 	raw = trim(raw)
 	if !isObject(raw) {
@@ -232,8 +230,8 @@ func split(raw []byte) map[string]json.RawMessage {
 	return members
 }
 
-// eachMember calls yield with the members of an object, in their order, as far as
-// it can be read.
+// eachMember calls yield with the members of an object in their order, as far as the object is
+// readable.
 func eachMember(raw []byte, yield func(name string, value json.RawMessage)) {
 	for i := 1; ; i++ { // raw[i-1] is the opening brace or a comma
 		i = rawjson.SkipSpace(raw, i)
@@ -257,8 +255,8 @@ func eachMember(raw []byte, yield func(name string, value json.RawMessage)) {
 	}
 }
 
-// valueEnd returns the index behind the value that begins at i, or -1 when it has
-// no end. It does not recurse: nesting costs nothing.
+// valueEnd returns the index after the value that begins at i, or -1 if the value is not complete.
+// It does not recurse, so deep nesting uses no stack.
 func valueEnd(raw []byte, i int) int {
 	begin, depth := i, 0
 	for i < len(raw) {
@@ -297,7 +295,7 @@ func valueEnd(raw []byte, i int) int {
 	return -1
 }
 
-// stringEnd returns the index behind the string whose opening quote is at i, or -1.
+// stringEnd returns the index after the string whose opening quote is at i, or -1.
 func stringEnd(raw []byte, i int) int {
 	for i++; i < len(raw); i++ {
 		switch raw[i] {
@@ -310,7 +308,7 @@ func stringEnd(raw []byte, i int) int {
 	return -1
 }
 
-// text returns a JSON string's value, or "" for anything else.
+// text returns the value of a JSON string, or "" for anything else.
 func text(raw json.RawMessage) string {
 	s, _ := rawjson.Unquote(raw)
 	return s
@@ -319,7 +317,7 @@ func text(raw json.RawMessage) string {
 // flag reports whether raw is true.
 func flag(raw json.RawMessage) bool { return string(raw) == "true" }
 
-// present returns nil for null: agents do not tell a null member from an absent one.
+// present returns nil for null, because agents do not distinguish a null member from an absent one.
 func present(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil
@@ -329,7 +327,7 @@ func present(raw json.RawMessage) json.RawMessage {
 
 func isObject(raw json.RawMessage) bool { return len(raw) > 0 && raw[0] == '{' }
 
-// encode writes JSON on one line, with its line break.
+// encode writes JSON on one line, with a newline.
 func encode(v any) ([]byte, error) {
 	line, err := rawjson.Marshal(v)
 	if err != nil {

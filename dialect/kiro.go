@@ -7,14 +7,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// kiroCLI is the language of the Kiro CLI up to version 2, whose hooks stand in the file of
-// an agent. The Kiro IDE since 1.0 and the CLI since 3 read .kiro/hooks and speak Kiro.
-// Nobody saw any of them run here: all that follows is documented.
+// kiroCLI is the dialect of the Kiro CLI up to version 2, which keeps hooks in the file of an
+// agent. The Kiro IDE since 1.0 and the CLI since 3 read .kiro/hooks and use the dialect kiro. None
+// of them was run for this dialect: all facts below are from the documentation.
 //
-// Both read one JSON object from stdin, and no answer but the exit code: 2 blocks, and
-// stderr is the reason for the model; all others open. An older version ended the session
-// where a hook failed (reported), so that no other code than 0 and 2 is ever given. What
-// asks or rewrites becomes a block.
+// Both read one JSON object from stdin and answer only with the exit code: 2 blocks, and stderr is
+// the reason for the model; all other codes fail open. An older version ended the session when a
+// hook failed (reported), so Grapnel uses only the codes 0 and 2. Ask and rewrite become a block.
 var kiroCLI = &Dialect{
 	Name:       "kiro-cli",
 	Title:      "Kiro CLI",
@@ -23,17 +22,17 @@ var kiroCLI = &Dialect{
 	MCP:        "@{server}/{tool}",
 	In:         kiroAll,
 	Blind:      kiroBlock,
-	ExitBlocks: true, // see above: a failure of ours is no exit code 1
+	ExitBlocks: true, // see above: a failure of Grapnel must not exit with 1
 	Adapt:      adaptKiro,
 	Speaks: func(top map[string]json.RawMessage) bool {
-		// Cursor has events with these names, and its version in every payload.
+		// Cursor has events with these names, and sends its version in every payload.
 		return rowNamed(kiroCLIEvents, text(top["hook_event_name"])) != nil && !foreign(top) && text(top["cwd"]) != ""
 	},
 }
 
 var kiroCLISetup = Setup{
-	// Hooks act only while their agent does, and no file is for all agents: ours is an
-	// agent of its own. Without tools it would have none.
+	// Hooks run only while their agent is active, and no file applies to all agents, so Grapnel
+	// installs an agent of its own. Without "tools" that agent would have no tools.
 	Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
 	Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
 	Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,
@@ -44,7 +43,7 @@ var kiroCLISetup = Setup{
 	},
 }
 
-// kiro is the language of the Kiro IDE since 1.0, and of the Kiro CLI since 3; see KiroCLI.
+// kiro is the dialect of the Kiro IDE since 1.0, and of the Kiro CLI since 3; see kiroCLI.
 var kiro = &Dialect{
 	Name:       "kiro",
 	Title:      "Kiro",
@@ -58,7 +57,7 @@ var kiro = &Dialect{
 }
 
 var kiroSetup = Setup{
-	// That the user has such a directory too is reported, not documented.
+	// The user-level directory is reported, not documented.
 	Program: "kiro", User: ".kiro/hooks/grapnel.json", Project: ".kiro/hooks/grapnel.json",
 	Shape: ShapeList, Own: true, Top: `"version": "v1"`, Unit: time.Second,
 	Entry:  `{"name": $event, "trigger": $event, "action": {"type": "command", "command": $command}, "timeout": $timeout, "enabled": true}`,
@@ -71,7 +70,7 @@ const (
 	kiroBlock = "exit=block:2 stderr=reason"
 )
 
-// kiroCLIEvents has all events, in the order of a session.
+// kiroCLIEvents lists all events, in the order of a session.
 var kiroCLIEvents = []EventRow{
 	{Native: "agentSpawn", Kind: grapnel.SessionStart, Install: true, Out: "stdout=context"},
 	{Native: "userPromptSubmit", Kind: grapnel.PromptBefore, Install: true, In: "prompt=prompt.text", Out: "stdout=context"},
@@ -80,7 +79,7 @@ var kiroCLIEvents = []EventRow{
 	{Native: "stop", Kind: grapnel.AgentAfter, Install: true},
 }
 
-// kiroEvents has all triggers, in the order of a session.
+// kiroEvents lists all triggers, in the order of a session.
 var kiroEvents = []EventRow{
 	{Native: "SessionStart", Kind: grapnel.SessionStart, Install: true},
 	{Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true, In: "prompt=prompt.text", Out: kiroBlock},
@@ -97,8 +96,7 @@ var kiroEvents = []EventRow{
 
 const kiroFiles = "is told of the person's edits too; PostToolUse tells of the agent's"
 
-// kiroTools has the built-in tools by their names, and by the short ones that the files of
-// agents use.
+// kiroTools lists the built-in tools by their names, and by the short names in the files of agents.
 var kiroTools = []ToolRow{
 	{Native: "execute_bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
@@ -115,7 +113,7 @@ var (
 	kiroReads  = []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/operations/*/path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/operations/*/image_paths/*", Use: grapnel.UseRead}}
 )
 
-// adaptKiro tells a call that failed from one that did not.
+// adaptKiro marks a call that failed.
 func adaptKiro(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
 	if row.Kind == grapnel.ToolAfter {
 		ev.Tool.Failed = string(at(top, "tool_response.success")) == "false"

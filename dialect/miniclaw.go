@@ -9,12 +9,12 @@ import (
 
 const miniclawName = "miniclaw"
 
-// miniclaw is the language of shell hooks that were written for mini-claw. Only
-// hooks speak it: it has no input but two variables, and its answer is an exit code.
-// Such a program cannot fail, since whatever is not 0 blocks.
+// miniclaw is the dialect of shell hooks that were written for mini-claw. No agent uses it here.
+// Its input is two variables, and its answer is an exit code. Such a program cannot fail, because
+// every nonzero code blocks.
 //
-// The variables, HOOK_EVENT and HOOK_TOOL_NAME, are those of a variant of mini-claw;
-// where they were never set nobody minds them.
+// The variables HOOK_EVENT and HOOK_TOOL_NAME come from a variant of mini-claw. Hooks that do not
+// expect them are not affected.
 var miniclaw = &Dialect{
 	Name:        miniclawName,
 	Events:      miniclawEvents,
@@ -43,8 +43,8 @@ var miniclawTools = []ToolRow{
 	{Native: "ask_user", Like: "AskUserQuestion", Class: grapnel.ClassOther},
 }
 
-// MiniclawSubject returns what mini-claw calls the tool of an event of any agent, for
-// the patterns of its hooks; empty where there is none.
+// MiniclawSubject returns mini-claw's name for the tool of an event of any agent, for the patterns
+// of its hooks. It returns "" if the event has no tool.
 func MiniclawSubject(ev *grapnel.Event) string { return toolSubject(ev, miniclawName, miniclawTools) }
 
 func miniclawHookEnv(ev *grapnel.Event) []string {
@@ -55,8 +55,8 @@ func miniclawHookEnv(ev *grapnel.Event) []string {
 	return []string{"HOOK_EVENT=" + event, "HOOK_TOOL_NAME=" + MiniclawSubject(ev)}
 }
 
-// writeMiniclawEvent writes nothing, and only for calls of tools: mini-claw runs no
-// shell hook when the agent starts and ends.
+// writeMiniclawEvent returns no bytes, and an error for events that are not tool calls: mini-claw
+// runs no shell hook when the agent starts or ends.
 func writeMiniclawEvent(ev *grapnel.Event) ([]byte, error) {
 	row, err := eventRow(miniclawEvents, miniclawName, ev)
 	if err == nil && row.Kind != grapnel.ToolBefore && row.Kind != grapnel.ToolAfter {
@@ -65,8 +65,8 @@ func writeMiniclawEvent(ev *grapnel.Event) ([]byte, error) {
 	return nil, err
 }
 
-// readMiniclawOutcome blocks for every exit code but 0, also when the program was
-// not found or was ended by a signal. What stands on stdout means nothing.
+// readMiniclawOutcome blocks for every nonzero exit code, even if the program was not found or was
+// ended by a signal. It ignores stdout.
 func readMiniclawOutcome(_ *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	if out.Exit == 0 {
 		return grapnel.Outcome{}, nil

@@ -9,12 +9,12 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// openClaw is the language of OpenClaw, whose hooks are functions (event, ctx) of a
-// plugin in its own process. Ours, in cmd/internal/install/shim, forwards what they are given as
-// {hook, event, ctx} and hands the answer back. "Seen live" below means version 2026.9.6.
+// openClaw is the dialect of OpenClaw, whose hooks are functions (event, ctx) of a plugin in its
+// own process. Grapnel's plugin, in cmd/internal/install/shim, forwards the arguments as {hook,
+// event, ctx} and returns the answer. "Seen live" below means version 2026.9.6.
 //
-// What a hook has nothing to say about is answered with nothing, which the plugin gives
-// back as undefined: before_agent_run takes {} for a block (seen in the source).
+// If Grapnel has no opinion, the reply is empty and the plugin returns undefined, because
+// before_agent_run treats {} as a block (seen in the source).
 var openClaw = &Dialect{
 	Name:    "openclaw",
 	Title:   "OpenClaw",
@@ -38,7 +38,7 @@ var openClawSetup = Setup{
 	Shape: ShapePlugin, Comments: true, JSON5: true,
 	Edits: []Edit{
 		{Path: "plugins.load.paths", Value: "$dir"},
-		// Without the grant the hooks of a conversation are dropped without a word (seen live).
+		// Without the grant, OpenClaw silently drops hooks of a conversation (seen live).
 		{Path: "plugins.entries", Key: "grapnel", Value: `{"enabled": true, "hooks": {"allowConversationAccess": true}}`},
 		{Path: "plugins.allow", Value: `"grapnel"`, Only: true},
 	},
@@ -58,17 +58,18 @@ var openClawSetup = Setup{
 	Todo: []string{"OpenClaw reads its plugins when it starts: restart the gateway, or run \"openclaw plugins reload grapnel\""},
 }
 
-// OpenClaw waits 15 seconds for what can stop it, and the plugin a little less.
+// openclawBudget is shorter than the plugin's timeout, which is slightly below OpenClaw's 15
+// seconds for blocking hooks.
 const openclawBudget = 12 * time.Second
 
-// Whys of events that are not installed.
+// Reasons why events are not installed.
 const (
 	openclawTwice = "another hook reports the same"
 	openclawModel = "runs at every model call and accepts no answer"
 	openclawChore = "is about OpenClaw's own maintenance, not about the agent's actions"
 )
 
-// openclawEvents has all 42 hooks of 2026.9.6, in the order of its documentation.
+// openclawEvents lists all 42 hooks of 2026.9.6, in the order of its documentation.
 var openclawEvents = []EventRow{
 	{
 		Native: "before_model_resolve", Kind: grapnel.NativePrefix + "openclaw.before_model_resolve",
@@ -86,8 +87,8 @@ var openclawEvents = []EventRow{
 		Wait: 15 * time.Second, Budget: openclawBudget,
 	},
 	{
-		// It runs after before_prompt_build, and has no word for context. Strict: any other
-		// member, and {} too, blocks. The message is what the person reads (seen live).
+		// It runs after before_prompt_build, and does not support context. It is strict: any other
+		// member, even {}, blocks. The message is the text that the user reads (seen live).
 		Native: "before_agent_run", Kind: grapnel.PromptBefore, Install: true, Closed: true,
 		In:  "ctx.trigger=cause event.prompt=prompt.text event.systemPrompt=prompt.system",
 		Out: "outcome=block:block reason=reason message=reason", Wait: 15 * time.Second, Budget: openclawBudget,
@@ -105,8 +106,8 @@ var openclawEvents = []EventRow{
 		Why: openclawModel,
 	},
 	{
-		// At most three revisions, and none after a tool that may have had side effects: the
-		// request is dropped (seen live). finalize beats the revise of any plugin.
+		// OpenClaw allows at most three revisions, and drops the request after a tool that may have
+		// had side effects (seen live). finalize overrides a revise of any plugin.
 		Native: "before_agent_finalize", Kind: grapnel.AgentAfter, Install: true,
 		In:  "event.cwd=session.cwd event.transcriptPath=session.transcript event.model=session.model event.stopHookActive=stop.active event.lastAssistantMessage=stop.last_message",
 		Out: "action=halt:finalize action=block:revise reason=reason", Wait: 15 * time.Second, Budget: openclawBudget,
@@ -128,8 +129,8 @@ var openclawEvents = []EventRow{
 		Why: openclawModel,
 	},
 	{
-		// Parameters are laid over the model's (seen live). Where no person can be asked, as
-		// in a run without a channel, what asks is denied at once (seen live).
+		// New parameters are merged into the model's (seen live). If no user can be asked, as in a
+		// run without a channel, an ask is denied at once (seen live).
 		Native: "before_tool_call", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In: "event.toolName=tool.name event.params=tool.input event.toolCallId=tool.id",
 		Out: "block=block:true blockReason=reason:block requireApproval.title=ask:grapnel requireApproval.description=reason:ask " +
@@ -137,7 +138,7 @@ var openclawEvents = []EventRow{
 		Wait: 15 * time.Second, Budget: openclawBudget,
 	},
 	{
-		// Fires for a call that was blocked too: its cause is "blocked" (seen live).
+		// Also fires for a blocked call, with the cause "blocked" (seen live).
 		Native: "after_tool_call", Kind: grapnel.ToolAfter, Failed: grapnel.ToolFailed, Install: true,
 		In: "event.toolName=tool.name event.params=tool.input event.toolCallId=tool.id event.result=tool.output event.result.details.status=cause",
 	},
@@ -155,7 +156,7 @@ var openclawEvents = []EventRow{
 		Why: "is synchronous: the whole gateway stands still while a program is started for each message", Budget: 5 * time.Second,
 	},
 	{
-		// OpenClaw itself takes no answer: the plugin keeps the context for the first
+		// OpenClaw itself ignores the answer: the plugin keeps the context for the first
 		// before_prompt_build of the session.
 		Native: "session_start", Kind: grapnel.SessionStart, Install: true, In: "event.resumedFrom=cause", Out: "prependContext=context",
 	},
@@ -203,7 +204,7 @@ var openclawEvents = []EventRow{
 	{Native: "cron_reconciled", Kind: grapnel.NativePrefix + "openclaw.cron_reconciled", Why: openclawChore},
 	{Native: "cron_changed", Kind: grapnel.NativePrefix + "openclaw.cron_changed", In: "event.action=cause", Why: openclawChore},
 	{
-		// What is installed are skills and plugins: code of others in the gateway (documented).
+		// This installs skills and plugins: third-party code in the gateway (documented).
 		Native: "before_install", Kind: grapnel.ConfigBefore, Install: true, Closed: true,
 		In: "event.targetType=config.source event.sourcePath=config.file", Out: "block=block:true blockReason=reason",
 		Wait: 15 * time.Second, Budget: openclawBudget,
@@ -213,7 +214,7 @@ var openclawEvents = []EventRow{
 	{Native: "skill_changed", Kind: grapnel.NativePrefix + "openclaw.skill_changed", Why: openclawChore},
 }
 
-// openclawTools has the tools that take part in rules.
+// openclawTools lists the tools that matter for rules.
 var openclawTools = []ToolRow{
 	{Native: "exec", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/workdir", Use: grapnel.UseRead}}},
 	{Native: "process", Class: grapnel.ClassOther},
@@ -231,9 +232,9 @@ var openclawTools = []ToolRow{
 	{Native: openclawWrapper, Class: grapnel.ClassOther},
 }
 
-// openclawWrapper is the tool by which the model calls one of a large catalog. Its
-// call fires the hooks, and then the call inside of it does, under the name and with
-// the parameters that count (seen live).
+// openclawWrapper is the tool through which the model calls a tool from a large catalog. The
+// wrapper call fires the hooks, and then the inner call fires them again with the real name and
+// parameters (seen live).
 const openclawWrapper = "tool_call"
 
 func adaptOpenClaw(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
@@ -249,7 +250,7 @@ func adaptOpenClaw(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Ev
 	return nil
 }
 
-// approvalLimit is how long the text of a question may be.
+// approvalLimit is the maximum length of the text of a question.
 const approvalLimit = 500
 
 func finishOpenClaw(_ *EventRow, _ *grapnel.Event, t *told, out *members) {

@@ -7,13 +7,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// openCode is the language of OpenCode, whose hooks are functions (input, output) of a
-// plugin in its own process. Ours, in cmd/internal/install/shim, forwards what they are given as
-// {hook, directory, input, output}, in which hook is the type of what comes over the
-// bus, and does to output what the answer says. "Seen live" below means version 1.18.33.
+// openCode is the dialect of OpenCode, whose hooks are functions (input, output) of a plugin in its
+// own process. Grapnel's plugin, in cmd/internal/install/shim, forwards the arguments as {hook,
+// directory, input, output} and applies the answer to output. For bus events, hook is the type of
+// the event. "Seen live" below means version 1.18.33.
 //
-// Its hook permission.ask is never called (seen live). It asks for permission while a
-// tool runs, so that what shall be asked is blocked in tool.execute.before.
+// OpenCode never calls its hook permission.ask (seen live). It asks for permission while a tool
+// runs, so an ask becomes a block in tool.execute.before.
 var openCode = &Dialect{
 	Name:    "opencode",
 	Title:   "OpenCode",
@@ -42,24 +42,25 @@ var openCodeSetup = Setup{
 	},
 }
 
-// Whys of events that are not installed.
+// Reasons why events are not installed.
 const (
 	opencodeModel = "runs at every model call"
 	opencodeChore = "is about OpenCode's own maintenance, not about the agent's actions"
 )
 
-// opencodeEvents has the hooks of 1.18.33 and those events of its bus that are more than
-// news for its own windows, in the order of a session.
+// opencodeEvents lists the hooks of 1.18.33 and the bus events that are more than notifications for
+// its own user interface, in the order of a session.
 var opencodeEvents = []EventRow{
 	{Native: "config", Kind: grapnel.NativePrefix + "opencode.config", Never: true, Why: "carries the keys of the model providers"},
 	{
-		// Nobody waits for an event of the bus: the plugin keeps the context for the first
-		// prompt of the session.
+		// OpenCode does not wait for bus events: the plugin keeps the context for the first prompt
+		// of the session.
 		Native: "session.created", Kind: grapnel.SessionStart, Install: true,
 		In: "input.event.properties.info.directory=session.cwd", Out: "context=context message=message",
 	},
 	{
-		// To throw fails the prompt, and the program with it where nobody sits at it (seen live).
+		// An exception makes the prompt fail, and also ends the program if no user is present (seen
+		// live).
 		Native: "chat.message", Kind: grapnel.PromptBefore, Install: true, Closed: true,
 		In:  "output.message.id=session.turn output.message.model.modelID=session.model output.message.agent=session.mode",
 		Out: "block=block:true reason=reason prompt=prompt context=context message=message",
@@ -92,15 +93,15 @@ var opencodeEvents = []EventRow{
 		In: "input.event.type=notification.type",
 	},
 	{
-		// Of MCP tools output is what the server sent. The result can be exchanged (seen
-		// live), and what is said to the model is put behind it.
+		// For MCP tools, output is the server's result. The result can be replaced (seen live), and
+		// text for the model is appended to it.
 		Native: "tool.execute.after", Kind: grapnel.ToolAfter, Install: true,
 		In:  "input.tool=tool.name input.callID=tool.id input.args=tool.input output.output=tool.output output=tool.output",
 		Out: "block reason=reason output=tool.output context=context message=message",
 	},
 	{
-		// A tool that throws has no tool.execute.after (seen live): the plugin forwards the
-		// part that says so.
+		// A tool that throws has no tool.execute.after (seen live): the plugin forwards the message
+		// part that reports the failure.
 		Native: "message.part.updated", Kind: grapnel.ToolFailed, Install: true,
 		In: "input.event.properties.part.tool=tool.name input.event.properties.part.callID=tool.id " +
 			"input.event.properties.part.state.input=tool.input input.event.properties.part.state.error=tool.output",
@@ -109,14 +110,14 @@ var opencodeEvents = []EventRow{
 	{Native: "file.edited", Kind: grapnel.NativePrefix + "opencode.file.edited", Why: "tool.execute.after tells of the edit"},
 	{Native: "file.watcher.updated", Kind: grapnel.NativePrefix + "opencode.file.watcher.updated", Why: "is told of every file that changes"},
 	{
-		// Replaces what is kept of an answer (seen live); a person may have read it as it
-		// came. What is blocked is replaced by the reason.
+		// Replaces the stored answer (seen live). The user may already have read the original while
+		// it was streamed. A blocked text is replaced by the reason.
 		Native: "experimental.text.complete", Kind: grapnel.ResponseBefore,
 		In: "output.text=model.response", Out: "block text=response text=reason:block message=message",
 		Why: "is told for every text of the model",
 	},
 	{
-		Native: "session.idle", Kind: grapnel.AgentAfter, Install: true, Out: "message=message", // the turn is over whatever is said
+		Native: "session.idle", Kind: grapnel.AgentAfter, Install: true, Out: "message=message", // the turn is over regardless of the answer
 	},
 	{Native: "session.error", Kind: grapnel.AgentFailed, Install: true, In: "input.event.properties.error.name=cause", Out: "message=message"},
 	{
@@ -128,7 +129,7 @@ var opencodeEvents = []EventRow{
 	{Native: "dispose", Kind: grapnel.NativePrefix + "opencode.dispose", Why: opencodeChore},
 }
 
-// opencodeTools has the built-in tools.
+// opencodeTools lists the built-in tools.
 var opencodeTools = []ToolRow{
 	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/workdir", Use: grapnel.UseRead}}},
 	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseRead}}},
@@ -149,7 +150,7 @@ var opencodeTools = []ToolRow{
 	{Native: "todowrite", Like: "TodoWrite", Class: grapnel.ClassTask},
 	{Native: "skill", Like: "Skill", Class: grapnel.ClassOther},
 	{Native: "question", Like: "AskUserQuestion", Class: grapnel.ClassOther},
-	{Native: "invalid", Class: grapnel.ClassOther}, // what the model called and there is not
+	{Native: "invalid", Class: grapnel.ClassOther}, // a call by the model of a tool that does not exist
 	{Native: "plan_exit", Class: grapnel.ClassOther},
 }
 

@@ -13,13 +13,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// PlainVersion is the version of the plain dialect. Fields may be added within a
-// version; readers ignore what they do not know.
+// PlainVersion is the version of the plain dialect. Releases may add fields within a version;
+// readers ignore unknown fields.
 const PlainVersion = 1
 
-// plain is Grapnel's own language: the Event, Outcome and Verdict as JSON, one
-// object on one line each. Command hooks are written in it, and agents that have no
-// language of their own. Its schema is plain.schema.json, beside this file.
+// plain is Grapnel's own dialect: the Event, Outcome and Verdict as JSON, one object on one line
+// each. Command hooks use it, and agents without a dialect of their own. Its schema is
+// plain.schema.json, next to this file.
 var plain = &Dialect{
 	Name: "plain",
 	Speaks: func(top map[string]json.RawMessage) bool {
@@ -31,14 +31,13 @@ var plain = &Dialect{
 	ReadOutcome:  readPlainOutcome,
 }
 
-// plainEvent is an Event on the wire, as it is written.
+// plainEvent is the wire format of an Event.
 type plainEvent struct {
 	Version int `json:"grapnel"`
 	*grapnel.Event
 }
 
-// plainVerdict is a Verdict on the wire, with the event as it shall now be left
-// to Changes.
+// plainVerdict is the wire format of a Verdict. Changes has the new values of the event's fields.
 type plainVerdict struct {
 	Version int `json:"grapnel"`
 	*grapnel.Verdict
@@ -71,20 +70,20 @@ func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*gra
 	return ev, nil
 }
 
-// exactly reads valid JSON into v: of objects the members that a type names, letter by
-// letter, and of equal ones the last. encoding/json would take them in any letter case, and
-// merge an object that comes twice. It reads what is no struct; before a struct it would
-// prepare all types that this could hold, which takes longer than all else about an event.
+// exactly decodes valid JSON into v. It matches member names of structs exactly, and of duplicate
+// names it uses the last one. encoding/json would ignore letter case and merge an object that
+// occurs twice. exactly uses encoding/json only for values that are not structs: for a struct,
+// encoding/json would prepare all nested types, which takes longer than all other work on an event.
 func exactly(raw json.RawMessage, v reflect.Value) error {
 	t := v.Type()
 	switch {
-	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()): // a time, or what stays raw
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[json.Unmarshaler]()): // a time, or raw JSON
 	case t.Kind() == reflect.Pointer && string(raw) != "null":
 		v.Set(reflect.New(t.Elem()))
 		return exactly(raw, v.Elem())
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct && len(raw) > 0 && raw[0] == '[':
 		var items []json.RawMessage
-		_ = json.Unmarshal(raw, &items) // it is valid
+		_ = json.Unmarshal(raw, &items) // raw is valid
 		v.Set(reflect.MakeSlice(t, len(items), len(items)))
 		for i, item := range items {
 			if err := exactly(item, v.Index(i)); err != nil {
@@ -109,8 +108,8 @@ func exactly(raw json.RawMessage, v reflect.Value) error {
 	return json.Unmarshal(raw, v.Addr().Interface())
 }
 
-// salvagePlain makes out what it can of an event that cannot be read: its kind, so
-// that only the hooks of that kind count as failed, and its session.
+// salvagePlain reads the readable parts of an invalid event: its kind, so that only the hooks of
+// that kind count as failed, and its session.
 func salvagePlain(top map[string]json.RawMessage, in Input) *grapnel.Event {
 	ev := &grapnel.Event{Agent: grapnel.Agent{Name: text(split(top["agent"])["name"])}}
 	if kind := grapnel.Kind(cmp.Or(text(top["kind"]), in.Event)); kind.Known() {
@@ -129,9 +128,9 @@ func writePlainEvent(ev *grapnel.Event) ([]byte, error) {
 	return encode(plainEvent{Version: PlainVersion, Event: ev})
 }
 
-// readPlainOutcome follows the exit code first: 0 says that stdout counts, 2 that
-// it is blocked, anything else that the hook failed. What JSON says beside a
-// non-zero code counts too, and the stricter of both wins.
+// readPlainOutcome decides by the exit code first: 0 means that stdout has the answer, 2 is a
+// block, and any other code is a failure of the hook. JSON next to a nonzero code is used too, and
+// the stricter decision wins.
 func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	stdout := strings.TrimSpace(string(out.Stdout))
 	var o grapnel.Outcome
@@ -168,10 +167,9 @@ func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	}
 }
 
-// plainText gives the plain standard output of a hook the meaning that the event's
-// Contract names.
+// plainText gives a hook's plain standard output the meaning that the event's Contract defines.
 func plainText(o *grapnel.Outcome, ev *grapnel.Event, stdout string) {
-	c := ev.Contract // a native event brings its own
+	c := ev.Contract // a native event has its own Contract
 	if !ev.Kind.Native() {
 		c = contractOf(ev.Kind)
 	}
@@ -197,7 +195,7 @@ func exitText(code int) string {
 	}
 }
 
-// quoteSaid appends the last lines of what a failing hook wrote to stderr.
+// quoteSaid returns the last lines of a failing hook's stderr for an error message.
 func quoteSaid(said string) string {
 	if said == "" {
 		return ""

@@ -8,13 +8,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// qwenCode is the language of Qwen Code, a fork of Gemini CLI whose hooks have the
-// names and the payloads of Claude Code. "Seen live" below means version 0.24.4.
+// qwenCode is the dialect of Qwen Code, a fork of Gemini CLI whose hooks have the names and
+// payloads of Claude Code. "Seen live" below means version 0.24.4.
 //
-// Of two answers to one call the last permissionDecision counts, so an allow of a later
-// hook undoes a deny (seen live). That is why nothing but a decision is ever written: a
-// hook with no opinion that says allow would undo the deny of another. Exit code 2
-// without a text on stderr allows (seen live), so blocks are told by JSON.
+// If two hooks answer one call, the last permissionDecision wins, so an allow of a later hook
+// cancels a deny (seen live). Grapnel therefore writes a permissionDecision only for a real
+// decision: an allow from a hook without an opinion would cancel the deny of another. Exit code 2
+// without text on stderr allows (seen live), so blocks are written as JSON.
 var qwenCode = &Dialect{
 	Name:    qwenName,
 	Title:   "Qwen Code",
@@ -34,8 +34,8 @@ var qwenSetup = Setup{
 	Program: "qwen", User: ".qwen/settings.json", Project: ".qwen/settings.json", MovedBy: "QWEN_HOME", Moves: ".qwen",
 	Managed: [3]string{"/etc/qwen-code/settings.json", "", ""},
 	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
-	// Whole seconds below 1000 are seconds since some version, and milliseconds before
-	// it; 1000 and more are milliseconds in all (seen live, and documented).
+	// Whole numbers below 1000 are seconds in newer versions and milliseconds in older ones.
+	// Numbers from 1000 on are milliseconds in all versions (seen live, and documented).
 	Unit: time.Millisecond, Comments: true, Vars: true,
 	Off:    []Switch{{Path: "disableAllHooks", Is: "true", Says: "switches all hooks off"}},
 	Undone: "a later hook, of an extension or below Grapnel's in the file, overrides a block by Grapnel if it answers allow",
@@ -53,7 +53,7 @@ const (
 	qwenStop  = "stop_hook_active=stop.active last_assistant_message=stop.last_message "
 )
 
-// qwenEvents has all events of 0.24.4, in the order of a session.
+// qwenEvents lists all events of 0.24.4, in the order of a session.
 var qwenEvents = []EventRow{
 	{
 		Native: "InstructionsLoaded", Kind: qwenPrefix + "InstructionsLoaded", In: "load_reason=cause",
@@ -64,19 +64,19 @@ var qwenEvents = []EventRow{
 		In: "source=cause model=session.model", Out: qwenSays + qwenMore,
 	},
 	{
-		// Fires for the results of tools, too: see adaptQwen.
+		// Also fires for tool results: see adaptQwen.
 		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
 		In: "prompt=prompt.text", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenSays + qwenMore,
 	},
 	{
-		// A command that the person wrote for prompts; blocking it is documented.
+		// A prompt command written by the user. Blocking it is documented.
 		Native: "UserPromptExpansion", Kind: grapnel.PromptBefore, Install: true, Closed: true,
 		In: "prompt=prompt.text command_name=cause", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenSays + qwenMore,
 	},
 	{
-		// Fires after the person was asked, so an allow would say nothing but undo what
-		// others decided. A new input is documented and ignored, context does not reach
-		// the model, and continue:false blocks this call only (all seen live).
+		// Fires after the user was asked, so an allow has no effect except to cancel decisions of
+		// other hooks. A new input is documented but ignored, context does not reach the model, and
+		// continue:false blocks only this call (all seen live).
 		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In: qwenTool,
 		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecision=ask:ask " +
@@ -84,8 +84,8 @@ var qwenEvents = []EventRow{
 			"<decision=block:block <decision=block:deny <continue=block:false <reason=reason <stopReason=reason",
 	},
 	{
-		// Fires when a person would be asked: to ask is to say nothing. A new input works,
-		// beside an allow (seen live).
+		// Fires before the agent asks the user, so an empty answer asks. A new input works with an
+		// allow (seen live).
 		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true, Closed: true,
 		In:  qwenTool,
 		Can: grapnel.Can{Beside: grapnel.Allow},
@@ -98,19 +98,19 @@ var qwenEvents = []EventRow{
 		In: qwenTool + "reason=cause",
 	},
 	{
-		// A block is ignored; continue:false puts an error in the place of the result, and
-		// the run goes on (seen live).
+		// A block is ignored. continue:false replaces the result by an error, and the run continues
+		// (seen live).
 		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
 		In: qwenTool + "tool_response=tool.output", Out: "continue=block:false stopReason=reason " + qwenSays + qwenMore,
 	},
 	{
-		// There is no block: feedback is context.
+		// The event has no block: feedback is written as context.
 		Native: "PostToolUseFailure", Kind: grapnel.ToolFailed, Install: true,
 		In: qwenTool + "error=tool.output", Out: "hookSpecificOutput.additionalContext=feedback hookSpecificOutput.hookEventName=event " + qwenSays,
 	},
 	{
-		// A block takes the place of the last result, and so does continue:false; the run
-		// goes on (seen live).
+		// A block replaces the last result, and so does continue:false. The run continues (seen
+		// live).
 		Native: "PostToolBatch", Kind: grapnel.ToolBatchAfter, Install: true,
 		Out: qwenBlock + qwenSays + qwenMore,
 	},
@@ -123,8 +123,8 @@ var qwenEvents = []EventRow{
 		In: "notification_type=notification.type title=notification.title message=notification.message",
 	},
 	{
-		// Context is documented, but counts only in a sub-agent whose own prompt has a place
-		// for it (seen in the source): the one for any work has none (seen live).
+		// Context is documented, but takes effect only in a sub-agent whose prompt has a place for
+		// it (seen in the source). The general-purpose sub-agent has no such place (seen live).
 		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Out: qwenSays,
 	},
 	{
@@ -132,8 +132,8 @@ var qwenEvents = []EventRow{
 		In: qwenStop + "agent_transcript_path=subagent.transcript", Out: qwenBlock + qwenSays,
 	},
 	{
-		// continue:false sends the agent on like a block (seen live), so a halt is to say
-		// nothing at all.
+		// continue:false makes the agent continue like a block (seen live), so a halt writes
+		// nothing.
 		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
 		In: qwenStop, Out: qwenBlock + qwenSays + "<continue=block:false <stopReason=reason",
 	},
@@ -150,7 +150,7 @@ var qwenEvents = []EventRow{
 		In: "trigger=cause compact_summary=compact.summary",
 	},
 	{
-		// Fires twice: only before the list is written can it be blocked.
+		// Fires twice. It can be blocked only before the list is written.
 		Native: "TodoCreated", Kind: grapnel.TaskBefore, Install: true,
 		In: "todo_id=task.id todo_content=task.subject", Out: qwenBlock + qwenSays,
 	},
@@ -166,7 +166,7 @@ var qwenEvents = []EventRow{
 	},
 }
 
-// qwenTools has the tools that take part in rules.
+// qwenTools lists the tools that matter for rules.
 var qwenTools = []ToolRow{
 	{Native: "run_shell_command", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/directory", Use: grapnel.UseRead}}, Members: [][2]string{{"is_background", "run_in_background"}}},
 	{Native: "read_file", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/absolute_path", Use: grapnel.UseRead}}},
@@ -183,8 +183,8 @@ var qwenTools = []ToolRow{
 	{Native: "tool_search", Like: "ToolSearch", Class: grapnel.ClassOther},
 }
 
-// speaksQwen goes by where the transcript lies; where it was moved, by the time stamp,
-// which Claude Code does not give, beside the mode, which Gemini CLI does not give.
+// speaksQwen checks the directory of the transcript. If it was moved, speaksQwen requires the
+// timestamp, which Claude Code does not send, and the mode, which Gemini CLI does not send.
 func speaksQwen(top map[string]json.RawMessage) bool {
 	native := text(top["hook_event_name"])
 	if native == "" || foreign(top) {
@@ -197,15 +197,15 @@ func speaksQwen(top map[string]json.RawMessage) bool {
 func adaptQwen(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) (err error) {
 	switch row.Native {
 	case "UserPromptSubmit":
-		// The results of tools on their way to the model come as an empty prompt. It is
-		// nobody's: to block it would end the run in the middle, and whoever counts or
-		// judges prompts does not mean it.
+		// Tool results on their way to the model arrive as an empty prompt. It does not come from
+		// the user: a block would end the run in the middle, and hooks that count or judge prompts
+		// must not see it.
 		if ev.Prompt.Text == "" && top["submitted_prompt"] == nil {
 			ev.Kind, ev.Prompt, ev.Can = qwenPrefix+"ToolResults", nil, &grapnel.Can{}
 		}
 	case "TodoCreated", "TodoCompleted":
 		if phase := text(top["phase"]); phase != "" && phase != "validation" {
-			ev.Can = &grapnel.Can{Message: true} // the list is written
+			ev.Can = &grapnel.Can{Message: true} // the list is already written
 		}
 	case "PostToolBatch":
 		ev.Calls, err = readCalls(present(top["tool_calls"]), func(call map[string]json.RawMessage) (*grapnel.Tool, error) {
@@ -219,8 +219,8 @@ func adaptQwen(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event)
 	return err
 }
 
-// readQwenOutcome also reads JSON from stderr when nothing is on stdout, as Qwen Code
-// does after exit code 0 (seen live).
+// readQwenOutcome also reads JSON from stderr if stdout is empty, as Qwen Code does after exit code
+// 0 (seen live).
 func readQwenOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	if out.Exit == 0 && len(trim(out.Stdout)) == 0 && isObject(trim(out.Stderr)) {
 		out.Stdout = out.Stderr

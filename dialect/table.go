@@ -15,32 +15,32 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Most agents differ in names, not in kind. Their dialects are written as two tables
-// that are read in both directions: In for events, Out for answers. What a table cannot
-// say is in the dialect's Adapt and Finish.
+// Most agents differ only in names. Their dialects are two tables that are read in both directions:
+// In for events, Out for answers. The dialect's Adapt and Finish handle what a table cannot
+// express.
 //
-// In is a list of MEMBER=PLACE. A member is one of the payload, with dots where it lies
-// deeper. A place is named as in the plain dialect: session.id, tool.input, prompt.text,
-// and so on (see place). "MEMBER=PLACE:text" says that the agent sends the JSON of the
-// value as a string, ":list" that it sends a list whose first element is the value, ":ms" that
-// it sends a time in milliseconds. Of two members with one place the first that is there counts.
+// In is a list of MEMBER=PLACE. A member is a path in the payload, with dots for nested objects. A
+// place is a field of the plain dialect: session.id, tool.input, prompt.text, and so on (see
+// place). "MEMBER=PLACE:text" means that the agent sends the JSON of the value as a string, ":list"
+// that it sends a list whose first element is the value, ":ms" that it sends a time in
+// milliseconds. If two members have the same place, the first one present is used.
 //
-// Out is a list of MEMBER=WORD. A member is one of the answer, with dots where it lies
-// deeper; stdout, stderr and exit are what a program has beside JSON. A word is one of
+// Out is a list of MEMBER=WORD. A member is a path in the answer, with dots for nested objects;
+// stdout, stderr and exit are the non-JSON parts of a program's result. A word is one of
 //
 //	reason context message halt   the text of a block or of a question, and so on
-//	reason:block reason:ask       the same, of one of them only
+//	reason:block reason:ask       the same, for only a block or only a question
 //	feedback                      the reason of a block and the context, as one text
-//	native:X                      what only this agent understands, if it is X: a string, an object, ...
-//	event                         the native name, where anything else is told beside it
+//	native:X                      a value for this agent only, if its type is X: a string, an object, ...
+//	event                         the native name, if its parent object has other members
 //	tool.input, response, ...     the new value of a field
-//	block:X ask:X allow:X halt:X  X, in that case; change:X where a new input is told
+//	block:X ask:X allow:X halt:X  X, if that applies; change:X if there is a new input
 //
-// A lone word, without a member, says that the agent does so without being told; a lone
-// block, that to tell its reason is to block. What begins with < is read from hooks and
-// never written.
+// A word without a member means that the agent does this without a member in the answer. The word
+// block without a member means that giving a reason blocks. Entries that begin with < are read from
+// hooks and never written.
 
-// tabled fills in the functions of a dialect that are told by its tables.
+// tabled sets the functions of a dialect that its tables define.
 func (d *Dialect) tabled() {
 	if d.ReadEvent == nil {
 		d.ReadEvent = d.readTable
@@ -60,11 +60,11 @@ func (d *Dialect) tabled() {
 type pairing struct {
 	member string
 	word   string
-	arg    string // behind the colon
-	heard  bool   // only read
+	arg    string // text after the colon
+	heard  bool   // only read, never written
 }
 
-// each lists the entries of a table.
+// each parses the entries of a table.
 func each(table string) []pairing {
 	words := strings.Fields(table)
 	list := make([]pairing, len(words))
@@ -80,7 +80,7 @@ func each(table string) []pairing {
 	return list
 }
 
-// can returns what the agent can be told: of a row with Out what that has words for.
+// can returns what the agent supports; for a row with Out, what Out can express.
 func (r *EventRow) can() *grapnel.Can {
 	if r.Out == "" {
 		return &r.Can
@@ -115,10 +115,10 @@ func (r *EventRow) can() *grapnel.Can {
 	return &can
 }
 
-// Permits returns what the agent can be told about an event of the row.
+// Permits returns the parts of a verdict that the agent supports for an event of the row.
 func (r *EventRow) Permits() grapnel.Can { return *r.can() }
 
-// at returns what stands at a path of an object, or nil.
+// at returns the value at a path of an object, or nil.
 func at(top map[string]json.RawMessage, path string) json.RawMessage {
 	name, rest, deeper := strings.Cut(path, ".")
 	if !deeper {
@@ -127,8 +127,8 @@ func at(top map[string]json.RawMessage, path string) json.RawMessage {
 	return at(split(top[name]), rest)
 }
 
-// A finder finds what stands at paths of an object, and takes each object apart once: a
-// tool's input may hold a file of megabytes.
+// A finder looks up values at paths of an object. It splits each object only once, because a tool's
+// input may contain a file of several megabytes.
 type finder map[string]map[string]json.RawMessage
 
 func (f finder) at(path string) json.RawMessage {
@@ -140,7 +140,7 @@ func (f finder) at(path string) json.RawMessage {
 	return present(f[parent][path[i+1:]])
 }
 
-// put sets what stands at a path.
+// put sets the value at a path and creates missing objects.
 func (m *members) put(path string, value json.RawMessage) {
 	name, rest, deeper := strings.Cut(path, ".")
 	if !deeper {
@@ -152,7 +152,7 @@ func (m *members) put(path string, value json.RawMessage) {
 	m.set(name, inner.raw())
 }
 
-// need returns the part that p points to, made if there is none.
+// need returns *p and creates it if it is nil.
 func need[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
@@ -160,8 +160,8 @@ func need[T any](p **T) *T {
 	return *p
 }
 
-// place returns a pointer to what the plain dialect calls by a name: to a string, a
-// bool, a time or raw JSON. It makes the part of the event that holds it.
+// place returns a pointer to the event field with this name in the plain dialect: a string, a bool,
+// a time or raw JSON. It creates the part of the event that contains the field.
 func place(ev *grapnel.Event, name string) any {
 	switch name {
 	case "time":
@@ -251,11 +251,11 @@ func place(ev *grapnel.Event, name string) any {
 	case "config.file":
 		return &need(&ev.Config).File
 	}
-	panic("dialect: no place " + name) // a test reads all tables
+	panic("dialect: no place " + name) // a test checks the names in all tables
 }
 
-// judged are the places that guards look at. What stands there in a wrong type is an
-// error, for a guard would look past it.
+// judged lists the places that guards check. A value of a wrong type there is an error, because a
+// guard would miss it.
 var judged = []string{"tool.name", "prompt.text", "message.content"}
 
 func (d *Dialect) readTable(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
@@ -264,7 +264,7 @@ func (d *Dialect) readTable(row *EventRow, top map[string]json.RawMessage, in In
 		return nil, err
 	}
 	if s := ev.Session.Subagent; s != nil && s.ID == "" {
-		ev.Session.Subagent = nil // a type alone is how the main agent was started
+		ev.Session.Subagent = nil // a type without an ID describes how the main agent was started
 	}
 	if row == nil {
 		return ev, nil
@@ -284,7 +284,7 @@ func (d *Dialect) readTable(row *EventRow, top map[string]json.RawMessage, in In
 	return ev, d.adopt(ev)
 }
 
-// adopt fills in what is known of a call by the agent's tables.
+// adopt completes a call from the agent's table of tools.
 func (d *Dialect) adopt(ev *grapnel.Event) error {
 	t := ev.Tool
 	if t == nil {
@@ -305,7 +305,7 @@ func (d *Dialect) adopt(ev *grapnel.Event) error {
 	return nil
 }
 
-// read fills in an event by a table.
+// read fills in an event from a table.
 func read(ev *grapnel.Event, table string, in finder) error {
 	for _, p := range each(table) {
 		raw := in.at(p.member)
@@ -327,7 +327,7 @@ func read(ev *grapnel.Event, table string, in finder) error {
 				return fmt.Errorf("%s is %s, not a string", p.member, kindOf(raw))
 			}
 			if !ok && raw != nil && raw[0] != '{' && raw[0] != '[' {
-				s = string(raw) // a number that serves as a name
+				s = string(raw) // a number used as a name
 			}
 			*to = cmp.Or(*to, s)
 		case *bool:
@@ -364,20 +364,20 @@ func when(raw json.RawMessage) time.Time {
 	if ms, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
 		return time.UnixMilli(ms).UTC()
 	}
-	at, _ := time.Parse(time.RFC3339, text(raw)) // the zero time where it is none
+	at, _ := time.Parse(time.RFC3339, text(raw)) // the zero time if it is not a time
 	return at
 }
 
 func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if row == nil {
 		if ev.Kind != "" || v.Decision != grapnel.Block {
-			return d.say(nil) // nobody knows what the agent makes of an answer
+			return d.say(nil) // how the agent would treat an answer is unknown
 		}
 		row = &EventRow{Out: d.Blind}
 	}
 	t := tell(row, ev, v)
 	if t.ask && t.reason != "" && slices.Contains(strings.Fields(row.Out), "ask") {
-		t.warn(t.reason) // the question is asked without a word of ours: this is why it should be read
+		t.warn(t.reason) // the agent asks without showing the reason, so the message explains why
 	}
 	var out members
 	for _, p := range each(row.Out) {
@@ -391,7 +391,7 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 	if d.Finish != nil {
 		d.Finish(row, ev, &t, &out)
 	}
-	for _, p := range each(row.Out) { // beside what is told
+	for _, p := range each(row.Out) { // add the event name only next to other members
 		if parent := p.member[:max(strings.LastIndexByte(p.member, '.'), 0)]; p.word == "event" && at(out.byName(), parent) != nil {
 			out.put(p.member, rawjson.Quote(row.Native))
 		}
@@ -399,7 +399,7 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 	return d.say(out)
 }
 
-// answer returns what one entry of Out says, or nil.
+// answer returns the value of one entry of Out, or nil.
 func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel.Verdict, t *told) json.RawMessage {
 	switch p.word {
 	case "block":
@@ -445,8 +445,7 @@ func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel
 	return nil
 }
 
-// typeNamed is what a type is called in a table, as kindOf says it; empty = there is none
-// of this name.
+// typeNamed converts a type name in a table to the name that kindOf returns; empty = unknown type.
 func typeNamed(name string) string {
 	switch name {
 	case "string":
@@ -461,7 +460,7 @@ func typeNamed(name string) string {
 	return ""
 }
 
-// say makes the reply of an answer: some of its members are not JSON.
+// say makes the reply from an answer. The members stdout, stderr and exit are not JSON.
 func (d *Dialect) say(out members) Reply {
 	var reply Reply
 	var wire members
@@ -488,7 +487,7 @@ func (d *Dialect) say(out members) Reply {
 	return reply
 }
 
-// literal returns what is told in a case: true, false, a number, or a word.
+// literal returns the value of an entry whose case applies: true, false, a number, or a word.
 func literal(is bool, word string) json.RawMessage {
 	switch {
 	case !is || word == "":
@@ -499,7 +498,7 @@ func literal(is bool, word string) json.RawMessage {
 	return rawjson.Quote(word)
 }
 
-// asSent writes a changed input in the way in which the agent sent the original.
+// asSent writes a changed input in the form in which the agent sent the original.
 func asSent(original, input json.RawMessage) json.RawMessage {
 	if len(original) > 0 && original[0] == '"' {
 		return rawjson.Quote(string(input))
@@ -507,8 +506,8 @@ func asSent(original, input json.RawMessage) json.RawMessage {
 	return input
 }
 
-// writeEventTable writes an event for a hook program. What the agent sent itself stays
-// as it was, but for what earlier hooks have changed.
+// writeEventTable writes an event for a hook program. The agent's own payload stays unchanged,
+// except for the changes of earlier hooks.
 func (d *Dialect) writeEventTable(ev *grapnel.Event) ([]byte, error) {
 	row, err := eventRow(d.Events, d.Name, ev)
 	if err != nil {
@@ -517,12 +516,12 @@ func (d *Dialect) writeEventTable(ev *grapnel.Event) ([]byte, error) {
 	return d.writeRow(row, ev)
 }
 
-// writeRow writes an event under one of the agent's events.
+// writeRow writes an event under one of the agent's event names.
 func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 	now := *ev
 	var m members
 	own := ev.Agent.Name == d.Name && isObject(trim(ev.Native))
-	if len(ev.Calls) > 0 && !own { // no table has words for a list of calls
+	if len(ev.Calls) > 0 && !own { // no table can express a list of calls
 		return nil, fmt.Errorf("cannot write %s for a hook of %s: the calls cannot be told in its words", ev.Kind, d.Name)
 	}
 	if own {
@@ -545,7 +544,7 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 	}
 	was := &grapnel.Event{}
 	if own {
-		// Where the payload already says what the event says, it is left as it is.
+		// Members whose value already matches the event stay as they are.
 		if before, _, err := d.read(Input{Payload: ev.Native, Event: row.Native}); err == nil {
 			was = before
 		}
@@ -556,7 +555,7 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 		for _, p := range each(table) {
 			value := written(place(&now, p.word))
 			if have.at(p.member) == nil && named(have, table, p.word) {
-				continue // the agent calls it by another of its names
+				continue // the payload uses another of the agent's names for this member
 			}
 			if done[p.word] || value == nil || own && string(value) == string(written(place(was, p.word))) {
 				continue
@@ -576,7 +575,7 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 	return m.line()
 }
 
-// named reports whether one of the members that a table pairs with a place is there.
+// named reports whether the payload has any member that the table maps to a place.
 func named(have finder, table, place string) bool {
 	for _, p := range each(table) {
 		if p.word == place && have.at(p.member) != nil {
@@ -586,7 +585,7 @@ func named(have finder, table, place string) bool {
 	return false
 }
 
-// written returns what stands in a place as JSON, nil for nothing.
+// written returns the value of a place as JSON, or nil if it is empty.
 func written(place any) json.RawMessage {
 	switch from := place.(type) {
 	case *string:
@@ -603,9 +602,9 @@ func written(place any) json.RawMessage {
 	return nil
 }
 
-// readOutcomeTable reads what a hook program of the agent answered to ev. Exit code 2
-// blocks, silent or not; other codes than 0 are errors, where the dialect's Exits does
-// not say otherwise, and what JSON says beside them counts too.
+// readOutcomeTable reads the answer of a hook program to ev. Exit code 2 blocks, with or without
+// output. Other nonzero codes are errors, unless the dialect's Exits lists them. JSON on stdout is
+// used with any exit code.
 func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	var o grapnel.Outcome
 	row, err := eventRow(d.Events, d.Name, ev)
@@ -643,9 +642,9 @@ func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outco
 	return o, errors.Join(failure(out), bad)
 }
 
-// heed adds what the JSON of an answer says to o.
+// heed adds the content of a JSON answer to o.
 func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[string]json.RawMessage) error {
-	stops, stopped, why := false, false, "" // a table may have a sign, a text, or both
+	stops, stopped, why := false, false, "" // a table may have a flag for halt, a text, or both
 	byReason := false
 	for _, p := range each(row.Out) {
 		stops = stops || p.word == "halt" && p.arg != ""
@@ -696,24 +695,24 @@ func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top
 		o.Decision = grapnel.Block
 	}
 	if o.Decision == grapnel.Block {
-		o.Set, o.Patch = nil, nil // what is blocked is not changed
+		o.Set, o.Patch = nil, nil // a blocked call is not changed
 	}
 	return nil
 }
 
-// heedContext adds what an answer adds to the context of the model.
+// heedContext adds an answer's additional context for the model.
 func (d *Dialect) heedContext(o *grapnel.Outcome, ev *grapnel.Event, member, more string) {
 	c := contractFor(ev)
 	switch {
 	case more == "":
 	case c != nil && c.Context:
 		o.Context = append(o.Context, more)
-	default: // other agents add nothing there
+	default: // other agents support no context for this event
 		native(o, d.Name, member, rawjson.Quote(more))
 	}
 }
 
 func decisionNamed(word string) (d grapnel.Decision) {
-	_ = d.UnmarshalText([]byte(word)) // a word of a table
+	_ = d.UnmarshalText([]byte(word)) // tables contain only valid words
 	return d
 }

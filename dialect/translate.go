@@ -13,9 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A hook program is written in one language and the event happened in another. What
-// follows translates between two tables of tools. The values stay; names of tools
-// and of members of their inputs change.
+// A hook program may use another dialect than the agent that sent the event. The code below
+// translates between two tables of tools: it renames tools and members of their inputs, and keeps
+// the values.
 
 // entry is one member of an object.
 type entry struct {
@@ -23,17 +23,17 @@ type entry struct {
 	value json.RawMessage
 }
 
-// members is an object whose order counts.
+// members is an object that keeps the order of its members.
 type members []entry
 
-// membersOf returns the members of an object, of equal names only the last value.
+// membersOf returns the members of an object. Of duplicate names it keeps the last value.
 func membersOf(raw json.RawMessage) members {
 	raw = trim(raw)
 	if !isObject(raw) {
 		return nil
 	}
 	var m members
-	at := make(map[string]int, 16) // an input may have a million members
+	at := make(map[string]int, 16) // by map, because an input may have a million members
 	eachMember(raw, func(name string, value json.RawMessage) {
 		if i, again := at[name]; again {
 			m[i].value = value
@@ -45,7 +45,7 @@ func membersOf(raw json.RawMessage) members {
 	return m
 }
 
-// byName is the members for those who look up many.
+// byName returns the members as a map, for callers with many lookups.
 func (m members) byName() map[string]json.RawMessage {
 	values := make(map[string]json.RawMessage, len(m))
 	for _, e := range m {
@@ -54,7 +54,7 @@ func (m members) byName() map[string]json.RawMessage {
 	return values
 }
 
-// find returns where a member stands, or -1.
+// find returns the index of a member, or -1.
 func (m members) find(name string) int {
 	return slices.IndexFunc(m, func(e entry) bool { return e.name == name })
 }
@@ -66,7 +66,7 @@ func (m members) get(name string) json.RawMessage {
 	return nil
 }
 
-// set replaces a member, or adds it; a nil value does nothing.
+// set replaces or adds a member; a nil value does nothing.
 func (m *members) set(name string, value json.RawMessage) {
 	if value == nil {
 		return
@@ -78,7 +78,7 @@ func (m *members) set(name string, value json.RawMessage) {
 	*m = append(*m, entry{name, value})
 }
 
-// text sets a member that is a string; an empty one does nothing.
+// text sets a string member; an empty string does nothing.
 func (m *members) text(name, s string) {
 	if s != "" {
 		m.set(name, rawjson.Quote(s))
@@ -101,7 +101,7 @@ func (m members) raw() json.RawMessage {
 	return append(b, '}')
 }
 
-// line is the object as hook programs get it: on one line, with a newline.
+// line returns the object as hook programs receive it: on one line, with a newline.
 func (m members) line() ([]byte, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, m.raw()); err != nil {
@@ -111,13 +111,14 @@ func (m members) line() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// eventRow returns the row under which an agent tells its hooks of an event.
+// eventRow returns the row for an event in an agent's table, or an error if the agent has no such
+// event.
 func eventRow(rows []EventRow, agent string, ev *grapnel.Event) (*EventRow, error) {
 	is := func(r *EventRow) bool { return r.Kind == ev.Kind || r.Failed != "" && r.Failed == ev.Kind }
 	if d, ok := FindAgent(agent); ok && ev.Agent.Name == agent {
-		// Events that share a kind are told apart by the payload.
+		// If events share a kind, the payload decides.
 		if row := rowNamed(rows, d.namedIn(split(ev.Native))); row != nil && (is(row) || ev.Kind.Native()) {
-			return row, nil // a native kind is what the dialect made of an event of this name
+			return row, nil // the dialect derived a native kind from an event of this name
 		}
 	}
 	for i := range rows {
@@ -128,7 +129,7 @@ func eventRow(rows []EventRow, agent string, ev *grapnel.Event) (*EventRow, erro
 	return nil, fmt.Errorf("%w: %s has none that is %s", ErrNoSuchEvent, agent, ev.Kind)
 }
 
-// contractFor returns the Contract of an event, which for a native one may be nil.
+// contractFor returns the Contract of an event, which may be nil for a native event.
 func contractFor(ev *grapnel.Event) *grapnel.Contract {
 	if ev.Kind.Native() {
 		return ev.Contract
@@ -136,7 +137,7 @@ func contractFor(ev *grapnel.Event) *grapnel.Contract {
 	return contractOf(ev.Kind)
 }
 
-// contractOf returns the Contract of a kind of events, or nil.
+// contractOf returns the Contract of an event kind, or nil.
 func contractOf(kind grapnel.Kind) *grapnel.Contract {
 	if c, ok := grapnel.ContractOf(kind); ok {
 		return &c
@@ -152,11 +153,11 @@ func toolsOf(agent string) []ToolRow {
 	return nil
 }
 
-// mcpSpelling takes the way apart in which an agent spells the tools of MCP servers:
-// what stands before the server, between server and tool, and behind the tool. An agent
-// that does not name the server has nothing before the tool but before.
+// mcpSpelling splits the agent's template for MCP tool names: the text before the server, between
+// server and tool, and after the tool. If the template has no server, before is the text before the
+// tool.
 func mcpSpelling(agent string) (before, between, after string, server bool) {
-	spelling := "mcp__{server}__{tool}" // of most
+	spelling := "mcp__{server}__{tool}" // the spelling of most agents
 	if d, ok := FindAgent(agent); ok {
 		spelling = cmp.Or(d.MCP, spelling)
 	}
@@ -177,8 +178,8 @@ func spellMCP(agent string, mcp *grapnel.MCP) string {
 	return before + mcp.Server + between + mcp.Tool + after
 }
 
-// splitMCP is the reverse of spellMCP, at the first place where server and tool can be
-// told apart; nil for a name of another kind.
+// splitMCP is the reverse of spellMCP. It splits at the first possible separator between server and
+// tool, and returns nil for a name that is not an MCP tool.
 func splitMCP(agent, name string) *grapnel.MCP {
 	before, between, after, server := mcpSpelling(agent)
 	name, begins := strings.CutPrefix(name, before)
@@ -207,9 +208,9 @@ func toolNamed(rows []ToolRow, name string) *ToolRow {
 
 func (r *ToolRow) like() string { return cmp.Or(r.Like, r.Native) }
 
-// counterpart returns the row in which an agent has a tool of another agent. own is
-// not nil when the tables name both as doing the same; otherwise the class and what
-// is known of the input decide, and there may be no counterpart at all.
+// counterpart returns the row of the agent's tool that matches a tool of another agent. own is not
+// nil if the tables declare both tools equivalent. Otherwise the class and the known parts of the
+// input decide, and row may be nil.
 func counterpart(t *grapnel.Tool, from, to []ToolRow) (row, own *ToolRow) {
 	row, own = nearest(t, from, to)
 	if row != nil && row.As != "" {
@@ -237,7 +238,7 @@ func nearest(t *grapnel.Tool, from, to []ToolRow) (row, own *ToolRow) {
 		}
 	}
 	if len(known) == 0 || t.Class == grapnel.ClassOther || t.Class == grapnel.ClassMCP {
-		return nil, nil // two tools of which nothing is known are not the same tool
+		return nil, nil // without known fields, nothing shows that two tools are the same
 	}
 	for i := range to {
 		if to[i].Class != t.Class {
@@ -256,7 +257,7 @@ func nearest(t *grapnel.Tool, from, to []ToolRow) (row, own *ToolRow) {
 	return row, nil
 }
 
-// toolSubject is the name of an event's tool as another agent would tell it.
+// toolSubject returns the name that another agent would use for the event's tool.
 func toolSubject(ev *grapnel.Event, agent string, tools []ToolRow) string {
 	t := ev.Tool
 	switch {
@@ -273,21 +274,21 @@ func toolSubject(ev *grapnel.Event, agent string, tools []ToolRow) string {
 	return t.Name
 }
 
-// A rendering is a call of a tool in the words of another agent.
+// A rendering is a tool call translated for another agent.
 type rendering struct {
 	name  string
 	input members
-	same  bool     // the input is in no other words than the event's own
-	pairs []pair   // members that have another name there, those that are absent included
-	made  []string // members that only the rendering has: views of what stands deeper in the input
+	same  bool     // the input is the event's own, not translated
+	pairs []pair   // members with a different name in the rendering, including absent members
+	made  []string // members that exist only in the rendering: copies of values nested in the input
 }
 
 // pair is a member's name in the event and in the rendering.
 type pair struct{ own, there string }
 
-// render writes a call of ev as agent would have made it. A member that has no
-// counterpart keeps its own name. What a hook would look for in one place but
-// stands in several is an error: it would see a part and take it for all.
+// render writes a call of ev as agent would have made it. A member without a counterpart keeps its
+// name. If the hook expects one value but the event has several, render returns an error, because
+// the hook would check only part of the input.
 func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error) {
 	r := &rendering{name: t.Name, input: membersOf(t.Input), same: true}
 	if ev.Agent.Name == agent {
@@ -323,7 +324,7 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 		}
 		renamed[i].name, taken[name] = name, true
 	}
-	// A name that is taken stands for what is there.
+	// A pair whose target name belongs to another existing member is dropped.
 	pairs := r.pairs[:0]
 	for _, p := range r.pairs {
 		if r.input.find(p.own) >= 0 || renamed.find(p.there) < 0 {
@@ -334,7 +335,7 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 	return r, nil
 }
 
-// pairMembers joins two lists of pairs over the names that both tools are like.
+// pairMembers joins two lists of pairs by the shared names of the equivalent tool.
 func (r *rendering) pairMembers(own, there [][2]string) {
 	at := func(list [][2]string, i int, name string) string {
 		for _, p := range list {
@@ -358,8 +359,8 @@ func (r *rendering) pairMembers(own, there [][2]string) {
 	}
 }
 
-// pairFacts pairs the members in which both tables know a field. Members that are
-// there come first: older versions of an agent call them otherwise.
+// pairFacts pairs the members that hold the same field in both tables. Present members come first,
+// because older versions of an agent use other names.
 func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) error {
 	slots := topMembers(row.Facts, f)
 	if len(slots) == 0 {
@@ -384,7 +385,7 @@ func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) er
 	value := values[0]
 	if len(values) > 1 {
 		switch f {
-		case grapnel.FieldCommand: // lines that run one after the other
+		case grapnel.FieldCommand: // the commands run one after the other
 			value = strings.Join(values, "\n")
 		default:
 			return fmt.Errorf("it has %d values for %s, which are one there", len(values), f)
@@ -398,7 +399,7 @@ func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) er
 	return nil
 }
 
-// topMembers lists the members of an input that hold a field by themselves.
+// topMembers lists the top-level members of an input that hold a field as plain text.
 func topMembers(facts []grapnel.Fact, f grapnel.Field) []string {
 	var names []string
 	for _, fact := range facts {
@@ -409,7 +410,7 @@ func topMembers(facts []grapnel.Fact, f grapnel.Field) []string {
 	return names
 }
 
-// viewOf lists what a call says of a field.
+// viewOf returns the values of a field in a call.
 func viewOf(t *grapnel.Tool, f grapnel.Field) []string {
 	switch f {
 	case grapnel.FieldCommand:
@@ -449,12 +450,11 @@ func (r *rendering) own(there string) (name string, paired bool) {
 	return there, false
 }
 
-// change adds to o what a hook that saw the event through agent's words made of the
-// tool's input. A whole new input is only taken over where the words are the
-// event's own. Otherwise each member that differs is a change of its own, a view
-// where the event has one: what the hook's language has no word for, such as the
-// directory of a command, was not in its hands and stays. A change without a
-// counterpart is an error.
+// change adds a hook's change of the tool input to o. The hook saw the event as agent's dialect
+// renders it. If the rendering is the event's own input, the hook's input replaces it as a whole.
+// Otherwise each member that differs is a separate change, applied to a field of the event if it
+// maps to exactly one. Members that the hook's dialect cannot express, such as the directory of a
+// command, stay unchanged. A change without a counterpart is an error.
 func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMessage) error {
 	if ev.Tool == nil {
 		return fmt.Errorf("it changes the input of a tool, and %s has none", ev.Kind)
@@ -485,7 +485,7 @@ func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMe
 			set(o, f, e.value)
 			continue
 		}
-		patch = append(patch, entry{own, e.value}) // null removes it
+		patch = append(patch, entry{own, e.value}) // null removes the member
 	}
 	after := now.byName()
 	for _, e := range r.input {
@@ -505,7 +505,7 @@ func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMe
 	return nil
 }
 
-// viewAt returns the field whose only place in the input is this member.
+// viewAt returns the field whose only place in the input is this member, or "".
 func viewAt(t *grapnel.Tool, name string) grapnel.Field {
 	input := membersOf(t.Input)
 	for _, f := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
@@ -538,7 +538,7 @@ func native(o *grapnel.Outcome, agent, name string, value json.RawMessage) {
 	o.Native[agent+"."+name] = value
 }
 
-// said returns the text of a tool's output in any agent's shape, or "".
+// said returns the text of a tool's output in any agent's format, or "".
 func said(output json.RawMessage) string {
 	if s, ok := rawjson.Unquote(output); ok {
 		return s
@@ -570,12 +570,12 @@ func said(output json.RawMessage) string {
 	return text(about["error"])
 }
 
-// failure says how a hook program failed.
+// failure returns the error for a failed hook program.
 func failure(out Output) error {
 	return fmt.Errorf("%s%s", exitText(out.Exit), quoteSaid(strings.TrimSpace(string(out.Stderr))))
 }
 
-// variables lists those that have a value.
+// variables returns the pairs with a nonempty value as NAME=value.
 func variables(pairs ...[2]string) []string {
 	var vars []string
 	for _, p := range pairs {

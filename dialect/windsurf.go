@@ -8,13 +8,13 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// windsurf is the language of Windsurf's agent Cascade. It has an event before and one
-// after each of four kinds of action, reads no answer but the exit code, and shows the
-// model what a hook that blocks said on stderr. Nobody saw it run here: all that follows
-// is documented.
+// windsurf is the dialect of Windsurf's agent Cascade. It has an event before and one after each of
+// four kinds of action, reads only the exit code as answer, and shows the model the stderr of a
+// hook that blocks. Cascade was not run for this dialect: all facts below are from the
+// documentation.
 //
-// There is no word for asking, rewriting or adding context, so what wants that blocks and
-// says why. Any exit code but 2 opens.
+// It does not support ask, rewrite or added context; such a verdict becomes a block with the
+// reason. Any exit code other than 2 fails open.
 var windsurf = &Dialect{
 	Name:       windsurfName,
 	Title:      "Windsurf Cascade",
@@ -49,7 +49,7 @@ const (
 	windsurfMCP   = "tool_info.mcp_server_name=mcp.server tool_info.mcp_tool_name=mcp.tool tool_info.mcp_tool_arguments=tool.input "
 )
 
-// windsurfEvents has all events, in the order of a turn.
+// windsurfEvents lists all events, in the order of a turn.
 var windsurfEvents = []EventRow{
 	{Native: "pre_user_prompt", Kind: grapnel.PromptBefore, Install: true, Closed: true, In: "tool_info.user_prompt=prompt.text", Out: windsurfBlock},
 	{Native: "pre_read_code", Kind: grapnel.ToolBefore, Install: true, Closed: true, In: windsurfCall, Out: windsurfBlock},
@@ -71,7 +71,7 @@ var windsurfEvents = []EventRow{
 	},
 }
 
-// windsurfTools are the kinds of action, which have no names but those of the events.
+// windsurfTools lists the kinds of action. Cascade names them only by their events.
 var windsurfTools = []ToolRow{
 	{Native: "read_code", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseRead}}},
 	{Native: "write_code", Like: "MultiEdit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/edits/*/new_string"}}},
@@ -87,12 +87,12 @@ func adaptWindsurf(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Ev
 	ev.Tool.Name = tool.Native
 	member := tool.Facts[0].At[1:]
 	if raw := split(top["tool_info"])[member]; len(raw) == 0 || raw[0] != '"' {
-		return fmt.Errorf("tool_info.%s is %s, not a string", member, kindOf(raw)) // a guard would look past it
+		return fmt.Errorf("tool_info.%s is %s, not a string", member, kindOf(raw)) // guards would miss it
 	}
 	return nil
 }
 
-// writeWindsurfEvent tells of a call under the event of its kind.
+// writeWindsurfEvent writes a call as the event of its kind of action.
 func writeWindsurfEvent(ev *grapnel.Event) ([]byte, error) {
 	d, _ := FindAgent(windsurfName)
 	row, err := eventRow(d.Events, d.Name, ev)

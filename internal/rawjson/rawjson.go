@@ -1,5 +1,5 @@
-// Package rawjson reads and writes the JSON of agents and policies as they wrote it: without
-// escapes for HTML, so that a rule matches the text that the agent sent.
+// Package rawjson reads and writes JSON of agents and policies without changing its text: it does
+// not escape HTML characters, so that a rule matches the text that the agent sent.
 package rawjson
 
 import (
@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// Marshal returns v as JSON on one line, without a line break at its end.
+// Marshal returns v as JSON on one line, without a newline at the end.
 func Marshal(v any) (json.RawMessage, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -23,13 +23,13 @@ func Marshal(v any) (json.RawMessage, error) {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
-// Quote returns a JSON string.
+// Quote returns text as a JSON string.
 func Quote(text string) json.RawMessage {
-	raw, _ := Marshal(text) // a string always encodes
+	raw, _ := Marshal(text) // encoding a string cannot fail
 	return raw
 }
 
-// QuoteSome returns a JSON string, or nil for an empty text.
+// QuoteSome returns text as a JSON string, or nil for an empty text.
 func QuoteSome(text string) json.RawMessage {
 	if text == "" {
 		return nil
@@ -37,8 +37,8 @@ func QuoteSome(text string) json.RawMessage {
 	return Quote(text)
 }
 
-// Equal compares JSON values without regard to key order and white space. Numbers are
-// compared as written: 1 and 1.0 are different inputs to a tool.
+// Equal compares JSON values and ignores key order and white space. Numbers are compared as
+// written: 1 and 1.0 are different inputs to a tool.
 func Equal(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -48,7 +48,7 @@ func Equal(a, b []byte) bool {
 	return errX == nil && errY == nil && bytes.Equal(x, y)
 }
 
-// canonical writes a value with its keys in order and no white space.
+// canonical writes a value with sorted keys and without white space.
 func canonical(raw []byte) ([]byte, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -59,7 +59,7 @@ func canonical(raw []byte) ([]byte, error) {
 	return json.Marshal(v)
 }
 
-// SkipSpace returns the index of the first byte from i on that is no white space.
+// SkipSpace returns the index of the first byte at or after i that is not white space.
 func SkipSpace(raw []byte, i int) int {
 	for i < len(raw) && (raw[i] == ' ' || raw[i] == '\t' || raw[i] == '\n' || raw[i] == '\r') {
 		i++
@@ -67,9 +67,9 @@ func SkipSpace(raw []byte, i int) int {
 	return i
 }
 
-// Unquote decodes a JSON string, without white space around it. It takes one pass, where
-// encoding/json would look at each byte of a large file three times. What is not UTF-8, and
-// half a surrogate pair, becomes U+FFFD, as there.
+// Unquote decodes a JSON string that has no white space around it. It takes one pass, while
+// encoding/json would read each byte of a large file three times. Like encoding/json, it replaces
+// invalid UTF-8 and half a surrogate pair by U+FFFD. It returns false if raw is not a valid string.
 func Unquote(raw []byte) (string, bool) {
 	if len(raw) < 2 || raw[0] != '"' || raw[len(raw)-1] != '"' {
 		return "", false
@@ -94,7 +94,7 @@ func Unquote(raw []byte) (string, bool) {
 			b.WriteRune(r)
 			inner = inner[size:]
 		case inner[0] != '\\' || len(inner) < 2:
-			return "", false // a quote, a control character, or half an escape
+			return "", false // a quote, a control character, or an incomplete escape
 		case inner[1] == 'u':
 			r, size := unescapeRune(inner)
 			if size == 0 {
@@ -114,7 +114,7 @@ func Unquote(raw []byte) (string, bool) {
 	return b.String(), true
 }
 
-// unescapeByte decodes an escape of one letter; 0 is none.
+// unescapeByte decodes a one-letter escape; 0 = invalid.
 func unescapeByte(c byte) byte {
 	switch c {
 	case '"', '\\', '/':
@@ -137,8 +137,8 @@ func hasControl(b []byte) bool {
 	return slices.ContainsFunc(b, func(c byte) bool { return c < ' ' })
 }
 
-// unescapeRune decodes \uXXXX, or two of them that are a surrogate pair. A size of 0
-// says that it is neither.
+// unescapeRune decodes \uXXXX, or two of them that form a surrogate pair. A size of 0 means that b
+// starts with neither.
 func unescapeRune(b []byte) (r rune, size int) {
 	unit := func(b []byte) (rune, bool) {
 		if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// Sorted writes JSON without white space, the keys of each object in the order of
-// their bytes, numbers as they are spelt, and only what must be escaped escaped.
+// Sorted returns JSON without white space. The keys of each object are sorted by bytes, numbers
+// keep their spelling, and only characters that must be escaped are escaped.
 func Sorted(raw []byte) (string, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -25,7 +25,7 @@ func Sorted(raw []byte) (string, error) {
 	return "", fmt.Errorf("the input is not JSON: %w", err)
 }
 
-// appendSorted recurses as deep as the decoder has, which is bounded.
+// appendSorted recurses as deep as the value is nested, which the decoder limits.
 func appendSorted(b []byte, value any) []byte {
 	switch v := value.(type) {
 	case map[string]any:
@@ -54,8 +54,8 @@ func appendSorted(b []byte, value any) []byte {
 	}
 }
 
-// AppendQuoted writes a JSON string. encoding/json would escape the line separators
-// U+2028 and U+2029 too, and a rule would not find them.
+// AppendQuoted appends s as a JSON string. encoding/json would also escape the line separators
+// U+2028 and U+2029, and a rule would not find them.
 func AppendQuoted(b []byte, s string) []byte {
 	const special = "\b\f\n\r\t\"\\"
 	b = append(b, '"')
