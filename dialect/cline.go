@@ -366,8 +366,8 @@ func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	return o, err
 }
 
-// clineOneCommand moves the command of an answer to the member of agents that take a single
-// command.
+// clineOneCommand replaces a list with one command in an answer by the member command, if the event
+// as Cline sees it has that member.
 func clineOneCommand(ev *grapnel.Event, stdout []byte) []byte {
 	said := membersOf(stdout)
 	list := split(said.get("overrideInput"))["commands"]

@@ -171,14 +171,14 @@ type ToolRow struct {
 	Takes []string
 }
 
-// Input is what an agent sent to the hook program.
+// Input is an agent's input to the hook program.
 type Input struct {
 	Payload []byte
 	Event   string // the event's native name if the command line gives it; empty = read it from the payload
 	Err     error  // not nil if the payload could not be read completely
 }
 
-// Reply is what the agent receives.
+// Reply is the stdout, stderr and exit code that the agent receives.
 type Reply struct {
 	Stdout []byte
 	Stderr []byte

@@ -17,14 +17,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// updating reports whether the test's package has a flag -update that is set. This
-// package has none: two flags of one name would be a panic.
+// updating reports whether the test's package defines a flag -update and it is set. hooktest
+// defines no such flag, because defining one name twice panics.
 func updating() bool {
 	f := flag.Lookup("update")
 	return f != nil && f.Value.String() == "true"
 }
 
-// play compares a conversation with its file, or writes it.
+// play compares a conversation with its file, or updates the file.
 func (s *dialectSuite) play(t testing.TB, c conversation) {
 	t.Helper()
 	if len(bytes.TrimSpace(c.archive.Comment)) == 0 {
@@ -34,7 +34,7 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 	v := engine.Fire(t.Context(), c.ev)
 	reply := s.Write(c.ev, &v, "")
 	whole := dialect.Answer(t.Context(), engine, s.Dialect, dialect.Input{Payload: c.payload})
-	whole.Silent = reply.Silent // only Answer knows
+	whole.Silent = reply.Silent // only Answer sets Silent
 	if !reflect.DeepEqual(whole, reply) {
 		t.Errorf("Answer says something else than Read, Fire and Write: %s, want %s", shownReply(whole), shownReply(reply))
 	}
@@ -55,7 +55,7 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 		add("stderr", reply.Stderr)
 	}
 	if updating() {
-		if err := os.WriteFile(c.file, txtar.Format(got), 0o644); err != nil { //nolint:gosec // it is a source file
+		if err := os.WriteFile(c.file, txtar.Format(got), 0o644); err != nil { //nolint:gosec // test data in the source tree
 			t.Fatal(err)
 		}
 		return
@@ -65,7 +65,7 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 	}
 }
 
-// shownVerdict is a Verdict whose reasons are only their texts.
+// shownVerdict returns the form of a Verdict in verdict.json, where reasons are only their texts.
 func shownVerdict(v *grapnel.Verdict) any {
 	type verdict struct {
 		Decision    grapnel.Decision                  `json:"decision"`
@@ -84,7 +84,7 @@ func shownVerdict(v *grapnel.Verdict) any {
 	return shown
 }
 
-// readable writes JSON on one line if that is short, and indented otherwise.
+// readable formats JSON on one line if it is short, and indented otherwise.
 func readable(t testing.TB, v any) []byte {
 	t.Helper()
 	line, err := rawjson.Marshal(v)

@@ -22,33 +22,32 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
-// TestDialect is the suite of every dialect. dir holds conversations, files *.txtar in
-// which an agent says something and is answered, at least one for each event of the
-// dialect's table:
+// TestDialect is the test suite for dialects. dir contains conversations: files *.txtar with an
+// input of the agent and the reply, at least one for each event of the dialect's table. Their
+// sections are
 //
-//	stdin.json     what the agent wrote
-//	argv           the event's name, where the command line gives it; absent = the payload does
-//	outcome.json   what the one hook answered; absent = nothing
-//	event.json     the event as it was read, without native, can, contract and facts
-//	verdict.json   what the engine made of the outcome
-//	reply: exit N  what the agent gets on stdout
-//	stderr         and on stderr, if anything
+//	stdin.json     the agent's payload
+//	argv           the event name on the command line; absent = the payload names it
+//	outcome.json   the outcome of the only hook; absent = no opinion
+//	event.json     the event after reading, without native, can, contract and facts
+//	verdict.json   the engine's verdict
+//	reply: exit N  stdout and exit code of the reply
+//	stderr         stderr of the reply, if not empty
 //
-// and a comment that says what it shows. The first two are written by hand, or recorded;
-// the others by the suite, if the test's package has a flag -update and it is set. Read
-// what it writes.
+// A comment at the top explains the purpose of the conversation. You write or record the first two
+// sections. The suite writes the others if the test's package defines a flag -update and it is set.
+// Review the generated sections.
 //
-// With what the agent wrote there the suite holds that the tables agree with themselves
-// and with the Contracts; that no opinion says nothing; that a block is told, with its
-// reason, and never as something weaker; that nothing but an Allow comes out as one; that
-// changes arrive; that an event survives being written and read; and that no payload,
-// however broken or hostile, makes the dialect panic, allow, or lose a block. What a reply
-// means is asked of ReadOutcome: where the agent itself thinks otherwise, only the agent
-// can tell.
+// With these payloads the suite checks that the tables are consistent with themselves and with the
+// Contracts; that no opinion gives an empty reply; that a block reaches the agent, with its reason,
+// and is never weakened; that only an Allow becomes an allow; that changes reach the agent; that an
+// event survives writing and reading; and that no payload, however malformed or hostile, makes the
+// dialect panic, allow, or lose a block. The suite interprets replies with ReadOutcome. Only the
+// agent itself can show whether it interprets them in the same way.
 //
-// A language that only hooks speak has no conversations: dir is empty, and the suite
-// holds what concerns that side.
-func TestDialect(t *testing.T, d *dialect.Dialect, dir string) { //nolint:tparallel // whether the test itself is parallel is the caller's
+// A dialect that only hook programs use has no conversations. Pass an empty dir, and the suite
+// checks only the side toward hooks.
+func TestDialect(t *testing.T, d *dialect.Dialect, dir string) { //nolint:tparallel // the caller decides whether the test itself is parallel
 	t.Helper()
 	s := &dialectSuite{Dialect: d}
 	if dir != "" {
@@ -71,10 +70,10 @@ func TestDialect(t *testing.T, d *dialect.Dialect, dir string) { //nolint:tparal
 	}
 }
 
-// dialectLaws are what TestDialect holds, each by itself.
+// dialectLaws lists the checks of TestDialect, each a subtest.
 var dialectLaws = []struct {
 	name  string
-	agent bool // it concerns the side toward an agent
+	agent bool // only for dialects of agents
 	hold  func(s *dialectSuite, t testing.TB)
 }{
 	{"Tables", true, (*dialectSuite).tables},
@@ -90,7 +89,7 @@ var dialectLaws = []struct {
 	{"Hooks", false, (*dialectSuite).hooks},
 }
 
-// dialectSuite is a Dialect under test.
+// dialectSuite tests one Dialect.
 type dialectSuite struct {
 	*dialect.Dialect
 	talks []conversation
@@ -104,9 +103,9 @@ type conversation struct {
 	payload []byte
 	argv    string
 	outcome grapnel.Outcome
-	spoken  bool // there is an outcome
+	spoken  bool // the file has an outcome
 	ev      *grapnel.Event
-	row     *dialect.EventRow // nil = none of the table
+	row     *dialect.EventRow // nil = not in the table
 }
 
 func conversations(t testing.TB, d *dialect.Dialect, dir string) []conversation {
@@ -147,12 +146,12 @@ func conversations(t testing.TB, d *dialect.Dialect, dir string) []conversation 
 	return list
 }
 
-// input is a payload, told in the way of the conversation.
+// input returns a payload as an input of the conversation's event.
 func (c *conversation) input(payload []byte) dialect.Input {
 	return dialect.Input{Payload: payload, Event: c.argv}
 }
 
-// can is what the agent can be told of an event.
+// can returns the parts of a verdict that the agent supports for an event.
 func can(ev *grapnel.Event) grapnel.Can {
 	if ev.Can != nil {
 		return *ev.Can
@@ -167,28 +166,28 @@ func can(ev *grapnel.Event) grapnel.Can {
 	return all
 }
 
-// says returns an engine whose only hook gives this outcome to every event.
+// says makes an engine whose only hook returns this outcome for every event.
 func says(t testing.TB, out grapnel.Outcome, onError grapnel.OnError) *grapnel.Engine {
 	t.Helper()
 	return engineOf(t, []grapnel.Spec{{Name: "hook", OnError: onError, Hook: answers(out)}})
 }
 
-// tell fires an event at a hook with this outcome, and writes what the agent gets.
+// tell fires an event with one hook that returns this outcome, and writes the agent's reply.
 func (s *dialectSuite) tell(t testing.TB, ev *grapnel.Event, out grapnel.Outcome) (grapnel.Verdict, dialect.Reply) {
 	t.Helper()
 	v := says(t, out, grapnel.OnErrorDefault).Fire(t.Context(), ev)
 	return v, s.Write(ev, &v, "")
 }
 
-// heard is what a reply says to whoever knows the language. Where nobody reads it, it is
-// nothing.
+// heard reads a reply with ReadOutcome. It returns an empty outcome if the dialect has no
+// ReadOutcome or no such event.
 func (s *dialectSuite) heard(ev *grapnel.Event, r dialect.Reply) (grapnel.Outcome, error) {
 	if s.ReadOutcome == nil {
 		return grapnel.Outcome{}, nil
 	}
 	out, err := s.ReadOutcome(ev, dialect.Output{Exit: r.Exit, Stdout: r.Stdout, Stderr: r.Stderr})
 	if errors.Is(err, dialect.ErrNoSuchEvent) {
-		err = nil // and so nobody who would read it
+		err = nil // no hook reads this event, so no reply can be misread
 	}
 	return out, err
 }
@@ -224,7 +223,7 @@ func (s *dialectSuite) tables(t testing.TB) {
 	}
 }
 
-// rowContract compares what an event permits with its Contract.
+// rowContract compares the Can of an event with its Contract.
 func (s *dialectSuite) rowContract(t testing.TB, row *dialect.EventRow) {
 	contract := row.Contract
 	switch {
@@ -278,7 +277,7 @@ func (s *dialectSuite) noOpinion(t testing.TB) {
 		if reply.Exit != 0 || err != nil || !reflect.ValueOf(out).IsZero() || s.ReadOutcome == nil && len(reply.Stdout)+len(reply.Stderr) > 0 {
 			t.Errorf("%s: no opinion is written as %s, which says %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
 		}
-		for range 2 { // the same each time
+		for range 2 { // both replies must be equal
 			whole := dialect.Answer(t.Context(), nobody, s.Dialect, c.input(c.payload))
 			if whole.Silent = false; !reflect.DeepEqual(whole, reply) {
 				t.Errorf("%s: without hooks the answer is %s, want %s", c.name, shownReply(whole), shownReply(reply))
@@ -289,7 +288,7 @@ func (s *dialectSuite) noOpinion(t testing.TB) {
 
 func (s *dialectSuite) block(t testing.TB) {
 	const reason = `because <so> & "so"`
-	quoted, _ := rawjson.Marshal(reason) // it is text
+	quoted, _ := rawjson.Marshal(reason) // a string always encodes
 	for _, c := range s.talks {
 		may := can(c.ev)
 		v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
@@ -307,8 +306,8 @@ func (s *dialectSuite) block(t testing.TB) {
 			continue
 		}
 		out, err := s.heard(c.ev, reply)
-		// Where the agent has no word for a block, its reason is told as another text; but
-		// never where the agent asks for permission.
+		// If the agent does not support a block, another text may carry the reason, except at a
+		// permission prompt.
 		asText := !contractOf(c.ev).Permit && strings.Contains(sample.Shown(out), string(bytes.Trim(quoted, `"`)))
 		if out.Decision != grapnel.Block && !asText {
 			t.Errorf("%s: a block is written as %s, which says %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
@@ -316,7 +315,7 @@ func (s *dialectSuite) block(t testing.TB) {
 	}
 }
 
-// neverWeaker asks all that a hook can decide.
+// neverWeaker checks every decision with and without a halt.
 func (s *dialectSuite) neverWeaker(t testing.TB) {
 	for i := range s.talks {
 		for decision := grapnel.None; decision <= grapnel.Block; decision++ {
@@ -341,7 +340,7 @@ func (s *dialectSuite) notWeaker(t testing.TB, c *conversation, decision grapnel
 	if out.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !may.Allow) {
 		t.Errorf("an allow that nobody gave: %s", about)
 	}
-	asked := contractOf(c.ev).Kind == grapnel.PermissionBefore // the prompt is on its way
+	asked := contractOf(c.ev).Kind == grapnel.PermissionBefore // the agent shows the prompt anyway
 	if v.Decision == grapnel.Ask && may.Ask && out.Decision < grapnel.Ask && !asked {
 		t.Errorf("the question is lost: %s", about)
 	}
@@ -353,10 +352,10 @@ func (s *dialectSuite) notWeaker(t testing.TB, c *conversation, decision grapnel
 	}
 }
 
-// unmerged writes Verdicts that no engine has cut down to what the event permits.
+// unmerged writes Verdicts that no engine has reduced to the permitted parts.
 func (s *dialectSuite) unmerged(t testing.TB) {
 	if s.Events == nil {
-		return // a language without a table has words for everything
+		return // a dialect without a table supports everything
 	}
 	for _, c := range s.talks {
 		may, contract := can(c.ev), contractOf(c.ev)
@@ -376,7 +375,7 @@ func (s *dialectSuite) unmerged(t testing.TB) {
 	}
 }
 
-// otherValue is a legal value for each field.
+// otherValue has a legal new value for each field.
 var otherValue = map[grapnel.Field]string{
 	grapnel.FieldPrompt: `"something else"`, grapnel.FieldSystem: `"Be kind."`, grapnel.FieldModel: `"other"`,
 	grapnel.FieldRequest: `{"model":"n","messages":[{"role":"user","content":"ho"}]}`, grapnel.FieldTools: `["glob","read_file"]`,
@@ -385,7 +384,7 @@ var otherValue = map[grapnel.Field]string{
 	grapnel.FieldSummary: `"shorter"`, grapnel.FieldClear: `true`, grapnel.FieldAnswer: `{"action":"accept","content":{"name":"Bob"}}`,
 }
 
-// changes tells of one change at a time.
+// changes checks one change at a time.
 func (s *dialectSuite) changes(t testing.TB) {
 	for i := range s.talks {
 		c := &s.talks[i]
@@ -397,17 +396,17 @@ func (s *dialectSuite) changes(t testing.TB) {
 	}
 }
 
-// changed is another value for a field of an event, nil if nothing is known of it.
+// changed returns another value for a field of an event, or nil if none is known.
 func changed(ev *grapnel.Event, f grapnel.Field) json.RawMessage {
 	may := can(ev)
 	value := json.RawMessage(otherValue[f])
-	if f == grapnel.FieldInput && may.Merges { // nothing can be taken out of it
+	if f == grapnel.FieldInput && may.Merges { // members cannot be removed
 		value, _ = ev.MapText(f, func(string) string { return "true" })
 	}
-	if f == grapnel.FieldInput && may.Members != nil { // nor anything else changed
+	if f == grapnel.FieldInput && may.Members != nil { // only these members can change
 		value = retold(ev.Tool.Input, may.Members)
 	}
-	if _, ok := ev.Get(f); ok && f == grapnel.FieldResponse { // it has the agent's own shape
+	if _, ok := ev.Get(f); ok && f == grapnel.FieldResponse { // the value must have the agent's own shape
 		value, _ = ev.MapText(f, func(string) string { return "other" })
 	}
 	return value
@@ -420,7 +419,7 @@ func (s *dialectSuite) change(t testing.TB, c *conversation, f grapnel.Field, va
 		t.Errorf("%s: %s is set to %s, and nothing is said: %s", c.name, f, value, shownReply(reply))
 	}
 	if s.ReadOutcome == nil || s.Events == nil || f != grapnel.FieldInput && f != grapnel.FieldPrompt {
-		return // other values have the shape that the agent gives them
+		return // other values are in the agent's own format
 	}
 	out, err := s.heard(c.ev, reply)
 	again, _ := s.tell(t, c.ev, out)
@@ -430,7 +429,7 @@ func (s *dialectSuite) change(t testing.TB, c *conversation, f grapnel.Field, va
 	}
 }
 
-// retold is an object with another text in some of its members, nil if it has none.
+// retold returns an object with another text in some of its members, or nil if it has none of them.
 func retold(object json.RawMessage, names []string) json.RawMessage {
 	var members map[string]any
 	if json.Unmarshal(object, &members) != nil {
@@ -445,7 +444,7 @@ func retold(object json.RawMessage, names []string) json.RawMessage {
 	if !changed {
 		return nil
 	}
-	value, _ := rawjson.Marshal(members) // it was JSON
+	value, _ := rawjson.Marshal(members) // members was decoded from JSON
 	return value
 }
 
@@ -458,7 +457,7 @@ func (s *dialectSuite) roundTrip(t testing.TB) {
 		before := state(c.ev)
 		line, err := s.WriteEvent(c.ev)
 		if c.row == nil && errors.Is(err, dialect.ErrNoSuchEvent) {
-			continue // it is of a newer agent
+			continue // an event of a newer agent
 		}
 		if err != nil {
 			t.Errorf("%s: WriteEvent: %v", c.name, err)
@@ -478,8 +477,8 @@ func (s *dialectSuite) roundTrip(t testing.TB) {
 	}
 }
 
-// answer gives a payload to a guard that blocks and fails closed, and to nobody, and
-// fails the test where the agent would get more than it may.
+// answer passes a payload to a guard that blocks and fails closed, and to an engine without hooks.
+// It fails the test if a reply allows more than it may.
 func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	t.Helper()
 	defer func() {
@@ -498,7 +497,7 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	guarded := dialect.Answer(t.Context(), says(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
 	contract, may := contractOf(ev), can(ev)
 	counts := contract.Blocks != grapnel.BlockNothing && (readErr == nil || !contract.FailOpen)
-	if ev.Kind == "" { // nobody knows what it is
+	if ev.Kind == "" { // an unknown event must still block
 		counts, may.Block = true, true
 	}
 	if counts && may.Block && len(guarded.Stdout) == 0 && guarded.Exit == 0 {
@@ -508,7 +507,7 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	if nobody.Exit == 2 {
 		t.Errorf("%s: nobody listens, and the exit code is 2, which blocks: %s for %s", about, shownReply(nobody), sample.Short(string(in.Payload)))
 	}
-	guarded.Stderr, nobody.Stderr = nil, nil // what went wrong is said there
+	guarded.Stderr, nobody.Stderr = nil, nil // stderr may contain the error
 	if out, _ := s.heard(ev, guarded); out.Decision == grapnel.Allow {
 		t.Errorf("%s: a guard blocks, and %s allows (%v) %s", about, shownReply(guarded), readErr, sample.Short(string(in.Payload)))
 	}
@@ -517,7 +516,7 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	}
 }
 
-// unreadable cuts payloads off, and sends what is none.
+// unreadable tests truncated payloads and payloads that are not events.
 func (s *dialectSuite) unreadable(t testing.TB) {
 	deep := strings.Repeat("[", 100_000)
 	for _, text := range []string{"", " \r\n\t ", "\xef\xbb\xbf", "hello", "[]", `"x"`, "null", "{}", "7", deep, `{"a":` + deep, `{"a":1}}`, "{}{}", "{\x00}"} {
@@ -538,8 +537,8 @@ func (s *dialectSuite) unreadable(t testing.TB) {
 	}
 }
 
-// hostile puts values of all types into the place of each member, and members beside them
-// whose names differ in case.
+// hostile replaces each member by values of all types, and adds members whose names differ only in
+// case.
 func (s *dialectSuite) hostile(t testing.TB) {
 	values := []string{`null`, `true`, `-1e400`, `"x"`, `"\ud800"`, `[]`, `[{}]`, `{}`, `{"":{"":[]}}`, `"{\"command\":\"ls\"}"`}
 	seen := map[string]bool{}
@@ -560,8 +559,8 @@ func (s *dialectSuite) hostile(t testing.TB) {
 				s.answer(t, c.name+", "+name, c.input(payload))
 			}
 		}
-		// As agents read JSON a key in another case is another key, and of equal ones the
-		// last counts. Whoever reads it otherwise lets a guard see what is not run.
+		// Agents match JSON keys exactly and use the last of duplicate keys. A dialect that reads
+		// them differently would show guards another call than the one that runs.
 		body := bytes.TrimSpace(c.payload)
 		for _, name := range slices.Sorted(maps.Keys(top)) {
 			for _, also := range []string{strings.ToUpper(name[:1]) + name[1:], name} {
@@ -575,8 +574,8 @@ func (s *dialectSuite) hostile(t testing.TB) {
 	}
 }
 
-// hooks writes events of all kinds, and those of the conversations, for programs that
-// speak this language, and reads what such programs may answer.
+// hooks writes events of all kinds and of the conversations for hook programs of this dialect, and
+// reads possible answers.
 func (s *dialectSuite) hooks(t testing.TB) {
 	var events []*grapnel.Event
 	for _, c := range grapnel.Contracts() {
@@ -595,7 +594,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 			t.Errorf("WriteEvent changed the event\n\twas %s\n\tis  %s", sample.Short(before), sample.Short(now))
 		}
 		if err != nil {
-			continue // there is no such event, and so no program that could answer
+			continue // without the event, no program can answer it
 		}
 		told++
 		if s.HookEnv != nil {
@@ -616,7 +615,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 	}
 }
 
-// readsOutcome reads an answer of a program.
+// readsOutcome reads one answer of a program and checks the outcome.
 func (s *dialectSuite) readsOutcome(t testing.TB, ev *grapnel.Event, output dialect.Output) {
 	out, err := s.ReadOutcome(ev, output)
 	about := func() string {
@@ -639,7 +638,7 @@ func (s *dialectSuite) readsOutcome(t testing.TB, ev *grapnel.Event, output dial
 	}
 }
 
-// bare leaves out what repeats the payload or the tables.
+// bare returns the event without the parts that repeat the payload or the tables.
 func bare(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
 	out.Native, out.Can, out.Contract = nil, nil, nil

@@ -1,24 +1,22 @@
 // Package hooktest is for tests of hooks, policies, workers and dialects.
 //
-// Fire an event, and say what is expected in one line; what fails prints the event, the
-// Verdict and what each hook said, so that nobody has to run it again:
+// Fire an event and check the expected result in one line. A failure prints the event, the Verdict
+// and each hook's outcome, so that you need not run the test again:
 //
 //	hooktest.Blocks(t, hooktest.Shell("git push --force"), spec)
 //	hooktest.Passes(t, hooktest.Shell("git push"), spec)
 //
-// A policy file becomes an engine as grapnel-hook would make one, and is tested in the
-// same words:
+// Policy loads a policy file into an engine as grapnel-hook does. The same functions test it:
 //
 //	engine := hooktest.Policy(t, "grapnel.yaml", nil)
 //	hooktest.Blocks(t, hooktest.Write("deploy/prod/app.yaml", "replicas: 0"), engine)
-//	reply := hooktest.Agent(t, engine, "claude-code", payload) // the bytes that the agent gets
+//	reply := hooktest.Agent(t, engine, "claude-code", payload) // the bytes that the agent receives
 //
-// Whoever writes a kind of hook, a program that is kept running, or a language of an agent
-// runs its suite: [TestHook], [TestWorker], [TestDialect]. [OnlyImports] and
-// [NeverImports] keep a package light.
+// If you write a kind of hook, a worker program, or a dialect, run its suite: [TestHook],
+// [TestWorker], [TestDialect]. [OnlyImports] and [NeverImports] limit the imports of a package.
 //
-// There are no mocks: hooks run in a real engine, programs are started, files are read.
-// What a policy would send over a network is left out. The package replaces no test
-// framework: [Fire] returns plain data for all that the few words here do not say. It is
-// for tests only, and nothing else imports it.
+// hooktest has no mocks: it runs hooks in a real engine, starts programs, and reads files. It only
+// omits requests that a policy would send over a network. The package does not replace a test
+// framework: [Fire] returns plain data for checks beyond the functions here. Use it only in tests;
+// no other package imports it.
 package hooktest

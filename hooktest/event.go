@@ -8,39 +8,38 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
-// The events of this file are read by the dialects from what agents send, so that
-// class, facts, input and payload are what a hook meets in reality. One thing is left
-// out: what that agent can be told (Event.Can). A hook is judged by what the event
-// permits; what becomes of its answer in one agent is shown by [Agent].
+// The dialects read the events of this file from agent payloads, so that class, facts, input and
+// payload are realistic. The events omit Event.Can, the parts of a verdict that the agent supports.
+// A hook is judged by the event's Contract; [Agent] shows the reply of one agent.
 //
-// The agent works in the directory in which the test runs, and that is its project:
-// a path is relative to it. All of it is plain data, and a test may change it:
-// ev.Session.CWD = t.TempDir().
+// The agent's working directory and project is the directory in which the test runs, and paths are
+// relative to it. Events are plain data, and a test may change them: ev.Session.CWD = t.TempDir().
 
-// Shell is a call of a shell, about to be made.
+// Shell returns the event before a shell call with this command.
 func Shell(command string) *grapnel.Event { return Tool("Bash", object{"command": command}) }
 
-// Read is a call that reads a file, about to be made.
+// Read returns the event before a call that reads a file.
 func Read(path string) *grapnel.Event { return Tool("Read", object{"file_path": path}) }
 
-// Write is a call that writes a file, about to be made.
+// Write returns the event before a call that writes a file.
 func Write(path, content string) *grapnel.Event {
 	return Tool("Write", object{"file_path": path, "content": content})
 }
 
-// Fetch is a call that gets a page, about to be made.
+// Fetch returns the event before a call that fetches a web page.
 func Fetch(url string) *grapnel.Event {
 	return Tool("WebFetch", object{"url": url, "prompt": "What does it say?"})
 }
 
-// Tool is a call of any tool, about to be made: by the name that Claude Code has for
-// it, of a server's tool mcp__server__tool. The input is written as JSON.
+// Tool returns the event before a call of any tool. name is Claude Code's name for it; for a tool
+// of an MCP server, mcp__server__tool. input is encoded as JSON. Tool panics if the event cannot be
+// built.
 func Tool(name string, input any) *grapnel.Event {
 	return must(sample.Call(directory(), name, input))
 }
 
-// After is what follows the event of a call: the same call, made, with this output. An
-// error as output means that the call has failed.
+// After returns the event that follows the event of a call: the call has run and returned this
+// output. If output is an error, the call failed. After panics if the event is not a tool call.
 func After(call *grapnel.Event, output any) *grapnel.Event {
 	if call.Tool == nil {
 		panic(fmt.Sprintf("hooktest.After: %s is no call of a tool", call.Kind))
@@ -50,16 +49,16 @@ func After(call *grapnel.Event, output any) *grapnel.Event {
 	return ev
 }
 
-// Prompt is what a person asks, before the model sees it.
+// Prompt returns the event of a user prompt, before the model sees it.
 func Prompt(text string) *grapnel.Event { return must(sample.Prompt(directory(), text)) }
 
-// Event is an event of any kind with the parts that it has: a session that starts
-// ([grapnel.SessionStart]), a turn that ends ([grapnel.AgentAfter]), an event that one
-// agent alone has (native.claude-code.Setup). What is in the parts is made up. It
-// panics where there is no such kind.
+// Event returns an event of any kind with all its parts: a session start ([grapnel.SessionStart]),
+// the end of a turn ([grapnel.AgentAfter]), or an event of only one agent
+// (native.claude-code.Setup). The content of the parts is made up. Event panics for an unknown
+// kind.
 func Event(kind grapnel.Kind) *grapnel.Event { return must(sample.Event(directory(), kind)) }
 
-// object is a JSON object in the making.
+// object is a JSON object.
 type object = sample.Object
 
 func must(ev *grapnel.Event, err error) *grapnel.Event {
@@ -69,7 +68,7 @@ func must(ev *grapnel.Event, err error) *grapnel.Event {
 	return ev
 }
 
-// directory is where the test runs.
+// directory returns the working directory of the test.
 func directory() string {
 	dir, err := os.Getwd()
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
-// A Firing is what came of one event: the Verdict, and all that a test may want to know
-// beside it. Printed with %v it says what happened, hook by hook.
+// A Firing is the result of one event: the Verdict, and all further data for a test. Printed with
+// %v, it shows the result of each hook.
 type Firing = policytest.Firing
 
-// Fire fires an event at some Specs, or at one engine, and waits for the observing hooks
-// too. It asserts nothing: look at what it returns, and print that where it is wrong.
+// Fire fires an event at some Specs or at one engine, and also waits for observing hooks. It
+// asserts nothing; check the result, and print it on failure.
 func Fire[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, by ...H) Firing {
 	t.Helper()
 	f, err := policytest.Fire(t.Context(), engineOf(t, by), ev)
@@ -25,10 +25,9 @@ func Fire[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, by 
 	return f
 }
 
-// Blocks fires an event that the hooks must block. Like all functions here that expect
-// something it also wants that no hook fails: a Block because a script was not found
-// shows nothing about the script. For a failure that must block, look at what [Fire]
-// returns.
+// Blocks fires an event and fails the test unless the hooks block it. Like all checks here, it also
+// fails the test if a hook fails: a Block because a script was not found shows nothing about the
+// script. To test a failure that must block, check the result of [Fire].
 func Blocks[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, by ...H) Firing {
 	t.Helper()
 	f := Fire(t, ev, by...)
@@ -36,7 +35,7 @@ func Blocks[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, b
 	return f
 }
 
-// Asks fires an event for which the hooks must want a person's consent.
+// Asks fires an event and fails the test unless the hooks ask for the user's consent.
 func Asks[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, by ...H) Firing {
 	t.Helper()
 	f := Fire(t, ev, by...)
@@ -44,9 +43,9 @@ func Asks[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, by 
 	return f
 }
 
-// Passes fires an event that goes on as it came: nobody blocks, asks, changes it or ends
-// the turn, and nobody allows it, which would skip the agent's own prompt. Context may be
-// added.
+// Passes fires an event and fails the test unless it passes unchanged: no hook may block, ask,
+// change it or end the turn, and no hook may allow it, which would skip the agent's own prompt.
+// Hooks may add context.
 func Passes[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, by ...H) Firing {
 	t.Helper()
 	f := Fire(t, ev, by...)
@@ -54,8 +53,8 @@ func Passes[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev *grapnel.Event, b
 	return f
 }
 
-// Changes fires an event that the hooks must change, and not block, so that it is like
-// another one in all that may be changed:
+// Changes fires an event and fails the test unless the hooks change it and do not block it. All
+// fields that may change must then equal the fields of want:
 //
 //	hooktest.Changes(t, hooktest.Shell("make"), hooktest.Shell("nice make"), spec)
 func Changes[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev, want *grapnel.Event, by ...H) Firing {
@@ -102,7 +101,8 @@ func engineOf[H grapnel.Spec | *grapnel.Engine](t testing.TB, by []H) *grapnel.E
 	return engine
 }
 
-// expect fails the test unless what is wanted holds and every hook could answer.
+// expect fails the test unless holds is true and every hook could answer. want describes the
+// expected result.
 func expect(t testing.TB, f Firing, holds bool, want string) bool {
 	t.Helper()
 	failed := slices.ContainsFunc(f.Runs(), func(r grapnel.HookRun) bool { return r.Error != "" })
@@ -115,7 +115,8 @@ func expect(t testing.TB, f Firing, holds bool, want string) bool {
 	return holds && !failed
 }
 
-// contractOf is what governs an event.
+// contractOf returns the Contract of an event; for an unknown kind, one that permits nothing and fails
+// open.
 func contractOf(ev *grapnel.Event) grapnel.Contract {
 	if ev.Kind.Native() && ev.Contract != nil {
 		return *ev.Contract

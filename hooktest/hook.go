@@ -18,19 +18,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
-// TestHook is the suite of every kind of hook. It fires events of each kind that the Spec
-// listens to, ordinary, huge, hostile and empty ones, and holds that the hook
+// TestHook is the test suite for all kinds of hooks. It fires ordinary, huge, hostile and empty
+// events of each kind that the Spec listens to, and checks that the hook
 //
-//   - leaves the event as it is,
+//   - does not modify the event,
 //   - is safe for concurrent use: run the test with -race,
-//   - answers only what the event permits,
-//   - does not panic, nor take a failure for an Allow,
-//   - returns within a minute (and its Grace) after its context is done.
+//   - returns only outcomes that the event permits,
+//   - does not panic, and does not treat a failure as an Allow,
+//   - returns within a minute (plus its Grace) after its context is done.
 //
-// Some events must reach the hook. Where it takes special ones to do so, give them: the
-// suite fires those too. What the hook is for, the suite does not know; show that with
-// [Blocks] and its kin.
-func TestHook(t *testing.T, spec grapnel.Spec, events ...*grapnel.Event) { //nolint:tparallel // whether the test itself is parallel is the caller's
+// At least one event must reach the hook. If the hook needs special events, pass them and the suite
+// also fires them. The suite does not know the hook's purpose; test it with [Blocks] and similar
+// functions.
+func TestHook(t *testing.T, spec grapnel.Spec, events ...*grapnel.Event) { //nolint:tparallel // the caller decides whether the test itself is parallel
 	t.Helper()
 	events = append(slices.Clone(events), eventsOf(spec.On)...)
 	for _, law := range hookLaws {
@@ -41,7 +41,7 @@ func TestHook(t *testing.T, spec grapnel.Spec, events ...*grapnel.Event) { //nol
 	}
 }
 
-// hookLaws are what TestHook holds, each by itself.
+// hookLaws lists the checks of TestHook, each a subtest.
 var hookLaws = []struct {
 	name string
 	hold func(t testing.TB, s *hookSuite, events []*grapnel.Event)
@@ -83,17 +83,17 @@ var hookLaws = []struct {
 	{"Cancelled", func(t testing.TB, s *hookSuite, events []*grapnel.Event) {
 		for _, ev := range events {
 			if s.listens(t, ev) {
-				s.call(t, 0, ev)                   // before it begins
-				s.call(t, 20*time.Millisecond, ev) // and while it works
+				s.call(t, 0, ev)                   // cancelled before the call
+				s.call(t, 20*time.Millisecond, ev) // cancelled during the call
 			}
 		}
 	}},
 }
 
-// patient is how long a hook that is not hurried may take.
+// patient returns the time limit for a call that is not cancelled.
 func patient(spec grapnel.Spec) time.Duration { return cmp.Or(spec.Timeout, 2*time.Minute) }
 
-// hookSuite is a Spec under test.
+// hookSuite tests one Spec.
 type hookSuite struct {
 	spec   grapnel.Spec
 	engine *grapnel.Engine
@@ -108,7 +108,7 @@ func newHookSuite(t testing.TB, spec grapnel.Spec) *hookSuite {
 	return &hookSuite{spec, engine}
 }
 
-// listens reports whether an engine would give the event to the hook.
+// listens reports whether an engine would pass the event to the hook.
 func (s *hookSuite) listens(t testing.TB, ev *grapnel.Event) bool {
 	t.Helper()
 	entries := s.engine.Plan(ev).Entries
@@ -118,22 +118,22 @@ func (s *hookSuite) listens(t testing.TB, ev *grapnel.Event) bool {
 	return len(entries) > 0
 }
 
-// answer is what a hook said to one event.
+// answer is the result of one call of a hook.
 type answer struct {
 	out      grapnel.Outcome
 	err      error
 	panicked string
 }
 
-// call lets the hook answer one event within a time, and fails the test where it breaks a
-// law that holds for all events.
+// call calls the hook with one event and a time limit, and fails the test if the hook violates a
+// rule that holds for all events.
 func (s *hookSuite) call(t testing.TB, within time.Duration, ev *grapnel.Event) answer {
 	t.Helper()
 	ctx, cancel := context.WithTimeoutCause(t.Context(), within, grapnel.ErrTimeout)
 	defer cancel()
 	before := state(ev)
 	own := *ev
-	own.ID = "hooktest" // as in a firing of which a Record is kept
+	own.ID = "hooktest" // as in a firing with a Record
 	done := make(chan answer, 1)
 	go func() {
 		a := answer{err: errors.New("it ended its goroutine")}
@@ -169,24 +169,24 @@ func (s *hookSuite) call(t testing.TB, within time.Duration, ev *grapnel.Event) 
 	return a
 }
 
-// soon is how long a hook has from the end of its context to its return. A hook returns in
-// much less, but a busy machine must not fail its test.
+// soon is the time limit for a hook to return after its context ends. Hooks return much faster, but
+// a busy machine must not make the test fail.
 const soon = time.Minute
 
-// state is all of an event as text.
+// state returns the complete event as text.
 func state(ev *grapnel.Event) string {
 	text, err := rawjson.Marshal(ev)
-	if err != nil { // a part is no JSON, as hostile events have it
+	if err != nil { // hostile events may contain invalid JSON
 		return fmt.Sprintf("%+v %+v", *ev, ev.Tool)
 	}
 	return string(text)
 }
 
-// permitted fails the test where an engine would drop a part of the answer.
+// permitted fails the test if an engine would drop a part of the answer.
 func (s *hookSuite) permitted(t testing.TB, ev *grapnel.Event, a answer) {
 	t.Helper()
 	if s.spec.Phase == grapnel.PhaseObserve {
-		return // what it says counts for nothing
+		return // answers of observing hooks are ignored
 	}
 	f := Fire(t, ev, grapnel.Spec{Name: cmp.Or(s.spec.Name, "hook"), Phase: s.spec.Phase, Hook: grapnel.Func(
 		func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return a.out, a.err })})
@@ -197,7 +197,7 @@ func (s *hookSuite) permitted(t testing.TB, ev *grapnel.Event, a answer) {
 	}
 }
 
-// eventsOf makes an event of each kind; no kinds are all kinds.
+// eventsOf returns an event of each kind; without kinds, of all kinds.
 func eventsOf(kinds []grapnel.Kind) []*grapnel.Event {
 	if len(kinds) == 0 {
 		for _, c := range grapnel.Contracts() {
@@ -220,15 +220,15 @@ func eventsOf(kinds []grapnel.Kind) []*grapnel.Event {
 	return events
 }
 
-// hostile is what can stand in the place of an event: as large, deep, odd or empty as an
-// agent, a model or a program can make it.
+// hostile returns variants of an event that are as large, deep, odd or empty as an agent, a model
+// or a program can make them.
 func hostile(ev *grapnel.Event) []*grapnel.Event {
 	empty := &grapnel.Event{Kind: ev.Kind, Contract: ev.Contract}
 	if ev.Tool != nil {
 		empty.Tool = &grapnel.Tool{Name: ev.Tool.Name, Class: ev.Tool.Class}
 	}
 	list := []*grapnel.Event{{}, {Kind: ev.Kind, Contract: ev.Contract}, empty}
-	// 160 KiB: more than a pipe holds, and than a variable of a program can.
+	// 160 KiB is more than a pipe buffer or an environment variable can hold.
 	texts := []string{strings.Repeat("x", 160<<10), "a\x00b\x1b[31m\r\n$(touch /tmp/x)'\"`\\", "\xff\xfe half \xed\xa0\x80", strings.Repeat("[{", 5000), ""}
 	for _, text := range texts {
 		list = append(list, withText(ev, text))
@@ -249,7 +249,7 @@ func hostile(ev *grapnel.Event) []*grapnel.Event {
 	return append(list, &odd)
 }
 
-// withText puts one text into every part of an event that holds any.
+// withText puts one text into every text field of an event.
 func withText(ev *grapnel.Event, text string) *grapnel.Event {
 	out := *ev
 	out.Native = nil
@@ -265,7 +265,7 @@ func withText(ev *grapnel.Event, text string) *grapnel.Event {
 	return &out
 }
 
-// answers is a hook that gives every event the same answer.
+// answers returns a hook with the same outcome for every event.
 func answers(out grapnel.Outcome) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
 }

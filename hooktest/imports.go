@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// systems are those for which imports are looked at: files of one system are easily
-// forgotten on another.
+// systems lists the operating systems whose imports are checked, because files for another system
+// are easily overlooked.
 var systems = []string{"linux", "darwin", "windows"}
 
-// OnlyImports fails the test where a package imports something else by itself, tests left
-// out. The package is named as for go list: its import path, or "." for that of the
-// test. Of allowed, "std" stands for the standard library and a path that ends in /...
-// for all below it.
+// OnlyImports fails the test if a package directly imports a package that is not allowed; it
+// ignores test files. pkg is an import path or "." for the package of the test, as for go list. In
+// allowed, "std" means the standard library, and a path that ends in /... includes everything below
+// it.
 func OnlyImports(t testing.TB, pkg string, allowed ...string) {
 	t.Helper()
 	standard := map[string]bool{}
@@ -33,8 +33,8 @@ func OnlyImports(t testing.TB, pkg string, allowed ...string) {
 	}
 }
 
-// NeverImports fails the test where a package links one of these, by itself or through
-// what it imports, and says why that is bad and which way it comes in:
+// NeverImports fails the test if a package links one of the packages in why, directly or
+// indirectly. The failure gives the reason from why and the import chain:
 //
 //	hooktest.NeverImports(t, "example.com/agent/cmd/hook", map[string]string{"net/http": "0.7 ms at every start"})
 func NeverImports(t testing.TB, pkg string, why map[string]string) {
@@ -56,15 +56,14 @@ func NeverImports(t testing.TB, pkg string, why map[string]string) {
 	}
 }
 
-// linked is all that one package links on one system.
+// linked describes all packages that one package links on one system.
 type linked struct {
 	self     string
-	imports  map[string][]string // what each package imports by itself
+	imports  map[string][]string // direct imports of each package
 	standard map[string]bool
 }
 
-// importsOf asks on each system for what some function finds, and returns on which ones
-// each was found.
+// importsOf calls find for each system, and returns the systems on which each result was found.
 func importsOf(t testing.TB, pkg string, find func(linked) []string) map[string][]string {
 	t.Helper()
 	found := map[string][]string{}
@@ -80,7 +79,7 @@ func importsOf(t testing.TB, pkg string, find func(linked) []string) map[string]
 		l := linked{imports: map[string][]string{}, standard: map[string]bool{}}
 		for line := range strings.Lines(string(out)) {
 			fields := strings.Fields(line)
-			l.self = fields[0] // go list ends with what it was asked for
+			l.self = fields[0] // go list prints the requested package last
 			l.standard[l.self] = fields[1] == "true"
 			l.imports[l.self] = fields[2:]
 		}
@@ -91,8 +90,8 @@ func importsOf(t testing.TB, pkg string, find func(linked) []string) map[string]
 	return found
 }
 
-// reached finds all packages that one imports, however indirectly, with a shortest way to
-// each.
+// reached returns all packages that are imported directly or indirectly, each with a shortest
+// import chain.
 func (l linked) reached() map[string][]string {
 	chains := map[string][]string{l.self: {l.self}}
 	for queue := []string{l.self}; len(queue) > 0; queue = queue[1:] {
@@ -107,7 +106,7 @@ func (l linked) reached() map[string][]string {
 	return chains
 }
 
-// covers reports whether what is allowed, a path or all below it, is p.
+// covers reports whether allowed, a path or a /... pattern, matches p.
 func covers(allowed, p string) bool {
 	tree, all := strings.CutSuffix(allowed, "/...")
 	return p == tree || all && strings.HasPrefix(p, tree+"/")

@@ -15,25 +15,23 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// PolicyOptions say how a policy is tested. The zero value is the default, and nil is
-// fine.
+// PolicyOptions control how a policy is tested. The zero value is the default, and nil is allowed.
 type PolicyOptions struct {
-	// Scope is whose policy it is; the zero value is the user's. What a project's
-	// `allow:` counts for, and what its programs see, is less.
+	// Scope is the scope of the policy; the zero value is the user's. In a project scope, `allow:`
+	// has less effect and programs see less of the environment.
 	Scope grapnel.Scope
 
-	// Programs answer in place of the programs, and of the servers, of hooks with these
-	// names. All other programs are really started. A server is never asked: without an
-	// answer for it the test fails. Nor is one told of anything, but for the hook here that
-	// hears it in its place. A name that no such hook of the policy has is an error.
+	// Programs replaces the programs and servers of hooks with these names. All other programs are
+	// really started. No server is ever contacted: a server without an entry here makes the test
+	// fail. A webhook target gets events only through its entry here. A name that no such hook of
+	// the policy has is an error.
 	Programs map[string]grapnel.Hook
 }
 
-// Policy loads a policy file as grapnel-hook does, packs and hook files of other systems
-// included, and fails the test at once with FILE:LINE:COL of each error. No trust is
-// asked for, limits count in memory for this engine alone, files of built-in hooks go
-// into a directory of the test, and webhooks are left out. Give the engine to [Fire] and
-// its kin, or to [Agent].
+// Policy loads a policy file as grapnel-hook does, including packs and hook files of other systems.
+// On errors it fails the test at once, with FILE:LINE:COL of each error. It requires no trust,
+// counts limits in memory for this engine only, puts files of built-in hooks into a directory of
+// the test, and omits webhooks. Pass the engine to [Fire], to similar functions, or to [Agent].
 func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 	t.Helper()
 	if opts == nil {
@@ -81,8 +79,8 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 	return engine
 }
 
-// PolicyText is [Policy] for a text, as if it stood in a grapnel.yaml of an empty
-// directory.
+// PolicyText is like [Policy], but takes the text of a policy, as if it were the grapnel.yaml in an
+// empty directory.
 func PolicyText(t testing.TB, text string, opts *PolicyOptions) *grapnel.Engine {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -92,13 +90,13 @@ func PolicyText(t testing.TB, text string, opts *PolicyOptions) *grapnel.Engine 
 	return Policy(t, file, opts)
 }
 
-// Agent gives an engine what an agent writes to grapnel-hook, and returns what the agent
-// gets: the very bytes, and the exit code. The agent is named as on the command line:
-// claude-code, gemini-cli, ... Each payload is the first of a session, and its project
-// begins where a version control system says so.
+// Agent passes an agent's payload to an engine, as grapnel-hook does, and returns the reply: the
+// exact bytes and the exit code. agent is the name on the command line: claude-code, gemini-cli,
+// ... Each payload is the first of a session. The project root is found by its version control
+// directory.
 //
-// What a hook sees as one event looks different in each agent. To say [Shell] and its
-// kin in the words of one, use its Dialect: payload, err := dialect.GeminiCLI().WriteEvent(ev).
+// The same event has a different payload in each agent. To convert [Shell] and similar events, use
+// the agent's Dialect: payload, err := dialect.GeminiCLI().WriteEvent(ev).
 func Agent(t testing.TB, engine *grapnel.Engine, agent, payload string) dialect.Reply {
 	t.Helper()
 	d, ok := dialect.FindAgent(agent)
@@ -112,10 +110,10 @@ func Agent(t testing.TB, engine *grapnel.Engine, agent, payload string) dialect.
 	return got.Answer(t.Context(), engine)
 }
 
-// TestPolicies runs the tests that are files (NAME_test.yaml, see "grapnel test --help"):
-// those that are named, and those below the directories that are. Each is a test of its own
-// for each of its agents. That there is none is a failure.
-func TestPolicies(t *testing.T, paths ...string) { //nolint:tparallel // whether the test itself is parallel is the caller's
+// TestPolicies runs policy test files (NAME_test.yaml, see "grapnel test --help"): the given files,
+// and those below the given directories. Each test is a subtest for each of its agents. It fails if
+// there are no tests.
+func TestPolicies(t *testing.T, paths ...string) { //nolint:tparallel // the caller decides whether the test itself is parallel
 	t.Helper()
 	files, err := policytest.Find(paths, nil)
 	if err != nil {
@@ -146,7 +144,7 @@ func TestPolicies(t *testing.T, paths ...string) { //nolint:tparallel // whether
 	}
 }
 
-// passed fails, or skips, a test as a file's has.
+// passed fails or skips the test according to a policy test's result.
 func passed(t testing.TB, r *policytest.Result) {
 	t.Helper()
 	switch r.Status {

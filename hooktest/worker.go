@@ -17,20 +17,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
-// TestWorker is the suite of every program that is kept running as a worker. It starts the
-// program, a path or a name to look up and arguments, and holds that it
+// TestWorker is the test suite for worker programs. It starts the program, args[0] as a path or a
+// name on PATH with its arguments, and checks that it
 //
-//   - says hello first, and nothing on standard output that is no message,
-//   - answers each event once, by its ID, with what the event permits or with an error,
-//     ordinary, huge and hostile ones,
-//   - takes as many events at once as its hello says,
-//   - passes over members and types of messages that it does not know,
-//   - goes on after a cancel,
-//   - answers what it was asked before its input ends, and then ends itself, with exit code 0.
+//   - sends its hello first, and only messages on standard output,
+//   - answers each event once, by its ID, with a permitted outcome or an error, for ordinary, huge and hostile events,
+//   - accepts as many events at once as its hello declares,
+//   - ignores unknown members and types of messages,
+//   - continues after a cancel,
+//   - answers all pending events when its input ends, and then exits with code 0.
 //
-// It is asked about events of the kinds that its hello names. What the program is for, the
-// suite does not know.
-func TestWorker(t *testing.T, args ...string) { //nolint:tparallel // whether the test itself is parallel is the caller's
+// The suite sends events of the kinds in the program's hello. It does not know the program's
+// purpose.
+func TestWorker(t *testing.T, args ...string) { //nolint:tparallel // the caller decides whether the test itself is parallel
 	t.Helper()
 	if len(args) == 0 {
 		t.Fatal("TestWorker wants a program and its arguments")
@@ -45,8 +44,8 @@ func TestWorker(t *testing.T, args ...string) { //nolint:tparallel // whether th
 	}
 }
 
-// workerLaws are what TestWorker holds, each by a process of its own. That it says hello,
-// says only messages, and ends when its input does, holds in all of them.
+// workerLaws lists the checks of TestWorker, each with a separate process. All of them also check
+// the hello, that every line is a message, and that the program ends with its input.
 var workerLaws = []struct {
 	name string
 	hold func(w *worker, events []*grapnel.Event)
@@ -61,7 +60,7 @@ var workerLaws = []struct {
 		for i, ev := range events {
 			for j, odd := range hostile(ev) {
 				if odd.Kind != ev.Kind {
-					continue // Grapnel would not ask
+					continue // Grapnel would not send this event
 				}
 				if _, err := dialect.Plain().WriteEvent(odd); err == nil {
 					w.ask(fmt.Sprint(i, ".", j), odd, "")
@@ -127,18 +126,18 @@ type worker struct {
 	patience  time.Duration
 	cmd       *exec.Cmd
 	stdin     io.WriteCloser
-	stderr    bytes.Buffer // to be read once it has ended
-	said      chan saying  // closed at the end of its output
+	stderr    bytes.Buffer // read it only after the program has ended
+	said      chan saying  // closed at the end of the output
 	hello     *dialect.Message
-	asked     map[string]bool // and not answered
+	asked     map[string]bool // events without an answer
 	cancelled map[string]bool
-	early     map[string]*dialect.Message // answers that nobody has asked for yet
-	exit      chan struct{}               // closed when it has ended; nil = nobody waits for that yet
-	failure   error                       // with which it ended
+	early     map[string]*dialect.Message // answers received before the suite waited for them
+	exit      chan struct{}               // closed when the program has ended; nil = exits was not called yet
+	failure   error                       // error of Wait
 	ended     bool
 }
 
-// saying is a line of its output.
+// saying is one line of the program's output.
 type saying struct {
 	message *dialect.Message
 	err     error
@@ -152,7 +151,7 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 		cmd: exec.CommandContext(t.Context(), args[0], args[1:]...),
 	}
 	w.cmd.Stderr = &w.stderr
-	w.cmd.WaitDelay = time.Second // what it leaves behind may hold the pipes
+	w.cmd.WaitDelay = time.Second // child processes may keep the pipes open
 	var stdout io.ReadCloser
 	var err error
 	if w.stdin, err = w.cmd.StdinPipe(); err == nil {
@@ -193,7 +192,7 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	return w
 }
 
-// say writes a line.
+// say writes one line to the program.
 func (w *worker) say(line string) {
 	w.t.Helper()
 	written := make(chan error, 1)
@@ -211,10 +210,10 @@ func (w *worker) say(line string) {
 	}
 }
 
-// workerPatience is how long a line may take: an interpreter on a busy machine is slow.
+// workerPatience is the time limit for one line: an interpreter on a busy machine is slow.
 const workerPatience = 2 * time.Minute
 
-// ask tells it of an event, with further members in the envelope and in the event.
+// ask sends an event to the program, with further members in the envelope and in the event.
 func (w *worker) ask(id string, ev *grapnel.Event, members string) {
 	w.t.Helper()
 	event, err := dialect.Plain().WriteEvent(ev)
@@ -230,7 +229,7 @@ func (w *worker) ask(id string, ev *grapnel.Event, members string) {
 	w.say("{" + members + strings.TrimSuffix(string(line[1:]), "\n"))
 }
 
-// next waits for what it says next.
+// next waits for the program's next message.
 func (w *worker) next(what string) saying {
 	w.t.Helper()
 	select {
@@ -269,7 +268,7 @@ func (w *worker) answer(id string, ev *grapnel.Event) answer {
 	return answer{out: out, err: err}
 }
 
-// take keeps an answer.
+// take stores an answer.
 func (w *worker) take(s saying) {
 	w.t.Helper()
 	switch m := s.message; {
@@ -282,14 +281,14 @@ func (w *worker) take(s saying) {
 	}
 }
 
-// permitted fails the test where an engine would drop a part of the answer.
+// permitted fails the test if an engine would drop a part of the answer.
 func (w *worker) permitted(ev *grapnel.Event, a answer) {
 	w.t.Helper()
 	(&hookSuite{spec: grapnel.Spec{Name: cmp.Or(w.hello.Name, "worker")}}).permitted(w.t, ev, a)
 }
 
-// end closes its input and holds that it ends, with all that it was asked answered. What
-// was cancelled may be.
+// end closes the program's input, and checks that the program answers all pending events and ends.
+// Cancelled events may stay without an answer.
 func (w *worker) end() {
 	w.t.Helper()
 	if w.ended {
@@ -309,7 +308,7 @@ func (w *worker) end() {
 			w.fatal("its input has ended, and it has not for %v", w.patience)
 		}
 	}
-	select { // it may have closed its output and live on
+	select { // the program may have closed its output without ending
 	case <-w.exits():
 		w.ended = true
 		if w.failure != nil {
@@ -325,7 +324,8 @@ func (w *worker) end() {
 	}
 }
 
-// exits tells of its end, once its output was read.
+// exits returns a channel that is closed when the program has ended. Call it after reading the
+// output.
 func (w *worker) exits() <-chan struct{} {
 	if w.exit == nil {
 		w.exit = make(chan struct{})
@@ -337,7 +337,7 @@ func (w *worker) exits() <-chan struct{} {
 	return w.exit
 }
 
-// kill ends it, whoever holds its output.
+// kill ends the program, even if another process holds its output.
 func (w *worker) kill() {
 	if w.ended {
 		return
@@ -345,20 +345,21 @@ func (w *worker) kill() {
 	w.ended = true
 	_ = w.cmd.Process.Kill()
 	go func() {
-		for range w.said { // so that nobody waits to say more
+		for range w.said { // drain, so that the reader does not block
 		}
 	}()
 	<-w.exits()
 }
 
-// fatal ends the test and shows what the program wrote to standard error.
+// fatal ends the test and shows the program's standard error.
 func (w *worker) fatal(format string, args ...any) {
 	w.t.Helper()
 	w.kill()
 	w.t.Fatalf(format+"%s", append(args, w.quoted())...)
 }
 
-// quoted is what it wrote to standard error, once it has ended.
+// quoted returns the program's standard error for a failure message. Call it after the program has
+// ended.
 func (w *worker) quoted() string {
 	if said, err := json.Marshal(strings.TrimSpace(w.stderr.String())); err == nil && len(said) > 2 {
 		return "\n\tstderr " + sample.Short(string(said))
