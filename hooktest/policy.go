@@ -18,7 +18,7 @@ import (
 // PolicyOptions control how a policy is tested. The zero value is the default, and nil is allowed.
 type PolicyOptions struct {
 	// Scope is the scope of the policy; the zero value is the user's. In a project scope, `allow:`
-	// has less effect and programs see less of the environment.
+	// has less effect and its programs see less.
 	Scope grapnel.Scope
 
 	// Programs replaces the programs and servers of hooks with these names. All other programs are

@@ -1,17 +1,17 @@
 package telemetry
 
-// Names of the OpenTelemetry semantic conventions, each with the version of the
-// registry that it was taken from. A new version is looked at here, and nowhere else.
+// Names of the OpenTelemetry semantic conventions. conventionsVersion is the version of the
+// registry that they were taken from. To move to a newer version, change only this file.
 //
-// Those for AI agents are all marked "Development" and may be renamed. They have moved into
-// a repository of their own, open-telemetry/semantic-conventions-genai, whose registry
-// (docs/registry/attributes/gen-ai.md, looked at in commit 002c8a6) has them under the same
-// names as version 1.41.0 of open-telemetry/semantic-conventions. What a guard decides has no
-// name there: spans of guardrails are proposed (pull request 427), and not accepted. So that
-// is named here, as grapnel.*.
+// All names for AI agents are marked "Development" and may be renamed. They have moved to a
+// separate repository, open-telemetry/semantic-conventions-genai. Its registry
+// (docs/registry/attributes/gen-ai.md, checked at commit 002c8a6) has the same names as version
+// 1.41.0 of open-telemetry/semantic-conventions. The registry has no name for the decision of a
+// guard: spans of guardrails are proposed (pull request 427), but not accepted. So Grapnel uses its
+// own names, grapnel.*.
 //
-// A span of Grapnel is a check of what an agent is about to do, and not the doing. It has
-// no gen_ai.operation.name, or backends would count each tool call twice.
+// A span of Grapnel is the check of an action, not the action. It has no gen_ai.operation.name,
+// because backends would then count each tool call twice.
 const (
 	conventionsVersion = "1.41.0"
 	schemaURL          = "https://opentelemetry.io/schemas/" + conventionsVersion
@@ -20,7 +20,7 @@ const (
 	attrAgentName    = "gen_ai.agent.name"
 	attrAgentVersion = "gen_ai.agent.version"
 	attrConversation = "gen_ai.conversation.id"
-	attrModel        = "gen_ai.request.model" // on model.before and model.after only, as it is of a request
+	attrModel        = "gen_ai.request.model" // only on model.before and model.after, because it is an attribute of a request
 	attrToolName     = "gen_ai.tool.name"
 	attrToolCall     = "gen_ai.tool.call.id"
 
@@ -34,7 +34,7 @@ const (
 	attrExceptionMessage = "exception.message"
 )
 
-// Names of ours. They mean what the members of a Record mean.
+// Grapnel's own names. They mean the same as the members of a Record.
 const (
 	scopeName = "github.com/grapnel-dev/grapnel/daemon/telemetry"
 
@@ -49,9 +49,9 @@ const (
 	attrConflicts   = "grapnel.conflicts"
 	attrUnsupported = "grapnel.unsupported"
 	attrFailOpen    = "grapnel.fail_open"
-	attrHooks       = "grapnel.hooks"         // how many were asked
-	attrHidden      = "grapnel.hooks.unshown" // how many of them have no span
-	attrLate        = "grapnel.late"          // it ran after the answer
+	attrHooks       = "grapnel.hooks"         // number of hooks that were called
+	attrHidden      = "grapnel.hooks.unshown" // number of called hooks without a span
+	attrLate        = "grapnel.late"          // the hook ran after the reply
 
 	attrHook     = "grapnel.hook.name"
 	attrSource   = "grapnel.hook.source"
@@ -60,11 +60,11 @@ const (
 	attrRound    = "grapnel.hook.round"
 	attrObserved = "grapnel.hook.observed"
 	attrExpired  = "grapnel.hook.expired"
-	attrPlaced   = "grapnel.hook.start" // placedByOrder: the start is worked out, not measured
+	attrPlaced   = "grapnel.hook.start" // placedByOrder: the start is estimated, not measured
 	attrReason   = "grapnel.reason"
 
 	placedByOrder = "order"
 
-	eventDecision = "grapnel.decision" // a hook blocked or asked, and why
+	eventDecision = "grapnel.decision" // a hook blocked or asked, with its reason
 	eventFailOpen = "grapnel.fail_open"
 )

@@ -1,5 +1,5 @@
-// Package telemetry shows what a daemon does: metrics for Prometheus, traces and logs for
-// OpenTelemetry, and its own log.
+// Package telemetry exports the daemon's activity: metrics for Prometheus, traces and logs for
+// OpenTelemetry, and the daemon's own log.
 //
 //	metrics := telemetry.NewMetrics(telemetry.MetricsOptions{Version: "1.2.3"})
 //	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{metrics}})
@@ -9,9 +9,9 @@
 //	export, err := telemetry.NewExport(opts)  // nil when no collector is named; that does nothing
 //	go export.Run(ctx)
 //
-// Nothing here is on the way of an answer: what a collector is told goes through a queue
-// of a fixed size, and what finds it full is dropped and counted.
+// No reply waits for telemetry: data for a collector goes through a queue of fixed size. If the
+// queue is full, new data is dropped and counted.
 //
-// It keeps no Records and reads none. What the store and the deliveries have to say is
-// asked of small functions that the daemon passes.
+// The package stores and reads no Records. It gets the state of the store and of the deliveries
+// from small functions that the daemon passes.
 package telemetry

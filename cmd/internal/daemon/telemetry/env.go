@@ -12,11 +12,11 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// FromEnv reads the OTEL_* variables that say where the daemon's telemetry goes. getenv is
-// os.Getenv of the daemon. It must never see the environment of a hook, which projects can
-// write to: they would send what happens on the machine wherever they like.
+// FromEnv reads the OTEL_* variables that configure the daemon's telemetry. getenv is os.Getenv of
+// the daemon. It must never read the environment of a hook: projects can write to that environment
+// and would redirect the telemetry to any address.
 //
-// With an error the options name no collector.
+// On an error the returned options name no collector.
 func FromEnv(getenv func(string) string) (ExportOptions, error) {
 	opts, err := fromEnv(func(name string) string { return strings.TrimSpace(getenv(name)) })
 	if err != nil {
@@ -39,7 +39,7 @@ func fromEnv(get func(string) string) (opts ExportOptions, err error) {
 		return opts, nil
 	}
 	if opts.Headers, err = pairs(get("OTEL_EXPORTER_OTLP_HEADERS")); err != nil {
-		return opts, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err) // without its value, which is a key
+		return opts, fmt.Errorf("OTEL_EXPORTER_OTLP_HEADERS: %w", err) // without the value, which is a key
 	}
 	switch c := get("OTEL_EXPORTER_OTLP_COMPRESSION"); c {
 	case "", "none":
@@ -88,7 +88,7 @@ func fromEnv(get func(string) string) (opts ExportOptions, err error) {
 	return opts, nil
 }
 
-// endpoint is the URL of a signal; empty = it is not wanted.
+// endpoint returns the URL of a signal; empty = the signal is not exported.
 func endpoint(get func(string) string, signal, suffix string) (string, error) {
 	switch e := get("OTEL_" + signal + "_EXPORTER"); e {
 	case "", "otlp":
@@ -121,14 +121,14 @@ func endpoint(get func(string) string, signal, suffix string) (string, error) {
 		protocol = get("OTEL_EXPORTER_OTLP_PROTOCOL")
 	}
 	switch protocol {
-	case "", "http/json", "http/protobuf": // what takes the one takes the other: the content type tells
+	case "", "http/json", "http/protobuf": // a collector that accepts one accepts the other: the content type decides
 		return address, nil
 	}
 	return "", fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%.40q: Grapnel speaks http/json, which collectors take at port 4318", protocol)
 }
 
-// checkURL looks at an address that is to be told of what happens; empty is none. Its
-// errors do not repeat it, for it may have a key in it.
+// checkURL checks the address of a collector; an empty address is valid. Its errors do not repeat
+// the address, because it may contain a key.
 func checkURL(address string) error {
 	if address == "" {
 		return nil
@@ -154,8 +154,8 @@ func checkHeader(name, value string) error {
 	return nil
 }
 
-// pairs reads key=value,key=value with percent-encoded values. Its errors do not repeat
-// the values.
+// pairs parses key=value,key=value with percent-encoded values. Its errors do not repeat the
+// values.
 func pairs(text string) (map[string]string, error) {
 	if text == "" {
 		return nil, nil

@@ -27,58 +27,57 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// ExportOptions say which collector is told of what. The zero value names none.
+// ExportOptions configure the export to a collector. The zero value names no collector.
 type ExportOptions struct {
-	Traces  string            // URL that takes traces as OTLP in JSON; empty = none
-	Logs    string            // URL that takes logs; empty = none
-	Headers map[string]string // of every request, such as a key to the collector
-	Gzip    bool              // compress what is sent
+	Traces  string            // URL for traces, as OTLP in JSON; empty = no traces
+	Logs    string            // URL for logs; empty = no logs
+	Headers map[string]string // of every request, such as a key for the collector
+	Gzip    bool              // compress requests
 
-	Service  string            // empty = grapnel
+	Service  string            // service name; empty = grapnel
 	Version  string            // of the program; empty = unknown
-	Resource map[string]string // more of what says who is speaking
+	Resource map[string]string // further resource attributes
 
-	// Sampler decides which firings without a block, a question or a failure are told of,
-	// by its name in OTEL_TRACES_SAMPLER; empty = parentbased_always_on. The others always
-	// are: an agent's project can set the flag of the trace that a firing belongs to.
+	// Sampler selects the exported firings among those without a block, an ask or a failure, by its
+	// name in OTEL_TRACES_SAMPLER; empty = parentbased_always_on. Firings with a block, an ask or a
+	// failure are always exported, because a project can set the sampled flag of the parent trace.
 	Sampler string
-	Ratio   float64 // of a sampler that wants one
+	Ratio   float64 // for samplers with a ratio
 
-	Queue    int           // spans, or records, that wait; 0 = 2048. What comes when it is full is dropped
-	Batch    int           // how many are sent together at most; 0 = 512
-	Interval time.Duration // how long they wait for others; 0 = 5 s
+	Queue    int           // maximum number of waiting spans, or log records; 0 = 2048. When the queue is full, new ones are dropped
+	Batch    int           // maximum number per request; 0 = 512
+	Interval time.Duration // maximum wait before a batch is sent; 0 = 5 s
 	Timeout  time.Duration // of a request; 0 = 10 s
-	Retry    time.Duration // how long a batch is tried again; 0 = 1 min
-	Flush    time.Duration // how long the last ones may take when Run ends; 0 = 5 s
+	Retry    time.Duration // how long a failed batch is retried; 0 = 1 min
+	Flush    time.Duration // time limit for the last batches when Run ends; 0 = 5 s
 
-	NoTexts bool                // send no reasons and no messages of errors
-	Mask    func(string) string // hides secrets; nil = spool.Mask
+	NoTexts bool                // send no reasons and no error messages
+	Mask    func(string) string // masks secrets; nil = spool.Mask
 
-	Metrics *Metrics     // counts what is dropped; nil = nobody
-	Log     *slog.Logger // is told when the collector fails, and when it is back; nil = nobody. Not one that exports
+	Metrics *Metrics     // counts dropped data; nil = not counted
+	Log     *slog.Logger // logs when the collector fails and when it works again; nil = no log. Must not be a logger that exports
 
 	transport http.RoundTripper // nil = the network
 }
 
-// An Export tells a collector of OpenTelemetry what happens. It is an Observer of an
-// engine. Its methods never wait, but for Run, are safe for concurrent use, and do nothing
-// when it is nil.
+// An Export sends telemetry to an OpenTelemetry collector. It is an Observer of an engine. Its
+// methods are safe for concurrent use, do nothing on a nil Export, and never block, except Run.
 type Export struct {
 	opts     ExportOptions
 	resource []otlpAttribute
 	client   *http.Client
 	provider *sdktrace.TracerProvider
 	tracer   trace.Tracer
-	firings  chan firing                  // whose spans are yet to be made
+	firings  chan firing                  // firings whose spans are not made yet
 	spans    *pipe[sdktrace.ReadOnlySpan] // nil = no traces
 	logs     *pipe[logRecord]             // nil = no logs
 }
 
-// NewExport returns an Export that sends nothing yet: that is what Run does. It is nil when
-// the options name no collector.
+// NewExport returns an Export. It sends nothing until Run is called. It returns nil if the options
+// name no collector.
 func NewExport(opts ExportOptions) (*Export, error) {
 	if opts.Traces == "" && opts.Logs == "" {
-		return nil, nil //nolint:nilnil // a nil Export is one that does nothing
+		return nil, nil //nolint:nilnil // a nil Export does nothing
 	}
 	for _, address := range []string{opts.Traces, opts.Logs} {
 		if err := checkURL(address); err != nil {
@@ -125,7 +124,7 @@ func NewExport(opts ExportOptions) (*Export, error) {
 	return e, nil
 }
 
-// resourceOf says who is speaking.
+// resourceOf returns the attributes that identify the sender.
 func resourceOf(opts ExportOptions) []otlpAttribute {
 	all := maps.Clone(opts.Resource)
 	if all == nil {
@@ -147,8 +146,8 @@ func resourceOf(opts ExportOptions) []otlpAttribute {
 	return list
 }
 
-// newClient returns a client that follows no redirect: what carries the key to one
-// collector must not end up at another address.
+// newClient returns a client that follows no redirects, because a request with the key for one
+// collector must not reach another address.
 func newClient(opts ExportOptions) *http.Client {
 	transport := opts.transport
 	if transport == nil {
@@ -160,8 +159,8 @@ func newClient(opts ExportOptions) *http.Client {
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Run sends what there is to send until ctx is done, and then the rest for as long as
-// Flush says. It returns nil, for what a collector does is not the daemon's failure.
+// Run sends queued data until ctx is done, and then sends the rest for at most Flush. It returns
+// nil, because a failing collector is not an error of the daemon.
 func (e *Export) Run(ctx context.Context) error {
 	if e == nil {
 		<-ctx.Done()
@@ -183,7 +182,7 @@ func (e *Export) Run(ctx context.Context) error {
 			e.tell(made, &f)
 		}
 	}
-	for range len(e.firings) { // those that come now come too late
+	for range len(e.firings) { // firings that arrive from now on are lost
 		f := <-e.firings
 		e.tell(made, &f)
 	}
@@ -193,8 +192,8 @@ func (e *Export) Run(ctx context.Context) error {
 	return nil
 }
 
-// TracerProvider is where other parts of the program get their tracers. What they trace
-// is sent along.
+// TracerProvider returns the provider of tracers for other parts of the program. Their spans are
+// exported too.
 func (e *Export) TracerProvider() trace.TracerProvider {
 	if e == nil || e.provider == nil {
 		return noTraces
@@ -202,15 +201,15 @@ func (e *Export) TracerProvider() trace.TracerProvider {
 	return e.provider
 }
 
-// toPipe gives spans that have ended to their pipe.
+// toPipe passes ended spans to their pipe.
 type toPipe struct{ *pipe[sdktrace.ReadOnlySpan] }
 
 func (p toPipe) OnStart(context.Context, sdktrace.ReadWriteSpan) {}
 func (p toPipe) OnEnd(s sdktrace.ReadOnlySpan)                   { p.put(s) }
-func (p toPipe) Shutdown(context.Context) error                  { return nil } // Run ends it
+func (p toPipe) Shutdown(context.Context) error                  { return nil } // Run ends the pipe
 func (p toPipe) ForceFlush(context.Context) error                { return nil }
 
-// A pipe is a queue with a collector behind it.
+// A pipe is a queue of data for one collector URL.
 type pipe[T any] struct {
 	signal string
 	url    string
@@ -220,7 +219,7 @@ type pipe[T any] struct {
 	client *http.Client
 
 	dropped atomic.Uint64
-	failing bool // the last request failed; of run only
+	failing bool // the last request failed; used only by run
 }
 
 func newPipe[T any](e *Export, signal, address string, encode func([]T) ([]byte, error)) *pipe[T] {
@@ -237,14 +236,14 @@ func newPipe[T any](e *Export, signal, address string, encode func([]T) ([]byte,
 	return p
 }
 
-// Why something was dropped.
+// Reasons for dropped data.
 const (
-	dropFull     = "full"     // the queue was
-	dropFailed   = "failed"   // the collector did not take it in time
-	dropRejected = "rejected" // it did not want it
+	dropFull     = "full"     // the queue was full
+	dropFailed   = "failed"   // the collector did not accept it in time
+	dropRejected = "rejected" // the collector rejected it
 )
 
-// put queues something, or drops it.
+// put queues an item, or drops it if the queue is full.
 func (p *pipe[T]) put(item T) {
 	select {
 	case p.queue <- item:
@@ -260,8 +259,8 @@ func (p *pipe[T]) drop(n int, reason string) {
 	}
 }
 
-// run sends batches until ctx is done, and then what is left. A request that is under way
-// then is not broken off: it would be sent twice.
+// run sends batches until ctx is done, and then sends the rest. It does not cancel a request in
+// progress, because the data would be sent twice.
 func (p *pipe[T]) run(ctx context.Context) {
 	work, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
@@ -289,7 +288,7 @@ func (p *pipe[T]) run(ctx context.Context) {
 	send := func() {
 		if len(batch) > 0 {
 			p.send(work, ctx.Done(), batch)
-			clear(batch) // else they are kept until others come
+			clear(batch) // release the sent items
 			batch = batch[:0]
 		}
 	}
@@ -317,11 +316,12 @@ func (p *pipe[T]) run(ctx context.Context) {
 	}
 }
 
-// send sends a batch, in parts where it is too large, and tries again what may go well
-// the next time, until stopping: then there is one try more. What cannot be sent is dropped.
+// send sends a batch and splits it if it is too large. It retries temporary failures until the
+// Retry time is over; after stopping is closed it tries only once more. Data that cannot be sent is
+// dropped.
 func (p *pipe[T]) send(ctx context.Context, stopping <-chan struct{}, batch []T) {
 	body, err := p.encode(batch)
-	if err != nil { // values that JSON has no word for; there are none
+	if err != nil { // values that JSON cannot express; no such values exist
 		p.end(fmt.Errorf("encode: %w", err))
 		p.drop(len(batch), dropRejected)
 		return
@@ -349,7 +349,7 @@ func (p *pipe[T]) send(ctx context.Context, stopping <-chan struct{}, batch []T)
 			p.drop(len(batch), dropRejected)
 			return
 		}
-		pause := max(again, wait/2+rand.N(wait/2+1)) //nolint:gosec // spreads tries, guards nothing
+		pause := max(again, wait/2+rand.N(wait/2+1)) //nolint:gosec // jitter for retries, not security
 		if wait *= 2; last || ctx.Err() != nil || time.Now().Add(pause).After(deadline) {
 			p.drop(len(batch), dropFailed)
 			return
@@ -363,7 +363,7 @@ func (p *pipe[T]) send(ctx context.Context, stopping <-chan struct{}, batch []T)
 	}
 }
 
-// end tells of the first request that failed, and of the first that did not.
+// end counts a request. It logs the first failed request, and the first successful one after that.
 func (p *pipe[T]) end(err error) {
 	result := "ok"
 	if err != nil {
@@ -381,13 +381,13 @@ func (p *pipe[T]) end(err error) {
 	p.failing = err != nil
 }
 
-// maxAnswer is how many bytes of an answer are read.
+// maxAnswer is the maximum number of bytes read from an answer.
 const maxAnswer = 64 << 10
 
-// maxWait is how long a collector may ask to be left alone.
+// maxWait is the maximum delay that a collector may request with Retry-After.
 const maxWait = 30 * time.Second
 
-// statusError is an answer that was no 200.
+// statusError is an answer with a status other than 2xx.
 type statusError struct {
 	status int
 	text   string
@@ -397,15 +397,15 @@ func (e *statusError) Error() string {
 	return strings.TrimSuffix(fmt.Sprintf("status %d %s: %s", e.status, http.StatusText(e.status), e.text), ": ")
 }
 
-// post sends a body once. again is how long to wait at least before it is tried again;
-// negative = never. rejected is how many of its items the collector did not want.
+// post sends a body once. again is the minimum delay before a retry; negative = do not retry.
+// rejected is the number of items that the collector rejected.
 func (p *pipe[T]) post(ctx context.Context, body []byte) (rejected int, again time.Duration, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.opts.Timeout, fmt.Errorf("no answer within %v", p.opts.Timeout))
 	defer cancel()
 	if p.opts.Gzip {
 		var b bytes.Buffer
 		z := gzip.NewWriter(&b)
-		_, _ = z.Write(body) // a Buffer takes all
+		_, _ = z.Write(body) // writing to a Buffer cannot fail
 		_ = z.Close()
 		body = b.Bytes()
 	}
@@ -432,7 +432,7 @@ func (p *pipe[T]) post(ctx context.Context, body []byte) (rejected int, again ti
 	answer, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
-		return partial(answer), -1, nil // it has them, whatever became of the answer
+		return partial(answer), -1, nil // the collector has accepted the data, even if the body could not be read
 	case err != nil:
 		return 0, 0, fmt.Errorf("%s: read the answer: %w", p.signal, err)
 	}
@@ -444,7 +444,7 @@ func (p *pipe[T]) post(ctx context.Context, body []byte) (rejected int, again ti
 	return 0, again, fmt.Errorf("%s: %w", p.signal, &statusError{res.StatusCode, p.opts.Mask(clean(string(answer), 256))})
 }
 
-// partial is how many items a collector that took the others did not want.
+// partial returns the number of items that a collector rejected while it accepted the others.
 func partial(answer []byte) int {
 	var a struct {
 		PartialSuccess struct {
@@ -464,7 +464,7 @@ func partial(answer []byte) int {
 	return n
 }
 
-// retryAfter reads seconds, or a date.
+// retryAfter parses the Retry-After header: seconds, or a date.
 func retryAfter(text string, now time.Time) time.Duration {
 	if n, err := strconv.Atoi(text); err == nil {
 		return min(max(time.Duration(n), 0), maxWait/time.Second) * time.Second

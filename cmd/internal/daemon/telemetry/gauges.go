@@ -9,37 +9,37 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// StoreStats say how the store is.
+// StoreStats describe the state of the store.
 type StoreStats struct {
 	Records    int64
 	Bytes      int64         // on disk
-	Lag        time.Duration // how long the oldest line of the spool has waited to be taken in; 0 = none waits
-	SpoolBytes int64         // that are yet to be taken in
-	TakenIn    uint64        // Records that came from the spool, since the daemon was started
+	Lag        time.Duration // age of the oldest spool line that is not imported yet; 0 = no such line
+	SpoolBytes int64         // size of the spool that is not imported yet
+	TakenIn    uint64        // Records imported from the spool since the daemon started
 }
 
-// Losses count what happened to Records since the daemon was started.
+// Losses count problems with Records since the daemon started.
 type Losses struct {
-	Failing  bool  // Records cannot be stored now
-	Restored int64 // times that the database was restored after somebody removed it
-	Rows     int64 // of the log that could not be restored
-	Answers  int64 // without a Record
+	Failing  bool  // Records cannot be stored at the moment
+	Restored int64 // times that the database was restored after it was removed
+	Rows     int64 // rows of the log that could not be restored
+	Answers  int64 // replies without a Record
 }
 
-// DeliveryStats say how the deliveries are.
+// DeliveryStats describe the state of the deliveries.
 type DeliveryStats struct {
 	Targets []TargetStats
 }
 
-// TargetStats are the jobs of one target.
+// TargetStats describe the jobs of one target.
 type TargetStats struct {
 	Target string                   // the full name of the hook: source::name
 	Jobs   map[string]int           // by state
-	Oldest map[string]time.Duration // by state: how long the oldest has been there
-	Off    bool                     // it wants no more
+	Oldest map[string]time.Duration // by state: age of the oldest job
+	Off    bool                     // deliveries to the target are disabled
 }
 
-// states are those of a job, and what is asked about their age.
+// states lists the states of a job. The age is reported only for waiting.
 var (
 	states  = []string{"waiting", "delivered", "dead"}
 	waiting = states[0]
@@ -72,10 +72,10 @@ func newGaugeDescs() gaugeDescs {
 	}
 }
 
-// gauges is what is asked for at each scrape.
+// gauges collects values at each scrape.
 type gauges struct{ *Metrics }
 
-// Describe says what may come, so that nothing else is given one of these names.
+// Describe lists all metrics of the collector, so that no other metric can use one of their names.
 func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	d := &g.descs
 	for _, desc := range []*prometheus.Desc{d.records, d.bytes, d.lag, d.spoolBytes, d.taken, d.failing, d.restored, d.rows, d.answers, d.jobs, d.oldest, d.off, d.depth} {
@@ -83,8 +83,8 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect asks the store and the deliveries. A part that does not say is left out, not
-// shown as 0, and counted.
+// Collect reads the state of the store and of the deliveries. If a part returns an error, Collect
+// omits its metrics instead of showing 0, and counts the error.
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeoutCause(context.Background(), askTimeout, fmt.Errorf("a scrape waits for %v", askTimeout))
 	defer cancel()
@@ -125,20 +125,20 @@ func (g *gauges) Collect(ch chan<- prometheus.Metric) {
 	g.mu.RLock()
 	queues := maps.Clone(g.queues)
 	g.mu.RUnlock()
-	for name, depth := range queues { // not while mu is held: nobody knows what depth does
+	for name, depth := range queues { // without holding mu, because depth may call any code
 		if n, ok := ask(ctx, g.Metrics, "queue", func(context.Context) (int, error) { return depth(), nil }); ok {
 			set(g.descs.depth, float64(n), name)
 		}
 	}
 }
 
-// ask asks a part of the daemon how it is.
+// ask gets the state of one part of the daemon, and counts a failure.
 func ask[T any](ctx context.Context, m *Metrics, part string, f func(context.Context) (T, error)) (stats T, ok bool) {
 	if f == nil {
 		return stats, false
 	}
 	defer func() {
-		if r := recover(); r != nil { // a scrape must not end the daemon
+		if r := recover(); r != nil { // a panic in a scrape must not end the daemon
 			ok = false
 		}
 		if !ok {
@@ -149,8 +149,8 @@ func ask[T any](ctx context.Context, m *Metrics, part string, f func(context.Con
 	return stats, err == nil
 }
 
-// targets adds up what has the same label: names of targets hold those of their sources,
-// which are paths.
+// targets adds up targets with the same label. Full names of targets contain the paths of their
+// sources, and labels do not.
 func (g *gauges) targets(all []TargetStats) []*TargetStats {
 	var list []*TargetStats
 	known := map[string]*TargetStats{}

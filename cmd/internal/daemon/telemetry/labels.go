@@ -10,13 +10,13 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// other stands for everything that has no label of its own.
+// other is the label for everything without a label.
 const other = "other"
 
-// maxLabel is how many bytes of a name are shown.
+// maxLabel is the maximum number of bytes of a name in a label.
 const maxLabel = 128
 
-// agents are the dialects by name, copied once because every Record is counted.
+// agents maps names to dialects. It is built once, because it is used for every Record.
 var agents = sync.OnceValue(func() map[string]*dialect.Dialect {
 	all := map[string]*dialect.Dialect{}
 	for _, d := range dialect.All() {
@@ -25,8 +25,8 @@ var agents = sync.OnceValue(func() map[string]*dialect.Dialect {
 	return all
 })
 
-// agentLabel is the name of an agent that there is a dialect for. Agents say themselves
-// what they are called, so any other name could be made up to fill the memory.
+// agentLabel returns the name of an agent that has a dialect, or other. Agents choose the name that
+// they send, so unlimited invented names could fill the memory.
 func agentLabel(name string) string {
 	if agents()[name] != nil {
 		return name
@@ -34,7 +34,8 @@ func agentLabel(name string) string {
 	return other
 }
 
-// eventLabel is an event that is in a table: that of Contracts, or a dialect's own.
+// eventLabel returns the name of an event that is in a table, the Contracts or a dialect's events,
+// or other.
 func eventLabel(kind grapnel.Kind) string {
 	if !kind.Native() {
 		if kind.Known() {
@@ -51,16 +52,16 @@ func eventLabel(kind grapnel.Kind) string {
 	return other
 }
 
-// decisions are the labels of Decisions, by their number.
+// decisions are the labels of Decisions, indexed by their number.
 var decisions = [...]string{
 	grapnel.None: grapnel.None.String(), grapnel.Allow: grapnel.Allow.String(), grapnel.Ask: grapnel.Ask.String(), grapnel.Block: grapnel.Block.String(),
 }
 
-// decision keeps a Decision within the table. One that is not in it came from a Record
-// that something else has written.
+// decision limits a Decision to the values in the table. Another value comes from a Record that
+// another program wrote.
 func decision(d grapnel.Decision) grapnel.Decision { return min(d, grapnel.Block) }
 
-// causeLabel is why a hook failed.
+// causeLabel returns the label for the cause of a hook failure.
 func causeLabel(c grapnel.Cause) string {
 	if c == grapnel.CauseTimeout {
 		return string(c)
@@ -68,9 +69,9 @@ func causeLabel(c grapnel.Cause) string {
 	return string(grapnel.CauseError)
 }
 
-// sourceLabel says where a hook came from without its path, which may name a customer
-// or a person, and is another one in each project: the scope and the pack or format.
-// known tells the scope of a file; nil = of none.
+// sourceLabel describes the source of a hook by its scope and its pack or format. It omits the
+// path, which may name a customer or a user and differs in each project. known returns the scope of
+// a file; nil = no scope is known.
 func sourceLabel(name string, known func(file string) (grapnel.Scope, bool)) string {
 	file, pack, packed := cutLast(name, '#')
 	format, rest, formatted := strings.Cut(file, ":")
@@ -108,16 +109,16 @@ func cutLast(s string, sep byte) (before, after string, found bool) {
 	return s, "", false
 }
 
-// clean makes a text fit to be shown in a line: valid UTF-8, without what moves a
-// terminal's cursor or turns the direction of writing around, cut to a number of bytes.
+// clean makes a text safe for one line: valid UTF-8, without characters that move a terminal's
+// cursor or change the text direction, truncated to a number of bytes.
 func clean(s string, limit int) string { return tidy(s, limit, false) }
 
-// tidy is clean, of a text that may have several lines.
+// tidy is like clean, for a text that may have several lines if lines is set.
 func tidy(s string, limit int, lines bool) string {
 	cut := len(s) > limit
 	if cut {
 		s = s[:limit]
-		for range utf8.UTFMax { // not through a character
+		for range utf8.UTFMax { // do not cut a character in half
 			if r, n := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || n != 1 {
 				break
 			}
@@ -139,7 +140,8 @@ func tidy(s string, limit int, lines bool) string {
 	return s
 }
 
-// isWord reports whether a text can be a label as it is: a short name of small letters.
+// isWord reports whether a text is a valid label: a short name of lower-case letters,
+// digits and underscores.
 func isWord(s string) bool {
 	if s == "" || len(s) > 32 {
 		return false
@@ -152,7 +154,7 @@ func isWord(s string) bool {
 	return true
 }
 
-// targetLabel is the full name of a hook, source::name, without the path of its source.
+// targetLabel returns the full name of a hook, source::name, without the path of its source.
 func targetLabel(target string, known func(file string) (grapnel.Scope, bool)) string {
 	i := strings.LastIndex(target, "::")
 	if i < 0 {

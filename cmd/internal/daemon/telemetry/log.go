@@ -14,12 +14,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// NewLogger returns a logger for the daemon itself. format is text, json, or auto, which is
-// text on a terminal and JSON elsewhere; level is debug, info, warn or error, with + or -
-// and a number behind it where something between is wanted. Empty is auto, and info.
+// NewLogger returns a logger for the daemon itself. format is text, json, or auto, which means text
+// on a terminal and JSON elsewhere; empty = auto. level is debug, info, warn or error, optionally
+// followed by + or - and a number; empty = info.
 //
-// Secrets are masked, in messages and values. A line that is written with the context of a
-// trace has its trace_id and span_id. more get the same records: see Export.LogHandler.
+// The logger masks secrets in messages and values. A line that is written with the context of a
+// trace gets its trace_id and span_id. The handlers in more receive the same records: see
+// Export.LogHandler.
 func NewLogger(w io.Writer, format, level string, more ...slog.Handler) (*slog.Logger, error) {
 	var at slog.Level
 	if level != "" {
@@ -50,20 +51,20 @@ func NewLogger(w io.Writer, format, level string, more ...slog.Handler) (*slog.L
 	return slog.New(h), nil
 }
 
-// traced adds the ids of a trace to records, outside of all groups.
+// traced adds the IDs of a trace to records, outside of all groups.
 type traced struct {
 	base    slog.Handler
-	now     slog.Handler // base after ops
+	now     slog.Handler // base after applying ops
 	ops     []func(slog.Handler) slog.Handler
 	grouped bool
 }
 
-// Enabled is part of slog.Handler.
+// Enabled implements slog.Handler.
 func (t *traced) Enabled(ctx context.Context, level slog.Level) bool {
 	return t.base.Enabled(ctx, level)
 }
 
-// Handle is part of slog.Handler.
+// Handle implements slog.Handler.
 func (t *traced) Handle(ctx context.Context, r slog.Record) error {
 	sc := trace.SpanContextFromContext(ctx)
 	if !sc.IsValid() {
@@ -82,12 +83,12 @@ func (t *traced) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handle(ctx, r)
 }
 
-// WithAttrs is part of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (t *traced) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return t.with(t.grouped, func(h slog.Handler) slog.Handler { return h.WithAttrs(attrs) })
 }
 
-// WithGroup is part of slog.Handler.
+// WithGroup implements slog.Handler.
 func (t *traced) WithGroup(name string) slog.Handler {
 	return t.with(t.grouped || name != "", func(h slog.Handler) slog.Handler { return h.WithGroup(name) })
 }

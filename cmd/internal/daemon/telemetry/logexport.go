@@ -13,8 +13,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// LogHandler is for the daemon's own log: what is written to it from this level on goes to
-// the collector too, secrets masked. It never waits.
+// LogHandler returns a handler for the daemon's own log. Records at or above level are also sent to
+// the collector, with secrets masked. The handler never blocks. If no logs are exported, it
+// discards all records.
 func (e *Export) LogHandler(level slog.Leveler) slog.Handler {
 	if e == nil || e.logs == nil {
 		return slog.DiscardHandler
@@ -22,21 +23,21 @@ func (e *Export) LogHandler(level slog.Leveler) slog.Handler {
 	return &exported{e: e, level: level}
 }
 
-// maxLogAttrs is how many attributes of a line are sent.
+// maxLogAttrs is the maximum number of attributes sent for one log line.
 const maxLogAttrs = 64
 
 // exported is a slog.Handler that writes into a pipe.
 type exported struct {
 	e      *Export
 	level  slog.Leveler
-	prefix string // names of the open groups, each with a dot behind
+	prefix string // names of the open groups, each followed by a dot
 	attrs  []attribute.KeyValue
 }
 
-// Enabled is part of slog.Handler.
+// Enabled implements slog.Handler.
 func (x *exported) Enabled(_ context.Context, level slog.Level) bool { return level >= x.level.Level() }
 
-// Handle is part of slog.Handler.
+// Handle implements slog.Handler.
 func (x *exported) Handle(ctx context.Context, r slog.Record) error {
 	at := r.Time
 	if at.IsZero() {
@@ -51,7 +52,7 @@ func (x *exported) Handle(ctx context.Context, r slog.Record) error {
 	return nil
 }
 
-// WithAttrs is part of slog.Handler.
+// WithAttrs implements slog.Handler.
 func (x *exported) WithAttrs(attrs []slog.Attr) slog.Handler {
 	out := *x
 	out.attrs = slices.Clip(x.attrs)
@@ -61,7 +62,7 @@ func (x *exported) WithAttrs(attrs []slog.Attr) slog.Handler {
 	return &out
 }
 
-// WithGroup is part of slog.Handler.
+// WithGroup implements slog.Handler.
 func (x *exported) WithGroup(name string) slog.Handler {
 	out := *x
 	if name != "" {
@@ -70,7 +71,7 @@ func (x *exported) WithGroup(name string) slog.Handler {
 	return &out
 }
 
-// add appends an attribute, and a group as what is in it.
+// add appends an attribute; it appends the members of a group separately.
 func (x *exported) add(list []attribute.KeyValue, prefix string, a slog.Attr) []attribute.KeyValue {
 	a.Value = a.Value.Resolve()
 	if len(list) >= maxLogAttrs || a.Equal(slog.Attr{}) {
@@ -102,7 +103,7 @@ func (x *exported) add(list []attribute.KeyValue, prefix string, a slog.Attr) []
 	}
 }
 
-// masked hides secrets in a value, and all of it when its name says that it is one.
+// masked masks secrets in a value, or the whole value if its name marks it as a secret.
 func masked(a slog.Attr, mask func(string) string) slog.Attr {
 	v := a.Value.Resolve()
 	if v.Kind() == slog.KindString {
@@ -133,7 +134,7 @@ func masked(a slog.Attr, mask func(string) string) slog.Attr {
 
 func maskedText(key, text string, mask func(string) string) string {
 	if key != "" && key != slog.MessageKey {
-		// A value may be a secret only by its name, as that of a password is.
+		// A value such as a password is recognizable as a secret only by its name.
 		if whole := key + "=" + text; text != "" && !strings.ContainsAny(text, " \n") && mask(whole) == key+"=***" {
 			return "***"
 		}

@@ -15,51 +15,50 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// MetricsOptions are what Metrics may be told. The zero value is fine.
+// MetricsOptions configure Metrics. The zero value is valid.
 type MetricsOptions struct {
 	Version string // of the program; empty = unknown
 
-	// MaxHooks is how many hooks have series of their own; 0 = 1000. What comes later is
-	// counted under "other". One source gets a quarter of them at most, so that a
-	// project with thousands of hooks does not hide those of the machine.
+	// MaxHooks is the maximum number of hooks with their own series; 0 = 1000. Later hooks are
+	// counted under "other". One source gets at most a quarter of them, so that a project with
+	// thousands of hooks does not hide the machine's hooks.
 	MaxHooks int
 
-	// Scope says of which scope a policy file is; nil = that is not known. Labels hold no
-	// paths, so without it files that Expect has not seen are called "file". It must not
-	// call the Metrics.
+	// Scope returns the scope of a policy file; nil = unknown. Labels contain no paths, so without
+	// a scope, files that Expect has not seen are called "file". Scope must not call the Metrics.
 	Scope func(file string) (grapnel.Scope, bool)
 
-	Store   func(context.Context) (StoreStats, error)    // asked at each scrape; nil = there is no store
-	Deliver func(context.Context) (DeliveryStats, error) // asked at each scrape; nil = nothing is delivered
-	Losses  func() Losses                                // asked at each scrape; nil = there is no store
+	Store   func(context.Context) (StoreStats, error)    // called at each scrape; nil = no store
+	Deliver func(context.Context) (DeliveryStats, error) // called at each scrape; nil = no deliveries
+	Losses  func() Losses                                // called at each scrape; nil = no store
 }
 
-// The signals that a collector gets.
+// The signals that a collector receives.
 const (
 	signalTraces = "traces"
 	signalLogs   = "logs"
 )
 
-// Limits of what a scrape may cost.
+// Limits for the cost of a scrape.
 const (
 	defaultMaxHooks = 1000
-	maxTargets      = 200             // of deliveries; the rest is counted under "other"
-	maxReasons      = 24              // why the daemon declined to answer
-	maxQueues       = 24              // with a depth
+	maxTargets      = 200             // targets of deliveries; the others are counted under "other"
+	maxReasons      = 24              // reasons for declined replies
+	maxQueues       = 24              // queues with a depth
 	askTimeout      = 2 * time.Second // for the store and the deliveries
-	scrapeTimeout   = 8 * time.Second // below the 10 s of Prometheus, so that it is told why
-	maxScrapes      = 4               // at once
+	scrapeTimeout   = 8 * time.Second // below the 10 s of Prometheus, so that it receives the error
+	maxScrapes      = 4               // concurrent scrapes
 )
 
-// Buckets of the histograms, in seconds. A rule takes microseconds, a program
-// milliseconds, and an agent waits for a minute at most.
+// Buckets of the histograms, in seconds. A rule takes microseconds, a program milliseconds, and an
+// agent waits at most one minute.
 var (
 	hookBuckets   = []float64{.000_01, .000_1, .001, .005, .01, .05, .1, .5, 1, 5, 10, 30, 60}
 	firingBuckets = []float64{.000_05, .000_1, .000_25, .000_5, .001, .002_5, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
 )
 
-// Metrics count what a daemon does. It is an Observer of an engine. Its methods are safe
-// for concurrent use, and no label holds what an agent, a model or a user could make up.
+// Metrics counts the daemon's activity. It is an Observer of an engine. Its methods are safe for
+// concurrent use. No label contains text that an agent, a model or a user could invent.
 type Metrics struct {
 	opts     MetricsOptions
 	registry *prometheus.Registry
@@ -87,8 +86,8 @@ type Metrics struct {
 	mu             sync.RWMutex
 	byFiring       map[firingKey]*firingMetrics
 	byHook         map[hookKey]*hookMetrics
-	shown          map[hookKey]*hookMetrics // by labels: several hooks may share them
-	perSource      map[string]int           // of shown
+	shown          map[hookKey]*hookMetrics // by labels: several hooks may share one entry
+	perSource      map[string]int           // number of entries of shown
 	reasons        map[string]bool
 	queues         map[string]func() int
 	scopes         map[string]grapnel.Scope // of the files that Expect has seen
@@ -117,7 +116,7 @@ type hookMetrics struct {
 	seconds                    prometheus.Observer
 }
 
-// NewMetrics returns Metrics that have counted nothing yet.
+// NewMetrics returns Metrics with all counters at zero.
 func NewMetrics(opts MetricsOptions) *Metrics {
 	opts.MaxHooks = cmp.Or(max(opts.MaxHooks, 0), defaultMaxHooks)
 	m := &Metrics{
@@ -152,8 +151,8 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	info.WithLabelValues(clean(cmp.Or(opts.Version, "unknown"), maxLabel), runtime.Version()).Set(1)
 	m.registry.MustRegister(m.answerSeconds, &gauges{m}, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 
-	// Series that alerts look at are there before anything happens: what appears with
-	// the value 1 has not increased.
+	// Series for alerts exist before the first event: a series that first appears with the value 1
+	// shows no increase.
 	for _, result := range []string{"ok", "failed"} {
 		m.reloads.WithLabelValues(result)
 	}
@@ -166,7 +165,7 @@ func NewMetrics(opts MetricsOptions) *Metrics {
 	m.answers.WithLabelValues("answered", "")
 	m.failOpen.WithLabelValues(other, other)
 
-	// One part that fails must not hide the others.
+	// A failing part must not hide the others.
 	m.metricsHandler = promhttp.InstrumentMetricHandler(m.registry, promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{
 		ErrorHandling: promhttp.ContinueOnError, Registry: m.registry, MaxRequestsInFlight: maxScrapes, Timeout: scrapeTimeout,
 	}))
@@ -197,8 +196,8 @@ func (m *Metrics) histograms(name, help string, buckets []float64, labels ...str
 	return v
 }
 
-// Handler answers GET with what was counted, in the formats of Prometheus. It asks
-// nobody who is asking: serve it where only those can reach it who may know.
+// Handler returns a handler that answers GET with the metrics in the formats of Prometheus. It has
+// no access control: serve it only where authorized clients can reach it.
 func (m *Metrics) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -210,10 +209,10 @@ func (m *Metrics) Handler() http.Handler {
 	})
 }
 
-// Registry is where further collectors of the same program can be registered.
+// Registry returns the registry, for further collectors of the same program.
 func (m *Metrics) Registry() prometheus.Registerer { return m.registry }
 
-// Observe counts a firing. Async hooks that are yet to run are counted by ObserveLate.
+// Observe counts a firing. Async hooks that have not run yet are counted by ObserveLate.
 func (m *Metrics) Observe(_ context.Context, rec *grapnel.Record) {
 	f := m.firing(rec.Agent, rec.Event)
 	f.decisions[decision(rec.Decision)].Inc()
@@ -226,14 +225,14 @@ func (m *Metrics) Observe(_ context.Context, rec *grapnel.Record) {
 	f.unsupported.Add(float64(len(rec.Unsupported)))
 	f.seconds.Observe(seconds(rec.MS))
 	for i := range rec.Hooks {
-		if run := &rec.Hooks[i]; !run.Async || run.Error != "" { // it was not even started
+		if run := &rec.Hooks[i]; !run.Async || run.Error != "" { // a pending async hook is counted later, unless it could not start
 			m.run(run)
 		}
 	}
 }
 
-// ObserveLate counts what async hooks did, by the Record that is written when they have
-// ended. It counts no firing: that of their event was counted before.
+// ObserveLate counts the results of async hooks, from the Record that is written when they have
+// ended. It does not count a firing, because Observe has already counted it.
 func (m *Metrics) ObserveLate(_ context.Context, rec *grapnel.Record) {
 	for i := range rec.Hooks {
 		m.run(&rec.Hooks[i])
@@ -263,17 +262,18 @@ func (m *Metrics) run(run *grapnel.HookRun) {
 	h.seconds.Observe(seconds(run.MS))
 }
 
-// seconds is a duration of a Record, which may have been written by something else.
+// seconds converts a duration in milliseconds from a Record, which another program may have
+// written.
 func seconds(ms float64) float64 {
-	if !(ms > 0) { // NaN too
+	if !(ms > 0) { // also catches NaN
 		return 0
 	}
 	return ms / 1000
 }
 
-// Expect makes room for hooks before they have run, so that their counters begin with 0
-// and a failure of the first run is an increase. Call it whenever policies were loaded;
-// list the strongest scope first, for what comes when the room is full is "other".
+// Expect creates the series of hooks before they run, so that their counters begin at 0 and a
+// failure of the first run is an increase. Call it after each load of the policies. List the
+// strongest scope first, because hooks beyond MaxHooks are counted under "other".
 func (m *Metrics) Expect(specs []grapnel.Spec) {
 	m.mu.Lock()
 	for i := range specs {
@@ -290,7 +290,7 @@ func (m *Metrics) Expect(specs []grapnel.Spec) {
 	}
 }
 
-// scopeOf is asked while mu is held.
+// scopeOf returns the scope of a policy file. The caller must hold mu.
 func (m *Metrics) scopeOf(file string) (grapnel.Scope, bool) {
 	if m.opts.Scope != nil {
 		if scope, ok := m.opts.Scope(file); ok {
@@ -301,7 +301,7 @@ func (m *Metrics) scopeOf(file string) (grapnel.Scope, bool) {
 	return scope, ok
 }
 
-// firing returns the series of an event.
+// firing returns the series of an event, and creates it if necessary.
 func (m *Metrics) firing(agent string, event grapnel.Kind) *firingMetrics {
 	key := firingKey{agentLabel(agent), grapnel.Kind(eventLabel(event))}
 	m.mu.RLock()
@@ -329,7 +329,7 @@ func (m *Metrics) firing(agent string, event grapnel.Kind) *firingMetrics {
 	return f
 }
 
-// hook returns the series of a hook, or those of what has none of its own.
+// hook returns the series of a hook, or the series "other" if the limit is reached.
 func (m *Metrics) hook(source, name string) *hookMetrics {
 	key := hookKey{source, name}
 	m.mu.RLock()
@@ -356,7 +356,7 @@ func (m *Metrics) hook(source, name string) *hookMetrics {
 			m.shown[labels] = h
 		}
 	}
-	// What is known by its name need not be worked out again; that has an end too.
+	// Cache the series by the hook's name, up to a limit.
 	if len(m.byHook) < 4*m.opts.MaxHooks && len(source)+len(name) < 4096 {
 		m.byHook[key] = h
 	}
@@ -377,9 +377,9 @@ func (m *Metrics) newHook(l hookKey) *hookMetrics {
 	return h
 }
 
-// Request notes that grapnel-hook has asked for an answer. Whoever calls it calls one of
-// the two functions when that has ended: answered, or declined with a reason of small
-// letters, such as busy or version.
+// Request counts the start of a request from grapnel-hook. At its end the caller must call one of
+// the returned functions: answered, or declined with a reason in lower-case letters, such as busy
+// or version.
 func (m *Metrics) Request() (answered func(), declined func(reason string)) {
 	begun := time.Now()
 	m.inFlight.Inc()
@@ -396,7 +396,7 @@ func (m *Metrics) Request() (answered func(), declined func(reason string)) {
 	return answered, declined
 }
 
-// reason is a label for why an answer was declined.
+// reason returns the label for the reason of a declined request.
 func (m *Metrics) reason(reason string) string {
 	if !isWord(reason) {
 		return other
@@ -412,11 +412,11 @@ func (m *Metrics) reason(reason string) string {
 	return reason
 }
 
-// tryResults are how a try to deliver ends: it was delivered, is tried again, was given
-// up, or the target wants no more.
+// tryResults are the results of a delivery attempt: delivered, retried later, given up, or disabled
+// by the target.
 var tryResults = []string{"delivered", "again", "dead", "off"}
 
-// DeliveryTried counts a try to deliver by how it ended: delivered, again, dead or off.
+// DeliveryTried counts a delivery attempt by its result: delivered, again, dead or off.
 func (m *Metrics) DeliveryTried(result string) {
 	for _, known := range tryResults {
 		if result == known {
@@ -427,7 +427,7 @@ func (m *Metrics) DeliveryTried(result string) {
 	m.tries.WithLabelValues(other).Inc()
 }
 
-// PolicyLoaded counts an attempt to read the policies.
+// PolicyLoaded counts an attempt to read the policies. err = nil means that it succeeded.
 func (m *Metrics) PolicyLoaded(at time.Time, err error) {
 	if err != nil {
 		m.reloads.WithLabelValues("failed").Inc()
@@ -439,9 +439,8 @@ func (m *Metrics) PolicyLoaded(at time.Time, err error) {
 	m.reloadTime.Set(float64(at.UnixMilli()) / 1000)
 }
 
-// Queue shows how much waits in a queue of the daemon. name is of small letters; depth is
-// called at each scrape, must not wait, and is called no more once Queue was called with
-// the same name and nil.
+// Queue adds a gauge for the depth of a queue of the daemon. name must be in lower-case letters.
+// depth is called at each scrape and must not block. A nil depth removes the gauge of that name.
 func (m *Metrics) Queue(name string, depth func() int) {
 	if !isWord(name) {
 		name = other

@@ -63,7 +63,7 @@ type otlpAttribute struct {
 	Value otlpValue `json:"value"`
 }
 
-// otlpValue has one member that is not nil.
+// otlpValue has exactly one member that is not nil.
 type otlpValue struct {
 	String *string    `json:"stringValue,omitempty"`
 	Bool   *bool      `json:"boolValue,omitempty"`
@@ -127,14 +127,14 @@ type otlpRecord struct {
 	SpanID       string          `json:"spanId,omitempty"`
 }
 
-// Bits of the flags of a span beside those of W3C: whether it is known that the parent
-// is in another process, and whether it is.
+// Flag bits of a span, in addition to the W3C flags: whether it is known if the parent is in
+// another process, and whether it is.
 const (
 	flagRemoteKnown = 1 << 8
 	flagRemote      = 1 << 9
 )
 
-// encodeSpans writes spans, those of one scope together.
+// encodeSpans encodes spans, grouped by scope.
 func encodeSpans(resource []otlpAttribute, spans []sdktrace.ReadOnlySpan) ([]byte, error) {
 	rs := otlpResourceSpans{Resource: otlpResource{resource}, SchemaURL: schemaURL}
 	at := map[instrumentation.Scope]int{}
@@ -160,7 +160,7 @@ func spanOf(s sdktrace.ReadOnlySpan) otlpSpan {
 		Attributes: attributes(s.Attributes()), DroppedAttributes: count(s.DroppedAttributes()), DroppedEvents: count(s.DroppedEvents()), DroppedLinks: count(s.DroppedLinks()),
 		Status: otlpStatus{Message: s.Status().Description},
 	}
-	switch s.Status().Code { // the numbers are others there
+	switch s.Status().Code { // OTLP uses other numbers
 	case codes.Ok:
 		out.Status.Code = 1
 	case codes.Error:
@@ -185,7 +185,7 @@ func spanOf(s sdktrace.ReadOnlySpan) otlpSpan {
 	return out
 }
 
-// A logRecord is a line of the daemon's own log on its way to a collector.
+// A logRecord is a line of the daemon's own log for a collector.
 type logRecord struct {
 	at    time.Time
 	level slog.Level
@@ -210,7 +210,7 @@ func encodeLogs(resource []otlpAttribute, records []logRecord) ([]byte, error) {
 	return encode(otlpLogs{[]otlpResourceLogs{{Resource: otlpResource{resource}, ScopeLogs: []otlpScopeLogs{sl}, SchemaURL: schemaURL}}})
 }
 
-// encode is json.Marshal without escapes for HTML.
+// encode is like json.Marshal without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -219,7 +219,7 @@ func encode(v any) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// nano is a time as OTLP has it: never negative.
+// nano returns a time in the format of OTLP, never negative.
 func nano(t time.Time) string { return strconv.FormatInt(max(t.UnixNano(), 0), 10) }
 
 func count(n int) uint32 { return uint32(min(max(n, 0), math.MaxInt32)) }
@@ -251,7 +251,7 @@ func valueOf(v attribute.Value) otlpValue {
 		return arrayOf(v.AsFloat64Slice(), doubleValue)
 	case attribute.BOOLSLICE:
 		return arrayOf(v.AsBoolSlice(), func(b bool) otlpValue { return otlpValue{Bool: &b} })
-	default: // of types that later versions may bring
+	default: // types of later versions
 		return textValue(v.String())
 	}
 }

@@ -23,12 +23,12 @@ import (
 
 // Limits of a span.
 const (
-	maxAttribute  = 256     // bytes of a name or an id
+	maxAttribute  = 256     // bytes of a name or an ID
 	maxText       = 1 << 10 // bytes of a reason or an error
-	maxSlack      = 1 << 10 // more that is looked at, so that a secret is known although it is cut
+	maxSlack      = 1 << 10 // further bytes that are checked, so that a truncated secret is still recognized
 	maxList       = 32      // entries of a list
-	maxSpans      = 128     // of hooks, in one firing
-	maxTraceState = 512     // bytes, as W3C has it
+	maxSpans      = 128     // spans of hooks in one firing
+	maxTraceState = 512     // bytes, the W3C limit
 	maxNative     = 64 << 10
 )
 
@@ -39,9 +39,9 @@ var spanLimits = sdktrace.SpanLimits{
 
 var noTraces = noop.NewTracerProvider()
 
-// WithParent returns a context in which firings belong to a trace that began elsewhere: in
-// the agent, which passes traceparent and tracestate as W3C Trace Context has them. What is
-// no such thing is left out, and the firing begins a trace of its own.
+// WithParent returns a context in which firings are part of a trace that began elsewhere: in the
+// agent, which passes traceparent and tracestate in the format of W3C Trace Context. Invalid values
+// are ignored, and the firing then begins a new trace.
 func WithParent(ctx context.Context, traceparent, tracestate string) context.Context {
 	if len(tracestate) > maxTraceState {
 		tracestate = ""
@@ -49,7 +49,7 @@ func WithParent(ctx context.Context, traceparent, tracestate string) context.Con
 	return propagation.TraceContext{}.Extract(ctx, propagation.MapCarrier{"traceparent": traceparent, "tracestate": tracestate})
 }
 
-// parentOf is ctx with the parent that the agent's payload names, unless there is one.
+// parentOf returns ctx with the parent from the agent's payload, unless ctx already has one.
 func parentOf(ctx context.Context, rec *grapnel.Record) context.Context {
 	if rec.Input == nil || trace.SpanContextFromContext(ctx).IsValid() {
 		return ctx
@@ -65,25 +65,24 @@ func parentOf(ctx context.Context, rec *grapnel.Record) context.Context {
 	return WithParent(ctx, top.Traceparent, top.Tracestate)
 }
 
-// Observe sends a span for a firing and one for each hook that was asked. The parent is
-// that of ctx, see WithParent, or what the agent's payload has as traceparent.
+// Observe sends a span for a firing and one for each hook that was called. The parent comes from
+// ctx, see WithParent, or from traceparent in the agent's payload.
 //
-// A Record says how long each hook took and in which order they were asked, but not when.
-// So the spans of hooks stand one behind the other from the start of the firing. Where that
-// would lead beyond its end, since hooks of one step run together, a span ends with the
-// firing. Each says so, by grapnel.hook.start = order.
+// A Record contains the duration and the order of the hooks, but not their start times. So Observe
+// places the spans of hooks one after the other, beginning at the start of the firing. Hooks of one
+// step run concurrently, so a span may extend beyond the end of the firing; it then ends with the
+// firing. Each hook span has grapnel.hook.start = order.
 func (e *Export) Observe(ctx context.Context, rec *grapnel.Record) { e.note(ctx, rec, false) }
 
-// ObserveLate sends a span for each async hook of a firing, by the Record that is written
-// when they have ended. They belong to the span of the firing if ctx has the same parent.
+// ObserveLate sends a span for each async hook of a firing, from the Record that is written when
+// they have ended. The spans are part of the firing's trace if ctx has the same parent.
 func (e *Export) ObserveLate(ctx context.Context, rec *grapnel.Record) { e.note(ctx, rec, true) }
 
-// A firing is what is kept of a Record until its spans are made, which is done by Run:
-// nothing that can be large.
+// A firing is the part of a Record that Run needs to make spans. It contains no large values.
 type firing struct {
 	rec      grapnel.Record
 	parent   trace.SpanContext
-	asked    int // hooks; rec has the first of them
+	asked    int // number of hooks; rec contains the first of them
 	failOpen bool
 	notable  bool
 	late     bool
@@ -101,7 +100,7 @@ func (e *Export) note(ctx context.Context, rec *grapnel.Record, late bool) {
 		f.notable = f.notable || run.Error != "" || run.FailOpen
 		f.failOpen = f.failOpen || run.FailOpen
 		if run.Async && !late && run.Error == "" {
-			continue // it has not run
+			continue // the hook has not run
 		}
 		if f.asked++; len(f.rec.Hooks) < maxSpans {
 			kept := *run
@@ -122,7 +121,7 @@ func (e *Export) note(ctx context.Context, rec *grapnel.Record, late bool) {
 	}
 }
 
-// slim is what spans tell of an event.
+// slim returns the part of an event that spans show.
 func slim(ev *grapnel.Event) *grapnel.Event {
 	if ev == nil {
 		return nil
@@ -134,7 +133,7 @@ func slim(ev *grapnel.Event) *grapnel.Event {
 	return out
 }
 
-// short is the part of a text that is looked at, without the memory of the rest.
+// short returns the start of a text that may be exported, as a copy, so that the rest can be freed.
 func short(s string) string {
 	if len(s) <= maxText+maxSlack {
 		return s
@@ -188,7 +187,7 @@ func (e *Export) tell(ctx context.Context, f *firing) {
 	e.hooks(ctx, f, begin, end)
 }
 
-// hooks makes the spans of hooks. A zero end is no end.
+// hooks makes the spans of hooks. A zero end means no limit.
 func (e *Export) hooks(ctx context.Context, f *firing, begin, end time.Time) {
 	whole, at := trace.SpanFromContext(ctx), begin
 	for i := range f.rec.Hooks {
@@ -214,8 +213,8 @@ func (e *Export) hooks(ctx context.Context, f *firing, begin, end time.Time) {
 	}
 }
 
-// ofFiring are the attributes of a firing. Inputs and outputs of tools, prompts and paths
-// are not among them.
+// ofFiring returns the attributes of a firing. They omit inputs and outputs of tools, prompts and
+// paths.
 func (e *Export) ofFiring(f *firing) []attribute.KeyValue {
 	rec := &f.rec
 	attrs := []attribute.KeyValue{
@@ -275,7 +274,7 @@ func (e *Export) ofFiring(f *firing) []attribute.KeyValue {
 	return attrs
 }
 
-// ofHook are the attributes of a hook.
+// ofHook returns the attributes of a hook.
 func (e *Export) ofHook(run *grapnel.HookRun, late bool) []attribute.KeyValue {
 	attrs := []attribute.KeyValue{
 		attribute.String(attrHook, e.text(run.Name, maxAttribute)), attribute.String(attrSource, e.text(run.Source, maxAttribute)),
@@ -322,8 +321,8 @@ func (e *Export) message(text string) string {
 	return e.text(text, maxText)
 }
 
-// text is what may leave the machine of a text: secrets masked, cut. What lies behind the
-// cut is not looked at, since a text can have megabytes.
+// text returns the exportable form of a text: secrets masked and truncated. It ignores everything
+// after the limit, because a text can have several megabytes.
 func (e *Export) text(s string, limit int) string {
 	if len(s) > limit+maxSlack {
 		s = s[:limit+maxSlack]
@@ -347,7 +346,7 @@ func textsOf[T ~string](list []T) []string {
 	return out
 }
 
-// hookOf is the name of a hook without its source.
+// hookOf returns the name of a hook without its source.
 func hookOf(full string) string {
 	for i := len(full) - 2; i >= 0; i-- {
 		if full[i:i+2] == "::" {
@@ -357,7 +356,8 @@ func hookOf(full string) string {
 	return full
 }
 
-// times are when a firing began and ended. Records of others may say anything.
+// times returns the start and the end of a firing. Records of other programs may contain any
+// values.
 func times(rec *grapnel.Record) (begin, end time.Time) {
 	took := duration(rec.MS)
 	begin = rec.Time
@@ -368,20 +368,20 @@ func times(rec *grapnel.Record) (begin, end time.Time) {
 }
 
 func duration(ms float64) time.Duration {
-	if !(ms > 0) { // NaN too
+	if !(ms > 0) { // also catches NaN
 		return 0
 	}
 	return time.Duration(math.Min(ms, float64(24*time.Hour/time.Millisecond)) * float64(time.Millisecond))
 }
 
-// naming makes the IDs of one firing's spans of the ID of its Record, so that whoever has
-// the one finds the others, and a firing that is told of twice is still one.
+// naming derives the span IDs of one firing from the ID of its Record. A reader who has the Record
+// finds the spans, and a firing that is exported twice has the same IDs.
 type naming struct {
 	record  string
 	notable bool
 	late    bool
-	begun   bool // the firing has its span
-	hooks   int  // that have theirs
+	begun   bool // the firing has its span ID
+	hooks   int  // number of hooks with a span ID
 }
 
 type namingKey struct{}
@@ -402,7 +402,7 @@ func (n *naming) firing() (id trace.SpanID) {
 	return id
 }
 
-// next is the ID of the next span.
+// next returns the ID of the next span.
 func (n *naming) next() (id trace.SpanID) {
 	if !n.begun && !n.late {
 		n.begun = true
@@ -414,7 +414,7 @@ func (n *naming) next() (id trace.SpanID) {
 	return id
 }
 
-// generator makes IDs: of a firing by its naming, of all else by chance.
+// generator makes IDs: from the naming for firings, and random IDs for all other spans.
 type generator struct{}
 
 func (generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
@@ -422,7 +422,7 @@ func (generator) NewIDs(ctx context.Context) (trace.TraceID, trace.SpanID) {
 		return n.trace(), n.next()
 	}
 	var id trace.TraceID
-	_, _ = rand.Read(id[:]) // it never fails
+	_, _ = rand.Read(id[:]) // cannot fail
 	return id, randomSpan()
 }
 
@@ -438,7 +438,7 @@ func randomSpan() (id trace.SpanID) {
 	return id
 }
 
-// sampler tells of all that is notable, and asks another about the rest.
+// sampler samples every notable firing, and uses the embedded Sampler for the rest.
 type sampler struct{ sdktrace.Sampler }
 
 func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingResult {
@@ -448,7 +448,7 @@ func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 	return s.Sampler.ShouldSample(p)
 }
 
-// newSampler returns the sampler of a name in OTEL_TRACES_SAMPLER.
+// newSampler returns the sampler with a name from OTEL_TRACES_SAMPLER.
 func newSampler(name string, ratio float64) (sdktrace.Sampler, error) {
 	if !(ratio >= 0 && ratio <= 1) {
 		return nil, fmt.Errorf("the ratio of a sampler is between 0 and 1, not %v", ratio)
