@@ -8,8 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// canaries are the runs of a Check. Each thing that is tried is a step of its own, and
-// the steps after it show whether the run went on: what may end a run comes last in it.
+// canaries are the runs of a Check. Each thing under test is a separate step, and the steps after
+// it show whether the run continued. A step that may end a run is the last one of its run.
 var canaries = []canary{
 	{
 		name: "calls of tools, with guards that decide, change, fail and hang",
@@ -34,7 +34,8 @@ var canaries = []canary{
 `,
 		steps: func(w *World) []model.Step {
 			return slices.Concat(
-				// It waits: Qwen Code now and then reports an empty output of what ends at once.
+				// The sleep is needed: Qwen Code sometimes reports an empty output for commands
+				// that end at once.
 				shells(w, "touch first.txt", "touch blocked.txt", "touch written.txt", "touch after.txt", "exit 3", "printf 'CANARY-%s\\n' LEAKED; sleep 0.5", "touch feedback.txt"),
 				[]model.Step{
 					model.Do(w.Read("absent.txt")),
@@ -89,7 +90,7 @@ var canaries = []canary{
 	{
 		name:   "a prompt that is changed",
 		policy: "  - {name: hides, on: prompt.before, replace: [{pattern: CANARY-SECRET, with: CANARY-HIDDEN}]}\n",
-		needs:  func(c *check) bool { return c.claim(grapnel.PromptBefore, "rewrite") == Native }, // as a block was tried before
+		needs:  func(c *check) bool { return c.claim(grapnel.PromptBefore, "rewrite") == Native }, // a rewrite that becomes a block is covered by the block canary
 		steps:  func(w *World) []model.Step { return append(shells(w, "touch first.txt"), model.Say("all done")) },
 		judge: func(c *check, res Result) {
 			c.note(grapnel.PromptBefore, "rewrite", hidden(res))
@@ -116,7 +117,7 @@ var canaries = []canary{
 			seen := Not
 			switch {
 			case has(res, "refused.txt"):
-				seen = "nothing was asked" // then that the other ran says nothing
+				seen = "nothing was asked" // then the other call proves nothing
 			case has(res, "allowed.txt"):
 				seen = Native
 			}
@@ -125,7 +126,7 @@ var canaries = []canary{
 	},
 }
 
-// shells are steps that run one command each.
+// shells returns steps that run one command each.
 func shells(w *World, commands ...string) []model.Step {
 	var steps []model.Step
 	for _, command := range commands {
@@ -139,14 +140,14 @@ func has(res Result, name string) bool {
 	return ok
 }
 
-// stopped says how a call that should not happen was kept from it, by the calls before
-// and after it.
+// stopped returns how a call that should not happen was prevented, judged by the calls before and
+// after it.
 func stopped(res Result, before, file, after, reason string) string {
 	switch {
 	case has(res, file):
 		return Not
 	case !has(res, before):
-		return "nothing ran" // then that the file is absent says nothing
+		return "nothing ran" // then the missing file proves nothing
 	case !has(res, after):
 		return AsHalt
 	case res.Requests.Contains(reason):
@@ -155,7 +156,7 @@ func stopped(res Result, before, file, after, reason string) string {
 	return "silently"
 }
 
-// told is Native if the model was told something.
+// told returns Native if a request to the model contains marker, and Not otherwise.
 func told(res Result, marker string) string {
 	if res.Requests.Contains(marker) {
 		return Native
@@ -163,8 +164,7 @@ func told(res Result, marker string) string {
 	return Not
 }
 
-// hidden is Native if something in the prompt reached the model only as what it was
-// replaced by.
+// hidden returns Native if the secret in the prompt reached the model only as its replacement.
 func hidden(res Result) string {
 	if res.Requests.Contains("CANARY-SECRET") {
 		return Not
@@ -228,11 +228,11 @@ func judgeTools(c *check, res Result) {
 		c.promise(grapnel.ToolBefore, guard.what, has(res, guard.file), guard.runs)
 	}
 
-	// Nobody can be asked in these runs, so an agent that asks refuses.
+	// These runs have no user, so an agent that asks refuses the call.
 	ask := stopped(res, "between.txt", "asked.txt", "unasked.txt", "CANARY-ASK")
 	c.askEnds = ask == AsHalt
 	if c.claim(grapnel.ToolBefore, "ask") == Native && has(res, "between.txt") && ask != Not {
-		ask = Native // in whose words it refuses is its own affair
+		ask = Native // the agent may use any text to refuse
 	}
 	c.note(grapnel.ToolBefore, "ask", ask)
 	if !c.askEnds {
@@ -248,7 +248,7 @@ func judgeHalt(c *check, res Result) {
 	c.note(grapnel.ToolBefore, "halt", halt)
 }
 
-// judgeStops judges the run with a sub-agent, if the agent has them, and two answers.
+// judgeStops judges the run with two answers and, if the agent supports it, a sub-agent.
 func judgeStops(c *check, res Result) {
 	if c.world.Agent.Tools.Task != nil {
 		c.promise(grapnel.ToolBefore, "guard of a call of a sub-agent", has(res, "helper-blocked.txt"), c.world.Agent.Tools.TaskUnseen)

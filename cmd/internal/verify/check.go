@@ -18,13 +18,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// Options are how [Check] goes about it.
+// Options configure [Check].
 type Options struct {
 	Hook     string            // absolute path of grapnel-hook
-	Progress func(what string) // told before each run; nil = nobody
+	Progress func(what string) // called before each run; nil = no progress
 }
 
-// A Report is what an installation of an agent honours.
+// A Report lists which parts of a verdict an installed agent honors.
 type Report struct {
 	Agent    string    `json:"agent"`
 	Version  string    `json:"version"`
@@ -34,56 +34,56 @@ type Report struct {
 	Problems []string  `json:"problems,omitempty"` // why a run could not be judged
 }
 
-// A Row is one thing that was tried.
+// A Row is the result of one test.
 type Row struct {
 	Event string       `json:"event"` // the agent's own name
 	Kind  grapnel.Kind `json:"kind"`
-	What  string       `json:"what"`            // "fires", a word of a verdict, or what a guard does that fails
+	What  string       `json:"what"`            // "fires", a word of a verdict, or the behavior of a failing guard
 	Claim string       `json:"claim,omitempty"` // what the tables promise
-	Seen  string       `json:"seen"`            // what happened
+	Seen  string       `json:"seen"`            // the observed result
 	OK    bool         `json:"ok"`
 }
 
-// OK reports whether everything was as the tables promise.
+// OK reports whether all results match the promises of the tables.
 func (r *Report) OK() bool {
 	return len(r.Problems) == 0 && !slices.ContainsFunc(r.Rows, func(row Row) bool { return !row.OK })
 }
 
-// canary is one run of the agent under a policy. What it shows does not depend on what
-// Grapnel says of itself: files are there or not, and the model was told or not.
+// canary is one run of the agent under a policy. Its result does not depend on Grapnel's own
+// reports: it checks which files exist and which texts reached the model.
 type canary struct {
 	name     string
-	policy   string // hooks, below version and hooks
-	also     []use  // what is tried of events that are not installed by default
+	policy   string // hooks of the policy, without "version" and "hooks:"
+	also     []use  // words to test at events that are not installed by default
 	cautious bool   // with the agent's own prompts
 	needs    func(c *check) bool
 	steps    func(w *World) []model.Step
 	judge    func(c *check, res Result)
 }
 
-// use is a word that is said at a kind of event, or the agent's name of such an event.
+// use is a word of a verdict at a kind of event, or the agent's name of such an event.
 type use struct {
 	kind grapnel.Kind
 	word string
 }
 
-// check is a Check under way.
+// check is a running Check.
 type check struct {
 	dialect *dialect.Dialect
 	program Program
 	report  *Report
-	fired   map[use]bool    // native events that arrived, as what
-	added   map[string]bool // native events that are installed beside the default set
-	askEnds bool            // a run ends where a person would be asked
+	fired   map[use]bool    // native events that arrived, with their kind
+	added   map[string]bool // native events that are installed in addition to the default set
+	askEnds bool            // the agent ends a run when it would ask a user
 	world   *World
 }
 
-// Check installs Grapnel into private worlds of the agent, one for each canary, lets a
-// scripted model work there under a policy that blocks, rewrites, adds, fails and hangs,
-// and reports per event and word what the agent made of it. The user's own settings and
-// sessions are not touched. It takes as long as some five to seven runs of the agent.
+// Check installs Grapnel into private worlds of the agent, one for each canary. A scripted model
+// works there under a policy that blocks, rewrites, adds context, fails and hangs. Check reports
+// how the agent handled each word of a verdict at each event. It does not touch the user's own
+// settings and sessions. It takes as long as five to seven runs of the agent.
 //
-// The error says that the agent could not be run at all.
+// It returns an error if the agent could not be run at all.
 func Check(ctx context.Context, p Program, opts Options) (*Report, error) {
 	d, ok := dialect.FindAgent(p.Agent.ID)
 	if !ok {
@@ -118,7 +118,7 @@ func Check(ctx context.Context, p Program, opts Options) (*Report, error) {
 	return c.report, nil
 }
 
-// run makes a world, installs, and plays one canary.
+// run creates a world, installs Grapnel, and plays one canary.
 func (c *check) run(ctx context.Context, can *canary, hook string) (err error) {
 	w, err := NewWorld(c.program, "")
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *check) run(ctx context.Context, can *canary, hook string) (err error) {
 	if err := os.Chmod(filepath.Join(root, "grapnel.yaml"), 0o600); err != nil {
 		return err
 	}
-	extra := c.extra(can) //nolint:contextcheck // it asks what tables say: nobody waits
+	extra := c.extra(can) //nolint:contextcheck // extra only reads tables and never blocks
 	if _, err := install.Install(ctx, install.Request{
 		Agents: []string{c.dialect.Name}, Root: root, Program: hook, Home: w.Home, ProjectDir: w.Project, Env: w.getenv,
 		Versions: map[string]string{c.dialect.Name: c.report.Version}, Events: map[string][]string{c.dialect.Name: extra},
@@ -155,8 +155,8 @@ func (c *check) run(ctx context.Context, can *canary, hook string) (err error) {
 	return nil
 }
 
-// extra lists the events that are installed beside the default set: those for which
-// nothing speaks against it, and those at which a canary has something to say.
+// extra lists the events that are installed in addition to the default set: those without a reason
+// against them, and those that a canary tests.
 func (c *check) extra(can *canary) []string {
 	var names []string
 	for i := range c.dialect.Events {
@@ -170,7 +170,7 @@ func (c *check) extra(can *canary) []string {
 	return names
 }
 
-// getenv looks a variable of the world up.
+// getenv returns the value of a variable of the world, or "".
 func (w *World) getenv(name string) string {
 	value := ""
 	for _, pair := range w.Env() {
@@ -181,7 +181,7 @@ func (w *World) getenv(name string) string {
 	return value
 }
 
-// listen notes which events arrived, by the Records of the run.
+// listen reads the Records of the run and stores which events arrived. fired is their number.
 func (c *check) listen(root string) (fired int, err error) {
 	for entry, err := range spool.Read(filepath.Join(root, "state", "spool"), spool.Filter{}) {
 		if err != nil {
@@ -195,7 +195,7 @@ func (c *check) listen(root string) (fired int, err error) {
 	return fired, nil
 }
 
-// native returns the agent's name of an event that was recorded.
+// native returns the agent's name of a recorded event, or "".
 func (c *check) native(ev *grapnel.Event, kind grapnel.Kind) string {
 	if ev != nil {
 		if row := dialect.Receive(c.dialect, dialect.Input{Payload: ev.Native}).Row(); row != nil {
@@ -208,8 +208,7 @@ func (c *check) native(ev *grapnel.Event, kind grapnel.Kind) string {
 	return ""
 }
 
-// row returns the event of the agent that is of a kind: the first that is installed, nil
-// if none is.
+// row returns the first installed event of a kind, or nil if none is installed.
 func (c *check) row(kind grapnel.Kind) *dialect.EventRow {
 	for i := range c.dialect.Events {
 		row := &c.dialect.Events[i]
@@ -220,7 +219,7 @@ func (c *check) row(kind grapnel.Kind) *dialect.EventRow {
 	return nil
 }
 
-// events reports which of the installed events arrived in all runs together.
+// events adds a row for each installed event that shows whether it arrived in any run.
 func (c *check) events() {
 	var rows []Row
 	for _, row := range c.dialect.Events {
@@ -235,8 +234,8 @@ func (c *check) events() {
 	c.report.Rows = append(rows, c.report.Rows...)
 }
 
-// claim is what the tables promise of a word at a kind of event, "" if the agent has no
-// such event, or the event no use for it.
+// claim returns what the tables promise for a word at a kind of event. It returns "" if the agent
+// has no such event, or if the word does not apply to the event.
 func (c *check) claim(kind grapnel.Kind, word string) string {
 	row := c.row(kind)
 	if row == nil {
@@ -245,9 +244,9 @@ func (c *check) claim(kind grapnel.Kind, word string) string {
 	return Claim(c.dialect, row, word)
 }
 
-// note adds a row. seen is what the world shows; nothing is noted of what the event has
-// no use for, or of an event that did not fire, which a row of its own says. A call of a
-// tool must fire.
+// note adds a row with the observed result. It adds nothing if the word does not apply to the
+// event, or if the event did not fire, which has a separate row. An event before a tool call must
+// fire, so it always gets a row.
 func (c *check) note(kind grapnel.Kind, word, seen string) {
 	claim := c.claim(kind, word)
 	if claim == "" {
@@ -258,7 +257,7 @@ func (c *check) note(kind grapnel.Kind, word, seen string) {
 	}
 }
 
-// promise adds a row about a call that has to happen in every agent, or must not.
+// promise adds a row about a call that must happen, or must not happen, in every agent.
 func (c *check) promise(kind grapnel.Kind, what string, happened, want bool) {
 	seen := "the call did not happen"
 	if happened {

@@ -10,20 +10,20 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// How an agent honours a word of a verdict.
+// How an agent honors a word of a verdict.
 const (
-	Native  = "native"     // the agent has a word for it
-	AsBlock = "as a block" // it has not, and is told the stricter thing
-	AsHalt  = "as a halt"  // the same, where only ending the turn is stricter
-	Not     = "not"        // it cannot be told
+	Native  = "native"     // the agent supports it
+	AsBlock = "as a block" // unsupported: downgraded to a block
+	AsHalt  = "as a halt"  // unsupported: downgraded to a halt, the only stricter verdict
+	Not     = "not"        // unsupported, and there is no stricter verdict
 )
 
-// Words returns what a verdict can say, in the order of tables.
+// Words returns the words of a verdict, in the order of tables.
 func Words() []string {
 	return []string{"block", "ask", "allow", "rewrite", "replace", "answer", "context", "message", "halt"}
 }
 
-// changed is the field that a word changes, per event.
+// changed returns the field that a word changes, for each event.
 func changed(kind grapnel.Kind, word string) grapnel.Field {
 	switch {
 	case word == "rewrite" && (kind == grapnel.ToolBefore || kind == grapnel.PermissionBefore):
@@ -46,9 +46,9 @@ func changed(kind grapnel.Kind, word string) grapnel.Field {
 	return ""
 }
 
-// Claim returns what the tables promise of one word at one event of an agent: Native,
-// AsBlock, AsHalt or Not, and "" for a word that the event has no use for. It asks the
-// engine itself.
+// Claim returns what the tables promise for one word at one event of an agent: Native, AsBlock,
+// AsHalt or Not, or "" if the word does not apply to the event. It uses the verdict of a real
+// engine.
 func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 	contract := row.Contract
 	if contract == nil {
@@ -85,7 +85,7 @@ func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 		return ""
 	}
 	can := row.Permits()
-	can.Members = nil // of single tools
+	can.Members = nil // they apply only to single tools
 	ev := &grapnel.Event{
 		Kind: row.Kind, Agent: grapnel.Agent{Name: d.Name}, Contract: row.Contract, Can: &can,
 		Prompt: &grapnel.Prompt{Text: "y"}, Message: &grapnel.Message{Content: "y"}, Model: &grapnel.Model{Request: json.RawMessage(`{}`), Response: json.RawMessage(`{}`)},

@@ -8,7 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// ClaudeCode is Anthropic's agent. It needs no settings to be quiet.
+// ClaudeCode is the driver of Anthropic's agent. It needs no settings to avoid prompts and network
+// requests.
 var ClaudeCode = &Agent{
 	ID:          "claude-code",
 	Binary:      "claude",
@@ -57,7 +58,7 @@ var ClaudeCode = &Agent{
 		}
 		return result
 	},
-	// The stream tells what each hook said, word for word.
+	// The stream contains the complete output of each hook.
 	shown: func(stdout string) string {
 		var b strings.Builder
 		for text := range strings.Lines(stdout) {
@@ -70,7 +71,7 @@ var ClaudeCode = &Agent{
 	},
 }
 
-// A claudeLine is a line of Claude Code's output, as far as anybody here looks.
+// A claudeLine is a line of Claude Code's output, with only the members that this package reads.
 type claudeLine struct {
 	Type    string `json:"type"`
 	Subtype string `json:"subtype"`

@@ -8,8 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// Cline is the command line of that agent, which knows no permission prompts in this
-// mode. Its hooks are programs that are named after events, in a directory.
+// Cline is the driver of the Cline CLI, which has no permission prompts in this mode. Its hooks are
+// programs in a directory, named after events.
 var Cline = &Agent{
 	ID:       "cline",
 	Binary:   "cline",
@@ -45,7 +45,7 @@ var Cline = &Agent{
 		return []string{
 			"CLINE_NO_AUTO_UPDATE=1",
 			"CLINE_TELEMETRY_DISABLED=1",
-			"E2E_TEST=true", // the only way to keep it from fetching feature flags
+			"E2E_TEST=true", // the only way to prevent it from fetching feature flags
 		}
 	},
 	args: func(w *World, prompt string) []string {

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// Codex is OpenAI's agent with a model that calls its tools one by one.
+// Codex is the driver of OpenAI's agent with a model that calls its tools one by one.
 var Codex = codex("", "gpt-5.5", Tools{
 	Shell: func(command string) model.Call { return call("exec_command", "cmd", command) },
 	Write: func(path, content string) model.Call {
@@ -22,8 +22,8 @@ var Codex = codex("", "gpt-5.5", Tools{
 	},
 })
 
-// CodexCode is Codex with one of the newer models, which have a single tool: it runs
-// JavaScript, and that calls what are tools elsewhere.
+// CodexCode is Codex with one of the newer models, which have a single tool. It runs JavaScript,
+// and the script calls the other tools.
 var CodexCode = codex("code", "gpt-6-astra", Tools{
 	Shell: func(command string) model.Call { return script("exec_command", object{"cmd": command}) },
 	Write: func(path, content string) model.Call { return script("apply_patch", addFile(path, content)) },
@@ -33,7 +33,7 @@ var CodexCode = codex("code", "gpt-6-astra", Tools{
 	Edit: func(path, from, to string) model.Call { return script("apply_patch", updateLine(path, from, to)) },
 })
 
-// script is the call of a code mode that calls tool and shows what came of it.
+// script returns the call of the JavaScript tool that calls tool and prints the result.
 func script(tool string, input any) model.Call {
 	return model.Call{Tool: "exec", Raw: fmt.Sprintf("const r = await tools.%s(%s); text(JSON.stringify(r))", tool, strings.TrimSpace(encode(input)))}
 }
@@ -104,7 +104,7 @@ stream_max_retries = 0
 	}
 }
 
-// addFile is the patch that makes a file; it gets a newline at its end in any case.
+// addFile returns the patch that creates a file. The file always ends with a newline.
 func addFile(path, content string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*** Begin Patch\n*** Add File: %s\n", path)
@@ -115,7 +115,7 @@ func addFile(path, content string) string {
 	return b.String()
 }
 
-// updateLine is the patch that replaces a line.
+// updateLine returns the patch that replaces a line.
 func updateLine(path, from, to string) string {
 	return fmt.Sprintf("*** Begin Patch\n*** Update File: %s\n@@\n-%s\n+%s\n*** End Patch\n", path, from, to)
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// CopilotCLI is GitHub's agent.
+// CopilotCLI is the driver of GitHub's agent.
 var CopilotCLI = &Agent{
 	ID:       "copilot-cli",
 	Binary:   "copilot",

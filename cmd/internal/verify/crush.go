@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// Crush is Charm's agent, which asks no permission in this mode.
+// Crush is the driver of Charm's agent, which asks for no permission in this mode.
 var Crush = &Agent{
 	ID:       "crush",
 	Binary:   "crush",

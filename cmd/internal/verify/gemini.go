@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// GeminiCLI is Google's agent.
+// GeminiCLI is the driver of Google's agent.
 var GeminiCLI = &Agent{
 	ID:          "gemini-cli",
 	Binary:      "gemini",
@@ -47,7 +47,7 @@ var GeminiCLI = &Agent{
 			"GEMINI_API_KEY=dummy",
 			"GOOGLE_GEMINI_BASE_URL=" + w.Model.URL,
 			"GEMINI_CLI_HOME=" + w.Home,
-			"GEMINI_CLI_NO_RELAUNCH=true", // otherwise it starts itself once more
+			"GEMINI_CLI_NO_RELAUNCH=true", // otherwise it starts itself again
 			"GEMINI_CLI_SYSTEM_SETTINGS_PATH=" + filepath.Join(w.Root, "no-system-settings.json"),
 		}
 	},
@@ -56,7 +56,7 @@ var GeminiCLI = &Agent{
 		if w.Cautious {
 			mode = "default"
 		}
-		// Naming the model keeps its router from asking which one to take.
+		// With a named model, its router does not choose one.
 		args := []string{"-m", "gemini-2.5-flash", "--approval-mode", mode, "-o", "json"}
 		return append(append(args, w.Flags...), "-p", prompt)
 	},

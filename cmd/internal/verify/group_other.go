@@ -4,7 +4,7 @@ package verify
 
 import "os/exec"
 
-// Without process groups the program itself is all that can be ended.
+// Without process groups, only the program itself can be ended.
 
 func ownGroup(*exec.Cmd) {}
 

@@ -7,13 +7,13 @@ import (
 	"syscall"
 )
 
-// ownGroup puts cmd into a process group of its own and makes the end of its
-// context a request to that whole group.
+// ownGroup puts cmd into a new process group. When the context of cmd ends, the whole group gets
+// SIGTERM.
 func ownGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 }
 
-// killGroup ends what is left of cmd's group. Programs that made a group or a
-// session of their own, such as a detached drain of Grapnel, live on.
+// killGroup kills the remaining processes of cmd's group. Programs that created another group or
+// session, such as a detached drain of Grapnel, survive.
 func killGroup(cmd *exec.Cmd) { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

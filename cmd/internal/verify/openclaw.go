@@ -8,8 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// OpenClaw is the agent of that name, run once and without its gateway. Its hooks
-// are plugins.
+// OpenClaw is the driver of OpenClaw, run once and without its gateway. Its hooks are plugins.
 var OpenClaw = &Agent{
 	ID:       "openclaw",
 	Binary:   "openclaw",
@@ -50,7 +49,7 @@ var OpenClaw = &Agent{
 				Text string `json:"text"`
 			} `json:"payloads"`
 		}
-		_, after, ok := strings.Cut(stdout, "{") // notices may stand before it
+		_, after, ok := strings.Cut(stdout, "{") // notices may precede it
 		if !ok || json.NewDecoder(strings.NewReader("{"+after)).Decode(&out) != nil || len(out.Payloads) == 0 {
 			return ""
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// OpenCode is the agent of that name. Its hooks are plugins.
+// OpenCode is the driver of OpenCode. Its hooks are plugins.
 var OpenCode = &Agent{
 	ID:       "opencode",
 	Binary:   "opencode",
@@ -57,11 +57,12 @@ var OpenCode = &Agent{
 		return env
 	},
 	args: func(w *World, _ string) []string { return append([]string{"run"}, w.Flags...) },
-	// On the command line a prompt with a space gets quotes, and its own get backslashes.
+	// OpenCode would quote a prompt with a space on the command line, and escape the quotes inside
+	// it.
 	stdin: func(_ *World, prompt string) string { return prompt },
-	// Loading plugins waits until the package for writing plugins is installed in every
-	// directory that may hold some, which it never is without a network. A lock file
-	// that names it is taken as the proof that it was.
+	// OpenCode loads plugins only after it has installed the package for writing plugins in every
+	// directory that may contain some, which fails without a network. It accepts a lock file that
+	// names the package as proof of the installation.
 	prepare: func(ctx context.Context, w *World) error {
 		if w.Program.Version == "" {
 			version, err := w.askVersion(ctx)

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// call is a call of tool with these members, names and values in turn.
+// call returns a call of tool with these members, names and values in turn.
 func call(tool string, members ...any) model.Call {
 	input := map[string]any{}
 	for i := 0; i+1 < len(members); i += 2 {
@@ -17,8 +17,8 @@ func call(tool string, members ...any) model.Call {
 	return model.Call{Tool: tool, Input: input}
 }
 
-// jsonLines yields the lines of an agent's output that are JSON of this form:
-// most agents that print one object per line print other lines between them.
+// jsonLines yields the lines of an agent's output that are JSON of type T. Most agents that print
+// one object per line also print other lines.
 func jsonLines[T any](stdout string) iter.Seq[T] {
 	return func(yield func(T) bool) {
 		for text := range strings.Lines(stdout) {
@@ -30,8 +30,8 @@ func jsonLines[T any](stdout string) iter.Seq[T] {
 	}
 }
 
-// encode is v as JSON for people and settings files. It panics on what is no JSON,
-// of which the drivers have none.
+// encode returns v as indented JSON for users and settings files. It panics if v cannot be encoded,
+// which does not happen in the drivers.
 func encode(v any) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
@@ -43,5 +43,5 @@ func encode(v any) string {
 	return b.String()
 }
 
-// object is what the settings files of the drivers are made of.
+// object is a JSON object in a settings file.
 type object = map[string]any

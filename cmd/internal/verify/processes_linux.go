@@ -11,10 +11,9 @@ import (
 	"time"
 )
 
-// endProcesses ends the processes of this world that have argument, or all of them
-// when it is "": it asks, and after a while it does not ask any more. They are known
-// by the home directory in the environment they were started with, which no process
-// outside has.
+// endProcesses ends the processes of this world that have argument, or all of them if argument is
+// "". It sends SIGTERM, and SIGKILL after a grace period. It identifies the processes by the home
+// directory in their initial environment, which no process outside the world has.
 func (w *World) endProcesses(argument string) error {
 	signal := syscall.SIGTERM
 	start := time.Now()
@@ -30,7 +29,7 @@ func (w *World) endProcesses(argument string) error {
 			signal = syscall.SIGKILL
 		}
 		for _, pid := range pids {
-			_ = syscall.Kill(pid, signal) // it may be gone by now
+			_ = syscall.Kill(pid, signal) // it may already have ended
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -40,10 +39,10 @@ func (w *World) endProcesses(argument string) error {
 func (w *World) processes(argument string) (pids []int) {
 	dirs, err := filepath.Glob("/proc/[0-9]*")
 	if err != nil {
-		return nil // only a bad pattern gets here
+		return nil // only a bad pattern causes an error
 	}
 	for _, dir := range dirs {
-		environ, err := os.ReadFile(filepath.Join(dir, "environ")) // empty for a process that only waits to be reaped
+		environ, err := os.ReadFile(filepath.Join(dir, "environ")) // empty for a zombie process
 		if err != nil || !slices.ContainsFunc(bytes.Split(environ, []byte{0}), func(kv []byte) bool { return string(kv) == "HOME="+w.Home }) {
 			continue
 		}

@@ -2,6 +2,6 @@
 
 package verify
 
-// endProcesses does nothing here: without /proc nobody tells which processes were
-// started with the environment of this world.
+// endProcesses does nothing: without /proc, the processes with the environment of this world cannot
+// be found.
 func (*World) endProcesses(string) error { return nil }

@@ -8,8 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// QwenCode is Alibaba's agent, which began as a copy of Gemini CLI. It is the one
-// that takes longest to start: up to 40 s on a busy machine.
+// QwenCode is the driver of Alibaba's agent, a fork of Gemini CLI. It has the longest start-up
+// time: up to 40 s on a busy machine.
 var QwenCode = &Agent{
 	ID:       "qwen-code",
 	Binary:   "qwen",
@@ -32,13 +32,13 @@ var QwenCode = &Agent{
 	},
 	files: func(w *World) map[string]string {
 		return map[string]string{w.SettingsFile(): encode(object{
-			"$version":  4, // otherwise it writes the file anew
+			"$version":  4, // otherwise it rewrites the file
 			"security":  object{"auth": object{"selectedType": "openai"}, "folderTrust": object{"enabled": false}},
 			"general":   object{"enableAutoUpdate": false, "enableAutoUpdateNotification": false},
 			"privacy":   object{"usageStatisticsEnabled": false},
 			"telemetry": object{"enabled": false},
 			"model":     object{"name": "fake-1"},
-			// It would follow each turn with a request of its own, tools included.
+			// It would send a separate request after each turn, including tools.
 			"memory": object{"enableManagedAutoMemory": false},
 		})}
 	},
@@ -53,7 +53,7 @@ var QwenCode = &Agent{
 	},
 	args: func(w *World, prompt string) []string {
 		args := append([]string{"-o", "stream-json"}, w.Flags...)
-		if w.Cautious { // only so does it come to a permission prompt
+		if w.Cautious { // required to get a permission prompt
 			return append(args, "--approval-mode", "default", "--input-format", "stream-json")
 		}
 		return append(args, "--approval-mode", "yolo", "-p", prompt)
@@ -67,13 +67,13 @@ var QwenCode = &Agent{
 			"message": object{"role": "user", "content": prompt},
 		})
 		if err != nil {
-			panic("verify: " + err.Error()) // strings only
+			panic("verify: " + err.Error()) // only strings, so encoding cannot fail
 		}
 		return string(line) + "\n"
 	},
 	answer: func(stdout string) string {
 		result := ""
-		for line := range jsonLines[claudeLine](stdout) { // it speaks the same here
+		for line := range jsonLines[claudeLine](stdout) { // its output has the same format
 			if line.Type == "result" {
 				result = line.Result
 			}

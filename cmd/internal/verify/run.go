@@ -13,30 +13,30 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// grace is how long a program that was asked to end may still take.
+// grace is how long a program may take to end after it was asked to.
 const grace = 2 * time.Second
 
-// A Result is what came of running an agent.
+// A Result is the result of running an agent.
 type Result struct {
-	Exit   int // exit status; -1 when a signal ended it
+	Exit   int // exit status; -1 if a signal ended it
 	Stdout string
 	Stderr string
 	Took   time.Duration
 
-	Answer   string            // the agent's final words, "" when it had none
-	Shown    string            // all that it printed for a person
-	Requests model.Log         // what reached the model during this run
+	Answer   string            // the agent's final message, "" if it had none
+	Shown    string            // all output for the user
+	Requests model.Log         // requests that reached the model during this run
 	Files    map[string]string // the project after the run, without .git: slash-separated name to content
 }
 
-// An Output is what came of running another program.
+// An Output is the result of running another program.
 type Output struct {
-	Exit   int // exit status; -1 when a signal ended it
+	Exit   int // exit status; -1 if a signal ended it
 	Stdout string
 	Stderr string
 }
 
-// ran is one line of a world's report.
+// ran is one entry of a world's report.
 type ran struct {
 	argv     []string
 	output   Output
@@ -45,12 +45,11 @@ type ran struct {
 	err      error
 }
 
-// Run starts the agent with this prompt, lets the model play the steps, and waits
-// until the agent ends. What the agent started and left in its process group is
-// ended as well. The error says that the agent did not start, did not end before
-// the Deadline, or sent a request that the model does not know or that was meant for
-// somebody else; the Result tells what is known even then. Any exit status is fine:
-// agents exit 0 or not for reasons of their own.
+// Run starts the agent with this prompt, lets the model play the steps, and waits until the agent
+// ends. It also ends the processes that the agent left in its process group. It returns an error if
+// the agent did not start, did not end before the Deadline, or sent a request that the model does
+// not know or that was for another host. The Result then contains everything that is known. A
+// nonzero exit status is not an error, because agents use it for different reasons.
 func (w *World) Run(ctx context.Context, prompt string, steps ...model.Step) (Result, error) {
 	if w.Agent.prepare != nil {
 		if err := w.Agent.prepare(ctx, w); err != nil {
@@ -91,8 +90,8 @@ func (w *World) Run(ctx context.Context, prompt string, steps ...model.Step) (Re
 	return res, nil
 }
 
-// Exec runs another program in the project, in the agent's environment. The error
-// says that it did not start or did not end; the exit status is returned.
+// Exec runs another program in the project, in the agent's environment. It returns an error if the
+// program did not start or did not end; a nonzero exit status is not an error.
 func (w *World) Exec(ctx context.Context, argv ...string) (Output, error) {
 	r := w.run(ctx, "", argv)
 	w.runs = append(w.runs, r)
@@ -102,15 +101,15 @@ func (w *World) Exec(ctx context.Context, argv ...string) (Output, error) {
 	return r.output, nil
 }
 
-// run runs argv in a process group of its own and leaves nothing of that group
-// behind. An error means that it could not be started or had to be ended.
+// run runs argv in a new process group and ends all processes of that group. An error means that
+// the program could not be started or had to be ended.
 func (w *World) run(ctx context.Context, stdin string, argv []string) ran {
 	ctx, cancel := context.WithTimeoutCause(ctx, w.Deadline, fmt.Errorf("still running after %v", w.Deadline))
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	cmd.Dir, cmd.Env = w.Project, w.Env()
-	if stdin != "" { // some agents wait for an open input
+	if stdin != "" { // some agents wait if the input is open
 		cmd.Stdin = strings.NewReader(stdin)
 	}
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
@@ -139,8 +138,8 @@ func (w *World) run(ctx context.Context, stdin string, argv []string) ran {
 	return r
 }
 
-// Report tells what ran in this world and what was said, for whoever has to find out
-// why it did not do as expected.
+// Report lists the programs that ran in this world, their output, and the requests to the model,
+// for debugging.
 func (w *World) Report() string {
 	var b strings.Builder
 	for _, r := range w.runs {
@@ -162,8 +161,8 @@ func (w *World) Report() string {
 	return b.String()
 }
 
-// lastLines returns at most the last n lines of s, the ends of long lines cut off:
-// some agents print a page of JSON on each.
+// lastLines returns at most the last n lines of s, with long lines truncated: some agents print a
+// page of JSON on each line.
 func lastLines(s string, n int) string {
 	const width = 400
 	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")

@@ -1,25 +1,24 @@
-// Package verify drives a real agent headless against a scripted model on
-// loopback.
+// Package verify drives a real agent headless against a scripted model on loopback.
 //
-//	p, err := verify.Find(verify.Codex)       // the agent as it is installed here
-//	w, err := verify.NewWorld(p, "")          // fresh home, project and model
+//	p, err := verify.Find(verify.Codex)       // the agent that is installed here
+//	w, err := verify.NewWorld(p, "")          // new home, project and model
 //	defer w.Remove()
 //	res, err := w.Run(ctx, "Go on.",
 //		model.Do(w.Shell("touch a.txt")),
 //		model.Say("all done"))
-//	// res.Files has "a.txt", res.Requests has what the model was told
+//	// res.Files has "a.txt", res.Requests has the requests to the model
 //
-// What has to be known of an agent for that is a file of its own: how it is told
-// where its model is, which settings keep it from asking and from calling home,
-// what its tools are called, and where in its output its last words stand.
+// Each agent has a driver in a separate file. It defines how to configure the address of the model,
+// the settings that disable prompts and network requests, the names of the tools, and where the
+// final message is in the output.
 //
-// A run is not judged: what an agent should have done is for the caller to say. [Check]
-// does judge: it installs Grapnel into such worlds and compares what the agent makes of
-// each word of a verdict with what the tables of its dialect promise, see [Claim].
+// Run does not judge its result; the caller decides what the agent should have done. [Check] does
+// judge: it installs Grapnel into such worlds and compares how the agent handles each word of a
+// verdict with what the tables of its dialect promise, see [Claim].
 //
-// The package installs no agent, and it does not isolate beyond a private home and an
-// environment built from nothing: what an agent may do to the machine, it may do
-// here as well, except that the model asks for what the caller planned.
+// The package installs no agent. Its only isolation is a private home and a new environment: the
+// agent has its usual access to the machine, but the model requests only the actions that the
+// caller planned.
 package verify
 
 import (
@@ -36,62 +35,62 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// An Agent is what must be known of one agent to run it headless.
+// An Agent is the driver of one agent: the data that is needed to run it headless.
 type Agent struct {
-	ID      string // Grapnel's name for it
-	Variant string // what sets it apart from another value with the same ID; "" for the plain one
+	ID      string // Grapnel's name for the agent
+	Variant string // distinguishes values with the same ID; "" for the default
 	Binary  string // its name on PATH
 
-	// Settings is the file that holds the user's hooks, below the home directory,
-	// slashes on every system. For agents that read a directory it is a file in there.
+	// Settings is the file with the user's hooks, relative to the home directory, with slashes on
+	// every system. For agents that read a directory it is a file in that directory.
 	Settings string
 
-	// MarksErrors says that the model sees from a mark whether a call failed, so that
-	// model.ToolResult.IsError means something. Elsewhere only the text tells.
+	// MarksErrors reports that the agent marks failed calls for the model, so that
+	// model.ToolResult.IsError is meaningful. For other agents only the text shows a failure.
 	MarksErrors bool
 
-	// Deadline is how long a run may take on a busy machine.
+	// Deadline is the maximum duration of a run on a busy machine.
 	Deadline time.Duration
 
 	Tools Tools
 
-	// files returns what stands in a new world, by absolute name. A name that ends in a
-	// slash is a directory. Like env, it is nil when the agent wants none.
+	// files returns the initial files of a new world, by absolute name. A name that ends in a slash
+	// is a directory. files and env are nil if the agent needs none.
 	files func(w *World) map[string]string
 	env   func(w *World) []string
 	args  func(w *World, prompt string) []string
-	stdin func(w *World, prompt string) string // nil means an empty input
-	// prepare is called before each run; nil when there is nothing to do.
+	stdin func(w *World, prompt string) string // nil = an empty input
+	// prepare is called before each run; nil = no preparation.
 	prepare func(ctx context.Context, w *World) error
-	// unpacks is a directory below the home directory that the agent fills when it starts
-	// for the first time; Program.Cache takes its place. "" when there is none.
+	// unpacks is a directory below the home directory that the agent fills at its first start;
+	// Program.Cache replaces it. "" = none.
 	unpacks string
-	// answer finds the agent's final words in its standard output.
+	// answer finds the agent's final message in its standard output.
 	answer func(stdout string) string
-	// shown leaves out of its standard output what no person gets to see; nil means
-	// that all of it is for people.
+	// shown removes from the standard output the parts that users do not see; nil = users see all
+	// of it.
 	shown func(stdout string) string
-	// daemon is an argument by which a process is known that outlives a run and would
-	// serve the next one as it was configured for the first; "" when there is none.
+	// daemon is a command line argument that identifies a process which survives a run and would
+	// serve the next run with the old configuration; "" = none.
 	daemon string
 }
 
-// Tools are the calls by which a model uses an agent's tools. Paths are absolute
-// and may have detours in them. A tool that an agent does not have is nil; all have
-// Shell, Write and Read, if need be by a detour through the shell.
+// Tools are the calls by which a model uses an agent's tools. Paths are absolute and may contain
+// "..". A tool that the agent does not have is nil. Every agent has Shell, Write and Read, if
+// necessary implemented through the shell.
 type Tools struct {
 	Shell func(command string) model.Call
-	Write func(path, content string) model.Call // a file that is not there yet
+	Write func(path, content string) model.Call // of a file that does not exist yet
 	Read  func(path string) model.Call
-	Edit  func(path, from, to string) model.Call // of a file that was read before, of one line
-	Task  func(prompt string) model.Call         // a sub-agent, which is waited for
-	// TaskUnseen says that no hook sees what a sub-agent does.
+	Edit  func(path, from, to string) model.Call // replaces one line of a file that was read before
+	Task  func(prompt string) model.Call         // starts a sub-agent and waits for it
+	// TaskUnseen reports that no hook sees the actions of a sub-agent.
 	TaskUnseen bool
-	// Done is the step by which a sub-agent ends its work; nil means model.Say.
+	// Done is the step by which a sub-agent ends its work; nil = model.Say.
 	Done func(text string) model.Step
 }
 
-// All lists the agents this package knows.
+// All lists the agents that this package knows.
 var All = []*Agent{ClaudeCode, GeminiCLI, Codex, CodexCode, QwenCode, CopilotCLI, OpenCode, OpenClaw, Cline, Crush}
 
 // Lookup returns the agent with this ID, without a variant.
@@ -109,7 +108,7 @@ func Lookup(id string) (*Agent, error) {
 	return All[i], nil
 }
 
-// String returns the ID and the variant, so that subtests are named after agents.
+// String returns the ID and the variant, for names of subtests.
 func (a *Agent) String() string {
 	if a.Variant != "" {
 		return a.ID + "-" + a.Variant
@@ -117,20 +116,20 @@ func (a *Agent) String() string {
 	return a.ID
 }
 
-// A Program is an agent as it is installed somewhere.
+// A Program is an installed agent.
 type Program struct {
 	Agent *Agent
-	// Command is what is executed before the agent's arguments: a program, or an
-	// interpreter and its file. Paths are absolute.
+	// Command is the command line before the agent's arguments: a program, or an interpreter and
+	// its file. Paths are absolute.
 	Command []string
-	// Version is the one that is installed; "" means it is asked for when it matters.
+	// Version is the installed version; "" = the program is asked when the version is needed.
 	Version string
-	// Cache is a directory that keeps what the agent would unpack anew in every world
-	// (Copilot CLI: 235 MB, 6 s); "" means that it does. It may be shared.
+	// Cache is a directory with the files that the agent would otherwise unpack in every world
+	// (Copilot CLI: 235 MB, 6 s); "" = no cache. Worlds may share it.
 	Cache string
 }
 
-// Find returns the agent that the user's PATH leads to.
+// Find returns the agent that is found on PATH.
 func Find(a *Agent) (Program, error) {
 	path, err := exec.LookPath(a.Binary)
 	if err != nil {
@@ -142,7 +141,7 @@ func Find(a *Agent) (Program, error) {
 	return Program{Agent: a, Command: []string{path}}, nil
 }
 
-// AskVersion starts the program in a world of its own and asks for its version.
+// AskVersion starts the program in a temporary world and returns its version.
 func (p Program) AskVersion(ctx context.Context) (version string, err error) {
 	w, err := NewWorld(p, "")
 	if err != nil {

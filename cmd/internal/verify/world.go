@@ -13,39 +13,36 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 )
 
-// A World is where one agent lives: directories that nothing else uses, a model of
-// its own, and the environment to start programs with. It is used by one goroutine
-// at a time.
+// A World is the environment of one agent: private directories, a model, and the environment
+// variables for programs. It is not safe for concurrent use.
 type World struct {
 	Agent   *Agent
 	Program Program
 	Model   *model.Server
 
-	Root    string // the parent of the other directories, symbolic links resolved
-	Home    string // of the user
-	Project string // working directory of everything that runs here
+	Root    string // the parent of the other directories, with symbolic links resolved
+	Home    string // the user's home directory
+	Project string // working directory of all programs
 	Tmp     string
 
-	// Cautious leaves the agent's own permission prompts on. Headless there is
-	// nobody to ask: Claude Code then refuses a tool unless a hook allows it, and
-	// Gemini CLI does not offer it to the model in the first place. OpenClaw, Cline
-	// and Crush run without prompts all the same.
+	// Cautious leaves the agent's own permission prompts enabled. A headless run has no user to
+	// ask: Claude Code then refuses a tool unless a hook allows it, and Gemini CLI does not offer
+	// the tool to the model at all. OpenClaw, Cline and Crush run without prompts in any case.
 	Cautious bool
-	// Untrusting leaves the agent's own questions of trust on: Codex then skips hooks
-	// that nobody has trusted, Copilot CLI those of the project.
+	// Untrusting leaves the agent's own trust prompts enabled: Codex then skips hooks that are not
+	// trusted, and Copilot CLI skips the project's hooks.
 	Untrusting bool
 	// Flags are further arguments of the agent.
 	Flags []string
-	// Deadline is how long a run may take, the agent's own unless changed.
+	// Deadline is the maximum duration of a run; the default is the agent's Deadline.
 	Deadline time.Duration
 
 	runs []ran // for the report
 }
 
-// NewWorld makes a world for p in dir, which must be absent or empty and whose path
-// should be short: agents put Unix sockets below their temporary directory, and a
-// socket's path ends at about 100 bytes. If dir is "" it makes a temporary one.
-// Close or Remove ends the world.
+// NewWorld makes a world for p in dir, which must be absent or empty. The path of dir should be
+// short: agents create Unix sockets below their temporary directory, and a socket's path is limited
+// to about 100 bytes. If dir is "" it makes a temporary directory. Close or Remove ends the world.
 func NewWorld(p Program, dir string) (w *World, err error) {
 	defer func() {
 		if err != nil {
@@ -78,7 +75,7 @@ func emptyDir(dir string) (string, error) {
 	if dir == "" {
 		parent := os.TempDir()
 		if runtime.GOOS != "windows" {
-			parent = "/tmp" // on macOS the default is too long, see NewWorld
+			parent = "/tmp" // on macOS the default path is too long, see NewWorld
 		}
 		var err error
 		if dir, err = os.MkdirTemp(parent, "e2e"); err != nil {
@@ -103,7 +100,7 @@ func emptyDir(dir string) (string, error) {
 	return filepath.EvalSymlinks(dir)
 }
 
-// furnish makes what stands in a new world.
+// furnish creates the initial directories and files of a new world.
 func (w *World) furnish() error {
 	for _, dir := range []string{w.Home, w.Project, w.Tmp} {
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -132,8 +129,8 @@ func (w *World) furnish() error {
 	return nil
 }
 
-// repository holds the least that agents take for a Git repository: some look for
-// the project's root by it, up to that of the file system.
+// repository returns the minimal files of a Git repository. Some agents search for it up to the
+// root of the file system to find the project's root.
 func (w *World) repository() map[string]string {
 	git := filepath.Join(w.Project, ".git")
 	return map[string]string{
@@ -143,8 +140,7 @@ func (w *World) repository() map[string]string {
 	}
 }
 
-// write makes a file and the directories above it, or, when name ends in a slash,
-// a directory.
+// write creates a file and its parent directories, or a directory if name ends in a slash.
 func write(name, content string) error {
 	if strings.HasSuffix(name, "/") {
 		return os.MkdirAll(name, 0o700)
@@ -155,9 +151,9 @@ func write(name, content string) error {
 	return os.WriteFile(name, []byte(content), 0o600)
 }
 
-// Close ends the model server and every process of this world, those too that left
-// the agent behind, such as daemons. The directories stay. On systems without /proc
-// only what is in the process group of a run is ended, at the end of that run.
+// Close ends the model server and every process of this world, including daemons that survived the
+// agent. The directories stay. On systems without /proc it cannot find such processes, and only the
+// process group of each run is ended, at the end of that run.
 func (w *World) Close() error {
 	return errors.Join(w.endProcesses(""), w.Model.Close())
 }
@@ -165,7 +161,7 @@ func (w *World) Close() error {
 // Remove closes the world and deletes its directories.
 func (w *World) Remove() error {
 	err := w.Close()
-	// Somebody may still be writing for a moment.
+	// A process may still write files for a moment.
 	for range 20 {
 		removed := os.RemoveAll(w.Root)
 		if removed == nil {
@@ -176,31 +172,30 @@ func (w *World) Remove() error {
 	return errors.Join(err, os.RemoveAll(w.Root))
 }
 
-// SettingsFile returns the path of the file that holds the user's hooks.
+// SettingsFile returns the path of the file with the user's hooks.
 func (w *World) SettingsFile() string {
 	return filepath.Join(w.Home, filepath.FromSlash(w.Agent.Settings))
 }
 
-// Path returns the absolute name of a file of the project, slashes in name on every
-// system. Detours in it, such as "a/../b", stay.
+// Path returns the absolute name of a file of the project. name uses slashes on every system. Path
+// does not clean it, so "a/../b" stays.
 func (w *World) Path(name string) string {
 	return w.Project + string(filepath.Separator) + filepath.FromSlash(name)
 }
 
-// Shell is the call by which the agent runs a shell command.
+// Shell returns the call by which the agent runs a shell command.
 func (w *World) Shell(command string) model.Call { return w.Agent.Tools.Shell(command) }
 
-// Write is the call by which the agent writes a file of the project.
+// Write returns the call by which the agent writes a file of the project.
 func (w *World) Write(name, content string) model.Call {
 	return w.Agent.Tools.Write(w.Path(name), content)
 }
 
-// Read is the call by which the agent reads a file of the project.
+// Read returns the call by which the agent reads a file of the project.
 func (w *World) Read(name string) model.Call { return w.Agent.Tools.Read(w.Path(name)) }
 
-// Env returns the environment of every program in this world. It is built from
-// nothing but PATH: keys, proxies and settings of whoever runs it would change how
-// an agent behaves, and hooks would see them.
+// Env returns the environment of every program in this world. It inherits only PATH: the user's
+// keys, proxies and settings would change the behavior of the agent, and hooks would see them.
 func (w *World) Env() []string {
 	env := []string{
 		"PATH=" + os.Getenv("PATH"),
@@ -214,8 +209,7 @@ func (w *World) Env() []string {
 		"TERM=dumb",
 		"NO_COLOR=1",
 		"DO_NOT_TRACK=1",
-		// Whatever is not loopback goes to a proxy that refuses everything and
-		// says so in the log of requests.
+		// All requests except loopback go to a proxy that refuses them and logs them as requests.
 		"HTTP_PROXY=" + w.Model.URL,
 		"HTTPS_PROXY=" + w.Model.URL,
 		"http_proxy=" + w.Model.URL,
@@ -232,10 +226,10 @@ func (w *World) Env() []string {
 	return env
 }
 
-// projectFiles returns the regular files of the project by their slash-separated
-// names, but not what is in its .git.
+// projectFiles returns the regular files of the project by their slash-separated names, without its
+// .git directory.
 func (w *World) projectFiles() (map[string]string, error) {
-	root, err := os.OpenRoot(w.Project) // whatever link an agent left in there, what it leads to is none of the project
+	root, err := os.OpenRoot(w.Project) // targets of links that lead out of the project are not project files
 	if err != nil {
 		return nil, err
 	}

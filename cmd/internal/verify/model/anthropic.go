@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The parts of an Anthropic Messages request that matter here. Content is a
-// string or a list of blocks, in messages and in tool results alike.
+// The relevant parts of an Anthropic Messages request. Content is a string or a list of blocks,
+// both in messages and in tool results.
 type (
 	anthropicRequest struct {
 		Model    string            `json:"model"`
@@ -85,7 +85,7 @@ func readAnthropic(body []byte) (*conversation, error) {
 	return conv, nil
 }
 
-// sayAnthropic says step as one message: its text, then its calls.
+// sayAnthropic encodes step as one message: its text, then its calls.
 func sayAnthropic(s *Server, conv *conversation, step Step) answer {
 	var (
 		content []any

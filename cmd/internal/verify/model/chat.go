@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The parts of an OpenAI chat completions request that matter here.
+// The relevant parts of an OpenAI chat completions request.
 type (
 	chatRequest struct {
 		Model  string `json:"model"`
@@ -34,8 +34,8 @@ type (
 	}
 )
 
-// openAIText is content as a string or as a list of parts, of which only text
-// counts. Null is no text.
+// openAIText is content as a string or as a list of parts. Only parts of type text are used. Null
+// is no text.
 type openAIText []string
 
 func (c *openAIText) UnmarshalJSON(b []byte) error {
@@ -61,8 +61,8 @@ func (c *openAIText) UnmarshalJSON(b []byte) error {
 
 func (c openAIText) String() string { return strings.Join(c, "") }
 
-// classifier is the tool by which Qwen Code wants an answer in a given form. A
-// request that offers nothing else is a side call.
+// classifier is the tool by which Qwen Code requests an answer in a given format. A request that
+// offers only this tool is a side call.
 const classifier = "respond_in_schema"
 
 func readChat(body []byte) (*conversation, error) {
@@ -102,7 +102,7 @@ func readChat(body []byte) (*conversation, error) {
 	return conv, nil
 }
 
-// sayChat says step as a stream of deltas, or as one message.
+// sayChat encodes step as a stream of deltas, or as one message.
 func sayChat(s *Server, conv *conversation, step Step) answer {
 	var calls []any
 	for i, call := range step.Calls {
@@ -147,13 +147,13 @@ func sayChat(s *Server, conv *conversation, step Step) answer {
 	}
 	delta(map[string]any{}, finish)
 	last := object("chat.completion.chunk")
-	last["usage"] = usage // by itself: all agents ask for it with stream_options
+	last["usage"] = usage // in a separate chunk: all agents request it with stream_options
 	chunk(last)
 	sse.WriteString("data: [DONE]\n\n")
 	return answer{"text/event-stream", sse.Bytes()}
 }
 
-// A jsonSchema is as much of one as it takes to make up something that fits.
+// A jsonSchema is the part of a JSON Schema that is needed to create a matching value.
 type jsonSchema struct {
 	Type       any                   `json:"type"`
 	Enum       []any                 `json:"enum"`
@@ -161,8 +161,8 @@ type jsonSchema struct {
 	Properties map[string]jsonSchema `json:"properties"`
 }
 
-// object returns a value for every property that is required: the first of those
-// listed, or the emptiest of its type.
+// object returns a value for every required property: the first one of its enum, or the empty value
+// of its type.
 func (s jsonSchema) object() map[string]any {
 	out := map[string]any{}
 	for _, name := range s.Required {

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// The parts of a Gemini generateContent request that matter here.
+// The relevant parts of a Gemini generateContent request.
 type (
 	geminiRequest struct {
 		Tools []struct {
@@ -71,8 +71,8 @@ func readGemini(body []byte) (*conversation, error) {
 	return conv, nil
 }
 
-// geminiResult returns the text of a function response, and whether it tells of
-// an error: Gemini CLI answers with {"output": text} or {"error": text}.
+// geminiResult returns the text of a function response, and whether it is an error: Gemini CLI
+// answers with {"output": text} or {"error": text}.
 func geminiResult(response map[string]any) (text string, failed bool) {
 	for _, key := range []string{"error", "output"} {
 		if s, ok := response[key].(string); ok && len(response) == 1 {
@@ -83,10 +83,10 @@ func geminiResult(response map[string]any) (text string, failed bool) {
 	return string(encode(response)), failed
 }
 
-// sayGemini says step as a stream of responses, of which only the last has a
-// finish reason, or as one response that holds all of it.
+// sayGemini encodes step as a stream of responses, of which only the last one has a finish reason,
+// or as one complete response.
 func sayGemini(s *Server, conv *conversation, step Step) answer {
-	var turns [][]any // parts, per response
+	var turns [][]any // parts of each response
 	if step.Text != "" || len(step.Calls) == 0 {
 		for _, piece := range chunks(step.Text, step.Chunks) {
 			turns = append(turns, []any{map[string]any{"text": piece}})

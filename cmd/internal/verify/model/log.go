@@ -7,28 +7,28 @@ import (
 	"strings"
 )
 
-// A Request is one HTTP request the server received, and what it made of it.
+// A Request is one HTTP request to the server, with its interpretation.
 type Request struct {
 	Method string
 	Path   string          // without the query
-	Body   json.RawMessage // as sent; nil when there was none or it was not JSON
+	Body   json.RawMessage // as sent; nil if empty or not JSON
 
-	Main    bool         // a turn of an agent's loop: tools were offered. Others are side calls
-	Step    int          // the step of the plan it was answered with, -1 if none
+	Main    bool         // a turn of an agent's loop: the request offers tools. Other requests are side calls
+	Step    int          // index of the plan's step in the response, -1 if none
 	Roles   []string     // the roles of its messages, in order
 	Results []ToolResult // every tool result in its history, in order
 	Texts   []string     // its messages part by part, each as "role: text", calls and results included
 
-	// Problem says why the server had no answer: an unknown path, an
-	// unreadable body, a request meant for another host. "" means answered.
+	// Problem is the reason why the server could not answer: an unknown path, an unreadable body,
+	// or a request for another host. "" = answered.
 	Problem string
 }
 
-// A ToolResult is what the model was told about one of its tool calls.
+// A ToolResult is the result of a tool call as the model received it.
 type ToolResult struct {
-	ID      string // of the call, as the server issued it
+	ID      string // of the call, as issued by the server
 	Tool    string // the agent's name of the tool
-	Input   string // JSON, as it stands in the history: an agent may show a rewrite here
+	Input   string // JSON from the history, where an agent may show a rewritten input
 	Text    string
 	IsError bool // as marked by the agent; the protocols of OpenAI have no such mark
 }
@@ -46,25 +46,23 @@ func (r Request) String() string {
 	}
 }
 
-// A Log is a list of requests in the order they arrived.
+// A Log is a list of requests in the order in which they arrived.
 type Log []Request
 
-// MainRequests returns the turns of agents' loops. None means that no prompt
-// reached the model.
+// MainRequests returns the turns of agents' loops. If it is empty, no prompt reached the model.
 func (l Log) MainRequests() Log {
 	return slices.DeleteFunc(slices.Clone(l), func(r Request) bool { return !r.Main })
 }
 
-// Unknown returns the requests the server had no answer for. A test should fail
-// when there are any: the agent speaks something the server does not, or it
-// tried to reach the world outside.
+// Unknown returns the requests that the server could not answer. A test should fail if there are
+// any: the agent used a request that the server does not support, or tried to reach another host.
 func (l Log) Unknown() Log {
 	return slices.DeleteFunc(slices.Clone(l), func(r Request) bool { return r.Problem == "" })
 }
 
-// ToolResults returns what the model was told about each tool call, once per
-// call although every request repeats the history, in the order of first
-// appearance. When an agent later tells it differently, the later text stands.
+// ToolResults returns the result of each tool call, in the order of first appearance. Requests
+// repeat the history, but each call is listed once. If a later request has a different text for a
+// call, the later text is returned.
 func (l Log) ToolResults() []ToolResult {
 	var out []ToolResult
 	at := map[string]int{}
@@ -81,13 +79,13 @@ func (l Log) ToolResults() []ToolResult {
 	return out
 }
 
-// Contains reports whether some text inside a request has marker in it: keys
-// and values are looked at as decoded, so no escaping hides it.
+// Contains reports whether any text in a request contains marker. It searches decoded keys and
+// values, so that JSON escapes do not hide the marker.
 func (l Log) Contains(marker string) bool { return l.Around(marker) != "" }
 
-// Around returns the first text inside a request that has marker in it, with its
-// nearest surroundings and the request it is in; "" when there is none. It says
-// in the report of a failed test what Contains found.
+// Around returns the first text in a request that contains marker, with some surrounding text and
+// the request. It returns "" if no request contains marker. Reports of failed tests use it to show
+// the match of Contains.
 func (l Log) Around(marker string) string {
 	for _, r := range l {
 		if r.Body == nil {
@@ -95,7 +93,7 @@ func (l Log) Around(marker string) string {
 		}
 		var v any
 		if err := json.Unmarshal(r.Body, &v); err != nil {
-			continue // Body is JSON by construction
+			continue // Body is always valid JSON
 		}
 		if text, ok := textWith(v, marker); ok {
 			at := strings.Index(text, marker)
@@ -130,8 +128,8 @@ func textWith(v any, marker string) (text string, ok bool) {
 	return "", false
 }
 
-// Transcript tells what was said, for the report of a failed test: a line for each
-// request, and below it the texts that the main request before did not have yet.
+// Transcript returns the conversation for the report of a failed test: a line for each request,
+// followed by the texts that the previous main request did not contain.
 func (l Log) Transcript() string {
 	const width = 400
 	var (

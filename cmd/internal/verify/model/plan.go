@@ -8,11 +8,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A Step is what the model says in one of its turns: some text, some tool
-// calls, or both. A step without calls ends the agent's turn.
+// A Step is the content of one turn of the model: text, tool calls, or both. A step without calls
+// ends the agent's turn.
 type Step struct {
 	Text   string `json:"text,omitempty"`
-	Chunks int    `json:"chunks,omitempty"` // in how many pieces Text is streamed; 0 means one, which to Gemini CLI also has the calls
+	Chunks int    `json:"chunks,omitempty"` // number of pieces in which Text is streamed; 0 means one, which for Gemini CLI also contains the calls
 	Calls  []Call `json:"calls,omitempty"`
 }
 
@@ -20,12 +20,12 @@ type Step struct {
 type Call struct {
 	Tool  string         `json:"tool"`
 	Input map[string]any `json:"input,omitempty"`
-	// Raw is the input of a tool that takes text in a language of its own instead
-	// of an object. Only OpenAI Responses has such tools.
+	// Raw is the input of a tool that takes text instead of an object. Only OpenAI Responses has
+	// such tools.
 	Raw string `json:"raw,omitempty"`
 }
 
-// input is Input as the wire wants it: an object, even when empty.
+// input returns Input as an object, even when it is empty, as the protocols require.
 func (c Call) input() map[string]any {
 	if c.Input == nil {
 		return map[string]any{}
@@ -33,10 +33,10 @@ func (c Call) input() map[string]any {
 	return c.Input
 }
 
-// Do is the step that makes these calls, all in one answer.
+// Do returns the step that makes these calls, all in one answer.
 func Do(calls ...Call) Step { return Step{Calls: calls} }
 
-// Say is the step that answers with this text and ends the turn.
+// Say returns the step that answers with this text and ends the turn.
 func Say(text string) Step { return Step{Text: text} }
 
 const (
@@ -44,21 +44,19 @@ const (
 	planClose = " @@END"
 )
 
-// Prompt returns the prompt that makes the server play these steps: text,
-// followed by the plan in a form that survives an agent's command line. The
-// plan is part of the prompt that hooks and later requests see, so a marker
-// whose arrival a test wants to show must not occur in it.
+// Prompt returns the prompt that makes the server play these steps: text, followed by the plan in a
+// form that survives an agent's command line. Hooks and later requests see the plan as part of the
+// prompt. So a marker must not occur in the plan if a test checks whether it arrives.
 func Prompt(text string, steps ...Step) string {
 	plan, err := rawjson.Marshal(steps)
-	if err != nil { // only a value in Call.Input that is no JSON gets here
+	if err != nil { // only a value in Call.Input that cannot be encoded causes an error
 		panic(fmt.Sprintf("model: plan of prompt %q: %v", text, err))
 	}
 	return text + " " + planOpen + string(plan) + planClose
 }
 
-// parsePlan finds the plan hidden in a prompt. A plan may itself contain the
-// prompt of a sub-agent with a plan of its own, so the end is where the JSON
-// ends, not where the first closing word stands.
+// parsePlan finds the plan in a prompt. A plan may contain the prompt of a sub-agent with another
+// plan, so the plan ends at the end of its JSON, not at the first closing word.
 func parsePlan(text string) (steps []Step, ok bool) {
 	_, rest, ok := strings.Cut(text, planOpen)
 	if !ok {
@@ -71,10 +69,9 @@ func parsePlan(text string) (steps []Step, ok bool) {
 	return steps, strings.HasPrefix(rest[dec.InputOffset():], planClose)
 }
 
-// due returns the index of the step to play next, given how many tool results
-// and how many plain answers the conversation holds since the prompt. A step of
-// several calls of which only some were answered counts as played: the agent
-// came back, so the model goes on. len(plan) means the plan is used up.
+// due returns the index of the next step, given the number of tool results and of plain answers in
+// the conversation since the prompt. A step with several calls is complete even if only some calls
+// have results, because the agent has sent a new request. len(plan) means that the plan is used up.
 func due(plan []Step, results, answers int) int {
 	for i, step := range plan {
 		played := &answers
@@ -89,7 +86,7 @@ func due(plan []Step, results, answers int) int {
 	return len(plan)
 }
 
-// chunks cuts text into n pieces (fewer when it is short) at rune borders.
+// chunks splits text into n pieces, or fewer if it is short, between runes.
 func chunks(text string, n int) []string {
 	runes := []rune(text)
 	n = max(1, min(n, len(runes)))

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// The parts of an OpenAI Responses request that matter here. Input is a list of
-// messages, calls and results.
+// The relevant parts of an OpenAI Responses request. Input is a list of messages, calls and
+// results.
 type (
 	responsesRequest struct {
 		Model  string            `json:"model"`
@@ -26,7 +26,7 @@ type (
 		Input     string     `json:"input"`     // custom_tool_call: any text
 		Output    openAIText `json:"output"`    // results
 
-		Tools []json.RawMessage `json:"tools"` // additional_tools: where newer models have all of them
+		Tools []json.RawMessage `json:"tools"` // additional_tools: newer models have all tools here
 	}
 )
 
@@ -37,7 +37,7 @@ func readResponses(body []byte) (*conversation, error) {
 	}
 	conv := &conversation{tools: len(req.Tools) > 0, stream: req.Stream, model: req.Model}
 	calls := map[string]responsesItem{}
-	said := false // something, so far without a call
+	said := false // the model has sent text, so far without a call
 	ended := func() {
 		if said {
 			conv.answers++
@@ -49,7 +49,7 @@ func readResponses(body []byte) (*conversation, error) {
 		case item.Type == "additional_tools":
 			conv.tools = conv.tools || len(item.Tools) > 0
 		case strings.HasSuffix(item.Type, "_call"):
-			said = false // what it said was said beside this call
+			said = false // the text and this call are one turn
 			calls[item.CallID] = item
 			conv.roles = append(conv.roles, "assistant")
 			conv.heard("assistant", fmt.Sprintf("call of %s %s", item.Name, item.Arguments+item.Input))
@@ -74,7 +74,7 @@ func readResponses(body []byte) (*conversation, error) {
 	return conv, nil
 }
 
-// sayResponses says step as one response: a message, then its calls.
+// sayResponses encodes step as one response: a message, then its calls.
 func sayResponses(s *Server, conv *conversation, step Step) answer {
 	var (
 		output []any

@@ -1,22 +1,20 @@
-// Package model stands in for the model of a real agent: an HTTP server on
-// loopback that plays a plan instead of thinking. It speaks the wire protocols of
-// Anthropic Messages (Claude Code), Gemini generateContent (Gemini CLI), OpenAI
-// Responses (Codex) and OpenAI chat completions (everybody else).
+// Package model replaces the model of a real agent: an HTTP server on loopback that plays a plan.
+// It supports the protocols of Anthropic Messages (Claude Code), Gemini generateContent (Gemini
+// CLI), OpenAI Responses (Codex) and OpenAI chat completions (all other agents).
 //
 //	srv, err := model.Start()            // srv.URL goes into the agent's environment
-//	prompt := model.Prompt("Go on.",     // what the agent is asked to do
+//	prompt := model.Prompt("Go on.",     // the task of the agent
 //		model.Do(model.Call{Tool: "Bash", Input: map[string]any{"command": "touch a"}}),
 //		model.Say("all done"))
 //	...                                  // run the agent
-//	srv.Log().ToolResults()              // what the model was told
+//	srv.Log().ToolResults()              // the results that the model received
 //
-// The server keeps no state between requests except its log. Which step is due
-// follows from the request alone: the plan is in the prompt, and the tool
-// results since then say how far it got. Titles, retries, sub-agents and agents
-// that run side by side therefore disturb nothing.
+// The server keeps no state between requests except its log. The request alone determines the next
+// step: the plan is in the prompt, and the later tool results show the progress. So requests for
+// titles, retries, sub-agents and concurrent agents do not interfere.
 //
-// It knows no model, checks no key, and answers nothing but what these agents
-// ask: every other request gets an error and is found by [Log.Unknown].
+// It has no model, checks no key, and answers only the requests of these agents. Every other
+// request gets an error and is listed by [Log.Unknown].
 package model
 
 import (
@@ -37,20 +35,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A Server is a running fake model. Its methods may be called at any time, from
-// any goroutine.
+// A Server is a running fake model. Its methods are safe for concurrent use.
 type Server struct {
 	URL string // base of every path: http://127.0.0.1:PORT
 
 	http *http.Server
-	done chan struct{} // closed when serving has ended
+	done chan struct{} // closed when the server has stopped
 	ids  atomic.Int64
 
 	mu  sync.Mutex
 	log Log
 }
 
-// Start serves on a free loopback port until Close.
+// Start starts a server on a free loopback port. It runs until Close.
 func Start() (*Server, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -64,27 +61,26 @@ func Start() (*Server, error) {
 	}
 	go func() {
 		defer close(s.done)
-		_ = s.http.Serve(ln) // ends with ErrServerClosed
+		_ = s.http.Serve(ln) // returns ErrServerClosed
 	}()
 	return s, nil
 }
 
-// Close ends the server and every connection to it.
+// Close stops the server and closes every connection to it.
 func (s *Server) Close() error {
 	err := s.http.Close()
 	<-s.done
 	return err
 }
 
-// Log returns the requests received so far. A request is in it before its
-// answer is sent.
+// Log returns the requests received so far. A request is added before its response is sent.
 func (s *Server) Log() Log {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.log)
 }
 
-// maxBody bounds what is kept of a request. Agents send some 50 kB.
+// maxBody is the maximum size of a request body in bytes. Agents send about 50 kB.
 const maxBody = 64 << 20
 
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
@@ -101,8 +97,8 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	var ans answer
 	switch {
 	case r.Method == http.MethodConnect, r.URL.IsAbs():
-		// The server is also named as the proxy, so that traffic to elsewhere
-		// shows up here instead of leaving no trace.
+		// The server is also configured as the proxy, so that requests to other hosts are logged
+		// here.
 		req.Path = r.Host
 		req.Problem = "traffic to another host"
 	case err != nil:
@@ -124,10 +120,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", ans.contentType)
 	w.Header().Set("Content-Length", strconv.Itoa(len(ans.body)))
-	_, _ = w.Write(ans.body) // a client that went away is no concern of ours
+	_, _ = w.Write(ans.body) // the client may have closed the connection
 }
 
-// refuse answers with an error that every agent understands and none retries.
+// refuse answers with an error that every agent understands and does not retry.
 func refuse(w http.ResponseWriter, problem string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("x-should-retry", "false")
@@ -138,7 +134,7 @@ func refuse(w http.ResponseWriter, problem string) {
 	}))
 }
 
-// An answer is a whole HTTP response body.
+// An answer is a complete HTTP response body.
 type answer struct {
 	contentType string
 	body        []byte
@@ -146,24 +142,24 @@ type answer struct {
 
 func plainJSON(v any) answer { return answer{"application/json", encode(v)} }
 
-// A conversation is what all wire protocols have in common: the history a
-// request brings along, as far as the choice of the next step needs it.
+// A conversation is the part of a request's history that is needed to choose the next step. It is
+// the same for all protocols.
 type conversation struct {
-	tools   bool   // some were offered, so this is a turn of an agent's loop
-	side    *Step  // what to say when it is not; nil means what the protocol usually says
-	stream  bool   // the answer is wanted as server-sent events
+	tools   bool   // the request offers tools, so it is a turn of an agent's loop
+	side    *Step  // response to a side call; nil = the default response of the protocol
+	stream  bool   // the client requests server-sent events
 	model   string // as named in the request
 	roles   []string
 	texts   []string
 	results []ToolResult
 
-	plan    []Step // of the last prompt that holds one; nil when none does
+	plan    []Step // of the last prompt with a plan; nil = none
 	since   int    // tool results after that prompt
 	answers int    // the model's own turns without a call after that prompt
 }
 
-// prompt takes note of a text of the user. If it holds a plan, counting starts
-// anew: earlier results belong to an earlier prompt.
+// prompt processes a text of the user. If it contains a plan, the counters start at zero, because
+// earlier results are from an earlier prompt.
 func (c *conversation) prompt(text string) {
 	if plan, ok := parsePlan(text); ok {
 		c.plan, c.since, c.answers = plan, 0, 0
@@ -175,12 +171,11 @@ func (c *conversation) result(r ToolResult) {
 	c.since++
 }
 
-// heard takes note of what a message says, for those who read the log.
+// heard stores the text of a message for the log.
 func (c *conversation) heard(role, text string) { c.texts = append(c.texts, role+": "+text) }
 
-// next returns the step to play and its index in the plan, -1 when the plan has
-// none left. Beyond its end the last text is said again, so that an agent made
-// to go on comes to an end.
+// next returns the next step and its index in the plan, or -1 if the plan is used up. After the end
+// it repeats the last text, so that an agent that was made to continue can end.
 func (c *conversation) next() (Step, int) {
 	i := due(c.plan, c.since, c.answers)
 	if i < len(c.plan) {
@@ -194,7 +189,7 @@ func (c *conversation) next() (Step, int) {
 	return Say("nothing left to do"), -1
 }
 
-// answer fills in what req is about and returns the response to it.
+// answer fills in the interpretation of req and returns the response to it.
 func (s *Server) answer(req *Request) (answer, error) {
 	var (
 		read func([]byte) (*conversation, error)
@@ -250,14 +245,14 @@ func (s *Server) answer(req *Request) (answer, error) {
 	return say(s, conv, step), nil
 }
 
-// newID returns an identifier that no other call or message of this server has.
-// It has no punctuation: OpenClaw takes that out before it sends a call back.
+// newID returns a unique identifier for a call or message of this server. It has no punctuation,
+// because OpenClaw removes punctuation before it sends a call back.
 func (s *Server) newID(kind string) string {
 	return kind + strconv.FormatInt(s.ids.Add(1), 10)
 }
 
-// encode is JSON without HTML escapes. It panics on values that are no JSON:
-// everything encoded here was decoded from JSON or is written above.
+// encode returns JSON without HTML escapes. It panics if v cannot be encoded, which does not
+// happen: every value was decoded from JSON or is defined in this package.
 func encode(v any) []byte {
 	raw, err := rawjson.Marshal(v)
 	if err != nil {
