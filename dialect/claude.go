@@ -229,7 +229,7 @@ var claudeEvents = []EventRow{
 		// A hook of this event replaces git: the last line of stdout is the path of the new
 		// worktree, any nonzero exit code is a failure, and without a path the session ends (seen
 		// live). A hook cannot have no opinion. Grapnel's default reply is empty, as for every
-		// event; a user who adds this event must answer with the native member worktreePath.
+		// event; users that add this event must answer with the native member worktreePath.
 		Native: "WorktreeCreate", Kind: claudePrefix + "WorktreeCreate", Never: true,
 		Can:      grapnel.Can{Block: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "WorktreeCreate", Blocks: grapnel.BlockAction},
@@ -729,7 +729,7 @@ func writeClaudeAnswer(s *claudeSpecific, t *told) {
 	}
 }
 
-// writeClaudeWorktree answers WorktreeCreate, the only event whose answer is plain text.
+// writeClaudeWorktree answers WorktreeCreate, the only event with a plain text answer.
 func writeClaudeWorktree(t *told, v *grapnel.Verdict) Reply {
 	if t.block {
 		return Reply{Exit: 2, Stderr: []byte(t.reason + "\n")}
@@ -740,7 +740,7 @@ func writeClaudeWorktree(t *told, v *grapnel.Verdict) Reply {
 	return Reply{}
 }
 
-// writeClaudeBlind answers an event whose name could not be read. The answer blocks every event
+// writeClaudeBlind answers an event without a readable name. The answer blocks every event
 // that can be blocked: decision is the old member to deny a tool and the member to block a prompt,
 // and continue:false keeps Stop from treating the block as "continue". Verdicts other than a block
 // get an empty reply, because their meaning for an unknown event is uncertain.

@@ -210,9 +210,9 @@ func claudeSubject(event string) string {
 }
 
 // ClaudeSubject returns Claude Code's name for an event of any agent, and the text that Claude Code
-// compares hook matchers with: the tool's name as its hooks see it, why a session begins, which
-// server asks, and so on. The event is "" if Claude Code has no equivalent. The subject is "" if
-// the event ignores matchers.
+// compares hook matchers with: the tool's name as its hooks see it, the reason for the start of a
+// session, the server that asks, and so on. The event is "" if Claude Code has no equivalent. The
+// subject is "" if the event ignores matchers.
 func ClaudeSubject(ev *grapnel.Event) (event, subject string) {
 	row, err := eventRow(claudeEvents, claudeName, ev)
 	if err != nil {
@@ -310,7 +310,7 @@ const (
 	claudePermissionTypes = "behavior=string message=string interrupt=bool updatedInput=object updatedPermissions=list"
 )
 
-// claudeAnswered is an answer whose members have the right types.
+// claudeAnswered is an answer in which every member has the right type.
 type claudeAnswered struct {
 	top, specific, permission map[string]json.RawMessage
 }
@@ -379,10 +379,10 @@ func oneOf(name string, raw json.RawMessage, words ...string) error {
 
 // readClaudeOutcome reads the answer of a hook program of Claude Code.
 //
-// Exit code 2 blocks, whatever is on stdout. This also holds where Claude Code itself would ignore
-// the code but the event can be blocked. Any other nonzero code is an error, and valid JSON with
-// such a code is used too. An answer that has a member of a wrong type or is for another event is
-// void and an error; Claude Code drops it without an error.
+// Exit code 2 blocks, with any content on stdout. This also holds where Claude Code itself would
+// ignore the code but the event can be blocked. Any other nonzero code is an error, and valid JSON
+// with such a code is used too. An answer that has a member of a wrong type or is for another event
+// is void and an error; Claude Code drops it without an error.
 //
 // defer becomes Ask, with the word itself in Native for Claude Code. Only Claude Code can defer a
 // call; for other agents ask is the next stricter decision.

@@ -74,8 +74,8 @@ var clineEvents = []EventRow{
 		In: "userPromptSubmit.prompt=prompt.text",
 	},
 	{
-		// Cline truncates a context of more than 50,000 characters and says so (seen in the
-		// source). With cancel the context is lost.
+		// Cline truncates a context of more than 50,000 characters and reports the truncation (seen
+		// in the source). With cancel the context is lost.
 		Native: "PreToolUse", Wire: "tool_call", Kind: grapnel.ToolBefore, Install: true, Closed: true, Wait: 120 * time.Second,
 		In: clineCall, Out: "block overrideInput=tool.input contextModification=context " + clineEnds,
 	},

@@ -113,7 +113,7 @@ var codexEvents = []EventRow{
 		Out: "decision=block:block reason=reason " + codexStop + codexSays,
 	},
 	{
-		// Codex has no limit of its own: a hook that always blocks would never end.
+		// Codex itself has no limit: a hook that always blocks would never end.
 		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
 		In: "stop_hook_active=stop.active last_assistant_message=stop.last_message", Out: "decision=block:block reason=reason " + codexStop + codexSays,
 	},

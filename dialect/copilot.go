@@ -146,7 +146,7 @@ var copilotEvents = []EventRow{
 }
 
 // copilotTools lists the tools that matter for rules. Like is also the tool's name in the second
-// format; its input members stay the same. A permissionRequest uses input members of its own.
+// format; its input members stay the same. The input of a permissionRequest has other members.
 var copilotTools = []ToolRow{
 	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
 	{Native: "create", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/file_text"}}},

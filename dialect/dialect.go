@@ -66,7 +66,7 @@ type Dialect struct {
 	// this payload was reported.
 	Twice func(top map[string]json.RawMessage) (way string)
 
-	// Blind is the answer, in the syntax of EventRow.Out, to an event whose name could not be read.
+	// Blind is the answer, in the syntax of EventRow.Out, to an event without a readable name.
 	Blind string
 
 	// Exits lists exit codes of hook programs with a meaning beyond 0, 2 and failure, as conditions
@@ -158,16 +158,15 @@ type ToolRow struct {
 	// as Native. Tools of two agents with the same Like are translated into each other.
 	Like string
 
-	// Members pairs names of further input members with those of the Like tool. Facts pair the
-	// others.
+	// Members pairs names of further input members with member names of the Like tool. Facts pair
+	// the others.
 	Members [][2]string
 
 	// As is the tool under which hooks of this agent see such a call of another agent; empty = this
 	// tool.
 	As string
 
-	// Takes lists the input members that the agent lets a hook change; nil = as Can of the event
-	// says.
+	// Takes lists the input members that the agent lets a hook change; nil = as in Can of the event.
 	Takes []string
 }
 
@@ -339,8 +338,8 @@ func (d *Dialect) namedIn(top map[string]json.RawMessage) string {
 	return name
 }
 
-// Read parses the agent's input into an Event. If the payload is invalid, the error says why and
-// the Event holds the readable parts.
+// Read parses the agent's input into an Event. If the payload is invalid, the error gives the
+// reason and the Event holds the readable parts.
 func (d *Dialect) Read(in Input) (*grapnel.Event, error) {
 	ev, _, err := d.read(in)
 	return ev, err
@@ -449,7 +448,7 @@ func (d *Dialect) rowOf(ev *grapnel.Event) *EventRow {
 //
 // Read errors are also written to stderr, unless the reply uses stderr itself or the agent treats
 // any output for the event as an answer. If stdout is then empty, the exit code is 1, which agents
-// show as a warning; 2 would block.
+// show as a warning; 2 would block. For agents with ExitBlocks the exit code stays unchanged.
 //
 // Hooks have a time budget below the timeout that install writes for the agent, so that Grapnel
 // answers before the agent kills it. Steps that have not started when the budget is spent are
@@ -552,8 +551,8 @@ type told struct {
 	changes map[grapnel.Field]json.RawMessage
 }
 
-// tell reduces a Verdict to what its event permits. Merging already does this. tell is the last
-// check, for a Verdict from another source.
+// tell reduces a Verdict to the parts that its event permits. Merging already does this; this is
+// the last check, for a Verdict from another source.
 func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 	t := told{can: *row.can(), reason: v.Reason(), changes: v.Changes}
 	if ev.Can != nil {

@@ -245,8 +245,8 @@ func listOf(raw json.RawMessage) []json.RawMessage {
 	return list
 }
 
-// readFlytoOutcome reads the answer of a hook program of Flyto. Exit code 0 is no opinion, 2 is a
-// block, and any other code is an error. JSON on stdout is used with any exit code, and the
+// readFlytoOutcome reads the answer of a hook program of Flyto. Exit code 0 means no opinion, 2 is
+// a block, and any other code is an error. JSON on stdout is used with any exit code, and the
 // stricter of both wins; an unknown decision is ignored. Text on stdout has no meaning, but text
 // next to an object is an error, because half an answer must not decide.
 //

@@ -86,10 +86,10 @@ var geminiEvents = []EventRow{
 		Why: "any answer rewrites the tool configuration of the call",
 	},
 	{
-		// A deny still delivers the response and runs its tool calls (seen live). So there is no
-		// Block; Halt is used instead, because it does stop the calls. A new response replaces one
-		// chunk, whose tool calls are then lost. The agent's history keeps the original (seen
-		// live).
+		// A deny still delivers the response and runs its tool calls (seen live). So the event has
+		// Halt instead of Block, because a halt does stop the calls. A new response replaces one
+		// chunk, and the tool calls of that chunk are lost. The agent's history keeps the original
+		// (seen live).
 		Native: "AfterModel", Kind: grapnel.ModelAfter,
 		Can: grapnel.Can{Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldResponse}},
 		Why: "would start a process for every chunk of a response",
@@ -390,7 +390,7 @@ func geminiNext(t *told) *geminiCall {
 	return call
 }
 
-// writeGeminiBlind answers an event whose name could not be read, as writeClaudeBlind does.
+// writeGeminiBlind answers an event without a readable name, as writeClaudeBlind does.
 func writeGeminiBlind(ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if ev.Kind != "" || v.Decision != grapnel.Block {
 		return Reply{}

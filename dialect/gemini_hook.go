@@ -116,8 +116,8 @@ func geminiCause(row *EventRow, ev *grapnel.Event) string {
 }
 
 // GeminiSubject returns the text that Gemini CLI compares hook matchers with for an event of any
-// agent: the tool's name as its hooks see it, why a session begins or ends, or what requested a
-// compaction. It returns "" if the event ignores matchers.
+// agent: the tool's name as its hooks see it, the reason for the start or end of a session, or the
+// origin of a compaction. It returns "" if the event ignores matchers.
 func GeminiSubject(ev *grapnel.Event) string {
 	row, err := eventRow(geminiEvents, geminiName, ev)
 	if err != nil {

@@ -295,7 +295,7 @@ func valueEnd(raw []byte, i int) int {
 	return -1
 }
 
-// stringEnd returns the index after the string whose opening quote is at i, or -1.
+// stringEnd returns the index after the string with its opening quote at i, or -1.
 func stringEnd(raw []byte, i int) int {
 	for i++; i < len(raw); i++ {
 		switch raw[i] {

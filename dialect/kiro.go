@@ -32,7 +32,7 @@ var kiroCLI = &Dialect{
 
 var kiroCLISetup = Setup{
 	// Hooks run only while their agent is active, and no file applies to all agents, so Grapnel
-	// installs an agent of its own. Without "tools" that agent would have no tools.
+	// installs a separate agent. Without "tools" that agent would have no tools.
 	Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
 	Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
 	Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,

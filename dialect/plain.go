@@ -109,7 +109,7 @@ func exactly(raw json.RawMessage, v reflect.Value) error {
 }
 
 // salvagePlain reads the readable parts of an invalid event: its kind, so that only the hooks of
-// that kind count as failed, and its session.
+// that kind are treated as failed, and its session.
 func salvagePlain(top map[string]json.RawMessage, in Input) *grapnel.Event {
 	ev := &grapnel.Event{Agent: grapnel.Agent{Name: text(split(top["agent"])["name"])}}
 	if kind := grapnel.Kind(cmp.Or(text(top["kind"]), in.Event)); kind.Known() {

@@ -123,8 +123,8 @@ var qwenEvents = []EventRow{
 		In: "notification_type=notification.type title=notification.title message=notification.message",
 	},
 	{
-		// Context is documented, but takes effect only in a sub-agent whose prompt has a place for
-		// it (seen in the source). The general-purpose sub-agent has no such place (seen live).
+		// Context is documented, but takes effect only if the prompt of the sub-agent has a place
+		// for it (seen in the source). The general-purpose sub-agent has no such place (seen live).
 		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Out: qwenSays,
 	},
 	{

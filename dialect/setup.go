@@ -14,8 +14,8 @@ type Setup struct {
 	// no such layer. For ShapeFiles they are the directories of the files.
 	User, Project string
 
-	// Managed is the file whose hooks only an administrator can remove: on Linux, macOS and
-	// Windows. Empty = none, or none in a file of its own.
+	// Managed is the file with hooks that only an administrator can remove: on Linux, macOS and
+	// Windows. Empty = none, or not in a separate file.
 	Managed [3]string
 
 	// MovedBy is an environment variable that moves the user's file. Its value replaces Moves, the
@@ -24,7 +24,7 @@ type Setup struct {
 
 	Shape Shape
 
-	// Entry is the template of one entry as JSON. Words outside of strings stand for values:
+	// Entry is the template of one entry as JSON. Words outside of strings are placeholders:
 	//
 	//	$command     the shell line, a string
 	//	$powershell  the same for PowerShell
@@ -78,7 +78,7 @@ type Setup struct {
 	ClosedSince  string // first version whose entries can block when the hook fails; empty with $closed in Entry = every version
 	StrictBefore string // before this version, one unknown event makes the agent ignore the whole file
 
-	// Undone says how hooks of others can undo Grapnel's decision. Unseen lists tools and runs that
+	// Undone explains how other hooks can undo Grapnel's decision. Unseen lists tools and runs that
 	// no hook of the agent sees. grapnel doctor shows these lines to the user.
 	Undone string
 	Unseen []string

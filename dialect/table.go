@@ -16,8 +16,8 @@ import (
 )
 
 // Most agents differ only in names. Their dialects are two tables that are read in both directions:
-// In for events, Out for answers. The dialect's Adapt and Finish handle what a table cannot
-// express.
+// In for events, Out for answers. The dialect's Adapt and Finish handle the cases that a table
+// cannot express.
 //
 // In is a list of MEMBER=PLACE. A member is a path in the payload, with dots for nested objects. A
 // place is a field of the plain dialect: session.id, tool.input, prompt.text, and so on (see
@@ -80,7 +80,8 @@ func each(table string) []pairing {
 	return list
 }
 
-// can returns what the agent supports; for a row with Out, what Out can express.
+// can returns the parts of a verdict that the agent supports. For a row with Out, these are the
+// parts that Out can express.
 func (r *EventRow) can() *grapnel.Can {
 	if r.Out == "" {
 		return &r.Can
@@ -487,7 +488,7 @@ func (d *Dialect) say(out members) Reply {
 	return reply
 }
 
-// literal returns the value of an entry whose case applies: true, false, a number, or a word.
+// literal returns the value of an entry if its case applies: true, false, a number, or a word.
 func literal(is bool, word string) json.RawMessage {
 	switch {
 	case !is || word == "":
@@ -544,7 +545,7 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 	}
 	was := &grapnel.Event{}
 	if own {
-		// Members whose value already matches the event stay as they are.
+		// Members that already match the event stay unchanged.
 		if before, _, err := d.read(Input{Payload: ev.Native, Event: row.Native}); err == nil {
 			was = before
 		}

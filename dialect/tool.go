@@ -18,7 +18,7 @@ import (
 // unknownFacts gives the meaning of string members with these names in the input of a tool that is
 // in no table. Without it, rules on commands or paths would miss every tool of an MCP server and
 // every tool that an agent adds. The class stays other or mcp, because a path in the input does not
-// say what the tool does. The tool may write to that path, so it is treated as a write.
+// show the action of the tool. The tool may write to that path, so it is treated as a write.
 var unknownFacts = [...]struct {
 	name string
 	fact grapnel.Fact

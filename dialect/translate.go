@@ -324,7 +324,7 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 		}
 		renamed[i].name, taken[name] = name, true
 	}
-	// A pair whose target name belongs to another existing member is dropped.
+	// Drop a pair if another existing member already has the target name.
 	pairs := r.pairs[:0]
 	for _, p := range r.pairs {
 		if r.input.find(p.own) >= 0 || renamed.find(p.there) < 0 {
@@ -505,7 +505,7 @@ func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMe
 	return nil
 }
 
-// viewAt returns the field whose only place in the input is this member, or "".
+// viewAt returns the field that has this member as its only place in the input, or "".
 func viewAt(t *grapnel.Tool, name string) grapnel.Field {
 	input := membersOf(t.Input)
 	for _, f := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {

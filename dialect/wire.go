@@ -21,10 +21,10 @@ const (
 )
 
 // A Message is one line of the conversation with a program that keeps running: the plain dialect in
-// an envelope that says which event an answer is for. The program is a worker that Grapnel calls,
-// or grapnel-hook when an agent's plugin calls it. In the second case the event is in the agent's
-// own dialect and the answer is the agent's reply. The schema is in plain.schema.json, next to this
-// file.
+// an envelope with the ID of the event that an answer is for. The program is a worker that Grapnel
+// calls, or grapnel-hook when an agent's plugin calls it. In the second case the event is in the
+// agent's own dialect and the answer is the agent's reply. The schema is in plain.schema.json, next
+// to this file.
 type Message struct {
 	Version int    `json:"grapnel,omitempty"` // of the plain dialect, in a hello
 	Type    string `json:"type"`
@@ -70,7 +70,7 @@ func (m Message) Write() ([]byte, error) {
 }
 
 // ReadMessage parses one line and ignores unknown members. If the line is not a message or has an
-// unknown version, the error says why, and the Message holds the readable parts, even of a
+// unknown version, the error gives the reason, and the Message holds the readable parts, even of a
 // truncated line.
 func ReadMessage(line []byte) (*Message, error) {
 	line = trim(line)

@@ -166,7 +166,7 @@ func can(ev *grapnel.Event) grapnel.Can {
 	return all
 }
 
-// says makes an engine whose only hook returns this outcome for every event.
+// says makes an engine with one hook, which returns this outcome for every event.
 func says(t testing.TB, out grapnel.Outcome, onError grapnel.OnError) *grapnel.Engine {
 	t.Helper()
 	return engineOf(t, []grapnel.Spec{{Name: "hook", OnError: onError, Hook: answers(out)}})
@@ -537,8 +537,8 @@ func (s *dialectSuite) unreadable(t testing.TB) {
 	}
 }
 
-// hostile replaces each member by values of all types, and adds members whose names differ only in
-// case.
+// hostile replaces each member by values of all types, and adds members with names that differ only
+// in case.
 func (s *dialectSuite) hostile(t testing.TB) {
 	values := []string{`null`, `true`, `-1e400`, `"x"`, `"\ud800"`, `[]`, `[{}]`, `{}`, `{"":{"":[]}}`, `"{\"command\":\"ls\"}"`}
 	seen := map[string]bool{}

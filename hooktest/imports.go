@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// systems lists the operating systems whose imports are checked, because files for another system
-// are easily overlooked.
+// systems lists the operating systems for which imports are checked, because files for another
+// system are easily overlooked.
 var systems = []string{"linux", "darwin", "windows"}
 
 // OnlyImports fails the test if a package directly imports a package that is not allowed; it

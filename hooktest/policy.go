@@ -112,7 +112,7 @@ func Agent(t testing.TB, engine *grapnel.Engine, agent, payload string) dialect.
 
 // TestPolicies runs policy test files (NAME_test.yaml, see "grapnel test --help"): the given files,
 // and those below the given directories. Each test is a subtest for each of its agents. It fails if
-// there are no tests.
+// it finds no tests.
 func TestPolicies(t *testing.T, paths ...string) { //nolint:tparallel // the caller decides whether the test itself is parallel
 	t.Helper()
 	files, err := policytest.Find(paths, nil)

@@ -234,7 +234,7 @@ func (c *check) events() {
 	c.report.Rows = append(rows, c.report.Rows...)
 }
 
-// claim returns what the tables promise for a word at a kind of event. It returns "" if the agent
+// claim returns the promise of the tables for a word at a kind of event. It returns "" if the agent
 // has no such event, or if the word does not apply to the event.
 func (c *check) claim(kind grapnel.Kind, word string) string {
 	row := c.row(kind)

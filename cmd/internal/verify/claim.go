@@ -46,7 +46,7 @@ func changed(kind grapnel.Kind, word string) grapnel.Field {
 	return ""
 }
 
-// Claim returns what the tables promise for one word at one event of an agent: Native, AsBlock,
+// Claim returns the promise of the tables for one word at one event of an agent: Native, AsBlock,
 // AsHalt or Not, or "" if the word does not apply to the event. It uses the verdict of a real
 // engine.
 func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {

@@ -12,9 +12,9 @@
 // the settings that disable prompts and network requests, the names of the tools, and where the
 // final message is in the output.
 //
-// Run does not judge its result; the caller decides what the agent should have done. [Check] does
+// Run does not judge its result; the caller compares it with the expected actions. [Check] does
 // judge: it installs Grapnel into such worlds and compares how the agent handles each word of a
-// verdict with what the tables of its dialect promise, see [Claim].
+// verdict with the promise of the tables of its dialect, see [Claim].
 //
 // The package installs no agent. Its only isolation is a private home and a new environment: the
 // agent has its usual access to the machine, but the model requests only the actions that the

@@ -7,10 +7,10 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// maxRows is how many lines are shown of one event.
+// maxRows is the maximum number of lines in the details of one event.
 const maxRows = 3000
 
-// detailRows is all that is known of the selected event, in lines for so many columns.
+// detailRows returns the details of the selected event as lines for a width in columns.
 func (m *Model) detailRows(width int) []row {
 	it := m.selected()
 	if it == nil {
@@ -43,7 +43,7 @@ func (m *Model) detailRows(width int) []row {
 		if reason.Cause == grapnel.CauseError || reason.Cause == grapnel.CauseTimeout {
 			look = yellow
 		}
-		_, name, found := strings.Cut(reason.Hook, "::") // the source stands with the hook
+		_, name, found := strings.Cut(reason.Hook, "::") // the line of the hook shows its source
 		if !found {
 			name = reason.Hook
 		}
@@ -83,7 +83,7 @@ func (m *Model) detailRows(width int) []row {
 	return d.rows
 }
 
-// details are lines as they are gathered.
+// details collects lines.
 type details struct {
 	*Model
 	rows  []row
@@ -100,8 +100,8 @@ func (d *details) add(r row) {
 
 func (d *details) section(name string) { d.add(line(bold, name)) }
 
-// text adds a text behind a few words. Its further lines begin below the text, or where
-// the words leave no room, a little to the right.
+// text adds a text after a prefix. Further lines are indented to the start of the text, or by two
+// columns if the prefix is too wide.
 func (d *details) text(look style, before, text string) {
 	if text == "" {
 		return
@@ -119,7 +119,7 @@ func (d *details) text(look style, before, text string) {
 	}
 }
 
-// hook is a hook's part in an event.
+// hook adds the result of one hook.
 func (d *details) hook(h *grapnel.HookRun) {
 	word, look := h.Decision.String(), wordLook[h.Decision.String()]
 	switch {
@@ -170,7 +170,7 @@ func (d *details) hook(h *grapnel.HookRun) {
 	}
 }
 
-// change shows how a field was and is, line by line.
+// change adds the difference between the old and the new value of a field, line by line.
 func (d *details) change(c change) {
 	if len(c.lines) == 0 {
 		d.add(line(dim, "  what it became was not kept"))

@@ -1,5 +1,4 @@
-// Package watch is the view that "grapnel watch" keeps of what happens: sessions, events
-// as they come, and all that is known of one of them.
+// Package watch is the view of "grapnel watch": sessions, new events, and the details of one event.
 //
 //	m := watch.New(watch.Options{})
 //	m.Update(watch.Resize{Width: 80, Height: 24})
@@ -7,10 +6,10 @@
 //	m.Update(watch.Key{Name: "down"})
 //	screen := m.View()
 //
-// A Model holds data and nothing else. What happens is told to it as messages, the time
-// included, and what is to be seen comes out as text with colours in it. It reads no file,
-// starts nothing and knows no terminal, so what it shows follows from what it was told.
+// A Model contains only data. It receives all input as messages, including the time, and View
+// returns the screen as text with colors. It reads no file, starts nothing and does not use the
+// terminal, so the view depends only on the messages.
 //
-// Nothing of an event reaches that text as it came: control characters, what turns the
-// direction of text, and bytes that are not UTF-8 are replaced.
+// The Model cleans all text of events before it shows it: it replaces control characters,
+// characters that change the text direction, and invalid UTF-8.
 package watch

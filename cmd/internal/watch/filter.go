@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// A Filter says which Items are wanted: by words, which all have to be in the Item, and
-// by key:value, where several values of a key are alternatives. A - in front takes out
-// what matches. The zero Filter wants all.
+// A Filter selects Items. All its words must occur in the Item. Several values of one key:value are
+// alternatives. A leading - excludes matches. The zero Filter selects all Items.
 type Filter struct {
 	words []word
 	keys  []keyed
@@ -26,7 +25,7 @@ type keyed struct {
 	not    bool
 }
 
-// keyNames are the keys of a Filter, in the order in which they are told.
+// keyNames are the keys of a Filter, in the order in which error messages list them.
 var keyNames = []string{"agent", "session", "dir", "event", "tool", "hook", "decision", "is"}
 
 // isNames are the values of is:.
@@ -35,9 +34,7 @@ var isNames = []string{"slow", "failed", "open", "unsupported", "changed", "woul
 // decisionNames are the values of decision:.
 var decisionNames = []string{"none", "allow", "ask", "block", "halt", "change", "late"}
 
-// ParseFilter reads a Filter as people write it:
-//
-//	agent:codex decision:block decision:ask "rm -rf" -tool:read
+// ParseFilter parses a Filter as users write it:
 func ParseFilter(text string) (Filter, error) {
 	var f Filter
 	var errs []error
@@ -51,7 +48,7 @@ func ParseFilter(text string) (Filter, error) {
 			end = len(rest)
 		}
 		key, value, isKey := strings.Cut(rest[:end], ":")
-		isKey = isKey && key != "" && !strings.HasPrefix(value, "//") // or it is an address
+		isKey = isKey && key != "" && !strings.HasPrefix(value, "//") // otherwise it is a URL
 		if isKey {
 			rest = rest[len(key)+1:]
 		}
@@ -63,7 +60,7 @@ func ParseFilter(text string) (Filter, error) {
 		case !isKey:
 		case !slices.Contains(keyNames, key):
 			errs = append(errs, fmt.Errorf("%s: is no key (%s); as a word write \"%s:%s\"", key, strings.Join(keyNames, ", "), key, value))
-		case value == "": // it is being typed
+		case value == "": // the user is still typing it
 		case key == "is" && !slices.Contains(isNames, value):
 			errs = append(errs, fmt.Errorf("is:%s is none of %s", value, strings.Join(isNames, ", ")))
 		case key == "decision" && !begins(decisionNames, value):
@@ -83,7 +80,7 @@ func ParseFilter(text string) (Filter, error) {
 	return f, nil
 }
 
-// term reads a word, or several in quotes.
+// term reads a word, or several words in quotes.
 func term(text string) (value, rest string) {
 	if quoted, ok := strings.CutPrefix(text, `"`); ok {
 		value, rest, _ = strings.Cut(quoted, `"`)
@@ -96,16 +93,16 @@ func term(text string) (value, rest string) {
 	return text[:end], text[end:]
 }
 
-// begins reports whether a word of a list begins so.
+// begins reports whether any name of a list begins with prefix.
 func begins(list []string, prefix string) bool {
 	return slices.ContainsFunc(list, func(name string) bool { return strings.HasPrefix(name, prefix) })
 }
 
-// Empty reports whether all is wanted.
+// Empty reports whether the Filter selects all Items.
 func (f Filter) Empty() bool { return len(f.words)+len(f.keys) == 0 }
 
-// Wants reports whether an Item is wanted, where hooks are slow that take so many
-// milliseconds.
+// Wants reports whether the Filter selects an Item. slow is the duration in milliseconds from which
+// a hook is slow.
 func (f Filter) Wants(it *Item, slow float64) bool {
 	for _, w := range f.words {
 		if strings.Contains(it.text, w.text) == w.not {
@@ -160,7 +157,7 @@ func (it *Item) has(key, value string, slow float64) bool {
 	return it.Would > 0
 }
 
-// slow reports whether an event, or a hook of it, took so many milliseconds.
+// slow reports whether an event or one of its hooks took at least ms milliseconds.
 func (it *Item) slow(ms float64) bool {
 	if it.MS >= ms {
 		return true

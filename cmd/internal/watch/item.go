@@ -18,37 +18,37 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// An Item is a Record as it is shown. It keeps what can be seen of the event, and not the
-// event.
+// An Item is a Record in the form in which it is displayed. It keeps the displayed parts of the
+// event, but not the event.
 type Item struct {
 	spool.Entry // without Input
 
-	Dir   string // where the agent works; empty = not known
-	About string // what the event is about, in a line: a command, a path, a prompt
-	Note  string // what could not be read of it
+	Dir   string // working directory of the agent; empty = unknown
+	About string // the subject of the event on one line: a command, a path, a prompt
+	Note  string // error for the unreadable part of the event
 
 	class   string   // of the tool
-	event   string   // as JSON, indented, or the beginning of that
+	event   string   // as indented JSON, possibly truncated
 	changes []change // in the order of their fields
-	text    string   // all that words are looked for in, in lower case
-	seq     int      // counts up; 0 = not in a Model yet
-	size    int      // bytes it takes, about
+	text    string   // all searchable text, in lower case
+	seq     int      // sequence number; 0 = not in a Model yet
+	size    int      // approximate size in bytes
 }
 
-// A change is a field as it was and as it became, line by line.
+// A change is the difference between the old and the new value of a field, line by line.
 type change struct {
 	field grapnel.Field
-	lines []string // with '+', '-' or ' ' in front
+	lines []string // each begins with '+', '-' or ' '
 }
 
-// NewItem is what is shown of a Record. It takes the event along that was kept with it.
+// NewItem returns the Item of a Record. It reads the event in e.
 func NewItem(e *spool.Entry) *Item {
 	it := &Item{Entry: *e}
 	it.Input, it.Verdict = nil, nil
 	if e.Input != nil {
 		it.event = shorten.To(indented(e.Input), maxBlock)
 		ev, err := replay.Event(e)
-		if err != nil { // it could not be read when it came, or is cut: what there is of it is shown
+		if err != nil { // the event was unreadable or truncated: show the readable part
 			ev = e.Input
 		}
 		it.Dir = cmp.Or(ev.Session.CWD, ev.Session.Root)
@@ -75,7 +75,7 @@ func NewItem(e *spool.Entry) *Item {
 	return it
 }
 
-// about says in a line what an event is about.
+// about returns the subject of an event on one line.
 func about(ev *grapnel.Event) string {
 	switch {
 	case ev.Tool != nil:
@@ -132,12 +132,12 @@ func aboutTool(t *grapnel.Tool, dir string) string {
 	return members(t.Input)
 }
 
-// members is an object in a line: its names and values, in their order.
+// members returns the names and values of an object on one line, in their order.
 func members(raw json.RawMessage) string {
 	var b strings.Builder
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
-		return readable(raw) // it may be nothing at all
+		return readable(raw) // it may not be JSON at all
 	}
 	for dec.More() && b.Len() < maxLine {
 		name, err := dec.Token()
@@ -156,7 +156,7 @@ func members(raw json.RawMessage) string {
 	return b.String()
 }
 
-// indented is what was kept of an event, for people.
+// indented returns the recorded event in a readable form.
 func indented(ev *grapnel.Event) string {
 	if len(ev.Native) > 0 {
 		return readable(ev.Native)
@@ -168,14 +168,14 @@ func indented(ev *grapnel.Event) string {
 	return readable(raw)
 }
 
-// readable is a JSON value for people: a text without its quotes, an object or array with
-// a member on each line.
+// readable returns a JSON value in a readable form: a string without quotes, an object or array
+// with one member on each line.
 func readable(raw json.RawMessage) string {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
 		return text
 	}
-	if len(raw) > maxBlock { // nobody reads to its end
+	if len(raw) > maxBlock { // too long to read to the end
 		return string(raw)
 	}
 	var b bytes.Buffer
@@ -185,7 +185,7 @@ func readable(raw json.RawMessage) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// changesOf says how fields were changed, as far as the values are known.
+// changesOf returns the changed fields, with their differences if the values are known.
 func changesOf(e *spool.Entry, ev *grapnel.Event) []change {
 	var list []change
 	for _, field := range e.Changed {
@@ -209,7 +209,7 @@ func difference(before, after string) []string {
 		text = strings.TrimSuffix(text, "\n")
 		switch hunk := strings.HasPrefix(text, "@@"); {
 		case !begun:
-			begun = hunk // before it stand the names of files
+			begun = hunk // file names precede the first hunk
 		case hunk:
 			lines = append(lines, "  ⋮")
 		default:
@@ -219,7 +219,7 @@ func difference(before, after string) []string {
 	return lines
 }
 
-// Word is what happened, in a word of at most six letters.
+// Word returns the result of an event as a word of at most six letters.
 func Word(e *spool.Entry) string {
 	switch {
 	case e.Late:
@@ -232,14 +232,14 @@ func Word(e *spool.Entry) string {
 	return e.Decision.String()
 }
 
-// A part is what a hook had to do with an event.
+// A part describes the result of one hook.
 type part struct {
 	text string
 	look style
 }
 
-// parts are the hooks that said something, were slow or failed, those that matter most
-// first: there may be no room for the rest.
+// parts returns the hooks that decided, failed or were slow, the most important first, because the
+// line may be too short for all.
 func (it *Item) parts(slow float64) []part {
 	var said, seen []part
 	quick := it.MS >= slow && !it.Late
@@ -264,7 +264,7 @@ func (it *Item) parts(slow float64) []part {
 			seen = append(seen, part{name, dim})
 		}
 	}
-	if quick { // of no hook, but of all of it
+	if quick { // no single hook was slow, but the event was
 		said = append(said, part{"slow", yellow})
 	}
 	if it.Error != "" {
@@ -273,7 +273,7 @@ func (it *Item) parts(slow float64) []part {
 	if len(it.Unsupported) > 0 {
 		seen = append(seen, part{"unsupported: " + inLine(strings.Join(it.Unsupported, ", ")), yellow})
 	}
-	if len(said)+len(seen) == 0 { // a pause, for one
+	if len(said)+len(seen) == 0 { // for example, a pause
 		text := it.Halt
 		if text == "" && len(it.Reasons) > 0 {
 			text = it.Reasons[0].Text
@@ -284,15 +284,14 @@ func (it *Item) parts(slow float64) []part {
 	}
 	var all []part
 	for _, p := range append(said, seen...) {
-		if !slices.Contains(all, p) { // hooks of two sources may have one name
+		if !slices.Contains(all, p) { // hooks of two sources may have the same name
 			all = append(all, p)
 		}
 	}
 	return all
 }
 
-// failures counts hooks that could not answer, and those of them in whose place nobody
-// did.
+// failures returns the number of hooks that failed, and how many of them failed open.
 func (it *Item) failures() (failed, open int) {
 	for i := range it.Hooks {
 		if it.Hooks[i].Error != "" {

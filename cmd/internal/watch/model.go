@@ -8,41 +8,41 @@ import (
 	"unicode/utf8"
 )
 
-// Options say how a Model shows things. The zero value is the default.
+// Options configure a Model. The zero value is the default.
 type Options struct {
-	Slow     time.Duration  // from when a hook is slow; 0 = 100 ms
-	Keep     int            // how many events are kept; 0 = 5,000
-	KeepSize int            // how many bytes those take, about; 0 = 64 MiB
+	Slow     time.Duration  // duration from which a hook is slow; 0 = 100 ms
+	Keep     int            // maximum number of events; 0 = 5,000
+	KeepSize int            // approximate maximum size of the events in bytes; 0 = 64 MiB
 	Location *time.Location // of times; nil = local
-	Home     string         // shown as ~; empty = nothing is
-	Filter   string         // what is looked for to begin with, as ParseFilter reads it
+	Home     string         // displayed as ~; empty = no replacement
+	Filter   string         // the initial filter, in the syntax of ParseFilter
 }
 
-// A Msg is something that a Model is told: one of the types below.
+// A Msg is a message to a Model: one of the types below.
 type Msg any
 
 type (
-	// Resize is how large the screen is.
+	// Resize is the size of the screen in columns and lines.
 	Resize struct{ Width, Height int }
 
-	// Batch is what has come, oldest first.
+	// Batch has new Items, oldest first.
 	Batch struct {
 		Items    []*Item
-		Problems []string // what could not be read
+		Problems []string // errors of unreadable Items
 	}
 
-	// Clock is what time it is. Ages are shown by the last that was told.
+	// Clock is the current time. The Model computes ages from the last Clock.
 	Clock time.Time
 
-	// Keeper says who keeps Records now.
+	// Keeper describes which process stores Records now.
 	Keeper struct {
 		Daemon  bool
 		PID     int
 		Problem string
 	}
 
-	// Key is a key that was pressed: its name, such as up, enter, ctrl+c or f, and the
-	// text that it types, if any.
+	// Key is a pressed key: its name, such as up, enter, ctrl+c or f, and the text that it types,
+	// if any.
 	Key struct{ Name, Text string }
 )
 
@@ -55,8 +55,7 @@ const (
 	sessionsPane
 )
 
-// A Model is what is known and what is shown of it. Update is not safe for concurrent use
-// with itself or with View.
+// A Model is the state of the view. Its methods are not safe for concurrent use.
 type Model struct {
 	opts          Options
 	slow          float64 // milliseconds
@@ -64,43 +63,44 @@ type Model struct {
 	now           time.Time
 	keeper        *Keeper
 	problems      int
-	problem       string // the last of them
+	problem       string // the last one
 
 	items []*Item // oldest first
-	seq   int     // how many have come
+	seq   int     // number of Items so far
 	size  int     // bytes of items
-	gone  int     // how many fell out
+	gone  int     // number of removed Items
 
-	sessions []*session // those where something happened last come first
+	sessions []*session // most recent activity first
 	total    session    // of all sessions
 	focus    *sessionID // nil = all
 	filter   Filter
-	typed    string // the filter in force, as it was written
+	typed    string // the text of the active filter
 
-	shown  []*Item // of items: those that are wanted and not behind a pause
-	at     int     // the selected one of shown
-	top    int     // the first of shown on the screen
+	shown  []*Item // Items that match the filter and are not held back by a pause
+	at     int     // index of the selected Item in shown
+	top    int     // index of the first Item of shown on the screen
 	follow bool
 	paused bool
-	last   int // seq of the last that is shown while paused
-	behind int // how many wanted ones a pause keeps back
+	last   int // seq of the last Item that is shown during a pause
+	behind int // number of matching Items that the pause holds back
 
 	pane       pane
 	details    bool
 	detailTop  int
-	detailOf   int        // seq of the event that they are of
-	sessionAt  *sessionID // the selected one; nil = all
+	detailOf   int        // seq of the event that the details show
+	sessionAt  *sessionID // the selected session; nil = all
 	sessionTop int
 
-	typing  bool // a filter
+	typing  bool // the user edits the filter
 	draft   string
-	draftOf string // the filter before
-	wrong   string // what is wrong with it
+	draftOf string // the filter before editing
+	wrong   string // error of the edited filter
 	help    bool
 	done    bool
 }
 
-// New returns a Model of nothing. A Filter in opts that cannot be read is shown as such.
+// New returns an empty Model. The view shows an error if the Filter in opts is invalid. Zero fields
+// of opts have the defaults that Options names.
 func New(opts Options) *Model {
 	opts.Slow = cmp.Or(opts.Slow, 100*time.Millisecond)
 	opts.Keep = cmp.Or(opts.Keep, 5000)
@@ -111,10 +111,10 @@ func New(opts Options) *Model {
 	return m
 }
 
-// Done reports whether the person has had enough.
+// Done reports whether the user has quit.
 func (m *Model) Done() bool { return m.done }
 
-// Update takes in what happened.
+// Update applies a message.
 func (m *Model) Update(msg Msg) {
 	switch msg := msg.(type) {
 	case Resize:
@@ -131,7 +131,7 @@ func (m *Model) Update(msg Msg) {
 	m.settle()
 }
 
-// add takes Items in, and lets the oldest go where there are too many.
+// add appends Items, and removes the oldest ones beyond the limits.
 func (m *Model) add(b Batch) {
 	if n := len(b.Problems); n > 0 {
 		m.problems += n
@@ -154,7 +154,7 @@ func (m *Model) add(b Batch) {
 	m.forget()
 }
 
-// forget lets the oldest Items go.
+// forget removes the oldest Items beyond the limits.
 func (m *Model) forget() {
 	n := max(0, len(m.items)-m.opts.Keep)
 	for _, it := range m.items[:n] {
@@ -174,7 +174,7 @@ func (m *Model) forget() {
 	}
 	m.shown = drop(m.shown, old)
 	m.at, m.top = m.at-old, m.top-old
-	if m.paused { // of those that wait, some may be gone as well
+	if m.paused { // the pause may have held back some of the removed Items
 		m.behind = 0
 		for _, it := range m.items {
 			if it.seq > m.last && m.wants(it) {
@@ -184,7 +184,7 @@ func (m *Model) forget() {
 	}
 }
 
-// drop removes the first of a list, and keeps no memory of them.
+// drop removes the first n elements of a list and releases their memory.
 func drop(list []*Item, n int) []*Item {
 	rest := copy(list, list[n:])
 	clear(list[rest:])
@@ -195,7 +195,7 @@ func (m *Model) wants(it *Item) bool {
 	return (m.focus == nil || *m.focus == idOf(it)) && m.filter.Wants(it, m.slow)
 }
 
-// choose finds out anew what is shown. The selection stays, or goes to what is nearest.
+// choose recomputes the displayed Items. The selection stays, or moves to the nearest Item.
 func (m *Model) choose() {
 	was := 0
 	if it := m.selected(); it != nil {
@@ -221,7 +221,7 @@ func (m *Model) selected() *Item {
 	return m.shown[m.at]
 }
 
-// settle brings selections and scrolled lists back to where there is something.
+// settle moves the selections and scroll positions into the valid range.
 func (m *Model) settle() {
 	if m.follow {
 		m.at = len(m.shown) - 1
@@ -238,7 +238,8 @@ func (m *Model) settle() {
 	}
 }
 
-// scrolled is the first line of a list that is shown, so that one of them is.
+// scrolled returns the index of the first visible line of a list, so that the selected line is
+// visible.
 func scrolled(top, at, room, all int) int {
 	top = within(top, at-room+1, at)
 	return within(top, 0, max(0, all-room))
@@ -254,7 +255,7 @@ func (m *Model) setFilter(text string) {
 	m.choose()
 }
 
-// key is what a pressed key does.
+// key handles a pressed key.
 func (m *Model) key(k Key) {
 	switch {
 	case k.Name == "ctrl+c":
@@ -269,10 +270,10 @@ func (m *Model) key(k Key) {
 	}
 }
 
-// maxTyped is how long a filter may get, in bytes.
+// maxTyped is the maximum length of a filter in bytes.
 const maxTyped = 1 << 10
 
-// typeKey is a key while a filter is written. What is written counts at once.
+// typeKey handles a key while the user edits the filter. Changes take effect at once.
 func (m *Model) typeKey(k Key) {
 	switch k.Name {
 	case "enter":
@@ -330,7 +331,7 @@ func (m *Model) command(name string) {
 	}
 }
 
-// pause holds what is shown, or lets it go on.
+// pause stops or continues the display of new Items.
 func (m *Model) pause() {
 	m.paused, m.last = !m.paused, m.seq
 	m.choose()
@@ -351,7 +352,7 @@ func (m *Model) nextPane(forward bool) pane {
 	return order[(slices.Index(order, m.pane)+step)%len(order)]
 }
 
-// enter opens or closes what is known of an event, or looks at one session alone.
+// enter opens or closes the details of an event, or limits the view to one session.
 func (m *Model) enter() {
 	if m.pane == sessionsPane {
 		m.focusOn(m.sessionAt)
@@ -359,10 +360,11 @@ func (m *Model) enter() {
 		return
 	}
 	m.details = !m.details
-	m.follow = m.follow && !m.details // what is read stays
+	m.follow = m.follow && !m.details // the event that the user reads stays selected
 }
 
-// back takes back what was done last: details, then a filter, then a focus.
+// back undoes one step: it leaves another pane, closes the details, clears the filter, or clears
+// the focus.
 func (m *Model) back() {
 	switch {
 	case m.pane != eventsPane:
@@ -381,7 +383,7 @@ func (m *Model) focusOn(id *sessionID) {
 	m.choose()
 }
 
-// move goes through the list that has the cursor.
+// move moves the cursor in the active list.
 func (m *Model) move(name string) {
 	l := m.layout()
 	page := map[pane]int{eventsPane: l.events, detailsPane: l.details, sessionsPane: l.sessions}[m.pane]

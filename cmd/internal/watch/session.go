@@ -9,28 +9,28 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A sessionID tells sessions apart. Two agents may have the same name for theirs.
+// A sessionID identifies a session. Two agents may use the same session name.
 type sessionID struct{ agent, session string }
 
 func idOf(it *Item) sessionID { return sessionID{it.Agent, it.Session} }
 
-// A session is one agent at work, as far as it was seen. Its numbers do not go back when
-// events fall out.
+// A session is the observed activity of one agent session. Its counters do not decrease when events
+// are removed.
 type session struct {
 	sessionID
 	dir    string
-	last   *Item // the latest event; what comes late is none
+	last   *Item // the latest event, except late ones
 	at     time.Time
 	events int
 
 	blocked, asked, changed, failed, open int
 }
 
-// maxSessions is how many sessions are remembered. Those where nothing happened for
-// longest are forgotten first.
+// maxSessions is the maximum number of sessions. The sessions without activity for the longest time
+// are removed first.
 const maxSessions = 500
 
-// count notes an Item in its session.
+// count adds an Item to its session.
 func (m *Model) count(it *Item) {
 	id := idOf(it)
 	i := slices.IndexFunc(m.sessions, func(s *session) bool { return s.sessionID == id })
@@ -50,7 +50,7 @@ func (m *Model) count(it *Item) {
 	if it.Time.After(s.at) {
 		s.at = it.Time
 	}
-	// To the front, past those where nothing has happened since.
+	// Move the session to the front, before the sessions without later activity.
 	for ; i > 0 && !m.sessions[i-1].at.After(s.at); i-- {
 		m.sessions[i], m.sessions[i-1] = m.sessions[i-1], m.sessions[i]
 	}
@@ -59,7 +59,7 @@ func (m *Model) count(it *Item) {
 	}
 }
 
-// tally counts what came of an Item.
+// tally counts the result of an Item.
 func (s *session) tally(it *Item) {
 	failed, open := it.failures()
 	s.failed += failed - open
@@ -78,14 +78,14 @@ func (s *session) tally(it *Item) {
 	}
 }
 
-// summary is what a session remembers of its latest event, which may fall out.
+// summary returns the parts of its latest event that a session keeps after the event is removed.
 func (it *Item) summary() *Item {
 	s := &Item{About: strings.Clone(it.About)}
 	s.Event, s.Tool, s.Decision, s.Halt, s.Changed = it.Event, it.Tool, it.Decision, it.Halt, it.Changed
 	return s
 }
 
-// sessionIndex is the selected line of the list: 0 = all sessions.
+// sessionIndex returns the selected line of the list: 0 = all sessions.
 func (m *Model) sessionIndex() int {
 	if m.sessionAt == nil {
 		return 0
@@ -93,7 +93,7 @@ func (m *Model) sessionIndex() int {
 	return 1 + slices.IndexFunc(m.sessions, func(s *session) bool { return s.sessionID == *m.sessionAt })
 }
 
-// counts are the numbers of a session that are worth a word.
+// counts returns the nonzero counters of a session.
 func (s *session) counts() row {
 	var r row
 	for _, c := range []struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
-// A style is how a text looks. None of them is the only one to say something: there are
-// terminals without colours.
+// A style is the appearance of a text. No information depends on the style alone, because some
+// terminals have no colors.
 type style uint8
 
 const (
@@ -26,7 +26,7 @@ const (
 	green
 	yellow
 	cyan
-	marked // where the cursor is
+	marked // the cursor
 )
 
 var codes = [...]string{dim: "2", bold: "1", red: "31", green: "32", yellow: "33", cyan: "36", marked: "7"}
@@ -38,18 +38,19 @@ func (s style) paint(text string) string {
 	return "\x1b[" + codes[s] + "m" + text + "\x1b[0m"
 }
 
-// A span is a part of a line. Its text is clean.
+// A span is a part of a line. Its text is already clean.
 type span struct {
 	text string
 	look style
 }
 
-// A row is a line that has no width yet.
+// A row is a line before it is fitted to a width.
 type row []span
 
 func line(look style, text string) row { return row{{text, look}} }
 
-// fit is a row in so many columns. Where fill is set it takes all of them.
+// fit returns a row truncated to a width in columns. If fill is set, it pads the row to the full
+// width.
 func (r row) fit(width int, fill bool) string {
 	var b strings.Builder
 	for _, s := range r {
@@ -66,7 +67,7 @@ func (r row) fit(width int, fill bool) string {
 	return b.String()
 }
 
-// plain is a row without its looks.
+// plain returns the text of a row without styles.
 func (r row) plain() string {
 	var b strings.Builder
 	for _, s := range r {
@@ -75,11 +76,10 @@ func (r row) plain() string {
 	return b.String()
 }
 
-// columns is how many a text takes: the width that terminals agree on, character by
-// character.
+// columns returns the width of a text in columns, as terminals count it for each character.
 func columns(text string) int { return ansi.StringWidthWc(text) }
 
-// split takes off what fits into so many columns.
+// split returns the part of a text that fits into width columns, and the rest.
 func split(text string, width int) (fits, rest string) {
 	for i, r := range text {
 		if width -= columns(string(r)); width < 0 {
@@ -89,7 +89,7 @@ func split(text string, width int) (fits, rest string) {
 	return text, ""
 }
 
-// cut makes a text fit, and marks where something is missing.
+// cut truncates a text to a width and marks the truncation.
 func cut(text string, width int) string {
 	if width <= 0 {
 		return ""
@@ -104,7 +104,7 @@ func cut(text string, width int) string {
 	return fits + "…"
 }
 
-// cutLeft is cut of a text whose end says most, such as a directory.
+// cutLeft is like cut, but keeps the end of a text, for example of a directory.
 func cutLeft(text string, width int) string {
 	over := columns(text) - width
 	if over <= 0 || width <= 0 {
@@ -120,7 +120,7 @@ func cutLeft(text string, width int) string {
 	}
 }
 
-// left and right fill a column.
+// left and right pad or truncate a text to a width.
 func left(text string, width int) string {
 	text = cut(text, width)
 	return text + strings.Repeat(" ", max(0, width-columns(text)))
@@ -131,18 +131,18 @@ func right(text string, width int) string {
 	return strings.Repeat(" ", max(0, width-columns(text))) + text
 }
 
-// The most that is looked at of a text, in bytes: a terminal has no room for more.
+// The maximum number of bytes of a text that are processed: a terminal has no room for more.
 const (
 	maxLine  = 1 << 10
 	maxBlock = 64 << 10
 )
 
-// inLine is a text as it can stand in a line: clean, and without line breaks.
+// inLine returns a text for one line: clean, and without line breaks.
 func inLine(text string) string {
 	return clean(strings.Join(strings.Fields(shorten.To(text, maxLine)), " "))
 }
 
-// clean is a text that takes the columns it seems to, and steers nothing. Newlines stay.
+// clean removes characters that control a terminal or have an unclear width. Newlines stay.
 func clean(text string) string {
 	text = printable.Text(text)
 	over := 0
@@ -150,12 +150,12 @@ func clean(text string) string {
 		switch {
 		case r == '\t':
 			return ' '
-		case r >= '\uFE00' && r <= '\uFE0F': // they change the width of what they follow, in some terminals
+		case r >= '\uFE00' && r <= '\uFE0F': // variation selectors change the width of the preceding character in some terminals
 			return -1
 		case unicode.In(r, unicode.Zl, unicode.Zp):
 			return '\uFFFD'
 		case unicode.Is(unicode.M, r):
-			if over++; over > 2 { // heaps of accents reach into the lines around
+			if over++; over > 2 { // many combining accents overlap the neighboring lines
 				return -1
 			}
 			return r
@@ -165,18 +165,16 @@ func clean(text string) string {
 	}, text)
 }
 
-// wrapped are the lines of a text in so many columns, broken between words where there are
-// some.
+// wrapped breaks a text into lines of a width, between words if possible.
 func wrapped(text string, width int) []string { return broken(text, width, true) }
 
-// broken are the lines of a text in so many columns, broken where they end, or between
-// words.
+// broken breaks a text into lines of a width, between words if words is set.
 func broken(text string, width int, words bool) []string {
 	text = clean(shorten.To(strings.TrimRight(text, "\n"), maxBlock))
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		for {
-			fits, rest := split(line, max(width, 2)) // one character fits at least
+			fits, rest := split(line, max(width, 2)) // at least one character
 			if rest == "" {
 				lines = append(lines, fits)
 				break
@@ -193,7 +191,7 @@ func broken(text string, width int, words bool) []string {
 	return lines
 }
 
-// took is a time in milliseconds, in five columns.
+// took formats a duration in milliseconds, in five columns.
 func took(ms float64) string {
 	switch {
 	case ms < 9.95:
@@ -208,7 +206,7 @@ func took(ms float64) string {
 	return "hours"
 }
 
-// age is how long ago something was, in four columns.
+// age formats the time since an event, in four columns.
 func age(d time.Duration) string {
 	switch {
 	case d < time.Second:
@@ -223,6 +221,5 @@ func age(d time.Duration) string {
 	return fmt.Sprintf("%dd", min(999, d/(24*time.Hour)))
 }
 
-// within is a number that is neither too small nor too large; the least counts where they
-// contradict each other.
+// within limits n to the range from least to most. If least is larger than most, it returns least.
 func within[T cmp.Ordered](n, least, most T) T { return max(least, min(n, most)) }

@@ -12,19 +12,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
-// A layout is how many lines each part has, without its title; 0 = it is not shown, and
-// has no title.
+// A layout has the number of lines of each pane without its title. 0 = the pane and its title are
+// not shown.
 type layout struct{ sessions, events, details int }
 
-// From how many columns there is room for whole names, for what kind of event it was, and for
-// more than what was done and what came of it.
+// Minimum widths in columns: wide for full names, middle for the kind of event, and small for more
+// than the subject and the result.
 const (
 	wide   = 100
 	middle = 60
 	small  = 40
 )
 
-// layout shares the lines out. One is for what stands on top and one for the keys.
+// layout distributes the lines. The head and the foot have one line each.
 func (m *Model) layout() (l layout) {
 	room := m.height - 2
 	if room >= 8 {
@@ -32,7 +32,7 @@ func (m *Model) layout() (l layout) {
 		room -= 1 + l.sessions
 	}
 	if m.details && room >= 4 {
-		l.details = room - 1 - max(2, (room-2)*2/5) // an event stays in sight
+		l.details = room - 1 - max(2, (room-2)*2/5) // at least one event stays visible
 		if room >= 8 {
 			l.details = min(l.details, room-4)
 		}
@@ -42,7 +42,8 @@ func (m *Model) layout() (l layout) {
 	return l
 }
 
-// View is the screen: as many lines as it has, none of them wider than it is.
+// View returns the screen. It has exactly the height of the screen, and no line is wider than the
+// screen.
 func (m *Model) View() string {
 	if m.width < 1 || m.height < 1 {
 		return ""
@@ -83,7 +84,7 @@ func (m *Model) View() string {
 	return strings.Join(lines, "\n")
 }
 
-// head is the line on top: what has happened, and who keeps it.
+// head returns the top line: counters, and the process that stores Records.
 func (m *Model) head() string {
 	name := "grapnel watch"
 	if m.width < wide {
@@ -110,13 +111,13 @@ func (m *Model) head() string {
 	default:
 		keeper = "no daemon: reading the spool"
 	}
-	if keeper = cut(keeper, m.width/3); m.width < small && look == dim { // there is room for what is wrong
+	if keeper = cut(keeper, m.width/3); m.width < small && look == dim { // there is room only for a problem
 		keeper = ""
 	}
 	return append(r.within(m.width-columns(keeper)-2), span{"  " + keeper, look}).fit(m.width, false)
 }
 
-// title is the line above a pane, with what is to be known of it.
+// title returns the line above a pane, with the state of the pane.
 func (m *Model) title(name string, of pane, state row) string {
 	look := dim
 	if m.pane == of && (m.details || of == sessionsPane) {
@@ -129,7 +130,7 @@ func (m *Model) title(name string, of pane, state row) string {
 	return append(r, span{strings.Repeat("─", max(0, m.width-columns(r.plain()))), dim}).fit(m.width, false)
 }
 
-// more says which part of a list is seen, where that is not all of it.
+// more returns the visible range of a list, or nil if all of it is visible.
 func more(top, room, all int) row {
 	if all <= room {
 		return nil
@@ -137,7 +138,7 @@ func more(top, room, all int) row {
 	return line(dim, strconv.Itoa(top+1)+"-"+strconv.Itoa(min(top+room, all))+" of "+strconv.Itoa(all))
 }
 
-// state says which events are shown.
+// state describes which events are shown.
 func (m *Model) state() row {
 	var parts row
 	add := func(look style, text string) {
@@ -180,7 +181,7 @@ func (m *Model) state() row {
 	return parts
 }
 
-// foot is the line below all: the keys, or the filter that is written.
+// foot returns the bottom line: the keys, or the filter that the user edits.
 func (m *Model) foot() string {
 	if m.typing {
 		r := row{{"/", bold}, {clean(m.draft), normal}, {" ", marked}}
@@ -234,7 +235,7 @@ func helpRows() []row {
 	return rows
 }
 
-// listed is a line of a list; the one with the cursor is marked, and said to be.
+// listed returns a line of a list. The line with the cursor is marked by style and by a character.
 func (m *Model) listed(r row, selected, active bool) string {
 	if !selected {
 		return append(line(normal, " "), r...).fit(m.width, false)
@@ -246,7 +247,7 @@ func (m *Model) listed(r row, selected, active bool) string {
 	return line(look, ">"+r.plain()).fit(m.width, true)
 }
 
-// agentName is an agent's name, or a short form of it.
+// agentName returns an agent's name, or a short form of it if narrow is set.
 func agentName(name string, narrow bool) string {
 	if d, ok := dialect.FindAgent(name); ok && narrow {
 		for _, alias := range d.Aliases {
@@ -305,7 +306,7 @@ func (m *Model) sessionLines(n int) []string {
 	return lines
 }
 
-// lastly is the latest event of a session.
+// lastly returns the latest event of a session.
 func (s *session) lastly() string {
 	if s.last == nil {
 		return ""
@@ -313,7 +314,7 @@ func (s *session) lastly() string {
 	return what(s.last)
 }
 
-// what is the event of an Item, in a few words.
+// what returns a short description of the event of an Item.
 func what(it *Item) string {
 	text := string(it.Event)
 	if it.Tool != "" {
@@ -322,7 +323,7 @@ func what(it *Item) string {
 	return inLine(text + " " + shorten.To(it.About, 200))
 }
 
-// dirName is a directory as people know it.
+// dirName returns a directory with ~ for the home directory.
 func (m *Model) dirName(dir string) string {
 	if dir == "" {
 		return "-"
@@ -333,7 +334,7 @@ func (m *Model) dirName(dir string) string {
 	return inLine(dir)
 }
 
-// wordLook is how a word of Word looks.
+// wordLook maps results of Word to styles.
 var wordLook = map[string]style{"block": red, "halt": red, "ask": yellow, "allow": green, "change": cyan, "none": dim, "late": dim}
 
 func (m *Model) eventLines(n int) []string {
@@ -353,7 +354,8 @@ func (m *Model) eventLines(n int) []string {
 	return lines
 }
 
-// eventRow is an event in a line: when, who, what, what came of it, and by whom.
+// eventRow returns an event on one line: time, agent, event, result, tool, subject, hooks and
+// duration.
 func (m *Model) eventRow(it *Item) row {
 	narrow := m.width < wide
 	agents, events, hooks := m.agentWidth(), 17, 30
@@ -375,7 +377,7 @@ func (m *Model) eventRow(it *Item) row {
 	word := Word(&it.Entry)
 	name := inLine(string(it.Event))
 	if rest, ok := strings.CutPrefix(name, grapnel.NativePrefix+inLine(it.Agent)+"."); ok {
-		name = rest // the agent stands beside it
+		name = rest // the line already shows the agent
 	}
 	if m.width >= middle {
 		r = append(r, span{left(name, events) + " ", normal})
@@ -405,7 +407,7 @@ func (m *Model) eventRow(it *Item) row {
 	}
 	room := max(0, m.width-1-columns(r.plain())-6)
 	failed, _ := it.failures()
-	if room < 24 && it.Tool+it.About != "" && failed == 0 { // then what was done says more
+	if room < 24 && it.Tool+it.About != "" && failed == 0 { // the subject is more useful than the hooks
 		said = nil
 	}
 	needed := columns(said.plain())
@@ -427,7 +429,7 @@ func (m *Model) eventRow(it *Item) row {
 	return append(r, span{right(ms, 6), msLook})
 }
 
-// within is a row in exactly so many columns.
+// within truncates or pads a row to exactly width columns.
 func (r row) within(width int) row {
 	out := make(row, 0, len(r)+2)
 	for _, s := range r {

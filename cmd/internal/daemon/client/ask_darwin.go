@@ -2,7 +2,7 @@ package client
 
 import "golang.org/x/sys/unix"
 
-const closeOnExec = 0 // the program starts nothing meanwhile
+const closeOnExec = 0 // the program starts no other program during the request
 
 func peerOf(fd int) (int, error) {
 	cred, err := unix.GetsockoptXucred(fd, unix.SOL_LOCAL, unix.LOCAL_PEERCRED)
@@ -12,7 +12,7 @@ func peerOf(fd int) (int, error) {
 	return int(cred.Uid), nil
 }
 
-// maxName is the length of the longest name that a socket can be reached by.
+// maxName is the maximum length of a socket's name in bytes.
 const maxName = 103
 
 func short(socket string) (name string, done func(), err error) {

@@ -16,11 +16,11 @@ func peerOf(fd int) (int, error) {
 	return int(cred.Uid), nil
 }
 
-// maxName is the length of the longest name that a socket can be reached by.
+// maxName is the maximum length of a socket's name in bytes.
 const maxName = 107
 
-// short is a name that a socket can be reached by: of one that is too long, by way of its
-// directory, which stays open until done is called.
+// short returns a name for a socket that fits into maxName. If the path is too long, the name uses
+// a descriptor of its directory, which stays open until done is called.
 func short(socket string) (name string, done func(), err error) {
 	if len(socket) <= maxName {
 		return socket, func() {}, nil

@@ -2,5 +2,5 @@
 
 package client
 
-// Ask finds no daemon: nobody could tell here who listens on a socket.
+// Ask returns an error: on this system the client cannot check which user listens on a socket.
 func Ask(string, *Question) (*Answer, error) { return nil, errAbsent }

@@ -10,7 +10,9 @@ import (
 	"time"
 )
 
-// Ask asks the daemon that listens on a socket.
+// Ask sends a question to the daemon that listens on a socket, and returns its answer. On any error
+// the program must answer by itself. The daemon must run as the same user or as root, and in a
+// directory that no other user can access.
 func Ask(socket string, q *Question) (*Answer, error) {
 	dir := filepath.Dir(socket)
 	var st syscall.Stat_t
@@ -31,7 +33,7 @@ func Ask(socket string, q *Question) (*Answer, error) {
 		return nil, err
 	}
 	defer func() { _ = syscall.Close(fd) }()
-	limit(fd, syscall.SO_SNDTIMEO, Beginning) // of connecting, too
+	limit(fd, syscall.SO_SNDTIMEO, Beginning) // also limits connecting
 	if syscall.Connect(fd, &syscall.SockaddrUnix{Name: name}) != nil {
 		return nil, errAbsent
 	}
@@ -42,8 +44,8 @@ func Ask(socket string, q *Question) (*Answer, error) {
 	return exchange(fd, q)
 }
 
-// A line is a connection that is used until a time: each step may take what is left, so that
-// a daemon that says one byte after the other is no slower than one that says none.
+// A line is a connection with a deadline for the whole exchange. Each step may use only the
+// remaining time, so that a daemon that sends single bytes cannot delay longer than a silent one.
 type line struct {
 	fd  int
 	end time.Time
@@ -79,7 +81,7 @@ func exchange(fd int, q *Question) (*Answer, error) {
 		h, ok := readHead(string(buf[:at]))
 		used = copy(buf, buf[at+4:used])
 		switch {
-		case ok && h.status == 102: // it is at work
+		case ok && h.status == 102: // the daemon is working
 			if !working {
 				working, l.end = true, time.Now().Add(q.Budget)
 			}
@@ -119,7 +121,7 @@ func (l *line) read(into []byte) (int, error) {
 	}
 }
 
-// limit lets the next step take what is left of the time.
+// limit sets the timeout of the next step to the remaining time.
 func (l *line) limit(option int) error {
 	left := time.Until(l.end)
 	if left <= 0 {

@@ -1,12 +1,11 @@
-// Package client asks the daemon about one event, as a program does that starts, asks and
-// ends:
+// Package client sends one event to the daemon, for a program that starts, asks and ends:
 //
 //	answer, err := client.Ask(client.Socket(state), &client.Question{Agent: "codex", Payload: payload})
 //	// on any error the program answers by itself: the bytes are the same
 //
-// It writes HTTP/1.1 over a unix socket by hand, since what net/http does before main
-// takes longer than the whole exchange. It believes nobody but a daemon of the same user
-// or of root, and nobody who takes longer than a moment to begin.
+// The package implements HTTP/1.1 over a unix socket itself, because the initialization of net/http
+// takes longer than the whole exchange. It trusts only a daemon of the same user or of root, and
+// only one that begins to answer within [Beginning].
 package client
 
 import (
@@ -17,62 +16,62 @@ import (
 	"time"
 )
 
-// Socket is where the daemon of a state directory listens.
+// Socket returns the path of the socket on which the daemon of a state directory listens.
 func Socket(state string) string { return filepath.Join(state, "daemon", "socket") }
 
-// Version is that of what both say: one that speaks another is not asked.
+// Version is the version of the protocol. The client and the daemon must have the same version.
 const Version = "1"
 
-// Path is that of the request.
+// Path is the path of the request.
 const Path = "/v1/answer"
 
 // The headers of a request and of its answer. Values are percent-encoded.
 const (
-	HeaderVersion = "Grapnel-Version" // of the program and of what both say
+	HeaderVersion = "Grapnel-Version" // version of the program and of the protocol
 	HeaderAgent   = "Grapnel-Agent"
 	HeaderEvent   = "Grapnel-Event"
 	HeaderID      = "Grapnel-Installation"
 	HeaderRoot    = "Grapnel-Root"
 	HeaderHome    = "Grapnel-Home"
-	HeaderPolicy  = "Grapnel-Policy" // once for each
+	HeaderPolicy  = "Grapnel-Policy" // one header for each file
 	HeaderFiring  = "Grapnel-Firing"
 	HeaderParent  = "Traceparent"
 
 	ContentType = "application/octet-stream"
 
 	HeaderExit   = "Grapnel-Exit"
-	HeaderStdout = "Grapnel-Stdout" // how many bytes of the body are standard output; the others are standard error
-	HeaderDrain  = "Grapnel-Drain"  // observing hooks wait, and the program is to start their drain
+	HeaderStdout = "Grapnel-Stdout" // number of bytes of the body that are standard output; the rest is standard error
+	HeaderDrain  = "Grapnel-Drain"  // observing hooks are waiting, and the program must start their drain
 )
 
-// A Question is an event that an agent has started a program for, with what the program
-// was started with.
+// A Question is an event for which an agent started a program, with the program's parameters.
 type Question struct {
 	Version  string // of the program
-	Agent    string // of the command line, as all that follows
+	Agent    string // from the command line, like the members below
 	Event    string
 	ID, Root string
 	Policies []string
-	Home     string // of the person who works below a Root; empty = what the user database says
-	Firing   string // the ID of the firing, the same if the program has to answer by itself
-	Parent   string // the trace that the agent is in, as W3C writes it
+	Home     string // home directory of the user who works below a Root; empty = from the user database
+	Firing   string // the ID of the firing, which stays the same if the program answers by itself
+	Parent   string // the agent's trace, in the format of W3C traceparent
 	Payload  []byte
 
-	AsRoot bool          // only a daemon of root is believed
-	Budget time.Duration // for all, once the daemon is at work
+	AsRoot bool          // trust only a daemon of root
+	Budget time.Duration // time limit for the whole answer, once the daemon is working
 }
 
-// An Answer is what the program gives the agent.
+// An Answer is the reply that the program passes to the agent.
 type Answer struct {
 	Stdout, Stderr []byte
 	Exit           int
 	Drain          bool
 }
 
-// ErrSelf is why a program answers by itself although there is a daemon.
+// ErrSelf is the error if a daemon exists but declines to answer, so that the program must answer
+// by itself.
 var ErrSelf = errors.New("the program answers by itself")
 
-// Why a daemon is not believed. Nobody reads more of it: the program answers by itself.
+// Reasons for not using a daemon. No message shows them, because the program answers by itself.
 var (
 	errAbsent   = errors.New("no daemon listens")
 	errStranger = errors.New("others than this user and root can listen there, or do")
@@ -81,14 +80,14 @@ var (
 	errOdd      = errors.New("the daemon says what is no answer")
 )
 
-// Beginning is how long a daemon may take to begin: then it has answered, or says that it is
-// at work.
+// Beginning is the time limit for the daemon's first response: the answer, or the status that it is
+// working.
 const Beginning = 400 * time.Millisecond
 
-// maxAnswer is the size in bytes of the largest answer.
+// maxAnswer is the maximum size of an answer in bytes.
 const maxAnswer = 64 << 20
 
-// request is what is sent.
+// request encodes the complete request.
 func (q *Question) request() []byte {
 	b := make([]byte, 0, 512+len(q.Payload))
 	b = append(b, "POST "+Path+" HTTP/1.1\r\nHost: grapnel\r\nConnection: close\r\nContent-Type: "+ContentType+"\r\nContent-Length: "...)
@@ -124,13 +123,13 @@ func addHeader(b []byte, name, value string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// A head is that of an answer.
+// A head is the parsed head of an answer.
 type head struct {
 	status, exit, length, stdout int
 	drain                        bool
 }
 
-// readHead reads the head of an answer, which ends before the empty line.
+// readHead parses the head of an answer, without the empty line at its end.
 func readHead(text string) (h head, ok bool) {
 	line, rest, _ := strings.Cut(text, "\r\n")
 	status, found := strings.CutPrefix(line, "HTTP/1.1 ")
@@ -165,7 +164,7 @@ func readHead(text string) (h head, ok bool) {
 	return h, true
 }
 
-// whole reports whether it is an answer to go by.
+// whole reports whether the head describes a valid answer.
 func (h *head) whole() bool {
 	return h.status == 200 && h.exit >= 0 && h.exit <= 255 && h.length >= 0 && h.length <= maxAnswer && h.stdout >= 0 && h.stdout <= h.length
 }

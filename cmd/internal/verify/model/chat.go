@@ -35,7 +35,7 @@ type (
 )
 
 // openAIText is content as a string or as a list of parts. Only parts of type text are used. Null
-// is no text.
+// means no text.
 type openAIText []string
 
 func (c *openAIText) UnmarshalJSON(b []byte) error {

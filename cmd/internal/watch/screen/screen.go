@@ -1,4 +1,4 @@
-// Package screen puts the model of grapnel watch on a terminal.
+// Package screen shows the model of grapnel watch on a terminal.
 package screen
 
 import (
@@ -20,10 +20,10 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// Run shows what happens on a terminal until the person has had enough.
+// Run shows events on a terminal until the user quits.
 func Run(ctx context.Context, place local.Place, query store.Query, opts watch.Options, in io.Reader, out *os.File) error {
 	ctx, cancel := context.WithCancel(ctx)
-	profile := colorprofile.ANSI // what is drawn has no other colours, so no terminal is asked for more
+	profile := colorprofile.ANSI // the view has only these colors, so no terminal is asked for more
 	if os.Getenv("NO_COLOR") != "" {
 		profile = colorprofile.Ascii
 	}
@@ -42,14 +42,14 @@ func Run(ctx context.Context, place local.Place, query store.Query, opts watch.O
 	return err
 }
 
-// entry is what a log yields.
+// entry is an item of a log, or an error.
 type entry struct {
 	item *watch.Item
 	err  error
 }
 
-// followItems reads a log for as long as ctx lasts. Where nobody takes what it reads it
-// waits: what is kept stays where it is.
+// followItems reads a log until ctx ends. If the receiver is not ready, it waits, and the log keeps
+// the Records.
 func followItems(ctx context.Context, log store.Log, query store.Query, to chan<- entry) {
 	for k, err := range log.Follow(ctx, query) {
 		next := entry{err: err}
@@ -68,11 +68,11 @@ func followItems(ctx context.Context, log store.Log, query store.Query, to chan<
 	}
 }
 
-// batchTime is how long what comes is gathered after some of it was shown. Nobody reads
-// faster, and a burst is drawn as one.
+// batchTime is how long new entries are collected after a batch. Users cannot read faster, and a
+// burst is drawn once.
 const batchTime = 40 * time.Millisecond
 
-// passOn hands on what comes, all that is there at once.
+// passOn passes all entries that are available as one batch.
 func passOn(ctx context.Context, from <-chan entry, give func(watch.Batch)) {
 	for {
 		var b watch.Batch
@@ -101,10 +101,10 @@ func passOn(ctx context.Context, from <-chan entry, give func(watch.Batch)) {
 	}
 }
 
-// lookTime is how often the daemon is looked for.
+// lookTime is the interval between two searches for the daemon.
 const lookTime = 2 * time.Second
 
-// lookForDaemon says who keeps Records, and again when that is somebody else.
+// lookForDaemon reports which process stores Records, first at once and then after each change.
 func lookForDaemon(ctx context.Context, socket string, say func(watch.Keeper)) {
 	var said *watch.Keeper
 	for {
@@ -132,15 +132,15 @@ func lookForDaemon(ctx context.Context, socket string, say func(watch.Keeper)) {
 	}
 }
 
-// terminalModel is a Model at a terminal.
+// terminalModel is a Model on a terminal.
 type terminalModel struct{ *watch.Model }
 
-// Init asks for the time.
+// Init requests the time.
 func (w terminalModel) Init() tea.Cmd {
 	return func() tea.Msg { return watch.Clock(time.Now()) }
 }
 
-// Update tells the Model what happened, in its own words.
+// Update converts messages of the terminal to messages of the Model.
 func (w terminalModel) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
