@@ -68,7 +68,7 @@ var claudeSetup = Setup{
 		{File: ".claude/settings.local.json", Path: "env.GOMAXPROCS", Says: loadsCode},
 		{File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Says: loadsCode},
 	},
-	// Seen live, except names that start with @, which are documented.
+	// Seen live, except the line about @, which is documented.
 	Undone: "hooks run in parallel: if another hook changes the same input or output, the last one to end wins, and PermissionRequest uses the first answer; a block by Grapnel before a call always holds",
 	Unseen: []string{
 		"a run with --bare or --safe-mode, which starts no hooks of settings",

@@ -578,7 +578,7 @@ func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 		switch contract.Blocks {
 		case grapnel.BlockAction: // an agent that is told to stop would still finish the action
 			t.block, t.ask, t.allow = t.can.Block, false, false
-		case grapnel.BlockStop: // "do not stop yet" would win
+		case grapnel.BlockStop: // otherwise the block would keep the agent from stopping
 			t.block = t.block && t.halt == ""
 		case grapnel.BlockNothing, grapnel.BlockFeedback:
 		}

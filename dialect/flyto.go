@@ -18,7 +18,8 @@ import (
 
 const flytoName = "flyto"
 
-// flyto is the dialect of hook programs that were written for a Flyto agent. No agent uses it here.
+// flyto is the dialect of hook programs that were written for a Flyto agent. Only hook programs use
+// it.
 //
 // Such a program finds the event in environment variables; see [FlytoEnv]. The caller truncates
 // values that are too long for a variable: a program does not start with a variable of 128 KiB, and

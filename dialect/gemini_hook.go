@@ -186,11 +186,11 @@ func geminiHookEnv(ev *grapnel.Event) []string {
 //
 // It is stricter than the agent in these cases:
 //
-// - Exit code 2 blocks, even without output or with an "allow".
-// - Exit code 1 with text, which interpreters use for an uncaught exception, is an error. So is a
-// signal, and any other nonzero code that is not a block. The policy decides how the error is
-// treated, and JSON in the output is used too.
-// - An unknown decision, or a change that cannot be applied, is an error.
+//   - Exit code 2 blocks, even without output or with an "allow".
+//   - Exit code 1 with text, which interpreters use for an uncaught exception, is an error. So is
+//     a signal, and any other nonzero code that is not a block. The policy decides how the error
+//     is treated, and JSON in the output is used too.
+//   - An unknown decision, or a change that cannot be applied, is an error.
 //
 // "allow" means no opinion and skips no prompt.
 func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
@@ -379,8 +379,8 @@ func geminiRequest(said, seen json.RawMessage) json.RawMessage {
 
 var geminiSettings = []string{"temperature", "maxOutputTokens", "topP", "topK"}
 
-// hasParts reports whether Gemini CLI accepts a response. It ignores a response without parts. A
-// candidate without parts makes it fail, and a deny in the same answer is then lost.
+// hasParts reports whether Gemini CLI accepts a response. Gemini CLI ignores a response without
+// parts. A candidate without parts makes it fail, and a deny in the same answer is then lost.
 func hasParts(response json.RawMessage) bool {
 	var shape struct {
 		Candidates []struct {

@@ -9,7 +9,7 @@ import (
 
 const miniclawName = "miniclaw"
 
-// miniclaw is the dialect of shell hooks that were written for mini-claw. No agent uses it here.
+// miniclaw is the dialect of shell hooks that were written for mini-claw. Only hook programs use it.
 // Its input is two variables, and its answer is an exit code. Such a program cannot fail, because
 // every nonzero code blocks.
 //

@@ -23,8 +23,8 @@ const (
 // A Message is one line of the conversation with a program that keeps running: the plain dialect in
 // an envelope with the ID of the event that an answer is for. The program is a worker that Grapnel
 // calls, or grapnel-hook when an agent's plugin calls it. In the second case the event is in the
-// agent's own dialect and the answer is the agent's reply. The schema is in plain.schema.json, next
-// to this file.
+// agent's own dialect and the answer is the reply to the agent. The schema is in plain.schema.json,
+// next to this file.
 type Message struct {
 	Version int    `json:"grapnel,omitempty"` // of the plain dialect, in a hello
 	Type    string `json:"type"`

@@ -21,7 +21,8 @@ import (
 // name on PATH with its arguments, and checks that it
 //
 //   - sends its hello first, and only messages on standard output,
-//   - answers each event once, by its ID, with a permitted outcome or an error, for ordinary, huge and hostile events,
+//   - answers each event once, by its ID, with a permitted outcome or an error, for ordinary, huge
+//     and hostile events,
 //   - accepts as many events at once as its hello declares,
 //   - ignores unknown members and types of messages,
 //   - continues after a cancel,

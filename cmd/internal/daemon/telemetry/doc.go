@@ -6,7 +6,7 @@
 //	mux.Handle("GET /metrics", metrics.Handler())
 //
 //	opts, err := telemetry.FromEnv(os.Getenv) // of the daemon, never of a hook
-//	export, err := telemetry.NewExport(opts)  // nil when no collector is named; that does nothing
+//	export, err := telemetry.NewExport(opts)  // nil if no collector is named; a nil Export does nothing
 //	go export.Run(ctx)
 //
 // No reply waits for telemetry: data for a collector goes through a queue of fixed size. If the
