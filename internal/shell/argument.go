@@ -2,8 +2,8 @@ package shell
 
 import "strings"
 
-// quoted reads the string that begins at i: its value, where it ends, and whether
-// it is all literal.
+// quoted reads the string literal that begins at i. It returns the value, the position after the
+// literal, and whether the whole value is known.
 func (c *codeScan) quoted(i int) (string, int, bool) {
 	t, q := c.text, c.text[i]
 	if triple := strings.Repeat(string(q), 3); c.language == "python" && strings.HasPrefix(t[i:], triple) {
@@ -52,7 +52,7 @@ func (c *codeScan) interpolated(q byte, text string) bool {
 	return q == '`' && c.language == "node" && strings.Contains(text, "${")
 }
 
-// formatted reports an f-string of Python with something in it.
+// formatted reports whether the string at i is a Python f-string with a replacement field.
 func (c *codeScan) formatted(i int) bool {
 	if c.language != "python" {
 		return false
@@ -70,7 +70,8 @@ func (c *codeScan) formatted(i int) bool {
 	return false
 }
 
-// delimited reads q{...}, q(...) and their kin.
+// delimited reads the operand of q, qq, qw, qx or %x at i, with any delimiter: {...}, (...),
+// |...|. It returns the text, the position after it, and false if it is not closed.
 func (c *codeScan) delimited(i int) (string, int, bool) {
 	t := c.text
 	if i >= len(t) || nameByte(t[i]) || t[i] <= ' ' || t[i] == ',' || t[i] == ';' || t[i] == '=' || t[i] == ')' {
@@ -99,18 +100,18 @@ func (c *codeScan) delimited(i int) (string, int, bool) {
 	return "", i, false
 }
 
-// An argument of a call.
+// An argument is one argument of a call.
 type argument struct {
 	text    string
 	literal bool
-	list    []argument // of a list
+	list    []argument // the elements of a list
 	isList  bool
 	key     string // NAME=value, name: value
 	source  string
 }
 
-// arguments reads what a call is given, from behind its parenthesis, or from behind
-// its name where a language needs none.
+// arguments reads the arguments of a call. Position i is after the opening parenthesis, or after
+// the function name in a language that needs no parenthesis; shut is then 0.
 func (c *codeScan) arguments(i int, shut byte, depth int) ([]argument, int) {
 	var list []argument
 	for i < len(c.text) && len(list) < 64 {
@@ -127,7 +128,7 @@ func (c *codeScan) arguments(i int, shut byte, depth int) ([]argument, int) {
 	return list, i
 }
 
-// argument reads up to a comma or what closes the call.
+// argument reads one argument, up to a comma or the end of the call.
 func (c *codeScan) argument(i int, shut byte, depth int) (argument, int) {
 	s := argumentScan{codeScan: c, begin: i}
 	for i < len(c.text) && c.text[i] != ',' && c.text[i] != shut && (shut != 0 || strings.IndexByte("\n;})|&", c.text[i]) < 0) {
@@ -138,17 +139,17 @@ func (c *codeScan) argument(i int, shut byte, depth int) (argument, int) {
 	return s.a, i
 }
 
-// An argumentScan reads one argument. Its methods return where to go on.
+// An argumentScan reads one argument. Its methods return the position at which reading continues.
 type argumentScan struct {
 	*codeScan
 
 	a     argument
 	begin int
-	texts int  // strings so far
-	other bool // it holds more than strings
+	texts int  // strings read so far
+	other bool // the argument has parts that are not strings
 }
 
-// add notes a string of the argument.
+// add appends a string to the argument.
 func (s *argumentScan) add(text string) {
 	s.a.text += text
 	s.texts++
@@ -198,7 +199,7 @@ func (s *argumentScan) bracket(i, depth int) int {
 	return min(max(next, i+1)+1, len(s.text))
 }
 
-// identifier reads a name: the prefix of a string, a key, or an operator that quotes.
+// identifier reads a name: the prefix of a string, a key, or a quoting operator.
 func (s *argumentScan) identifier(i int) int {
 	t, from, next := s.text, i, byte(0)
 	for i < len(t) && nameByte(t[i]) {

@@ -6,19 +6,19 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Programs in other languages are not run and not understood. They are searched
-// for calls by well-known names: what runs a command, deletes, opens a file. A
-// literal argument says what is done, a computed one that it is not known.
+// The package does not run or interpret programs in other languages. It searches them for calls
+// of well-known functions that run a command, delete a file or open one. A literal argument gives
+// a known command or file. A computed argument gives an entry in Script.Unknown.
 
-// What one piece of code may cost.
+// Limits for one piece of code.
 const (
 	maxCode  = 256 << 10 // bytes
 	maxCalls = 256
-	maxNames = 512 // calls that may be by another name
+	maxNames = 512 // lookups of functions that may have an alias
 )
 
-// interpreter reads a call of an interpreter: code in an option, a script, or
-// what it is given to read.
+// interpreter reads a call of an interpreter. The code is in an option, in a script file or on
+// standard input.
 func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 	language, read := get(row.does, "-"), at.behind(name)
 	s := scanner{rows: []*program{row}, args: args}
@@ -57,7 +57,7 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 	w.interpreterInput(language, name, at)
 }
 
-// interpreterInput reads the code that an interpreter is given to read.
+// interpreterInput reads the code that an interpreter gets on standard input.
 func (w *walker) interpreterInput(language, name string, at place) {
 	if at.from == nil && len(at.stdin) == 0 {
 		return
@@ -94,7 +94,8 @@ func (w *walker) interpreterInput(language, name string, at place) {
 	}
 }
 
-// echoed is what is known of the output of several commands.
+// echoed returns the known output of the commands in a subshell or block before a pipe. It skips
+// commands whose output is not known.
 func (w *walker) echoed(at *place) string {
 	var list []*syntax.Stmt
 	switch c := pipeEnd(at.from).Cmd.(type) {
@@ -112,20 +113,20 @@ func (w *walker) echoed(at *place) string {
 	return b.String()
 }
 
-// A scan looks through one piece of code.
+// A codeScan searches one piece of code.
 type codeScan struct {
 	*walker
 	language string
 	text     string
-	computed bool // there are holes in it
+	computed bool // the text holds computed pieces, as holes
 	name     string
 	at       place
 	calls    int
-	names    int    // that were looked for
-	modules  string // that it loads by a name put together
+	names    int    // lookups so far, see maxNames
+	modules  string // modules that the code loads by a literal string: import_module("os")
 }
 
-// code notes a piece of code and finds what it runs.
+// code records a piece of code and finds the commands that it runs.
 func (w *walker) code(language, text string, computed bool, name string, at place) {
 	if at.parent >= 0 {
 		w.s.Code = append(w.s.Code, Code{Language: language, Text: w.decode(text), Command: at.parent})
@@ -136,7 +137,7 @@ func (w *walker) code(language, text string, computed bool, name string, at plac
 	}
 	at.stdin, at.from = nil, nil
 	elsewhere := w.elsewhere
-	w.elsewhere = true // code may have put a connection in the place of what a shell reads
+	w.elsewhere = true // code may have connected the shell's standard input to a network connection
 	defer func() { w.elsewhere = elsewhere }()
 	if computed && language != "awk" && language != "sed" && language != "vim" && language != "elisp" {
 		w.unknown(name + " of a computed string")
@@ -155,12 +156,12 @@ func (w *walker) code(language, text string, computed bool, name string, at plac
 	c.scan()
 }
 
-// isAny reports a language of a list.
+// isAny reports whether the code is in one of the languages in list.
 func (c *codeScan) isAny(list string) bool { return has(list, c.language) }
 
 func identByte(b byte) bool { return nameByte(b) || b == '$' }
 
-// scan goes through the tokens.
+// scan reads all tokens, up to the limits maxCalls and maxNames.
 func (c *codeScan) scan() {
 	for i := 0; i < len(c.text); {
 		if c.calls >= maxCalls || c.names >= maxNames {
@@ -171,7 +172,7 @@ func (c *codeScan) scan() {
 	}
 }
 
-// token reads the token that begins at i and returns where to go on.
+// token reads the token that begins at i and returns the position at which reading continues.
 func (c *codeScan) token(i int) int {
 	t := c.text
 	switch b := t[i]; {
@@ -208,7 +209,7 @@ func (c *codeScan) token(i int) int {
 	return i + 1
 }
 
-// comment reports a comment that goes on to the end of the line.
+// comment reports whether a comment that ends with the line begins at i.
 func (c *codeScan) comment(i int) bool {
 	t := c.text
 	switch t[i] {
@@ -222,7 +223,7 @@ func (c *codeScan) comment(i int) bool {
 	return false
 }
 
-// pathEnd is where a name such as os.path, Foo::bar or $x->y ends.
+// pathEnd returns the end of a name such as os.path, Foo::bar or $x->y.
 func (c *codeScan) pathEnd(i int) int {
 	t := c.text
 	for i < len(t) && (identByte(t[i]) || t[i] == '.' || t[i] == ':' && i+1 < len(t) && t[i+1] == ':' || t[i] == ':' && t[i-1] == ':' ||
@@ -232,7 +233,7 @@ func (c *codeScan) pathEnd(i int) int {
 	return i
 }
 
-// literal notes what a text that stands in code tells.
+// literal records a string in code if it is an address.
 func (c *codeScan) literal(text string) {
 	for _, scheme := range [...]string{"http://", "https://", "ftp://", "ws://", "wss://"} {
 		if len(text) > len(scheme) && strings.EqualFold(text[:len(scheme)], scheme) && len(c.s.urls) < maxCommands {
@@ -241,8 +242,8 @@ func (c *codeScan) literal(text string) {
 	}
 }
 
-// call looks at a name and, if it is a call that matters, what it is given. It
-// returns where to go on.
+// call reads a name and, if it is a call of a function in codeTable, its arguments. It returns
+// the position at which reading continues.
 func (c *codeScan) call(path string, begin, end int) int {
 	t := c.text
 	owner, last := splitPath(path)
@@ -291,7 +292,7 @@ func (c *codeScan) call(path string, begin, end int) int {
 	return end
 }
 
-// knownCall returns the row of a call that matters, or nil.
+// knownCall returns the row of codeTable for a call, or nil.
 func (c *codeScan) knownCall(name, owner string, begin int) *known {
 	for k := range codeTable {
 		row := &codeTable[k]
@@ -307,7 +308,7 @@ func (c *codeScan) knownCall(name, owner string, begin int) *known {
 	return nil
 }
 
-// splitPath returns the last two names of a path: os and path of "x.os.path".
+// splitPath returns the last two names of a path: "os" and "path" for "x.os.path".
 func splitPath(path string) (owner, last string) {
 	i := strings.LastIndexAny(path, ".:>")
 	if i >= 0 {
@@ -317,7 +318,7 @@ func splitPath(path string) (owner, last string) {
 	return owner, strings.TrimRight(path[i+1:], "!")
 }
 
-// alias is the function that the code gives another name: import system as s, or
+// alias returns the function for which name is another name in this code: import system as s, or
 // s = os.system.
 func (c *codeScan) alias(name string) string {
 	if name == "" || len(name) > 64 {
@@ -354,9 +355,8 @@ func (c *codeScan) alias(name string) string {
 	}
 }
 
-// owns reports whether a function is that of a module: it is called by the
-// module's name or by one that the code gives it, or by its bare name where the
-// code speaks of the module.
+// owns reports whether a function belongs to a module. The call uses the module's name or an
+// alias from the code, or it uses the bare function name and the code mentions the module.
 func (c *codeScan) owns(module, owner, name string, begin int) bool {
 	short := module[strings.LastIndexByte(module, '.')+1:]
 	switch {
@@ -377,8 +377,9 @@ func (c *codeScan) owns(module, owner, name string, begin int) bool {
 	return strings.Contains(c.text, owner+"="+module) || strings.Contains(c.text, owner+" = "+module)
 }
 
-// methods looks at what is called on a value: Path("x").unlink(). It reports
-// whether the call may be one of the table, too.
+// methods handles functions that load a module by name, methods of a value such as
+// Path("x").unlink(), and decoders that run code. It reports whether the call may also be in
+// codeTable.
 func (c *codeScan) methods(last, owner string, begin, end int) bool {
 	t := c.text
 	switch last {

@@ -2,33 +2,33 @@ package shell
 
 import "strings"
 
-// deed is what a call does.
+// A deed is the effect of a call.
 type deed byte
 
 const (
 	nothing    deed = iota
 	runLine         // the first argument is a shell line
-	runWords        // the arguments are a command, or a list is, or one is a line
+	runWords        // the arguments are a command, or one argument is a list with a command, or one is a shell line
 	runCode         // the first argument is code in the same language
 	deleteTree      // rm -rf
 	deleteFile      // rm
-	deleteOpts      // rm, with -r if its options say so
+	deleteOpts      // rm, with -r if the options of the call request it
 	moveFile
 	readFile
 	writeFile
-	openFile // by its mode
+	openFile // read or write, depending on the mode argument
 	runFile
 )
 
-// A known is one name that does something.
+// A known is a row of codeTable: functions that have an effect.
 type known struct {
 	languages string
 	names     string // functions
-	owner     string // the module they belong to, if the name alone says too little; ! = as a method of anything
+	owner     string // the module of the functions, if the name alone is ambiguous; ! = as a method of any value
 	deed      deed
 }
 
-// codeTable lists the functions that matter.
+// codeTable lists the functions that have an effect.
 var codeTable = []known{
 	{"python", "system popen", "os", runLine},
 	{"python", "getoutput getstatusoutput", "", runLine},
@@ -112,7 +112,7 @@ var codeTable = []known{
 	{"elisp", "shell-command", "", runLine},
 }
 
-// line reads a shell line that code runs.
+// line reads a shell line that the code runs.
 func (c *codeScan) line(text string, literal bool) {
 	c.calls++
 	if literal {
@@ -125,7 +125,7 @@ func (c *codeScan) line(text string, literal bool) {
 	c.nest(text, true, c.name, c.at)
 }
 
-// do notes what a call does.
+// do records the effect of a call.
 func (c *codeScan) do(what deed, name string, args []argument) {
 	if len(args) == 0 {
 		return
@@ -179,7 +179,7 @@ func (c *codeScan) do(what deed, name string, args []argument) {
 	}
 }
 
-// run reads a command that is not a shell line, or may be one.
+// run reads a call that runs a program, either from a list of words or from a shell line.
 func (c *codeScan) run(args []argument) {
 	first, shell := args[0], false
 	for _, a := range args[1:] {
@@ -227,7 +227,7 @@ func (c *codeScan) run(args []argument) {
 	}
 }
 
-// words is a command whose words are arguments.
+// words records a command whose words are the arguments.
 func (c *codeScan) words(list []argument) {
 	var words []Word
 	for _, a := range list {
@@ -241,7 +241,7 @@ func (c *codeScan) words(list []argument) {
 	}
 }
 
-// argumentWord returns an argument of a call as a word of a command.
+// argumentWord converts an argument of a call to a word of a command.
 func (c *codeScan) argumentWord(a argument) Word {
 	if a.literal {
 		return Word{Text: a.text, Literal: true}
@@ -253,7 +253,7 @@ func (c *codeScan) argumentWord(a argument) Word {
 	return Word{Text: show, c: &computed{code: c.hole(show), operand: false}}
 }
 
-// files is a command on files, in the place of a function that does the same.
+// files records a command that does the same with files as the function: rm or mv.
 func (c *codeScan) files(program, options string, args []argument) {
 	words := []Word{{Text: program, Literal: true}}
 	if options != "" && options != "-" {
@@ -276,7 +276,8 @@ func (c *codeScan) files(program, options string, args []argument) {
 	c.command(words, c.at)
 }
 
-// opens notes a file that code reads or writes, with the interpreter.
+// opens records a file that the code reads, writes or runs. The file is added to the command of
+// the interpreter.
 func (c *codeScan) opens(what deed, args []argument) {
 	if c.at.parent < 0 {
 		return
@@ -297,7 +298,7 @@ func (c *codeScan) opens(what deed, args []argument) {
 	}
 }
 
-// uses notes a file with the interpreter.
+// uses adds a file to the command of the interpreter, if the path is literal and not a URL.
 func (c *codeScan) uses(path argument, use Use) {
 	if path.literal && path.text != "" && !strings.Contains(path.text, "://") {
 		cmd := &c.s.Commands[c.at.parent]
@@ -305,7 +306,7 @@ func (c *codeScan) uses(path argument, use Use) {
 	}
 }
 
-// openByMode reads open("path", "w"), and open("|line") of Ruby.
+// openByMode reads open("path", "w"), and open("|line") in Ruby.
 func (c *codeScan) openByMode(path argument, rest []argument) {
 	if line, ok := strings.CutPrefix(path.text, "|"); ok && c.language == "ruby" {
 		c.line(line, path.literal)
@@ -321,8 +322,8 @@ func (c *codeScan) openByMode(path argument, rest []argument) {
 	c.uses(path, modeUse(mode))
 }
 
-// openPerl reads open(F, ">path"), open(F, ">", "path") and open(F, "line |"), from
-// behind the handle.
+// openPerl reads open(F, ">path"), open(F, ">", "path") and open(F, "line |"). Its argument is
+// the list of arguments after the file handle.
 func (c *codeScan) openPerl(rest []argument) {
 	if len(rest) == 0 {
 		return
@@ -353,7 +354,7 @@ func (c *codeScan) openPerl(rest []argument) {
 	}
 }
 
-// modeUse returns what a mode such as "r+" or ">" does with a file.
+// modeUse returns the use of a file that is opened with a mode such as "r+" or ">".
 func modeUse(mode string) Use {
 	switch {
 	case strings.Contains(mode, "+"):

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// does reads the argument of an option, or an operand, that runs something in the
-// way that its row says.
+// does reads an option's argument, or an operand, that runs something. kind is the kind from the
+// "does" list of the program's row.
 func (w *walker) does(kind, name string, value Word, at place) {
 	if at.depth >= maxDepth {
 		w.unknown("unparsable: nested too deeply")
 		return
 	}
 	if kind == "ext" && !strings.HasPrefix(value.code(), "ext::") {
-		return // nearly always
+		return // the usual case
 	}
 	in := at.behind(name)
 	switch kind {
@@ -52,7 +52,7 @@ func (w *walker) does(kind, name string, value Word, at place) {
 	}
 }
 
-// sshSetting reads a setting of ssh that is a command.
+// sshSetting reads an ssh setting whose value is a command.
 func (w *walker) sshSetting(value Word, name string, at place) {
 	key, text := strings.TrimSpace(value.code()), ""
 	if i := strings.IndexAny(key, " ="); i >= 0 {
@@ -63,7 +63,7 @@ func (w *walker) sshSetting(value Word, name string, at place) {
 	}
 }
 
-// socat reads the addresses of socat that are commands: EXEC:line,pty.
+// socat reads the socat addresses that run a command: EXEC:line,pty.
 func (w *walker) socat(value Word, name string, at place) {
 	w.elsewhere = true
 	for part := range strings.SplitSeq(value.code(), "!!") {
@@ -72,13 +72,14 @@ func (w *walker) socat(value Word, name string, at place) {
 			continue
 		}
 		if cut := strings.LastIndex(text, ","); cut > 0 && !strings.ContainsAny(text[cut:], " '\"") {
-			text = text[:cut] // its options
+			text = text[:cut] // cut off the options of the address
 		}
 		w.nest(strings.Trim(text, "'\""), !value.Literal, name, at)
 	}
 }
 
-// doesOperand reports what a command does with an operand.
+// doesOperand reads an operand that runs something, see does. The kind "gitset" also needs the
+// operand after it.
 func (w *walker) doesOperand(kind, name string, word Word, rest []Word, at place) {
 	if kind == "gitset" { // git config KEY VALUE
 		if len(rest) > 0 {
@@ -89,7 +90,7 @@ func (w *walker) doesOperand(kind, name string, word Word, rest []Word, at place
 	w.does(kind, name, word, at)
 }
 
-// instead reports an option that takes the place of the first operand.
+// instead reports whether the arguments have an option that replaces the first operand.
 func (w *walker) instead(row *program, args []Word) bool {
 	s := scanner{rows: []*program{row}, args: args, late: true}
 	for s.scan() {
@@ -100,7 +101,7 @@ func (w *walker) instead(row *program, args []Word) bool {
 	return false
 }
 
-// gitSetting reads a setting of git that is a command.
+// gitSetting reads a git setting whose value is a command.
 func (w *walker) gitSetting(key string, value Word, text, name string, at place) {
 	key = strings.ToLower(key)
 	section, _, _ := strings.Cut(key, ".")
@@ -132,8 +133,9 @@ func (w *walker) gitSetting(key string, value Word, text, name string, at place)
 	}
 }
 
-// runsVariable says how the value of an environment variable is run: "line", a
-// shell line, "prompt", text in which substitutions run, "git", settings, or not.
+// runsVariable returns how programs run the value of an environment variable: "line" for a shell
+// line, "file" for a script, "prompt" for text with substitutions, "git" for settings, "value"
+// for one setting, or "" if they do not run it.
 func runsVariable(name string) string {
 	switch {
 	case has(lineVariables, name):
@@ -150,7 +152,7 @@ func runsVariable(name string) string {
 	return ""
 }
 
-// lineVariables hold shell lines.
+// lineVariables lists the variables whose value is a shell line.
 const lineVariables = "GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_ASKPASS GIT_PROXY_COMMAND " +
 	"PAGER MANPAGER EDITOR VISUAL FCEDIT LESSOPEN LESSCLOSE BROWSER SSH_ASKPASS SUDO_ASKPASS SUDO_EDITOR " +
 	"PROMPT_COMMAND RSYNC_RSH CVS_RSH SVN_SSH SVN_EDITOR HGEDITOR RUSTC_WRAPPER RUSTC FZF_DEFAULT_COMMAND BAT_PAGER " +
@@ -170,7 +172,7 @@ func (w *walker) variable(name string, value Word, at place) {
 		if text != "" {
 			w.nest(text, !value.Literal && !ownVariable(value.Text), name, in)
 		}
-	case "file": // a shell reads it before anything else
+	case "file": // a shell runs this file at startup
 		w.command([]Word{{Text: "source", Literal: true}, value}, in)
 	case "prompt":
 		if strings.ContainsAny(text, "$`") {
@@ -187,14 +189,15 @@ func (w *walker) variable(name string, value Word, at place) {
 	}
 }
 
-// ownVariable reports EDITOR=$VISUAL, a command that was there before.
+// ownVariable reports whether the value refers to another variable of lineVariables:
+// EDITOR=$VISUAL. Such a command existed before this line.
 func ownVariable(text string) bool {
 	name, ok := strings.CutPrefix(strings.Trim(text, `"`), "$")
 	return ok && runsVariable(name) == "line"
 }
 
-// bang reads a command of a program that can run a shell: ":!rm" of an editor,
-// "shell rm" of a debugger, "\! rm" of a database.
+// bang reads input of a program that can run a shell: ":!rm" of an editor, "shell rm" of a
+// debugger, "\! rm" of a database.
 func (w *walker) bang(text, name string, at place) {
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimLeft(line, ": \t")
@@ -205,7 +208,7 @@ func (w *walker) bang(text, name string, at place) {
 	}
 }
 
-// bangLine reads one line of bang, without what may stand in front of a command.
+// bangLine reads one line for bang, after the caller removed prefixes such as "silent".
 func (w *walker) bangLine(line, name string, at place) {
 	nest := func(text string) { w.nest(text, strings.IndexByte(text, hole) >= 0, name, at) }
 	for _, mark := range [...]string{`\!`, ".shell ", ".system ", "shell ", "system ", "platform shell ", "pipe -- ", "!"} {
@@ -231,7 +234,7 @@ func (w *walker) bangLine(line, name string, at place) {
 	}
 }
 
-// backticks reads the commands of psql: \set x `cmd`.
+// backticks reads the commands in backquotes of psql: \set x `cmd`.
 func (w *walker) backticks(line, name string, at place) {
 	for {
 		before, rest, _ := strings.Cut(line, "`")
@@ -246,8 +249,8 @@ func (w *walker) backticks(line, name string, at place) {
 	}
 }
 
-// sourced reads what source is given. A file is a script like any other; what is
-// printed by a command is not known.
+// sourced reads the argument of source. A file is a script like any other. The output of a
+// command is unknown.
 func (w *walker) sourced(name string, file Word, at place) {
 	switch {
 	case file.c != nil && file.c.init:
@@ -266,7 +269,7 @@ func (w *walker) sourced(name string, file Word, at place) {
 	}
 }
 
-// given is a command with what xargs reads, if that is known.
+// given returns words with the text that xargs reads added or inserted.
 func given(words []Word, text, replace string) []Word {
 	words = slices.Clone(words)
 	if replace == "" {
@@ -284,7 +287,7 @@ func given(words []Word, text, replace string) []Word {
 	return words
 }
 
-// tmux reads the commands of tmux, which ; separates.
+// tmux reads the commands of tmux, which are separated by ";".
 func (w *walker) tmux(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
@@ -330,7 +333,7 @@ func (w *walker) tmuxCommand(row *program, name string, words []Word, at place) 
 	w.wrapper(sub, name+" "+words[0].Text, args, at)
 }
 
-// crontab reads the lines of a table that stands in the line.
+// crontab reads the lines of a crontab that is part of the shell line.
 func (w *walker) crontab(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
@@ -372,7 +375,7 @@ func (w *walker) crontab(row *program, name string, args []Word, at place) {
 	}
 }
 
-// makefile reads a Makefile that stands in the line: make -f - <<EOF.
+// makefile reads a Makefile that is part of the shell line: make -f - <<EOF.
 func (w *walker) makefile(name string, args []Word, at place) {
 	s := scanner{rows: []*program{lookup("make")}, args: args, late: true}
 	reads := false
@@ -425,7 +428,7 @@ func (w *walker) makeText(text, name string, computed bool, at place) {
 	}
 }
 
-// parallel reads the lines that are made of what follows :::.
+// parallel reads the lines that parallel builds from the arguments after ":::".
 func (w *walker) parallel(name string, words []Word, replace string, at place) {
 	cut := slices.IndexFunc(words, func(a Word) bool { return a.Literal && strings.HasPrefix(a.Text, ":::") })
 	if cut <= 0 {

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Use is what a command does with a file.
+// Use is the use that a command makes of a file.
 type Use string
 
 // The uses of a file.
@@ -15,20 +15,20 @@ const (
 	UseWrite   Use = "write" // creates, changes, overwrites
 	UseDelete  Use = "delete"
 	UseExecute Use = "execute"
-	UseAny     Use = "any" // it is named, and for what is not known
+	UseAny     Use = "any" // the command names the file; the use is not known
 )
 
-// A File is one that a command names.
+// A File is a file that a command names.
 type File struct {
-	Path string // as it is written, quotes folded, below Command.Dir if that is known; ~ is the home directory
+	Path string // as written, quotes resolved, joined to Command.Dir if that is known; ~ is the home directory
 	Use  Use
-	Glob bool // it holds an unquoted wildcard
+	Glob bool // the path has an unquoted wildcard
 }
 
-// maxFiles bounds the files of one command.
+// maxFiles limits the files of one command.
 const maxFiles = 8192
 
-// Files are those of a command of the script, as [Command.Files] tells, which is asked once.
+// Files returns the files of s.Commands[i], like [Command.Files]. It computes them only once.
 func (s *Script) Files(i int) []File {
 	s.filesLock.Lock()
 	defer s.filesLock.Unlock()
@@ -46,11 +46,10 @@ type foundFiles struct {
 	files []File
 }
 
-// Files lists the files that a command names: in its redirections, and as far as
-// the table tells which of its words are files. Of a program that is not in the
-// table those words count that look like a path, for any use. Words that are
-// computed are left out, but for what begins with the home or the working
-// directory.
+// Files lists the files that a command names in its redirections and in its words. The table says
+// which words of a program are files. For a program that is not in the table, every word that
+// looks like a path is a file with the use UseAny. Computed words are left out, except for words
+// that begin with the home or the working directory.
 func (c *Command) Files() []File {
 	row := rowOf(c.key)
 	if row == nil {
@@ -72,10 +71,10 @@ type fileScan struct {
 
 	row   *program
 	files []File
-	below string // an option such as git -C
+	below string // directory from an option such as git -C
 }
 
-// add notes a file.
+// add records a file.
 func (f *fileScan) add(path string, use Use, glob bool) {
 	if path == "" || path == "-" || len(f.files) >= maxFiles || strings.IndexByte(path, 0) >= 0 {
 		return
@@ -103,8 +102,8 @@ func (f *fileScan) scan(rows []*program) {
 	}
 }
 
-// options notes the files of options and returns the operands. instead says that an
-// option took the place of the first one, target that one took the place of the last.
+// options records the files of options and returns the operands. instead reports that an option
+// replaced the first operand, target that an option replaced the last one.
 func (f *fileScan) options(rows []*program) (operands []Word, instead, target bool) {
 	args := f.Args
 	if f.key == "tar" && len(args) > 0 && args[0].Literal && letters(args[0].Text) && args[0].Text != "" && args[0].Text[0] != '-' { // tar czf
@@ -168,7 +167,7 @@ func (f *fileScan) operands(operands []Word, instead, target bool) {
 	}
 }
 
-// knownText returns the text of a word, if it is known.
+// knownText returns the text of a word, or "" if it is not known.
 func knownText(w Word) (string, bool) {
 	if w.Literal {
 		return w.Text, true
@@ -176,21 +175,21 @@ func knownText(w Word) (string, bool) {
 	return homely(w.Text)
 }
 
-// What program.files says of a word.
+// The letters in program.files, and their meaning for a word.
 const (
-	fileNone    = "n" // it is no file
+	fileNone    = "n" // not a file
 	fileRead    = "r"
 	fileWrite   = "w"
 	fileDelete  = "d"
 	fileRun     = "x"
-	fileAny     = "a" // a file if it looks like one
+	fileAny     = "a" // a file if it looks like a path
 	fileMove    = "m"
-	fileDir     = "D" // the directory of the files that follow
-	fileSed     = "s" // written with -i
-	filePerl    = "P" // written with -i
-	fileAwk     = "A" // unless it is NAME=value
+	fileDir     = "D" // the directory that later paths are relative to
+	fileSed     = "s" // written with -i, otherwise read
+	filePerl    = "P" // written with -i, otherwise read
+	fileAwk     = "A" // read, unless it is NAME=value
 	fileAt      = "@" // curl -d @file, name@file
-	fileCookies = "b" // curl -b: text with a =, or a file
+	fileCookies = "b" // curl -b: text with a "=", or a file
 	fileForm    = "f" // curl -F name=@file;type=x, name=<file
 	fileMount   = "v" // docker -v a:b, --mount source=a,target=b
 	fileBlocks  = "k" // dd if=, of=
@@ -198,10 +197,10 @@ const (
 	fileVersion = "g" // git show REV:path, or a path
 	fileFrom    = "R" // read, unless it is host:path
 	fileTo      = "W" // written, unless it is host:path
-	fileArchive = "T" // tar -f: written with -c, else read
+	fileArchive = "T" // tar -f: written with -c, otherwise read
 )
 
-// use notes a word by its letter in the table.
+// use records a word by its letter in the table.
 func (f *fileScan) use(letter string, w Word, short bool) {
 	text, ok := knownText(w)
 	if !ok {
@@ -286,7 +285,7 @@ func perlWrites(a Word) bool {
 	return strings.HasPrefix(a.Text, "-") && !strings.HasPrefix(a.Text, "--") && strings.Contains(a.Text, "i") && len(a.Text) < 6
 }
 
-// remote reports host:path.
+// remote reports whether text has the form host:path.
 func remote(text string) bool {
 	host, _, ok := strings.Cut(text, ":")
 	return ok && host != "" && !strings.Contains(host, "/")
@@ -332,13 +331,13 @@ func (f *fileScan) archive(text string, glob bool) {
 			break
 		}
 	}
-	below := f.below // -C does not count for it
+	below := f.below // -C does not apply to this path
 	f.below = ""
 	f.add(text, use, glob)
 	f.below = below
 }
 
-// guess notes a word that looks like a path.
+// guess records a word that looks like a path.
 func (f *fileScan) guess(w Word, short bool) {
 	text, ok := knownText(w)
 	if !ok || len(text) > 4096 || strings.ContainsAny(text, "\n\x00") {
@@ -358,8 +357,8 @@ func (f *fileScan) guess(w Word, short bool) {
 	f.add(text, UseAny, w.glob)
 }
 
-// URLs lists the addresses that a script names: those that are words of commands
-// whose operands are no data, such as those of echo are, and literal ones in code.
+// URLs lists the addresses in a script: words of commands, and literals in code. Operands that
+// are only data, such as those of echo, are left out.
 func (s *Script) URLs() []string {
 	list := slices.Clip(s.urls)
 	for i := range s.Commands {
@@ -379,7 +378,7 @@ func (s *Script) URLs() []string {
 	return list
 }
 
-// url returns the address that a word of the command names, or "".
+// url returns the address in a word of the command, or "".
 func (c *Command) url(a Word, before string) string {
 	git := c.key == "git"
 	if git && (before == "-m" || before == "--message") {
@@ -417,7 +416,7 @@ func (c *Command) url(a Word, before string) string {
 	return ""
 }
 
-// curlValue reports an option whose argument is no address.
+// curlValue reports whether the argument of this option is not an address.
 func curlValue(text string) bool {
 	if len(text) < 2 || text[0] != '-' || text == "--url" {
 		return false
@@ -429,7 +428,7 @@ func curlValue(text string) bool {
 	return has(row.args, text[len(text)-1:])
 }
 
-// address reports text with the scheme of an address.
+// address reports whether text begins with the scheme of an address.
 func address(text string) bool {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok || rest == "" || strings.ContainsAny(scheme, " \t\n") {

@@ -6,10 +6,9 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// found is what find puts in the place of {}, as a glob: "src/*/node_modules" for
-// "find src -name node_modules". It is "" where that is not known: with several
-// directories, with tests that are joined by -o, or that narrow it down to what no
-// glob says.
+// found returns a glob for the paths that find inserts for {}: "src/*/node_modules" for "find src
+// -name node_modules". It returns "" if the glob is not known: with several directories, with
+// tests joined by -o, or with tests that a glob cannot express.
 func found(args []Word) string {
 	start, name := "", ""
 	tests := args
@@ -32,7 +31,7 @@ func found(args []Word) string {
 		}
 		switch word := strings.TrimPrefix(test.Text, "-"); {
 		case has("! not", word) && i+2 < len(tests) && has("-name -iname -path -wholename -regex -type", tests[i+1].Text):
-			i += 2 // all but those
+			i += 2 // everything except those names
 		case has("depth prune print print0 xdev mount follow daystart noleaf", word):
 		case has("type maxdepth mindepth", word):
 			i++
@@ -57,7 +56,7 @@ func found(args []Word) string {
 	return start + "/*"
 }
 
-// listed is what a find in front of a pipe prints, as found says it.
+// listed returns a glob for the output of a find before a pipe, like found, or "".
 func listed(at *place) string {
 	if at.from == nil {
 		return ""
@@ -86,7 +85,8 @@ func listed(at *place) string {
 	return found(words[1:])
 }
 
-// lists is what a word stands for that is a list of files, $(ls src), as a glob.
+// lists returns a glob for a word that is a command substitution with a list of files, such as
+// $(ls src), or "".
 func (w *walker) lists(wd *syntax.Word, at *place) string {
 	if len(wd.Parts) != 1 {
 		return ""
@@ -97,8 +97,8 @@ func (w *walker) lists(wd *syntax.Word, at *place) string {
 	return ""
 }
 
-// listing is what a command prints that lists files, as a glob, or "" where it may
-// have left some out.
+// listing returns a glob for the output of a command that lists files. It returns "" if the
+// command may leave some files out.
 func (w *walker) listing(st *syntax.Stmt, at *place) string {
 	c, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(c.Args) == 0 || len(c.Assigns) > 0 {

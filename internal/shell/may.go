@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// begin is how every command that the pattern matches begins, for [Begins]: the program,
-// which may be a glob, and the first word of the subcommand, if there is one. The condition
-// is what else an argument must hold, or "".
+// begin returns the beginning of every command that the pattern can match, for [Begins]: the
+// program, which may be a glob, and the first word of the subcommand, if the pattern has one.
+// condition lists literals that the arguments must contain, or is "".
 func (p *Pattern) begin() (begin, condition string) {
 	begin = p.key
 	switch {
@@ -37,9 +37,9 @@ func printable(text string) bool {
 	return !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' })
 }
 
-// spellings are how the first option can be written that a command must have: letters, and
-// names behind dashes. It is empty where that cannot be told, as for operands that are
-// options.
+// spellings returns all spellings of the first option that a command must have: letters, and
+// names after dashes. It returns "" if the spellings are not known, for example if an operand can
+// mean the option.
 func (p *Pattern) spellings() string {
 	if p.inner != nil || len(p.groups) == 0 {
 		return ""
@@ -73,9 +73,9 @@ func (p *Pattern) spellings() string {
 	return startOptions + letters + names
 }
 
-// has reports whether one of the arguments may be an option that is spelled like that.
+// has reports whether one of the arguments may be an option with one of the spellings.
 func (c *Command) has(spellings string) bool {
-	letters, names, _ := strings.Cut(spellings, startName) // no name is empty
+	letters, names, _ := strings.Cut(spellings, startName) // a name is never empty
 	for i := range c.Args {
 		a := &c.Args[i]
 		switch {
@@ -88,7 +88,7 @@ func (c *Command) has(spellings string) bool {
 		}
 		word, _, _ := strings.Cut(strings.TrimLeft(a.Text, "-"), "=")
 		if len(word) == 1 && strings.Contains(letters, word) {
-			return true // --n is read as -n
+			return true // --n is treated as -n
 		}
 		for rest := names; rest != "" && word != ""; {
 			var name string
@@ -100,11 +100,11 @@ func (c *Command) has(spellings string) bool {
 	return false
 }
 
-// Begins is an index of many lists of patterns by what they begin with: of a hundred lists
-// a script needs to be compared with those only that are about its programs. It has a line
-// for each beginning, plain ones sorted, and behind a tab a byte for each list; then come
-// conditions and the lists that are near only where these hold. Globs come first. There can
-// be MaxLists of them.
+// Begins builds an index over many lists of patterns, keyed by the beginning of the patterns.
+// With the index a script is compared only with the lists that name its programs. The index has
+// one line for each beginning, sorted. After a tab come one byte for each list, then conditions,
+// each followed by the lists that apply only if the condition holds. Lines with globs come first.
+// There can be at most MaxLists lists.
 func Begins(lists [][]*Pattern) string {
 	var begins []string
 	of := map[string]map[string]string{}
@@ -140,7 +140,7 @@ func Begins(lists [][]*Pattern) string {
 			switch {
 			case near == nil:
 			case part != "":
-				b.WriteString(part + string(near)) // which is seldom there without the options
+				b.WriteString(part + string(near)) // without the options: this text alone is rare enough
 			default:
 				b.WriteString(condition + string(near))
 			}
@@ -153,25 +153,26 @@ func Begins(lists [][]*Pattern) string {
 	return globs.String() + endGlobs + plain.String()
 }
 
-// MaxLists is how many lists an index of [Begins] may be of.
+// MaxLists is the maximum number of lists in an index from [Begins].
 const MaxLists = 128
 
 const (
 	firstList = 0x80 // the byte of the first list
 	endGlobs  = "\x00"
 
-	// Conditions. Of a text or a name only the beginning is there, which is enough to tell
-	// most others apart.
+	// Conditions. They hold only the first bytes of a text or a name, which are enough to
+	// distinguish most of them.
 	conditionBytes = 5
-	startPart      = "\x01" // a text that an argument holds
+	startPart      = "\x01" // literal in an argument
 	startOptions   = "\x02" // letters of an option
-	startName      = "--"   // one of its names
+	startName      = "--"   // a name of an option
 )
 
 func isGlob(begin string) bool { return begin == "" || strings.ContainsAny(begin, `*?[\/`) }
 
-// Near calls for each list that may have a pattern which matches a command of the script,
-// or returns true for all. The index is one of [Begins].
+// Near calls near for each list that may have a pattern that matches a command of the script.
+// If every list may match, it returns true and may omit the calls. The index must come from
+// [Begins].
 func (s *Script) Near(index string, near func(list int)) (all bool) {
 	globs, plain, _ := strings.Cut(index, endGlobs)
 	for i := range s.Commands {
@@ -183,7 +184,7 @@ func (s *Script) Near(index string, near func(list int)) (all bool) {
 		var line string
 		line, globs, _ = strings.Cut(globs, "\n")
 		if at := strings.LastIndexByte(line, '\t'); s.begins(line[:at]) {
-			(&Command{}).eachList(line[at+1:], near) // without conditions
+			(&Command{}).eachList(line[at+1:], near) // the empty command: lines with globs have no conditions
 		}
 	}
 	for i := range s.Commands {
@@ -197,7 +198,7 @@ func (s *Script) Near(index string, near func(list int)) (all bool) {
 			begin, lists, _ := strings.Cut(line, "\t")
 			word, more := begin[len(c.key):], false
 			if word, more = strings.CutPrefix(word, " "); !more && word != "" {
-				break // another program, whose name goes on
+				break // a longer program name
 			}
 			if word == "" || c.may(word) {
 				c.eachList(lists, near)
@@ -207,9 +208,9 @@ func (s *Script) Near(index string, near func(list int)) (all bool) {
 	return false
 }
 
-// lineOf returns where the first line begins that does not come before a key.
+// lineOf returns the offset of the first line that does not sort before key.
 func lineOf(lines, key string) int {
-	low, high := 0, len(lines) // both begin lines
+	low, high := 0, len(lines) // both are the start of a line
 	for low < high {
 		at := low + strings.LastIndexByte(lines[low:(low+high)/2], '\n') + 1
 		if end := at + strings.IndexByte(lines[at:], '\n'); lines[at:end] < key {
@@ -221,7 +222,7 @@ func lineOf(lines, key string) int {
 	return low
 }
 
-// eachList calls for the lists of a line whose conditions hold for the command.
+// eachList calls near for the lists of a line whose conditions hold for the command.
 func (c *Command) eachList(lists string, near func(list int)) {
 	holds := true
 	for i := 0; i < len(lists); i++ {
@@ -241,8 +242,8 @@ func (c *Command) eachList(lists string, near func(list int)) {
 	}
 }
 
-// begins reports whether a command of the script may begin like that. It is false only if
-// that is certain.
+// begins reports whether a command of the script may begin this way. It returns false only if no
+// command can.
 func (s *Script) begins(begin string) bool {
 	name, word, _ := strings.Cut(begin, " ")
 	program := term{text: name, glob: strings.ContainsAny(name, `*?[\`)}
@@ -270,8 +271,9 @@ func (c *Command) may(word string) bool {
 	return false
 }
 
-// MayMatch reports whether a pattern that is not compiled yet may match a command of the
-// script. It is false only if that is certain, and sees that only in plain patterns.
+// MayMatch reports whether a pattern that is not compiled yet may match a command of the script.
+// It returns false only if no command can match. It analyzes plain patterns only and returns true
+// for others.
 func (s *Script) MayMatch(pattern string) bool {
 	program, rest, _ := strings.Cut(pattern, " ")
 	switch program = foldCase(program); {
@@ -296,8 +298,8 @@ func (s *Script) MayMatch(pattern string) bool {
 	return false
 }
 
-// afterProgram tells of the words of a plain pattern behind its program the subcommand, and
-// a text that must stand in one of the arguments; both "" where that is not certain.
+// afterProgram reads the words of a plain pattern after its program. It returns the subcommand,
+// and a text that one of the arguments must contain. Either is "" if it is not certain.
 func afterProgram(program, words string) (sub, part string) {
 	switch row := rowOf(program); {
 	case row == nil || row.wraps():
@@ -310,13 +312,13 @@ func afterProgram(program, words string) (sub, part string) {
 			sub = ""
 		}
 		if row.style&typed == 0 && strings.Contains(words[strings.LastIndexByte(words, ' ')+1:], ".") {
-			part = lastPart(words) // no name of a subcommand, of which there may be several
+			part = lastPart(words) // not the name of a subcommand, which may have aliases
 		}
 	}
 	return sub, part
 }
 
-// mayRun reports whether a command of the script may be one of a program.
+// mayRun reports whether a command of the script may run the program.
 func (s *Script) mayRun(program string) bool {
 	for i := range s.Commands {
 		if c := &s.Commands[i]; c.computed || c.key == program {
@@ -335,8 +337,8 @@ func plainWord(word string) bool {
 	return word != ""
 }
 
-// lastPart is a piece of the last word of a pattern that stands in every word that it
-// matches, "" = none is known.
+// lastPart returns a literal from the last word of a pattern that every matching word contains,
+// or "" if none is known.
 func lastPart(words string) string {
 	word := words[strings.LastIndexByte(words, ' ')+1:]
 	if strings.HasPrefix(word, "-") || strings.ContainsAny(word, "'\"\\$`{}~+:") || strings.Contains(word, "=") && !strings.Contains(word, ".") {
@@ -368,7 +370,7 @@ func lastPart(words string) string {
 	return best
 }
 
-// holds reports whether a piece of text may stand in one of the arguments.
+// holds reports whether one of the arguments may contain part.
 func (c *Command) holds(part string) bool {
 	if part == "" {
 		return true

@@ -1,6 +1,7 @@
 package shell
 
-// sameAs lists further names of programs in the table, sorted.
+// sameAs maps further program names to the program in table with the same options, sorted by
+// name.
 var sameAs = []struct{ name, as string }{
 	{"!", "nocorrect"}, // Bash: time ! rm
 	{"-", "nocorrect"},

@@ -9,10 +9,10 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// What a line prints to itself is known where literal text goes through the few
-// programs that are used to hide a command: echo cm0gLXJmIC8= | base64 -d | sh.
+// The output of a command is known if literal text passes through the few programs that are used
+// to hide a command: echo cm0gLXJmIC8= | base64 -d | sh.
 
-// fedText is what a command reads, if that stands in the line.
+// fedText returns the standard input of a command, if the line contains it.
 func (w *walker) fedText(at *place) (string, bool) {
 	for _, r := range slices.Backward(at.stdin) {
 		if feeds(r) {
@@ -25,7 +25,7 @@ func (w *walker) fedText(at *place) (string, bool) {
 	return w.evalStmt(at.from, at, "")
 }
 
-// given is the text of a here-document or a here-string.
+// given returns the text of a here-document or a here-string.
 func (w *walker) given(at *place, r *syntax.Redirect) (string, bool) {
 	// Each command of a block gets the document again: { a; b; c; } <<EOF.
 	if n := r.Hdoc; n != nil && !w.spend(int(n.End().Offset()-n.Pos().Offset())*stepsPerFold) {
@@ -56,7 +56,7 @@ func (w *walker) given(at *place, r *syntax.Redirect) (string, bool) {
 	return "", false
 }
 
-// eval is what statements print when they are given a text to read.
+// eval returns the output of statements whose standard input is in.
 func (w *walker) eval(list []*syntax.Stmt, at *place, in string) (string, bool) {
 	var b strings.Builder
 	for _, st := range list {
@@ -110,7 +110,7 @@ func (w *walker) evalStmt(st *syntax.Stmt, at *place, in string) (string, bool) 
 		if len(c.Args) == 0 {
 			return "", false
 		}
-		// Most programs are others: no need to fold the words then.
+		// Most programs are not in the list of prints; skip resolving their words.
 		if first, ok := plain(c.Args[0]); ok && !prints(programName(first.Text)) {
 			return "", false
 		}
@@ -130,12 +130,12 @@ func (w *walker) evalStmt(st *syntax.Stmt, at *place, in string) (string, bool) 
 	return "", false
 }
 
-// prints reports a program whose output can be told.
+// prints reports whether the output of a program can be computed.
 func prints(name string) bool {
 	return has("echo printf cat base64 gbase64 xxd openssl rev tr command builtin exec which type pwd basename true : tee hex sudo", name)
 }
 
-// prints is what a program prints when it reads a text.
+// prints returns the output of a program whose standard input is in.
 func (w *walker) prints(words []string, in string) (string, bool) {
 	name, args := programName(words[0]), words[1:]
 	if len(in) > maxLine || !prints(name) || w.defined(name) || !w.spend(len(in)) {
@@ -215,7 +215,7 @@ func printf(args []string) (string, bool) {
 	return printed(args[0], args[1:])
 }
 
-// decodes reports the option of base64 that decodes.
+// decodes reports whether options have the option of base64 that decodes.
 func decodes(options string) bool {
 	for option := range strings.SplitSeq(options, " ") {
 		if has("d D decode di id", option) {
@@ -225,7 +225,7 @@ func decodes(options string) bool {
 	return false
 }
 
-// reversed is what rev makes of a text.
+// reversed returns the output of rev.
 func reversed(text string) string {
 	lines := strings.SplitAfter(text, "\n")
 	for i, line := range lines {
@@ -252,7 +252,7 @@ func decoded(text string) (string, bool) {
 	return string(data), err == nil || len(data) > 0
 }
 
-// printed is what printf prints.
+// printed returns the output of printf.
 func printed(format string, args []string) (string, bool) {
 	var b strings.Builder
 	format = decodeANSI(format)
@@ -292,7 +292,7 @@ func printed(format string, args []string) (string, bool) {
 	}
 }
 
-// translated is what tr makes of a text.
+// translated returns the output of tr.
 func translated(in string, args []string) (string, bool) {
 	switch {
 	case len(args) == 2 && args[0] == "-d":
@@ -319,7 +319,7 @@ func translated(in string, args []string) (string, bool) {
 	return "", false
 }
 
-// charSet writes a-z out.
+// charSet expands the ranges in a set of tr, such as a-z.
 func charSet(s string) (string, bool) {
 	if strings.HasPrefix(s, "[:") {
 		switch s {
@@ -339,7 +339,7 @@ func charSet(s string) (string, bool) {
 		}
 		if i+2 < len(s) && s[i+1] == '-' && s[i] <= s[i+2] {
 			for c := int(s[i]); c <= int(s[i+2]); c++ {
-				b.WriteByte(byte(c)) //nolint:gosec // G115: between two bytes
+				b.WriteByte(byte(c)) //nolint:gosec // G115: the value is between two bytes
 			}
 			i += 2
 			continue
