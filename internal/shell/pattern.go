@@ -9,16 +9,16 @@ import (
 	"unicode/utf8"
 )
 
-// An Answer says whether a pattern matches.
+// An Answer is the result of matching a pattern.
 type Answer uint8
 
 const (
-	// No says that the commands that were found do not match, whatever their computed
-	// words turn out to be.
+	// No means that the commands that were found do not match, whatever the values of their
+	// computed words are.
 	No Answer = iota
-	// Unknown says that it depends on words that are computed.
+	// Unknown means that the result depends on computed words.
 	Unknown
-	// Yes says that it matches.
+	// Yes means that the pattern matches.
 	Yes
 )
 
@@ -35,55 +35,53 @@ func (a Answer) String() string {
 	return fmt.Sprintf("Answer(%d)", a)
 }
 
-// A Pattern describes commands: "git push --force". Compile makes one. It is safe
-// for concurrent use.
+// A Pattern describes commands: "git push --force". Compile makes one. It is safe for concurrent
+// use.
 //
-// The first word is the program, compared with the last element of the command's
-// path, or with all of it if it holds a slash or an @, as "npx rimraf@5" does; without
-// them a version behind the name does not count. Letter case does not count in it,
-// because it does not count to macOS and Windows.
+// The first word is the program. It is compared with the last element of the command's path. If
+// it has a slash or an @ ("npx rimraf@5"), it is compared with the whole path; otherwise a
+// version after the name is ignored. Letter case is ignored in the program, because macOS and
+// Windows ignore it.
 //
-// The words up to the first option are the subcommand: the first operands of the
-// command must be these, so "git push" matches "git -C x push" and not "git stash
-// push". Where the table knows how many words a subcommand has (one for git, two
-// for npm or kubectl, none for rm, chmod, dd), it is no more than these. For other
-// words it is enough that they appear among the operands after the subcommand in
-// this order, with others before, between and after: "chmod 777" matches "chmod
-// -R 777 dir", "git push main" matches "git push origin main". An operand after an
-// option that the table does not know may be that option's argument; both
-// readings count.
+// The words up to the first option are the subcommand. The first operands of the command must be
+// these words, so "git push" matches "git -C x push" and not "git stash push". The table knows
+// how many words the subcommands of a program have: one for git, two for npm or kubectl, none for
+// rm, chmod, dd. Further words of the pattern must appear among the operands after the subcommand
+// in the same order, with any other operands before, between and after them: "chmod 777" matches
+// "chmod -R 777 dir", "git push main" matches "git push origin main". An operand after an option
+// that the table does not know may be that option's argument; the pattern matches if either
+// reading does.
 //
-// Options are a set that must be present anywhere before a --: -rf is -r -f, -fr
-// and, for a program that is known to take them for the same, --recursive
-// --force. An option with its argument in the pattern ("curl -X DELETE",
-// "--grace-period=0") must have that argument. --force matches --force=true and,
-// for git, the GNU tools and others that allow it, the abbreviation --forc; it
-// does not match --force-with-lease or --force=false. The + of "git push origin
-// +main" is --force.
+// Options are a set that must be present anywhere before a "--": -rf is -r -f, -fr and, for a
+// program that is known to treat them alike, --recursive --force. If the pattern gives an option
+// an argument ("curl -X DELETE", "--grace-period=0"), the command must have the same argument.
+// --force matches --force=true and, for git, the GNU tools and others that allow it, the
+// abbreviation --forc; it does not match --force-with-lease or --force=false. The + of "git push
+// origin +main" is --force.
 //
-// Letters after one dash are options each, unless one of them takes an argument,
-// which is then the rest: the table knows for its programs (curl -ofile), for
-// others a digit or a sign begins an argument (-j8) and letters do not. For a
-// program that is not in the table -delete may be one option or six.
+// Each letter after one dash is an option, unless one of them takes an argument, which is then
+// the rest of the word. The table knows these options for its programs (curl -ofile). For other
+// programs a digit or a sign begins an argument (-j8) and a letter does not. For a program that
+// is not in the table, -delete may be one option or six.
 //
-// In every word * stands for any text, ? for one character, [a-z] for one of a
-// set. Quotes and backslashes take these meanings away.
+// In every word "*" matches any text, "?" one character, and [a-z] one character of a set. Quotes
+// and backslashes make these characters literal.
 //
-// A pattern whose program runs another ("sudo rm -rf") matches that command
-// behind that wrapper, at any distance.
+// A pattern whose program runs another one ("sudo rm -rf") matches that command behind that
+// wrapper, with any number of wrappers between them.
 type Pattern struct {
 	source  string
 	program term
 	key     string // the program in one letter case; "" for a glob
 	rows    []*program
-	lead    []term // subcommands
+	lead    []term // words of the subcommand
 	free    []term // other operands
 	needs   []need
-	groups  []group  // of needs
-	inner   *Pattern // what the wrapper runs
+	groups  []group  // sets of needs, all of which must be satisfied
+	inner   *Pattern // pattern of the command that the wrapper runs
 }
 
-// A need is one option that a pattern asks for.
+// A need is one option that a pattern requires.
 type need struct {
 	name  string // canonical
 	whole bool   // name is a whole word such as -delete, dashes removed
@@ -91,13 +89,14 @@ type need struct {
 	arg   *term
 }
 
-// A group is satisfied by all of some needs, or by another one instead.
+// A group is satisfied if all needs in the set all are met, or one of the set instead. Each is a
+// bit set of indexes in Pattern.needs.
 type group struct{ all, instead uint64 }
 
-// most is how many options and leading words a pattern may have.
+// most is the maximum number of options and leading words in a pattern.
 const most = 60
 
-// Compile reads a pattern. The error says what is wrong with it and what to write.
+// Compile parses a pattern. The error names the problem and suggests a correction.
 func Compile(pattern string) (*Pattern, error) {
 	terms, err := split(pattern)
 	if err != nil {
@@ -111,10 +110,10 @@ func Compile(pattern string) (*Pattern, error) {
 	return p, nil
 }
 
-// String returns the pattern as it was given to Compile.
+// String returns the source that was given to Compile.
 func (p *Pattern) String() string { return p.source }
 
-// Program returns the first word of the pattern, for Gate.May, or "" if it is a
+// Program returns the first word of the pattern, for Gate.May. It returns "" if the word is a
 // glob.
 func (p *Pattern) Program() string { return p.key }
 
@@ -197,12 +196,12 @@ func (p *Pattern) tooMany() error {
 	return nil
 }
 
-// wraps reports a program whose operands are another command.
+// wraps reports whether the operands of a program are another command.
 func (p *program) wraps() bool {
 	return p.runs == runsCommand || p.runs == runsEnv || p.runs == runsXargs || p.runs == runsParallel
 }
 
-// path returns the rows for a program and the subcommands among its words.
+// path returns the row of a program and the rows of the subcommands among args.
 func (p *program) path(args []Word) []*program {
 	rows := []*program{p}
 	s := scanner{rows: rows, args: args}
@@ -216,14 +215,14 @@ func (p *program) path(args []Word) []*program {
 	return rows
 }
 
-// require adds an option of the pattern.
+// require adds the current option of s to the pattern.
 func (p *Pattern) require(s *scanner, t term, terms []term) {
 	add := func(n need) uint64 {
 		p.needs = append(p.needs, n)
 		return 1 << min(len(p.needs)-1, most)
 	}
 	if s.short && !s.row().known() && letters(t.text[1:]) && len(t.text) > 2 {
-		// -abc of a program without a row: three options or one, -delete.
+		// -abc of a program without a row: three options, or one option such as -delete.
 		g := group{instead: add(need{name: t.text[1:], whole: true})}
 		for i := range len(t.text) - 1 {
 			g.all |= add(need{name: t.text[i+1 : i+2], short: true})
@@ -235,7 +234,7 @@ func (p *Pattern) require(s *scanner, t term, terms []term) {
 	var arg *term
 	switch {
 	case !s.valued:
-	case s.next-1 > s.at: // a word of its own
+	case s.next-1 > s.at: // the argument is a separate word
 		arg = &terms[s.next-1]
 	default:
 		arg = &term{text: s.value.Text, glob: t.glob, clean: shortest(s.value.Text)}
@@ -262,13 +261,13 @@ func letters(s string) bool {
 	return true
 }
 
-// known reports a row of the table.
+// known reports whether the table has a row for the program.
 func (p *program) known() bool {
 	return p != anyProgram && p != anySubcommand && p != anyShortens
 }
 
-// names returns the canonical names of the current option, joined with +, or ""
-// if it has no other than its own.
+// names returns the canonical names of the current option, joined with "+". It returns "" if the
+// option has no other names.
 func (s *scanner) names() string {
 	if names := get(s.row().flags, s.name); names != "" {
 		return names
@@ -279,7 +278,7 @@ func (s *scanner) names() string {
 	return ""
 }
 
-// canonical is the first name of the subcommand at place j.
+// canonical returns the first name of the subcommand at position j.
 func (p *Pattern) canonical(j int, word string) string {
 	if name := p.rows[min(j, len(p.rows)-1)].canonical(word); name != word {
 		return name
@@ -287,9 +286,9 @@ func (p *Pattern) canonical(j int, word string) string {
 	return p.rows[0].canonical(word)
 }
 
-// Match says whether a command of the script matches, and which. It is about the
-// commands that were found: a script with a non-empty Unknown may run others too.
-// The command is nil for No; for Unknown it is the first that may match.
+// Match reports whether a command of the script matches, and which one. It considers only the
+// commands in s.Commands: a script with a non-empty Unknown may run others too. The command is
+// nil for No; for Unknown it is the first that may match.
 func (p *Pattern) Match(s *Script) (Answer, *Command) {
 	best, which := No, (*Command)(nil)
 	for i := range s.Commands {
@@ -307,7 +306,7 @@ func (p *Pattern) Match(s *Script) (Answer, *Command) {
 	return best, which
 }
 
-// MatchCommand says whether s.Commands[i] matches.
+// MatchCommand reports whether s.Commands[i] matches.
 func (p *Pattern) MatchCommand(s *Script, i int) Answer {
 	c := &s.Commands[i]
 	if p.inner == nil {
@@ -329,11 +328,11 @@ func (p *Pattern) MatchCommand(s *Script, i int) Answer {
 	return best
 }
 
-// MatchWhole says whether s.Commands[i] matches one of the patterns, all of which let
-// commands through: where they name operands, the command may have no others. "rm -rf
-// dist" does not speak for src in "rm -rf dist src"; together with "rm -rf src" it
-// does. What follows a subcommand is free: "git push" speaks for "git push origin
-// main". Nor does "git clean --dry-run" speak for one that goes on with --no-dry-run.
+// MatchWhole reports whether s.Commands[i] matches one of the patterns, for patterns that allow
+// commands. If the patterns name operands, the command must have no others: "rm -rf dist" does
+// not allow src in "rm -rf dist src"; together with "rm -rf src" it does. Anything may follow a
+// subcommand: "git push" allows "git push origin main". "git clean --dry-run" does not allow a
+// command that also has --no-dry-run.
 func MatchWhole(patterns []*Pattern, s *Script, i int) Answer {
 	best := No
 	for _, p := range patterns {
@@ -344,9 +343,9 @@ func MatchWhole(patterns []*Pattern, s *Script, i int) Answer {
 	return best
 }
 
-// takenBack reports a command that has an option of the pattern and may not mean it:
-// --dry-run --no-dry-run, --dry-run=none, --dry-run="$x". Which of two counts is the
-// program's affair.
+// takenBack reports whether a command has an option of the pattern but may also negate it:
+// --dry-run --no-dry-run, --dry-run=none, --dry-run="$x". The program decides which of two such
+// options applies, so the package cannot know.
 func (p *Pattern) takenBack(c *Command) bool {
 	words := scanner{rows: p.rows, args: c.Args}
 	for words.scan() {
@@ -371,12 +370,12 @@ func (p *Pattern) takenBack(c *Command) bool {
 	return false
 }
 
-// whole reports whether every operand of a command that matches p is named by p, or
-// by another of the patterns that matches too.
+// whole reports whether every operand of a command that matches p is named by p, or by another
+// matching pattern in patterns.
 func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 	last := p.last()
-	// Of a program that the table does not know nobody can tell the subcommand from
-	// the operands.
+	// For a program that is not in the table the subcommand cannot be distinguished from the
+	// operands.
 	if len(last.free) == 0 && (len(last.lead) == 0 || last.rows[0].known()) {
 		return true
 	}
@@ -405,7 +404,7 @@ func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 	return true
 }
 
-// last is the pattern of the command behind all wrappers.
+// last returns the pattern of the command behind all wrappers.
 func (p *Pattern) last() *Pattern {
 	for p.inner != nil {
 		p = p.inner
@@ -413,8 +412,8 @@ func (p *Pattern) last() *Pattern {
 	return p
 }
 
-// behind says whether a command may match that a computed program would run if it
-// were a wrapper: the rm of "$x" rm -rf /.
+// behind reports whether the command would match if its computed program were a wrapper: the rm
+// of "$x" rm -rf /. It returns Unknown or No.
 func (p *Pattern) behind(c *Command) Answer {
 	const enough = 64
 	for i, a := range c.Args {
@@ -431,7 +430,7 @@ func (p *Pattern) behind(c *Command) Answer {
 	return No
 }
 
-// named says whether a command is the pattern's program.
+// named reports whether the program of a command is the program of the pattern.
 func (p *Pattern) named(c *Command) Answer {
 	if c.computed {
 		return Unknown
@@ -454,7 +453,7 @@ func (p *Pattern) named(c *Command) Answer {
 	return No
 }
 
-// asks reports a pattern that is about asking for help.
+// asks reports whether the pattern matches requests for help.
 func (p *Pattern) asks() bool {
 	for i := range p.needs {
 		if n := p.needs[i].name; n == "help" || n == "version" || n == "h" {
@@ -464,7 +463,7 @@ func (p *Pattern) asks() bool {
 	return len(p.free) > 0 && p.free[len(p.free)-1].text == "help"
 }
 
-// judge matches one command.
+// judge matches one command, without its wrappers.
 func (p *Pattern) judge(c *Command) Answer {
 	named := p.named(c)
 	if named == No || c.help && !p.asks() {
@@ -498,23 +497,23 @@ func (p *Pattern) judge(c *Command) Answer {
 	return min(named, m.result())
 }
 
-// A match is a pattern on its way through the words of a command. It follows two
-// readings at once: sure, in which computed words are nothing that helps, and
-// maybe, in which they are whatever helps. Bit j of a reading says that the first
-// j words of the subcommand were found and nothing else stood between them.
+// A match is the state of matching a pattern against the words of a command. It follows two
+// readings at once: sure assumes that computed words never help the match, maybe that they always
+// do. Bit j of a reading is set if the first j words of the subcommand were found with nothing
+// else between them.
 type match struct {
 	*Pattern
 	scanner
 
 	sure, maybe         uint64
 	freeSure, freeMaybe int    // other operands found, in order
-	seen, perhaps       uint64 // needs that are there, that may be there
+	seen, perhaps       uint64 // needs that are met, and needs that may be met
 }
 
-// found is the bit of a reading that has the whole subcommand.
+// found returns the bit of a reading for the complete subcommand.
 func (m *match) found() uint64 { return 1 << len(m.lead) }
 
-// fill assumes that a computed word holds all that is still missing.
+// fill assumes that a computed word contains everything that is still missing.
 func (m *match) fill() {
 	m.maybe |= m.found()<<1 - m.maybe&-m.maybe
 	m.freeMaybe = len(m.free)
@@ -523,7 +522,7 @@ func (m *match) fill() {
 	}
 }
 
-// options notes which needs the current word satisfies.
+// options records the needs that the current word meets.
 func (m *match) options() {
 	for n := range m.needs {
 		var a Answer
@@ -547,7 +546,7 @@ func (m *match) options() {
 	}
 }
 
-// operandFound moves both readings over an operand.
+// operandFound advances both readings over an operand.
 func (m *match) operandFound() {
 	m.others()
 	sure, maybe := m.sure&m.found(), m.maybe&m.found()
@@ -561,7 +560,7 @@ func (m *match) operandFound() {
 		if a == Yes {
 			sure |= m.sure & here << 1
 		}
-		if m.loose { // it may belong to the option before it
+		if m.loose { // the operand may be the argument of the option before it
 			maybe |= here
 			sure |= m.sure & here
 		}
@@ -569,7 +568,7 @@ func (m *match) operandFound() {
 	m.sure, m.maybe = sure, maybe
 }
 
-// others compares the current word with the operands after the subcommand.
+// others compares the current word with the operands of the pattern after the subcommand.
 func (m *match) others() {
 	if m.sure&m.found() != 0 && m.freeSure < len(m.free) && m.free[m.freeSure].answer(m.word) == Yes {
 		m.freeSure++
@@ -606,8 +605,8 @@ func (p *Pattern) leads(j int, w Word) Answer {
 	return p.lead[j].answer(w)
 }
 
-// implies says whether an operand means an option: the + of "git push origin
-// +main" is --force.
+// implies reports whether an operand means an option: the + of "git push origin +main" is
+// --force.
 func (s *scanner) implies(name string) Answer {
 	r := s.row()
 	if r.implied == "" || s.kind == operand && s.operands < len(s.rows) || !valueOf(r.implied, name) {
@@ -622,7 +621,7 @@ func (s *scanner) implies(name string) Answer {
 	return No
 }
 
-// answer compares the current option with one that a pattern asks for.
+// answer compares the current option with one that the pattern requires.
 func (s *scanner) answer(n *need) Answer {
 	if !s.is(n) {
 		return No
@@ -648,7 +647,7 @@ func (s *scanner) answer(n *need) Answer {
 	return n.arg.answer(v)
 }
 
-// is compares names only.
+// is compares only the names of the options, not their arguments.
 func (s *scanner) is(n *need) bool {
 	if n.whole {
 		whole, _, _ := strings.Cut(s.word.Text[1:], "=")
@@ -669,7 +668,7 @@ func (s *scanner) is(n *need) bool {
 	return r.style&shortens != 0 && s.name != "" && strings.HasPrefix(n.name, s.name) && !r.complete(s.name)
 }
 
-// among reports a name in a list joined with +.
+// among reports whether names, a list joined with "+", contains name.
 func among(names, name string) bool {
 	for names != "" {
 		var n string
@@ -680,14 +679,14 @@ func among(names, name string) bool {
 	return false
 }
 
-// A Gate tells cheaply, without parsing, which programs a line cannot run. The
-// zero Gate is that of an empty line.
+// A Gate excludes programs that a line cannot run, without parsing the line. The zero Gate is the
+// gate of an empty line.
 type Gate struct {
-	open bool   // any program may be there
-	line string // in lower case
+	open bool   // the line may run any program
+	line string // the line in lower case
 }
 
-// NewGate looks at a line once.
+// NewGate scans a line once and returns its gate.
 func NewGate(line string) Gate {
 	upper, there := false, uint32(0)
 	fed := false
@@ -712,20 +711,20 @@ func NewGate(line string) Gate {
 	return Gate{line: line}
 }
 
-// An opener is a word of lines that run programs under names that do not stand in
-// them. Two of its bytes, the rarest, are looked for first.
+// An opener is a word of lines that can run a program without containing its name. NewGate first
+// checks for two of its bytes, the rarest.
 type opener struct {
 	name        string
 	rare, other byte
-	fed         bool // only where something is read: a pipe, a here-document
+	fed         bool // relevant only if the line has a pipe, a redirection or a here-document
 }
 
 var openers = [...]opener{
-	// These name programs by what they read or find.
+	// These take the names of programs from their input or from files.
 	{"xargs", 'x', 'g', false},
 	{"parallel", 'p', 'l', false},
 	{"fd", 'f', 'd', false},
-	// These decode them.
+	// These decode names.
 	{"base64", '6', '4', true},
 	{"base32", '3', '2', true},
 	{"basenc", 'b', 'c', true},
@@ -733,14 +732,15 @@ var openers = [...]opener{
 	{"openssl", 'p', 'l', true},
 	{"rev", 'v', 'r', true},
 	{"tr", 't', 'r', true},
-	// These have names for programs of their own.
+	// These have their own names for programs.
 	{"powershell", 'w', 'p', false},
 	{"pwsh", 'w', 'p', false},
 	{"remove-item", 'v', '-', false},
 	{"cmd ", 'm', 'd', false},
 	{"cmd\t", 'm', 'd', false},
 	{"cmd.exe", 'm', 'x', false},
-	// What code calls them; a call that is no quoted text is one that is read.
+	// Functions in code that delete or move files. An unquoted call can only be on standard
+	// input.
 	{"unlink", 'k', 'u', true},
 	{"delete", 'd', 'l', true},
 	{"remove", 'v', 'm', true},
@@ -748,18 +748,17 @@ var openers = [...]opener{
 	{"move", 'v', 'm', true},
 }
 
-// May reports whether the line may run a program, in lower case as Pattern.Program
-// gives it. It is false only if that is certain: nothing in the line could spell
-// the name in another way, and the name itself is not there. Callers skip Parse for
-// such lines: every pattern with this Program would answer No. An empty program may
-// always be there.
+// May reports whether the line may run a program. The name is in lower case, as returned by
+// Pattern.Program. May returns false only if the line cannot run the program: it does not contain
+// the name and nothing that could spell the name differently. Callers skip Parse for such lines,
+// because every pattern with this Program would answer No. For an empty program it returns true.
 func (g Gate) May(program string) bool {
 	return g.open || program == "" || strings.Contains(g.line, program)
 }
 
-// spells reports the bytes with which a word can be written that does not contain
-// its own text: quotes, escapes, expansions, globs, characters that other file
-// systems take for letters, and bytes that the parser drops.
+// spells reports whether a line with the byte b can spell a word without containing its text:
+// quotes, escapes, expansions, globs, characters that some file systems treat as letters, and
+// bytes that the parser drops.
 func spells(b byte) bool {
 	switch b {
 	case '\n', '\t':

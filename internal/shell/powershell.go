@@ -9,18 +9,17 @@ import (
 	"unicode/utf16"
 )
 
-// PowerShell and cmd.exe are read as far as splitting into commands and words
-// goes. What depends on more than that, a script block that is kept, a method of
-// .NET that runs something, is unknown.
+// Lines of PowerShell and cmd.exe are only split into commands and words. Anything that needs
+// more, such as a stored script block or a .NET method that runs something, is reported in
+// Script.Unknown.
 
-// Shells other than those that Parse reads.
+// Shells that ParseAs reads and Parse does not.
 const (
 	PowerShell = "powershell"
 	Cmd        = "cmd"
 )
 
-// ParseAs is Parse for a line of PowerShell or of cmd.exe; any other language is
-// that of Parse.
+// ParseAs is Parse for a line of PowerShell or cmd.exe. For any other language it calls Parse.
 func ParseAs(language, line string) (s *Script) {
 	if language != PowerShell && language != Cmd {
 		return Parse(line)
@@ -47,7 +46,8 @@ func ParseAs(language, line string) (s *Script) {
 	return s
 }
 
-// foreign bounds lines of other shells like those of our own.
+// foreign applies the limits of nested shell lines to lines of other shells. It reports whether
+// the line may be read.
 func (w *walker) foreign(text string, at place) bool {
 	w.nested += len(text)
 	if !w.spend(len(text) * stepsPerByte) {
@@ -60,15 +60,15 @@ func (w *walker) foreign(text string, at place) bool {
 	return true
 }
 
-// A foreignWord is a word with what is around it.
+// A foreignWord is a word with its context.
 type foreignWord struct {
 	text     string
 	quoted   bool
 	computed bool
 }
 
-// A foreignLine is a line while it is split into words and commands. The methods that
-// take a position return where to go on.
+// A foreignLine is the state of splitting a line into words and commands. Methods with a position
+// argument return the position at which reading continues.
 type foreignLine struct {
 	*walker
 
@@ -76,11 +76,11 @@ type foreignLine struct {
 	line     string
 	words    []foreignWord // of the current command
 	piped    bool          // the current command reads from a pipe
-	text     []byte        // of the current word
+	text     []byte        // text of the current word
 	inWord   bool
 	quoted   bool
 	computed bool
-	inQuotes bool // of cmd.exe
+	inQuotes bool // for cmd.exe
 }
 
 func (l *foreignLine) add(text string) {
@@ -111,14 +111,14 @@ func (w *walker) powerLine(line string, at place) {
 	l.endPower(false)
 }
 
-// endPower ends a command. pipe says that its output is piped into the next one.
+// endPower ends a command. pipe reports that its output is piped into the next one.
 func (l *foreignLine) endPower(pipe bool) {
 	l.endWord()
 	l.powerCommand(l.words, l.piped, l.at)
 	l.words, l.piped = nil, pipe
 }
 
-// power reads what begins at i. It returns -1 if the rest of the line cannot be read.
+// power reads the token that begins at i. It returns -1 if the rest of the line cannot be read.
 func (l *foreignLine) power(i int) int {
 	line, next := l.line, byte(0)
 	if i+1 < len(line) {
@@ -203,8 +203,8 @@ func (l *foreignLine) powerString(i int) int {
 	return i
 }
 
-// powerComment reads # and what follows: a comment, the rest of <# a comment #>, or
-// text of a word.
+// powerComment reads a "#" and the text after it: a comment, the rest of <# a comment #>, or text
+// of a word.
 func (l *foreignLine) powerComment(i int) int {
 	switch rest := l.line[i:]; {
 	case string(l.text) == "<" && !l.quoted && l.line[i-1] == '<':
@@ -224,7 +224,7 @@ func (l *foreignLine) powerComment(i int) int {
 	}
 }
 
-// powerBlock reads what is in brackets, for itself and as a part of a word.
+// powerBlock reads the text in brackets, both as commands and as a part of a word.
 func (l *foreignLine) powerBlock(i int, shut byte) int {
 	n := enclosed(l.line[i:], l.line[i], shut)
 	if n > 1 {
@@ -234,7 +234,7 @@ func (l *foreignLine) powerBlock(i int, shut byte) int {
 	return i + n
 }
 
-// enclosed is the length of what the bracket at the beginning of s encloses.
+// enclosed returns the length of the text inside the bracket at the beginning of s.
 func enclosed(s string, open, shut byte) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {
@@ -256,17 +256,17 @@ func enclosed(s string, open, shut byte) int {
 	return len(s)
 }
 
-// powerAliases are names of cmdlets, and the cmdlets.
+// powerAliases maps aliases of cmdlets to cmdlets.
 const powerAliases = "rm=remove-item ri=remove-item del=remove-item erase=remove-item rd=remove-item rmdir=remove-item " +
 	"iex=invoke-expression iwr=invoke-webrequest curl=invoke-webrequest wget=invoke-webrequest irm=invoke-restmethod " +
 	"gc=get-content cat=get-content type=get-content sc=set-content ac=add-content cp=copy-item copy=copy-item cpi=copy-item " +
 	"mv=move-item move=move-item mi=move-item cd=set-location chdir=set-location sl=set-location icm=invoke-command " +
 	"saps=start-process start=start-process sajb=start-job ni=new-item clc=clear-content rni=rename-item ren=rename-item kill=stop-process spps=stop-process sal=set-alias nal=new-alias"
 
-// powerCommand notes one command of PowerShell.
+// powerCommand records one command of PowerShell.
 func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	if len(words) > 2 && strings.HasPrefix(words[0].text, "$") && words[1].text == "=" {
-		words = words[2:] // an assignment of what a command gives
+		words = words[2:] // the assignment of a command's output
 	} else if len(words) > 0 && strings.HasPrefix(words[0].text, "$") && strings.Contains(words[0].text, "=") {
 		return
 	}
@@ -278,7 +278,7 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	}
 	first := words[0]
 	if has("if else elseif foreach for while do switch try catch finally function filter param return throw in", foldCase(first.text)) {
-		return // their blocks were read already
+		return // their blocks are already read
 	}
 	list := make([]Word, 0, len(words))
 	for _, a := range words {
@@ -294,7 +294,7 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	case foldCase(first.text) != cmdlet:
 		canonical := append([]Word{{Text: cmdlet, Literal: true}}, list[1:]...)
 		w.command(canonical, at)
-		if cmdlet != "remove-item" { // that is rm of a pattern, too
+		if cmdlet != "remove-item" { // w.command already recorded remove-item as rm
 			w.note(list, at)
 		}
 	default:
@@ -310,7 +310,7 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 		w.invokeExpression(first.text, list[1:], piped, in)
 	case "set-alias", "new-alias":
 		w.unknown("PowerShell gives a program another name")
-	case "invoke-command", "start-job": // their blocks were read already
+	case "invoke-command", "start-job": // their blocks are already read
 		for _, a := range words[1:] {
 			if a.computed && strings.HasPrefix(a.text, "$") {
 				w.unknown(first.text + " of a computed block")
@@ -321,10 +321,10 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	}
 }
 
-// powerMethods run something, or may.
+// powerMethods lists methods that run something, or may do so.
 var powerMethods = [...]string{"downloadstring", "::start(", "scriptblock]::create", ".invoke(", "frombase64string", "::delete(", ".delete("}
 
-// powerExpression reports what is no command: a value, a block, a call of .NET.
+// powerExpression reports whether words are not a command: a value, a block, a .NET call.
 func (w *walker) powerExpression(words []foreignWord) bool {
 	text := words[0].text
 	lower := foldCase(text)
@@ -387,7 +387,7 @@ func (w *walker) startProcess(args []Word, at place) {
 	}
 }
 
-// note records a command that runs nothing by itself.
+// note records a command that does not run another one.
 func (w *walker) note(words []Word, at place) {
 	if len(w.s.Commands) >= maxCommands {
 		w.unknown(tooMany)
@@ -400,8 +400,7 @@ func (w *walker) note(words []Word, at place) {
 	})
 }
 
-// removeItem notes Remove-Item as the rm that it is, so that rules about one hold
-// for the other.
+// removeItem records Remove-Item as rm, so that rules about rm also apply to it.
 func (w *walker) removeItem(_ string, args []Word, at place) {
 	options, files := "", []Word(nil)
 	at.parent = w.s.Commands[at.parent].parent
@@ -411,7 +410,7 @@ func (w *walker) removeItem(_ string, args []Word, at place) {
 		case len(text) > 1 && text[0] == '-' && (args[i].Literal || strings.HasSuffix(text, ":$true")):
 			name, _, _ := strings.Cut(text[1:], ":")
 			switch {
-			case strings.Trim(name, "rf") == "": // the program, off Windows
+			case strings.Trim(name, "rf") == "": // the program rm, on systems other than Windows
 				options += name
 			case strings.HasPrefix("recurse", name):
 				options += "r"
@@ -449,8 +448,7 @@ func (w *walker) removeItem(_ string, args []Word, at place) {
 	w.note(append(words, files...), at)
 }
 
-// powerShell reads a call of PowerShell: -Command, -EncodedCommand, -File, or what
-// it reads.
+// powerShell reads a call of PowerShell: -Command, -EncodedCommand, -File, or standard input.
 func (w *walker) powerShell(name string, args []Word, at place) {
 	for i := 0; i < len(args); i++ {
 		text := foldCase(args[i].Text)
@@ -482,7 +480,7 @@ func (w *walker) powerShell(name string, args []Word, at place) {
 		if strings.HasSuffix(text, ".ps1") {
 			return
 		}
-		w.powerRest(name, args[i:], at) // to Windows PowerShell a word is a command
+		w.powerRest(name, args[i:], at) // Windows PowerShell treats a word as a command
 		return
 	}
 	if at.from == nil && len(at.stdin) == 0 {
@@ -503,7 +501,7 @@ func (w *walker) powerRest(name string, words []Word, at place) {
 	w.powerLine(w.foreignLine(PowerShell, name, words), at.behind(name))
 }
 
-// foreignLine joins the words that another shell is given as its line.
+// foreignLine joins the words of a line for another shell.
 func (w *walker) foreignLine(language, name string, words []Word) string {
 	var b strings.Builder
 	literal := true
@@ -523,7 +521,7 @@ func (w *walker) foreignLine(language, name string, words []Word) string {
 	return b.String()
 }
 
-// encoded reads -EncodedCommand: base64 of UTF-16.
+// encoded reads the argument of -EncodedCommand: base64 of UTF-16.
 func (w *walker) encoded(name string, words []Word, at place) {
 	if len(words) == 0 || !words[0].Literal {
 		w.unknown(name + " of a computed string")
@@ -622,7 +620,7 @@ func (l *foreignLine) cmdToken(i int) int {
 	return i + 1
 }
 
-// cmdCommand notes one command of cmd.exe.
+// cmdCommand records one command of cmd.exe.
 func (w *walker) cmdCommand(words []foreignWord, at place) {
 	if !w.foreign("", at) {
 		return
@@ -687,7 +685,7 @@ func (w *walker) cmdWord(a foreignWord) Word {
 	return Word{Text: a.text, c: &computed{head: head, code: code, many: !a.quoted}}
 }
 
-// cmdRedirect adds the file of a redirection to those of the command.
+// cmdRedirect appends the file of a redirection to the files of the command.
 func (w *walker) cmdRedirect(files []File, sign string, file foreignWord) []File {
 	if file.computed || strings.HasPrefix(file.text, "&") || foldCase(file.text) == "nul" {
 		return files
@@ -700,7 +698,7 @@ func (w *walker) cmdRedirect(files []File, sign string, file foreignWord) []File
 	return append(files, File{Path: file.text, Use: use})
 }
 
-// cmdBranches reads what if, else and for of cmd.exe run.
+// cmdBranches reads the commands that if, else and for of cmd.exe run.
 func (w *walker) cmdBranches(name string, words []foreignWord, at place) {
 	at.depth++
 	i := 1

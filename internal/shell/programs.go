@@ -1,10 +1,9 @@
 package shell
 
-// table holds a row for every program whose words need knowledge to be read,
-// sorted by name. A program without a row is read by the rules that most follow;
-// adding a row is all it takes to see through another wrapper or to know that
-// two spellings are one option. What is not listed is left out on purpose when
-// it makes no difference to reading the rest of the words.
+// table has a row for every program whose words cannot be read by the common rules, sorted by
+// name. A program without a row is read by the rules that most programs follow. To support
+// another wrapper, or two spellings of one option, add a row. Rows deliberately omit details that
+// do not affect how the other words are read.
 var table = []program{
 	{name: "7z", style: flat, files: "1=n 2=w *=r"},
 	{name: "ack", style: flat, args: "A B C m type ignore-dir ignore-file output match pager", line: "pager", files: "1=n *=r"},

@@ -8,8 +8,8 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// run finds what a command runs, by its row. args are its words, at.parent is
-// the command itself.
+// run finds the commands that a command runs, by its row. args are its words, at.parent is the
+// command itself.
 func (w *walker) run(row *program, name string, args []Word, at place) {
 	if at.depth >= maxDepth && row.runs != runsNothing {
 		w.unknown("unparsable: nested too deeply")
@@ -69,14 +69,14 @@ func (w *walker) run(row *program, name string, args []Word, at place) {
 	}
 }
 
-// behind is the place of what a wrapper runs.
+// behind returns the place of a command that a wrapper runs.
 func (at place) behind(name string) place {
 	at.via = append(slices.Clip(at.via), name)
 	at.depth++
 	return at
 }
 
-// branch looks for a subcommand that runs something: "bundle exec rm".
+// branch looks for a subcommand that runs another command: "bundle exec rm".
 func (w *walker) branch(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
@@ -93,7 +93,7 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 		}
 		sub := lookup(row.name + " " + row.canonical(s.word.Text))
 		if sub == nil && s.loose {
-			continue // perhaps the argument of an option we do not know
+			continue // may be the argument of an unknown option
 		}
 		if sub != nil && (sub.runs != runsNothing || sub.line != "" || sub.does != "" || sub.branches()) {
 			w.run(sub, name+" "+s.word.Text, args[s.next:], at)
@@ -102,7 +102,7 @@ func (w *walker) branch(row *program, name string, args []Word, at place) {
 	}
 }
 
-// wrapper reads the options of a command that runs another one, then that.
+// wrapper reads the options of a command that runs another one, then the other command.
 func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	r := wrapperScan{walker: w, row: row, name: name, at: at, skip: int(row.skip), opened: row.open == "*"}
 	r.s = scanner{rows: []*program{row}, args: args, late: row.style&settled == 0}
@@ -126,8 +126,7 @@ func (w *walker) wrapper(row *program, name string, args []Word, at place) {
 	}
 }
 
-// A wrapperScan reads the words of a wrapper. Its methods report whether more words
-// are to be read.
+// A wrapperScan reads the words of a wrapper. Its methods report whether to read more words.
 type wrapperScan struct {
 	*walker
 
@@ -135,13 +134,13 @@ type wrapperScan struct {
 	row      *program
 	name     string
 	at       place
-	skip     int    // operands before the command
-	operands int    // so far
-	replace  string // what xargs and parallel replace
-	program  *Word  // that an option puts before the words that follow
-	opened   bool   // it reads commands
+	skip     int    // operands to skip before the command
+	operands int    // operands read so far
+	replace  string // the text that xargs and parallel replace
+	program  *Word  // a program from an option, inserted before the words that follow
+	opened   bool   // an option says that it reads commands from standard input
 	found    bool   // the command was found
-	ran      bool   // so there is nothing to read
+	ran      bool   // a command was read, so standard input holds no commands
 }
 
 func (r *wrapperScan) option() bool {
@@ -156,7 +155,7 @@ func (r *wrapperScan) option() bool {
 	case has(row.line, o):
 		if s.valued {
 			r.ran = true
-			r.elsewhere = r.elsewhere || row.name == "nc" // a connection
+			r.elsewhere = r.elsewhere || row.name == "nc" // nc reads from a network connection
 			verb := r.name + " " + dashes(o)
 			r.nest(s.value.code(), !s.value.Literal, verb, r.at.behind(verb))
 		}
@@ -180,13 +179,13 @@ func (r *wrapperScan) option() bool {
 			r.does(does, r.name+" "+dashes(o), s.value, r.at)
 		}
 	case row.runs == runsXargs && has("a arg-file", o):
-		r.at.from = nil // it reads that file
+		r.at.from = nil // it reads commands from that file instead
 	case row.runs == runsXargs && has("I J i replace", o), row.runs == runsParallel && has("I i replace", o):
 		r.replace = cmp.Or(s.value.Text, "{}")
 	case has(row.open, o):
 		r.opened = true
 	}
-	if s.value.many() && row.runs != runsNothing { // it may hold the command too
+	if s.value.many() && row.runs != runsNothing { // the word may hold the command too
 		r.wrap(s.next-1, r.mild || row.runs == runsCommand && r.oneWord(s.value))
 	}
 	return true
@@ -195,8 +194,8 @@ func (r *wrapperScan) option() bool {
 func (r *wrapperScan) operand() bool {
 	switch s, row := &r.s, r.row; {
 	case s.kind == open && row.runs != runsLine && row.runs != runsNothing:
-		// It may be options, or the command itself. Both are recorded, the
-		// first as a command with a computed name.
+		// The word may be options, or the command itself. Both are recorded, the first as a
+		// command with a computed name.
 		r.wrap(s.at, r.mild || r.skip > 0 && row.runs == runsCommand && r.oneWord(s.word))
 		r.skip = max(r.skip-1, 0)
 	case s.word.Text == "-" && s.word.Literal: // env -, su -
@@ -225,7 +224,7 @@ func (r *wrapperScan) operand() bool {
 	return true
 }
 
-// wrap reads the words from one on as the command that is run.
+// wrap reads the words from index from as the command that is run.
 func (r *wrapperScan) wrap(from int, mild bool) {
 	before := r.mild
 	r.mild = mild
@@ -233,7 +232,7 @@ func (r *wrapperScan) wrap(from int, mild bool) {
 	r.mild = before
 }
 
-// assignment reads NAME=value before a command, of which the text certain is known.
+// assignment reads NAME=value before a command. certain is the known beginning of the word.
 func (w *walker) assignment(word Word, certain string, at place) {
 	name, value, _ := strings.Cut(certain, "=")
 	if word.Literal {
@@ -251,7 +250,7 @@ func (w *walker) assignment(word Word, certain string, at place) {
 	w.variable(name, word, at)
 }
 
-// dashes is an option as it is written.
+// dashes returns an option with its dashes.
 func dashes(option string) string {
 	if len(option) == 1 {
 		return "-" + option
@@ -259,7 +258,7 @@ func dashes(option string) string {
 	return "--" + option
 }
 
-// wrapped reads what follows a wrapper's own words.
+// wrapped reads the words after a wrapper's own words.
 func (w *walker) wrapped(row *program, name string, words []Word, replace string, at place) {
 	if row.runs == runsXargs || row.runs == runsParallel {
 		if text, ok := w.fedText(&at); ok && row.runs == runsXargs && w.again() {
@@ -290,8 +289,8 @@ func (w *walker) wrapped(row *program, name string, words []Word, replace string
 	w.nest(line.String(), !literal, name, at)
 }
 
-// fed puts what xargs or parallel reads where it goes: in the place of a mark,
-// or at the end. All of it matches the glob all, if that is known.
+// fed inserts the input of xargs or parallel: in place of a mark, or at the end. all is a glob
+// that the input matches, or "".
 func (w *walker) fed(row *program, words []Word, replace, all string) []Word {
 	words = slices.Clone(words)
 	if row.runs == runsParallel {
@@ -319,7 +318,7 @@ func (w *walker) fed(row *program, words []Word, replace, all string) []Word {
 	return words
 }
 
-// split reads env -S, whose argument is words and not quite a shell line.
+// split reads the argument of env -S, whose syntax differs slightly from a shell line.
 func (w *walker) split(name string, value Word, rest []Word, at place) {
 	var line strings.Builder
 	line.WriteString("env ")
@@ -340,8 +339,8 @@ func (w *walker) split(name string, value Word, rest []Word, at place) {
 	w.nest(line.String(), !literal, name+" -S", at.behind(name+" -S"))
 }
 
-// shell reads a call of a shell: sh -c line, sh script, or sh alone, which reads
-// its commands.
+// shell reads a call of a shell: sh -c line, sh script, or sh alone, which reads commands from
+// standard input.
 func (w *walker) shell(row *program, name string, args []Word, at place) {
 	at.sh = has("sh ash dash", foldCase(name))
 	rest, line, input, ok := w.shellOptions(row, name, args, at)
@@ -363,15 +362,15 @@ func (w *walker) shell(row *program, name string, args []Word, at place) {
 			w.nest(*c.feed, false, name, at.behind(name))
 		}
 	case len(rest) > 0 && !input && !standardInput(rest[0].Text):
-		// A script is a program like any other: that it runs is known, what it
-		// does is not looked at.
+		// A script is treated like any other program: the command is recorded, the content of the
+		// file is not read.
 	default:
 		w.input(name, at)
 	}
 }
 
-// shellOptions reads the options of a shell and returns the words behind them. line says
-// that the first one is a line, input that there is -s, ok that something is run.
+// shellOptions reads the options of a shell and returns the words after them. line reports that
+// the first word is a line (-c), input that -s is present, ok that the shell runs something.
 func (w *walker) shellOptions(row *program, name string, args []Word, at place) (rest []Word, line, input, ok bool) {
 	for len(args) > 0 && args[0].Literal {
 		t := args[0].Text
@@ -382,7 +381,7 @@ func (w *walker) shellOptions(row *program, name string, args []Word, at place) 
 		if len(t) < 2 || t[0] != '-' && t[0] != '+' {
 			break
 		}
-		takes := 0 // how many of the next words
+		takes := 0 // how many of the next words are arguments of options
 		if text, ok := strings.CutPrefix(t, "--"); ok {
 			long, value, attached := strings.Cut(text, "=")
 			switch {
@@ -406,16 +405,16 @@ func (w *walker) shellOptions(row *program, name string, args []Word, at place) 
 	return args, line, input, true
 }
 
-// standardInput reports file names that mean "what I am given to read".
+// standardInput reports whether a file name means standard input.
 func standardInput(file string) bool {
 	return file == "-" || file == "/dev/stdin" || strings.HasPrefix(file, "/dev/fd/") || strings.HasPrefix(file, "/proc/self/fd/")
 }
 
-// input handles a command that runs what it reads. If that stands in the line as
-// a here-document or as words of echo, it is read like any other line.
+// input handles a command that runs its standard input. If the line contains the input, as a
+// here-document or as words of echo, the input is read like any other line.
 func (w *walker) input(name string, at place) {
 	in := at.behind(name)
-	in.stdin, in.from = nil, nil // it was read
+	in.stdin, in.from = nil, nil // this input is already read
 	for _, r := range slices.Backward(at.stdin) {
 		if !feeds(r) {
 			continue
@@ -433,7 +432,7 @@ func (w *walker) input(name string, at place) {
 	if at.from == nil {
 		if reason := name + " runs what it reads"; w.elsewhere {
 			w.unknown(reason)
-		} else { // there is nothing to read
+		} else { // the shell has no input
 			w.usual(reason)
 		}
 		return
@@ -448,7 +447,7 @@ func (w *walker) input(name string, at place) {
 	}
 }
 
-// script reads "sh < file". That a script is run is known, as it is of "sh file".
+// script reads "sh < file". It records that a script runs, as for "sh file".
 func (w *walker) script(name string, r *syntax.Redirect, at *place) {
 	reason, file := name+" runs what it reads from a file", w.word(at, r.Word)
 	if r.Op != syntax.RdrIn || !file.Literal || strings.HasPrefix(file.Text, "/dev/") || strings.HasPrefix(file.Text, "/proc/") {
@@ -458,7 +457,7 @@ func (w *walker) script(name string, r *syntax.Redirect, at *place) {
 	}
 }
 
-// valued reads the text of a here-document once more with the values that are known.
+// valued reads the text of a here-document again, with the known values of variables inserted.
 func (w *walker) valued(literal bool, r *syntax.Redirect, name string, at *place, in place) {
 	if literal || w.subst > 0 || !w.again() {
 		return
@@ -471,8 +470,8 @@ func (w *walker) valued(literal bool, r *syntax.Redirect, name string, at *place
 	}
 }
 
-// output is what the command before a pipe prints, for the two that are used to
-// feed a shell. It only adds to what is known; the pipe stays unknown.
+// output returns the output of the command before a pipe, for echo, printf and cat with a
+// here-document. It only adds commands; the pipe remains in Script.Unknown.
 func (w *walker) output(at *place) (string, bool) {
 	from := pipeEnd(at.from)
 	c, ok := from.Cmd.(*syntax.CallExpr)
@@ -505,7 +504,7 @@ func (w *walker) output(at *place) (string, bool) {
 	return "", false
 }
 
-// hereText is the text of a here-document or a here-string, with holes.
+// hereText returns the text of a here-document or a here-string, with holes for computed pieces.
 func (w *walker) hereText(at *place, r *syntax.Redirect) (string, bool) {
 	switch {
 	case r.Op == syntax.WordHdoc:
@@ -518,7 +517,7 @@ func (w *walker) hereText(at *place, r *syntax.Redirect) (string, bool) {
 	return w.text(at, r.Hdoc, document)
 }
 
-// text folds a word to the text of a line, with holes.
+// text resolves a word to the text of a line, with holes for computed pieces.
 func (w *walker) text(at *place, wd *syntax.Word, q quoting) (string, bool) {
 	f := folded{}
 	w.foldParts(&f, at, wd.Parts, q)
@@ -528,7 +527,8 @@ func (w *walker) text(at *place, wd *syntax.Word, q quoting) (string, bool) {
 	return string(f.text), true
 }
 
-// quotedDelimiter reports a here-document whose body is taken as it is.
+// quotedDelimiter reports whether a here-document has a quoted delimiter, so that its body is not
+// expanded.
 func quotedDelimiter(wd *syntax.Word) bool {
 	for _, part := range wd.Parts {
 		l, ok := part.(*syntax.Lit)
@@ -539,19 +539,20 @@ func quotedDelimiter(wd *syntax.Word) bool {
 	return false
 }
 
-// find reads the commands in find's -exec and its kin.
+// find reads the commands in find's -exec and similar options.
 func (w *walker) find(row *program, name string, args []Word, at place) {
 	for i := 0; i < len(args); i++ {
 		switch text := args[i].Text; {
 		case text == "-delete" && row.style&dashed != 0 && slices.ContainsFunc(args[:i], func(a Word) bool { return a.Text == "!" || a.Text == "-not" }):
-			// All but those: what is left is no longer told by the tests that stand there.
+			// With a negated test -delete removes everything except the named files. Record it as
+			// rm -r of the glob from found.
 			if all := found(args[:i]); all != "" {
 				words := []Word{{Text: "rm", Literal: true}, {Text: "-r", Literal: true}, w.filled("{}", "{}", "{}", true, true)}
 				words[2].c.glob = all
 				w.command(words, at.behind(name+" -delete"))
 			}
 		case strings.HasPrefix(text, "-") && has(row.line, strings.TrimLeft(text, "-")):
-			if !w.spend(len(args)) { // found reads them for each -exec
+			if !w.spend(len(args)) { // found reads the tests again for each -exec
 				return
 			}
 			i = w.findExec(row, name, args, i, at)
@@ -562,15 +563,14 @@ func (w *walker) find(row *program, name string, args []Word, at place) {
 	}
 }
 
-// findExec reads the command behind the -exec at i and returns where it ends.
+// findExec reads the command after the -exec at i and returns the index of its end.
 func (w *walker) findExec(row *program, name string, args []Word, i int, at place) int {
 	verb, marked, all := args[i].Text, false, found(args[:i])
 	var words []Word
 	for i++; i < len(args) && args[i].Text != ";" && (args[i].Text != "+" || args[i-1].Text != "{}"); i++ {
 		a := args[i]
 		if a.Literal && strings.Contains(a.Text, "{}") {
-			// What find puts here begins with the path it was given, so it
-			// is never an option.
+			// find inserts paths that begin with its start directory, so they are never options.
 			text := a.Text
 			a = w.filled(text, "{}", "{}", text == "{}" && i+1 < len(args) && args[i+1].Text == "+", true)
 			if row.style&dashed != 0 && all != "" {
@@ -590,7 +590,7 @@ func (w *walker) findExec(row *program, name string, args []Word, i int, at plac
 	return i
 }
 
-// trap reads a line that is kept for later.
+// trap reads a line that the shell stores for later.
 func (w *walker) trap(name string, args []Word, at place) {
 	if len(args) > 0 && args[0].Literal && strings.HasPrefix(args[0].Text, "-") && args[0].Text != "-" {
 		if args[0].Text != "--" {

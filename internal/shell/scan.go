@@ -2,16 +2,15 @@ package shell
 
 import "strings"
 
-// A scanner splits the words after a program into options and operands, the way
-// the program itself would. Both what a wrapper runs and what a pattern matches
-// are read with it.
+// A scanner splits the words after a program into options and operands, the way the program
+// itself would. Wrappers and patterns both use it.
 type scanner struct {
 	rows []*program // the program, then its subcommands
 	args []Word
-	late bool // options go on after operands, whatever the row says
+	late bool // options may follow operands, whatever the row says
 	next int  // index of the next word
 
-	// What the last call of scan found:
+	// The result of the last call of scan:
 	kind     kind
 	at       int    // index of its word
 	word     Word   // the whole word
@@ -19,14 +18,14 @@ type scanner struct {
 	short    bool   // option: a letter of a cluster such as -rf
 	value    Word   // option: its argument, attached or the next word
 	valued   bool
-	loose    bool // operand: perhaps the argument of the option before it
-	operands int  // operands so far
+	loose    bool // operand: may be the argument of the option before it
+	operands int  // operands read so far
 	done     bool // only operands follow
 
-	cluster string // letters of the current word still to come
-	tail    Word   // what ends the cluster, if that is computed
+	cluster string // remaining letters of the current word
+	tail    Word   // the end of the cluster, if that is computed
 	hang    bool   // the next operand is loose
-	more    bool   // the current word goes on computed
+	more    bool   // the current word continues with a computed piece
 }
 
 type kind byte
@@ -37,7 +36,7 @@ const (
 	open // a computed word: an option, an operand, or any number of both
 )
 
-// row is the table's row for the words at this point.
+// row returns the row of the table for the current position.
 func (s *scanner) row() *program { return s.rows[min(s.operands, len(s.rows)-1)] }
 
 // takes reports whether an option takes an argument, and whether that is known.
@@ -55,7 +54,7 @@ func (s *scanner) scan() bool {
 		s.letter()
 		return true
 	}
-	if s.more { // -rf$X is -r -f, whatever else it may be
+	if s.more { // -rf$X has -r and -f, whatever the value of $X
 		s.more, s.hang, s.kind = false, false, open
 		return true
 	}
@@ -99,7 +98,7 @@ func (s *scanner) scan() bool {
 	return true
 }
 
-// found reports an operand.
+// found records an operand.
 func (s *scanner) found() {
 	s.kind = operand
 	s.operands++
@@ -111,11 +110,11 @@ func (s *scanner) found() {
 	if s.late || r.style&early == 0 || s.operands < len(s.rows)+skip {
 		return
 	}
-	// sudo takes options after NAME=value, so that ends nothing.
+	// sudo accepts options after NAME=value, so such a word does not end them.
 	s.done = r.style&assigns == 0 || strings.IndexByte(s.certain(), '=') < 0
 }
 
-// certain is the part of the word that is known.
+// certain returns the known beginning of the word.
 func (s *scanner) certain() string {
 	if s.word.c != nil {
 		return s.word.c.head
@@ -123,7 +122,7 @@ func (s *scanner) certain() string {
 	return s.word.Text
 }
 
-// long reports an option with a name.
+// long records an option with a long name.
 func (s *scanner) long(text string) {
 	s.kind = option
 	name, value, ok := strings.Cut(text, "=")
@@ -135,12 +134,12 @@ func (s *scanner) long(text string) {
 	s.argument(s.takes(name))
 }
 
-// letter reports the next letter of a cluster such as -rf or -ofile.
+// letter records the next letter of a cluster such as -rf or -ofile.
 func (s *scanner) letter() {
 	s.kind, s.short, s.value, s.valued = option, true, Word{}, false
 	n := 1
 	for n < len(s.cluster) && s.cluster[n]&0xc0 == 0x80 {
-		n++ // the rest of a character beyond ASCII
+		n++ // the remaining bytes of a character that is not ASCII
 	}
 	rest := s.cluster[n:]
 	s.name, s.cluster = s.cluster[:n], rest
@@ -161,7 +160,7 @@ func (s *scanner) letter() {
 
 func letter(b byte) bool { return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' }
 
-// argument takes the next word as the option's argument if it has one.
+// argument reads the next word as the option's argument if the option takes one.
 func (s *scanner) argument(arg, known bool) {
 	switch {
 	case arg && s.next < len(s.args):
@@ -172,7 +171,7 @@ func (s *scanner) argument(arg, known bool) {
 	}
 }
 
-// spelled reports -rf$X, of whose letters none takes the rest for its argument.
+// spelled reports whether no letter of a word such as -rf$X takes the rest as its argument.
 func (s *scanner) spelled(head string) bool {
 	if len(head) < 2 || head[0] != '-' || !letters(head[1:]) || head[1] == '-' || s.row().style&dashed != 0 {
 		return false
@@ -185,8 +184,8 @@ func (s *scanner) spelled(head string) bool {
 	return true
 }
 
-// computedOption reads a word that begins like an option and goes on computed,
-// such as --message="$x" or -m"$x". It reports whether the option is certain.
+// computedOption reads a word that begins like an option and has a computed end, such as
+// --message="$x" or -m"$x". It reports whether the option is certain.
 func (s *scanner) computedOption(head string) bool {
 	if strings.HasPrefix(head, "--") || s.row().style&dashed != 0 {
 		name, _, ok := strings.Cut(strings.TrimLeft(head, "-"), "=")

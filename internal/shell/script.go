@@ -15,55 +15,54 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// What one call of Parse may cost. Whatever lies beyond a limit is reported in
-// Script.Unknown, so a line that is built to exhaust the reader is never "safe".
+// Limits of one call of Parse. Text beyond a limit is reported in Script.Unknown, so a line that
+// is built to exhaust the reader is never treated as safe.
 const (
 	maxLine     = 256 << 10 // bytes of the line itself
 	maxNested   = 1 << 20   // bytes of all lines inside the line (sh -c, eval, ...)
-	maxDepth    = 24        // wrappers and lines inside each other
+	maxDepth    = 24        // nested wrappers and lines
 	maxTree     = 1000      // nesting of parentheses, loops, quotes in one line
 	maxFrames   = 3000      // stack frames of the parser, see boundedReader
 	maxCommands = 4096      // commands in one Script
 	maxReasons  = 16        // entries of Script.Unknown
-	maxReason   = 200       // bytes of a piece of the line in a reason or a message
+	maxReason   = 200       // bytes of a quoted piece of the line in a reason or a message
 	maxComments = 16        // comments that end in a backslash
 )
 
-// A Script is what one shell line does, as far as can be told without running it.
+// A Script describes one shell line, as far as it can be read without running it.
 type Script struct {
-	// Commands holds every simple command of the line in source order. A
-	// wrapper such as sudo comes before the command it runs.
+	// Commands holds every simple command of the line in source order. A wrapper such as sudo
+	// comes before the command it runs.
 	Commands []Command
 
-	// Reads and Writes are the files named by redirections, folded, for those
-	// whose name is literal, or begins with the home directory. Here-documents and
-	// descriptors are not files.
+	// Reads and Writes are the files in redirections whose name is literal or begins with the
+	// home directory, with quotes resolved. Here-documents and descriptors are not files.
 	Reads, Writes []string
 
-	// Language is that of the line: empty for a shell, "powershell" or "cmd".
+	// Language is the language of the line: empty for a shell, "powershell" or "cmd".
 	Language string
 
-	// Code holds the programs in other languages that stand in the line, as with
-	// python -c. What they run by a literal call is in Commands.
+	// Code holds the programs in other languages that the line contains, as with python -c.
+	// Commands also holds the commands that they run by a literal call.
 	Code []Code
 
-	// Unknown says why parts of the line are not known: a computed command name,
-	// a pipe into a shell, text that does not parse. Empty means that all of the
-	// commands the line names are in Commands. What those programs go on to do
-	// (a script file, a Makefile) is never part of it.
+	// Unknown lists the reasons why parts of the line are not known: a computed command name, a
+	// pipe into a shell, text that does not parse. If it is empty, Commands holds all commands
+	// that the line names. Unknown never covers the content of programs and files (a script file,
+	// a Makefile) that these commands run.
 	Unknown []string
 
-	urls   []string // that stand in code
+	urls   []string // addresses in code
 	hidden []string
 
 	filesLock sync.Mutex
-	files     []foundFiles // of the Commands
+	files     []foundFiles // the files of the commands, computed on first use
 }
 
-// Hidden says what of Unknown hides a command. It leaves out what everyday lines are
-// full of: a variable of the environment among the operands of a line (ssh host
-// "cd $DIR"), a script that is read from a file, a shell with nothing to read.
-// Who lets a line through asks Unknown; who asks a person about lines asks Hidden.
+// Hidden returns the entries of Unknown that may hide a command. It omits entries that are common
+// in ordinary lines: an environment variable among the operands (ssh host "cd $DIR"), a script
+// that is read from a file, a shell without input. A caller that allows lines automatically must
+// check Unknown; a caller that asks a person about lines checks Hidden.
 func (s *Script) Hidden() []string { return s.hidden }
 
 // Code is a program in another language.
@@ -75,36 +74,35 @@ type Code struct {
 
 // A Command is one simple command: a program and its words.
 type Command struct {
-	// Name is the last element of the program's path, without ".exe" and without a
-	// version: \rm, 'r'm, /bin/rm and rm@5 are all rm. It is empty if the name is computed.
+	// Name is the last element of the program's path, without ".exe" and without a version: \rm,
+	// 'r'm, /bin/rm and rm@5 are all rm. It is empty if the name is computed.
 	Name string
-	// Path is the program as written, quotes folded.
+	// Path is the program as written, with quotes resolved.
 	Path string
 	// Args are the words after the program.
 	Args []Word
-	// Via names the wrappers the command was found behind, outermost first:
-	// "sudo", "sh -c", "xargs", "find -exec".
+	// Via names the wrappers of the command, outermost first: "sudo", "sh -c", "xargs", "find
+	// -exec".
 	Via []string
-	// Line and Col say where the command begins in the line given to Parse, from
-	// 1, columns in bytes. A command inside a quoted line (sh -c '...') has the
-	// place of the command that runs it.
+	// Line and Col are the position of the command in the line that was given to Parse. Both
+	// start at 1; columns count bytes. A command inside a quoted line (sh -c '...') has the
+	// position of the command that runs it.
 	Line, Col int
-	// Dir is the directory that a literal cd of the same line went to before, as
-	// it is written, relative ones joined. It is empty where the line began, and
-	// where it cannot be told.
+	// Dir is the target of an earlier literal cd in the same line, as written, with relative
+	// targets joined. It is empty for the initial directory and for an unknown one.
 	Dir string
-	// Input is the literal text that a here-document or a here-string gives it.
+	// Input is the literal text of a here-document or here-string for the command.
 	Input string
 
-	files    []File // of redirections and of code
-	key      string // Name in one letter case, what patterns compare
-	program  Word   // the word in the program's place
-	computed bool   // the program is not certain
-	help     bool   // it only says how it is used
+	files    []File // from redirections and code
+	key      string // Name in lower case; patterns compare it
+	program  Word   // the word at the position of the program
+	computed bool   // the program is not known for certain
+	help     bool   // the command only prints its help
 	parent   int    // index of the wrapper in Script.Commands, or -1
 }
 
-// String renders the command on one line, for messages.
+// String formats the command on one line, for messages.
 func (c *Command) String() string {
 	var b strings.Builder
 	b.WriteString(visible(c.Path))
@@ -128,8 +126,8 @@ func (c *Command) String() string {
 	return b.String()
 }
 
-// visible keeps a word on one line, without control characters and of bounded
-// length: messages go to terminals.
+// visible formats a word on one line, without control characters and with limited length, because
+// messages go to terminals.
 func visible(s string) string {
 	plain := len(s) <= maxReason
 	for i := 0; plain && i < len(s); i++ {
@@ -145,9 +143,9 @@ func visible(s string) string {
 	return s[1 : len(s)-1]
 }
 
-// Parse reads a line as a POSIX shell, Bash or Zsh would. It never fails: what
-// cannot be read is in the result's Unknown. The line is not run and nothing
-// outside it is looked at, so variables, aliases and files stay unknown.
+// Parse reads a line as a POSIX shell, Bash or Zsh would. It never fails: the result's Unknown
+// lists the parts that it cannot read. Parse does not run the line and looks at nothing outside
+// it, so variables, aliases and files are unknown.
 func Parse(line string) *Script {
 	w := walker{s: &Script{}}
 	w.outermost(line)
@@ -156,8 +154,8 @@ func Parse(line string) *Script {
 
 func (w *walker) outermost(line string) {
 	defer func() {
-		// A panic here would be a bug of ours or of the parser. An unknown line
-		// is the safe reading of it; a crash would take the whole answer along.
+		// A panic here is a bug of this package or of the parser. Treating the line as unknown is
+		// safe; a crash would lose the whole answer.
 		if r := recover(); r != nil {
 			w.unknown(fmt.Sprintf("unparsable: the reader failed: %v", r))
 			return
@@ -181,52 +179,52 @@ func newParser() *syntax.Parser {
 	return syntax.NewParser()
 }
 
-// parsers keeps the parser's buffers between calls.
+// parsers holds parsers for reuse, with their buffers.
 var parsers sync.Pool
 
-// A walker collects what one line does.
+// A walker collects the contents of one line.
 type walker struct {
 	s      *Script
 	parser *syntax.Parser
 	reader boundedReader
-	holes  []string // what stood where a nested line has a computed piece
-	nested int      // bytes of nested lines read so far
+	holes  []string // sources of the computed pieces, by the number in a hole
+	nested int      // bytes of nested lines that were read so far
 	tree   int      // current nesting in syntax trees
-	buf    []byte   // scratch of fold
+	buf    []byte   // buffer of fold
 	mask   []byte
 
-	line      string               // the outermost
+	line      string               // the outermost line
 	dir       string               // Command.Dir of the next command
-	vars      []variable           // that were given literal values so far
-	funcs     map[string]*function // by name, the last definition of each
-	args      []string             // positional parameters, as far as they are known
-	taint     []string             // variables whose values the line takes from somewhere
-	mild      bool                 // what is not known now is usual
-	elsewhere bool                 // what is read may come from elsewhere: a function's caller, exec
-	subst     int                  // 0, or which values variables have in the current reading
-	used      bool                 // a value was put in the place of something computed
-	older     bool                 // there are further values, for another reading
-	expanding int                  // functions and aliases that are read inside each other
+	vars      []variable           // variables with literal values so far
+	funcs     map[string]*function // functions by name, the last definition of each
+	args      []string             // known positional parameters
+	taint     []string             // variables to which the line gives an unknown value
+	mild      bool                 // unknown pieces are usual here, see Script.Hidden
+	elsewhere bool                 // standard input may be redirected elsewhere: by a function's caller, by exec
+	subst     int                  // 0, or the index of the variable values that the current reading inserts, from 1
+	used      bool                 // a value was inserted for a computed piece
+	older     bool                 // there are further values for another reading
+	expanding int                  // nested functions and aliases in the current reading
 	work      int                  // steps so far, see work.go
-	budget    int                  // steps that this line may cost
+	budget    int                  // maximum number of steps for this line
 }
 
-// A place is where a command stands.
+// A place is the context of a command.
 type place struct {
 	src    string   // the text that positions in the tree refer to
 	via    []string // wrappers, outermost first
 	parent int      // index of the nearest wrapper, or -1
-	depth  int      // wrappers and lines above
+	depth  int      // number of wrappers and lines around the command
 
-	line, col int // of the command that brought this line; 0 in the outermost
+	line, col int // position of the command that contains this line; 0 in the outermost line
 
 	stdin []*syntax.Redirect // redirections of the statement
-	from  *syntax.Stmt       // what is piped into it, if anything
-	sh    bool               // read by sh, which may be Bash or not
-	posix string             // why Bash's grammar failed, if POSIX's is used
+	from  *syntax.Stmt       // the statement that is piped into it, or nil
+	sh    bool               // read by sh, which may or may not be Bash
+	posix string             // why Bash's grammar failed, if the POSIX grammar is used
 }
 
-// unknown adds a reason why it is not known what the script does.
+// unknown adds a reason why a part of the line is not known.
 func (w *walker) unknown(reason string) {
 	w.usual(reason)
 	if !w.mild && len(w.s.hidden) < maxReasons && !slices.Contains(w.s.hidden, reason) {
@@ -234,22 +232,21 @@ func (w *walker) unknown(reason string) {
 	}
 }
 
-// usual is unknown for what everyday lines are full of, see Script.Hidden.
+// usual is unknown for reasons that are common in ordinary lines, see Script.Hidden.
 func (w *walker) usual(reason string) {
 	if len(w.s.Unknown) < maxReasons && !slices.Contains(w.s.Unknown, reason) {
 		w.s.Unknown = append(w.s.Unknown, reason)
 	}
 }
 
-// A nested line is text that was folded once already and is now read again. Its
-// computed pieces stand in it as holes: a number between two hole bytes. A hole
-// is an ordinary character to the parser, so it neither ends a word nor starts
-// anything, and fold knows it again wherever it ends up, quoted or not.
+// A nested line is text that was already resolved once and is now parsed again. Its computed
+// pieces are in the text as holes: a number between two hole bytes. A hole is an ordinary
+// character to the parser, so it neither ends a word nor starts a token, and fold recognizes it
+// in any position, quoted or not.
 const hole = '\x1a'
 
-// A carriage return is an ordinary character to a shell, but a blank to the
-// parser, which would let "x<CR># ; rm -rf /" pass as a comment. It travels as
-// this byte instead.
+// A carriage return is an ordinary character to a shell, but a blank to the parser, which would
+// let "x<CR># ; rm -rf /" pass as a comment. The parser therefore gets this byte instead.
 const returnByte = '\x1c'
 
 func (w *walker) hole(show string) string {
@@ -257,7 +254,7 @@ func (w *walker) hole(show string) string {
 	return string(hole) + strconv.Itoa(len(w.holes)-1) + string(hole)
 }
 
-// legible replaces what the parser would misread or refuse.
+// legible replaces the bytes that the parser would misread or refuse.
 func (w *walker) legible(line string, outermost bool) string {
 	i := 0
 	for i < len(line) && (line[i] >= ' ' && line[i] < utf8.RuneSelf || line[i] == '\n' || line[i] == '\t') {
@@ -275,8 +272,8 @@ func (w *walker) legible(line string, outermost bool) string {
 			w.unknown("unparsable: invalid UTF-8")
 			b.WriteString(w.hole("\uFFFD"))
 		case r == 0:
-			// The parser drops it, as Bash does. No program can be given a NUL
-			// in an argument, so what arrives may be another line altogether.
+			// The parser drops NUL bytes, as Bash does. An argument of a program cannot contain a
+			// NUL, so the program may get a different line.
 			w.unknown("unparsable: NUL byte")
 			b.WriteByte(0)
 		case r == '\r':
@@ -294,7 +291,7 @@ func (w *walker) legible(line string, outermost bool) string {
 	return b.String()
 }
 
-// read parses a line and walks what it holds.
+// read parses a line and walks its statements.
 func (w *walker) read(line string, at place) {
 	at.src = w.comments(w.legible(line, at.depth == 0))
 	first, err := w.parse(at.src, syntax.LangBash)
@@ -307,9 +304,9 @@ func (w *walker) read(line string, at place) {
 		w.stmts(first, &at)
 		return
 	}
-	// What Bash's grammar refuses may still be a good line: "((a); b)" is one.
-	// $'...' has another extent in POSIX and could hide a command there, hence
-	// the exception.
+	// A line that Bash's grammar refuses may be valid in the POSIX grammar: "((a); b)" is. $'...'
+	// ends at another position in POSIX and could hide a command, so such lines are not parsed
+	// again.
 	if !strings.Contains(at.src, "$'") && !strings.ContainsRune(at.src, returnByte) {
 		if list, err2 := w.parse(at.src, syntax.LangPOSIX); err2 == nil {
 			at.posix = w.refused(err)
@@ -317,8 +314,8 @@ func (w *walker) read(line string, at place) {
 			return
 		}
 	}
-	// From here on it stays unknown, but whatever another reading finds is worth
-	// having: a rule that blocks is better than one that asks.
+	// The line remains unknown, but commands from another reading are still useful: a rule that
+	// blocks is better than one that asks.
 	w.unknown(w.refused(err))
 	if crlf := strings.ReplaceAll(at.src, string(returnByte)+"\n", "\n"); crlf != at.src {
 		if list, err := w.parse(crlf, syntax.LangBash); err == nil {
@@ -331,7 +328,7 @@ func (w *walker) read(line string, at place) {
 		w.stmts(list, &at)
 		return
 	}
-	// A shell runs a line statement by statement, so those before the error run.
+	// A shell runs a line statement by statement, so the statements before the error run.
 	w.stmts(first, &at)
 }
 
@@ -339,13 +336,13 @@ func (w *walker) refused(err error) string {
 	return "unparsable: " + visible(w.decode(err.Error()))
 }
 
-// comments undoes an error of the parser, which joins a comment that ends in a
-// backslash with the next line. A shell does not, so in
+// comments works around a bug of the parser, which joins a comment that ends in a backslash with
+// the next line. A shell does not, so in
 //
 //	echo hi # there \
 //	rm -rf /
 //
-// the second line is a command of its own.
+// the second line is a separate command.
 func (w *walker) comments(src string) string {
 	for range maxComments {
 		if joinedComment(src, 0) < 0 {
@@ -378,7 +375,7 @@ func (w *walker) comments(src string) string {
 		}
 		src = src[:from+end] + " " + src[from+end+1:]
 	}
-	// It does not parse, perhaps for that reason.
+	// The line does not parse, perhaps because of this bug.
 	w.unknown("unparsable: a comment may end in a backslash")
 	b := []byte(src)
 	for end := joinedComment(src, 0); end >= 0; end = joinedComment(src, end+2) {
@@ -387,7 +384,8 @@ func (w *walker) comments(src string) string {
 	return string(b)
 }
 
-// joinedComment finds a backslash, at or after from, that ends a line with a #.
+// joinedComment returns the offset of a backslash at the end of a line with a "#", searching from
+// offset from.
 func joinedComment(src string, from int) int {
 	for {
 		end := strings.Index(src[from:], "\\\n")
@@ -419,10 +417,10 @@ const tooMany = "unparsable: too many commands"
 
 var errDeep = errors.New("nested too deeply")
 
-// A boundedReader hands text to the parser and stops it when it has recursed too
-// far. The parser has no limit of its own, a stack overflow cannot be recovered,
-// and "((((..." is easily written. The parser reads in small chunks from inside
-// its recursion, so this is the one place that sees its true depth.
+// A boundedReader passes text to the parser and stops the parser when its recursion is too deep.
+// The parser has no limit, a stack overflow cannot be recovered, and "((((..." is easy to write.
+// The parser reads small chunks inside its recursion, so only the reader can measure the true
+// depth.
 type boundedReader struct {
 	text string
 	off  int
@@ -445,8 +443,8 @@ func (r *boundedReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// nest reads a line that a command runs. computed says that parts of it are not
-// known; they are holes in text.
+// nest reads a line that a command runs. computed reports that parts of the line are not known;
+// these are holes in text.
 func (w *walker) nest(text string, computed bool, what string, at place) {
 	switch {
 	case computed && w.givenHoles(text):
@@ -477,7 +475,7 @@ func (w *walker) nest(text string, computed bool, what string, at place) {
 	}
 }
 
-// command records a simple command and, if it is a wrapper, what it runs. words
+// command records a simple command and, if it is a wrapper, the command that it runs. words
 // begins with the program.
 func (w *walker) command(words []Word, at place) {
 	if len(w.s.Commands) >= maxCommands {
@@ -504,8 +502,8 @@ func (w *walker) command(words []Word, at place) {
 	}
 	switch p := words[0]; {
 	case !p.Literal:
-		// The last element of "$VENV/bin/python" is known whatever the variable
-		// holds; without the quotes the variable may hold more than one word.
+		// The last element of "$VENV/bin/python" is known for any value of the variable. Without
+		// quotes the variable may expand to more than one word.
 		c.Name = programName(p.c.tail)
 		if c.computed = c.Name == "" || p.c.many; c.computed {
 			w.unknown("computed command name: " + visible(c.Path))
@@ -522,7 +520,7 @@ func (w *walker) command(words []Word, at place) {
 		case at.posix != "" && bashWord(p.Text):
 			w.unknown(at.posix)
 		case isAssignment(p.Text) && !strings.Contains(p.Text, "=="):
-			// Quoted it is a program's name; coproc a=b rm runs rm.
+			// A quoted a=b is the name of a program; "coproc a=b rm" runs rm.
 			w.unknown("assignment in the place of a command: " + visible(p.Text))
 		}
 	}
@@ -546,8 +544,8 @@ func (w *walker) command(words []Word, at place) {
 	}
 }
 
-// bashWord reports what POSIX takes for a command's name and Bash for something
-// else: "a+=b rm" and "time ! rm" run rm.
+// bashWord reports whether name is a command name in POSIX and something else in Bash: "a+=b rm"
+// and "time ! rm" run rm.
 func bashWord(name string) bool {
 	switch name {
 	case "[[", "!", "coproc", "function", "let", "select", "time":
@@ -556,13 +554,13 @@ func bashWord(name string) bool {
 	return strings.Contains(name, "=")
 }
 
-// unseen reports characters that make two command names look the same.
+// unseen reports whether r is invisible, so that two different command names look the same.
 func unseen(r rune) bool {
 	return r >= utf8.RuneSelf && (unicode.IsSpace(r) || unicode.IsControl(r) || unicode.Is(unicode.Cf, r))
 }
 
-// programName is the last element of a program's path, without Windows' ".exe", and
-// without the version behind what npx and its kin fetch and run: rimraf@5, ruff==0.4.
+// programName returns the last element of a program's path, without ".exe" of Windows and without
+// the version that npx and similar tools accept: rimraf@5, ruff==0.4.
 func programName(path string) string {
 	if strings.IndexByte(path, '\\') >= 0 { // C:\Windows\cmd.exe
 		path = path[strings.LastIndexByte(path, '\\')+1:]
@@ -582,8 +580,9 @@ func programName(path string) string {
 	return path
 }
 
-// foldCase maps names that a file system without letter case takes for the same
-// program to one spelling. RM is rm on macOS and Windows.
+// foldCase maps all spellings of a name that differ only in letter case to one spelling. File
+// systems that ignore letter case find the same program for all of them: RM is rm on macOS and
+// Windows.
 func foldCase(name string) string {
 	i := 0
 	for i < len(name) && name[i] < utf8.RuneSelf && (name[i] < 'A' || name[i] > 'Z') {

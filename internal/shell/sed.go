@@ -2,7 +2,7 @@ package shell
 
 import "strings"
 
-// awkString is a string of awk between pipes and redirections.
+// awkString reads a string of awk that is the operand of a pipe or a redirection.
 func (c *codeScan) awkString(begin, end int, text string, whole bool) {
 	before := strings.TrimRight(c.text[:begin], " \t")
 	after := strings.TrimLeft(c.text[end:], " \t")
@@ -17,8 +17,8 @@ func (c *codeScan) awkString(begin, end int, text string, whole bool) {
 	}
 }
 
-// sed finds the commands of a sed script that run a line: e, and the e of s///e.
-// w and r name files.
+// sed finds the commands of a sed script that run a line, e and the e flag of s///e, and the
+// files of w and r.
 func (c *codeScan) sed() {
 	for _, line := range strings.FieldsFunc(c.text, func(r rune) bool { return r == '\n' }) {
 		c.sedLine(line)
@@ -57,7 +57,7 @@ func (c *codeScan) sedLine(line string) {
 	}
 }
 
-// sedAddress cuts the address off: 1,$ or /x/I.
+// sedAddress removes the address of a command: 1,$ or /x/I.
 func sedAddress(line string) string {
 	for line != "" {
 		switch {
@@ -79,7 +79,7 @@ func (c *codeScan) sedFile(what deed, name string) {
 	}
 }
 
-// sedReplace reads s/x/y/e and y/x/z/, from behind the verb, and returns what follows.
+// sedReplace reads s/x/y/e and y/x/z/ after the verb, and returns the text that follows.
 func (c *codeScan) sedReplace(verb byte, line string) string {
 	if line == "" {
 		return ""
@@ -102,7 +102,7 @@ func (c *codeScan) sedReplace(verb byte, line string) string {
 	return line
 }
 
-// cutDelimiter cuts a text of sed where it ends.
+// cutDelimiter splits s at the first delimiter d without a backslash.
 func cutDelimiter(s string, d byte) (text, rest string) {
 	for i := 0; i < len(s); i++ {
 		switch s[i] {

@@ -5,29 +5,29 @@ import (
 	"strings"
 )
 
-// A program is one row of the table: how the words of one program are read and
-// what they run. All lists are words with blanks between them; a word of one
-// character is a short option, a longer one a long option.
+// A program is one row of the table: how to read the words of one program, and what these words
+// run. Lists are words separated by blanks. In a list of options a word of one character is a
+// short option, a longer one a long option.
 type program struct {
 	name string // the program, or the program and its subcommand: "git push"
 
 	style style
 	runs  runs
-	words uint8 // how many leading words of a pattern are the subcommand; 0: all
-	skip  uint8 // operands before the command it runs
+	words uint8 // how many leading words of a pattern are the subcommand; 0: all of them
+	skip  uint8 // operands before the command that the program runs
 
 	args     string // options that take an argument
-	attached string // options whose argument, if any, is attached: -i.bak
+	attached string // options whose optional argument must be attached: -i.bak
 	flags    string // names for the same option: "f=force D=delete+force"
-	longs    string // further options without an argument
+	longs    string // other options without an argument
 
 	alias   string // names for the same subcommand: "i=install"
 	implied string // operands that mean an option: "+=force", by first character
 	line    string // options whose argument is a shell line; for runsFind, a command
-	none    string // options with which it runs no command
-	open    string // options with which it reads commands if none is given; "*": always, "fed": if it is given any
-	does    string // what words run beside its command: "option=kind", "1=kind" the first operand, "*=kind" all; see walker.does
-	files   string // what it does with files: "option=use", "1=use", "*=use" operands, "$=use" the last; see fileNone
+	none    string // options with which the program runs no command
+	open    string // options with which it reads commands if it has no command argument; "*": always, "fed": if it has input
+	does    string // words that run something in addition to its command: "option=kind", "1=kind" for the first operand, "*=kind" for all; see walker.does
+	files   string // words that are files: "option=use", "1=use", "*=use" for operands, "$=use" for the last; see fileNone
 }
 
 type style uint16
@@ -41,8 +41,8 @@ const (
 	plus                       // a first word +x is an option (cargo +nightly)
 	typed                      // operands may be written type/name (kubectl)
 	assigns                    // NAME=value words may come before the command
-	settled                    // they end at the first that is skipped
-	mixed                      // an operand may be the command, or a user (runuser)
+	settled                    // no options after the first skipped operand
+	mixed                      // an operand may be the command or a user (runuser)
 )
 
 type runs byte
@@ -50,8 +50,8 @@ type runs byte
 const (
 	runsNothing runs = iota
 	runsCommand      // the words after its options
-	runsLine         // those words, joined to a shell line
-	runsShell        // a shell: -c, a script, or what it reads
+	runsLine         // those words, joined into a shell line
+	runsShell        // a shell: -c, a script, or standard input
 	runsEnv          // env: -S
 	runsXargs
 	runsParallel
@@ -59,8 +59,8 @@ const (
 	runsTrap
 	runsAlias
 	runsSource
-	runsInput // commands it reads
-	runsCode  // a program in another language: -c, a file, or what it reads
+	runsInput // commands on standard input
+	runsCode  // a program in another language: -c, a file, or standard input
 	runsTmux
 	runsCrontab
 	runsMake
@@ -70,7 +70,7 @@ const (
 	evaluates // arithmetic on words that look like data
 )
 
-// find returns the place of a name in the table.
+// find returns the index of a name in the table, and whether the table has it.
 func find(name string) (int, bool) {
 	low, high := 0, len(table)
 	for low < high {
@@ -105,7 +105,7 @@ func lookup(name string) *program {
 	return &table[i]
 }
 
-// rowOf is lookup, which takes python3.12 for python3 too.
+// rowOf is lookup, but also returns the row of python3 for python3.12.
 func rowOf(name string) *program {
 	row := lookup(name)
 	if n := len(name); row == nil && n > 0 && name[n-1] >= '0' && name[n-1] <= '9' {
@@ -114,16 +114,17 @@ func rowOf(name string) *program {
 	return row
 }
 
-// branches reports whether a program has rows for subcommands. They follow its
-// own, since a blank sorts before whatever else a name can go on with.
+// branches reports whether a program has rows for subcommands. They come directly after its own
+// row, because a blank sorts before every other character of a name.
 func (p *program) branches() bool {
 	i, ok := find(p.name)
 	return ok && i+1 < len(table) && len(table[i+1].name) > len(p.name) &&
 		table[i+1].name[len(p.name)] == ' ' && table[i+1].name[:len(p.name)] == p.name
 }
 
-// anyProgram is the row of a program that has none, anySubcommand of a
-// subcommand that has none, by the style of its program.
+// Rows for programs and subcommands that are not in the table. anyProgram is for programs,
+// anyShortens for subcommands of a program with the style shortens, anySubcommand for all other
+// subcommands.
 var (
 	anyProgram    = &program{}
 	anySubcommand = &program{}
@@ -141,7 +142,7 @@ func (p *program) branch(word string) *program {
 	return anySubcommand
 }
 
-// canonical is the first name of a subcommand that has several.
+// canonical returns the first name of a subcommand that has several names.
 func (p *program) canonical(word string) string {
 	if p.style&typed != 0 {
 		word, _, _ = strings.Cut(word, "/")
@@ -162,7 +163,7 @@ func (p *program) takes(name string) (arg, known bool) {
 	return false, false
 }
 
-// full is the whole name of an option that may be abbreviated.
+// full returns the complete name of an option that may be abbreviated.
 func (p *program) full(name string, short bool) string {
 	if short || p.style&shortens == 0 || p.complete(name) {
 		return name
@@ -175,13 +176,13 @@ func (p *program) full(name string, short bool) string {
 	return name
 }
 
-// complete reports an option that the row knows by this very name, so it is no
-// abbreviation of another.
+// complete reports whether the row lists an option by exactly this name, so that the name is not
+// an abbreviation.
 func (p *program) complete(name string) bool {
 	return has(p.args, name) || has(p.attached, name) || has(p.longs, name) || get(p.flags, name) != "" || valueOf(p.flags, name)
 }
 
-// has reports whether a list holds a word.
+// has reports whether a list contains a word.
 func has(list, word string) bool {
 	for list != "" {
 		var w string

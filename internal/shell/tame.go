@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// tameTools print names, numbers and dates: nothing that is a line of its own when
-// it ends up in one. What stands behind a slash is a subcommand.
+// tameTools lists tools that print names, numbers and dates: output that is never a command line
+// if it is inserted into one. A slash separates a tool and its subcommand.
 const tameTools = " pwd mktemp date dirname basename realpath readlink id whoami hostname uname nproc arch getconf seq ls lsof pgrep pidof wc " +
 	"head tail grep cut sort uniq git/rev-parse git/describe git/branch git/symbolic-ref git/merge-base git/rev-list git/diff git/ls-files git/log " +
 	"docker/ps docker/container docker/images docker/inspect docker/compose docker-compose/ps podman/ps kubectl/get kubectl/config npm/prefix npm/root npm/bin " +
 	"yarn/bin pnpm/bin go/env go/list brew/--prefix python/--version python3/--version node/--version node/-v gcloud/config "
 
-// tame reports a command substitution, as it is written, that prints what names a
-// thing: $(mktemp -d), $(docker ps -q | head -1).
+// tame reports whether a command substitution, given as written, only uses tools of tameTools:
+// $(mktemp -d), $(docker ps -q | head -1).
 func tame(text string) bool {
 	inner, ok := strings.CutPrefix(text, "$(")
 	if ok {
@@ -40,7 +40,7 @@ func tame(text string) bool {
 	return true
 }
 
-// tainted notes a variable whose value the line takes from somewhere.
+// tainted records a variable to which the line gives an unknown value.
 func (w *walker) tainted(name string) {
 	if len(w.taint) < maxVars {
 		w.taint = append(w.taint, name)
@@ -48,7 +48,7 @@ func (w *walker) tainted(name string) {
 }
 
 // fromEnvironment reports whether a word comes from the environment or from a harmless
-// substitution. It may be any text, but not one that the line has fetched.
+// substitution. It may have any value, but not one that the line itself read or fetched.
 func (w *walker) fromEnvironment(show string) bool {
 	if strings.HasPrefix(show, "$(") || strings.HasPrefix(show, "`") {
 		return tame(show)
@@ -72,8 +72,8 @@ func (w *walker) fromEnvironment(show string) bool {
 	return end > 0 && !slices.Contains(w.taint, name[:end])
 }
 
-// givenHoles reports a nested line all of whose computed pieces are given. Where one of
-// them is a command's name, that is said by the command.
+// givenHoles reports whether all computed pieces of a nested line come from the environment or
+// from harmless substitutions. If one of them is a command name, the command itself reports it.
 func (w *walker) givenHoles(text string) bool {
 	for {
 		i := strings.IndexByte(text, hole)
@@ -88,8 +88,8 @@ func (w *walker) givenHoles(text string) bool {
 	}
 }
 
-// oneWord reports a word that is made of given variables and plain text, as in
-// $USER@$HOST: where a name has to stand, it is that name.
+// oneWord reports whether a word consists of plain text and variables from the environment, as in
+// $USER@$HOST. In the position of a name it is that name.
 func (w *walker) oneWord(word Word) bool {
 	if word.c == nil {
 		return true
@@ -100,9 +100,9 @@ func (w *walker) oneWord(word Word) bool {
 	return word.c.feed == nil && word.c.glob == "" && word.c.code != "" && w.givenHoles(word.c.code)
 }
 
-// helps reports a command that is asked how it is used, and does nothing else: the
-// last word says so, and there is nothing before it but names of subcommands. What a
-// program takes for a file ("rm src --help", to some) is none.
+// helps reports whether a command only requests help: its last word is a help option, and the
+// words before it are names of subcommands. A program that may treat the words as files ("rm src
+// --help") does not match.
 func helps(row *program, args []Word) bool {
 	last := len(args) - 1
 	if last < 0 || !args[last].Literal {

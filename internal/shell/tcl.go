@@ -2,8 +2,8 @@ package shell
 
 import "strings"
 
-// tcl finds exec, spawn and system of Tcl and Expect, each with words like a
-// shell's.
+// tcl finds calls of exec, spawn and system in Tcl and Expect. Their words are like words of a
+// shell.
 func (c *codeScan) tcl() {
 	for _, part := range strings.FieldsFunc(c.text, func(r rune) bool { return r == '\n' || r == ';' || r == '[' || r == ']' }) {
 		part = strings.TrimLeft(part, " \t({\"")

@@ -12,7 +12,7 @@ import (
 type term struct {
 	text  string // literal, or a glob
 	glob  bool
-	clean string // a literal path in its shortest form
+	clean string // a literal path, cleaned
 }
 
 // answer compares a word with the term.
@@ -23,7 +23,7 @@ func (t *term) answer(w Word) Answer {
 		}
 		return No
 	}
-	// "rm -rf $HOME" is meant as it stands, and so is "docker rm `docker ps`".
+	// "rm -rf $HOME" must match as written, and so must "docker rm `docker ps`".
 	if strings.ContainsAny(t.text, "$`") && t.match(w.Text) {
 		return Yes
 	}
@@ -50,7 +50,7 @@ func (t *term) match(s string) bool {
 	return short != s && glob(t.text, short)
 }
 
-// mayBegin reports whether the term matches some text that begins with head.
+// mayBegin reports whether the term can match a text that begins with head.
 func (t *term) mayBegin(head string) bool {
 	if !t.glob {
 		return strings.HasPrefix(t.text, head) || strings.HasPrefix(t.clean, head)
@@ -63,8 +63,8 @@ func (t *term) mayBegin(head string) bool {
 	return fixed[:n] == head[:n]
 }
 
-// shortest is a path without "." and ".." and doubled slashes: /./ is /. What is
-// no path comes back as it is.
+// shortest returns a path without "." and ".." and double slashes: /./ is /. It returns any text
+// that is not a path unchanged.
 func shortest(s string) string {
 	if strings.IndexByte(s, '/') < 0 || strings.Contains(s, "://") {
 		return s
@@ -72,12 +72,11 @@ func shortest(s string) string {
 	return path.Clean(s)
 }
 
-// glob matches s against a pattern in which * stands for any text, slashes
-// included, ? for one character, [a-z] or [!a-z] for one of a set, and \ takes
-// the meaning of the next character away.
+// glob matches s against a pattern in which "*" matches any text including slashes, "?" one
+// character, [a-z] or [!a-z] one character of a set, and "\" makes the next character literal.
 func glob(pattern, s string) bool {
-	// On a mismatch only the last star needs another try: whatever an earlier
-	// one could still take, the last one can take too.
+	// After a mismatch only the last star needs another try: the last star can match everything
+	// that an earlier one could.
 	star, mark := -1, 0
 	p, i := 0, 0
 	for i < len(s) {
@@ -123,8 +122,8 @@ func one(pattern string, p int, s string, i int) (int, int, bool) {
 	return p + 1, i + 1, pattern[p] == s[i]
 }
 
-// set matches r against the set at p and returns the position after it, or 0 if
-// the bracket is not closed and so an ordinary character.
+// set matches r against the set at p and returns the position after the set. It returns 0 if the
+// bracket is not closed and is therefore an ordinary character.
 func set(pattern string, p int, r rune) (end int, ok bool) {
 	p++
 	negate := p < len(pattern) && (pattern[p] == '!' || pattern[p] == '^')
@@ -147,7 +146,7 @@ func set(pattern string, p int, r rune) (end int, ok bool) {
 	return p + 1, ok != negate
 }
 
-// split cuts a pattern into its words.
+// split splits a pattern into its words.
 func split(pattern string) ([]term, error) {
 	var terms []term
 	for i := 0; i < len(pattern); {
@@ -165,9 +164,9 @@ func split(pattern string) ([]term, error) {
 	return terms, nil
 }
 
-// splitWord reads the word at the beginning of s and returns its length.
+// splitWord reads the word at the beginning of s and returns it with its length.
 func splitWord(s string) (term, int, error) {
-	// The text is kept twice, since only a glob needs its backslashes.
+	// The text is stored twice, because only a glob needs its backslashes.
 	var literal, pattern strings.Builder
 	isGlob := false
 	add := func(b byte) {
@@ -228,7 +227,7 @@ word:
 	return term{text: text, clean: shortest(text)}, i, nil
 }
 
-// closed reports a bracket that is closed within its word.
+// closed reports whether a bracket is closed within its word.
 func closed(s string) bool {
 	end := strings.IndexByte(s, ']')
 	return end > 0 && !strings.ContainsAny(s[:end], " \t\r\n")

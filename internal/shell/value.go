@@ -8,38 +8,38 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// Values that the line itself spells out are put in the place of what is computed
-// from them, as a further reading: X=rm; $X -rf / also is rm -rf /. It only adds
-// commands. What is computed stays so, since nobody knows that this is the only
-// value: what a condition leaves out, or another line sets, is not followed.
+// If the line itself sets a value, the package reads the command once more with the value
+// inserted: X=rm; $X -rf / is also rm -rf /. This only adds commands. The computed word remains
+// unknown, because the variable may have other values: conditions and other lines are not
+// evaluated.
 
-// What further readings may cost.
+// Limits for further readings.
 const (
-	maxValues = 3       // values of one variable that are tried
-	maxValue  = 4 << 10 // bytes of one
-	maxVars   = 256     // variables; aliases and functions
+	maxValues = 3       // values of one variable that are inserted
+	maxValue  = 4 << 10 // bytes of one value
+	maxVars   = 256     // variables, and separately functions and aliases
 )
 
-// A variable and one of its values.
+// A variable is a variable with one of its values.
 type variable struct {
 	name  string
-	words []string // one, but of an array
+	words []string // one word, or the elements of an array
 	array bool
 }
 
-// A function that the line defines, or an alias.
+// A function is a function that the line defines, or an alias.
 type function struct {
 	body   *syntax.Stmt
 	alias  string
 	at     place
-	active bool // it is being read: in its own body an alias is no alias
+	active bool // it is being expanded: in its own body an alias is not expanded
 }
 
-// define notes a function or an alias. The last definition of a name counts.
+// define records a function or an alias. The last definition of a name applies.
 func (w *walker) define(name string, f function) {
 	switch old := w.funcs[name]; {
 	case old != nil && old.active:
-		return // it ends before the new definition is used
+		return // the expansion ends before the new definition applies
 	case old == nil && len(w.funcs) >= maxVars:
 		w.limited("unparsable: too many functions and aliases")
 		return
@@ -79,7 +79,7 @@ func (w *walker) currentValue(name string) (variable, bool) {
 	if found >= 0 {
 		return w.vars[found], true
 	}
-	// Those that every shell has.
+	// Variables that every shell sets.
 	switch name {
 	case "IFS":
 		return variable{words: []string{" "}}, true
@@ -110,8 +110,8 @@ func (w *walker) here() string {
 	return w.dir
 }
 
-// literally folds a word, or none, with the values that are known, and reports
-// whether that is all of it.
+// literally resolves a word with the known values. It reports whether the result is completely
+// known. A nil word is "".
 func (w *walker) literally(wd *syntax.Word, at *place) (string, bool) {
 	if wd == nil {
 		return "", true
@@ -124,11 +124,11 @@ func (w *walker) literally(wd *syntax.Word, at *place) (string, bool) {
 	return string(f.text), !f.computed && len(f.text) <= maxValue
 }
 
-// doubleQuotedValue is how the value of an assignment is folded: nothing is split.
+// doubleQuotedValue is the quoting for the value of an assignment: the value is not split.
 const doubleQuotedValue = unquoted
 
-// remember notes the value of an assignment, and reads that of a variable that
-// holds a command.
+// remember records the value of an assignment. If the variable holds a command, it reads the
+// command.
 func (w *walker) remember(a *syntax.Assign, at *place) {
 	if a.Name == nil {
 		return
@@ -175,7 +175,7 @@ func (w *walker) remember(a *syntax.Assign, at *place) {
 	}
 }
 
-// looped notes what a for loop goes through.
+// looped records the values of a for loop's variable.
 func (w *walker) looped(l *syntax.WordIter, at *place) {
 	for i, item := range l.Items {
 		if i == maxValues {
@@ -192,7 +192,7 @@ func (w *walker) looped(l *syntax.WordIter, at *place) {
 	}
 }
 
-// setArgs is "set -- rm -rf /".
+// setArgs handles "set -- rm -rf /".
 func (w *walker) setArgs(args []Word) {
 	var list []string
 	options := true
@@ -223,7 +223,7 @@ func (w *walker) aliases(args []Word, at place) {
 	}
 }
 
-// readVars is "printf -v x rm" and "read x <<< rm".
+// readVars handles "printf -v x rm" and "read x <<< rm".
 func (w *walker) readVars(name string, args []Word, at *place) {
 	texts, ok := literals(args)
 	switch {
@@ -274,7 +274,7 @@ func literals(words []Word) ([]string, bool) {
 	return texts, true
 }
 
-// enterDir follows cd.
+// enterDir handles cd.
 func (w *walker) enterDir(args []Word) {
 	to := ""
 	for _, a := range args {
@@ -301,8 +301,8 @@ func (w *walker) enterDir(args []Word) {
 	w.dir = join(w.dir, to)
 }
 
-// join is a path seen from a directory. It is not cleaned: what a .. after a
-// symbolic link means only the system knows.
+// join returns a path relative to a directory. It does not clean the path, because the meaning of
+// ".." after a symbolic link depends on the file system.
 func join(dir, name string) string {
 	if dir == "" || strings.HasPrefix(name, "/") || name == "~" || strings.HasPrefix(name, "~/") || len(name) > 1 && name[1] == ':' {
 		return name
@@ -313,7 +313,7 @@ func join(dir, name string) string {
 	return strings.TrimSuffix(dir, "/") + "/" + name
 }
 
-// homely turns $HOME/x and $PWD/x, as a Word shows them, into paths.
+// homely converts $HOME/x and $PWD/x, as in Word.Text, to paths.
 func homely(text string) (string, bool) {
 	for _, known := range [...][2]string{{"$HOME", "~"}, {"$PWD", "."}, {"$(pwd)", "."}, {"$OLDPWD", "."}} {
 		rest, ok := strings.CutPrefix(text, known[0])
@@ -329,8 +329,8 @@ func homely(text string) (string, bool) {
 	return "", false
 }
 
-// readings reads a command again with the values that are known, and with what a
-// function or an alias of the line makes of its words.
+// readings reads a command again with the known values inserted, and with functions and aliases
+// of the line expanded.
 func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 	if w.subst > 0 || len(words) == 0 {
 		if w.subst > 0 && len(words) > 0 {
@@ -354,7 +354,7 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 			}
 			if len(again) > 0 {
 				subst := w.subst
-				w.subst = 0 // lines inside of it are read as they stand
+				w.subst = 0 // the first reading of nested lines inserts no values
 				w.command(again, in)
 				w.subst = subst
 				w.expand(again, at)
@@ -368,8 +368,7 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 	w.expand(words, at)
 }
 
-// expand reads the body of a function, or the line of an alias, with the words of
-// its call.
+// expand reads the body of a function, or the line of an alias, with the words of its call.
 func (w *walker) expand(words []Word, at *place) {
 	name := words[0].Text
 	f := w.funcs[name]
@@ -406,8 +405,8 @@ func (w *walker) expandAlias(f *function, words []Word, at *place) {
 	w.nest(line.String(), false, "alias", at.behind("alias"))
 }
 
-// expandFunction reads the body of a function that is called with literal words. Without
-// words it runs what was found where it was declared.
+// expandFunction reads the body of a function that is called with literal words. A call without
+// words needs no second reading: the body was read at its declaration.
 func (w *walker) expandFunction(f *function, words []Word) {
 	args, ok := literals(words[1:])
 	if !ok || len(args) == 0 || w.tree > maxTree/2 {
@@ -420,7 +419,7 @@ func (w *walker) expandFunction(f *function, words []Word) {
 	w.args, w.subst = before, subst
 }
 
-// Quote quotes a word so that a shell takes it as it is.
+// Quote quotes a word for a POSIX shell.
 func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // expandParam returns the words of a parameter in the current reading.
@@ -453,7 +452,7 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 	if len(w.args) > 0 || name != "@" && name != "*" && (name[0] < '1' || name[0] > '9') {
 		w.used = true
 	} else if q != unquoted {
-		return nil, false // it is not known with which words this runs
+		return nil, false // the arguments of this call are not known
 	}
 	if q != unquoted && (name == "*" || len(words) == 0) {
 		return []string{strings.Join(words, " ")}, true
@@ -461,7 +460,7 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 	return words, true
 }
 
-// elements returns the words of a variable that an index picks: ${x[1]}, ${x[@]}, $x.
+// elements returns the words that an index selects: ${x[1]}, ${x[@]}, $x.
 func elements(p *syntax.ParamExp, v variable) ([]string, bool) {
 	if p.Index == nil {
 		if v.array && !has("@ *", p.Param.Value) && len(v.words) > 0 {
@@ -484,8 +483,8 @@ func elements(p *syntax.ParamExp, v variable) ([]string, bool) {
 	return v.words[n : n+1], true
 }
 
-// operated is ${x:-word}, ${x#pattern} and their kin. set says that the variable has a
-// value; the result says it too.
+// operated evaluates ${x:-word}, ${x#pattern} and similar expansions. The argument set reports
+// that the variable has a value, and so does the result.
 func (w *walker) operated(p *syntax.ParamExp, at *place, words []string, set bool) ([]string, bool) {
 	operand, known := w.literally(p.Exp.Word, at)
 	if !known {
@@ -515,7 +514,7 @@ func (w *walker) operated(p *syntax.ParamExp, at *place, words []string, set boo
 	return words, set
 }
 
-// trimmed is ${x#pattern}, ${x%pattern}, ${x^^} and their kin.
+// trimmed evaluates ${x#pattern}, ${x%pattern}, ${x^^} and similar expansions.
 func trimmed(text string, op syntax.ParExpOperator, pattern string) (string, bool) {
 	best, found := text, false
 	take := func(rest string, largest bool) {
@@ -546,7 +545,7 @@ func trimmed(text string, op syntax.ParExpOperator, pattern string) (string, boo
 	return best, true
 }
 
-// cutOut is ${x:1:2} and ${x/a/b}.
+// cutOut evaluates ${x:1:2} and ${x/a/b}.
 func (w *walker) cutOut(text string, p *syntax.ParamExp, at *place) (string, bool) {
 	if p.Slice != nil {
 		number := func(x syntax.ArithmExpr, none int) (int, bool) {
@@ -583,8 +582,8 @@ func (w *walker) cutOut(text string, p *syntax.ParamExp, at *place) (string, boo
 	return strings.Replace(text, from, with, n), true
 }
 
-// idiom knows programs whose place is computed and whose name is not:
-// $(which python3), $(npm bin)/eslint, ${PYTHON:-python3}.
+// idiom recognizes programs with a computed path and a known name: $(which python3), $(npm
+// bin)/eslint, ${PYTHON:-python3}.
 func (w *walker) idiom(wd *syntax.Word, word *Word, at *place) {
 	if word.c == nil || len(wd.Parts) == 0 {
 		return
@@ -616,7 +615,7 @@ func (w *walker) idiom(wd *syntax.Word, word *Word, at *place) {
 			return
 		}
 	case *syntax.ParamExp:
-		// The default counts if nothing else in the line speaks of the variable.
+		// The default applies only if nothing else in the line mentions the variable.
 		if len(parts) > 1 || p.Param == nil || p.Exp == nil || p.Exp.Word == nil || p.Exp.Op != syntax.DefaultUnsetOrNull && p.Exp.Op != syntax.DefaultUnset ||
 			len(p.Param.Value) < 2 || !w.spend(len(w.line)/64) || strings.Count(w.line, p.Param.Value) != 1 || strings.Contains(w.line, "eval") {
 			return
@@ -642,7 +641,7 @@ func isLiteral(p syntax.WordPart) bool {
 	return false
 }
 
-// plainCall is the one command of a substitution, if all of its words are literal.
+// plainCall returns the only command of a substitution, if all of its words are literal.
 func (w *walker) plainCall(list []*syntax.Stmt, at *place) (string, []string, bool) {
 	if len(list) != 1 || list[0].Cmd == nil {
 		return "", nil, false
@@ -665,14 +664,14 @@ func (w *walker) plainCall(list []*syntax.Stmt, at *place) (string, []string, bo
 	return texts[0], texts[1:], true
 }
 
-// defined reports a name that the line itself gives a meaning.
+// defined reports whether the line defines a function or an alias with this name.
 func (w *walker) defined(name string) bool {
 	f := w.funcs[name]
 	return f != nil && !f.active
 }
 
-// initTools print what sets a shell up, for eval. They are programs like any other,
-// and what they print is theirs.
+// initTools lists tools whose output sets up a shell, for eval. They are treated like any other
+// program: their output is not read.
 const initTools = " ssh-agent direnv\x00hook direnv\x00export brew\x00shellenv pyenv\x00init pyenv\x00virtualenv-init rbenv\x00init nodenv\x00init goenv\x00init jenv\x00init" +
 	" fnm\x00env mise\x00activate mise\x00env mise\x00hook-env rtx\x00activate starship\x00init zoxide\x00init thefuck\x00--alias atuin\x00init conda\x00shell.bash conda\x00shell.zsh" +
 	" conda\x00shell.posix micromamba\x00shell mamba\x00shell opam\x00env luarocks\x00path dircolors lesspipe register-python-argcomplete docker-machine\x00env" +
@@ -680,7 +679,7 @@ const initTools = " ssh-agent direnv\x00hook direnv\x00export brew\x00shellenv p
 	" pip\x00completion uv\x00generate-shell-completion tset\x00-s resize gnome-keyring-daemon dbus-launch\x00--sh-syntax nodenv\x00init vfox\x00activate devbox\x00shellenv" +
 	" aws\x00configure asdf\x00exec volta\x00setup nvm\x00env phpenv\x00init plenv\x00init swiftenv\x00init tfenv\x00init rustup\x00completions op\x00signin podman-machine\x00env "
 
-// initTool reports the output of such a tool, by its usual name.
+// initTool reports whether statements are a call of a tool in initTools, by its usual name.
 func (w *walker) initTool(list []*syntax.Stmt, at *place) bool {
 	if len(list) != 1 || len(list[0].Redirs) > 1 {
 		return false

@@ -7,12 +7,11 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// The walk visits every place of a tree where a command can stand, in source
-// order. It is our own and not syntax.Walk because what a command means depends
-// on what is around it: the pipe before it, the redirections beside it, the
-// quotes around it.
+// The walk visits every position of a syntax tree that can hold a command, in source order. It
+// does not use syntax.Walk, because the meaning of a command depends on its context: the pipe
+// before it, its redirections, the quotes around it.
 
-// enter guards the recursion; a call that returned true is paired with leave.
+// enter limits the recursion. If it returns true, the caller must call leave.
 func (w *walker) enter() bool {
 	if w.tree >= maxTree {
 		w.unknown("unparsable: nested too deeply")
@@ -66,7 +65,7 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 	}
 }
 
-// feeds reports a redirection of standard input.
+// feeds reports whether a redirection changes standard input.
 func feeds(r *syntax.Redirect) bool {
 	switch r.Op {
 	case syntax.RdrIn, syntax.RdrInOut, syntax.DplIn, syntax.Hdoc, syntax.DashHdoc, syntax.WordHdoc:
@@ -75,8 +74,8 @@ func feeds(r *syntax.Redirect) bool {
 	return false
 }
 
-// binary walks a && b || c and pipelines. They lean to the left and can be very
-// long, so the left spine is no recursion.
+// binary walks a && b || c and pipelines. They nest to the left and can be very long, so the left
+// side is walked in a loop.
 func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 	spine := []*syntax.BinaryCmd{b}
 	for {
@@ -108,7 +107,7 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 	}
 }
 
-// pipeEnd is the statement whose output a pipe carries: b of "a | b |".
+// pipeEnd returns the statement whose output a pipe carries: b of "a | b |".
 func pipeEnd(st *syntax.Stmt) *syntax.Stmt {
 	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok && b.Y != nil {
 		return b.Y
@@ -157,8 +156,7 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 			w.stmts(item.Stmts, at)
 		}
 	case *syntax.FuncDecl:
-		// Its body is walked where it is declared, and read again with the words of
-		// a later call.
+		// The body is walked at the declaration, and again with the words of each later call.
 		elsewhere := w.elsewhere
 		w.elsewhere = true
 		w.stmt(c.Body, at)
@@ -172,14 +170,14 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 	case *syntax.LetClause:
 		w.keyword("let", nil, c, at)
 		if strings.ContainsAny(w.source(at, c), "<>()") {
-			// To a shell these are words like any other, to the parser arithmetic.
+			// A shell treats these words like any others, the parser treats them as arithmetic.
 			w.unknown("unparsable: let with an expression that is not quoted")
 		}
 		for _, x := range c.Exprs {
 			w.arithm(x, at)
 		}
 	case *syntax.TestClause:
-		w.onlyBash(at) // to a POSIX shell a program [[ and what its || runs
+		w.onlyBash(at) // in a POSIX shell [[ is a program, and || runs another one
 		w.test(c.X, at)
 	case *syntax.DeclClause:
 		w.declare(c, at)
@@ -188,26 +186,26 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 		w.stmt(c.Stmt, &in)
 	case *syntax.CoprocClause:
 		in := w.keyword("coproc", nil, c, at)
-		// The parser has trouble with what follows: it takes the a of "coproc a |
-		// b" for a name, and loses comments.
+		// The parser misreads the text that follows: it takes the a of "coproc a | b" for a name,
+		// and loses comments.
 		w.unknown("unparsable: coproc")
 		w.inWord(c.Name, at)
 		w.stmt(c.Stmt, &in)
-	default: // nothing else comes from the variants in use
+	default: // the language variants in use produce no other nodes
 		w.unknown("unparsable: unusual syntax")
 	}
 }
 
-// onlyBash notes syntax inside "sh -c" that is other commands to a POSIX shell.
-// The outermost line is an agent's, and agents run Bash or Zsh.
+// onlyBash reports syntax inside "sh -c" that a POSIX shell reads as other commands. The
+// outermost line comes from an agent, and agents run Bash or Zsh.
 func (w *walker) onlyBash(at *place) {
 	if at.sh {
 		w.unknown("Bash syntax in a line for sh")
 	}
 }
 
-// keyword records a command that the grammar treats as a keyword and returns the
-// place of what it runs.
+// keyword records a command that the grammar treats as a keyword, and returns the place of the
+// command that it runs.
 func (w *walker) keyword(name string, args []Word, n syntax.Node, at *place) place {
 	in := *at
 	if in.line == 0 {
@@ -224,8 +222,8 @@ func (w *walker) keyword(name string, args []Word, n syntax.Node, at *place) pla
 	return in
 }
 
-// call walks a simple command: its assignments, then the command, then what its
-// words run while they are expanded.
+// call walks a simple command: its assignments, the command, then the commands that run while its
+// words are expanded.
 func (w *walker) call(c *syntax.CallExpr, at *place) {
 	for _, a := range c.Assigns {
 		w.assign(a, at)
@@ -261,7 +259,8 @@ func (w *walker) call(c *syntax.CallExpr, at *place) {
 	w.readings(c, words, at)
 }
 
-// spelledOption reports -r${x}f, an option with a hole between its letters, and --force$x.
+// spelledOption reports whether code is an option with a hole between its letters, -r${x}f, or
+// --force$x.
 func spelledOption(code string, many bool) bool {
 	i, j := strings.IndexByte(code, hole), strings.LastIndexByte(code, hole)
 	if strings.HasPrefix(code, "--") {
@@ -283,7 +282,7 @@ func (w *walker) declare(c *syntax.DeclClause, at *place) {
 			if v.c != nil {
 				v.c.head = a.Name.Value + "=" + v.c.head
 				v.c.code = a.Name.Value + "=" + v.c.code
-				v.c.many = false // nothing is split after the = of a declaration
+				v.c.many = false // the text after the = of a declaration is not split
 			}
 			args = append(args, v)
 		case a.Naked:
@@ -317,7 +316,7 @@ func (w *walker) assign(a *syntax.Assign, at *place) {
 	}
 }
 
-// value walks what a variable is given.
+// value walks the value of a variable.
 func (w *walker) value(wd *syntax.Word, at *place) {
 	if _, bare := wd.Parts[0].(*syntax.Lit); !bare || len(wd.Parts) > 1 {
 		w.subscript(w.word(at, wd).Text)
@@ -325,8 +324,8 @@ func (w *walker) value(wd *syntax.Word, at *place) {
 	w.inWord(wd, at)
 }
 
-// subscript looks for text that runs a command when arithmetic gets to see it:
-// after x='a[$(rm -rf /)]' the harmless $((x)) does.
+// subscript finds text that runs a command when it is evaluated as arithmetic: after x='a[$(rm
+// -rf /)]' the harmless $((x)) does.
 func (w *walker) subscript(text string) {
 	for {
 		i := strings.IndexByte(text, '[')
@@ -341,7 +340,7 @@ func (w *walker) subscript(text string) {
 		if strings.Contains(text, "$(") || strings.Contains(text, "`") || strings.Contains(text, "${") {
 			w.unknown("substitution inside a quoted array subscript")
 		}
-		return // no later subscript holds more
+		return // later subscripts cannot contain more
 	}
 }
 
@@ -349,7 +348,7 @@ func nameByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
 }
 
-// redirects walks the redirections of a statement and notes the files.
+// redirects walks the redirections of a statement and records the files.
 func (w *walker) redirects(list []*syntax.Redirect, at *place) {
 	for _, r := range list {
 		if r.Word == nil {
@@ -358,7 +357,7 @@ func (w *walker) redirects(list []*syntax.Redirect, at *place) {
 		switch r.Op {
 		case syntax.Hdoc, syntax.DashHdoc:
 			if !plainDelimiter(r.Word) {
-				// The parser and the shell may disagree on where it ends.
+				// The parser and the shell may disagree about the end of the document.
 				w.unknown("unparsable: unusual end of a here-document")
 			}
 			if r.Hdoc != nil {
@@ -394,8 +393,7 @@ func (w *walker) redirects(list []*syntax.Redirect, at *place) {
 	}
 }
 
-// redirected notes the files of redirections with the command, and with what it
-// runs they are its too.
+// redirected adds the files of redirections to the command, and to the commands that it runs.
 func (w *walker) redirected(first int, dir string, reads, writes int) {
 	c := &w.s.Commands[first]
 	for _, name := range w.s.Reads[reads:] {
@@ -406,7 +404,7 @@ func (w *walker) redirected(first int, dir string, reads, writes int) {
 	}
 }
 
-// descriptor reports the right side of 2>&1 and 2>&-.
+// descriptor reports whether s is the right side of 2>&1 or 2>&-.
 func descriptor(s string) bool {
 	for i := 0; i < len(s); i++ {
 		if s[i] < '0' || s[i] > '9' {
@@ -416,7 +414,7 @@ func descriptor(s string) bool {
 	return true
 }
 
-// plainDelimiter reports a here-document delimiter that every shell reads alike.
+// plainDelimiter reports whether all shells read a here-document delimiter alike.
 func plainDelimiter(wd *syntax.Word) bool {
 	for _, part := range wd.Parts {
 		switch p := part.(type) {
@@ -455,7 +453,7 @@ func (w *walker) parts(parts []syntax.WordPart, at *place, q quoting) {
 		case *syntax.Lit:
 		case *syntax.SglQuoted:
 			if p.Dollar && strings.Contains(p.Value, `\'`) {
-				// A POSIX shell ends it at the first quote and runs what follows.
+				// A POSIX shell ends the string at the first quote and runs the text after it.
 				w.unknown(`$'...' with a quote inside, which shells read differently`)
 			}
 		case *syntax.DblQuoted:
@@ -473,8 +471,8 @@ func (w *walker) parts(parts []syntax.WordPart, at *place, q quoting) {
 		case *syntax.ArithmExp:
 			w.arithm(p.X, at)
 		case *syntax.ExtGlob:
-			// The parser keeps its inside as text. Bash expands it; to Zsh it may
-			// be qualifiers, one of which runs a command.
+			// The parser stores the inside as text. Bash expands it; in Zsh it may be qualifiers,
+			// one of which runs a command.
 			if p.Pattern != nil && (strings.ContainsAny(p.Pattern.Value, "$`<>") || runsQualifier(p.Pattern.Value)) {
 				w.unknown("substitution inside an extended glob")
 			}
@@ -484,8 +482,8 @@ func (w *walker) parts(parts []syntax.WordPart, at *place, q quoting) {
 	}
 }
 
-// runsQualifier reports the inside of a Zsh glob such as *(e:'rm -rf /':) or
-// *(+function).
+// runsQualifier reports whether s is the inside of a Zsh glob that runs a command, such as
+// *(e:'rm -rf /':) or *(+function).
 func runsQualifier(s string) bool {
 	if strings.IndexByte(s, '|') >= 0 {
 		return false // alternatives, not qualifiers
@@ -525,7 +523,7 @@ func (w *walker) param(p *syntax.ParamExp, at *place, q quoting) {
 	}
 	if p.Exp != nil {
 		if p.Exp.Op == syntax.OtherParamOps && p.Exp.Word != nil && p.Exp.Word.Lit() == "P" {
-			w.unknown("prompt expansion of a variable") // ${x@P} runs what x holds
+			w.unknown("prompt expansion of a variable") // ${x@P} runs commands in the value of x
 		}
 		w.operand(p.Exp.Word, at, q)
 	}
@@ -539,14 +537,14 @@ func (w *walker) operand(wd *syntax.Word, at *place, q quoting) {
 	for _, part := range wd.Parts {
 		switch p := part.(type) {
 		case *syntax.SglQuoted:
-			// To a shell a single quote inside double quotes is an ordinary
-			// character, so "${x:-'}; rm -rf / #'}" ends where the parser, which
-			// takes it for a quote, does not see it.
+			// In a shell a single quote inside double quotes is an ordinary character, so
+			// "${x:-'}; rm -rf / #'}" ends earlier than for the parser, which treats it as a
+			// quote.
 			if q != unquoted {
 				w.unknown("unparsable: single quotes inside double quotes")
 			}
 		case *syntax.Lit:
-			// The parser takes it for text, a shell runs it.
+			// The parser treats it as text, a shell runs it.
 			if q == unquoted && (strings.Contains(p.Value, "<(") || strings.Contains(p.Value, ">(")) {
 				w.unknown("process substitution inside ${}")
 			}

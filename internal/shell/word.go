@@ -9,33 +9,33 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// A Word is one word of a command after quotes, backslashes, $'...' and braces
-// were resolved. Globs and a leading tilde stay as they are written.
+// A Word is one word of a command with quotes, backslashes, $'...' and braces resolved. Globs and
+// a leading tilde are unchanged.
 type Word struct {
-	// Text is the word's value if Literal. Otherwise it is the word as written
-	// without its quotes: "$HOME"/bin and ${HOME}/bin are both $HOME/bin.
+	// Text is the word's value if Literal. Otherwise it is the word as written, without its
+	// quotes: "$HOME"/bin and ${HOME}/bin are both $HOME/bin.
 	Text string
-	// Literal is false for a word that holds a computed piece: a variable, a
-	// command substitution, arithmetic, what xargs or find put in its place.
+	// Literal is false for a word with a computed piece: a variable, a command substitution,
+	// arithmetic, text inserted by xargs or find.
 	Literal bool
 
-	glob bool      // it holds an unquoted glob
+	glob bool      // the word has an unquoted glob
 	c    *computed // nil if Literal
 }
 
-// computed is what is known of a word that is not literal.
+// computed holds the known parts of a word that is not literal.
 type computed struct {
 	head    string  // literal text the word begins with
-	tail    string  // literal text it ends with, from its last slash on
-	code    string  // the word with holes for what is computed
+	tail    string  // literal text at the end of the word, after its last slash
+	code    string  // the word with holes for its computed pieces
 	many    bool    // it may become any number of words
-	operand bool    // it is certainly no option
-	init    bool    // it is the output of a tool that sets a shell up
-	feed    *string // what a <(...) gives to read, if that is known
-	glob    string  // it stands for all that matches this, if that is known
+	operand bool    // it is certainly not an option
+	init    bool    // it is the output of a tool that sets up a shell
+	feed    *string // the output of the command in <(...), if known
+	glob    string  // a glob for the values of the word, if known
 }
 
-// code returns the text of a word with holes where it is computed.
+// code returns the text of a word with holes for its computed pieces.
 func (w Word) code() string {
 	if w.c != nil {
 		return w.c.code
@@ -43,10 +43,10 @@ func (w Word) code() string {
 	return w.Text
 }
 
-// many reports a word that may turn out to be any number of words.
+// many reports whether a word may expand to any number of words.
 func (w Word) many() bool { return w.c != nil && w.c.many }
 
-// filled is a word whose computed pieces come from the command's input.
+// filled returns a word whose computed pieces come from the command's input.
 func (w *walker) filled(text, mark, show string, many, operand bool) Word {
 	head, _, _ := strings.Cut(text, mark)
 	tail := ""
@@ -61,14 +61,14 @@ func (w *walker) filled(text, mark, show string, many, operand bool) Word {
 	return Word{Text: text, c: &computed{head: head, tail: tail, code: code, many: many, operand: operand}}
 }
 
-// What expanding the braces of one word may cost; beyond it the word is computed.
+// Limits for expanding the braces of one word. Beyond them the word is computed.
 const (
 	maxBraced = 4 << 10 // bytes of the word
 	maxBraces = 256     // steps
 )
 
-// words folds a word of a command and appends it to out: several words if it
-// holds braces.
+// words resolves a word of a command and appends the result to out. A word with braces gives
+// several words.
 func (w *walker) words(at *place, wd *syntax.Word, out []Word) []Word {
 	if word, ok := plain(wd); ok {
 		return append(out, word)
@@ -108,7 +108,7 @@ func (w *walker) words(at *place, wd *syntax.Word, out []Word) []Word {
 	return out
 }
 
-// word folds a word that the shell does not split.
+// word resolves a word that the shell does not split.
 func (w *walker) word(at *place, wd *syntax.Word) Word {
 	if word, ok := plain(wd); ok {
 		return word
@@ -117,7 +117,7 @@ func (w *walker) word(at *place, wd *syntax.Word) Word {
 	return f.word()
 }
 
-// plain returns a word that needs no folding, the usual case.
+// plain returns a word that needs no resolving, which is the common case.
 func plain(wd *syntax.Word) (Word, bool) {
 	if len(wd.Parts) != 1 {
 		return Word{}, false
@@ -132,7 +132,7 @@ func plain(wd *syntax.Word) (Word, bool) {
 			case '*', '?':
 				glob = true
 			case '[':
-				glob = glob || len(p.Value) > 1 // alone it is a command
+				glob = glob || len(p.Value) > 1 // a single bracket is the command [
 			}
 		}
 		return Word{Text: p.Value, Literal: true, glob: glob}, true
@@ -151,30 +151,30 @@ func plain(wd *syntax.Word) (Word, bool) {
 	return Word{}, false
 }
 
-// marked reports the bytes that stand for something else.
+// marked reports whether s contains bytes that represent something else.
 func marked(s string) bool {
 	return strings.IndexByte(s, hole) >= 0 || strings.IndexByte(s, returnByte) >= 0
 }
 
-// folded is a word while it is being folded.
+// folded is a word while it is resolved.
 type folded struct {
 	text, code []byte
-	mask       []byte // for each byte of text: 1 if it was not quoted
+	mask       []byte // for each byte of text: 1 if it is not quoted, 2 if it is an unquoted value to split
 	head       int    // bytes of text before the first computed piece
-	last       int    // bytes of text up to the end of the last one
+	last       int    // bytes of text up to the end of the last computed piece
 	computed   bool
 	many       bool
-	braces     bool // it holds an unquoted brace
-	glob       bool // it holds an unquoted glob
-	blank      bool // it was nothing but a carriage return at the line's end
-	split      bool // an unquoted value in it holds blanks, mask 2
-	vanishes   bool // if it is empty it is no word
+	braces     bool // the word has an unquoted brace
+	glob       bool // the word has an unquoted glob
+	blank      bool // the word was only a carriage return at the end of the line
+	split      bool // an unquoted value in it has blanks, see mask 2
+	vanishes   bool // if it is empty, the shell drops it
 	init       bool
-	name       bool // it begins with what names a thing, and is no option
+	name       bool // it begins with the output of a harmless tool, so it is not an option
 	feed       *string
 }
 
-// pieces splits a word at the blanks of the values in it.
+// pieces splits a word at the blanks in its values and appends the result to out.
 func (f *folded) pieces(out []Word) []Word {
 	from := 0
 	for i := 0; i <= len(f.text); i++ {
@@ -221,14 +221,13 @@ const (
 
 func (w *walker) fold(at *place, parts []syntax.WordPart) folded {
 	f := folded{text: w.buf[:0], mask: w.mask[:0]}
-	w.buf, w.mask = nil, nil // a substitution may fold, too
+	w.buf, w.mask = nil, nil // a substitution may use fold too
 	w.foldParts(&f, at, parts, unquoted)
 	w.work += len(f.text)
-	w.buf, w.mask = f.text, f.mask // keep what they grew to
+	w.buf, w.mask = f.text, f.mask // reuse the larger buffers
 	if n := len(f.text); n > 0 && f.text[n-1] == '\r' && f.mask[n-1] == 1 {
-		// The line ends in CRLF. A shell takes the CR for a part of the last
-		// word, and then nothing of the line works; who writes such lines has a
-		// shell that does not.
+		// The line ends in CRLF. A shell makes the CR a part of the last word, and then nothing
+		// in the line works. If agents write such lines, their shell ignores the CR.
 		f.text, f.mask, f.last = f.text[:n-1], f.mask[:n-1], min(f.last, n-1)
 		f.blank = n == 1
 	}
@@ -277,7 +276,7 @@ func (w *walker) foldParam(f *folded, at *place, p *syntax.ParamExp, q quoting) 
 	w.foldComputed(f, show, paramMany(p, q))
 }
 
-// foldSubst adds a command substitution. alone says that it is the whole word.
+// foldSubst adds a command substitution. alone reports that it is the whole word.
 func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, alone bool) {
 	if w.subst > 0 {
 		if text, ok := w.eval(p.Stmts, at, ""); ok && w.spend(len(text)) {
@@ -293,7 +292,7 @@ func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, 
 	w.foldComputed(f, show, q == unquoted && !easy)
 }
 
-// foldProcSubst adds the name of a pipe, which the shell puts there: /dev/fd/63.
+// foldProcSubst adds the name of the pipe that the shell inserts: /dev/fd/63.
 func (w *walker) foldProcSubst(f *folded, at *place, p *syntax.ProcSubst, alone bool) {
 	if p.Op == syntax.CmdIn {
 		if text, ok := w.eval(p.Stmts, at, ""); ok {
@@ -305,7 +304,7 @@ func (w *walker) foldProcSubst(f *folded, at *place, p *syntax.ProcSubst, alone 
 	w.foldComputed(f, show, false)
 }
 
-// foldValue adds what stands in the place of something computed.
+// foldValue adds the value of a computed piece.
 func (w *walker) foldValue(f *folded, words []string, q quoting) {
 	f.vanishes = q == unquoted
 	for i, word := range words {
@@ -338,7 +337,7 @@ func paramMany(p *syntax.ParamExp, q quoting) bool {
 	if q == unquoted {
 		if p.Short && p.Param != nil {
 			switch p.Param.Value {
-			case "#", "?", "$", "!", "-": // numbers and letters
+			case "#", "?", "$", "!", "-": // numbers and letters only
 				return false
 			}
 		}
@@ -369,7 +368,7 @@ func partsMany(parts []syntax.WordPart) bool {
 	return false
 }
 
-// foldLit adds text that may hold backslashes, as far as q gives them a meaning.
+// foldLit adds text with backslashes, which have the meaning that q gives them.
 func (w *walker) foldLit(f *folded, s string, q quoting) {
 	for i := 0; i < len(s); i++ {
 		b := s[i]
@@ -401,7 +400,7 @@ func escapable(b byte, q quoting) bool {
 	return false
 }
 
-// foldRaw adds text without backslashes of its own.
+// foldRaw adds text in which backslashes are ordinary characters.
 func (w *walker) foldRaw(f *folded, s string, mask byte) {
 	for i := 0; i < len(s); i++ {
 		if s[i] == hole {
@@ -429,7 +428,7 @@ func (w *walker) foldHole(f *folded, s string) int {
 	w.begin(f)
 	f.code = append(f.code, s[:n]...)
 	w.show(f, show)
-	f.many = true // whatever quotes stand around it, its value may close them
+	f.many = true // its value may close any quotes around it
 	return n
 }
 
@@ -455,7 +454,8 @@ func (w *walker) show(f *folded, show string) {
 	f.last = len(f.text)
 }
 
-// holeAt reads the hole at the beginning of s: what it stands for, its length.
+// holeAt reads the hole at the beginning of s. It returns the source of the computed piece and
+// the length of the hole.
 func (w *walker) holeAt(s string) (string, int) {
 	end := strings.IndexByte(s[1:], hole)
 	if end < 0 {
@@ -468,7 +468,7 @@ func (w *walker) holeAt(s string) (string, int) {
 	return w.holes[n], end + 2
 }
 
-// decode returns text as a person should see it.
+// decode returns text in readable form: holes replaced by their source.
 func (w *walker) decode(s string) string {
 	if !marked(s) {
 		return s
@@ -523,7 +523,7 @@ func decodeANSI(s string) string {
 		case v == 0:
 			return string(b) // a NUL ends the quoted text
 		case c == 'u' || c == 'U':
-			b = utf8.AppendRune(b, rune(v)) //nolint:gosec // G115: what is no rune becomes U+FFFD
+			b = utf8.AppendRune(b, rune(v)) //nolint:gosec // G115: an invalid rune becomes U+FFFD
 		default:
 			b = append(b, byte(v)) //nolint:gosec // G115: at most two digits
 		}
@@ -532,14 +532,14 @@ func decodeANSI(s string) string {
 	return string(b)
 }
 
-// Letters behind a backslash, and the characters that they mean.
+// Letters after a backslash, and the characters that they mean.
 const (
 	ansiLetters = `abeEfnrtv\'"?`
 	ansiValues  = "\a\b\x1b\x1b\f\n\r\t\v\\'\"?"
 )
 
-// ansiValue returns the value of the escape sequence that follows a backslash, and its
-// length, or 0 if it is none.
+// ansiValue returns the value and the length of the escape sequence after a backslash. The length
+// is 0 if the sequence is not valid.
 func ansiValue(s string) (v uint32, n int) {
 	switch {
 	case s[0] >= '0' && s[0] <= '7':
@@ -587,8 +587,8 @@ func number(s string, base uint32, limit int) (v uint32, n int) {
 	return v, n
 }
 
-// expandBraces appends what the braces in text from position at on expand to. It
-// reports false for a range (1..5) and for more than the given number of steps.
+// expandBraces appends the expansion of the braces in text from position at. It returns false for
+// a range (1..5) and for more than the given number of steps.
 func expandBraces(out []string, text, mask []byte, at int, steps *int) ([]string, bool) {
 	if *steps--; *steps < 0 {
 		return out, false
@@ -625,8 +625,8 @@ func expandBraces(out []string, text, mask []byte, at int, steps *int) ([]string
 	return out, true
 }
 
-// matchBrace finds the brace that closes the one at i, the commas that separate
-// its alternatives, and whether it holds a range (1..5).
+// matchBrace finds the closing brace for the one at i, the commas between its alternatives, and
+// whether it has a range (1..5).
 func matchBrace(text, mask []byte, i int) (end int, commas []int, ranged bool) {
 	nested := 0
 	for j := i + 1; j < len(text); j++ {

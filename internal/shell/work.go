@@ -1,9 +1,9 @@
 package shell
 
-// The budget of one call of Parse, in steps of about 10 ns. It bounds what is read more
-// than once: lines inside the line, bodies of functions and aliases, values of variables.
-// The outermost line itself is always read to its end, so a plain command after a bomb is
-// still found. Whatever the budget leaves out is reported in Script.Unknown.
+// The budget of one call of Parse, in steps of about 10 ns. It limits text that is read more than
+// once: lines inside the line, bodies of functions and aliases, values of variables. The
+// outermost line itself is always read to its end, so a plain command after an expensive one is
+// still found. Text that is skipped for the budget is reported in Script.Unknown.
 const (
 	workBase    = 4 << 20
 	workPerByte = 64
@@ -11,18 +11,18 @@ const (
 
 	stepsPerStmt = 32 // to walk one statement
 	stepsPerByte = 4  // to parse one byte
-	stepsPerFold = 8  // to fold one byte of a document with computed pieces
-	stepsPerWord = 64 // to look at one word of a command: for its program, its files and patterns
+	stepsPerFold = 8  // to resolve one byte of a document with computed pieces
+	stepsPerWord = 64 // to examine one word of a command: for its program, its files and patterns
 	stepsPerTrim = 4 << 10
 
-	fewWords = 16 // a command of so many words is recorded in any case
+	fewWords = 16 // a command with at most this many words is always recorded
 )
 
-// maxExpanding is how many functions and aliases are read inside each other.
+// maxExpanding is the maximum nesting of functions and aliases that are expanded.
 const maxExpanding = 16
 
-// How many commands a line may have so that lines inside it are read, and so that its parts
-// are read again. The rest of maxCommands is kept for what the outermost line spells out.
+// The maximum number of commands at which nested lines are still read, and at which parts of the
+// line are read again. The rest of maxCommands is reserved for the outermost line.
 const (
 	maxInside = maxCommands / 2
 	maxReread = maxCommands / 4
@@ -33,8 +33,8 @@ const tooMuchWork = "unparsable: too much to read again"
 // budget returns the steps that a line of n bytes may cost.
 func budget(n int) int { return min(workBase+n*workPerByte, maxWork) }
 
-// spend takes steps off the budget. It returns false when the budget is used up: the
-// caller must then leave the work out.
+// spend adds steps to the work done. If the budget is used up, it returns false and the caller
+// must skip the work.
 func (w *walker) spend(steps int) bool {
 	if w.work > w.budget {
 		w.limited(tooMuchWork)
@@ -44,8 +44,8 @@ func (w *walker) spend(steps int) bool {
 	return true
 }
 
-// must is spend for work that the outermost line needs in any case. It returns false only
-// in a part of the line that is read again.
+// must is spend for work that the outermost line always needs. It returns false only for a part
+// of the line that is read again.
 func (w *walker) must(steps int, at *place) bool {
 	if at.depth > 0 || w.subst > 0 || w.expanding > 0 {
 		return w.spend(steps)
@@ -63,7 +63,7 @@ func (w *walker) again() bool {
 	return false
 }
 
-// limited is unknown for a limit that was reached. What lies behind a limit is never usual.
+// limited is unknown for a limit that was reached. Text beyond a limit is never usual.
 func (w *walker) limited(reason string) {
 	mild := w.mild
 	w.mild = false
