@@ -1,14 +1,14 @@
-// Package expr is the language of conditions: expressions over named values that
-// are true or false, or a number. Compile one once, run it often:
+// Package expr implements the language of conditions: expressions over named values that return a
+// truth value or a number. Compile an expression once and run it often:
 //
 //	p, err := expr.Compile(`kind == "tool.before" && len(tool.input) > 1`, expr.Truth, names)
 //	holds, err := p.Run(func(name int) any { return values[name] })
 //
-// It is a part of the language of github.com/expr-lang/expr and means the same by
-// it, which tests compare; what differs on purpose is a table there. Types are
-// checked as far as they are known before a value is seen. There are no functions
-// of the caller and no methods, so that the linker keeps none for it; no names are
-// changed, only new ones given with let; and a run does a bounded amount of work.
+// The language is a subset of github.com/expr-lang/expr with the same meaning. Tests compare the
+// two; deliberate differences are in a table of the tests. Types are checked at compile time as
+// far as they are known. Callers cannot add functions, and methods cannot be called, so the
+// linker can drop unused methods. An expression cannot change a name; it can only define new
+// names with let. The work of a run is limited.
 package expr
 
 import (
@@ -18,38 +18,38 @@ import (
 	"unicode/utf8"
 )
 
-// maxNodes is how many operators, values and brackets an expression may have, which
-// also bounds how deep one recurses.
+// maxNodes is the maximum number of operators, values and brackets in an expression. It also
+// limits the depth of recursion.
 const maxNodes = 1000
 
-// A run does at most maxWork steps, each of about a nanosecond: four regular
-// expressions over the largest event, or a million elements looked at or made. No
-// loop stands inside a loop, but a text can be searched for each element of a list.
+// A run does at most maxWork steps, each of about a nanosecond: enough for four regular
+// expressions over the largest event, or for reading or making a million elements. Loops cannot
+// be nested, but a text can be searched for each element of a list.
 const (
 	maxWork     = math.MaxUint32
-	costNode    = 32   // of one evaluation inside a loop
-	costElement = 4096 // of an element of a list that is made
-	costMade    = 32   // of a byte of text that is made
-	costMatch   = 32   // of a byte that a regular expression looks at
+	costNode    = 32   // for each evaluation inside a loop
+	costElement = 4096 // for each element of a new list
+	costMade    = 32   // for each byte of a new text
+	costMatch   = 32   // for each byte that a regular expression reads
 )
 
-// maxPattern is the longest regular expression that comes from a value.
+// maxPattern is the maximum length of a regular expression that comes from a value, in bytes.
 const maxPattern = 4096
 
-// Name is what an expression may speak of. A name with a dot is a member of the
-// name before the dot. Like is any value of its type: a string, a bool, an int, a
-// float64, a []string, a map[string]any; nil if only the value will tell.
+// A Name is a name that an expression may use. A name with a dot is a member of the name before
+// the dot. Like is any value of its type: a string, a bool, an int, a float64, a []string, a
+// map[string]any; nil if the type is known only at run time.
 type Name struct {
 	Name string
 	Like any
 }
 
-// Result is what an expression gives.
+// Result is the type of an expression's result.
 type Result uint8
 
-// The results.
+// The result types.
 const (
-	Truth  Result = iota // a bool; nil counts as false
+	Truth  Result = iota // a bool; nil is treated as false
 	Number               // a float64
 )
 
@@ -57,16 +57,16 @@ const (
 type Program struct {
 	source string
 	result Result
-	names  []int // that it speaks of
-	vars   int   // how many values have names given with let
+	names  []int // indexes of the names that it uses
+	vars   int   // number of values with names from let
 	eval   eval
 }
 
-// Error says what is wrong with an expression, or why a run could not go on.
+// Error is an error in an expression, or the reason why a run failed.
 type Error struct {
-	Line, Column int    // where, from 1
-	Text         string // what
-	Unknown      string // the name that is not known, if that is the reason
+	Line, Column int    // position, from 1
+	Text         string // the message
+	Unknown      string // the unknown name, if that is the cause
 }
 
 func (e *Error) Error() string {
@@ -76,7 +76,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s, at column %d", e.Text, e.Column)
 }
 
-// failure makes an error about what stands at a byte of the source.
+// failure returns an error for the byte at offset at of the source.
 func failure(source string, at int, format string, args ...any) *Error {
 	before := source[:at]
 	begin := strings.LastIndexByte(before, '\n') + 1
@@ -87,7 +87,7 @@ func failure(source string, at int, format string, args ...any) *Error {
 	}
 }
 
-// catch returns the Error that a parser or a machine gave up with.
+// catch stores the Error with which a parser or a machine panicked.
 func catch(err *error) {
 	switch r := recover().(type) {
 	case nil:
@@ -116,9 +116,9 @@ func Compile(source string, result Result, names []Name) (p *Program, err error)
 	return c.program, nil
 }
 
-// Run gives the result. It asks for the value of a name, by its index in the names
-// that Compile was given, when it comes to it, and at most once. A value is what
-// encoding/json decodes into an any, an int or a []string. The error is an *Error.
+// Run evaluates the program and returns its result. It requests the value of a name, by its index
+// in the names that Compile got, when it needs the value, and at most once. A value is an int, a
+// []string, or a value that encoding/json decodes into an any. The error is an *Error.
 func (p *Program) Run(value func(name int) any) (result any, err error) {
 	defer catch(&err)
 	m := &machine{program: p, value: value, values: make([]known, len(p.names)), vars: make([]any, p.vars)}
@@ -133,7 +133,7 @@ func (p *Program) Run(value func(name int) any) (result any, err error) {
 	return f, nil
 }
 
-// eval is a part of a program.
+// eval evaluates a part of a program.
 type eval func(*machine) any
 
 // machine is one run of a program.
@@ -142,7 +142,7 @@ type machine struct {
 	value   func(name int) any
 	values  []known // of program.names
 	vars    []any
-	item    any // # inside of a loop
+	item    any // # inside a loop
 	index   int // #index
 	work    int64
 }
@@ -156,14 +156,14 @@ func (m *machine) failf(at int, format string, args ...any) {
 	panic(failure(m.program.source, at, format, args...))
 }
 
-// spend counts work before it is done.
+// spend adds the cost of n operations to the work. Callers spend before they do the work.
 func (m *machine) spend(at, n, cost int) {
 	if m.work += int64(n) * int64(cost); m.work > maxWork {
 		m.failf(at, "there is too much to look at")
 	}
 }
 
-// name is the value of program.names[i].
+// name returns the value of program.names[i].
 func (m *machine) name(i int) any {
 	v := &m.values[i]
 	if !v.is {

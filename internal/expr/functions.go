@@ -9,12 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// functions are what can be called.
+// functions lists the functions of the language.
 var functions = []string{
 	"len", "lower", "upper", "trim", "int", "float", "string", "any", "all", "none", "one", "filter", "map", "count", "keys", "values", "get",
 }
 
-// call reads the rest of a call, of which the first argument may be there: a | f(b).
+// call parses the rest of a call. args holds the first argument if it comes before the function:
+// a | f(b).
 func (p *parser) call(tok token, args []*node) *node {
 	p.count(tok.at)
 	if !slices.Contains(functions, tok.text) {
@@ -114,7 +115,7 @@ func (p *parser) function(tok token, args []*node) (typ, eval) {
 	}
 }
 
-// get is a member that may be missing, also of a list and of nil.
+// get returns a member that may be missing, also from a list and from nil.
 func (p *parser) get(at int, of, key *node) (typ, eval) {
 	return p.memberType(at, of, key), func(m *machine) any {
 		v, k := of.eval(m), key.eval(m)
@@ -131,8 +132,7 @@ func (p *parser) get(at int, of, key *node) (typ, eval) {
 	}
 }
 
-// length counts the characters of a text, the elements of a list, the keys of an
-// object.
+// length returns the number of characters of a text, elements of a list, or keys of an object.
 func (m *machine) length(at int, v any) int {
 	switch v := v.(type) {
 	case string:
@@ -148,7 +148,7 @@ func (m *machine) length(at int, v any) int {
 	return n
 }
 
-// members lists the keys of an object in their order, or the values in that order.
+// members returns the sorted keys of an object, or the values in the order of the sorted keys.
 func (m *machine) members(tok token, v any) []any {
 	of, ok := v.(map[string]any)
 	if !ok {
@@ -166,8 +166,8 @@ func (m *machine) members(tok token, v any) []any {
 	return made
 }
 
-// each reads the rest of a function that looks at the elements of a list: any(list,
-// # > 1), any(list, {# > 1}).
+// each parses the rest of a function over the elements of a list: any(list, # > 1), any(list, {#
+// > 1}).
 func (p *parser) each(tok token, args []*node) *node {
 	piped := len(args) > 0
 	if !piped {
@@ -201,7 +201,7 @@ func (p *parser) each(tok token, args []*node) *node {
 	return n
 }
 
-// condition reads what is asked of each element.
+// condition parses the condition for each element.
 func (p *parser) condition(tok token, element typ) *node {
 	if p.loop != nil {
 		p.failf(tok.at, "a loop inside a loop is not allowed: it could run for very long")
@@ -215,7 +215,7 @@ func (p *parser) condition(tok token, element typ) *node {
 	return p.expression(0)
 }
 
-// each looks at the elements of a list.
+// each runs a function over the elements of a list.
 func (m *machine) each(tok token, of any, item eval, cost int) any {
 	defer func(item any, index int) { m.item, m.index = item, index }(m.item, m.index)
 	matching := 0

@@ -12,7 +12,7 @@ type tokenKind uint8
 const (
 	end       tokenKind = iota
 	word                // a name
-	operator            // also a bracket, and a word with a meaning
+	operator            // also a bracket or a keyword
 	number              // 1, 1.5, 0x1f, 1_000
 	quotation           // text, decoded
 )
@@ -20,15 +20,16 @@ const (
 type token struct {
 	kind tokenKind
 	text string
-	at   int // the byte where it begins
+	at   int // offset of the first byte
 }
 
 func (t token) is(operatorText string) bool { return t.kind == operator && t.text == operatorText }
 
-// lexer splits a source into tokens. It is a value, so that a parser can go back.
+// lexer splits a source into tokens. It is a value, so that a parser can save and restore its
+// position.
 type lexer struct {
 	source string
-	pos    int // behind tok
+	pos    int // offset after tok
 	tok    token
 }
 
@@ -48,10 +49,10 @@ func (l *lexer) unexpected() {
 	l.failf(l.tok.at, "unexpected %q", l.tok.text)
 }
 
-// operators that have a second character.
+// operators lists the operators with two characters.
 var operators = []string{"==", "!=", "<=", ">=", "&&", "||", "..", "**", "??", "?."}
 
-// next reads a token.
+// next reads the next token.
 func (l *lexer) next() {
 	glued := l.tok.is("#") // #index is one name, #in too
 	before := l.pos
@@ -90,7 +91,7 @@ func (l *lexer) next() {
 	}
 }
 
-// isOperator reports whether a word is more than a name.
+// isOperator reports whether a word is an operator or a keyword.
 func isOperator(word string) bool {
 	switch word {
 	case "not", "in", "or", "and", "matches", "contains", "startsWith", "endsWith", "let", "if", "else":
@@ -110,7 +111,7 @@ func alphanumeric(r rune) bool {
 	return r == '_' || r == '$' || unicode.IsLetter(r) || unicode.IsDigit(r)
 }
 
-// skip passes over white space and comments.
+// skip skips white space and comments.
 func (l *lexer) skip() {
 	for {
 		l.pos = len(l.source) - len(strings.TrimLeftFunc(l.source[l.pos:], unicode.IsSpace))
@@ -131,7 +132,7 @@ func (l *lexer) skip() {
 	}
 }
 
-// number reads a number; 1..3 begins with a 1.
+// number reads a number; in 1..3 that is 1.
 func (l *lexer) number() {
 	rest, size := l.source[l.pos:], 0
 	accept := func(chars string) bool {
@@ -164,10 +165,10 @@ func (l *lexer) number() {
 	l.take(number, size)
 }
 
-// numberOf is what a number stands for.
+// numberOf returns the value of a number.
 func (l *lexer) numberOf(tok token) any {
 	text := strings.ToLower(strings.ReplaceAll(tok.text, "_", ""))
-	base := 10 // 010 is ten
+	base := 10 // a leading 0 does not mean octal: 010 is ten
 	if len(text) > 1 && strings.IndexByte("xob", text[1]) >= 0 {
 		base = 0
 	}
@@ -184,7 +185,7 @@ func (l *lexer) numberOf(tok token) any {
 	return nil
 }
 
-// quotation reads a text and decodes it.
+// quotation reads a quoted text and decodes it.
 func (l *lexer) quotation(quote byte) {
 	var text strings.Builder
 	for rest := l.source[l.pos+1:]; ; {
@@ -205,7 +206,7 @@ func (l *lexer) quotation(quote byte) {
 	}
 }
 
-// rawQuotation reads a text in which only ` is special: two are one.
+// rawQuotation reads a text in backquotes. Only the backquote is special: two of them are one.
 func (l *lexer) rawQuotation() {
 	text := ""
 	for rest := l.source[l.pos+1:]; ; {

@@ -2,11 +2,11 @@ package expr
 
 import "regexp"
 
-// binary is an operator between two operands.
+// binary returns the node of an operator with two operands.
 func (p *parser) binary(op token, a, b *node) *node {
 	p.count(op.at)
 	n := &node{typ: typ{kind: boolean}, at: op.at}
-	both := func(kinds ...kind) { // allowed are values of one of these kinds on both sides
+	both := func(kinds ...kind) { // both operands must be of one of these kinds
 		if !a.is(kinds...) || !b.is(kinds...) {
 			p.failf(op.at, "%s does not work with %s and %s", op.text, a.kind, b.kind)
 		}
@@ -93,7 +93,7 @@ func (p *parser) binary(op token, a, b *node) *node {
 	return n
 }
 
-// sum is the type of two values added.
+// sum returns the type of the sum of two values.
 func sum(a, b *node) typ {
 	switch {
 	case a.kind == unknown || b.kind == unknown:
@@ -104,7 +104,7 @@ func sum(a, b *node) typ {
 	return typ{kind: float}
 }
 
-// in checks what can be in what.
+// in checks the operand types of the operator in.
 func (p *parser) in(op token, a, b *node) {
 	switch {
 	case b.kind == object:
@@ -122,8 +122,7 @@ func (p *parser) in(op token, a, b *node) {
 	}
 }
 
-// matches compiles a pattern once if it stands there, and one that is a value for each
-// run.
+// matches compiles a literal pattern once. Any other pattern is compiled in each run.
 func (p *parser) matches(op token, a, b *node) eval {
 	var pattern *regexp.Regexp
 	if source, ok := b.value.(string); ok {
@@ -146,7 +145,7 @@ func (p *parser) matches(op token, a, b *node) eval {
 	}
 }
 
-// pattern compiles what stands right of matches in this run.
+// pattern compiles the right operand of matches in this run.
 func (m *machine) pattern(at int, v any) *regexp.Regexp {
 	source := m.text(at, v)
 	if len(source) > maxPattern {

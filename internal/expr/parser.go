@@ -5,32 +5,32 @@ import (
 	"unicode/utf8"
 )
 
-// node is a part of an expression, ready to run.
+// A node is a part of an expression, ready to run.
 type node struct {
 	typ
-	at   int // where it stands
+	at   int // offset in the source
 	eval eval
 
-	fixed  bool   // it is the same in every run:
-	value  any    // this
-	object string // the name that it is, if that has members
+	fixed  bool   // the result is the same in every run
+	value  any    // the result, if it is fixed
+	object string // the name of this part, if that name has members
 
-	// open is eval without the end of a chain: in a?.b.c, what is behind ?. is left out
-	// up to c if a is nil.
+	// open evaluates the node without ending an optional chain: in a?.b.c, if a is nil, it
+	// returns skipped, so that .c is skipped too.
 	open eval
 }
 
-// skipped is the value of a chain that is not gone through to its end.
+// skipped is the value of an optional chain that ended early.
 type skipped struct{}
 
-// parser makes a program in one pass.
+// A parser compiles a program in one pass.
 type parser struct {
 	lexer
 	names   []Name
 	program *Program
 	nodes   int
-	vars    []variable // that are in force
-	loop    *loop      // whose condition is being read
+	vars    []variable // variables in scope
+	loop    *loop      // the loop whose condition is parsed, or nil
 }
 
 type variable struct {
@@ -72,7 +72,7 @@ func (p *parser) expect(operator string) {
 	}
 }
 
-// word takes a name.
+// word expects a name and returns its token.
 func (p *parser) word() token {
 	tok := p.tok
 	if tok.kind != word {
@@ -82,7 +82,7 @@ func (p *parser) word() token {
 	return tok
 }
 
-// How strongly operators bind.
+// The precedence of operators.
 const (
 	bindsPipe     = 0
 	bindsCompare  = 20
@@ -92,7 +92,7 @@ const (
 	bindsCoalesce = 500
 )
 
-// binds is how strongly an operator between two operands does, or -1.
+// binds returns the precedence of a binary operator, or -1.
 func binds(t token) int {
 	if t.kind != operator {
 		return -1
@@ -120,8 +120,7 @@ func binds(t token) int {
 	return -1
 }
 
-// expression reads operands and the operators between them that bind at least so
-// strongly.
+// expression parses operands and the operators between them with at least the precedence least.
 func (p *parser) expression(least int) *node {
 	if least == 0 && p.accept("let") {
 		return p.let()
@@ -151,7 +150,7 @@ func (p *parser) expression(least int) *node {
 			p.failf(op.at, "?? beside %s wants brackets around one of them", op.text)
 		case op.text[0] == '<' || op.text[0] == '>':
 			left = p.comparison(op, left)
-		case strength == bindsPower: // from the right
+		case strength == bindsPower: // right-associative
 			left = p.binary(op, left, p.expression(strength))
 		default:
 			left = p.binary(op, left, p.expression(strength+1))
@@ -167,7 +166,7 @@ func (p *parser) expression(least int) *node {
 	return left
 }
 
-// comparison reads what is behind a <, and more: a < b <= c.
+// comparison parses the rest of a comparison, which may be a chain: a < b <= c.
 func (p *parser) comparison(op token, left *node) *node {
 	right := p.expression(bindsCompare + 1)
 	all := p.binary(op, left, right)
@@ -180,7 +179,7 @@ func (p *parser) comparison(op token, left *node) *node {
 	return all
 }
 
-// let reads name = value; and what the name is for.
+// let parses name = value; and the expression that uses the name.
 func (p *parser) let() *node {
 	tok := p.word()
 	if _, taken := p.find(tok.text); taken || slices.Contains(functions, tok.text) || p.variable(tok.text) != nil {
@@ -201,7 +200,7 @@ func (p *parser) let() *node {
 	}}
 }
 
-// branch reads the rest of if c { a } else { b }.
+// branch parses the rest of if c { a } else { b }.
 func (p *parser) branch() *node {
 	cond := p.expression(0)
 	yes := p.block()
@@ -219,7 +218,7 @@ func (p *parser) block() *node {
 	return n
 }
 
-// ternary reads what may follow an expression: ? a : b, or ?: b.
+// ternary parses the rest of a conditional, if there is one: ? a : b, or ?: b.
 func (p *parser) ternary(cond *node) *node {
 	for p.accept("?") {
 		yes := cond
@@ -255,7 +254,7 @@ func (p *parser) choice(cond, yes, no *node) *node {
 	return n
 }
 
-// operand reads a value with what is before and behind it.
+// operand parses a value with its prefixes and suffixes.
 func (p *parser) operand() *node {
 	tok := p.tok
 	p.count(tok.at)
@@ -298,7 +297,7 @@ func (p *parser) operand() *node {
 	return nil
 }
 
-// constant takes the token that stands for a value.
+// constant returns the node of the current token, whose value is v.
 func (p *parser) constant(v any) *node {
 	at := p.tok.at
 	p.next()
@@ -338,7 +337,7 @@ func (p *parser) sign(op token, n *node) *node {
 	return signed
 }
 
-// find looks for a name that values are given for.
+// find looks up a name of the caller.
 func (p *parser) find(name string) (i int, ok bool) {
 	i = slices.IndexFunc(p.names, func(n Name) bool { return n.Name == name })
 	return i, i >= 0
@@ -353,7 +352,7 @@ func (p *parser) variable(name string) *variable {
 	return nil
 }
 
-// named is what a name stands for.
+// named returns the node of a name: a variable or a name of the caller.
 func (p *parser) named(tok token) *node {
 	if v := p.variable(tok.text); v != nil {
 		slot := v.slot
@@ -362,7 +361,7 @@ func (p *parser) named(tok token) *node {
 	return p.global(tok.at, tok.text)
 }
 
-// global is a name that values are given for.
+// global returns the node of a name of the caller.
 func (p *parser) global(at int, name string) *node {
 	i, ok := p.find(name)
 	if !ok {
@@ -382,7 +381,7 @@ func (p *parser) global(at int, name string) *node {
 	return n
 }
 
-// item reads #, or the #index of it. In .name it stands before the dot unwritten.
+// item parses # or #index. In .name the # is implied.
 func (p *parser) item() *node {
 	at := p.tok.at
 	if !p.accept("#") || p.tok.kind != word {
@@ -394,10 +393,10 @@ func (p *parser) item() *node {
 	return &node{typ: typ{kind: integer}, at: at, eval: func(m *machine) any { return m.index }}
 }
 
-// list reads the rest of [a, b].
+// list parses the rest of [a, b].
 func (p *parser) list(tok token) *node {
 	items := p.items("]")
-	// Of lists only the last one is looked at, as in the language that this one follows.
+	// The element type comes from the last element only, as in github.com/expr-lang/expr.
 	t := typ{kind: list}
 	if len(items) > 0 && !slices.ContainsFunc(items, func(item *node) bool { return item.kind != items[0].kind }) {
 		t.elem = &items[len(items)-1].typ
@@ -419,7 +418,7 @@ func (p *parser) list(tok token) *node {
 	}}
 }
 
-// items reads expressions up to a bracket. The last may have a comma behind it.
+// items parses expressions up to a closing bracket. A comma may follow the last one.
 func (p *parser) items(bracket string) []*node {
 	var items []*node
 	for !p.accept(bracket) {
@@ -434,8 +433,8 @@ func (p *parser) items(bracket string) []*node {
 	return items
 }
 
-// object reads the rest of {a: 1, "b": 2, ("c" + d): 3}. Of a key that is there twice,
-// the first counts.
+// object parses the rest of {a: 1, "b": 2, ("c" + d): 3}. If a key is repeated, its first value
+// applies.
 func (p *parser) object(tok token) *node {
 	type pair struct{ key, value *node }
 	var pairs []pair
@@ -473,7 +472,7 @@ func (p *parser) object(tok token) *node {
 	}}
 }
 
-// members reads what is behind a value: .name, ?.name, [index], [from:to].
+// members parses the suffixes of a value: .name, ?.name, [index], [from:to].
 func (p *parser) members(n *node) *node {
 	for {
 		at := p.tok.at
@@ -499,7 +498,7 @@ func (p *parser) members(n *node) *node {
 	}
 }
 
-// index reads the rest of [i] or [from:to].
+// index parses the rest of [i] or [from:to].
 func (p *parser) index(at int, n *node, optional bool) *node {
 	var from, to *node
 	if !p.tok.is(":") {
@@ -524,8 +523,8 @@ func (p *parser) index(at int, n *node, optional bool) *node {
 	return &node{typ: n.typ, at: at, eval: func(m *machine) any { return m.slice(at, n.eval(m), from, to) }}
 }
 
-// member is what stands at a key of an object, or at an index of a list. A dot goes on
-// with a chain, also with one in brackets; [ begins anew.
+// member returns the node of a member of an object or an element of a list. A dot continues an
+// optional chain, also one in brackets; [ starts a new one.
 func (p *parser) member(at int, of, key *node, optional, dot bool) *node {
 	if field, ok := key.value.(string); ok && of.object != "" {
 		return p.global(of.at, of.object+"."+field)
@@ -558,7 +557,7 @@ func (p *parser) member(at int, of, key *node, optional, dot bool) *node {
 	return n
 }
 
-// memberType is what is known of a member, and refuses those that cannot be.
+// memberType returns the known type of a member. It rejects members that cannot exist.
 func (p *parser) memberType(at int, of, key *node) typ {
 	switch of.kind {
 	case unknown:

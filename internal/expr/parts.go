@@ -2,16 +2,16 @@ package expr
 
 import "slices"
 
-// A Part is an expression, or one of those that and, or and not make it of.
+// A Part is an expression, or an operand of its operators and, or and not.
 type Part struct {
 	Source string
-	At     int    // the byte of the whole expression where it begins
-	Op     string // and, or, not: what joins Parts; empty = it is a condition
-	Parts  []Part // two or more of and and or, one of not
+	At     int    // offset of its first byte in the whole expression
+	Op     string // and, or, not: the operator that joins Parts; empty = a condition
+	Parts  []Part // two or more operands of and and or, one operand of not
 }
 
-// Parts divides an expression that compiles. Brackets around a part do not belong to it. What
-// and, or and not do inside of a call, a list, an if or a ternary is left whole.
+// Parts splits an expression that compiles. Brackets around a part are not included. The
+// operators and, or and not inside a call, a list, an if or a conditional are not split.
 func Parts(source string) (p Part, err error) {
 	defer catch(&err)
 	l := lexer{source: source}
@@ -29,16 +29,16 @@ func Parts(source string) (p Part, err error) {
 type splitter struct {
 	source string
 	tokens []token
-	ends   []int // where each ends
+	ends   []int // end offsets of the tokens
 }
 
-// part divides the tokens from i up to j.
+// part splits the tokens from i up to j.
 func (s *splitter) part(i, j int) Part {
 	for s.tokens[i].is("(") && s.closes(i) == j-1 && j-i > 2 {
 		i, j = i+1, j-1
 	}
 	p := Part{Source: s.source[s.tokens[i].at:s.ends[j-1]], At: s.tokens[i].at}
-	if s.find(i, j, "let", "if", "?", ";", "|") != nil { // they bind weaker than all that is divided
+	if s.find(i, j, "let", "if", "?", ";", "|") != nil { // these bind weaker than and, or and not
 		return p
 	}
 	for _, op := range [][]string{{"or", "||"}, {"and", "&&"}} {
@@ -57,7 +57,7 @@ func (s *splitter) part(i, j int) Part {
 	return p
 }
 
-// find lists where one of the operators stands outside of brackets.
+// find returns the positions of any of the operators outside brackets.
 func (s *splitter) find(i, j int, operators ...string) (at []int) {
 	for ; i < j; i++ {
 		switch tok := s.tokens[i]; {
@@ -71,7 +71,7 @@ func (s *splitter) find(i, j int, operators ...string) (at []int) {
 	return at
 }
 
-// closes is where the bracket is closed that opens at i.
+// closes returns the position of the bracket that closes the one at i.
 func (s *splitter) closes(i int) int {
 	depth := 0
 	for ; i < len(s.tokens); i++ {
@@ -90,5 +90,5 @@ func (s *splitter) closes(i int) int {
 	return i
 }
 
-// Names lists what the program speaks of, as indices of the names that Compile was given.
+// Names returns the names that the program uses, as indexes of the names that Compile got.
 func (p *Program) Names() []int { return slices.Clone(p.names) }

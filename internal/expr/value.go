@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// kind is what is known of a value before a run.
+// A kind is the kind of a value, as known before a run.
 type kind uint8
 
 const (
@@ -25,14 +25,14 @@ func (k kind) String() string {
 	return [...]string{"anything", "nil", "true or false", "a whole number", "a number", "text", "a list", "an object"}[k]
 }
 
-// typ is the type of a value.
+// A typ is the type of a value.
 type typ struct {
 	kind  kind
-	elem  *typ // of a list, if it is known
-	texts bool // a list that is a []string
+	elem  *typ // element type of a list, or nil
+	texts bool // the list is a []string
 }
 
-// typeOf is the type of a value that is no list but a []string.
+// typeOf returns the type of a value. The only lists it supports are []string.
 func typeOf(v any) typ {
 	switch v.(type) {
 	case bool:
@@ -67,7 +67,7 @@ func (t typ) is(kinds ...kind) bool {
 
 func (t typ) number() bool { return t.kind == integer || t.kind == float }
 
-// same reports whether two types are known and the same.
+// same reports whether two types are known and equal.
 func (t typ) same(u typ) bool {
 	return t.kind != unknown && t.kind != null && t.kind == u.kind && t.texts == u.texts
 }
@@ -77,7 +77,7 @@ func (t typ) comparable(u typ) bool {
 	return t.is(null, u.kind) || u.is(null) || t.number() && u.number()
 }
 
-// name says what a value is, for messages.
+// name returns the name of a value's type, for messages.
 func name(v any) string {
 	switch v.(type) {
 	case nil:
@@ -104,7 +104,7 @@ func (m *machine) text(at int, v any) string {
 	return s
 }
 
-// whole is a number without what is behind its point.
+// whole returns a number without its fraction.
 func (m *machine) whole(at int, v any) int {
 	if i, ok := v.(int); ok {
 		return i
@@ -124,7 +124,7 @@ func toFloat(v any) (f float64, ok bool) {
 	return f, ok
 }
 
-// size counts the elements of a list.
+// size returns the number of elements of a list.
 func size(v any) (n int, ok bool) {
 	switch v := v.(type) {
 	case []string:
@@ -143,7 +143,7 @@ func (m *machine) size(at int, v any) int {
 	return n
 }
 
-// element is one of a list.
+// element returns an element of a list.
 func element(v any, i int) any {
 	if v, ok := v.([]string); ok {
 		return v[i]
@@ -151,8 +151,8 @@ func element(v any, i int) any {
 	return v.([]any)[i]
 }
 
-// member is what stands at a key of an object, or at an index of a list, from its end
-// if it is negative. An object gives nil for what it lacks, a list fails.
+// member returns a member of an object or an element of a list; a negative index counts from the
+// end. A missing member of an object is nil, a missing element of a list is an error.
 func (m *machine) member(at int, v, key any) any {
 	if v, ok := v.(map[string]any); ok {
 		return v[m.key(at, key)]
@@ -175,7 +175,7 @@ func (m *machine) member(at int, v, key any) any {
 	return element(v, i)
 }
 
-// key is that of an object. nil is a key like "".
+// key returns the key of an object. nil is treated as "".
 func (m *machine) key(at int, v any) string {
 	if v == nil {
 		return ""
@@ -183,7 +183,7 @@ func (m *machine) key(at int, v any) string {
 	return m.text(at, v)
 }
 
-// slice is a part of a list, or of the bytes of a text.
+// slice returns a part of a list, or of the bytes of a text.
 func (m *machine) slice(at int, v any, from, to *node) any {
 	s, isText := v.(string)
 	n := len(s)
@@ -211,8 +211,8 @@ func (m *machine) slice(at int, v any, from, to *node) any {
 	return s[a:b]
 }
 
-// equal compares two values. Numbers are equal as numbers, other values of different
-// types never.
+// equal compares two values. Numbers are compared by value; values of different types are never
+// equal.
 func (m *machine) equal(at int, a, b any) bool {
 	m.spend(at, 1, costNode)
 	switch x := a.(type) {
@@ -256,7 +256,7 @@ func (m *machine) equal(at int, a, b any) bool {
 	return isNumber && ok && x == y
 }
 
-// in reports whether a list has an element, or an object a key.
+// in reports whether a list has an element, or an object has a key.
 func (m *machine) in(at int, v, of any) bool {
 	switch of := of.(type) {
 	case nil:
@@ -303,7 +303,7 @@ func ordered[T cmp.Ordered](op string, a, b T) bool {
 	}
 }
 
-// numbers wants two.
+// numbers checks that two values are numbers and returns them.
 func (m *machine) numbers(op token, a, b any) (x, y float64) {
 	x, okX := toFloat(a)
 	y, okY := toFloat(b)
@@ -313,7 +313,7 @@ func (m *machine) numbers(op token, a, b any) (x, y float64) {
 	return x, y
 }
 
-// calculate works with two numbers; whole ones give a whole one where they can.
+// calculate computes with two numbers. Whole numbers give a whole number if possible.
 func (m *machine) calculate(op token, a, b any) any {
 	i, okI := a.(int)
 	j, okJ := b.(int)
@@ -359,12 +359,12 @@ func (m *machine) add(op token, a, b any) any {
 	return m.calculate(op, a, b)
 }
 
-// span lists whole numbers.
+// span returns the whole numbers between from and to, both included.
 func (m *machine) span(op token, from, to int) []any {
 	if to < from {
 		return []any{}
 	}
-	if float64(to)-float64(from) >= maxWork/costElement { // whose difference may be no int
+	if float64(to)-float64(from) >= maxWork/costElement { // the difference may overflow an int
 		m.failf(op.at, "there are too many numbers from %d to %d", from, to)
 	}
 	numbers := make([]any, to-from+1)
@@ -375,7 +375,7 @@ func (m *machine) span(op token, from, to int) []any {
 	return numbers
 }
 
-// has is contains, startsWith and endsWith. Nothing is in nil.
+// has implements contains, startsWith and endsWith. They are false for nil.
 func (m *machine) has(op token, a, b any) bool {
 	if a == nil || b == nil {
 		return false
