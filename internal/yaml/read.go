@@ -6,24 +6,24 @@ import (
 	"unicode/utf8"
 )
 
-// reader walks over the text once. Whatever is wrong ends it by a panic with an
-// *Error, which Parse catches: no half-read tree can be used by mistake.
+// A reader reads the text once. Any error ends the reading with a panic with an *Error, which
+// Parse recovers, so no incomplete tree can be used by mistake.
 type reader struct {
 	s        string
-	i        int // the offset of what is read next
-	brackets int // how many [ and { are open
+	i        int // the current offset
+	brackets int // number of open [ and {
 
-	// The line and the column of the offset seen. Nodes are made from left to
-	// right, so counting goes on from there and the whole file is counted once.
+	// The line and the column of the offset seen. Nodes are made from left to right, so counting
+	// continues from there and each byte of the file is counted once.
 	seen, line, col int
 
-	plainly bool // whether the text read last stands without quotes
+	plainly bool // whether the last text was not quoted
 
 	anchors map[string]anchor
 	nodes   int
 	copied  int
 
-	source *Source // nil = nobody asks how the text is written
+	source *Source // nil = the caller does not need the positions of values
 }
 
 type anchor struct {
@@ -31,8 +31,8 @@ type anchor struct {
 	nodes, height, text int
 }
 
-// text returns data with every line ended by \n, and refuses what is not the
-// printable UTF-8 that YAML is made of.
+// text returns data with "\n" at the end of every line. It rejects anything except the printable
+// UTF-8 that YAML allows.
 func text(data []byte) string {
 	s := strings.TrimPrefix(string(data), "\ufeff")
 	if strings.IndexByte(s, '\r') >= 0 {
@@ -64,7 +64,7 @@ func text(data []byte) string {
 	return s
 }
 
-// fail ends the reading with what is wrong at an offset.
+// fail ends the reading with an error at an offset.
 func (r *reader) fail(at int, format string, args ...any) {
 	if at < r.seen {
 		r.seen, r.line, r.col = 0, 1, 1
@@ -81,14 +81,14 @@ func (r *reader) at(offset int) (line, col int) {
 		switch {
 		case c == '\n':
 			r.line, r.col = r.line+1, 1
-		case c < utf8.RuneSelf || c >= 0xc0: // not a byte inside a character
+		case c < utf8.RuneSelf || c >= 0xc0: // the first byte of a character
 			r.col++
 		}
 	}
 	return r.line, r.col
 }
 
-// add makes a node that stands at an offset.
+// add makes a node for the text at an offset.
 func (r *reader) add(kind Kind, at, depth int) *Node {
 	r.nodes++
 	switch {
@@ -102,7 +102,7 @@ func (r *reader) add(kind Kind, at, depth int) *Node {
 	return n
 }
 
-// peek returns the byte at a distance, or 0 behind the end; no text holds a 0.
+// peek returns the byte ahead of the current offset, or 0 at the end; a text cannot contain 0.
 func (r *reader) peek(ahead int) byte {
 	if r.i+ahead < len(r.s) {
 		return r.s[r.i+ahead]
@@ -114,24 +114,24 @@ func blank(c byte) bool { return c == ' ' || c == '\t' }
 func space(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == 0 }
 func flow(c byte) bool  { return c == ',' || c == '[' || c == ']' || c == '{' || c == '}' }
 
-// bare tells whether c ends an indicator (":", "-", "?") before it.
+// bare reports whether c ends an indicator (":", "-", "?") before it.
 func (r *reader) bare(c byte) bool { return space(c) || r.brackets > 0 && flow(c) }
 
 func (r *reader) dash() bool { return r.peek(0) == '-' && r.bare(r.peek(1)) }
 
-// marker tells whether a line that begins or ends a document starts here.
+// marker reports whether a line that begins or ends a document starts here.
 func (r *reader) marker() bool {
 	return (r.i == 0 || r.s[r.i-1] == '\n') && space(r.peek(3)) &&
 		(strings.HasPrefix(r.s[r.i:], "---") || strings.HasPrefix(r.s[r.i:], "..."))
 }
 
-// end tells whether the document ends here.
+// end reports whether the document ends here.
 func (r *reader) end() bool { return r.i >= len(r.s) || r.marker() }
 
-// column returns how many bytes stand before this place in its line.
+// column returns the number of bytes before the current offset in its line.
 func (r *reader) column() int { return r.i - strings.LastIndexByte(r.s[:r.i], '\n') - 1 }
 
-// first tells whether nothing but spaces stands before this place in its line.
+// first reports whether the line has only spaces before the current offset.
 func (r *reader) first() bool {
 	i := r.i
 	for i > 0 && r.s[i-1] == ' ' {
@@ -140,8 +140,8 @@ func (r *reader) first() bool {
 	return i == 0 || r.s[i-1] == '\n'
 }
 
-// skip passes blanks, line ends and comments, and tells whether what follows
-// stands first in its line.
+// skip skips blanks, line ends and comments, and reports whether the next text is the first in
+// its line.
 func (r *reader) skip() (first bool) {
 	first = r.first()
 	tab := -1
@@ -167,14 +167,14 @@ func (r *reader) skip() (first bool) {
 	return first
 }
 
-// comment goes to the end of the line, behind a comment.
+// comment skips a comment, up to the end of the line.
 func (r *reader) comment() {
 	start := r.i
 	r.toEnd()
 	r.source.comment(start, r.i)
 }
 
-// toEnd goes to the end of the line.
+// toEnd moves to the end of the line.
 func (r *reader) toEnd() {
 	if n := strings.IndexByte(r.s[r.i:], '\n'); n >= 0 {
 		r.i += n
@@ -183,7 +183,7 @@ func (r *reader) toEnd() {
 	}
 }
 
-// rest refuses anything but a comment in the rest of the line.
+// rest rejects anything except a comment in the rest of the line.
 func (r *reader) rest(what string) {
 	start := r.i
 	for blank(r.peek(0)) {
@@ -200,7 +200,7 @@ func (r *reader) rest(what string) {
 	}
 }
 
-// file reads the one document of a file. Empty ones around it do not count.
+// file reads the only document of a file. Empty documents before and after it are ignored.
 func (r *reader) file() *Node {
 	root := &Node{Line: 1, Col: 1}
 	found := false
@@ -231,8 +231,8 @@ func (r *reader) file() *Node {
 	return root
 }
 
-// directives reads the lines before "---". Only the one that says "YAML 1.x" has a
-// meaning that every reader knows.
+// directives reads the lines before "---". Only "YAML 1.x" has a meaning that every YAML library
+// supports.
 func (r *reader) directives() {
 	for once := true; r.peek(0) == '%' && r.column() == 0; r.skip() {
 		start := r.i
@@ -248,8 +248,7 @@ func (r *reader) directives() {
 	}
 }
 
-// stray refuses a line that belongs to nothing. A mapping or a list stands at the
-// column want.
+// stray rejects a line that belongs to no value. A mapping or a list begins at the column want.
 func (r *reader) stray(want int) {
 	switch got := r.column(); {
 	case flow(r.peek(0)) && r.peek(0) != '[' && r.peek(0) != '{':
@@ -263,21 +262,21 @@ func (r *reader) stray(want int) {
 	}
 }
 
-// null is the value that is not written after an indicator.
+// null returns the node for a missing value after an indicator.
 func (r *reader) null(at, depth int) *Node {
 	n := r.add(Null, at, depth)
 	r.source.wrote(n, at, at)
 	return n
 }
 
-// deeper tells whether this line belongs to what stands at the column parent. A
-// list may stand right below the key it belongs to.
+// deeper reports whether this line belongs to the value at the column parent. A list may be at
+// the column of the key it belongs to.
 func (r *reader) deeper(parent int, after byte) bool {
 	c := r.column()
 	return c > parent || c == parent && after == ':' && r.dash()
 }
 
-// value reads what stands after ":" or "-".
+// value reads the value after ":" or "-".
 func (r *reader) value(parent int, after byte, depth int) *Node {
 	start := r.i
 	first := r.skip()
@@ -287,8 +286,8 @@ func (r *reader) value(parent int, after byte, depth int) *Node {
 	return r.node(parent, after, first, depth)
 }
 
-// node reads one value outside of brackets. parent is the column of what it
-// belongs to, after the indicator before it (0 at the beginning of a document).
+// node reads one value outside brackets. parent is the column of the value that contains it,
+// after is the indicator before it (0 at the beginning of a document).
 func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
 	start, col := r.i, r.column()
 	name := ""
@@ -335,7 +334,7 @@ func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
 	return r.keep(name, n)
 }
 
-// tabs refuses a tab before a list or a mapping: its column would be a guess.
+// tabs rejects a tab before a list or a mapping, because its column is ambiguous.
 func (r *reader) tabs(start int) {
 	line := strings.LastIndexByte(r.s[:start], '\n') + 1
 	if i := strings.IndexByte(r.s[line:start], '\t'); i >= 0 {
@@ -364,7 +363,7 @@ func (r *reader) list(col, depth int) *Node {
 	}
 }
 
-// mapping reads pairs, each with its key at the same column. The first key is read.
+// mapping reads pairs, each with its key at the same column. The caller has read the first key.
 func (r *reader) mapping(col int, key *Node, plain bool, depth int) *Node {
 	n := r.add(Map, r.seen, depth)
 	n.Line, n.Col = key.Line, key.Col
@@ -402,7 +401,7 @@ func (r *reader) mapping(col int, key *Node, plain bool, depth int) *Node {
 	}
 }
 
-// key returns a node as the key of a mapping, whose keys so far are known with
+// key returns a node as the key of a mapping. keys holds the earlier keys of the mapping with
 // their lines.
 func (r *reader) key(n *Node, plain bool, keys map[string]int) *Node {
 	msg := ""
@@ -420,12 +419,12 @@ func (r *reader) key(n *Node, plain bool, keys map[string]int) *Node {
 		panic(&Error{n.Line, n.Col, msg})
 	}
 	keys[n.Text] = n.Line
-	key := &Node{Kind: String, Line: n.Line, Col: n.Col, Text: n.Text} // a copy: an alias of it keeps its kind
+	key := &Node{Kind: String, Line: n.Line, Col: n.Col, Text: n.Text} // a copy, because an alias of the key keeps its kind
 	r.source.same(key, n)
 	return key
 }
 
-// colon goes to the ":" that makes a key of what was read, if it is there.
+// colon moves to the ":" after a key and reports whether it exists.
 func (r *reader) colon() bool {
 	i := r.i
 	for blank(r.peek(0)) {
@@ -438,8 +437,8 @@ func (r *reader) colon() bool {
 	return false
 }
 
-// name reads the name of an anchor or an alias. YAML takes nearly any character for
-// it, so that *x: is a name with a colon; here it is a word.
+// name reads the name of an anchor or an alias. YAML allows nearly any character in it, so that
+// *x: is a name with a colon; this package only allows words.
 func (r *reader) name() string {
 	start := r.i
 	r.i++
@@ -456,7 +455,7 @@ func wordly(c byte) bool {
 	return 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-'
 }
 
-// keep remembers a value under the name of its anchor.
+// keep stores a value under the name of its anchor.
 func (r *reader) keep(name string, n *Node) *Node {
 	if name != "" {
 		r.source.anchor(n, name)
@@ -481,7 +480,7 @@ func (a *anchor) measure(n *Node, depth int) {
 	}
 }
 
-// alias returns the value whose anchor was read before.
+// alias returns the value of an anchor that was read before.
 func (r *reader) alias(depth int) *Node {
 	start := r.i
 	name := r.name()
@@ -500,25 +499,25 @@ func (r *reader) alias(depth int) *Node {
 		r.fail(start, "nested deeper than %d", maxDepth)
 	}
 	if r.source != nil {
-		copied := *a.node // it is written elsewhere than what it stands for
+		copied := *a.node // a copy, because the alias has another position than its anchor
 		return &copied
 	}
 	return a.node
 }
 
-// atom reads a value that is no block: text, an alias, or something in brackets.
+// atom reads a value that is not a block: text, an alias, or a value in brackets.
 func (r *reader) atom(parent, depth int) *Node {
 	start := r.i
 	return r.written(r.unwritten(parent, depth), start)
 }
 
-// written notes that a value goes from start to here.
+// written records the position of a value, from start to the current offset.
 func (r *reader) written(n *Node, start int) *Node {
 	r.source.wrote(n, start, r.i)
 	return n
 }
 
-// unwritten is atom without the note of where it stands.
+// unwritten is atom without recording the position.
 func (r *reader) unwritten(parent, depth int) *Node {
 	start, c := r.i, r.peek(0)
 	r.plainly = false
@@ -598,7 +597,7 @@ func (r *reader) collection(depth int) *Node {
 	return n
 }
 
-// inside goes to what is next in the bracket that was opened at start.
+// inside moves to the next text in the bracket that was opened at start.
 func (r *reader) inside(start int) byte {
 	if r.skip(); r.end() {
 		r.fail(start, "%q is not closed", r.s[start:start+1])
@@ -606,8 +605,8 @@ func (r *reader) inside(start int) byte {
 	return r.peek(0)
 }
 
-// word reads one value inside of brackets, and tells whether it is text without
-// quotes, and whether a ":" may follow it without a space.
+// word reads one value inside brackets. plain reports that it is text without quotes, quoted that
+// a ":" may follow it without a space.
 func (r *reader) word(start, depth int) (n *Node, plain, quoted bool) {
 	name := ""
 	if r.peek(0) == '&' {
@@ -626,7 +625,7 @@ func (r *reader) word(start, depth int) (n *Node, plain, quoted bool) {
 	return n, r.plainly && !quoted, quoted
 }
 
-// mark goes to the ":" after a key inside of brackets, if it is there.
+// mark moves to the ":" after a key inside brackets and reports whether it exists.
 func (r *reader) mark(start int, quoted bool) bool {
 	at := r.i
 	if r.inside(start) == ':' && (quoted || r.bare(r.peek(1))) {
@@ -636,7 +635,7 @@ func (r *reader) mark(start int, quoted bool) bool {
 	return false
 }
 
-// item reads an item of a list in brackets. "a: b" is a mapping of one pair there.
+// item reads an item of a list in brackets. There "a: b" is a mapping with one pair.
 func (r *reader) item(start, depth int) *Node {
 	at := r.i
 	n, plain, quoted := r.word(start, depth)
@@ -668,14 +667,14 @@ func (r *reader) pair(start, depth int, keys map[string]int) Pair {
 	return Pair{key, r.null(end, depth)}
 }
 
-// spaced refuses {a:b}, where YAML sees a key that holds a colon, and people a pair.
+// spaced rejects {a:b}: YAML reads a key that contains a colon, but a person reads a pair.
 func (r *reader) spaced(key *Node, plain bool) {
 	if plain && strings.IndexByte(key.Text, ':') >= 0 {
 		panic(&Error{key.Line, key.Col, fmt.Sprintf("%q would be a key: write a space after \":\", or put it in quotes", key.Text)})
 	}
 }
 
-// marked reads the value after ":" inside of brackets.
+// marked reads the value after ":" inside brackets.
 func (r *reader) marked(start, depth int) *Node {
 	r.i++
 	at := r.i

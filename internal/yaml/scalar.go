@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// resolve returns what text without quotes stands for.
+// resolve returns the kind and the value of text without quotes.
 func resolve(text string) (Kind, string) {
 	switch text {
 	case "null", "Null", "NULL", "~":
@@ -23,8 +23,8 @@ func resolve(text string) (Kind, string) {
 	return String, text
 }
 
-// number tells whether text is one: a decimal that fits into 64 bits, with 0x, 0o,
-// 0 or 0b before it one of another base, or a fraction. Underscores may group digits.
+// number reports whether text is a number: a decimal number that fits into 64 bits, a number in
+// another base with the prefix 0x, 0o, 0 or 0b, or a fraction. Underscores may group digits.
 func number(text string) bool {
 	if text == "" || strings.IndexByte("0123456789+-.", text[0]) < 0 {
 		return false
@@ -56,7 +56,7 @@ func number(text string) bool {
 	return err == nil && (!negative || v <= 1<<63)
 }
 
-// fold appends what line ends between two words are: a space, or the empty lines.
+// fold appends the replacement of the line ends between two words: a space, or the empty lines.
 func fold(b []byte, ends int) []byte {
 	if ends == 1 {
 		return append(b, ' ')
@@ -71,8 +71,8 @@ func newlines(b []byte, n int) []byte {
 	return b
 }
 
-// plain reads text without quotes, which goes on in lines that are indented deeper
-// than the column parent.
+// plain reads text without quotes, which continues in lines that are indented deeper than the
+// column parent.
 func (r *reader) plain(parent int) string {
 	text := r.plainLine()
 	var b []byte
@@ -110,7 +110,7 @@ func (r *reader) plain(parent int) string {
 	return text
 }
 
-// plainLine reads what one line holds of text without quotes.
+// plainLine reads the text without quotes in one line.
 func (r *reader) plainLine() string {
 	start, end := r.i, r.i
 	for ; r.i < len(r.s); r.i++ {
@@ -130,7 +130,7 @@ func (r *reader) plainLine() string {
 func (r *reader) quoted(parent int) string {
 	start, quote := r.i, r.s[r.i]
 	var b []byte
-	kept := 0 // blanks before here are not those at the end of a line
+	kept := 0 // blanks before this offset are not at the end of a line
 	for r.i++; ; {
 		switch c := r.peek(0); {
 		case c == 0:
@@ -161,8 +161,8 @@ func (r *reader) quoted(parent int) string {
 	}
 }
 
-// ends passes the line ends here and the blanks that begin the next line of a text
-// in quotes, and counts them.
+// ends skips line ends in quoted text, and the blanks at the beginning of the following line. It
+// returns the number of line ends.
 func (r *reader) ends(start, parent int) int {
 	n, line := 0, 0
 	for c := r.peek(0); blank(c) || c == '\n'; c = r.peek(0) {
@@ -184,7 +184,7 @@ func (r *reader) ends(start, parent int) int {
 	return n
 }
 
-// escape reads a backslash and what it stands for.
+// escape reads an escape sequence and appends its value.
 func (r *reader) escape(b []byte) []byte {
 	const from, to = "0abt\tnvfre \"/\\", "\x00\a\b\t\t\n\v\f\r\x1b \"/\\"
 	start, c := r.i, r.peek(1)
@@ -205,7 +205,7 @@ func (r *reader) escape(b []byte) []byte {
 		return utf8.AppendRune(b, r.hex(start, 2))
 	case 'u':
 		v := r.hex(start, 4)
-		if utf16.IsSurrogate(v) && r.peek(0) == '\\' && r.peek(1) == 'u' { // as JSON writes it
+		if utf16.IsSurrogate(v) && r.peek(0) == '\\' && r.peek(1) == 'u' { // JSON writes such characters as a surrogate pair
 			r.i += 2
 			v = utf16.DecodeRune(v, r.hex(start, 4))
 			if v == utf8.RuneError {
@@ -245,7 +245,7 @@ func (r *reader) block(parent, depth int) *Node {
 	folded := r.peek(0) == '>'
 	indent, chomp := r.blockHeader()
 	switch {
-	case indent > 0 && parent < 0: // it would count from -1 by the specification, from 0 in most readers
+	case indent > 0 && parent < 0: // the indent counts from column -1 in the specification, from 0 in most libraries
 		r.fail(header, "a document that is one text needs no digit after | and >: delete it")
 	case indent > 0:
 		indent += parent
@@ -256,7 +256,7 @@ func (r *reader) block(parent, depth int) *Node {
 	var b []byte
 	ends, deep, text := 0, false, false
 	for r.i < len(r.s) {
-		r.i++ // the line end before
+		r.i++ // the end of the previous line
 		line, end := r.i, r.i
 		for end-line < indent && end < len(r.s) && r.s[end] == ' ' {
 			end++
@@ -296,7 +296,8 @@ func (r *reader) block(parent, depth int) *Node {
 	return n
 }
 
-// blockHeader reads the line with | or >: the digit and the sign behind it, or zeros.
+// blockHeader reads the line with | or >, and returns the digit and the sign after the indicator,
+// or zeros.
 func (r *reader) blockHeader() (indent int, chomp byte) {
 	for r.i++; ; r.i++ {
 		switch c := r.peek(0); {
@@ -311,7 +312,7 @@ func (r *reader) blockHeader() (indent int, chomp byte) {
 	}
 }
 
-// indentation returns that of the first line with text of a block.
+// indentation returns the indentation of the first line with text in a block.
 func (r *reader) indentation(parent int) int {
 	longest, at := 0, 0
 	for i := r.i; i < len(r.s); {

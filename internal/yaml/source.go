@@ -1,29 +1,29 @@
 package yaml
 
-// Source is a document and how it is written: for whoever writes it anew.
+// A Source is a document with the positions of its values and comments, for programs that edit
+// it.
 type Source struct {
 	Root     *Node
-	Text     string    // the document without a byte order mark, its lines ended by \n
+	Text     string    // the document without a byte order mark, with "\n" at the end of every line
 	Comments []Comment // in the order of the text
 
 	values map[*Node]Written
 }
 
-// Comment is one that stands at Text[Start:End], from its # to the end of its line.
+// A Comment is the comment in Text[Start:End], from its "#" to the end of its line.
 type Comment struct{ Start, End int }
 
-// Written says where a value stands: at Text[Start:End]. Of a mapping or a list without
-// brackets Start is that of its first key or dash, and End may lie behind blank lines
-// and comments.
+// Written is the position of a value: Text[Start:End]. For a mapping or a list without brackets,
+// Start is its first key or dash, and End may be after blank lines and comments.
 type Written struct {
 	Start, End int
-	Anchor     string // its name, which stands before Start
-	Dash       int    // of an item of a list without brackets: where the dash before it stands
-	Indent     int    // of text behind | or >: by how many spaces
+	Anchor     string // name of the anchor, which is before Start
+	Dash       int    // offset of the dash before an item of a list without brackets
+	Indent     int    // number of spaces that indent text after | or >
 }
 
-// ParseSource reads one document as Parse does, and keeps how it is written. An alias
-// is a copy of what it stands for.
+// ParseSource reads one document like Parse, and also returns the positions of its values. An
+// alias is a copy of the value of its anchor.
 func ParseSource(data []byte) (*Source, error) {
 	s := &Source{values: map[*Node]Written{}}
 	var err error
@@ -34,11 +34,11 @@ func ParseSource(data []byte) (*Source, error) {
 	return s, nil
 }
 
-// Written returns where a value stands. A Null that is not written is empty, where it
-// would stand.
+// Written returns the position of a value. For a Null without text it is empty, at the place
+// where the value would be.
 func (s *Source) Written(n *Node) Written { return s.values[n] }
 
-// What follows is called by the reader, whose Source is nil where nobody asks.
+// The reader calls the following methods. Its Source is nil if the caller does not need it.
 
 func (s *Source) note(n *Node, change func(*Written)) {
 	if s != nil {
@@ -70,7 +70,7 @@ func (s *Source) same(key, n *Node) {
 	}
 }
 
-// comment notes a comment, once: the reader may pass it twice.
+// comment records a comment once: the reader may pass it twice.
 func (s *Source) comment(start, end int) {
 	if s != nil && (len(s.Comments) == 0 || s.Comments[len(s.Comments)-1].Start < start) {
 		s.Comments = append(s.Comments, Comment{start, end})

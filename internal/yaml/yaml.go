@@ -1,8 +1,7 @@
-// Package yaml reads YAML into a tree in which every node knows its line and
-// column, so that an error in a policy can point at the word that is wrong. It reads what
-// YAML 1.2 calls one document, without tags, merge keys and keys that are not text,
-// and refuses what two readers could take differently. It does not decode into
-// structs and does not write YAML.
+// Package yaml reads YAML into a tree in which every node has its line and column, so that an
+// error message can give the exact position in a policy. It reads one document of YAML 1.2. It
+// rejects tags, merge keys, keys that are not text, and any text that two YAML libraries could
+// read differently. It does not decode into structs and does not write YAML.
 package yaml
 
 import (
@@ -13,20 +12,19 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// MaxSize is the size in bytes of the largest file that is read: some 30,000 rules.
+// MaxSize is the maximum size of a file in bytes: some 30,000 rules.
 const MaxSize = 4 << 20
 
 const (
-	// maxDepth bounds nesting: the reader recurses, and a Go stack that overflows
-	// cannot be recovered from.
+	// maxDepth limits nesting: the reader recurses, and a Go stack overflow cannot be recovered.
 	maxDepth = 100
 
-	// maxNodes and maxCopied (bytes of text) bound what aliases can blow a file up to.
+	// maxNodes and maxCopied (bytes of text) limit the expansion of aliases.
 	maxNodes  = 500_000
 	maxCopied = 8 << 20
 )
 
-// Kind is what a node holds.
+// Kind is the kind of a node.
 type Kind uint8
 
 // The kinds of nodes.
@@ -39,7 +37,7 @@ const (
 	Map
 )
 
-// String returns what to call a node of this kind in a message.
+// String returns the name of the kind for messages.
 func (k Kind) String() string {
 	return [...]string{"nothing", "true or false", "a number", "text", "a list", "a mapping"}[k]
 }
@@ -49,7 +47,7 @@ type Node struct {
 	Kind  Kind
 	Line  int    // from 1
 	Col   int    // from 1, in characters
-	Text  string // of a scalar: what it says, unquoted
+	Text  string // text of a scalar, without quotes
 	Items []*Node
 	Pairs []Pair
 }
@@ -60,7 +58,7 @@ type Pair struct {
 	Value *Node
 }
 
-// Error is something that is not YAML, or is YAML that is not supported.
+// Error is a syntax error, or YAML that this package does not support.
 type Error struct {
 	Line, Col int
 	Msg       string
@@ -69,7 +67,7 @@ type Error struct {
 // Error returns the message without the position.
 func (e *Error) Error() string { return e.Msg }
 
-// Parse reads one document. An empty one is a Null node. The error is an *Error.
+// Parse reads one document. An empty document is a Null node. The error is an *Error.
 func Parse(data []byte) (*Node, error) { return parse(data, nil) }
 
 func parse(data []byte, source *Source) (root *Node, err error) {
@@ -81,7 +79,7 @@ func parse(data []byte, source *Source) (root *Node, err error) {
 		case nil:
 		case *Error:
 			root, err = nil, r
-		default: // a mistake in the reader is a file that cannot be read, not a crash
+		default: // a bug in the reader must not crash the program
 			root, err = nil, &Error{1, 1, fmt.Sprintf("cannot be read as YAML: %v", r)}
 		}
 	}()
@@ -89,7 +87,7 @@ func parse(data []byte, source *Source) (root *Node, err error) {
 	return r.file(), nil
 }
 
-// Get returns the value of a key, or nil.
+// Get returns the value of a key, or nil if n is not a mapping or has no such key.
 func (n *Node) Get(key string) *Node {
 	for _, p := range n.Pairs {
 		if p.Key.Text == key {
@@ -99,7 +97,7 @@ func (n *Node) Get(key string) *Node {
 	return nil
 }
 
-// JSON returns the node as JSON. Numbers keep their spelling where JSON has it.
+// JSON returns the node as JSON. Numbers keep their spelling if it is valid JSON.
 func (n *Node) JSON() json.RawMessage {
 	switch n.Kind {
 	case Null:
