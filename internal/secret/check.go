@@ -7,24 +7,24 @@ import (
 	"strings"
 )
 
-// A check is what must hold of a secret and no expression can say.
+// A check is a condition on a secret that an expression cannot check.
 type check uint8
 
-// Of the precise rules.
+// Checks of the precise rules.
 const (
 	checkNone     check = iota
 	checkRandom         // it has letters and digits
-	checkMixed          // it has letters and digits, or no word is as uneven
+	checkMixed          // it has letters and digits, or a higher entropy than words
 	checkDigits         // it has digits
-	checkCrc            // its last six characters are a checksum; one that is wrong makes it less sure, not wrong
+	checkCrc            // its last six characters are a checksum; a wrong checksum only makes the finding less certain
 	checkJwt            // it begins with a JSON object that names an algorithm
-	checkAddress        // it is a password, and no word that says where one would stand
+	checkAddress        // it is a password, and not a placeholder
 	checkBasic          // it is the base64 of user:password
-	checkPassword       // it is what a person or a machine chose for a password, and no word of a program
-	checkOption         // as above, behind an option
-	checkToken          // a machine made it by chance
+	checkPassword       // a person or a program chose it as a password, and it is not a word of source code
+	checkOption         // the same, for the value of a command-line option
+	checkToken          // it is a random token
 
-	// Of those for Records.
+	// Checks of the rules for records.
 	checkLettersDigits
 	checkLiteral
 	checkAssigned
@@ -32,10 +32,10 @@ const (
 	checkFlag
 )
 
-// maxChecked is how much of a secret is looked at: no test needs more.
+// maxChecked is the maximum number of bytes of a secret that the checks read.
 const maxChecked = 1 << 10
 
-// holds reports whether what an expression found is a secret.
+// holds reports whether the match of a rule's expression is a secret.
 func (r *rule) holds(text string, f Finding, all bool) bool {
 	v := text[f.Begin:f.End]
 	if r.loose {
@@ -52,7 +52,7 @@ func (r *rule) holds(text string, f Finding, all bool) bool {
 	return r.suits(text, f, v, body) && !placeholder(body)
 }
 
-// suits is the check of a precise rule.
+// suits applies the check of a precise rule.
 func (r *rule) suits(text string, f Finding, v, body string) bool {
 	switch r.check {
 	case checkRandom:
@@ -78,8 +78,8 @@ func (r *rule) suits(text string, f Finding, v, body string) bool {
 	}
 }
 
-// summed reports whether the last six characters are the CRC-32 of the others in base 62,
-// as in tokens of GitHub and npm.
+// summed reports whether the last six characters are the CRC-32 of the others in base 62, as in
+// tokens of GitHub and npm.
 func summed(token string) bool {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 	if len(token) < 36 {
@@ -96,7 +96,8 @@ func summed(token string) bool {
 	return true
 }
 
-// checksum is the CRC-32 of a short text, without a table that would be made at start.
+// checksum returns the CRC-32 of a short text. It does not use hash/crc32, which builds a table
+// at startup.
 func checksum(text string) uint32 {
 	crc := ^uint32(0)
 	for i := range len(text) {
@@ -108,7 +109,7 @@ func checksum(text string) uint32 {
 	return ^crc
 }
 
-// entropy is how many bits each byte of a text says, by how often each occurs.
+// entropy returns the Shannon entropy of a text in bits per byte.
 func entropy(text string) float64 {
 	if text == "" {
 		return 0
@@ -118,7 +119,7 @@ func entropy(text string) float64 {
 		counts[text[i]]++
 	}
 	sum := 0.0
-	for i := range len(text) { // each kind of byte once, and not all there could be
+	for i := range len(text) { // visits each distinct byte once, without a loop over all 256
 		if n := counts[text[i]]; n > 0 {
 			counts[text[i]] = 0
 			if n > 1 {
@@ -129,21 +130,22 @@ func entropy(text string) float64 {
 	return math.Log2(float64(len(text))) - sum/float64(len(text))
 }
 
-// fakes are words with which a value says that it is none. Tokens are made by chance: that
-// one holds such a word is as likely as to guess six of its bytes.
+// fakes lists words that mark a value as an example. A random token contains one of them only
+// with a negligible probability.
 var fakes = [...]string{
 	"example", "dummy", "changeme", "change_me", "change-me", "placeholder", "redacted", "sample", "your_", "your-", "yourpass", "yoursecret", "yourtoken", "yourapi", "insert", "replace",
 	"xxxx", "***", "....", "____", "${", "{{", "}}", "$(", "<", ">", "%(", "mytoken", "my-token", "my_token", "mysecret", "my-secret", "my_secret", "lorem", "foobar", "notasecret", "not-a-secret", "not_a_secret",
 	"deadbeefdeadbeef",
 }
 
-// shortFakes are so short that chance writes them now and then, but seldom in one case.
+// shortFakes lists words that are short enough to occur in random tokens, but seldom with this
+// letter case.
 var shortFakes = [...]string{"test", "Test", "TEST", "fake", "Fake", "FAKE", "mock", "Mock", "MOCK", "todo", "TODO"}
 
-// placeholder reports whether a value says that it stands for another.
+// placeholder reports whether a value is a placeholder or an example.
 func placeholder(v string) bool {
 	if len(v) > 256 {
-		v = v[:64] // longer ones hold such words by chance
+		v = v[:64] // longer values contain such words by chance
 	}
 	low := asciiLower(v)
 	for _, word := range &fakes {
@@ -167,7 +169,7 @@ func placeholder(v string) bool {
 	return false
 }
 
-// random tells what a machine made from words: it has letters and digits.
+// random reports whether a value has letters and digits, as a generated value has.
 func random(v string) bool {
 	letters, digits := false, false
 	for i := range len(v) {
@@ -181,15 +183,15 @@ func random(v string) bool {
 	return letters && digits
 }
 
-// signed reports whether a JSON web token has a header that names an algorithm, and is not
-// the one that every text about them shows.
+// signed reports whether a JSON web token has a header that names an algorithm. It rejects the
+// sample token of jwt.io that many texts quote.
 func signed(token string) bool {
 	head, rest, _ := strings.Cut(token, ".")
 	text, err := base64.RawURLEncoding.DecodeString(head)
 	return err == nil && strings.Contains(string(text), `"alg"`) && !strings.HasPrefix(rest, "eyJzdWIiOiIxMjM0NTY3ODkwIiwi")
 }
 
-// login reports whether base64 says user:password.
+// login reports whether v is the base64 of user:password.
 func login(v string) bool {
 	text, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(v, "="))
 	if err != nil {
@@ -204,8 +206,8 @@ func login(v string) bool {
 	return ok && user != "" && len(pass) >= 4 && !placeholder(pass) && !stands(pass) && pass != user
 }
 
-// standsFor are words that stand where a password would, and passwords that everybody
-// knows.
+// standsFor lists words that are placeholders for a password, and passwords that are publicly
+// known.
 var standsFor = [...]string{
 	"pass", "passw0rd", "pwd", "token", "postgres", "postgresql", "mysql", "root", "admin", "guest", "user", "username", "login", "letmein", "qwerty", "123456", "1234567", "12345678", "123456789", "1234567890",
 	"s3cret", "secr3t", "s3cr3t", "opensesame", "foo", "bar", "baz", "qux", "abc", "abcd", "abc123", "hello", "world", "none", "null", "true", "false", "string", "password1", "password123", "minioadmin", "rabbitmq", "mongo", "redis", "docker", "vagrant", "default", "public", "private",
@@ -213,13 +215,13 @@ var standsFor = [...]string{
 	"uint8array", "arraybuffer", "base64", "utf8", "sha256", "sha512", "md5", "argon2", "argon2id", "pbkdf2", "bcrypt",
 }
 
-// stands reports whether a word only stands where a password would.
+// stands reports whether a value is a placeholder for a password.
 func stands(v string) bool {
 	low := asciiLower(v)
 	return strings.Contains(low, "passw") || strings.Contains(low, "secret") || slices.Contains(standsFor[:], low)
 }
 
-// addressPassword tells a password in an address from a word in its place.
+// addressPassword reports whether the password in a URL is a real one and not a placeholder.
 func addressPassword(text string, begin, end int) bool {
 	v := text[begin:end]
 	if !literal(text, begin, end) || placeholder(v) || stands(v) || strings.HasPrefix(v, ":") {
@@ -240,7 +242,7 @@ func addressPassword(text string, begin, end int) bool {
 	return !port && len(v) >= 4 && (len(v) >= 12 || kinds(v) >= 2 || entropy(v) > 2.9)
 }
 
-// kinds counts which of small letters, capitals, digits and others a text has.
+// kinds returns how many of these classes a text has: lower case, upper case, digits, others.
 func kinds(v string) int {
 	var has [4]int
 	for i := range len(v) {
@@ -258,8 +260,8 @@ func kinds(v string) int {
 	return has[0] + has[1] + has[2] + has[3]
 }
 
-// password tells what somebody chose for a password from the words of a program: a name, a
-// type, a path, a call.
+// password reports whether a value was chosen as a password. It rejects words of source code: a
+// name, a type, a path, a call.
 func password(text string, begin, end int) bool {
 	v := text[begin:end]
 	if !literal(text, begin, end) || stands(v) || path(v) || named(text, begin) {
@@ -287,7 +289,7 @@ func password(text string, begin, end int) bool {
 	}
 }
 
-// chance tells what a machine made by chance from names, versions, paths and ids.
+// chance reports whether a value is a random token. It rejects names, versions, paths and IDs.
 func chance(v string) bool {
 	digits := 0
 	for i := range len(v) {
@@ -319,12 +321,12 @@ func uuid(v string) bool {
 	return true
 }
 
-// path reports whether a value names a file or an address.
+// path reports whether a value is a file name or an address.
 func path(v string) bool {
 	return v[0] == '/' || v[0] == '~' || v[0] == '.' || strings.Contains(v, "://") || strings.Contains(v, "./") || strings.Count(v, "/") >= 2 && wordy(v)
 }
 
-// identifier reports whether a value is a name in a program: a.b.C1, which no password is.
+// identifier reports whether a value is a qualified name in source code, such as a.b.C1.
 func identifier(v string) bool {
 	parts := strings.Split(strings.TrimRight(v, ".;:,"), ".")
 	if len(parts) < 2 {
@@ -338,8 +340,8 @@ func identifier(v string) bool {
 	return true
 }
 
-// wordy reports whether much of a value is words: letters of one case, one after the
-// other, which chance does not make.
+// wordy reports whether more than half of a value is words: long runs of letters in one case,
+// which random values do not have.
 func wordy(v string) bool {
 	in, run, kind := 0, 0, byte(0)
 	add := func() {
@@ -356,7 +358,7 @@ func wordy(v string) bool {
 		case c >= 'A' && c <= 'Z':
 			k = 'A'
 		}
-		if k != kind && !(k == 'a' && kind == 'A' && run == 1) { // Word is one run
+		if k != kind && !(k == 'a' && kind == 'A' && run == 1) { // a capital and lower case letters are one run
 			add()
 		}
 		kind = k
@@ -368,10 +370,10 @@ func wordy(v string) bool {
 	return in*2 > len(v)
 }
 
-// notSecret are the ends of names whose values are as long as those of tokens, and public.
+// notSecret lists ends of names whose values are as long as tokens but public.
 var notSecret = [...]string{"page", "page_", "page-", "sync", "sync_", "publickey", "next", "next_", "cursor", "continuation", "continuation_", "csrf", "csrf-", "csrf_", "public", "public_", "pad_", "eos_", "bos_", "unk_", "mask_", "cls_", "sep_"}
 
-// named reports whether the name in front of a value says that it is no secret.
+// named reports whether the name before a value marks it as public.
 func named(text string, begin int) bool {
 	from := max(0, begin-60)
 	if line := strings.LastIndexByte(text[from:begin], '\n'); line >= 0 {
@@ -392,7 +394,7 @@ func named(text string, begin int) bool {
 	return false
 }
 
-// looksLike is what the rules for Records ask.
+// looksLike applies the check of a rule for records.
 func looksLike(c check, text string, begin, end int) bool {
 	v := text[begin:end]
 	switch c {
@@ -403,17 +405,18 @@ func looksLike(c check, text string, begin, end int) bool {
 	case checkAssigned:
 		return assigned(text, begin, end)
 	case checkAssignedRandom:
-		// These names code gives to many things.
+		// Source code uses these names for many things.
 		return len(v) >= 8 && literal(text, begin, end) && random(v)
 	case checkFlag:
-		// A value behind --password, and not the next word of a sentence or command.
+		// The value of --password, and not the next word of a sentence or command.
 		return v[0] != '-' && !strings.Contains(v, "=") && literal(text, begin, end) && !typeName(v) && !plainWord(v)
 	default:
 		return true
 	}
 }
 
-// literal tells a value from a reference to one: $TOKEN, {{token}}, %TOKEN%, f(x).
+// literal reports whether a value is not a reference to another value: $TOKEN, {{token}},
+// %TOKEN%, f(x).
 func literal(text string, begin, end int) bool {
 	if strings.IndexByte("$%*[\\#.", text[begin]) >= 0 {
 		return false
@@ -421,15 +424,15 @@ func literal(text string, begin, end int) bool {
 	if end < len(text) && (text[end] == '(' || text[end] == '{') {
 		return false
 	}
-	if !strings.ContainsAny(text[begin:end], "$.:[") { // as all of these have
+	if !strings.ContainsAny(text[begin:end], "$.:[") { // every reference below contains one of these
 		return true
 	}
 	v := asciiLower(text[begin:end])
 	return !strings.Contains(v, "environ") && !strings.Contains(v, "process.env") && !strings.Contains(v, "${") && !strings.HasPrefix(v, "env.") && !strings.HasPrefix(v, "env:")
 }
 
-// assigned tells a password from a sentence about one: "password: must be long"
-// stays, "password=must" does not.
+// assigned reports whether a value is a password and not a part of a sentence: "password: must be
+// long" is a sentence, "password=must" is not.
 func assigned(text string, begin, end int) bool {
 	if !literal(text, begin, end) || typeName(text[begin:end]) {
 		return false
@@ -438,7 +441,7 @@ func assigned(text string, begin, end int) bool {
 	return before == '=' || before == '"' || before == '\'' || !plainWord(text[begin:end])
 }
 
-// typeName reports whether a value says that there is none, or of which type.
+// typeName reports whether a value is the name of a type, or a word for a missing value.
 func typeName(v string) bool {
 	return slices.Contains(typeNames[:], strings.TrimRight(asciiLower(v), ".:]!?"))
 }
@@ -456,8 +459,7 @@ func plainWord(v string) bool {
 	return small(v) || small(v[min(1, len(v)):]) && v[0] >= 'A' && v[0] <= 'Z'
 }
 
-// asciiLower is text in lower case, byte for byte: other letters stay, so that
-// places in both are the same.
+// asciiLower returns text with ASCII letters in lower case. Offsets in both texts are the same.
 func asciiLower(text string) string {
 	for i := range len(text) {
 		if c := text[i]; c >= 'A' && c <= 'Z' {

@@ -1,28 +1,28 @@
 package secret
 
-// The programs of the table are strings of these instructions. An expression of a rule
-// becomes one ahead of time. It never takes back what it read, as an expression would:
-// what is made of fixed words and runs of letters needs no second try.
+// The programs of the table are strings of these instructions. The expression of each rule is
+// compiled to one ahead of time. Unlike a regular expression, a program never backtracks:
+// expressions of fixed words and character runs do not need it.
 const (
-	opText     = 't' // length, bytes: as they stand
-	opFold     = 'f' // length, bytes in lower case: in any letter case
-	opSet      = 's' // set, least, most (two bytes each): so many bytes of a set
-	opOneOf    = '|' // count, then the length and the program of each: the first that fits
-	opRepeat   = '*' // least, most (one byte each), length, program: so many times
-	opBegin    = '(' // here the secret begins
-	opEnd      = ')' // and here it ends
+	opText     = 't' // length, bytes: exactly these bytes
+	opFold     = 'f' // length, bytes in lower case: these bytes in any letter case
+	opSet      = 's' // set, least, most (two bytes each): a run of bytes of a set
+	opOneOf    = '|' // count, then the length and the program of each alternative: the first that matches
+	opRepeat   = '*' // least, most (one byte each), length, program: a repetition
+	opBegin    = '(' // begin of the secret
+	opEnd      = ')' // end of the secret
 	opBoundary = 'b' // between a letter, digit or _ and something else
-	opInside   = 'B' // the opposite
+	opInside   = 'B' // not opBoundary
 	opLast     = '$' // the end of the text
 )
 
-// unbounded as the most of a set is no bound; anyTimes as that of a repeat is none.
+// The values of most for no limit: unbounded for a set, anyTimes for a repetition.
 const (
 	unbounded = 0xffff
 	anyTimes  = 0xff
 )
 
-// A set is which bytes belong to it.
+// A set is a set of bytes, as a bit map.
 type set [4]uint64
 
 func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
@@ -31,10 +31,10 @@ func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 != 0 }
 type machine struct {
 	text       string
 	begin, end int // of the secret
-	far        int // how far it has read
+	far        int // the largest offset reached
 }
 
-// start runs a program from a place, and reports whether it fits.
+// start runs a program at an offset and reports whether it matches.
 func (m *machine) start(prog string, at int) bool {
 	m.begin, m.end = -1, -1
 	end := m.run(prog, at)
@@ -47,7 +47,7 @@ func (m *machine) start(prog string, at int) bool {
 	return m.begin < m.end
 }
 
-// run returns where the text that fits ends, or -1.
+// run returns the end of the match, or -1.
 //
 //nolint:gocognit // the loop of a byte-code machine: a case per instruction, and calls would slow it down
 func (m *machine) run(prog string, at int) int {

@@ -7,43 +7,43 @@ import (
 	"sync"
 )
 
-// Rules are those of the table, without some and with others: what one policy looks for.
-// The zero value is the table alone. They may be used by several goroutines at once.
+// Rules are the rules of one policy: the table, without some of its rules and with additional
+// ones. The zero value and nil are the table alone. Rules are safe for concurrent use.
 type Rules struct {
-	Off   []string // ids of the table's rules that do not count
-	Allow []*Allow // of all rules
+	Off   []string // IDs of rules in the table that are disabled
+	Allow []*Allow // for all rules
 	More  []*Rule
 }
 
-// Rule is a rule of a user's own, with the meaning that gitleaks gives to each part. One
-// with the id of a rule of the table stands in its place.
+// A Rule is a user's rule. Its fields have the same meaning as in gitleaks. A Rule with the ID of
+// a rule in the table replaces that rule.
 type Rule struct {
 	ID       string   `json:"id"`
-	Regex    string   `json:"regex,omitempty"` // RE2; empty = the path alone
-	Group    int      `json:"group,omitempty"` // which is the secret; 0 = the first that says something, or all
+	Regex    string   `json:"regex,omitempty"` // RE2; empty = only the path is matched
+	Group    int      `json:"group,omitempty"` // the group with the secret; 0 = the first group that is not empty, or the whole match
 	Entropy  float64  `json:"entropy,omitempty"`
-	Keywords []string `json:"keywords,omitempty"` // one has to be in the text, in lower case; none = nothing has to
-	Path     string   `json:"path,omitempty"`     // RE2 of the files that it is about
+	Keywords []string `json:"keywords,omitempty"` // in lower case; the text must contain one of them; none = no condition
+	Path     string   `json:"path,omitempty"`     // RE2 for the files that the rule applies to
 	Allow    []*Allow `json:"allow,omitempty"`
 
 	regex, path lazyRegexp
 }
 
-// Allow says what of what was found is no secret.
+// An Allow is a condition under which a finding is not a secret.
 type Allow struct {
-	Rules     []string `json:"rules,omitempty"`   // ids that it is about; none = all
+	Rules     []string `json:"rules,omitempty"`   // IDs of the rules that it applies to; none = all
 	Regexes   []string `json:"regexes,omitempty"` // RE2
-	Target    string   `json:"target,omitempty"`  // what these look at: the secret when empty, match, line
+	Target    string   `json:"target,omitempty"`  // the text that Regexes match: the secret when empty, match, line
 	Stopwords []string `json:"stopwords,omitempty"`
 	Paths     []string `json:"paths,omitempty"` // RE2
-	All       bool     `json:"all,omitempty"`   // of the kinds of conditions that are there, not just one
+	All       bool     `json:"all,omitempty"`   // all kinds of conditions must hold, not just one
 
 	once    sync.Once
 	regexes []*regexp.Regexp
 	paths   []*regexp.Regexp
 }
 
-// lazyRegexp is an expression that was checked before, and compiles at first use.
+// lazyRegexp is an expression that is known to be valid and is compiled at first use.
 type lazyRegexp struct {
 	once sync.Once
 	re   *regexp.Regexp
@@ -54,7 +54,7 @@ func (l *lazyRegexp) get(source string) *regexp.Regexp {
 	return l.re
 }
 
-// IDs lists the rules of the table, in its order.
+// IDs returns the IDs of the precise rules, in the order of the table.
 func IDs() []string {
 	ids := make([]string, precise)
 	for i := range ids {
@@ -63,8 +63,8 @@ func IDs() []string {
 	return ids
 }
 
-// Find returns the secrets in a text, in its order and without overlaps. paths are the
-// files that the text is about, if any is known.
+// Find returns the secrets in a text, in the order of the text and without overlaps. paths are
+// the files that the text is related to, if known.
 func (rs *Rules) Find(text string, paths []string) []Finding {
 	found := scan(text, false)
 	if rs == nil {
@@ -94,8 +94,7 @@ func (rs *Rules) Find(text string, paths []string) []Finding {
 	return resolve(kept)
 }
 
-// Paths returns the ids of the rules that are about one of the files alone, whatever it
-// holds.
+// Paths returns the IDs of the rules that match one of the files by its path alone.
 func (rs *Rules) Paths(paths []string) []string {
 	if rs == nil {
 		return nil
@@ -109,7 +108,7 @@ func (rs *Rules) Paths(paths []string) []string {
 	return ids
 }
 
-// Mask replaces the secrets of the rules that want says yes to with ***.
+// Mask replaces secrets with ***, for the rules for which want returns true.
 func (rs *Rules) Mask(text string, paths []string, want func(id string) bool) string {
 	found := rs.Find(text, paths)
 	kept := found[:0]
@@ -121,7 +120,7 @@ func (rs *Rules) Mask(text string, paths []string, want func(id string) bool) st
 	return mask(text, kept)
 }
 
-// replaced reports whether a rule of a user's own stands in the place of one.
+// replaced reports whether a user's rule replaces the rule with this ID.
 func (rs *Rules) replaced(id string) bool {
 	return slices.ContainsFunc(rs.More, func(r *Rule) bool { return r.ID == id })
 }
@@ -155,7 +154,7 @@ func (r *Rule) find(rs *Rules, text string, paths []string) []Finding {
 		if allowed(r.Allow, text, f, m[0], m[1], paths) || allowed(rs.Allow, text, f, m[0], m[1], paths) {
 			continue
 		}
-		// What begins with a keyword says by it which kind it is.
+		// A keyword at the beginning of the secret shows its kind, so Mask keeps it.
 		for _, word := range r.Keywords {
 			if len(word) >= 3 && len(word)*2 <= len(v) && hasFold(v, word) {
 				f.Keep = max(f.Keep, len(word))
@@ -166,8 +165,7 @@ func (r *Rule) find(rs *Rules, text string, paths []string) []Finding {
 	return found
 }
 
-// allowed reports whether a list says that a finding is no secret. The match reaches from
-// begin to end.
+// allowed reports whether one of the conditions allows a finding. The match is text[begin:end].
 func allowed(list []*Allow, text string, f Finding, begin, end int, paths []string) bool {
 	return slices.ContainsFunc(list, func(a *Allow) bool {
 		return (len(a.Rules) == 0 || slices.Contains(a.Rules, f.Rule)) && a.holds(text, f, begin, end, paths)
@@ -209,7 +207,8 @@ func (a *Allow) holds(text string, f Finding, begin, end int, paths []string) bo
 			return slices.ContainsFunc(a.Stopwords, func(word string) bool { return strings.Contains(low, strings.ToLower(word)) })
 		}},
 		{len(a.Paths) > 0, func() bool {
-			// Of several nobody knows in which it is: one harmless file does not vouch for its neighbour.
+			// If there are several paths, the file with the secret is not known, so all of them
+			// must be allowed.
 			return len(paths) > 0 && !slices.ContainsFunc(paths, func(path string) bool {
 				return !slices.ContainsFunc(a.paths, func(re *regexp.Regexp) bool { return re.MatchString(path) })
 			})
