@@ -1,9 +1,9 @@
-// Package circuit decides whether a server that has failed is asked again. It is pure:
-// where the [State] is kept, and who tells the time, is the caller's.
+// Package circuit implements a circuit breaker for servers. It is pure: the caller stores the
+// [State] and provides the time.
 //
-// A circuit is closed: everybody gets through. After so many failures in a row it is
-// open: nobody does, for a while. Then one gets through, and what becomes of that one
-// closes the circuit or opens it for as long again.
+// A closed circuit lets every request pass. After a number of failures in a row the circuit opens
+// and refuses all requests for a cooldown. Then one request passes as a probe. Its result closes
+// the circuit or opens it for another cooldown.
 package circuit
 
 import (
@@ -13,13 +13,13 @@ import (
 	"time"
 )
 
-// Limits say when a circuit opens.
+// Limits define when a circuit opens and for how long.
 type Limits struct {
-	Failures int           // so many in a row; 0 = DefaultFailures
-	Cooldown time.Duration // and nobody gets through for so long; 0 = DefaultCooldown
+	Failures int           // failures in a row that open the circuit; 0 = DefaultFailures
+	Cooldown time.Duration // time for which the circuit stays open; 0 = DefaultCooldown
 }
 
-// What Limits are that name none.
+// The defaults of Limits.
 const (
 	DefaultFailures = 5
 	DefaultCooldown = 30 * time.Second
@@ -35,15 +35,15 @@ func (l Limits) orDefault() Limits {
 	return l
 }
 
-// State is how a circuit stands. The zero State is closed.
+// State is the state of a circuit. The zero State is closed.
 type State struct {
-	Failures int   // in a row
-	Until    int64 // open until then, in nanoseconds since 1970; 0 = closed
-	Trying   int64 // somebody tries until then whether the server is back; 0 = nobody
+	Failures int   // failures in a row
+	Until    int64 // the circuit is open until then, in nanoseconds since 1970; 0 = closed
+	Trying   int64 // a probe is running, at most until then, in nanoseconds since 1970; 0 = no probe
 }
 
-// Read reads what Bytes has written. What cannot be read is closed: a file that is
-// damaged must not keep anybody from asking.
+// Read decodes a State that Bytes encoded. Invalid data gives a closed circuit, because a damaged
+// file must not block requests.
 func Read(kept []byte) State {
 	var s State
 	fields := strings.Fields(string(kept))
@@ -60,25 +60,25 @@ func Read(kept []byte) State {
 	return s
 }
 
-// Bytes is the State as it is kept.
+// Bytes encodes the State for Read.
 func (s State) Bytes() []byte {
 	b := strconv.AppendInt(nil, int64(s.Failures), 10)
 	b = strconv.AppendInt(append(b, ' '), s.Until, 10)
 	return strconv.AppendInt(append(b, ' '), s.Trying, 10)
 }
 
-// A Pass says whether somebody gets through.
+// A Pass is the decision about one request.
 type Pass uint8
 
-// The passes.
+// The decisions about a request.
 const (
 	Refused Pass = iota
 	Through
-	Probe // to find out whether the server is back
+	Probe // passes to find out whether the server is back
 )
 
-// Enter asks for a pass, and returns how the circuit then stands. Whoever gets a Probe
-// is done within patience; then somebody else may try.
+// Enter requests a pass and returns the new State. A caller that gets a Probe must finish within
+// patience; then another caller may probe.
 func (s State) Enter(now time.Time, limits Limits, patience time.Duration) (State, Pass) {
 	limits = limits.orDefault()
 	switch {
@@ -91,25 +91,25 @@ func (s State) Enter(now time.Time, limits Limits, patience time.Duration) (Stat
 	return s, Probe
 }
 
-// ahead reports whether a time is to come, and not further away than it can be: a clock
-// that was turned back must not keep a circuit open for ever.
+// ahead reports whether a time is in the future by at most most. After a clock is set back, a
+// time may be too far ahead; such a time must not keep a circuit open forever.
 func ahead(at int64, now time.Time, most time.Duration) bool {
 	left := time.Duration(at - now.UnixNano())
 	return left > 0 && left <= most
 }
 
-// A Result is what became of a pass.
+// A Result is the result of a request.
 type Result uint8
 
-// The results.
+// The results of a request.
 const (
-	Unknown  Result = iota // it says nothing about the server
-	Answered               // the server is there
-	Failed                 // it is not, or is in no state to answer
+	Unknown  Result = iota // the request gives no information about the server
+	Answered               // the server works
+	Failed                 // the server is unreachable or cannot answer
 )
 
-// Leave returns how the circuit stands after a pass. What got through while the circuit
-// was closed changes nothing once it is open: only a probe is news then.
+// Leave returns the new State after a request. A request that passed while the circuit was closed
+// changes nothing once the circuit is open; then only a probe does.
 func (s State) Leave(now time.Time, limits Limits, pass Pass, result Result) State {
 	limits = limits.orDefault()
 	switch {
@@ -129,7 +129,7 @@ func (s State) Leave(now time.Time, limits Limits, pass Pass, result Result) Sta
 	return s
 }
 
-// Err says why nobody gets through.
+// Err returns the reason for a refused request.
 func (s State) Err(now time.Time) error {
 	at := time.Unix(0, s.Until)
 	if !at.After(now) {

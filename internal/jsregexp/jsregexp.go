@@ -1,6 +1,6 @@
-// Package jsregexp translates regular expressions of JavaScript to RE2. Agents that are
-// written in JavaScript use them in matchers. RE2 gives some of them another meaning,
-// refuses some, and cannot express the rest.
+// Package jsregexp translates JavaScript regular expressions to RE2. Agents that are written in
+// JavaScript use them in matchers. RE2 gives some of them another meaning, rejects some, and
+// cannot express others.
 package jsregexp
 
 import (
@@ -14,15 +14,16 @@ import (
 )
 
 var (
-	errNotJS = errors.New("is no regular expression") // not for JavaScript either
+	errNotJS = errors.New("is no regular expression") // invalid in JavaScript too
 
-	// ErrNoRE2 is the error of a pattern that is valid in JavaScript and has no form in RE2.
+	// ErrNoRE2 is the error for a pattern that is valid in JavaScript and that RE2 cannot
+	// express.
 	ErrNoRE2 = errors.New("cannot be told to RE2")
 )
 
-// Compile returns what new RegExp(pattern) searches for. Of an error, errors.Is
-// tells whether it is the pattern that is wrong or Grapnel that cannot follow.
-// Characters beyond U+FFFF count as one, and \s knows only ASCII.
+// Compile returns an expression that matches like new RegExp(pattern). If the pattern is valid in
+// JavaScript but RE2 cannot express it, errors.Is(err, ErrNoRE2) is true. Characters beyond
+// U+FFFF are one character, and \s matches only ASCII.
 func Compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxJSPattern {
 		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrNoRE2, maxJSPattern)
@@ -40,26 +41,27 @@ func Compile(pattern string) (*regexp.Regexp, error) {
 		return nil, fmt.Errorf("%w: %s", ErrNoRE2, p.beyond)
 	}
 	re, err := regexp.Compile(p.out.String())
-	if err != nil { // it repeats too often
+	if err != nil { // a repetition count is too large
 		return nil, fmt.Errorf("%w: %w", ErrNoRE2, err)
 	}
 	return re, nil
 }
 
-// maxJSPattern bounds how deep groups can stand in each other.
+// maxJSPattern is the maximum length of a pattern in bytes, which also limits the nesting of
+// groups.
 const maxJSPattern = 16 << 10
 
-// jsPattern is a RegExp without flags on its way into RE2. The grammar is that of
-// ECMAScript with its annex for the web, which gives almost any slip a meaning.
+// A jsPattern is a RegExp without flags during its translation to RE2. The grammar is the grammar
+// of ECMAScript with its annex for the web, which accepts almost any malformed pattern.
 type jsPattern struct {
 	in     string
 	at     int
 	out    strings.Builder
-	groups int             // how many capture, in all of it
-	names  map[string]bool // of groups, those that have begun
-	named  bool            // some group has a name, so that \k refers to one
-	beyond string          // what RE2 cannot do
-	err    error           // the first thing that is wrong
+	groups int             // number of capturing groups in the whole pattern
+	names  map[string]bool // names of the groups that have begun
+	named  bool            // some group has a name, so \k is a reference
+	beyond string          // the construct that RE2 does not support
+	err    error           // the first error
 }
 
 func (p *jsPattern) fail(format string, args ...any) {
@@ -69,8 +71,7 @@ func (p *jsPattern) fail(format string, args ...any) {
 	p.at = len(p.in)
 }
 
-// count counts the groups that capture: whether \1 refers to one is not known from
-// what stands before it.
+// count counts the capturing groups in advance, because \1 may refer to a later group.
 func (p *jsPattern) count() {
 	class := false
 	for i := 0; i < len(p.in); i++ {
@@ -94,7 +95,7 @@ func isNamedGroup(s string) bool {
 	return strings.HasPrefix(s, "(?<") && !strings.HasPrefix(s, "(?<=") && !strings.HasPrefix(s, "(?<!")
 }
 
-// skip steps over s, if it comes next.
+// skip skips s if it comes next.
 func (p *jsPattern) skip(s string) bool {
 	if !strings.HasPrefix(p.in[p.at:], s) {
 		return false
@@ -162,7 +163,8 @@ func (p *jsPattern) term() {
 	}
 }
 
-// quantifier returns how many bytes of one s begins with, and it in RE2's words.
+// quantifier returns the length of a quantifier at the beginning of s, and the quantifier in RE2
+// syntax.
 func quantifier(s string) (n int, bounds string, err error) {
 	if s != "" && strings.ContainsRune("*+?", rune(s[0])) {
 		return 1, s[:1], nil
@@ -170,7 +172,7 @@ func quantifier(s string) (n int, bounds string, err error) {
 	rest, ok := strings.CutPrefix(s, "{")
 	least := leading(rest, decimals, len(rest))
 	if !ok || least == "" {
-		return 0, "", nil // a brace that is text
+		return 0, "", nil // the brace is ordinary text
 	}
 	rest, most := rest[len(least):], least
 	if after, open := strings.CutPrefix(rest, ","); open {
@@ -189,7 +191,7 @@ func quantifier(s string) (n int, bounds string, err error) {
 	return n, s[:n], err
 }
 
-// group reads what follows a parenthesis and reports whether it can be repeated.
+// group reads the text after a parenthesis and reports whether it can be repeated.
 func (p *jsPattern) group() (repeatable bool) {
 	repeatable = true
 	switch {
@@ -220,7 +222,7 @@ func (p *jsPattern) group() (repeatable bool) {
 	return repeatable
 }
 
-// groupName reads a name up to its >.
+// groupName reads a name up to its ">".
 func (p *jsPattern) groupName() string {
 	name, _, ok := strings.Cut(p.in[p.at:], ">")
 	if !ok || !isJSName(name) {
@@ -243,7 +245,7 @@ func isJSName(name string) bool {
 
 func (p *jsPattern) literal(r rune) { fmt.Fprintf(&p.out, `\x{%x}`, r) }
 
-// escape reads what follows a backslash outside of a class.
+// escape reads the text after a backslash outside a class.
 func (p *jsPattern) escape() (repeatable bool) {
 	rest := p.in[p.at:]
 	switch {
@@ -259,7 +261,7 @@ func (p *jsPattern) escape() (repeatable bool) {
 			p.fail(`\k names no group`)
 			break
 		}
-		p.groupName() // of a group that is not there JavaScript says so; RE2 has neither
+		p.groupName() // JavaScript rejects a reference to a missing group; RE2 supports no references
 		p.beyond = `a reference to a group, \k<name>`
 	case '1' <= rest[0] && rest[0] <= '9':
 		digits := leading(rest, decimals, len(rest))
@@ -278,8 +280,8 @@ func (p *jsPattern) escape() (repeatable bool) {
 	return true
 }
 
-// jsSet is a set that has a letter. RE2's \s lacks the vertical tab, and so does what
-// its \S lacks, which cannot be told inside of a class.
+// jsSet returns the set for an escape letter. RE2's \s lacks the vertical tab, so \S must exclude
+// it; RE2 cannot express that inside a class.
 func jsSet(letter byte, inClass bool) string {
 	switch {
 	case letter == 's' && inClass:
@@ -295,12 +297,12 @@ func jsSet(letter byte, inClass bool) string {
 
 const decimals = "0123456789"
 
-// character reads the one character that an escape stands for.
+// character reads an escape that means one character.
 func (p *jsPattern) character() rune {
 	rest := p.in[p.at:]
 	if octal := leading(rest, "01234567", 3); octal != "" {
 		if octal[0] > '3' && len(octal) > 2 {
-			octal = octal[:2] // no more than a byte
+			octal = octal[:2] // at most one byte
 		}
 		n, _ := strconv.ParseUint(octal, 8, 8)
 		p.at += len(octal)
@@ -324,7 +326,7 @@ func (p *jsPattern) character() rune {
 			p.at++
 			return rune(rest[0] % 32)
 		}
-		p.at-- // the backslash is text, and so is the c
+		p.at-- // the backslash and the c are ordinary text
 		return '\\'
 	case 'x', 'u':
 		width := 2
@@ -340,7 +342,7 @@ func (p *jsPattern) character() rune {
 	return r
 }
 
-// leading is what s begins with of a set of characters.
+// leading returns the longest prefix of s with at most most characters of a set.
 func leading(s, set string, most int) string {
 	n := 0
 	for n < len(s) && n < most && strings.IndexByte(set, s[n]) >= 0 {
@@ -349,7 +351,7 @@ func leading(s, set string, most int) string {
 	return s[:n]
 }
 
-// class reads what follows a bracket.
+// class reads the text after an opening bracket.
 func (p *jsPattern) class() {
 	negated := p.skip("^")
 	var items strings.Builder
@@ -369,7 +371,7 @@ func (p *jsPattern) class() {
 		p.at++
 		high, highSet := p.classAtom()
 		switch {
-		case set != "" || highSet != "": // then the dash is text
+		case set != "" || highSet != "": // the dash is then ordinary text
 			items.WriteString(classItem(low, set) + `\x2d` + classItem(high, highSet))
 		case high < low:
 			p.fail("a range is out of order in a class")
@@ -410,7 +412,7 @@ func (p *jsPattern) classAtom() (r rune, set string) {
 	case rest[0] == 'b':
 		p.at++
 		return '\b', ""
-	case rest[0] == 'c' && leading(rest[1:], decimals+"_", 1) != "": // only here
+	case rest[0] == 'c' && leading(rest[1:], decimals+"_", 1) != "": // allowed only inside a class
 		p.at += 2
 		return rune(rest[1] % 32), ""
 	case strings.ContainsRune("dDwWsS", rune(rest[0])):

@@ -1,6 +1,6 @@
-// Package tree holds what stands in files that others have made, as values that know
-// their line and column, so that a message can say where it is wrong. [ParseJSON] reads
-// JSON; package toml below reads TOML, and stands apart because of its weight.
+// Package tree holds the values of files in JSON and TOML with their lines and columns, so that
+// messages can give the position of an error. [ParseJSON] reads JSON. The subpackage toml reads
+// TOML; it is separate because of its size.
 package tree
 
 import (
@@ -13,21 +13,21 @@ import (
 	"unicode/utf8"
 )
 
-// A Node is one value of a file. It knows where it stands.
+// A Node is one value of a file, with its position.
 type Node struct {
 	Kind      Kind
 	Line, Col int // from 1, columns in characters
 	Raw       json.RawMessage
-	Text      string // of a text: what it says
+	Text      string // the value of a text
 	Members   map[string]*Node
-	Names     []string // of the members, in the order in which they first stand there
+	Names     []string // of the members, in the order of their first occurrence
 	Items     []*Node
 }
 
-// A Kind says what a value is.
+// A Kind is the kind of a value.
 type Kind uint8
 
-// The kinds of JSON. What TOML has beside them, dates, are numbers without a value.
+// The kinds of JSON. The dates of TOML are numbers without a value.
 const (
 	Null Kind = iota
 	Bool
@@ -37,12 +37,12 @@ const (
 	Object
 )
 
-// String returns what to call a value in a message.
+// String returns the name of the kind for messages.
 func (k Kind) String() string {
 	return [...]string{"null", "true or false", "a number", "text", "a list", "an object"}[k]
 }
 
-// Get returns a member; nil when the node is none of an object or has no such member.
+// Get returns a member. It returns nil if n is nil or not an object, or has no such member.
 func (n *Node) Get(name string) *Node {
 	if n == nil {
 		return nil
@@ -50,13 +50,13 @@ func (n *Node) Get(name string) *Node {
 	return n.Members[name]
 }
 
-// Is reports whether a value is there and of a kind.
+// Is reports whether a value exists and is of a kind.
 func (n *Node) Is(kind Kind) bool { return n != nil && n.Kind == kind }
 
-// IsTrue reports whether a value is there and true.
+// IsTrue reports whether a value exists and is true.
 func (n *Node) IsTrue() bool { return n.Is(Bool) && string(n.Raw) == "true" }
 
-// Number returns the value of a number.
+// Number returns the value of a number. ok is false if the node is not a number.
 func (n *Node) Number() (f float64, ok bool) {
 	return f, n.Is(Number) && json.Unmarshal(n.Raw, &f) == nil
 }
@@ -66,13 +66,13 @@ func NewObject(line, col int) *Node {
 	return &Node{Kind: Object, Line: line, Col: col, Members: map[string]*Node{}}
 }
 
-// Put adds a member that is not there yet.
+// Put adds a member. The object must not have a member with this name.
 func (n *Node) Put(name string, value *Node) {
 	n.Names = append(n.Names, name)
 	n.Members[name] = value
 }
 
-// An Error says what makes a file unreadable, and where.
+// An Error is a syntax error with its position.
 type Error struct {
 	Line, Col int
 	Msg       string
@@ -81,11 +81,11 @@ type Error struct {
 // Error returns the message without the position.
 func (e *Error) Error() string { return e.Msg }
 
-// MaxDepth bounds nesting.
+// MaxDepth limits nesting.
 const MaxDepth = 200
 
-// ParseJSON reads a file. Of equal names in an object the last counts, as it does for
-// JavaScript. A file in which nothing stands is an empty object.
+// ParseJSON reads a file. If a name occurs more than once in an object, its last value applies,
+// as in JavaScript. An empty file, or one with only white space, is an empty object.
 func ParseJSON(data []byte) (*Node, *Error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	r := &jsonReader{dec: json.NewDecoder(bytes.NewReader(data)), Cursor: NewCursor(data)}
@@ -93,7 +93,7 @@ func ParseJSON(data []byte) (*Node, *Error) {
 		return &Node{Kind: Object, Line: 1, Col: 1}, nil
 	}
 	r.dec.UseNumber()
-	if !json.Valid(data) { // at each event: what is wrong is looked for only then
+	if !json.Valid(data) { // this runs at each event, so the error is located only for invalid files
 		var whole json.RawMessage
 		err := json.Unmarshal(data, &whole)
 		at := len(data)
@@ -110,24 +110,25 @@ func ParseJSON(data []byte) (*Node, *Error) {
 	return n, nil
 }
 
-// jsonReader walks over a file that is valid JSON.
+// A jsonReader reads a file that is valid JSON.
 type jsonReader struct {
 	dec *json.Decoder
 	Cursor
 }
 
-// A Cursor knows the line and the column of one byte, and finds those of the bytes
-// behind it without looking at what is before.
+// A Cursor holds the line and the column of one byte. It computes those of later bytes without
+// reading the earlier ones again.
 type Cursor struct {
 	Line, Col int // from 1, columns in characters
 	data      []byte
 	at        int
 }
 
-// NewCursor returns one that is at the first byte.
+// NewCursor returns a Cursor at the first byte.
 func NewCursor(data []byte) Cursor { return Cursor{Line: 1, Col: 1, data: data} }
 
-// GoTo moves to a byte, or to the end.
+// GoTo moves to a byte, or to the end if that comes first. To move back, it counts again from the
+// first byte.
 func (c *Cursor) GoTo(at int) {
 	if at < c.at {
 		c.at, c.Line, c.Col = 0, 1, 1
