@@ -1,14 +1,14 @@
-// Package packs holds the policies that are shipped with Grapnel. A policy file
-// names them under `use:`, and whoever loads one passes them on:
+// Package packs holds the policies that are shipped with Grapnel. A policy file selects packs
+// under `use:`, and a program that loads policies passes the pack registry on:
 //
 //	set := policy.Load(policy.Request{Files: files, Packs: packs.All()})
 //
-// Each file is a pack and says its version. The names of packs and of their hooks
-// are a promise, because policies name them. A pack never allows anything: it would
-// skip an agent's own prompt for people who wanted to forbid more.
+// Each file is a pack and has a version. The names of packs and of their hooks are stable,
+// because policies refer to them. A pack never allows anything: an allow would skip an agent's
+// own prompt for users who wanted more restrictions.
 //
-// [All] is made of the files by "go test ./packs -update", so that a program that
-// starts for each event parses none of them.
+// The command "go test ./packs -update" generates [All] from the files, so that a program that
+// starts for each event does not parse them.
 package packs
 
 import (
@@ -17,17 +17,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 )
 
-// Files has NAME.yaml for each pack, as people read them. Their tests, NAME_test.yaml, are
-// in the same directory and are not shipped.
+// Files returns the file system with the source NAME.yaml of each pack. Their tests,
+// NAME_test.yaml, are in the same directory and are not shipped.
 func Files() embed.FS { return files }
 
 //go:embed destructive.yaml exfiltration.yaml prompt-injection.yaml
 //go:embed secrets.yaml self-protection.yaml supply-chain.yaml
 var files embed.FS
 
-// All returns the packs, in the order of the alphabet.
+// All returns the pack registry, in alphabetical order.
 func All() packindex.Registry { return packindex.New(all) }
 
-// Always returns the packs that are in force in grapnel and grapnel-hook without being
-// named, and that no file leaves out: they guard Grapnel and the hooks of agents themselves.
+// Always returns the packs that grapnel and grapnel-hook enforce even if no policy names them,
+// and that no policy can exclude. They protect Grapnel itself and the hooks of agents.
 func Always() []string { return []string{"self-protection"} }

@@ -1,19 +1,17 @@
-// Package installation reads and writes what an installation remembers of itself.
+// Package installation reads and writes the records of installations.
 //
-// The command that "grapnel install" writes into an agent's settings names its
-// installation by a random token. The program behind that command looks the
-// token up:
+// The command that "grapnel install" writes into an agent's settings names its installation by a
+// random token. The program behind that command looks the token up:
 //
 //	dir, err := installation.Dir(root) // root is the value of --root, usually ""
 //	rec, err := installation.Read(dir, id)
 //
-// and takes its policy, state directory and search path from the Record it
-// gets, because an agent's project settings can set any variable of the
-// environment of a hook. For the same reason Dir asks the user database where
-// the home directory is, never $HOME.
+// It takes its policy, state directory and search path from the Record, because an agent's
+// project settings can set any environment variable of a hook. For the same reason Dir takes the
+// home directory from the user database, never from $HOME.
 //
-// The package imports little on purpose: it is linked into the program that
-// runs at every event. It knows nothing of agents or of their settings files.
+// The package deliberately imports little: it is linked into the program that runs at every
+// event. It does not depend on agents or their settings files.
 package installation
 
 import (
@@ -45,24 +43,23 @@ type Record struct {
 	Settings string `json:"settings"`          // the agent's file that holds the entries, absolute
 
 	Program string `json:"program"`          // absolute path of the hook program
-	Root    string `json:"root,omitempty"`   // value of --root, if the command carries it in place of the token
+	Root    string `json:"root,omitempty"`   // value of --root, if the command has that option instead of the token
 	Policy  string `json:"policy,omitempty"` // the user's policy file
-	State   string `json:"state,omitempty"`  // directory of spool, sessions and snapshots; of scope "managed" everybody has their own
+	State   string `json:"state,omitempty"`  // directory of spool, sessions and snapshots; with scope "managed" each user has a separate one
 	Path    string `json:"path,omitempty"`   // PATH for commands that hooks start
 
-	Events          []string         `json:"events"`                      // the agent's own names, in the agent's order
-	TimeoutMS       int64            `json:"timeout_ms"`                  // after this the agent gives up on the hook, milliseconds
-	EventTimeoutsMS map[string]int64 `json:"event_timeouts_ms,omitempty"` // events with a timeout of their own, milliseconds
-	FailClosed      bool             `json:"fail_closed,omitempty"`       // the agent was asked to block when the hook fails
+	Events          []string         `json:"events"`                      // the agent's names of the events, in the agent's order
+	TimeoutMS       int64            `json:"timeout_ms"`                  // the agent's timeout for the hook, milliseconds
+	EventTimeoutsMS map[string]int64 `json:"event_timeouts_ms,omitempty"` // events with a separate timeout, milliseconds
+	FailClosed      bool             `json:"fail_closed,omitempty"`       // the agent is configured to block when the hook fails
 
 	Made    Made      `json:"made"`
-	Files   []File    `json:"files,omitempty"`   // further ones that the installation made or edited
-	Version string    `json:"version,omitempty"` // of Grapnel
+	Files   []File    `json:"files,omitempty"`   // other files that the installation created or edited
+	Version string    `json:"version,omitempty"` // version of Grapnel
 	Time    time.Time `json:"time"`              // of the latest installation
 }
 
-// Timeout is how long the agent waits for the hook at the event, by the agent's
-// own name of it.
+// Timeout returns how long the agent waits for the hook at the event, which has the agent's name.
 func (r Record) Timeout(event string) time.Duration {
 	if ms, ok := r.EventTimeoutsMS[event]; ok {
 		return time.Duration(ms) * time.Millisecond
@@ -70,40 +67,40 @@ func (r Record) Timeout(event string) time.Duration {
 	return time.Duration(r.TimeoutMS) * time.Millisecond
 }
 
-// A File is a file of an installation beside that with its settings.
+// A File is another file of an installation, in addition to the settings file.
 type File struct {
 	Path string `json:"path"` // absolute
 	Made Made   `json:"made"`
 }
 
-// Made is what an installation created in a settings file around its entries,
-// so that removing them puts back exactly what was there. The zero value says
-// that everything around the entries was there before.
+// Made lists the parts of a settings file that an installation created around its entries, so
+// that removing them restores the exact original. The zero value means that everything around the
+// entries existed before.
 type Made struct {
 	File   bool     `json:"file,omitempty"`   // the file itself
-	Dirs   []string `json:"dirs,omitempty"`   // directories above it, outermost first
-	Blank  *string  `json:"blank,omitempty"`  // what the file held, if that was only white space
+	Dirs   []string `json:"dirs,omitempty"`   // its parent directories, outermost first
+	Blank  *string  `json:"blank,omitempty"`  // the original content, if that was only white space
 	Hooks  bool     `json:"hooks,omitempty"`  // the key "hooks"
 	Events []string `json:"events,omitempty"` // keys inside "hooks"
-	Keys   []string `json:"keys,omitempty"`   // other members, with what leads to them: "plugins/load"
+	Keys   []string `json:"keys,omitempty"`   // other members, with their path: "plugins/load"
 
-	// Gaps holds the white space that stood before the closing bracket of
-	// objects and arrays that were empty. Keys are "" for the whole document,
-	// "hooks", "hooks/EVENT", and those of Keys.
+	// Gaps holds the white space before the closing bracket of objects and arrays that were
+	// empty. Its keys are "" for the whole document, "hooks", "hooks/EVENT", and the entries of
+	// Keys.
 	Gaps map[string]string `json:"gaps,omitempty"`
 }
 
-// ErrNotFound is what Read wraps when no installation has the token.
+// ErrNotFound is wrapped by the error of Read if no installation has the token.
 var ErrNotFound = errors.New("no such installation")
 
-// maxSize bounds a record file in bytes. Real ones are below 4 KiB.
+// maxSize is the maximum size of a record file in bytes. Real ones are below 4 KiB.
 const maxSize = 256 << 10
 
 // idLength is the length of a token: 128 bits in base32 without padding.
 const idLength = 26
 
-// ValidID reports whether id has the form of a token. An id reaches file names,
-// so anything else, "../x" above all, must not get further than this.
+// ValidID reports whether id has the form of a token. An ID becomes a part of file names, so
+// callers must reject anything else, such as "../x".
 func ValidID(id string) bool {
 	if len(id) != idLength {
 		return false
@@ -116,9 +113,8 @@ func ValidID(id string) bool {
 	return true
 }
 
-// State returns the directory that holds everything Grapnel keeps: ROOT/state,
-// or .local/state/grapnel below the home directory of the user database when
-// root is empty. It does not create the directory.
+// State returns the state directory of Grapnel: ROOT/state, or .local/state/grapnel below the
+// home directory from the user database if root is empty. It does not create the directory.
 func State(root string) (string, error) {
 	if root != "" {
 		abs, err := filepath.Abs(root)
@@ -137,12 +133,12 @@ func State(root string) (string, error) {
 	return filepath.Join(dir, ".local", "state", "grapnel"), nil
 }
 
-// Managed returns the directory that holds what only root may write: policies in
-// policy.d, and in installs the records of installations for all users. system is /
-// but in tests and below --root.
+// Managed returns the directory for files that only root may write: policies in policy.d, and in
+// installs the records of installations for all users. system is "/" except in tests and with
+// --root.
 func Managed(system string) string { return filepath.Join(system, "etc", "grapnel") }
 
-// Dir returns the directory that holds the records, below State(root).
+// Dir returns the directory of the records, below State(root).
 func Dir(root string) (string, error) {
 	state, err := State(root)
 	if err != nil {
@@ -151,9 +147,9 @@ func Dir(root string) (string, error) {
 	return filepath.Join(state, "installs"), nil
 }
 
-// Find returns the record with the token id: of a managed installation if there is
-// one, and else the user's own. What root installed cannot be shadowed by a file of the
-// user, so a managed record that others can write is an error.
+// Find returns the record with the token id: of a managed installation if it exists, otherwise of
+// the user's installation. A file of the user must not shadow an installation by root, so a
+// managed record that other users can write is an error.
 func Find(id string) (Record, error) {
 	if !ValidID(id) {
 		return Record{}, notToken(id)
@@ -193,8 +189,8 @@ func notToken(id string) error {
 	return fmt.Errorf("installation %q: not a token (%d characters of a-z and 2-7), run \"grapnel install\" again", id, idLength)
 }
 
-// Read returns the record with the token id. It fails with ErrNotFound when
-// there is none, and also when the file could have been written by other users.
+// Read returns the record with the token id. It fails with ErrNotFound if the record does not
+// exist. It also fails if other users could have written the file.
 func Read(dir, id string) (Record, error) {
 	if !ValidID(id) {
 		return Record{}, notToken(id)
@@ -215,8 +211,7 @@ func Read(dir, id string) (Record, error) {
 	return rec, nil
 }
 
-// ownDir returns an error if somebody else could put another record into the place of
-// one.
+// ownDir returns an error if other users could replace a record in the directory.
 func ownDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 {
@@ -225,10 +220,10 @@ func ownDir(dir string) error {
 	return err
 }
 
-// read reads a record, if check agrees with what it is in: who can write it chooses the
-// policy.
+// read reads a record if check accepts its file and directory. A user who can write a record
+// chooses the policy.
 func read(name string, check func(fs.FileInfo) error) (Record, error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // of a pipe nobody may ever open the other side
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a blocking open of a named pipe may never return
 	if err != nil {
 		return Record{}, err
 	}
@@ -257,9 +252,9 @@ func read(name string, check func(fs.FileInfo) error) (Record, error) {
 	return rec, nil
 }
 
-// Write stores the record under its ID, in place of an older one. It creates
-// the directory; a reader sees the old record or the new one, never a part. The record
-// of a managed installation can be read by everybody, since every user's agent runs it.
+// Write stores the record under its ID and replaces an older one. It creates the directory. A
+// reader sees either the old record or the new one, never a part. All users can read the record
+// of a managed installation, because every user's agent runs it.
 func Write(dir string, rec Record) (err error) {
 	defer func() {
 		if err != nil {
@@ -280,7 +275,7 @@ func Write(dir string, rec Record) (err error) {
 	if err := os.MkdirAll(dir, dirMode); err != nil {
 		return err
 	}
-	if rec.Scope == "managed" { // in spite of the umask
+	if rec.Scope == "managed" { // independent of the umask
 		if err := os.Chmod(dir, dirMode); err != nil {
 			return err
 		}
@@ -288,9 +283,9 @@ func Write(dir string, rec Record) (err error) {
 	return atomicfile.WriteSync(filename(dir, rec.ID), append(data, '\n'), mode)
 }
 
-// List returns all records, oldest installation first. A directory that does
-// not exist holds none. Records that cannot be read are left out and named in
-// the error; the others are valid in spite of it.
+// List returns all records, oldest installation first. If the directory does not exist, the list
+// is empty. Records that cannot be read are left out and named in the error; the returned records
+// are valid even if there is an error.
 func List(dir string) ([]Record, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -317,7 +312,7 @@ func List(dir string) ([]Record, error) {
 	return recs, errors.Join(errs...)
 }
 
-// Remove forgets the installation. It is no error when there is none.
+// Remove deletes the record of an installation. It is not an error if no record exists.
 func Remove(dir, id string) error {
 	if !ValidID(id) {
 		return fmt.Errorf("installation %q: not a token", id)
