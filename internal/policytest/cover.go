@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Coverage is what of policies their tests reach.
+// A Coverage lists the parts of policies that their tests reach.
 type Coverage struct {
 	Total    Shares          `json:"total"`
 	Policies []PolicyCovered `json:"policies"`
@@ -29,41 +29,41 @@ type PolicyCovered struct {
 type HookCovered struct {
 	Name   string  `json:"name"`
 	Line   int     `json:"line"`
-	Events int     `json:"events"` // that it listened to
+	Events int     `json:"events"` // number of events that matched it
 	Points []Point `json:"points"`
 }
 
-// A Point is one thing that a test can reach.
+// A Point is one part of a policy that a test can reach.
 type Point struct {
 	Group   Group  `json:"group"`
-	At      string `json:"at,omitempty"` // as [match.Check] names it, with a number for one of a list; empty = the hook
+	At      string `json:"at,omitempty"` // the part, in the notation of [match.Check], with an index for an element of a list; empty = the hook
 	Text    string `json:"text,omitempty"`
 	Line    int    `json:"line"`
 	Col     int    `json:"col"`
 	Reached bool   `json:"reached"`
 
-	// Of one that is not reached: what never was, and what test reaches it.
+	// For a point that is not reached: what never happened, and a test that would reach it.
 	Never string `json:"never,omitempty"`
 	Test  string `json:"test,omitempty"`
 }
 
-// Group is what a Point is counted as.
+// Group is the group of a Point in the statistics.
 type Group string
 
 // The groups.
 const (
-	RuleGroup    Group = "rule"    // a hook has acted
-	MatcherGroup Group = "matcher" // a word of a match fits, a key or an exception keeps a hook from an event
-	BranchGroup  Group = "branch"  // a condition of a `when` is true, or false
+	RuleGroup    Group = "rule"    // a hook acted
+	MatcherGroup Group = "matcher" // a word of a match matched; or a single key or exception excluded an event
+	BranchGroup  Group = "branch"  // a condition of a `when` was true, or was false
 )
 
-// Share is how many there are, and how many of these are reached.
+// A Share is the number of points in a group, and of those that are reached.
 type Share struct {
 	Reached int `json:"reached"`
 	All     int `json:"all"`
 }
 
-// Percent is 100 where there is nothing to reach.
+// Percent returns the share in percent. It returns 100 if there are no points.
 func (s Share) Percent() float64 {
 	if s.All == 0 {
 		return 100
@@ -73,14 +73,14 @@ func (s Share) Percent() float64 {
 
 func (s *Share) add(o Share) { s.Reached, s.All = s.Reached+o.Reached, s.All+o.All }
 
-// Shares are those of the groups.
+// Shares are the shares of all groups.
 type Shares struct {
 	Rules    Share `json:"rules"`
 	Matchers Share `json:"matchers"`
 	Branches Share `json:"branches"`
 }
 
-// All is all of them together.
+// All returns the sum of the groups.
 func (s Shares) All() Share {
 	var all Share
 	for _, share := range []Share{s.Rules, s.Matchers, s.Branches} {
@@ -95,21 +95,20 @@ func (s *Shares) add(o Shares) {
 	s.Branches.add(o.Branches)
 }
 
-// String is 83 % (rules 5/6, matchers 17/20, branches 3/4).
+// String formats the shares: 83 % (rules 5/6, matchers 17/20, branches 3/4).
 func (s Shares) String() string {
 	return fmt.Sprintf("%.0f %% (rules %d/%d, matchers %d/%d, branches %d/%d)", s.All().Percent(),
 		s.Rules.Reached, s.Rules.All, s.Matchers.Reached, s.Matchers.All, s.Branches.Reached, s.Branches.All)
 }
 
-// A Cover looks on while tests run, and says what of their policies they reach. Of packs
-// that a policy uses it says nothing: they have tests of their own.
+// A Cover observes tests and records which parts of their policies they reach. It ignores the
+// packs that a policy uses, because packs have separate tests. It is safe for concurrent use.
 type Cover struct {
 	keys []stageKey
 	all  map[stageKey]*covering
 }
 
-// NewCover reads the policies of tests. instead is that of the [Options] with which they
-// are run.
+// NewCover reads the policies of tests. instead is Options.Policy of the run.
 func NewCover(tests []*Test, instead string) (*Cover, error) {
 	keys, subjects, err := subjects(tests, instead)
 	if err != nil {
@@ -130,7 +129,7 @@ func NewCover(tests []*Test, instead string) (*Cover, error) {
 	return c, nil
 }
 
-// Coverage is what was reached so far.
+// Coverage returns the coverage so far.
 func (c *Cover) Coverage() *Coverage {
 	all := &Coverage{}
 	for _, key := range c.keys {
@@ -141,18 +140,18 @@ func (c *Cover) Coverage() *Coverage {
 	return all
 }
 
-// covering is a Cover of one policy.
+// covering is the state of a Cover for one policy.
 type covering struct {
 	*subject
-	points [][]point // of each hook
+	points [][]point // by hook
 
 	mu        sync.Mutex
 	reasoners sync.Map // *grapnel.Spec -> *policy.Reasoner
 	reached   map[pointID]bool
-	events    map[int]int // by hook, how many it listened to
+	events    map[int]int // number of matched events, by hook
 }
 
-// A point is a Point, and how it is told from others of its hook.
+// A point is a Point with a key that identifies it within its hook.
 type point struct {
 	Point
 	key string
@@ -163,17 +162,17 @@ type pointID struct {
 	key  string
 }
 
-// How the points of a condition are told apart: that a word fits is its place.
+// Prefixes of the keys of points. The key of a word is its position in the policy.
 const (
 	keptBy  = "kept by "
 	isTrue  = "true "
 	isFalse = "false "
 )
 
-// points lists what there is to reach of a hook.
+// points returns the points of a hook.
 func (s *subject) points(i int) ([]point, error) {
 	h := s.hooks[i]
-	// What it does makes no difference to when it listens, but for an `allow`.
+	// The effect of a hook does not change when it matches, except for an `allow`.
 	bare := policyfile.Hook{Name: h.Name, On: h.On, Match: h.Match, Except: h.Except, When: h.When, After: h.After, Decide: "block"}
 	if h.Decide == "allow" {
 		bare.Decide = h.Decide
@@ -212,7 +211,7 @@ func (s *subject) points(i int) ([]point, error) {
 		case len(c.Of) > 0:
 			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits, and that too"+not, h.Name))
 			for j := range c.Of {
-				if of := &c.Of[j]; len(of.Want) > 1 { // one word fits when the whole does
+				if of := &c.Of[j]; len(of.Want) > 1 { // a single word matches when the whole condition does
 					words(of, "an event that all of the hook fits, and of that %q")
 				}
 			}
@@ -226,7 +225,7 @@ func (s *subject) points(i int) ([]point, error) {
 
 func wordKey(key string, i int) string { return fmt.Sprintf("%s[%d]", key, i) }
 
-// leaves calls each for each condition that nothing divides, with its number.
+// leaves calls each for each condition without operands, with its number.
 func leaves(c *match.Check, each func(int, *match.Check)) {
 	n := 0
 	var walk func(*match.Check)
@@ -242,7 +241,7 @@ func leaves(c *match.Check, each func(int, *match.Check)) {
 	walk(c)
 }
 
-// fired looks at an event that was fired.
+// fired records the points that an event reached.
 func (c *covering) fired(specs []grapnel.Spec, f *Firing) {
 	runs := f.Runs()
 	for i := range specs {
@@ -282,24 +281,24 @@ func (c *covering) fired(specs []grapnel.Spec, f *Firing) {
 	}
 }
 
-// acted reports whether a hook did what it is there for.
+// acted reports whether a hook had an effect.
 func acted(s *grapnel.Spec, run *grapnel.HookRun) bool {
 	if run.Error != "" {
 		return false
 	}
 	if s.Phase == grapnel.PhaseStep || s.Phase == grapnel.PhaseObserve {
-		return true // it ran; a program may have nothing to say
+		return true // it ran; a program may have no opinion
 	}
 	o := run.Outcome
 	return run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0 || o != nil && (len(o.Context) > 0 || o.Message != "")
 }
 
-// reachedBy lists what an event reaches of the conditions of a hook.
+// reachedBy returns the keys of the points of a hook that an event reaches.
 func reachedBy(why *policy.Reasoning) (keys []string) {
 	if why.Err != nil {
 		return nil
 	}
-	var kept *match.Check // what alone keeps the hook from the event
+	var kept *match.Check // the only check that excludes the event
 	for i := range why.Checks {
 		if c := &why.Checks[i]; !c.OK {
 			if kept != nil {
@@ -367,9 +366,9 @@ func (c *covering) coverage() PolicyCovered {
 	return of
 }
 
-// Missing lists what is not reached, a line each in the words of editors: FILE:LINE:COL, the
-// hook, what never was, and what test reaches it. Of a hook that never listens it says
-// nothing else.
+// Missing returns a line for each point that is not reached, in the format of editors:
+// FILE:LINE:COL, the hook, what never happened, and a test that would reach it. For a hook that
+// never matched it returns only one line, for the hook itself.
 func (c *PolicyCovered) Missing() []string {
 	var lines []string
 	for _, h := range c.Hooks {

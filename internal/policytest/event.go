@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
-// String describes the event in a few words: what a test without a name is called.
+// String returns a short description of the event. It is the name of a test without a name.
 func (e *Event) String() string {
 	words := []string{}
 	add := func(texts ...string) {
@@ -64,7 +64,7 @@ func (e *Event) String() string {
 	return strings.Join(words, " ")
 }
 
-// said is what a test without a name is called.
+// said returns the name of a test without a name.
 func (t *Test) said() string {
 	parts := []string{t.Event.String()}
 	later := t.Event.Later
@@ -79,7 +79,7 @@ func (t *Test) said() string {
 	return strings.Join(parts, ", ")
 }
 
-// named is the first of these members of an object that is a text.
+// named returns the first of the given members of an object that is a text.
 func named(object json.RawMessage, members ...string) string {
 	var top map[string]json.RawMessage
 	_ = json.Unmarshal(object, &top)
@@ -92,22 +92,22 @@ func named(object json.RawMessage, members ...string) string {
 	return ""
 }
 
-// wrong is what is wrong with an event, and the way out.
+// wrong is an error in an event, with a hint.
 type wrong struct{ msg, hint string }
 
-// classTools are the tools of Claude Code that stand for their class.
+// classTools maps a class to the Claude Code tool that represents it.
 var classTools = map[grapnel.Class]string{
 	grapnel.ClassShell: "Bash", grapnel.ClassRead: "Read", grapnel.ClassWrite: "Write", grapnel.ClassEdit: "Edit",
 	grapnel.ClassSearch: "Grep", grapnel.ClassFetch: "WebFetch", grapnel.ClassTask: "Agent",
 }
 
-// usualInput is what those tools are given beside what a test says.
+// usualInput holds default arguments of these tools, for arguments that a test omits.
 var usualInput = map[string]sample.Object{
 	"Write": {"content": ""}, "Edit": {"old_string": "", "new_string": ""}, "Grep": {"pattern": "."},
 	"WebFetch": {"prompt": "What does it say?"}, "Agent": {"description": "help", "prompt": "Help."},
 }
 
-// call is the call of a tool in Claude Code's language.
+// call returns the tool call in Claude Code's format.
 func (e *Event) call() (name string, input sample.Object, err *wrong) {
 	if name, err = e.toolName(); err != nil {
 		return "", nil, err
@@ -145,7 +145,7 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 	return name, input, nil
 }
 
-// A part is a member of a call that tests write without `input:`.
+// A part is an argument of a tool call that tests write without `input:`.
 type part struct {
 	name  string
 	field grapnel.Field
@@ -161,7 +161,7 @@ func (e *Event) parts() []part {
 	}
 }
 
-// toolName returns the tool that is called, for a class the one that stands for it.
+// toolName returns the name of the tool; a class gives the tool that represents it.
 func (e *Event) toolName() (string, *wrong) {
 	name := e.Tool
 	switch {
@@ -196,10 +196,10 @@ func unknownTool(name string) *wrong {
 	return &wrong{fmt.Sprintf("unknown tool %q", name), hint}
 }
 
-// kind is that of an event of the plain dialect.
+// kind returns the kind of an event of the plain dialect.
 func (e *Event) kind() grapnel.Kind { return grapnel.Kind(named(e.Plain, "kind")) }
 
-// teller is the dialect of a payload.
+// teller returns the dialect of a payload.
 func (e *Event) teller() *dialect.Dialect {
 	if d, ok := dialect.FindAgent(e.Agent); ok {
 		return d
@@ -210,8 +210,8 @@ func (e *Event) teller() *dialect.Dialect {
 	return claudeCode()
 }
 
-// usual is the agent of a test that names none: Claude Code, or where that has no such
-// event one that does.
+// usual returns the agent of a test without agents: Claude Code, or, if it does not have this
+// event, an agent that does.
 func (e *Event) usual() string {
 	if e.Plain != nil {
 		ev, err := sample.Event("", e.kind())
@@ -225,8 +225,8 @@ func (e *Event) usual() string {
 	return claudeCode().Name
 }
 
-// recorded reads the payload of a file: what an agent sent, a conversation of the golden
-// tests (.txtar), or a Record.
+// recorded reads the payload in a file: the payload of an agent, a golden conversation (.txtar),
+// or a Record.
 func (e *Event) recorded(name string, data []byte) error {
 	if filepath.Ext(name) == ".txtar" {
 		for _, f := range txtar.Parse(data).Files {
@@ -275,19 +275,20 @@ func (e *Event) recorded(name string, data []byte) error {
 	return nil
 }
 
-// told is an event in the words of an agent.
+// told is an event as an agent reports it.
 type told struct {
 	dialect.Received
 	dialect *dialect.Dialect
 	native  string
 }
 
-// errUntold is that an agent has no words for an event, or not for all of it.
+// errUntold is the error for an event that an agent cannot express, or only in part.
 var errUntold = errors.New("cannot tell of it")
 
-// tell has an agent tell of the event: it is written in the agent's language and read
-// back, as grapnel-hook would. dir is where the agent works, and n tells the calls of one
-// test apart. The error is that the agent has no words for the event, or not for all of it.
+// tell converts the event to the format of an agent: it writes the event in the agent's dialect
+// and reads it back, like grapnel-hook. dir is the agent's working directory, and n distinguishes
+// the calls of one test. It returns an error if the agent cannot express the event, or only a
+// part of it.
 func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	ev, by, err := e.base(dir, n)
 	if err != nil {
@@ -303,7 +304,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	}
 	in := dialect.Input{Payload: payload, Event: t.native}
 	t.Received = dialect.Receive(d, in)
-	if t.Row() == nil && t.native == "" && len(d.Events) > 0 && d.Name != by.Name { // the agent says the name on the command line
+	if t.Row() == nil && t.native == "" && len(d.Events) > 0 && d.Name != by.Name { // this agent passes the event name on the command line
 		i := slices.IndexFunc(d.Events, func(r dialect.EventRow) bool { return r.Kind == ev.Kind || r.Failed == ev.Kind })
 		if i >= 0 {
 			t.native = d.Events[i].Native
@@ -329,16 +330,15 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	return t, nil
 }
 
-// Tell has an agent tell of the event, as grapnel-hook would hear of it, from the
-// directory where it works. The error is that the agent has no words for the event, or
-// not for all of it.
+// Tell returns the event as grapnel-hook would receive it from an agent that works in dir. It
+// returns an error if the agent cannot express the event, or only a part of it.
 func (e *Event) Tell(agent *dialect.Dialect, dir string) (dialect.Received, error) {
 	t, err := e.tell(agent, dir, 1)
 	return t.Received, err
 }
 
-// base is the event in the words in which a test says it, with the payload as Native, and
-// whose words they are.
+// base returns the event in the dialect in which the test is written, with the payload as Native,
+// and that dialect.
 func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error) {
 	with := sample.Object{}
 	if e.Mode != "" {
@@ -371,7 +371,7 @@ func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error
 		native, with["error"] = "PostToolUseFailure", *e.Error
 	case e.Output != nil:
 		native, with["tool_response"] = "PostToolUse", e.Output
-		if name == classTools[grapnel.ClassShell] && e.Output[0] == '"' { // as it comes from a shell there
+		if name == classTools[grapnel.ClassShell] && e.Output[0] == '"' { // Claude Code's shell tool returns its output in this form
 			with["tool_response"] = sample.Object{"stdout": e.Output, "stderr": "", "interrupted": false}
 		}
 	}
@@ -379,7 +379,7 @@ func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error
 	return ev, claudeCode(), err
 }
 
-// made is an event of the plain dialect with all that it does not say made up.
+// made returns an event of the plain dialect, with sample values for everything the test omits.
 func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	ev, err := sample.Event(dir, e.kind())
 	if err != nil {
@@ -406,7 +406,7 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 		return nil, nil, err
 	}
 	for part, value := range said {
-		if part != "tool" { // what is made up of one tool says nothing about another
+		if part != "tool" { // sample values for one tool do not fit another
 			value = laidOver(parts[part], value)
 		}
 		parts[part] = value
@@ -428,7 +428,8 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	return ev, by, err
 }
 
-// laidOver is an object with the members of another, and anything else as it is.
+// laidOver returns the object under with the members of over added or replaced. If one of them is
+// not an object, it returns over.
 func laidOver(under, over json.RawMessage) json.RawMessage {
 	var base, more map[string]json.RawMessage
 	if json.Unmarshal(under, &base) != nil || json.Unmarshal(over, &more) != nil || base == nil || more == nil {
@@ -442,8 +443,8 @@ func laidOver(under, over json.RawMessage) json.RawMessage {
 	return text
 }
 
-// missing says what rules could look at in the one event and not in the other. An agent may
-// tell more than a test says.
+// missing describes a value that rules can check and that is in was but not in is, or returns "".
+// An agent may report more than the test gives.
 func missing(was, is *grapnel.Event) string {
 	if was.Kind != is.Kind {
 		return fmt.Sprintf("it is %s and no %s", is.Kind, was.Kind)
@@ -494,5 +495,6 @@ func listed(texts []string) string {
 	return sample.Short(fmt.Sprintf("%q", texts))
 }
 
-// claudeCode is copied once, because tests read its tables many times. Nothing here changes it.
+// claudeCode is copied only once, because tests read its tables often. This package does not
+// change it.
 var claudeCode = sync.OnceValue(dialect.ClaudeCode)

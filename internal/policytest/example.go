@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A draft is an event of a test that is missing, key by key.
+// A draft is an event for a test that could be added, by key.
 type draft map[string]string
 
-// draftKeys are the keys of a draft in the order in which a test says them.
+// draftKeys lists the keys of a draft in the order of a test file.
 var draftKeys = []string{"tool", "command", "path", "content", "url", "prompt", "output", "error", "mode", "subagent"}
 
-// example is a test that notices a change that none did: as YAML where an event is found
-// that the hook and what becomes of it take differently, else what it would be about.
+// example returns a test that would notice a surviving mutant: as YAML if it finds an event that
+// the hook and the mutant handle differently, otherwise as a description.
 func (p *mutating) example(i int) string {
 	mu := &p.mutants[i]
 	if mu.hook < 0 {
@@ -33,7 +33,7 @@ func (p *mutating) example(i int) string {
 	} else if h.Decide != "" {
 		want = fmt.Sprintf("{decision: %s, rule: %s}", h.Decide, quotedWord(h.Name))
 	}
-	// Of others it is not enough to listen.
+	// For other hooks a match alone has no effect that a test can check.
 	speaks := h.Decide != "" || h.Replace != nil || h.Context != nil || mu.looks()
 	if before := p.before[mu.hook]; speaks && h.After == nil && h.Limit == nil && before != nil {
 		for _, d := range drafts(h, mu) {
@@ -54,7 +54,7 @@ func (p *mutating) example(i int) string {
 	}
 	if lasts := lasting(h, mu.At); lasts > 0 {
 		if !mu.More {
-			lasts -= lasts / 60 // while it still holds, and the shorter time does not
+			lasts -= lasts / 60 // the original time has not passed yet, the shorter time has
 		}
 		return fmt.Sprintf("the event with `later: %v` behind what `before:` says, and want: %s", lasts, want)
 	}
@@ -71,7 +71,7 @@ func (p *mutating) example(i int) string {
 	return fmt.Sprintf("an event of which %s makes a difference, and what comes of it", mu.At)
 }
 
-// lasting is the time in a hook that was changed; 0 = something else was.
+// lasting returns the duration that a mutant changed, or 0 if it changed something else.
 func lasting(h *policyfile.Hook, changed string) policyfile.Duration {
 	switch {
 	case changed == "limit.per":
@@ -82,7 +82,7 @@ func lasting(h *policyfile.Hook, changed string) policyfile.Duration {
 	return 0
 }
 
-// drafts are events that may tell a hook from what becomes of it.
+// drafts returns events that may distinguish a hook from its mutant.
 func drafts(h *policyfile.Hook, mu *mutant) []draft {
 	var all []draft
 	for _, kind := range h.On {
@@ -126,14 +126,14 @@ func drafts(h *policyfile.Hook, mu *mutant) []draft {
 	return all
 }
 
-// numberOf is the number of the word of a list that was changed; 0 where that is another list.
+// numberOf returns the index of the changed word of a list, or 0 if another list was changed.
 func numberOf(changed, list string) int {
 	rest, _ := strings.CutPrefix(changed, list+"[")
 	i, _ := strconv.Atoi(strings.TrimSuffix(rest, "]"))
 	return i
 }
 
-// fill makes the event fit a match. Of the key that was changed it takes the word that was.
+// fill makes the event match m. For the changed key it uses the changed word.
 func (d draft) fill(m *policyfile.Match, at, changed string, kind grapnel.Kind) {
 	set := func(name, key string, words []string, valueOf func(string) string) {
 		if len(words) == 0 {
@@ -175,8 +175,8 @@ func (d draft) fill(m *policyfile.Match, at, changed string, kind grapnel.Kind) 
 	set("subagent", "subagent", m.Subagent, wordOf)
 }
 
-// finish adds what an event of a kind has to have, and reports whether a test can say it in
-// few words.
+// finish adds the keys that an event of this kind requires. It reports whether a test can express
+// the event in short form.
 func (d draft) finish(kind grapnel.Kind) bool {
 	for key, value := range d {
 		if value == "" {
@@ -207,7 +207,7 @@ func (d draft) finish(kind grapnel.Kind) bool {
 	delete(d, "prompt")
 	if d["tool"] == "" {
 		switch {
-		case d["command"] != "", d["url"] != "": // that says it
+		case d["command"] != "", d["url"] != "": // the keys already describe the call
 		case d["path"] != "" && d["content"] == "" && kind != grapnel.ToolBefore:
 			d["tool"] = "read"
 		case d["path"] != "" || d["content"] != "":
@@ -222,7 +222,7 @@ func (d draft) finish(kind grapnel.Kind) bool {
 	return true
 }
 
-// event is the event, as Claude Code tells of it.
+// event returns the event as Claude Code reports it.
 func (d draft) event() (*grapnel.Event, bool) {
 	e := &Event{Tool: d["tool"], Mode: d["mode"], Subagent: d["subagent"]}
 	for key, to := range map[string]**string{"command": &e.Command, "path": &e.Path, "content": &e.Content, "url": &e.URL, "prompt": &e.Prompt, "error": &e.Error} {
@@ -231,7 +231,7 @@ func (d draft) event() (*grapnel.Event, bool) {
 		}
 	}
 	if output, ok := d["output"]; ok {
-		e.Output, _ = json.Marshal(output) // no text fails
+		e.Output, _ = json.Marshal(output) // marshaling a text cannot fail
 	}
 	told, err := e.tell(claudeCode(), "/repo", 1)
 	if err != nil {
@@ -240,7 +240,7 @@ func (d draft) event() (*grapnel.Event, bool) {
 	return told.Event, true
 }
 
-// String is the event in a flow mapping of YAML, without its braces.
+// String formats the event as a YAML flow mapping, without its braces.
 func (d draft) String() string {
 	var parts []string
 	for _, key := range draftKeys {
@@ -251,7 +251,7 @@ func (d draft) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// quotedWord is a text in a flow mapping, in quotes where it is more than words.
+// quotedWord returns a text for a flow mapping, quoted if it is more than words.
 func quotedWord(text string) string {
 	plain := text != "" && !strings.ContainsFunc(text, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || strings.ContainsRune(" -_./", r))
@@ -259,11 +259,11 @@ func quotedWord(text string) string {
 	if plain && !slices.Contains([]string{"true", "false", "null", "yes", "no", "on", "off"}, strings.ToLower(text)) {
 		return text
 	}
-	b, _ := json.Marshal(text) // a string always is
+	b, _ := json.Marshal(text) // marshaling a string cannot fail
 	return string(b)
 }
 
-// wordOf is a text that a word of a match fits, "" if none is found.
+// wordOf returns a text that a word of a match matches, or "" if none is found.
 func wordOf(word string) string {
 	if len(word) > 2 && word[0] == '/' && word[len(word)-1] == '/' && !strings.ContainsAny(word[1:2], "*") {
 		return textOf(word)
@@ -304,7 +304,7 @@ func pathOf(pattern string) string {
 	return wordOf(strings.ReplaceAll(strings.ReplaceAll(pattern, "/**/", "/"), "**", "*"))
 }
 
-// textOf is a text that a pattern finds.
+// textOf returns a text that a pattern matches.
 func textOf(pattern string) string {
 	if len(pattern) <= 2 || pattern[0] != '/' || pattern[len(pattern)-1] != '/' {
 		return pattern
@@ -318,8 +318,7 @@ func textOf(pattern string) string {
 	return b.String()
 }
 
-// matched writes the shortest text that comes to mind of those that a part of an expression
-// matches.
+// matched writes a short text that a part of an expression matches.
 func matched(b *strings.Builder, re *syntax.Regexp) {
 	const most = 1 << 10
 	if b.Len() > most {
@@ -330,7 +329,7 @@ func matched(b *strings.Builder, re *syntax.Regexp) {
 		b.WriteString(string(re.Rune))
 	case syntax.OpCharClass:
 		r := re.Rune[0]
-		for i := 0; i+1 < len(re.Rune); i += 2 { // a letter is easier to read
+		for i := 0; i+1 < len(re.Rune); i += 2 { // prefer a letter, which is easier to read
 			for _, nice := range "a0A " {
 				if re.Rune[i] <= nice && nice <= re.Rune[i+1] {
 					b.WriteRune(nice)
@@ -351,6 +350,6 @@ func matched(b *strings.Builder, re *syntax.Regexp) {
 		for range re.Min {
 			matched(b, re.Sub[0])
 		}
-	default: // what may be nothing, and what stands nowhere
+	default: // parts that match the empty text, and parts that never match
 	}
 }

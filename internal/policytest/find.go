@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Find lists the files of tests: those that are named, and those below the directories
-// that are. Directories whose names begin with a dot, and node_modules, are left out, and
-// so is what a pattern of ignore matches, by its name or by its path.
+// Find returns the test files among paths and below the directories among them. It skips
+// directories whose names begin with a dot, node_modules, and every file or directory that a
+// pattern of ignore matches by its name or its path.
 func Find(paths, ignore []string) ([]string, error) {
 	var files []string
 	add := func(file string) {
@@ -37,7 +37,7 @@ func Find(paths, ignore []string) ([]string, error) {
 			switch {
 			case err != nil && at == path:
 				return err
-			case err != nil: // somebody else's directory is no reason to run nothing
+			case err != nil: // an unreadable directory must not prevent all tests
 				return fs.SkipDir
 			case d.IsDir() && at != path && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules" || ignored(at)):
 				return fs.SkipDir
@@ -54,10 +54,10 @@ func Find(paths, ignore []string) ([]string, error) {
 	return files, nil
 }
 
-// IsTest reports whether a file is one of tests by its name.
+// IsTest reports whether a file is a test file by its name.
 func IsTest(name string) bool {
 	return strings.HasSuffix(name, Suffix) || strings.HasSuffix(name, suffixShort)
 }
 
-// errorAt finds the error in an error that says where it is.
+// errorAt returns the error with a position that err wraps.
 func errorAt(err error) (*policyfile.Error, bool) { return errors.AsType[*policyfile.Error](err) }

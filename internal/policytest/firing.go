@@ -13,27 +13,27 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/sample"
 )
 
-// A Firing is what came of one event: the Verdict, and all that a test may want to know
-// beside it. Printed with %v it says what happened, hook by hook.
+// A Firing is the result of one event: the Verdict, and further results that a test can check.
+// The format %v prints the results of each hook.
 type Firing struct {
 	grapnel.Verdict
-	Record *grapnel.Record   // who ran, and what each said
-	Late   []grapnel.HookRun // what the observing hooks came to, which run after the answer
+	Record *grapnel.Record   // the hooks that ran, with their results
+	Late   []grapnel.HookRun // runs of observing hooks, which finish after the reply
 
-	// Of a test that is run in the words of an agent.
+	// For a test in the dialect of an agent.
 	Agent string
-	Reply dialect.Reply // what the agent gets
-	Took  time.Duration // until the Verdict was there
+	Reply dialect.Reply // the reply to the agent
+	Took  time.Duration // time until the Verdict
 
 	engine        *grapnel.Engine
-	bytes, allocs uint64 // where that is measured
+	bytes, allocs uint64 // if measured
 }
 
-// Fire fires an event at an engine and waits for the observing hooks too. The engine may
-// be in use elsewhere.
+// Fire fires an event at an engine and also waits for the observing hooks. Other goroutines may
+// use the engine at the same time.
 func Fire(ctx context.Context, engine *grapnel.Engine, ev *grapnel.Event) (Firing, error) {
 	f := Firing{engine: engine}
-	once, err := engine.With() // others fire through the same engine; each hears of its own
+	once, err := engine.With() // a copy of the engine, so that each caller observes only its own events
 	if err != nil {
 		return f, err
 	}
@@ -46,22 +46,22 @@ func Fire(ctx context.Context, engine *grapnel.Engine, ev *grapnel.Event) (Firin
 	return f, nil
 }
 
-// Specs are the hooks that were in force.
+// Specs returns the enabled hooks.
 func (f Firing) Specs() []grapnel.Spec { return f.engine.Specs() }
 
-// Runs are those of all hooks, the observing ones included.
+// Runs returns the runs of all hooks, including the observing ones.
 func (f Firing) Runs() []grapnel.HookRun {
-	// Of an observing hook the Record knows nothing yet but that it could not be started.
+	// The Record only has runs of observing hooks that could not be started.
 	runs := slices.DeleteFunc(slices.Clone(f.Record.Hooks), func(r grapnel.HookRun) bool {
 		return r.Async && slices.ContainsFunc(f.Late, func(l grapnel.HookRun) bool { return l.Name == r.Name && l.Source == r.Source })
 	})
 	return append(runs, f.Late...)
 }
 
-// mostListed is how many hooks are named that do not listen.
+// mostListed is the maximum number of hooks without a match that a message lists.
 const mostListed = 10
 
-// String says what was fired, what came of it, and what each hook said.
+// String describes the event, the verdict, and the result of each hook.
 func (f Firing) String() string {
 	var b strings.Builder
 	line := func(what, text string) { fmt.Fprintf(&b, "\t%-8s %s\n", what, text) }
@@ -80,7 +80,7 @@ func (f Firing) String() string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// name is a hook's name, and where it stands.
+// name returns a hook's name with its position.
 func (f Firing) name(run grapnel.HookRun) string {
 	for _, s := range f.engine.Specs() {
 		if s.Name == run.Name && s.Source.Name == run.Source && s.Source.File != "" {

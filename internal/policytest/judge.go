@@ -12,17 +12,17 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Mismatch is one thing that is not as a test wants it.
+// A Mismatch is a result that differs from the expected one.
 type Mismatch struct {
-	What string `json:"what"` // decision, reason, a field, ...
+	What string `json:"what"` // the name of the result: decision, reason, a field, ...
 	Want string `json:"want"`
 	Got  string `json:"got"`
 }
 
-// String says what was got and what was wanted.
+// String describes the actual and the expected result.
 func (m Mismatch) String() string { return fmt.Sprintf("%s: got %s, want %s", m.What, m.Got, m.Want) }
 
-// judge compares what came of an event with what a test wants.
+// judge compares the results of an event with the expected ones.
 func (w *Want) judge(f *Firing) []Mismatch {
 	var list []Mismatch
 	for _, m := range w.compare(f) {
@@ -59,13 +59,13 @@ func (w *Want) judge(f *Firing) []Mismatch {
 	return list
 }
 
-// A comparison is a Mismatch, or would be if it did not hold.
+// A comparison is a Mismatch that applies only if holds is false.
 type comparison struct {
 	Mismatch
 	holds bool
 }
 
-// compare compares all that may also be wanted not to be.
+// compare compares all results that `not:` may also contain.
 func (w *Want) compare(f *Firing) []comparison {
 	var list []comparison
 	add := func(holds bool, what, want, got string) {
@@ -74,7 +74,7 @@ func (w *Want) compare(f *Firing) []comparison {
 	if w.Decision != nil {
 		add(slices.ContainsFunc(w.Decision, f.decided), "decision", either(w.Decision), f.losing(f.Decision.String()))
 	}
-	if slices.Equal(w.Decision, []grapnel.Decision{grapnel.None}) { // nothing happens but what is asked for
+	if slices.Equal(w.Decision, []grapnel.Decision{grapnel.None}) { // no effect except the expected ones
 		if changed := f.changed(); w.Changes == nil {
 			add(len(changed) == 0, "changes", "none", joined(changed))
 		}
@@ -118,7 +118,7 @@ func (w *Want) compare(f *Firing) []comparison {
 	return list
 }
 
-// changes compares what the fields are now. Others shall not change.
+// changes compares the new values of fields. All other fields must be unchanged.
 func (w *Want) changes(f *Firing) []comparison {
 	var list []comparison
 	now := f.now()
@@ -150,8 +150,8 @@ func viewed(field grapnel.Field) bool {
 	return slices.Contains([]grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent}, field)
 }
 
-// alike reports whether a value is what a test wants. A text that is wanted may also be one
-// of an object: the output of a tool is an object in one agent and a text in another.
+// alike reports whether a value is the expected one. An expected text may also be inside an
+// object or a list: the output of a tool is an object in one agent and a text in another.
 func alike(want, got json.RawMessage) bool {
 	if sample.Same(want, got) {
 		return true
@@ -197,7 +197,7 @@ func (r *Reply) judge(f *Firing) []Mismatch {
 	return list
 }
 
-// String is the text as a message shows it.
+// String returns the text for a message.
 func (t *Text) String() string {
 	if t.re != nil {
 		return t.Text
@@ -205,7 +205,7 @@ func (t *Text) String() string {
 	return orNone(t.Text)
 }
 
-// hooksDecided is what the hooks said, whatever the agent can be told of it.
+// hooksDecided returns the decision of the hooks, before any downgrade for the agent.
 func (f *Firing) hooksDecided() grapnel.Decision {
 	d := grapnel.None
 	for i := range f.Record.Hooks {
@@ -216,13 +216,13 @@ func (f *Firing) hooksDecided() grapnel.Decision {
 	return d
 }
 
-// decided reports whether the Verdict is a decision. Where the agent cannot be told it, and
-// is told something stricter, it is that decision too.
+// decided reports whether the decision is want. If the agent does not support a decision and gets
+// a stricter one, both match.
 func (f *Firing) decided(want grapnel.Decision) bool {
 	return f.Decision == want || f.hooksDecided() == want && f.Decision > want && len(f.Unsupported) > 0 && f.Verdict.Halt == ""
 }
 
-// losing is what was got, and what the agent cannot be told.
+// losing adds the unsupported parts of the verdict to an actual result.
 func (f *Firing) losing(got string) string {
 	if len(f.Unsupported) > 0 {
 		got += " (" + f.Agent + " cannot be told all: " + strings.Join(f.Unsupported, ", ") + ")"
@@ -230,7 +230,8 @@ func (f *Firing) losing(got string) string {
 	return got
 }
 
-// now is the event as the hooks have left it, whatever the agent can be told of it.
+// now returns the event after all changes by hooks, including changes that the agent does not
+// support.
 func (f *Firing) now() *grapnel.Event {
 	if f.Event != nil {
 		return f.Event
@@ -238,7 +239,7 @@ func (f *Firing) now() *grapnel.Event {
 	return f.Record.Input
 }
 
-// changed lists the fields that the hooks have changed.
+// changed returns the fields that hooks changed.
 func (f *Firing) changed() []string {
 	ev := f.Record.Input
 	c, _ := grapnel.ContractOf(ev.Kind)
@@ -256,9 +257,9 @@ func (f *Firing) changed() []string {
 	return fields
 }
 
-// By lists the hooks that made what came of the event: those whose decision it is, and
-// those that changed something, added context or ended the turn. An observing hook made
-// nothing; what it would have said is in the Record.
+// By returns the names of the hooks that caused the result: those with the final decision, and
+// those that changed something, added context or ended the turn. Hooks in observe mode are not
+// included; their results are in the Record.
 func (f *Firing) By() []string {
 	decided := f.hooksDecided()
 	var names []string

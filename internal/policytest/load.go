@@ -16,42 +16,42 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// Loading says how a policy is loaded for tests. The zero value is the default.
+// Loading are options for loading a policy for tests. The zero value is the default.
 type Loading struct {
-	Scope   grapnel.Scope  // whose policy it is; the zero value is the user's
-	State   string         // where built-in hooks keep their files; empty = nowhere
-	Counter policy.Counter // where limits count; nil = in memory, for this policy alone
+	Scope   grapnel.Scope  // the policy's scope; the zero value is the user's
+	State   string         // state directory of built-in hooks; empty = none
+	Counter policy.Counter // the counter of limits; nil = in memory, for this policy only
 
-	Now func() time.Time // the clock of limits and of `after:`; nil = that of the system
+	Now func() time.Time // the clock of limits and of `after:`; nil = the system clock
 
-	// Program makes the hook behind a `run:` or a `worker:`, Server the one behind a `http:`,
-	// and Told the one behind a `notify:`. nil = [Program], an error that no server is asked
-	// in a test, and nothing.
+	// Program returns the hook for a `run:` or a `worker:`, Server for an `http:`, and Told for a
+	// `notify:`. The defaults for nil: [Program]; a hook that fails, because tests contact no
+	// server; a hook without effect.
 	Program func(policyfile.Command) grapnel.Hook
 	Server  func(policyfile.HTTP) grapnel.Hook
 	Told    func(policyfile.HTTP) grapnel.Hook
 
-	// Load reads the files and makes their hooks; nil = [policy.Load]. Whoever wants to
-	// test other hooks than those of the file changes what that returns.
+	// Load reads the files and makes their hooks; nil = [policy.Load]. To test other hooks than
+	// those of the file, change its result.
 	Load func(policy.Request) policy.Set
 }
 
-// Loaded is a policy that was loaded for tests.
+// Loaded is a policy loaded for tests.
 type Loaded struct {
 	Specs    []grapnel.Spec
-	Programs []string // the hooks that are programs, or behind an address
+	Programs []string // names of the hooks that run a program or contact a server
 }
 
-// Load loads a policy file as grapnel-hook does, packs and hook files of other systems
-// included, and returns all that is wrong with it. No trust is asked for, and webhooks are
-// left out: nothing leaves the machine.
+// Load loads a policy file like grapnel-hook, including packs and hook files of other systems,
+// and returns all its errors. It does not require trust. It leaves webhooks out, so that nothing
+// leaves the machine.
 func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 	var got Loaded
 	file, err := filepath.Abs(file)
 	if err != nil {
 		return got, []*policyfile.Error{{File: file, Msg: err.Error()}}
 	}
-	home, _ := os.UserHomeDir() // without one, what the user database says
+	home, _ := os.UserHomeDir() // if it fails, the loader uses the user database
 	named := func(name string, hook grapnel.Hook) grapnel.Hook {
 		got.Programs = append(got.Programs, name)
 		return hook
@@ -90,15 +90,15 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 	return got, errs
 }
 
-// noServer is the hook of a server that nobody answers for.
+// noServer returns a hook that fails, for a server without an answer in the test.
 func noServer(file, hook string) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Outcome{}, fmt.Errorf("%s: no server is asked in a test: let `programs:` answer for the hook %s", file, hook)
 	})
 }
 
-// ProjectRoot is what grapnel-hook takes for the root of a project at the first event of
-// a session.
+// ProjectRoot returns the root of a project as grapnel-hook determines it at the first event of a
+// session.
 func ProjectRoot(dir string) string {
 	for last, at := "", dir; at != last; last, at = at, filepath.Dir(at) {
 		for _, mark := range []string{".git", ".hg", ".jj"} {
@@ -110,9 +110,9 @@ func ProjectRoot(dir string) string {
 	return dir
 }
 
-// Program makes the hook behind a `run:` or a `worker:`, which really starts it. A test in
-// cmd/internal/hookcmd holds it to what grapnel-hook makes. A program that runs in a sandbox
-// wants process.SandboxMain at the beginning of main.
+// Program returns the hook for a `run:` or a `worker:`, which really starts the program. A test
+// in cmd/internal/hookcmd compares it with the hook of grapnel-hook. To run a program in a
+// sandbox, main must begin with process.SandboxMain.
 func Program(c policyfile.Command) grapnel.Hook { return command(c) }
 
 func command(c policyfile.Command) *process.Command {
@@ -129,15 +129,15 @@ func command(c policyfile.Command) *process.Command {
 	return cmd
 }
 
-// counts is a policy.Counter, and a grapnel.StopCounter, that one test after the other
-// begins anew. Nothing is forgotten during a test.
+// counts is a policy.Counter and a grapnel.StopCounter. It is reset for each test and keeps every
+// key during a test.
 type counts struct {
 	mu    sync.Mutex
 	kept  map[string][]byte
 	stops map[string]int
 }
 
-// Count hands change what is kept under a key.
+// Count passes the value of a key to change and stores the result.
 func (c *counts) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -147,14 +147,14 @@ func (c *counts) Count(key string, change func([]byte) ([]byte, time.Duration)) 
 	return nil
 }
 
-// Counted reads what is kept under a key.
+// Counted returns the value of a key.
 func (c *counts) Counted(key string) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.kept[key], nil
 }
 
-// Blocked counts by session and sub-agent how often in a row a stop was blocked.
+// Blocked returns how often in a row a stop was blocked, by session and sub-agent.
 func (c *counts) Blocked(ev *grapnel.Event) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

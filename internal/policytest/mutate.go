@@ -19,59 +19,59 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Mutation says which changes of policies their tests notice.
+// A Mutation is the result of mutation testing: which changes of policies their tests notice.
 type Mutation struct {
 	Policies []PolicyMutated `json:"policies"`
 	Killed   int             `json:"killed"`   // changes that a test noticed
-	Survived int             `json:"survived"` // changes that none did
-	Same     int             `json:"same"`     // changes that no event can tell from the policy
+	Survived int             `json:"survived"` // changes that no test noticed
+	Same     int             `json:"same"`     // changes that have no effect on any event
 }
 
-// PolicyMutated is the Mutation of one policy.
+// PolicyMutated is the result for one policy.
 type PolicyMutated struct {
 	Policy  string   `json:"policy"` // the file, or "pack NAME"
 	Mutants []Mutant `json:"mutants"`
 }
 
-// A Mutant is one change of a policy, and what became of it.
+// A Mutant is one change of a policy, with its result.
 type Mutant struct {
-	Hook   string       `json:"hook,omitempty"` // empty = it is of the policy as a whole
+	Hook   string       `json:"hook,omitempty"` // empty = the change is in the policy itself
 	At     string       `json:"at,omitempty"`   // see [policy.Mutant]
 	Line   int          `json:"line"`
 	Col    int          `json:"col"`
-	What   string       `json:"what"` // was done
-	More   bool         `json:"more"` // the hook does more than it did, as one without an exception; else less
+	What   string       `json:"what"` // the change
+	More   bool         `json:"more"` // the hook has more effect than before, for example without an exception; false = less
 	Status MutantStatus `json:"status"`
 
-	Tests int    `json:"tests"`             // that could notice
-	By    string `json:"by,omitempty"`      // of one that was noticed: the test that did, and where it stands
-	Same  string `json:"same,omitempty"`    // why no event can tell the difference
-	Test  string `json:"example,omitempty"` // of one that survived: a test that would notice, as YAML, or what it would be about
+	Tests int    `json:"tests"`             // number of tests that could notice
+	By    string `json:"by,omitempty"`      // for a killed mutant: the test that noticed, with its position
+	Same  string `json:"same,omitempty"`    // the reason why no event can show the difference
+	Test  string `json:"example,omitempty"` // for a survivor: a test that would notice, as YAML or as a description
 }
 
-// MutantStatus is what became of a Mutant.
+// MutantStatus is the result for a Mutant.
 type MutantStatus string
 
-// What can become of one.
+// The results for a Mutant.
 const (
 	Killed   MutantStatus = "killed"   // a test noticed
-	Survived MutantStatus = "survived" // none did
-	Same     MutantStatus = "same"     // none can
+	Survived MutantStatus = "survived" // no test noticed
+	Same     MutantStatus = "same"     // no test can notice
 )
 
-// Score is how many of the changes that can be noticed are, in percent.
+// Score returns the percentage of killed changes among those that tests can notice.
 func (m *Mutation) Score() float64 { return Share{m.Killed, m.Killed + m.Survived}.Percent() }
 
-// Progress is told how many of the changes are looked at.
+// Progress is called with the number of tested changes and the number of all changes.
 type Progress func(done, all int)
 
-// ErrNotPassed is that a test does not pass although nothing was changed.
+// ErrNotPassed is the error for a test that fails without any change.
 var ErrNotPassed = errors.New("does not pass as the policy is")
 
-// Mutate changes the policies of tests, a thing at a time, and looks whether a test that
-// passes then fails. Hooks of packs that a policy uses, and of hook files of other systems,
-// have tests of their own and are not changed; that a policy uses a pack is. Every test has
-// to pass before; those that are skipped are left out. progress may be nil.
+// Mutate applies one change at a time to the policies of tests, and checks whether a test that
+// passed then fails. It does not change hooks of packs that a policy uses, or of hook files of
+// other systems, because these have separate tests. It does change which packs a policy uses. All
+// tests must pass before; skipped tests are left out. progress may be nil.
 func Mutate(ctx context.Context, tests []*Test, opts *Options, progress Progress) (*Mutation, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -141,7 +141,7 @@ func Mutate(ctx context.Context, tests []*Test, opts *Options, progress Progress
 	return all, nil
 }
 
-// mutation is one Mutate.
+// mutation is the state of one call of Mutate.
 type mutation struct {
 	runner
 	progress Progress
@@ -160,29 +160,29 @@ func (m *mutation) step(n int) {
 	}
 }
 
-// mutating is the Mutation of one policy.
+// mutating is the state for one policy.
 type mutating struct {
 	*subject
 	key     stageKey
 	tests   []*Result
 	mutants []mutant
 
-	before []*grapnel.Spec // by hook: it, without what has to have happened before
-	widest []*grapnel.Spec // by hook: it, also without exceptions; nil = it has none
-	after  []*grapnel.Spec // by mutant: what becomes of that; nil = it listens as before
+	before []*grapnel.Spec // by hook: the Spec without the `after:` conditions
+	widest []*grapnel.Spec // by hook: the same, also without exceptions; nil = the hook has none
+	after  []*grapnel.Spec // by mutant: the changed Spec; nil = it matches as before
 }
 
-// mutant is a Mutant at work.
+// A mutant is a Mutant with its working state.
 type mutant struct {
 	Mutant
-	hook int              // that is changed, or -1: it is the pack
-	pack string           // that is not used any more
-	to   *policyfile.Hook // what it becomes; nil = it is gone
+	hook int              // index of the changed hook, or -1 if the change removes a pack
+	pack string           // the removed pack
+	to   *policyfile.Hook // the changed hook; nil = it is removed
 
-	tests []*Result // that can notice, the most likely first
+	tests []*Result // tests that can notice, the most likely first
 }
 
-// changes lists what is changed.
+// changes builds the list of mutants.
 func (p *mutating) changes() {
 	for i := range p.hooks {
 		h := &p.hooks[i]
@@ -200,7 +200,7 @@ func (p *mutating) changes() {
 	}
 }
 
-// swapped are the Specs of a stage with the change made.
+// swapped returns the Specs of a stage with the change applied.
 func (p *mutating) swapped(mu *mutant, s *stage) ([]grapnel.Spec, error) {
 	return policy.Swapped(s.loaded.Specs, func(spec *grapnel.Spec) (*policyfile.Hook, bool) {
 		if mu.hook < 0 {
@@ -210,7 +210,7 @@ func (p *mutating) swapped(mu *mutant, s *stage) ([]grapnel.Spec, error) {
 	}, &s.counts)
 }
 
-// policy changes one policy.
+// policy tests the changes of one policy.
 func (m *mutation) policy(ctx context.Context, p *mutating) error {
 	s, err := m.stage(p.key)
 	if err != nil {
@@ -274,7 +274,7 @@ func (m *mutation) each(n int, work func(int) error) error {
 	return first
 }
 
-// judge looks whether a test notices a change.
+// judge checks whether a test notices a change.
 func (m *mutation) judge(ctx context.Context, p *mutating, i int, s *stage) error {
 	mu := &p.mutants[i]
 	defer func() {
@@ -305,7 +305,7 @@ func (m *mutation) judge(ctx context.Context, p *mutating, i int, s *stage) erro
 	return nil
 }
 
-// notices runs a test against what a stage has in force now.
+// notices runs a test against the current hooks of a stage and reports whether it fails.
 func (m *mutation) notices(ctx context.Context, r *Result, s *stage) (bool, error) {
 	if err := s.set(r.Test); err != nil {
 		return false, err

@@ -12,14 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Which tests can notice a change at all: those that fire an event of which the changed hook
-// says something else than before. Until then all goes as it did. To ask two matchers
-// takes a thousandth of a test.
+// A test can notice a change only if one of its events gets another answer from the changed hook.
+// Up to that event the session is identical. Asking two matchers takes about a thousandth of the
+// time of a test.
 
 // choose finds for each change the tests that can notice it.
 func (m *mutation) choose(ctx context.Context, p *mutating, s *stage) error {
-	// What has to have happened before is left out: that cannot be told by looking at an
-	// event alone. A hook that listens to none of them notices nothing of it either.
+	// The `after:` conditions are left out, because they depend on more than one event. A hook
+	// that matches none of the remaining conditions is not affected by them.
 	with := func(mu mutant, h policyfile.Hook) (*grapnel.Spec, error) {
 		h.After, mu.to = nil, &h
 		specs, err := p.swapped(&mu, s)
@@ -70,23 +70,23 @@ func (m *mutation) choose(ctx context.Context, p *mutating, s *stage) error {
 	return err
 }
 
-// looks reports whether a change is one of when the hook listens.
+// looks reports whether a change affects when the hook matches.
 func (mu *mutant) looks() bool {
 	key, _, _ := strings.Cut(mu.At, ".")
 	key, _, _ = strings.Cut(key, "[")
 	return mu.Status != Same && mu.to != nil && slices.Contains([]string{"match", "except", "when", "on"}, key)
 }
 
-// notice is whether a test can notice a change.
+// A notice is the probability that a test notices a change.
 type notice uint8
 
 const (
 	never notice = iota
 	perhaps
-	likely // the hook listened before
+	likely // the hook matched before
 )
 
-// notices says which changes a test can notice.
+// notices returns for each change whether a test can notice it.
 func (p *mutating) notices(r *Result) []notice {
 	list := make([]notice, len(p.mutants))
 	for f := range r.Firings {
@@ -105,18 +105,18 @@ func (p *mutating) notices(r *Result) []notice {
 	return list
 }
 
-// asking is one event, with what hooks have answered about it.
+// asking is one event with the answers of the hooks to it.
 type asking struct {
 	*mutating
 	firing    *Firing
 	ev        *grapnel.Event
-	rewritten bool                  // by hooks
+	rewritten bool                  // hooks changed the event
 	asked     []answer              // by hook
 	bare      []answer              // by hook without its exceptions
-	checks    map[int][]match.Check // by hook that listens
+	checks    map[int][]match.Check // by hook that matches
 }
 
-// notice says whether the event shows a change.
+// notice returns whether the event shows a change.
 func (a *asking) notice(i int) notice {
 	mu := &a.mutants[i]
 	if mu.hook < 0 {
@@ -138,25 +138,26 @@ func (a *asking) notice(i int) notice {
 	switch {
 	case acts && a.hooks[mu.hook].After != nil, a.after[i] == nil && old != no, now != old && old != no:
 		return likely
-	case now != old, a.rewritten: // who knows what it saw
+	case now != old, a.rewritten: // the hook may have got a changed event
 		return perhaps
 	}
 	return never
 }
 
-// same reports whether a changed hook certainly listens as before, so that it need not be asked.
+// same reports whether a changed hook certainly gives the same answer, so that it need not be
+// asked.
 func (a *asking) same(mu *mutant, s *grapnel.Spec, old answer) bool {
 	switch {
 	case strings.HasSuffix(mu.At, "]") && (mu.More && old == yes || !mu.More && old == no):
-		return true // with a word less to except it listens to no less, with a word less to match to no more
+		return true // one exception less can only match more, one match word less can only match less
 	case strings.HasPrefix(mu.At, "except") && old == no && a.beyond(mu.hook):
 		return true
 	}
-	return old == yes && mu.idle(a.checks, s, a.ev, a.firing) // the word does not fit
+	return old == yes && mu.idle(a.checks, s, a.ev, a.firing) // the removed word does not match the event
 }
 
-// beyond reports whether a hook would not listen without its exceptions either. Most events
-// are about something else altogether, and exceptions are many.
+// beyond reports whether a hook would not match even without its exceptions. Most events are
+// unrelated to the hook, and hooks have many exceptions.
 func (a *asking) beyond(hook int) bool {
 	if a.bare[hook] == unasked {
 		a.bare[hook] = listens(a.widest[hook], a.ev, a.firing)
@@ -164,12 +165,12 @@ func (a *asking) beyond(hook int) bool {
 	return a.bare[hook] == no
 }
 
-// idle reports whether a mutant drops a word of a match that does not fit an event to which
-// the hook listens. said is what was asked before.
+// idle reports whether a mutant only removes a word of a match that does not match the event,
+// while the hook matches. said caches the answers of hooks.
 func (mu *mutant) idle(said map[int][]match.Check, s *grapnel.Spec, ev *grapnel.Event, f *Firing) bool {
 	key, number, _ := strings.Cut(mu.At, "[")
 	i, err := strconv.Atoi(strings.TrimSuffix(number, "]"))
-	if err != nil || !strings.HasPrefix(key, "match.") || len(ev.Calls) > 0 { // of many calls only one is looked at
+	if err != nil || !strings.HasPrefix(key, "match.") || len(ev.Calls) > 0 { // only one of several calls is checked
 		return false
 	}
 	if said[mu.hook] == nil {
@@ -183,7 +184,7 @@ func (mu *mutant) idle(said map[int][]match.Check, s *grapnel.Spec, ev *grapnel.
 	return at >= 0 && !slices.Contains(said[mu.hook][at].Fits, i)
 }
 
-// answer is whether a hook listens.
+// An answer is whether a hook matches an event.
 type answer uint8
 
 const (
@@ -193,7 +194,7 @@ const (
 	cannotTell
 )
 
-// listens asks a Spec about an event as the engine does.
+// listens matches an event against a Spec like the engine.
 func listens(s *grapnel.Spec, ev *grapnel.Event, f *Firing) answer {
 	if len(s.On) > 0 && !slices.Contains(s.On, ev.Kind) {
 		return no
@@ -210,7 +211,7 @@ func listens(s *grapnel.Spec, ev *grapnel.Event, f *Firing) answer {
 	return no
 }
 
-// seenBy is the Verdict that a hook is shown when it is asked; nil = none.
+// seenBy returns the Verdict that a hook gets when it matches, or nil.
 func seenBy(s *grapnel.Spec, f *Firing) *grapnel.Verdict {
 	if s.Phase != grapnel.PhaseObserve {
 		return nil

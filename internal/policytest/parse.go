@@ -15,13 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Suffix ends the names of files of tests. The short ending of YAML does as well.
+// Suffix is the end of the names of test files. The short extension .yml is also accepted.
 const (
 	Suffix      = "_test.yaml"
 	suffixShort = "_test.yml"
 )
 
-// Read reads a file of tests, and returns all that is wrong with it.
+// Read reads a test file and returns all its errors.
 func Read(file string) (*File, []*policyfile.Error) {
 	data, err := readFile(file)
 	if err != nil {
@@ -30,11 +30,11 @@ func Read(file string) (*File, []*policyfile.Error) {
 	return Parse(file, data)
 }
 
-// maxFile is how long a file may be that is read, in bytes: as much as grapnel-hook takes.
+// maxFile is the maximum size of a file in bytes: the limit of grapnel-hook.
 const maxFile = 32 << 20
 
-// readFile reads a file, and none that never ends or that somebody has to write first. The
-// error does not name it.
+// readFile reads a file. It rejects devices and pipes, which may block or never end. The error
+// does not contain the file name.
 func readFile(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	var data []byte
@@ -53,8 +53,8 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// Parse reads the text of a file of tests. It returns all that is wrong with it; the File
-// counts only where that is nothing. Files that the tests name are looked for beside it.
+// Parse parses the text of a test file and returns all its errors. The File is valid only if
+// there are none. Files that the tests name are relative to the test file.
 func Parse(file string, data []byte) (*File, []*policyfile.Error) {
 	root, err := yaml.Parse(data)
 	if err != nil {
@@ -66,20 +66,20 @@ func Parse(file string, data []byte) (*File, []*policyfile.Error) {
 	return p.File, p.errs
 }
 
-// parser collects what is wrong instead of stopping at the first thing.
+// A parser collects all errors instead of stopping at the first one.
 type parser struct {
 	*File
 	errs   []*policyfile.Error
-	said   map[policyfile.Error]bool // which of them
-	failed int                       // how often something was wrong
+	said   map[policyfile.Error]bool // errors that were already reported
+	failed int                       // number of errors
 
-	replies []*yaml.Node        // the agents whose replies are wanted
-	looked  map[*yaml.Node]bool // and whether a test is run in them
-	vars    []string            // pairs of what stands for something, and what
-	names   map[string]int      // of tests, and their lines
+	replies []*yaml.Node        // the agents with an expected reply
+	looked  map[*yaml.Node]bool // and whether a test runs in them
+	vars    []string            // pairs of a variable and its value
+	names   map[string]int      // lines of the tests by name
 }
 
-// fail says what is wrong, once: what the rows of a table share is read for each.
+// fail reports an error once: rows of a table share nodes, which are read for each row.
 func (p *parser) fail(n *yaml.Node, hint, format string, args ...any) {
 	p.failed++
 	err := policyfile.Error{File: p.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
@@ -89,7 +89,7 @@ func (p *parser) fail(n *yaml.Node, hint, format string, args ...any) {
 	}
 }
 
-// unknown says that a word is none of those that are known.
+// unknown reports a word that is not in the list of known words.
 func (p *parser) unknown(n *yaml.Node, what string, known []string) {
 	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null {
 		p.text(n)
@@ -102,13 +102,13 @@ func (p *parser) unknown(n *yaml.Node, what string, known []string) {
 	p.fail(n, hint, "unknown %s %q", what, n.Text)
 }
 
-// A key is one of a mapping.
+// A key is a key of a mapping, with its reader.
 type key struct {
 	name string
 	read func(*yaml.Node)
 }
 
-// examples show what a mapping may say.
+// examples has an example for each kind of mapping.
 var examples = map[string]string{
 	aTest:       "for example `{command: git push --force, want: block}`",
 	anEvent:     "write a shell line, or for example `{prompt: hello}`",
@@ -120,7 +120,7 @@ var examples = map[string]string{
 	someReplies: "for example `replies: {gemini-cli: {exit: 0}}`",
 }
 
-// What tests are made of, as messages call it.
+// Names of the parts of tests for messages.
 const (
 	aTest       = "a test"
 	anEvent     = "an event"
@@ -132,7 +132,7 @@ const (
 	someReplies = "replies"
 )
 
-// keys has the keys of a mapping read, in the order of the file.
+// keys reads the keys of a mapping in the order of the file.
 func (p *parser) keys(n *yaml.Node, what string, keys ...key) {
 	if n.Kind != yaml.Map {
 		p.fail(n, examples[what], "%s must be a mapping, not %s", what, n.Kind)
@@ -211,7 +211,7 @@ func (p *parser) file(n *yaml.Node) {
 	}
 }
 
-// tested finds the policy of a file that does not name it: NAME.yaml of NAME_test.yaml.
+// tested finds the policy of a file that does not name it: NAME.yaml for NAME_test.yaml.
 func (p *parser) tested(n *yaml.Node) {
 	base, ok := strings.CutSuffix(p.Path, Suffix)
 	if !ok {
@@ -230,15 +230,15 @@ func (p *parser) tested(n *yaml.Node) {
 	p.fail(n, "write `policy: FILE`", "there is no policy %s beside it", filepath.Base(base)+".yaml")
 }
 
-// beside is a path that the file names.
+// beside returns a path in the file, relative to the directory of the file.
 func (p *parser) beside(path string) string {
 	if path == "" || filepath.IsAbs(path) || strings.HasPrefix(path, "/") {
-		return path // also the absolute path of another system: an agent may work there
+		return path // this may be an absolute path of another system where an agent works
 	}
 	return filepath.Join(filepath.Dir(p.Path), filepath.FromSlash(path))
 }
 
-// test reads a test, or each row of one that is a table.
+// test reads a test, or each row of a test with a table.
 func (p *parser) test(n *yaml.Node) {
 	each := (*yaml.Node)(nil)
 	if n.Kind == yaml.Map {
@@ -276,10 +276,10 @@ func (p *parser) test(n *yaml.Node) {
 	}
 }
 
-// mostPassing is how much time may pass in a test: more than any hook remembers.
+// mostPassing is the maximum time that may pass in a test. No hook remembers more.
 const mostPassing = policyfile.Duration(365 * 24 * time.Hour)
 
-// passing looks at the times between the events of a test.
+// passing checks the times between the events of a test.
 func (p *parser) passing(n *yaml.Node, t *Test) {
 	var passed policyfile.Duration
 	for i, ev := range append(slices.Clip(t.Before), t.Event) {
@@ -300,7 +300,7 @@ func (p *parser) passing(n *yaml.Node, t *Test) {
 	}
 }
 
-// row reads one test. in is the name of the table that it is in.
+// row reads one test. in is the name of its table.
 func (p *parser) row(n *yaml.Node, in string) {
 	t := &Test{File: p.File, Line: n.Line, Col: n.Col}
 	before := p.failed
@@ -348,7 +348,7 @@ func (p *parser) row(n *yaml.Node, in string) {
 	} else if first > 0 {
 		name := t.Name
 		t.Name = fmt.Sprintf("%s (line %d)", name, n.Line)
-		for i := len(p.Tests) + 1; p.names[t.Name] > 0; i++ { // several in one line
+		for i := len(p.Tests) + 1; p.names[t.Name] > 0; i++ { // several tests may be in one line
 			t.Name = fmt.Sprintf("%s (line %d, test %d)", name, n.Line, i)
 		}
 	}

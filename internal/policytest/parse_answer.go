@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// answers reads what is said in place of programs and servers.
+// answers reads the answers of programs and servers.
 func (p *parser) answers(n *yaml.Node) map[string]Answer {
 	answers := map[string]Answer{}
 	for _, pair := range p.pairs(n, "programs") {
@@ -79,7 +79,7 @@ func (p *parser) answer(name, n *yaml.Node) Answer {
 	return a
 }
 
-// written is what a program writes: a mapping is written as JSON.
+// written returns the output of a program: a mapping is converted to JSON.
 func (p *parser) written(n *yaml.Node) string {
 	if n.Kind == yaml.Map || n.Kind == yaml.List {
 		return string(n.JSON())

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// events reads those that come before: texts are commands.
+// events reads the earlier events: a text is a shell command.
 func (p *parser) events(n *yaml.Node) []Event {
 	var list []Event
 	for _, item := range itemsOf(n) {
@@ -27,7 +27,7 @@ func (p *parser) events(n *yaml.Node) []Event {
 	return list
 }
 
-// event reads the keys of an event, and others that are beside them.
+// event reads the keys of an event, and the keys in beside.
 func (p *parser) event(n *yaml.Node, what string, ev *Event, beside ...key) {
 	ev.Line, ev.Col = n.Line, n.Col
 	text := func(to **string) func(*yaml.Node) {
@@ -65,7 +65,7 @@ func (p *parser) event(n *yaml.Node, what string, ev *Event, beside ...key) {
 	}
 }
 
-// whole finds what does not go together.
+// whole reports combinations of keys that exclude each other.
 func (p *parser) whole(n *yaml.Node, what string, ev *Event) {
 	call := ev.Tool != "" || ev.Command != nil || ev.Path != nil || ev.Content != nil || ev.URL != nil || ev.Input != nil
 	var said []string
@@ -140,7 +140,8 @@ func (p *parser) plain(n *yaml.Node) json.RawMessage {
 	return named.JSON()
 }
 
-// members finds what no event has. It would be left out, and what the test means made up.
+// members reports members that no event has. Without this check they would be ignored, and a
+// sample value used instead.
 func (p *parser) members(n *yaml.Node, t reflect.Type, what string) {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -165,7 +166,7 @@ func (p *parser) members(n *yaml.Node, t reflect.Type, what string) {
 	}
 }
 
-// payload reads what an agent sent: as it stands, or from a file.
+// payload reads the payload of an agent: inline, or from a file.
 func (p *parser) payload(n *yaml.Node, ev *Event) {
 	switch n.Kind {
 	case yaml.Map:

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// pairs are those of a mapping.
+// pairs returns the pairs of a mapping.
 func (p *parser) pairs(n *yaml.Node, what string) []yaml.Pair {
 	if n.Kind != yaml.Map {
 		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
@@ -21,7 +21,7 @@ func (p *parser) pairs(n *yaml.Node, what string) []yaml.Pair {
 	return n.Pairs
 }
 
-// itemsOf lists what stands alone or in a list.
+// itemsOf returns the items of a list, or a single value as a list.
 func itemsOf(n *yaml.Node) []*yaml.Node {
 	if n.Kind == yaml.List {
 		return n.Items
@@ -39,7 +39,7 @@ func (p *parser) text(n *yaml.Node) string {
 	return n.Text
 }
 
-// some are the items of what stands alone or in a list that may not be empty.
+// some is itemsOf, but reports an empty list as an error.
 func (p *parser) some(n *yaml.Node) []*yaml.Node {
 	items := itemsOf(n)
 	if len(items) == 0 {
@@ -64,7 +64,7 @@ func (p *parser) integer(n *yaml.Node) *int {
 	return &i
 }
 
-// duration reads how much time passes.
+// duration reads a duration.
 func (p *parser) duration(n *yaml.Node) policyfile.Duration {
 	var d policyfile.Duration
 	switch err := d.UnmarshalText([]byte(n.Text)); {

@@ -26,8 +26,8 @@ func (p *parser) variables(n *yaml.Node) {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// filled is a node with the variables of the file in its texts. What is no variable of the
-// file stays, since a shell line has variables too.
+// filled returns a node with the variables of the file replaced. Other variables are kept,
+// because shell lines have variables too.
 func (p *parser) filled(n *yaml.Node) *yaml.Node {
 	if p.vars == nil {
 		return n
@@ -35,7 +35,7 @@ func (p *parser) filled(n *yaml.Node) *yaml.Node {
 	return fill(n, strings.NewReplacer(p.vars...).Replace)
 }
 
-// fill is a node with its texts changed.
+// fill returns a copy of a node with its texts changed.
 func fill(n *yaml.Node, change func(string) string) *yaml.Node {
 	out := *n
 	if n.Kind == yaml.String {
@@ -51,11 +51,11 @@ func fill(n *yaml.Node, change func(string) string) *yaml.Node {
 	return &out
 }
 
-// mention is what looks like a variable; with another $ before it, it is none.
+// mention matches a variable; with another "$" before it, it is an escaped one.
 var mention = regexp.MustCompile(`(\$?)\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// misspelt finds what is nearly a variable of the file, where that itself stands nowhere: what
-// is no variable of the file is left to the shell.
+// misspelt reports names that are similar to a variable of the file that is never used. Other
+// unknown variables are left to the shell.
 func (p *parser) misspelt(tests *yaml.Node) {
 	found := map[string]*yaml.Node{}
 	var names []string

@@ -15,7 +15,7 @@ func (p *parser) want(n *yaml.Node) Want {
 	}
 	w := Want{Line: n.Line, Col: n.Col}
 	p.keys(n, aWant, append(p.wanted(&w),
-		key{"replies", func(*yaml.Node) {}}, // see below
+		key{"replies", func(*yaml.Node) {}}, // read by looksAt
 		key{"would", func(n *yaml.Node) { w.Would = p.decisions(n) }},
 		key{"failed", func(n *yaml.Node) { w.Failed = p.words(n) }},
 		key{"not", func(n *yaml.Node) {
@@ -46,15 +46,15 @@ func (p *parser) want(n *yaml.Node) Want {
 	return w
 }
 
-// wants finds a mapping that nothing can fail.
+// wants reports a mapping without expectations, which every result would satisfy.
 func (p *parser) wants(n *yaml.Node, what string) {
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
 		p.fail(n, examples[what], "%s is empty: the test wants nothing", what)
 	}
 }
 
-// looksAt notes in which agents a test looks at a reply. The rows of a table may share the
-// replies, and differ in their agents.
+// looksAt records the agents in which a test checks a reply. The rows of a table may share the
+// replies and have different agents.
 func (p *parser) looksAt(want *yaml.Node, agents []string) {
 	if want.Kind != yaml.Map || want.Get("replies") == nil {
 		return
@@ -68,7 +68,7 @@ func (p *parser) looksAt(want *yaml.Node, agents []string) {
 	}
 }
 
-// unseen finds replies of agents in which no test is run.
+// unseen reports replies of agents in which no test runs.
 func (p *parser) unseen() {
 	for _, agent := range p.replies {
 		if p.failed == 0 && !p.looked[agent] {
@@ -77,7 +77,7 @@ func (p *parser) unseen() {
 	}
 }
 
-// wanted are the keys of a Want that may stand in a `not:` too.
+// wanted returns the keys of a Want that are also allowed in `not:`.
 func (p *parser) wanted(w *Want) []key {
 	return []key{
 		{"decision", func(n *yaml.Node) { w.Decision = p.decisions(n) }},
@@ -141,7 +141,7 @@ func (p *parser) field(n *yaml.Node) grapnel.Field {
 	return grapnel.Field(n.Text)
 }
 
-// fields lists what of an event can change.
+// fields returns the fields of an event that hooks can change.
 func fields() []string {
 	names := []string{string(grapnel.FieldCommand), string(grapnel.FieldPath), string(grapnel.FieldURL), string(grapnel.FieldContent)}
 	for _, c := range grapnel.Contracts() {

@@ -1,19 +1,19 @@
-// Package policytest tests policies: the files *_test.yaml that stand beside them, and the
-// parts that tests written in Go are made of.
+// Package policytest tests policies. It reads and runs the test files *_test.yaml next to
+// policies, and provides the parts for tests in Go.
 //
 //	file, errs := policytest.Read("grapnel_test.yaml")
-//	results := policytest.Run(ctx, file.Tests, nil)
+//	results, err := policytest.Run(ctx, file.Tests, nil)
 //
-// A policy is loaded as grapnel-hook loads it, packs and hook files of other systems
-// included; see [Load]. Events are told as each agent tells them, by its dialect, and what
-// is judged is what grapnel-hook would answer. Programs are started, in a directory of
-// their own, unless the test says what they answer; a server is never asked.
+// It loads a policy like grapnel-hook, including packs and hook files of other systems; see
+// [Load]. The dialect of each agent converts the events, and the tests check the result that
+// grapnel-hook would return. Programs run in a separate directory, unless the test gives their
+// answers. Tests never contact a server.
 //
-// A test has a clock of its own, by which limits and what is remembered go. It stands still
-// but where the test says that something happens later.
+// A test has a separate clock for limits and stored state. The clock only moves if the test gives
+// a time between two events.
 //
-// A test stands for itself: what one test makes a policy remember no other one sees, so
-// that neither their order nor how many run at once changes a result.
+// Tests are independent: no test sees the state of another one, so that neither their order nor
+// the number of parallel tests changes a result.
 //
-// The package prints nothing. It is no part of what agents run.
+// The package prints nothing. It is not part of the programs that agents run.
 package policytest

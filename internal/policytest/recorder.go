@@ -19,57 +19,57 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// A Recorder makes tests of what happened, and puts them behind those of a file:
+// A Recorder makes tests from Records and appends them to a test file:
 //
-//	rec, err := policytest.NewRecorder("grapnel_test.yaml", nil, RecorderOptions{Policy: "grapnel.yaml"})
+//	rec, err := policytest.NewRecorder("grapnel_test.yaml", nil, policytest.RecorderOptions{Policy: "grapnel.yaml"})
 //	defer rec.Close()
 //	made := rec.Add(ctx, &entry, nil)
 //	text, err := rec.Text()
 //
-// Each test is played against the policy before it counts. One that does not hold says why
-// in its `skip:`, so that what is written always passes. It is for one goroutine.
+// It runs each new test against the policy. A test that fails gets the reason in its `skip:`, so
+// that the written file always passes. A Recorder is not safe for concurrent use.
 type Recorder struct {
 	opts  RecorderOptions
 	path  string
-	base  string // the file without what was recorded
-	vars  bool   // it has variables
+	base  string // the file without the recorded tests
+	vars  bool   // base has variables
 	file  *File
 	stage *stage
 	dir   string
-	ours  map[string][]string // the names of hooks of the policy, and their sources
+	ours  map[string][]string // sources of the policy's hooks, by hook name
 	names map[string]bool     // of tests
 	known map[string]*recordedTest
 	tests []*recordedTest
-	size  int // bytes of the tests, as they are written first
+	size  int // size of the tests in bytes, before formatting
 }
 
-// maxRecorded limits the size of a file of recorded tests: the reader accepts yaml.MaxSize,
-// and the layout of the file needs room.
+// maxRecorded limits the size of a file with recorded tests: the reader accepts yaml.MaxSize, and
+// formatting needs some room.
 const maxRecorded = yaml.MaxSize * 3 / 4
 
-// RecorderOptions say what is recorded.
+// RecorderOptions are the options of a Recorder.
 type RecorderOptions struct {
-	Policy    string                   // the file that a new file tests; of one that is there its own counts
-	Scope     grapnel.Scope            // whose policy that is
-	Home      string                   // of who worked, which becomes ~; empty = none
-	Mask      func(text string) string // hides secrets; nil = spool.Mask
-	Elsewhere bool                     // the Records are of another machine: a hook is known by its name alone
-	All       bool                     // also notices, and calls that were made, of which no hook said anything
+	Policy    string                   // the policy of a new file; an existing file names its own policy
+	Scope     grapnel.Scope            // scope of the policy
+	Home      string                   // the user's home directory, which becomes ~; empty = none
+	Mask      func(text string) string // masks secrets; nil = spool.Mask
+	Elsewhere bool                     // the Records come from another machine: hooks are identified by name only
+	All       bool                     // also record notices and finished calls to which no hook reacted
 }
 
-// Recorded is what became of a Record.
+// Recorded is the result for one Record.
 type Recorded struct {
-	Test    string   // its name; empty = none was made
-	Why     string   // why none was made, or why it is skipped
-	Skipped bool     // the test is there, and says why it is not run
-	More    bool     // a test that was made before holds in one more agent
-	Full    bool     // none was made, because the file has no room for it
-	Masked  bool     // something that was secret, or long, is not in its event
-	Want    string   // what it wants, in a word
-	Agents  []string // in which it holds
+	Test    string   // its name; empty = no test
+	Why     string   // why there is no test, or why it is skipped
+	Skipped bool     // the test exists, but is skipped
+	More    bool     // an earlier test now also covers this agent
+	Full    bool     // no test, because the file has no room for it
+	Masked  bool     // a secret or a long text is missing in its event
+	Want    string   // the expected result, in a word
+	Agents  []string // agents in which it passes
 }
 
-// recordedTest is a test that was made.
+// A recordedTest is a test from a Record.
 type recordedTest struct {
 	name   string
 	words  words
@@ -78,8 +78,8 @@ type recordedTest struct {
 	masked bool
 }
 
-// NewRecorder begins a file of tests, or goes on with one whose text is there. The error
-// is that the file, or the policy that it names, cannot be read.
+// NewRecorder starts a test file, or continues the file with the given text. It returns an error
+// if the file, or the policy that it names, cannot be read.
 func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, error) {
 	if opts.Mask == nil {
 		opts.Mask = spool.Mask
@@ -127,10 +127,10 @@ func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, err
 	return r, nil
 }
 
-// Close takes away what was needed for playing.
+// Close removes the temporary files of the Recorder.
 func (r *Recorder) Close() error { return os.RemoveAll(r.dir) }
 
-// said is what a test says of what happens, wherever it stands and whatever it wants.
+// said returns a key for the events of a test, independent of its name and its expected results.
 func said(agent string, t *Test) string {
 	at := func(ev Event) Event {
 		ev.Line, ev.Col = 0, 0
@@ -147,15 +147,15 @@ func said(agent string, t *Test) string {
 		before = append(before, at(ev))
 	}
 	cwd := cmp.Or(t.CWD, t.File.CWD)
-	if cwd == recordedProject { // as good as anywhere
+	if cwd == recordedProject { // all projects are equivalent
 		cwd = ""
 	}
-	text, _ := json.Marshal([]any{agent, cwd, before, at(t.Event)}) // which texts and JSON are
+	text, _ := json.Marshal([]any{agent, cwd, before, at(t.Event)}) // marshaling texts and JSON cannot fail
 	return string(text)
 }
 
-// Add makes a test of a Record. earlier is what came before it in its session, oldest
-// first, and is asked where a test does not hold without; nil = nothing is known.
+// Add makes a test from a Record. earlier returns the previous Records of its session, oldest
+// first. Add calls it if the test fails without them; nil = none are known.
 func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spool.Entry) Recorded {
 	if e.Error != "" {
 		return Recorded{Why: "it could not be read when it came: " + e.Error}
@@ -201,7 +201,7 @@ func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spo
 	return r.keep(t, test, told, made)
 }
 
-// keep puts a test behind the others, or one more agent into one that says the same.
+// keep appends a test, or adds an agent to an existing test with the same events.
 func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded) Recorded {
 	key := said(told.agent, test)
 	if old := r.known[key]; old != nil {
@@ -236,13 +236,13 @@ func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded
 	return made
 }
 
-// isOurs reports whether a hook that ran is one of the policy.
+// isOurs reports whether a hook that ran is a hook of the policy.
 func (r *Recorder) isOurs(run *grapnel.HookRun) bool {
 	sources := r.ours[run.Name]
 	return slices.Contains(sources, run.Source) || r.opts.Elsewhere && len(sources) > 0
 }
 
-// decided is what the hooks of the policy said.
+// decided returns the decision of the policy's hooks.
 func (r *Recorder) decided(e *spool.Entry) grapnel.Decision {
 	d := grapnel.None
 	others := false
@@ -257,13 +257,13 @@ func (r *Recorder) decided(e *spool.Entry) grapnel.Decision {
 			others = true
 		}
 	}
-	if d == grapnel.None && len(e.Unsupported) > 0 && !others { // what the agent cannot be told became this
+	if d == grapnel.None && len(e.Unsupported) > 0 && !others { // the unsupported decision was downgraded to this one
 		d = e.Decision
 	}
 	return d
 }
 
-// speaks reports whether a hook of the policy had something to say.
+// speaks reports whether a hook of the policy had an effect or failed.
 func (r *Recorder) speaks(e *spool.Entry) bool {
 	ours := false
 	for i := range e.Hooks {
@@ -278,11 +278,10 @@ func (r *Recorder) speaks(e *spool.Entry) bool {
 	return ours && len(e.Context) > 0
 }
 
-// mostBefore is how many events are tried that came before.
+// mostBefore is the maximum number of earlier events that are tried.
 const mostBefore = 100
 
-// after finds the events of a session without which a test does not hold, as few as that
-// takes.
+// after finds a small set of earlier events of the session with which a test passes.
 func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f form, earlier []spool.Entry) (*recordedTest, *Test) {
 	var before []form
 	var times []time.Time
@@ -307,7 +306,7 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f fo
 		return t, test
 	}
 	best, test := try(before)
-	if best == nil { // some of it may have been over by then
+	if best == nil { // state from some events may have expired by then
 		for i := range before {
 			before[i].at = times[i]
 		}
@@ -325,7 +324,7 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f fo
 			}
 		}
 	}
-	for i := range before { // what no rule notices needs no time
+	for i := range before { // drop times that no rule notices
 		gap := gapBehind(before, i, e.Time)
 		if gap == 0 {
 			continue
@@ -341,8 +340,8 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f fo
 	return best, test
 }
 
-// try plays a test alone, as it will stand in the file. It returns why it does not hold; the
-// test is nil where it cannot even be read.
+// try runs a test alone, in the form in which it will be in the file. It returns the reason why
+// it fails, or ""; the test is nil if it cannot be parsed.
 func (r *Recorder) try(ctx context.Context, t *recordedTest, agent string) (*Test, string) {
 	text, err := r.with([]*recordedTest{t})
 	if err != nil {
@@ -366,7 +365,7 @@ func (r *Recorder) try(ctx context.Context, t *recordedTest, agent string) (*Tes
 	if err := s.set(test); err != nil {
 		return test, err.Error()
 	}
-	for _, name := range s.loaded.Programs { // nothing is run for the sake of a recording
+	for _, name := range s.loaded.Programs { // a recording must not run programs
 		if _, ok := s.answers[name]; !ok {
 			s.answers[name] = Answer{Error: "it was not asked then"}
 		}
@@ -383,10 +382,10 @@ func (r *Recorder) try(ctx context.Context, t *recordedTest, agent string) (*Tes
 	return test, strings.Join(wrong, "; ")
 }
 
-// Text is the file with all tests. The error is that it cannot be put together.
+// Text returns the file with all tests.
 func (r *Recorder) Text() ([]byte, error) {
 	if len(r.tests) == 0 && len(r.file.Tests) == 0 {
-		return []byte(r.base + " []\n"), nil // a new file in which nothing was recorded
+		return []byte(r.base + " []\n"), nil // a new file without tests
 	}
 	text, err := r.with(r.tests)
 	if err != nil {

@@ -14,14 +14,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// String is FILE:LINE: NAME (AGENT).
+// String returns FILE:LINE: NAME (AGENT).
 func (r *Result) String() string {
 	return fmt.Sprintf("%s:%d: %s (%s)", r.Test.File.Path, r.Test.Line, r.Test.Name, r.Agent)
 }
 
-// Details says what happened in a test: what is not as it is wanted, the event, what
-// became of it, what each hook said, and the command that explains it. Nothing of it is
-// made safe for a terminal.
+// Details describes the result of a test: the mismatches, the event, its verdict, the results of
+// the hooks, and the command that explains it. The text is not escaped for terminals.
 func (r *Result) Details() string {
 	var b strings.Builder
 	if r.Error != nil {
@@ -48,9 +47,9 @@ func (r *Result) Details() string {
 	return b.String()
 }
 
-// explain is the command that explains a Verdict.
+// explain returns the command that explains a Verdict.
 func (r *Result) explain(ev *grapnel.Event) string {
-	const most = 1000 // bytes; nobody copies more
+	const most = 1000 // bytes; longer commands are not practical to copy
 	if len(ev.Native) == 0 || len(ev.Native) > most || r.Policy == "" {
 		return ""
 	}
@@ -64,7 +63,7 @@ func quotedShell(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// A Line is a Result as one line of JSON.
+// A Line is a Result for a line of JSON.
 type Line struct {
 	File       string            `json:"file"`
 	Line       int               `json:"line"`
@@ -78,25 +77,25 @@ type Line struct {
 	Error      *policyfile.Error `json:"error,omitempty"`
 	Mismatches []Mismatch        `json:"mismatches,omitempty"`
 
-	// Of the event that was judged.
+	// For the event that was checked.
 	Event    *grapnel.Event    `json:"event,omitempty"`
 	Verdict  *grapnel.Verdict  `json:"verdict,omitempty"`
 	Would    grapnel.Decision  `json:"would,omitempty"`
-	By       []string          `json:"by,omitempty"` // the hooks that made the Verdict
+	By       []string          `json:"by,omitempty"` // the hooks that caused the Verdict
 	Hooks    []grapnel.HookRun `json:"hooks,omitempty"`
 	Reply    *LineReply        `json:"reply,omitempty"`
 	MS       float64           `json:"ms"`
 	BenchRow *Bench            `json:"bench,omitempty"`
 }
 
-// LineReply is what the agent got.
+// LineReply is the reply to the agent.
 type LineReply struct {
 	Stdout string `json:"stdout"`
 	Stderr string `json:"stderr"`
 	Exit   int    `json:"exit"`
 }
 
-// Report is the result as plain data.
+// Report returns the result as plain data.
 func (r *Result) Report() Line {
 	t := r.Test
 	line := Line{
@@ -114,7 +113,7 @@ func (r *Result) Report() Line {
 	return line
 }
 
-// failure is why the test could not be run, with its place.
+// failure returns the error of a test that could not run, with its position.
 func (r *Result) failure() *policyfile.Error {
 	if at, ok := errorAt(r.Error); ok {
 		return at
@@ -122,7 +121,7 @@ func (r *Result) failure() *policyfile.Error {
 	return &policyfile.Error{File: r.Test.File.Path, Line: r.Test.Line, Col: r.Test.Col, Msg: r.Error.Error()}
 }
 
-// junit is what continuous integration systems read.
+// junit is the report format that continuous integration systems read.
 type junit struct {
 	XMLName xml.Name     `xml:"testsuites"`
 	Suites  []junitSuite `xml:"testsuite"`
@@ -156,8 +155,8 @@ type junitNote struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes results as JUnit XML: a suite for each file, and the errors of files
-// that cannot be read.
+// WriteJUnit writes results as JUnit XML: a suite for each file, and the errors of files that
+// cannot be read.
 func WriteJUnit(w io.Writer, results []Result, errs []*policyfile.Error) error {
 	var out junit
 	at := map[string]int{}

@@ -21,30 +21,29 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// recordedProject stands for the project in which an agent worked.
+// recordedProject replaces the path of the agent's project.
 const recordedProject = "/repo"
 
-// retold is an event of a Record without what is nobody's business: secrets, and where a
-// person keeps things.
+// retold is the event of a Record without private data: secrets, and a person's directories.
 type retold struct {
 	agent   string // the name of its dialect
 	dialect *dialect.Dialect
 	payload json.RawMessage
-	event   *grapnel.Event // as the dialect reads the payload
+	event   *grapnel.Event // the event as the dialect reads the payload
 	cwd     string
 	masked  bool
 	clean   func(string) string
 }
 
-// A form is one way in which a test can say an event.
+// A form is one way to write an event in a test.
 type form struct {
 	Event
 	words words
-	at    time.Time // of what came before, where time has to pass; zero = it need not
+	at    time.Time // time of an earlier event, if time must pass after it; zero = no time passes
 }
 
-// gapBehind is how much time passes between what came before and the event behind it, of
-// which the last came at a time.
+// gapBehind returns the time between the earlier event i and the next event. last is the time of
+// the tested event, which follows the earlier ones.
 func gapBehind(before []form, i int, last time.Time) time.Duration {
 	if before[i].at.IsZero() {
 		return 0
@@ -55,7 +54,7 @@ func gapBehind(before []form, i int, last time.Time) time.Duration {
 	return max(0, last.Sub(before[i].at).Round(time.Second))
 }
 
-// retold cleans an event.
+// retold removes private data from an event.
 func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 	t := &retold{cwd: recordedProject}
 	payload := ev.Native
@@ -75,7 +74,7 @@ func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 	if hidden := r.opts.Mask(string(payload)); json.Valid([]byte(hidden)) {
 		payload = json.RawMessage(hidden)
 	}
-	root, err := yaml.Parse(payload) // JSON is YAML, and the order of members is kept
+	root, err := yaml.Parse(payload) // YAML includes JSON, and this parser keeps the order of members
 	if err != nil {
 		return nil, fmt.Errorf("the event cannot be read again: %w", err)
 	}
@@ -87,7 +86,7 @@ func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 			p.Key.Text == "cwd" && t.clean(p.Value.Text) == t.cwd
 	}
 	kept := slices.DeleteFunc(slices.Clone(root.Pairs), gone)
-	for _, pairs := range [][]yaml.Pair{kept, root.Pairs} { // unless the agent's dialect cannot do without
+	for _, pairs := range [][]yaml.Pair{kept, root.Pairs} { // unless the agent's dialect requires them
 		root.Pairs = pairs
 		t.payload = fill(root, t.clean).JSON()
 		got := dialect.ReceiveAs(t.dialect, t.payload, e.Event)
@@ -102,7 +101,7 @@ func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 	return t, err
 }
 
-// cleaner hides secrets in a text, and replaces paths and IDs of a person's own.
+// cleaner returns a function that masks secrets in a text and replaces private paths and IDs.
 func (r *Recorder) cleaner(ev *grapnel.Event, t *retold) func(string) string {
 	type place struct{ at, as string }
 	var places []place
@@ -117,7 +116,7 @@ func (r *Recorder) cleaner(ev *grapnel.Event, t *retold) func(string) string {
 		if below, ok := within(root, cwd); ok {
 			t.cwd = path.Join(recordedProject, below)
 		}
-		if _, around := within(root, home); home == "" || !around { // else the home would be a part of the project
+		if _, around := within(root, home); home == "" || !around { // not if the home directory is inside the project
 			add(root, recordedProject)
 		} else {
 			t.cwd = recordedProject
@@ -141,7 +140,7 @@ func (r *Recorder) cleaner(ev *grapnel.Event, t *retold) func(string) string {
 	}
 }
 
-// within is where a directory is below another one.
+// within returns the path of dir relative to root, and whether dir is inside root.
 func within(root, dir string) (string, bool) {
 	rel, err := filepath.Rel(root, dir)
 	if err != nil || rel == ".." || strings.HasPrefix(rel, ".."+string(filepath.Separator)) {
@@ -150,7 +149,7 @@ func within(root, dir string) (string, bool) {
 	return filepath.ToSlash(rel), true
 }
 
-// replacePath replaces a path where it stands as a whole, or begins a longer one.
+// replacePath replaces a path that is complete, or the beginning of a longer one.
 func replacePath(text, at, as string) string {
 	part := func(c byte) bool {
 		return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("_.-~", c) >= 0
@@ -178,8 +177,8 @@ func replacePath(text, at, as string) string {
 	return b.String()
 }
 
-// forms are the ways to say the event, the shortest first. Each says all of it that rules
-// look at.
+// forms returns the ways to write the event, the shortest first. Each contains everything that
+// rules check.
 func (t *retold) forms() []form {
 	var list []form
 	for _, f := range []*form{t.short(), t.plain()} {
@@ -193,7 +192,7 @@ func (t *retold) forms() []form {
 	return append(list, payload)
 }
 
-// says reports whether a form, in the words of the agent, is the event.
+// says reports whether a form, converted to the agent's dialect, gives the same event.
 func (t *retold) says(f *form) bool {
 	told, err := f.tell(t.dialect, t.cwd, 1)
 	if err != nil {
@@ -202,7 +201,7 @@ func (t *retold) says(f *form) bool {
 	return alikeEvents(t.event, told.Event, t.cwd)
 }
 
-// alikeEvents compares what rules look at.
+// alikeEvents compares the parts of two events that rules check.
 func alikeEvents(a, b *grapnel.Event, cwd string) bool {
 	if a.Kind != b.Kind || a.Cause != b.Cause || (a.Tool == nil) != (b.Tool == nil) || (a.Prompt == nil) != (b.Prompt == nil) {
 		return false
@@ -234,7 +233,7 @@ func alikeEvents(a, b *grapnel.Event, cwd string) bool {
 		slices.Equal(at(x.Paths), at(y.Paths)) && x.Failed == y.Failed && (sameOutput(x.Output, y.Output) || x.Failed)
 }
 
-// sameOutput compares what a call came to. Of a shell's it is the text that counts.
+// sameOutput compares the outputs of two calls. For a shell only the text matters.
 func sameOutput(a, b json.RawMessage) bool {
 	if sample.Same(a, b) {
 		return true
@@ -242,7 +241,7 @@ func sameOutput(a, b json.RawMessage) bool {
 	return shellText(a) != nil && sample.Same(shellText(a), shellText(b))
 }
 
-// shellText is the output of a shell where nothing else is said of it.
+// shellText returns the output of a shell as a text, if it has no other information.
 func shellText(raw json.RawMessage) json.RawMessage {
 	var out map[string]json.RawMessage
 	if json.Unmarshal(raw, &out) != nil {
@@ -258,7 +257,7 @@ func shellText(raw json.RawMessage) json.RawMessage {
 
 func usualMode(ev *grapnel.Event) bool { return ev.Session.Mode == "" || ev.Session.Mode == "default" }
 
-// restOf is what an event says beside who fired it, and when.
+// restOf returns an event as JSON, without its ID, time, agent, session and native payload.
 func restOf(ev *grapnel.Event) []byte {
 	out := *ev
 	out.ID, out.Time, out.Agent, out.Session = "", time.Time{}, grapnel.Agent{}, grapnel.Session{}
@@ -270,7 +269,7 @@ func restOf(ev *grapnel.Event) []byte {
 	return text
 }
 
-// plain is an event of the plain dialect, if its kind says it all.
+// plain returns an event of the plain dialect, if its kind alone describes it, or nil.
 func (t *retold) plain() *form {
 	kind, err := rawjson.Marshal(map[string]grapnel.Kind{"kind": t.event.Kind})
 	if err != nil || t.event.Tool != nil || t.event.Prompt != nil {
@@ -281,7 +280,7 @@ func (t *retold) plain() *form {
 	return f
 }
 
-// short is the event as a call of a tool or as a prompt, nil if it is neither.
+// short returns the event as a tool call or as a prompt, or nil if it is neither.
 func (t *retold) short() *form {
 	ev := t.event
 	raw := []byte(t.payload)
@@ -338,7 +337,7 @@ func (t *retold) short() *form {
 	return f
 }
 
-// called says the call of a tool of Claude Code's in as few words as that takes.
+// called writes a call of a Claude Code tool with as few keys as possible.
 func (f *form) called(name string, input map[string]json.RawMessage) {
 	rest := maps.Clone(input)
 	f.Tool = name
@@ -371,7 +370,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 			delete(rest, member)
 		}
 	}
-	if name == classTools[grapnel.ClassShell] { // what the model says of a command decides nothing
+	if name == classTools[grapnel.ClassShell] { // a model's description of a command has no effect on rules
 		delete(rest, "description")
 		delete(rest, "timeout")
 	}
@@ -381,7 +380,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 	}
 	f.words = append(f.words, said...)
 	if len(rest) > 0 || i < 0 && !strings.HasPrefix(name, "mcp__") {
-		f.Input, _ = rawjson.Marshal(rest) // which it came from
+		f.Input, _ = rawjson.Marshal(rest) // rest was decoded from JSON
 		f.words.add("input", f.Input)
 	}
 }
@@ -393,7 +392,7 @@ func factsOf(row int) []grapnel.Fact {
 	return claudeCode().Tools[row].Facts
 }
 
-// withoutIDs is a payload without what tells one call from the next.
+// withoutIDs returns a payload without the IDs that differ between calls.
 func withoutIDs(payload json.RawMessage) json.RawMessage {
 	var members map[string]json.RawMessage
 	if json.Unmarshal(payload, &members) != nil {

@@ -17,69 +17,69 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Options say how tests are run. The zero value is the default, and nil is fine.
+// Options are the options of a run. The zero value and nil are the defaults.
 type Options struct {
-	Agents   []string      // run tests in these agents only; empty = in all that they name
-	Parallel int           // how many run at once; 0 = as many as there are processors
-	Timeout  time.Duration // of one test; 0 = DefaultTimeout
-	Max      int           // leave out what comes after so many failures; 0 = nothing
-	Bench    time.Duration // fire the event of each test again for this long, and say how long a decision takes; 0 = once
+	Agents   []string      // run tests in these agents only; empty = in all agents of each test
+	Parallel int           // number of parallel tests; 0 = number of processors
+	Timeout  time.Duration // per test; 0 = DefaultTimeout
+	Max      int           // stop after so many failures; 0 = never
+	Bench    time.Duration // fire the event of each test repeatedly for this time and measure a decision; 0 = once
 
-	// Policy is a file that is tested in the place of those that the tests name; empty =
-	// theirs.
+	// Policy is a policy file to test instead of the policies that the tests name; empty = those
+	// policies.
 	Policy string
 
-	// Load loads the policies; nil = policy.Load. It is called once for each goroutine that
-	// runs tests of a policy, and may change what it returns.
+	// Load loads the policies; nil = policy.Load. It is called once for each goroutine that runs
+	// tests of a policy, and may change its result.
 	Load func(policy.Request) policy.Set
 
-	// Cover looks on, and knows the policies of the tests; nil = nobody does.
+	// Cover records coverage. It must know the policies of the tests; nil = no coverage.
 	Cover *Cover
 
-	// Done is told of each result, in the order of the tests, as soon as that is known. It
-	// is called by one goroutine at a time. nil = nobody is.
+	// Done is called with each result, in the order of the tests, as soon as it is known. Calls
+	// do not overlap. nil = no calls.
 	Done func(*Result)
 }
 
-// DefaultTimeout is how long a test may take.
+// DefaultTimeout is the default time limit of a test.
 const DefaultTimeout = 30 * time.Second
 
-// Status is what became of a test.
+// Status is the result of a test.
 type Status string
 
-// What can become of a test.
+// The results of a test.
 const (
 	Passed  Status = "pass"
 	Failed  Status = "fail"
-	Broken  Status = "error" // it could not be run
+	Broken  Status = "error" // it could not run
 	Skipped Status = "skip"
 )
 
-// Result is what became of one test in one agent.
+// Result is the result of one test in one agent.
 type Result struct {
 	Test       *Test
 	Agent      string
-	Policy     string // the file that was tested; empty = a pack
+	Policy     string // the policy file under test; empty = a pack
 	Status     Status
-	Error      error      // of a test that could not be run
-	Mismatches []Mismatch // of one that failed
-	Firings    []Firing   // of its events; the last is the one that was judged
+	Error      error      // for a test that could not run
+	Mismatches []Mismatch // for a test that failed
+	Firings    []Firing   // for each of its events; the last is the one that is checked
 	Took       time.Duration
 	Bench      *Bench
 }
 
-// Bench says how long a decision takes.
+// Bench is the measured cost of a decision.
 type Bench struct {
 	N      int           `json:"n"`
 	Fast   time.Duration `json:"fastest_ns"`
 	Median time.Duration `json:"median_ns"`
-	Bytes  uint64        `json:"bytes"`  // that are allocated for each
-	Allocs uint64        `json:"allocs"` // and in how many pieces
+	Bytes  uint64        `json:"bytes"`  // allocated bytes per decision
+	Allocs uint64        `json:"allocs"` // allocations per decision
 }
 
-// Run runs tests, each in each of its agents, and returns what became of them, in their
-// order. Those that were not run, because ctx was done or too many before them had failed,
-// are left out. The error is that nothing could be run at all.
+// Run runs tests, each in each of its agents, and returns the results in the order of the tests.
+// Tests that did not run, because ctx was done or too many earlier tests had failed, are left
+// out. It returns an error if no test could run at all.
 func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 	if opts == nil {
 		opts = &Options{}
@@ -101,7 +101,7 @@ func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 		n = runtime.GOMAXPROCS(0)
 	}
 	if opts.Bench > 0 {
-		n = 1 // else they measure each other
+		n = 1 // parallel tests would disturb each other's measurements
 	}
 	var all sync.WaitGroup
 	for range min(n, len(r.results)) {
@@ -124,7 +124,7 @@ func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 	return results, nil
 }
 
-// runner is one Run.
+// runner is the state of one call of Run.
 type runner struct {
 	*Options
 	dir string
@@ -135,11 +135,11 @@ type runner struct {
 	results []*Result
 	begun   int
 	done    []bool
-	told    int // how many results Done has heard of
+	told    int // number of results passed to Done
 	failed  int
 }
 
-// next is the number of a test that nobody has begun, or -1.
+// next returns the index of the next test to start, or -1.
 func (r *runner) next(ctx context.Context) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,11 +150,11 @@ func (r *runner) next(ctx context.Context) int {
 	return r.begun - 1
 }
 
-// enough reports whether so many tests failed that no more are run.
+// enough reports whether the limit of failed tests is reached.
 func (r *runner) enough() bool { return r.Max > 0 && r.failed >= r.Max }
 
-// finish tells of results that are known, as far as all before them are. Tests are begun in
-// their order, so that those which fail first in it are always the same.
+// finish reports finished results in order. Tests start in their order, so that the first
+// failures are always the same.
 func (r *runner) finish(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -170,7 +170,7 @@ func (r *runner) finish(i int) {
 	}
 }
 
-// stage finds a policy that is loaded and that nobody uses, or loads it.
+// stage returns an idle stage of a policy, or loads one.
 func (r *runner) stage(key stageKey) (*stage, error) {
 	r.mu.Lock()
 	if list := r.idle[key]; len(list) > 0 {
@@ -246,7 +246,7 @@ func (r *runner) run(ctx context.Context, res *Result) {
 	}
 }
 
-// unknownRule finds a hook that a test names and that the policy does not have.
+// unknownRule returns an error for a hook that a test names and the policy does not have.
 func (s *stage) unknownRule(t *Test) error {
 	words := slices.Concat(t.Want.Rule, t.Want.Failed)
 	if t.Want.Not != nil {
@@ -265,7 +265,7 @@ func (s *stage) unknownRule(t *Test) error {
 	return nil
 }
 
-// bench plays a test again and again for some time.
+// bench runs a test repeatedly for some time.
 func (s *stage) bench(ctx context.Context, t *Test, d *dialect.Dialect, long time.Duration) (*Bench, error) {
 	s.measure = true
 	defer func() { s.measure = false }()
@@ -279,7 +279,7 @@ func (s *stage) bench(ctx context.Context, t *Test, d *dialect.Dialect, long tim
 		}
 		f := firings[len(firings)-1]
 		took = append(took, f.Took)
-		if b.N == 0 || f.allocs < b.Allocs { // nobody else allocates then
+		if b.N == 0 || f.allocs < b.Allocs { // the smallest value, because other goroutines may allocate too
 			b.Bytes, b.Allocs = f.bytes, f.allocs
 		}
 	}

@@ -1,7 +1,7 @@
 package policytest
 
 import (
-	_ "embed" // of the schema
+	_ "embed" // for the schema
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -15,11 +15,11 @@ import (
 //go:embed policytest.schema.json
 var schema string
 
-// Schema returns the JSON Schema of files of tests, for editors and other tools, with the
-// names of events, agents, fields and packs that this version knows. What it refuses Parse
-// refuses too; Parse looks closer.
+// Schema returns the JSON Schema of test files, for editors and other tools. It includes the
+// names of events, agents, fields and packs of this version. Parse rejects everything that the
+// schema rejects, and more.
 func Schema() string {
-	names, _ := rawjson.Marshal(packs.All().Names()) // texts can always be written
+	names, _ := rawjson.Marshal(packs.All().Names()) // marshaling texts cannot fail
 	event := parts(reflect.TypeFor[grapnel.Event]())
 	event["type"], event["required"] = "object", []string{"kind"}
 	members := event["properties"].(map[string]any)
@@ -29,7 +29,7 @@ func Schema() string {
 	return policy.WithNames(strings.NewReplacer(`["$pack"]`, string(names), `"$event"`, string(said)).Replace(schema))
 }
 
-// parts says what an event may have, as a schema: no members but those of its Go type.
+// parts returns a schema for a part of an event: only the members of its Go type are allowed.
 func parts(t reflect.Type) map[string]any {
 	if t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -50,7 +50,7 @@ func parts(t reflect.Type) map[string]any {
 	return map[string]any{}
 }
 
-// membersOf are the members that JSON of a struct has.
+// membersOf returns the JSON members of a struct.
 func membersOf(t reflect.Type) map[string]reflect.Type {
 	known := map[string]reflect.Type{}
 	for f := range t.Fields() {

@@ -22,36 +22,36 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A stage is one loaded policy. It is for one test at a time, and what the test made it
-// remember is swept away after it.
+// A stage is one loaded policy. It runs one test at a time, and resets the state of the policy
+// after each.
 type stage struct {
-	dir    string // all that is written lies below it
+	dir    string // all files are written below this directory
 	file   string // the policy
 	engine *grapnel.Engine
-	names  []string // of rules, as tests may call them
+	names  []string // of rules, in all forms that tests may use
 	loaded Loaded
 	counts counts
-	errs   []*policyfile.Error // nothing else counts where there are any
+	errs   []*policyfile.Error // if there are any, the other fields are not valid
 
-	rec     *grapnel.Record // of the last event
-	measure bool            // what a firing allocates is counted
-	cover   *covering       // looks on; nil = nobody does
+	rec     *grapnel.Record // for the last event
+	measure bool            // measure the allocations of a firing
+	cover   *covering       // records coverage; nil = no coverage
 
-	// Of the test that is on.
+	// For the current test.
 	clock   time.Time
 	answers map[string]Answer
-	tests   string // the file
-	work    string // where programs run; empty = nobody asked yet
+	tests   string // the test file
+	work    string // directory where programs run; empty = not created yet
 	seeds   []Seed
 }
 
-// stageKey is what stages that are alike have in common.
+// A stageKey identifies stages that are interchangeable.
 type stageKey struct {
 	policy, pack string
 	scope        grapnel.Scope
 }
 
-// newStage loads a policy. A pack is loaded as a policy that uses it and nothing else.
+// newStage loads a policy. A pack is loaded as a policy that uses only this pack.
 func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*stage, error) {
 	s := &stage{dir: dir, file: key.policy}
 	s.counts.reset()
@@ -93,7 +93,7 @@ func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*
 	return s, err
 }
 
-// namesOf are the names by which a test may call a hook: that of another system's file is
+// namesOf returns the names that a test may use for a hook. A hook from another system's file is
 // SOURCE::NAME.
 func namesOf(name string) []string {
 	if i := strings.LastIndex(name, "::"); i >= 0 && i+2 < len(name) {
@@ -105,15 +105,15 @@ func namesOf(name string) []string {
 // called reports whether a test means a hook by a name.
 func called(hook, name string) bool { return slices.Contains(namesOf(hook), name) }
 
-// begin is when every test begins. No time passes in it but what it says, so that what comes
-// of it is the same on a slow machine, and tomorrow.
+// begin is the time at which every test begins. The clock only moves if the test says so, so that
+// results do not depend on the speed of the machine or the date.
 var begin = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 func (s *stage) now() time.Time { return s.clock }
 
 func (s *stage) state() string { return filepath.Join(s.dir, "state") }
 
-// set makes the stage ready for a test.
+// set prepares the stage for a test.
 func (s *stage) set(t *Test) error {
 	s.answers = maps.Clone(t.File.Programs)
 	if s.answers == nil {
@@ -139,7 +139,7 @@ func didYouMean(word string, known []string) string {
 	return ""
 }
 
-// sweep takes away what a test has left.
+// sweep removes the files and state of a test.
 func (s *stage) sweep() error {
 	s.counts.reset()
 	var errs []error
@@ -153,7 +153,7 @@ func (s *stage) sweep() error {
 	return errors.Join(errs...)
 }
 
-// project is the directory in which programs run, with the files of the test.
+// project returns the directory in which programs run, with the files of the test.
 func (s *stage) project() (string, error) {
 	if s.work != "" {
 		return s.work, nil
@@ -170,7 +170,7 @@ func (s *stage) project() (string, error) {
 		name := filepath.Join(dir, filepath.FromSlash(seed.Name))
 		if err := seed.plant(name); err != nil {
 			if at, ok := errors.AsType[*os.PathError](err); ok {
-				err = at.Err // which happened in a directory that nobody knows
+				err = at.Err // without the path of the temporary directory
 			}
 			return "", &policyfile.Error{File: s.tests, Line: seed.Line, Col: seed.Col, Msg: fmt.Sprintf("cannot make the file %s of the project: %v", seed.Name, err)}
 		}
@@ -202,13 +202,13 @@ func (s *Seed) plant(name string) error {
 	return os.WriteFile(name, data, info.Mode().Perm())
 }
 
-// What a test may copy: a project to play with, and no disk.
+// Limits for the files that a test copies.
 const (
 	maxCopies    = 10_000
 	maxCopyBytes = 64 << 20
 )
 
-// few finds what of a directory cannot be copied before any of it is.
+// few checks whether a directory can be copied, before any file is copied.
 func few(dir string) error {
 	n, size := 0, int64(0)
 	return filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
@@ -230,14 +230,14 @@ func few(dir string) error {
 	})
 }
 
-// program is a hook that is a program, or what a test says it answers.
+// program is a hook that runs a program, or returns the answer from the test.
 type program struct {
 	*process.Command
 	stage *stage
 }
 
-// Handle runs the program. One that would run where the agent works runs in a directory of
-// the test, so that no test changes the files of whoever runs it.
+// Handle runs the program. A program that would run in the agent's working directory runs in a
+// directory of the test instead, so that tests do not change the user's files.
 func (p *program) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	if a, ok := p.stage.answers[p.Name]; ok {
 		return a.give(ev, p.Dialect)
@@ -253,14 +253,14 @@ func (p *program) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	return cmd.Handle(ctx, ev)
 }
 
-// server is a hook behind an address.
+// server is a hook that contacts a server.
 type server struct {
 	stage *stage
 	name  string
 	or    grapnel.Hook
 }
 
-// Handle answers in the server's place.
+// Handle returns the answer from the test; without one it calls the hook or.
 func (s *server) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	if a, ok := s.stage.answers[s.name]; ok {
 		return a.give(ev, nil)
@@ -268,7 +268,7 @@ func (s *server) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome
 	return s.or.Handle(ctx, ev)
 }
 
-// give is the answer, read as that of a program that speaks a dialect.
+// give returns the answer. Output is read like the output of a program that uses the dialect d.
 func (a Answer) give(ev *grapnel.Event, d *dialect.Dialect) (grapnel.Outcome, error) {
 	switch {
 	case a.Timeout:
@@ -285,20 +285,20 @@ func (a Answer) give(ev *grapnel.Event, d *dialect.Dialect) (grapnel.Outcome, er
 	return a.Outcome, nil
 }
 
-// place is where the agent works.
+// place returns the agent's working directory.
 func (s *stage) place(t *Test) (string, error) {
 	if len(t.Files) > 0 {
 		return s.project()
 	}
 	dir := cmp.Or(t.CWD, t.File.CWD, filepath.Dir(t.File.Path))
-	if strings.HasPrefix(dir, "/") { // wherever the test is run
+	if strings.HasPrefix(dir, "/") { // the same on each system where the test runs
 		return dir, nil
 	}
 	return filepath.Abs(dir)
 }
 
-// play fires the events of a test, as one agent tells of them, and returns what came of
-// each; the last is what is judged.
+// play fires the events of a test as one agent reports them, and returns the result of each; the
+// last one is checked.
 func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing, error) {
 	dir, err := s.place(t)
 	if err != nil {
@@ -320,10 +320,10 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 			return firings, at
 		}
 		if session := told.Event.Session.ID; i < len(t.Before) && t.Event.Payload != nil && session != "" {
-			told.Event.Session.ID = cmp.Or(t.Event.session(), session) // what is recorded comes from a session of its own
+			told.Event.Session.ID = cmp.Or(t.Event.session(), session) // earlier events get the session ID of the recorded payload under test
 		}
 		s.clock = s.clock.Add(time.Duration(ev.Later))
-		if told.Event.Time.IsZero() { // as grapnel-hook does, for agents that do not say when
+		if told.Event.Time.IsZero() { // like grapnel-hook, for agents that send no time
 			told.Event.Time = s.clock
 		}
 		firings = append(firings, s.fire(ctx, told))
@@ -334,7 +334,7 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 	return firings, nil
 }
 
-// session is that of a recorded payload.
+// session returns the session ID of a recorded payload.
 func (e *Event) session() string {
 	ev, err := e.teller().Read(dialect.Input{Payload: e.Payload, Event: e.Native})
 	if err != nil {

@@ -15,14 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A subject is the policy that tests are about, or the pack: its hooks, and where each word
-// of them stands.
+// A subject is the policy or pack under test: its hooks, with the positions of their words.
 type subject struct {
-	name   string // as people know it
-	source string // the end of the name of its hooks' source
+	name   string // name for messages
+	source string // suffix of the source of its hooks
 	hooks  []policyfile.Hook
 	uses   []policyfile.Use
-	items  map[string]*yaml.Node // of the hooks, by name
+	items  map[string]*yaml.Node // the nodes of the hooks, by name
 }
 
 // newSubject reads the policy of a stage.
@@ -47,7 +46,7 @@ func newSubject(key stageKey) (*subject, error) {
 		return nil, errs[0]
 	}
 	s.hooks, s.uses = p.Hooks, p.Use
-	root, err := yaml.Parse(data) // which Parse has done
+	root, err := yaml.Parse(data) // Parse has already accepted data
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +58,7 @@ func newSubject(key stageKey) (*subject, error) {
 	return s, nil
 }
 
-// hook is the number of the hook that a Spec is made of, or -1.
+// hook returns the index of the hook from which a Spec was made, or -1.
 func (s *subject) hook(spec *grapnel.Spec) int {
 	if !s.is(spec.Source.Name) {
 		return -1
@@ -75,8 +74,8 @@ func (s *subject) is(source string) bool {
 	return source == s.source
 }
 
-// place is where something stands that a Check or a Mutant speaks of, or the nearest thing
-// around it.
+// place returns the position of a part of a hook, as named by a Check or a Mutant, or of the
+// nearest node around it.
 func (s *subject) place(hook, at string) (line, col int) {
 	n := s.items[hook]
 	if n == nil {
@@ -108,8 +107,7 @@ func (s *subject) place(hook, at string) (line, col int) {
 	return n.Line, n.Col
 }
 
-// subjects reads the policies of tests, each once, in the order in which the tests name
-// them.
+// subjects reads the policies of tests, each once, in the order in which the tests name them.
 func subjects(tests []*Test, instead string) (keys []stageKey, all map[stageKey]*subject, err error) {
 	all = map[stageKey]*subject{}
 	for _, t := range tests {
@@ -126,8 +124,8 @@ func subjects(tests []*Test, instead string) (keys []stageKey, all map[stageKey]
 	return keys, all, nil
 }
 
-// key is that of the stages on which the tests of a file are run. instead is a policy in
-// the place of the one that it names.
+// key returns the key of the stages for the tests of a file. instead is a policy that replaces
+// the policy of the file, or "".
 func (f *File) key(instead string) stageKey {
 	if instead != "" {
 		return stageKey{policy: instead, scope: f.Scope}

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// words are the keys of a test, or of an event, in their order.
+// words are the keys of a test or of an event, in order.
 type words []word
 
 type word struct {
@@ -30,7 +30,7 @@ type word struct {
 
 func (w *words) add(key string, value json.RawMessage) { *w = append(*w, word{key, value}) }
 
-// later says how much later than the one before it an event happens.
+// later adds the time since the previous event.
 func (w words) later(by time.Duration) words {
 	if by > 0 {
 		w.add("later", text(policyfile.Duration(by).String()))
@@ -38,7 +38,7 @@ func (w words) later(by time.Duration) words {
 	return w
 }
 
-// like reports whether two tests say the same but for their names.
+// like reports whether two tests differ only in their names.
 func (w words) like(other words) bool {
 	rest := func(w words) words {
 		return slices.DeleteFunc(slices.Clone(w), func(x word) bool { return x.key == "name" || x.key == "agents" })
@@ -46,7 +46,7 @@ func (w words) like(other words) bool {
 	return slices.EqualFunc(rest(w), rest(other), func(a, b word) bool { return a.key == b.key && sample.Same(a.value, b.value) })
 }
 
-// object is the words as one mapping.
+// object returns the words as one mapping.
 func (w words) object() json.RawMessage {
 	var parts []string
 	for _, x := range w {
@@ -55,14 +55,14 @@ func (w words) object() json.RawMessage {
 	return json.RawMessage("{" + strings.Join(parts, ", ") + "}")
 }
 
-// text is one as JSON, and so as YAML.
+// text returns a text as JSON, which is also YAML.
 func text(s string) json.RawMessage {
-	b, _ := rawjson.Marshal(s) // which a text always is
+	b, _ := rawjson.Marshal(s) // marshaling a text cannot fail
 	return b
 }
 
-// visible writes what is not printed as JSON does: what turns the direction of text, or takes
-// no room, would have a person who reads the file see something else than what is tested.
+// visible escapes invisible characters as in JSON. Characters that change the direction of text
+// or have no width would show a reader another text than the tested one.
 func visible(value json.RawMessage) string {
 	var b strings.Builder
 	for _, c := range string(value) {
@@ -92,7 +92,7 @@ func (t *recordedTest) rename(name string) {
 	t.words[0].value = text(name)
 }
 
-// head begins a new file.
+// head returns the beginning of a new file.
 func (r *Recorder) head() string {
 	var b strings.Builder
 	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/test.json\n")
@@ -119,7 +119,8 @@ func (r *Recorder) head() string {
 	return string(out) + "tests:"
 }
 
-// named is how a new file names its policy; empty = it stands beside it.
+// named returns the value by which a new file names its policy; "" = the policy has the matching
+// name in the same directory.
 func (r *Recorder) named() string {
 	for _, suffix := range []string{Suffix, suffixShort} {
 		if base, ok := strings.CutSuffix(r.path, suffix); ok && samePath(base+".yaml", r.opts.Policy) {
@@ -135,7 +136,7 @@ func (r *Recorder) named() string {
 		return rel
 	}
 	if _, ok := within(filepath.Dir(filepath.Dir(abs)), policy); ok {
-		rel, _ := filepath.Rel(filepath.Dir(abs), policy) // which within has found
+		rel, _ := filepath.Rel(filepath.Dir(abs), policy) // within found a relative path
 		return filepath.ToSlash(rel)
 	}
 	return policy
@@ -147,7 +148,8 @@ func samePath(a, b string) bool {
 	return errA == nil && errB == nil && a == b
 }
 
-// observers are the programs and servers that run after the answer. Tests need none of them.
+// observers returns empty answers for programs and servers that run after the reply. Tests do not
+// need them.
 func (r *Recorder) observers() map[string]Answer {
 	none := map[string]Answer{}
 	for _, spec := range r.stage.loaded.Specs {
@@ -158,7 +160,7 @@ func (r *Recorder) observers() map[string]Answer {
 	return none
 }
 
-// draft makes a test of an event in one form, with what came of it then.
+// draft makes a test from an event in one form, with the recorded results.
 func (r *Recorder) draft(e *spool.Entry, told *retold, f form, before []form) *recordedTest {
 	t := &recordedTest{agents: []string{told.agent}, masked: told.masked}
 	name := f.String() + " " + r.outcome(e)
@@ -194,7 +196,7 @@ func (r *Recorder) draft(e *spool.Entry, told *retold, f form, before []form) *r
 	return t
 }
 
-// unique is a name that no other test has. was is one that is free again.
+// unique returns a name that no other test has. was is a name that becomes free.
 func (r *Recorder) unique(name, was string) string {
 	free := name
 	for i := 2; r.names[free] && free != was; i++ {
@@ -203,7 +205,7 @@ func (r *Recorder) unique(name, was string) string {
 	return free
 }
 
-// outcome says in a name what came of an event.
+// outcome describes the result of an event, for a name.
 func (r *Recorder) outcome(e *spool.Entry) string {
 	switch d := r.decided(e); {
 	case d == grapnel.Block:
@@ -218,7 +220,7 @@ func (r *Recorder) outcome(e *spool.Entry) string {
 	return "passes"
 }
 
-// answers are those of the programs and servers that were asked then.
+// answers returns the recorded answers of programs and servers.
 func (r *Recorder) answers(e *spool.Entry, told *retold) words {
 	var list words
 	for i := range e.Hooks {
@@ -282,7 +284,7 @@ func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, told *retold) js
 	return answer.object()
 }
 
-// alone reports whether only one hook was asked.
+// alone reports whether only one hook ran.
 func (r *Recorder) alone(e *spool.Entry) bool {
 	asked := 0
 	for i := range e.Hooks {
@@ -293,7 +295,7 @@ func (r *Recorder) alone(e *spool.Entry) bool {
 	return asked == 1
 }
 
-// cleaned is a value without what is nobody's business.
+// cleaned returns a value without private data.
 func cleaned(raw json.RawMessage, clean func(string) string) json.RawMessage {
 	n, err := yaml.Parse(raw)
 	if err != nil {
@@ -302,7 +304,7 @@ func cleaned(raw json.RawMessage, clean func(string) string) json.RawMessage {
 	return fill(n, clean).JSON()
 }
 
-// want is what came of an event then, as far as the hooks of the policy did it.
+// want returns the recorded results of an event that the policy's hooks caused.
 func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
 	decided := r.decided(e)
 	did := r.deeds(e, decided)
@@ -342,11 +344,11 @@ func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
 	return w.object()
 }
 
-// deeds is what hooks did at an event.
+// deeds are the results of hooks at an event.
 type deeds struct {
-	rules, failed   []string // hooks of the policy that decided, that failed
+	rules, failed   []string // hooks of the policy that decided, and that failed
 	changed, halted bool     // by hooks of the policy
-	others          bool     // hooks of others had a part in it
+	others          bool     // hooks of other policies contributed
 }
 
 func (r *Recorder) deeds(e *spool.Entry, decided grapnel.Decision) (did deeds) {
@@ -374,7 +376,7 @@ func (r *Recorder) deeds(e *spool.Entry, decided grapnel.Decision) (did deeds) {
 	return did
 }
 
-// firstWords are those by which a long text is known.
+// firstWords returns the beginning of a long text, which is enough to recognize it.
 func firstWords(s string) string {
 	const most = 80
 	if i := strings.IndexByte(strings.TrimSpace(s), '\n'); i > 0 {
@@ -390,7 +392,8 @@ func firstWords(s string) string {
 	return s
 }
 
-// changes are the fields as they became: of a call's input only what is otherwise.
+// changes returns the new values of fields. For a call's input it only returns the changed
+// members.
 func (r *Recorder) changes(e *spool.Entry, told *retold) words {
 	var list words
 	for _, field := range e.Changed {
@@ -421,7 +424,7 @@ func (r *Recorder) changes(e *spool.Entry, told *retold) words {
 	return list
 }
 
-// with is the file with tests behind its own.
+// with returns the file with tests appended.
 func (r *Recorder) with(tests []*recordedTest) (string, error) {
 	if len(tests) == 0 {
 		return r.base, nil
@@ -449,7 +452,7 @@ func (r *Recorder) with(tests []*recordedTest) (string, error) {
 	return at.put(body), nil
 }
 
-// write writes a test as a block of YAML that can be laid out.
+// write writes a test as a block of YAML for the formatter.
 func (r *Recorder) write(b *strings.Builder, t *recordedTest) {
 	if t.masked {
 		b.WriteString("  # a part of this event was secret, or too long to be kept, and is not in it\n")
@@ -466,7 +469,7 @@ func (r *Recorder) write(b *strings.Builder, t *recordedTest) {
 	}
 }
 
-// elsewhere are the agents of a test that are not those of the file; nil = they are.
+// elsewhere returns the agents of a test if they differ from those of the file, or nil.
 func (t *recordedTest) elsewhere(f *File) json.RawMessage {
 	usual := f.Agents
 	if len(usual) == 0 {
@@ -502,7 +505,7 @@ func (r *Recorder) writeWord(b *strings.Builder, lead string, w word) {
 	}
 }
 
-// escaped keeps the variables of a shell from being those of the file.
+// escaped escapes shell variables that the file would replace with its own variables.
 func (r *Recorder) escaped(s string) string {
 	if r.vars {
 		return strings.ReplaceAll(s, "${", "$${")
@@ -510,7 +513,7 @@ func (r *Recorder) escaped(s string) string {
 	return s
 }
 
-// readable reports whether a text can stand in lines of its own.
+// readable reports whether a text can be written as a block of lines.
 func (r *Recorder) readable(s string) bool {
 	if strings.HasPrefix(s, " ") || strings.HasPrefix(s, "\n") || strings.HasSuffix(s, "\n\n") {
 		return false
@@ -523,14 +526,14 @@ func (r *Recorder) readable(s string) bool {
 	return true
 }
 
-// gap is where tests are put into a file that a person wrote.
+// A gap is the position in a hand-written file at which tests are inserted.
 type gap struct {
 	head, tail string
 	indent     string
 	crlf       bool
 }
 
-// place finds where the list of tests of a file ends.
+// place finds the end of the list of tests in a file.
 func (r *Recorder) place() (gap, error) {
 	src, err := yaml.ParseSource([]byte(r.base))
 	if err != nil {
@@ -558,7 +561,7 @@ func (r *Recorder) place() (gap, error) {
 	return g, nil
 }
 
-// put puts tests there.
+// put inserts tests.
 func (g gap) put(body string) string {
 	var b strings.Builder
 	b.WriteString(g.head)
