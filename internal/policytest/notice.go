@@ -18,8 +18,8 @@ import (
 
 // choose finds for each change the tests that can notice it.
 func (m *mutation) choose(ctx context.Context, p *mutating, s *stage) error {
-	// The `after:` conditions are left out, because they depend on more than one event. A hook
-	// that matches none of the remaining conditions is not affected by them.
+	// The `after:` conditions are left out, because they depend on more than one event. If
+	// a hook matches no event even without them, the change does not affect it.
 	with := func(mu mutant, h policyfile.Hook) (*grapnel.Spec, error) {
 		h.After, mu.to = nil, &h
 		specs, err := p.swapped(&mu, s)

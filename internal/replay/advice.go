@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
-// suggest begins a Suggestion.
+// suggest returns a new Suggestion.
 func suggest(kind Kind, e *evidence, title, advice string, more ...string) *Suggestion {
 	return &Suggestion{Kind: kind, Title: title, Advice: advice, Count: e.count, First: e.first, Last: e.last, Records: e.ids, Evidence: more}
 }
@@ -33,7 +33,7 @@ func (a *adviser) failing(t *tally) *Suggestion {
 		return s
 	}
 	if t.failed.count*10 < t.runs {
-		return nil // now and then
+		return nil // rare failures need no suggestion
 	}
 	return suggest(Fails, &t.failed, fmt.Sprintf("it failed %d times of %d", t.failed.count, t.runs), "See what it says with: grapnel log --hook "+t.hook.Name, more...)
 }
@@ -77,7 +77,8 @@ func (a *adviser) approved(t *tally) *Suggestion {
 	return nil
 }
 
-// shadowed looks at rules of the user's own: those of a pack wait for what is rare.
+// shadowed checks for rules of the user whose decisions other rules also make. It ignores rules
+// of packs, which may be for rare events.
 func (a *adviser) shadowed(t *tally) *Suggestion {
 	if t.decided.count < a.th.Matched || t.hook.Policy == nil {
 		return nil
@@ -87,9 +88,9 @@ func (a *adviser) shadowed(t *tally) *Suggestion {
 	for o := range t.shadow {
 		switch h := o.hook; {
 		case h.Source.Scope > t.hook.Source.Scope, h.Leaves, h.Policy != nil && h.Policy.Limit != nil:
-			continue // it is not in force wherever this one is, or does not say the same each time
+			continue // it is not always enabled together with this rule, or its answer varies
 		case h.Policy != nil && o.shadow[t] && o.order > t.order && o.decided.count == t.decided.count:
-			continue // each shadows the other, and that one will be named
+			continue // each shadows the other; only the other one is suggested
 		}
 		by = append(by, o.hook.Name)
 		if o.hook.Policy != nil && o.hook.Source.File == t.hook.Source.File && match.Covers(o.hook.Policy, t.hook.Policy) && (sure == "" || o.hook.Name < sure) {
@@ -109,7 +110,7 @@ func (a *adviser) shadowed(t *tally) *Suggestion {
 	return s
 }
 
-// unmatched looks at rules that had their chance, and for long enough.
+// unmatched checks for rules that never matched although they had enough events over enough days.
 func (a *adviser) unmatched(t *tally) *Suggestion {
 	c := &t.chances
 	days := int(c.last.Sub(c.first) / (24 * time.Hour))
@@ -126,7 +127,7 @@ func (a *adviser) unmatched(t *tally) *Suggestion {
 	return s
 }
 
-// guards reports whether a hook may keep something from happening, or from being seen.
+// guards reports whether a hook can prevent an action or hide data.
 func (t *tally) guards() bool {
 	h := t.hook.Policy
 	return t.hook.Phase != grapnel.PhaseObserve && t.hook.Mode != grapnel.Observe && h.Decide != "allow" && (h.Context == nil || h.OnError != "")
@@ -181,7 +182,7 @@ func (a *adviser) slow(t *tally) *Suggestion {
 	return nil
 }
 
-// stops reports whether a hook at these events may keep something from happening.
+// stops reports whether a hook at these events can prevent an action.
 func stops(on []grapnel.Kind) bool {
 	return len(on) == 0 || slices.ContainsFunc(on, func(kind grapnel.Kind) bool {
 		c, ok := grapnel.ContractOf(kind)
@@ -242,7 +243,7 @@ func (a *adviser) again() *Suggestion {
 	return s
 }
 
-// top are the most frequent, with how often each was.
+// top returns the most frequent texts with their counts.
 func top(counts map[string]int) []string {
 	names := slices.SortedFunc(maps.Keys(counts), func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	var list []string
@@ -252,5 +253,5 @@ func top(counts map[string]int) []string {
 	return list
 }
 
-// simple is a command line that reads the same in YAML, in an expression and in a shell.
+// simple matches a command line that needs no quotes in YAML, in an expression and in a shell.
 var simple = regexp.MustCompile(`^[A-Za-z0-9_./=:@+-]+( [A-Za-z0-9_./=:@+-]+)*$`)

@@ -1,18 +1,18 @@
-// Package replay plays Records against a policy, and says what would come of them now.
+// Package replay evaluates recorded events against a policy and reports which results would
+// change.
 //
 //	report, err := replay.Play(ctx, records, replay.Options{Policy: open})
 //
-// A Record keeps what an agent sent, most of the time masked and cut to some size. Played
-// are sessions in their order, with the time as it was then and with limits that count
-// from nothing. Hooks that leave the process are not run: what a Record tells of their
-// answer stands for it. What comes of that is compared with what was recorded, or with
-// what another policy says of the same events.
+// A Record holds an agent's payload, which is usually masked and cut to a maximum size. Play
+// evaluates sessions in their order, with the recorded time and with empty limits. Hooks that run
+// a program or contact a server are not run: the recorded answer is used. The result is compared
+// with the recorded result, or with the result of another policy for the same events.
 //
-// [Suggest] reads the same Records for what a policy should say otherwise.
+// [Suggest] reads the same Records and suggests changes of the policy.
 //
-// The package opens no files, runs no programs and loads no policies; who calls it does.
-// What a Record does not hold it cannot know, and says so: of a masked key it does not
-// find that it is one.
+// The package opens no files, runs no programs and loads no policies; the caller does. It cannot
+// find what a Record does not contain, and reports that: a masked key, for example, is not found
+// as a key.
 package replay
 
 import (
@@ -27,42 +27,42 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// A Record is one line of a log. Load, where it is not nil, completes the Entry: it reads
-// the event, or the whole line if the ID is still empty. It is called once, by any
-// goroutine.
+// A Record is one line of a log. Load completes the Entry if it is not nil: it reads the event,
+// or the whole line if the ID is still empty. It is called once, from any goroutine.
 type Record struct {
 	spool.Entry
 	Load func(*spool.Entry) error
 }
 
-// A Policy opens what judges events. It is called once for each [Stage], and what it returns
-// for one event after the other. It may give the same engine again and again.
+// A Policy returns a function that returns the engine for an event. The Policy is called once for
+// each [Stage], its function once for each event in turn. The function may return the same engine
+// each time.
 type Policy func(s *Stage) func(ev *grapnel.Event) (*grapnel.Engine, error)
 
-// Options are how [Play] plays.
+// Options are the options of [Play].
 type Options struct {
 	Policy  Policy
-	Against Policy // compare with what this one says; nil = with what was recorded
+	Against Policy // compare with the results of this policy; nil = with the recorded results
 
-	// StandIn is a policy file in whose place that of Policy, and of Against, stands: hooks
-	// of it are the same as recorded ones of any other file, if their names are. Empty =
-	// hooks are the same only if their sources are.
+	// StandIn is a policy file that Policy, and Against, use in place of the recorded one. A hook
+	// in it is identified with a recorded hook of any other file if their names and packs are
+	// equal. Empty = hooks are identified by name and source.
 	StandIn string
 
-	Wants    func(*spool.Entry) bool // which Records are played; nil = all
-	Workers  int                     // how many sessions are played at once; 0 = as many as there are processors
-	Examples int                     // how many Records are named for each difference; 0 = 3
-	Progress func(records int)       // is told how many were read, now and then; nil = nobody is
+	Wants    func(*spool.Entry) bool // selects the Records to evaluate; nil = all
+	Workers  int                     // number of sessions evaluated in parallel; 0 = number of processors
+	Examples int                     // number of example Records for each difference; 0 = 3
+	Progress func(records int)       // called from time to time with the number of Records read; nil = no calls
 }
 
 const (
 	batchSize = 64
-	ahead     = 8 // batches that wait for each worker, at most
+	ahead     = 8 // maximum number of waiting batches for each worker
 )
 
-// Play plays Records. They come in the order of time. An error of one of them is counted;
-// only a policy that cannot be opened, and ctx, end it. What is kept in memory does not
-// grow with the number of Records.
+// Play evaluates Records, which must be in the order of time. An invalid Record is counted and
+// skipped; Play fails only if a policy cannot be opened or ctx is done. Its memory does not grow
+// with the number of Records.
 func Play(ctx context.Context, records iter.Seq2[Record, error], opts Options) (*Report, error) {
 	workers := opts.Workers
 	if workers <= 0 {
@@ -80,7 +80,7 @@ func Play(ctx context.Context, records iter.Seq2[Record, error], opts Options) (
 		players[i] = p
 		actors.Go(func() { p.run(ctx, cancel) })
 	}
-	parts := make([][]scene, len(players)) // sessions go to players, in their order
+	parts := make([][]scene, len(players)) // by player; a session always has the same player, which keeps its order
 	for batch := range decoded(records, opts.Wants, opts.Progress) {
 		if ctx.Err() != nil {
 			break
@@ -111,7 +111,7 @@ func Play(ctx context.Context, records iter.Seq2[Record, error], opts Options) (
 	return report, nil
 }
 
-// decoded reads Records in the background, many at once, and yields them in their order.
+// decoded reads Records in the background, many in parallel, and yields them in their order.
 func decoded(records iter.Seq2[Record, error], wants func(*spool.Entry) bool, progress func(int)) iter.Seq[[]scene] {
 	return func(yield func([]scene) bool) {
 		readers := runtime.GOMAXPROCS(0)
@@ -135,7 +135,7 @@ func decoded(records iter.Seq2[Record, error], wants func(*spool.Entry) bool, pr
 				case <-stop:
 					return
 				}
-				decode <- b // its readers go on
+				decode <- b // never blocks forever: the readers run until decode is closed
 			}
 		})
 		for b := range order {
@@ -147,11 +147,11 @@ func decoded(records iter.Seq2[Record, error], wants func(*spool.Entry) bool, pr
 	}
 }
 
-// A batch is some Records that are decoded together.
+// A batch is a number of Records that are decoded together.
 type batch struct {
 	records []Record
 	scenes  []scene
-	ready   chan struct{} // closed when scenes are there
+	ready   chan struct{} // closed when scenes is complete
 }
 
 func (b *batch) decode(wants func(*spool.Entry) bool) {
@@ -162,13 +162,13 @@ func (b *batch) decode(wants func(*spool.Entry) bool) {
 	close(b.ready)
 }
 
-// batches yields Records in batches, the last of which may be empty.
+// batches yields Records in batches. The last batch may be empty.
 func batches(records iter.Seq2[Record, error], progress func(int)) iter.Seq[*batch] {
 	return func(yield func(*batch) bool) {
 		next, read := &batch{ready: make(chan struct{})}, 0
 		for r, err := range records {
 			if err != nil {
-				r = Record{Load: func(*spool.Entry) error { return err }} // torn
+				r = Record{Load: func(*spool.Entry) error { return err }} // an invalid line
 			}
 			if next.records = append(next.records, r); len(next.records) == batchSize {
 				if !yield(next) {
@@ -186,13 +186,13 @@ func batches(records iter.Seq2[Record, error], progress func(int)) iter.Seq[*bat
 	}
 }
 
-// player plays the sessions that fall to it.
+// A player evaluates its share of the sessions.
 type player struct {
 	opts    *Options
 	scenes  chan []scene
 	report  *Report
 	now     *Stage
-	against *Stage // nil = what was recorded
+	against *Stage // nil = compare with the recorded results
 }
 
 func newPlayer(opts *Options) *player {
@@ -203,7 +203,7 @@ func newPlayer(opts *Options) *player {
 	return p
 }
 
-// run plays all scenes. After an error it only takes them.
+// run evaluates all scenes. After an error it only drains the channel.
 func (p *player) run(ctx context.Context, cancel context.CancelCauseFunc) {
 	for scenes := range p.scenes {
 		for i := range scenes {
@@ -247,7 +247,7 @@ func (p *player) play(ctx context.Context, s *scene) error {
 	return nil
 }
 
-// clock is a time that is set.
+// clock is a clock that is set to recorded times.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }

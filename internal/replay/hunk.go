@@ -14,13 +14,13 @@ import (
 // An edit changes the lines of a hook in a policy file.
 type edit struct {
 	hook  *Hook
-	lines []string // of the whole file
-	from  int      // the lines of the hook
+	lines []string // the lines of the whole file
+	from  int      // range of the hook's lines
 	to    int
 }
 
-// hunk is a change of a hook as lines of its file. It is empty where the file cannot be given
-// it, and where it would leave no valid policy.
+// hunk returns a change of a hook as a diff of its file. It returns "" if the file cannot be
+// changed that way, or if the result would not be a valid policy.
 func (a *adviser) hunk(h *Hook, way func(*edit) bool) string {
 	content, ok := a.opts.Files[h.Source.File]
 	if !ok || h.Line < 1 || h.Policy == nil {
@@ -41,7 +41,8 @@ func (a *adviser) hunk(h *Hook, way func(*edit) bool) string {
 	return unified(h.Source.File, before, e.lines)
 }
 
-// appended is a hunk that adds a hook at the end of a file that ends with its hooks.
+// appended returns a diff that adds a hook to the end of a file. It returns "" if the file does
+// not end with its hooks.
 func (a *adviser) appended(file, hook string) string {
 	content, ok := a.opts.Files[file]
 	text := strings.TrimRight(string(content), "\n") + "\n"
@@ -53,7 +54,7 @@ func (a *adviser) appended(file, hook string) string {
 
 func indentOf(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// end is behind the last line of the hook.
+// end returns the index after the last line of the hook.
 func (e *edit) end() int {
 	indent := indentOf(e.lines[e.from])
 	at := e.from + 1
@@ -69,19 +70,19 @@ func (e *edit) end() int {
 	return at
 }
 
-// flow reports whether the hook is written in braces, on one line.
+// flow reports whether the hook is written in braces on one line.
 func (e *edit) flow() bool {
 	return strings.HasPrefix(strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(e.lines[e.from]), "-")), "{")
 }
 
-// keys is how far the keys of the hook are indented.
+// keys returns the indentation of the hook's keys.
 func (e *edit) keys() int {
 	line := e.lines[e.from]
 	rest := strings.TrimLeft(strings.TrimPrefix(strings.TrimLeft(line, " "), "-"), " ")
 	return len(line) - len(rest)
 }
 
-// line is where a key of the hook stands, or -1.
+// line returns the index of the line with a key of the hook, or -1.
 func (e *edit) line(key string) int {
 	for i := e.from; i < e.to; i++ {
 		line := e.lines[i]
@@ -95,12 +96,12 @@ func (e *edit) line(key string) int {
 	return -1
 }
 
-// inFlow finds a key of a hook in braces.
+// inFlow returns the range of a key of a hook in braces, or nil.
 func (e *edit) inFlow(key string) []int {
 	return regexp.MustCompile(`[{,]\s*(` + key + `):`).FindStringSubmatchIndex(e.lines[e.from])
 }
 
-// set gives a key a value that has none yet, or another one.
+// set adds a key with a value, or replaces its value.
 func (e *edit) set(key, value string) bool {
 	if e.flow() {
 		line := e.lines[e.from]
@@ -128,7 +129,7 @@ func (e *edit) set(key, value string) bool {
 	return true
 }
 
-// rename gives a value another key.
+// rename renames a key and keeps its value.
 func (e *edit) rename(key, to string) bool {
 	if e.flow() {
 		at := e.inFlow(key)
@@ -147,7 +148,7 @@ func (e *edit) rename(key, to string) bool {
 	return true
 }
 
-// match adds a key to its match.
+// match adds a key to the hook's match.
 func (e *edit) match(key, value string) bool {
 	if e.hook.Policy.Match == nil {
 		return e.set("match", "{"+key+": "+value+"}")
@@ -167,8 +168,9 @@ func (e *edit) match(key, value string) bool {
 	return true
 }
 
-// unless keeps a question from the command lines that were let through so often, if these are
-// few. It names them whole: a pattern, as in `except`, would free what has further options.
+// unless excludes from an ask rule the command lines that were approved at least often times, if
+// there are only a few. It excludes the complete lines: a pattern, as in `except`, would also
+// exclude lines with additional options.
 func (e *edit) unless(counts map[string]int, often int) bool {
 	var lines []string
 	for line, n := range counts {
@@ -187,7 +189,7 @@ func (e *edit) unless(counts map[string]int, often int) bool {
 	return e.set("when", when)
 }
 
-// number gives a key another number.
+// number replaces the number of a key.
 func (e *edit) number(key string, n int) bool {
 	re := regexp.MustCompile(`\b` + key + `:\s*\d+`)
 	for i := e.from; i < e.to; i++ {
@@ -199,13 +201,13 @@ func (e *edit) number(key string, n int) bool {
 	return false
 }
 
-// without takes the hook out of its file.
+// without removes the hook from its file.
 func (e *edit) without() bool {
 	e.lines = slices.Delete(e.lines, e.from, e.to)
 	return true
 }
 
-// unified is a change in the form that patch reads, with a line around it.
+// unified returns a change as a unified diff, with one line of context.
 func unified(file string, before, after []string) string {
 	const around = 1
 	head := 0
@@ -219,7 +221,7 @@ func unified(file string, before, after []string) string {
 	first := max(0, head-around)
 	more := min(tail, around)
 	if len(before) == len(before)-tail+more && before[len(before)-1] == "" {
-		more-- // what is behind the last newline is no line
+		more-- // the text after the last newline is not a line
 	}
 	name := filepath.ToSlash(file)
 	var b strings.Builder

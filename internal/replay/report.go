@@ -14,39 +14,39 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// A Class is what differs between then and now.
+// A Class is the kind of a difference between the recorded and the new result.
 type Class string
 
 // The classes.
 const (
 	NewlyBlocked Class = "newly-blocked"
 	NewlyAsked   Class = "newly-asked"
-	NewlyAllowed Class = "newly-allowed"     // it was blocked or asked about and now is not; or the agent's own question is skipped now
-	NoLonger     Class = "no-longer-allowed" // the agent asks by itself again
+	NewlyAllowed Class = "newly-allowed"     // blocked or asked before, and now not; or the agent's own prompt is now skipped
+	NoLonger     Class = "no-longer-allowed" // the agent now shows its own prompt again
 	OtherReasons Class = "other-reasons"
 	OtherChanges Class = "other-changes"
-	Unsure       Class = "unsure" // less strict now, perhaps only because the Record does not hold all
+	Unsure       Class = "unsure" // less strict now, but possibly only because the Record is not complete
 )
 
-// Classes returns every Class, in reading order.
+// Classes returns every Class, in the order for display.
 func Classes() []Class { return slices.Clone(classes) }
 
 var classes = []Class{NewlyAllowed, NewlyBlocked, NewlyAsked, NoLonger, OtherReasons, OtherChanges, Unsure}
 
-// A Report is what came of Records that were played. Times are in milliseconds.
+// A Report is the result of [Play]. Times are in milliseconds.
 type Report struct {
-	From        time.Time     `json:"from,omitzero"` // of the first and of the last Record that was played
+	From        time.Time     `json:"from,omitzero"` // time of the first evaluated Record; To is the time of the last
 	To          time.Time     `json:"to,omitzero"`
 	Played      int           `json:"played"`
 	Same        int           `json:"same"`
-	Skipped     []Skipped     `json:"skipped"` // Records that could not be played
+	Skipped     []Skipped     `json:"skipped"` // Records that could not be evaluated
 	Counts      map[Class]int `json:"counts"`
 	Differences []Difference  `json:"differences"`
-	More        int           `json:"more,omitempty"` // Records that differ in ways which are not listed
-	Then        Cost          `json:"then"`           // with all that ran then; of Options.Against, what that took
-	Now         Cost          `json:"now"`            // without programs and servers that were not run
-	Told        []Told        `json:"told"`           // hooks whose recorded answers were taken
-	Gone        []GoneSource  `json:"gone"`           // sources of recorded hooks that are not in force
+	More        int           `json:"more,omitempty"` // Records with differences that are not listed
+	Then        Cost          `json:"then"`           // recorded durations, including all hooks; or those of Options.Against
+	Now         Cost          `json:"now"`            // without programs and servers, which do not run
+	Told        []Told        `json:"told"`           // hooks whose recorded answers were used
+	Gone        []GoneSource  `json:"gone"`           // sources of recorded hooks that the policy does not have
 
 	groups    map[string]*Difference
 	skipped   map[Cause]*Skipped
@@ -54,28 +54,27 @@ type Report struct {
 	then, now Times
 }
 
-// Skipped are Records that could not be played.
+// Skipped counts Records that could not be evaluated, by cause.
 type Skipped struct {
 	Cause Cause  `json:"cause"`
 	Count int    `json:"count"`
-	ID    string `json:"id,omitempty"` // of one of them
+	ID    string `json:"id,omitempty"` // the ID of one of them
 }
 
-// A Rule is a hook that was behind a decision.
+// A Rule is a hook that contributed to a decision.
 type Rule struct {
 	Name   string `json:"name"`
 	Source string `json:"source"`
 	Line   int    `json:"line,omitempty"`
 }
 
-// A Difference is what several Records have in common: what came of them then and what comes
-// of them now, and the hooks behind both.
+// A Difference is a group of Records with the same change of the result and the same hooks.
 type Difference struct {
 	Class    Class            `json:"class"`
 	Then     grapnel.Decision `json:"then"`
 	Now      grapnel.Decision `json:"now"`
-	By       []Rule           `json:"by"`            // that decide now
-	Was      []Rule           `json:"was,omitempty"` // that decided then
+	By       []Rule           `json:"by"`            // the hooks that decide now
+	Was      []Rule           `json:"was,omitempty"` // the hooks that decided in the Records
 	Count    int              `json:"count"`
 	Examples []Example        `json:"examples"`
 }
@@ -89,25 +88,25 @@ type Example struct {
 	Event   grapnel.Kind `json:"event"`
 	Tool    string       `json:"tool,omitempty"`
 	About   string       `json:"about,omitempty"` // the command, the path, the prompt
-	Then    string       `json:"then,omitempty"`  // reasons or changes, where they differ
+	Then    string       `json:"then,omitempty"`  // reasons or changes, if they differ
 	Now     string       `json:"now,omitempty"`
 }
 
-// Told is a hook that leaves the process, and whose answers are those of Records.
+// Told is a hook that runs a program or contacts a server, and whose answers come from Records.
 type Told struct {
 	Name    string `json:"name"`
 	Answers int    `json:"answers"`
-	Unknown int    `json:"unknown,omitempty"` // times it was not asked then, which counts as no opinion
-	Changes int    `json:"changes,omitempty"` // answers that changed the event, which is not played
+	Unknown int    `json:"unknown,omitempty"` // calls without a recorded answer, which are treated as no opinion
+	Changes int    `json:"changes,omitempty"` // recorded answers that changed the event; the changes are not applied
 }
 
-// A GoneSource is a policy that Records tell of and that is not in force.
+// A GoneSource is a source in Records that the policy does not have.
 type GoneSource struct {
 	Source string `json:"source"`
-	Count  int    `json:"count"` // parts that its hooks had in Records
+	Count  int    `json:"count"` // number of recorded runs of its hooks
 }
 
-// A Cost is how long something took.
+// A Cost describes the distribution of durations.
 type Cost struct {
 	Mean float64 `json:"mean_ms"`
 	P50  float64 `json:"p50_ms"`
@@ -115,7 +114,7 @@ type Cost struct {
 	Max  float64 `json:"max_ms"`
 }
 
-// maxGroups is how many Differences are told apart.
+// maxGroups is the maximum number of Differences that are counted separately.
 const maxGroups = 2000
 
 func newReport() *Report {
@@ -134,7 +133,7 @@ func (r *Report) addSkipped(s Skipped) {
 	have.ID = cmp.Or(have.ID, s.ID)
 }
 
-// saw widens the time that the report is about.
+// saw extends the time range of the report.
 func (r *Report) saw(at time.Time) {
 	if r.From.IsZero() || at.Before(r.From) {
 		r.From = at
@@ -167,7 +166,7 @@ func (r *Report) group(d *Difference, examples int) {
 	}
 }
 
-// add adds what another player has seen.
+// add adds the report of another player.
 func (r *Report) add(o *Report) {
 	if o.Played > 0 {
 		r.saw(o.From)
@@ -191,7 +190,7 @@ func (r *Report) add(o *Report) {
 	}
 }
 
-// finish makes lists of what was counted.
+// finish converts the counters to sorted lists.
 func (r *Report) finish(opts *Options, players []*player) {
 	r.Skipped, r.Differences, r.Told, r.Gone = []Skipped{}, []Difference{}, []Told{}, []GoneSource{}
 	different := r.More
@@ -232,8 +231,8 @@ func (r *Report) finish(opts *Options, players []*player) {
 	})
 }
 
-// compare says how what comes of an event now differs from what came of it then, or from what
-// the other policy makes of it. It is nil where nothing does.
+// compare returns the Difference between the new result of an event and the recorded one, or the
+// one of Options.Against. It returns nil if they are equal.
 func compare(s *scene, then, now *played, values bool) *Difference {
 	was, is := strictness(&then.Record), strictness(&now.Record)
 	example := Example{
@@ -264,8 +263,8 @@ func compare(s *scene, then, now *played, values bool) *Difference {
 	return d
 }
 
-// strictness is what comes of an event for the agent: to end its turn keeps from happening
-// what can be kept from it.
+// strictness returns the decision for the agent. If the turn ends at an event that can be
+// blocked, the action is blocked.
 func strictness(r *grapnel.Record) grapnel.Decision {
 	if c, ok := grapnel.ContractOf(r.Event); r.Halt != "" && ok && c.Blocks == grapnel.BlockAction {
 		return grapnel.Block
@@ -273,7 +272,7 @@ func strictness(r *grapnel.Record) grapnel.Decision {
 	return r.Decision
 }
 
-// otherwise tells what differs beside the decision.
+// otherwise returns the kind of a difference if the decisions are equal, or "".
 func otherwise(then, now *grapnel.Record, values bool, ex *Example) Class {
 	was, is := changes(then, values), changes(now, values)
 	if was != is {
@@ -291,7 +290,7 @@ func otherwise(then, now *grapnel.Record, values bool, ex *Example) Class {
 	return ""
 }
 
-// changes are what becomes of an event: the fields, and what they become where that is known.
+// changes describes the changes of an event: the fields, and their new values if known.
 func changes(r *grapnel.Record, values bool) string {
 	fields := slices.Sorted(slices.Values(r.Changed))
 	var words []string
@@ -316,7 +315,7 @@ func reasons(r *grapnel.Record) string {
 	return strings.Join(texts, "\n")
 }
 
-// noNumbers is a reason without its numbers: that of a limit tells the time.
+// noNumbers removes the digits from a reason, because the reason of a limit contains the time.
 func noNumbers(text string) string {
 	return strings.Map(func(c rune) rune {
 		if c >= '0' && c <= '9' {
@@ -326,10 +325,10 @@ func noNumbers(text string) string {
 	}, text)
 }
 
-// maxRules is how many hooks are named as those that decided.
+// maxRules is the maximum number of hooks in a list of deciding hooks.
 const maxRules = 16
 
-// behind are the hooks that decided.
+// behind returns the hooks that made the decision.
 func behind(r *grapnel.Record) []Rule {
 	most := grapnel.None
 	for i := range r.Hooks {
@@ -348,10 +347,11 @@ func behind(r *grapnel.Record) []Rule {
 	return rules
 }
 
-// decides reports whether what a hook said counts.
+// decides reports whether the result of a hook was used.
 func decides(h *grapnel.HookRun) bool { return !h.Observed && !h.Expired && !h.Async }
 
-// Times counts how long things took, in classes a twentieth apart, so that it does not grow.
+// Times counts durations in logarithmic classes with steps of about 5 %, so that its size is
+// constant.
 type Times struct {
 	n       int
 	sum     float64
@@ -386,7 +386,7 @@ func (t *Times) merge(o *Times) {
 	}
 }
 
-// share is the time that a share of all does not exceed.
+// share returns the duration that a given share of all durations does not exceed.
 func (t *Times) share(part float64) float64 {
 	left := int(math.Ceil(part * float64(t.n)))
 	for _, c := range slices.Sorted(maps.Keys(t.classes)) {
@@ -397,7 +397,7 @@ func (t *Times) share(part float64) float64 {
 	return t.most
 }
 
-// Cost sums it up.
+// Cost returns the summary.
 func (t *Times) Cost() Cost {
 	if t.n == 0 {
 		return Cost{}

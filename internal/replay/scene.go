@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// A Cause is why a Record cannot be played.
+// A Cause is the reason why a Record cannot be evaluated.
 type Cause string
 
 // The causes.
@@ -27,11 +27,11 @@ const (
 	Unread  Cause = "the event could not be read when it came, or its agent is not known"
 )
 
-// ErrNoEvent says that an Entry has none.
+// ErrNoEvent is the error for an Entry without an event.
 var ErrNoEvent = errors.New("no event was kept with it")
 
-// Event is the event of an Entry as its dialect reads it in what the agent sent. What was
-// masked or cut there is missing in it, too. It has the ID of the firing, and its time.
+// Event decodes the event of an Entry with its dialect. Data that was masked or cut in the
+// payload is missing in the event. The event has the ID and the time of the firing.
 func Event(e *spool.Entry) (*grapnel.Event, error) {
 	if e.Input == nil {
 		return nil, ErrNoEvent
@@ -40,7 +40,7 @@ func Event(e *spool.Entry) (*grapnel.Event, error) {
 	if ev.Native != nil {
 		d, ok := dialect.FindAgent(cmp.Or(ev.Agent.Name, e.Agent))
 		if !ok {
-			d = dialect.Plain() // an agent of its own name
+			d = dialect.Plain() // the agent is not built in
 		}
 		got := dialect.ReceiveAs(d, ev.Native, e.Event)
 		switch {
@@ -58,17 +58,17 @@ func Event(e *spool.Entry) (*grapnel.Event, error) {
 	return ev, nil
 }
 
-// scene is a Record that is about to be played.
+// A scene is a Record to evaluate.
 type scene struct {
 	entry    spool.Entry
 	event    *grapnel.Event
-	cause    Cause // why not; empty = it can be played
+	cause    Cause // the reason why it cannot be evaluated; empty = it can
 	unwanted bool
-	beside   bool // it is none of an event
+	beside   bool // the Record is not for an event
 	reduced  bool // a part of the event was masked or cut
 }
 
-// The marks of what was masked, and of what was cut.
+// The marks of masked and of cut text.
 var (
 	maskMark = []byte("***")
 	cutMark  = []byte("… [grapnel: ")
@@ -119,7 +119,7 @@ func newScene(r *Record, wants func(*spool.Entry) bool) scene {
 	return s
 }
 
-// holds reports whether an event in our own words holds a mark.
+// holds reports whether an event of the plain dialect contains a mark.
 func holds(ev *grapnel.Event) bool {
 	texts := []string{}
 	for _, f := range []grapnel.Field{grapnel.FieldInput, grapnel.FieldOutput, grapnel.FieldPrompt, grapnel.FieldText, grapnel.FieldRequest, grapnel.FieldResponse} {
@@ -132,23 +132,23 @@ func holds(ev *grapnel.Event) bool {
 	})
 }
 
-// beside reports whether a line is none of an event: it tells how observing hooks ended, or
-// is a note of Grapnel's own.
+// beside reports whether a Record is not for an event, but for the result of an observing hook or
+// a note of Grapnel itself.
 func beside(e *spool.Entry) bool {
 	return e.Late || strings.HasPrefix(string(e.Event), grapnel.NativePrefix+"grapnel.")
 }
 
-// player is which of some plays the session.
+// player returns the number of the player for the session.
 func (s *scene) player(of int) int {
 	if of == 1 {
 		return 0
 	}
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, s.entry.Agent+"\x00"+s.entry.Session)
-	return int(h.Sum32() % uint32(of)) //nolint:gosec // few
+	return int(h.Sum32() % uint32(of)) //nolint:gosec // the value is less than of
 }
 
-// about is what a person knows an event by, in one line, with no secrets in it.
+// about returns a one-line description of an event without secrets: its command, path or prompt.
 func about(ev *grapnel.Event) string {
 	var text string
 	switch t := ev.Tool; {
@@ -173,19 +173,19 @@ func about(ev *grapnel.Event) string {
 	return short(text)
 }
 
-// maxText is how long a text in a report is.
+// maxText is the maximum length of a text in a report.
 const maxText = 160
 
-// short is a text in one line, masked and cut.
+// short returns a text in one line, masked and cut.
 func short(text string) string {
-	if len(text) > maxMasked { // nobody reads to its end
+	if len(text) > maxMasked { // longer texts are too expensive to mask
 		text = text[:maxMasked]
 	}
 	return shorten.To(strings.Join(strings.Fields(spool.Mask(text)), " "), maxText)
 }
 
-// maxMasked is how much of a text is looked at for secrets, before it is cut.
+// maxMasked is the maximum number of bytes of a text that are masked before it is cut.
 const maxMasked = 64 << 10
 
-// maxName is how long a name in a report is. Those of Records may be of any length.
+// maxName is the maximum length of a name in a report. Names in Records may have any length.
 const maxName = 1 << 10

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// A Stage is the world around the hooks of a policy that is played: its clock, what it
-// counts with, and who answers for programs and servers. It plays one event after the other.
+// A Stage is the environment of the hooks of a policy under evaluation: the clock, the counter of
+// limits, and the answers of programs and servers. It evaluates one event after the other.
 type Stage struct {
 	clock    clock
 	counter  counter
@@ -27,21 +27,21 @@ type Stage struct {
 	sources  map[*grapnel.Engine]*cast
 	current  *cast
 	scene    *scene
-	answered map[string]int // how often each recorded hook has answered in this firing
+	answered map[string]int // how often each recorded hook has answered in the current firing
 	came     *grapnel.Record
-	missing  bool // a program had to answer that was not asked then
+	missing  bool // a program without a recorded answer was called
 	mu       sync.Mutex
 	programs map[string]*Told
 }
 
-// cast is who is in an engine.
+// cast lists the sources and hooks of an engine.
 type cast struct {
 	sources []string
-	known   map[string]bool     // recorded sources: whether they are among these
-	of      map[string][]string // the sources in which there is a hook of that name
+	known   map[string]bool     // recorded sources: whether the engine has them
+	of      map[string][]string // sources by hook name
 }
 
-// maxCasts is how many engines are known at once.
+// maxCasts is the maximum number of cached engines.
 const maxCasts = 256
 
 func newStage(open Policy, file string) *Stage {
@@ -51,10 +51,10 @@ func newStage(open Policy, file string) *Stage {
 	return s
 }
 
-// Now is the clock of the Stage.
+// Now returns the time of the current event.
 func (s *Stage) Now() time.Time { return s.clock.now() }
 
-// Counter counts what happens on the Stage.
+// Counter returns the counter of limits.
 func (s *Stage) Counter() interface {
 	policy.Counter
 	Counted(key string) ([]byte, error)
@@ -62,14 +62,14 @@ func (s *Stage) Counter() interface {
 	return &s.counter
 }
 
-// Observe is told what came of an event: the Stage is an Observer of its engines.
+// Observe receives the result of an event: the Stage is an Observer of its engines.
 func (s *Stage) Observe(_ context.Context, rec *grapnel.Record) { s.came = rec }
 
-// Run runs no observing hook: the Stage is the Background of its engines.
+// Run does nothing, so observing hooks do not run: the Stage is the Background of its engines.
 func (s *Stage) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
 
-// Told is the hook that stands for one that leaves the process: it gives the answer that
-// the Record tells of.
+// Told returns the hook that replaces one that runs a program or contacts a server. It returns
+// the recorded answer.
 func (s *Stage) Told(name string) grapnel.Hook { return &toldHook{s, name} }
 
 type toldHook struct {
@@ -77,7 +77,7 @@ type toldHook struct {
 	name  string
 }
 
-// Handle gives the answer that was recorded. There is none where the hook was not asked.
+// Handle returns the recorded answer, or no opinion if the Record has no run of the hook.
 func (h *toldHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	s := h.stage
 	s.mu.Lock()
@@ -119,7 +119,8 @@ func (h *toldHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, err
 	return out, errors.New(run.Error)
 }
 
-// recorded is what the Record tells of a hook that is asked now, and how often it has been.
+// recorded returns the recorded run for the current call of a hook, and its number. After the
+// last recorded run it returns that run again.
 func (s *Stage) recorded(name string) (last *grapnel.HookRun, n int) {
 	for i := range s.scene.entry.Hooks {
 		run := &s.scene.entry.Hooks[i]
@@ -134,10 +135,10 @@ func (s *Stage) recorded(name string) (last *grapnel.HookRun, n int) {
 	return last, n
 }
 
-// A standIn is a file that stands in the place of another, see Options.
+// A standIn is a policy file that replaces another one, see Options.StandIn.
 type standIn string
 
-// same reports whether a source of now is a recorded one.
+// same reports whether a source of the policy is identified with a recorded source.
 func (s standIn) same(now, then string) bool {
 	if now == then {
 		return true
@@ -151,17 +152,17 @@ func (s standIn) same(now, then string) bool {
 	return pack == packThen
 }
 
-// played is what comes of an event.
+// played is the result of an event.
 type played struct {
 	grapnel.Record
-	missing bool // the answer of a program is not known
+	missing bool // a program had no recorded answer
 }
 
-// play plays an event.
+// play evaluates an event.
 func (s *Stage) play(ctx context.Context, sc *scene) (*played, error) {
 	s.clock.at, s.scene, s.came, s.missing = sc.entry.Time, sc, nil, false
 	s.answered = map[string]int{}
-	ev := *sc.event // what another Stage makes of it stays there
+	ev := *sc.event // a copy, because another Stage must not see changes by this one
 	engine, err := s.judge(&ev)
 	if err != nil {
 		return nil, err
@@ -172,7 +173,7 @@ func (s *Stage) play(ctx context.Context, sc *scene) (*played, error) {
 		return nil, errors.New("its policy tells nobody what came of it: the Stage has to be an observer")
 	}
 	p := &played{Record: *s.came, missing: s.missing}
-	for i := range p.Hooks { // what it would have changed is not known, but that it would
+	for i := range p.Hooks { // the new values are not known, only the changed fields
 		run := &p.Hooks[i]
 		if s.answered[run.Name] == 0 || run.Observed {
 			continue
@@ -207,10 +208,10 @@ func (s *Stage) castOf(engine *grapnel.Engine) *cast {
 	return c
 }
 
-// maxSources is how many sources a report names that are gone.
+// maxSources is the maximum number of missing sources in a report.
 const maxSources = 64
 
-// note tells a report which of the recorded hooks have no place in the policy any more.
+// note adds recorded hooks whose source the policy does not have to a report.
 func (s *Stage) note(r *Report, sc *scene) {
 	c := s.current
 	for i := range sc.entry.Hooks {
@@ -229,15 +230,15 @@ func (s *Stage) note(r *Report, sc *scene) {
 	}
 }
 
-// counter is a [policy.Counter] in memory, with a clock that is set. It keeps what a Spool
-// would keep, and no more: what is not needed any more by that clock goes, and beyond
-// [spool.MaxCounts] what would go next.
+// counter is a [policy.Counter] in memory that uses the clock of the Stage. It has the same
+// limits as a Spool: entries that have expired are removed, and beyond [spool.MaxCounts] those
+// that expire first.
 type counter struct {
 	now func() time.Time
 
 	mu   sync.Mutex
 	kept map[string]counted
-	full int // keys at which it is swept
+	full int // number of keys at which expired ones are removed
 }
 
 type counted struct {
@@ -245,7 +246,7 @@ type counted struct {
 	until time.Time
 }
 
-// Count lets change change what is kept.
+// Count passes the value of a key to change and stores the result.
 func (c *counter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -265,7 +266,7 @@ func (c *counter) Count(key string, change func([]byte) ([]byte, time.Duration))
 	return nil
 }
 
-// leastFull is from how many keys on it is worth looking for those that may go.
+// leastFull is the smallest number of keys at which expired ones are removed.
 const leastFull = 1 << 12
 
 func (c *counter) sweep() {
@@ -275,14 +276,14 @@ func (c *counter) sweep() {
 		next := slices.SortedFunc(maps.Keys(c.kept), func(a, b string) int {
 			return cmp.Or(c.kept[a].until.Compare(c.kept[b].until), cmp.Compare(a, b))
 		})
-		for _, key := range next[:len(next)-spool.MaxCounts*9/10] { // not each time
+		for _, key := range next[:len(next)-spool.MaxCounts*9/10] { // remove several at once, so that this does not run each time
 			delete(c.kept, key)
 		}
 	}
 	c.full = min(max(leastFull, 2*len(c.kept)), spool.MaxCounts)
 }
 
-// Counted returns what is kept.
+// Counted returns the value of a key.
 func (c *counter) Counted(key string) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A Kind of suggestion says what was found.
+// A Kind is the kind of a suggestion.
 type Kind string
 
-// The kinds, in reading order.
+// The kinds, in the order for display.
 const (
 	FailsOpen      Kind = "fails-open"
 	Fails          Kind = "fails"
@@ -30,29 +30,29 @@ const (
 	FailsAgain     Kind = "fails-again"
 )
 
-// Kinds returns every Kind.
+// Kinds returns every Kind, in the order for display.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 var kinds = []Kind{FailsOpen, Fails, AlwaysApproved, NeverApproved, Shadowed, NeverMatched, TooWide, Slow, LimitUnused, LimitHit, FailsAgain}
 
-// A Hook is one of those in force, of which something may be suggested.
+// A Hook is an enabled hook that suggestions may be about.
 type Hook struct {
 	grapnel.Spec
-	Policy *policyfile.Hook // as its file has it; nil = its file does not hold it: it is of a pack, or of another system's file
-	Leaves bool             // it is a program or a server
+	Policy *policyfile.Hook // the hook in its policy file; nil = it is from a pack or from another system's file
+	Leaves bool             // it runs a program or contacts a server
 }
 
-// Thresholds say how much is enough to speak of. Zero stands for the default.
+// Thresholds are the minimum values for a suggestion. Zero means the default.
 type Thresholds struct {
-	Asked    int           // questions of a rule: 5
-	Answer   time.Duration // between a question and the end of the call, before somebody can have answered: 1s
-	Matched  int           // times that a rule matched, before it counts as shadowed: 5
-	Seen     int           // events at which a rule had its chance, or at which a hook had nothing to say: 100
-	Days     int           // between the first and the last of those, before a rule counts as one that never matches: 21
-	Failures int           // of a hook: 3
-	Slow     time.Duration // that 5 % of the runs of a hook exceed: 1s
-	Runs     int           // of a hook, before its times, limits and tools count: 20
-	Repeats  int           // of a command that had just failed: 5
+	Asked    int           // questions asked by a rule: 5
+	Answer   time.Duration // time between a question and the end of the call, below which no person can have answered: 1s
+	Matched  int           // matches of a rule before it is reported as shadowed: 5
+	Seen     int           // events that a rule could have matched, or at which a hook had no effect: 100
+	Days     int           // days between the first and the last of these events before a rule is reported as never matching: 21
+	Failures int           // failures of a hook: 3
+	Slow     time.Duration // duration that 5 % of the runs of a hook exceed: 1s
+	Runs     int           // runs of a hook before its durations, limits and tools are analyzed: 20
+	Repeats  int           // retries of a command right after it failed: 5
 }
 
 func (t *Thresholds) fill() {
@@ -65,44 +65,45 @@ func (t *Thresholds) fill() {
 	t.Slow, t.Answer = cmp.Or(t.Slow, time.Second), cmp.Or(t.Answer, time.Second)
 }
 
-// SuggestOptions are what [Suggest] works with.
+// SuggestOptions are the options of [Suggest].
 type SuggestOptions struct {
-	Hooks      []Hook               // in force, in the order in which they run
-	Files      map[string][]byte    // what the files of the hooks hold, by name
-	Changed    map[string]time.Time // and when that was changed last
-	Policy     string               // the file that new rules belong into
-	StandIn    string               // as in Options
+	Hooks      []Hook               // the enabled hooks, in the order in which they run
+	Files      map[string][]byte    // contents of the hooks' files, by name
+	Changed    map[string]time.Time // time of the last change of each file
+	Policy     string               // the file for new rules
+	StandIn    string               // see Options.StandIn
 	Wants      func(*spool.Entry) bool
 	Thresholds Thresholds
 	Progress   func(records int)
 }
 
-// Advice is what Records suggest.
+// Advice is the result of [Suggest].
 type Advice struct {
-	From        time.Time    `json:"from,omitzero"` // of the first and of the last Record
+	From        time.Time    `json:"from,omitzero"` // time of the first Record; To is the time of the last
 	To          time.Time    `json:"to,omitzero"`
 	Records     int          `json:"records"`
-	NoEvents    int          `json:"no_events"` // of which only metadata is known
+	NoEvents    int          `json:"no_events"` // Records without an event, only with metadata
 	Suggestions []Suggestion `json:"suggestions"`
 }
 
-// A Suggestion is a change of a policy that Records speak for. It is no proof.
+// A Suggestion is a change of a policy that Records support. The Records do not prove that it is
+// right.
 type Suggestion struct {
 	Kind     Kind      `json:"kind"`
-	Rule     *Rule     `json:"rule,omitempty"` // nil = a rule that there is not yet
+	Rule     *Rule     `json:"rule,omitempty"` // nil = the suggestion is a new rule
 	File     string    `json:"file,omitempty"`
-	Title    string    `json:"title"`  // what was found
-	Advice   string    `json:"advice"` // what to do about it, and what the Records cannot tell
-	Count    int       `json:"count"`  // Records that speak for it
+	Title    string    `json:"title"`  // the finding
+	Advice   string    `json:"advice"` // the recommended change, and its uncertainty
+	Count    int       `json:"count"`  // Records that support it
 	First    time.Time `json:"first,omitzero"`
 	Last     time.Time `json:"last,omitzero"`
-	Records  []string  `json:"records"`  // IDs of some
+	Records  []string  `json:"records"`  // IDs of some of them
 	Evidence []string  `json:"evidence"` // further facts
 	Hunk     string    `json:"hunk,omitempty"`
 }
 
-// Suggest reads Records in the order of time, and says which rules they speak for. Memory
-// does not grow with their number.
+// Suggest reads Records in the order of time and suggests changes of the policy. Its memory does
+// not grow with the number of Records.
 func Suggest(ctx context.Context, records iter.Seq2[Record, error], opts SuggestOptions) (*Advice, error) {
 	a := &adviser{
 		opts: &opts, th: opts.Thresholds, advice: &Advice{}, byName: map[string][]*tally{},
@@ -135,7 +136,7 @@ func Suggest(ctx context.Context, records iter.Seq2[Record, error], opts Suggest
 	return a.advice, nil
 }
 
-// suggestions are what was found, the most pressing first.
+// suggestions returns the findings, the most important first.
 func (a *adviser) suggestions() []Suggestion {
 	list, opts := []Suggestion{}, a.opts
 	for _, t := range a.tallies {

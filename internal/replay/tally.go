@@ -13,14 +13,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// evidence is what speaks for something.
+// evidence counts the Records that support a suggestion.
 type evidence struct {
 	count       int
 	first, last time.Time
 	ids         []string
 }
 
-// maxIDs is how many Records are named as evidence.
+// maxIDs is the maximum number of Records named as evidence.
 const maxIDs = 3
 
 func (e *evidence) add(entry *spool.Entry) {
@@ -34,34 +34,34 @@ func (e *evidence) add(entry *spool.Entry) {
 	}
 }
 
-// tally is what was seen of one hook.
+// A tally collects statistics of one hook.
 type tally struct {
 	hook    *Hook
 	order   int
 	runs    int
-	chances evidence // events at which it could have matched, while it never did
+	chances evidence // events that it could have matched, as long as it never matched
 	matched evidence
 	said    evidence
 	asked   evidence
-	yes, no int             // questions after which the call went on, and after which it did not
-	hasty   int             // after which it went on before anybody could have answered
-	about   map[string]int  // what was let through
-	lines   map[string]int  // whole command lines of that, as the agent wrote them
-	where   map[string]bool // sessions in which it was
-	modes   map[string]int  // permission modes of the agent in which it was
+	yes, no int             // questions after which the call ran, and after which it did not
+	hasty   int             // questions after which the call ran too soon for a person's answer
+	about   map[string]int  // the approved calls, by description
+	lines   map[string]int  // their complete command lines, as the agent wrote them
+	where   map[string]bool // the sessions of these calls
+	modes   map[string]int  // the agent's permission modes at these calls
 	failed  evidence
 	open    evidence
 	timeout int
 	error   string
 	times   Times
 	tools   map[string]*toolTally
-	shadow  map[*tally]bool // that always decided as well; nil = it never decided
+	shadow  map[*tally]bool // rules that always made the same or a stricter decision; nil = it never decided
 	decided evidence
 	hit     evidence
-	used    *window // of a limit
+	used    *window // of its limit
 }
 
-// toolTally is what a hook did at one tool.
+// A toolTally is the statistics of a hook for one tool.
 type toolTally struct {
 	class grapnel.Class
 	runs  int
@@ -69,29 +69,29 @@ type toolTally struct {
 	ms    float64
 }
 
-// Bounds of what is kept in memory.
+// Limits of the memory.
 const (
-	maxAbout   = 256 // of each: what was let through, in which sessions and modes
+	maxAbout   = 256 // of each: approved calls, their sessions and modes
 	maxTools   = 64
-	maxOpen    = 4096 // questions, and commands, of which the end is not known yet
+	maxOpen    = 4096 // questions and commands whose end is not known yet
 	maxRepeats = 4096
 )
 
-// adviser looks at Records.
+// An adviser collects the statistics of Records.
 type adviser struct {
 	opts    *SuggestOptions
 	th      Thresholds
 	advice  *Advice
 	tallies []*tally
 	byName  map[string][]*tally
-	waiting []*tally        // of rules that have not matched yet
-	ends    map[string]bool // agents that tell how calls of a tool end
-	asked   []question      // that are open
+	waiting []*tally        // rules that have not matched yet
+	ends    map[string]bool // pairs of agent and tool for which the end of calls is reported
+	asked   []question      // open questions
 	fails   map[string]time.Time
 	repeats map[string]*repeated
 }
 
-// question is a call that a person was asked about.
+// A question is a tool call that a rule asked a person about.
 type question struct {
 	at      time.Time
 	session string
@@ -100,7 +100,7 @@ type question struct {
 	call    string
 	tool    string
 	input   string
-	line    string // the command, where nothing else was run and it is known as it was
+	line    string // the command line, if it is the only one of the call and complete
 	rules   []*tally
 	about   string
 }
@@ -108,10 +108,10 @@ type question struct {
 // repeated is a command that failed and was tried again.
 type repeated struct {
 	evidence
-	again int // it failed again
+	again int // number of retries that failed too
 }
 
-// find is the hook that a Record speaks of.
+// find returns the tally of the hook of a recorded run, or nil.
 func (a *adviser) find(run *grapnel.HookRun) *tally {
 	for _, t := range a.byName[run.Name] {
 		if standIn(a.opts.StandIn).same(t.hook.Source.Name, run.Source) {
@@ -154,7 +154,7 @@ func (a *adviser) look(s *scene) {
 			t.matched.add(e)
 		}
 		if run.Async && !e.Late && run.Error == "" {
-			continue // how it ended is told later
+			continue // a later Record has its result
 		}
 		t.ran(s, run)
 		if e.Late || !decides(run) {
@@ -190,7 +190,7 @@ func (t *tally) ran(s *scene, run *grapnel.HookRun) {
 		t.open.add(e)
 	}
 	t.runs++
-	said := run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0 || t.hook.Leaves && len(e.Context) > 0 // which may be its own
+	said := run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0 || t.hook.Leaves && len(e.Context) > 0 // the context may come from this hook
 	if said {
 		t.said.add(e)
 	}
@@ -223,7 +223,8 @@ func (t *tally) ran(s *scene, run *grapnel.HookRun) {
 	}
 }
 
-// shade notes which rules decided together: what a rule has to do without the others.
+// shade records which rules decided together, to find rules that have no effect without the
+// others.
 func shade(e *spool.Entry, decided []*tally, decisions []grapnel.Decision) {
 	for i, t := range decided {
 		t.decided.add(e)
@@ -237,16 +238,16 @@ func shade(e *spool.Entry, decided []*tally, decisions []grapnel.Decision) {
 	}
 }
 
-// waits reports whether a rule is one of the user's own that may match or not: those of a
-// pack wait for what is rare.
+// waits reports whether a rule is a user's rule with a condition. Rules of packs are left out,
+// because they may be for rare events.
 func (t *tally) waits() bool {
 	h := t.hook
 	return h.Policy != nil && (h.Match != nil || len(h.Tools) > 0)
 }
 
-// chance notes which rules could have matched an event and did not. A rule had no chance
-// before its file was as it is, outside of the project whose rule it is, and after others
-// had blocked what a program would have been asked about.
+// chance counts the events that a rule could have matched but did not. An event is not counted if
+// it is older than the last change of the rule's file, if it is outside the rule's project, or if
+// another rule blocked it before a program would have run.
 func (a *adviser) chance(s *scene) {
 	e := &s.entry
 	a.waiting = slices.DeleteFunc(a.waiting, func(t *tally) bool { return t.matched.count > 0 })
@@ -263,19 +264,19 @@ func (a *adviser) chance(s *scene) {
 	}
 }
 
-// inside reports whether a path is a directory, or below it.
+// inside reports whether path is dir or below it.
 func inside(dir, path string) bool {
 	rel, err := filepath.Rel(dir, path)
 	return err == nil && filepath.IsLocal(rel)
 }
 
-// ask opens a question.
+// ask records an open question.
 func (a *adviser) ask(s *scene, rules []*tally) {
 	for _, t := range rules {
 		t.asked.add(&s.entry)
 	}
 	if s.event == nil || s.event.Tool == nil {
-		return // nobody can tell which call's end is its own
+		return // the end of the call cannot be identified
 	}
 	tool := s.event.Tool
 	q := question{
@@ -283,18 +284,18 @@ func (a *adviser) ask(s *scene, rules []*tally) {
 		input: string(tool.Input), rules: rules, about: about(s.event),
 	}
 	if q.call == "" && s.reduced {
-		return // likewise
+		return // the end of the call cannot be identified
 	}
 	if len(tool.Commands) == 1 && !s.reduced {
 		q.line = tool.Commands[0]
 	}
-	if len(a.asked) >= maxOpen { // of the oldest nobody knows
+	if len(a.asked) >= maxOpen { // drop the oldest, whose end is not known
 		a.asked = slices.Delete(a.asked, 0, maxOpen/4)
 	}
 	a.asked = append(a.asked, q)
 }
 
-// end closes the questions of which the end is known now.
+// end closes the questions whose result is now known.
 func (a *adviser) end(s *scene) {
 	e := &s.entry
 	ours := func(q *question) bool { return q.session == e.Session && q.agent == e.Agent }
@@ -304,9 +305,9 @@ func (a *adviser) end(s *scene) {
 			a.ends[e.Agent+"\x00"+e.Tool] = true
 		}
 	case grapnel.PermissionDenied:
-	case grapnel.PromptBefore, grapnel.SessionEnd: // a person has spoken, or left, and the call did not go on
+	case grapnel.PromptBefore, grapnel.SessionEnd: // the person wrote a prompt or left, so the call did not run
 		a.asked = slices.DeleteFunc(a.asked, func(q question) bool {
-			if ours(&q) && a.ends[q.agent+"\x00"+q.tool] { // else it would not have told that the call went on
+			if ours(&q) && a.ends[q.agent+"\x00"+q.tool] { // otherwise the agent would not have reported the call
 				q.closed(false, 0, &a.th)
 			}
 			return ours(&q)
@@ -316,10 +317,10 @@ func (a *adviser) end(s *scene) {
 		return
 	}
 	if s.event == nil || s.event.Tool == nil || s.event.Tool.ID == "" && s.reduced {
-		a.asked = slices.DeleteFunc(a.asked, func(q question) bool { return ours(&q) && q.tool == e.Tool }) // it may be any of these
+		a.asked = slices.DeleteFunc(a.asked, func(q question) bool { return ours(&q) && q.tool == e.Tool }) // it may be any of these calls
 		return
 	}
-	for i := len(a.asked) - 1; i >= 0; i-- { // of equal calls the youngest is meant
+	for i := len(a.asked) - 1; i >= 0; i-- { // of several equal calls the latest one is meant
 		if q := &a.asked[i]; ours(q) && q.tool == e.Tool && q.is(s.event.Tool) {
 			q.closed(e.Event != grapnel.PermissionDenied, e.Time.Sub(q.at), &a.th)
 			a.asked = slices.Delete(a.asked, i, i+1)
@@ -328,7 +329,7 @@ func (a *adviser) end(s *scene) {
 	}
 }
 
-// is reports whether a call is the one that was asked about.
+// is reports whether a call is the call of the question.
 func (q *question) is(tool *grapnel.Tool) bool {
 	if q.call != "" && tool.ID != "" {
 		return q.call == tool.ID
@@ -355,17 +356,17 @@ func (q *question) closed(approved bool, after time.Duration, th *Thresholds) {
 	}
 }
 
-// tick counts a text, if that is not one too many.
+// tick counts a text, unless there are too many.
 func tick(counts map[string]int, text string) {
 	if _, ok := counts[text]; text != "" && (ok || len(counts) < maxAbout) {
 		counts[text]++
 	}
 }
 
-// soon is how long after a failure the same command counts as tried again.
+// soon is the maximum time between a failure and a retry of the same command.
 const soon = 10 * time.Minute
 
-// repeat notes commands that failed and come again in the same session.
+// repeat records commands that failed and that are retried in the same session.
 func (a *adviser) repeat(s *scene) {
 	if s.event == nil || s.event.Tool == nil || len(s.event.Tool.Commands) == 0 {
 		return
@@ -408,7 +409,7 @@ func (a *adviser) repeat(s *scene) {
 	}
 }
 
-// window counts how much of a limit is used at most, by those whose events are counted
+// A window records the maximum use of a limit, over all groups of events that the limit counts
 // together.
 type window struct {
 	limit *policyfile.Limit
@@ -416,12 +417,12 @@ type window struct {
 	most  int
 }
 
-// maxWindows is how many of these are known at once.
+// maxWindows is the maximum number of these groups.
 const maxWindows = 4096
 
 func newWindow(l *policyfile.Limit) *window { return &window{limit: l, used: map[string][]time.Time{}} }
 
-// take counts an event that was let through.
+// take counts an event that the limit allowed.
 func (w *window) take(s *scene) {
 	e := &s.entry
 	var key []string
@@ -439,7 +440,7 @@ func (w *window) take(s *scene) {
 			}
 		}
 	}
-	at, _ := json.Marshal(key) // texts
+	at, _ := json.Marshal(key) // marshaling texts cannot fail
 	since := e.Time.Add(-time.Duration(w.limit.Per))
 	times := slices.DeleteFunc(w.used[string(at)], func(t time.Time) bool { return !t.After(since) })
 	if times = append(times, e.Time); len(times) > w.limit.Count+1 {
