@@ -1,5 +1,6 @@
-// Package toml reads TOML into the nodes of package tree. The parser below it sets itself
-// up at start, and so stays in every program that imports it.
+// Package toml reads TOML into the nodes of package tree. It is a separate package because its
+// parser has code that runs at program start, so the linker keeps the parser in every program
+// that imports it.
 package toml
 
 import (
@@ -16,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/tree"
 )
 
-// Parse reads a TOML file into the nodes of a JSON one. What JSON has no word for
-// is a number that has no value.
+// Parse reads a TOML file into the nodes of a JSON file. A value that JSON does not have, such as
+// a date, becomes a number without a value.
 func Parse(data []byte) (*tree.Node, *tree.Error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	r := reader{Cursor: tree.NewCursor(data), defined: map[*tree.Node]bool{}}
@@ -28,7 +29,7 @@ func Parse(data []byte) (*tree.Node, *tree.Error) {
 		var err *tree.Error
 		if e := r.parser.Expression(); e.Kind == unstable.KeyValue {
 			err = r.pair(table, e, 0)
-		} else { // comments are not kept
+		} else { // comments are ignored
 			table, err = r.header(root, e)
 		}
 		if err != nil {
@@ -50,10 +51,10 @@ func Parse(data []byte) (*tree.Node, *tree.Error) {
 type reader struct {
 	parser unstable.Parser
 	tree.Cursor
-	defined map[*tree.Node]bool // tables that a header, or a value, has already made
+	defined map[*tree.Node]bool // tables that a header or a value has already defined
 }
 
-// where is where a node stands, or where the one before it does.
+// where returns the position of n, or the position of or if n has none.
 func (r *reader) where(n *unstable.Node, or *tree.Node) (line, col int) {
 	if n.Raw.Length == 0 {
 		return or.Line, or.Col
@@ -66,8 +67,8 @@ func twice(key string, line, col int) *tree.Error {
 	return &tree.Error{Line: line, Col: col, Msg: fmt.Sprintf("is not TOML: %q stands twice", key)}
 }
 
-// into goes down a dotted key from a table, and makes the tables that are missing. It
-// returns the last part, which it does not follow.
+// into follows a dotted key from a table and creates missing tables. It does not follow the last
+// part of the key, but returns it.
 func (r *reader) into(table *tree.Node, key unstable.Iterator) (in *tree.Node, last string, line, col int, err *tree.Error) {
 	for key.Next() {
 		line, col = r.where(key.Node(), table)
@@ -91,7 +92,7 @@ func (r *reader) into(table *tree.Node, key unstable.Iterator) (in *tree.Node, l
 	return table, last, line, col, nil
 }
 
-// header finds or makes the table that the lines behind a header are about.
+// header finds or creates the table for the lines after a header.
 func (r *reader) header(root *tree.Node, e *unstable.Node) (*tree.Node, *tree.Error) {
 	in, name, line, col, err := r.into(root, e.Key())
 	if err != nil {
@@ -179,8 +180,8 @@ func (r *reader) value(e *unstable.Node, key *tree.Node, depth int) (*tree.Node,
 		}
 	case unstable.String:
 		n.Kind, n.Text = tree.Text, text
-		n.Raw, _ = json.Marshal(text) // texts can be written
-	default: // a date, which no hook has
+		n.Raw, _ = json.Marshal(text) // marshaling a text cannot fail
+	default: // a date, which no hook uses
 		n.Kind, n.Raw = tree.Number, json.RawMessage(text)
 	}
 	return n, nil

@@ -1,10 +1,10 @@
-// Package layout writes a YAML file as a careful person would have: two spaces, short
-// lists in one line, no quotes that do nothing, comments and blank lines where they
-// belong. It never changes what a file says, and loses no comment:
+// Package layout formats a YAML file: two spaces, short lists in one line, no unnecessary quotes,
+// comments and blank lines at their values. It never changes the meaning of a file and loses no
+// comment:
 //
 //	out, err := layout.Format(data, map[string][]string{"hooks[]": {"name", "on"}})
 //
-// It does not wrap text, and does not sort anything but the keys it is told to.
+// It does not wrap text, and it sorts only the keys for which the caller gives an order.
 package layout
 
 import (
@@ -17,24 +17,22 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// Width is how many characters a line may have before what is in brackets is broken.
-// A text that is longer stays whole.
+// Width is the maximum number of characters in a line before a value in brackets is split. A
+// longer text stays on one line.
 const Width = 140
 
-// ErrMarkers means a file with more than one "---" before what it says.
+// ErrMarkers is the error for a file with more than one "---" before its value.
 var ErrMarkers = errors.New("lines such as --- and ... are more than this can lay out: delete them")
 
-// errMeaning is a mistake in this package; the file stays as it is.
+// errMeaning is the error for a bug in this package. Format then returns no output.
 var errMeaning = errors.New("it cannot be laid out without changing what it says or losing a comment")
 
-// Format lays a file out anew. The keys of mappings come in the order that is given
-// for their path; others stand where that says "*", or behind those, in the order they
-// have. A path is made of
-// keys and, for the items of a list, []: "hooks[].match". A file that is one value in
-// brackets, as JSON is, stays as it is. What is laid out stays the same when it is laid
-// out again.
+// Format formats a file. The keys of mappings get the order that is given for their path. Other
+// keys keep their order, at the position of "*" or after the given keys. A path consists of keys
+// and, for the items of a list, []: "hooks[].match". A file with one value in brackets, such as
+// JSON, is not changed. Formatting a formatted file does not change it.
 //
-// The error is a *yaml.Error where the file is not YAML.
+// The error is a *yaml.Error if the file is not YAML.
 func Format(data []byte, order map[string][]string) ([]byte, error) {
 	src, err := yaml.ParseSource(data)
 	if err != nil {
@@ -58,7 +56,7 @@ func Format(data []byte, order map[string][]string) ([]byte, error) {
 	return out, nil
 }
 
-// same tells whether two files say the same. The order of keys says nothing.
+// same reports whether two files have the same meaning. The order of keys is ignored.
 func same(a, b *yaml.Node) bool {
 	return a.Kind == b.Kind && a.Text == b.Text && slices.EqualFunc(a.Items, b.Items, same) &&
 		slices.EqualFunc(sorted(a.Pairs), sorted(b.Pairs), func(a, b yaml.Pair) bool {
@@ -80,37 +78,37 @@ func texts(s *yaml.Source) []string {
 	return list
 }
 
-// A block is a mapping or a list that goes over lines, with its comments.
+// A block is a mapping or a list over several lines, with its comments.
 type block struct {
 	list    bool
 	entries []entry
-	foot    []comment // behind the last entry
+	foot    []comment // after the last entry
 }
 
 type entry struct {
-	at         int       // where it begins: at its dash, its key, or the anchor of that
-	head       []comment // in the lines before
-	blank      bool      // a blank line stands before it
+	at         int       // its start: the dash, the key, or the key's anchor
+	head       []comment // in the lines before it
+	blank      bool      // a blank line is before it
 	key, value *yaml.Node
-	tail       comment // at the end of its first line; no text = none
-	body       *block  // of a value that is a block
+	tail       comment // at the end of its first line; no text = no comment
+	body       *block  // the value, if it is a block
 }
 
 type comment struct {
 	text  string
-	blank bool // a blank line stands before it
-	col   int  // of one at the end of a line
+	blank bool // a blank line is before it
+	col   int  // column of a comment at the end of a line
 }
 
-// printer takes the comments of a file from left to right and gives each its place,
-// then writes line after line.
+// A printer assigns the comments of a file to entries, from left to right, and then writes line
+// after line.
 type printer struct {
 	src      *yaml.Source
 	order    map[string][]string
-	comments []yaml.Comment // that have no place yet
+	comments []yaml.Comment // comments that are not assigned yet
 	lines    []line
-	kept     bool // the last line belongs to a text that keeps its blank lines: another would be part of it
-	unended  int  // how many lines there are when the last has no line end, which would be part of a text
+	kept     bool // the last line belongs to a text that keeps its blank lines; another blank line would be part of it
+	unended  int  // number of lines if the last has no line end, which would be part of a text
 }
 
 type line struct {
@@ -118,7 +116,7 @@ type line struct {
 	tail comment
 }
 
-// document lays out the whole file, whose value begins at start.
+// document formats the whole file, whose value begins at start.
 func (p *printer) document(start int) error {
 	marker := false
 	if p.src.Root.Kind == yaml.Null {
@@ -136,7 +134,7 @@ func (p *printer) document(start int) error {
 		at += len(c) + 1
 	}
 	if i := strings.LastIndex("\n"+p.src.Text, "\n..."); i >= start || strings.LastIndex("\n"+p.src.Text, "\n---") > start {
-		return ErrMarkers // it may also be text, which is rare enough
+		return ErrMarkers // it may also be text, but that is rare
 	}
 	root := &block{}
 	if p.src.Root.Kind != yaml.Null {
@@ -150,10 +148,10 @@ func (p *printer) document(start int) error {
 	return nil
 }
 
-// noComment tells whether no comment stands before an offset.
+// noComment reports whether no comment is left before an offset.
 func (p *printer) noComment(at int) bool { return len(p.comments) == 0 || p.comments[0].Start >= at }
 
-// bracketed tells whether a list or a mapping is written in brackets.
+// bracketed reports whether a list or a mapping is written in brackets.
 func (p *printer) bracketed(n *yaml.Node) bool {
 	w := p.src.Written(n)
 	return (n.Kind == yaml.List || n.Kind == yaml.Map) && !p.alias(n) && strings.IndexByte("[{", p.src.Text[w.Start]) >= 0
@@ -164,12 +162,12 @@ func (p *printer) alias(n *yaml.Node) bool {
 	return w.End > w.Start && p.src.Text[w.Start] == '*'
 }
 
-// blocky tells whether a value is a list or a mapping without brackets.
+// blocky reports whether a value is a list or a mapping without brackets.
 func (p *printer) blocky(n *yaml.Node) bool {
 	return (n.Kind == yaml.List || n.Kind == yaml.Map) && !p.alias(n) && !p.bracketed(n)
 }
 
-// begin returns where a value, or the anchor before it, begins.
+// begin returns the start of a value, or of the anchor before it.
 func (p *printer) begin(n *yaml.Node) int {
 	w := p.src.Written(n)
 	if w.Anchor != "" {
@@ -178,7 +176,7 @@ func (p *printer) begin(n *yaml.Node) int {
 	return w.Start
 }
 
-// take removes the comments before an offset.
+// take removes and returns the comments before an offset.
 func (p *printer) take(before int) []comment {
 	var list []comment
 	for len(p.comments) > 0 && p.comments[0].Start < before {
@@ -197,7 +195,8 @@ func (p *printer) pop() comment {
 	}
 }
 
-// behind removes the comment that ends the line of an offset, if one before the limit does.
+// behind removes and returns the comment at the end of the line of an offset, if it begins before
+// limit.
 func (p *printer) behind(at, limit int) comment {
 	if len(p.comments) == 0 || p.comments[0].Start >= limit || p.comments[0].Start < at || strings.Contains(p.src.Text[at:p.comments[0].Start], "\n") {
 		return comment{}
@@ -207,7 +206,8 @@ func (p *printer) behind(at, limit int) comment {
 
 func (p *printer) lineOf(at int) int { return strings.LastIndexByte(p.src.Text[:at], '\n') + 1 }
 
-// blankBefore tells whether a blank line stands before what is first in its line.
+// blankBefore reports whether the text at an offset is the first in its line, with a blank line
+// before it.
 func (p *printer) blankBefore(at int) bool {
 	start := p.lineOf(at)
 	if start == 0 || strings.Trim(p.src.Text[start:at], " \t") != "" {
@@ -216,8 +216,8 @@ func (p *printer) blankBefore(at int) bool {
 	return strings.Trim(p.src.Text[p.lineOf(start-1):start-1], " \t") == ""
 }
 
-// build gives the comments in and behind a list or a mapping their places. limit is
-// where the next value that does not belong to it begins.
+// build assigns the comments in and after a list or a mapping. limit is the start of the next
+// value that is not part of it.
 func (p *printer) build(n *yaml.Node, limit int) *block {
 	w := p.src.Written(n)
 	inBrackets := p.bracketed(n)
@@ -248,7 +248,7 @@ func (p *printer) build(n *yaml.Node, limit int) *block {
 	}
 	col := b.entries[0].at - p.lineOf(b.entries[0].at)
 	if limit < len(p.src.Text) && col == limit-p.lineOf(limit) {
-		col++ // a list right below its key: what has the column of both belongs to the next key
+		col++ // for a list at the column of its key, comments at that column belong to the next key
 	}
 	for len(p.comments) > 0 && p.comments[0].Start < limit && p.comments[0].Start-p.lineOf(p.comments[0].Start) >= col {
 		b.foot = append(b.foot, p.pop())
@@ -256,11 +256,11 @@ func (p *printer) build(n *yaml.Node, limit int) *block {
 	return b
 }
 
-// fill gives the comments before, in and behind an entry their places.
+// fill assigns the comments before, in and after an entry.
 func (p *printer) fill(e *entry, next int) {
 	e.head, e.blank = p.take(e.at), p.blankBefore(e.at)
 	w := p.src.Written(e.value)
-	behindKey := e.at + 1 // the dash
+	behindKey := e.at + 1 // after the dash
 	if e.key != nil {
 		behindKey = p.src.Written(e.key).End
 	}
@@ -289,7 +289,7 @@ func (p *printer) fill(e *entry, next int) {
 		}
 	}
 	end := w.End
-	if len(p.comments) > 0 && p.comments[0].Start < w.End { // behind | or >
+	if len(p.comments) > 0 && p.comments[0].Start < w.End { // after | or >
 		end = w.Start
 	}
 	if tail := p.behind(end, next); tail.text != "" {
@@ -301,7 +301,7 @@ func (p *printer) fill(e *entry, next int) {
 	}
 }
 
-// inside returns where the first thing in brackets begins.
+// inside returns the start of the first value in brackets.
 func (p *printer) inside(n *yaml.Node) int {
 	switch {
 	case len(n.Items) > 0:
@@ -312,7 +312,7 @@ func (p *printer) inside(n *yaml.Node) int {
 	return p.src.Written(n).End
 }
 
-// push moves the comment at the end of the line into a line of its own.
+// push moves the comment at the end of the line to a separate line.
 func (e *entry) push() {
 	if e.tail.text != "" {
 		e.head = append(e.head, comment{text: e.tail.text})

@@ -10,7 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// text joins the lines. A column at which several lines have their comment stays.
+// text joins the lines. If several lines have their comment at the same column, the column is
+// kept.
 func (p *printer) text() string {
 	columns := map[int]int{}
 	for _, l := range p.lines {
@@ -44,7 +45,8 @@ func (p *printer) emit(indent int, text string) {
 	p.kept = false
 }
 
-// gap is a blank line, unless there is one or this is the first line of a block.
+// gap adds a blank line if wanted, unless the block has no line yet or the blank line would
+// become part of a text.
 func (p *printer) gap(wanted bool, first int) {
 	if wanted && len(p.lines) > first && !p.kept {
 		p.emit(0, "")
@@ -89,7 +91,8 @@ func place(rank []string, e entry) int {
 	return len(rank)
 }
 
-// named tells whether anything in a block has an anchor or is an alias: its order counts.
+// named reports whether a block contains an anchor or an alias, so that its order must not
+// change.
 func (p *printer) named(b *block) bool {
 	return slices.ContainsFunc(b.entries, func(e entry) bool {
 		return e.key != nil && p.naming(e.key) || p.naming(e.value)
@@ -101,7 +104,7 @@ func (p *printer) naming(n *yaml.Node) bool {
 		slices.ContainsFunc(n.Pairs, func(pair yaml.Pair) bool { return p.naming(pair.Key) || p.naming(pair.Value) })
 }
 
-// expand makes a block of what is in brackets and does not fit into the line.
+// expand converts a value in brackets that does not fit into the line to a block.
 func (p *printer) expand(e *entry, indent int) {
 	if e.body != nil || !p.bracketed(e.value) || p.fits(e, indent) || p.fillable(e.value) {
 		return
@@ -112,8 +115,8 @@ func (p *printer) expand(e *entry, indent int) {
 	}
 }
 
-// pull moves the comments before the first entry of an item to before the item: they
-// cannot stand between the dash and the entry.
+// pull moves the comments before the first entry of an item to before the item, because comments
+// cannot be between the dash and the entry.
 func (p *printer) pull(e *entry, indent int, path string) {
 	b := e.body
 	if e.key != nil || b == nil || p.src.Written(e.value).Anchor != "" {
@@ -129,7 +132,7 @@ func (p *printer) pull(e *entry, indent int, path string) {
 	first.head, first.blank = nil, false
 }
 
-// label is what stands before a value: the key or the dash, and the anchor.
+// label returns the text before a value: the key or the dash, and the anchor.
 func (p *printer) label(e *entry) string {
 	label := "-"
 	if e.key != nil {
@@ -141,13 +144,13 @@ func (p *printer) label(e *entry) string {
 	return strings.TrimRight(label+" "+p.anchor(e.value), " ")
 }
 
-// fits tells whether what is in brackets fits into one line.
+// fits reports whether a value in brackets fits into one line.
 func (p *printer) fits(e *entry, indent int) bool {
 	text, ok := p.brackets(e.value)
 	return ok && (len(e.value.Items)+len(e.value.Pairs) == 0 || indent+utf8.RuneCountInString(p.label(e)+" "+text) <= Width)
 }
 
-// entry writes a key or a dash and what belongs to it.
+// entry writes a key or a dash with its value and comments.
 func (p *printer) entry(e *entry, indent int, path string) {
 	label := p.label(e)
 	if e.body == nil {
@@ -165,7 +168,7 @@ func (p *printer) entry(e *entry, indent int, path string) {
 	p.block(e.body, indent+2, path)
 }
 
-// inline writes an entry whose value begins in the line of its key or dash.
+// inline writes an entry whose value begins on the line of its key or dash.
 func (p *printer) inline(e *entry, indent int, label string) {
 	n := e.value
 	w := p.src.Written(n)
@@ -186,7 +189,7 @@ func (p *printer) inline(e *entry, indent int, label string) {
 		p.blockText(w, indent, label)
 	case strings.Contains(written, "\n"):
 		for i, l := range strings.Split(written, "\n") {
-			if trimmed := strings.TrimRight(l, " \t"); written[0] != '"' || !strings.HasSuffix(trimmed, `\`) { // an escaped blank counts
+			if trimmed := strings.TrimRight(l, " \t"); written[0] != '"' || !strings.HasSuffix(trimmed, `\`) { // an escaped blank must be kept
 				l = trimmed
 			}
 			if i == 0 {
@@ -202,7 +205,7 @@ func (p *printer) inline(e *entry, indent int, label string) {
 	p.lines[first].tail = e.tail
 }
 
-// blockText writes text behind | or >, indented by two spaces.
+// blockText writes text after | or >, indented by two spaces.
 func (p *printer) blockText(w yaml.Written, indent int, label string) {
 	header, rest, _ := strings.Cut(p.src.Text[w.Start:w.End], "\n")
 	header, _, _ = strings.Cut(header, " ")
@@ -215,7 +218,7 @@ func (p *printer) blockText(w yaml.Written, indent int, label string) {
 	if rest != "" {
 		lines := strings.Split(rest, "\n")
 		if ends && strings.HasSuffix(rest, "\n") {
-			lines = lines[:len(lines)-1] // what is behind the last line end is no line
+			lines = lines[:len(lines)-1] // the text after the last line end is not a line
 		}
 		for _, l := range lines {
 			p.emit(indent+2, l[min(w.Indent, len(l)):])
@@ -232,7 +235,7 @@ func (p *printer) blockText(w yaml.Written, indent int, label string) {
 	}
 }
 
-// anchor returns the anchor of a value with a space behind it, or nothing.
+// anchor returns the anchor of a value followed by a space, or "".
 func (p *printer) anchor(n *yaml.Node) string {
 	if name := p.src.Written(n).Anchor; name != "" {
 		return "&" + name + " "
@@ -240,8 +243,8 @@ func (p *printer) anchor(n *yaml.Node) string {
 	return ""
 }
 
-// brackets writes a list or a mapping in brackets as one line; ok is false when a text in it
-// goes over lines.
+// brackets returns a list or a mapping in brackets as one line; ok is false if a text in it spans
+// several lines.
 func (p *printer) brackets(n *yaml.Node) (text string, ok bool) {
 	var parts []string
 	ok = true
@@ -278,7 +281,7 @@ func (p *printer) brackets(n *yaml.Node) (text string, ok bool) {
 	return "{" + strings.Join(parts, ", ") + "}", ok
 }
 
-// flow writes one value inside of brackets.
+// flow returns one value inside brackets.
 func (p *printer) flow(n *yaml.Node, ok bool) (string, bool) {
 	text := ""
 	if p.bracketed(n) {
@@ -292,8 +295,8 @@ func (p *printer) flow(n *yaml.Node, ok bool) (string, bool) {
 	return strings.TrimRight(p.anchor(n)+text, " "), ok
 }
 
-// fillable tells whether a list that does not fit stays in brackets, over several
-// lines: it is one of words. A few long texts are read better below each other.
+// fillable reports whether a list that is too long stays in brackets, over several lines. That is
+// the case for a list of words; a few long texts are easier to read one per line.
 func (p *printer) fillable(n *yaml.Node) bool {
 	return n.Kind == yaml.List && !slices.ContainsFunc(n.Items, func(item *yaml.Node) bool {
 		text, ok := p.flow(item, true)
@@ -301,8 +304,8 @@ func (p *printer) fillable(n *yaml.Node) bool {
 	})
 }
 
-// rows writes the items of a list as the lines they stood in, or as few lines as can be
-// where one of those is too long.
+// rows returns the items of a list in their original lines. If one of these is too long, it uses
+// as few lines as possible.
 func (p *printer) rows(n *yaml.Node, indent int) []string {
 	fill := func(broken func(i, width int) bool) (rows []string) {
 		for i, item := range n.Items {
@@ -325,7 +328,7 @@ func (p *printer) rows(n *yaml.Node, indent int) []string {
 	return rows
 }
 
-// scalar writes a text, a number and the like, or an alias.
+// scalar returns a text, a number or another scalar, or an alias.
 func (p *printer) scalar(n *yaml.Node, flow bool) string {
 	w := p.src.Written(n)
 	text := p.src.Text[w.Start:w.End]
@@ -335,7 +338,7 @@ func (p *printer) scalar(n *yaml.Node, flow bool) string {
 	case p.plainText(n) && (!flow || !strings.ContainsAny(n.Text, ",:")):
 		return n.Text
 	case strings.ContainsFunc(n.Text, func(r rune) bool { return !unicode.IsPrint(r) }):
-		return text // as it is escaped
+		return text // with its original escapes
 	case text[0] == '"' && strings.Contains(n.Text, `"`) && !strings.Contains(n.Text, "'"):
 		return "'" + n.Text + "'"
 	case text[0] == '\'' && strings.Contains(n.Text, "'") && !strings.ContainsAny(n.Text, `"\`):
@@ -344,15 +347,14 @@ func (p *printer) scalar(n *yaml.Node, flow bool) string {
 	return text
 }
 
-// notText are words that some readers of YAML take for something else than text.
+// notText lists words that some YAML libraries do not read as text.
 var notText = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 
-// duration is a number with its unit, or several.
+// duration matches one or more numbers with units.
 var duration = regexp.MustCompile(`^(\d+(\.\d+)?(ms|s|m|h))+$`)
 
-// plainText tells whether a text needs no quotes, neither for a reader of YAML nor for
-// a person: it is made of words, or says how long something takes. Patterns keep the
-// quotes that they have.
+// plainText reports whether a text needs no quotes, for a YAML library or for a person: it
+// consists of words, or is a duration. Patterns keep their quotes.
 func (p *printer) plainText(n *yaml.Node) bool {
 	text := n.Text
 	if duration.MatchString(text) {
