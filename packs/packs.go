@@ -5,7 +5,7 @@
 //
 // Each file is a pack and has a version. The names of packs and of their hooks are stable,
 // because policies refer to them. A pack never allows anything: an allow would skip an agent's
-// own prompt for users who wanted more restrictions.
+// own prompt for users that wanted more restrictions.
 //
 // The command "go test ./packs -update" generates [All] from the files, so that a program that
 // starts for each event does not parse them.
@@ -25,7 +25,7 @@ func Files() embed.FS { return files }
 //go:embed secrets.yaml self-protection.yaml supply-chain.yaml
 var files embed.FS
 
-// All returns the pack registry, in alphabetical order.
+// All returns the registry of all packs, in alphabetical order.
 func All() packindex.Registry { return packindex.New(all) }
 
 // Always returns the packs that grapnel and grapnel-hook enforce even if no policy names them,

@@ -5,8 +5,8 @@
 //	holds, err := p.Run(func(name int) any { return values[name] })
 //
 // The language is a subset of github.com/expr-lang/expr with the same meaning. Tests compare the
-// two; deliberate differences are in a table of the tests. Types are checked at compile time as
-// far as they are known. Callers cannot add functions, and methods cannot be called, so the
+// two; deliberate differences are in a table of the tests. Compile checks all types that are
+// known before a run. Callers cannot add functions, and methods cannot be called, so the
 // linker can drop unused methods. An expression cannot change a name; it can only define new
 // names with let. The work of a run is limited.
 package expr

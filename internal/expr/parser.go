@@ -30,7 +30,7 @@ type parser struct {
 	program *Program
 	nodes   int
 	vars    []variable // variables in scope
-	loop    *loop      // the loop whose condition is parsed, or nil
+	loop    *loop      // the loop of the condition that is parsed, or nil
 }
 
 type variable struct {
@@ -297,7 +297,7 @@ func (p *parser) operand() *node {
 	return nil
 }
 
-// constant returns the node of the current token, whose value is v.
+// constant returns the node of the current token, with the value v.
 func (p *parser) constant(v any) *node {
 	at := p.tok.at
 	p.next()

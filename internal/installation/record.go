@@ -33,8 +33,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/owner"
 )
 
-// A Record describes one installation: the entries of Grapnel in one settings
-// file of one agent.
+// A Record describes one installation: the entries of Grapnel in one settings file of one agent.
 type Record struct {
 	ID       string `json:"id"`                // token in the installed command
 	Agent    string `json:"agent"`             // name of the agent, as "claude-code"
@@ -220,8 +219,8 @@ func ownDir(dir string) error {
 	return err
 }
 
-// read reads a record if check accepts its file and directory. A user who can write a record
-// chooses the policy.
+// read reads a record if check accepts its file. The check matters because a record selects the
+// policy.
 func read(name string, check func(fs.FileInfo) error) (Record, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a blocking open of a named pipe may never return
 	if err != nil {

@@ -42,7 +42,7 @@ type Point struct {
 	Col     int    `json:"col"`
 	Reached bool   `json:"reached"`
 
-	// For a point that is not reached: what never happened, and a test that would reach it.
+	// For a point that is not reached: the missing result, and a test that would reach it.
 	Never string `json:"never,omitempty"`
 	Test  string `json:"test,omitempty"`
 }
@@ -57,7 +57,7 @@ const (
 	BranchGroup  Group = "branch"  // a condition of a `when` was true, or was false
 )
 
-// A Share is the number of points in a group, and of those that are reached.
+// A Share is the number of all points in a group and the number of reached points.
 type Share struct {
 	Reached int `json:"reached"`
 	All     int `json:"all"`

@@ -86,7 +86,7 @@ type Event struct {
 	Plain json.RawMessage `json:"plain,omitempty"` // an event of the plain dialect; missing values are filled in
 
 	Payload json.RawMessage `json:"payload,omitempty"`
-	Agent   string          `json:"agent,omitempty"` // the agent whose payload it is; empty = detected
+	Agent   string          `json:"agent,omitempty"` // the agent that sent the payload; empty = detected
 	Native  string          `json:"native,omitempty"`
 
 	Later policyfile.Duration `json:"later,omitempty"` // the time since the previous event

@@ -13,8 +13,8 @@ import (
 )
 
 // Find returns the test files among paths and below the directories among them. It skips
-// directories whose names begin with a dot, node_modules, and every file or directory that a
-// pattern of ignore matches by its name or its path.
+// directories with a name that begins with a dot, node_modules, and every file or directory that
+// a pattern of ignore matches by its name or its path.
 func Find(paths, ignore []string) ([]string, error) {
 	var files []string
 	add := func(file string) {

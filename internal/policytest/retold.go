@@ -192,7 +192,7 @@ func (t *retold) forms() []form {
 	return append(list, payload)
 }
 
-// says reports whether a form, converted to the agent's dialect, gives the same event.
+// says reports whether a form gives the same event after conversion to the agent's dialect.
 func (t *retold) says(f *form) bool {
 	told, err := f.tell(t.dialect, t.cwd, 1)
 	if err != nil {

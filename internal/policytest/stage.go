@@ -105,8 +105,8 @@ func namesOf(name string) []string {
 // called reports whether a test means a hook by a name.
 func called(hook, name string) bool { return slices.Contains(namesOf(hook), name) }
 
-// begin is the time at which every test begins. The clock only moves if the test says so, so that
-// results do not depend on the speed of the machine or the date.
+// begin is the time at which every test begins. The clock only moves if the test sets a time
+// between events, so that results do not depend on the speed of the machine or the date.
 var begin = time.Date(2026, time.January, 1, 12, 0, 0, 0, time.UTC)
 
 func (s *stage) now() time.Time { return s.clock }

@@ -77,7 +77,7 @@ func (a *adviser) approved(t *tally) *Suggestion {
 	return nil
 }
 
-// shadowed checks for rules of the user whose decisions other rules also make. It ignores rules
+// shadowed checks for rules of the user that never decided without another rule. It ignores rules
 // of packs, which may be for rare events.
 func (a *adviser) shadowed(t *tally) *Suggestion {
 	if t.decided.count < a.th.Matched || t.hook.Policy == nil {

@@ -92,7 +92,7 @@ type Example struct {
 	Now     string       `json:"now,omitempty"`
 }
 
-// Told is a hook that runs a program or contacts a server, and whose answers come from Records.
+// Told is a hook that runs a program or contacts a server. Its answers come from Records.
 type Told struct {
 	Name    string `json:"name"`
 	Answers int    `json:"answers"`

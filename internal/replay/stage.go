@@ -211,7 +211,7 @@ func (s *Stage) castOf(engine *grapnel.Engine) *cast {
 // maxSources is the maximum number of missing sources in a report.
 const maxSources = 64
 
-// note adds recorded hooks whose source the policy does not have to a report.
+// note adds to a report the recorded hooks that are not from a source of the policy.
 func (s *Stage) note(r *Report, sc *scene) {
 	c := s.current
 	for i := range sc.entry.Hooks {

@@ -73,7 +73,7 @@ type toolTally struct {
 const (
 	maxAbout   = 256 // of each: approved calls, their sessions and modes
 	maxTools   = 64
-	maxOpen    = 4096 // questions and commands whose end is not known yet
+	maxOpen    = 4096 // questions and commands without a known end
 	maxRepeats = 4096
 )
 
@@ -289,13 +289,13 @@ func (a *adviser) ask(s *scene, rules []*tally) {
 	if len(tool.Commands) == 1 && !s.reduced {
 		q.line = tool.Commands[0]
 	}
-	if len(a.asked) >= maxOpen { // drop the oldest, whose end is not known
+	if len(a.asked) >= maxOpen { // drop the oldest; their end is not known
 		a.asked = slices.Delete(a.asked, 0, maxOpen/4)
 	}
 	a.asked = append(a.asked, q)
 }
 
-// end closes the questions whose result is now known.
+// end closes the questions that now have a result.
 func (a *adviser) end(s *scene) {
 	e := &s.entry
 	ours := func(q *question) bool { return q.session == e.Session && q.agent == e.Agent }

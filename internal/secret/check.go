@@ -370,7 +370,7 @@ func wordy(v string) bool {
 	return in*2 > len(v)
 }
 
-// notSecret lists ends of names whose values are as long as tokens but public.
+// notSecret lists the ends of names with public values that are as long as tokens.
 var notSecret = [...]string{"page", "page_", "page-", "sync", "sync_", "publickey", "next", "next_", "cursor", "continuation", "continuation_", "csrf", "csrf-", "csrf_", "public", "public_", "pad_", "eos_", "bos_", "unk_", "mask_", "cls_", "sep_"}
 
 // named reports whether the name before a value marks it as public.

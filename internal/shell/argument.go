@@ -37,7 +37,7 @@ func (c *codeScan) quoted(i int) (string, int, bool) {
 	return b.String(), i + 1, false // not closed: an apostrophe in a comment
 }
 
-// interpolated reports a string, in quotes q, that holds a variable or an expression.
+// interpolated reports whether a string in quotes q contains a variable or an expression.
 func (c *codeScan) interpolated(q byte, text string) bool {
 	switch {
 	case q == '\'':

@@ -227,7 +227,7 @@ func (c *codeScan) run(args []argument) {
 	}
 }
 
-// words records a command whose words are the arguments.
+// words records a command with the arguments as its words.
 func (c *codeScan) words(list []argument) {
 	var words []Word
 	for _, a := range list {

@@ -52,7 +52,7 @@ func (w *walker) does(kind, name string, value Word, at place) {
 	}
 }
 
-// sshSetting reads an ssh setting whose value is a command.
+// sshSetting reads an ssh setting that holds a command.
 func (w *walker) sshSetting(value Word, name string, at place) {
 	key, text := strings.TrimSpace(value.code()), ""
 	if i := strings.IndexAny(key, " ="); i >= 0 {
@@ -101,7 +101,7 @@ func (w *walker) instead(row *program, args []Word) bool {
 	return false
 }
 
-// gitSetting reads a git setting whose value is a command.
+// gitSetting reads a git setting that holds a command.
 func (w *walker) gitSetting(key string, value Word, text, name string, at place) {
 	key = strings.ToLower(key)
 	section, _, _ := strings.Cut(key, ".")
@@ -152,7 +152,7 @@ func runsVariable(name string) string {
 	return ""
 }
 
-// lineVariables lists the variables whose value is a shell line.
+// lineVariables lists the variables that hold a shell line.
 const lineVariables = "GIT_SSH_COMMAND GIT_SSH GIT_EXTERNAL_DIFF GIT_PAGER GIT_EDITOR GIT_SEQUENCE_EDITOR GIT_ASKPASS GIT_PROXY_COMMAND " +
 	"PAGER MANPAGER EDITOR VISUAL FCEDIT LESSOPEN LESSCLOSE BROWSER SSH_ASKPASS SUDO_ASKPASS SUDO_EDITOR " +
 	"PROMPT_COMMAND RSYNC_RSH CVS_RSH SVN_SSH SVN_EDITOR HGEDITOR RUSTC_WRAPPER RUSTC FZF_DEFAULT_COMMAND BAT_PAGER " +

@@ -222,7 +222,8 @@ func lineOf(lines, key string) int {
 	return low
 }
 
-// eachList calls near for the lists of a line whose conditions hold for the command.
+// eachList calls near for the lists of a line that have no condition, or one that holds for the
+// command.
 func (c *Command) eachList(lists string, near func(list int)) {
 	holds := true
 	for i := 0; i < len(lists); i++ {

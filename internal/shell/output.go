@@ -56,7 +56,7 @@ func (w *walker) given(at *place, r *syntax.Redirect) (string, bool) {
 	return "", false
 }
 
-// eval returns the output of statements whose standard input is in.
+// eval returns the output of statements with the standard input in.
 func (w *walker) eval(list []*syntax.Stmt, at *place, in string) (string, bool) {
 	var b strings.Builder
 	for _, st := range list {
@@ -135,7 +135,7 @@ func prints(name string) bool {
 	return has("echo printf cat base64 gbase64 xxd openssl rev tr command builtin exec which type pwd basename true : tee hex sudo", name)
 }
 
-// prints returns the output of a program whose standard input is in.
+// prints returns the output of a program with the standard input in.
 func (w *walker) prints(words []string, in string) (string, bool) {
 	name, args := programName(words[0]), words[1:]
 	if len(in) > maxLine || !prints(name) || w.defined(name) || !w.spend(len(in)) {

@@ -404,7 +404,7 @@ func (p *Pattern) whole(patterns []*Pattern, s *Script, i int) bool {
 	return true
 }
 
-// last returns the pattern of the command behind all wrappers.
+// last returns the pattern of the command after all wrappers.
 func (p *Pattern) last() *Pattern {
 	for p.inner != nil {
 		p = p.inner

@@ -318,7 +318,7 @@ func (w *walker) fed(row *program, words []Word, replace, all string) []Word {
 	return words
 }
 
-// split reads the argument of env -S, whose syntax differs slightly from a shell line.
+// split reads the argument of env -S. Its syntax differs slightly from a shell line.
 func (w *walker) split(name string, value Word, rest []Word, at place) {
 	var line strings.Builder
 	line.WriteString("env ")

@@ -7,7 +7,7 @@ import "strings"
 type scanner struct {
 	rows []*program // the program, then its subcommands
 	args []Word
-	late bool // options may follow operands, whatever the row says
+	late bool // options may follow operands, even if the row does not allow it
 	next int  // index of the next word
 
 	// The result of the last call of scan:
@@ -39,7 +39,7 @@ const (
 // row returns the row of the table for the current position.
 func (s *scanner) row() *program { return s.rows[min(s.operands, len(s.rows)-1)] }
 
-// takes reports whether an option takes an argument, and whether that is known.
+// takes reports whether an option takes an argument, and whether the table knows the option.
 func (s *scanner) takes(name string) (arg, known bool) {
 	arg, known = s.row().takes(name)
 	if !known && s.rows[0].style&global != 0 {
@@ -54,7 +54,7 @@ func (s *scanner) scan() bool {
 		s.letter()
 		return true
 	}
-	if s.more { // -rf$X has -r and -f, whatever the value of $X
+	if s.more { // -rf$X has -r and -f for any value of $X
 		s.more, s.hang, s.kind = false, false, open
 		return true
 	}

@@ -35,8 +35,9 @@ type Script struct {
 	// comes before the command it runs.
 	Commands []Command
 
-	// Reads and Writes are the files in redirections whose name is literal or begins with the
-	// home directory, with quotes resolved. Here-documents and descriptors are not files.
+	// Reads and Writes are the files in redirections, with quotes resolved. They include only
+	// literal names and names that begin with the home directory. Here-documents and descriptors
+	// are not files.
 	Reads, Writes []string
 
 	// Language is the language of the line: empty for a shell, "powershell" or "cmd".
@@ -68,7 +69,7 @@ func (s *Script) Hidden() []string { return s.hidden }
 // Code is a program in another language.
 type Code struct {
 	Language string // "python", "node", "perl", "ruby", "php", "lua", "awk", "sed", "applescript", "tcl", "r"
-	Text     string // as far as it is known
+	Text     string // the text, with placeholders for computed pieces
 	Command  int    // index in Script.Commands of the interpreter
 }
 

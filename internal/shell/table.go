@@ -17,13 +17,13 @@ type program struct {
 	skip  uint8 // operands before the command that the program runs
 
 	args     string // options that take an argument
-	attached string // options whose optional argument must be attached: -i.bak
+	attached string // options with an optional argument, which must be attached: -i.bak
 	flags    string // names for the same option: "f=force D=delete+force"
 	longs    string // other options without an argument
 
 	alias   string // names for the same subcommand: "i=install"
 	implied string // operands that mean an option: "+=force", by first character
-	line    string // options whose argument is a shell line; for runsFind, a command
+	line    string // options with a shell line as argument; for runsFind, with a command
 	none    string // options with which the program runs no command
 	open    string // options with which it reads commands if it has no command argument; "*": always, "fed": if it has input
 	does    string // words that run something in addition to its command: "option=kind", "1=kind" for the first operand, "*=kind" for all; see walker.does
@@ -67,7 +67,7 @@ const (
 	runsPowerShell
 	runsCmd
 	runsRemoveItem
-	evaluates // arithmetic on words that look like data
+	evaluates // evaluates its words as arithmetic, which may run commands
 )
 
 // find returns the index of a name in the table, and whether the table has it.
@@ -150,7 +150,7 @@ func (p *program) canonical(word string) string {
 	return cmp.Or(get(p.alias, word), word)
 }
 
-// takes reports whether an option takes an argument, and whether that is known.
+// takes reports whether an option takes an argument, and whether the table knows the option.
 func (p *program) takes(name string) (arg, known bool) {
 	switch {
 	case has(p.args, name):

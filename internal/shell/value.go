@@ -670,8 +670,8 @@ func (w *walker) defined(name string) bool {
 	return f != nil && !f.active
 }
 
-// initTools lists tools whose output sets up a shell, for eval. They are treated like any other
-// program: their output is not read.
+// initTools lists tools that print shell code for eval, to set up a shell. They are treated like
+// any other program: their output is not read.
 const initTools = " ssh-agent direnv\x00hook direnv\x00export brew\x00shellenv pyenv\x00init pyenv\x00virtualenv-init rbenv\x00init nodenv\x00init goenv\x00init jenv\x00init" +
 	" fnm\x00env mise\x00activate mise\x00env mise\x00hook-env rtx\x00activate starship\x00init zoxide\x00init thefuck\x00--alias atuin\x00init conda\x00shell.bash conda\x00shell.zsh" +
 	" conda\x00shell.posix micromamba\x00shell mamba\x00shell opam\x00env luarocks\x00path dircolors lesspipe register-python-argcomplete docker-machine\x00env" +

@@ -107,7 +107,7 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 	}
 }
 
-// pipeEnd returns the statement whose output a pipe carries: b of "a | b |".
+// pipeEnd returns the statement that writes to a pipe: b of "a | b |".
 func pipeEnd(st *syntax.Stmt) *syntax.Stmt {
 	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok && b.Y != nil {
 		return b.Y

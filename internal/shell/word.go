@@ -46,7 +46,7 @@ func (w Word) code() string {
 // many reports whether a word may expand to any number of words.
 func (w Word) many() bool { return w.c != nil && w.c.many }
 
-// filled returns a word whose computed pieces come from the command's input.
+// filled returns a word with computed pieces from the command's input.
 func (w *walker) filled(text, mark, show string, many, operand bool) Word {
 	head, _, _ := strings.Cut(text, mark)
 	tail := ""
@@ -489,7 +489,7 @@ func (w *walker) decode(s string) string {
 	return b.String()
 }
 
-// source is the text of a node.
+// source returns the text of a node.
 func (w *walker) source(at *place, n syntax.Node) string {
 	from, to := n.Pos().Offset(), n.End().Offset()
 	if from >= to || to > uint(len(at.src)) || !w.spend(int(to-from)) {

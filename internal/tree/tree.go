@@ -116,8 +116,8 @@ type jsonReader struct {
 	Cursor
 }
 
-// A Cursor holds the line and the column of one byte. It computes those of later bytes without
-// reading the earlier ones again.
+// A Cursor holds the line and the column of one byte. It computes the position of a later byte
+// without reading the earlier ones again.
 type Cursor struct {
 	Line, Col int // from 1, columns in characters
 	data      []byte

@@ -116,7 +116,7 @@ type line struct {
 	tail comment
 }
 
-// document formats the whole file, whose value begins at start.
+// document formats the whole file. Its value begins at start.
 func (p *printer) document(start int) error {
 	marker := false
 	if p.src.Root.Kind == yaml.Null {

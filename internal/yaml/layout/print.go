@@ -168,7 +168,7 @@ func (p *printer) entry(e *entry, indent int, path string) {
 	p.block(e.body, indent+2, path)
 }
 
-// inline writes an entry whose value begins on the line of its key or dash.
+// inline writes an entry with a value that begins on the line of its key or dash.
 func (p *printer) inline(e *entry, indent int, label string) {
 	n := e.value
 	w := p.src.Written(n)
