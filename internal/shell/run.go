@@ -138,7 +138,7 @@ type wrapperScan struct {
 	operands int    // operands read so far
 	replace  string // the text that xargs and parallel replace
 	program  *Word  // a program from an option, inserted before the words that follow
-	opened   bool   // an option says that it reads commands from standard input
+	opened   bool   // it reads commands from standard input
 	found    bool   // the command was found
 	ran      bool   // a command was read, so standard input holds no commands
 }
