@@ -642,7 +642,7 @@ func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome
 }
 
 func (p *pinned) refuse(ev *grapnel.Event, what string, err error) (grapnel.Outcome, error) {
-	err = fmt.Errorf("%s: %w; the person has to look at it with \"grapnel trust %s\"", what, err, p.file)
+	err = fmt.Errorf("%s: %w; the user has to review it with \"grapnel trust %s\"", what, err, p.file)
 	c := ev.Contract
 	if c == nil {
 		c = contractOf(ev.Kind)

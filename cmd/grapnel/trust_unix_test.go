@@ -82,7 +82,7 @@ func (g *gated) closed(what string) {
 		g.t.Errorf("%s: the gate is open: %q", what, out)
 	}
 	for _, ev := range []string{event("SessionStart", `,"source":"startup"`), event("UserPromptSubmit", `,"prompt":"hello"`)} {
-		if out := g.hook(ev); !strings.Contains(out, "stays in force") {
+		if out := g.hook(ev); !strings.Contains(out, "stays active") {
 			g.t.Errorf("%s: the person is not told: %s is answered with %q", what, ev, out)
 		}
 	}

@@ -256,7 +256,7 @@ func untrusted(file string, place local.Place) []Finding {
 		case policy.Untrusted:
 			warn(about, "it is not trusted, so it has no effect")
 		case policy.Changed:
-			warn(about, "it is not what was trusted, and that stays in force")
+			warn(about, "it differs from the trusted content, which stays active")
 		case policy.Gone:
 			warn(about, "it is gone, and the trusted content stays active")
 		case policy.Broken:

@@ -246,7 +246,7 @@ func whyNotInForce(row policy.Loaded, errs []*policyfile.Error) string {
 	case policy.Untrusted:
 		return "the file is not trusted, so it has no effect (see \"grapnel trust\")"
 	case policy.Changed:
-		return "the file is not what was trusted, and that stays in force (see \"grapnel trust\")"
+		return "the file differs from the trusted content, which stays active (see \"grapnel trust\")"
 	case policy.Ignored:
 		return "a managed policy lets only managed ones count"
 	case policy.Broken:

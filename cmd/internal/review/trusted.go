@@ -79,9 +79,9 @@ func inspect(place local.Place, trust *policy.Trust) File {
 		f.Hint = fmt.Sprintf("the trusted content stays active; let go of it with \"grapnel untrust %s\"", trust.File)
 	case policy.Untrusted:
 		f.Wrong = append(f.Wrong, "nothing of it is in force: no policy vouches for it any more")
-		f.Hint = fmt.Sprintf("look at it with \"grapnel trust %s\"", trust.File)
+		f.Hint = fmt.Sprintf("review it with \"grapnel trust %s\"", trust.File)
 	default:
-		f.Hint = fmt.Sprintf("look at it with \"grapnel trust %s\", or stop enforcing it with \"grapnel untrust %[1]s\"", trust.File)
+		f.Hint = fmt.Sprintf("review it with \"grapnel trust %s\", or stop enforcing it with \"grapnel untrust %[1]s\"", trust.File)
 	}
 	f.Hint = strings.TrimSpace(f.Hint)
 	return f
