@@ -190,18 +190,22 @@ func (s *rowSelection) lists() {
 // block reads a block of n rows, and adds the selected hooks to the policy.
 func (s *rowSelection) block(n int, p *policyfile.Policy) {
 	commands := s.text()
-	for i := range n {
+	i := 0
+	programs := func() bool { return s.facts.NearPrograms(commands, n)[i] }
+	for ; i < n; i++ {
 		flags, on, tools, row := rowFlags(s.uint()), s.uint(), s.uint(), s.text()
 		if on >= uint64(len(s.listen)) || tools >= uint64(len(s.tools)) {
 			s.fail()
 			return
 		}
+		selecting := s.ev != nil && flags&rowAlways == 0
+		if selecting && !s.listen[on] {
+			continue
+		}
 		r := codecReader{left: row}
 		needs := match.Needs{Paths: r.text(), Text: r.text(), Content: r.text(), Prompt: r.text()}
-		if s.ev != nil && flags&rowAlways == 0 {
-			if !s.listen[on] || !s.all && !s.chosen(flags, &s.tools[tools], &needs, func() bool { return s.facts.NearPrograms(commands, n)[i] }) {
-				continue
-			}
+		if selecting && !s.all && !s.chosen(flags, &s.tools[tools], &needs, programs) {
+			continue
 		}
 		p.Hooks = append(p.Hooks, policyfile.Hook{})
 		if r.hookValue(&p.Hooks[len(p.Hooks)-1]); r.bad {
