@@ -16,7 +16,8 @@
 // With -gate, a row fails above its budget plus 15 %, even after it was measured again. On
 // shared machines ratios move by up to 20 %, so continuous integration uses -limit 2: a row
 // fails above twice its budget. A row that does not meet its budget yet has a ceiling, the
-// ratio of today, and fails above that in the same way.
+// ratio of today, and fails above that in the same way. For a rate of the whole machine the
+// ceiling is a multiple of the floor, so that it holds while other programs run.
 //
 // The benchmark does not measure agents, models, or hooks that users write. For time inside
 // one function use "go test -bench" in its package.

@@ -69,6 +69,7 @@ func newRow(p *path, measured map[string]float64, limit float64) row {
 	if p.floor != nil && p.err == nil {
 		if x, err := ratio(p.floor, floorReference); err == nil {
 			r.Floor = round(x)
+			r.Today = max(r.Today, round(p.todayFloors*x))
 		}
 	}
 	if p.notYet != "" && p.err == nil {

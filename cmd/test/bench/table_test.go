@@ -44,6 +44,8 @@ func TestRow(t *testing.T) {
 		"two allocations of one":      {target{budget: 1, exact: true}, 2, 2, -1, false, true, "FAIL"},
 		"not met yet":                 {target{budget: 2, today: 7}, 7.5, 1.15, -2.75, false, false, "not met yet (7.00)"},
 		"not met yet, but was better": {target{budget: 2, today: 7}, 8.1, 1.15, -3.05, false, true, "FAIL"},
+		"rate, held to the floor":     {target{budget: 2, todayFloors: 7}, 7.5, 1.15, -2.75, false, false, "not met yet (7.00)"},
+		"rate, but was better":        {target{budget: 2, todayFloors: 7}, 8.1, 1.15, -3.05, false, true, "FAIL"},
 		"was not met":                 {target{budget: 2, today: 7}, 1.5, 1.15, 0.25, true, false, "ok (met now)"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -135,6 +137,9 @@ func TestTargets(t *testing.T) {
 		for i, target := range g.targets {
 			if target.name == "" || seen[target.name] || target.budget <= 0 || target.unit.format == nil {
 				t.Errorf("%s: target %+v", g.name, target)
+			}
+			if target.today != 0 && target.todayFloors != 0 {
+				t.Errorf("%s: has two ceilings", target.name)
 			}
 			if target.today != 0 && target.today <= target.budget {
 				t.Errorf("%s: today %g meets the budget of %g", target.name, target.today, target.budget)
