@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/bmatcuk/doublestar/v4"
 
@@ -435,10 +434,10 @@ func (p *fileParser) integer(n *yaml.Node) *int {
 }
 
 func (p *fileParser) duration(n *yaml.Node) policyfile.Duration {
-	d, err := time.ParseDuration(n.Text)
+	d, err := policyfile.ParseDuration(n.Text)
 	switch {
 	case err != nil:
-		p.fail(n, "write a number with a unit: 500ms, 5s, 1m", "%q is not a duration", n.Text)
+		p.fail(n, "write a number with a unit: 500ms, 5s, 1m, 7d", "%q is not a duration", n.Text)
 	case d <= 0:
 		p.fail(n, "", "the timeout must be more than 0")
 	}

@@ -42,7 +42,7 @@ A daemon does this work itself.`,
 			return c.drain(ctx, place, wait)
 		},
 	}
-	cmd.Flags().DurationVar(&wait, "wait", 0, "also send what becomes due within this `DURATION`")
+	cli.DurationVar(cmd.Flags(), &wait, "wait", 0, "also send what becomes due within this `DURATION`")
 	return c.jsonFlag(cmd)
 }
 

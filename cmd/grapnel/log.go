@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newLog(c *console) *cobra.Command {
@@ -144,9 +145,9 @@ func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
 
 // ago is the time that --since says.
 func ago(since string) (time.Time, error) {
-	d, err := time.ParseDuration(since)
+	d, err := policyfile.ParseDuration(since)
 	if err != nil || d < 0 {
-		return time.Time{}, cli.Usage(cli.WithHint(fmt.Errorf("--since %q is not a duration", since), "write a number with a unit: 30m, 1h, 24h"))
+		return time.Time{}, cli.Usage(cli.WithHint(fmt.Errorf("--since %q is not a duration", since), "write a number with a unit: 30m, 1h, 7d"))
 	}
 	return time.Now().Add(-d), nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // pauseEvents begins the kinds under which pauses stand in the log. No hook hears of
@@ -42,7 +43,7 @@ needs a terminal, because a person and not an agent should decide about a pause.
 			if off {
 				return c.unpause(cmd.Context(), place)
 			}
-			length, err := time.ParseDuration(args[0])
+			length, err := policyfile.ParseDuration(args[0])
 			if err != nil {
 				return cli.Usage(cli.WithHint(fmt.Errorf("%q is not a duration", args[0]), "write a number with a unit: 30s, 10m, 1h"))
 			}

@@ -71,14 +71,14 @@ Nothing is changed. "grapnel replay --policy" shows the effect that a change wou
 	}
 	wanted.add(cmd)
 	cmd.Flags().IntVar(&th.Asked, "asked", 5, "minimum number of answers to the questions of a rule")
-	cmd.Flags().DurationVar(&th.Answer, "answer", time.Second, "shortest time in which a person can answer a question")
+	cli.DurationVar(cmd.Flags(), &th.Answer, "answer", time.Second, "shortest time in which a person can answer a question")
 	cmd.Flags().IntVar(&th.Matched, "matched", 5, "minimum number of decisions to call a rule redundant")
 	cmd.Flags().IntVar(&th.Seen, "seen", 100, "minimum number of events to say that a rule or hook never has a result")
 	cmd.Flags().IntVar(&th.Days, "days", 21, "minimum number of days to say that a rule never matches")
 	cmd.Flags().IntVar(&th.Failures, "failures", 3, "minimum number of failures of a hook")
 	cmd.Flags().IntVar(&th.Runs, "runs", 20, "minimum number of runs to judge a hook by its runs")
 	cmd.Flags().IntVar(&th.Repeats, "repeats", 5, "minimum number of repetitions of a command that just failed")
-	cmd.Flags().DurationVar(&th.Slow, "slow", time.Second, "a hook is slow if 5 % of its runs take this long")
+	cli.DurationVar(cmd.Flags(), &th.Slow, "slow", time.Second, "a hook is slow if 5 % of its runs take this long")
 	return c.jsonFlag(cmd)
 }
 

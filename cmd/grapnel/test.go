@@ -82,7 +82,7 @@ Exit code 0: all tests passed; 1: some failed, or a file of tests is invalid.`,
 	flags.BoolVar(&t.bench, "bench", false, "measure the duration and allocations of a decision")
 	flags.IntVar(&t.count, "count", 1, "run each test `N` times")
 	flags.IntVar(&t.parallel, "parallel", 0, "run `N` tests at once (default: number of processors)")
-	flags.DurationVar(&t.timeout, "timeout", policytest.DefaultTimeout, "timeout of a test")
+	cli.DurationVar(flags, &t.timeout, "timeout", policytest.DefaultTimeout, "timeout of a test")
 	flags.BoolVar(&t.failFast, "fail-fast", false, "stop at the first failure")
 	flags.IntVar(&t.max, "max-errors", 0, "stop after `N` failures")
 	flags.BoolVar(&t.failEmpty, "fail-on-empty", false, "fail if no test found")

@@ -51,7 +51,7 @@ which events are read, and / filters what is shown.`,
 		},
 	}
 	asked.flags(cmd)
-	cmd.Flags().DurationVar(&opts.Slow, "slow", 100*time.Millisecond, "mark hooks that take longer than this")
+	cli.DurationVar(cmd.Flags(), &opts.Slow, "slow", 100*time.Millisecond, "mark hooks that take longer than this")
 	cmd.Flags().IntVar(&opts.Keep, "keep", 5000, "number of events to keep; older ones are dropped")
 	return cmd
 }

@@ -152,22 +152,6 @@ type Pattern struct {
 	Near    string `json:"near,omitempty"`    // used instead of Literal: several such texts, see prefilter.RequiredTexts
 }
 
-// Duration is a time span that is written with a unit, such as 1m30s.
-type Duration time.Duration
-
-// String returns the duration as 1m30s. It shortens 1m0s to 1m.
-func (d Duration) String() string { return FormatDuration(time.Duration(d)) }
-
-// MarshalText writes the duration as 1m30s.
-func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
-
-// UnmarshalText reads a duration such as 1m30s.
-func (d *Duration) UnmarshalText(text []byte) error {
-	parsed, err := time.ParseDuration(string(text))
-	*d = Duration(parsed)
-	return err
-}
-
 // Error is one error in a policy file.
 type Error struct {
 	File string `json:"file"`
@@ -309,17 +293,6 @@ type Limit struct {
 	By     []string `json:"by,omitempty"`   // keys with separate counters: session, tool, agent, user; empty = one counter
 	Then   string   `json:"then,omitempty"` // block or ask; empty = block
 	Reason string   `json:"reason,omitempty"`
-}
-
-// FormatDuration formats a duration and shortens 1m0s to 1m.
-func FormatDuration(d time.Duration) string {
-	text := d.String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = text[:len(text)-2]
-		}
-	}
-	return text
 }
 
 // FormatNumber formats a sum without visible rounding errors: 0.1+0.2 becomes 0.3.

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 const (
@@ -247,7 +248,7 @@ func number(words url.Values, name string, without, most int64) (int64, error) {
 func filterOf(words url.Values) (spool.Filter, error) {
 	f := spool.Filter{Agent: words.Get("agent"), Session: words.Get("session"), Hook: words.Get("hook")}
 	if since := words.Get("since"); since != "" {
-		if ago, err := time.ParseDuration(since); err == nil {
+		if ago, err := policyfile.ParseDuration(since); err == nil {
 			f.Since = time.Now().Add(-ago)
 		} else if f.Since, err = time.Parse(time.RFC3339, since); err != nil {
 			return f, fmt.Errorf("since %q: want a duration such as 1h, or a time such as 2026-01-31T12:00:00Z", since)
