@@ -28,7 +28,7 @@ type explaining struct {
 func newExplain(c *console) *cobra.Command {
 	var e explaining
 	cmd := &cobra.Command{
-		Use:   "explain [AGENT] [--event FILE|- | --command LINE | --tool NAME ... | --prompt TEXT | --record ID]",
+		Use:   "explain [AGENT] [--event FILE | --command LINE | --tool NAME | ... | --record ID]",
 		Short: "Show how an event would be decided, and why",
 		Long: `Show the hooks that match an event and why, what each hook received and returned, how the
 outcomes were merged into one verdict, and the reply that the agent would get. Hooks that
@@ -44,7 +44,7 @@ shows the output of programs. --why NAME explains why one hook did or did not ac
   grapnel explain gemini-cli --prompt 'my key is sk-...'
   grapnel explain claude-code --event event.json --all
   grapnel explain --record 01a2004139ad3849aea55a914b56 --json
-  echo '{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"rm -rf /"}}' | grapnel explain`,
+  grapnel explain < event.json`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var named *dialect.Dialect

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -21,6 +22,9 @@ const (
 	exitFailure = 1
 	exitUsage   = 64
 )
+
+// Commands and groups are listed in the order in which people need them.
+func init() { cobra.EnableCommandSorting = false }
 
 func main() {
 	process.SandboxMain() // where this is to become a hook's program, before anything else
@@ -79,12 +83,15 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs),
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Version:       hookcmd.Version,
 	}
+	root.SetVersionTemplate(versionLine)
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
 	root.SetIn(c.In)
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)
 	root.PersistentFlags().StringVar(&c.Root, "root", "", "use this `DIR` for policy and state")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return cli.Usage(flagError(err)) })
+	root.SetFlagErrorFunc(flagError)
 	const other = "Other:"
 	for _, group := range []struct {
 		title    string
@@ -137,6 +144,8 @@ func newHook(c *console) *cobra.Command {
 	}
 }
 
+const versionLine = "grapnel " + hookcmd.Version + "\n"
+
 func newVersion(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
 		Use:   "version",
@@ -146,7 +155,7 @@ func newVersion(c *console) *cobra.Command {
 			if c.JSON {
 				return c.PrintJSON(map[string]string{"version": hookcmd.Version})
 			}
-			_, err := fmt.Fprintf(c.Out, "grapnel %s\n", hookcmd.Version)
+			_, err := io.WriteString(c.Out, versionLine)
 			return err
 		},
 	})

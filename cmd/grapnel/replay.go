@@ -40,7 +40,8 @@ programs, and --ask NAME asks the server of a hook.
 --policy FILE replaces your own policy. --against compares with another policy instead of
 the recorded decisions: a file, or a file in a revision of git.
 
-Exit code 0; 1 if --fail-on finds one of these classes: ` + classNames() + ".",
+Exit code 0; 1 if --fail-on finds one of these classes:
+  ` + classNames(),
 		Example: "  grapnel replay --since 168h\n" +
 			"  grapnel replay --policy draft.yaml --session 8f2c\n" +
 			"  grapnel replay records.jsonl --policy grapnel.yaml --against main:grapnel.yaml --format markdown\n" +

@@ -23,20 +23,28 @@ func hintOf(err error, cmd *cobra.Command) string {
 	return ""
 }
 
-// flagError says what a flag wants, where its type says so, and not which function of Go
-// could not read it.
-func flagError(err error) error {
+// flagError returns a usage error for a flag that pflag refused. It names the value that the
+// flag wants, or the flag that the user probably meant.
+func flagError(cmd *cobra.Command, err error) error {
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		var known []string
+		cmd.Flags().VisitAll(func(f *pflag.Flag) { known = append(known, f.Name) })
+		if near := cli.Nearest(unknown.GetSpecifiedName(), known); len(near) > 0 {
+			err = cli.WithHint(err, fmt.Sprintf("did you mean --%s?", near[0]))
+		}
+		return cli.Usage(err)
+	}
 	bad, ok := errors.AsType[*pflag.InvalidValueError](err)
 	if !ok {
-		return err
+		return cli.Usage(err)
 	}
 	want, ok := map[string]string{
 		"int": "a whole number", "uint64": "a whole number", "float64": "a number", "bool": "true or false", "duration": "a number with a unit, such as 30s or 10m",
 	}[bad.GetFlag().Value.Type()]
 	if !ok {
-		return err
+		return cli.Usage(err)
 	}
-	return fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want)
+	return cli.Usage(fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want))
 }
 
 // usageArgs makes a wrong number of arguments a usage error that says what is wanted.

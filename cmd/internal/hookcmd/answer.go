@@ -33,21 +33,42 @@ const Version = "0.1.0"
 
 const usage = `usage: grapnel-hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]... [--serve]
 
-Reads one event of an AI agent on standard input, judges it by the policy, and
-answers in the agent's own language. Agents run it; "grapnel install" tells them to.
+Reads one event of an AI agent on standard input, evaluates the policy, and writes the
+reply in the agent's format. Agents run it after "grapnel install".
 
-  AGENT          %s; without it the payload decides
-  EVENT          the agent's name of the event, where its payload does not tell
-  --id T         the installation whose policy and state count
-  --root DIR     keep policy and state below DIR instead
-  --policy FILE  one more policy file
-  --serve        answer one event after the other, a line of JSON each, to the end of
-                 standard input: for plugins
+  AGENT          name of the agent; default: found from the payload. Known agents:
+                 %s
+  EVENT          the agent's name of the event, if the payload does not contain it
+  --id T         use policy and state of the installation with this ID
+  --root DIR     use policy and state below DIR instead
+  --policy FILE  use one more policy file; repeatable
+  --serve        answer events, one line of JSON each, until standard input ends: for plugins
   --version      print the version
-  --help         print this
+  --help         print this help
 
-To see what it would answer and why: grapnel explain
+To see a reply and its reasons: grapnel explain
 `
+
+// agentLines lists the agents in lines of at most 100 columns, indented for the help.
+func agentLines() string {
+	const indent, width = 17, 100
+	var lines strings.Builder
+	column := indent
+	for i, name := range dialect.Names() {
+		switch {
+		case i == 0:
+		case column+len(", ")+len(name) < width:
+			column += len(", ")
+			lines.WriteString(", ")
+		default:
+			column = indent
+			lines.WriteString(",\n" + strings.Repeat(" ", indent))
+		}
+		column += len(name)
+		lines.WriteString(name)
+	}
+	return lines.String()
+}
 
 // invocation is a parsed command line.
 type invocation struct {
@@ -151,7 +172,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		fmt.Fprintf(stderr, "grapnel: error: %v\ngrapnel: hint: run \"grapnel-hook --help\"\n", err)
 		return exitUsage
 	case inv.help:
-		fmt.Fprintf(stdout, usage, strings.Join(dialect.Names(), ", "))
+		fmt.Fprintf(stdout, usage, agentLines())
 		return 0
 	case inv.version:
 		fmt.Fprintf(stdout, "grapnel %s\n", Version)
