@@ -32,6 +32,14 @@ demo: ## show Grapnel at work, without any agent
 BIN      := bin/
 PROGRAMS := ./cmd/...
 
+.PHONY: install
+install: ## install grapnel and grapnel-hook where "go install" puts programs
+	$(GO) install ./cmd/grapnel ./cmd/grapnel-hook
+
+.PHONY: pictures
+pictures: ## make the pictures of the README again (needs tmux)
+	$(GO) run ./cmd/test/pictures docs/images
+
 .PHONY: build
 build: ## build grapnel and grapnel-hook into bin/
 	$(GO) build -o '$(BIN)' $(PROGRAMS)
