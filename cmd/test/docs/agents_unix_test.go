@@ -33,10 +33,34 @@ func TestAgents(t *testing.T) {
 		})
 		fmt.Fprintf(&matrix, "### %s\n\n%s\n", d.Title, agentMatrix(d, seen))
 	}
+	for file, words := range map[string][4]string{
+		"README.md":       {"agents", "tested", "driven", "from documentation"},
+		"README.zh-CN.md": {"智能体", "测试方式", "实际运行", "依据文档"},
+	} {
+		checkParts(t, filepath.Join("..", file), map[string]string{"driven": drivenTable(t, words)})
+	}
 	checkParts(t, "agents.md", map[string]string{
 		"agents": table([]string{"agent", "name", "its hooks are", "events", "seen live"}, agents),
 		"matrix": strings.TrimSuffix(matrix.String(), "\n"),
 	})
+}
+
+// drivenTable lists the agents that the tests ran, and the others. words are its texts.
+func drivenTable(t *testing.T, words [4]string) string {
+	t.Helper()
+	var driven, others []string
+	for _, d := range dialect.All() {
+		switch {
+		case d.Name == dialect.Plain().Name:
+		case verified(t, d) != nil:
+			driven = append(driven, d.Title)
+		default:
+			others = append(others, d.Title)
+		}
+	}
+	slices.Sort(driven)
+	slices.Sort(others)
+	return table([]string{words[0], words[1]}, [][]string{{strings.Join(driven, ", "), words[2]}, {strings.Join(others, ", "), words[3]}})
 }
 
 // verified reads what was seen of an agent; nil for one that cannot be run.
