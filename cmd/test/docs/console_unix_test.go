@@ -351,7 +351,7 @@ func TestCommandsExist(t *testing.T) {
 	t.Parallel()
 	help := map[string]string{}
 	found := 0
-	for _, page := range append(pages(t), "../SECURITY.md", "../ROUGH_EDGES.md", "../RATIONALE.md", "../CHANGELOG.md") {
+	for _, page := range append(pages(t), "../SECURITY.md", "../ROUGH_EDGES.md", "../CHANGELOG.md") {
 		text := readPage(t, page)
 		var lines []string
 		for _, m := range inline.FindAllStringSubmatch(text, -1) {

@@ -126,18 +126,22 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// Whoever opens the index finds every page from there, and the README leads to it.
+// The README links to the index, and the index links to every page. Pages of a directory with a
+// separate index are linked from there.
 func TestEveryPageIsLinked(t *testing.T) {
 	t.Parallel()
 	const index = "README.md"
 	if to := "(docs/" + index + ")"; !strings.Contains(readPage(t, filepath.Join("..", "README.md")), to) {
 		t.Errorf("../README.md does not link to %s", to)
 	}
-	list := readPage(t, index)
-	for _, page := range pages(t) {
-		page = filepath.ToSlash(page)
-		if !strings.HasPrefix(page, "..") && page != index && !strings.Contains(list, "("+page+")") {
-			t.Errorf("%s does not link to %s", index, page)
+	list := pages(t)
+	for _, page := range list {
+		from, to := index, filepath.ToSlash(page)
+		if own := filepath.Join(filepath.Dir(page), index); own != page && slices.Contains(list, own) {
+			from, to = own, filepath.Base(page)
+		}
+		if !strings.HasPrefix(to, "..") && to != index && !strings.Contains(readPage(t, from), "("+to+")") {
+			t.Errorf("%s does not link to %s", from, page)
 		}
 	}
 }
