@@ -10,21 +10,21 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// A comparison gathers what came out otherwise.
+// A comparison collects the differences between the result and the vector's expectations.
 type comparison struct{ diffs []Diff }
 
 func (c *comparison) differ(path string, got, want any) {
 	c.diffs = append(c.diffs, Diff{Path: path, Got: got, Want: want})
 }
 
-// same compares a value with what the vector says of it.
+// same compares a value with the value that the vector expects.
 func (c *comparison) same(path string, got any, want json.RawMessage) {
 	if !equalRaw(want, got) {
 		c.differ(path, got, want)
 	}
 }
 
-// compare looks at everything that the vector expects, and at what always holds.
+// compare checks every expectation of the vector and the invariants that hold for all vectors.
 func (s *stage) compare(got *ran, posture agenthooks.Posture) []Diff {
 	var c comparison
 	want := s.vector.Expect
@@ -58,7 +58,7 @@ func (s *stage) compare(got *ran, posture agenthooks.Posture) []Diff {
 	return c.diffs
 }
 
-// points are those that the first interceptor saw.
+// points returns the names of the interception points that the first interceptor saw, in order.
 func (s *stage) points() []string {
 	names := []string{}
 	for _, seen := range s.seen {
@@ -78,7 +78,7 @@ func (s *stage) interceptions(c *comparison) {
 	if strict := s.vector.Expect.SequenceStrict; strict == nil || *strict {
 		if !slices.Equal(names, got) {
 			c.differ("interceptions", got, names)
-			return // one of the others cannot be found by its place
+			return // the lists differ, so indexes do not match
 		}
 	}
 	next := 0
@@ -182,8 +182,8 @@ func (s *stage) recorded(c *comparison) {
 	}
 }
 
-// matches reports whether a record is the one that is meant; diffs say why one of the
-// same point is not.
+// matches reports whether the record is the one that the pattern describes. If the record is
+// for the same point but does not match, diffs lists the differences.
 func (w *recordPattern) matches(path string, record any) (bool, []Diff) {
 	if name, _ := find(record, "interception_point"); name != w.Point {
 		return false, nil
@@ -210,7 +210,7 @@ func (w *recordPattern) matches(path string, record any) (bool, []Diff) {
 	return len(c.diffs) == 0, c.diffs
 }
 
-// sequences rise, whatever the vector is about.
+// sequences checks that the sequence numbers rise. This check applies to every vector.
 func (s *stage) sequences(c *comparison) {
 	last := int64(-1)
 	for i, seen := range s.seen {
@@ -223,7 +223,7 @@ func (s *stage) sequences(c *comparison) {
 	}
 }
 
-// sequenceOf is the number of a context, -1 where it has none.
+// sequenceOf returns the sequence number of a context, or -1 if it has no valid one.
 func sequenceOf(seen any) int64 {
 	got, _ := find(seen, "sequence")
 	number, _ := got.(json.Number)

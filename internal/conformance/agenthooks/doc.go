@@ -4,12 +4,11 @@
 //	vectors, err := agenthooks.Load("vectors")
 //	results := agenthooks.Run(ctx, vectors, nil)
 //
-// The command in conformance/cmd/agenthooks does the same from a shell. A vector is
-// data in the specification's own format; each of its scripts becomes one interceptor of
-// a fresh host, and only the model and the tools are scripted beside that. A member that
-// nobody knows fails the vector, and a script that does not foresee what happens fails
-// it too.
+// The command in conformance/cmd/agenthooks does the same from a shell. A vector is data in the
+// specification's format. Each script of a vector becomes one interceptor of a new host; apart
+// from that, only the model and the tools are scripted. An unknown member fails the vector. An
+// event that the script does not expect fails it too.
 //
-// The vectors in testdata are ours. The specification's own are not kept here: give the
-// command their directory.
+// The vectors in testdata are Grapnel's. The specification's vectors are not in this
+// repository: pass their directory to the command.
 package agenthooks

@@ -12,11 +12,10 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// goldenPart is the part of the golden identities.
+// goldenPart is the name of the part that holds the golden identities.
 const goldenPart = "golden/identity"
 
-// A fixture is a context with its canonical JSON and its identity, or the reason for
-// which it has none.
+// A fixture is a context with either its canonical JSON and identity, or the expected error.
 type fixture struct {
 	ID     string          `json:"id"`
 	Note   string          `json:"note"`
@@ -28,9 +27,9 @@ type fixture struct {
 	} `json:"expect"`
 }
 
-// Golden compares the identities in golden/identity.json beside a directory of vectors.
-// Where there is no such file there are no results, and one that cannot be understood is
-// a single result that failed.
+// Golden compares the identities in ../golden/identity.json, relative to dir, with computed
+// ones. Without that file it returns nil. If the file cannot be read or decoded, it returns a
+// single failed Result.
 func Golden(dir string, only *regexp.Regexp) []Result {
 	file := filepath.Join(dir, "..", "golden", "identity.json")
 	raw, err := os.ReadFile(file)
@@ -97,8 +96,8 @@ func (f *fixture) compare() (law string, diffs []Diff) {
 	return "", c.diffs
 }
 
-// mended is canonical JSON with the one number right that the generator of the
-// specification's golden file has read wrongly.
+// mended corrects a number in canonical JSON. The generator of the specification's golden file
+// parsed it wrongly.
 func mended(canonical string) string {
 	return strings.ReplaceAll(canonical, "9.999999999999996e+22", "9.999999999999997e+22")
 }

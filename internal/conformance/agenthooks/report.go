@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// A Part is what came of the vectors of one part of the specification.
+// A Part holds the results of the vectors of one part of the specification, and their counts.
 type Part struct {
 	Part    string   `json:"part"`
 	Passed  int      `json:"passed"`
@@ -19,7 +19,7 @@ type Part struct {
 	Results []Result `json:"results"`
 }
 
-// Parts sorts results by part, those without one first.
+// Parts groups results by part. Results without a part come first.
 func Parts(results []Result) []Part {
 	var parts []Part
 	for _, r := range results {
@@ -48,7 +48,7 @@ func Parts(results []Result) []Part {
 	return parts
 }
 
-// A Declaration is what a claim of conformance says beside the report.
+// A Declaration is the conformance claim that goes with a report.
 type Declaration struct {
 	Framework        string               `json:"framework"`
 	Adapter          string               `json:"adapter_version"`
@@ -60,7 +60,8 @@ type Declaration struct {
 	Posture          agenthooks.Posture   `json:"tool_seam_host_error"`
 }
 
-// Declare is what results of these Options are about.
+// Declare returns the Declaration for results that were produced with opts. A nil opts means
+// the defaults.
 func Declare(opts *Options) Declaration {
 	d := Declaration{
 		Framework: "grapnel", Adapter: "unknown", Spec: "agent-hooks/0.1", Language: "go", Capabilities: Capabilities(),
@@ -79,8 +80,8 @@ func Declare(opts *Options) Declaration {
 	return d
 }
 
-// String is what people are told: nothing of a vector that passed as it should, and all
-// that is wrong of one that failed.
+// String formats a result for people. It is empty for a vector that passed without a deliberate
+// difference, and lists every difference of a failed one.
 func (r *Result) String() string {
 	switch {
 	case r.Status == Skipped:

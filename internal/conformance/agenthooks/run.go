@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// Capabilities returns what our host can do, in the specification's words. A response is
-// either held back until all of it was judged or, where a vector wants that, judged and
-// released piece by piece.
+// Capabilities returns the capabilities of our host, in the specification's terms. The host
+// holds a response back until all of it has been judged or, if a vector requires it, judges and
+// releases it piece by piece.
 func Capabilities() []string {
 	return []string{
 		"model_calls", "tool_calls", "int64_json", "bigint_json", "incremental_output",
@@ -26,48 +26,48 @@ func Capabilities() []string {
 	}
 }
 
-// Options are how vectors are run. The zero value is the default, and nil is fine.
+// Options configure a run of vectors. The zero value and nil mean the defaults.
 type Options struct {
-	Only         *regexp.Regexp     // which run, by id; nil = all
-	Posture      agenthooks.Posture // the one that is declared; empty = Continue
-	Capabilities []string           // those that are declared; nil = Capabilities
-	Deadline     time.Duration      // of one vector; 0 = 30 s
+	Only         *regexp.Regexp     // vectors to run, matched by id; nil = all
+	Posture      agenthooks.Posture // declared posture; empty = Continue
+	Capabilities []string           // declared capabilities; nil = Capabilities()
+	Deadline     time.Duration      // time limit for one vector; 0 = 30 s
 }
 
-// Status is what became of a vector.
+// Status is the result of one vector: passed, failed or skipped.
 type Status string
 
-// What can become of one.
+// The values of Status.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
-	Skipped Status = "skipped" // it needs what is not declared
+	Skipped Status = "skipped" // the vector needs an undeclared capability
 )
 
-// A Result says what became of one vector, or of one golden identity.
+// A Result is the result of one vector or one golden identity.
 type Result struct {
 	ID     string `json:"id"`
 	Title  string `json:"title,omitempty"`
 	Part   string `json:"part"`
 	Status Status `json:"status"`
-	Skip   string `json:"skip,omitempty"`  // of a skipped one: why
-	Law    string `json:"law,omitempty"`   // of a passed one: how we differ on purpose
-	Error  string `json:"error,omitempty"` // of a failed one: why there is nothing to compare
-	Diffs  []Diff `json:"diffs,omitempty"` // of a failed one: what came out otherwise
+	Skip   string `json:"skip,omitempty"`  // if skipped: the reason
+	Law    string `json:"law,omitempty"`   // if passed: our deliberate difference
+	Error  string `json:"error,omitempty"` // if failed: why there is nothing to compare
+	Diffs  []Diff `json:"diffs,omitempty"` // if failed: the differences
 	File   string `json:"file,omitempty"`
 }
 
-// A Diff is one thing that came out otherwise.
+// A Diff is one difference between the result and the expectation.
 type Diff struct {
 	Path string `json:"path"`
 	Got  any    `json:"got"`
 	Want any    `json:"want"`
 }
 
-// untagged is the part of vectors that name none.
+// untagged is the part name for vectors that name no part.
 const untagged = "untagged"
 
-// Run runs vectors, one after the other, each in a world of its own.
+// Run runs vectors one after the other, each in a new environment.
 func Run(ctx context.Context, vectors []Vector, opts *Options) []Result {
 	var o Options
 	if opts != nil {
@@ -111,7 +111,7 @@ func (o *Options) run(ctx context.Context, v *Vector) Result {
 	return r
 }
 
-// try runs a vector and compares. One that hangs or panics is left behind.
+// try runs a vector and compares the result. It abandons a vector that hangs or panics.
 func (o *Options) try(ctx context.Context, v *Vector) ([]Diff, error) {
 	if v.err != nil {
 		return nil, v.err
@@ -141,8 +141,7 @@ func (o *Options) try(ctx context.Context, v *Vector) ([]Diff, error) {
 	}
 }
 
-// play runs the agent of a vector: our own loop, with a model and tools that are
-// scripted.
+// play runs the agent of a vector: our own loop with a scripted model and scripted tools.
 func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 	s := &stage{vector: v}
 	hooks, err := s.hooks(o.Posture)
@@ -190,7 +189,7 @@ func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 	if err := h.Close(ctx); err != nil {
 		return nil, err
 	}
-	if together { // then they come in any order, and have to be in one
+	if together { // parallel calls arrive in any order, so sort by sequence
 		slices.SortStableFunc(s.seen, func(a, b any) int { return cmp.Compare(sequenceOf(a), sequenceOf(b)) })
 	}
 	if len(s.broken) > 0 {
@@ -199,10 +198,10 @@ func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 	return s.compare(&got, o.Posture), nil
 }
 
-// ran is how the agent ended.
+// ran is the outcome and the output of the agent's run.
 type ran struct {
 	outcome string
-	output  any // nil = none
+	output  any // nil = no output
 }
 
 func (s *stage) hooks(posture agenthooks.Posture) (*agenthooks.Hooks, error) {
@@ -229,7 +228,7 @@ func (s *stage) hooks(posture agenthooks.Posture) (*agenthooks.Hooks, error) {
 	})
 }
 
-// persisted is all that outlives the agent, as text.
+// persisted returns all data that remains after the run, as text.
 func (s *stage) persisted() string {
 	return compact(map[string]any{"messages": s.stored, "records": plain(s.records)})
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// A stage is the world that a vector is about: everything around the loop that is
-// scripted, and what was seen of it.
+// A stage is the environment of one vector: the scripted parts around the loop, and the
+// observations.
 type stage struct {
 	vector *Vector
 
 	mu       sync.Mutex
-	seen     []any // contexts, as the first interceptor got them
+	seen     []any // contexts that the first interceptor received
 	records  []*agenthooks.Record
-	calls    []invocation // that reached a tool
-	asked    int          // how often the model was
+	calls    []invocation // calls that reached a tool
+	asked    int          // number of calls of the model
 	released strings.Builder
 	stored   []any
-	broken   []string // what the script did not foresee
+	broken   []string // events that the script does not expect
 }
 
 func (s *stage) breaks(format string, args ...any) error {
@@ -36,7 +36,7 @@ func (s *stage) breaks(format string, args ...any) error {
 	return errors.New(s.broken[len(s.broken)-1])
 }
 
-// interceptors makes one of each script.
+// interceptors returns one interceptor per script.
 func (s *stage) interceptors() []agenthooks.Interceptor {
 	var all []agenthooks.Interceptor
 	for i, script := range s.vector.scripts() {
@@ -56,7 +56,7 @@ func (s *stage) interceptors() []agenthooks.Interceptor {
 	return all
 }
 
-// answer is what the first rule says that applies.
+// answer returns the reply of the first rule that applies.
 func answer(script []rule, seen any, raw json.RawMessage) (json.RawMessage, error) {
 	for i := range script {
 		r := &script[i]
@@ -76,7 +76,7 @@ func answer(script []rule, seen any, raw json.RawMessage) (json.RawMessage, erro
 	return json.RawMessage(`{"decision":"allow"}`), nil
 }
 
-// mutate does what a careless interceptor may do to its copy: it writes into it.
+// mutate overwrites the interceptor's copy of the context, as a careless interceptor might.
 func mutate(raw json.RawMessage) json.RawMessage {
 	const tampered = `{"target":"TAMPERED","tool_call":{"args":{"tampered":true}}}`
 	for i := range raw {
@@ -86,7 +86,8 @@ func mutate(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(`{"decision":"allow","reason":"ctk:mutated"}`)
 }
 
-// resolver answers requests as the vector says, or is nil where it says nothing.
+// resolver returns a Resolver that answers requests from the vector's script, or nil if the
+// vector has no approvals.
 func (s *stage) resolver() agenthooks.Resolver {
 	if len(s.vector.Approvals) == 0 {
 		return nil
@@ -110,7 +111,7 @@ func (a *approval) resolution(r *agenthooks.Request) (agenthooks.Resolution, err
 	if how.Fault == faultRaise {
 		return agenthooks.Resolution{}, errors.New("scripted fault")
 	}
-	// The members beside the outcome may stand in either place.
+	// The members next to the outcome are accepted on both levels.
 	if how.Verdict == nil {
 		how.Verdict = a.Verdict
 	}
@@ -131,7 +132,7 @@ func (a *approval) resolution(r *agenthooks.Request) (agenthooks.Resolution, err
 	return agenthooks.Resolution{Outcome: agenthooks.Resolved(how.Outcome), ContextIdentity: echo, Verdict: how.Verdict}, nil
 }
 
-// redactor hides what the vector says, or is nil.
+// redactor returns a Redactor that removes the paths the vector lists, or nil if it lists none.
 func (s *stage) redactor() agenthooks.Redactor {
 	if len(s.vector.Redact) == 0 {
 		return nil
@@ -163,8 +164,8 @@ func (s *stage) redactor() agenthooks.Redactor {
 
 var quotedName = regexp.MustCompile(`\["([A-Za-z0-9_-]+)"\]`)
 
-// inTarget is a path within the target, whichever way it is written: as one of a
-// transform, as one of the context, or without a root.
+// inTarget returns a path relative to the target. The given path may start with a transform's
+// root, with a context's root, or with no root.
 func inTarget(path, twin string) string {
 	path = quotedName.ReplaceAllString(path, ".$1")
 	for _, root := range []string{"$target", "$policy_target", "target", twin} {
@@ -182,7 +183,7 @@ func join(root, inner string) string {
 	return root + "." + inner
 }
 
-// provider is who gives identities.
+// provider returns the identity provider that the vector names.
 func (s *stage) provider() (*agenthooks.Provider, error) {
 	switch text := string(s.vector.IdentityProvider); text {
 	case "", `"jcs-sha256"`:
@@ -198,7 +199,7 @@ func (s *stage) provider() (*agenthooks.Provider, error) {
 	}
 }
 
-// model answers as the script says, call by call.
+// model returns a provider that gives the script's answers, one per call.
 func (s *stage) model() host.Provider {
 	script := s.vector.Scenario.Script
 	return host.ProviderFunc(func(_ context.Context, _ *host.Request, yield func(string) error) (*host.Response, error) {
@@ -226,7 +227,8 @@ func (s *stage) model() host.Provider {
 	})
 }
 
-// tools are those of the scenario, and those that the model calls all the same.
+// tools returns the tools of the loop and the tools registered with the host. The loop also gets
+// the tools that the model calls but the scenario does not define; a call of one is an error.
 func (s *stage) tools() (tools []host.AgentTool, registered []host.ToolInfo) {
 	known := map[string]bool{}
 	for _, t := range s.vector.Scenario.Tools {
@@ -256,7 +258,7 @@ func (s *stage) tools() (tools []host.AgentTool, registered []host.ToolInfo) {
 	return tools, registered
 }
 
-// run does what the first clause says that applies.
+// run applies the first behavior clause that matches the arguments.
 func (s *stage) run(t *tool, input json.RawMessage) (json.RawMessage, error) {
 	args, err := tree(input)
 	if err != nil {

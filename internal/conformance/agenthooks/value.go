@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// tree decodes JSON with numbers as they are written.
+// tree decodes JSON and keeps numbers as text.
 func tree(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -21,7 +21,7 @@ func tree(raw []byte) (any, error) {
 	return v, err
 }
 
-// plain is a value as it would be read from JSON.
+// plain returns the value as it looks after a round trip through JSON.
 func plain(v any) any {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -34,11 +34,11 @@ func plain(v any) any {
 	return out
 }
 
-// literal undoes what encoding/json escapes for JavaScript, whatever it is told. A pair of
-// backslashes is none of that.
+// literal reverts the escapes of U+2028 and U+2029, which encoding/json writes even without
+// HTML escaping. It skips pairs of backslashes, because those are not part of such an escape.
 var literal = strings.NewReplacer(`\\`, `\\`, `\u2028`, "\u2028", `\u2029`, "\u2029")
 
-// compact writes JSON without white space and with nothing escaped that need not be.
+// compact writes JSON without white space and with only the required escapes.
 func compact(v any) string {
 	raw, err := rawjson.Marshal(v)
 	if err != nil {
@@ -47,8 +47,8 @@ func compact(v any) string {
 	return literal.Replace(string(raw))
 }
 
-// equal compares whole values: types are strict, objects complete and in any order,
-// integers are compared exactly.
+// equal compares whole values. Types must match, objects must be complete with members in any
+// order, and integers are compared exactly.
 func equal(want, got any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -65,7 +65,7 @@ func equal(want, got any) bool {
 	}
 }
 
-// sameFloat compares what is no integer.
+// sameFloat compares two numbers as float64. It returns false if one of them is an integer.
 func sameFloat(a, b json.Number) bool {
 	if !strings.ContainsAny(string(a), ".eE") || !strings.ContainsAny(string(b), ".eE") {
 		return false
@@ -75,7 +75,7 @@ func sameFloat(a, b json.Number) bool {
 	return errX == nil && errY == nil && x == y
 }
 
-// equalRaw compares a value with what a vector says.
+// equalRaw compares a value with the vector's JSON.
 func equalRaw(want json.RawMessage, got any) bool {
 	w, err := tree(want)
 	return err == nil && equal(w, got)
@@ -83,7 +83,7 @@ func equalRaw(want json.RawMessage, got any) bool {
 
 var pathStep = regexp.MustCompile(`^(?:\.?([^.\[\]]+)|\[([0-9]+)\])`)
 
-// steps takes apart a path as vectors write it: a.b[0].c.
+// steps splits a path in the notation of vectors, such as a.b[0].c.
 func steps(path string) (steps []any, ok bool) {
 	for path != "" {
 		m := pathStep.FindStringSubmatch(path)
@@ -104,7 +104,7 @@ func steps(path string) (steps []any, ok bool) {
 	return steps, true
 }
 
-// find returns what stands at a path. Null is something too.
+// find returns the value at a path, and whether the path exists. A null value exists.
 func find(v any, path string) (any, bool) {
 	way, ok := steps(path)
 	if !ok {
@@ -130,7 +130,7 @@ func find(v any, path string) (any, bool) {
 	return v, true
 }
 
-// store puts a value where a path leads that find has found.
+// store sets the value at a path. The path must exist, as reported by find.
 func store(root any, path string, value any) any {
 	way, ok := steps(path)
 	if !ok || len(way) == 0 {
@@ -157,7 +157,7 @@ func store(root any, path string, value any) any {
 	return root
 }
 
-// matches reports whether all paths lead to these values.
+// matches reports whether every path in match exists and has the given value.
 func matches(v any, match map[string]json.RawMessage) bool {
 	for path, want := range match {
 		got, has := find(v, path)

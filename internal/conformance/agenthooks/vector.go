@@ -13,9 +13,9 @@ import (
 	"slices"
 )
 
-// A Vector is one file: interceptors with fixed answers, a scripted model, scripted
-// tools, and what must come out. Its members are those of the specification's own
-// format, so that its files and ours are run by the same hands.
+// A Vector is one file: interceptors with fixed answers, a scripted model, scripted tools, and
+// the expected result. It uses the members of the specification's format, so the same code runs
+// the specification's files and ours.
 type Vector struct {
 	ID           string       `json:"id"`
 	Title        string       `json:"title"`
@@ -25,10 +25,10 @@ type Vector struct {
 	Capabilities []string     `json:"capabilities"`
 	Composition  *composition `json:"composition"`
 
-	IdentityProvider json.RawMessage `json:"identity_provider"` // nil = the default; null = none
+	IdentityProvider json.RawMessage `json:"identity_provider"` // nil = the default; null = no provider
 
-	Script  *[]rule   `json:"interceptor_script"`  // one interceptor
-	Scripts *[][]rule `json:"interceptor_scripts"` // one each
+	Script  *[]rule   `json:"interceptor_script"`  // rules of a single interceptor
+	Scripts *[][]rule `json:"interceptor_scripts"` // rules per interceptor
 
 	Approvals []approval `json:"approval_script"`
 	Redact    []string   `json:"redact_for_approval"`
@@ -36,7 +36,7 @@ type Vector struct {
 	Expect    *expect    `json:"expect"`
 
 	file string
-	err  error // why it cannot be run
+	err  error // why it cannot run
 }
 
 type composition struct {
@@ -46,7 +46,7 @@ type composition struct {
 	OnTransformConflict string `json:"on_transform_conflict"`
 }
 
-// A rule is what an interceptor answers where it applies. The first that does counts.
+// A rule is an interceptor's answer for contexts that match. The first matching rule applies.
 type rule struct {
 	At     string                     `json:"at"`
 	Match  map[string]json.RawMessage `json:"match"`
@@ -54,7 +54,7 @@ type rule struct {
 	Fault  string                     `json:"fault"`
 }
 
-// The faults of a rule.
+// The possible faults of a rule.
 const (
 	faultRaise     = "raise"
 	faultMalformed = "malformed_verdict"
@@ -150,13 +150,13 @@ type invocation struct {
 	Args json.RawMessage `json:"args"`
 }
 
-// open is a value whose unknown members mean nothing. All others are errors: a promise
-// that is not understood is not kept.
+// open decodes a value and ignores unknown members. All other values are decoded strictly,
+// because an unknown member could be an expectation that Grapnel does not check.
 type open[T any] struct{ v T }
 
 func (o *open[T]) UnmarshalJSON(raw []byte) error { return json.Unmarshal(raw, &o.v) }
 
-// strict decodes JSON. A member without a place to go is an error.
+// strict decodes one JSON value. Unknown members and trailing data are errors.
 func strict(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()
@@ -169,9 +169,9 @@ func strict(raw []byte, into any) error {
 	return nil
 }
 
-// Load reads the vectors of a directory: AH-CTK-*.json, one each, by name. That there
-// are none is an error. One that cannot be read or understood is loaded all the same, and
-// fails when it is run.
+// Load reads the vectors of a directory from the files AH-CTK-*.json, sorted by name. It
+// returns an error if no file matches. A file that cannot be read or decoded becomes a Vector
+// that fails when it runs.
 func Load(dir string) ([]Vector, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -204,18 +204,18 @@ func load(file string) Vector {
 
 var ids = regexp.MustCompile(`^AH-CTK-[0-9]{3}(-[a-z0-9-]+)?$`)
 
-// pointNames are the eight points.
+// pointNames are the eight interception points.
 var pointNames = []string{
 	"agent_startup", "input", "pre_model_call", "post_model_call", "pre_tool_call", "post_tool_call", "output", "agent_shutdown",
 }
 
-// twins are the members that target repeats, point by point.
+// twins maps each point to the context member that the member "target" repeats.
 var twins = map[string]string{
 	"agent_startup": "agent_init", "input": "input", "pre_model_call": "messages", "post_model_call": "response",
 	"pre_tool_call": "tool_call.args", "post_tool_call": "tool_result.value", "output": "output", "agent_shutdown": "summary",
 }
 
-// check says what keeps a vector from being one.
+// check returns an error that explains why the vector is not valid, or nil.
 func (v *Vector) check() error {
 	switch {
 	case !ids.MatchString(v.ID):
@@ -259,7 +259,7 @@ func (v *Vector) check() error {
 	return v.checkPoints()
 }
 
-// outcomes are the ways in which a run ends.
+// outcomes are the possible outcomes of a run.
 var outcomes = []string{"completed", "blocked", "error"}
 
 func (v *Vector) checkPoints() error {
@@ -292,7 +292,7 @@ func (r *rule) check() error {
 	return nil
 }
 
-// scripts are the rules of each interceptor.
+// scripts returns the rules of each interceptor.
 func (v *Vector) scripts() [][]rule {
 	if v.Script != nil {
 		return [][]rule{*v.Script}
