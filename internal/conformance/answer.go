@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// answer is what the engine made of an event, in words that three families share.
+// answer returns the view of a firing, with the members that three families share.
 func (f *firing) answer(ctx context.Context) view {
 	v := view{
 		"decision": "continue", "cause": nil, "reason": "", "modified": nil, "effective": "continue",
@@ -40,7 +40,7 @@ func (f *firing) answer(ctx context.Context) view {
 	return v
 }
 
-// started reports whether any hook started a process, also after the answer.
+// started reports whether any hook started a process, including after the reply.
 func (f *firing) started(ctx context.Context) bool {
 	b := f.bench
 	b.settle(ctx)
@@ -49,8 +49,8 @@ func (f *firing) started(ctx context.Context) bool {
 	return slices.ContainsFunc(b.calls[f.first:], func(c *call) bool { return c.process })
 }
 
-// decide says what the hooks decided. The event's Contract may know no such answer:
-// then only effective, which is what the host does, is without it.
+// decide adds the hooks' decision to the view. If the event's Contract does not permit a block,
+// the view still has the decision; only "effective", the action of the host, stays "continue".
 func (f *firing) decide(v view) {
 	contract, _ := grapnel.ContractOf(f.event.Kind)
 	decided := f.blocks()
@@ -69,13 +69,14 @@ func (f *firing) decide(v view) {
 	}
 }
 
-// blocks returns why the answer is a block, or nil: by the Verdict, and where the
-// event cannot be blocked by what the first hook said, or its failure counts as.
+// blocks returns the reason of a block, or nil if nothing blocked. It uses the Verdict. For an
+// event that cannot be blocked it uses the first hook that answered block or whose failure
+// would block.
 func (f *firing) blocks() *grapnel.Reason {
 	if f.verdict.Decision == grapnel.Block && len(f.verdict.Reasons) > 0 {
 		r := f.verdict.Reasons[0]
 		if said := f.call(r.Hook); said != nil && said.out.Decision == grapnel.Block && said.out.Reason == "" && r.Cause == grapnel.CauseDecision {
-			r.Text = "" // the text that stands in for it is not the hook's
+			r.Text = "" // the text is a default text and not from the hook
 		}
 		return &r
 	}
@@ -86,7 +87,7 @@ func (f *firing) blocks() *grapnel.Reason {
 		case c.hook.Async:
 		case c.out.Decision == grapnel.Block:
 			return &grapnel.Reason{Text: c.out.Reason, Cause: grapnel.CauseDecision}
-		case c.ended && c.err == nil && run.Cause != grapnel.CauseTimeout: // it did not fail; what it changed counts for nothing
+		case c.ended && c.err == nil && run.Cause != grapnel.CauseTimeout: // it did not fail; its changes are ignored
 		case run.FailOpen && c.hook.FailureMode == "fail_closed":
 			return &grapnel.Reason{Text: c.hook.Name + ": " + run.Error, Cause: run.Cause}
 		}
@@ -94,8 +95,8 @@ func (f *firing) blocks() *grapnel.Reason {
 	return nil
 }
 
-// replaced is what hooks replaced where the last one wins: also by the same value, and
-// where the event does not permit it.
+// replaced returns the fields that hooks replaced, for presets in which the last change wins.
+// It includes replacements by the same value and replacements that the event does not permit.
 func (f *firing) replaced() map[string]any {
 	if f.bench.preset.Changes != grapnel.ChangesLastWins {
 		return nil
@@ -111,7 +112,7 @@ func (f *firing) replaced() map[string]any {
 	return last
 }
 
-// words names changed fields as cases do.
+// words renames changed fields to the names that cases use.
 func words(changes map[grapnel.Field]json.RawMessage) map[string]any {
 	named := make(map[string]any, len(changes))
 	for field, value := range changes {
@@ -121,14 +122,14 @@ func words(changes map[grapnel.Field]json.RawMessage) map[string]any {
 			word = "tool_input"
 		case grapnel.FieldOutput:
 			word = "tool_output"
-		default: // the word is the field's
+		default: // the same name in both
 		}
 		named[word] = value
 	}
 	return named
 }
 
-// call finds the last call of a hook by its full name.
+// call returns the last call of the hook with this full name, or nil.
 func (f *firing) call(fullName string) *call {
 	for _, c := range slices.Backward(f.calls) {
 		s := grapnel.Spec{Name: c.hook.Name, Source: grapnel.Source{Name: c.hook.Source}}
@@ -139,7 +140,7 @@ func (f *firing) call(fullName string) *call {
 	return nil
 }
 
-// run finds what the Record says of a call.
+// run returns the Record's entry for a call, or a zero value.
 func (f *firing) run(c *call) grapnel.HookRun {
 	if f.record != nil {
 		for _, run := range f.record.Hooks {
@@ -156,7 +157,7 @@ type warning struct {
 	Class string `json:"class"`
 }
 
-// warnings lists the hooks that could not answer, or answered what does not count.
+// warnings lists the hooks that could not answer, or that gave an ignored answer.
 func (f *firing) warnings() []warning {
 	list := []warning{}
 	if f.record == nil {
@@ -174,7 +175,7 @@ func (f *firing) warnings() []warning {
 			class = "hook_timeout"
 		case errors.Is(c.err, grapnel.ErrIllegal), c.ended && c.err == nil && len(c.out.Set) > 0:
 			class = "bad_modification"
-		case c.ended && c.err == nil: // a decision that the event does not know: see decide
+		case c.ended && c.err == nil: // a decision that the event does not support: see decide
 			continue
 		case c.output != nil && (c.output.Exit == 0 || c.output.Exit == 2):
 			class = "bad_output"
@@ -184,7 +185,7 @@ func (f *firing) warnings() []warning {
 	return list
 }
 
-// logged is what logging hooks have noted.
+// logged returns the messages of the logging hooks, by hook name.
 func (b *bench) logged() map[string][]string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -195,7 +196,7 @@ func (b *bench) logged() map[string][]string {
 	return logs
 }
 
-// missing waits until files have had their time to appear.
+// missing waits until each file has had time to appear, and reports the files that exist.
 func (f *firing) missing(want any) any {
 	files, _ := want.(map[string]any)
 	seen := map[string]any{}

@@ -16,56 +16,56 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// A bench is an engine with the hooks of a case, and all that is noted about them.
+// A bench is an engine with the hooks of a case, and everything that is recorded about them.
 type bench struct {
 	family  *family
 	preset  grapnel.Preset
 	engine  *grapnel.Engine
-	top     string // holds both directories
-	dir     string // where commands run: empty, and the project's root
-	scripts string // what they print
-	off     bool   // all hooks are
+	top     string // parent of both directories
+	dir     string // working directory of commands: empty, and the project's root
+	scripts string // output of the commands
+	off     bool   // all hooks are disabled
 
 	mu      sync.Mutex
 	calls   []*call
 	records []*grapnel.Record
-	logs    map[string]*builtin.Logging // by name
-	failed  []failure                   // of webhooks
+	logs    map[string]*builtin.Logging // by hook name
+	failed  []failure                   // failed deliveries of webhooks
 
-	web     *web // what webhooks reach; nil = there are none
+	web     *web // network that webhooks reach; nil = the case has no webhooks
 	clients *outbound.Client
 }
 
-// A call is one time that a hook was asked.
+// A call is one call of a hook.
 type call struct {
 	hook    *hookDef
 	saw     *grapnel.Event
-	process bool            // it starts one
-	wire    []byte          // what the process was given
-	output  *dialect.Output // what it answered
+	process bool            // the hook starts a process
+	wire    []byte          // stdin of the process
+	output  *dialect.Output // output of the process
 	out     grapnel.Outcome
 	err     error
 	ended   bool
 }
 
-// silent reports whether a program answered by its exit code alone.
+// silent reports whether a program answered only with its exit code.
 func (c *call) silent() bool {
 	return c.output != nil && len(c.output.Stdout)+len(c.output.Stderr) == 0
 }
 
-// A firing is what came of one event.
+// A firing is the result of one event.
 type firing struct {
 	bench   *bench
 	event   *grapnel.Event
 	began   time.Time
 	took    time.Duration
 	verdict grapnel.Verdict
-	record  *grapnel.Record // nil: nobody waited for the answer
-	calls   []call          // as they stood then
-	first   int             // where they begin among those of the bench
+	record  *grapnel.Record // nil: the caller did not wait for the reply
+	calls   []call          // their state at that time
+	first   int             // index of the first of them in the bench's calls
 }
 
-// newBench makes an engine without hooks. Whoever has one closes it.
+// newBench returns a bench with an engine without hooks. The caller must close it.
 func newBench(family *family, preset grapnel.Preset) (*bench, error) {
 	b := &bench{family: family, preset: preset, logs: map[string]*builtin.Logging{}}
 	var err error
@@ -83,7 +83,7 @@ func newBench(family *family, preset grapnel.Preset) (*bench, error) {
 	return b, nil
 }
 
-// newEngine makes an engine whose Records the bench keeps.
+// newEngine returns an engine that stores its Records in the bench.
 func (b *bench) newEngine(specs ...grapnel.Spec) (*grapnel.Engine, error) {
 	return grapnel.New(specs, &grapnel.Options{
 		Preset: b.preset,
@@ -95,17 +95,17 @@ func (b *bench) newEngine(specs ...grapnel.Spec) (*grapnel.Engine, error) {
 	})
 }
 
-// close waits for hooks that still run, and tidies up.
+// close waits for running hooks and removes the bench's files.
 func (b *bench) close(ctx context.Context) {
 	b.settle(ctx)
 	b.remove()
 	if b.clients != nil {
-		_ = b.clients.Close(ctx) // nobody answers any more, so deliveries end
+		_ = b.clients.Close(ctx) // the server is stopped, so deliveries end
 	}
 }
 
-// remove closes the web and removes the files. A program that a case has left behind may still write
-// some; the directory is the system's to tidy up.
+// remove closes the web and deletes the files. A program that a case left running may still
+// write files afterwards; the operating system cleans up its temporary directory.
 func (b *bench) remove() {
 	if b.web != nil {
 		b.web.close()
@@ -113,14 +113,14 @@ func (b *bench) remove() {
 	_ = os.RemoveAll(b.top)
 }
 
-// settle waits until nothing runs in the background any more. That closes the engine,
-// so the bench gets a new one with the same hooks. What outlives the case's time is
-// left behind.
+// settle waits until nothing runs in the background. This closes the engine, so the bench gets
+// a new engine with the same hooks. Hooks that run longer than the case's deadline are
+// abandoned.
 func (b *bench) settle(ctx context.Context) {
 	_ = b.engine.Close(ctx)
 	e, err := b.newEngine(b.engine.Specs()...)
 	if err != nil {
-		panic(err) // they were valid before
+		panic(err) // the same specs were valid before
 	}
 	b.engine = e
 	b.enable(!b.off)
@@ -132,7 +132,7 @@ func (b *bench) enable(on bool) {
 	b.engine.Enable(on)
 }
 
-// fire fires an event and notes what comes of it.
+// fire fires an event and records the result.
 func (b *bench) fire(ev *grapnel.Event, how func() grapnel.Verdict) *firing {
 	f := &firing{bench: b, event: ev, first: b.called(), began: time.Now()}
 	records := len(b.heardOf())
@@ -149,22 +149,22 @@ func (b *bench) fire(ev *grapnel.Event, how func() grapnel.Verdict) *firing {
 	return f
 }
 
-// called is how often hooks have been asked.
+// called returns the number of hook calls so far.
 func (b *bench) called() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.calls)
 }
 
-// heardOf are the Records of all firings so far.
+// heardOf returns the Records of all firings so far.
 func (b *bench) heardOf() []*grapnel.Record {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.records
 }
 
-// completed lists the hooks that ended well, of those asked since the n-th call. They
-// ran at the same time, so any order is as good as the expected one.
+// completed lists the hooks that ended without an error since the n-th call. They ran
+// concurrently, so the probe sorts their names in the expected order.
 func (b *bench) completed(n int, async bool) probe {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -183,25 +183,25 @@ func (b *bench) completed(n int, async bool) probe {
 	}
 }
 
-// watched is a hook of which the bench notes what it saw and said.
+// watched is a hook with input and output recorded by the bench.
 type watched struct {
 	bench *bench
 	def   *hookDef
-	inner func(c *call) grapnel.Hook // made anew for each call, which it may tell more about
+	inner func(c *call) grapnel.Hook // returns a new hook for each call; the hook may add details to c
 	grace time.Duration
 }
 
-// Grace is that of the hook.
+// Grace returns the wrapped hook's grace period after an interrupt.
 func (w *watched) Grace() time.Duration { return w.grace }
 
-// Handle asks the hook. One that panics has not ended.
+// Handle calls the hook. If the hook panics, the call is not marked as ended.
 func (w *watched) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	noted := &call{hook: w.def, saw: ev, process: w.def.Kind == "command"}
 	w.bench.mu.Lock()
 	w.bench.calls = append(w.bench.calls, noted)
 	w.bench.mu.Unlock()
 
-	own := *noted // a hook that is left behind writes here
+	own := *noted // an abandoned hook writes to this copy
 	hook := w.inner(&own)
 	defer func() {
 		w.bench.mu.Lock()

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 )
 
-// builtinCase runs a hook that IronClaw brings along, with a scripted store and model.
+// builtinCase runs a hook that IronClaw ships, with a scripted store and model.
 func builtinCase(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Given given           `json:"given"`
@@ -38,7 +38,7 @@ func builtinCase(ctx context.Context, c *Case) ([]Diff, error) {
 	if spec.Priority != nil {
 		v["priority"] = *spec.Priority
 	}
-	spec.On = nil // whatever happens
+	spec.On = nil // listen to every event
 	b, err := (&plan{}).bench(c.Dialect)
 	if err != nil {
 		return nil, err
@@ -82,33 +82,33 @@ func builtinCase(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(v), nil
 }
 
-// mark stands in every text of an event that nobody gave, and payload is such a text
-// in every field that an event may have.
+// mark is the text in every field of an event that the case does not set. payload has it in
+// every field that an event may have.
 const mark = "the-payload"
 
 var payload = json.RawMessage(fmt.Sprintf(
 	`{"user_id": "u1", "session_id": "s1", "channel": "c1", "tool_name": "shell", "tool_input": {"command": %[1]q}, "prompt": %[1]q, "content": %[1]q, "response": %[1]q}`, mark))
 
-// given is what a shipped hook finds.
+// given is the environment of a shipped hook.
 type given struct {
 	Hook       string          `json:"hook"`
-	Threads    json.RawMessage `json:"threads"` // how many messages, by id; the order counts
+	Threads    json.RawMessage `json:"threads"` // number of messages, by id; the order is significant
 	Newest     json.RawMessage `json:"newest_conversation"`
 	Transcript json.RawMessage `json:"transcript"`
 	Answer     json.RawMessage `json:"answer"`
-	Sessions   int             `json:"sessions"` // that end at once
+	Sessions   int             `json:"sessions"` // number of sessions that end at the same time
 	UTC        time.Time       `json:"utc"`
 }
 
-// shipped is a shipped hook, and what it did.
+// shipped is a shipped hook and its recorded effects.
 type shipped struct {
 	given *given
 
 	mu     sync.Mutex
-	lines  []string // of the audit
+	lines  []string // of the audit log
 	asked  []builtin.Question
-	asking int // calls of the model under way
-	most   int // of them at once
+	asking int // calls of the model in progress
+	most   int // highest number of concurrent calls
 	file   string
 	wrote  []string
 }
@@ -156,7 +156,7 @@ func (s *shipped) threads(context.Context, *grapnel.Event) ([]string, error) {
 	return ids, nil
 }
 
-// errorOf is the error that a value as a whole stands for.
+// errorOf returns the error of a value of the form {"$error": "why"}, or nil.
 func errorOf(raw json.RawMessage) error {
 	var value struct {
 		Error *string `json:"$error"`
@@ -182,8 +182,8 @@ func (s *shipped) newest(context.Context, *grapnel.Event) ([]builtin.Message, er
 	return s.conversation("", s.given.Newest)
 }
 
-// conversation has so many messages. Their role is its id, so that what the model is
-// sent tells which one it is.
+// conversation returns count messages. Their role is the conversation's id, so the text that
+// the model receives shows which conversation it is.
 func (s *shipped) conversation(id string, count json.RawMessage) ([]builtin.Message, error) {
 	if err := unobtainable(count); err != nil {
 		return nil, err
@@ -204,7 +204,8 @@ func (s *shipped) conversation(id string, count json.RawMessage) ([]builtin.Mess
 	return said, nil
 }
 
-// modelTime is how long the model takes, so that sessions that end at once meet there.
+// modelTime is the duration of a model call. It is long enough that sessions that end at the
+// same time call the model concurrently.
 const modelTime = 20 * time.Millisecond
 
 func (s *shipped) model(_ context.Context, _ *grapnel.Event, q builtin.Question) (string, error) {
@@ -235,7 +236,7 @@ func (s *shipped) write(_ context.Context, _ *grapnel.Event, file, text string) 
 	return nil
 }
 
-// tell adds what the hook did to a view.
+// tell adds the effects of the hook to a view.
 func (s *shipped) tell(v view) error {
 	v["model_called"], v["model_calls_at_once"], v["written"] = len(s.asked) > 0, s.most, len(s.wrote) > 0
 	v["thread"], v["sent_bytes"], v["valid_utf8"], v["max_tokens"] = nil, 0, nil, nil

@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// A Case is one promise: what is done, and what must come out.
+// A Case is one promise: an action and its expected result.
 type Case struct {
 	frame
-	body map[string]json.RawMessage // the kind's own members
+	body map[string]json.RawMessage // the members of the case's kind
 	file string
-	err  error // why it cannot be run
+	err  error // why it cannot run
 }
 
-// frame is what every case has.
+// frame has the members of every case.
 type frame struct {
 	ID           string           `json:"id"`
 	Name         string           `json:"name"`
@@ -39,9 +39,8 @@ var frameKeys = []string{
 	"id", "name", "seed_id", "dialect", "kind", "event", "native_event", "note", "law", "hardening", "expect", "accept_alternatives",
 }
 
-// Load reads the cases of files, and of all *.json files below directories. A case
-// that is not valid is there too, and fails when it is run; an error is about what
-// cannot be read at all.
+// Load reads the cases of files, and of all *.json files below directories. An invalid case is
+// included and fails when it runs. An error means that a file could not be read at all.
 func Load(paths ...string) ([]Case, error) {
 	var files []string
 	for _, path := range paths {
@@ -103,7 +102,7 @@ func Parse(content []byte) ([]Case, error) {
 	return cases, nil
 }
 
-// newCase reads a case. One without a dialect is of its suite.
+// newCase reads a case. If the case has no dialect, the suite is its dialect.
 func newCase(raw json.RawMessage, suite string) Case {
 	var c Case
 	raw, err := expand(raw)
@@ -130,7 +129,7 @@ func newCase(raw json.RawMessage, suite string) Case {
 	return c
 }
 
-// decode reads the members that are the kind's own.
+// decode reads the members of the case's kind.
 func (c *Case) decode(into any) error {
 	if err := strict(encode(c.body), into); err != nil {
 		return fmt.Errorf("cannot read the case: %w", err)
@@ -138,7 +137,7 @@ func (c *Case) decode(into any) error {
 	return nil
 }
 
-// expected are all answers of the case that would pass, and those of its operations.
+// expected returns all accepted results of the case and of its operations.
 func (c *Case) expected() []any {
 	all := []any{c.Expect}
 	for _, alternative := range c.Alternatives {
@@ -150,14 +149,14 @@ func (c *Case) expected() []any {
 	return all
 }
 
-// alone reports whether other cases would disturb this one, or it them: it looks at
-// the memory or the terminal of this process, or sets its environment.
+// alone reports whether the case must run alone, because it measures the memory or the terminal
+// output of this process, or sets its environment.
 func (c *Case) alone() bool {
 	return contains(c.expected(), "max_rss_growth_mb") || contains(c.expected(), "terminal_output") ||
 		strings.Contains(string(c.body["args"]), `"parent_env"`) || c.body["env"] != nil
 }
 
-// hasHook reports whether a hook of this kind stands anywhere in the case.
+// hasHook reports whether the case contains a hook of this kind.
 func (c *Case) hasHook(kind string) bool {
 	for _, raw := range c.body {
 		if value, err := tree(raw); err == nil && hasKind(value, kind) {
@@ -184,7 +183,7 @@ func hasKind(value any, kind string) bool {
 	return false
 }
 
-// contains reports whether a member of this name stands anywhere in a value.
+// contains reports whether a value contains, at any depth, a member with this name.
 func contains(value any, name string) bool {
 	switch value := value.(type) {
 	case []any:

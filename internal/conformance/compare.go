@@ -12,35 +12,35 @@ import (
 	"unicode/utf8"
 )
 
-// A view is what came out of a case, in the words of its family. It has every word
-// that an answer of its kind may use; nil is a word that does not apply.
+// A view is the result of a case in the terms of its family. It has every member that an answer
+// of its kind may use; nil means that the member does not apply.
 type view map[string]any
 
-// cwdMark is the member of a view that holds what <cwd> stands for.
+// cwdMark is the member of a view with the value that replaces <cwd>.
 const cwdMark = "<cwd>"
 
-// A probe is a member that can only be told once it is known what is expected.
+// A probe computes a member that depends on the expected value.
 type probe func(want any) any
 
-// A Diff is one member of an answer that came out otherwise.
+// A Diff is one member of an answer that differs from the expected one.
 type Diff struct {
 	Key  string `json:"key"`
 	Want any    `json:"want"`
 	Got  any    `json:"got"`
 }
 
-// compare returns what differs from the expected answer, or nothing if the view is
-// that answer or one of its alternatives.
+// compare returns the differences from the expected answer. It returns none if the view equals
+// the expected answer or one of its alternatives.
 func (c *Case) compare(v view) []Diff {
 	want, _ := c.Expect.(map[string]any)
 	if want == nil {
 		return []Diff{{Key: "expect", Want: "an object", Got: c.Expect}}
 	}
-	// What Gemini CLI answers was measured, so nothing is left out of it.
+	// The expectations for Gemini CLI are complete, because they were measured.
 	return v.judge(want, c.Alternatives, c.Dialect == "gemini")
 }
 
-// judge returns what differs from the expected answer, unless an alternative holds.
+// judge returns the differences from the expected answer, or none if an alternative matches.
 func (v view) judge(want map[string]any, alternatives []map[string]any, complete bool) []Diff {
 	diffs := v.differs(want, complete)
 	if len(diffs) > 0 && slices.ContainsFunc(alternatives, func(a map[string]any) bool { return len(v.differs(a, false)) == 0 }) {
@@ -49,8 +49,8 @@ func (v view) judge(want map[string]any, alternatives []map[string]any, complete
 	return diffs
 }
 
-// differs compares member by member. What is not expected is not looked at, unless
-// the answer is complete.
+// differs compares member by member. It ignores members that are not expected, unless complete
+// is true.
 func (v view) differs(want map[string]any, complete bool) []Diff {
 	var diffs []Diff
 	for _, key := range slices.Sorted(maps.Keys(want)) {
@@ -74,7 +74,7 @@ func (v view) differs(want map[string]any, complete bool) []Diff {
 	return diffs
 }
 
-// holds reports whether one expected member came out, and what did.
+// holds returns the actual value of one expected member, and whether it matches.
 func (v view) holds(key string, want any) (got any, ok bool) {
 	for _, r := range rules {
 		of, is := r.of(key)
@@ -106,9 +106,9 @@ func (v view) holds(key string, want any) (got any, ok bool) {
 	return got, v.equal(want, got)
 }
 
-// A rule is how members with a certain name, or kind of name, compare.
+// A rule compares members with a certain name, or a certain kind of name.
 type rule struct {
-	of    func(key string) (member string, is bool) // which member of the view it is about
+	of    func(key string) (member string, is bool) // returns the member of the view that the rule compares
 	holds func(want, got any) bool
 }
 
@@ -120,8 +120,8 @@ func ending(suffix string) func(string) (string, bool) {
 	return func(key string) (string, bool) { return strings.CutSuffix(key, suffix) }
 }
 
-// rules lists them; the first whose member is there counts, and equality where there
-// is none.
+// rules lists the rules. The first rule with a member in the view applies; without one,
+// the values must be equal.
 var rules = []rule{
 	{named("warnings", "warnings"), amongWarnings},
 	{named("not_ran", "ran"), func(want, got any) bool {
@@ -156,15 +156,14 @@ var rules = []rule{
 
 func atMost(want, got any) bool { return sizes(want, got) && size(got) <= size(want) }
 
-// sizes reports whether what is wanted is a number, and what came out can have that
-// size.
+// sizes reports whether the expected value is a number and the actual value has a size.
 func sizes(want, got any) bool {
 	_, is := want.(json.Number)
 	_, isText := got.(string)
 	return is && !isText
 }
 
-// size is a number, or how many there are in a list.
+// size returns a number's value or a list's length.
 func size(value any) float64 {
 	switch value := value.(type) {
 	case json.Number:
@@ -177,7 +176,7 @@ func size(value any) float64 {
 	}
 }
 
-// list is a list, or a list of the one value.
+// list returns a list unchanged, any other value as a list with one element, and nil for nil.
 func list(value any) []any {
 	if l, is := value.([]any); is {
 		return l
@@ -188,7 +187,7 @@ func list(value any) []any {
 	return []any{value}
 }
 
-// texts are the texts of a list.
+// texts returns the strings of a list.
 func texts(value any) []string {
 	var all []string
 	for _, v := range list(value) {
@@ -199,10 +198,11 @@ func texts(value any) []string {
 	return all
 }
 
-// areTexts reports whether a value is a text, or a list of nothing else.
+// areTexts reports whether a value is a string or a list of strings only.
 func areTexts(value any) bool { return value != nil && len(texts(value)) == len(list(value)) }
 
-// amongWarnings: each expected warning was given; none at all if none is expected.
+// amongWarnings reports whether each expected warning was given. If no warning is expected,
+// none may be given.
 func amongWarnings(want, got any) bool {
 	if len(list(want)) == 0 {
 		return len(list(got)) == 0
@@ -212,7 +212,7 @@ func amongWarnings(want, got any) bool {
 	})
 }
 
-// uninformed is what hooks did, without what only informs people.
+// uninformed returns the hooks' results without the members that are only for people.
 func uninformed(value any) any {
 	hooks := []any{}
 	for _, hook := range list(value) {
@@ -227,11 +227,11 @@ func uninformed(value any) any {
 	return hooks
 }
 
-// subsets are the members of which only what is expected is looked at.
+// subsets are the members of which only the expected parts are compared.
 var subsets = []string{"env", "log", "saw"}
 
-// equal compares values: numbers as they are written, objects without regard to the
-// order of members, text byte by byte.
+// equal compares values: numbers by their text, objects without regard to the order of members,
+// strings byte by byte.
 func (v view) equal(want, got any) bool {
 	switch want := want.(type) {
 	case string:
@@ -260,11 +260,11 @@ func (v view) equal(want, got any) bool {
 	}
 }
 
-// plain is a value as it would be read from JSON.
+// plain returns the value as it looks after a round trip through JSON.
 func plain(value any) any {
 	out, err := tree(encode(value))
 	if err != nil {
-		panic(err) // encode has just written it
+		panic(err) // encode wrote valid JSON
 	}
 	return out
 }

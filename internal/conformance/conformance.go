@@ -1,26 +1,25 @@
-// Package conformance shows that the engine does what other systems' hooks were
-// written for. A case is data: hooks with a fixed behaviour, an event, and what must
-// come out under one system's [grapnel.Preset].
+// Package conformance checks that the engine supports the behavior that the hooks of other
+// systems rely on. A case is data: hooks with a fixed behavior, an event, and the expected
+// result under one system's [grapnel.Preset].
 //
 //	cases, err := conformance.Load("conformance/vectors")
 //	results := conformance.Run(ctx, cases, &conformance.Options{Gaps: gaps})
 //
 // The command in cmd/vectors does the same from a shell.
 //
-// A file is an array of cases, or an object with a list of them under "cases". Each
-// has an id, a dialect (whose ways it is about; a file that names none is about a
-// suite), a kind (what is to be done, see kinds.go) and an expect (what must come
-// out); further members belong to the kind. A member or a word that nobody knows
-// fails the case, because a promise that is not understood is not kept. Anywhere in
-// a case {"$repeat": "x", "$times": 3} stands for "xxx", and {"$error": "why"} for a
-// value that cannot be had.
+// A file is an array of cases, or an object with a list of cases under "cases". Each case has
+// an id, a dialect (its system; a file that names no dialect is a suite), a kind (the action,
+// see kinds.go) and an expect (the expected result). Other members depend on the kind. An
+// unknown member or word fails the case, because it could be an expectation that Grapnel does
+// not check. Anywhere in a case, {"$repeat": "x", "$times": 3} is replaced by "xxx", and
+// {"$error": "why"} is a value that cannot be read.
 //
-// What comes out is made into a view, in the words of the case's family, and
-// compared member by member; compare.go says how. An answer that accept_alternatives
-// lists passes too. A case with a law describes something that Grapnel does otherwise
-// on purpose: it passes by an alternative, and its [Result] names the law.
+// The result becomes a view in the terms of the case's family, and is compared member by
+// member; see compare.go. An answer in accept_alternatives passes too. A case with a law
+// describes a deliberate difference of Grapnel: it passes by an alternative, and its [Result]
+// names the law.
 //
-// The package runs programs through the shell, so cases are trusted as code is.
+// The package runs programs through the shell. Run only cases that you trust like code.
 package conformance
 
 import (
@@ -37,41 +36,41 @@ import (
 	"time"
 )
 
-// Options are how cases are run. The zero value is the default, and nil is fine.
+// Options configure a run of cases. The zero value and nil mean the defaults.
 type Options struct {
-	Gaps     []Gap          // what is known to be missing
-	Only     *regexp.Regexp // which cases run, by id; nil = all
-	Deadline time.Duration  // of one case; 0 = 60 s
-	Workers  int            // how many cases run at once; 0 = four per processor
+	Gaps     []Gap          // known missing features
+	Only     *regexp.Regexp // cases to run, matched by id; nil = all
+	Deadline time.Duration  // time limit for one case; 0 = 60 s
+	Workers  int            // number of concurrent cases; 0 = four per processor
 }
 
-// Status is what became of a case.
+// Status is the result of one case: passed, failed or skipped.
 type Status string
 
-// What can become of a case.
+// The values of Status.
 const (
 	Passed  Status = "passed"
 	Failed  Status = "failed"
-	Skipped Status = "skipped" // it failed, and a Gap says so
+	Skipped Status = "skipped" // it failed, and a Gap covers it
 )
 
-// A Result says what became of one case.
+// A Result is the result of one case.
 type Result struct {
 	ID      string `json:"id"`
 	Name    string `json:"name,omitempty"`
 	Dialect string `json:"dialect"`
 	Kind    string `json:"kind"`
 	Status  Status `json:"status"`
-	Law     string `json:"law,omitempty"`   // of a passed case: why Grapnel differs on purpose
-	Gap     string `json:"gap,omitempty"`   // of a skipped case: the gap's reason
-	Error   string `json:"error,omitempty"` // of a failed case: why there is nothing to compare
-	Diffs   []Diff `json:"diffs,omitempty"` // of a failed case: what came out otherwise
+	Law     string `json:"law,omitempty"`   // if passed: why Grapnel differs on purpose
+	Gap     string `json:"gap,omitempty"`   // if skipped: the gap's reason
+	Error   string `json:"error,omitempty"` // if failed: why there is nothing to compare
+	Diffs   []Diff `json:"diffs,omitempty"` // if failed: the differences
 	File    string `json:"file,omitempty"`
 	MS      int64  `json:"ms"`
 }
 
-// String is what people are told: nothing of a case that passed without a law, and
-// all that is wrong of one that failed.
+// String formats a result for people. It is empty for a case that passed without a law, and
+// lists every difference of a failed case.
 func (r *Result) String() string {
 	switch {
 	case r.Status == Skipped:
@@ -92,17 +91,17 @@ func (r *Result) String() string {
 	return b.String()
 }
 
-// A Gap is something that Grapnel is known not to do yet. It covers cases of a
-// dialect and a kind, or only those in which a hook of one kind stands. A case that
-// passes although a gap covers it fails: the gap is stale.
+// A Gap is a known missing feature of Grapnel. It covers the cases of a dialect and a kind, or
+// only those with a certain kind of hook. If a case passes although a gap covers it, the gap is
+// stale and the case fails.
 type Gap struct {
 	Dialect string `json:"dialect"`
 	Kind    string `json:"kind"`
-	Hook    string `json:"hook,omitempty"` // a kind of hook, such as webhook; empty = any
+	Hook    string `json:"hook,omitempty"` // kind of hook, such as webhook; empty = any
 	Reason  string `json:"reason"`
 }
 
-// LoadGaps reads a list of gaps. One without a dialect, a kind or a reason is an error.
+// LoadGaps reads a list of gaps. A gap without a dialect, a kind or a reason is an error.
 func LoadGaps(file string) ([]Gap, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {
@@ -120,14 +119,14 @@ func LoadGaps(file string) ([]Gap, error) {
 	return gaps, nil
 }
 
-// Covers reports whether a case is about what the gap is about.
+// Covers reports whether the gap covers the case.
 func (g *Gap) Covers(c *Case) bool {
 	return g.Dialect == c.Dialect && g.Kind == c.Kind && (g.Hook == "" || c.hasHook(g.Hook))
 }
 
-// Run runs cases and returns one Result for each, in their order. Most run at the
-// same time. Those that measure or change the whole process run alone, after the
-// others, and so does once more what was too slow beside others.
+// Run runs cases and returns one Result for each, in the order of cases. Most cases run
+// concurrently. Cases that measure or change the whole process run alone, after the others. A
+// case that was too slow while others ran runs again alone.
 func Run(ctx context.Context, cases []Case, opts *Options) []Result {
 	var o Options
 	if opts != nil {
@@ -164,7 +163,7 @@ func Run(ctx context.Context, cases []Case, opts *Options) []Result {
 	return results
 }
 
-// run runs one case and judges what came of it.
+// run runs one case and sets the status of its Result.
 func (o *Options) run(ctx context.Context, c *Case) Result {
 	r := Result{ID: c.ID, Name: c.Name, Dialect: c.Dialect, Kind: c.Kind, File: c.file, Status: Passed}
 	begun := time.Now()
@@ -188,13 +187,13 @@ func (o *Options) run(ctx context.Context, c *Case) Result {
 	return r
 }
 
-// tooSlow reports whether the case took longer than it may. Whatever else came out
-// otherwise may come from that.
+// tooSlow reports whether the case exceeded its time limit. Its other differences may be a
+// consequence.
 func (r *Result) tooSlow() bool {
 	return r.Status == Failed && slices.ContainsFunc(r.Diffs, func(d Diff) bool { return strings.HasSuffix(d.Key, "max_ms") })
 }
 
-// try runs a case and compares. A case that hangs or panics is left behind.
+// try runs a case and compares the result. It abandons a case that hangs or panics.
 func (o *Options) try(ctx context.Context, c *Case) ([]Diff, error) {
 	if c.err != nil {
 		return nil, c.err

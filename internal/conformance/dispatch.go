@@ -52,7 +52,7 @@ func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(v), nil
 }
 
-// sequence fires events through the same hooks, one after the other.
+// sequence fires several events through the same hooks, one after the other.
 func sequence(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Events []eventDef `json:"events"`
@@ -88,7 +88,7 @@ func sequence(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(view{"decisions": decisions, "log": b.logged()}), nil
 }
 
-// refused is the answer to a plan that was not loaded.
+// refused returns the view of a plan that could not be loaded.
 func refused(class string) view {
 	return view{
 		"config_error": class, "decision": nil, "cause": nil, "reason": "", "modified": nil, "effective": nil,
@@ -96,8 +96,8 @@ func refused(class string) view {
 	}
 }
 
-// bench makes an engine with the hooks of the plan. Those that name no events listen
-// to these.
+// bench returns a bench with the hooks of the plan. Hooks that name no events listen to the
+// events in on.
 func (p *plan) bench(dialect string, on ...grapnel.Kind) (*bench, error) {
 	family, err := familyOf(dialect)
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *bench) specs(defs []hookDef, on []grapnel.Kind) ([]grapnel.Spec, error)
 	return specs, nil
 }
 
-// dispatch fires an event as the family's host does.
+// dispatch fires an event the way the family's host does.
 func (b *bench) dispatch(ctx context.Context, def *eventDef) (view, error) {
 	return b.dispatchIn(ctx, b.engine, def)
 }

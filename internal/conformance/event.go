@@ -7,14 +7,14 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// An eventDef is one event as a case writes it.
+// An eventDef is one event in the format of a case.
 type eventDef struct {
 	Event  grapnel.Kind    `json:"event"`
 	Native string          `json:"native_event"`
 	Input  json.RawMessage `json:"input"`
 }
 
-// input is an event's own fields.
+// input has the event's own fields.
 type input struct {
 	ToolName     string          `json:"tool_name"`
 	ToolInput    json.RawMessage `json:"tool_input"`
@@ -38,7 +38,7 @@ type input struct {
 	Reason       string          `json:"reason"`
 }
 
-// resolve finds the event by the system's own name where that stands alone.
+// resolve sets the event from the system's own name, if only that name is given.
 func (d *eventDef) resolve(f *family) (err error) {
 	if d.Event == "" && d.Native != "" {
 		d.Event, err = f.kindOf(d.Native)
@@ -49,8 +49,8 @@ func (d *eventDef) resolve(f *family) (err error) {
 	return err
 }
 
-// event makes the Event. What has no place in it stays in its Native part. An
-// event that cannot be had is empty: whoever fires it says so to the engine.
+// event returns the Event. Fields without a counterpart in Event stay in its Native part. An
+// event that cannot be read is empty, and the caller that fires it reports that to the engine.
 func (d *eventDef) event(b *bench) (*grapnel.Event, error) {
 	if err := d.resolve(b.family); err != nil {
 		return nil, err
@@ -83,18 +83,18 @@ func (d *eventDef) event(b *bench) (*grapnel.Event, error) {
 		ev.Model = &grapnel.Model{Response: in.Response}
 	case grapnel.MessageReceived, grapnel.MessageBefore, grapnel.MessageSent:
 		ev.Message = &grapnel.Message{Channel: in.Channel, Content: in.Content}
-	default: // notices: their Native part says all
+	default: // notices: everything is in their Native part
 	}
 	return ev, nil
 }
 
 // primary is the field of an event that hooks read and rewrite.
 type primary struct {
-	word  string // in cases
+	word  string // its name in cases
 	field grapnel.Field
 }
 
-// sessionField is a field that no event permits to change.
+// sessionField is a field that hooks cannot change at any event.
 const sessionField grapnel.Field = "session_id"
 
 func primaryOf(kind grapnel.Kind) primary {
@@ -112,7 +112,7 @@ func primaryOf(kind grapnel.Kind) primary {
 	}
 }
 
-// value is the field as JSON.
+// value returns the field as JSON.
 func (p primary) value(ev *grapnel.Event) json.RawMessage {
 	if p.field == sessionField {
 		return encode(ev.Session.ID)
@@ -124,8 +124,8 @@ func (p primary) value(ev *grapnel.Event) json.RawMessage {
 	return value
 }
 
-// text is a value as text: a text itself, and anything else as compact JSON with its
-// members in order.
+// text returns a value as text: the content of a string, or any other value as compact JSON
+// with sorted members.
 func (p primary) text(value json.RawMessage) string {
 	if p.field != grapnel.FieldInput {
 		return text(value)
@@ -133,7 +133,7 @@ func (p primary) text(value json.RawMessage) string {
 	return string(encode(plain(value)))
 }
 
-// text is the text that a JSON value is; another value has none.
+// text returns the content of a JSON string, or "" for another value.
 func text(value json.RawMessage) string {
 	var s string
 	if strict(value, &s) != nil {

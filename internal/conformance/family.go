@@ -8,29 +8,29 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A family is one system: how it calls its events, how its hooks meet the engine,
-// and what it makes of an answer.
+// A family is one system: the names of its events, the way its hooks run in the engine, and the
+// way it reads an answer.
 type family struct {
-	name   string // also that of its Preset, and of the language of its command hooks
+	name   string // also the name of its Preset and of the dialect of its command hooks
 	events []eventName
 
-	maxOutput int // bytes that are kept of what a command prints; 0 = what process keeps
+	maxOutput int // limit in bytes for a command's output; 0 = the default of package process
 
-	// tune sets what the system's own loader would set in a Spec. nil = nothing.
+	// tune sets the fields of a Spec that the system's own loader would set. nil = no change.
 	tune func(def *hookDef, s *grapnel.Spec)
-	// unwaited is an event that the system's host fires and does not wait for.
+	// unwaited is an event for which the system's host does not wait.
 	unwaited grapnel.Kind
-	// answer adds to a view what only this system says. nil = nothing.
+	// answer adds the members that only this system has to a view. nil = none.
 	answer func(f *firing, v view)
 }
 
-// eventName is an event and what the system calls it.
+// eventName is an event and the system's name for it.
 type eventName struct {
 	kind   grapnel.Kind
 	native string
 }
 
-// families lists them all.
+// families lists all families.
 var families = []*family{&ironclaw, &miniclaw, &flyto, &gemini}
 
 func familyOf(name string) (*family, error) {
@@ -42,7 +42,7 @@ func familyOf(name string) (*family, error) {
 	return nil, fmt.Errorf("there is no family %q", name)
 }
 
-// kinds are the events of the system.
+// kinds returns the events of the system.
 func (f *family) kinds() []grapnel.Kind {
 	kinds := make([]grapnel.Kind, len(f.events))
 	for i, e := range f.events {
@@ -51,7 +51,7 @@ func (f *family) kinds() []grapnel.Kind {
 	return kinds
 }
 
-// kindOf finds an event by the system's own name.
+// kindOf returns the event with the system's own name.
 func (f *family) kindOf(native string) (grapnel.Kind, error) {
 	i := slices.IndexFunc(f.events, func(e eventName) bool { return e.native == native })
 	if i < 0 {
@@ -60,7 +60,7 @@ func (f *family) kindOf(native string) (grapnel.Kind, error) {
 	return f.events[i].kind, nil
 }
 
-// speaks is the language of the system's command hooks.
+// speaks returns the dialect of the system's command hooks.
 func (f *family) speaks() (*dialect.Dialect, error) {
 	d, ok := dialect.Find(f.name)
 	if !ok {
@@ -69,7 +69,7 @@ func (f *family) speaks() (*dialect.Dialect, error) {
 	return d, nil
 }
 
-// A plan is the hooks of a case, and how they run where that is not the Preset's way.
+// A plan is the hooks of a case, and the settings that differ from the Preset.
 type plan struct {
 	Mode     string    `json:"mode"`
 	Mutation string    `json:"mutation"`
@@ -77,7 +77,7 @@ type plan struct {
 	Hooks    []hookDef `json:"hooks"`
 }
 
-// preset is the row of a family, with what the plan says otherwise.
+// preset returns the family's preset with the settings of the plan applied.
 func (p *plan) preset(family *family) (grapnel.Preset, error) {
 	row, ok := grapnel.FindPreset(family.name)
 	if !ok {

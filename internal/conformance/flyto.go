@@ -15,8 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// flyto runs every hook, and its host reads the answer: a stop, or the answer to a
-// question for permission, stand beside the decision.
+// flyto runs every hook, and its host reads the answer. The answer may have a stop, or a reply
+// to a permission question, in addition to the decision.
 var flyto = family{
 	name:     "flyto",
 	events:   eventsOf(dialect.Flyto().Events),
@@ -26,7 +26,7 @@ var flyto = family{
 		if f.verdict.Halt != "" {
 			v["reason"] = f.verdict.Halt
 			if i := slices.IndexFunc(f.calls, func(c call) bool { return c.out.Halt != "" }); i >= 0 && f.calls[i].silent() {
-				v["reason"] = "" // the text that stands in for it is not the hook's
+				v["reason"] = "" // the text is a default text and not from the hook
 			}
 		}
 		if f.event.Kind == grapnel.PermissionBefore {
@@ -43,8 +43,8 @@ func eventsOf(rows []dialect.EventRow) []eventName {
 	return events
 }
 
-// builders say which event each of Flyto's builders of an environment is about, if
-// hook_type does not, and what it may be given.
+// builders lists Flyto's environment builders: the event of each if hook_type does not name
+// one, and its accepted arguments.
 var builders = map[string]struct {
 	hookType string
 	args     []string
@@ -59,10 +59,10 @@ var builders = map[string]struct {
 	"task":          {"task_created", []string{"task_id", "description"}},
 }
 
-// builderArgs are those that every builder takes.
+// builderArgs are the arguments that every builder accepts.
 var builderArgs = []string{"project_root", "plugin_dir", "parent_env", "hook_type"}
 
-// maxEnvironment is more than systems let an environment be.
+// maxEnvironment is larger than the limit of operating systems for an environment.
 const maxEnvironment = 16 << 20
 
 // flytoEnv starts a hook that prints its environment.
@@ -96,7 +96,7 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 	}
 	w := &watched{bench: b, def: &hookDef{Name: "env", Kind: "command"}}
 	cmd := &process.Command{Name: "env", Line: "pwd; env -0", Vars: dialect.Flyto().HookEnv, MaxOutput: maxEnvironment, Executor: process.System}
-	if d.Args["plugin_dir"] != nil { // a stranger's program, which must not see keys
+	if d.Args["plugin_dir"] != nil { // a third-party program, which must not see keys
 		cmd.Inherit = process.InheritMinimal
 	}
 	w.runs(cmd, dialect.Flyto())
@@ -117,8 +117,8 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(view{"env": env, cwdMark: cwd}), nil
 }
 
-// built is the event that a builder makes an environment of. What its own fields do
-// not hold is read from the payload, as it is of one that a Flyto agent fires.
+// built returns the event for which a builder makes an environment. Values without a field in
+// the event are read from the payload, as for an event that a Flyto agent fires.
 func built(name string, args map[string]json.RawMessage) (*grapnel.Event, error) {
 	builder, ok := builders[name]
 	if !ok {
@@ -129,7 +129,7 @@ func built(name string, args map[string]json.RawMessage) (*grapnel.Event, error)
 			return nil, fmt.Errorf("the builder %s takes no %q", name, arg)
 		}
 		if unobtainable(value) != nil {
-			delete(args, arg) // the hook runs all the same
+			delete(args, arg) // the hook runs anyway
 		}
 	}
 	hookType := builder.hookType
@@ -154,11 +154,11 @@ func built(name string, args map[string]json.RawMessage) (*grapnel.Event, error)
 	return ev, nil
 }
 
-// setenv sets variables of this process, and returns what undoes it.
+// setenv sets variables of this process, and returns a function that restores them.
 func setenv(vars map[string]string) (undo func()) {
 	before := os.Environ()
 	for name, value := range vars {
-		_ = os.Setenv(name, value) // a name that cannot be is not there
+		_ = os.Setenv(name, value) // an invalid name stays unset
 	}
 	return func() {
 		for name := range vars {
@@ -173,7 +173,7 @@ func setenv(vars map[string]string) (undo func()) {
 	}
 }
 
-// flytoParse asks one of Flyto's helpers about the results of hooks.
+// flytoParse calls one of Flyto's helpers with the results of hooks.
 func flytoParse(_ context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Function string `json:"function"`
@@ -196,7 +196,7 @@ func flytoParse(_ context.Context, c *Case) ([]Diff, error) {
 		if r.Error != "" {
 			failed = errors.New(r.Error)
 		}
-		if r.JSON != nil { // which stands in for what was printed
+		if r.JSON != nil { // it replaces the printed output
 			r.Stdout = string(r.JSON)
 		}
 		result := dialect.NewFlytoResult(dialect.Output{Exit: r.Exit, Stdout: []byte(r.Stdout), Stderr: []byte(r.Stderr)}, failed)

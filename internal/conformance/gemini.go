@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// gemini is Gemini CLI. Its events and the language of its hooks are those of the
-// dialect; its cases were measured, and expect no less than the whole answer.
-var gemini = family{name: "gemini", events: geminiEvents(), maxOutput: 64 << 20} // the agent keeps all of it
+// gemini is Gemini CLI. Its events and the format of its hooks come from the dialect. Its cases
+// were measured, so their expectations are complete.
+var gemini = family{name: "gemini", events: geminiEvents(), maxOutput: 64 << 20} // the agent keeps the whole output
 
 func geminiEvents() []eventName {
 	var names []eventName
@@ -28,7 +28,7 @@ func geminiEvents() []eventName {
 	return names
 }
 
-// geminiEventOf finds the event of a case, by either of its names.
+// geminiEventOf returns the event of a case, found by either of its names.
 func geminiEventOf(c *Case) (eventName, error) {
 	for _, e := range gemini.events {
 		if string(e.kind) == c.Event || c.Event == "" && e.native == c.Native {
@@ -68,14 +68,14 @@ func geminiDispatch(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(g.view(d.Plan.Mode == "sequential")), nil
 }
 
-// geminiInputs are the fields of an event that a case may give.
+// geminiInputs are the fields of an event that a case may set.
 var geminiInputs = []string{
 	"tool_name", "tool_input", "tool_response", "prompt", "prompt_response", "stop_hook_active", "source", "reason", "trigger",
 	"notification_type", "message", "details", "session_id", "mcp_context", "original_request_name",
 }
 
-// geminiEvent is the event as the agent would tell it, except that it can be told
-// everything: what the hooks decide is asked for, not what becomes of it.
+// geminiEvent returns the event as the agent would report it, except that every verdict can be
+// expressed. The cases test the hooks' decision and not its effect in the agent.
 func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event, error) {
 	payload := map[string]any{"session_id": "conformance", "transcript_path": "", "cwd": dir, "timestamp": "2026-01-01T00:00:00.000Z"}
 	for name, value := range input {
@@ -100,15 +100,15 @@ func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event,
 	return ev, nil
 }
 
-// geminiSaid is what came of one hook.
+// geminiSaid is the result of one hook.
 type geminiSaid struct {
-	call    *call          // nil = it was not called
-	success bool           // it ended with exit code 0
-	format  string         // of its answer: json, text, or empty for none
-	answer  map[string]any // its members; text is what the agent makes of it
+	call    *call          // nil = not called
+	success bool           // it exited with code 0
+	format  string         // of its answer: json, text, or empty if there is no answer
+	answer  map[string]any // members of the answer; for text, the members that the agent derives
 }
 
-// geminiSaid finds out what a hook said, to the byte.
+// geminiSaid reads a hook's answer from its raw output.
 func (f *firing) geminiSaid(def *hookDef) geminiSaid {
 	i := slices.IndexFunc(f.calls, func(c call) bool { return c.hook == def })
 	if i < 0 {
@@ -124,7 +124,7 @@ func (f *firing) geminiSaid(def *hookDef) geminiSaid {
 	return said
 }
 
-// geminiAnswer reads an answer as the agent does.
+// geminiAnswer reads an answer the way the agent does.
 func geminiAnswer(out *dialect.Output) (format string, answer map[string]any) {
 	text := strings.TrimSpace(string(out.Stdout))
 	if text == "" {
@@ -157,7 +157,7 @@ func geminiAnswer(out *dialect.Output) (format string, answer map[string]any) {
 	}
 }
 
-// text is a member of the answer that is text.
+// text returns a string member of the answer, or "".
 func (s *geminiSaid) text(name string) string {
 	text, _ := s.answer[name].(string)
 	return text
@@ -173,8 +173,8 @@ func (s *geminiSaid) set(field grapnel.Field) bool {
 	return s.format != "" && (s.call.out.Set[field] != nil || s.call.out.Patch[field] != nil)
 }
 
-// geminiView makes a view of a firing: what was decided and changed from the
-// Verdict, the words for people from what each hook said.
+// geminiView makes a view of a firing. Decision and changes come from the Verdict, and the
+// texts for people from the answers of the hooks.
 type geminiView struct {
 	*firing
 	kind  grapnel.Kind
@@ -182,7 +182,7 @@ type geminiView struct {
 	said  []geminiSaid // in plan order
 }
 
-// decides reports whether hooks have a say at the event.
+// decides reports whether hooks can make a decision at the event.
 func (g *geminiView) decides() bool {
 	switch g.kind {
 	case grapnel.SessionStart, grapnel.SessionEnd, grapnel.CompactBefore, grapnel.NotificationSent, grapnel.ToolsetBefore:
@@ -192,8 +192,8 @@ func (g *geminiView) decides() bool {
 	}
 }
 
-// joins reports whether texts of several hooks are joined. Elsewhere a later one
-// takes the place of an earlier one.
+// joins reports whether the texts of several hooks are joined. At other events a later text
+// replaces an earlier one.
 func (g *geminiView) joins() bool {
 	return g.decides() && !g.ofModel() || g.kind == grapnel.SessionStart
 }
@@ -249,7 +249,7 @@ func (g *geminiView) hooks() []any {
 	return hooks
 }
 
-// texts adds what people and models are told.
+// texts adds the messages for people and models.
 func (g *geminiView) texts(v view, ends bool) {
 	if g.kind == grapnel.ToolsetBefore {
 		return
@@ -281,16 +281,16 @@ func (g *geminiView) texts(v view, ends bool) {
 			}
 		}
 		add("additional_context", strings.NewReplacer("<", "&lt;", ">", "&gt;").Replace(strings.Join(context, "\n")))
-	default: // nobody reads it there
+	default: // the agent ignores it at other events
 	}
 	if g.suppressed() {
 		v["suppress_output"] = true
 	}
 }
 
-// standing are the hooks whose reasons tell why it ends. At events of the model a
-// later allow takes back a deny, reason and all; by our law the deny stays, and with
-// it what was said until then.
+// standing returns the hooks whose reasons explain the end. At events of the model, Gemini CLI
+// lets a later allow revoke a deny and its reason. By Grapnel's law the deny stays, and so do
+// the texts up to it.
 func (g *geminiView) standing() []geminiSaid {
 	if !g.ofModel() || g.verdict.Halt != "" {
 		return g.said
@@ -308,7 +308,7 @@ func (g *geminiView) standing() []geminiSaid {
 	return g.said[:last+1]
 }
 
-// merged is a text that several hooks give.
+// merged returns the text that several hooks give together.
 func (g *geminiView) merged(name string, said []geminiSaid) string {
 	var texts []string
 	for _, s := range said {
@@ -334,7 +334,7 @@ func (g *geminiView) suppressed() bool {
 	return suppressed
 }
 
-// changes adds what goes on instead of what came.
+// changes adds the changed values that replace the original ones.
 func (g *geminiView) changes(v view, ends bool) {
 	now := g.verdict.Event
 	replaced := func(field grapnel.Field) bool {
@@ -363,19 +363,19 @@ func (g *geminiView) changes(v view, ends bool) {
 		}
 	case grapnel.ToolsetBefore:
 		v["tool_config"], v["modified"] = nil, false
-		if slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.format != "" }) { // also {} rewrites it
+		if slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.format != "" }) { // {} rewrites it too
 			v["tool_config"], v["modified"] = toolConfig(now.Toolset), true
 		}
 	default: // nothing can be changed
 	}
 }
 
-// request adds what goes to the model, or comes in its place.
+// request adds the request for the model, or the response that replaces its answer.
 func (g *geminiView) request(v view, ends bool) {
 	now := g.verdict.Event.Model
 	if ends {
 		answer := now.Response
-		if answer == nil { // a hook answered, and another one denied
+		if answer == nil { // one hook answered, and another one denied
 			answer = g.verdict.Native[dialect.GeminiCLI().Name+".llm_response"]
 		}
 		if answer != nil && v["decision"] == "deny" {
@@ -387,11 +387,11 @@ func (g *geminiView) request(v view, ends bool) {
 	given, _ := g.input["provider_request"].(map[string]any)
 	maps.Copy(base, given)
 	v["provider_request"] = base
-	for _, s := range slices.Backward(g.said) { // the last one is the one that counts
+	for _, s := range slices.Backward(g.said) { // the last one wins
 		if !s.set(grapnel.FieldRequest) {
 			continue
 		}
-		// Members that it does not name stay as they are in the provider's shape.
+		// Members that the hook does not name keep the provider's shape.
 		final := object(now.Request)
 		named := object(s.call.out.Patch[grapnel.FieldRequest])
 		maps.DeleteFunc(final, func(name string, _ any) bool { _, is := named[name]; return !is })
@@ -412,7 +412,7 @@ func toolConfig(t *grapnel.Toolset) map[string]any {
 	return map[string]any{"mode": mode, "allowed_function_names": names}
 }
 
-// shown lists what each hook was shown of the event itself.
+// shown lists the event data that each hook received.
 func (g *geminiView) shown() []any {
 	list := []any{}
 	for _, s := range g.said {
@@ -429,7 +429,7 @@ func (g *geminiView) shown() []any {
 	return list
 }
 
-// object reads a JSON object; anything else is an empty one.
+// object reads a JSON object. For any other value it returns an empty object.
 func object(raw json.RawMessage) map[string]any {
 	members := map[string]any{}
 	if err := strict(raw, &members); err != nil {
@@ -438,7 +438,7 @@ func object(raw json.RawMessage) map[string]any {
 	return members
 }
 
-// geminiMatch asks whether a matcher selects a hook.
+// geminiMatch checks whether a matcher selects a hook.
 func geminiMatch(_ context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Matcher json.RawMessage `json:"matcher"`
@@ -462,7 +462,7 @@ func geminiMatch(_ context.Context, c *Case) ([]Diff, error) {
 	return c.compare(v), nil
 }
 
-// geminiPlan asks which hooks of a configuration would run.
+// geminiPlan lists the hooks of a configuration that would run.
 func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Subject *string `json:"subject"`
@@ -487,7 +487,7 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 	}
 	runs, mode := []any{}, "parallel"
 	for _, entry := range planned.Entries {
-		if entry.Error != "" { // nobody can tell whether it would run
+		if entry.Error != "" { // without the entry it is unknown whether it would run
 			continue
 		}
 		if entry.Sequential {
@@ -498,8 +498,7 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 	return c.compare(view{"runs": runs, "mode": mode}), nil
 }
 
-// geminiPlanned plans the event of a case, by the settings for it and those of
-// extensions.
+// geminiPlanned plans the event of a case with the hooks from the settings and from extensions.
 func geminiPlanned(c *Case, subject *string, req hookfiles.GeminiRequest, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policyfile.Error, error) {
 	e, err := geminiEventOf(c)
 	if err != nil {
@@ -530,7 +529,7 @@ func geminiPlanned(c *Case, subject *string, req hookfiles.GeminiRequest, settin
 	return engine.Plan(ev), byName, warnings, nil
 }
 
-// geminiCommand is a hook that is planned and never run.
+// geminiCommand is a hook that is planned but never run.
 type geminiCommand policyfile.Command
 
 // Handle is never called.
@@ -538,7 +537,7 @@ func (geminiCommand) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 	return grapnel.Outcome{}, errors.New("it was only planned")
 }
 
-// geminiRun is a planned hook as it was configured.
+// geminiRun returns a planned hook in the form of its configuration.
 func geminiRun(s grapnel.Spec) map[string]any {
 	run := map[string]any{}
 	command := ""

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Cases about calls of the model speak the provider's language: {model, contents,
-// config} and {candidates, usageMetadata}. Gemini CLI shows its hooks less, in a
-// shape of its own, and translates back what they say. No agent's payload has the
-// provider's shape, so this is here and not in the dialect.
+// Cases about model calls use the provider's format: {model, contents, config} and {candidates,
+// usageMetadata}. Gemini CLI shows its hooks a smaller format and translates their answers
+// back. No agent sends the provider's format, so the translation is here and not in the
+// dialect.
 
 // llmSettings are the settings that hooks see.
 var llmSettings = []string{"temperature", "maxOutputTokens", "topP", "topK"}
 
-// defaultModel is what hooks are told of a request that names none.
+// defaultModel is the model name that hooks see if the request names none.
 const defaultModel = "gemini-3.5-flash"
 
-// llmRequest is a request as hooks see it: the texts and four settings.
+// llmRequest returns a request as hooks see it: the texts and four settings.
 func llmRequest(provider map[string]any) map[string]any {
 	messages := []any{}
 	for _, content := range list(provider["contents"]) {
@@ -49,7 +49,7 @@ func llmRequest(provider map[string]any) map[string]any {
 	return map[string]any{"model": model, "messages": messages, "config": members(config, llmSettings...)}
 }
 
-// providerRequest lays what hooks made of a request over it.
+// providerRequest applies the hooks' changes to a request.
 func providerRequest(base, said map[string]any) map[string]any {
 	request := maps.Clone(base)
 	if request["model"] == nil {
@@ -65,7 +65,7 @@ func providerRequest(base, said map[string]any) map[string]any {
 		config, _ := base["config"].(map[string]any)
 		config = maps.Clone(config)
 		for _, name := range llmSettings {
-			delete(config, name) // what a hook leaves out is taken out
+			delete(config, name) // a setting that the hook omits is removed
 		}
 		maps.Copy(config, members(settings, llmSettings...))
 		request["config"] = config
@@ -73,8 +73,8 @@ func providerRequest(base, said map[string]any) map[string]any {
 	return request
 }
 
-// contents gives the entries that hooks saw the texts that they say, in order. What
-// is no text stays, behind the text; further messages come last.
+// contents writes the hooks' texts back into the entries that the hooks saw, in order. Parts
+// that are not text stay, after the text. Further messages go to the end.
 func contents(base, messages []any) []any {
 	now := []any{}
 	next := func() (message map[string]any, ok bool) {
@@ -132,7 +132,7 @@ func contents(base, messages []any) []any {
 	}
 }
 
-// entryOf is an entry of the contents that has a role and parts.
+// entryOf returns an entry of the contents, if it has a role and parts.
 func entryOf(content any) (map[string]any, bool) {
 	entry, _ := content.(map[string]any)
 	_, role := entry["role"]
@@ -146,7 +146,7 @@ func textOf(part any) (string, bool) {
 	return text, is
 }
 
-// members are those of an object that are there.
+// members returns the named members that the object has.
 func members(of map[string]any, names ...string) map[string]any {
 	there := map[string]any{}
 	for _, name := range names {
@@ -157,7 +157,7 @@ func members(of map[string]any, names ...string) map[string]any {
 	return there
 }
 
-// jsString is a member as JavaScript would make text of it.
+// jsString returns a member as text, converted the way JavaScript does it.
 func jsString(of map[string]any, name string) string {
 	value, is := of[name]
 	if !is {
@@ -189,7 +189,7 @@ func jsString(of map[string]any, name string) string {
 	return text(value)
 }
 
-// llmResponse is a response as hooks see it: no calls of functions.
+// llmResponse returns a response as hooks see it: without function calls.
 func llmResponse(provider map[string]any) map[string]any {
 	response := map[string]any{}
 	candidates := []any{}
@@ -238,7 +238,7 @@ func ratingsOf(ratings []any) []any {
 	return seen
 }
 
-// providerResponse is a response that a hook made.
+// providerResponse returns a hook's response in the provider's format.
 func providerResponse(said map[string]any) map[string]any {
 	response := members(said, "text", "usageMetadata")
 	candidates := []any{}

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A hookDef is a hook as a case writes it.
+// A hookDef is a hook in the format of a case.
 type hookDef struct {
 	Name         string          `json:"name"`
 	Kind         string          `json:"kind"`
@@ -32,7 +32,7 @@ type hookDef struct {
 	Timeout      int             `json:"timeout"` // in seconds
 	Async        bool            `json:"async"`
 	Source       string          `json:"source"`
-	Command      string          `json:"command"` // beside a func, which comes before it
+	Command      string          `json:"command"` // of a func with a command; the func takes precedence
 	Behaviour    json.RawMessage `json:"behaviour"`
 }
 
@@ -40,10 +40,10 @@ type globDef struct {
 	Glob string `json:"glob"`
 }
 
-// errMatcher is why a plan is refused.
+// errMatcher is the error for a plan with an invalid matcher.
 var errMatcher = errors.New("invalid matcher")
 
-// spec makes the hook's Spec. It listens to on, unless it names events itself.
+// spec returns the hook's Spec. The hook listens to the events in on, unless it names its own.
 func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 	s := grapnel.Spec{Name: def.Name, Source: grapnel.Source{Name: def.Source}, Priority: def.Priority}
 	fail := func(err error) (grapnel.Spec, error) { return s, fmt.Errorf("hook %q: %w", def.Name, err) }
@@ -62,7 +62,7 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 	}
 	if def.Matcher != nil {
 		var err error
-		if s.Match, err = hookfiles.MiniclawGlob(def.Matcher.Glob); err != nil { // nobody else has globs
+		if s.Match, err = hookfiles.MiniclawGlob(def.Matcher.Glob); err != nil { // only miniclaw has globs
 			return fail(fmt.Errorf("%w: %w", errMatcher, err))
 		}
 	}
@@ -90,7 +90,7 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 	return b.preset.Defaults(s), nil
 }
 
-// make finds out what the hook does.
+// make sets up the hook for its kind.
 func (w *watched) make(s *grapnel.Spec) error {
 	switch w.def.Kind {
 	case "func":
@@ -152,8 +152,8 @@ func (w *watched) decode(into any) error {
 	return nil
 }
 
-// runs makes the hook a program that speaks a language, and lets each call note what
-// goes to it and what comes back.
+// runs makes the hook a program with the given dialect, and records the input and output of
+// each call.
 func (w *watched) runs(cmd *process.Command, speaks *dialect.Dialect) {
 	w.grace = cmd.Grace()
 	w.inner = func(c *call) grapnel.Hook {
@@ -172,7 +172,7 @@ func (w *watched) runs(cmd *process.Command, speaks *dialect.Dialect) {
 	}
 }
 
-// behaviour is what a func does.
+// behaviour describes the action of a func hook.
 type behaviour struct {
 	Op      string          `json:"op"`
 	Value   json.RawMessage `json:"value"`
@@ -190,7 +190,7 @@ var ops = []string{
 	"", "continue", "append", "set", "set_text", "merge", "block", "error", "panic", "sleep", "result", "register_other", "unregister_other",
 }
 
-// check refuses words that nobody knows before anything runs.
+// check returns an error for unknown words, before anything runs.
 func (does *behaviour) check() error {
 	if does == nil {
 		return nil
@@ -222,7 +222,7 @@ func (does *behaviour) run(b *bench, ev *grapnel.Event) (grapnel.Outcome, error)
 		panic(does.Message)
 	case "sleep":
 		time.Sleep(time.Duration(does.MS) * time.Millisecond)
-	case "result": // a callback that answers as a program would
+	case "result": // a callback that answers like a program
 		speaks, err := b.family.speaks()
 		if err != nil {
 			return grapnel.Outcome{}, err
@@ -256,7 +256,7 @@ func (does *behaviour) change(ev *grapnel.Event) (grapnel.Outcome, error) {
 		if does.Op == "append" {
 			text = p.text(now) + text
 		}
-		value = json.RawMessage(text) // of a tool's input: what may turn out to be no JSON
+		value = json.RawMessage(text) // for a tool's input, the text may be invalid JSON
 		if p.field != grapnel.FieldInput {
 			value = encode(text)
 		}
@@ -274,7 +274,7 @@ func (does *behaviour) change(ev *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{p.field: value}}, nil
 }
 
-// shippedHook is a hook that the system brings along.
+// shippedHook is a hook that the system ships.
 type shippedHook struct {
 	Name   string   `json:"builtin"`
 	Tools  []string `json:"tools"`
@@ -296,7 +296,7 @@ func (does *shippedHook) hook(b *bench, name string) (grapnel.Hook, error) {
 	}
 }
 
-// program is what a command does.
+// program describes the actions of a command hook.
 type program struct {
 	Exit         int    `json:"exit"`
 	Stdout       string `json:"stdout"`
@@ -305,11 +305,11 @@ type program struct {
 	DelayMS      int    `json:"delay_ms"`
 	DelayAfterMS int    `json:"delay_after_ms"`
 	ReadStdin    *bool  `json:"read_stdin"`
-	Command      string `json:"command"` // in place of all the others
+	Command      string `json:"command"` // replaces all other members
 }
 
-// line is what the shell runs. What it prints waits in files, so that every byte
-// gets through whatever its value and their number.
+// line returns the shell line of the program. Its output is prepared in files, so output of any
+// size and with any byte works.
 func (does *program) line(b *bench) (string, error) {
 	if does.Command != "" {
 		return does.Command, nil
@@ -346,7 +346,7 @@ func (does *program) line(b *bench) (string, error) {
 	return strings.Join(line, "; "), nil
 }
 
-// quoted is a word for the shell.
+// quoted quotes a word for the shell.
 func quoted(path string) string {
 	return "'" + strings.ReplaceAll(filepath.ToSlash(path), "'", `'\''`) + "'"
 }

@@ -21,7 +21,7 @@ var ironclaw = family{
 	events: eventsOf(dialect.IronClawEvents()),
 }
 
-// ironClawFileFilter asks whether a file of the workspace holds hooks.
+// ironClawFileFilter checks whether a file of the workspace is a hook file.
 func ironClawFileFilter(_ context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Path string `json:"path"`
@@ -48,7 +48,7 @@ func ironClawBundle(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(v), nil
 }
 
-// ironClawBootstrap loads all that an installation has.
+// ironClawBootstrap loads all hooks of an installation.
 func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Given struct {
@@ -70,7 +70,7 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	}
 	var workspace map[string]json.RawMessage
 	switch err := errorOf(d.Given.Workspace); {
-	case err != nil: // no file of it can be read
+	case err != nil: // no file of the workspace can be read
 		req.Files = append(req.Files, hookfiles.IronClawFile{Source: "workspace:hooks/hooks.json", Err: err})
 	case len(d.Given.Workspace) > 0:
 		if err := strict(d.Given.Workspace, &workspace); err != nil {
@@ -93,17 +93,19 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(v), nil
 }
 
-// fileOf is a file with this content: a text as it stands, anything else as JSON.
+// fileOf returns a file with this content: the text of a JSON string, or any other value as
+// JSON.
 func fileOf(source string, raw json.RawMessage) hookfiles.IronClawFile {
 	f := hookfiles.IronClawFile{Source: source, Data: raw, Err: errorOf(raw)}
-	var text *string // null is no text
+	var text *string // nil if the value is null
 	if json.Unmarshal(raw, &text) == nil && text != nil {
 		f.Data = []byte(*text)
 	}
 	return f
 }
 
-// ironClawView is what comes of loading, beside the hooks of the application.
+// ironClawView returns the result of loading the files of req together with the application's
+// hooks.
 func ironClawView(ctx context.Context, req *hookfiles.IronClawRequest, application []grapnel.Spec) (v view, err error) {
 	client := outbound.NewClient(nil)
 	defer func() { err = errors.Join(err, client.Close(ctx)) }()
@@ -138,13 +140,14 @@ func ironClawView(ctx context.Context, req *hookfiles.IronClawRequest, applicati
 	}, nil
 }
 
-// ironClawErrorKind is IronClaw's word for what is wrong. It has fewer than we have.
+// ironClawErrorKind returns IronClaw's name for an error. IronClaw has fewer kinds of errors
+// than Grapnel.
 func ironClawErrorKind(err *hookfiles.IronClawError) string {
 	fault, ok := errors.AsType[*outbound.Error](err)
 	if !ok {
 		return err.Kind
 	}
-	switch cmp.Or(fault.Repaired, fault.Fault) { // it looks at URLs as browsers do
+	switch cmp.Or(fault.Repaired, fault.Fault) { // IronClaw parses URLs the way browsers do
 	case outbound.BadURL, outbound.NoHost, outbound.UserInfo:
 		return "invalid_webhook_url"
 	case outbound.BadScheme:

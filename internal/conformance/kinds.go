@@ -2,11 +2,11 @@ package conformance
 
 import "context"
 
-// A handler runs a case and compares what came out with what the case expects. An
-// error says that there is nothing to compare.
+// A handler runs a case and compares the result with the expectation. An error means that there
+// is nothing to compare.
 type handler func(ctx context.Context, c *Case) ([]Diff, error)
 
-// kinds says who runs which cases. A kind that is not here fails.
+// kinds maps each dialect and kind to its handler. A case of a kind that is not listed fails.
 var kinds = []struct {
 	dialect string
 	kind    string

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// loop runs an agent of the family, with a scripted model and tools, whose hooks
-// answer one event.
+// loop runs an agent of the family with a scripted model and tools. The agent's hooks answer
+// one event.
 func loop(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Input     json.RawMessage `json:"input"`
@@ -48,15 +48,15 @@ func loop(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(s.view()), nil
 }
 
-// engineResult is what the hooks make of the case's event.
+// engineResult is the hooks' answer to the case's event.
 type engineResult struct {
 	Decision string                     `json:"decision"`
-	Cause    grapnel.Cause              `json:"cause"` // of a block, or of a failure that counts for nothing
+	Cause    grapnel.Cause              `json:"cause"` // of a block, or of a failure that is ignored
 	Reason   *string                    `json:"reason"`
 	Modified map[string]json.RawMessage `json:"modified"`
 }
 
-// changes are the fields that it changes.
+// changes returns the fields that the answer changes.
 func (r *engineResult) changes() (map[grapnel.Field]json.RawMessage, error) {
 	changes := make(map[grapnel.Field]json.RawMessage, len(r.Modified))
 	for word, value := range r.Modified {
@@ -76,29 +76,29 @@ func (r *engineResult) changes() (map[grapnel.Field]json.RawMessage, error) {
 	return changes, nil
 }
 
-// A stage is where an agent runs, and all that its hooks, its model, its tools and
-// the people around it get to see.
+// A stage is the environment of an agent, and everything that its hooks, its model, its tools
+// and its users see.
 type stage struct {
 	bench   *bench
-	about   grapnel.Kind // the event that the hooks answer; empty = none
-	tool    string       // only that of this tool; empty = of any
+	about   grapnel.Kind // event that the hooks answer; empty = no event
+	tool    string       // only calls of this tool; empty = any tool
 	result  engineResult
 	changes map[grapnel.Field]json.RawMessage
 	input   input
-	native  json.RawMessage // what of it only the family's agent tells
-	calls   []string        // tools that the model calls
+	native  json.RawMessage // fields that only the family's agent reports
+	calls   []string        // names of the tools that the model calls
 
 	patience time.Duration // how long the hook waits for an agent that does not wait for it; 0 = it answers at once
-	over     chan struct{} // closed once the agent has done all it does
+	over     chan struct{} // closed when the agent has ended
 	waited   atomic.Bool   // the agent waited for the hook
 	saw      atomic.Pointer[grapnel.Event]
 
 	mu       sync.Mutex
-	fired    []*grapnel.Event // guarded by mu while the agent lives
-	at       *grapnel.Event   // of fired: the first that the case is about
+	fired    []*grapnel.Event // guarded by mu while the agent runs
+	at       *grapnel.Event   // in fired: the first event that the case tests
 	requests []*host.Request
-	asked    map[string]bool            // tools that a person was asked about
-	ran      map[string]json.RawMessage // tools that ran, and with what
+	asked    map[string]bool            // tools that needed a person's approval
+	ran      map[string]json.RawMessage // input of each tool that ran
 	sent     []host.Outgoing
 
 	begun    bool
@@ -106,13 +106,13 @@ type stage struct {
 	messages []host.Message
 }
 
-// patience is long for an agent, which needs milliseconds for all it does.
+// patience is long compared with an agent's run, which takes milliseconds.
 const patience = 2 * time.Second
 
-// otherTool is called beside the tool that a case is about.
+// otherTool is called in addition to the tool that a case tests.
 const otherTool = "another_tool"
 
-// prepare reads what the case says, and adds the hook.
+// prepare reads the case and adds the hook.
 func (s *stage) prepare(c *Case, raw json.RawMessage) error {
 	def := eventDef{Event: grapnel.Kind(c.Event), Native: c.Native}
 	if c.Event != "" || c.Native != "" {
@@ -133,7 +133,7 @@ func (s *stage) prepare(c *Case, raw json.RawMessage) error {
 		if others {
 			s.calls = append(s.calls, otherTool)
 		}
-	case isCall && others: // than the one that is answered
+	case isCall && others: // other tools besides the answered one
 		s.tool = cmp.Or(s.tool, s.calls[0])
 	}
 	if s.tool != "" && !slices.Contains(s.calls, s.tool) {
@@ -146,8 +146,8 @@ func (s *stage) prepare(c *Case, raw json.RawMessage) error {
 	return s.add()
 }
 
-// read reads the event as the host has it. What Grapnel has a place for the host puts
-// there, and the rest travels as what only this agent tells: secrets are not among it.
+// read reads the event in the host's format. The host fills the fields that Grapnel has. All
+// other fields, except secrets, go into the event's native part.
 func (s *stage) read(raw json.RawMessage) error {
 	if len(raw) == 0 {
 		return nil
@@ -194,8 +194,7 @@ func (s *stage) add() (err error) {
 	return s.bench.engine.Add(s.bench.preset.Defaults(spec))
 }
 
-// handle is the hook: it gives the answer that the case wants, for the reason that it
-// names.
+// handle is the hook. It gives the case's answer with the case's cause.
 func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	s.saw.CompareAndSwap(nil, ev)
 	if s.patience > 0 {
@@ -211,7 +210,7 @@ func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	}
 	switch s.result.Cause {
 	case grapnel.CauseError:
-		if s.bench.family == &flyto { // whose hooks have an exit code for that
+		if s.bench.family == &flyto { // its hooks have an exit code for errors
 			return dialect.Flyto().ReadOutcome(ev, dialect.Output{Exit: 1, Stderr: []byte(reason)})
 		}
 		return grapnel.Outcome{}, errors.New(cmp.Or(reason, "it is broken"))
@@ -230,15 +229,16 @@ func (s *stage) handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	}
 }
 
-// Match reports whether the hook is asked about this event.
+// Match reports whether the hook answers this event.
 func (s *stage) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) { return s.isAbout(ev), nil }
 
-// isAbout reports whether the case is about this event.
+// isAbout reports whether the case tests this event.
 func (s *stage) isAbout(ev *grapnel.Event) bool {
 	return s.kind(ev) == s.about && (s.tool == "" || ev.Tool == nil || ev.Tool.Name == s.tool)
 }
 
-// kind is the event as the family knows it: to some a call that failed is a call.
+// kind returns the event's kind in the family. Some families report a failed call as a normal
+// call.
 func (s *stage) kind(ev *grapnel.Event) grapnel.Kind {
 	if ev.Kind == grapnel.ToolFailed && !slices.Contains(s.bench.family.kinds(), ev.Kind) {
 		return grapnel.ToolAfter
@@ -251,15 +251,15 @@ func (s *stage) Has(k grapnel.Kind) bool {
 	return slices.Contains(s.bench.family.kinds(), s.kind(&grapnel.Event{Kind: k}))
 }
 
-// Fire notes an event and asks the engine. The reason of a block is the one that the
-// case has the engine give: what engines make of a hook's own words is not its matter.
+// Fire records an event and fires it. The reason of a block is replaced by the case's reason,
+// because these cases do not test how engines word a hook's reason.
 func (s *stage) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	s.mu.Lock()
 	s.fired = append(s.fired, ev)
 	s.mu.Unlock()
 	v := s.bench.engine.Fire(ctx, ev)
 	if s.result.Reason != nil && v.Decision == grapnel.Block && s.isAbout(ev) {
-		v.Reasons = slices.Clone(v.Reasons) // a Record has them too
+		v.Reasons = slices.Clone(v.Reasons) // the Record shares the slice
 		for i := range v.Reasons {
 			v.Reasons[i].Text = *s.result.Reason
 		}
@@ -267,7 +267,7 @@ func (s *stage) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	return v
 }
 
-// run lets the agent live: a session with one turn.
+// run runs the agent: a session with one turn.
 func (s *stage) run(ctx context.Context, secrets []string) error {
 	manners, ok := host.FindManners(s.bench.family.name)
 	if !ok {
@@ -281,7 +281,7 @@ func (s *stage) run(ctx context.Context, secrets []string) error {
 	})
 	err := s.live(ctx, h, tools)
 	close(s.over)
-	err = errors.Join(err, h.Close(ctx)) // waits for what is fired in the background
+	err = errors.Join(err, h.Close(ctx)) // waits for events that fire in the background
 	slices.SortStableFunc(s.fired, func(a, b *grapnel.Event) int { return a.Time.Compare(b.Time) })
 	switch i := slices.IndexFunc(s.fired, s.isAbout); {
 	case i >= 0:
@@ -298,7 +298,7 @@ func (s *stage) live(ctx context.Context, h *host.Host, tools []host.AgentTool) 
 		ID: in.SessionID, CWD: s.bench.dir, Root: s.bench.dir, User: in.UserID, Channel: in.Channel, Model: in.Model,
 	}, "startup")
 	if s.begun = err == nil; !s.begun {
-		return nil // a hook did not let it begin, which the view says
+		return nil // a hook refused the session; the view shows it
 	}
 	l := host.Loop{
 		Provider: host.ProviderFunc(s.generate), Name: in.Model, Context: said, Tools: tools, Job: in.Context != "" && in.Context != "chat",
@@ -313,8 +313,8 @@ func (s *stage) live(ctx context.Context, h *host.Host, tools []host.AgentTool) 
 	return err
 }
 
-// tools are those that the model calls. They note that they run. Of the case's own
-// one the agent asks a person first.
+// tools returns the tools that the model calls. They record that they run. For the case's tool,
+// the agent asks a person first.
 func (s *stage) tools(secrets []string) []host.AgentTool {
 	var tools []host.AgentTool
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(s.calls))) {
@@ -336,7 +336,7 @@ func (s *stage) tools(secrets []string) []host.AgentTool {
 	return tools
 }
 
-// call is the tool that the case is about, or the first.
+// call returns the tool that the case tests, or the first one.
 func (s *stage) call() string {
 	if s.tool != "" || len(s.calls) == 0 {
 		return s.tool
@@ -351,16 +351,16 @@ func (s *stage) output() json.RawMessage {
 	return encode("done")
 }
 
-// approve is the person, who agrees.
+// approve is the person. It always agrees.
 func (s *stage) approve(_ context.Context, q *host.Question) (host.Consent, error) {
 	s.asked[q.Event.Tool.Name] = true
 	return host.Consent{Yes: true}, nil
 }
 
-// attachment goes with every answer of the model.
+// attachment is part of every answer of the model.
 const attachment = "report.pdf"
 
-// generate is the model: it calls the tools, and then answers.
+// generate is the model. It calls the tools and then answers.
 func (s *stage) generate(_ context.Context, r *host.Request, _ func(string) error) (*host.Response, error) {
 	s.requests = append(s.requests, r)
 	if len(s.requests) > 1 || len(s.calls) == 0 {
@@ -381,7 +381,7 @@ func (s *stage) generate(_ context.Context, r *host.Request, _ func(string) erro
 	return response, nil
 }
 
-// view is what came of it all.
+// view returns the result of the run.
 func (s *stage) view() view {
 	v := view{
 		"model_called": len(s.requests) > 0, "model_sees": nil, "reply": nil, "response": nil, "sent": false, "done_sent": len(s.sent) > 0,
@@ -400,7 +400,7 @@ func (s *stage) view() view {
 		v["reply"], v["response"] = s.answer.Text(), s.answer.Text()
 	}
 	for _, ev := range s.fired {
-		if ev.Kind == grapnel.MessageBefore { // what is sent in its place is no answer of the agent
+		if ev.Kind == grapnel.MessageBefore { // its replacement is not the agent's response
 			v["response"] = ev.Message.Content
 		}
 	}
@@ -429,8 +429,8 @@ func (s *stage) view() view {
 	return v
 }
 
-// hookSees is what the hook was shown: the event's primary field, or those of its
-// fields that are asked for.
+// hookSees returns the data that the hook received: the event's primary field, or the requested
+// fields.
 func (s *stage) hookSees(want any) any {
 	saw := s.saw.Load()
 	if saw == nil {
@@ -464,7 +464,7 @@ func (s *stage) hookSees(want any) any {
 	return fields
 }
 
-// logged reports whether a Record says what the hook answered.
+// logged reports whether a Record has the hook's answer.
 func (s *stage) logged() bool {
 	return slices.ContainsFunc(s.bench.heardOf(), func(rec *grapnel.Record) bool {
 		return s.kind(rec.Input) == s.about && slices.ContainsFunc(rec.Hooks, func(run grapnel.HookRun) bool {
@@ -473,7 +473,7 @@ func (s *stage) logged() bool {
 	})
 }
 
-// after lists what was fired after the case's event: for its own call, or in its turn.
+// after lists the events after the case's event, either of the same call or of the same turn.
 func (s *stage) after() []*grapnel.Event {
 	i := slices.Index(s.fired, s.at)
 	if i < 0 {
@@ -490,7 +490,7 @@ func (s *stage) after() []*grapnel.Event {
 	return after
 }
 
-// names names events, if wanted with their tools.
+// names returns the names of events, with tool names if tools is true.
 func (s *stage) names(events []*grapnel.Event, tools bool) []string {
 	list := []string{}
 	for _, ev := range events {

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// What is measured here is of the whole process: see Case.alone.
+// The measurements in this file are of the whole process: see Case.alone.
 
-// memory is how many bytes this process holds, as the Go runtime counts them.
+// memory returns the bytes that this process holds, as reported by the Go runtime.
 func memory() uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)
 	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
 
-// growth returns by how many MiB the process grew at most while do ran.
+// growth returns the maximum growth of the process in MiB while do runs.
 func growth(do func()) float64 {
 	debug.FreeOSMemory()
 	before := memory()
@@ -44,8 +44,7 @@ func growth(do func()) float64 {
 	return float64(<-most-before) / (1 << 20)
 }
 
-// terminal returns what reached the standard output and error of this process while
-// do ran.
+// terminal returns everything that this process writes to stdout and stderr while do runs.
 func terminal(do func()) (string, error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -56,7 +55,7 @@ func terminal(do func()) (string, error) {
 	log.SetOutput(w)
 	read := make(chan []byte)
 	go func() {
-		text, _ := io.ReadAll(r) // up to the end that we make
+		text, _ := io.ReadAll(r) // until the write end is closed below
 		read <- text
 	}()
 	func() {

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// miniclaw asks every hook about every event. A function there cannot fail, and what
-// it answers to no purpose is ignored. Shell hooks run for calls of tools only.
+// miniclaw calls every hook for every event. A func hook cannot fail, and an answer that the
+// event does not support is ignored. Shell hooks run for tool calls only.
 var miniclaw = family{
 	name:   "miniclaw",
 	events: eventsOf(dialect.Miniclaw().Events),
@@ -22,10 +22,10 @@ var miniclaw = family{
 	},
 }
 
-// calls is a Matcher of calls of tools, of which another may choose.
+// calls is a Matcher for tool calls. The Matcher chosen, if not nil, selects among them.
 type calls struct{ chosen grapnel.Matcher }
 
-// Match reports whether the event is one of them.
+// Match reports whether the event is a tool call that chosen accepts.
 func (c calls) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 	if ev.Kind != grapnel.ToolBefore && ev.Kind != grapnel.ToolAfter {
 		return false, nil

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// An operation is one thing that is done to an engine.
+// An operation is one change or query of an engine.
 type operation struct {
 	Do            string          `json:"do"`
 	Hook          *hookDef        `json:"hook"`
@@ -34,8 +34,8 @@ type operation struct {
 	Alternatives []map[string]any `json:"accept_alternatives"`
 }
 
-// registry does operations in order to an engine without hooks, and compares what
-// each of them gives.
+// registry applies operations in order to an engine without hooks, and compares the result of
+// each.
 func registry(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Ops []operation `json:"ops"`
@@ -66,7 +66,7 @@ func registry(ctx context.Context, c *Case) ([]Diff, error) {
 	return diffs, nil
 }
 
-// compare returns what differs from what the operation expects.
+// compare returns the differences from the operation's expectation.
 func (op *operation) compare(got any, err error) []Diff {
 	want := map[string]any{"expect_error": op.ExpectError != nil && *op.ExpectError}
 	if op.Expect != nil {
@@ -80,22 +80,22 @@ func (op *operation) compare(got any, err error) []Diff {
 	return diffs
 }
 
-// A manager is what operations are done to.
+// A manager is the target of operations.
 type manager struct {
 	*bench
 
-	session *grapnel.Engine // whose hooks travel into sub-agents
-	child   *grapnel.Engine // of the sub-agent
+	session *grapnel.Engine // its hooks also apply to sub-agents
+	child   *grapnel.Engine // the engine of the sub-agent
 	heard   hearer
 }
 
-// A hearer is an observer that comes late. It counts the runs of hooks.
+// A hearer is an observer that is added later. It counts the runs of hooks.
 type hearer struct {
 	listens bool
 	runs    atomic.Int64
 }
 
-// Observe counts.
+// Observe adds the number of hook runs in the Record.
 func (h *hearer) Observe(_ context.Context, rec *grapnel.Record) { h.runs.Add(int64(len(rec.Hooks))) }
 
 var operations = map[string]func(m *manager, ctx context.Context, op *operation) (any, error){
@@ -148,7 +148,7 @@ func (m *manager) unregisterEvent(_ context.Context, op *operation) (any, error)
 	return m.remove(op.Event, func(*grapnel.Spec) bool { return true }), nil
 }
 
-// remove removes hooks, or takes one event away from them, and returns how many.
+// remove removes hooks, or removes one event from them, and returns their number.
 func (m *manager) remove(event grapnel.Kind, chosen func(*grapnel.Spec) bool) int {
 	if event == "" {
 		return m.engine.RemoveFunc(chosen)
@@ -161,19 +161,19 @@ func (m *manager) remove(event grapnel.Kind, chosen func(*grapnel.Spec) bool) in
 				s.On = slices.Delete(s.On, at, at+1)
 				removed++
 			}
-			if len(s.On) > 0 { // none would be all
+			if len(s.On) > 0 { // an empty list would mean all events
 				kept = append(kept, s)
 			}
 		}
 		return kept
 	})
 	if err != nil {
-		panic(err) // they were there before
+		panic(err) // the same specs were valid before
 	}
 	return removed
 }
 
-// listed names the hooks, or those of one event, in the order in which they run.
+// listed returns the names of the hooks, or of the hooks of one event, in run order.
 func (m *manager) listed(event grapnel.Kind) []string {
 	names := []string{}
 	for _, s := range m.engine.List(event) {
@@ -229,7 +229,7 @@ func (m *manager) compose(ctx context.Context, op *operation) (any, error) {
 	return nil, nil
 }
 
-// enable switches the hooks of the session too.
+// enable switches the hooks of the engine and of the session.
 func (m *manager) enable(on bool) {
 	m.bench.enable(on)
 	if m.session != nil {
@@ -237,12 +237,12 @@ func (m *manager) enable(on bool) {
 	}
 }
 
-// context is that of the session, which its sub-agents have too.
+// context returns a context with the session's engine, which sub-agents inherit.
 func (m *manager) context(ctx context.Context) context.Context {
 	return grapnel.NewContext(ctx, m.session)
 }
 
-// settle waits for the hooks of the session too, and lets an observer stay.
+// settle waits also for the hooks of the session, and adds the observer to the new engine.
 func (m *manager) settle(ctx context.Context) {
 	if m.session != nil {
 		_ = m.session.Close(ctx)
@@ -261,7 +261,7 @@ func (op *operation) event() *eventDef {
 	return &eventDef{Event: op.Event, Native: op.Native, Input: op.Input}
 }
 
-// fireAsync lets the caller go away while the event is under way.
+// fireAsync cancels the caller's context while the event is in progress.
 func (m *manager) fireAsync(ctx context.Context, op *operation) (any, error) {
 	ev, err := op.event().event(m.bench)
 	if err != nil {
@@ -280,7 +280,7 @@ func (m *manager) fireAsync(ctx context.Context, op *operation) (any, error) {
 	return view{"completed": m.completed(calls, false), "ms": took.Milliseconds()}, nil
 }
 
-// fireAll waits for the answer, and then for the hooks that nobody waits for.
+// fireAll waits for the reply, and then for the background hooks.
 func (m *manager) fireAll(ctx context.Context, op *operation) (any, error) {
 	ev, err := op.event().event(m.bench)
 	if err != nil {
@@ -318,8 +318,8 @@ func (m *manager) observe(context.Context, *operation) (any, error) {
 	return nil, nil
 }
 
-// heardOfRuns is how many runs of hooks the observer heard of. As many as are expected
-// is as good as more.
+// heardOfRuns returns how many runs of hooks the observer counted. If there are more than
+// expected, it returns the expected number.
 func (m *manager) heardOfRuns(_ context.Context, op *operation) (any, error) {
 	runs := m.heard.runs.Load()
 	if float64(runs) >= size(op.Expect) {
@@ -336,8 +336,8 @@ func (m *manager) effectiveTimeout(_ context.Context, op *operation) (any, error
 	return s.Timeout.Milliseconds(), err
 }
 
-// renew makes an engine for hooks that somebody has to run. Without anybody there
-// is none, and no fallback either.
+// renew makes an engine with a command hook. Without an executor this is an error, because
+// nothing else can run the command.
 func (m *manager) renew(_ context.Context, op *operation) (any, error) {
 	cmd := &process.Command{Name: "any", Line: "true"}
 	if op.Executor != nil {

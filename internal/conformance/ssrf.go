@@ -16,8 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// ssrfCase is what all cases about the guard of outbound addresses have. Of these only
-// Reason is compared.
+// ssrfCase has the members of all cases about the outbound guard. Only Reason is compared.
 type ssrfCase struct {
 	Reason []string `json:"reason"`
 	Seed   string   `json:"seed_verdict"`
@@ -26,13 +25,12 @@ type ssrfCase struct {
 	Tier   string   `json:"tier"`
 }
 
-// A ruling is what was decided, in all the words that are true of it, and all reasons
-// that are.
+// A ruling is a decision with all words and all reasons that apply to it.
 type ruling struct {
 	words, reasons []string
 }
 
-// rulingOn makes the ruling on something that is permitted or has an error.
+// rulingOn returns the ruling for a permitted action (err == nil) or for an error.
 func rulingOn(err error) ruling {
 	if err == nil {
 		return ruling{[]string{"allow"}, []string{"ok"}}
@@ -51,7 +49,7 @@ func reasonsOf(err error) []string {
 	return reasons
 }
 
-// compareRuling returns what differs from the expected ruling.
+// compareRuling returns the differences from the expected ruling.
 func (c *Case) compareRuling(got ruling, reasons []string) []Diff {
 	var diffs []Diff
 	if word, _ := c.Expect.(string); !slices.Contains(got.words, word) {
@@ -63,7 +61,7 @@ func (c *Case) compareRuling(got ruling, reasons []string) []Diff {
 	return diffs
 }
 
-// ssrfURL judges a URL.
+// ssrfURL checks a URL.
 func ssrfURL(_ context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		ssrfCase
@@ -81,15 +79,15 @@ func ssrfURL(_ context.Context, c *Case) ([]Diff, error) {
 	return diffs, nil
 }
 
-// sameHost compares names as they are written, and addresses as what they are: some
-// write brackets around them, and not all write the same groups of zeros.
+// sameHost compares names by their text, and addresses by their value. It ignores brackets and
+// the different forms of zeros in IPv6 addresses.
 func sameHost(a, b string) bool {
 	one, err := netip.ParseAddr(a)
 	other, otherErr := netip.ParseAddr(strings.Trim(b, "[]"))
 	return a == b || err == nil && otherErr == nil && one.Unmap() == other.Unmap()
 }
 
-// ssrfHeader judges one header.
+// ssrfHeader checks one header.
 func ssrfHeader(_ context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		ssrfCase
@@ -102,7 +100,7 @@ func ssrfHeader(_ context.Context, c *Case) ([]Diff, error) {
 	return c.compareRuling(rulingOn(checkHeaders([][2]string{{d.Header, d.Value}})), d.Reason), nil
 }
 
-// ssrfHeaders judges all headers of a webhook.
+// ssrfHeaders checks all headers of a webhook.
 func ssrfHeaders(_ context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		ssrfCase
@@ -124,14 +122,14 @@ func checkHeaders(headers [][2]string) error {
 	})
 }
 
-// ssrfDNS delivers once for each answer of the name service. The last one is judged; in
-// none may anything be dialled but what was checked. Who asks the name service again
-// gets the answer for connecting.
+// ssrfDNS delivers once for each answer of the name service, and judges the last delivery. Each
+// delivery may only dial addresses that were checked. A second lookup gets the answer for the
+// connection.
 func ssrfDNS(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		ssrfCase
 		URL            string          `json:"url"`
-		AtRegistration json.RawMessage `json:"at_registration"` // nobody asks then
+		AtRegistration json.RawMessage `json:"at_registration"` // not used: Grapnel does no lookup at registration
 		Check          [][]string      `json:"check"`
 		Connect        []string        `json:"connect"`
 	}
@@ -139,7 +137,7 @@ func ssrfDNS(ctx context.Context, c *Case) ([]Diff, error) {
 		return nil, err
 	}
 	if _, err := (outbound.Guard{}).CheckURL(d.URL); err != nil {
-		d.URL = "https://hooks.example.com/" // its name is not what is asked about
+		d.URL = "https://hooks.example.com/" // the case does not test this name
 	}
 	var last ruling
 	for _, answer := range d.Check {
@@ -149,7 +147,7 @@ func ssrfDNS(ctx context.Context, c *Case) ([]Diff, error) {
 		}
 		defer w.close()
 		err = w.deliver(ctx, outbound.Guard{}, outbound.Config{URL: d.URL, Timeout: outbound.MaxTimeout})
-		for _, to := range w.hosts() { // also not on behalf of an attempt that was refused
+		for _, to := range w.hosts() { // this includes refused attempts
 			if !slices.ContainsFunc(answer, func(checked string) bool { return sameHost(to, checked) }) {
 				return nil, fmt.Errorf("%s was dialled, and %q were checked", to, answer)
 			}
@@ -186,7 +184,7 @@ func ssrfTransport(ctx context.Context, c *Case) ([]Diff, error) {
 		TimeoutMS     int               `json:"timeout_ms"`
 		DNSDelayMS    int               `json:"dns_delay_ms"`
 		OperatorAllow []string          `json:"operator_allow"`
-		BundleAllow   json.RawMessage   `json:"bundle_allow"` // there is no way to say so
+		BundleAllow   json.RawMessage   `json:"bundle_allow"` // bundles cannot configure this
 		RequestsSent  *int              `json:"requests_sent"`
 		Delivered     *bool             `json:"delivered"`
 	}
@@ -249,7 +247,7 @@ func ssrfTransport(ctx context.Context, c *Case) ([]Diff, error) {
 	}
 	diffs := c.compareRuling(got, d.Reason)
 	if len(diffs) > 0 && d.TimeoutMS == 0 && took >= cfg.Timeout {
-		// The case is not about the time, so others may have taken it.
+		// The case does not test the time, so a busy machine may have caused the timeout.
 		diffs = append(diffs, Diff{Key: "max_ms", Want: cfg.Timeout.Milliseconds(), Got: took.Milliseconds()})
 	}
 	if d.RequestsSent != nil && *d.RequestsSent != sent {
@@ -261,7 +259,7 @@ func ssrfTransport(ctx context.Context, c *Case) ([]Diff, error) {
 	return diffs, nil
 }
 
-// opened reports whether an address is dialled only because somebody opened its network.
+// opened reports whether an address is reachable only because the operator allowed its network.
 func opened(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return err == nil && outbound.Guard{}.CheckAddr(addr) != nil

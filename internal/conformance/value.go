@@ -11,10 +11,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// strict decodes JSON. A member without a place to go is an error.
+// strict decodes one JSON value. Unknown members and trailing data are errors.
 func strict(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber() // numbers stay as they are written
+	d.UseNumber() // keep numbers as text
 	d.DisallowUnknownFields()
 	if err := d.Decode(into); err != nil {
 		return err
@@ -25,7 +25,7 @@ func strict(raw []byte, into any) error {
 	return nil
 }
 
-// tree decodes JSON of any shape; nothing at all is null.
+// tree decodes JSON of any shape. Empty input is null.
 func tree(raw []byte) (any, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -35,19 +35,19 @@ func tree(raw []byte) (any, error) {
 	return value, err
 }
 
-// encode writes JSON with nothing escaped for HTML.
+// encode writes JSON without HTML escapes.
 func encode(value any) json.RawMessage {
 	raw, err := rawjson.Marshal(value)
-	if err != nil { // it was decoded from JSON, or is made of texts and numbers
+	if err != nil { // impossible: the value came from JSON or consists of strings and numbers
 		panic(fmt.Sprintf("cannot write %T as JSON: %v", value, err))
 	}
 	return raw
 }
 
-// expand writes out what {"$repeat": x, "$times": n} stands for.
+// expand replaces {"$repeat": x, "$times": n} by the repeated value.
 func expand(raw json.RawMessage) (json.RawMessage, error) {
 	if !bytes.Contains(raw, []byte(`"$repeat"`)) {
-		return raw, nil // to the byte: the order of members stays
+		return raw, nil // keep every byte, including the order of members
 	}
 	value, err := tree(raw)
 	if err != nil {
@@ -59,7 +59,7 @@ func expand(raw json.RawMessage) (json.RawMessage, error) {
 	return encode(value), nil
 }
 
-// maxRepeat keeps a slip in a file from eating the memory of the machine.
+// maxRepeat limits repeated values, so a mistake in a file cannot use up the machine's memory.
 const maxRepeat = 256 << 20
 
 func repeated(value any) (any, error) {
@@ -94,7 +94,8 @@ func repeated(value any) (any, error) {
 	return value, nil
 }
 
-// unobtainable returns the error that stands for a value, or for a part of it.
+// unobtainable returns the error that a value, or a part of it, represents; nil if there is
+// none.
 func unobtainable(raw json.RawMessage) error {
 	if !bytes.Contains(raw, []byte(`"$error"`)) {
 		return nil

@@ -29,8 +29,8 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// A web is all that the webhooks of a case can reach: one server on loopback, which has
-// every name and every address.
+// A web is everything that the webhooks of a case can reach: one server on loopback, which
+// answers for every name and every address.
 type web struct {
 	script   script
 	roots    *x509.CertPool
@@ -39,32 +39,32 @@ type web struct {
 
 	mu       sync.Mutex
 	lookups  int
-	dialled  []string // addresses with their ports
+	dialled  []string // addresses with ports
 	requests []request
-	open     int // requests under way
-	most     int // how many of them there were at once
+	open     int // requests in progress
+	most     int // highest number of concurrent requests
 	read     atomic.Int64
 }
 
-// A script is what the name service and the server do.
+// A script describes the behavior of the name service and the server.
 type script struct {
-	DNS      []string          // the addresses of every name; nil = a public one
-	LaterDNS []string          // the same from the second lookup on; nil = no change
+	DNS      []string          // addresses of every name; nil = a public one
+	LaterDNS []string          // addresses from the second lookup on; nil = DNS
 	NoDNS    bool              // lookups fail
-	DNSDelay time.Duration     // and how long they take
-	Delay    time.Duration     // before the answer
-	Status   int               // of the answer; 0 = 200
-	Headers  map[string]string // of the answer
-	Body     int64             // its size
-	Expanded int64             // its size before it was compressed
-	Drip     time.Duration     // one byte each
+	DNSDelay time.Duration     // duration of a lookup
+	Delay    time.Duration     // delay before the response
+	Status   int               // status of the response; 0 = 200
+	Headers  map[string]string // headers of the response
+	Body     int64             // size of the response body in bytes
+	Expanded int64             // size of the body in bytes before compression
+	Drip     time.Duration     // delay between two bytes
 
-	CertNames  []string // whom the certificate names; neither names nor addresses = who is asked for
+	CertNames  []string // names in the certificate; if CertIPs is empty too = the requested host
 	CertIPs    []string
-	SelfSigned bool // nobody vouches for it
+	SelfSigned bool // the certificate has no trusted root
 }
 
-// header returns one header of the answer, whatever its case.
+// header returns a header of the response. The name is not case-sensitive.
 func (s *script) header(name string) string {
 	for key, value := range s.Headers {
 		if strings.EqualFold(key, name) {
@@ -74,7 +74,7 @@ func (s *script) header(name string) string {
 	return ""
 }
 
-// A request is one that the server got.
+// A request is a request that the server received.
 type request struct {
 	method string
 	header http.Header
@@ -82,10 +82,10 @@ type request struct {
 	all    []byte
 }
 
-// somePublicAddress is what names resolve to if nothing else is said.
+// somePublicAddress is the address of names without DNS entries in the script.
 const somePublicAddress = "93.184.216.34"
 
-// newWeb starts the server. Whoever has a web closes it.
+// newWeb starts the server. The caller must close the web.
 func newWeb(s script) (*web, error) {
 	w := &web{script: s, roots: x509.NewCertPool()}
 	certificate, err := w.certificates()
@@ -108,7 +108,7 @@ func (w *web) close() {
 	_ = w.listener.Close()
 }
 
-// deliver tells a webhook of some event. The client sees nothing but the web.
+// deliver sends an event to a webhook. The client can only reach the web.
 func (w *web) deliver(ctx context.Context, guard outbound.Guard, cfg outbound.Config) error {
 	client := outbound.NewClient(&outbound.Options{Guard: guard, RootCAs: w.roots, Resolver: w, Dial: w.dial})
 	hook, err := client.Webhook(cfg)
@@ -148,7 +148,7 @@ func (w *web) LookupNetIP(ctx context.Context, _, _ string) ([]netip.Addr, error
 	return addrs, nil
 }
 
-// dial notes where to, and connects to the server.
+// dial records the address, and connects to the server.
 func (w *web) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	w.mu.Lock()
 	w.dialled = append(w.dialled, address)
@@ -160,13 +160,13 @@ func (w *web) dial(ctx context.Context, network, address string) (net.Conn, erro
 	return &countedConn{Conn: conn, read: &w.read}, nil
 }
 
-// countedConn counts the bytes that a client takes.
+// countedConn counts the bytes that the client reads.
 type countedConn struct {
 	net.Conn
 	read *atomic.Int64
 }
 
-// Read counts.
+// Read reads from the connection and counts the bytes.
 func (c *countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
 	c.read.Add(int64(n))
@@ -180,7 +180,7 @@ func (w *web) got() []request {
 	return w.requests
 }
 
-// hosts returns what was dialled so far, without ports.
+// hosts returns the dialed addresses so far, without ports.
 func (w *web) hosts() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -191,8 +191,8 @@ func (w *web) hosts() []string {
 	return hosts
 }
 
-// direct reports whether nothing was dialled but the port of a URL, at the address that
-// its host has.
+// direct reports whether the client dialed only the port of the URL, at the address of its
+// host.
 func (w *web) direct(target string) bool {
 	u, err := url.Parse(target)
 	if err != nil {
@@ -251,7 +251,7 @@ func (w *web) serve(out http.ResponseWriter, in *http.Request) {
 	}
 }
 
-// wait waits, unless whoever asked has gone away.
+// wait waits for d. It returns false if ctx is done before.
 func wait(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-time.After(d):
@@ -261,10 +261,11 @@ func wait(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// memberSize is what a zeroMember becomes when it is expanded.
+// memberSize is the expanded size of a zeroMember in bytes.
 const memberSize = 1 << 20
 
-// zeroMember is a part of a gzip file, of which any number make a file.
+// zeroMember is a gzip member. Any number of members, one after the other, is a valid gzip
+// file.
 var zeroMember = sync.OnceValue(func() []byte {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -273,7 +274,7 @@ var zeroMember = sync.OnceValue(func() []byte {
 	return b.Bytes()
 })
 
-// zeros never ends.
+// zeros is an endless reader.
 type zeros struct{}
 
 // Read fills p with zeros.
@@ -282,10 +283,10 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// certificates returns what makes the server's certificates, and puts who vouches for
-// them among the web's roots.
+// certificates returns a function that makes the server's certificates, and adds their root to
+// the web's roots.
 func (w *web) certificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, error), error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader) // the server's
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader) // the server's key
 	if err != nil {
 		return nil, err
 	}
@@ -319,7 +320,7 @@ func (w *web) certificates() (func(*tls.ClientHelloInfo) (*tls.Certificate, erro
 		case len(leaf.DNSNames)+len(leaf.IPAddresses) > 0:
 		case hello.ServerName != "":
 			leaf.DNSNames = []string{hello.ServerName}
-		default: // an address is asked for without a name: what was dialled last
+		default: // for an address, clients send no name: use the last dialed address
 			hosts := w.hosts()
 			leaf.IPAddresses = []net.IP{net.ParseIP(hosts[len(hosts)-1])}
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// A webhookDef is what a case says about a webhook, in the words of a bundle.
+// A webhookDef is the case's definition of a webhook, in the format of a bundle.
 type webhookDef struct {
 	Name        string            `json:"name"`
 	Points      []string          `json:"points"`
@@ -26,7 +26,8 @@ type webhookDef struct {
 	MaxInFlight *int              `json:"max_in_flight"`
 }
 
-// config is the same for a client. A 0 that is written down is not a default there.
+// config returns the definition as a client's Config. An explicit 0 becomes -1, because 0 means
+// the default in a Config.
 func (def *webhookDef) config(hook *hookDef) outbound.Config {
 	cfg := outbound.Config{
 		Name: cmp.Or(hook.Name, def.Name), URL: def.URL, Headers: def.Headers, Timeout: inMS(hook.TimeoutMS), Body: ironclaw.name,
@@ -40,8 +41,8 @@ func (def *webhookDef) config(hook *hookDef) outbound.Config {
 	return cfg
 }
 
-// webhook makes a hook that tells the bench's web of events. It runs where IronClaw runs
-// it: in the chain, after the rules.
+// webhook makes a hook that sends events to the bench's web. It runs at the same place as in
+// IronClaw: in the chain, after the rules.
 func (w *watched) webhook(s *grapnel.Spec) error {
 	var def webhookDef
 	if err := w.decode(&def); err != nil {
@@ -73,13 +74,13 @@ func (w *watched) webhook(s *grapnel.Spec) error {
 	return nil
 }
 
-// A failure is an event that a webhook was not told of.
+// A failure is an event that was not delivered to a webhook.
 type failure struct {
 	hook  string
 	fault outbound.Fault
 }
 
-// client makes webhooks that reach the bench's web, which it starts.
+// client returns a client for webhooks on the bench's web. The first call starts the web.
 func (b *bench) client() (*outbound.Client, error) {
 	if b.clients != nil {
 		return b.clients, nil
@@ -114,7 +115,7 @@ func (b *bench) delivered(ctx context.Context) ([]failure, error) {
 	return b.failed, err
 }
 
-// webhookBody fires one event and compares the request that a webhook makes of it.
+// webhookBody fires one event and compares the request of a webhook.
 func webhookBody(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
 		Input json.RawMessage `json:"input"`
@@ -159,7 +160,7 @@ func webhookBody(ctx context.Context, c *Case) ([]Diff, error) {
 	return c.compare(v), nil
 }
 
-// webhookDelivery fires events at once at webhooks, and compares what became of the
+// webhookDelivery fires concurrent events at webhooks, and compares the results of the
 // deliveries.
 func webhookDelivery(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
@@ -171,7 +172,7 @@ func webhookDelivery(ctx context.Context, c *Case) ([]Diff, error) {
 			Status   int             `json:"status"`
 			Location string          `json:"location"`
 			Refuse   bool            `json:"refuse"`
-			DNS      json.RawMessage `json:"dns"` // null and an error: lookups fail
+			DNS      json.RawMessage `json:"dns"` // null or an error: lookups fail
 		} `json:"server"`
 	}
 	if err := c.decode(&d); err != nil {
