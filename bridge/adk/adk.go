@@ -1,5 +1,5 @@
-// Package adk lets an agent that is built with Google's Agent Development Kit for Go
-// have hooks. New returns a plugin for its runner:
+// Package adk adds hooks to an agent that is built with Google's Agent Development Kit for Go.
+// New returns a plugin for its runner:
 //
 //	hooks := adk.New(host.New(engine, nil), nil)
 //	defer hooks.Close()
@@ -9,16 +9,16 @@
 //		PluginConfig: runner.PluginConfig{Plugins: []*plugin.Plugin{hooks}},
 //	})
 //
-// It guards every model and every tool of every agent below the root. Put it behind
-// other plugins: ADK asks the others no more once one has answered, and what hooks have
-// judged should be what runs.
+// The plugin guards every model and every tool of every agent below the root. Add it after
+// other plugins: once a plugin has answered, ADK does not call the next ones, and the values
+// that the hooks judge should be the values that ADK uses.
 //
-// Hooks see requests, responses and tools' inputs and outputs as JSON of ADK's own
-// types: [model.LLMRequest], [model.LLMResponse], objects. A hook that halts ends the
-// run: no model and no tool is called any more, and its words are the answer.
+// Hooks see requests, responses, and tools' inputs and outputs as JSON of ADK's own types:
+// [model.LLMRequest], [model.LLMResponse], and objects. A hook that halts ends the run: ADK
+// calls no further model or tool, and the hook's text is the answer.
 //
-// An agent behind agenttool has a runner of its own, without plugins. Give its
-// llmagent.Config the callbacks of the plugin too; see [New].
+// An agent behind agenttool has its own runner, without plugins. Add the callbacks of the
+// plugin to its llmagent.Config too; see [New].
 package adk
 
 import (
@@ -37,27 +37,26 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Options are settings of the plugin. The zero value is the default, and nil is fine.
+// Options configure the plugin. The zero value and nil mean the defaults.
 type Options struct {
-	// Session is what hooks are told of every session that the plugin starts, beside the
-	// id and the user, which are ADK's. An empty CWD is the working directory.
+	// Session has the session data that hooks see for every session that the plugin starts. ADK
+	// provides the ID and the user. An empty CWD means the working directory.
 	Session grapnel.Session
 }
 
-// maxSessions is how many sessions the plugin keeps. Beyond that the one ends that has
-// not been used for longest; it is resumed should it be used again.
+// maxSessions is the maximum number of sessions that the plugin keeps. Above it, the plugin
+// ends the least recently used session, and resumes it if it is used again.
 const maxSessions = 10_000
 
 // New returns the plugin that fires the events of a host from inside ADK. It is safe for
-// concurrent use, and one will do for several runners.
+// concurrent use, also by several runners.
 //
-// It works for the session that the context of a run carries, as [host.Host.Start]
-// returns it. Where there is none, each session of ADK is one: it starts with its first
-// run and ends with the plugin's Close.
+// The plugin uses the session in the context of a run, as returned by [host.Host.Start].
+// Without one, it starts a session for each ADK session at the first run, and ends it when the
+// plugin is closed.
 //
-// Callbacks of the plugin, such as plugin.BeforeToolCallback, can stand in a
-// llmagent.Config too, for agents that are run by somebody else's runner. All of them
-// belong together.
+// The callbacks of the plugin, such as plugin.BeforeToolCallback, can also be set in an
+// llmagent.Config, for agents with a runner that you do not control. Always set all of them.
 func New(h *host.Host, opts *Options) *plugin.Plugin {
 	b := newBridge(h, opts)
 	p, err := plugin.New(plugin.Config{
@@ -88,7 +87,7 @@ func newBridge(h *host.Host, opts *Options) *bridge {
 		b.opts = *opts
 	}
 	if b.opts.Session.CWD == "" {
-		b.opts.Session.CWD, _ = os.Getwd() // where there is none, hooks are told of none
+		b.opts.Session.CWD, _ = os.Getwd() // if that fails, hooks see an empty CWD
 	}
 	return b
 }
@@ -99,50 +98,50 @@ type bridge struct {
 
 	mu       sync.Mutex
 	sessions map[key]*held   // guarded by mu
-	runs     map[string]*run // guarded by mu; those under way, by invocation
+	runs     map[string]*run // guarded by mu; the active ones, by invocation
 	uses     int             // guarded by mu
 }
 
-// held is a session that the plugin has started.
+// held is a session that the plugin started.
 type held struct {
 	start   sync.Once
-	session *host.Session // set by start, like the next two
-	context []string      // of session.start, until a prompt takes it; guarded by bridge.mu
+	session *host.Session // set by start, like context and refused
+	context []string      // from session.start, until a prompt takes it; guarded by bridge.mu
 	refused *host.Refusal
 
-	runs int // under way; guarded by bridge.mu
-	used int // when, counted in uses; guarded by bridge.mu
+	runs int // active runs; guarded by bridge.mu
+	used int // last use, counted in uses; guarded by bridge.mu
 }
 
-// A run is one turn: a message of the user, and all that agents do about it.
+// A run is one turn: a message of the user, and everything that agents do in response.
 type run struct {
 	session *host.Session
-	forget  func()      // takes the run out of bridge.runs
-	stop    func() bool // forget is not called any more when the context ends
+	forget  func()      // removes the run from bridge.runs
+	stop    func() bool // cancels the call of forget at the end of the context
 
 	mu      sync.Mutex
-	context []string            // of session.start, for the prompt
+	context []string            // from session.start, for the prompt
 	over    *host.Refusal       // not nil: hooks ended the turn
-	main    string              // the agent that began first; all others are its sub-agents
+	main    string              // the agent that started first; all others are its sub-agents
 	agents  map[string]*working // by name
-	told    map[string]bool     // calls of tools whose end was told of, by id
-	last    string              // what any of them said last
-	bare    bool                // its runner has no plugins: only callbacks of the agents tell of it
-	failure error               // of the model
+	told    map[string]bool     // ids of tool calls with a reported result
+	last    string              // last answer of any agent
+	bare    bool                // its runner has no plugins: only the agents' callbacks report it
+	failure error               // error of the model
 }
 
-// begin returns the run that ctx belongs to, and begins it if it is not under way yet.
+// begin returns the run that ctx belongs to. It starts the run at the first call.
 func (b *bridge) begin(ctx agent.InvocationContext) *run {
 	s := ctx.Session()
 	return b.at(ctx, ctx.InvocationID(), key{s.AppName(), s.UserID(), s.ID()}, s.Events().Len() > 0)
 }
 
-// of is begin for callbacks of agents, which are shown less.
+// of is begin for callbacks of agents, which have less information.
 func (b *bridge) of(ctx agent.Context) *run {
 	return b.at(ctx, ctx.InvocationID(), key{ctx.AppName(), ctx.UserID(), ctx.SessionID()}, false)
 }
 
-// key names a session of ADK.
+// key identifies a session of ADK.
 type key struct{ app, user, session string }
 
 func (b *bridge) at(ctx context.Context, id string, k key, resumed bool) *run {
@@ -162,7 +161,7 @@ func (b *bridge) at(ctx context.Context, id string, k key, resumed bool) *run {
 
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if other := b.runs[id]; other != nil { // agents that run side by side came here together
+	if other := b.runs[id]; other != nil { // concurrent agents may get here at the same time
 		if h != nil {
 			h.runs--
 		}
@@ -183,11 +182,11 @@ func (b *bridge) at(ctx context.Context, id string, k key, resumed bool) *run {
 	if h != nil {
 		r.over, r.context, h.context = h.refused, h.context, nil
 	}
-	r.stop = context.AfterFunc(ctx, r.forget) // ADK does not tell of the end of runs that could not begin
+	r.stop = context.AfterFunc(ctx, r.forget) // ADK does not report the end of runs that could not start
 	return r
 }
 
-// hold returns the session that the plugin keeps for ADK's, and starts it if need be.
+// hold returns the plugin's session for a session of ADK, and starts it if necessary.
 func (b *bridge) hold(ctx context.Context, k key, resumed bool) *held {
 	b.mu.Lock()
 	h := b.sessions[k]
@@ -225,7 +224,7 @@ func (b *bridge) hold(ctx context.Context, k key, resumed bool) *held {
 	return h
 }
 
-// evict takes the session out that was not used for longest. b.mu is held.
+// evict removes the least recently used session and returns it, or nil. The caller holds b.mu.
 func (b *bridge) evict() *held {
 	var oldest key
 	var found *held
@@ -234,7 +233,7 @@ func (b *bridge) evict() *held {
 			oldest, found = k, h
 		}
 	}
-	if found != nil { // if all are in use there are more for a while
+	if found != nil { // if all are in use, the limit is exceeded for a while
 		delete(b.sessions, oldest)
 	}
 	return found
@@ -251,11 +250,11 @@ func (b *bridge) close() error {
 	return nil
 }
 
-// Withheld stands in ADK's session in the place of a prompt that was refused.
+// Withheld replaces a refused prompt in ADK's session.
 const Withheld = "[This message was refused and is not kept.]"
 
-// userMessage asks about a prompt. What is refused is answered when the agent begins:
-// ADK keeps the message in any case, so something else has to stand there.
+// userMessage fires the events of a prompt. ADK always stores the message, so a refused prompt
+// is replaced by [Withheld]. The refusal is the answer when the agent starts.
 func (b *bridge) userMessage(ctx agent.InvocationContext, content *genai.Content) (*genai.Content, error) {
 	r := b.begin(ctx)
 	if r.isOver() {
@@ -263,7 +262,7 @@ func (b *bridge) userMessage(ctx agent.InvocationContext, content *genai.Content
 	}
 	text, ok := textOf(content)
 	if !ok && slices.ContainsFunc(content.Parts, func(p *genai.Part) bool { return p != nil && p.FunctionResponse != nil }) {
-		return nil, nil // a person's answer to a tool is no prompt; a picture is one
+		return nil, nil // a person's answer to a tool is not a prompt; a picture is one
 	}
 	prompt, err := r.session.Prompt(ctx, text)
 	if err != nil && host.Refused(err) == nil {
@@ -285,7 +284,7 @@ func (b *bridge) beforeRun(ctx agent.InvocationContext) (*genai.Content, error) 
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.bare = false
-	return nil, nil // ADK would answer with the prompt itself, whatever this says
+	return nil, nil // with a content, ADK would answer with the prompt itself
 }
 
 func (b *bridge) afterRun(ctx agent.InvocationContext) {
@@ -300,7 +299,7 @@ func (b *bridge) afterRun(ctx agent.InvocationContext) {
 	}
 }
 
-// event asks about an answer before anybody gets it.
+// event judges an answer before it reaches any client.
 func (b *bridge) event(ctx agent.InvocationContext, ev *session.Event) (*session.Event, error) {
 	r := b.begin(ctx)
 	if ev == nil || !ev.IsFinalResponse() || ev.Author == genai.RoleUser || !r.session.Listens(grapnel.ResponseBefore) || r.isOver() {
@@ -310,7 +309,7 @@ func (b *bridge) event(ctx agent.InvocationContext, ev *session.Event) (*session
 	if !ok {
 		return nil, nil
 	}
-	answer, err := r.session.Respond(ctx, text) // where it was refused this is what stands in its place
+	answer, err := r.session.Respond(ctx, text) // if refused, this is the replacement text
 	switch no := host.Refused(err); {
 	case no == nil && err != nil:
 		return nil, err
@@ -329,7 +328,7 @@ func (b *bridge) event(ctx agent.InvocationContext, ev *session.Event) (*session
 	return &other, nil
 }
 
-// ended is why the turn is over, or nil.
+// ended returns the refusal that ended the turn, or nil.
 func (r *run) ended() *host.Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -338,7 +337,7 @@ func (r *run) ended() *host.Refusal {
 
 func (r *run) isOver() bool { return r.ended() != nil }
 
-// end ends the turn with a refusal, unless it is over already.
+// end ends the turn with a refusal, unless it has already ended.
 func (r *run) end(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -347,7 +346,7 @@ func (r *run) end(err error) {
 	}
 }
 
-// textOf is the text of a content, thoughts left out, and whether it has any.
+// textOf returns the text of a content without its thoughts, and whether it has any text.
 func textOf(c *genai.Content) (text string, ok bool) {
 	if c == nil {
 		return "", false
@@ -364,8 +363,8 @@ func textOf(c *genai.Content) (text string, ok bool) {
 
 func isText(p *genai.Part) bool { return p != nil && p.Text != "" && !p.Thought }
 
-// saying is the content with another text, which takes the place of the first part that
-// is one, or stands behind all others, or nil if it is the same text.
+// saying returns the content with another text, or nil if the text is unchanged. The new text
+// replaces the first text part, or is added at the end.
 func saying(c *genai.Content, was, now string) *genai.Content {
 	if was == now {
 		return nil

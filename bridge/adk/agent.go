@@ -8,25 +8,25 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// working is an agent at work in a run. Nothing in it changes while its model answers,
-// and only what its tools have given does while they run.
+// working is an agent in a run. Its fields do not change while its model answers. While its
+// tools run, only results changes.
 type working struct {
 	session *host.Session
-	system  string   // takes the place of its instruction; empty = none does
-	model   string   // takes the place of its model's name
-	context []string // stands below its instruction
+	system  string   // replaces its instruction; empty = no replacement
+	model   string   // replaces its model's name
+	context []string // added below its instruction
 	sub     bool
 
-	last     string                      // what it said last
-	active   bool                        // it has gone on because of a hook
-	stopped  bool                        // it was asked whether it may stop, and may
-	withheld int                         // answers in a row that hooks did not let pass
-	said     map[string][]*genai.Content // what the model is told in the place of a thought of ours
+	last     string                      // its last answer
+	active   bool                        // it continued because of a hook
+	stopped  bool                        // hooks have allowed it to stop
+	withheld int                         // refused answers in a row
+	said     map[string][]*genai.Content // contents for the model that replace a thought written by the plugin
 
-	results []host.Result // of tools, since the model was called; guarded by run.mu
+	results []host.Result // of tools, since the last model call; guarded by run.mu
 }
 
-// beforeAgent begins the agent of a run, or one of its sub-agents.
+// beforeAgent starts the agent of a run, or one of its sub-agents.
 func (b *bridge) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 	r := b.of(ctx)
 	if no := r.ended(); no != nil {
@@ -42,10 +42,10 @@ func (b *bridge) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 		r.main = name
 	}
 	w.sub = r.main != name
-	again := !w.sub && !first // it goes on after a task that it gave to a sub-agent
+	again := !w.sub && !first // it continues after a task that it gave to a sub-agent
 	var done []*working
 	for other, sub := range r.agents {
-		if again && sub.sub { // ADK does not tell that a task has ended
+		if again && sub.sub { // ADK does not report the end of a task
 			done = append(done, sub)
 			delete(r.agents, other)
 		}
@@ -89,8 +89,8 @@ func (b *bridge) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 	return nil, nil
 }
 
-// afterAgent tells of the end of an agent, unless its model had the last word and hooks
-// have heard of that.
+// afterAgent reports the end of an agent, unless the hooks already judged the stop at its
+// model's last answer.
 func (b *bridge) afterAgent(ctx agent.Context) (*genai.Content, error) {
 	r := b.of(ctx)
 	w := r.at(ctx)
@@ -119,7 +119,7 @@ func (b *bridge) afterAgent(ctx agent.Context) (*genai.Content, error) {
 	return nil, nil
 }
 
-// stop asks whether the agent may stop.
+// stop asks hooks whether the agent may stop.
 func (w *working) stop(ctx agent.Context) (host.Stop, error) {
 	if w.sub {
 		return w.session.StopSubagent(ctx, w.last, w.active)
@@ -127,8 +127,8 @@ func (w *working) stop(ctx agent.Context) (host.Stop, error) {
 	return w.session.Stop(ctx, w.last, w.active)
 }
 
-// at is the agent that ctx belongs to. An agent whose beginning nobody has told of, as
-// in a live run, works for the session itself.
+// at returns the agent that ctx belongs to. An agent without a beforeAgent call, as in a live
+// run, uses the run's session.
 func (r *run) at(ctx agent.Context) *working {
 	name := ctx.AgentName()
 	r.mu.Lock()
@@ -141,7 +141,7 @@ func (r *run) at(ctx agent.Context) *working {
 	return w
 }
 
-// words is what stands in the place of what was refused.
+// words returns the content that replaces a refused one.
 func words(no *host.Refusal) *genai.Content {
 	return genai.NewContentFromText(no.Text, genai.RoleModel)
 }

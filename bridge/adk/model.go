@@ -15,14 +15,14 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// beforeModel tells of the calls that have ended, and asks about the request.
+// beforeModel fires the events of the ended tool calls and of the request.
 func (b *bridge) beforeModel(ctx agent.Context, request *model.LLMRequest) (*model.LLMResponse, error) {
 	r := b.of(ctx)
 	w := r.at(ctx)
 	if no := r.ended(); no != nil {
 		return &model.LLMResponse{Content: words(no)}, nil
 	}
-	if err := ctx.Err(); err != nil { // also without hooks, as [host.Model] does
+	if err := ctx.Err(); err != nil { // check this without hooks too, like [host.Model]
 		return nil, err
 	}
 	refused := func(err error) (*model.LLMResponse, error) {
@@ -77,8 +77,7 @@ func (b *bridge) beforeModel(ctx agent.Context, request *model.LLMRequest) (*mod
 	return w.judge(ctx, r, response)
 }
 
-// instruct puts into a request what hooks want the model to know beside the
-// conversation.
+// instruct adds the hooks' model name, system prompt and context to a request.
 func (w *working) instruct(request *model.LLMRequest) {
 	if w.model != "" {
 		request.Model = w.model
@@ -107,7 +106,7 @@ func (w *working) instruct(request *model.LLMRequest) {
 	request.Contents = contents
 }
 
-// thoughtOf is the text of a content that is nothing but thoughts, or "".
+// thoughtOf returns the text of a content that has only thoughts, or "".
 func thoughtOf(c *genai.Content) string {
 	var b strings.Builder
 	if c != nil {
@@ -121,23 +120,23 @@ func thoughtOf(c *genai.Content) string {
 	return b.String()
 }
 
-// again has the model called once more: it is told, in the place of what it said. ADK
-// goes on where an answer is nothing but thoughts.
+// again makes ADK call the model again, with told in place of its response. It returns a
+// response that has only a thought, because ADK then continues the loop.
 func (w *working) again(response *model.LLMResponse, thought string, told ...*genai.Content) *model.LLMResponse {
-	thought = fmt.Sprintf("%s [%d]", thought, len(w.said)+1) // one that is like no other
+	thought = fmt.Sprintf("%s [%d]", thought, len(w.said)+1) // a unique text
 	w.said[thought] = told
 	other := *response
 	other.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{Text: thought, Thought: true}}}
 	return &other
 }
 
-// modes are ADK's words for how the model may choose among tools.
+// modes maps ADK's function calling modes to the names that hooks see.
 var modes = map[genai.FunctionCallingConfigMode]string{
 	genai.FunctionCallingConfigModeAuto: "auto", genai.FunctionCallingConfigModeAny: "any", genai.FunctionCallingConfigModeNone: "none",
 }
 
-// choose asks which tools the model may choose from. A tool that it may not cannot be
-// called either.
+// choose asks hooks which tools the model may choose from. Other tools are removed from the
+// request, so the model cannot call them either.
 func (w *working) choose(ctx agent.Context, request *model.LLMRequest) error {
 	if request.Config == nil || len(request.Tools) == 0 || !w.session.Listens(grapnel.ToolsetBefore) {
 		return nil
@@ -177,7 +176,7 @@ func (w *working) choose(ctx agent.Context, request *model.LLMRequest) error {
 	return nil
 }
 
-// keep leaves only the allowed tools in a request.
+// keep removes all other tools from a request.
 func keep(request *model.LLMRequest, allowed []string) {
 	for name := range request.Tools {
 		if !slices.Contains(allowed, name) {
@@ -201,21 +200,21 @@ func keep(request *model.LLMRequest, allowed []string) {
 	request.Config.Tools = tools
 }
 
-// change puts what hooks have made of a request into it.
+// change applies the hooks' changes to a request.
 func change(request *model.LLMRequest, asked json.RawMessage) error {
 	now := model.LLMRequest{}
 	if err := json.Unmarshal(asked, &now); err != nil {
 		return fmt.Errorf("grapnel: cannot read the request as hooks have changed it: %w", err)
 	}
 	if was := request.Config; was != nil && was.HTTPOptions != nil && now.Config != nil && now.Config.HTTPOptions != nil {
-		now.Config.HTTPOptions.ExtrasRequestProvider = was.HTTPOptions.ExtrasRequestProvider // JSON does not tell it
+		now.Config.HTTPOptions.ExtrasRequestProvider = was.HTTPOptions.ExtrasRequestProvider // JSON does not include it
 	}
 	now.Tools = request.Tools
 	*request = now
 	return nil
 }
 
-// decode reads what a hook wants the model to have said: a response, or a text.
+// decode reads a response from a hook: a response in ADK's JSON, or a string.
 func decode(raw json.RawMessage) (*model.LLMResponse, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -231,15 +230,15 @@ func decode(raw json.RawMessage) (*model.LLMResponse, error) {
 	return response, nil
 }
 
-// afterModel asks about a response, or a piece of one.
+// afterModel judges a response, or a piece of a stream.
 func (b *bridge) afterModel(ctx agent.Context, response *model.LLMResponse, failure error) (*model.LLMResponse, error) {
 	if failure != nil || response == nil || response.Content == nil {
-		return nil, nil //nolint:nilerr // ADK goes on with the failure
+		return nil, nil //nolint:nilerr // ADK continues with the failure
 	}
 	r := b.of(ctx)
 	w := r.at(ctx)
 	r.mu.Lock()
-	r.failure = nil // somebody has answered in the place of the model
+	r.failure = nil // a fallback has answered instead of the model
 	r.mu.Unlock()
 	if response.Partial {
 		return w.piece(ctx, response)
@@ -251,20 +250,20 @@ func (b *bridge) afterModel(ctx agent.Context, response *model.LLMResponse, fail
 	return judged, nil
 }
 
-// piece holds a piece of a response back until the whole was judged, or judges it.
+// piece judges a piece of a stream, or holds it back until the whole response has been judged.
 func (w *working) piece(ctx agent.Context, response *model.LLMResponse) (*model.LLMResponse, error) {
-	nothing := &model.LLMResponse{Partial: true} // ADK shows no response without content
+	nothing := &model.LLMResponse{Partial: true} // ADK does not show a response without content
 	decided := w.session.Decides(grapnel.ModelAfter)
 	switch {
 	case !w.session.Incremental() && (decided || w.session.Decides(grapnel.ResponseBefore)):
 		return nothing, nil
 	case !decided:
-		return nil, nil // who only looks hears of the whole
+		return nil, nil // hooks that only observe get the whole response
 	}
 	judged, err := w.ask(ctx, response)
 	switch {
 	case host.Refused(err) != nil:
-		return nothing, nil //nolint:nilerr // the whole will be refused too, and say so
+		return nothing, nil //nolint:nilerr // the whole response will be refused too, with the reason
 	case err != nil || judged == response:
 		return nil, err
 	default:
@@ -273,7 +272,7 @@ func (w *working) piece(ctx agent.Context, response *model.LLMResponse) (*model.
 	}
 }
 
-// ask asks hooks about a response.
+// ask fires model.after for a response, and returns the changed response.
 func (w *working) ask(ctx agent.Context, response *model.LLMResponse) (*model.LLMResponse, error) {
 	if !w.session.Listens(grapnel.ModelAfter) {
 		return response, nil
@@ -289,8 +288,8 @@ func (w *working) ask(ctx agent.Context, response *model.LLMResponse) (*model.LL
 	return decode(judged)
 }
 
-// judge asks hooks about a whole response, and where nothing follows it whether the
-// agent may stop.
+// judge judges a whole response. If the agent would end with it, it also asks whether the agent
+// may stop.
 func (w *working) judge(ctx agent.Context, r *run, response *model.LLMResponse) (*model.LLMResponse, error) {
 	judged, err := w.ask(ctx, response)
 	if no := host.Refused(err); no != nil {
@@ -316,7 +315,7 @@ func (w *working) judge(ctx agent.Context, r *run, response *model.LLMResponse) 
 	stop, err := w.stop(ctx)
 	if no := host.Refused(err); no != nil {
 		r.end(err)
-		return judged, nil //nolint:nilerr // it was said, and is the last
+		return judged, nil //nolint:nilerr // the answer was given, and is the last one
 	}
 	if stop.GoOn == "" {
 		w.stopped = true
@@ -326,8 +325,8 @@ func (w *working) judge(ctx agent.Context, r *run, response *model.LLMResponse) 
 	return w.again(judged, text, judged.Content, genai.NewContentFromText(host.Below(stop.GoOn, stop.Context), genai.RoleUser)), nil
 }
 
-// modelError keeps what the model could not do until the end of the run tells whether
-// anybody has made up for it.
+// modelError stores the model's error. The end of the run reports it, unless a later response
+// replaces it.
 func (b *bridge) modelError(ctx agent.Context, _ *model.LLMRequest, failure error) (*model.LLMResponse, error) {
 	r := b.of(ctx)
 	r.mu.Lock()

@@ -16,8 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// beforeTool asks about a call. What it returns is the result in the place of the
-// tool's.
+// beforeTool judges a call. A non-nil result replaces the tool's result.
 func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any) (map[string]any, error) {
 	r := b.of(ctx)
 	w := r.at(ctx)
@@ -46,7 +45,7 @@ func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any)
 	if err := json.Unmarshal(result.Call.Input, &now); err != nil {
 		return nil, fmt.Errorf("cannot read the input as hooks have changed it: %w", err)
 	}
-	if args == nil && len(now) > 0 { // there is no map that the tool would find it in
+	if args == nil && len(now) > 0 { // without a map, the tool would not get the change
 		return nil, fmt.Errorf("hooks have changed the input of a call that has none to %s", result.Call.Input)
 	}
 	clear(args)
@@ -54,15 +53,15 @@ func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any)
 	return nil, nil
 }
 
-// refused is the result of a call in a turn that is over.
+// refused returns the result for a call in a turn that has ended.
 func refused(no *host.Refusal) map[string]any { return map[string]any{"error": no.Text} }
 
-// afterTool asks about the result of a call.
+// afterTool judges the result of a call.
 func (b *bridge) afterTool(ctx agent.Context, t tool.Tool, args, got map[string]any, failure error) (map[string]any, error) {
 	r := b.of(ctx)
 	w := r.at(ctx)
 	if failure != nil || r.wasAnswered(ctx.FunctionCallID()) || got == nil && (t.IsLongRunning() || defers(t)) {
-		return nil, nil //nolint:nilerr // it was told of already, or has not ended yet
+		return nil, nil //nolint:nilerr // it was already reported, or has not ended yet
 	}
 	raw, err := host.JSON(got)
 	if err != nil {
@@ -71,14 +70,14 @@ func (b *bridge) afterTool(ctx agent.Context, t tool.Tool, args, got map[string]
 	return b.after(ctx, r, w, t, args, raw, nil)
 }
 
-// defers reports whether the result of a tool is given by somebody else, later.
+// defers reports whether the tool's result comes later from outside.
 func defers(t tool.Tool) bool {
 	d, ok := t.(interface{ DefersResponse() bool })
 	return ok && d.DefersResponse()
 }
 
-// A whole is a tool that streams as one that does not: ADK asks nobody about calls of
-// the former, and collects what they give just so.
+// A whole wraps a tool that streams as one that does not. ADK calls no callbacks for streaming
+// tools. It joins the pieces the same way.
 type whole struct {
 	tool.Tool
 	stream streaming
@@ -89,10 +88,10 @@ type streaming interface {
 	RunStream(ctx agent.Context, args any) iter.Seq2[string, error]
 }
 
-// Declaration is what the model is told of the tool.
+// Declaration returns the tool's declaration for the model.
 func (w *whole) Declaration() *genai.FunctionDeclaration { return w.stream.Declaration() }
 
-// Run calls the tool.
+// Run calls the tool and joins its output.
 func (w *whole) Run(ctx agent.Context, args any) (map[string]any, error) {
 	var b strings.Builder
 	for piece, err := range w.stream.RunStream(ctx, args) {
@@ -104,7 +103,7 @@ func (w *whole) Run(ctx agent.Context, args any) (map[string]any, error) {
 	return map[string]any{"result": b.String()}, nil
 }
 
-// guardStreams has hooks asked about tools that stream too.
+// guardStreams wraps streaming tools, so hooks judge their calls too.
 func guardStreams(request *model.LLMRequest) {
 	for name, value := range request.Tools {
 		stream, ok := value.(streaming)
@@ -115,8 +114,8 @@ func guardStreams(request *model.LLMRequest) {
 	}
 }
 
-// toolError asks about a failure. It stays one, unless hooks want the model to read
-// something else.
+// toolError judges a failure. The call stays failed, unless hooks return another text for the
+// model.
 func (b *bridge) toolError(ctx agent.Context, t tool.Tool, args map[string]any, failure error) (map[string]any, error) {
 	r := b.of(ctx)
 	return b.after(ctx, r, r.at(ctx), t, args, nil, failure)
@@ -140,8 +139,8 @@ func (b *bridge) after(ctx agent.Context, r *run, w *working, t tool.Tool, args 
 	return output(&result), nil
 }
 
-// answered keeps a result: its call is told of, and of all of them together when the
-// model is called next.
+// answered stores a result. It marks the call as reported, and keeps the result for the batch
+// event before the next model call.
 func (r *run) answered(w *working, id string, result host.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,11 +170,11 @@ func callOf(ctx agent.Context, t tool.Tool, args map[string]any) (host.Call, err
 	return host.Call{ID: ctx.FunctionCallID(), Name: t.Name(), Input: input}, nil
 }
 
-// output is a result as ADK hands it to the model: an object. What hooks add to it has
-// members of its own.
+// output returns a result as ADK passes it to the model: an object. Additions of hooks are
+// separate members.
 func output(r *host.Result) map[string]any {
 	var value any
-	_ = json.Unmarshal(r.Output, &value) // it is JSON
+	_ = json.Unmarshal(r.Output, &value) // it is valid JSON
 	out, ok := value.(map[string]any)
 	if !ok {
 		out = map[string]any{"result": value}

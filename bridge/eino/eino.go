@@ -1,21 +1,22 @@
-// Package eino lets an agent that is built with CloudWeGo's Eino have hooks.
+// Package eino adds hooks to an agent that is built with CloudWeGo's Eino.
 //
 //	bridge := eino.New(host.New(engine, nil), nil)
 //
 //	config := &adk.ChatModelAgentConfig{Model: bridge.Model(chatModel)}
 //	config.ToolsConfig.ToolCallMiddlewares = []compose.ToolMiddleware{bridge.Tools()}
 //
-// [Bridge.Model] wraps a chat model and [Bridge.Tools] the calls of a ToolsNode, so the
-// same two work in a graph, in the ReAct agent of flow and in agents of adk.
-// [Bridge.Turn] goes around a run of any of them and fires the rest of the lifecycle:
-// the prompt, the beginning, the stop, the answer.
+// [Bridge.Model] wraps a chat model and [Bridge.Tools] the calls of a ToolsNode, so both work
+// in a graph, in the ReAct agent of package flow and in agents of adk. [Bridge.Turn] wraps a
+// run of any of them and fires the other events of the lifecycle: the prompt, the start, the
+// stop and the answer.
 //
-// Hooks see requests and responses as JSON of Eino's own types; see [Request]. A hook
-// that halts ends the run with a [host.Refusal], which errors.As finds in the error of
-// Generate, Invoke and AgentEvent.
+// Hooks see requests and responses as JSON of Eino's own types; see [Request]. A hook that
+// halts ends the run with a [host.Refusal]. Find it with errors.As in the error of Generate,
+// Invoke or AgentEvent.
 //
-// Eino's callbacks only look on, so nothing here is one. They see what hooks have let
-// through, except those of a tool, which see what it really got and gave.
+// Eino's callbacks can only observe, so the bridge does not use them. They see the values that
+// hooks have approved. Callbacks of a tool are the exception: they see its real input and
+// output.
 package eino
 
 import (
@@ -30,20 +31,18 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Options are a Bridge's settings. The zero value is the default, and nil is fine.
+// Options configure a Bridge. The zero value and nil mean the defaults.
 type Options struct {
-	// Session is what hooks are told of the session where a context carries none. It
-	// starts when it is first needed and ends with [Bridge.Close]. An empty CWD is the
-	// working directory.
+	// Session has the session data that hooks see if a context has no session. It starts at its
+	// first use and ends with [Bridge.Close]. An empty CWD means the working directory.
 	Session grapnel.Session
 }
 
 // A Bridge fires the events of a host from inside Eino. It is safe for concurrent use.
 //
-// It works for the session that a context carries, as [host.Host.Start] returns it.
-// Eino hands contexts on, so it is enough to run the agent with that one. Where there
-// is none the Bridge has a session of its own: nothing goes past the hooks because
-// somebody forgot to start one.
+// The Bridge uses the session in the context, as returned by [host.Host.Start]. Eino passes
+// contexts on, so it is enough to run the agent with that context. Without a session in the
+// context, the Bridge uses its own, so no call can skip the hooks by mistake.
 type Bridge struct {
 	host *host.Host
 	opts Options
@@ -51,24 +50,24 @@ type Bridge struct {
 	turns atomic.Int64
 
 	once sync.Once
-	own  *host.Session            // set by once, like the next two
-	err  error                    // hooks did not let the session begin
+	own  *host.Session            // set by once, like err and said
+	err  error                    // hooks refused the session
 	said atomic.Pointer[[]string] // context of session.start, until a Turn takes it
 }
 
-// New returns the bridge from a host to Eino.
+// New returns a bridge from a host to Eino.
 func New(h *host.Host, opts *Options) *Bridge {
 	b := &Bridge{host: h}
 	if opts != nil {
 		b.opts = *opts
 	}
 	if b.opts.Session.CWD == "" {
-		b.opts.Session.CWD, _ = os.Getwd() // where there is none, hooks are told of none
+		b.opts.Session.CWD, _ = os.Getwd() // if that fails, hooks see an empty CWD
 	}
 	return b
 }
 
-// Close ends the session that the Bridge has started, if any. Nothing should run then.
+// Close ends the Bridge's own session, if it was started. No agent should be running.
 func (b *Bridge) Close(ctx context.Context) {
 	started := true
 	b.once.Do(func() { started = false })
@@ -77,7 +76,7 @@ func (b *Bridge) Close(ctx context.Context) {
 	}
 }
 
-// session is the session that ctx carries, or the Bridge's own.
+// session returns the session in ctx, or the Bridge's own.
 func (b *Bridge) session(ctx context.Context) (context.Context, *host.Session, error) {
 	if s := host.FromContext(ctx); s != nil {
 		return ctx, s, nil
@@ -90,14 +89,14 @@ func (b *Bridge) session(ctx context.Context) (context.Context, *host.Session, e
 	return host.NewContext(ctx, b.own), b.own, b.err
 }
 
-// quote is a text as JSON.
+// quote returns a text as a JSON string.
 func quote(text string) json.RawMessage {
-	raw, _ := host.JSON(text) // of a string it cannot fail
+	raw, _ := host.JSON(text) // cannot fail for a string
 	return raw
 }
 
-// show is a text as hooks see it: a JSON object or array as such, so that they can look
-// into it, anything else as a string.
+// show returns a text as hooks see it. A JSON object or array stays JSON, so hooks can inspect
+// it; any other text becomes a string.
 func show(text string) json.RawMessage {
 	if t := strings.TrimSpace(text); t != "" && (t[0] == '{' || t[0] == '[') && json.Valid([]byte(t)) {
 		return json.RawMessage(t)

@@ -20,10 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// A Request is what hooks see of a call of the model, and may change: the messages and
-// the options that Eino knows for all models. What is not set is not there, and what a
-// hook takes away from it stays as it was, but for messages and tools. The response is
-// a [schema.Message].
+// A Request is a model call as hooks see and change it: the messages and the options that Eino
+// defines for all models. Unset options are absent. If a hook removes an option, it keeps its
+// value; only messages and tools can be removed. The response is a [schema.Message].
 type Request struct {
 	Messages         []*schema.Message  `json:"messages"`
 	Tools            []Tool             `json:"tools,omitempty"`
@@ -36,7 +35,7 @@ type Request struct {
 	AllowedToolNames []string           `json:"allowed_tool_names,omitempty"`
 }
 
-// A Tool is what a model is told of a tool, in the words of [schema.ToolInfo].
+// A Tool describes a tool to a model, with the names of [schema.ToolInfo].
 type Tool struct {
 	Name       string          `json:"name"`
 	Desc       string          `json:"desc,omitempty"`
@@ -44,28 +43,27 @@ type Tool struct {
 }
 
 // Model guards a chat model: it fires toolset.before, toolbatch.after, model.before and
-// model.after. Give it to the agent or graph in the place of inner, before tools are
+// model.after. Give the returned model to the agent or graph instead of inner, before tools are
 // bound to it.
 //
-// A request that is refused is an error, a [host.Refusal]. A response that is withheld
-// is asked for again, with the reason below the messages, [grapnel.MaxStops] times.
+// A refused request is an error, a [host.Refusal]. If hooks withhold a response, the model is
+// called again with the reason below the messages, at most [grapnel.MaxStops] times.
 //
-// Where a hook listens at model.after, Stream returns when the whole answer has come
-// and was judged; where nobody does, its pieces go straight through. If the host is
-// Incremental, each piece of text is judged and let go as it comes, and calls of tools
-// at the end.
+// If a hook listens to model.after, Stream returns after the whole answer has arrived and has
+// been judged. Otherwise the pieces are passed on unchanged. If the host is Incremental, each
+// piece of text is judged and released as it arrives, and tool calls at the end.
 func (b *Bridge) Model(inner model.ToolCallingChatModel) model.ToolCallingChatModel {
 	return &chatModel{bridge: b, inner: inner, bound: inner}
 }
 
 type chatModel struct {
 	bridge *Bridge
-	inner  model.ToolCallingChatModel // as it was wrapped
+	inner  model.ToolCallingChatModel // without bound tools
 	bound  model.ToolCallingChatModel // inner with tools
 	tools  []*schema.ToolInfo
 }
 
-// WithTools binds tools.
+// WithTools returns the guarded model with tools bound to it.
 func (m *chatModel) WithTools(tools []*schema.ToolInfo) (model.ToolCallingChatModel, error) {
 	bound, err := m.inner.WithTools(tools)
 	if err != nil {
@@ -74,10 +72,10 @@ func (m *chatModel) WithTools(tools []*schema.ToolInfo) (model.ToolCallingChatMo
 	return &chatModel{bridge: m.bridge, inner: m.inner, bound: bound, tools: tools}, nil
 }
 
-// IsCallbacksEnabled reports whether the model fires callbacks by itself, as Eino asks.
+// IsCallbacksEnabled reports whether the model fires callbacks itself. Eino calls it.
 func (m *chatModel) IsCallbacksEnabled() bool { return components.IsCallbacksEnabled(m.inner) }
 
-// GetType is the name of the model's type for those who look on.
+// GetType returns the name of the model's type for callbacks.
 func (m *chatModel) GetType() string {
 	if name, ok := components.GetType(m.inner); ok {
 		return name
@@ -91,7 +89,7 @@ func (m *chatModel) Generate(ctx context.Context, input []*schema.Message, opts 
 	switch {
 	case err != nil:
 		return nil, err
-	case ctx.Err() != nil: // also without hooks, as [host.Model] does
+	case ctx.Err() != nil: // check this without hooks too, like [host.Model]
 		return nil, ctx.Err()
 	case !heard(ctx, s):
 		return m.bound.Generate(ctx, input, opts...)
@@ -108,7 +106,7 @@ func (m *chatModel) Generate(ctx context.Context, input []*schema.Message, opts 
 	})
 }
 
-// Stream calls the model for an answer in pieces.
+// Stream calls the model and returns the answer in pieces.
 func (m *chatModel) Stream(ctx context.Context, input []*schema.Message, opts ...model.Option) (*schema.StreamReader[*schema.Message], error) {
 	ctx, s, err := m.bridge.session(ctx)
 	switch {
@@ -142,15 +140,15 @@ func (m *chatModel) Stream(ctx context.Context, input []*schema.Message, opts ..
 	})
 }
 
-// heard reports whether there is anything to do for hooks.
+// heard reports whether hooks need to see the call.
 func heard(ctx context.Context, s *host.Session) bool {
 	return chosen(ctx) != "" || slices.ContainsFunc(
 		[]grapnel.Kind{grapnel.ModelBefore, grapnel.ModelAfter, grapnel.ToolsetBefore, grapnel.ToolBatchAfter}, s.Listens)
 }
 
-// observed runs callbacks around a call of a model that has its own. What goes into
-// those is what hooks have let through, and adk makes its events of it, so the model's
-// own are switched off.
+// observed runs callbacks around a call of a model that has its own callbacks. They get the
+// values that hooks have approved, and adk makes its events from them. The model's own
+// callbacks are disabled for the call.
 func observed[O any](ctx context.Context, m *chatModel, input []*schema.Message, run func(context.Context) (O, error), end func(context.Context, O) O) (O, error) {
 	if !m.IsCallbacksEnabled() {
 		return run(ctx)
@@ -165,8 +163,8 @@ func observed[O any](ctx context.Context, m *chatModel, input []*schema.Message,
 	return end(ctx, out), nil
 }
 
-// whole gets an answer that hooks agree with, and the pieces it came in, if they are
-// still the same.
+// whole returns an answer that hooks approved and its pieces. If hooks changed the answer, it
+// is a single piece.
 func (m *chatModel) whole(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option, next func(*ask) ([]*schema.Message, error)) (*schema.Message, []*schema.Message, error) {
 	for try := 0; ; try++ {
 		a, answer, err := m.ask(ctx, s, input, opts)
@@ -196,7 +194,7 @@ func (m *chatModel) whole(ctx context.Context, s *host.Session, input []*schema.
 	}
 }
 
-// held is a stream that begins when all of it was judged.
+// held returns a stream that starts after the whole answer has been judged.
 func (m *chatModel) held(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option) (*schema.StreamReader[*schema.Message], error) {
 	_, pieces, err := m.whole(ctx, s, input, opts, func(a *ask) ([]*schema.Message, error) {
 		in, err := a.model.Stream(ctx, a.request.Messages, a.opts...)
@@ -211,7 +209,7 @@ func (m *chatModel) held(ctx context.Context, s *host.Session, input []*schema.M
 	return schema.StreamReaderFromArray(pieces), nil
 }
 
-// merge makes one message of pieces.
+// merge joins the pieces to one message.
 func merge(pieces []*schema.Message) (*schema.Message, error) {
 	switch len(pieces) {
 	case 0:
@@ -223,16 +221,17 @@ func merge(pieces []*schema.Message) (*schema.Message, error) {
 	}
 }
 
-// An ask is a call of the model as hooks have left it.
+// An ask is a model call with the changes of hooks.
 type ask struct {
 	session *host.Session
 	model   model.BaseChatModel
 	request Request
-	raw     json.RawMessage // the request
+	raw     json.RawMessage // the request as JSON
 	opts    []model.Option
 }
 
-// ask asks hooks about a call: how it shall be, or the answer in the model's place.
+// ask lets hooks judge a call. It returns the changed call, or the hooks' answer that replaces
+// the model's.
 func (m *chatModel) ask(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option) (*ask, *schema.Message, error) {
 	if name := chosen(ctx); name != "" {
 		opts = append(slices.Clip(opts), model.WithModel(name))
@@ -277,7 +276,7 @@ func (m *chatModel) ask(ctx context.Context, s *host.Session, input []*schema.Me
 	return a, nil, a.bind(m, tools, allowed, known.Tools != nil)
 }
 
-// batch tells of the calls whose results are new in the request.
+// batch fires toolbatch.after for the tool results that are new in the request.
 func (a *ask) batch(ctx context.Context) error {
 	messages := a.request.Messages
 	first := len(messages)
@@ -294,7 +293,7 @@ func (a *ask) batch(ctx context.Context) error {
 	var results []host.Result
 	for _, m := range messages[first:] {
 		r := host.Result{Call: host.Call{ID: m.ToolCallID, Name: m.ToolName}, Output: show(m.Content)}
-		if len(m.UserInputMultiContent) > 0 { // of an enhanced tool
+		if len(m.UserInputMultiContent) > 0 { // result of an enhanced tool
 			var err error
 			if r.Output, err = host.JSON(m.UserInputMultiContent); err != nil {
 				return fmt.Errorf("cannot show the output of the tool %s to hooks: %w", m.ToolName, err)
@@ -312,7 +311,7 @@ func (a *ask) batch(ctx context.Context) error {
 	return err
 }
 
-// modes are what Eino calls how free a model is to call tools, and what hooks do.
+// modes maps Eino's tool choices to the names that hooks see.
 var modes = map[schema.ToolChoice]string{schema.ToolChoiceAllowed: "auto", schema.ToolChoiceForced: "any", schema.ToolChoiceForbidden: "none"}
 
 // choose returns the tools that the model may choose from.
@@ -364,8 +363,8 @@ func describe(tools []*schema.ToolInfo) ([]Tool, error) {
 	return list, nil
 }
 
-// change takes what hooks have made of the request. What they have not changed is the
-// same as before, with all that JSON does not tell.
+// change applies the hooks' changes to the request. Unchanged parts keep their original values,
+// including data that JSON does not represent.
 func (a *ask) change(asked json.RawMessage, tools []*schema.ToolInfo) ([]*schema.ToolInfo, error) {
 	var now Request
 	if err := json.Unmarshal(asked, &now); err != nil {
@@ -396,7 +395,7 @@ func (t *Tool) equal(other Tool) bool {
 	return t.Name == other.Name && t.Desc == other.Desc && string(t.Parameters) == string(other.Parameters)
 }
 
-// keep puts those messages back that are still the same.
+// keep puts the original messages back where they are unchanged.
 func keep(now, was []*schema.Message) {
 	same := map[string]*schema.Message{}
 	for _, m := range was {
@@ -411,7 +410,7 @@ func keep(now, was []*schema.Message) {
 	}
 }
 
-// options are those of the request.
+// options returns the request's options for the model.
 func (r *Request) options() []model.Option {
 	var opts []model.Option
 	if r.Model != nil {
@@ -442,7 +441,7 @@ func (a *ask) bind(m *chatModel, all, allowed []*schema.ToolInfo, option bool) (
 	case slices.Equal(all, allowed):
 	case option:
 		a.opts = append(slices.Clip(a.opts), model.WithTools(allowed))
-	case len(allowed) == 0: // many models refuse to be bound to nothing
+	case len(allowed) == 0: // many models return an error if they are bound to no tools
 		a.model = m.inner
 	default:
 		a.model, err = m.inner.WithTools(allowed)
@@ -450,7 +449,7 @@ func (a *ask) bind(m *chatModel, all, allowed []*schema.ToolInfo, option bool) (
 	return err
 }
 
-// judge asks hooks about an answer, and returns it as it shall be.
+// judge fires model.after for an answer, and returns the changed answer.
 func (a *ask) judge(ctx context.Context, message *schema.Message) (*schema.Message, error) {
 	if !a.session.Listens(grapnel.ModelAfter) {
 		return message, nil
@@ -466,7 +465,7 @@ func (a *ask) judge(ctx context.Context, message *schema.Message) (*schema.Messa
 	return decode(judged)
 }
 
-// decode reads what a hook wants the model to have said: a message, or a text.
+// decode reads a response from a hook: a message in Eino's JSON, or a string.
 func decode(raw json.RawMessage) (*schema.Message, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -479,8 +478,8 @@ func decode(raw json.RawMessage) (*schema.Message, error) {
 	return message, nil
 }
 
-// pieces judges text as it comes. The goroutine ends with the model's answer, or when
-// the reader has closed what it returns.
+// pieces judges text as it arrives. Its goroutine ends with the model's answer, or when the
+// reader closes the returned stream.
 func (a *ask) pieces(ctx context.Context, in *schema.StreamReader[*schema.Message]) *schema.StreamReader[*schema.Message] {
 	out, w := schema.Pipe[*schema.Message](1)
 	go func() {
@@ -510,7 +509,7 @@ func (a *ask) letGo(ctx context.Context, in *schema.StreamReader[*schema.Message
 			return err
 		}
 		if len(soFar.ToolCalls) > 0 {
-			continue // half a call is none
+			continue // skip incomplete calls
 		}
 		part := *soFar
 		part.ResponseMeta = &schema.ResponseMeta{FinishReason: host.FinishIncremental}
@@ -541,7 +540,7 @@ func (a *ask) letGo(ctx context.Context, in *schema.StreamReader[*schema.Message
 	return err
 }
 
-// beyond is what of a message was not shown yet.
+// beyond returns the part of a message that was not shown yet.
 func beyond(m, shown *schema.Message) (*schema.Message, error) {
 	rest := *m
 	var text, thoughts bool

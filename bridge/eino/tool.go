@@ -15,16 +15,15 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Tools guards the calls of a ToolsNode: put it behind all others into the
-// ToolCallMiddlewares of its config, so that what hooks have judged is what runs. It
-// fires tool.before, permission.before, permission.denied, tool.after and tool.failed.
+// Tools guards the calls of a ToolsNode. Add it as the last entry of ToolCallMiddlewares in its
+// config, so that the judged call is the one that runs. It fires tool.before,
+// permission.before, permission.denied, tool.after and tool.failed.
 //
-// A refused call does not run, and the reason is its result. A tool that fails ends the
-// run, as always in Eino, unless a hook changes its output or adds to it: then the model
-// reads that. A tool that interrupts the run has neither succeeded nor failed yet; it is
-// judged again when it is called again. What a tool streams is held until it was judged
-// where a hook listens at tool.after or tool.failed. Calls of tools that do not exist
-// never get here.
+// A refused call does not run, and the reason is its result. A failed tool ends the run, as
+// always in Eino, unless a hook changes its output or adds to it: then the model gets that
+// output. A tool that interrupts the run has not ended; it is judged again when it is called
+// again. If a hook listens to tool.after or tool.failed, the output of a streaming tool is held
+// until it has been judged. Calls of tools that do not exist do not reach the middleware.
 func (b *Bridge) Tools() compose.ToolMiddleware {
 	return compose.ToolMiddleware{
 		Invokable: func(next compose.InvokableToolEndpoint) compose.InvokableToolEndpoint {
@@ -90,11 +89,11 @@ func (b *Bridge) Tools() compose.ToolMiddleware {
 	}
 }
 
-// A kind is what tools give: texts, or results of many parts.
+// A kind describes a type of tool output: texts, or results with several parts.
 type kind[V any] struct {
 	show  func(V) (json.RawMessage, error) // as hooks see it
-	read  func(*host.Result) V             // as the model shall read it
-	merge func([]V) (V, error)             // one of what came in pieces
+	read  func(*host.Result) V             // as the model gets it
+	merge func([]V) (V, error)             // joins pieces
 }
 
 var texts = kind[string]{
@@ -120,10 +119,10 @@ var results = kind[*schema.ToolResult]{
 	merge: schema.ConcatToolResults,
 }
 
-// maxNext is how long a chain of next calls may be.
+// maxNext is the maximum length of a chain of next calls.
 const maxNext = grapnel.MaxStops
 
-// invoke makes a call for the session in ctx.
+// invoke makes a call in the session of ctx.
 func invoke[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kind[V], run func(context.Context, *compose.ToolInput) (V, error)) (V, error) {
 	var none V
 	ctx, s, err := b.session(ctx)
@@ -153,7 +152,7 @@ func invoke[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kin
 		switch {
 		case r.Next == nil:
 			return k.read(&r), nil
-		case r.Next.Name != in.Name: // a ToolsNode knows the others and shows them to nobody
+		case r.Next.Name != in.Name: // a ToolsNode does not give access to its other tools
 			r.Context = append(r.Context, fmt.Sprintf("Call the tool %s next, with %s.", r.Next.Name, r.Next.Input))
 			return k.read(&r), nil
 		}
@@ -212,7 +211,7 @@ func drain[V any](r *schema.StreamReader[V]) (pieces []V, err error) {
 	}
 }
 
-// after tells what a call gave, or how it failed. same means that hooks left it at that.
+// after fires tool.after or tool.failed. same means that hooks changed nothing.
 func after[V any](ctx context.Context, s *host.Session, call host.Call, value V, failure error, k *kind[V]) (r host.Result, same bool, err error) {
 	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
 		return r, true, nil
@@ -232,8 +231,8 @@ func after[V any](ctx context.Context, s *host.Session, call host.Call, value V,
 	return r, same, nil
 }
 
-// input is the arguments of a call as hooks see them. What is no JSON is a text to
-// them, which a host that has guards refuses.
+// input returns the arguments of a call as hooks see them. Invalid JSON becomes a string, which
+// a host with guards refuses.
 func input(arguments string) json.RawMessage {
 	switch {
 	case strings.TrimSpace(arguments) == "":
@@ -245,8 +244,8 @@ func input(arguments string) json.RawMessage {
 	}
 }
 
-// asked is the call with an input that hooks have left. What they have not changed
-// reaches the tool as the model wrote it.
+// asked returns the call with the input that hooks approved. An unchanged input reaches the
+// tool byte by byte as the model wrote it.
 func asked(in *compose.ToolInput, judged json.RawMessage) *compose.ToolInput {
 	if string(judged) == string(input(in.Arguments)) {
 		return in

@@ -13,15 +13,15 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Turn goes around one run of an agent: prompt.before, agent.before, then run, then
-// agent.after and response.before, or agent.failed. run may be Generate of a ReAct
-// agent, Invoke of a graph, or a Runner of adk whose events are read to the end.
+// Turn wraps one run of an agent. It fires prompt.before and agent.before, calls run, and then
+// fires agent.after and response.before, or agent.failed. run may be Generate of a ReAct agent,
+// Invoke of a graph, or a Runner of adk with its events read to the end.
 //
-// The last message is the prompt, the first the system prompt if it is one. Where a
-// hook does not let the agent stop, run is called again with the answer and the reason
-// below the messages. What hooks of session.start had to say stands below the first
-// prompt, where the session is the Bridge's own. The error is that of run, or a
-// [host.Refusal], whose Text is for the person.
+// The last message is the prompt if it is a user message. The first message is the system
+// prompt if it is a system message. If a hook does not let the agent stop, run is called again
+// with the answer and the reason below the messages. In the Bridge's own session, context from
+// hooks of session.start is added below the first prompt. The error is the error of run, or a
+// [host.Refusal] with a Text for the person.
 func (b *Bridge) Turn(ctx context.Context, messages []*schema.Message, run func(ctx context.Context, messages []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
 	given := host.FromContext(ctx) != nil
 	ctx, s, err := b.session(ctx)
@@ -106,7 +106,7 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 	}
 }
 
-// textOf is the text of a message, also of one that has pictures or files in it.
+// textOf returns the text of a message. It also works for a message with pictures or files.
 func textOf(m *schema.Message) string {
 	texts := []string{m.Content}
 	for _, part := range m.UserInputMultiContent {
@@ -115,14 +115,14 @@ func textOf(m *schema.Message) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "\n")
 }
 
-// saying is a message with another text, or the same one.
+// saying returns the message with another text, or the same message if the text is unchanged.
 func saying(m *schema.Message, text string) *schema.Message {
 	if textOf(m) == text {
 		return m
 	}
 	other := *m
 	other.Content = text
-	if len(m.UserInputMultiContent) > 0 { // Content does not count beside it
+	if len(m.UserInputMultiContent) > 0 { // Content is ignored next to it
 		other.Content = ""
 		other.UserInputMultiContent = []schema.MessageInputPart{{Type: schema.ChatMessagePartTypeText, Text: text}}
 		for _, part := range m.UserInputMultiContent {
@@ -134,7 +134,7 @@ func saying(m *schema.Message, text string) *schema.Message {
 	return &other
 }
 
-// chosenModel is the key of the model that a hook of agent.before has chosen.
+// chosenModel is the context key of the model that a hook of agent.before chose.
 type chosenModel struct{}
 
 func chosen(ctx context.Context) string {

@@ -1,21 +1,21 @@
-// Package genkit lets flows and agents that are built with Firebase Genkit have hooks.
-// New returns a middleware for calls of Generate:
+// Package genkit adds hooks to flows and agents that are built with Firebase Genkit. New
+// returns a middleware for calls of Generate:
 //
 //	hooks := grapnelgenkit.New(host.New(engine, nil), nil)
 //	defer hooks.Close(ctx)
 //
 //	response, err := genkit.Generate(ctx, g, ai.WithPrompt(prompt), ai.WithTools(shell), ai.WithUse(hooks))
 //
-// It goes around the call, each request to the model and each tool. Prompts of dotprompt
-// take it too: give ai.WithUse to their Execute. A call without it has no hooks. Put it
-// behind other middleware, so that what hooks have judged is what runs.
+// It wraps the call, each request to the model and each tool. Prompts of dotprompt accept it
+// too: pass ai.WithUse to their Execute. A call without the middleware has no hooks. Add it
+// after other middleware, so that the judged call is the one that runs.
 //
 // Hooks see requests and responses as JSON of Genkit's own types: [ai.ModelRequest] and
-// [ai.ModelResponse]. What they refuse is answered with their words and the
-// FinishReason "blocked", and is no error. A hook that halts ends the call so.
+// [ai.ModelResponse]. A refusal is not an error: its text is the answer, with the FinishReason
+// "blocked". A hook that halts ends the call the same way.
 //
-// A Generate with the middleware inside of a tool that has been called by another one is
-// a sub-agent of it.
+// If a tool of one Generate calls Generate with the middleware, the inner call is a sub-agent
+// of the outer one.
 package genkit
 
 import (
@@ -34,20 +34,19 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Options are a Bridge's settings. The zero value is the default, and nil is fine.
+// Options configure a Bridge. The zero value and nil mean the defaults.
 type Options struct {
-	// Session is what hooks are told of the session where a context carries none. It
-	// starts when it is first needed and ends with [Bridge.Close]. An empty ID is a random
-	// one, an empty CWD the working directory.
+	// Session has the session data that hooks see if a context has no session. It starts at its
+	// first use and ends with [Bridge.Close]. An empty ID means a random one, an empty CWD the
+	// working directory.
 	Session grapnel.Session
 }
 
-// A Bridge fires the events of a host from inside Genkit. It is an [ai.Middleware], and
-// safe for concurrent use.
+// A Bridge fires the events of a host from inside Genkit. It is an [ai.Middleware], and safe
+// for concurrent use.
 //
-// It works for the session that a context carries, as [host.Host.Start] returns it.
-// Where there is none it has a session of its own: nothing goes past the hooks because
-// somebody forgot to start one.
+// The Bridge uses the session in the context, as returned by [host.Host.Start]. Without one it
+// uses its own, so no call can skip the hooks by mistake.
 type Bridge struct {
 	host  *host.Host
 	opts  Options
@@ -55,7 +54,7 @@ type Bridge struct {
 
 	once  sync.Once
 	own   *host.Session          // set by once
-	err   error                  // set by once: hooks did not let the session begin
+	err   error                  // set by once: hooks refused the session
 	added atomic.Pointer[string] // context of session.start, until a prompt takes it
 }
 
@@ -69,12 +68,12 @@ func New(h *host.Host, opts *Options) *Bridge {
 		b.opts.Session.ID = rand.Text()
 	}
 	if b.opts.Session.CWD == "" {
-		b.opts.Session.CWD, _ = os.Getwd() // where there is none, hooks are told of none
+		b.opts.Session.CWD, _ = os.Getwd() // if that fails, hooks see an empty CWD
 	}
 	return b
 }
 
-// Close ends the session that the Bridge has started, if any. Nothing should run then.
+// Close ends the Bridge's own session, if it was started. No call should be running.
 func (b *Bridge) Close(ctx context.Context) {
 	started := true
 	b.once.Do(func() { started = false })
@@ -83,16 +82,16 @@ func (b *Bridge) Close(ctx context.Context) {
 	}
 }
 
-// Name is the name of the middleware.
+// Name returns the name of the middleware.
 func (b *Bridge) Name() string { return "grapnel" }
 
-// New is called by Genkit, for each Generate.
+// New returns the hooks for one Generate. Genkit calls it.
 func (b *Bridge) New(context.Context) (*ai.Hooks, error) {
 	t := &turn{bridge: b}
 	return &ai.Hooks{WrapGenerate: t.generate, WrapModel: t.model, WrapTool: t.tool}, nil
 }
 
-// session is the session that ctx carries, or the Bridge's own.
+// session returns the session in ctx, or the Bridge's own.
 func (b *Bridge) session(ctx context.Context) (s *host.Session, own bool, err error) {
 	if s := host.FromContext(ctx); s != nil {
 		return s, false, nil
@@ -111,22 +110,22 @@ func (b *Bridge) session(ctx context.Context) (s *host.Session, own bool, err er
 type turn struct {
 	bridge   *Bridge
 	session  *host.Session
-	own      bool          // it is the Bridge's own
-	sub      bool          // it is a sub-agent's
-	messages []*ai.Message // the conversation, as the last round began with it
-	index    int           // of the messages that this round streams
+	own      bool          // session is the Bridge's own
+	sub      bool          // the turn of a sub-agent
+	messages []*ai.Message // the conversation at the start of the last round
+	index    int           // index of the messages that this round streams
 
 	mu      sync.Mutex
 	over    *host.Refusal // not nil: hooks ended the turn
-	results []host.Result // of tools, since the model was called
+	results []host.Result // of tools, since the last model call
 	offered []string      // tools that the model may choose from; nil = all
 }
 
-// inside is the key of the call that a context belongs to.
+// inside is the context key of the tool call that a context belongs to.
 type inside struct{}
 
-// generate goes around a round: a call of the model, its tools, and all rounds after it.
-// The first one is the turn.
+// generate wraps a round: a model call, its tools, and all later rounds. The first round is the
+// turn.
 func (t *turn) generate(ctx context.Context, params *ai.GenerateParams, next ai.GenerateNext) (*ai.ModelResponse, error) {
 	if t.session != nil {
 		return t.round(ctx, params, next)
@@ -145,11 +144,11 @@ func (t *turn) generate(ctx context.Context, params *ai.GenerateParams, next ai.
 	return response, err
 }
 
-// begin asks about the prompt, and tells that the agent or a sub-agent begins.
+// begin fires the events of the prompt and of the start of the agent or sub-agent.
 func (t *turn) begin(ctx context.Context, params *ai.GenerateParams) (context.Context, *ai.GenerateParams, error) {
 	messages := slices.Clone(params.Request.Messages)
 	last := len(messages) - 1
-	isPrompt := last >= 0 && messages[last].Role == ai.RoleUser && params.Options.Resume == nil // answers to tools are none
+	isPrompt := last >= 0 && messages[last].Role == ai.RoleUser && params.Options.Resume == nil // answers to tools are not prompts
 	was := ""
 	if isPrompt {
 		was = textOf(messages[last])
@@ -182,8 +181,7 @@ func (t *turn) begin(ctx context.Context, params *ai.GenerateParams) (context.Co
 	return host.NewContext(ctx, t.session), with(params, messages), nil
 }
 
-// agent tells that the agent begins, and has the messages begin with the system prompt
-// that hooks want.
+// agent fires agent.before, and sets the system prompt that hooks want.
 func (t *turn) agent(ctx context.Context, begin host.Beginning, messages []*ai.Message) (host.Beginning, []*ai.Message, error) {
 	system := slices.IndexFunc(messages, func(m *ai.Message) bool { return m.Role == ai.RoleSystem })
 	if system >= 0 {
@@ -194,7 +192,7 @@ func (t *turn) agent(ctx context.Context, begin host.Beginning, messages []*ai.M
 	if err != nil {
 		return begin, messages, err
 	}
-	t.session.Update(func(info *grapnel.Session) { info.Model = was.Model }) // Genkit has chosen it already
+	t.session.Update(func(info *grapnel.Session) { info.Model = was.Model }) // Genkit has already chosen the model
 	switch {
 	case begin.System == was.System:
 	case system >= 0:
@@ -221,7 +219,7 @@ func (t *turn) rounds(ctx context.Context, params *ai.GenerateParams, next ai.Ge
 			return blocked(params.Request, no)
 		}
 		if response.Message == nil || len(response.ToolRequests()) > 0 || response.Operation != nil {
-			return response, nil // somebody else goes on with it
+			return response, nil // the caller continues with it
 		}
 		ask := t.session.Stop
 		if t.sub {
@@ -240,12 +238,12 @@ func (t *turn) rounds(ctx context.Context, params *ai.GenerateParams, next ai.Ge
 		}
 		params = with(params, append(messages, ai.NewUserTextMessage(host.Below(stop.GoOn, stop.Context))))
 		if params.Options.Resume != nil {
-			params.Iteration = 1 // Genkit has resumed already
+			params.Iteration = 1 // Genkit has already resumed
 		}
 	}
 }
 
-// answer asks about the answer before anybody gets it.
+// answer judges the answer before it reaches the caller.
 func (t *turn) answer(ctx context.Context, params *ai.GenerateParams, response *ai.ModelResponse) (*ai.ModelResponse, error) {
 	if t.sub || !t.session.Listens(grapnel.ResponseBefore) {
 		return response, nil
@@ -270,7 +268,7 @@ func (t *turn) answer(ctx context.Context, params *ai.GenerateParams, response *
 	return response, nil
 }
 
-// round tells of the calls that have ended, and goes on unless hooks ended the turn.
+// round reports the ended tool calls, and continues unless hooks ended the turn.
 func (t *turn) round(ctx context.Context, params *ai.GenerateParams, next ai.GenerateNext) (*ai.ModelResponse, error) {
 	t.mu.Lock()
 	results, over := t.results, t.over
@@ -293,14 +291,14 @@ func (t *turn) round(ctx context.Context, params *ai.GenerateParams, next ai.Gen
 	return next(ctx, params)
 }
 
-// ended is why the turn is over, or nil.
+// ended returns the refusal that ended the turn, or nil.
 func (t *turn) ended() *host.Refusal {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.over
 }
 
-// end ends the turn with a refusal, unless it is over already.
+// end ends the turn with a refusal, unless it has already ended.
 func (t *turn) end(err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -309,7 +307,7 @@ func (t *turn) end(err error) {
 	}
 }
 
-// blocked is the response where hooks ended the turn.
+// blocked returns the response for a refusal. Any other error is returned unchanged.
 func blocked(request *ai.ModelRequest, err error) (*ai.ModelResponse, error) {
 	no := host.Refused(err)
 	if no == nil {
@@ -320,7 +318,7 @@ func blocked(request *ai.ModelRequest, err error) (*ai.ModelResponse, error) {
 	}, nil
 }
 
-// with is the params with other messages.
+// with returns params with other messages.
 func with(params *ai.GenerateParams, messages []*ai.Message) *ai.GenerateParams {
 	other, request := *params, *params.Request
 	request.Messages = messages
@@ -328,8 +326,7 @@ func with(params *ai.GenerateParams, messages []*ai.Message) *ai.GenerateParams 
 	return &other
 }
 
-// textOf is the text of a message; [ai.Message.Text] of a prompt has that of its data
-// too.
+// textOf returns the text of a message. [ai.Message.Text] would include data of a prompt.
 func textOf(m *ai.Message) string {
 	var b strings.Builder
 	for _, p := range m.Content {
@@ -340,8 +337,7 @@ func textOf(m *ai.Message) string {
 	return b.String()
 }
 
-// saying is the message with another text, which takes the place of the first part that
-// is one.
+// saying returns the message with another text. The text replaces the first text part.
 func saying(m *ai.Message, text string) *ai.Message {
 	other := m.Clone()
 	other.Content = nil

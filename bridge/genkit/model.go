@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// model goes around a call of the model. Where hooks withhold a response it is called
-// again, with the reason.
+// model wraps a model call. If hooks withhold the response, it calls the model again with the
+// reason.
 func (t *turn) model(ctx context.Context, params *ai.ModelParams, next ai.ModelNext) (*ai.ModelResponse, error) {
 	request := params.Request
 	for withheld := 0; ; withheld++ {
@@ -32,9 +32,9 @@ func (t *turn) model(ctx context.Context, params *ai.ModelParams, next ai.ModelN
 	}
 }
 
-// ask calls the model once. The error is its own, or a Refusal.
+// ask calls the model once. The error is the model's, or a Refusal.
 func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNext) (*ai.ModelResponse, error) {
-	if err := ctx.Err(); err != nil { // also without hooks, as [host.Model] does
+	if err := ctx.Err(); err != nil { // check this without hooks too, like [host.Model]
 		return nil, err
 	}
 	request, err := t.choose(ctx, params.Request)
@@ -54,7 +54,7 @@ func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNex
 		return nil, err
 	}
 	if string(asked) != string(raw) {
-		request = &ai.ModelRequest{} // nothing of the old one shall shine through
+		request = &ai.ModelRequest{} // keep nothing of the old request
 		if err := json.Unmarshal(asked, request); err != nil {
 			return nil, fmt.Errorf("grapnel: cannot read the request as hooks have changed it: %w", err)
 		}
@@ -83,19 +83,18 @@ func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNex
 	return response, params.Callback(ctx, &ai.ModelResponseChunk{Content: response.Message.Content, Role: ai.RoleModel})
 }
 
-// holds reports whether what the model says is kept until the whole turn was judged.
+// holds reports whether the model's output is held back until the whole turn has been judged.
 func (t *turn) holds() bool {
 	return !t.sub && !t.session.Incremental() && t.session.Decides(grapnel.ResponseBefore)
 }
 
-// pieces judges chunks as they come, each as if it were a response. What hooks refuse is
-// left out.
+// pieces judges each chunk as it arrives, as if it were a response. It drops refused chunks.
 func (t *turn) pieces(asked json.RawMessage, callback ai.ModelStreamCallback) ai.ModelStreamCallback {
 	return func(ctx context.Context, chunk *ai.ModelResponseChunk) error {
 		judged, err := t.judge(ctx, asked, &ai.ModelResponse{Message: &ai.Message{Role: ai.RoleModel, Content: chunk.Content}})
 		switch {
 		case host.Refused(err) != nil:
-			return nil //nolint:nilerr // the whole will be refused too, and say so
+			return nil //nolint:nilerr // the whole response will be refused too, with the reason
 		case err != nil:
 			return err
 		}
@@ -105,13 +104,13 @@ func (t *turn) pieces(asked json.RawMessage, callback ai.ModelStreamCallback) ai
 	}
 }
 
-// judge asks hooks about a response.
+// judge fires model.after for a response, and returns the changed response.
 func (t *turn) judge(ctx context.Context, asked json.RawMessage, response *ai.ModelResponse) (*ai.ModelResponse, error) {
 	if !t.session.Listens(grapnel.ModelAfter) {
 		return response, nil
 	}
 	shown := *response
-	shown.Request = nil // hooks have it already
+	shown.Request = nil // hooks already have it
 	raw, err := host.JSON(&shown)
 	if err != nil {
 		return nil, fmt.Errorf("grapnel: cannot show the response to hooks: %w", err)
@@ -128,7 +127,7 @@ func (t *turn) judge(ctx context.Context, asked json.RawMessage, response *ai.Mo
 	return other, nil
 }
 
-// decode reads what a hook wants the model to have said: a response, or a text.
+// decode reads a response from a hook: a response in Genkit's JSON, or a string.
 func decode(raw json.RawMessage) (*ai.ModelResponse, error) {
 	var text string
 	if json.Unmarshal(raw, &text) == nil {
@@ -147,10 +146,10 @@ func decode(raw json.RawMessage) (*ai.ModelResponse, error) {
 	return response, nil
 }
 
-// modes are Genkit's words for how the model may choose among tools.
+// modes maps Genkit's tool choices to the names that hooks see.
 var modes = map[ai.ToolChoice]string{"": "auto", ai.ToolChoiceAuto: "auto", ai.ToolChoiceRequired: "any", ai.ToolChoiceNone: "none"}
 
-// choose asks which tools the model may choose from.
+// choose asks hooks which tools the model may choose from.
 func (t *turn) choose(ctx context.Context, request *ai.ModelRequest) (*ai.ModelRequest, error) {
 	if len(request.Tools) == 0 || !t.session.Listens(grapnel.ToolsetBefore) {
 		return request, nil

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// tool goes around a call of a tool.
+// tool wraps a tool call.
 func (t *turn) tool(ctx context.Context, params *ai.ToolParams, next ai.ToolNext) (*ai.MultipartToolResponse, error) {
 	input, err := host.JSON(params.Request.Input)
 	if err != nil {
@@ -46,12 +46,13 @@ func (t *turn) tool(ctx context.Context, params *ai.ToolParams, next ai.ToolNext
 	}
 	got, failure := next(context.WithValue(ctx, inside{}, r.Call), &ai.ToolParams{Request: &request, Tool: params.Tool})
 	if interrupted, _ := ai.IsToolInterruptError(failure); interrupted {
-		return got, failure // it has neither succeeded nor failed yet, and is judged again when it is called again
+		return got, failure // it has not ended, and is judged again when it is called again
 	}
 	return t.after(ctx, r.Call, got, failure)
 }
 
-// forbids is why a tool may not be called, whatever hooks of tools would say, or "".
+// forbids returns the reason why a tool cannot be called even if its hooks would allow it, or
+// "".
 func (t *turn) forbids(name string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,7 +66,7 @@ func (t *turn) forbids(name string) string {
 	}
 }
 
-// after asks about what a call gave. What hooks leave as it is stays as it is, also a
+// after judges the result of a call. If hooks change nothing, it returns the original result or
 // failure.
 func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolResponse, failure error) (*ai.MultipartToolResponse, error) {
 	var raw json.RawMessage
@@ -102,7 +103,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 	if same {
 		*now = *got
 	} else if err := json.Unmarshal(r.Output, now); err != nil || now.Output == nil && now.Content == nil {
-		return &ai.MultipartToolResponse{Output: output(&r)}, nil //nolint:nilerr // it is a result of another shape
+		return &ai.MultipartToolResponse{Output: output(&r)}, nil //nolint:nilerr // the result has another shape
 	}
 	if r.Output, err = host.JSON(now.Output); err != nil {
 		return nil, err
@@ -111,7 +112,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 	return now, nil
 }
 
-// answered keeps a result until the model is called next.
+// answered stores a result until the next model call.
 func (t *turn) answered(r *host.Result) {
 	if !t.session.Listens(grapnel.ToolBatchAfter) {
 		return
@@ -121,13 +122,13 @@ func (t *turn) answered(r *host.Result) {
 	t.results = append(t.results, *r)
 }
 
-// output is what the model reads: the output as it is, or an object that has what hooks
-// add to it as members of its own.
+// output returns the output for the model. If hooks add to it, the output is an object with the
+// additions as separate members.
 func output(r *host.Result) any {
 	var value any
-	_ = json.Unmarshal(r.Output, &value) // it is JSON
+	_ = json.Unmarshal(r.Output, &value) // it is valid JSON
 	added := r.Context
-	if r.Next != nil { // a middleware knows no other tools
+	if r.Next != nil { // a middleware cannot call other tools
 		added = append(added, fmt.Sprintf("Call the tool %s next, with %s.", r.Next.Name, r.Next.Input))
 	}
 	out, ok := value.(map[string]any)

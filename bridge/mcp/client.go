@@ -11,21 +11,21 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// NewClient is [sdk.NewClient] for a client that is guarded: before a call leaves it,
-// and before its own handlers do what a server asks for. name is what policies call the
-// server; empty = what the server calls itself, which a server that is not trusted may
-// choose to suit it.
+// NewClient is like [sdk.NewClient], but the client is guarded: hooks judge each call before it
+// is sent, and each request of the server before the client's handlers run. name is the
+// server's name in policies. If it is empty, the name that the server reports is used; an
+// untrusted server may choose that name to its advantage.
 //
-// At tools/call and tools/list it fires what [Bridge.Server] fires. A hook that halts
-// ends CallTool with a [host.Refusal]. At sampling/createMessage it fires model.before
-// and model.after, with the parameters and the result of that method as request and
-// response; what is refused is an error for the server. At elicitation/create it fires
-// elicitation.before; what is refused is declined.
+// At tools/call and tools/list, the client fires the same events as [Bridge.Server]. A hook
+// that halts ends CallTool with a [host.Refusal]. At sampling/createMessage it fires
+// model.before and model.after, with the parameters and the result of that method as request
+// and response. A refusal is an error for the server. At elicitation/create it fires
+// elicitation.before. A refused elicitation is declined.
 //
-// The handlers are guarded and not the way to them: under the protocol of 2026-07-28
-// what a server asks for comes inside of a result, past every receiving middleware. If
-// the options disable MultiRoundTrip, answering that is the caller's, and no hook hears
-// of it.
+// The guard is in the handlers and not in a receiving middleware, because under the protocol of
+// 2026-07-28 a server's requests are part of a result and skip every receiving middleware. If
+// the options disable MultiRoundTrip, the caller answers such requests itself, and hooks do not
+// see them.
 func (b *Bridge) NewClient(name string, impl *sdk.Implementation, opts *sdk.ClientOptions) *sdk.Client {
 	var guarded sdk.ClientOptions
 	if opts != nil {
@@ -50,20 +50,20 @@ func (b *Bridge) NewClient(name string, impl *sdk.Implementation, opts *sdk.Clie
 	return client
 }
 
-// elicit is a question that a server has for the person.
+// elicit judges a server's question for the person.
 func (b *Bridge) elicit(ctx context.Context, server string, r *sdk.ElicitRequest, ask func(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error)) (*sdk.ElicitResult, error) {
 	ctx, s, err := b.session(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil { // also without hooks, as [host.Session.Elicit] does
+	if err := ctx.Err(); err != nil { // check this without hooks too, like [host.Session.Elicit]
 		return nil, err
 	}
 	if !s.Listens(grapnel.ElicitationBefore) {
 		return ask(ctx, r)
 	}
 	e := grapnel.Elicitation{Server: server, Message: r.Params.Message}
-	if r.Params.URL != "" { // where the person is sent is what a guard wants to know
+	if r.Params.URL != "" { // a guard needs the address that the person would open
 		e.Message += "\n" + r.Params.URL
 	}
 	if r.Params.RequestedSchema != nil {

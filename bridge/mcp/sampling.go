@@ -1,4 +1,4 @@
-//nolint:staticcheck // Sampling is deprecated since the protocol of 2026-07-28, and still there to be guarded.
+//nolint:staticcheck // Sampling is deprecated since the protocol of 2026-07-28, but must still be guarded.
 package mcp
 
 import (
@@ -31,7 +31,7 @@ func (b *Bridge) sampling(opts *sdk.ClientOptions) {
 	}
 }
 
-// model is a call of the model that a server asks for.
+// model wraps a model call that a server requests.
 func model[P, R any](ctx context.Context, b *Bridge, r sdk.Request, params P, next func(context.Context, P) (R, error)) (R, error) {
 	ctx, _, err := b.session(ctx, r)
 	if err != nil {

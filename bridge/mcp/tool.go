@@ -14,24 +14,24 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Server is the receiving middleware of a server, which policies know by name. Add it
-// before any other, so that what hooks have judged is what runs. It fires, at
-// tools/call, tool.before, permission.before, permission.denied, tool.after and
-// tool.failed, and at tools/list toolset.before, with each page of the list.
+// Server returns a receiving middleware for a server. name is the server's name in policies.
+// Add it before any other middleware, so that the judged call is the one that runs. At
+// tools/call it fires tool.before, permission.before, permission.denied, tool.after and
+// tool.failed. At tools/list it fires toolset.before for each page of the list.
 //
-// A server cannot end the turn of an agent. Where a hook halts, the result of the call is
-// withheld and the reason stands in its place, with isError; a list is an error.
+// A server cannot end the turn of an agent. If a hook halts, the result of the call is replaced
+// by the reason, with isError; a list becomes an error.
 //
-// A call that needs input from the client first, as the protocol of 2026-07-28 has it,
-// is judged each time it comes, and its result when it has one.
+// Under the protocol of 2026-07-28, a call may first need input from the client. Hooks judge
+// such a call each time it arrives, and its result when it has one.
 func (b *Bridge) Server(name string) sdk.Middleware {
 	return b.guard(func(sdk.Session) string { return name }, func(no *host.Refusal) (sdk.Result, error) {
 		return failure(no.Text), nil
 	})
 }
 
-// guard is the middleware of both sides. halted is what they make of a call that ends
-// the turn.
+// guard returns the middleware for a server or a client. halted returns the result of a call
+// that ends the turn.
 func (b *Bridge) guard(server func(sdk.Session) string, halted func(*host.Refusal) (sdk.Result, error)) sdk.Middleware {
 	return func(next sdk.MethodHandler) sdk.MethodHandler {
 		return func(ctx context.Context, method string, r sdk.Request) (sdk.Result, error) {
@@ -56,7 +56,7 @@ func (b *Bridge) guard(server func(sdk.Session) string, halted func(*host.Refusa
 	}
 }
 
-// list leaves out the tools that hooks do not allow.
+// list removes the tools that hooks do not allow.
 func list(ctx context.Context, s *host.Session, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	result, err := next(ctx, "tools/list", r)
 	page, ok := result.(*sdk.ListToolsResult)
@@ -78,10 +78,10 @@ func list(ctx context.Context, s *host.Session, server string, r sdk.Request, ne
 	return &other, nil
 }
 
-// maxNext is how long a chain of next calls may be.
+// maxNext is the maximum length of a chain of next calls.
 const maxNext = grapnel.MaxStops
 
-// call makes a call, and those that hooks want next in its place.
+// call makes a call, and then the next calls that hooks request instead of its result.
 func call(ctx context.Context, s *host.Session, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	name, input, err := asked(r.GetParams())
 	if err != nil {
@@ -100,7 +100,7 @@ func call(ctx context.Context, s *host.Session, server string, r sdk.Request, ne
 			}
 			result, failed := next(ctx, "tools/call", now)
 			if given, ok := result.(*sdk.CallToolResult); failed == nil && ok && given.InputRequests != nil {
-				return result, failed // it is a question to the client
+				return result, failed // it asks the client for input
 			}
 			var same bool
 			if judged, same, err = after(ctx, s, judged.Call, result, failed); err != nil {
@@ -122,7 +122,7 @@ func call(ctx context.Context, s *host.Session, server string, r sdk.Request, ne
 
 func canonical(server, tool string) string { return "mcp__" + server + "__" + tool }
 
-// asked is what a call asks for.
+// asked returns the tool and the input of a call.
 func asked(params sdk.Params) (name string, input json.RawMessage, err error) {
 	switch p := params.(type) {
 	case *sdk.CallToolParamsRaw:
@@ -143,7 +143,7 @@ func asked(params sdk.Params) (name string, input json.RawMessage, err error) {
 	return name, input, nil
 }
 
-// change is a request for another call. The caller's own is left as it is.
+// change returns a request for another call. It does not modify the caller's request.
 func change(r sdk.Request, tool string, input json.RawMessage) sdk.Request {
 	var params sdk.Params
 	switch p := r.GetParams().(type) {
@@ -166,7 +166,7 @@ func change(r sdk.Request, tool string, input json.RawMessage) sdk.Request {
 	}
 }
 
-// after tells what a call gave, or how it failed. same means that hooks left it at that.
+// after fires tool.after or tool.failed. same means that hooks changed nothing.
 func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result, failed error) (r host.Result, same bool, err error) {
 	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
 		return r, true, nil
@@ -188,7 +188,7 @@ func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result,
 	return r, string(r.Output) == string(was.Output) && r.Feedback == "" && len(r.Context) == 0 && r.Next == nil, nil
 }
 
-// read is a result as the model shall read it.
+// read returns the result for the model.
 func read(r *host.Result) *sdk.CallToolResult {
 	var result sdk.CallToolResult
 	head := struct {

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// checkFormats are the ways in which findings are written, by what --format calls them.
+// checkFormats maps each value of --format to the function that writes the findings.
 var checkFormats = map[string]func(*console, []check.Result) error{
 	"text":   printChecked,
 	"json":   func(c *console, all []check.Result) error { return c.PrintJSON(check.Findings(all)) },
@@ -85,7 +85,7 @@ Exit code 0: no errors; 1: there is an error.`,
 	return c.jsonFlag(cmd)
 }
 
-// printChecked writes what people read.
+// printChecked writes the findings as text for people.
 func printChecked(c *console, all []check.Result) error {
 	for _, f := range all {
 		c.printFile(f)
@@ -109,7 +109,7 @@ func (c *console) printFile(f check.Result) {
 	}
 }
 
-// located is FILE:LINE:COL: severity: message, as editors read it.
+// located formats a finding as FILE:LINE:COL: severity: message, which editors can parse.
 func (c *console) located(f check.Finding, color string) string {
 	at := f.File
 	if f.Line > 0 {

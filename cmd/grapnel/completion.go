@@ -19,11 +19,11 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// offered is how far back a session may be that is offered.
+// offered is the maximum age of the sessions in completions.
 const offered = 7 * 24 * time.Hour
 
-// complete has the shells offer what the flags of all commands take: a flag of one name
-// takes the same everywhere, but for those whose value is a FILE, which cobra offers.
+// complete adds shell completions for the flags of all commands. Flags with the same name take
+// the same values in every command, except flags with a FILE value, which cobra completes.
 func (c *console) complete(root *cobra.Command) {
 	words := map[string]func() []string{
 		"agent":    dialect.Names,
@@ -66,7 +66,8 @@ func eventNames() []string {
 	return names
 }
 
-// hookNames are the hooks of the policies that count here, and of the packs they use.
+// hookNames returns the names of the hooks in the policies that apply here, and in the packs
+// that they use.
 func (c *console) hookNames() []string {
 	place, err := c.Place()
 	if err != nil {
@@ -94,7 +95,7 @@ func (c *console) hookNames() []string {
 	return slices.Compact(names)
 }
 
-// sessions are those of the last days, the youngest first.
+// sessions returns the sessions of the last days, newest first.
 func (c *console) sessions() []string {
 	place, err := c.Place()
 	if err != nil {

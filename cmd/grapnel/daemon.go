@@ -117,7 +117,7 @@ Exit code 0: it runs; 1: it does not run, or does not reply.`,
 	})
 }
 
-// startDaemon starts the daemon and says where it is.
+// startDaemon starts the daemon and prints its state.
 func (c *console) startDaemon(ctx context.Context, place local.Place) error {
 	d, err := control.Start(ctx, place, c.Root)
 	if err != nil {
@@ -134,7 +134,7 @@ func (c *console) startDaemon(ctx context.Context, place local.Place) error {
 	return err
 }
 
-// stopDaemon stops the daemon and says so.
+// stopDaemon stops the daemon and prints the result.
 func (c *console) stopDaemon(ctx context.Context, place local.Place) error {
 	text, err := control.Stop(ctx, place)
 	if err == nil {
@@ -186,7 +186,7 @@ func (c *console) printDaemon(r *control.Report) {
 
 func minute(t time.Time) string { return t.Local().Format("2006-01-02 15:04") }
 
-// size is a number of bytes for people.
+// size formats a number of bytes with a decimal unit: B, kB, MB or GB.
 func size(n int64) string {
 	unit := 0
 	f := float64(n)

@@ -13,7 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// newDeliver is what grapnel-hook starts, which does not speak to servers itself.
+// newDeliver returns the command that grapnel-hook starts, because grapnel-hook has no HTTP
+// client.
 func newDeliver(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:    "deliver",
@@ -21,7 +22,7 @@ func newDeliver(c *console) *cobra.Command {
 		Hidden: true,
 		Args:   usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// Of one for a server that is asked the event is sent as it stands.
+			// The event of a question for a server stays raw JSON, so it is sent byte by byte.
 			var both struct {
 				HTTP *policyfile.HTTP `json:"http"`
 				hookcmd.Question

@@ -19,8 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
-// defaultDeliveries is how many deliveries are listed at most, since a store may hold a
-// million.
+// defaultDeliveries is the maximum number of deliveries in a list. A store may hold a million.
 const defaultDeliveries = 1000
 
 func newDeliveries(c *console) *cobra.Command {
@@ -161,8 +160,8 @@ func newDeliveriesOn(c *console) *cobra.Command {
 	})
 }
 
-// read has something read from the store. Where there is none, nothing was ever to be
-// delivered, and do gets nil.
+// read calls do with a reader of the store. If the store does not exist, no event was ever
+// queued for delivery, and do gets nil.
 func (c *console) read(do func(*store.Reader) error) error {
 	place, err := c.Place()
 	if err != nil {
@@ -178,7 +177,7 @@ func (c *console) read(do func(*store.Reader) error) error {
 	return errors.Join(do(r), r.Close())
 }
 
-// change has something changed by whoever keeps the deliveries.
+// change calls do with the deliveries: those of the running daemon, or of the store.
 func (c *console) change(do func(control.Deliveries) error) error {
 	place, err := c.Place()
 	if err != nil {
@@ -191,11 +190,11 @@ func (c *console) change(do func(control.Deliveries) error) error {
 	return errors.Join(do(k), k.Close())
 }
 
-// deliveryLine is a delivery in a list: without its event, which "show" has.
+// deliveryLine is a delivery in a list. It omits the event, which "show" prints.
 type deliveryLine struct {
 	delivery.Job
-	Event json.RawMessage `json:"event,omitempty"` // never; it stands before that of the Job
-	Off   bool            `json:"off,omitempty"`   // its target wants to hear no more
+	Event json.RawMessage `json:"event,omitempty"` // always empty; hides the Event of the Job
+	Off   bool            `json:"off,omitempty"`   // the target is disabled
 }
 
 func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query store.DeliveryQuery, target string) error {
@@ -247,7 +246,7 @@ func (c *console) listDeliveries(ctx context.Context, r *store.Reader, query sto
 	return nil
 }
 
-// printDeliveryLine prints a delivery in a list. It fails if nobody reads on.
+// printDeliveryLine prints a delivery in a list. It returns an error if the output is closed.
 func (c *console) printDeliveryLine(job *delivery.Job, off bool, now time.Time) error {
 	if c.JSON {
 		return c.PrintLine(deliveryLine{Job: *job, Off: off && job.State == delivery.Waiting})
@@ -263,7 +262,7 @@ func (c *console) deliveryState(s delivery.State) string {
 
 func oneLine(text string) string { return printable.Text(strings.Join(strings.Fields(text), " ")) }
 
-// progressText says what has become of a delivery, and what will.
+// progressText describes the tries of a delivery so far and the next step.
 func progressText(job *delivery.Job, off bool, now time.Time) string {
 	said := "not tried yet"
 	switch {

@@ -46,7 +46,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 			if err != nil {
 				return err
 			}
-			// Without its program, what is installed is compared with itself.
+			// Without its program, the check compares the installation with itself.
 			program, _ := install.HookProgram()
 			looking := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
 			var programs []policyfile.Command

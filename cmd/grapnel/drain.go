@@ -59,7 +59,8 @@ func (c *console) drain(ctx context.Context, place local.Place, wait time.Durati
 	}
 }
 
-// printDrained says what was done, and fails if a server has not heard.
+// printDrained prints the result of a drain. It fails if a server has not received all
+// deliveries.
 func (c *console) printDrained(d *service.Drained) error {
 	missed := d.Missed()
 	if c.JSON {

@@ -17,11 +17,11 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// explaining is what somebody wants explained.
+// explaining has the flags of "grapnel explain".
 type explaining struct {
 	event  string // file of a payload
-	short  short  // or the event in few words
-	record string // or the ID of the Record that has it
+	short  short  // or the event as flags
+	record string // or the ID of a Record with the event
 	explain.Options
 }
 
@@ -89,7 +89,7 @@ shows the output of programs. --why NAME explains why one hook did or did not ac
 	return c.jsonFlag(cmd)
 }
 
-// subject finds the event.
+// subject returns the event to explain.
 func (c *console) subject(ctx context.Context, place local.Place, named *dialect.Dialect, e *explaining) (*explain.Subject, error) {
 	ways := 0
 	for _, given := range []bool{e.event != "-", e.record != "", e.short.given()} {

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// short is an event in few words, as tests of policies say it too.
+// short is an event in a few words, in the format that policy tests use too.
 type short struct {
 	policytest.Event
 
@@ -20,7 +20,7 @@ type short struct {
 	kind  string
 }
 
-// flags adds the words to those of a command.
+// flags adds the flags for the event to a command.
 func (s *short) flags(flags *pflag.FlagSet) {
 	s.texts = map[string]*string{}
 	for _, f := range []struct{ name, usage string }{
@@ -39,7 +39,7 @@ func (s *short) flags(flags *pflag.FlagSet) {
 	flags.StringVar(&s.kind, "on", "", "the event is of this `KIND`, with the rest of it made up: session.start ...")
 }
 
-// read takes what was given.
+// read takes the values of the flags that were set.
 func (s *short) read(flags *pflag.FlagSet) {
 	given := func(name string) *string {
 		if !flags.Changed(name) {
@@ -56,24 +56,24 @@ func (s *short) read(flags *pflag.FlagSet) {
 		s.Input = json.RawMessage(*input)
 	}
 	if output := given("output"); output != nil {
-		s.Output, _ = json.Marshal(*output) // a text
+		s.Output, _ = json.Marshal(*output) // a JSON string
 	}
 	if s.kind != "" {
 		s.Plain, _ = json.Marshal(map[string]string{"kind": s.kind}) // likewise
 	}
 }
 
-// given reports whether there is one.
+// given reports whether the flags name an event.
 func (s *short) given() bool {
 	return s.call() || s.Prompt != nil || s.Plain != nil
 }
 
-// call reports whether it is about one of a tool.
+// call reports whether the flags describe a tool call.
 func (s *short) call() bool {
 	return s.Tool != "" || s.Command != nil || s.Path != nil || s.Content != nil || s.URL != nil || s.Input != nil || s.Output != nil || s.Error != nil
 }
 
-// subject is the event as an agent would send it, from where we are.
+// subject returns the event as an agent in the working directory would send it.
 func (s *short) subject(d *dialect.Dialect) (*explain.Subject, error) {
 	dir, err := cli.WorkDir()
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A formatted file is a row of "grapnel fmt --json".
+// A formatted is a row of "grapnel fmt --json".
 type formatted struct {
 	File    string            `json:"file"`
 	Changed bool              `json:"changed"`
@@ -91,7 +91,7 @@ func (c *console) formatAll(files []string, place local.Place, flags fmtFlags) e
 	return nil
 }
 
-// formatOne lays one file out, and says what became of it.
+// formatOne formats one file and returns the result.
 func (c *console) formatOne(file string, place local.Place, flags fmtFlags, order map[string][]string) formatted {
 	row := formatted{File: file}
 	data, err := format.Read(file, c.In)
@@ -116,7 +116,7 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 		return row
 	case c.JSON && !filter:
 	case flags.diff && row.Changed:
-		_, lines, _ := strings.Cut(string(diff.Diff(file, data, file+" (formatted)", out)), "\n") // the first is of the program diff
+		_, lines, _ := strings.Cut(string(diff.Diff(file, data, file+" (formatted)", out)), "\n") // skip the first line, which names the diff program
 		fmt.Fprint(c.Out, printable.Text(lines))
 	case filter && !flags.check && !flags.diff:
 		_, _ = c.Out.Write(out)
@@ -133,7 +133,7 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 	return row
 }
 
-// completeYAML offers the files that can be policies.
+// completeYAML completes the names of YAML files.
 func completeYAML(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return []string{"yaml", "yml"}, cobra.ShellCompDirectiveFilterFileExt
 }

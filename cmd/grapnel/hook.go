@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// hook is "grapnel hook": grapnel-hook, and an outbox.
+// hook runs "grapnel hook": grapnel-hook with an outbox.
 func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return hookcmd.Program{Outbox: func(place local.Place) hookcmd.Outbox { return service.NewOutbox(place) }}.Main(args, stdin, stdout, stderr)
 }

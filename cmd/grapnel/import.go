@@ -76,7 +76,7 @@ Formats: ` + strings.Join(formats, ", "),
 	return c.jsonFlag(cmd)
 }
 
-// writeNew writes a file that is not there yet.
+// writeNew writes a new file. It is an error if the file exists.
 func writeNew(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {

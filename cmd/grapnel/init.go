@@ -42,7 +42,7 @@ file is kept unless you pass --force.`,
 				if file, err = filepath.Abs(local.ProjectPolicy); err != nil {
 					return err
 				}
-				content, perm = projectStarter, 0o644 // others who use the project read it too
+				content, perm = projectStarter, 0o644 // other users of the project need to read it
 			default:
 				return cli.Usage(fmt.Errorf("unknown scope %q (want user or project)", scope))
 			}

@@ -15,12 +15,12 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
-// installFlags are what install and uninstall have in common.
+// installFlags are the common flags of install and uninstall.
 type installFlags struct {
 	scope       string
 	dryRun, yes bool
-	asked       bool // the person has seen the plan,
-	declined    bool // and said no
+	asked       bool // the user has seen the plan
+	declined    bool // and declined it
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
@@ -111,7 +111,7 @@ becomes the same as before, byte for byte.`,
 	return c.jsonFlag(cmd)
 }
 
-// reportInstall says what was done, also where an error came after that.
+// reportInstall prints the completed changes, even if an error followed.
 func (c *console) reportInstall(flags *installFlags, res *install.Result, verb string, err error) error {
 	if err == nil || res != nil && len(res.Files) > 0 {
 		if err := c.printInstall(flags, res, verb); err != nil {
@@ -138,8 +138,8 @@ func (c *console) installRequest(flags *installFlags, agents []string) (install.
 	}, nil
 }
 
-// confirm shows the plan and asks. A person who named the agents and is not at a
-// terminal has said enough.
+// confirm returns a function that shows the plan and asks for consent. It does not ask if the
+// user named the agents and stdin is not a terminal.
 func (c *console) confirm(flags *installFlags, agents []string) func(*install.Result) (bool, error) {
 	return func(res *install.Result) (bool, error) {
 		if flags.yes || len(agents) > 0 && !cli.Terminal(c.In) {
@@ -147,7 +147,7 @@ func (c *console) confirm(flags *installFlags, agents []string) func(*install.Re
 		}
 		flags.asked = true
 		if c.JSON {
-			c.printDiffs(c.Err, res) // stdout is for the result
+			c.printDiffs(c.Err, res) // stdout is only for the result
 		} else {
 			c.printDiffs(c.Out, res)
 		}
@@ -187,7 +187,7 @@ func (c *console) printInstall(flags *installFlags, res *install.Result, verb st
 			fmt.Fprintf(c.Out, "%s: %s would change\n", f.Agent, f.File)
 		default:
 			events := ""
-			if len(f.Events) > 0 { // a file that is needed beside those with the hooks has none
+			if len(f.Events) > 0 { // helper files next to the hook files have no events
 				events = " " + printable.Count(len(f.Events), "event") + ","
 			}
 			fmt.Fprintf(c.Out, "%s: %s,%s %s\n", f.Agent, c.Paint(cli.Green, verb), events, f.File)

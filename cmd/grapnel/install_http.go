@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// printCosts says what a person gives up, before they are asked.
+// printCosts prints the disadvantages of HTTP hooks before the user is asked.
 func printCosts(w io.Writer, res *install.Result) {
 	if len(res.Costs) == 0 {
 		return
@@ -24,7 +24,7 @@ func printCosts(w io.Writer, res *install.Result) {
 	fmt.Fprintln(w)
 }
 
-// warnWithoutDaemon says that nobody answers an agent that was told to ask over http.
+// warnWithoutDaemon warns if an agent uses HTTP hooks but no daemon is running to answer it.
 func (c *console) warnWithoutDaemon(ctx context.Context, place local.Place, res *install.Result) {
 	overHTTP := slices.ContainsFunc(res.Files, func(f install.FileResult) bool { return f.Via == install.ViaHTTP })
 	if !overHTTP || !res.Applied || c.JSON {

@@ -73,7 +73,7 @@ start with beg.`,
 	return c.jsonFlag(cmd)
 }
 
-// wantedFlags say which Records are wanted.
+// wantedFlags are the flags that select Records.
 type wantedFlags struct {
 	since, agent, session, hook string
 	events, decisions           []string
@@ -88,7 +88,7 @@ func (w *wantedFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.hook, "hook", "", "only events that the hook with this `NAME` handled")
 }
 
-// filter reads them. What is wrong with them is a usageError.
+// filter returns the filter of the flags. An invalid flag is a usage error.
 func (w *wantedFlags) filter() (spool.Filter, error) {
 	filter := spool.Filter{Session: w.session, Hook: w.hook}
 	if w.agent != "" {
@@ -121,7 +121,7 @@ func (w *wantedFlags) filter() (spool.Filter, error) {
 	return filter, nil
 }
 
-// logQuery is which Records of a log are asked for on a command line.
+// logQuery are the flags that select the Records of a log.
 type logQuery struct {
 	wantedFlags
 	text string
@@ -132,7 +132,7 @@ func (l *logQuery) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&l.text, "text", "", "only Records that contain these `WORDS`")
 }
 
-// query reads what the flags of cmd say. Its errors are those of usage.
+// query returns the query of the flags of cmd. All errors are usage errors.
 func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
 	if cmd.Flags().Changed("text") {
 		if err := store.ValidText(l.text); err != nil {
@@ -143,7 +143,7 @@ func (l *logQuery) query(cmd *cobra.Command) (store.Query, error) {
 	return store.Query{Filter: filter, Text: l.text}, err
 }
 
-// ago is the time that --since says.
+// ago returns the start of the --since duration.
 func ago(since string) (time.Time, error) {
 	d, err := policyfile.ParseDuration(since)
 	if err != nil || d < 0 {

@@ -15,11 +15,11 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 )
 
-// verifiedLog is what "grapnel log verify --json" prints.
+// verifiedLog is the output of "grapnel log verify --json".
 type verifiedLog struct {
 	OK bool `json:"ok"`
 	store.Report
-	Waiting int `json:"waiting"` // lines of the spool that are not in the store yet
+	Waiting int `json:"waiting"` // lines of the spool that are not yet in the store
 }
 
 func newLogVerify(c *console) *cobra.Command {
@@ -78,9 +78,9 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 	return c.jsonFlag(cmd)
 }
 
-// verifyStore verifies a store, also one of which the database was removed.
+// verifyStore verifies a store. It also works if the database file was removed.
 func verifyStore(ctx context.Context, dir string, heads []store.Head) (store.Report, error) {
-	r, err := store.OpenReader(dir) //nolint:contextcheck // it is open for longer than a call
+	r, err := store.OpenReader(dir) //nolint:contextcheck // it stays open after this call
 	if errors.Is(err, fs.ErrNotExist) {
 		return store.VerifyAbsent(dir, heads...)
 	}

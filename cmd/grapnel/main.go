@@ -1,5 +1,5 @@
-// Grapnel is the program that people type: it sets up agents, checks and explains
-// policies, and shows what happened. The program that agents run is grapnel-hook.
+// Grapnel is the program for people: it sets up agents, checks and explains policies, and shows
+// recorded events. Agents run grapnel-hook.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// Exit codes. 2 is not among them: to several agents it means block.
+// The exit codes. 2 is not used, because to several agents it means block.
 const (
 	exitFailure = 1
 	exitUsage   = 64
@@ -27,17 +27,17 @@ const (
 func init() { cobra.EnableCommandSorting = false }
 
 func main() {
-	process.SandboxMain() // where this is to become a hook's program, before anything else
+	process.SandboxMain() // must be first: a sandboxed process runs its program here
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// exitCode ends a command with a code after it has said all there is to say.
+// exitCode is an error that sets the exit code. The command has already printed all messages.
 type exitCode int
 
 func (e exitCode) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	if len(args) > 0 && args[0] == "hook" { // before cobra looks, which has a --help and a --version of its own
+	if len(args) > 0 && args[0] == "hook" { // before cobra, which has its own --help and --version
 		return hook(args[1:], stdin, stdout, stderr)
 	}
 	out := &cli.Output{Writer: stdout}
@@ -66,7 +66,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return exitFailure
 }
 
-// console is where a command reads and writes.
+// console has the input and output of a command.
 type console struct{ cli.Console }
 
 func newRoot(c *console) *cobra.Command {
@@ -138,7 +138,7 @@ func newHook(c *console) *cobra.Command {
 		Use:                "hook [AGENT [EVENT]] [--id T | --root DIR] [--policy FILE]...",
 		Short:              "Reply to one event of an agent, like grapnel-hook",
 		DisableFlagParsing: true,
-		RunE: func(_ *cobra.Command, args []string) error { // also after flags: grapnel --root DIR hook
+		RunE: func(_ *cobra.Command, args []string) error { // for global flags before the command: grapnel --root DIR hook
 			return exitCode(hook(args, c.In, c.Out, c.Err))
 		},
 	}

@@ -28,7 +28,7 @@ for grapnel-hook in DIR/man1, and grapnel-policy, the keys of a policy, in DIR/m
 			pages := manpage.Pages(cmd.Root(), hookHelp())
 			for _, p := range pages {
 				dir := filepath.Join(args[0], fmt.Sprintf("man%d", p.Section))
-				if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // everybody reads manuals
+				if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // every user may read manuals
 					return fmt.Errorf("write manual pages: %w", err)
 				}
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d", p.Name, p.Section)), []byte(p.Text()), 0o644); err != nil { //nolint:gosec // as above
@@ -41,7 +41,7 @@ for grapnel-hook in DIR/man1, and grapnel-policy, the keys of a policy, in DIR/m
 	}
 }
 
-// hookHelp is the help of the program that agents run.
+// hookHelp returns the help text of grapnel-hook.
 func hookHelp() string {
 	var help bytes.Buffer
 	hook([]string{"--help"}, strings.NewReader(""), &help, &help)

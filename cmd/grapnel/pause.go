@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// pauseEvents begins the kinds under which pauses stand in the log. No hook hears of
-// them.
+// pauseEvents is the prefix of the event kinds that record pauses in the log. No hook receives
+// these events.
 const pauseEvents = grapnel.NativePrefix + "grapnel."
 
 func newPause(c *console) *cobra.Command {
@@ -61,7 +61,8 @@ needs a terminal, because a person and not an agent should decide about a pause.
 	return cmd
 }
 
-// pause is recorded before it begins: without a Record there is no pause.
+// pause records the pause and then starts it. If the Record cannot be written, the pause does
+// not start.
 func (c *console) pause(ctx context.Context, place local.Place, pause pause.Pause) error {
 	if err := recordPause(ctx, place, "Pause", pause.String()); err != nil {
 		return err
@@ -73,8 +74,8 @@ func (c *console) pause(ctx context.Context, place local.Place, pause pause.Paus
 	return nil
 }
 
-// unpause is recorded after it has ended the pause: that must not fail for want of a
-// Record.
+// unpause ends the pause and then records that. Ending a pause must work even if the Record
+// cannot be written.
 func (c *console) unpause(ctx context.Context, place local.Place) error {
 	_, paused := pause.Read(place.Pause(), time.Now())
 	err := os.Remove(place.Pause())
@@ -89,7 +90,7 @@ func (c *console) unpause(ctx context.Context, place local.Place) error {
 	return recordPause(ctx, place, "PauseOff", "the pause was ended")
 }
 
-// recordPause puts a line into the log.
+// recordPause adds a line to the log.
 func recordPause(ctx context.Context, place local.Place, event grapnel.Kind, text string) error {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {

@@ -59,7 +59,7 @@ Exit code 0; 1 if --fail-on finds one of these classes:
 				return err
 			}
 			ctx := cmd.Context()
-			if opts.Run { // what was started is ended with us; else there is nothing to end
+			if opts.Run { // a signal must end the started programs; without --run there are none
 				var stop context.CancelFunc
 				ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 				defer stop()
@@ -102,7 +102,7 @@ Exit code 0; 1 if --fail-on finds one of these classes:
 	return c.jsonFlag(cmd)
 }
 
-// checkReplay finds what is wrong with the flags of a replay.
+// checkReplay returns an error for invalid flags of a replay.
 func checkReplay(cmd *cobra.Command, asJSON bool, format string, failOn []string, last int) error {
 	for _, class := range failOn {
 		if !slices.Contains(replay.Classes(), replay.Class(class)) {
@@ -129,7 +129,7 @@ func classNames() string {
 	return strings.Join(names, ", ")
 }
 
-// ruleAt is a rule and where it stands.
+// ruleAt returns the name of a rule and its position.
 func ruleAt(r replay.Rule) string {
 	text := r.Name
 	if r.Source != "" {
@@ -142,8 +142,8 @@ func ruleAt(r replay.Rule) string {
 	return printable.Line(text)
 }
 
-// rulesOf are the rules that a difference is about: those that decide now, or else those that
-// did.
+// rulesOf returns the rules that cause a difference: the rules that decide now, or the former
+// ones if the decision is weaker or no rule decides now.
 func rulesOf(d *replay.Difference, name func(replay.Rule) string) string {
 	rules := d.By
 	if d.Now < d.Then || len(rules) == 0 {
@@ -170,7 +170,7 @@ func arrow(d *replay.Difference) string {
 	return d.Then.String() + " -> " + d.Now.String()
 }
 
-// className is a word of a report as people write it.
+// className returns the name of a class as people write it.
 func className[T ~string](class T) string { return strings.ReplaceAll(string(class), "-", " ") }
 
 const dayFormat = "2006-01-02 15:04"
@@ -263,12 +263,13 @@ func shortTime(ms float64) string {
 	return d.Round(time.Microsecond).String()
 }
 
-// maxMarkdown is how much of a text a comment shows. GitHub takes comments of 65,536 characters.
+// maxMarkdown is the maximum length of a text in a comment, in bytes. GitHub accepts comments
+// of at most 65,536 characters.
 const maxMarkdown = 160
 
-// inMarkdown is a text from outside in Markdown, as code: nobody is called by it, nothing is
-// linked or drawn, and it ends no table. A bar is written as \|, and a backslash before it
-// would be read as that of the backslash by some and of the bar by others: they stand apart.
+// inMarkdown returns an untrusted text as Markdown code. The text cannot mention users, add
+// links or images, or end a table cell. It writes a bar as \|. If a backslash precedes the bar,
+// Markdown parsers disagree about its meaning, so a space separates the two.
 func inMarkdown(text string) string {
 	text = strings.NewReplacer("`", "'", "\uFFFD", " ").Replace(printable.Line(text))
 	text = strings.ReplaceAll(strings.ReplaceAll(text, `\|`, `\ |`), "|", `\|`)
@@ -281,7 +282,7 @@ func inMarkdown(text string) string {
 	return "`" + text + "`"
 }
 
-// What is said where there is nothing to list.
+// Messages for an empty list.
 const (
 	nothingPlayed    = "nothing was played"
 	nothingOtherwise = "nothing would be otherwise"

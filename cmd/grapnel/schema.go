@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// schemas are the formats that have a JSON Schema.
+// schemas lists the formats with a JSON Schema.
 var schemas = []struct {
 	name, about string
 	text        func() (string, error)
@@ -56,7 +56,7 @@ func newSchema(c *console) *cobra.Command {
 	return cmd
 }
 
-// plainPart is the schema of one part of the plain dialect.
+// plainPart returns the schema of one part of the plain dialect.
 func plainPart(name string) (string, error) {
 	var whole struct {
 		Schema string          `json:"$schema"`

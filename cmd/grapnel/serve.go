@@ -37,7 +37,7 @@ it in the background.`,
 			defer stop()
 			out := c.Err
 			if logTo != "" {
-				if err := server.Prepare(client.Socket(place.State)); err != nil { // mostly it is there
+				if err := server.Prepare(client.Socket(place.State)); err != nil { // in most cases the directory exists
 					return fmt.Errorf("cannot listen: %w", err)
 				}
 				file, err := logfile.New(logTo)

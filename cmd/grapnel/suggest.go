@@ -82,7 +82,7 @@ Nothing is changed. "grapnel replay --policy" shows the effect that a change wou
 	return c.jsonFlag(cmd)
 }
 
-// checkThresholds finds what is wrong with the flags of "grapnel suggest".
+// checkThresholds returns an error for invalid flags of "grapnel suggest".
 func checkThresholds(cmd *cobra.Command) error {
 	for _, name := range []string{"asked", "matched", "seen", "days", "failures", "runs", "repeats"} {
 		if n, err := cmd.Flags().GetInt(name); err == nil && n < 1 {
@@ -94,7 +94,7 @@ func checkThresholds(cmd *cobra.Command) error {
 			return cli.Usage(cli.WithHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s"))
 		}
 	}
-	for _, name := range []string{"decision", "hook"} { // what is left out would have spoken against it
+	for _, name := range []string{"decision", "hook"} { // the omitted Records could contradict a suggestion
 		if cmd.Flags().Changed(name) {
 			return cli.Usage(cli.WithHint(fmt.Errorf("--%s removes Records that suggestions need", name), "use --since, --session or --agent instead"))
 		}

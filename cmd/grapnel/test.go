@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// tester is one "grapnel test".
+// tester is one run of "grapnel test".
 type tester struct {
 	*console
 	paths []string
@@ -38,11 +38,11 @@ type tester struct {
 	quality                quality
 	pattern                *regexp.Regexp
 
-	last     string          // what could not be run, and why, of the last test for which that was so
-	seen     map[string]bool // files of tests, of the last round of a watch
-	lost     string          // why that found none
+	last     string          // last printed reason of a test that could not run
+	seen     map[string]bool // test files of the last round of a watch
+	lost     string          // last error while looking for test files
 	begun    time.Time
-	progress time.Time // when somebody was last told how far it is
+	progress time.Time // time of the last progress update
 }
 
 func newTest(c *console) *cobra.Command {
@@ -92,7 +92,7 @@ Exit code 0: all tests passed; 1: some failed, or a file of tests is invalid.`,
 	return c.jsonFlag(cmd)
 }
 
-// goStyle lets people write -run, as they do elsewhere.
+// goStyle accepts flags with one dash, such as -run, as in "go test".
 func goStyle(args []string) []string {
 	out := slices.Clone(args)
 	if !slices.Contains(args, "test") {
@@ -109,7 +109,7 @@ func goStyle(args []string) []string {
 	return out
 }
 
-// check finds what is wrong with the flags.
+// check returns an error for invalid flags.
 func (t *tester) check() error {
 	var err error
 	if t.pattern, err = regexp.Compile(t.run); err != nil {
@@ -181,7 +181,7 @@ func (t *tester) main() error {
 	return t.play(ctx, tests, errs)
 }
 
-// find reads the tests that are to be run.
+// find reads the tests to run.
 func (t *tester) find() ([]*policytest.Test, []*policyfile.Error, error) {
 	files, err := policytest.Find(t.paths, t.ignore)
 	if err != nil {
@@ -220,7 +220,7 @@ func (t *tester) printTests(tests []*policytest.Test, errs []*policyfile.Error) 
 	return t.printBroken(errs)
 }
 
-// printBroken prints what is wrong with files of tests.
+// printBroken prints the errors in test files.
 func (t *tester) printBroken(errs []*policyfile.Error) error {
 	for _, err := range errs {
 		if t.JSON {
@@ -237,7 +237,7 @@ func (t *tester) printBroken(errs []*policyfile.Error) error {
 	return nil
 }
 
-// play runs tests and says what became of them.
+// play runs tests and prints the results.
 func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*policyfile.Error) error {
 	t.begun = time.Now()
 	failed := t.printBroken(errs)
@@ -249,7 +249,7 @@ func (t *tester) play(ctx context.Context, tests []*policytest.Test, errs []*pol
 	for range t.count {
 		all = append(all, tests...)
 	}
-	cover, blind := t.newCover(tests) // where a policy cannot be read, its tests say so first
+	cover, blind := t.newCover(tests) // if a policy cannot be read, its tests report that first
 	junit, err := t.openJUnit()
 	if err != nil {
 		return err
@@ -305,7 +305,7 @@ func counted(results []policytest.Result) (passed, skipped, failed int) {
 	return passed, skipped, failed
 }
 
-// report says what became of one test.
+// report prints the result of one test.
 func (t *tester) report(r *policytest.Result) {
 	if t.JSON {
 		_ = t.PrintLine(r.Report())
@@ -336,7 +336,7 @@ func (t *tester) report(r *policytest.Result) {
 	}
 }
 
-// showProgress draws how far the tests are on a terminal; 0 of 0 takes that back.
+// showProgress draws the progress on a terminal. With 0 of 0 it clears the line.
 func (t *tester) showProgress(done, total int) {
 	if t.JSON || !cli.Terminal(t.Err) {
 		return
@@ -351,7 +351,7 @@ func (t *tester) showProgress(done, total int) {
 	}
 }
 
-// summary says how many tests of each file passed, and how many of all.
+// summary prints the number of passed tests, per file and in total.
 func (t *tester) summary(results []policytest.Result, total int, errs []*policyfile.Error) {
 	passed, skipped, failed := counted(results)
 	if len(results)+len(errs) == 0 {
@@ -390,8 +390,8 @@ func (t *tester) summary(results []policytest.Result, total int, errs []*policyf
 	fmt.Fprintf(t.Out, "%s in %s, %v\n", text, in, time.Since(t.begun).Round(time.Millisecond))
 }
 
-// openJUnit finds out whether the report can be written before anybody waits for it; nil =
-// none is wanted.
+// openJUnit opens the report before the tests run, so an error is known early. It returns nil
+// if no report is wanted.
 func (t *tester) openJUnit() (*os.File, error) {
 	if t.junit == "" {
 		return nil, nil

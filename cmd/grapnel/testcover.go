@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// quality has the flags of "grapnel test" that say what the tests are worth.
+// quality has the flags of "grapnel test" for coverage and mutation testing.
 type quality struct {
 	cover           bool
 	coverJSON       string
@@ -34,7 +34,8 @@ func (w *quality) flags(flags *pflag.FlagSet) {
 	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail where the tests notice less than this `PERCENT`")
 }
 
-// checkQuality finds what is wrong with the flags, and switches on what they ask for.
+// checkQuality returns an error for invalid flags, and turns on the measurements that they
+// imply.
 func (t *tester) checkQuality() error {
 	w := &t.quality
 	w.cover = w.cover || w.coverJSON != "" || w.threshold > 0
@@ -48,7 +49,7 @@ func (t *tester) checkQuality() error {
 	return nil
 }
 
-// newCover notes what tests reach while they run; nil = --cover was not given.
+// newCover returns a recorder for the coverage of the tests, or nil without --cover.
 func (t *tester) newCover(tests []*policytest.Test) (*policytest.Cover, error) {
 	if !t.quality.cover || len(tests) == 0 {
 		return nil, nil
@@ -56,7 +57,7 @@ func (t *tester) newCover(tests []*policytest.Test) (*policytest.Cover, error) {
 	return policytest.NewCover(tests, t.policy)
 }
 
-// reportQuality says what tests that passed are worth.
+// reportQuality prints coverage and mutation results for tests that passed.
 func (t *tester) reportQuality(ctx context.Context, cover *policytest.Cover, tests []*policytest.Test, opts *policytest.Options) error {
 	err := t.reportCoverage(cover)
 	if err != nil && !errors.Is(err, cli.ErrFailed) {
@@ -65,7 +66,7 @@ func (t *tester) reportQuality(ctx context.Context, cover *policytest.Cover, tes
 	return cmp.Or(t.reportMutation(ctx, tests, opts), err)
 }
 
-// reportCoverage says what the tests reach.
+// reportCoverage prints the coverage of the tests.
 func (t *tester) reportCoverage(cover *policytest.Cover) error {
 	if cover == nil {
 		return nil
@@ -74,7 +75,7 @@ func (t *tester) reportCoverage(cover *policytest.Cover) error {
 	if t.quality.coverJSON != "" {
 		data, err := json.MarshalIndent(c, "", "  ")
 		if err == nil {
-			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, which others read
+			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, for other users to read
 		}
 		if err != nil {
 			return fmt.Errorf("write the coverage: %w", err)
@@ -99,7 +100,7 @@ func (t *tester) reportCoverage(cover *policytest.Cover) error {
 	return t.checkThreshold("the coverage", c.Total.All().Percent(), t.quality.threshold)
 }
 
-// checkThreshold fails where tests are worth less than somebody wants.
+// checkThreshold fails if a value is below its threshold.
 func (t *tester) checkThreshold(what string, got, want float64) error {
 	if got >= want {
 		return nil
@@ -108,7 +109,7 @@ func (t *tester) checkThreshold(what string, got, want float64) error {
 	return cli.ErrFailed
 }
 
-// reportMutation says what of the changes of policies the tests notice.
+// reportMutation prints which changes of the policies the tests detect.
 func (t *tester) reportMutation(ctx context.Context, tests []*policytest.Test, opts *policytest.Options) error {
 	if !t.quality.mutate || len(tests) == 0 {
 		return nil
@@ -136,7 +137,7 @@ func (t *tester) reportMutation(ctx context.Context, tests []*policytest.Test, o
 	return t.checkThreshold("what tests notice", m.Score(), t.quality.mutateThreshold)
 }
 
-// bar is a line of 20 characters that shows how far something is.
+// bar returns a progress bar of 20 characters.
 func bar(done, all int) string {
 	const width = 20
 	full := 0
@@ -167,7 +168,7 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 	fmt.Fprintf(t.Out, "%s %s\n", t.Paint(cli.Bold, "mutation"), text)
 }
 
-// ofPlace is what is said of a place in a hook.
+// ofPlace prefixes a text with a hook and a place in it.
 func ofPlace(hook, at, text string) string {
 	for _, part := range []string{at, hook} {
 		if part != "" {

@@ -17,15 +17,15 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// again runs the tests, and again what a change bears on, until ctx is done.
+// again runs the tests, and repeats affected tests after each change, until ctx is done.
 func (t *tester) again(ctx context.Context) error {
 	return testwatch.Run(ctx, func(w *testwatch.Watcher, changed map[string]bool) error { return t.round(ctx, w, changed) })
 }
 
-// round runs the tests that the change of some files bears on, or all where that is nil, and
-// watches what they name.
+// round runs the tests that the changed files affect, or all tests if changed is nil. Then it
+// watches the directories of the tests and policies.
 func (t *tester) round(ctx context.Context, w *testwatch.Watcher, changed map[string]bool) error {
-	if err := w.Add(testwatch.Dirs(t.paths, t.policy)); err != nil { // first, so that nobody misses what is written while we read
+	if err := w.Add(testwatch.Dirs(t.paths, t.policy)); err != nil { // before reading, so no write in between is missed
 		return err
 	}
 	tests, errs, err := t.find()
@@ -54,7 +54,7 @@ func (t *tester) round(ctx context.Context, w *testwatch.Watcher, changed map[st
 	if changed != nil {
 		gone := t.gone(known, errs)
 		tests = slices.DeleteFunc(tests, func(test *policytest.Test) bool {
-			return known[test.File.Path] && !testwatch.Touched(test, t.policy, changed) // of a new directory nobody was told what is in it
+			return known[test.File.Path] && !testwatch.Touched(test, t.policy, changed) // a new directory does not report the files in it
 		})
 		if len(tests)+len(errs)+len(gone) == 0 {
 			return nil
@@ -75,21 +75,21 @@ func (t *tester) round(ctx context.Context, w *testwatch.Watcher, changed map[st
 	return nil
 }
 
-// gone lists the files of tests that were there before.
+// gone lists the test files that existed in the last round.
 func (t *tester) gone(known map[string]bool, errs []*policyfile.Error) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(known)), func(file string) bool {
 		return t.seen[file] || slices.ContainsFunc(errs, func(err *policyfile.Error) bool { return err.File == file }) || there(file)
 	})
 }
 
-// there reports whether a file is there, with tests or without.
+// there reports whether a file exists, with or without tests.
 func there(file string) bool {
 	_, err := os.Stat(file)
 	return err == nil
 }
 
-// await waits for what was named and is not there any more, as a file is that an editor
-// writes anew, or that comes back with another branch.
+// await waits for a named file that does not exist at the moment. Editors that replace files
+// and switches between branches cause that.
 func (t *tester) await(w *testwatch.Watcher, why error) {
 	w.Await(t.paths)
 	t.seen = map[string]bool{}

@@ -70,7 +70,7 @@ name it under "trust" in your own policy. Exit code 0: the policy is trusted now
 	return c.jsonFlag(cmd)
 }
 
-// trust shows what the policy of a project does, and trusts it if the person does.
+// trust shows the effects of a project's policy and asks the user to trust it.
 func (c *console) trust(place local.Place, file, digest string) error {
 	x, wrong := policy.Examine(file, local.ProjectRoot(filepath.Dir(file)), packs.All())
 	if len(wrong) > 0 {
@@ -110,13 +110,15 @@ func (c *console) trust(place local.Place, file, digest string) error {
 	return nil
 }
 
-// keepTrust trusts a policy, unless it is trusted as it is. If it must not be trusted, the
-// error says why.
+// keepTrust stores the trust in a policy, unless the same content is trusted already. It
+// returns an error if the policy must not be trusted.
 func (c *console) keepTrust(place local.Place, x *policy.Examined, digest string, same bool) error {
 	if same {
 		return nil
 	}
-	// Who vouches is asked first: a person's word stays when that is taken back.
+	// Without an explicit --digest, a user or managed policy that vouches replaces the
+	// question. The two cases are stored separately: a person's trust stays valid if a policy
+	// stops vouching.
 	x.Vouched = digest == "" && place.Request(place.Files(nil, nil), nil).Vouches(x.File, x.Digest())
 	if !x.Vouched {
 		if err := c.confirmTrust(x, digest); err != nil {
@@ -127,8 +129,8 @@ func (c *console) keepTrust(place local.Place, x *policy.Examined, digest string
 	return place.Trusts().Keep(x)
 }
 
-// projectPolicy is the name by which the policy of a project is known. Only what can
-// come into force can be trusted.
+// projectPolicy returns the path that identifies a project's policy. A file that Grapnel would
+// never load as a project's policy is an error.
 func projectPolicy(place local.Place, name string) (string, error) {
 	file, err := local.ProjectFile(name)
 	if err != nil {
@@ -145,14 +147,14 @@ func projectPolicy(place local.Place, name string) (string, error) {
 	return file, nil
 }
 
-// interactive reports whether a person is there to look.
+// interactive reports whether a person can answer questions at the terminal.
 func (c *console) interactive() bool {
 	ci := os.Getenv("CI")
 	return cli.Terminal(c.In) && cli.Terminal(c.Out) && !c.JSON && (ci == "" || ci == "false")
 }
 
-// confirmTrust asks the person, and returns why the policy is not trusted. It never names the digest
-// beside a refusal: who pastes that, a model above all, has looked at nothing.
+// confirmTrust asks the person. It returns an error if the policy is not trusted. The error
+// never has the digest, because a person or a model that pastes it has not read the policy.
 func (c *console) confirmTrust(x *policy.Examined, digest string) error {
 	switch {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
@@ -205,7 +207,7 @@ func (c *console) printExamined(x *policy.Examined) {
 	}
 }
 
-// printChanges shows how the files differ from what was trusted.
+// printChanges shows the differences between the trusted files and the current ones.
 func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *policy.Examined) {
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
@@ -228,7 +230,7 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 	}
 }
 
-// printDiff shows how a file differs from the content that was trusted of it.
+// printDiff shows the difference between a file and its trusted content.
 func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte) {
 	before, err := []byte(nil), error(nil)
 	if was != "" {
@@ -240,14 +242,14 @@ func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte
 	case !isText(before) || !isText(after):
 		fmt.Fprintf(c.Out, "%s was changed, and is not text\n", printable.Line(name))
 	default:
-		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // the first is of the program diff
+		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // skip the first line, which names the diff program
 		if lines != "" {
 			fmt.Fprintln(c.Out, strings.TrimRight(printable.Text(lines), "\n"))
 		}
 	}
 }
 
-// digests are those of the files of a trust, by name.
+// digests returns the digests of the files of a trust, by name.
 func digests(t *policy.Trust) map[string]string {
 	files := map[string]string{t.File: t.SHA256}
 	for _, pin := range t.Pins {

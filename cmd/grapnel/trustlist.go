@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// listTrusted shows what was ever trusted.
+// listTrusted lists all trusted policies, including changed and deleted ones.
 func (c *console) listTrusted(place local.Place) error {
 	files := review.Trusted(place)
 	var err error

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 )
 
-// hintOf is the way out of an error, and where a command line is wrong and nothing better
-// is known, the command's help.
+// hintOf returns the hint of an error. A usage error without a hint refers to the command's
+// help.
 func hintOf(err error, cmd *cobra.Command) string {
 	if hint := cli.HintOf(err); hint != "" {
 		return hint
@@ -47,7 +47,8 @@ func flagError(cmd *cobra.Command, err error) error {
 	return cli.Usage(fmt.Errorf("--%s %q: want %s", bad.GetFlag().Name, bad.GetValue(), want))
 }
 
-// usageArgs makes a wrong number of arguments a usage error that says what is wanted.
+// usageArgs turns a wrong number of arguments into a usage error that names the expected
+// arguments.
 func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		if check(cmd, args) == nil {
@@ -77,7 +78,8 @@ func unknownCommand(parent *cobra.Command, name string) error {
 	return cli.Usage(cli.WithNear(err, name, known, fmt.Sprintf("run %q", parent.CommandPath()+" --help")))
 }
 
-// strict makes what cobra brings along, which shows help for any word, want the right ones.
+// strict makes cobra's own commands check their arguments. By default they show help for any
+// word.
 func strict(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()

@@ -65,8 +65,8 @@ Exit code 0: all agents behave as the tables of Grapnel say; 1: one does not.`,
 	return c.jsonFlag(cmd)
 }
 
-// verifyAll runs agents, one after the other. An agent that cannot be run keeps nobody from
-// the others. The last error is that of an agent that was running when ctx was done.
+// verifyAll runs agents, one after the other. If an agent cannot run, verifyAll continues with
+// the next one. interrupted is the error of the agent that was running when ctx was done.
 func (c *console) verifyAll(ctx context.Context, programs []verify.Program, hook string, named bool) (reports []*verify.Report, errs []error, interrupted error) {
 	reports = []*verify.Report{}
 	for _, p := range programs {
@@ -94,7 +94,7 @@ func (c *console) verifyAll(ctx context.Context, programs []verify.Program, hook
 	return reports, errs, nil
 }
 
-// verifiable lists the agents that can be run.
+// verifiable lists the agents that Grapnel can run.
 func verifiable() []string {
 	var names []string
 	for _, a := range verify.All {
@@ -105,7 +105,7 @@ func verifiable() []string {
 	return names
 }
 
-// programsOf finds the agents that are named, or all that are there.
+// programsOf finds the programs of the named agents, or of all installed agents.
 func programsOf(names []string, program string) ([]verify.Program, error) {
 	if program != "" && len(names) != 1 {
 		return nil, cli.Usage(cli.WithHint(errors.New("--program is for one agent"), "name it: grapnel verify AGENT --program FILE"))
@@ -126,7 +126,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 	}
 	for _, name := range names {
 		if d, ok := dialect.FindAgent(name); ok {
-			name = d.Name // an alias will do
+			name = d.Name // accept an alias
 		}
 		a, err := verify.Lookup(name)
 		if err != nil {

@@ -3,12 +3,12 @@
 //
 //	go run ./conformance/cmd/agenthooks [--json] [--run RE] [--posture continue|terminate] [--caps LIST] DIR
 //
-// DIR holds the vectors (AH-CTK-*.json); identities in DIR/../golden/identity.json are
-// compared too. It prints a table of the parts, all that failed with what came and what
-// was expected, and all that was skipped with the reason; with --json, what is declared
-// and then each part as a line of JSON. The last line is always "N passed, N failed, N
-// skipped". The exit code is 0 when nothing failed, 1 when something did, and 2 when the
-// command line is wrong or there is nothing to run.
+// DIR holds the vectors (AH-CTK-*.json); identities in DIR/../golden/identity.json are compared
+// too. The command prints a table of the parts, all failures with the actual and the expected
+// values, and all skipped vectors with the reason. With --json it prints the declaration and
+// then each part as a line of JSON. The last line is always "N passed, N failed, N skipped".
+// The exit code is 0 if nothing failed, 1 if something failed, and 2 if the command line is
+// wrong or there is nothing to run.
 package main
 
 import (
@@ -42,7 +42,8 @@ func main() {
 	}
 }
 
-// run runs what the arguments name. An error is about the arguments.
+// run runs the vectors that the arguments name. It returns an error if the arguments are wrong
+// or the results cannot be printed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed bool, err error) {
 	var opts agenthooks.Options
 	flags := flag.NewFlagSet("agenthooks", flag.ContinueOnError)

@@ -1,12 +1,11 @@
-// Command vectors runs conformance cases and says which of Grapnel's promises hold.
+// Command vectors runs conformance cases and reports which of Grapnel's promises hold.
 //
 //	go run ./conformance/cmd/vectors [--json] [--run RE] [--gaps FILE] DIR...
 //
-// It reads all *.json files below the directories. What failed is printed with what
-// was expected and what came instead; with --json each case is a line of JSON. The
-// last line is always "N passed, N failed, N skipped". The exit code is 0 when
-// nothing failed, 1 when something did, and 2 when the command line is wrong or there
-// is nothing to run.
+// It reads all *.json files below the directories, and prints failures with the expected and
+// the actual values. With --json each case is a line of JSON. The last line is always "N
+// passed, N failed, N skipped". The exit code is 0 if nothing failed, 1 if something failed,
+// and 2 if the command line is wrong or there is nothing to run.
 package main
 
 import (
@@ -37,7 +36,8 @@ func main() {
 	}
 }
 
-// run runs what the arguments name. An error is about the arguments.
+// run runs the cases that the arguments name. It returns an error if the arguments are wrong or
+// the results cannot be printed.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed bool, err error) {
 	var opts conformance.Options
 	flags := flag.NewFlagSet("vectors", flag.ContinueOnError)
