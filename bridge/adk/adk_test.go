@@ -47,17 +47,17 @@ func hasNot(t *testing.T, what, text, not string) {
 
 var ls = map[string]any{"command": "ls"}
 
-// What hooks say about a call of a tool is what becomes of it, and the model reads it.
+// A hook's verdict on a tool call decides the call, and the model gets the result.
 func TestTool(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		hook  grapnel.Spec
 		opts  host.Options
-		asked string   // of the tool
-		ran   []string // by the tool
-		reads string   // what the model reads of it
-		not   string   // what it does not
-		ends  int      // how often its end is told, if not once for each that ran
+		asked string   // input that the tool receives
+		ran   []string // calls that reached the tool
+		reads string   // text that the model must read
+		not   string   // text that the model must not read
+		ends  int      // number of reported ends, if not one per call
 	}{
 		"blocked": {
 			hook:  on(grapnel.ToolBefore, answers(grapnel.Outcome{Decision: grapnel.Block, Reason: "not here"})),
@@ -136,14 +136,14 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// Hooks rewrite requests and responses, answer in the model's place, and refuse.
+// Hooks rewrite requests and responses, answer instead of the model, and refuse.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		hook   grapnel.Spec
 		answer string
 		calls  int
-		saw    string // by the model in its last call
+		saw    string // text in the model's last request
 	}{
 		"request rewritten": {
 			hook: on(grapnel.ModelBefore, func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -207,7 +207,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A response that cannot be read is the error of the run, and says whose it is.
+// A response from a hook that cannot be read is the error of the run, which names the hook's
+// kind of event.
 func TestResponseUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []grapnel.Kind{grapnel.ModelBefore, grapnel.ModelAfter} {
@@ -224,7 +225,7 @@ func TestResponseUnreadable(t *testing.T) {
 	}
 }
 
-// A prompt that is refused ends the turn with the words; nothing of it is kept.
+// A refused prompt ends the turn with the refusal. The prompt is not stored.
 func TestPromptRefused(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, nil, []grapnel.Spec{on(grapnel.PromptBefore, func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -246,14 +247,14 @@ func TestPromptRefused(t *testing.T) {
 	has(t, "what the model saw", s.model.saw(t, 0), adk.Withheld)
 }
 
-// A message without a text is a prompt too. What a person answers to a tool is none.
+// A message without text is a prompt too. A person's answer to a tool is not a prompt.
 func TestPromptOfParts(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
 	s := newSetup(t, nil, []grapnel.Spec{h.spec(), on(grapnel.PromptBefore, answers(grapnel.Outcome{Context: []string{"a picture"}}))}, says("nice"), says("well"))
 	for _, part := range []*genai.Part{genai.NewPartFromBytes([]byte("png"), "image/png"), genai.NewPartFromFunctionResponse("ask", map[string]any{"ok": true})} {
 		for _, err := range s.Run(t.Context(), "user", "s1", genai.NewContentFromParts([]*genai.Part{part}, genai.RoleUser), agent.RunConfig{}) {
-			if err != nil && part.FunctionResponse == nil { // of that, ADK misses the call; it was no prompt all the same
+			if err != nil && part.FunctionResponse == nil { // ADK does not find the call of that response; it is still not a prompt
 				t.Fatal(err)
 			}
 		}
@@ -270,7 +271,7 @@ func TestPromptOfParts(t *testing.T) {
 	has(t, "what the model saw", s.model.saw(t, 0), `"text":"a picture"`)
 }
 
-// A call of a tool that does not exist has failed.
+// A call of a tool that does not exist is a failed call.
 func TestNoSuchTool(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -282,7 +283,7 @@ func TestNoSuchTool(t *testing.T) {
 	has(t, "what the model reads", s.model.saw(t, 1), `"hook_context":"use shell"`)
 }
 
-// A halt ends the turn wherever it is said, and the next turn begins anew.
+// A halt at any event ends the turn. The next turn starts normally.
 func TestHalt(t *testing.T) {
 	t.Parallel()
 	for kind, calls := range map[grapnel.Kind]int{
@@ -308,7 +309,7 @@ func TestHalt(t *testing.T) {
 	}
 }
 
-// A session that may not begin is not begun, and is tried again with the next prompt.
+// A refused session does not start. The next prompt tries again.
 func TestSessionHalted(t *testing.T) {
 	t.Parallel()
 	var once sync.Once
@@ -324,7 +325,7 @@ func TestSessionHalted(t *testing.T) {
 	}
 }
 
-// heard collects what is fired.
+// heard collects the fired events.
 type heard struct {
 	mu     sync.Mutex
 	events []*grapnel.Event
@@ -349,7 +350,7 @@ func (h *heard) kinds() (kinds []string) {
 
 const turnOfTool = "prompt.before agent.before toolset.before model.before model.after tool.before tool.after toolbatch.after toolset.before model.before model.after agent.after response.before"
 
-// The whole lifecycle is fired, in its order and with what is known of the session.
+// All lifecycle events are fired in order, with the data of the session.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -382,7 +383,7 @@ func TestLifecycle(t *testing.T) {
 		}
 		turns[ev.Session.Turn] = true
 	}
-	if len(turns) != 4 { // and none at the start
+	if len(turns) != 4 { // the session's start has an empty turn
 		t.Errorf("the events have %d turns, want 4", len(turns))
 	}
 	if got := h.events[0].Cause; got != "startup" {
@@ -390,8 +391,8 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// A second process finds the session in ADK's store, and it is resumed. One that the
-// context carries is used as it is, and is not ended.
+// A second process finds the session in ADK's store and resumes it. A session in the context is
+// used unchanged, and is not ended.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -439,7 +440,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// Where hooks see answers, the pieces of one are held until the whole was judged.
+// If hooks judge answers, the pieces of an answer are held until the whole answer was judged.
 func TestStreaming(t *testing.T) {
 	t.Parallel()
 	looking := []grapnel.Spec{{Name: "audit", Phase: grapnel.PhaseObserve, Hook: answers(grapnel.Outcome{})}}
@@ -482,8 +483,8 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
-// An agent to which another transfers is its sub-agent; hooks can add to it, refuse it,
-// and keep it from stopping.
+// An agent that gets a transfer is a sub-agent of the first one. Hooks can add to it, refuse
+// it, and keep it from stopping.
 func TestSubagents(t *testing.T) {
 	t.Parallel()
 	build := func(t *testing.T, specs ...grapnel.Spec) (*setup, *script) {
@@ -551,8 +552,8 @@ func TestSubagents(t *testing.T) {
 	})
 }
 
-// Agents of a workflow are sub-agents of it, side by side too, and a halt of one keeps
-// those behind it from beginning.
+// Agents of a workflow are its sub-agents, also if they run in parallel. A halt of one keeps
+// the later ones from starting.
 func TestWorkflow(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -630,8 +631,8 @@ func TestWorkflow(t *testing.T) {
 	})
 }
 
-// An agent that is a function does not run either once the turn is over. A run whose
-// reader goes on after an error has failed all the same.
+// An agent that is a function does not run either after the turn has ended. A run has failed
+// even if its reader continues after an error.
 func TestOtherAgents(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -679,7 +680,7 @@ func TestOtherAgents(t *testing.T) {
 	}
 }
 
-// An agent that gives a task to another goes on in the same turn: it begins once.
+// An agent that gives a task to another one continues in the same turn and starts only once.
 func TestTask(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -715,8 +716,8 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// An agent behind agenttool has a runner without plugins: its callbacks are guarded
-// where its config has those of the plugin.
+// An agent behind agenttool has a runner without plugins. Its calls are guarded if its config
+// has the plugin's callbacks.
 func TestAgentTool(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -778,7 +779,7 @@ func TestAgentTool(t *testing.T) {
 	}
 }
 
-// ADK asks no callback about tools that stream. Hooks are asked about them all the same.
+// ADK calls no callbacks for streaming tools. Hooks judge their calls anyway.
 func TestStreamingTool(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -821,7 +822,7 @@ func TestStreamingTool(t *testing.T) {
 	}
 }
 
-// Without hooks nothing is different, to the byte.
+// Without hooks, requests and answers are the same to the byte.
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	lines := func() []*genai.Content {
@@ -847,7 +848,7 @@ func TestNoHooks(t *testing.T) {
 	}
 }
 
-// withoutIDs takes the ids of calls out, which ADK makes up.
+// withoutIDs removes the call ids that ADK generates.
 func withoutIDs(request string) string {
 	for {
 		i := strings.Index(request, `"id":"`)
@@ -859,8 +860,8 @@ func withoutIDs(request string) string {
 	}
 }
 
-// Sessions and tools run side by side, and what hooks change does not meet those who
-// read events meanwhile.
+// Sessions and tools run in parallel. A change by one hook does not affect events that other
+// hooks are reading.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, nil, []grapnel.Spec{
@@ -928,7 +929,7 @@ type line struct {
 	Line string `json:"line"`
 }
 
-// A policy knows a tool by its class, and the command wherever it stands in the input.
+// A policy identifies a tool by its class, and finds the command at any place in the input.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// The defect: a guard does not start if the context is canceled while another hook runs,
-// and the tool or the model ran without its opinion.
+// Regression: a guard does not start if the context is canceled while another hook runs. The
+// tool or the model ran without the guard's verdict.
 func TestCanceledWhileHooksRun(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []grapnel.Kind{grapnel.ToolBefore, grapnel.ModelBefore, grapnel.PromptBefore, grapnel.AgentBefore} {
@@ -21,7 +21,7 @@ func TestCanceledWhileHooksRun(t *testing.T) {
 			return grapnel.Outcome{}, nil
 		})}, wants("shell", map[string]any{"command": "ls"}), says("done"))
 		_, err := s.turn(ctx, "s1", "go", agent.RunConfig{}, nil)
-		if kind != grapnel.ToolBefore && !errors.Is(err, context.Canceled) { // ADK tells the model why a tool failed
+		if kind != grapnel.ToolBefore && !errors.Is(err, context.Canceled) { // ADK reports a failed tool to the model
 			t.Errorf("%s: %v, want %v", kind, err, context.Canceled)
 		}
 		if asked := s.model.calls(); len(s.shell.commands()) > 0 || kind != grapnel.ToolBefore && asked > 0 {

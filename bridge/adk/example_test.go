@@ -26,7 +26,7 @@ import (
 func Example() {
 	ctx := context.Background()
 
-	// The hooks. Those of a policy file come from policy.Load.
+	// The hooks. policy.Load reads them from a policy file.
 	key := regexp.MustCompile(`sk-[a-z0-9]+`)
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-rm", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
@@ -47,14 +47,14 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The host says what hooks are told of the program and its tools.
+	// The host describes the program and its tools to the hooks.
 	hooks := adk.New(host.New(engine, &host.Options{
 		Agent: grapnel.Agent{Name: "my-agent", Version: "1.0"},
 		Tools: []host.ToolInfo{{Name: "run", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/line"}}}},
 	}), nil)
-	defer func() { _ = hooks.Close() }() // it ends the sessions; it returns no error
+	defer func() { _ = hooks.Close() }() // ends the sessions; always returns nil
 
-	// The agent, as always.
+	// The agent, unchanged.
 	type line struct {
 		Line string `json:"line"`
 	}
@@ -70,7 +70,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The runner, as always, but for the plugin.
+	// The runner, with the plugin added.
 	r, err := runner.New(runner.Config{
 		AppName: "example", Agent: root, SessionService: session.InMemoryService(), AutoCreateSession: true,
 		PluginConfig: runner.PluginConfig{Plugins: []*plugin.Plugin{hooks}},
@@ -91,7 +91,7 @@ func Example() {
 	// The tools said: [map[error:The call was blocked: Nothing is deleted here.] map[stdout:key=sk-***]]
 }
 
-// demo stands in the place of a model: it calls the tool twice and tells what it read.
+// demo replaces a model: it calls the tool twice and repeats the results.
 type demo struct{}
 
 func (demo) Name() string { return "demo" }

@@ -28,8 +28,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A script is a model that says what it was told to, one content per call, and
-// remembers what it was asked.
+// A script is a model that gives prepared contents, one per call, and stores its requests.
 type script struct {
 	fail error
 	mu   sync.Mutex
@@ -62,7 +61,7 @@ func (s *script) GenerateContent(_ context.Context, request *model.LLMRequest, s
 	}
 }
 
-// saw is all that the model was shown in its i-th call, as JSON.
+// saw returns the request of the i-th model call as JSON.
 func (s *script) saw(t *testing.T, i int) string {
 	t.Helper()
 	s.mu.Lock()
@@ -89,7 +88,7 @@ func wants(name string, args map[string]any) *genai.Content {
 	return genai.NewContentFromFunctionCall(name, args, genai.RoleModel)
 }
 
-// A shell is a tool that remembers what it was asked to run.
+// A shell is a tool that stores the commands that it was called with.
 type shell struct {
 	mu  sync.Mutex
 	ran []string
@@ -123,7 +122,7 @@ func (s *shell) commands() []string {
 	return slices.Clone(s.ran)
 }
 
-// on is a hook for one kind of event.
+// on returns a hook for one kind of event.
 func on(kind grapnel.Kind, hook grapnel.Func) grapnel.Spec {
 	return grapnel.Spec{Name: string(kind), On: []grapnel.Kind{kind}, Hook: hook}
 }
@@ -136,7 +135,7 @@ func sets(field grapnel.Field, value string) grapnel.Func {
 	return answers(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{field: json.RawMessage(value)}})
 }
 
-// setup is a runner with the plugin, and what stands around it.
+// setup is a runner with the plugin and its environment.
 type setup struct {
 	*runner.Runner
 	plugin   *plugin.Plugin
@@ -178,7 +177,7 @@ func (s *setup) run(t *testing.T, h *host.Host, root agent.Agent) {
 	})
 }
 
-// say runs a turn and returns the last text that the person sees.
+// say runs a turn and returns the last text that the user sees.
 func (s *setup) say(t *testing.T, prompt string) string {
 	t.Helper()
 	answer, err := s.turn(t.Context(), "s1", prompt, agent.RunConfig{}, nil)
@@ -208,7 +207,7 @@ func (s *setup) turn(ctx context.Context, id, prompt string, config agent.RunCon
 	return answer, nil
 }
 
-// kept is what ADK keeps of the session, as JSON.
+// kept returns the session in ADK's store as JSON.
 func (s *setup) kept(t *testing.T) string {
 	t.Helper()
 	got, err := s.sessions.Get(t.Context(), &session.GetRequest{AppName: "test", UserID: "user", SessionID: "s1"})

@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// The plugin keeps so many sessions and no more. The one ends that was not used for
-// longest, but none that is in use; it is resumed when it comes again.
+// The plugin keeps a limited number of sessions. It ends the least recently used one that has
+// no active run, and resumes it when it is used again.
 func TestMaxSessions(t *testing.T) {
 	t.Parallel()
 	var heard []string
@@ -40,7 +40,7 @@ func TestMaxSessions(t *testing.T) {
 	}
 }
 
-// A run that never came to its end is forgotten with its context.
+// A run that never ends is forgotten when its context ends.
 func TestRunForgotten(t *testing.T) {
 	t.Parallel()
 	b := newBridge(host.New(nil, nil), nil)
@@ -49,7 +49,7 @@ func TestRunForgotten(t *testing.T) {
 	cancel()
 	forgotten := make(chan struct{})
 	context.AfterFunc(ctx, func() {
-		r.forget() // waits for the one that runs
+		r.forget() // waits for the other call
 		close(forgotten)
 	})
 	<-forgotten

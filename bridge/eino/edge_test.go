@@ -22,7 +22,7 @@ import (
 
 func nothing(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil }
 
-// A session that hooks do not let begin has no model, no tools and no turns.
+// After hooks refuse the session, it has no model, no tools and no turns.
 func TestSessionRefused(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("no", grapnel.SessionStart, func(*grapnel.Event) (grapnel.Outcome, error) {
@@ -57,8 +57,8 @@ func TestSessionRefused(t *testing.T) {
 	}
 }
 
-// All options that Eino knows for all models can be changed; those of a call count, and
-// its tools are taken away by the same way that they came.
+// Hooks see and change all options that Eino defines for all models, including the options and
+// tools of a single call.
 func TestOptions(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("rewrite", grapnel.ModelBefore, func(ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -88,8 +88,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// What a hook gives that is no request, response or tool is an error, and nothing else
-// is taken for it.
+// If a hook returns an invalid request, response or tool, that is an error and nothing replaces
+// it.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -112,7 +112,7 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// What cannot be shown to hooks does not go past them.
+// A value that cannot be shown to hooks is an error. It does not skip the hooks.
 func TestUnshowable(t *testing.T) {
 	t.Parallel()
 	odd := schema.UserMessage("hello")
@@ -126,7 +126,7 @@ func TestUnshowable(t *testing.T) {
 	}
 }
 
-// Errors of the model come out as they are, in whatever way it is called.
+// Errors of the model are returned unchanged, for every way to call it.
 func TestModelFails(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("out of tokens")
@@ -179,7 +179,7 @@ func (f *failing) Stream(context.Context, []*schema.Message, ...model.Option) (*
 	return r, nil
 }
 
-// Incremental: calls of tools wait for the end, nothing is not an answer, and what was
+// Incremental: tool calls wait for the end, an empty piece is not an answer, and text that was
 // shown stays.
 func TestIncremental(t *testing.T) {
 	t.Parallel()
@@ -206,8 +206,8 @@ func TestIncremental(t *testing.T) {
 	}
 }
 
-// Arguments that are no JSON are nothing that a guard can judge. Who only hears of it
-// afterwards is shown a text, and the tool gets them as they are.
+// A guard cannot judge arguments that are not JSON. A hook that only observes gets them as a
+// text, and the tool gets them unchanged.
 func TestBrokenArguments(t *testing.T) {
 	t.Parallel()
 	var shown atomic.Value
@@ -246,7 +246,7 @@ func (r *rawTool) InvokableRun(_ context.Context, arguments string, _ ...tool.Op
 	return "ran", nil
 }
 
-// Hooks that never have enough of a tool do not keep the agent for ever.
+// Hooks that request the same tool again and again do not keep the agent running forever.
 func TestNextForEver(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("again", grapnel.ToolAfter, func(ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -262,7 +262,7 @@ func TestNextForEver(t *testing.T) {
 	}
 }
 
-// A tool of any sort that fails does so in a stream as well.
+// A streaming tool of any type can fail too.
 func TestStreamingToolFails(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("out of paint")
@@ -280,7 +280,7 @@ func TestStreamingToolFails(t *testing.T) {
 	}
 }
 
-// Each hook around a turn can end it, and one can make the agent forget.
+// Each hook around a turn can end it, and one can clear the conversation.
 func TestTurnHooks(t *testing.T) {
 	t.Parallel()
 	run := func(_ context.Context, messages []*schema.Message) (*schema.Message, error) {
@@ -313,8 +313,8 @@ func TestTurnHooks(t *testing.T) {
 	}
 }
 
-// Hooks hear which turn it is, and of the model that the session was begun with, which
-// nobody is told to use for that.
+// Hooks see the turn's number and the session's model. Requests do not get that
+// model.
 func TestTurnIsTold(t *testing.T) {
 	t.Parallel()
 	var turns []string
@@ -340,7 +340,7 @@ func TestTurnIsTold(t *testing.T) {
 	}
 }
 
-// Of a prompt with pictures hooks see the text, and change that.
+// For a prompt with pictures, hooks see and change the text.
 func TestPromptWithPicture(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("prompt", grapnel.PromptBefore, func(ev *grapnel.Event) (grapnel.Outcome, error) {

@@ -42,15 +42,15 @@ func each(t *testing.T, f func(t *testing.T, run func(b *eino.Bridge, m model.To
 
 var prompt = []*schema.Message{schema.SystemMessage("Be good."), schema.UserMessage("work")}
 
-// all calls one tool of each sort, in two answers, and then says last. Eino 0.7.36 has a
-// data race of its own where two tools with parts stream in one.
+// all calls one tool of each type, in two answers, and then answers with last. Eino 0.7.36 has
+// a data race if two tools with parts stream in one answer.
 func all(argument, last string) *script {
 	second := calls([2]string{"rich-streams", argument})
 	second.ToolCalls[0].ID = "call-4"
 	return says(calls([2]string{"plain", argument}, [2]string{"streams", argument}, [2]string{"rich", argument}), second, text(last))
 }
 
-// A refused call does not run, and the model reads why.
+// A refused call does not run, and the model gets the reason.
 func TestBlock(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -71,7 +71,7 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// The tool gets the input as hooks have left it, and what they leave alone as it was
+// The tool gets the input that hooks changed. An unchanged input stays byte by byte as it was
 // written.
 func TestRewriteInput(t *testing.T) {
 	t.Parallel()
@@ -92,8 +92,8 @@ func TestRewriteInput(t *testing.T) {
 	})
 }
 
-// A hook that answers in the place of a tool, and one that takes a secret out of what a
-// tool gave, are what the model reads.
+// The model gets the result of a hook that answers instead of a tool, and of a hook that
+// removes a secret from a tool's output.
 func TestResult(t *testing.T) {
 	t.Parallel()
 	for name, hooks := range map[string]struct {
@@ -150,7 +150,8 @@ func TestResult(t *testing.T) {
 	}
 }
 
-// The same tool may be called again with another input, and the second result counts.
+// A hook can request the same tool again with another input. The second result replaces the
+// first.
 func TestNext(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -173,7 +174,7 @@ func TestNext(t *testing.T) {
 	})
 }
 
-// A failure ends the run as it does without hooks, unless one has something to say.
+// A failure ends the run as without hooks, unless a hook adds something.
 func TestToolFails(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("out of paint")
@@ -205,7 +206,7 @@ func TestToolFails(t *testing.T) {
 	})
 }
 
-// A hook that halts ends the run with a Refusal, and nothing comes after it.
+// A hook that halts ends the run with a Refusal, and nothing runs after it.
 func TestHalt(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter, grapnel.ToolBatchAfter, grapnel.ModelBefore, grapnel.ModelAfter, grapnel.ToolsetBefore} {
@@ -231,7 +232,7 @@ func TestHalt(t *testing.T) {
 	}
 }
 
-// The model gets the request as hooks have left it: messages, options and tools.
+// The model gets the request that hooks changed: messages, options and tools.
 func TestRewriteRequest(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -267,7 +268,7 @@ func TestRewriteRequest(t *testing.T) {
 	})
 }
 
-// A hook of toolset.before takes tools away, or all of them.
+// A hook of toolset.before removes some or all tools.
 func TestToolset(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -292,7 +293,7 @@ func TestToolset(t *testing.T) {
 	})
 }
 
-// What hooks add after all calls of an answer stands below their results.
+// Text that hooks add after all calls of an answer is below their results.
 func TestToolBatch(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -317,7 +318,7 @@ func TestToolBatch(t *testing.T) {
 	})
 }
 
-// A hook answers in the place of the model, with a text or a message, calls included.
+// A hook answers instead of the model, with a text or a message, including tool calls.
 func TestAnswerForModel(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -339,7 +340,7 @@ func TestAnswerForModel(t *testing.T) {
 	})
 }
 
-// A response is changed, or withheld and asked for again.
+// A response is changed, or it is withheld and the model is called again.
 func TestResponse(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -363,8 +364,7 @@ func TestResponse(t *testing.T) {
 	})
 }
 
-// A model that never says what may be said is asked a few times more, and then the run
-// ends.
+// If every answer of a model is withheld, the run ends after a few more calls.
 func TestWithheldForGood(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("no", grapnel.ModelAfter, func(*grapnel.Event) (grapnel.Outcome, error) { return block("no") }))
@@ -375,8 +375,8 @@ func TestWithheldForGood(t *testing.T) {
 	}
 }
 
-// What is let go while the model still speaks: all where nobody listens at model.after,
-// nothing where somebody does, and what was judged if the host is Incremental.
+// Pieces that are released while the model still answers: all if no hook listens to
+// model.after, none if one does, and the judged ones if the host is Incremental.
 func TestStreaming(t *testing.T) {
 	t.Parallel()
 	seen := func(r *schema.StreamReader[*schema.Message]) (list []string, err error) {
@@ -433,7 +433,7 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
-// Nothing comes out of a stream before a hook of model.after has seen all of it.
+// A stream gives nothing before a hook of model.after has judged all of it.
 func TestStreamIsHeld(t *testing.T) {
 	t.Parallel()
 	slow := &slowModel{script: says(), pieces: make(chan string)}
@@ -460,7 +460,8 @@ func TestStreamIsHeld(t *testing.T) {
 	}
 }
 
-// Whoever stops reading an Incremental stream leaves nothing behind; goleak looks.
+// A reader that stops early leaves no goroutine of an Incremental stream running. goleak checks
+// it.
 func TestStreamAbandoned(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, &host.Options{Incremental: true}, hook("after", grapnel.ModelAfter, func(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil }))
@@ -474,7 +475,7 @@ func TestStreamAbandoned(t *testing.T) {
 	r.Close()
 }
 
-// A slowModel says what comes out of a channel.
+// A slowModel answers with the pieces from a channel.
 type slowModel struct {
 	*script
 	pieces chan string
@@ -491,7 +492,7 @@ func (m *slowModel) Stream(context.Context, []*schema.Message, ...model.Option) 
 	return r, nil
 }
 
-// Without hooks everything is as it was without the bridge: requests, results, answers.
+// Without hooks, requests, results and answers are the same as without the bridge.
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -517,7 +518,7 @@ func TestNoHooks(t *testing.T) {
 	})
 }
 
-// A policy knows the tools by class and facts.
+// A policy identifies the tools by class and facts.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -566,7 +567,7 @@ hooks:
 	})
 }
 
-// A question goes to the host's Approver, and its answer counts.
+// The host's Approver decides an ask.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -586,7 +587,7 @@ func TestAsk(t *testing.T) {
 	})
 }
 
-// A graph of one's own: a model and a ToolsNode in a chain.
+// A custom graph: a model and a ToolsNode in a chain.
 func TestGraph(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("no", grapnel.ToolBefore, func(*grapnel.Event) (grapnel.Outcome, error) { return block("not today") }))
@@ -606,8 +607,8 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// A tool that interrupts the run is not one that failed: the interrupt goes through, and
-// the call is judged again when it goes on.
+// A tool that interrupts the run has not failed: the interrupt is passed on, and the call is
+// judged again when it continues.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	var before, failed, after atomic.Int32
@@ -667,8 +668,8 @@ func (s *store) Set(_ context.Context, _ string, data []byte) error {
 	return nil
 }
 
-// Whoever looks on sees what hooks have let through, once, also where the model fires
-// callbacks by itself. The events of adk are made of those.
+// Callbacks get the values that hooks approved, once, even if the model fires callbacks itself.
+// adk makes its events from them.
 func TestCallbacks(t *testing.T) {
 	t.Parallel()
 	for name, hooks := range map[string][]grapnel.Spec{
@@ -712,7 +713,7 @@ func TestCallbacks(t *testing.T) {
 	}
 }
 
-// A calling model fires callbacks by itself.
+// A calling model fires callbacks itself.
 type calling struct{ *script }
 
 func (*calling) IsCallbacksEnabled() bool { return true }
@@ -737,7 +738,7 @@ func (c *calling) Stream(ctx context.Context, input []*schema.Message, opts ...m
 	return out, err
 }
 
-// Turn fires what lies around a run.
+// Turn fires the events around a run.
 func TestTurn(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
@@ -785,7 +786,7 @@ func TestTurn(t *testing.T) {
 	})
 }
 
-// A refused prompt reaches no model, and an error is told.
+// A refused prompt does not reach the model, and an error is reported.
 func TestTurnEnds(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("no", grapnel.PromptBefore, func(*grapnel.Event) (grapnel.Outcome, error) { return block("not now") }))
@@ -812,8 +813,8 @@ func TestTurnEnds(t *testing.T) {
 	}
 }
 
-// A context that carries a session is worked for that one; without one the bridge has
-// its own, and closing it ends it.
+// The session in a context is used. Without one, the bridge has its own session, which Close
+// ends.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	var ids []string
@@ -852,7 +853,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// What hooks say at the start of the bridge's own session stands below the first prompt.
+// Context that hooks add at the start of the bridge's own session is below the first prompt.
 func TestStartContext(t *testing.T) {
 	t.Parallel()
 	b := bridge(t, nil, hook("rules", grapnel.SessionStart, func(*grapnel.Event) (grapnel.Outcome, error) {
@@ -871,7 +872,7 @@ func TestStartContext(t *testing.T) {
 	}
 }
 
-// Many turns at once, each with many calls at once, through one bridge.
+// Many concurrent turns, each with many concurrent calls, use one bridge.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {

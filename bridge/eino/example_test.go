@@ -20,7 +20,7 @@ import (
 )
 
 func Example() {
-	// The hooks. Those of a policy file come from policy.Load.
+	// The hooks. policy.Load reads them from a policy file.
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-delete", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
 			if strings.HasPrefix(ev.Tool.Commands[0], "rm ") {
@@ -36,7 +36,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The host says what hooks are told of the agent and its tools.
+	// The host describes the agent and its tools to the hooks.
 	h := host.New(engine, &host.Options{
 		Agent: grapnel.Agent{Name: "cleaner", Version: "1.0"},
 		Tools: []host.ToolInfo{{Name: "run", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/line"}}}},
@@ -48,7 +48,7 @@ func Example() {
 	}
 	defer session.End(ctx, "exit")
 
-	// The agent, as always, but for the two words bridge.
+	// The agent, unchanged except for the two uses of bridge.
 	run, err := utils.InferTool("run", "runs a shell line", func(_ context.Context, in struct {
 		Line string `json:"line"`
 	},
@@ -80,7 +80,7 @@ func Example() {
 	// I was told: output of cat .env: key=sk-***
 }
 
-// A parrot stands here for a model: it wants two calls, and then says what came of them.
+// A parrot replaces a model: it requests two calls and repeats their results.
 type parrot struct{}
 
 func (*parrot) WithTools([]*schema.ToolInfo) (model.ToolCallingChatModel, error) {

@@ -27,8 +27,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A script is a chat model that says what it was told to, one message per call, and
-// remembers what it was asked.
+// A script is a chat model that gives prepared messages, one per call, and stores its requests.
 type script struct {
 	says  []*schema.Message
 	tools []*schema.ToolInfo
@@ -50,7 +49,7 @@ func says(messages ...*schema.Message) *script { return &script{says: messages, 
 
 func (s *script) WithTools(tools []*schema.ToolInfo) (model.ToolCallingChatModel, error) {
 	if len(tools) == 0 {
-		return nil, errors.New("no tools to bind") // as many models of the real world
+		return nil, errors.New("no tools to bind") // many real models do this
 	}
 	return &script{says: s.says, tools: tools, heard: s.heard}, nil
 }
@@ -69,7 +68,7 @@ func (s *script) Generate(_ context.Context, input []*schema.Message, opts ...mo
 	return nil, fmt.Errorf("the model was asked %d times", len(s.heard.asked))
 }
 
-// Stream says each word by itself.
+// Stream sends each word as a piece.
 func (s *script) Stream(ctx context.Context, input []*schema.Message, opts ...model.Option) (*schema.StreamReader[*schema.Message], error) {
 	m, err := s.Generate(ctx, input, opts...)
 	if err != nil {
@@ -83,7 +82,7 @@ func (s *script) Stream(ctx context.Context, input []*schema.Message, opts ...mo
 	return schema.StreamReaderFromArray(pieces), nil
 }
 
-// last is what the model was asked last.
+// last returns the last request to the model.
 func (s *script) last(t *testing.T) asked {
 	t.Helper()
 	s.heard.mu.Lock()
@@ -100,7 +99,7 @@ func (s *script) times() int {
 	return len(s.heard.asked)
 }
 
-// result is what the model was told of a call.
+// result returns the result of a call as the model got it.
 func (s *script) result(t *testing.T, id string) string {
 	t.Helper()
 	for _, m := range s.last(t).messages {
@@ -128,7 +127,7 @@ func calls(list ...[2]string) *schema.Message {
 	return m
 }
 
-// A workshop has one tool of each sort that Eino knows, and remembers what they got.
+// A workshop has one tool of each type in Eino, and stores their inputs.
 type workshop struct {
 	mu    sync.Mutex
 	got   []string
@@ -187,10 +186,10 @@ func (w *workshop) tools(t *testing.T) []tool.BaseTool {
 	return []tool.BaseTool{plain, streams, rich, richStreams}
 }
 
-// An agent is something of Eino's that runs.
+// An agent is an Eino component that can run.
 type agent func(ctx context.Context, messages []*schema.Message) (*schema.Message, error)
 
-// whole is a message that came in pieces.
+// whole joins the pieces of a message.
 func whole(r *schema.StreamReader[*schema.Message], err error) (*schema.Message, error) {
 	if err != nil {
 		return nil, err
@@ -252,7 +251,7 @@ func newADK(t *testing.T, b *eino.Bridge, m model.ToolCallingChatModel, tools []
 	}
 }
 
-// last is the last message of an agent of adk.
+// last returns the last message of an agent of adk.
 func last(events *adk.AsyncIterator[*adk.AgentEvent]) (m *schema.Message, err error) {
 	for {
 		event, ok := events.Next()

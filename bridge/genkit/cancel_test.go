@@ -8,8 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// The defect: a guard does not start if the context is canceled while another hook runs,
-// and the tool or the model ran without its opinion.
+// Regression: a guard does not start if the context is canceled while another hook runs. The
+// tool or the model ran without the guard's verdict.
 func TestCanceledWhileHooksRun(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []grapnel.Kind{grapnel.ToolBefore, grapnel.ModelBefore, grapnel.PromptBefore} {

@@ -19,7 +19,7 @@ func Example() {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	// The hooks. Those of a policy file come from policy.Load.
+	// The hooks. policy.Load reads them from a policy file.
 	key := regexp.MustCompile(`sk-[a-z0-9]+`)
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-rm", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
@@ -40,7 +40,7 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The host says what hooks are told of the program and its tools.
+	// The host describes the program and its tools to the hooks.
 	h := host.New(engine, &host.Options{
 		Agent: grapnel.Agent{Name: "my-agent", Version: "1.0"},
 		Tools: []host.ToolInfo{{Name: "run", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/line"}}}},
@@ -48,7 +48,7 @@ func Example() {
 	hooks := grapnelgenkit.New(h, nil)
 	defer hooks.Close(ctx)
 
-	// The agent, as always, but for ai.WithUse.
+	// The agent, unchanged except for ai.WithUse.
 	g := genkit.Init(ctx)
 	genkit.DefineModelAction(g, "demo/model", &ai.ModelOptions{Supports: &ai.ModelSupports{Tools: true, Multiturn: true}}, demo)
 	run := genkit.DefineTool(g, "run", "Runs a line.", func(_ *ai.ToolContext, in struct {
@@ -62,7 +62,7 @@ func Example() {
 		return genkit.GenerateText(ctx, g, ai.WithModelName("demo/model"), ai.WithPrompt(prompt), ai.WithTools(run), ai.WithUse(hooks))
 	})
 
-	// A session of its own for the conversation. Without, the middleware keeps one.
+	// A separate session for the conversation. Without it, the middleware uses its own.
 	ctx, session, _, err := h.Start(ctx, grapnel.Session{ID: "s1"}, "startup")
 	if err != nil {
 		log.Fatal(err)
@@ -79,7 +79,7 @@ func Example() {
 	// The tools said: [map[error:The call was blocked: Nothing is deleted here.] key=sk-***]
 }
 
-// demo stands in the place of a model: it calls the tool twice and tells what it read.
+// demo replaces a model: it calls the tool twice and repeats the results.
 func demo(_ context.Context, request *ai.ModelRequest, _ any, _ ai.ModelStreamCallback) (*ai.ModelResponse, error) {
 	var read []any
 	for _, p := range request.Messages[len(request.Messages)-1].Content {

@@ -35,16 +35,16 @@ func hasNot(t *testing.T, what, text, not string) {
 	}
 }
 
-// What hooks say about a call of a tool is what becomes of it, and the model reads it.
+// A hook's verdict on a tool call decides the call, and the model gets the result.
 func TestTool(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		hook  grapnel.Spec
 		opts  host.Options
-		asked string   // of the tool
-		ran   []string // by the tool
-		reads string   // what the model reads of it
-		not   string   // what it does not
+		asked string   // input that the tool receives
+		ran   []string // calls that reached the tool
+		reads string   // text that the model must read
+		not   string   // text that the model must not read
 	}{
 		"blocked": {
 			hook:  on(grapnel.ToolBefore, answers(grapnel.Outcome{Decision: grapnel.Block, Reason: "not here"})),
@@ -110,7 +110,7 @@ func TestTool(t *testing.T) {
 	}
 }
 
-// A tool that fails fails the call, as always in Genkit, where hooks leave it at that.
+// If hooks change nothing, a failed tool fails the Generate call, as always in Genkit.
 func TestToolFails(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -123,7 +123,7 @@ func TestToolFails(t *testing.T) {
 	has(t, "fired", kinds, "tool.before tool.failed agent.failed")
 }
 
-// The texts and pictures of a tool that gives many parts are judged with its output.
+// If a tool returns several parts, hooks judge the texts and pictures with the output.
 func TestManyParts(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, nil, []grapnel.Spec{on(grapnel.ToolAfter, func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -144,7 +144,7 @@ func TestManyParts(t *testing.T) {
 	hasNot(t, "what the model reads", got, "hunter2")
 }
 
-// A tool that interrupts has not ended; when it is called again it is judged again.
+// A tool that interrupts has not ended. When it is called again, it is judged again.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -175,14 +175,14 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// Hooks rewrite requests and responses, answer in the model's place, and refuse.
+// Hooks rewrite requests and responses, answer instead of the model, and refuse.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		hook   grapnel.Spec
 		answer string
 		calls  int
-		saw    string // by the model in its last call
+		saw    string // text in the model's last request
 		reason ai.FinishReason
 	}{
 		"request rewritten": {
@@ -257,7 +257,7 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// A halt ends the call wherever it is said, with its words, and the next one is let be.
+// A halt at any event ends the call with the hook's text. It does not affect the next call.
 func TestHalt(t *testing.T) {
 	t.Parallel()
 	for kind, calls := range map[grapnel.Kind]int{
@@ -290,7 +290,7 @@ func TestHalt(t *testing.T) {
 	}
 }
 
-// heard collects what is fired.
+// heard collects the fired events.
 type heard struct {
 	mu     sync.Mutex
 	events []*grapnel.Event
@@ -317,8 +317,8 @@ func (h *heard) kinds() (kinds []string) {
 	return kinds
 }
 
-// The whole lifecycle is fired, in its order, in a flow too; a Generate inside of a tool
-// is a sub-agent.
+// All lifecycle events are fired in order, in a flow too. A Generate inside a tool is a
+// sub-agent.
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -361,7 +361,7 @@ func TestLifecycle(t *testing.T) {
 	has(t, "what the model saw last", s.model.saw(t, 4), `"output":"42"`)
 }
 
-// A session that the context carries is used as it is, and is not ended.
+// A session in the context is used unchanged, and is not ended.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -390,7 +390,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// Where hooks see answers, the chunks of one are held until the whole was judged.
+// If hooks judge answers, the chunks of an answer are held until the whole answer was judged.
 func TestStreaming(t *testing.T) {
 	t.Parallel()
 	looking := []grapnel.Spec{{Name: "audit", Phase: grapnel.PhaseObserve, Hook: answers(grapnel.Outcome{})}}
@@ -440,7 +440,7 @@ func TestStreaming(t *testing.T) {
 	}
 }
 
-// Without hooks nothing is different, to the byte.
+// Without hooks, requests and answers are the same to the byte.
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	with := newSetup(t, nil, nil, wants("ls"), says("done"))
@@ -459,7 +459,7 @@ func TestNoHooks(t *testing.T) {
 	}
 }
 
-// withoutRefs takes the names of calls out, which Genkit makes up.
+// withoutRefs removes the call names that Genkit generates.
 func withoutRefs(request string) string {
 	for {
 		i := strings.Index(request, `"ref":"`)
@@ -471,7 +471,7 @@ func withoutRefs(request string) string {
 	}
 }
 
-// Sessions and tools run side by side.
+// Sessions and tools run in parallel.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	h := &heard{}
@@ -526,7 +526,7 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// A policy knows a tool by its class, and the command wherever it stands in the input.
+// A policy identifies a tool by its class, and finds the command at any place in the input.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")

@@ -22,13 +22,12 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// A script is a model that says what it was told to, one message per call, and remembers
-// what it was asked.
+// A script is a model that gives prepared messages, one per call, and stores its requests.
 type script struct {
 	fail error
 	mu   sync.Mutex
 	says []*ai.Message
-	asks []string // as JSON
+	asks []string // requests as JSON
 }
 
 func (s *script) answer(ctx context.Context, request *ai.ModelRequest, _ any, callback ai.ModelStreamCallback) (*ai.ModelResponse, error) {
@@ -52,7 +51,7 @@ func (s *script) answer(ctx context.Context, request *ai.ModelRequest, _ any, ca
 	return &ai.ModelResponse{Message: said, FinishReason: ai.FinishReasonStop, Request: request}, nil
 }
 
-// saw is all that the model was shown in its i-th call, as JSON.
+// saw returns the request of the i-th model call as JSON.
 func (s *script) saw(t *testing.T, i int) string {
 	t.Helper()
 	s.mu.Lock()
@@ -79,7 +78,7 @@ func wants(names ...string) *ai.Message {
 	return m
 }
 
-// on is a hook for one kind of event.
+// on returns a hook for one kind of event.
 func on(kind grapnel.Kind, hook grapnel.Func) grapnel.Spec {
 	return grapnel.Spec{Name: string(kind), On: []grapnel.Kind{kind}, Hook: hook}
 }
@@ -96,7 +95,7 @@ type command struct {
 	Command string `json:"command"`
 }
 
-// setup is a Genkit with a scripted model and a tool, and hooks.
+// setup is a Genkit with a scripted model, a tool and hooks.
 type setup struct {
 	g     *genkit.Genkit
 	hooks *grapnelgenkit.Bridge

@@ -17,7 +17,7 @@ import (
 func Example() {
 	ctx := context.Background()
 
-	// The hooks. Those of a policy file come from policy.Load.
+	// The hooks. policy.Load reads them from a policy file.
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-env", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"mcp__files__*"}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
 			if strings.HasSuffix(ev.Tool.Paths[0].Path, ".env") {
@@ -33,14 +33,14 @@ func Example() {
 		log.Fatal(err)
 	}
 
-	// The host says what hooks are told of the program and its tools.
+	// The host describes the program and its tools to the hooks.
 	bridge := mcp.New(host.New(engine, &host.Options{
 		Agent: grapnel.Agent{Name: "file-server", Version: "1.0"},
 		Tools: []host.ToolInfo{{Name: "mcp__files__read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}}},
 	}), nil)
 	defer bridge.Close()
 
-	// The server, as always, but for one line.
+	// The server, with one added line.
 	server := sdk.NewServer(&sdk.Implementation{Name: "files", Version: "1.0"}, nil)
 	server.AddReceivingMiddleware(bridge.Server("files"))
 	sdk.AddTool(server, &sdk.Tool{Name: "read"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
@@ -50,7 +50,7 @@ func Example() {
 		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: in.Path + " says: key=sk-12345"}}}, nil, nil
 	})
 
-	// A client in the same program. Others come over stdio or HTTP.
+	// A client in the same program. Other clients connect over stdio or HTTP.
 	here, there := sdk.NewInMemoryTransports()
 	if _, err := server.Connect(ctx, there, nil); err != nil {
 		log.Fatal(err)

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// TestMain is also the server behind stdio: a child process of the tests.
+// TestMain also runs the stdio server, in a child process of the tests.
 func TestMain(m *testing.M) {
 	file, child := os.LookupEnv("MCP_TEST_FILE")
 	if !child {
@@ -36,8 +36,8 @@ func TestMain(m *testing.M) {
 	bridge.Close()
 }
 
-// A workshop is a server's tools, which write down what they got, so that it can be read
-// from another process.
+// A workshop has the tools of a server. They write their inputs to a file, so that another
+// process can read them.
 type workshop struct{ file string }
 
 type work struct {
@@ -68,7 +68,7 @@ func (w *workshop) got(t *testing.T) []string {
 	return slices.Sorted(slices.Values(strings.Fields(string(data))))
 }
 
-// newServer returns a server with a tool of each sort. b may be nil.
+// newServer returns a server with a tool of each type. b may be nil.
 func newServer(w *workshop, b *mcp.Bridge, version string) *sdk.Server {
 	opts := &sdk.ServerOptions{}
 	if version != "" {
@@ -102,11 +102,11 @@ func newServer(w *workshop, b *mcp.Bridge, version string) *sdk.Server {
 	return s
 }
 
-// newClient returns a client with a person who is called Eve, and a model that repeats
-// what it is told. b may be nil.
+// newClient returns a client with a user named Eve, and a model that repeats its input. b may
+// be nil.
 func newClient(b *mcp.Bridge) *sdk.Client { return newClientOf(b, false) }
 
-// newClientOf is newClient with a model that is told of tools, or is not.
+// newClientOf is newClient; tools chooses whether the model's handler supports tools.
 func newClientOf(b *mcp.Bridge, tools bool) *sdk.Client {
 	impl := &sdk.Implementation{Name: "agent", Version: "1"}
 	opts := &sdk.ClientOptions{
@@ -123,7 +123,8 @@ func newClientOf(b *mcp.Bridge, tools bool) *sdk.Client {
 
 const older = "2025-11-25"
 
-// A wire connects a client with a new server of a workshop, which is guarded by server.
+// A wire connects a client with a new server of a workshop. The bridge server guards the
+// server; it may be nil.
 type wire func(t *testing.T, w *workshop, scene string, server *mcp.Bridge, client *sdk.Client) *sdk.ClientSession
 
 var wires = map[string]wire{
@@ -171,8 +172,8 @@ func connect(t *testing.T, client *sdk.Client, over sdk.Transport) *sdk.ClientSe
 	return s
 }
 
-// each runs a test over every wire, with the guard at either end. run connects, through
-// a bridge to the hooks of a scene.
+// each runs a test over every wire, with the guard on either side. run connects with the hooks
+// of a scene.
 func each(t *testing.T, f func(t *testing.T, side string, run func(scene string) (*workshop, *sdk.ClientSession))) {
 	t.Helper()
 	for name, over := range wires {
@@ -182,7 +183,7 @@ func each(t *testing.T, f func(t *testing.T, side string, run func(scene string)
 				f(t, side, func(scene string) (*workshop, *sdk.ClientSession) {
 					w := &workshop{filepath.Join(t.TempDir(), "got")}
 					b := mcp.New(host.New(engine(scenes[scene].specs), approves), nil)
-					t.Cleanup(b.Close) // after the connection was closed
+					t.Cleanup(b.Close) // runs after the connection was closed
 					if side == "server" {
 						return w, over(t, w, scene, b, newClient(nil))
 					}
@@ -193,7 +194,7 @@ func each(t *testing.T, f func(t *testing.T, side string, run func(scene string)
 	}
 }
 
-// approves agrees to what says please.
+// approves agrees to inputs that contain "please".
 var approves = &host.Options{Approve: host.ApproverFunc(func(_ context.Context, q *host.Question) (host.Consent, error) {
 	return host.Consent{Yes: strings.Contains(string(q.Event.Tool.Input), "please"), Reason: "I would rather not"}, nil
 })}
@@ -218,7 +219,7 @@ func halt(*grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome{Halt: "the budget is spent"}, nil
 }
 
-// text is all text of a result, and the structured content behind it.
+// text returns all text of a result, and the structured content after it.
 func text(t *testing.T, r *sdk.CallToolResult) string {
 	t.Helper()
 	var list []string

@@ -25,13 +25,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// A scene is what hooks do to one call, wherever they are.
+// A scene describes the effect of hooks on one call.
 type scene struct {
 	specs []grapnel.Spec
 	tool  string
 	input string
 	want  string // the text of the result
-	bad   bool   // it is an error
+	bad   bool   // the result is an error
 	got   []string
 }
 
@@ -157,8 +157,8 @@ func ask(t *testing.T, s *sdk.ClientSession, tool, input string) (*sdk.CallToolR
 	return s.CallTool(t.Context(), &sdk.CallToolParams{Name: tool, Arguments: work{input}})
 }
 
-// Every scene comes out the same over every wire, at either end, under either protocol;
-// but that a client ends the turn where a server can only refuse.
+// Every scene has the same result over every wire, on either side and under both protocols. The
+// only difference: a client ends the turn where a server can only refuse.
 func TestScenes(t *testing.T) {
 	t.Parallel()
 	for name, want := range scenes {
@@ -188,7 +188,7 @@ func TestScenes(t *testing.T) {
 	}
 }
 
-// The wires speak the protocols that their names say.
+// The wires use the protocols in their names.
 func TestProtocols(t *testing.T) {
 	t.Parallel()
 	for name, over := range wires {
@@ -203,7 +203,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-// A hook of toolset.before takes tools out of the list.
+// A hook of toolset.before removes tools from the list.
 func TestList(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, _ string, run func(string) (*workshop, *sdk.ClientSession)) {
@@ -224,8 +224,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-// Without hooks results are what they are without the bridge, to the last field, and so
-// are errors.
+// Without hooks, results and errors are the same as without the bridge, in every field.
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	for name, over := range wires {
@@ -257,8 +256,8 @@ func TestNoHooks(t *testing.T) {
 	}
 }
 
-// What a server asks the person for is judged in the client, under either protocol: an
-// answer in their place, or none.
+// The client judges a server's questions for the user, under both protocols: hooks answer for
+// the user, or refuse.
 func TestElicitation(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -300,7 +299,7 @@ func TestElicitation(t *testing.T) {
 	}
 }
 
-// A policy knows tools by server and, where the host says so, by class and facts.
+// A policy identifies tools by server and, if the host declares them, by class and facts.
 func TestPolicy(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -347,8 +346,8 @@ hooks:
 	}
 }
 
-// A context that carries a session is worked for that one; without one each connection is
-// a session, which ends with it. A session that was not let begin does nothing.
+// The session in a context is used. Without one, each connection is a session and ends with it.
+// After hooks refuse a session, it does nothing.
 func TestSession(t *testing.T) {
 	t.Parallel()
 	var ids []string
@@ -400,7 +399,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// The session that the context of Connect carries is that of all the connection brings.
+// The session in the context of Connect is used for every request of the connection.
 func TestSessionOfConnect(t *testing.T) {
 	t.Parallel()
 	var ids []string
@@ -438,8 +437,7 @@ func TestSessionOfConnect(t *testing.T) {
 	}
 }
 
-// Where a connection has no session of the caller's, hooks hear who the request's token
-// is of.
+// If a connection uses its own session, hooks see the user of the request's token.
 func TestUserOfToken(t *testing.T) {
 	t.Parallel()
 	var user atomic.Value
@@ -464,7 +462,7 @@ func TestUserOfToken(t *testing.T) {
 	}
 }
 
-// A bearer is eve.
+// A bearer adds Eve's token to requests.
 type bearer struct{ http.RoundTripper }
 
 func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -473,7 +471,7 @@ func (b bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	return b.RoundTripper.RoundTrip(r)
 }
 
-// A bridge without a name for the server takes the server's own.
+// A bridge without a name for the server uses the name that the server reports.
 func TestOwnName(t *testing.T) {
 	t.Parallel()
 	var server atomic.Value
@@ -493,7 +491,7 @@ func TestOwnName(t *testing.T) {
 	}
 }
 
-// The caller's parameters stay as they are, also where hooks change the call.
+// The caller's parameters are not modified, even if hooks change the call.
 func TestParamsAreTheCallers(t *testing.T) {
 	t.Parallel()
 	b := mcp.New(host.New(engine(scenes["rewritten"].specs), nil), nil)
@@ -508,7 +506,7 @@ func TestParamsAreTheCallers(t *testing.T) {
 	}
 }
 
-// Many calls at once through one bridge, over every wire.
+// Many concurrent calls use one bridge, over every wire.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()
 	const many = 32
@@ -535,7 +533,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-// A session that hooks do not let begin lists nothing and calls nothing, at either end.
+// After hooks refuse the session, no tools are listed or called, on either side.
 func TestSessionRefused(t *testing.T) {
 	t.Parallel()
 	scene := []grapnel.Spec{hook("no", grapnel.SessionStart, halt)}
@@ -560,7 +558,7 @@ func TestSessionRefused(t *testing.T) {
 	}
 }
 
-// Where a person is sent to stands in what hooks read.
+// Hooks see the URL that the user would open.
 func TestElicitationOfURL(t *testing.T) {
 	t.Parallel()
 	var message atomic.Value
@@ -590,8 +588,8 @@ func TestElicitationOfURL(t *testing.T) {
 	}
 }
 
-// What a hook gives that is no answer to a question is an error, and so are hooks that
-// never have enough of a tool.
+// An invalid answer of a hook to a question is an error. A hook that requests the same tool
+// again and again is an error too.
 func TestBadHooks(t *testing.T) {
 	t.Parallel()
 	bad := hook("bad", grapnel.ElicitationBefore, func(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Replace(grapnel.FieldAnswer, 1) })

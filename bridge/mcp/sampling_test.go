@@ -1,4 +1,4 @@
-//nolint:staticcheck // Sampling is deprecated since the protocol of 2026-07-28, and still there to be guarded.
+//nolint:staticcheck // Sampling is deprecated since the protocol of 2026-07-28, but must still be guarded.
 package mcp_test
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// addThinks adds a tool that asks the client's model.
+// addThinks adds a tool that calls the client's model.
 func addThinks(s *sdk.Server) {
 	sdk.AddTool(s, &sdk.Tool{Name: "thinks"}, func(_ context.Context, r *sdk.CallToolRequest, in work) (*sdk.CallToolResult, any, error) {
 		answer, ok := r.Params.InputResponses["q"].(*sdk.CreateMessageWithToolsResult)
@@ -29,7 +29,7 @@ func addThinks(s *sdk.Server) {
 	})
 }
 
-// addParrot adds a model that repeats what it is told.
+// addParrot adds a model that repeats its input.
 func addParrot(opts *sdk.ClientOptions, tools bool) {
 	if tools {
 		opts.CreateMessageWithToolsHandler = func(_ context.Context, r *sdk.CreateMessageWithToolsRequest) (*sdk.CreateMessageWithToolsResult, error) {
@@ -44,13 +44,13 @@ func addParrot(opts *sdk.ClientOptions, tools bool) {
 	}
 }
 
-// A server that wants the client's model asks through its hooks: the request is changed,
-// answered or refused, and the response changed.
+// If a server requests the client's model, hooks can change, answer or refuse the request, and
+// change the response.
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		spec grapnel.Spec
-		want string // empty = it is an error
+		want string // empty = an error
 	}{
 		"request": {hook("request", grapnel.ModelBefore, func(ev *grapnel.Event) (grapnel.Outcome, error) {
 			kind := strings.ReplaceAll(string(ev.Model.Request), "hello", "good day")

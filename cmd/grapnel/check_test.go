@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 )
 
-// What people and programs know findings by is short, and each is one thing.
+// The kinds of findings have short, unique names.
 func TestFindingKinds(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

@@ -26,8 +26,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// One that is of another version, and says that it is another process than the one that the
-// kernel sees: as from a container. It is told apart, and nobody is ended in its place.
+// A daemon of another version reports another process ID than the kernel, as from a container.
+// The command recognizes that, and does not end another process.
 func TestOtherDaemon(t *testing.T) {
 	t.Parallel()
 	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short

@@ -14,8 +14,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestDeliver runs "grapnel deliver" against a server on loopback. The certificate is
-// made known by a variable, which only Linux reads.
+// TestDeliver runs "grapnel deliver" against a server on loopback. A variable that only Linux
+// supports adds its certificate to the trusted ones.
 func TestDeliver(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{

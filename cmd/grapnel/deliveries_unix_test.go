@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// typed runs a command as a person types it.
+// typed runs a command with the given arguments.
 func typed(t *testing.T, root string, args ...string) (stdout, stderr string, exit int) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -30,7 +30,7 @@ func typed(t *testing.T, root string, args ...string) (stdout, stderr string, ex
 	return out.String(), err.String(), exit
 }
 
-// wants runs a command and looks for words in what it prints.
+// wants runs a command and checks its exit code and a part of its output.
 func wants(t *testing.T, root string, exit int, words string, args ...string) string {
 	t.Helper()
 	stdout, stderr, got := typed(t, root, args...)
@@ -40,7 +40,7 @@ func wants(t *testing.T, root string, exit int, words string, args ...string) st
 	return stdout
 }
 
-// keep puts deliveries for the hook team into the store of a root.
+// keep adds deliveries for the hook team to the store of a root.
 func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 	t.Helper()
 	set := policy.Load(place.Request(place.Files(nil, nil), nil))
@@ -73,7 +73,7 @@ func keep(t *testing.T, place local.Place, jobs ...delivery.Job) {
 	}
 }
 
-// What people see of deliveries, and what they can do about them, without a daemon.
+// The commands for deliveries list and change them without a daemon.
 func TestDeliveries(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -91,7 +91,7 @@ func TestDeliveries(t *testing.T) {
 	}
 	target := place.Policy + "::team"
 
-	// Nothing was ever to be told, and no store is made by looking.
+	// No event was ever queued, and reading does not create a store.
 	wants(t, root, 0, "No deliveries.", "deliveries")
 	wants(t, root, 0, "No delivery is dead.", "deliveries", "retry", "--all-dead")
 	wants(t, root, 1, `there is no delivery "x"`, "deliveries", "show", "x")
@@ -129,7 +129,7 @@ func TestDeliveries(t *testing.T) {
 		t.Errorf("%v: %+v", err, shown)
 	}
 
-	// Retry changes all that are named, or nothing.
+	// Retry changes all named deliveries or none.
 	wants(t, root, 64, "no delivery given", "deliveries", "retry")
 	wants(t, root, 64, "not both", "deliveries", "retry", "d1", "--all-dead")
 	wants(t, root, 64, "--target needs --all-dead", "deliveries", "retry", "d1", "--target", "team")
@@ -161,8 +161,8 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 64, "the time must not be negative", "drain", "--wait", "-1s")
 }
 
-// While another process keeps the deliveries they can be looked at, and a drain leaves them
-// to it.
+// While another process has the store open, deliveries can be listed, and a drain leaves them
+// to that process.
 func TestDeliveriesOfADaemon(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -186,7 +186,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 	wants(t, root, 0, "1 delivery is tried again", "deliveries", "retry", "d1")
 }
 
-// A drain runs the hooks that were put off, too, and says what it could not do.
+// A drain also runs pending hooks, and reports failures.
 func TestDrainCommand(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -196,7 +196,7 @@ func TestDrainCommand(t *testing.T) {
 	for i := range 3 {
 		runHook(t, "claude-code", root, claudeShell)
 		wants(t, root, 0, "Pending hooks have run.", "drain", "--wait", "2m")
-		await.Until(t, fmt.Sprintf("the server and the hook have the event of round %d", i), func() bool { // of this drain, or of the hook's
+		await.Until(t, fmt.Sprintf("the server and the hook have the event of round %d", i), func() bool { // from this drain, or from the drain that the hook started
 			text, _ := os.ReadFile(filepath.Join(root, "heard"))
 			other, _ := os.ReadFile(filepath.Join(root, "other"))
 			return bytes.Count(text, []byte("\n")) == i+1 && bytes.Count(other, []byte("\n")) == i+1

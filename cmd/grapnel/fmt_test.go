@@ -12,7 +12,7 @@ import (
 
 var policyBlock = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// What is shipped and what the documentation shows is laid out as `grapnel fmt` does it.
+// Shipped files and examples in the documentation have the format of `grapnel fmt`.
 func TestShippedFilesAreFormatted(t *testing.T) {
 	t.Parallel()
 	order := format.KeyOrder()

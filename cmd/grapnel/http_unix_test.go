@@ -26,16 +26,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/circuit"
 )
 
-// hookKey is a key of the Standard Webhooks.
+// hookKey is a key in the format of Standard Webhooks.
 const hookKey = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
-// claudeShell and geminiShell are one event in the words of two agents.
+// claudeShell and geminiShell are the same event in the formats of two agents.
 const (
 	claudeShell = `{"session_id":"c","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`
 	geminiShell = `{"session_id":"g","cwd":"/","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"ls"}}`
 )
 
-// asked is a policy of one hook that asks a server, and a directory for it.
+// asked writes a policy with one hook that calls a server, and returns its root directory.
 func asked(t *testing.T, url, more string) (root string) {
 	t.Helper()
 	root = t.TempDir()
@@ -50,10 +50,10 @@ func writePolicy(t *testing.T, root, text string) {
 	}
 }
 
-// runHook runs the real grapnel-hook, and says how it answered.
+// runHook runs the real grapnel-hook and returns its reply.
 func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, stderr string, exit int) {
 	t.Helper()
-	t.Cleanup(func() { // a drain that the hook started writes into the root
+	t.Cleanup(func() { // a drain that the hook started writes to the root
 		await.Until(t, "the drains of "+root+" end", func() bool { return !draining(root) })
 	})
 	cmd := exec.CommandContext(t.Context(), "grapnel-hook", agent, "--root", root)
@@ -70,16 +70,17 @@ func runHook(t *testing.T, agent, root, event string, env ...string) (stdout, st
 	return out.String(), errs.String(), exit
 }
 
-// draining reports whether a detached drain works in a root. Without /proc nobody can tell.
+// draining reports whether a detached drain is running for a root. Without /proc it returns
+// false.
 func draining(root string) bool {
 	processes, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	return slices.ContainsFunc(processes, func(name string) bool {
-		args, _ := os.ReadFile(name) // a process that has ended has none
+		args, _ := os.ReadFile(name) // empty for a process that has ended
 		return bytes.Contains(args, []byte("--drain\x00")) && bytes.Contains(args, []byte(root+"\x00"))
 	})
 }
 
-// lastError is that of the last Record's only hook.
+// lastError returns the error of the only hook in the last Record.
 func lastError(t *testing.T, root string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(root, "state", "spool", "records.jsonl"))
@@ -98,13 +99,13 @@ func lastError(t *testing.T, root string) string {
 	return rec.Hooks[0].Cause + ": " + rec.Hooks[0].Error
 }
 
-// What a server answers reaches the agent in its own words, through both programs. The
-// request is signed, and what it is signed with comes from the user's places alone.
+// A server's answer reaches the agent in the agent's format, through both programs. The request
+// is signed, and the key comes only from places of the user.
 func TestAsk(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		agent, event, answer string
-		want                 string // in stdout; empty = it is empty
+		want                 string // part of stdout; empty = no output
 	}{
 		"Claude Code, block":  {"claude-code", claudeShell, `{"decision":"block","reason":"not on Fridays"}`, `"permissionDecision":"deny","permissionDecisionReason":"not on Fridays"`},
 		"Claude Code, ask":    {"claude-code", claudeShell, `{"decision":"ask","reason":"sure?"}`, `"permissionDecision":"ask"`},
@@ -147,7 +148,7 @@ func TestAsk(t *testing.T) {
 			if err := json.Unmarshal(body, &sent); err != nil || sent.Kind != "tool.before" || len(sent.Tool.Commands) != 1 || header.Get("Authorization") != "Bearer s3cret" || header.Get("X-Team") != "core" {
 				t.Errorf("%v, sent %s with %v", err, body, header)
 			}
-			for _, dir := range []string{"spool", "policy"} { // nothing of it is kept
+			for _, dir := range []string{"spool", "policy"} { // secrets are not stored
 				_ = filepath.WalkDir(filepath.Join(root, "state", dir), func(name string, d os.DirEntry, _ error) error {
 					if data, err := os.ReadFile(name); err == nil && (bytes.Contains(data, []byte("s3cret")) || bytes.Contains(data, []byte("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))) {
 						t.Errorf("%s holds a secret", name)
@@ -159,8 +160,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Whatever a server does, the agent has its answer in time, as on_error says, and the
-// Record says what happened.
+// For every failure of a server, the agent gets its reply in time, as on_error requires, and
+// the Record has the cause.
 func TestAskFails(t *testing.T) {
 	t.Parallel()
 	var inside atomic.Int32
@@ -212,8 +213,8 @@ func TestAskFails(t *testing.T) {
 	})
 }
 
-// Nobody listens: the circuit opens for all processes, fails at once without starting
-// anything, lets one try after a while, and closes when the server is back.
+// No server listens. The circuit opens for all processes, so calls fail at once and start
+// nothing. After a while one call is tried, and the circuit closes when the server is back.
 func TestAskCircuit(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -256,7 +257,7 @@ func TestAskCircuit(t *testing.T) {
 	}
 }
 
-// endCooldown makes the time until which the circuits below a root are open the past.
+// endCooldown moves the end of the open state of all circuits below a root into the past.
 func endCooldown(t *testing.T, root string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, "state", "spool", "counts", "*"))
@@ -276,14 +277,14 @@ func endCooldown(t *testing.T, root string) {
 		if err := os.WriteFile(file, s.Bytes(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		later := time.Now().Add(time.Hour) // when the file is forgotten
+		later := time.Now().Add(time.Hour) // time at which the file expires
 		if err := os.Chtimes(file, later, later); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// Eight hooks for one event ask at the same time, and each gets its own answer.
+// Eight hooks for one event call the server concurrently, and each gets its own answer.
 func TestAskConcurrency(t *testing.T) {
 	t.Parallel()
 	var now, most atomic.Int32
@@ -316,8 +317,8 @@ func TestAskConcurrency(t *testing.T) {
 	}
 }
 
-// A project asks nobody before it is trusted. Then it asks over https at public addresses
-// alone, its allow is no allow, and it never opens a network.
+// A project's policy calls no server before it is trusted. Afterwards it may only call public
+// addresses over https, its allow has no effect, and it can never open a network.
 func TestAskOfAProject(t *testing.T) {
 	t.Parallel()
 	var requests atomic.Int32
@@ -332,7 +333,7 @@ func TestAskOfAProject(t *testing.T) {
 		if err := os.Mkdir(filepath.Join(project, ".git"), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\n") // of the user
+		writePolicy(t, root, "version: 1\nnetworks: [127.0.0.0/8]\n") // the user's policy
 		writePolicy(t, project, strings.ReplaceAll(text, "URL", server.URL))
 		event := strings.Replace(claudeShell, `"cwd":"/"`, fmt.Sprintf(`"cwd":%q`, project), 1)
 		runHook(t, "claude-code", root, event)
@@ -347,7 +348,7 @@ func TestAskOfAProject(t *testing.T) {
 	}
 }
 
-// With async nobody waits, and what is answered changes nothing.
+// With async the reply does not wait, and the server's answer changes nothing.
 func TestAskLater(t *testing.T) {
 	t.Parallel()
 	asked := make(chan string, 1)
@@ -371,7 +372,8 @@ func TestAskLater(t *testing.T) {
 	})
 }
 
-// Whoever ends grapnel-hook ends the program that asks, also where it cannot tell.
+// If grapnel-hook is ended, the program that calls the server ends too, even if grapnel-hook
+// cannot notify it.
 func TestAskEnds(t *testing.T) {
 	t.Parallel()
 	arrived, gone := make(chan struct{}, 4), make(chan struct{}, 4)

@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// On a terminal the person sees the plan once and is asked, and only a yes writes. With
-// --json, or where stdout goes elsewhere, the question stands on stderr.
+// On a terminal, the user sees the plan once and is asked, and only a yes writes. With --json,
+// or if stdout is redirected, the question is on stderr.
 func TestInstallAsks(t *testing.T) {
 	dir := t.TempDir()
-	// grapnel-hook has to lie beside the program.
+	// grapnel-hook must be in the directory of the program.
 	hook := filepath.Join(filepath.Dir(mustExecutable(t)), "grapnel-hook")
 	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// intake is a daemon that does nothing but take the spool below a root in, once: intake ROOT
+// intake is a daemon that only moves the spool below a root into the store, once: intake ROOT
 func intake() {
 	err := func() error {
 		root, err := filepath.Abs(os.Args[1])
@@ -41,7 +41,7 @@ func intake() {
 	}
 }
 
-// flip changes bytes of a file: flip FILE FROM TO, texts of the same length.
+// flip replaces bytes of a file: flip FILE FROM TO, with texts of the same length.
 func flip() {
 	err := func() error {
 		data, err := os.ReadFile(os.Args[1])

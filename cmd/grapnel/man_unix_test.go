@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/manpage"
 )
 
-// Every page is rendered without a warning, and says what the command says of itself.
+// Every page renders without a warning, and has the command's own help texts.
 func TestManPages(t *testing.T) {
 	t.Parallel()
 	root := newRoot(&console{cli.Console{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}})

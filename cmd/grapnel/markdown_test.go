@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 
-// notMarkdown are texts that would be something else in a comment, if they stood there as they are.
+// notMarkdown are texts that have another meaning in a comment if they are not escaped.
 var notMarkdown = []string{
 	"a | b", `a \| b`, `a \\| b`, `a \\\| b |`, "|", `\`, `x\`, "`", "``` code", "a`b`c", "</details>", "<script>alert(1)</script>", "<!-- ", "@everybody", "#1 fixes #2",
 	"https://evil.example", "[x](javascript:alert(1))", "![x](https://evil.example/p.png)", "line\nbreak", "line\r\n\r\n# heading", "\x1b[31mred\x1b[0m", "\u202egnp.exe", "\u2028end", "\xff\xfe",
@@ -22,13 +22,13 @@ var notMarkdown = []string{
 
 var (
 	code    = regexp.MustCompile("`[^`\n]+`")
-	notABar = regexp.MustCompile(`\\\|`) // an escaped bar ends no cell
+	notABar = regexp.MustCompile(`\\\|`) // an escaped bar does not end a cell
 	tag     = regexp.MustCompile(`<[^>]*>?`)
 	special = regexp.MustCompile("[`*_~@#$\\[\\]\\\\\x00-\x1f\x7f\u202e\u2028\uFFFD]")
 )
 
-// Whatever Records hold, a comment keeps its form: each text is code in a cell of its own, or
-// in a line of its own.
+// For any text in Records, a comment keeps its structure: each text is code in its own cell or
+// line.
 func TestReplayMarkdownIsKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range notMarkdown {
@@ -51,7 +51,7 @@ func TestReplayMarkdownIsKept(t *testing.T) {
 			t.Errorf("%.40q makes %d lines, want %d:\n%s", text, len(got), want, out.String())
 		}
 		for _, line := range got {
-			bare := code.ReplaceAllString(line, "x") // without what is code
+			bare := code.ReplaceAllString(line, "x") // without code spans
 			if strings.HasPrefix(line, "|") {
 				cells := strings.Count(notABar.ReplaceAllString(line, ""), "|") - 1
 				if cells != 4 || strings.Count(bare, "|")-1 != 4 {

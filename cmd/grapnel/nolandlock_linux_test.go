@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// noLandlock becomes the program that its arguments name, on a kernel that knows no Landlock.
+// noLandlock becomes the program in its arguments, on a kernel that does not support Landlock.
 func noLandlock() {
 	runtime.LockOSThread()
 	filter := []unix.SockFilter{

@@ -7,7 +7,7 @@ import (
 	"os/exec"
 )
 
-// noLandlock runs the program that its arguments name: there is no Landlock to hide.
+// noLandlock runs the program in its arguments. There is no Landlock to hide.
 func noLandlock() {
 	cmd := exec.Command(os.Args[1], os.Args[2:]...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr

@@ -29,17 +29,17 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// heard is one request, as a listener saw it.
+// heard is one request as the listener received it.
 type heard struct {
 	ID     string          `json:"id"`
-	Signed bool            `json:"signed"` // by hookKey, as another library than ours reads it
+	Signed bool            `json:"signed"` // by hookKey, verified with a library that Grapnel does not use
 	Type   string          `json:"type"`
 	Team   string          `json:"team,omitempty"`
 	Body   json.RawMessage `json:"body"`
 }
 
-// listener is a server that writes each request into a file, a line each, and answers with
-// the status that stands in another.
+// listener is a server that writes each request as a line to a file. It answers with the status
+// in another file.
 func listener(t testing.TB, file, status string) *httptest.Server {
 	t.Helper()
 	var mu sync.Mutex
@@ -78,8 +78,8 @@ func listener(t testing.TB, file, status string) *httptest.Server {
 	}))
 }
 
-// TestNotify runs the way of an event to a server that wants to know of it through all that
-// takes part: grapnel-hook, the spool, the drain, the store, and a server on loopback.
+// TestNotify tests the delivery of an event to a server through all parts: grapnel-hook, the
+// spool, the drain, the store, and a server on loopback.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -105,7 +105,7 @@ func TestNotify(t *testing.T) {
 	})
 }
 
-// deliveries waits until that many are there, and no more wait for their first try.
+// deliveries waits until n deliveries exist and all of them were tried.
 func deliveries(t *testing.T, place local.Place, n int) []delivery.Job {
 	t.Helper()
 	var jobs []delivery.Job
@@ -129,8 +129,8 @@ func deliveries(t *testing.T, place local.Place, n int) []delivery.Job {
 	return jobs
 }
 
-// The outbox is in use: what is to be told waits in the spool, other hooks do not, and the
-// next drain brings it. It is told once.
+// While the store is in use, deliveries wait in the spool and other hooks do not wait. The next
+// drain sends each delivery once.
 func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -169,8 +169,8 @@ func TestNotifyWhileTheStoreIsInUse(t *testing.T) {
 	}
 }
 
-// What failed is tried again when its time has come, by whoever drains then, under the ID
-// that the server knows. One that wants no more is left alone.
+// Any drain retries a failed delivery when its retry time has come, with the same ID. A
+// disabled target gets no more deliveries.
 func TestNotifyAgain(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -229,13 +229,13 @@ func TestNotifyAgain(t *testing.T) {
 	}
 }
 
-// An agent's project can set any variable of the hook program. None of them says whom a
-// delivery trusts.
+// An agent's project can set any variable of the hook program. No variable changes the
+// certificates that a delivery trusts.
 func TestNotifyTrustsNobodyElse(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was told") }))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails, as it has to
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails, as it should
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	known := filepath.Join(root, "known.pem")
@@ -253,8 +253,8 @@ func TestNotifyTrustsNobodyElse(t *testing.T) {
 	}
 }
 
-// A server that hangs keeps nobody from anything: the agent has its answer at once, and the
-// delivery waits for its next try.
+// A server that hangs delays nothing: the agent gets its reply at once, and the delivery waits
+// for its next try.
 func TestNotifyOfAServerThatHangs(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -18,9 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// post asks as an agent does whose settings say to ask over http, and keeps the answer in
-// the file posted: post STATUS SETTINGS EVENT PAYLOAD. A daemon that does not listen yet is
-// waited for. The status 0 waits until nobody listens.
+// post sends a request like an agent with HTTP hooks in its settings, and stores the answer in
+// the file posted: post STATUS SETTINGS EVENT PAYLOAD. It waits for a daemon that does not
+// listen yet. The status 0 waits until no daemon listens.
 func post(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) != 4 {
 		ts.Fatalf("usage: post STATUS SETTINGS EVENT PAYLOAD")

@@ -16,15 +16,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
-// onTerminal runs a program at a terminal of its own, writes what it prints there to
-// a file and wants an exit status: onterminal FILE CODE PROGRAM [ARG...]
+// onTerminal runs a program at a new terminal, writes its output to a file and checks its exit
+// status: onterminal FILE CODE PROGRAM [ARG...]
 func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 3 {
 		ts.Fatalf("usage: onterminal FILE CODE PROGRAM [ARG...]")
 	}
 	want, err := strconv.Atoi(args[1])
 	ts.Check(err)
-	path := "" // by the script's PATH
+	path := "" // looked up in the script's PATH
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
 		path = filepath.Join(dir, args[2])
 		if _, err := os.Stat(path); err == nil {
@@ -46,7 +46,7 @@ func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	_ = program.Close()
 	ts.Check(err)
 	shown, err := io.ReadAll(person)
-	if err != nil && !errors.Is(err, syscall.EIO) { // how the end of a terminal reads
+	if err != nil && !errors.Is(err, syscall.EIO) { // EIO is the end of a terminal's output
 		ts.Fatalf("%v", err)
 	}
 	_ = cmd.Wait()

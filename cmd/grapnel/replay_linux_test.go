@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
-// recordLines are so many Records of an agent that lists a directory.
+// recordLines returns n Records of an agent that lists a directory.
 func recordLines(n int) string {
 	var b strings.Builder
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -26,7 +26,7 @@ func recordLines(n int) string {
 	return b.String()
 }
 
-// A person sees how far a replay has come, and in the end only what came of it.
+// A replay on a terminal shows its progress, and at the end only the result.
 func TestReplayProgress(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -56,7 +56,7 @@ func TestReplayProgress(t *testing.T) {
 	}
 }
 
-// Through a pipe nobody knows how much is to come, and a small terminal has no room for all of it.
+// For a pipe the total is unknown. A small terminal has no room for the whole line.
 func TestReplayProgressOfAPipe(t *testing.T) {
 	t.Parallel()
 	pipe := filepath.Join(t.TempDir(), "records")
@@ -83,7 +83,7 @@ func TestReplayProgressOfAPipe(t *testing.T) {
 	}
 }
 
-// Where nobody looks, or nothing can be taken away again, nothing is drawn.
+// Without a terminal, or on one that cannot delete text, no progress is drawn.
 func TestReplayWithoutProgress(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "records.jsonl")

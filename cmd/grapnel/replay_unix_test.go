@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// Nothing of a policy that has effects is run by a replay, unless it is told to: programs, and
-// those servers that are named. What only hears of things, nothing makes run.
+// By default a replay runs no hooks with effects. Flags permit programs and the named servers.
+// Hooks that are notified or asynchronous never run.
 func TestReplayEffects(t *testing.T) {
 	t.Parallel()
 	var asks, told atomic.Int32

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Sessions whose root was refused are in the status, as a number and in words.
+// `grapnel status` shows sessions with a refused root, with their number and a message.
 func TestStatusOfRefusedRoots(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

@@ -16,8 +16,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite docs/schema and the rules in docs/ci.md")
 
-// Editors get the schemas from the repository: they are what the program prints, and
-// new policies name theirs.
+// Editors load the schemas from the repository. They equal the program's output, and new
+// policies refer to them.
 func TestPublishedSchema(t *testing.T) {
 	t.Parallel()
 	const address = "https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/"
@@ -45,7 +45,7 @@ func TestPublishedSchema(t *testing.T) {
 	}
 }
 
-// Each schema is one, and takes what it is of.
+// Each schema is valid, and accepts an example of its format.
 func TestSchemas(t *testing.T) {
 	t.Parallel()
 	takes := map[string]string{

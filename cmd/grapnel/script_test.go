@@ -24,8 +24,8 @@ import (
 
 func TestMain(m *testing.M) {
 	process.SandboxMain()
-	// A part of Grapnel that starts its own executable again would start these tests, and
-	// they would start programs without end.
+	// If a part of Grapnel starts its own executable again, it would start these tests, which
+	// would start programs without end.
 	if base := filepath.Base(os.Args[0]); strings.Contains(base, ".test") && len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		fmt.Fprintf(os.Stderr, "the test binary was started as a program: %q\n", os.Args)
 		os.Exit(1)
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 // withPrograms runs the tests with the real programs on PATH.
 type withPrograms struct{ *testing.M }
 
-// concurrent is the directory of the programs that run scripts about daemons and workers.
+// concurrent is the directory of the programs for scripts about daemons and workers.
 var concurrent string
 
 func (m withPrograms) Run() int {
@@ -67,8 +67,9 @@ const scripts = "testdata/script"
 // startsConcurrent matches scripts that start a daemon or a worker.
 var startsConcurrent = regexp.MustCompile(`grapnel (daemon|serve)|worker:`)
 
-// TestScripts runs the real programs: files inline, stdout, stderr and exit status. Scripts
-// about daemons and workers run programs with the race detector, which start much slower.
+// TestScripts runs the real programs with inline files, and checks stdout, stderr and the exit
+// status. Scripts about daemons and workers use programs with the race detector, which start
+// much slower.
 func TestScripts(t *testing.T) {
 	t.Parallel()
 	testscript.Run(t, testscript.Params{
@@ -79,7 +80,7 @@ func TestScripts(t *testing.T) {
 			env.Setenv("HOME", env.WorkDir+"/home")
 			env.Setenv("HOOKS_DIR", env.WorkDir)
 			env.Setenv("XDG_CONFIG_HOME", "")
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each program of a -race test stays for a second
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each program with the race detector waits a second at its end
 			env.Setenv("CLAUDE_CONFIG_DIR", "")
 			env.Setenv("GEMINI_CLI_HOME", "")
 			env.Defer(func() { endDaemons(env.WorkDir) })
@@ -116,7 +117,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a program and wants an exact exit status: exits 64 grapnel nonsense
+// exits runs a program and checks its exact exit status: exits 64 grapnel nonsense
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
@@ -135,7 +136,7 @@ func exits(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// big writes a Write event of so many bytes: big FILE BYTES
+// big writes a Write event of the given size: big FILE BYTES
 func big(ts *testscript.TestScript, _ bool, args []string) {
 	size, err := strconv.Atoi(args[1])
 	ts.Check(err)
@@ -146,7 +147,7 @@ func big(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), b.Bytes(), 0o600))
 }
 
-// lines wants a file of so many lines: lines FILE N
+// lines checks the number of lines in a file: lines FILE N
 func lines(ts *testscript.TestScript, _ bool, args []string) {
 	data, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
@@ -155,14 +156,14 @@ func lines(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// expand writes out the variables in a file: expand FILE
+// expand replaces the variables in a file by their values: expand FILE
 func expand(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(os.Expand(string(text), ts.Getenv)), 0o600))
 }
 
-// until waits until a file holds a text: until FILE REGEXP
+// until waits until a file matches: until FILE REGEXP
 func until(ts *testscript.TestScript, _ bool, args []string) {
 	re := regexp.MustCompile(args[1])
 	var data []byte
@@ -184,8 +185,8 @@ func waitFor(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// within reports whether ok returns true before await.Limit has passed. It is for commands
-// of scripts, which have no testing.TB.
+// within reports whether ok returns true before await.Limit has passed. It is for commands of
+// scripts, which have no testing.TB.
 func within(ok func() bool) bool {
 	for end := time.Now().Add(await.Limit); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {

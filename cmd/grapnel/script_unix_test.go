@@ -30,7 +30,7 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	proc, err := os.FindProcess(found.PID)
 	ts.Check(err)
 	ts.Check(proc.Signal(sig))
-	if !within(func() bool { // all of its threads
+	if !within(func() bool { // wait until all threads have received it
 		_, err = server.Look(context.Background(), client.Socket(filepath.Join(ts.MkAbs(args[1]), "state")))
 		return sig == syscall.SIGCONT || sig == syscall.SIGSTOP && errors.Is(err, server.ErrSilent) || errors.Is(err, server.ErrAbsent) && control.Ended(proc)
 	}) {
@@ -38,7 +38,7 @@ func signalDaemon(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// endDaemons ends what scripts have left running below a directory.
+// endDaemons kills the daemons that scripts left running below a directory.
 func endDaemons(dir string) {
 	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Type() == fs.ModeSocket {

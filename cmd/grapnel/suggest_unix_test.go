@@ -15,8 +15,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/replay"
 )
 
-// What an agent did, told by the real grapnel-hook, speaks for each kind of suggestion that can
-// be had in a minute, and for nothing else.
+// The work of an agent, recorded by the real grapnel-hook, leads to each kind of suggestion
+// that is possible within a minute, and to no other.
 func TestSuggestOfRealWork(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -94,7 +94,7 @@ hooks:
 	}
 	want := map[string]struct {
 		count int
-		lines string // that the change takes away and adds
+		lines string // lines that the change removes and adds
 	}{
 		"fails-open broken":       {3, "+  - {name: broken, on: tool.before, match: {command: make}, run: exit 7, on_error: closed}"},
 		"fails shut":              {3, ""},
@@ -115,7 +115,7 @@ hooks:
 		}
 		found = append(found, name)
 		w, ok := want[name]
-		if !ok && s.Kind != replay.Slow { // all is slow on a machine that is busy
+		if !ok && s.Kind != replay.Slow { // on a busy machine every hook is slow
 			t.Errorf("it suggests %s: %s", name, s.Title)
 		}
 		if ok && (s.Count != w.count || w.lines == "" && s.Hunk != "" || !strings.Contains(s.Hunk, w.lines) || len(s.Records) == 0 || s.First.IsZero() || s.Last.Before(s.First)) {

@@ -14,8 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newTerminal returns the two ends of a terminal: what a person types at, and what a
-// program has before it.
+// newTerminal returns the two ends of a terminal: the user's end and the program's end.
 func newTerminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
@@ -38,7 +37,7 @@ func newTerminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// On a terminal the person is asked, and only a yes is one. In CI nobody is there.
+// On a terminal the user is asked, and only a yes is accepted. In CI the command does not ask.
 func TestTrustAsks(t *testing.T) {
 	for _, tt := range []struct {
 		typed, ci string
@@ -50,7 +49,7 @@ func TestTrustAsks(t *testing.T) {
 		{"\n", "", exitFailure, "nothing is trusted"},
 		{"n\n", "", exitFailure, "nothing is trusted"},
 		{"yo\n", "", exitFailure, "nothing is trusted"},
-		{"\x04", "", exitFailure, "nothing is trusted"}, // the end of what is typed
+		{"\x04", "", exitFailure, "nothing is trusted"}, // end of input
 		{"y\n", "true", exitFailure, "there is no terminal to ask at"},
 		{"y\n", "1", exitFailure, "there is no terminal to ask at"},
 	} {
@@ -58,14 +57,14 @@ func TestTrustAsks(t *testing.T) {
 		person, program := newTerminal(t)
 		dir, root := t.TempDir(), t.TempDir()
 		file := filepath.Join(dir, "grapnel.yaml")
-		hostile := strings.Replace(smallGate, "block: no", "run: \"true \\e[2J\\u202e\"", 1) // clears the screen, turns the text
+		hostile := strings.Replace(smallGate, "block: no", "run: \"true \\e[2J\\u202e\"", 1) // clears the screen and reverses the text
 		if err := os.WriteFile(file, []byte(hostile), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		shown := make(chan string)
 		go func() {
 			var all bytes.Buffer
-			_, _ = io.Copy(&all, person) // until the other side is closed
+			_, _ = io.Copy(&all, person) // until the other end is closed
 			shown <- all.String()
 		}()
 		if _, err := person.WriteString(tt.typed); err != nil {

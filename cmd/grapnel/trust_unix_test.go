@@ -19,14 +19,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// smallGate is a policy whose every byte can be tried.
+// smallGate is a policy that is small enough to test every byte.
 const smallGate = "version: 1\nhooks: [{name: x, on: tool.before, block: no}]\n"
 
 // gated is a project with a trusted policy, and the program that agents run.
 type gated struct {
 	t       *testing.T
 	program string
-	root    string // of the person's state
+	root    string // root directory of the user's state
 	dir     string
 	file    string
 }
@@ -57,7 +57,7 @@ func (g *gated) put(text string) {
 	}
 }
 
-// hook answers an event as an agent would have it answered.
+// hook returns the reply to an event of an agent.
 func (g *gated) hook(event string) string {
 	g.t.Helper()
 	cmd := exec.Command(g.program, "claude-code", "--root", g.root)
@@ -72,7 +72,8 @@ func (g *gated) hook(event string) string {
 	return string(out)
 }
 
-// closed wants the gate closed, and the person told at the start and with a prompt.
+// closed checks that the gate blocks, and that the user gets a message at the start and with a
+// prompt.
 func (g *gated) closed(what string) {
 	g.t.Helper()
 	event := func(name, more string) string {
@@ -88,8 +89,8 @@ func (g *gated) closed(what string) {
 	}
 }
 
-// TestTrustedByteByByte does to each byte of a trusted policy what can be done to it,
-// and asks the program that agents run.
+// TestTrustedByteByByte changes each byte of a trusted policy in every way, and checks the
+// reply of the program that agents run.
 func TestTrustedByteByByte(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("grapnel-hook")
@@ -130,7 +131,7 @@ func TestTrustedByteByByte(t *testing.T) {
 			"a link to another policy": func(file string) error { return os.Symlink("/dev/null", file) },
 			"a huge file":              func(file string) error { return errors.Join(os.WriteFile(file, nil, 0o600), os.Truncate(file, 1<<40)) },
 			"an unreadable file": func(file string) error {
-				if os.Getuid() == 0 { // who reads everything
+				if os.Getuid() == 0 { // root can read every file
 					return nil
 				}
 				return os.WriteFile(file, []byte(smallGate), 0)
@@ -144,19 +145,19 @@ func TestTrustedByteByByte(t *testing.T) {
 		}
 	})
 
-	// The directory itself may go, or be another's.
+	// The directory itself may be missing, or be replaced by another one.
 	t.Run("without its directory", func(t *testing.T) {
 		t.Parallel()
 		g := newGated(t, program)
 		g.put("version: 1\n")
-		g.closed("changed") // and the root of the session is known from here on
+		g.closed("changed") // from here on, the root of the session is known
 		moved := g.dir + "-moved"
 		if err := os.Rename(g.dir, moved); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = os.RemoveAll(moved) })
 		gone := g.dir
-		g.dir = moved // where the agent works now
+		g.dir = moved // the agent's working directory now
 		g.closed("moved")
 		g.dir = gone
 		if err := os.WriteFile(gone, nil, 0o600); err != nil {

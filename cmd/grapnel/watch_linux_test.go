@@ -21,11 +21,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// grapnelCmd is one of Grapnel's programs, under a path of that name: "grapnel daemon start"
-// starts what it finds itself to be.
+// grapnelCmd returns a command for one of Grapnel's programs, with a path that ends in its
+// name: "grapnel daemon start" starts its own executable.
 func grapnelCmd(t testing.TB, name string, args ...string) *exec.Cmd {
 	t.Helper()
-	path, err := exec.LookPath(name) // where testscript.Main has put it
+	path, err := exec.LookPath(name) // testscript.Main has put it there
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +35,7 @@ func grapnelCmd(t testing.TB, name string, args ...string) *exec.Cmd {
 	}
 }
 
-// hooked is a root whose policy has something to say, and asks its hook about events.
+// hooked is a root with a policy that decides. It sends events to its hook.
 type hooked struct {
 	testing.TB
 	root string
@@ -61,7 +61,7 @@ hooks:
 	return h
 }
 
-// run runs one of Grapnel's programs, which has to succeed.
+// run runs one of Grapnel's programs and expects success.
 func (h hooked) run(stdin, name string, args ...string) {
 	h.Helper()
 	cmd := grapnelCmd(h, name, append(args, "--root", h.root)...)
@@ -96,8 +96,8 @@ func (h hooked) watch(width, height int, args ...string) *pty.Terminal {
 	return pty.Start(h, grapnelCmd(h, "grapnel", append([]string{"watch", "--root", h.root}, args...)...), width, height)
 }
 
-// Two agents at work, seen at a terminal: what they do, filtered, one event in full, held,
-// at another size.
+// `grapnel watch` shows the work of two agents: as a list, filtered, one event in full, paused,
+// and at another size.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
@@ -148,7 +148,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// Events that are answered by a daemon, and by nobody's, are the same to who watches.
+// Events look the same in `grapnel watch` with and without a daemon.
 func TestWatchDaemonComesAndGoes(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
@@ -174,8 +174,8 @@ func TestWatchDaemonComesAndGoes(t *testing.T) {
 	}
 }
 
-// A burst of more events than are kept in sight: all are counted, and what fell out is
-// said, while a daemon takes them out of the spool and goes again.
+// In a burst of more events than the screen keeps, all are counted and the dropped ones are
+// reported, while a daemon takes them from the spool and stops again.
 func TestWatchBurst(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
@@ -212,7 +212,7 @@ func TestWatchBurst(t *testing.T) {
 	}
 }
 
-// Who wants no colours gets none, and still sees where they are.
+// Without colors, the screen shows the same states as text.
 func TestWatchWithoutColours(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
@@ -232,7 +232,7 @@ func TestWatchWithoutColours(t *testing.T) {
 	}
 }
 
-// A terminal that nothing can be drawn on is none.
+// A terminal without cursor control is not supported.
 func TestWatchAtADumbTerminal(t *testing.T) {
 	t.Parallel()
 	cmd := grapnelCmd(t, "grapnel", "watch", "--root", t.TempDir())
@@ -244,8 +244,8 @@ func TestWatchAtADumbTerminal(t *testing.T) {
 	}
 }
 
-// Whatever agents send, and however small or large the terminal is and becomes: the screen
-// stays a screen.
+// For any input of agents and any terminal size, including changes of the size, the screen
+// stays intact.
 func TestWatchHoldsItsScreen(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)
@@ -260,7 +260,7 @@ func TestWatchHoldsItsScreen(t *testing.T) {
 	h.run("{\"session_id\":\"\xff\xfe\",\"cwd\":\"/w\",\"hook_event_name\":\"PreToolUse\",\"tool_name\":\"Bash\xc3\",\"tool_input\":{\"command\":\"echo \x80\xff\"}}", "grapnel-hook", "claude-code")
 	h.claude("git push --force")
 	w.Want(t, "10 events", "\n>block  git push --…\n", "q quit")
-	w.Press(t, "\r") // the details, too
+	w.Press(t, "\r") // the details view too
 	for _, size := range [][2]int{{300, 80}, {20, 5}, {1, 1}, {300, 3}, {3, 80}, {2, 2}, {80, 24}, {20, 5}, {300, 80}} {
 		w.SetSize(t, size[0], size[1])
 		w.Press(t, "k")
@@ -284,8 +284,8 @@ func TestWatchHoldsItsScreen(t *testing.T) {
 	}
 }
 
-// A daemon is killed while somebody watches, and another one comes: that is seen, and nothing
-// is missing or there twice.
+// A daemon is killed while `grapnel watch` runs, and another one starts. The screen shows both,
+// and no event is missing or shown twice.
 func TestWatchDaemonIsKilled(t *testing.T) {
 	t.Parallel()
 	h := newHooked(t)

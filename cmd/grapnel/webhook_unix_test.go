@@ -18,11 +18,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestWebhook runs the way of an event to a webhook of a foreign file through all that
-// takes part in it: grapnel-hook, the spool, the drain, "grapnel deliver", and a server
-// on loopback. A delivery starts without the variables that say whom to trust, so the
-// certificate of the server is not believed here: that it was dialled, and what became
-// of it, is what can be seen. IC-57, IC-61, IC-62, IC-68
+// TestWebhook tests the delivery of an event to a webhook of a foreign file through all parts:
+// grapnel-hook, the spool, the drain, "grapnel deliver", and a server on loopback. A delivery
+// starts without the variables that add trusted certificates, so it does not trust the server's
+// certificate. The test checks that the server was dialed, and the reported result. IC-57,
+// IC-61, IC-62, IC-68
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	type count struct{ dialled, asked atomic.Int32 }
@@ -38,7 +38,7 @@ func TestWebhook(t *testing.T) {
 					n.dialled.Add(1)
 				}
 			}
-			server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails, as it has to
+			server.Config.ErrorLog = log.New(io.Discard, "", 0) // the handshake fails, as it should
 			server.StartTLS()
 			env.Defer(server.Close)
 			env.Values[t.Name()] = n
@@ -52,7 +52,7 @@ func TestWebhook(t *testing.T) {
 			"exits": exits,
 			"until": until,
 			"lines": lines,
-			// dialled wants so many connections to the server, and no request: dialled N
+			// dialled expects N connections to the server and no request: dialled N
 			"dialled": func(ts *testscript.TestScript, _ bool, args []string) {
 				n := ts.Value(t.Name()).(*count)
 				if dialled, asked := n.dialled.Load(), n.asked.Load(); strconv.Itoa(int(dialled)) != args[0] || asked != 0 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// FuzzParse: a file of cases is read or refused, and what stands for a long text or an
-// error in it does not end the program.
+// FuzzParse checks that a file of cases is read or refused, and that a placeholder for a long
+// text or an error does not end the program.
 func FuzzParse(f *testing.F) {
 	files, err := filepath.Glob(filepath.Join("..", "..", "conformance", "vectors", "*", "*.json"))
 	if err != nil || len(files) == 0 {
@@ -29,7 +29,7 @@ func FuzzParse(f *testing.F) {
 	large := regexp.MustCompile(`[0-9]{6}|[eE][0-9+]`)
 	f.Fuzz(func(t *testing.T, content []byte) {
 		if large.Match(content) {
-			return // up to maxRepeat it is meant, and too much for many times a second
+			return // sizes up to maxRepeat are allowed, but too slow for fuzzing
 		}
 		cases, err := Parse(content)
 		if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// Every published case holds, or a gap says why not. Nothing else runs meanwhile, for
-// the sake of what measures.
+// Every published case passes, or a gap gives the reason. Nothing runs in parallel, because
+// some cases measure.
 func TestVectors(t *testing.T) {
 	cases, err := conformance.Load(filepath.Join("..", "..", "conformance", "vectors"))
 	if err != nil {
@@ -43,13 +43,12 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// What is not understood fails, and what goes wrong in a hook or in a case fails only
-// there.
+// Unknown words fail a case, and an error in a hook or a case fails only that case.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		text string
-		want string // part of what is wrong; empty = it passes
+		want string // part of the error; empty = it passes
 	}{
 		"no id":               {`{"dialect": "flyto", "kind": "parse", "function": "success", "results": [], "expect": {"success": []}}`, "no id"},
 		"unknown kind":        {`{"id": "x", "dialect": "flyto", "kind": "dance"}`, `nobody can run the kind "dance"`},

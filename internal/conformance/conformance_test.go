@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// runOne runs one case, written as JSON.
+// runOne runs one case that is written as JSON.
 func runOne(t *testing.T, text string, opts *conformance.Options) conformance.Result {
 	t.Helper()
 	cases, err := conformance.Parse([]byte("[" + text + "]"))
@@ -28,7 +28,7 @@ func runOne(t *testing.T, text string, opts *conformance.Options) conformance.Re
 	return results[0]
 }
 
-// value is a case that gives back a value as it stands in the case.
+// value returns a case that returns one of its own values.
 func value(is, expect string) string {
 	return fmt.Sprintf(`{"id": "v", "dialect": "flyto", "kind": "parse", "function": "find_json", "key": "k",
 		"results": [{"json_output": {"k": %s}}], "expect": %s}`, is, expect)
@@ -38,7 +38,7 @@ func TestCompare(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		is, expect string
-		key        string // of the one Diff; empty = it passes
+		key        string // key of the one Diff; empty = it passes
 	}{
 		"not looked at":         {`1`, `{"found": true}`, ""},
 		"number":                {`9007199254740993`, `{"value": 9007199254740993}`, ""},
@@ -92,12 +92,12 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// hooked is a case of one event and some hooks.
+// hooked returns a case with one event and some hooks.
 func hooked(dialect, event, hooks, expect string) string {
 	return fmt.Sprintf(`{"id": "h", "dialect": %q, "kind": "dispatch", "event": %q, "input": {}, "plan": {"hooks": [%s]}, "expect": %s}`, dialect, event, hooks, expect)
 }
 
-// What reaches the terminal, and how much memory is taken, is looked at.
+// The terminal output and the use of memory are measured.
 func TestMeasures(t *testing.T) {
 	hooks := `{"name": "a", "kind": "command", "behaviour": {"command": "echo visible; echo visible >&2"}}`
 	if r := runOne(t, hooked("flyto", "tool.before", hooks, `{"terminal_output": ""}`), nil); r.Status != conformance.Passed {
@@ -157,7 +157,7 @@ func TestGaps(t *testing.T) {
 
 // A hook that does not return for an hour ends its case, and no other.
 func TestHang(t *testing.T) {
-	t.Setenv("TMPDIR", t.TempDir()) // the case is left behind with its files
+	t.Setenv("TMPDIR", t.TempDir()) // the abandoned case does not delete its files
 	hangs := hooked("miniclaw", "tool.before", `{"name": "a", "kind": "func", "behaviour": {"op": "sleep", "ms": 3600000}}`, `{}`)
 	cases, err := conformance.Parse([]byte("[" + hangs + "," + value(`1`, `{"value": 1}`) + "]"))
 	if err != nil {
@@ -166,7 +166,7 @@ func TestHang(t *testing.T) {
 	var results []conformance.Result
 	synctest.Test(t, func(t *testing.T) {
 		results = conformance.Run(t.Context(), cases, &conformance.Options{Deadline: 200 * time.Millisecond, Workers: 1})
-		time.Sleep(2 * time.Hour) // until the hook that was left behind has ended
+		time.Sleep(2 * time.Hour) // until the abandoned hook has ended
 	})
 	if results[0].Status != conformance.Failed || !strings.Contains(results[0].Error, "no answer within 200ms") {
 		t.Errorf("the one that hangs: %+v", results[0])
@@ -236,7 +236,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// A Result is a line of JSON that says what people are told.
+// A Result is a line of JSON with the same information as its text.
 func TestResultJSON(t *testing.T) {
 	t.Parallel()
 	r := runOne(t, value(`1`, `{"value": 2}`), nil)

@@ -20,10 +20,10 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// The cases in testdata/gemini.json were run through the hook classes of Gemini CLI
-// 0.61.0, which said what to expect: one for each row of what that agent makes of
-// exit codes, answers, several hooks, calls of the model, and its configuration.
-// They show GC-10, GC-11, GC-13, GC-14, GC-15 and GC-16.
+// The cases in testdata/gemini.json were run through the hook classes of Gemini CLI 0.61.0 to
+// get the expected values. There is one for each rule of that agent about exit codes, answers,
+// several hooks, model calls and configuration. They show GC-10, GC-11, GC-13, GC-14, GC-15 and
+// GC-16.
 func TestGeminiMeasured(t *testing.T) {
 	t.Parallel()
 	cases, err := conformance.Load(filepath.Join("testdata", "gemini.json"))
@@ -44,8 +44,8 @@ func TestGeminiMeasured(t *testing.T) {
 	}
 }
 
-// A whole answer is expected: one word too much or too little is a difference, and a
-// word that nobody knows is no case.
+// The whole answer is compared: an additional or a missing word is a difference, and an unknown
+// word makes the case invalid.
 func TestGeminiIsComplete(t *testing.T) {
 	t.Parallel()
 	const good = `{"id":"x","dialect":"gemini","kind":"dispatch","event":"tool.before","native_event":"BeforeTool",
@@ -90,8 +90,8 @@ func TestGeminiIsComplete(t *testing.T) {
 	}
 }
 
-// The hooks of a real settings file run unchanged: in bash, with their variables and
-// those of Gemini CLI, one after the other where one of them wants that.
+// The hooks of a real settings file run unchanged: in bash, with their variables and those that
+// Gemini CLI sets, and sequentially if one of them requires that.
 func TestGeminiSettingsRun(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

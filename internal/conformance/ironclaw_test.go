@@ -7,12 +7,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// What is wrong with a webhook, by IronClaw's words and in its order: IC-41, IC-45, IC-56,
-// IC-58, IC-60, IC-61, IC-64.
+// Errors in a webhook have IronClaw's names and order: IC-41, IC-45, IC-56, IC-58, IC-60,
+// IC-61, IC-64.
 func TestIronClawWebhookErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		fields string // beside the name
+		fields string // fields in addition to the name
 		kind   string // empty = it is registered
 	}{
 		"good":               {`"points": ["onSessionEnd"], "url": "https://example.com:8443/hook", "headers": {"X-Team": "a"}, "timeout_ms": 30000, "max_in_flight": 1`, ""},

@@ -7,13 +7,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// A case of an agent's loop says what it is about in words that are known, and is about
-// something that comes up.
+// A case of an agent's loop uses only known words, and its event must occur.
 func TestLoopWords(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		text string
-		want string // part of what is wrong; empty = it passes
+		want string // part of the error; empty = it passes
 	}{
 		"a turn":             {`"dialect": "ironclaw", "given": {"tool_calls": ["a"]}, "expect": {"reply": "done", "tool_run": true, "session_created": true}`, ``},
 		"nothing":            {`"dialect": "miniclaw", "engine_result": null, "input": null, "expect": {"reply": "done", "tool_run": false}`, ``},

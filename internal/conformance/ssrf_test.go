@@ -8,13 +8,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// A case about the guard fails for what comes out otherwise, and for that alone.
+// A case about the guard fails exactly for the differences in its result.
 func TestGuardCases(t *testing.T) {
 	t.Parallel()
 	const at = `"url": "https://hooks.example.com/", `
 	for name, tt := range map[string]struct {
-		text string // behind the dialect
-		want string // part of what is wrong; empty = it passes
+		text string // members after the dialect
+		want string // part of the error; empty = it passes
 	}{
 		"url":                      {`"kind": "url", "url": "https://10.0.0.1/", "expect": "deny", "reason": ["bad_url", "forbidden_ip"]`, ``},
 		"url, allowed":             {`"kind": "url", "url": "https://10.0.0.1/", "expect": "allow", "reason": ["ok"]`, `expect`},
@@ -51,7 +51,7 @@ func TestGuardCases(t *testing.T) {
 	}
 }
 
-// The same of webhooks: IC-56, IC-57, IC-65, IC-66, IC-67.
+// The same for webhooks: IC-56, IC-57, IC-65, IC-66, IC-67.
 func TestWebhookCases(t *testing.T) {
 	t.Parallel()
 	hook := func(kind, behaviour, more string) string {

@@ -23,14 +23,14 @@ func TestScripts(t *testing.T) {
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
-			env.Setenv("GORACE", "atexit_sleep_ms=0") // else each program of a -race test stays for a second
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each program with the race detector waits a second at its end
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
 	})
 }
 
-// exits runs a program and wants an exact exit status: exits 2 agenthooks nonsense
+// exits runs a program and checks its exact exit status: exits 2 agenthooks nonsense
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")

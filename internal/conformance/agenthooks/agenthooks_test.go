@@ -13,7 +13,7 @@ import (
 
 const ownVectors = "testdata/vectors"
 
-// Our own vectors pass under both postures.
+// Our own vectors pass with both postures.
 func TestVectors(t *testing.T) {
 	t.Parallel()
 	vectors, err := Load(ownVectors)
@@ -29,7 +29,7 @@ func TestVectors(t *testing.T) {
 	}
 }
 
-// The golden identities were made by another implementation, in another language.
+// The golden identities come from another implementation in another language.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	results := Golden(ownVectors, nil)
@@ -56,7 +56,7 @@ func reload(t *testing.T, file string) Vector {
 	return v
 }
 
-// What is no vector fails and says why.
+// An invalid vector fails with a reason.
 func TestBrokenVectors(t *testing.T) {
 	t.Parallel()
 	const good = `{"id":"AH-CTK-001","title":"t","spec_clause":"1","interceptor_script":[],"scenario":{"input":{"content":"x","role":"user"},"model_script":[` +
@@ -117,7 +117,7 @@ func TestBrokenVectors(t *testing.T) {
 	}
 }
 
-// What is not declared is skipped, with the reason.
+// A vector that needs an undeclared capability is skipped with the reason.
 func TestCapabilities(t *testing.T) {
 	t.Parallel()
 	vectors, err := Load(ownVectors)
@@ -153,14 +153,14 @@ func TestPathsAndValues(t *testing.T) {
 			t.Errorf("%s equals %s, %v", c[0], c[1], err)
 		}
 	}
-	const text = "<\u2028\u2029>" // vectors look for parts of a context as they write them
+	const text = "<\u2028\u2029>" // vectors compare parts of a context as text
 	if got, want := compact(map[string]any{text: `\u2028`}), `{"`+text+`":"\\u2028"}`; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-// The one golden identity whose file is known to be wrong passes as a deliberate
-// difference, and only with that slip.
+// The one golden identity with a known error in its file passes as a deliberate difference, and
+// only with that exact error.
 func TestMisprint(t *testing.T) {
 	t.Parallel()
 	const ctx = `{"agent":{"framework":"f","id":"a"},"interception_point":"output","output":{"content":[9.999999999999997e+22]},"sequence":1,` +

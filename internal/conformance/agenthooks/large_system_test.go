@@ -1,7 +1,7 @@
 //go:build system
 
-// These tests start no program, but they take too long under the race detector, which the
-// system tier does not use.
+// These tests start no program, but they take too long with the race detector, which the system
+// tier does not use.
 
 package agenthooks
 
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// A vector can fail: with any part of what it expects turned into something else it does.
+// A vector can fail: it fails if any part of its expectation is changed.
 func TestVectorsCanFail(t *testing.T) {
 	t.Parallel()
 	vectors, err := Load(ownVectors)
@@ -18,7 +18,7 @@ func TestVectorsCanFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, v := range vectors {
-		if i%4 != 0 { // a quarter of them has all that can be expected
+		if i%4 != 0 { // a quarter of them covers all expectations
 			continue
 		}
 		for what, spoil := range map[string]func(*expect) bool{
