@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Each row of the table is complete: its key is parsed into a hook that has this action and
-// no other, the snapshot codec keeps it, and a hook can be built of it.
+// Each row of the table is complete: its key is parsed into a hook with this action only, the
+// snapshot codec stores it, and a hook can be built from it.
 func TestEveryActionIsComplete(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{

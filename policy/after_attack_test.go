@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
-// TestAfterIDsAgain: some agents number the calls of each turn from 0, and in others the
-// model does: another call with an ID that was seen is another call.
+// TestAfterIDsAgain: some agents number the calls of each turn from 0, and in others the model
+// chooses the IDs. Another call with a known ID is a different call.
 func TestAfterIDsAgain(t *testing.T) {
 	t.Parallel()
 	const guard = `  - {name: g, on: tool.before, match: {command: rm}, block: no}` + "\n"
@@ -49,8 +49,7 @@ func TestAfterIDsAgain(t *testing.T) {
 	}
 }
 
-// TestLimitIDsAgain: nor does a limit let a call through for nothing that only bears the
-// ID of another.
+// TestLimitIDsAgain: a limit also counts a different call that has the ID of an earlier one.
 func TestLimitIDsAgain(t *testing.T) {
 	t.Parallel()
 	l := newAfter(t, `  - {name: x, on: tool.before, limit: {count: 3, per: 1m}}`+"\n", nil)
@@ -65,7 +64,7 @@ func TestLimitIDsAgain(t *testing.T) {
 	}
 }
 
-// TestLimitOnceInARound: a call that a hook changes is one call all the same.
+// TestLimitOnceInARound: a call that a hook changes is still one call.
 func TestLimitOnceInARound(t *testing.T) {
 	t.Parallel()
 	p, errs := Parse("p.yaml", []byte("version: 1\nhooks:\n  - {name: x, on: tool.before, limit: {count: 1, per: 1m}}\n"))
@@ -94,8 +93,9 @@ func TestLimitOnceInARound(t *testing.T) {
 	}
 }
 
-// TestAfterWhatCame: what a call brought is what it brought: a rewrite of the result, by a
-// project for instance, makes it neither unseen nor good, and none brings what ends a guard.
+// TestAfterWhatCame: a step matches the original result of a call. A hook that rewrites the
+// result, for example of a project, can neither hide it from a guard, nor fake the result that
+// permits an action or cancels a step.
 func TestAfterWhatCame(t *testing.T) {
 	t.Parallel()
 	build := func(scope grapnel.Scope, hooks string) []grapnel.Spec {

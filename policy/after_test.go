@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
-// newAfter is a policy at work that goes by a clock of the test.
+// newAfter returns a policy in an engine, with a clock of the test.
 func newAfter(t anyTest, hooks string, counter Counter) *limited {
 	t.Helper()
 	p, errs := Parse("p.yaml", []byte("version: 1\nhooks:\n"+hooks))
@@ -48,7 +48,7 @@ func newAfter(t anyTest, hooks string, counter Counter) *limited {
 	return l
 }
 
-// did is an event about a shell line, or about a file where it begins with @.
+// did returns an event for a shell line, or for a file if what begins with @.
 func did(kind grapnel.Kind, what, id string) *grapnel.Event {
 	ev := limitCall("s", "Bash", fmt.Sprintf(`{"command":%q}`, what), id)
 	if name, ok := strings.CutPrefix(what, "@"); ok {
@@ -167,7 +167,8 @@ func TestAfter(t *testing.T) {
 	}
 }
 
-// TestAfterIsOfASession: sessions and agents do not know of each other, sub-agents do.
+// TestAfterIsOfASession: sessions and agents do not share steps, but sub-agents share them with
+// their agent.
 func TestAfterIsOfASession(t *testing.T) {
 	t.Parallel()
 	hook := func(by string) string {
@@ -196,11 +197,11 @@ func TestAfterIsOfASession(t *testing.T) {
 	}
 }
 
-// TestAfterOnce: one action that is told twice happens once, and never before itself.
+// TestAfterOnce: an action that is reported twice happens once, and never before itself.
 func TestAfterOnce(t *testing.T) {
 	t.Parallel()
 	l := newAfter(t, `  - {name: x, on: [tool.before, permission.before], after: {event: [tool.before, permission.before], times: 2}, block: no}`+"\n", nil)
-	prompt := func(what string) *grapnel.Event { return did(grapnel.PermissionBefore, what, "") } // as Claude Code asks
+	prompt := func(what string) *grapnel.Event { return did(grapnel.PermissionBefore, what, "") } // a permission prompt of Claude Code
 	for i, tt := range []struct {
 		ev   *grapnel.Event
 		want grapnel.Decision
@@ -219,8 +220,8 @@ func TestAfterOnce(t *testing.T) {
 	}
 }
 
-// TestAfterSourcesApart: the marks of a hook are its own, whatever hooks of other sources
-// say or are called.
+// TestAfterSourcesApart: hooks of other sources do not affect the marks of a hook, even with
+// the same name.
 func TestAfterSourcesApart(t *testing.T) {
 	t.Parallel()
 	counter := &memory{}
@@ -248,8 +249,7 @@ func TestAfterSourcesApart(t *testing.T) {
 	}
 }
 
-// TestAfterStateFails: where nothing can be kept, or what was kept is broken, the guard
-// could not answer.
+// TestAfterStateFails: if the state cannot be stored or is damaged, the guard fails.
 func TestAfterStateFails(t *testing.T) {
 	t.Parallel()
 	const hooks = `  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.before, match: {command: a}}, block: no%s}` + "\n"
@@ -284,7 +284,7 @@ func (noCounter) Count(string, func([]byte) ([]byte, time.Duration)) error {
 	return errors.New("no disk")
 }
 
-// busy counts how often anything is looked up.
+// busy counts the calls of the counter.
 type busy struct {
 	memory
 	n int
@@ -297,7 +297,7 @@ func (b *busy) Count(key string, change func([]byte) ([]byte, time.Duration)) er
 
 func (b *busy) Counted(key string) ([]byte, error) { b.n++; return b.memory.Counted(key) }
 
-// TestAfterCostsNothing: an event that no `after:` is about looks nothing up.
+// TestAfterCostsNothing: an event that concerns no `after:` causes no lookup.
 func TestAfterCostsNothing(t *testing.T) {
 	t.Parallel()
 	b := &busy{}
@@ -312,7 +312,7 @@ func TestAfterCostsNothing(t *testing.T) {
 	}
 }
 
-// TestAfterAtOnce: what happens at the same time is kept all the same.
+// TestAfterAtOnce: concurrent events are all recorded.
 func TestAfterAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}, times: 20}, block: no}`+"\n", nil)
@@ -330,7 +330,8 @@ func TestAfterAtOnce(t *testing.T) {
 	}
 }
 
-// Each key of a step is told. Some were left out once, so the reason was wrong.
+// The description names each key of a step. Some keys were missing once, so the reason was
+// wrong.
 func TestAfterTellsEveryKey(t *testing.T) {
 	t.Parallel()
 	const match = `{tool: bash, agent: claude-code, mcp: m, mode: plan, subagent: s, command: ls, shell: unknown, path: a, reads: b, writes: c, url: "https://d*", host: e, content: f, prompt: g, text: h, secret: "*", failed: true, not: {path: i}}`
@@ -363,7 +364,7 @@ func TestAfterExplains(t *testing.T) {
 	}
 }
 
-// TestAfterModel plays random sessions against a model that forgets nothing.
+// TestAfterModel compares random sessions with a model that keeps all events.
 func TestAfterModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -442,7 +443,8 @@ type anyTest interface {
 	Fatalf(format string, args ...any)
 }
 
-// FuzzReadMarks: what is written is what is read, and whatever is read is judged.
+// FuzzReadMarks: written marks can be read back unchanged, and with any stored bytes the guard
+// still decides.
 func FuzzReadMarks(f *testing.F) {
 	f.Add([]byte(nil))
 	f.Add([]byte("1\ttool.after\tab\t\t1\tcd ef\n"))
@@ -457,7 +459,7 @@ func FuzzReadMarks(f *testing.F) {
 		if err != nil || len(again) != len(marks) {
 			t.Fatalf("readMarks(%q) = %+v, and once more %+v, %v", data, marks, again, err)
 		}
-		// Whatever is kept, the guard answers and what it writes can be read.
+		// With any stored bytes, the guard answers and writes marks that can be read.
 		m := &memory{}
 		l := newAfter(t, `  - {name: x, on: tool.before, after: [{event: tool.after}, {event: tool.after, same: call}, {event: tool.after, within: 1m}], block: no}`+"\n", m)
 		specs := l.Specs()
@@ -472,7 +474,7 @@ func FuzzReadMarks(f *testing.F) {
 	})
 }
 
-// TestFailed reads how calls ended in what agents sent.
+// TestFailed determines from recorded payloads of agents whether a call failed.
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -511,7 +513,7 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// recorded is an event as an agent sent it.
+// recorded returns an event from a recorded payload of an agent.
 func recorded(t testing.TB, file, member string) *grapnel.Event {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("..", "dialect", "testdata", filepath.FromSlash(file)))
@@ -536,8 +538,8 @@ func recorded(t testing.TB, file, member string) *grapnel.Event {
 	return nil
 }
 
-// TestTestsBeforeCommit plays the same story with the payloads of three agents: tests fail,
-// the commit is blocked; they pass, and it goes on.
+// TestTestsBeforeCommit plays the same session with the payloads of three agents: tests fail
+// and the commit is blocked; the tests pass and the commit is permitted.
 func TestTestsBeforeCommit(t *testing.T) {
 	t.Parallel()
 	const hook = `  - {name: x, on: tool.before, match: {command: git commit}, after: {event: tool.failed, match: {command: [go test, npm test]}, until: {event: tool.after, match: {command: [go test, npm test]}}}, block: no}` + "\n"
@@ -576,7 +578,7 @@ func TestTestsBeforeCommit(t *testing.T) {
 			if got.Err != nil {
 				t.Fatalf("%s: %v: %s", agent, got.Err, payload)
 			}
-			got.Event.Can = nil // what the agent can be told is not what is tested
+			got.Event.Can = nil // the test does not depend on the agent's abilities
 			if v := l.Fire(context.Background(), got.Event); v.Decision != want {
 				t.Errorf("%s, event %d: %v, want %v: %s", agent, n, v.Decision, want, payload)
 			}
@@ -591,7 +593,7 @@ func TestTestsBeforeCommit(t *testing.T) {
 	}
 }
 
-// TestAfterInPacks: hooks of packs can come after something too.
+// TestAfterInPacks: hooks of packs can use `after:` too.
 func TestAfterInPacks(t *testing.T) {
 	t.Parallel()
 	registry, errs := ReadRegistry(fstest.MapFS{"order.yaml": {Data: []byte("version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}}, block: no}\n")}})

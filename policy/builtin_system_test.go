@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// The session of a coding agent is summarised by a real program, from the file that
-// the agent names (IC-71 to IC-77).
+// A real program summarizes the session of a coding agent, from the file that the agent names
+// (IC-71 to IC-77).
 func TestSessionSummary(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -28,9 +28,9 @@ func TestSessionSummary(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		builtin    string
-		transcript string // its content; empty = there is none
-		root       string // where the summary is, below the directory of the policy
-		want       string // empty = nothing is written
+		transcript string // its content; empty = no file
+		root       string // directory of the summary, below the directory of the policy
+		want       string // empty = no summary is written
 		err        string
 	}{
 		"into the project":     {"{name: session-summary, run: 'tail -n 3'}", conversation, "project", "[left out: it spoke to a model]", ""},

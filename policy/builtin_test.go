@@ -36,7 +36,7 @@ func TestBuiltinErrors(t *testing.T) {
 			t.Errorf("%s: the schema finds nothing wrong\n%s", name, tt.in)
 		}
 	}
-	// These take more than a schema knows.
+	// A schema cannot express these rules.
 	for in, want := range map[string]string{
 		hook("    builtin: {name: session-summary, run: cat}\n"):                                   "a session is summarised on session.end",
 		"version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, builtin: audit}\n": "a pack cannot write files",
@@ -47,7 +47,7 @@ func TestBuiltinErrors(t *testing.T) {
 	}
 }
 
-// fire loads a policy file and fires events at it, until all that listens has ended.
+// fire loads a policy file, fires events, and waits for all observing hooks.
 func fire(t *testing.T, req policy.Request, events ...*grapnel.Event) {
 	t.Helper()
 	set := policy.Load(req)
@@ -88,9 +88,9 @@ func content(t *testing.T, name string) string {
 	return string(data)
 }
 
-// An audit and a log hear of the events they are for, of all of them when they do not
-// say which, and know who blocked (IC-35). Where the lines go is said beside the
-// policy file, or by the program.
+// An audit and a log get the selected events, or all events if none are selected, and the name
+// of the blocking hook (IC-35). The output is next to the policy file, or at the place that the
+// program chooses.
 func TestAuditAndLogging(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -131,7 +131,8 @@ hooks:
 	}
 }
 
-// Without a place the hook fails, which is recorded; nothing is written anywhere.
+// Without a place for the output, the hook fails and the failure is recorded. No file is
+// written.
 func TestAuditWithoutAPlace(t *testing.T) {
 	t.Parallel()
 	p, errs := policy.Parse("p.yaml", []byte("version: 1\nhooks: [{name: a, builtin: audit}]\n"))
@@ -147,8 +148,7 @@ func TestAuditWithoutAPlace(t *testing.T) {
 	}
 }
 
-// What comes with a project writes below the directory of its policy, wherever a path
-// or a link may point.
+// Hooks of a project write only below the directory of its policy, for any path and any link.
 func TestBuiltinsOfAProjectStayInIt(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -175,7 +175,7 @@ func TestBuiltinsOfAProjectStayInIt(t *testing.T) {
 		if runtime.GOOS != "windows" {
 			t.Fatal(err)
 		}
-		t.Skip(err) // links take a privilege there
+		t.Skip(err) // on Windows, links need a privilege
 	}
 	for name, ok := range map[string]bool{"logs/a": true, "up/a": false, "~/a": true} {
 		specs, err := build("{name: audit, file: '" + name + "'}")

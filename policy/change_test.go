@@ -16,22 +16,22 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// changeable has, for each field that an event permits to change, an event that has the
-// field, a value for it and what comes of that, and what comes of replacing sk-1 by ***.
-// Where a value is laid over what was there, by the event's Contract, it says so.
+// changeable has, for each field that hooks can change, an event with the field, a value for it
+// with the result, and the result of replacing sk-1 by ***. If the event's Contract combines
+// the value with the old one, the result shows that.
 var changeable = map[grapnel.Field]struct {
 	kind     grapnel.Kind
 	ev       grapnel.Event
-	set      string // YAML
+	set      string // value as YAML
 	want     string
-	replaced string // empty = the field is not a text field
+	replaced string // empty = not a text field
 }{
 	grapnel.FieldPrompt:   {grapnel.PromptBefore, grapnel.Event{Prompt: &grapnel.Prompt{Text: "use sk-1"}}, `be brief`, `"be brief"`, `"use ***"`},
 	grapnel.FieldSystem:   {grapnel.AgentBefore, grapnel.Event{Prompt: &grapnel.Prompt{System: "sk-1"}}, `be kind`, `"be kind"`, `"***"`},
 	grapnel.FieldModel:    {grapnel.AgentBefore, grapnel.Event{Session: grapnel.Session{Model: "sk-1"}}, `small`, `"small"`, `"***"`},
 	grapnel.FieldRequest:  {grapnel.ModelBefore, grapnel.Event{Model: &grapnel.Model{Request: json.RawMessage(`{"m":[{"t":"sk-1"}]}`)}}, `{m: []}`, `{"m":[]}`, `{"m":[{"t":"***"}]}`},
 	grapnel.FieldResponse: {grapnel.ModelAfter, grapnel.Event{Model: &grapnel.Model{Response: json.RawMessage(`"sk-1"`)}}, `{t: no}`, `{"t":"no"}`, `"***"`},
-	grapnel.FieldTools:    {grapnel.ToolsetBefore, grapnel.Event{Toolset: &grapnel.Toolset{Allowed: []string{"a", "b"}}}, `[b, c]`, `["b"]`, ``}, // narrowed
+	grapnel.FieldTools:    {grapnel.ToolsetBefore, grapnel.Event{Toolset: &grapnel.Toolset{Allowed: []string{"a", "b"}}}, `[b, c]`, `["b"]`, ``}, // only a smaller list is permitted
 	grapnel.FieldMode:     {grapnel.ToolsetBefore, grapnel.Event{Toolset: &grapnel.Toolset{Mode: "any"}}, `none`, `"none"`, ``},
 	grapnel.FieldInput:    {grapnel.ToolBefore, grapnel.Event{Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"n": 1.0, "t":"sk-1"}`)}}, `{n: 2}`, `{"n":2}`, `{"n": 1.0, "t":"***"}`},
 	grapnel.FieldOutput:   {grapnel.ToolAfter, grapnel.Event{Tool: &grapnel.Tool{Name: "x", Output: json.RawMessage(`["a","sk-1"]`)}}, `gone`, `"gone"`, `["a","***"]`},
@@ -48,7 +48,7 @@ var changeable = map[grapnel.Field]struct {
 	grapnel.FieldContent: {grapnel.ToolBefore, *tool(grapnel.ToolBefore, "Write", grapnel.ClassWrite, map[string]any{"file_path": "sk-1", "content": "sk-1"}), `x`, `"x"`, `"***"`},
 }
 
-// Every field that any event permits to change can be set, and text in it replaced.
+// Every field that an event permits to change can be set, and text in it can be replaced.
 func TestEveryFieldChanges(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {
@@ -83,14 +83,14 @@ func TestEveryFieldChanges(t *testing.T) {
 			}
 		})
 	}
-	// Only where it was asked to.
+	// Only in the requested field.
 	v := fire(t, grapnel.FieldContent, "fields: tool.content\n    replace: [{pattern: 'sk-\\d', with: '***'}]")
 	if got, want := string(v.Changes[grapnel.FieldInput]), `{"content":"***","file_path":"sk-1"}`; got != want {
 		t.Errorf("the input is now %s, want %s", got, want)
 	}
 }
 
-// A field that stands in several places of a call is looked at in all of them.
+// If a field has several places in a call, all of them are checked.
 func TestReplaceInEveryPlace(t *testing.T) {
 	t.Parallel()
 	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    fields: [tool.content, tool.command]\n    replace: [{pattern: 'sk-\\d', with: '***'}]\n")
@@ -108,13 +108,13 @@ func TestReplaceInEveryPlace(t *testing.T) {
 	if v := fire(`{"edits":{"new":"sk-1"},"commands":"sk-1"}`); len(v.Changes) != 0 || v.Decision != grapnel.None {
 		t.Errorf("%s, %v: nothing of it is a content or a command", v.Changes, v.Decision)
 	}
-	// More than can be looked through are not let through.
+	// A call with too many places is blocked.
 	if v := fire(`{"commands":["` + strings.Repeat(`a","`, 300) + `sk-1"]}`); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), "more than 256 places") {
 		t.Errorf("%v %s, want a block", v.Decision, v.Reason())
 	}
 }
 
-// A place inside of a field is set, and everything beside it stays as it was sent.
+// Setting a place inside a field leaves everything else as it was sent.
 func TestSetPlaces(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ set, input, want, reason string }{
@@ -143,7 +143,7 @@ func TestSetPlaces(t *testing.T) {
 	}
 }
 
-// One hook can set what differs by event.
+// One hook can set different fields for different events.
 func TestSetOnSeveralEvents(t *testing.T) {
 	t.Parallel()
 	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - {name: x, on: [tool.before, tool.after], set: {tool.input.a: 1, tool.output: gone}}\n")
@@ -155,7 +155,7 @@ func TestSetOnSeveralEvents(t *testing.T) {
 	}
 }
 
-// Replacing text never makes anything but JSON of JSON, and never touches keys.
+// Replacing text in JSON always results in valid JSON, and never changes keys.
 func TestReplaceKeepsJSON(t *testing.T) {
 	t.Parallel()
 	value := rapid.Deferred(func() *rapid.Generator[any] { return anyJSON(3) })
@@ -220,7 +220,7 @@ func keysOf(raw json.RawMessage) []string {
 	return keys
 }
 
-// What a policy sets reaches the agents that have a word for it.
+// The changes of a policy reach the agents that support them.
 func TestChangesInAgentsAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -285,8 +285,8 @@ func TestChangesInAgentsAnswers(t *testing.T) {
 	}
 }
 
-// A rule on paths sees the files that a patch names, in the words of every agent that
-// writes patches, and a change of such a path is refused.
+// A rule for paths checks the files in a patch, in the format of every agent that uses patches.
+// A change of such a path is refused.
 func TestPathsInPatches(t *testing.T) {
 	t.Parallel()
 	block := "on: tool.before\n    match: {tool: [write, edit], path: 'deploy/prod/**'}\n    block: This is production."

@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write generated files")
 
-// TestCodecIsGenerated holds codec_gen.go to the types that it writes and reads.
+// TestCodecIsGenerated checks that codec_gen.go matches the types that it encodes and decodes.
 func TestCodecIsGenerated(t *testing.T) {
 	t.Parallel()
 	want := generateCodec(t)
@@ -33,12 +33,12 @@ func TestCodecIsGenerated(t *testing.T) {
 	}
 }
 
-// generateCodec writes a function that writes and one that reads each struct in a policy.
+// generateCodec generates an encoder and a decoder for each struct in a policy.
 func generateCodec(t *testing.T) []byte {
 	t.Helper()
 	g := &codecGenerator{}
 	g.add(reflect.TypeFor[policyfile.Policy]())
-	for i := 0; i < len(g.types); i++ { // it grows
+	for i := 0; i < len(g.types); i++ { // add appends to the list
 		g.structure(t, g.types[i])
 	}
 	var b bytes.Buffer
@@ -104,10 +104,10 @@ func (g *codecGenerator) structure(t *testing.T, typ reflect.Type) {
 	fmt.Fprintf(&g.code, "r.leave(set >> %d)\n}\n", len(fields))
 }
 
-// present is whether a value is not its zero value.
+// present returns an expression that is true if the value is not its zero value.
 func present(t *testing.T, v string, typ reflect.Type) string {
 	t.Helper()
-	switch typ.Kind() { //nolint:exhaustive // what policies are made of
+	switch typ.Kind() { //nolint:exhaustive // only the kinds that policies contain
 	case reflect.String:
 		return v + ` != ""`
 	case reflect.Bool:
@@ -187,7 +187,8 @@ func (g *codecGenerator) read(t *testing.T, v string, typ reflect.Type) string {
 	return ""
 }
 
-// converted is a value of a basic type as another type of the same kind.
+// converted returns an expression that converts a value of a basic type to another type of the
+// same kind.
 func converted(typ reflect.Type, basic, value string) string {
 	if typ.String() == basic {
 		return value

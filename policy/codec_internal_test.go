@@ -14,11 +14,11 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// filled puts something into every field that there is, so that one which is added and not
-// kept shows. What lies deeper than one match in another stays empty.
+// filled sets every field, so that a new field that the codec does not store is detected.
+// Fields that are nested too deeply, such as matches in matches, stay empty.
 func filled(v reflect.Value, n *int, deep int) {
 	*n++
-	switch v.Kind() { //nolint:exhaustive // what policies are made of
+	switch v.Kind() { //nolint:exhaustive // only the kinds that policies contain
 	case reflect.String:
 		v.SetString("a\x1d\x1e\x1f\x1b\x1be\n" + string(rune('a'+*n%26)))
 	case reflect.Bool:
@@ -58,7 +58,7 @@ func filled(v reflect.Value, n *int, deep int) {
 	}
 }
 
-// TestSnapshotIsWhole takes from a snapshot what was put there.
+// TestSnapshotIsWhole checks that a snapshot returns everything that was stored in it.
 func TestSnapshotIsWhole(t *testing.T) {
 	t.Parallel()
 	var p policyfile.Policy
@@ -82,7 +82,8 @@ func TestSnapshotIsWhole(t *testing.T) {
 	}
 }
 
-// FuzzSnapshot reads texts that nobody has written: what is read says again what was read.
+// FuzzSnapshot decodes arbitrary texts. If a text can be decoded, encoding the result gives the
+// same policy.
 func FuzzSnapshot(f *testing.F) {
 	var p policyfile.Policy
 	n := 0
@@ -108,8 +109,7 @@ func FuzzSnapshot(f *testing.F) {
 	})
 }
 
-// A hook with a field that this version does not know is refused, and so is one that is cut
-// off anywhere.
+// A hook with an unknown field is refused, and so is a hook that is truncated at any place.
 func TestCodecRefusesOtherLayouts(t *testing.T) {
 	t.Parallel()
 	w := &codecWriter{}

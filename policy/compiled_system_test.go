@@ -28,7 +28,7 @@ func TestSetForOneEventLaw(t *testing.T) {
 		t.Fatal(errs)
 	}
 	n := 0
-	left := 0 // hooks that were left out
+	left := 0 // number of skipped hooks
 	rapid.Check(t, func(t *rapid.T) {
 		n++
 		text := anyPolicyToAsk(t) + manyOthers()
@@ -45,7 +45,7 @@ func TestSetForOneEventLaw(t *testing.T) {
 			t.Fatal(err)
 		}
 		req := policy.Request{Files: []policy.File{{Path: file, Scope: grapnel.ScopeUser}}, Packs: packs, Snapshots: snaps}
-		policy.Load(req) // makes the snapshot
+		policy.Load(req) // creates the snapshot
 		ev := anyEvent(t)
 		switch rapid.IntRange(0, 30).Draw(t, "size") {
 		case 0:

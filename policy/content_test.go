@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// contents loads what a file is said to hold, with a clock.
+// contents loads the given text instead of the file's content, with a clock.
 func contents(t *testing.T, text string, now func() time.Time) policy.Set {
 	t.Helper()
 	dir := t.TempDir()

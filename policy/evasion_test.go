@@ -19,8 +19,8 @@ func fetches(url string) *grapnel.Event {
 	return tool(grapnel.ToolBefore, "WebFetch", grapnel.ClassFetch, map[string]any{"url": url})
 }
 
-// A guard takes one bad thing in a call for enough, whatever harmless things stand
-// beside it, and lets pass only what it is sure of.
+// One bad part of a call is enough for a guard, regardless of harmless parts next to it. An
+// allow requires that every part is certain.
 func TestNoTalkingPast(t *testing.T) {
 	t.Parallel()
 	const none, allow, block = grapnel.None, grapnel.Allow, grapnel.Block
@@ -70,7 +70,7 @@ func TestNoTalkingPast(t *testing.T) {
 	}
 }
 
-// A shell line with an open quote does not hide the line beside it.
+// A shell line with an open quote does not hide the next line.
 func TestEachShellLineIsReadByItself(t *testing.T) {
 	t.Parallel()
 	ev := sh("")
@@ -80,7 +80,7 @@ func TestEachShellLineIsReadByItself(t *testing.T) {
 	}
 }
 
-// A guarded name may be a link, and a link may lead to a guarded name.
+// A guarded name may be a symlink, and a symlink may lead to a guarded name.
 func TestLinksOnBothSides(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -115,7 +115,7 @@ func TestLinksOnBothSides(t *testing.T) {
 	}
 }
 
-// More paths than can be looked at are not a way around a guard of paths.
+// A call with too many paths to check cannot bypass a guard for paths.
 func TestTooManyPaths(t *testing.T) {
 	t.Parallel()
 	ev := write("a")
@@ -135,7 +135,7 @@ func TestTooManyPaths(t *testing.T) {
 	}
 }
 
-// A rule on a batch of calls looks at each call as a whole.
+// A rule for a batch of calls checks each call as a whole.
 func TestBatchOfCalls(t *testing.T) {
 	t.Parallel()
 	batch := &grapnel.Event{
@@ -145,7 +145,7 @@ func TestBatchOfCalls(t *testing.T) {
 	for match, want := range map[string]grapnel.Decision{
 		"{command: git push --force}":      grapnel.Block,
 		"{path: 'deploy/**'}":              grapnel.Block,
-		"{tool: shell, path: 'deploy/**'}": grapnel.None, // no call is both
+		"{tool: shell, path: 'deploy/**'}": grapnel.None, // no call matches both
 		"{text: sk-live}":                  grapnel.Block,
 		"{tool: fetch}":                    grapnel.None,
 	} {

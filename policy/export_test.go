@@ -2,13 +2,13 @@ package policy
 
 import "github.com/grapnel-dev/grapnel/internal/match"
 
-// AddChecksum and CheckChecksum are for tests that spoil what is kept.
+// AddChecksum and CheckChecksum are for tests that damage stored files.
 var (
 	AddChecksum   = addChecksum
 	CheckChecksum = checkChecksum
 )
 
-// MatchKeys lists the names of matchKeys.
+// MatchKeys lists the names of the match keys.
 func MatchKeys() []string {
 	var names []string
 	for i := range match.Keys {

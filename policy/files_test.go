@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Rules about files and addresses hold for shell lines too, and no allow gets weaker
-// through what a line seems to say.
+// Rules about files and addresses also apply to shell lines. The text of a line cannot weaken
+// an allow.
 func TestFactsOfShellLines(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -112,7 +112,7 @@ func TestFactsOfShellLines(t *testing.T) {
 	}
 }
 
-// Decoys do not push a file out of sight.
+// Many decoy files do not hide a file from a rule.
 func TestManyFilesOfOneLine(t *testing.T) {
 	t.Parallel()
 	ev := sh("cat " + strings.Repeat("a/b ", 9000) + ".env")

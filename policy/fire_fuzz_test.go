@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// fired fires an event and returns what came of it. A hook that panics is contained
-// by the engine, so it has to be looked for in the Record.
+// fired fires an event and returns the Verdict. The engine recovers a panic of a hook, so the
+// Record is checked for one.
 func fired(t *testing.T, specs []grapnel.Spec, ev *grapnel.Event) grapnel.Verdict {
 	t.Helper()
 	look := grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
@@ -27,11 +27,11 @@ func fired(t *testing.T, specs []grapnel.Spec, ev *grapnel.Event) grapnel.Verdic
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.Plan(ev) // explains
+	e.Plan(ev) // also computes explanations
 	return e.Fire(t.Context(), ev)
 }
 
-// blocker is a hook of the user that blocks, beside which any other may stand.
+// blocker returns a hook that blocks. It is combined with other hooks.
 func blocker(scope grapnel.Scope) grapnel.Spec {
 	return grapnel.Spec{
 		Name: "blocker", Source: grapnel.Source{Name: "blocker", Scope: scope}, Phase: grapnel.PhaseRule,
@@ -41,8 +41,8 @@ func blocker(scope grapnel.Scope) grapnel.Spec {
 	}
 }
 
-// FuzzFire: no policy makes an event panic, and none undoes a block, wherever the
-// one or the other came from.
+// FuzzFire: no policy makes an event panic, and no policy of any scope undoes a block of any
+// scope.
 func FuzzFire(f *testing.F) {
 	events := []string{
 		`{"kind":"tool.before","session":{"cwd":"/p"},"tool":{"name":"bash","class":"shell","input":{"command":"git push -f && rm -rf x"},"facts":[{"field":"tool.command","at":"/command"}]}}`,
@@ -86,7 +86,7 @@ func FuzzFire(f *testing.F) {
 			return
 		}
 		if ev.Can != nil && !ev.Can.Block {
-			return // such an agent is told something else
+			return // this agent gets another reply
 		}
 		v := fired(t, append(specs, blocker(scopes[int(n)/len(scopes)%len(scopes)])), ev)
 		if v.Decision != grapnel.Block && v.Halt == "" {
@@ -95,9 +95,9 @@ func FuzzFire(f *testing.F) {
 	})
 }
 
-// FuzzMatch: what a match key looks for and what an event holds are both anybody's
-// text. Nothing panics, a match and its negation never both block, and a guard with
-// an exception for the very same thing lets it through.
+// FuzzMatch uses arbitrary text for the words of a match key and for the event. Nothing panics,
+// a match and its negation never both block, and an exception for the same words lets a call
+// through.
 func FuzzMatch(f *testing.F) {
 	keys := []string{"tool", "command", "path", "url", "host", "content", "prompt", "text", "mcp", "mode", "subagent", "when"}
 	for i, seed := range [][2]string{

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A bench is a person with a home directory, a policy in it, and a state.
+// A loadBench is a user with a home directory, a policy in it, and a state directory.
 type loadBench struct {
 	t    *testing.T
 	home string
@@ -67,7 +67,7 @@ func (b *loadBench) load(files ...File) (Set, *grapnel.Engine) {
 	return set, e
 }
 
-// row is what became of a foreign file.
+// row returns the row of a foreign file.
 func (b *loadBench) row(set Set, name string) Loaded {
 	b.t.Helper()
 	i := slices.IndexFunc(set.Files, func(l Loaded) bool { return l.File == b.path(name) && l.Format != "" })
@@ -113,8 +113,8 @@ func specNames(set Set) []string {
 	return names
 }
 
-// A bundle counts by what it holds: rules, webhooks and what is left out, which the
-// others outlive; the total is the sum of what is in force (IC-38, IC-39, IC-40, IC-41).
+// The row of a bundle counts its rules, webhooks and skipped entries. Skipped entries do not
+// affect the others. The total is the sum of the active hooks (IC-38, IC-39, IC-40, IC-41).
 func TestLoadCounts(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [ironclaw]\n")
@@ -142,8 +142,8 @@ func TestLoadCounts(t *testing.T) {
 	}
 }
 
-// A hook gets what its system gives it where it says nothing: timeout, on_error, and
-// names that are unique in its file (IC-05, GC-12).
+// A hook without a setting gets the default of its system: the timeout, on_error, and a unique
+// name in its file (IC-05, GC-12).
 func TestLoadDefaults(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]grapnel.OnError{"load: [claude-code]\n": grapnel.OnErrorOpen, "strict: true\nload: [claude-code]\n": grapnel.OnErrorClosed} {
@@ -160,8 +160,8 @@ func TestLoadDefaults(t *testing.T) {
 	}
 }
 
-// The agent that runs a file by itself does not meet its hooks here; one that somebody
-// named elsewhere listens to all.
+// Hooks in a file that an agent runs itself are skipped for that agent's events. Hooks in a
+// file that a policy names run for all agents.
 func TestLoadSkipsTheAgentItself(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [claude-code, {format: claude-code, file: ~/team.json}]\n")
@@ -179,7 +179,7 @@ func TestLoadSkipsTheAgentItself(t *testing.T) {
 	}
 }
 
-// What a pattern found stays in force when it goes, until somebody lets go of it.
+// A file that a pattern found stays in force after it was deleted, until the user forgets it.
 func TestLoadKeepsWhatAPatternFound(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [ironclaw]\n")
@@ -201,7 +201,7 @@ func TestLoadKeepsWhatAPatternFound(t *testing.T) {
 	if got := b.row(set, "hooks/a.hook.json"); got.State != Gone || got.Hooks != 1 || !strings.Contains(got.Notice, "grapnel untrust") {
 		t.Errorf("%+v", got)
 	}
-	for i := range 60 { // other contents do not push it out
+	for i := range 60 { // other contents do not evict its snapshot
 		b.put("hooks/b.hook.json", rule("b", "curl")+strings.Repeat(" ", i))
 		b.load()
 	}
@@ -217,7 +217,7 @@ func TestLoadKeepsWhatAPatternFound(t *testing.T) {
 	blocked("let go of", "rm x", false)
 }
 
-// One that never was valid blocks what a guard would have seen, and no prompt.
+// A file that was never valid blocks tools, but not prompts.
 func TestLoadOfABrokenFile(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*loadBench){
@@ -256,7 +256,7 @@ func (b *loadBench) link(to, name string) {
 		if runtime.GOOS != "windows" {
 			b.t.Fatal(err)
 		}
-		b.t.Skip(err) // links take a privilege there
+		b.t.Skip(err) // on Windows, links need a privilege
 	}
 }
 
@@ -266,7 +266,7 @@ func (b *loadBench) many() {
 	}
 }
 
-// A walk is bounded, sorted, and stays where it began.
+// The search is limited, sorted, and stays in its directory.
 func TestGlob(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "")
@@ -296,8 +296,8 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// Two policies that find one file have it once: a second of its names would make the
-// engine refuse all.
+// If two policies find the same file, it is loaded once. A second hook of the same name would
+// make the engine refuse all hooks.
 func TestLoadOnce(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [claude-code, {format: claude-code, file: .claude/settings.json}]\n")
@@ -309,7 +309,7 @@ func TestLoadOnce(t *testing.T) {
 	}
 }
 
-// What was put off is found by the content of then.
+// A pending hook is found with the content at the time it was queued.
 func TestLoadSource(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [claude-code]\n")
@@ -337,7 +337,7 @@ func TestLoadSource(t *testing.T) {
 	}
 }
 
-// Whatever byte of a trusted hook file changes, the gate stays closed.
+// For a change of any byte in a trusted hook file, the gate stays closed.
 func TestTrustedForeignBytes(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [ironclaw]\n")
@@ -382,7 +382,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 		t.Fatal(err)
 	}
 	closed("gone")
-	for _, load := range x.Loads { // what was trusted is lost: nobody knows what it forbids
+	for _, load := range x.Loads { // the trusted content is lost, so its rules are unknown
 		if err := os.Remove(filepath.Join(string(trusts), load.SHA256)); err != nil {
 			t.Fatal(err)
 		}
@@ -390,7 +390,7 @@ func TestTrustedForeignBytes(t *testing.T) {
 	closed("lost")
 }
 
-// The root that a hook names its files by is the one of the trust, whatever the session's is.
+// The root in the file names of a hook is the root of the trust, for any root of the session.
 func TestTrustedRoot(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [claude-code]\n")
@@ -413,8 +413,8 @@ func TestTrustedRoot(t *testing.T) {
 	}
 }
 
-// A rule runs where the event is judged unless its file limits its time: it is never
-// late, and a goroutine costs more than it does.
+// A rule runs inline unless its file limits its time: it never times out, and a goroutine costs
+// more than the rule.
 func TestForeignRulesRunInline(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [ironclaw]\n")
@@ -429,15 +429,15 @@ func TestForeignRulesRunInline(t *testing.T) {
 	}
 }
 
-// What a hook is called depends on its own file only. The drain loads just that, and the
-// pins of a project go by the name: another hook must not come to bear it.
+// The name of a hook depends only on its own file. The drain loads only that file, and the pins
+// of a project are stored by name, so no other hook must get the name.
 func TestForeignNamesOfOneFile(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [claude-code]\n")
 	same := func(hooks string) string { return `{"hooks": {"PreToolUse": [{"hooks": [` + hooks + `]}]}}` }
 	once := `{"type": "command", "command": "sh x.sh"}`
 	b.put(".claude/settings.json", same(once+`, {"type": "command", "command": "sh x.sh --more"}`))
-	b.put(".claude/settings.local.json", same(once)) // that one runs in place of the first
+	b.put(".claude/settings.local.json", same(once)) // this hook replaces the first one
 	set, _ := b.load()
 	file := b.path(".claude/settings.json")
 	var names []string
@@ -463,8 +463,7 @@ func TestForeignNamesOfOneFile(t *testing.T) {
 	}
 }
 
-// A file of a project that the user loads too counts for the user, and the hooks beside
-// it keep their names, by which their programs are pinned.
+// A file that is named directly and through a symlink is loaded once.
 func TestForeignLoadedTwice(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [{format: claude-code, file: p/.claude/settings.json}, {format: claude-code, file: link.json}]\n")
@@ -473,7 +472,7 @@ func TestForeignLoadedTwice(t *testing.T) {
 		if runtime.GOOS != "windows" {
 			t.Fatal(err)
 		}
-		t.Skip(err) // links take a privilege there
+		t.Skip(err) // on Windows, links need a privilege
 	}
 	set, _ := b.load()
 	if got := specNames(set); !slices.Equal(got, []string{"one.sh"}) {
@@ -481,8 +480,8 @@ func TestForeignLoadedTwice(t *testing.T) {
 	}
 }
 
-// A plugin is known by where it lies below the home directory, which can be called
-// otherwise by the agent than by the user database.
+// A plugin is identified by its path below the home directory. The agent and the user database
+// may have different names for that directory.
 func TestForeignPluginOfOtherHome(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [claude-code]\n")

@@ -56,9 +56,9 @@ func foreignEngine(t *testing.T, dir, format string, files map[string]string) *g
 	return e
 }
 
-// Hooks of five systems run unchanged under another agent: they are started as their own
-// system starts them, find what they look for, and what they answer means what it
-// meant. MC-17, MC-19, MC-20, MC-22, FL-20, FL-31, FL-33, FL-40, FL-41, FL-49, GC-04.
+// Hooks of five systems run unchanged under another agent: they start as in their own system,
+// find their files and variables, and their answers keep their meaning. MC-17, MC-19, MC-20,
+// MC-22, FL-20, FL-31, FL-33, FL-40, FL-41, FL-49, GC-04.
 func TestForeignProgramsRun(t *testing.T) {
 	const (
 		shell = `"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"git push --force"}`
@@ -76,7 +76,7 @@ func TestForeignProgramsRun(t *testing.T) {
 		decision grapnel.Decision
 		reason   string
 		halt     string
-		seen     string // in the file seen, which programs write beside the policy
+		seen     string // content of the file seen, which programs write next to the policy
 	}{
 		"claude: told as Claude Code would": {
 			format: "claude-code",
@@ -167,7 +167,7 @@ func TestForeignProgramsRun(t *testing.T) {
 			}
 			e := foreignEngine(t, dir, tt.format, tt.files)
 			agent := dialect.GeminiCLI()
-			if tt.format == agent.Name { // which runs these hooks by itself
+			if tt.format == agent.Name { // this agent runs these hooks itself
 				agent = dialect.ClaudeCode()
 			}
 			ev, err := agent.Read(dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"` + dir + `",` + tt.payload + `}`)})

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// commands notes the programs that a loader makes hooks of.
+// commands records the programs that a loader makes hooks of.
 type commands []policyfile.Command
 
 func (c *commands) hook(cmd policyfile.Command) grapnel.Hook {
@@ -25,7 +25,7 @@ func (c *commands) hook(cmd policyfile.Command) grapnel.Hook {
 	return noCommand(cmd)
 }
 
-// loaded is a Spec in words.
+// loaded describes a Spec as text.
 func loaded(s grapnel.Spec) string {
 	line := fmt.Sprintf("%s on %v key %q", s.FullName(), s.On, s.Key)
 	if s.Timeout > 0 {
@@ -144,7 +144,7 @@ func TestLoadGemini(t *testing.T) {
 	}
 }
 
-// geminiEngine runs one hook, behind a matcher, as Gemini CLI would.
+// geminiEngine runs one hook with a matcher, like Gemini CLI.
 func geminiEngine(t *testing.T, native, matcher string, onError grapnel.OnError, observers ...grapnel.Observer) *grapnel.Engine {
 	t.Helper()
 	definition, err := json.Marshal(map[string]any{native: []any{map[string]any{"matcher": matcher, "hooks": []any{map[string]any{"type": "command", "command": "x"}}}}})
@@ -166,7 +166,7 @@ func geminiEngine(t *testing.T, native, matcher string, onError grapnel.OnError,
 	return e
 }
 
-// A matcher means what it meant in Gemini CLI, also when the event is another agent's.
+// A matcher has the meaning of Gemini CLI, also for events of other agents.
 func TestGeminiMatcherOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -205,8 +205,8 @@ func TestGeminiMatcherOfOthers(t *testing.T) {
 	}
 }
 
-// A matcher that Grapnel cannot follow is no matcher that never matches: a guard
-// behind it fails, and its on_error decides.
+// A matcher that Grapnel does not support is not treated as one that never matches: the guard
+// fails, and its on_error decides.
 func TestGeminiMatcherBeyondRE2(t *testing.T) {
 	t.Parallel()
 	ev := tool(grapnel.ToolBefore, "write_file", grapnel.ClassWrite, nil)

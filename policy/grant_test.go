@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// policiesOf puts policies into files of their own, in a directory that is nobody's project.
+// policiesOf writes each policy to its own file, in a directory that is not a project.
 func policiesOf(t *testing.T, scope grapnel.Scope, texts ...string) (files []policy.File) {
 	t.Helper()
 	dir := t.TempDir()
@@ -32,11 +32,12 @@ const (
 	running  = "version: 1\nhooks:\n  - {name: no, on: tool.before, match: {command: rm}, block: no}\n  - {name: prog, on: tool.before, run: 'true'}\n"
 )
 
-// What a project may do beside restricting is what the user grants, and root bounds it.
+// The grants of the user limit the rights of a project beyond restricting, and managed policies
+// limit the grants.
 func TestGrants(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		managed, user []string // DIR stands for the project
+		managed, user []string // DIR is replaced by the project
 		allow, run    bool
 	}{
 		"nobody says anything":         {nil, nil, false, true},
@@ -88,7 +89,7 @@ func TestGrants(t *testing.T) {
 	}
 }
 
-// Several managed policies bound together.
+// All managed policies limit the grants together.
 func TestGrantsOfSeveralManaged(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, allowing)
@@ -100,7 +101,7 @@ func TestGrantsOfSeveralManaged(t *testing.T) {
 	}
 }
 
-// A link into a place that is granted, and one out of it, grant nothing.
+// A symlink into a granted directory, and one that leads out of it, grant nothing.
 func TestGrantsThroughLinks(t *testing.T) {
 	t.Parallel()
 	mine := newProject(t, allowing)
@@ -120,8 +121,7 @@ func TestGrantsThroughLinks(t *testing.T) {
 	}
 }
 
-// What only a person or root may say is refused in all other policies, and they say it
-// in vain.
+// Keys that only a user or root may set are refused in all other policies.
 func TestOnlyPersonsSay(t *testing.T) {
 	t.Parallel()
 	for key, refused := range map[string][]grapnel.Scope{
@@ -175,8 +175,8 @@ func TestGrantErrors(t *testing.T) {
 	}
 }
 
-// A managed policy that lets no other count: the same as if there were no other, the
-// person is told once, and nobody below can say otherwise.
+// With use_only_managed, all other policies are ignored. The result is the same as without
+// them, the user gets one message, and no lower policy can change that.
 func TestUseOnlyManaged(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "version: 1\nhooks:\n  - {name: project, on: tool.before, block: project}\n")
@@ -184,8 +184,8 @@ func TestUseOnlyManaged(t *testing.T) {
 	managed := policiesOf(t, grapnel.ScopeManaged, "version: 1\nhooks:\n  - {name: root, on: tool.before, match: {command: rm}, block: root}\n", "version: 1\nuse_only_managed: true\n")
 	files := slices.Concat(
 		policiesOf(t, grapnel.ScopeSession, "version: 1\nhooks:\n  - {name: session, on: tool.before, block: session}\n"),
-		policiesOf(t, grapnel.ScopeUser, "version: 1\nuse_only_managed: false\nhooks: x\n", allowing), // the first one is broken, too
-		managed, // wherever it stands
+		policiesOf(t, grapnel.ScopeUser, "version: 1\nuse_only_managed: false\nhooks: x\n", allowing), // the first one is invalid too
+		managed, // at any position
 	)
 	set, e := p.load(files...)
 	if v := e.Fire(t.Context(), sh("ls")); v.Decision != grapnel.None {
@@ -213,8 +213,8 @@ func TestUseOnlyManaged(t *testing.T) {
 	}
 }
 
-// A stronger policy vouches for a digest: nobody has to be asked, and it counts for as
-// long as that is so.
+// If a stronger policy vouches for a digest, no user is asked. The trust lasts as long as that
+// policy vouches.
 func TestVouched(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, "version: 1\nhooks:\n  - {name: gate, on: tool.before, match: {command: rm}, run: ./gate.sh}\n")
@@ -254,18 +254,18 @@ func TestVouched(t *testing.T) {
 	if got := state(own); got != policy.Trusted {
 		t.Errorf("vouched for, and %s", got)
 	}
-	// What it names is pinned with it.
+	// The files that it names are pinned with it.
 	p.put("gate.sh", "exit 0\n")
 	_, e := p.load(own...)
 	if v := e.Fire(context.Background(), sh("rm x")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), "gate.sh differs from the trusted content") {
 		t.Errorf("with another script: %v %q", v.Decision, v.Reason())
 	}
-	// Another content is not vouched for; what was stays in force.
+	// Changed content is not vouched for; the earlier content stays in force.
 	p.put("grapnel.yaml", "version: 1\n")
 	if got := state(own); got != policy.Changed || vouches(own) {
 		t.Errorf("changed: %s", got)
 	}
-	// Nobody vouches any more: nothing of it is in force.
+	// No policy vouches any more, so nothing of it is in force.
 	for name, own := range strangers {
 		if got := state(own); got != policy.Untrusted {
 			t.Errorf("%s vouches any more: %s", name, got)

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// loadText loads a policy file that says text, and returns what its `http:` are made of.
+// loadText loads a policy file with this text, and returns the servers of its `http:` hooks.
 func loadText(t *testing.T, scope grapnel.Scope, text string) (policy.Set, []policyfile.HTTP) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -39,8 +39,8 @@ func loadText(t *testing.T, scope grapnel.Scope, text string) (policy.Set, []pol
 	return set, made
 }
 
-// What a policy says about a server reaches whoever asks it, and the hook runs as a
-// program does.
+// The settings of an `http:` hook reach the function that makes the hook. The hook runs like a
+// program.
 func TestHTTP(t *testing.T) {
 	t.Parallel()
 	set, made := loadText(t, grapnel.ScopeUser, `
@@ -86,8 +86,8 @@ hooks:
 	}
 }
 
-// Nobody who asks servers: the hooks are left out, as programs are. A strict file fails
-// closed, and what is wrong with an address blocks like all else that is wrong.
+// Without a function for `http:`, these hooks are skipped, like programs. A strict file fails
+// closed, and an invalid address blocks like every other error in a policy.
 func TestHTTPIsMade(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -109,8 +109,8 @@ func TestHTTPIsMade(t *testing.T) {
 	}
 }
 
-// What comes with the work may name a server. It has no secret sent there, nothing of the
-// environment or of a file, and nothing in the clear; nor does it open a network.
+// A project's policy may name a server. It cannot send a secret, a variable of the environment,
+// the content of a file, or anything unencrypted to it, and it cannot open a network.
 func TestHTTPOfAProject(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ http, want string }{
@@ -152,7 +152,8 @@ func TestHTTPOfAProject(t *testing.T) {
 	}
 }
 
-// What words stand for is looked up when it is needed, and is in no message.
+// References to values are resolved when the value is needed, and messages never contain the
+// value.
 func TestResolve(t *testing.T) {
 	const key = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 	dir := t.TempDir()
@@ -195,8 +196,8 @@ func TestResolve(t *testing.T) {
 	}
 }
 
-// A trusted project's server is asked unless a stronger policy's grants leave that out;
-// its allow is none unless they grant it.
+// The server of a trusted project is called unless the grants of a stronger policy exclude
+// that. Its allow has no effect unless they grant it.
 func TestHTTPOfATrustedProject(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

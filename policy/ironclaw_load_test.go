@@ -26,7 +26,7 @@ import (
 
 const workspace = "workspace:hooks/hooks.json"
 
-// errAddress is what the maker of webhooks says of an address that is not https.
+// errAddress is the error of webhookMaker for an address that is not https.
 var errAddress = errors.New("the address is not https")
 
 func webhookMaker(w hookfiles.Webhook) (grapnel.Hook, error) {
@@ -42,7 +42,7 @@ func loadIronClaw(source, bundle string) hookfiles.IronClawSet {
 	})
 }
 
-// namesOf lists hooks in the order in which they run.
+// namesOf lists hooks in run order.
 func namesOf(t *testing.T, specs []grapnel.Spec) []string {
 	t.Helper()
 	engine := ironClawEngine(t, specs)
@@ -66,7 +66,7 @@ func ironClawEngine(t testing.TB, specs []grapnel.Spec) *grapnel.Engine {
 	return engine
 }
 
-// What a bundle may say: IC-01, IC-06, IC-09, IC-37, IC-39, IC-41, IC-43, IC-44, IC-45,
+// Valid and invalid bundles: IC-01, IC-06, IC-09, IC-37, IC-39, IC-41, IC-43, IC-44, IC-45,
 // IC-46, IC-47, IC-52, IC-53, IC-56, IC-58.
 func TestIronClawBundle(t *testing.T) {
 	t.Parallel()
@@ -82,14 +82,14 @@ func TestIronClawBundle(t *testing.T) {
 		regex   = hookfiles.IronClawInvalidRegex
 		timeout = hookfiles.IronClawInvalidTimeout
 		flight  = hookfiles.IronClawInvalidMaxInFlight
-		address = "" // errAddress
+		address = "" // the error is errAddress
 	)
 	one := []string{"r"}
 	for name, tt := range map[string]struct {
 		source   string // empty = a file of the workspace
 		bundle   string
-		hooks    []string // in the order in which they run
-		kinds    []string // of errors
+		hooks    []string // in run order
+		kinds    []string // kinds of errors
 		warnings int
 	}{
 		"empty object":         {"", `{}`, nil, nil, 0},
@@ -244,7 +244,7 @@ func TestIronClawBundle(t *testing.T) {
 	}
 }
 
-// What the Specs say: IC-05, IC-06, IC-46, IC-47, IC-56.
+// The fields of the Specs: IC-05, IC-06, IC-46, IC-47, IC-56.
 func TestIronClawSpecs(t *testing.T) {
 	t.Parallel()
 	set := loadIronClaw(workspace, `{"hooks": {
@@ -284,7 +284,7 @@ func TestIronClawSpecs(t *testing.T) {
 	}
 }
 
-// All that an installation has: IC-33, IC-34, IC-36, IC-37, IC-38, IC-40, IC-41, IC-44.
+// All hooks of an installation: IC-33, IC-34, IC-36, IC-37, IC-38, IC-40, IC-41, IC-44.
 func TestLoadIronClaw(t *testing.T) {
 	t.Parallel()
 	file := func(source, path, data string) hookfiles.IronClawFile {
@@ -311,7 +311,7 @@ func TestLoadIronClaw(t *testing.T) {
 			file("workspace:hooks/bad.hook.json", "", `{"rules": 1}`),
 		},
 	}
-	for range 2 { // the order of the files means nothing
+	for range 2 { // the order of the files is not significant
 		set := hookfiles.LoadIronClaw(req)
 		if want := (hookfiles.IronClawSummary{BundledHooks: 1, PluginHooks: 2, WorkspaceHooks: 2, OutboundWebhooks: 2, Errors: 3}); set.Summary != want || set.Summary.Total() != 7 {
 			t.Errorf("Summary = %+v, %d in all, want %+v, 7 in all\n%v", set.Summary, set.Summary.Total(), want, set.Errors)
@@ -332,7 +332,7 @@ func TestLoadIronClaw(t *testing.T) {
 	}
 }
 
-// An extension comes and goes while others stay: IC-42.
+// Extensions can be added and removed while others stay: IC-42.
 func TestIronClawExtensionAtRunTime(t *testing.T) {
 	t.Parallel()
 	extension := func(name string) []grapnel.Spec {
@@ -340,7 +340,7 @@ func TestIronClawExtensionAtRunTime(t *testing.T) {
 			{"name": "a", "points": ["beforeInbound"], "append": "!"}, {"name": "b", "points": ["beforeInbound"], "append": "?"}]}`).Specs
 	}
 	engine := ironClawEngine(t, extension("github"))
-	for range 2 { // once more takes the place of what is there
+	for range 2 { // adding it again replaces it
 		if err := engine.Add(extension("git")...); err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +360,7 @@ func TestIronClawExtensionAtRunTime(t *testing.T) {
 	}
 }
 
-// A rule on a tool's input acts in every agent alike: IC-55.
+// A rule for a tool's input has the same effect in every agent: IC-55.
 func TestIronClawRuleInAgents(t *testing.T) {
 	t.Parallel()
 	set := loadIronClaw(workspace, `[
@@ -397,9 +397,9 @@ func TestIronClawRuleInAgents(t *testing.T) {
 	}
 }
 
-// Where nothing else takes part, a bundle means under our own engine what it means
-// under IronClaw's: priority, one after the other, a reject ends all (IC-10, IC-16,
-// IC-17, IC-18, IC-19, IC-49).
+// If only bundles are used, they have the same effect in Grapnel's default engine as with
+// IronClaw's preset: priority, one after the other, and a reject ends the sequence (IC-10,
+// IC-16, IC-17, IC-18, IC-19, IC-49).
 func TestIronClawRulesUnderBothEngines(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -456,7 +456,7 @@ func TestIronClawRulesUnderBothEngines(t *testing.T) {
 	})
 }
 
-// The files that `load: [ironclaw]` finds beside a policy, in force: IC-33, IC-38.
+// The files that `load: [ironclaw]` finds next to a policy are in force: IC-33, IC-38.
 func TestLoadOfIronClaw(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -499,8 +499,8 @@ func TestLoadOfIronClaw(t *testing.T) {
 	}
 }
 
-// A bundle never panics, what it registers has a name and points, and every rule that
-// was taken can meet any event.
+// A bundle never panics, each registered hook has a name and points, and every accepted rule
+// can handle any event.
 func FuzzIronClawBundle(f *testing.F) {
 	f.Add([]byte(`{"hooks": {"rules": [{"name": "r", "points": ["beforeToolCall"], "when_regex": "a", "replacements": [{"pattern": "(a)", "replacement": "$1"}], "prepend": "x"}]}}`), "a", true)
 	f.Add([]byte(`[{"name": "r", "points": [], "timeout_ms": 1e9}]`), `{"a": 1}`, false)
@@ -535,7 +535,7 @@ func FuzzIronClawBundle(f *testing.F) {
 					ev = &grapnel.Event{Kind: ev.Kind}
 				}
 				for _, s := range set.Specs {
-					_, _ = s.Hook.Handle(t.Context(), ev) // a panic is the failure
+					_, _ = s.Hook.Handle(t.Context(), ev) // only a panic fails the test
 				}
 			}
 		}

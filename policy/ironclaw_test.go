@@ -112,7 +112,7 @@ func TestIronClawRule(t *testing.T) {
 	}
 }
 
-// numbers decodes JSON and leaves numbers as they are spelt.
+// numbers decodes JSON and keeps numbers as text.
 func numbers(t *testing.T, raw string) any {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(raw))
@@ -124,7 +124,7 @@ func numbers(t *testing.T, raw string) any {
 	return v
 }
 
-// A pattern that Go cannot run, or would run as another one, is no rule.
+// A pattern that Go cannot run, or would run differently, is refused.
 func TestIronClawBadPatterns(t *testing.T) {
 	t.Parallel()
 	for pattern, want := range map[string]string{
@@ -149,8 +149,8 @@ func TestIronClawBadPatterns(t *testing.T) {
 	}
 }
 
-// In an engine: what is not JSON any more is dropped and recorded, and the hooks
-// behind it see the input as it was.
+// In an engine, a change that results in invalid JSON is dropped and recorded, and the next
+// hooks get the unchanged input.
 func TestIronClawIllegalChange(t *testing.T) {
 	t.Parallel()
 	var rec grapnel.Record
@@ -174,8 +174,8 @@ func TestIronClawIllegalChange(t *testing.T) {
 	}
 }
 
-// Whatever is rewritten is a string or JSON, and a rule that changes nothing reads
-// any input alike, however it is spelt.
+// The result of a rewrite is a string or valid JSON. A rule that changes nothing accepts any
+// spelling of the input.
 func FuzzIronClawRule(f *testing.F) {
 	f.Add(`{"b":[1.50,"<é\u2028>"],"a":null}`, "a", "$0$1${b}$$", false)
 	f.Add(`plain text`, `(\w)|x*`, "[$1", true)

@@ -1,7 +1,7 @@
 //go:build system
 
-// These tests start no program, but they take too long under the race detector, which the
-// system tier does not use.
+// These tests start no program, but they take too long with the race detector, which the system
+// tier does not use.
 
 package policy
 
@@ -19,9 +19,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// TestRedactBounded: the input does not decide how much work it is to redact it. Inputs
-// with too many secrets are refused, and the work for a deep input grows with its size. The
-// memory that is allocated measures the work.
+// TestRedactBounded: the work for redacting an input is limited. Inputs with too many secrets
+// are refused, and the work for a deep input grows with its size. The test measures the work by
+// the allocated memory.
 func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	many := &bytes.Buffer{}
 	many.WriteString(`{"headers":[`)
@@ -59,7 +59,7 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 	}
 }
 
-// allocated returns how many bytes of memory f allocates. No other goroutine may run.
+// allocated returns the number of bytes that f allocates. No other goroutine may run.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)

@@ -1,7 +1,7 @@
 //go:build system
 
-// These tests start no program, but they take too long under the race detector, which the
-// system tier does not use.
+// These tests start no program, but they take too long with the race detector, which the system
+// tier does not use.
 
 package policy
 
@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// However calls come, in no window is more let through than the limit says; and a
-// limit that nobody used for its time lets a call through, wherever the clock went.
+// For any timing of calls, no window lets more through than the limit. A limit that was not
+// used for its period lets a call through, for any change of the clock.
 func TestLimitLaw(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,7 +34,7 @@ func TestLimitLaw(t *testing.T) {
 		for i := range rapid.IntRange(1, 400).Draw(t, "calls") {
 			now = now.Add(time.Duration(rapid.Int64Range(0, int64(per)/rapid.SampledFrom([]int64{1, 10, 100, 1000}).Draw(t, "pace")).Draw(t, "pause")))
 			amount := float64(rapid.IntRange(0, 3).Draw(t, "amount"))
-			if i%50 == 49 { // as another process does each time
+			if i%50 == 49 { // like another process
 				kept := u.bytes()
 				var err error
 				if u, err = readUsage(kept); err != nil || len(kept) > 16<<10 {
@@ -77,8 +77,8 @@ func TestLimitLaw(t *testing.T) {
 	})
 }
 
-// TestMarksAreBounded: neither their number nor their size grows, and what a step needs is
-// not pushed out by another.
+// TestMarksAreBounded: the number and the size of marks are limited, and one step cannot evict
+// the marks of another.
 func TestMarksAreBounded(t *testing.T) {
 	t.Parallel()
 	m := &memory{}

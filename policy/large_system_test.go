@@ -1,7 +1,7 @@
 //go:build system
 
-// These tests start no program, but they take too long under the race detector, which the
-// system tier does not use.
+// These tests start no program, but they take too long with the race detector, which the system
+// tier does not use.
 
 package policy_test
 
@@ -26,8 +26,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// What no event is said to tell apart, no shell line does: words of commands, paths and texts
-// that lie near one another, in each place where a list of them can stand.
+// If a mutant is declared the same for every event, no shell line shows a difference. The test
+// draws similar words of commands, paths and texts, in each place where a list of them is
+// permitted.
 func TestMutantsThatAreTheSame(t *testing.T) {
 	t.Parallel()
 	programs := []string{"rm", "git clean", "openssl x509"}
@@ -35,7 +36,7 @@ func TestMutantsThatAreTheSame(t *testing.T) {
 	some := func(t *rapid.T, from []string, most int, what string) string {
 		return strings.Join(rapid.SliceOfN(rapid.SampledFrom(from), 0, most).Draw(t, what), " ")
 	}
-	// Most patterns of a list are one of them with more words.
+	// Most patterns of a list are another pattern with more words.
 	list := func(t *rapid.T, key string) string {
 		base := rapid.SampledFrom(programs).Draw(t, "base")
 		var all []string
@@ -103,13 +104,14 @@ func TestMutantsThatAreTheSame(t *testing.T) {
 	})
 }
 
-// The laws of tiers, for any policies: what comes from below adds, and never takes away;
-// what nobody trusted does nothing; what was trusted stays; root can be the only one.
+// The laws of tiers hold for any policies: a lower policy adds restrictions and never removes
+// them; an untrusted policy has no effect; trusted content stays in force; root can make its
+// policies the only ones.
 func TestTiersLaw(t *testing.T) {
 	t.Parallel()
 	top := t.TempDir()
 	rapid.Check(t, func(rt *rapid.T) {
-		dir, err := os.MkdirTemp(top, "w") //nolint:usetesting // one for each case, gone when it is over
+		dir, err := os.MkdirTemp(top, "w") //nolint:usetesting // one per case, removed at its end
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -137,7 +139,7 @@ func TestTiersLaw(t *testing.T) {
 		_, base := w.load(rt, w.base...)
 		alone := base.Fire(context.Background(), ev)
 
-		// Nobody trusted it: byte for byte as if it were not there.
+		// An untrusted policy: the same bytes as without it.
 		untrusted, e := w.load(rt, append(slices.Clone(w.base), theirs)...)
 		if v := e.Fire(context.Background(), ev); toldOf(v) != toldOf(alone) {
 			rt.Fatalf("an untrusted project changes %s into %s", toldOf(alone), toldOf(v))
@@ -159,8 +161,8 @@ func TestTiersLaw(t *testing.T) {
 		set, full := w.load(rt, append(slices.Clone(w.base), below...)...)
 		v := full.Fire(context.Background(), ev)
 
-		// What runs in the end is judged at least as strictly as root and the user do, who
-		// may rewrite it once more if they are asked about that.
+		// The resulting call is judged at least as strictly as by root and the user alone, who
+		// may rewrite it again when they judge it.
 		end := base.Fire(context.Background(), sh(commandOf(v)))
 		if commandOf(v) == commandOf(alone) && alone.Decision >= grapnel.Ask && v.Decision < alone.Decision {
 			rt.Fatalf("root and the user answer %s, and with more policies it is %s", toldOf(alone), toldOf(v))
@@ -172,13 +174,13 @@ func TestTiersLaw(t *testing.T) {
 		if len(below) == 1 && v.Decision == grapnel.Allow && end.Decision != grapnel.Allow && alone.Decision != grapnel.Allow {
 			rt.Fatalf("a project's allow counts: %s", toldOf(v))
 		}
-		// In any order.
+		// The order of the policies does not matter.
 		turned := slices.Concat(slices.Clone(below), []policy.File{user2, user1, managed})
 		_, other := w.load(rt, turned...)
 		if got := other.Fire(context.Background(), ev); got.Decision != v.Decision && commandOf(got) == commandOf(v) {
 			rt.Fatalf("in another order: %s, not %s", toldOf(got), toldOf(v))
 		}
-		// What was trusted is in force whatever the file says now.
+		// Trusted content is in force, for any content of the file.
 		text := anyPolicy(rt, "later", true)
 		if rapid.Bool().Draw(rt, "broken") {
 			text = text[:rapid.IntRange(0, len(text)).Draw(rt, "cut")] + "\x00{"
@@ -188,7 +190,7 @@ func TestTiersLaw(t *testing.T) {
 		if got := later.Fire(context.Background(), ev); toldOf(got) != toldOf(v) {
 			rt.Fatalf("the file says something else, and now: %s, not %s", toldOf(got), toldOf(v))
 		}
-		// Nothing from below says what is root's or the user's to say.
+		// No lower policy can set the keys of root or the user.
 		grab := rapid.SampledFrom([]string{
 			"networks: [10.0.0.0/8]\n", "grants: [{source: '**', may: [allow]}]\n", "trust: [{source: '**', digest: '" + x.Digest() + "'}]\n", "use_only_managed: true\n",
 		}).Draw(rt, "grab")
@@ -197,7 +199,7 @@ func TestTiersLaw(t *testing.T) {
 		if d := e.Fire(context.Background(), ev).Decision; d != grapnel.Block || len(got.Networks) != 0 || got.OnlyManaged != "" || len(set.Networks) != 0 {
 			rt.Fatalf("%s is heard: %v, %+v", grab, d, got)
 		}
-		// Root can be the only one.
+		// Root can make its policies the only ones.
 		only := file("only.yaml", "version: 1\nuse_only_managed: true\n", grapnel.ScopeManaged)
 		_, root := w.load(rt, managed)
 		_, e = w.load(rt, append(append(slices.Clone(w.base), below...), only)...)
@@ -207,7 +209,7 @@ func TestTiersLaw(t *testing.T) {
 	})
 }
 
-// What an event says reaches a rule in full, however large.
+// A rule gets the whole text of an event of any size.
 func TestLargeEvent(t *testing.T) {
 	t.Parallel()
 	content, _ := json.Marshal(strings.Repeat("x", 8<<20) + " sk-live")
@@ -219,11 +221,11 @@ func TestLargeEvent(t *testing.T) {
 	}
 }
 
-// What Parse accepts, the schema accepts: every policy in the documentation, in
-// scripts, and those that are shipped.
+// The schema accepts every policy that Parse accepts: in the documentation, in scripts, and the
+// shipped ones.
 func TestSchemaAcceptsPolicies(t *testing.T) {
 	t.Parallel()
-	found := map[string]int{} // by the end of the name
+	found := map[string]int{} // by file extension
 	all, err := documents.All("..")
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +244,7 @@ func TestSchemaAcceptsPolicies(t *testing.T) {
 	}
 }
 
-// Hooks of packs are made when an event needs them.
+// Hooks of packs are built when an event needs them.
 func TestWhyPacks(t *testing.T) {
 	t.Parallel()
 	registry, errs := policy.ReadRegistry(os.DirFS("../packs"))
@@ -269,7 +271,7 @@ func TestWhyPacks(t *testing.T) {
 	}
 }
 
-// Whatever is done to one byte of a trusted file, what it closed stays closed.
+// For a change of any byte in a trusted file, the closed gate stays closed.
 func TestTrustedStaysInForce(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, gate)
@@ -293,7 +295,7 @@ func TestTrustedStaysInForce(t *testing.T) {
 	}
 }
 
-// A hook answers as it would if it were alone, however many others there are.
+// A hook answers the same with any number of other hooks.
 func TestRuleIndexLaw(t *testing.T) {
 	t.Parallel()
 	others := manyOthers()
@@ -327,7 +329,7 @@ func TestRuleIndexLaw(t *testing.T) {
 				if few[i].Name != many[i].Name && !strings.HasPrefix(many[i].Name, "other") {
 					t.Fatalf("hook %d is %q and %q", i, few[i].Name, many[i].Name)
 				}
-				if few[i].Name != many[i].Name { // what keeps what has happened stands behind all
+				if few[i].Name != many[i].Name { // the hooks that record steps are after all others
 					continue
 				}
 				if alone, among := listens(&few[i], ev), listens(&many[i], ev); alone != among {
@@ -338,8 +340,8 @@ func TestRuleIndexLaw(t *testing.T) {
 	})
 }
 
-// What is the same for every event is never told apart, what does less never listens to more,
-// and swapping a hook for itself changes nothing.
+// A mutant that is declared the same never differs, a weaker mutant never matches more, and
+// replacing a hook by itself changes nothing.
 func TestMutantsLaw(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -386,7 +388,7 @@ func TestMutantsLaw(t *testing.T) {
 							continue // without a command no shell line is let through
 						}
 						if m.At == "match" && len(p.Hooks[i].Except) > 0 {
-							continue // without a match an exception takes out a call, and not one of its commands
+							continue // without a match an exception excludes a whole call, not one of its commands
 						}
 						t.Fatalf("%s: hook %d: %s: %s: more %v; but %v becomes %v", file, i, m.At, m.What, m.More, was, is)
 					}

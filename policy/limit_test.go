@@ -16,19 +16,19 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// limited is a policy at work whose limits go by a clock of the test.
+// limited is a policy in an engine, with a clock of the test for its limits.
 type limited struct {
 	*grapnel.Engine
 	clock   time.Time
 	records []grapnel.Record
 }
 
-// Observe keeps Records.
+// Observe stores Records.
 func (l *limited) Observe(_ context.Context, rec *grapnel.Record) {
 	l.records = append(l.records, *rec)
 }
 
-// asks answers like a program that the policy runs.
+// asks answers like a program of the policy.
 type asks func(*grapnel.Event) (grapnel.Outcome, error)
 
 func newLimited(t testing.TB, hooks string, counter Counter, program asks) *limited {
@@ -41,7 +41,7 @@ func newLimited(t testing.TB, hooks string, counter Counter, program asks) *limi
 	if err != nil {
 		t.Fatal(err)
 	}
-	var again policyfile.Policy // what runs is what comes out of a snapshot
+	var again policyfile.Policy // the engine runs the policy as decoded from a snapshot
 	if err := json.Unmarshal(data, &again); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func newLimited(t testing.TB, hooks string, counter Counter, program asks) *limi
 	return l
 }
 
-// call is one call of a tool; id is that of the call, as agents give it.
+// limitCall returns a tool call; id is the ID that the agent gives it.
 func limitCall(session, tool, input, id string) *grapnel.Event {
 	ev := &grapnel.Event{
 		Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: session, CWD: "/w", Root: "/w"},
@@ -78,7 +78,7 @@ func limitCall(session, tool, input, id string) *grapnel.Event {
 
 func (l *limited) fire(ev *grapnel.Event) grapnel.Verdict { return l.Fire(context.Background(), ev) }
 
-// wants fires calls and wants as many of them to go on.
+// wants fires calls and checks how many of them continue.
 func (l *limited) wants(t *testing.T, calls, goOn int, what string, ev func(i int) *grapnel.Event) {
 	t.Helper()
 	passed := 0
@@ -134,7 +134,7 @@ func TestLimitSlides(t *testing.T) {
 	if !slices.Equal(v.Messages, []string{"too fast"}) {
 		t.Errorf("messages %q", v.Messages)
 	}
-	for second := 51; second < 60; second++ { // what is blocked does not prolong it
+	for second := 51; second < 60; second++ { // blocked calls do not extend the limit
 		at(second, grapnel.Block)
 	}
 	at(60, grapnel.None)
@@ -152,7 +152,7 @@ func TestLimitThen(t *testing.T) {
 	}
 }
 
-// One action counts once, however often its hooks are asked about it.
+// An action counts once, even if its hooks are called several times for it.
 func TestLimitCountsAnActionOnce(t *testing.T) {
 	t.Parallel()
 	t.Run("by the ID of the call", func(t *testing.T) {
@@ -168,11 +168,11 @@ func TestLimitCountsAnActionOnce(t *testing.T) {
 		}
 		fire(grapnel.ToolBefore, "s", "1", grapnel.None)
 		fire(grapnel.PermissionBefore, "s", "1", grapnel.None)
-		fire(grapnel.ToolBefore, "r", "1", grapnel.None) // another session's first call
+		fire(grapnel.ToolBefore, "r", "1", grapnel.None) // the first call of another session
 		fire(grapnel.ToolBefore, "s", "1", grapnel.None)
 		fire(grapnel.ToolBefore, "s", "2", grapnel.Block)
 		fire(grapnel.ToolBefore, "r", "1", grapnel.None)
-		l.clock = l.clock.Add(sameCall) // an agent that numbers its calls anew in each turn
+		l.clock = l.clock.Add(sameCall) // an agent that numbers its calls from the start in each turn
 		fire(grapnel.ToolBefore, "s", "1", grapnel.Block)
 	})
 	t.Run("a prompt that does not say which call it is about", func(t *testing.T) {
@@ -215,13 +215,13 @@ func TestLimitCountsAnActionOnce(t *testing.T) {
 			want grapnel.Decision
 		}{
 			{6, "1", call, grapnel.None},
-			{8, "1", prompt, grapnel.None}, // a hook has raised it
+			{8, "1", prompt, grapnel.None}, // a hook has increased it
 			{2, "1", prompt, grapnel.None},
 			{3, "2", call, grapnel.Block},
 			{2, "2", call, grapnel.None},
 			{9, "1", prompt, grapnel.Block},
 			{8, "1", prompt, grapnel.None},
-			{1, "1", call, grapnel.Block}, // another with the same ID
+			{1, "1", call, grapnel.Block}, // another call with the same ID
 		} {
 			ev := limitCall("s", "pay", fmt.Sprintf(`{"n":%d}`, tt.n), tt.id)
 			ev.Kind = tt.kind
@@ -232,7 +232,7 @@ func TestLimitCountsAnActionOnce(t *testing.T) {
 	})
 }
 
-// What another rule blocks does not count, in whichever order they stand.
+// A call that another rule blocks does not count, in any order of the rules.
 func TestLimitLeavesOutWhatIsBlocked(t *testing.T) {
 	t.Parallel()
 	for _, hooks := range []string{
@@ -243,7 +243,7 @@ func TestLimitLeavesOutWhatIsBlocked(t *testing.T) {
 		l.wants(t, 3, 0, "rm", func(i int) *grapnel.Event { return limitCall("s", "Bash", `{"command":"rm x"}`, fmt.Sprint(i)) })
 		l.wants(t, 3, 1, "ls", func(i int) *grapnel.Event { return limitCall("s", "Bash", `{"command":"ls"}`, fmt.Sprint(10+i)) })
 	}
-	// A rule that only observes blocks nothing.
+	// A rule in observe mode does not block.
 	l := newLimited(t, "  - {name: no, on: tool.before, mode: observe, block: no}\n  - {name: x, on: tool.before, limit: {count: 1, per: 1h}}\n", nil, nil)
 	l.wants(t, 3, 1, "observed", func(i int) *grapnel.Event { return limitCall("s", "Bash", `{}`, fmt.Sprint(i)) })
 }
@@ -264,8 +264,8 @@ func TestLimitSum(t *testing.T) {
 	for name, tt := range map[string]struct {
 		limit  string
 		inputs []string
-		want   string // n = goes on, b = is blocked
-		reason string // of the last
+		want   string // n = continues, b = is blocked
+		reason string // reason of the last call
 	}{
 		"a member":         {"sum: tool.input.amount, max: 100", []string{`{"amount":60}`, `{"amount":50}`, `{"amount":40}`, `{"amount":0}`, `{"amount":0.01}`}, "nbnnb", "a sum of 100 in 1h of tool.input.amount. Used are 100, and this has 0.01. It is free again in 1h, at"},
 		"too much at once": {"sum: tool.input.amount, max: 1000000", []string{`{"amount":1000001}`}, "b", "a sum of 1000000 in 1h of tool.input.amount. Used are 0, and this has 1000001. That alone is too much."},
@@ -274,7 +274,7 @@ func TestLimitSum(t *testing.T) {
 		"whole numbers":    {"sum: tool.input.a + 2 * tool.input.b, max: 5", []string{`{"a":1,"b":2}`, `{"a":1,"b":0}`}, "nb", ""},
 		"text":             {"sum: float(tool.input.n), max: 5", []string{`{"n":"4.5"}`, `{"n":"4.5"}`}, "nb", ""},
 
-		// What cannot be counted is an error, and a limit fails closed.
+		// A value that cannot be counted is an error, and a limit fails closed.
 		"negative":    {"sum: tool.input.amount, max: 100", []string{`{"amount":-5}`}, "b", `hook "x" could not answer: sum: tool.input.amount is -5 here, and only numbers from 0 on add up`},
 		"not there":   {"sum: tool.input.amount, max: 100", []string{`{}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
 		"no number":   {"sum: tool.input.amount, max: 100", []string{`{"amount":"5"}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
@@ -298,7 +298,7 @@ func TestLimitSum(t *testing.T) {
 	}
 }
 
-// failing is a Counter that cannot count, or that has something else under each key.
+// failing is a Counter that cannot count, or that has other bytes under each key.
 type failing struct {
 	memory
 	err  error
@@ -316,7 +316,7 @@ func (f *failing) Count(key string, change func([]byte) ([]byte, time.Duration))
 	return f.memory.Count(key, change)
 }
 
-// A limit that cannot count fails as its on_error says: closed, when it says nothing.
+// A limit that cannot count fails as its on_error requires; the default is closed.
 func TestLimitThatCannotCount(t *testing.T) {
 	t.Parallel()
 	for onError, want := range map[string]grapnel.Decision{"": grapnel.Block, ", on_error: open": grapnel.None, ", on_error: ask": grapnel.Ask} {
@@ -329,8 +329,8 @@ func TestLimitThatCannotCount(t *testing.T) {
 	}
 }
 
-// What is broken costs one error, and then it is counted anew: it neither opens the
-// gate for ever nor locks it for ever.
+// A damaged count causes one error, and counting starts again: it neither opens the gate nor
+// locks it forever.
 func TestLimitWithABrokenCount(t *testing.T) {
 	t.Parallel()
 	for _, kept := range []string{
@@ -346,11 +346,11 @@ func TestLimitWithABrokenCount(t *testing.T) {
 				t.Errorf("%q: %q", kept, v.Reason())
 			}
 		}
-		if got != "bnbb" { // the first is an error, and counts
+		if got != "bnbb" { // the first call is an error, and counts
 			t.Errorf("%q: %s, want bnbb", kept, got)
 		}
 	}
-	// One from the future counts from now on.
+	// A time in the future counts from now on.
 	l := newLimited(t, "  - {name: x, on: tool.before, limit: {count: 1, per: 1h}}\n", &failing{kept: []byte(`{"used":[{"at":9000000000000000000,"amount":1e300}]}`)}, nil)
 	for i, want := range []grapnel.Decision{grapnel.Block, grapnel.Block, grapnel.None} {
 		if v := l.fire(limitCall("s", "Bash", `{}`, fmt.Sprint(i))); v.Decision != want {
@@ -360,7 +360,7 @@ func TestLimitWithABrokenCount(t *testing.T) {
 	}
 }
 
-// Up to 64 calls in the window it is exact.
+// Up to 64 calls in the window, the count is exact.
 func TestLimitIsExactForFew(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -389,7 +389,7 @@ func TestLimitIsExactForFew(t *testing.T) {
 	})
 }
 
-// FuzzReadUsage: whatever is kept, a limit can be used again within its time.
+// FuzzReadUsage: with any stored bytes, a limit can be used again after its period.
 func FuzzReadUsage(f *testing.F) {
 	for _, text := range []string{"", "{}", "null", `{"used":[{"at":1800000000000000000,"amount":5}],"calls":[{"at":1,"amount":1,"id":"x"}]}`, `{"used":[{"at":9223372036854775807,"amount":1e308},{"at":9223372036854775807,"amount":1e308}]}`} {
 		f.Add([]byte(text))

@@ -10,7 +10,7 @@ import (
 
 func init() { LinkForeign(toml.Parse) }
 
-// What the parser takes for a format is one.
+// The parser accepts exactly the formats that exist.
 func TestFormatNames(t *testing.T) {
 	t.Parallel()
 	var names []string

@@ -19,7 +19,7 @@ hooks:
     block: Push a new branch instead.
 `
 
-// A program loads the policies in force, makes an engine of them, and fires events.
+// A program loads the policies in force, makes an engine from them, and fires events.
 func ExampleLoad() {
 	set := policy.Load(policy.Request{
 		Files:   []policy.File{{Path: "/policies/grapnel.yaml", Scope: grapnel.ScopeUser}},
@@ -45,7 +45,7 @@ func ExampleLoad() {
 	// Output: valid block Push a new branch instead.
 }
 
-// What is wrong with a policy is said with line and column, all of it at once.
+// Parse returns all errors of a policy, with line and column.
 func ExampleParse() {
 	_, errs := policy.Parse("grapnel.yaml", []byte("version: 1\nhooks:\n  - name: no-push\n    on: tool.befor\n    block: No.\n    priorty: 5\n"))
 	for _, err := range errs {

@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
-// FuzzTrustRecord: whatever becomes of what says that a file is trusted, the gate that
-// was closed stays closed, and no other hook than the trusted ones decides anything.
+// FuzzTrustRecord: for any change of a trust record, the closed gate stays closed, and only the
+// trusted hooks make decisions.
 func FuzzTrustRecord(f *testing.F) {
 	p := newProject(f, gate)
 	p.trust()
@@ -40,8 +40,8 @@ func FuzzTrustRecord(f *testing.F) {
 	})
 }
 
-// FuzzLoadGemini: any configuration of Gemini CLI gives hooks that an engine takes, or
-// warnings, and firing them is no crash.
+// FuzzLoadGemini: any configuration of Gemini CLI results in hooks that an engine accepts, or
+// in warnings, and firing them does not crash.
 func FuzzLoadGemini(f *testing.F) {
 	for _, hooks := range []string{
 		`{"BeforeTool":[{"matcher":"write_file|edit","sequential":true,"hooks":[{"type":"command","command":"true","name":"x","timeout":100}]}]}`,

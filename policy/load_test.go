@@ -20,7 +20,7 @@ func put(t *testing.T, name, text string) {
 	}
 }
 
-// A file that is there in some way, and says nothing valid, blocks.
+// A file that exists but has no valid content blocks.
 func TestLoadOfOddFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -60,7 +60,8 @@ func TestLoadOfForeignLineEnds(t *testing.T) {
 	}
 }
 
-// A snapshot that is torn, empty or of another version is no policy: the file is.
+// A snapshot that is truncated, empty or of another version is not used; the file is read
+// instead.
 func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(string) string{
@@ -103,8 +104,8 @@ func TestLoadDoesNotTrustOddSnapshots(t *testing.T) {
 	}
 }
 
-// Whoever edits a snapshot by hand takes no rule away: the file counts. Doctor finds who
-// seals it again.
+// Editing a snapshot by hand removes no rule: the file is used. Doctor detects a snapshot with
+// a forged checksum.
 func TestEditedSnapshots(t *testing.T) {
 	t.Parallel()
 	edit := func(s string) string { return strings.ReplaceAll(s, "touch", "tooch") }
@@ -128,7 +129,7 @@ func TestEditedSnapshots(t *testing.T) {
 			func(s string) string {
 				return string(policy.AddChecksum([]byte(strings.Replace(string(policy.CheckChecksum([]byte(s))), "touch", "tooch", 1))))
 			},
-			grapnel.Block, "differs from the file", // only a load for one event looks at the index
+			grapnel.Block, "differs from the file", // only a load for one event uses the index
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,7 +157,7 @@ func TestEditedSnapshots(t *testing.T) {
 	}
 }
 
-// What is frozen is that content or nothing: not what the file said last.
+// A pinned content is used exactly or not at all. The file's last content never replaces it.
 func TestLoadFrozen(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -182,7 +183,7 @@ func TestLoadFrozen(t *testing.T) {
 	}
 }
 
-// Many other contents do not push out the one that protects against a typo.
+// Many other contents do not evict the snapshot that protects against a typo.
 func TestPruneKeepsTheLastOfEachFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -201,7 +202,7 @@ func TestPruneKeepsTheLastOfEachFile(t *testing.T) {
 	}
 }
 
-// Programs that start at once share one directory, from the first moment on.
+// Programs that start concurrently share one directory from the beginning.
 func TestLoadAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// What is no regular file may never end: it is not read, and nobody waits for it.
+// Reading a file that is not regular may never end, so it is not read.
 func TestLoadReadsRegularFilesOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

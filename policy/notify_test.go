@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// What a policy says about a webhook reaches whoever tells it, from a snapshot too. The
-// hook runs behind the Verdict, whatever the file says of errors.
+// The settings of a `notify:` hook reach the function that makes the hook, also from a
+// snapshot. The hook runs after the Verdict, for any on_error of the file.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -81,8 +81,8 @@ hooks:
 	}
 }
 
-// A webhook hears of what it is meant for, of a block too, and has no word in it. Where
-// nobody tells any the hooks are left out, those that ask are not.
+// A webhook gets its events, including blocked ones, and cannot change the Verdict. Without a
+// function for `notify:`, these hooks are skipped; `http:` hooks are not.
 func TestNotifyIsTold(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -136,10 +136,10 @@ hooks:
 	}
 }
 
-// atOnce runs observing hooks.
+// atOnce runs observing hooks immediately.
 type atOnce struct{}
 
-// Run waits for them.
+// Run calls the hooks and returns their errors.
 func (atOnce) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) (err error) {
 	for _, h := range hooks {
 		_, failed := h.Hook.Handle(ctx, ev)
@@ -148,8 +148,8 @@ func (atOnce) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	return err
 }
 
-// What comes with the work may name a webhook, and nothing that is sent there but the event.
-// It hears nothing where the user grants that to nobody.
+// A project's policy may name a webhook, and only the event is sent to it. If the user's grants
+// exclude http, the webhook gets nothing.
 func TestNotifyOfAProject(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ notify, want string }{

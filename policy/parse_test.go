@@ -9,12 +9,12 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// hook is a policy of one hook, with more lines of it.
+// hook returns a policy with one hook that has these lines.
 func hook(lines string) string {
 	return "version: 1\nhooks:\n  - name: x\n    on: tool.before\n" + lines
 }
 
-// parseErrors lists policies and what is said of them.
+// parseErrors lists policies and their error messages.
 var parseErrors = map[string]struct{ in, want string }{
 	"empty":                             {"", `p.yaml:1:1: the file is empty`},
 	"not YAML":                          {"version: 1\n\thooks: []\n", "p.yaml:2:"},
@@ -279,7 +279,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What any of the systems calls an event is a name of it. IC-01, MC-01, OC-01, GC-01.
+// The event names of all systems are accepted. IC-01, MC-01, OC-01, GC-01.
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]grapnel.Kind{

@@ -16,7 +16,7 @@ import (
 
 func source(file string) grapnel.Source { return grapnel.Source{Name: file, File: file} }
 
-// noCommand stands for programs where a test is not about them.
+// noCommand replaces programs in tests that do not need them.
 func noCommand(policyfile.Command) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
 }
@@ -30,7 +30,7 @@ func engine(t testing.TB, file, text string) *grapnel.Engine {
 	if err := checkSchema(t, text); err != nil {
 		t.Errorf("Parse accepts a policy and the schema does not: %v\n%s", err, text)
 	}
-	// What runs is what comes out of a snapshot.
+	// The engine runs the policy as decoded from a snapshot.
 	var data bytes.Buffer
 	enc := json.NewEncoder(&data)
 	enc.SetEscapeHTML(false)
@@ -162,7 +162,7 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// One harmless command does not vouch for its neighbours.
+// One harmless command does not allow the other commands of a line.
 func TestAllowWantsEverythingToFit(t *testing.T) {
 	t.Parallel()
 	e := engine(t, "/etc/p.yaml", "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    match: {command: [git status, ls]}\n    allow: true\n")
@@ -268,7 +268,7 @@ func TestPathsAreReal(t *testing.T) {
 			t.Errorf("path %q reaches deploy/prod and is not blocked", path)
 		}
 	}
-	// From a subdirectory the root is still the project's.
+	// From a subdirectory, the root is still the project's root.
 	if err := os.Mkdir(filepath.Join(root, ".git"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -358,7 +358,7 @@ func TestLoadWithoutAPlaceForSnapshots(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, e := load(t, file, filepath.Join(blocker, "state"), false) // below a file: cannot be made
+	_, e := load(t, file, filepath.Join(blocker, "state"), false) // below a file, so it cannot be created
 	if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.Block {
 		t.Errorf("%v, want block", v.Decision)
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// keeping is what policies of these scopes, strongest first, want kept.
+// keeping returns the result for policies of these scopes, strongest first.
 func keeping(t *testing.T, said ...string) *redact.Keeping {
 	t.Helper()
 	k := &redact.Keeping{}
@@ -38,7 +38,8 @@ func keeping(t *testing.T, said ...string) *redact.Keeping {
 	return k
 }
 
-// TestRecordsScopes: a managed policy decides, then the user's; the others only want less.
+// TestRecordsScopes: a managed policy decides, then the user's policy; other policies can only
+// store less.
 func TestRecordsScopes(t *testing.T) {
 	t.Parallel()
 	for said, want := range map[string]string{
@@ -77,7 +78,7 @@ func TestRecordsScopes(t *testing.T) {
 	}
 }
 
-// TestRecordsOfBrokenPolicy: what a policy says of Records that nobody can read is the least.
+// TestRecordsOfBrokenPolicy: if a policy's `records:` is invalid, the least is stored.
 func TestRecordsOfBrokenPolicy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

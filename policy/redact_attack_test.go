@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// TestRedactTakenOut: what a stronger hook took out of the input, or put something else in
-// the place of, is in the agent's own payload still, and wherever else it stood.
+// TestRedactTakenOut: a value that a stronger hook removed or replaced in the input is still in
+// the agent's original payload and in other places. It is redacted there too.
 func TestRedactTakenOut(t *testing.T) {
 	t.Parallel()
 	for name, native := range map[string]string{
@@ -30,7 +30,7 @@ func TestRedactTakenOut(t *testing.T) {
 	}
 }
 
-// TestRedactNames: a secret in the name of a member, or as a number, is one.
+// TestRedactNames: secrets in names of members and in numbers are redacted too.
 func TestRedactNames(t *testing.T) {
 	t.Parallel()
 	r := redact.New([]*policyfile.Redact{{Fields: []string{"/api_key", "/pin"}, Patterns: []policyfile.Replacement{{Pattern: "sk-[a-z]{4,}"}}}})
@@ -52,8 +52,8 @@ func TestRedactNames(t *testing.T) {
 	}
 }
 
-// TestRedactNamesRestored: what a program changes beside such a name leaves it, and what
-// it makes of the name is no change.
+// TestRedactNamesRestored: if a program changes values next to a redacted name, the name is
+// restored. A change of the name itself is refused.
 func TestRedactNamesRestored(t *testing.T) {
 	t.Parallel()
 	set := func(input string) grapnel.Outcome {
@@ -82,8 +82,8 @@ func TestRedactNamesRestored(t *testing.T) {
 	}
 }
 
-// TestRecordsNames: what is replaced is replaced in the names of somebody else's members
-// too, and in none that make a Record.
+// TestRecordsNames: `replace:` also applies to member names in data of others, but not to the
+// member names of a Record.
 func TestRecordsNames(t *testing.T) {
 	t.Parallel()
 	k := &redact.Keeping{}

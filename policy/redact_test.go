@@ -17,7 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// redacting is an engine with a program of a project, and what it was shown.
+// redacting returns an engine with a program of a project, the events that the program got, and
+// the last Record.
 func redacting(t anyTest, redact string, answer func(*grapnel.Event) (grapnel.Outcome, error)) (*grapnel.Engine, *[]*grapnel.Event, *grapnel.Record) {
 	t.Helper()
 	p, errs := Parse("p.yaml", []byte("version: 1\nredact: "+redact+"\nhooks:\n  - {name: x, on: [tool.before, tool.after, prompt.before], run: x}\n"))
@@ -102,8 +103,8 @@ func TestRedactRestores(t *testing.T) {
 	}
 }
 
-// TestRedactEverywhere: no text of the event has a secret, whatever part it is in, and
-// other fields get theirs back too.
+// TestRedactEverywhere: no text in any part of the event contains a secret, and secrets in
+// other fields are restored too.
 func TestRedactEverywhere(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cret-\"quoted\"\n"
@@ -145,7 +146,7 @@ func TestRedactEverywhere(t *testing.T) {
 	}
 }
 
-// TestRedactDeep: what cannot be redacted is not shown.
+// TestRedactDeep: an event that cannot be redacted is not shown.
 func TestRedactDeep(t *testing.T) {
 	t.Parallel()
 	engine, shown, rec := redacting(t, "{fields: [/key]}", func(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
@@ -156,7 +157,7 @@ func TestRedactDeep(t *testing.T) {
 	}
 }
 
-// TestRedactTrust: whose hooks see what.
+// TestRedactTrust checks which hooks get redacted events.
 func TestRedactTrust(t *testing.T) {
 	t.Parallel()
 	r := redact.New([]*policyfile.Redact{{Fields: []string{"/key"}}})
@@ -173,9 +174,8 @@ func TestRedactTrust(t *testing.T) {
 	}
 }
 
-// TestRedactProperty: whatever the input looks like, and whatever a hook makes of it, no
-// secret is in what its program gets in any language, and the call that runs has it where
-// it was.
+// TestRedactProperty: for any input and any answer of a hook, its program gets no secret in any
+// format, and the call that runs has each secret in its place.
 func TestRedactProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -241,7 +241,7 @@ func TestRedactProperty(t *testing.T) {
 		if err := json.Unmarshal(v.Event.Tool.Input, &runs); err != nil || runs.Token != input["token"] {
 			t.Fatalf("of %s and %s runs %s", raw, hostile, v.Event.Tool.Input)
 		}
-		// Whichever change was dropped, nothing secret changed or went away.
+		// For every dropped change, no secret was changed or removed.
 		var before, after []string
 		all := func(raw json.RawMessage, into *[]string) {
 			ev := &grapnel.Event{Tool: &grapnel.Tool{Input: raw}}

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// TestRegistryHooksAreWhole takes from a registry what was put there.
+// TestRegistryHooksAreWhole checks that a registry returns everything that was stored in it.
 func TestRegistryHooksAreWhole(t *testing.T) {
 	t.Parallel()
 	p, errs := Parse("p.yaml", []byte(`version: 1
@@ -38,7 +38,7 @@ hooks:
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, h := range []*policyfile.Hook{got, &want} { // a literal has become what tells it from afar
+		for _, h := range []*policyfile.Hook{got, &want} { // the stored form has required literals instead of the text
 			if h.Match != nil {
 				for _, patterns := range [][]policyfile.Pattern{h.Match.Text, h.Match.Content, h.Match.Prompt} {
 					for j := range patterns {

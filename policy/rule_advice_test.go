@@ -6,7 +6,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// TestAdviceIsTold pins what the model reads of a hook that knows a better way.
+// TestAdviceIsTold checks the text that the model gets from a hook with advice.
 func TestAdviceIsTold(t *testing.T) {
 	t.Parallel()
 	for want, h := range map[string]policyfile.Hook{

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// manyOthers are rules enough for a policy to be sifted, which are about something else.
+// manyOthers returns enough unrelated rules that a policy uses the rule index.
 func manyOthers() string {
 	var b strings.Builder
 	for i := range 70 {
@@ -19,8 +19,8 @@ func manyOthers() string {
 	return b.String()
 }
 
-// Of many rules those that an event concerns are found, one by its tool, one by its program,
-// in a batch of calls, too.
+// Among many rules, the index finds the rules that an event concerns, by tool and by program,
+// also in a batch of calls.
 func TestRuleIndex(t *testing.T) {
 	t.Parallel()
 	p, errs := policy.Parse("p.yaml", []byte("version: 1\nhooks:\n"+manyOthers()+`

@@ -9,7 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// What a hook's program is held to: by its own word, by that of its file, or by nothing.
+// The sandbox of a hook's program comes from the hook, from the file's defaults, or does not
+// exist.
 func TestSandboxOf(t *testing.T) {
 	t.Parallel()
 	project := &policyfile.Sandbox{Read: []string{"{root}"}}

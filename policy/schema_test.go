@@ -22,7 +22,7 @@ import (
 
 var refuses = sync.OnceValues(func() (func(text string) error, error) { return documents.Validator(policy.Schema()) })
 
-// checkSchema says what the schema has against the text of a policy, which is YAML.
+// checkSchema validates the text of a policy, in YAML, against the schema.
 func checkSchema(t testing.TB, text string) error {
 	t.Helper()
 	check, err := refuses()
@@ -32,8 +32,8 @@ func checkSchema(t testing.TB, text string) error {
 	return check(text)
 }
 
-// beyondSchema lists the mistakes of parseErrors that a schema cannot find: it
-// knows no patterns, no expressions, and not what an event permits.
+// beyondSchema lists the errors of parseErrors that a schema cannot detect: it does not check
+// patterns, expressions, and the changes that an event permits.
 var beyondSchema = []string{
 	"twice", "block a notice", "ask too late", "allow where no prompt", "set what may not", "context where none",
 	"after too long ago", "after the same of no call", "after, by two", "redact of all texts", "redact of no pattern", "pack that redacts", "records without a decision", "records without hooks", "records of no pattern", "pack with records",
@@ -62,7 +62,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// The keys that the parser has a handler for are those of the schema.
+// The parser handles exactly the keys in the schema.
 func TestSchemaHasEveryKey(t *testing.T) {
 	t.Parallel()
 	type mapping struct {
@@ -76,7 +76,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Defs[""] = s.mapping
-	defs := map[string]string{ // what a message calls the mapping -> its definition
+	defs := map[string]string{ // name of the mapping in messages -> its definition
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
 		"match": "match", "secrets": "secrets", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
 		"http": "http", "notify": "notify", "breaker": "breaker",
@@ -108,8 +108,8 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	}
 }
 
-// parserKeys lists the keys of each mapping: it finds the calls of fileParser.mapping in
-// the source, with the tables of keys that they name.
+// parserKeys lists the keys of each mapping. It finds the calls of fileParser.mapping in the
+// source, with the tables of keys that they name.
 func parserKeys(t *testing.T) map[string][]string {
 	t.Helper()
 	files, err := filepath.Glob("*.go")
@@ -156,8 +156,8 @@ func parserKeys(t *testing.T) map[string][]string {
 	return keys
 }
 
-// namedTables lists the keys of tables that a variable holds or a function returns, by the
-// name of the variable or function.
+// namedTables lists the keys of tables that a variable holds or a function returns, by the name
+// of the variable or function.
 func namedTables(t *testing.T, trees []*ast.File) map[string][]string {
 	t.Helper()
 	named := map[string][]string{}
@@ -207,7 +207,7 @@ func tableKeys(t *testing.T, table *ast.CompositeLit) (names []string) {
 	return names
 }
 
-// calledName returns the name of the method that a call names.
+// calledName returns the name of the called method.
 func calledName(call *ast.CallExpr) string {
 	if fn, ok := call.Fun.(*ast.SelectorExpr); ok {
 		return fn.Sel.Name
@@ -224,7 +224,7 @@ func literal(t *testing.T, e ast.Expr) string {
 	return text
 }
 
-// The lists of names in the schema are those of the code: all of them are there, each once.
+// The lists of names in the schema equal those in the code, without duplicates.
 func TestSchemaNames(t *testing.T) {
 	t.Parallel()
 	var s struct {
@@ -252,8 +252,8 @@ func TestSchemaNames(t *testing.T) {
 	}
 }
 
-// A person who hovers over a key of a hook or of `match:` is shown what it means and how it
-// is written, and every example is one that works.
+// An editor shows the meaning and the syntax of each key of a hook or of `match:`, and every
+// example works.
 func TestSchemaExplainsKeys(t *testing.T) {
 	t.Parallel()
 	type property struct {
@@ -277,7 +277,7 @@ func TestSchemaExplainsKeys(t *testing.T) {
 			t.Errorf("%s: the example %s of %q does not work: %v\n%s", what, example, key, errs, file)
 		}
 	}
-	needless := map[string]bool{"failed": true, "shell": true} // true or false, and the one word there is
+	needless := map[string]bool{"failed": true, "shell": true} // their only words are obvious
 	for _, what := range []string{"hook", "match"} {
 		for key, p := range s.Defs[what].Properties {
 			if p.Description == "" && s.Defs[strings.TrimPrefix(p.Ref, "#/$defs/")].Description == "" {

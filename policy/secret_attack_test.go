@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// TestAllowedPaths: a file in which secrets are allowed vouches for no other one, and is
-// what the path leads to.
+// TestAllowedPaths: a file in which secrets are allowed does not allow them in other files of
+// the call. The cleaned path decides.
 func TestAllowedPaths(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func TestAllowedPaths(t *testing.T) {
 	}
 }
 
-// TestRuleFileShapes: files of gitleaks as people have them.
+// TestRuleFileShapes reads typical rule files of gitleaks.
 func TestRuleFileShapes(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Put together here, so that no scanner of repositories takes them for real ones.
+// The tokens are assembled here, so that scanners of repositories do not report them.
 var (
 	ghToken  = "gh" + "p_x7KbQ2mPz9RtVw4LnY6cJd8FsHa3Ge5Ubx2k"
 	npmToken = "np" + "m_x7KbQ2mPz9RtVw4LnY6cJd8FsHa3Ge5Ubx2k"
@@ -81,8 +81,7 @@ func TestSecretMatch(t *testing.T) {
 	}
 }
 
-// What is found is said by the name of its rule, and never itself.
-// A key that an edit takes out is on its way out.
+// A key that an edit removes is not reported, because it only leaves the file.
 func TestSecretReplaced(t *testing.T) {
 	t.Parallel()
 	e := engine(t, filepath.Join(t.TempDir(), "p.yaml"), rule("match: {secret: true}\nblock: x"))
@@ -155,15 +154,14 @@ func TestMask(t *testing.T) {
 	}
 }
 
-// Where an agent cannot change a text, what would be masked does not get through: the
-// action is blocked, with what it should be as the reason. What happened already is at
-// least told.
+// If an agent cannot change a text, masking it becomes a block, with the masked text as the
+// reason. If the action has already happened, the model gets a message instead.
 func TestMaskDegrades(t *testing.T) {
 	t.Parallel()
 	e := engine(t, "p.yaml", "version: 1\nhooks:\n  - {name: h, on: [prompt.before, tool.before, tool.after], mask: true}\n")
 	for name, tt := range map[string]struct {
 		agent, payload string
-		want           string // in the reply
+		want           string // text in the reply
 	}{
 		"claude prompt": {"claude-code", `{"hook_event_name":"UserPromptSubmit","session_id":"s","cwd":"/tmp","prompt":"use TOKEN"}`, `"decision":"block"`},
 		"claude input":  {"claude-code", `{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/tmp","tool_name":"Bash","tool_input":{"command":"echo TOKEN"}}`, `"updatedInput":{"command":"echo ghp_***"}`},
@@ -239,7 +237,8 @@ func TestRuleFile(t *testing.T) {
 		}
 	}
 
-	// Other rules count at once; broken ones do not, and what was in force stays.
+	// Other rules are used immediately. Invalid ones are not used, and the former ones stay in
+	// force.
 	put(t, filepath.Join(dir, "rules.toml"), strings.ReplaceAll(ownRules, "acme", "umbra"))
 	_, e := load(t, file, snaps, true)
 	if v := said(t, e, bash("echo "+ownKey)); v.Decision != grapnel.None {
@@ -302,14 +301,14 @@ func TestRuleFileErrors(t *testing.T) {
 	}
 }
 
-// What a file calls harmless is so for its own hooks, and for nobody else's.
+// The exceptions of a file apply only to the file's own hooks.
 func TestSecretsAreOfTheirFile(t *testing.T) {
 	t.Parallel()
 	const hook = "hooks:\n  - {name: h, on: tool.before, match: {secret: true}, block: "
 	pack := shipped("keys", "version: 1\npack: {version: 1}\nhooks:\n  - {name: p, on: tool.before, match: {secret: true}, block: no}\n")
 	for name, tt := range map[string]struct {
 		secrets string
-		want    string // hooks that say something
+		want    string // hooks that report a secret
 	}{
 		"all":              {"", "user.yaml::h project.yaml::h project.yaml#keys::p"},
 		"disabled":         {"secrets: {disable: 'github-*'}\n", "user.yaml::h"},

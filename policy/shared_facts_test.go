@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
-// What several files and packs look at is worked out once for all of them.
+// Facts that several files and packs need are computed once.
 func TestFactsAreShared(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

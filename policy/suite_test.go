@@ -6,8 +6,8 @@ import (
 	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
-// What a policy says in one line is a hook like any other, with a matcher that bears
-// whatever an agent sends.
+// A rule of a policy satisfies the laws of hooks, with a matcher that accepts any event of an
+// agent.
 func TestRulesHoldTheLaws(t *testing.T) {
 	t.Parallel()
 	engine := hooktest.PolicyText(t, `

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A script that is swapped after it was checked, and before it runs, runs; what it says does
-// not count, also when it is put back by then.
+// If a script is replaced between the check and its start, the script runs but its answer is
+// ignored, even if the original is restored by then.
 func TestPinnedFilesAreSwapped(t *testing.T) {
 	t.Parallel()
 	must := func(err error) {
@@ -26,7 +26,7 @@ func TestPinnedFilesAreSwapped(t *testing.T) {
 	for name, test := range map[string]struct {
 		swap  func(dir string)
 		want  grapnel.Decision
-		linux bool // where the kernel's own time of a change can be read
+		linux bool // needs the kernel's time of the change
 	}{
 		"nothing":                  {func(string) {}, grapnel.None, false},
 		"read":                     {func(dir string) { _, err := os.ReadFile(dir + "/check.sh"); must(err) }, grapnel.None, false},
@@ -54,7 +54,7 @@ func TestPinnedFilesAreSwapped(t *testing.T) {
 		}, grapnel.Block, true},
 	} {
 		if test.linux && runtime.GOOS != "linux" {
-			continue // docs/project-policies.md says so
+			continue // see docs/project-policies.md
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,7 +62,7 @@ func TestPinnedFilesAreSwapped(t *testing.T) {
 			p.put("check.sh", "exit 2\n")
 			p.put("evil.sh", "exit 0\n")
 			p.trust()
-			time.Sleep(20 * time.Millisecond) // longer than the steps of the kernel's clock
+			time.Sleep(20 * time.Millisecond) // longer than a step of the kernel's clock
 			set := policy.Load(policy.Request{
 				Files: []policy.File{{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}}, Snapshots: p.snapshots(), Trusts: p.trusts(),
 				Command: func(policyfile.Command) grapnel.Hook {

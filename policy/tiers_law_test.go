@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// anyPolicy draws a policy: hooks with the names of others, exceptions, modes and
-// priorities, and what tries to say more than it may.
+// anyPolicy draws a policy: hooks with the names of other hooks, exceptions, modes and
+// priorities, and keys that the policy may not set.
 func anyPolicy(t *rapid.T, label string, rewrites bool) string {
 	var b strings.Builder
 	b.WriteString("version: 1\n")
@@ -39,7 +39,7 @@ func anyPolicy(t *rapid.T, label string, rewrites bool) string {
 	return b.String()
 }
 
-// tiers is a random world: what root and the user say, and what comes from below.
+// tiers is a random environment: the policies of root and the user, and lower policies.
 type tiers struct {
 	dir     string
 	base    []policy.File // of root and the user
@@ -66,7 +66,7 @@ func (w *tiers) load(t *rapid.T, files ...policy.File) (policy.Set, *grapnel.Eng
 	return set, e
 }
 
-// toldOf is all of a Verdict that an agent could be told.
+// toldOf returns all parts of a Verdict that an agent can get.
 func toldOf(v grapnel.Verdict) string {
 	return fmt.Sprintf("%v %q %q %q %q %v", v.Decision, v.Reason(), v.Messages, v.Context, v.Halt, v.Changes)
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// project is a directory with a policy, and the state of a person who works there.
+// project is a directory with a policy, and the state directory of its user.
 type project struct {
 	t     testing.TB
 	dir   string
@@ -69,8 +69,7 @@ func (p *project) trust() *policy.Examined {
 	return x
 }
 
-// load loads the project's policy behind those of the person. Programs answer that
-// they ran.
+// load loads the project's policy after the user's policies. Programs answer that they ran.
 func (p *project) load(own ...policy.File) (policy.Set, *grapnel.Engine) {
 	p.t.Helper()
 	set := policy.Load(policy.Request{
@@ -97,7 +96,7 @@ func (p *project) state1(set policy.Set) policy.Loaded {
 	return set.Files[i]
 }
 
-// told is what the person is told at the start of a session and with a prompt.
+// told returns the messages for the user at the start of a session and with a prompt.
 func told(e *grapnel.Engine) (atStart, atPrompt string) {
 	start := e.Fire(context.Background(), &grapnel.Event{Kind: grapnel.SessionStart})
 	prompt := e.Fire(context.Background(), &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}})
@@ -145,7 +144,8 @@ func TestNoProjectPolicyIsNoFile(t *testing.T) {
 
 const gate = "version: 1\nhooks: [{name: x, on: tool.before, block: no}]\n"
 
-// closed wants the gate closed and the person told, unless the file is what was trusted.
+// closed checks that the gate is closed, and that the user gets a message unless the file has
+// the trusted content.
 func (p *project) closed(what string) {
 	p.t.Helper()
 	set, e := p.load()
@@ -179,8 +179,8 @@ func FuzzTrustedStaysInForce(f *testing.F) {
 	})
 }
 
-// What was trusted is kept whole: losing the snapshots costs time and no gate. What
-// is lost altogether leaves nobody knowing what it forbade.
+// Trusted content is stored completely, so losing the snapshots costs time but opens no gate.
+// If the trusted content itself is lost, its rules are unknown.
 func TestTrustedWithoutItsState(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, gate)
@@ -245,8 +245,8 @@ func (p *project) record() string {
 	return names[0]
 }
 
-// The person looks at it again, and then the new content counts; what nobody trusts
-// any more is not kept.
+// After the user reviews it again, the new content is in force. Content that is not trusted any
+// more is deleted.
 func TestTrustAgain(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, gate)
@@ -278,11 +278,11 @@ func TestTrustAgain(t *testing.T) {
 
 func TestPins(t *testing.T) {
 	t.Parallel()
-	type pins map[string]bool // name -> it is there
+	type pins map[string]bool // name -> whether it exists
 	for name, tt := range map[string]struct {
 		run      string // as in the file
 		want     pins
-		unpinned string // a part of what is said
+		unpinned string // part of the message
 	}{
 		"a script":               {"./check.sh", pins{"check.sh": true}, ""},
 		"for an interpreter":     {"python3 tools/lint.py --strict", pins{"tools/lint.py": true}, ""},
@@ -328,7 +328,7 @@ func TestPins(t *testing.T) {
 	}
 }
 
-// yamlText is a text as a policy writes it, and a list as it is.
+// yamlText returns a text in YAML quotes, and a list unchanged.
 func yamlText(text string) string {
 	if strings.HasPrefix(text, "[") {
 		return text
@@ -336,7 +336,7 @@ func yamlText(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", "''") + "'"
 }
 
-// The digest is for another machine too: it does not depend on where a project lies.
+// The digest is the same on other machines: it does not depend on the project's directory.
 func TestDigestIsPortable(t *testing.T) {
 	t.Parallel()
 	const text = "version: 1\nhooks: [{name: h, on: tool.before, run: sh tools/check.sh tools/none.sh}]\n"
@@ -352,7 +352,7 @@ func TestDigestIsPortable(t *testing.T) {
 	}
 }
 
-// A script that changed is not run, and opens no gate, whatever its on_error says.
+// A changed script does not run and opens no gate, for any on_error.
 func TestPinnedProgram(t *testing.T) {
 	t.Parallel()
 	const text = `version: 1
@@ -400,8 +400,8 @@ hooks:
 	}
 }
 
-// Nothing that a project's policy says takes anything from the person's: names, modes,
-// exceptions and failures are those of a file.
+// A project's policy cannot weaken the user's policy: names, modes, exceptions and failures
+// apply only to their own file.
 func TestProjectDoesNotWeaken(t *testing.T) {
 	t.Parallel()
 	const own = `version: 1
@@ -438,7 +438,7 @@ hooks:
 	}
 }
 
-// Who keeps the own policy in a repository and works there has it loaded once.
+// If users keep their own policy in a repository and work there, it is loaded once.
 func TestProjectPolicyThatIsTheUsers(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, gate)
@@ -454,7 +454,7 @@ func TestProjectPolicyThatIsTheUsers(t *testing.T) {
 		t.Errorf("%v, want one reason", v.Reasons)
 	}
 
-	// But a link in place of a trusted file does not remove it of force.
+	// A symlink that replaces a trusted file does not disable the trusted content.
 	p.trust()
 	own = filepath.Join(t.TempDir(), "own.yaml")
 	put(t, own, "version: 1\n")

@@ -23,7 +23,7 @@ hooks:
   - {name: no-mkdir, on: tool.before, match: {command: mkdir}, mode: observe, block: pack says no mkdir}
 `
 
-// shipped is what a program brings along.
+// shipped returns a registry of packs.
 func shipped(packs ...string) packindex.Registry {
 	registry, errs := policy.ReadRegistry(files(packs...))
 	if len(errs) > 0 {
@@ -32,7 +32,7 @@ func shipped(packs ...string) packindex.Registry {
 	return registry
 }
 
-// files are packs as people write them.
+// files returns packs in the form of files.
 func files(packs ...string) fstest.MapFS {
 	files := fstest.MapFS{}
 	for i := 0; i < len(packs); i += 2 {
@@ -41,7 +41,7 @@ func files(packs ...string) fstest.MapFS {
 	return files
 }
 
-// using loads files, of the scopes user, project and so on, that use packs.
+// using loads files that use packs. The first file has the scope 0, the second 1, and so on.
 func using(t *testing.T, packs packindex.Registry, snaps string, files ...string) (policy.Set, *grapnel.Engine) {
 	t.Helper()
 	req := policy.Request{Packs: packs, Snapshots: snaps, Command: noCommand}
@@ -85,7 +85,7 @@ func TestUse(t *testing.T) {
 	}
 }
 
-// A person who asks where a rule comes from is led to the line that names its pack.
+// The source of a rule from a pack is the line that names the pack.
 func TestUseIsASourceOfItsOwn(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "p.yaml")
@@ -111,7 +111,7 @@ func TestUseIsASourceOfItsOwn(t *testing.T) {
 	}
 }
 
-// What one file takes out of a pack, another still has.
+// If one file excludes a rule of a pack, the rule still applies in another file.
 func TestUseIsAboutOneFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -164,7 +164,7 @@ func TestUseMistakes(t *testing.T) {
 	}
 }
 
-// A mistake in `use:` opens no gate: what was in force stays, and where nothing was,
+// An error in `use:` opens no gate: the last valid content stays in force, and without one
 // tools are blocked.
 func TestUseMistakeKeepsTheLastValidContent(t *testing.T) {
 	t.Parallel()
@@ -189,8 +189,8 @@ func TestUseMistakeKeepsTheLastValidContent(t *testing.T) {
 	}
 }
 
-// A new Grapnel brings a new pack: its rules count at once, although the file that
-// uses it did not change.
+// If a new version of Grapnel contains a new pack, its rules apply immediately, although the
+// file that uses it did not change.
 func TestUseFollowsTheProgram(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -205,7 +205,7 @@ func TestUseFollowsTheProgram(t *testing.T) {
 	}
 }
 
-// What is wrong with a pack is found when it is read, for all packs at once.
+// Errors in packs are found when they are read, for all packs together.
 func TestReadRegistry(t *testing.T) {
 	t.Parallel()
 	registry, errs := policy.ReadRegistry(files("plain", blockAll, "broken", "version: 7\n", "two", twoRules))
@@ -222,8 +222,8 @@ func TestReadRegistry(t *testing.T) {
 	}
 }
 
-// A hook of a pack is made when an event may concern it. Whether it may is decided from
-// little, and never wrongly: made at once, the hook would say the same.
+// A hook of a pack is built when an event may concern it. This decision uses little data and is
+// never wrong: a hook that is built at the start answers the same.
 func TestRegistryHooksSayTheSame(t *testing.T) {
 	t.Parallel()
 	const many = `version: 1
@@ -281,7 +281,7 @@ hooks:
 	}
 }
 
-// What is always in force stands above all files, whatever they say about it.
+// Packs that are always in force have precedence over all files.
 func TestAlways(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "p.yaml")

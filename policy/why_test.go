@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// agrees holds what Why says to the Matcher's own answer.
+// agrees compares the answer of Why with the Matcher's answer.
 func agrees(t checked, specs []grapnel.Spec, ev *grapnel.Event) {
 	for i := range specs {
 		s := &specs[i]
@@ -105,7 +105,7 @@ var whyExpressions = []string{
 
 var whyCommands = []string{"ls", "rm x", "git push -f && rm -rf x", "git status; git push --force", "cat a.env > /tmp/y", "curl https://a.internal/x http://example.com", "$X y", "cd /p/deploy && touch x"}
 
-// anyPolicyToAsk draws a policy whose hooks say when they listen in all the ways there are.
+// anyPolicyToAsk draws a policy with hooks that use all kinds of conditions.
 func anyPolicyToAsk(t *rapid.T) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nhooks:\n")
@@ -130,7 +130,7 @@ func anyPolicyToAsk(t *rapid.T) string {
 	return b.String()
 }
 
-// anyEvent draws a call of a tool, a batch of calls, or a prompt.
+// anyEvent draws a tool call, a batch of calls, or a prompt.
 func anyEvent(t *rapid.T) *grapnel.Event {
 	call := func() string {
 		switch rapid.IntRange(0, 3).Draw(t, "call") {
@@ -160,8 +160,7 @@ func anyEvent(t *rapid.T) *grapnel.Event {
 	return ev
 }
 
-// Why agrees with what matchers answer, for any policy and any event, and whatever happened
-// before.
+// Why agrees with the answers of Matchers, for any policy, any event and any earlier events.
 func TestWhyLaw(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

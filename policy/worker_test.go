@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A worker has all that a program has, and whoever makes its hook is told that it may be
-// kept running; who does not care starts it for each event, in its language.
+// A worker has all settings of a program, and the function that makes its hook sees that it may
+// be kept running. A function without that feature starts it for each event, in its dialect.
 func TestWorker(t *testing.T) {
 	t.Parallel()
 	const text = `

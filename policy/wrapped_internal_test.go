@@ -20,8 +20,8 @@ func (f factual) Check() error         { return f.checked }
 func (f factual) Grace() time.Duration { return time.Minute }
 func (f factual) ReadsID()             {}
 
-// What the engine has to know of a hook survives the wrappers around it. A hook under
-// `redact:` got no event ID once, so its Webhook-Id was empty.
+// Properties that the engine needs stay visible through the wrappers of a hook. A hook under
+// `redact:` once got no event ID, so its Webhook-Id was empty.
 func TestWrappersKeepFacts(t *testing.T) {
 	t.Parallel()
 	wrong := errors.New("it cannot work")

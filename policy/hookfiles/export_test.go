@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Text is what files hold, in words.
+// Text describes the hooks of parsed files.
 func Text(f Found) string {
 	var b strings.Builder
 	for _, h := range f.Hooks {

@@ -13,22 +13,21 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // the parser of TOML
+	_ "github.com/grapnel-dev/grapnel/policy/foreign" // the TOML parser
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
 var updateForeign = flag.Bool("update-foreign", false, "rewrite what stands under want in testdata/foreign")
 
-// TestForeignFormats reads the files of each conversation as one entry of `load:` and
-// compares what becomes of them.
+// TestForeignFormats parses the files of each conversation as one entry of `load:` and compares
+// the result.
 //
-// Of Flyto: types, fields, order, the default timeout, the plugin's directory, and that a
-// webhook_url is not sent to (FL-01, FL-02, FL-06, FL-07, FL-12, FL-13, FL-15, FL-27). Of
-// mini-claw: lines for the shell, patterns, the section of the settings (MC-17, MC-18,
-// MC-23). Of OpenClaw: names of events in both spellings, entries with handler and
-// priority, and that names and paths are looked at, in all five life cycles (OC-01,
-// OC-02, OC-09, OC-10). Of Gemini CLI:
-// the order of sources, what is left out, and sequential (GC-10, GC-11).
+// Flyto: types, fields, order, the default timeout, the plugin's directory, and that a
+// webhook_url gets no request (FL-01, FL-02, FL-06, FL-07, FL-12, FL-13, FL-15, FL-27).
+// mini-claw: shell lines, patterns, the section of the settings (MC-17, MC-18, MC-23).
+// OpenClaw: event names in both spellings, entries with handler and priority, and checks of
+// names and paths, in all five life cycles (OC-01, OC-02, OC-09, OC-10). Gemini CLI: the order
+// of sources, skipped entries, and sequential (GC-10, GC-11).
 func TestForeignFormats(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -81,8 +80,8 @@ func TestForeignFormats(t *testing.T) {
 	}
 }
 
-// foreignFileOf puts a file where its name says: below /etc it is managed, and below
-// /p of a project.
+// foreignFileOf returns a file with the scope of its path: managed below /etc, project below
+// /p.
 func foreignFileOf(name string, data []byte) hookfiles.File {
 	f := hookfiles.File{Path: name, Name: filepath.Base(name), Data: data, Source: grapnel.Source{Name: name, File: name}}
 	switch {

@@ -17,9 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
-// fuzzForeign: whatever stands in a file, each of its hooks is one that an engine
-// takes, and what is wrong is said with the file that it stands in. The names of the
-// files tell a format how to read them.
+// fuzzForeign: for any file content, an engine accepts each parsed hook, and each error names
+// its file. The names of the files select the format.
 func fuzzForeign(f *testing.F, format string, paths ...string) {
 	f.Helper()
 	names, err := filepath.Glob("testdata/foreign/" + format + "/*.txtar")

@@ -6,7 +6,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// The files that are found, and what IronClaw calls their sources: IC-36, IC-38.
+// The files that are found and their source names in IronClaw: IC-36, IC-38.
 func TestIronClawSources(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{
@@ -44,8 +44,8 @@ func TestIronClawSources(t *testing.T) {
 	}
 }
 
-// The same file in the home directory and beside the policy: both hold guards, and
-// neither takes those of the other away.
+// If the same file is in the home directory and next to the policy, the guards of both are in
+// force.
 func TestIronClawSameFileTwice(t *testing.T) {
 	t.Parallel()
 	const bundle = `[{"name": "guard", "points": ["beforeInbound"], "reject_reason": "no"}]`
@@ -53,7 +53,7 @@ func TestIronClawSameFileTwice(t *testing.T) {
 	for _, dir := range []string{"/home/dev/", "/home/dev/.config/grapnel/"} {
 		files = append(files, File{Name: "hooks/hooks.json", Path: dir + "hooks/hooks.json", Data: []byte(bundle)})
 	}
-	f := ironClawFormat.Parse(append(files, files[0])) // that one is found twice
+	f := ironClawFormat.Parse(append(files, files[0])) // the first file is found twice
 	if len(f.Hooks) != 2 || f.Hooks[0].FileIndex == f.Hooks[1].FileIndex || len(f.Notes)+len(f.Errors)+len(f.Broken) > 0 {
 		t.Errorf("%s", Text(f))
 	}

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Comments leave everything else where it was.
+// Removing comments does not move any other text.
 func TestWithoutComments(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -48,7 +48,7 @@ func TestFromJSON5(t *testing.T) {
 	}
 }
 
-// A hook without a name is called after its program.
+// A hook without a name gets the name of its program.
 func TestCalledAfter(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
-// eventOf reads a payload of an agent.
+// eventOf parses a payload of an agent.
 func eventOf(t *testing.T, agent, payload string) *grapnel.Event {
 	t.Helper()
 	d, ok := dialect.FindAgent(agent)
@@ -25,7 +25,7 @@ func eventOf(t *testing.T, agent, payload string) *grapnel.Event {
 	return ev
 }
 
-// listens reports whether the one hook of a file does, as the seam asks it.
+// listens reports whether the only hook of a file listens to an event.
 func listens(t *testing.T, h *Hook, ev *grapnel.Event) (bool, error) {
 	t.Helper()
 	spec := grapnel.Spec{Name: "x", On: h.On, Match: h.Matcher, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -37,7 +37,7 @@ func listens(t *testing.T, h *Hook, ev *grapnel.Event) (bool, error) {
 			t.Fatal(err)
 		}
 		if ok, err := m.Match(ev, nil); err != nil || !ok {
-			// What a policy says instead never says less.
+			// The match of a policy that replaces a matcher never matches less.
 			if h.Matcher != nil && h.Match.Path == nil {
 				if ok, _ := h.Matcher.Match(ev, nil); ok {
 					t.Errorf("%v listens, and %v would not", h.Matcher, h.Match.Tool)
@@ -60,8 +60,8 @@ func listens(t *testing.T, h *Hook, ev *grapnel.Event) (bool, error) {
 	return true, nil
 }
 
-// A matcher of Claude Code compares with what a hook of Claude Code would be told,
-// whichever agent the event is of.
+// A matcher of Claude Code is compared with the values that a hook of Claude Code would get,
+// for events of any agent.
 func TestClaudeMatcher(t *testing.T) {
 	t.Parallel()
 	const (
@@ -131,8 +131,7 @@ func TestClaudeMatcher(t *testing.T) {
 	}
 }
 
-// A matcher that Grapnel cannot follow makes its hooks fail, and does not just keep
-// them from running.
+// If Grapnel does not support a matcher, its hooks fail. They are not just skipped.
 func TestClaudeMatcherBeyondRE2(t *testing.T) {
 	t.Parallel()
 	found := parseClaude([]File{{Path: "/s.json", Data: []byte(`{"hooks":{"PreToolUse":[{"matcher":"(?!B)","hooks":[{"type":"command","command":"x"}]}]}}`)}})
@@ -142,7 +141,7 @@ func TestClaudeMatcherBeyondRE2(t *testing.T) {
 	}
 }
 
-// An `if` looks at each command of a line, and runs the hook where it cannot tell.
+// An `if` checks each command of a line. If the result is unknown, the hook runs.
 func TestClaudeIf(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -187,7 +186,7 @@ func TestClaudeIf(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":%q}]}]}}`, tt.rule)
 			found := parseClaude([]File{{Path: "/s.json", Data: []byte(file)}})
-			if tt.rule == "bash(ls)" { // a rule of a tool that nobody knows, about something
+			if tt.rule == "bash(ls)" { // a rule with an argument for an unknown tool
 				if len(found.Hooks) != 0 || len(found.Errors) != 1 {
 					t.Errorf("%s", Text(found))
 				}
@@ -204,7 +203,7 @@ func TestClaudeIf(t *testing.T) {
 	}
 }
 
-// Of equal handlers the later takes the place of the earlier where both would run.
+// If two equal handlers would run, only the later one runs.
 func TestClaudeOnce(t *testing.T) {
 	t.Parallel()
 	found := parseClaude([]File{{Path: "/s.json", Data: []byte(`{"hooks":{"PreToolUse":[
@@ -230,7 +229,7 @@ func TestClaudeOnce(t *testing.T) {
 	}
 }
 
-// A tool_pattern compares the whole name that mini-claw has for a tool: MC-18.
+// A tool_pattern is compared with the whole name of the tool in mini-claw: MC-18.
 func TestMiniclawPattern(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -270,7 +269,7 @@ func TestMiniclawPattern(t *testing.T) {
 	}
 }
 
-// What is no glob to Rust is none here: MC-18.
+// A pattern that Rust's glob refuses is refused: MC-18.
 func TestMiniclawPatternThatIsNone(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"***", "a**", "**b", "a**/b", "[", "[]", "[!]", "a["} {
@@ -286,7 +285,8 @@ func TestMiniclawPatternThatIsNone(t *testing.T) {
 	}
 }
 
-// A matcher of OpenClaw names its own tools; other agents have their like.
+// A matcher of OpenClaw names its own tools. For other agents it matches the corresponding
+// tools.
 func TestOpenClawMatcher(t *testing.T) {
 	t.Parallel()
 	found := parseOpenClaw([]File{{Path: "/h.json", Data: []byte(`{"before_tool_call":[{"command":"x","matcher":["Exec","memory__add"]}]}`)}})
@@ -307,8 +307,8 @@ func TestOpenClawMatcher(t *testing.T) {
 	}
 }
 
-// What runs in the place of ${CLAUDE_PROJECT_DIR} and its like is one word, whatever
-// stands in it.
+// The value of ${CLAUDE_PROJECT_DIR} and similar variables is always one word in a command
+// line.
 func TestForeignQuoting(t *testing.T) {
 	t.Parallel()
 	if got, want := quoteArgs([]string{"a b", "${X}/it's", "$(rm)"}, "${X}"), `exec 'a b' ''"${X}"'/it'\''s' '$(rm)'`; got != want {
@@ -328,7 +328,8 @@ func TestForeignQuoting(t *testing.T) {
 	}
 }
 
-// What a policy says instead of a matcher never says less: at every tool of every agent.
+// The match of a policy that replaces a matcher never matches less, for every tool of every
+// agent.
 func TestNearestNeverLess(t *testing.T) {
 	t.Parallel()
 	var events []*grapnel.Event
