@@ -16,15 +16,15 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// effect is what an agent does with a reply.
+// effect is the effect of a reply in an agent.
 type effect struct {
-	Blocked bool // the action does not happen, the stop neither, or the feedback is given
+	Blocked bool // the action does not happen, or the agent does not stop, or feedback is given
 	Asked   bool // the agent's own prompt is forced
 	Allowed bool // the agent's own prompt is skipped
 	Ended   bool // the turn ends
 	Reason  string
 	Context string
-	Message string // what the person sees
+	Message string // text that the user sees
 	Error   bool   // the agent shows an error of the hook
 	Changed map[grapnel.Field]string
 }
@@ -32,9 +32,9 @@ type effect struct {
 // object is decoded JSON.
 type object = map[string]any
 
-// claudeHeeds is Claude Code 2.1.329 as far as replies of command hooks go, built
-// from what was seen live and not from the code under test. It is as picky as the
-// agent: an object with one member of a wrong type is void as a whole.
+// claudeHeeds models how Claude Code 2.1.329 treats replies of command hooks. It was written
+// from live observations and not from the code under test. It is as strict as the agent: one
+// member of a wrong type makes the whole object void.
 func claudeHeeds(native string, r dialect.Reply) effect {
 	var e effect
 	reply, isJSON := object{}, false
@@ -113,7 +113,7 @@ func claudeHeeds(native string, r dialect.Reply) effect {
 		changed(grapnel.FieldOutput, "updatedToolOutput")
 	case "PostToolUseFailure":
 		e.Context, e.Ended = context, ends
-		e.Blocked = exitBlock || context != "" // feedback is all there is
+		e.Blocked = exitBlock || context != "" // feedback is the only possible effect
 		if !exitBlock {
 			e.Reason = context
 		}
@@ -208,8 +208,8 @@ func claudeValid(native string, reply object) bool {
 	return !ok || slices.Contains([]any{"allow", "deny", "ask", "defer"}, d)
 }
 
-// geminiHeeds is Gemini CLI 0.61.0, likewise: one hook, so its merging of several
-// is left out.
+// geminiHeeds models Gemini CLI 0.61.0 in the same way. It supports one hook, so it does not
+// merge replies.
 func geminiHeeds(native string, r dialect.Reply) effect {
 	var e effect
 	said := strings.TrimSpace(string(r.Stdout))
@@ -217,7 +217,7 @@ func geminiHeeds(native string, r dialect.Reply) effect {
 		said = strings.TrimSpace(string(r.Stderr))
 	}
 	if said == "" {
-		return e // whatever the exit code
+		return e // for any exit code
 	}
 	reply := object{}
 	if err := json.Unmarshal([]byte(said), &reply); err != nil {
@@ -250,7 +250,7 @@ func geminiHeeds(native string, r dialect.Reply) effect {
 	if native == "BeforeToolSelection" {
 		config, ok := specific["toolConfig"].(object)
 		if !ok {
-			config = object{"mode": "AUTO", "allowedFunctionNames": []any{}} // any output at all
+			config = object{"mode": "AUTO", "allowedFunctionNames": []any{}} // for any output at all
 		}
 		changed(grapnel.FieldTools, config["allowedFunctionNames"])
 		changed(grapnel.FieldMode, config["mode"])
@@ -277,7 +277,7 @@ func geminiHeeds(native string, r dialect.Reply) effect {
 		if request, ok := specific["llm_request"]; ok && !denied {
 			changed(grapnel.FieldRequest, request)
 		}
-	case "AfterModel": // a deny delivers the chunk all the same
+	case "AfterModel": // a deny still delivers the chunk
 		e.Ended, e.Blocked, e.Reason = ends, ends, reason
 		if parts := geminiParts(specific["llm_response"]); len(parts) > 0 {
 			changed(grapnel.FieldResponse, specific["llm_response"])
@@ -310,7 +310,7 @@ func geminiParts(response any) []any {
 	return parts
 }
 
-// heeds is the agent of a dialect.
+// heeds is the model of the agent of a dialect.
 func heeds(d *dialect.Dialect, native string, r dialect.Reply) effect {
 	if d.Name == dialect.ClaudeCode().Name {
 		return claudeHeeds(native, r)
@@ -318,7 +318,7 @@ func heeds(d *dialect.Dialect, native string, r dialect.Reply) effect {
 	return geminiHeeds(native, r)
 }
 
-// sample is a payload of an event with everything that it can have.
+// sample returns a payload of an event with all its possible members.
 func sample(d *dialect.Dialect, native string) []byte {
 	members := object{
 		"session_id": "s1", "cwd": "/home/dev/project", "hook_event_name": native,
@@ -342,7 +342,7 @@ func sample(d *dialect.Dialect, native string) []byte {
 	return raw
 }
 
-// newValue is a legal value for a field that differs from what sample has.
+// newValue has, for each field, a legal value that differs from the value in sample.
 var newValue = map[grapnel.Field]string{
 	grapnel.FieldPrompt:   `"something else"`,
 	grapnel.FieldRequest:  `{"messages":[{"content":"ho","role":"user"}],"model":"n"}`,
@@ -391,7 +391,7 @@ func forEachEvent(t *testing.T, f func(t *testing.T, d *dialect.Dialect, row *di
 	}
 }
 
-// No opinion is no byte, for every event; so the agent's own prompt stays.
+// Without an opinion the reply is empty, for every event, so the agent's own prompt stays.
 func TestNoneIsNothing(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
@@ -427,7 +427,7 @@ func TestAskAndAllow(t *testing.T) {
 		switch {
 		case e.Allowed:
 			t.Errorf("ask allows: %+v", reply)
-		case row.Native == "PermissionRequest": // the prompt is on its way
+		case row.Native == "PermissionRequest": // the prompt is already being shown
 			if e.Blocked || !strings.Contains(e.Message, "sure?") {
 				t.Errorf("ask is written as %s, and the agent does %+v", reply.Stdout, e)
 			}
@@ -518,7 +518,7 @@ func TestChangesArrive(t *testing.T) {
 	})
 }
 
-// A new input cannot be approved by somebody who sees the old one.
+// A person who sees the old input cannot approve a new one.
 func TestChangeWhilePermissionIsAsked(t *testing.T) {
 	t.Parallel()
 	for _, decision := range []grapnel.Decision{grapnel.None, grapnel.Ask} {
@@ -531,7 +531,7 @@ func TestChangeWhilePermissionIsAsked(t *testing.T) {
 	}
 }
 
-// Values of an unexpected shape are put into the agent's, or the person is told.
+// A value of an unexpected shape is converted to the agent's shape, or the user gets a message.
 func TestOddChanges(t *testing.T) {
 	t.Parallel()
 	long := `"` + strings.Repeat("é", 3000) + `"`
@@ -540,7 +540,7 @@ func TestOddChanges(t *testing.T) {
 		native string
 		field  grapnel.Field
 		value  string
-		want   string // somewhere in the reply
+		want   string // part of the reply
 	}{
 		{dialect.ClaudeCode(), "MessageDisplay", grapnel.FieldResponse, `{"a":"b"}`, `"displayContent":"{\"a\":\"b\"}"`},
 		{dialect.ClaudeCode(), "PostToolUse", grapnel.FieldOutput, `{"stdout":7}`, `"systemMessage":"grapnel: Claude Code accepts no output of another shape from Bash`},
@@ -561,8 +561,8 @@ func TestOddChanges(t *testing.T) {
 	}
 }
 
-// Whatever hooks say together, the reply is nothing or one JSON object that the
-// agent accepts, and it never says more than the Verdict.
+// For any combination of hooks, the reply is empty or one JSON object that the agent accepts,
+// and it contains nothing beyond the Verdict.
 func TestRepliesSayWhatTheVerdictSays(t *testing.T) {
 	t.Parallel()
 	fields := make([]grapnel.Field, 0, len(newValue))

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// Grapnel answers before the agent gives up on it, whatever its hooks are told to
-// be patient for: what has not started when the time is spent is an error.
+// Grapnel answers before the agent's timeout, for any timeouts of its hooks. A hook that has
+// not started when the time is used up is an error.
 func TestBudget(t *testing.T) {
 	t.Parallel()
 	for native, budget := range map[string]time.Duration{"PreToolUse": dialect.DefaultBudget, "SessionEnd": 2500 * time.Millisecond} {

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// clineCall is a call as Cline tells of it.
+// clineCall returns a tool call in Cline's format.
 func clineCall(t testing.TB, tool, input string) *grapnel.Event {
 	t.Helper()
 	payload := fmt.Sprintf(`{"clineVersion":"","hookName":"tool_call","tool_call":{"id":"1","name":%q,"input":%s}}`, tool, input)
@@ -25,15 +25,14 @@ func clineCall(t testing.TB, tool, input string) *grapnel.Event {
 	return ev
 }
 
-// A reason is written by a model, a file or a person: whatever it says, a call that is
-// blocked gets the same input but for the text of one member that no tool knows. It
-// shows GC-01.
+// A reason comes from a model, a file or a person. For any reason, a blocked call gets the same
+// input, except the text of one member that tools ignore. It shows GC-01.
 func TestClineBlocksAreInert(t *testing.T) {
 	t.Parallel()
 	inert := map[string]string{
 		"run_commands": `{"commands":[]}`, "read_files": `{"files":[]}`, "search_codebase": `{"queries":[]}`, "fetch_web_content": `{"requests":[]}`,
 		"editor": `{"new_text":"","path":"/\u0000"}`, "apply_patch": `{"input":"*** Begin Patch"}`, "skills": `{}`, "ask_question": `{}`, "submit_and_exit": `{}`,
-		"spawn_agent": "", "demo__run_commands": "", "team_task": "", "Bash": "", "": "", // these run with anything: the run is over
+		"spawn_agent": "", "demo__run_commands": "", "team_task": "", "Bash": "", "": "", // these run with any input, so the run ends
 	}
 	for _, tool := range dialect.Cline().Tools {
 		if _, ok := inert[tool.Native]; !ok {
@@ -48,7 +47,7 @@ func TestClineBlocksAreInert(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		tool, reason := rapid.SampledFrom(tools).Draw(rt, "tool"), reasons.Draw(rt, "reason")
 		out := grapnel.Outcome{Decision: grapnel.Block, Reason: reason, Native: map[string]json.RawMessage{"cline.overrideInput": json.RawMessage(`{"commands":["x"]}`)}}
-		ev := &grapnel.Event{Kind: grapnel.ToolBefore} // of a call that could not be read
+		ev := &grapnel.Event{Kind: grapnel.ToolBefore} // for a call that could not be read
 		if tool != "" {
 			ev = clineCall(t, tool, `{}`)
 		}
@@ -75,8 +74,8 @@ func TestClineBlocksAreInert(t *testing.T) {
 	})
 }
 
-// Cline takes an input in more ways than it offers. Rules see all that it would do, or
-// the call cannot be read.
+// Cline accepts an input in more forms than it offers. Rules see all its effects, or the call
+// cannot be read.
 func TestClineInputs(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct{ tool, input, want string }{
@@ -124,7 +123,7 @@ func TestClineInputs(t *testing.T) {
 	}
 }
 
-// What hooks for Cline may answer.
+// The answers that hooks for Cline may give.
 func TestClineOutcomes(t *testing.T) {
 	t.Parallel()
 	call := clineCall(t, "run_commands", `{"commands":["ls"]}`)
@@ -166,8 +165,8 @@ func TestClineOutcomes(t *testing.T) {
 	}
 }
 
-// An event of another agent is told as Cline tells it: the input of a call twice, and the
-// second time as texts.
+// An event of another agent is written in Cline's format: the input of a call twice, the second
+// time as texts.
 func TestClineTellsTwice(t *testing.T) {
 	t.Parallel()
 	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls","timeout":5}}`)})

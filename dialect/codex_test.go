@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// codexKeys has the members that Codex 0.169.0 accepts in an answer, by event. One
-// other member and all of the answer is void, a deny included (seen live).
+// codexKeys has the members that Codex 0.169.0 accepts in an answer, by event. Any other member
+// makes the whole answer void, including a deny (seen live).
 var codexKeys = map[string][]string{
 	"SessionStart":      {"continue", "stopReason", "systemMessage", "hookSpecificOutput.hookEventName", "hookSpecificOutput.additionalContext"},
 	"UserPromptSubmit":  {"continue", "stopReason", "systemMessage", "decision", "reason", "hookSpecificOutput.hookEventName", "hookSpecificOutput.additionalContext"},
@@ -28,7 +28,7 @@ var codexKeys = map[string][]string{
 	"Interrupt":         {"systemMessage"},
 }
 
-// Whatever hooks say, Codex gets nothing or an answer that is valid for the event.
+// For any outcome of hooks, Codex gets an empty answer or one that is valid for the event.
 func TestCodexAnswersAreValid(t *testing.T) {
 	t.Parallel()
 	payloads := samples(t, dialect.Codex())
@@ -50,7 +50,7 @@ func TestCodexAnswersAreValid(t *testing.T) {
 			rt.Fatal(err)
 		}
 		verdicts := []grapnel.Verdict{engineOf(t, out).Fire(t.Context(), ev), {
-			// One that no engine has cut down to what the event permits.
+			// A Verdict that no engine has reduced to the parts that the event permits.
 			Decision: out.Decision, Reasons: []grapnel.Reason{{Text: out.Reason}}, Halt: out.Halt, Context: out.Context, Messages: []string{out.Message}, Native: out.Native,
 			Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"command":"x"}`), grapnel.FieldOutput: json.RawMessage(`"x"`)},
 		}}
@@ -62,7 +62,7 @@ func TestCodexAnswersAreValid(t *testing.T) {
 	})
 }
 
-// codexValid reports whether Codex would heed an answer.
+// codexValid reports whether Codex would accept an answer.
 func codexValid(native string, stdout []byte) bool {
 	if len(stdout) == 0 {
 		return true
@@ -106,7 +106,7 @@ func codexValid(native string, stdout []byte) bool {
 	case "allow":
 		input, ok := specific["updatedInput"].(object)
 		if _, line := input["command"]; !ok || !line {
-			return false // of the tools that are told as one line; another value makes the call fail
+			return false // for tools with a single line as input; another value makes the call fail
 		}
 	default:
 		return false
@@ -122,8 +122,7 @@ func codexValid(native string, stdout []byte) bool {
 	return native != "PermissionRequest"
 }
 
-// A hook for Codex blocks with exit code 2, silent or not, and what it says beside it
-// counts as well.
+// A hook for Codex blocks with exit code 2, with or without output. Other output is used too.
 func TestCodexHooks(t *testing.T) {
 	t.Parallel()
 	ev, err := dialect.Codex().Read(samples(t, dialect.Codex())["PreToolUse"])
@@ -153,8 +152,8 @@ func TestCodexHooks(t *testing.T) {
 	}
 }
 
-// Of a call that is told as one line nothing else is taken over; what an MCP tool gets
-// is the whole of a new input.
+// If a call has a single line as input, other changes are not applied. An MCP tool gets the
+// whole new input.
 func TestCodexTakesTheCommand(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{
@@ -173,8 +172,8 @@ func TestCodexTakesTheCommand(t *testing.T) {
 	}
 }
 
-// Codex sends a turn on as often as a hook blocks its end, and Qwen Code has a cap that
-// can be set: ours holds for both.
+// Codex has no limit for the number of times that a hook may block the end of a turn, and the
+// limit of Qwen Code is a setting. Grapnel's limit applies to both.
 func TestStopsEnd(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{dialect.Codex(), dialect.QwenCode(), dialect.FactoryDroid()} {

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A command that names neither agent nor event, as in a project's .claude/settings.json,
-// is told by the payload which event of Copilot CLI it is: nothing else names it.
+// A command that names neither agent nor event, as in a project's .claude/settings.json, gets
+// the event of Copilot CLI from the payload.
 func TestCopilotEventByPayload(t *testing.T) {
 	t.Parallel()
 	for _, r := range recordings(t, dialect.Copilot()) {
@@ -27,8 +27,8 @@ func TestCopilotEventByPayload(t *testing.T) {
 	}
 }
 
-// Both ways of telling give the same event, but for what the agent leaves out of one, and
-// the same answer.
+// Both payload formats give the same event, except for members that one of them lacks, and the
+// same answer.
 func TestCopilotTellsTwice(t *testing.T) {
 	t.Parallel()
 	for native, pascal := range map[string]string{
@@ -58,8 +58,8 @@ func TestCopilotTellsTwice(t *testing.T) {
 	}
 }
 
-// What is no event is no reason to deny: every exit code but 0 would. And a guard that
-// fails closed denies by what it writes.
+// A payload that is not an event does not deny, but every exit code except 0 would. A guard
+// that fails closed denies with its output.
 func TestCopilotExitsZero(t *testing.T) {
 	t.Parallel()
 	for _, in := range []dialect.Input{
@@ -82,8 +82,8 @@ func TestCopilotExitsZero(t *testing.T) {
 	}
 }
 
-// A hook of Copilot CLI that fails before a call denies it, as it does there. Later a
-// failure is a failure.
+// A hook of Copilot CLI that fails before a call denies it, as in Copilot CLI. After the call,
+// it is only a failure.
 func TestCopilotHookFails(t *testing.T) {
 	t.Parallel()
 	for native, want := range map[string]grapnel.Decision{"preToolUse": grapnel.Block, "postToolUse": grapnel.None} {
@@ -99,7 +99,8 @@ func TestCopilotHookFails(t *testing.T) {
 	}
 }
 
-// A hook of Copilot CLI answers flat or nested, and to an event of another agent.
+// A hook of Copilot CLI answers with a flat or a nested object, also for an event of another
+// agent.
 func TestCopilotHookAnswers(t *testing.T) {
 	t.Parallel()
 	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"Write","tool_input":{"file_path":"a","content":"b"}}`)})

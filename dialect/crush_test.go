@@ -21,8 +21,8 @@ func crushCall(t testing.TB, tool, input string) *grapnel.Event {
 	return ev
 }
 
-// Crush allows what it does not understand, and takes names with dots for paths: nothing
-// is written but its own words.
+// Crush allows calls with answers that it does not understand, and it reads names with dots as
+// paths. So the answer contains only members that Crush knows.
 func TestCrushAnswersAreUnderstood(t *testing.T) {
 	t.Parallel()
 	texts := rapid.SampledFrom([]string{"", " ", "no", "a\x00b\u2028<&>", `{"decision":"allow"}`})
@@ -59,7 +59,7 @@ func TestCrushAnswersAreUnderstood(t *testing.T) {
 	})
 }
 
-// What hooks for Crush may answer, in its own shape and in that of Claude Code.
+// The answers that hooks for Crush may give, in Crush's format and in Claude Code's.
 func TestCrushOutcomes(t *testing.T) {
 	t.Parallel()
 	ev := crushCall(t, "bash", `{"command":"ls","description":"d"}`)
@@ -100,7 +100,7 @@ func TestCrushOutcomes(t *testing.T) {
 	}
 }
 
-// A hook for Crush finds the variables that Crush sets.
+// A hook for Crush gets the variables that Crush sets.
 func TestCrushHookEnv(t *testing.T) {
 	t.Parallel()
 	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls"}}`)})
@@ -111,7 +111,7 @@ func TestCrushHookEnv(t *testing.T) {
 	if got := dialect.Crush().HookEnv(ev); !slices.Equal(got, want) {
 		t.Errorf("HookEnv = %q, want %q", got, want)
 	}
-	// One variable of 128 KiB keeps a program from starting.
+	// A variable of 128 KiB keeps a program from starting.
 	huge := crushCall(t, "bash", `{"command":"`+strings.Repeat("x", 200<<10)+`"}`)
 	for _, v := range dialect.Crush().HookEnv(huge) {
 		if len(v) > 100<<10 {

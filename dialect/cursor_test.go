@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// Whatever Cursor says, and whatever hooks answer, it gets one JSON object with exit code
-// 0, whose members have the types that it wants: anything else denies, or is a failure.
+// For any payload of Cursor and any answer of hooks, Cursor gets one JSON object with exit code
+// 0 and members of the expected types. Anything else would deny or be a failure.
 func TestCursorAlwaysAnObject(t *testing.T) {
 	t.Parallel()
 	var inputs []dialect.Input
@@ -69,8 +69,8 @@ func TestCursorAlwaysAnObject(t *testing.T) {
 	})
 }
 
-// Context stays well below what Cursor drops as a whole, is cut between characters, and
-// says so.
+// Context stays well below the size that Cursor drops, is cut between characters, and has a
+// mark where it was cut.
 func TestCursorContextIsCut(t *testing.T) {
 	t.Parallel()
 	for _, r := range recordings(t, dialect.Cursor()) {
@@ -79,7 +79,7 @@ func TestCursorContextIsCut(t *testing.T) {
 		}
 		long := strings.Repeat("é", 9000)
 		out := grapnel.Outcome{Context: []string{long}}
-		if r.row.Kind == grapnel.ToolBefore { // only hooks of Cursor add something there
+		if r.row.Kind == grapnel.ToolBefore { // only hooks of Cursor add context there
 			out = grapnel.Outcome{Native: map[string]json.RawMessage{"cursor.additional_context": json.RawMessage(`"` + long + `"`)}}
 		}
 		reply := dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor(), r.in)
@@ -95,7 +95,7 @@ func TestCursorContextIsCut(t *testing.T) {
 	}
 }
 
-// Of a tool's input what Cursor takes can be changed, and nothing else: a rewrite that it
+// Only the members of a tool's input that Cursor applies can be changed. A rewrite that Cursor
 // would drop is a deny.
 func TestCursorTakes(t *testing.T) {
 	t.Parallel()
@@ -115,8 +115,8 @@ func TestCursorTakes(t *testing.T) {
 	}
 }
 
-// Claude Code's answers count for nothing in Cursor, which runs its hooks: in whichever
-// file the command stands, it is Cursor that is asking, and it is told in its own words.
+// Cursor also runs the hooks of Claude Code but ignores answers in that format. For a command
+// in any file, Grapnel detects Cursor and answers in its format.
 func TestCursorInClaudesFile(t *testing.T) {
 	t.Parallel()
 	for _, r := range recordings(t, dialect.Cursor()) {
@@ -130,14 +130,14 @@ func TestCursorInClaudesFile(t *testing.T) {
 	}
 }
 
-// What is longer than anybody reads, or was cut off, is still Cursor's: the name of the
-// event and the version stand behind a tool's input.
+// A payload that is too long or truncated is still recognized as Cursor's: the name of the
+// event and the version come before a tool's input.
 func TestCursorCutOff(t *testing.T) {
 	t.Parallel()
 	for _, r := range recordings(t, dialect.Cursor()) {
 		ids := bytes.Index(r.in.Payload, []byte(`"model"`))
 		if ids < 0 || !bytes.Contains(r.in.Payload[:ids], []byte("generation_id")) {
-			continue // an event that is no part of a turn
+			continue // an event that is not part of a turn
 		}
 		for end := ids; end < len(r.in.Payload); end++ {
 			in := dialect.Input{Payload: r.in.Payload[:end]}
@@ -152,7 +152,7 @@ func TestCursorCutOff(t *testing.T) {
 	}
 }
 
-// A loop that our own block began is known as one.
+// A loop that a block of Grapnel started is recognized.
 func TestCursorLoops(t *testing.T) {
 	t.Parallel()
 	for count, active := range map[string]bool{"0": false, "1": true, "null": false, `"x"`: false} {

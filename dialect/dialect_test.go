@@ -51,7 +51,7 @@ func ExampleAnswer() {
 	// {"decision":"deny","reason":"Push a new branch instead."}
 }
 
-// named is the name of a dialect, or "" for nil.
+// named returns the name of a dialect, or "" for nil.
 func named(d *dialect.Dialect) string {
 	if d == nil {
 		return ""
@@ -87,7 +87,7 @@ func TestFind(t *testing.T) {
 			taken[name] = true
 		}
 	}
-	for _, d := range dialect.HookOnly() { // these are no agents
+	for _, d := range dialect.HookOnly() { // these are not agents
 		if got, ok := dialect.Find(d.Name); named(got) != d.Name || !ok {
 			t.Errorf("Find(%q) = %v, %v", d.Name, got, ok)
 		}
@@ -105,7 +105,7 @@ func TestKinds(t *testing.T) {
 		"BeforeTool":                    {grapnel.ToolBefore},
 		"AfterTool":                     {grapnel.ToolAfter, grapnel.ToolFailed},
 		"SessionStart":                  {grapnel.SessionStart},   // all agents
-		"MessageDisplay":                {grapnel.ResponseBefore}, // of Claude Code, which comes first; Qwen Code shows and does not ask
+		"MessageDisplay":                {grapnel.ResponseBefore}, // of Claude Code, which comes first; Qwen Code only reports it
 		"InstructionsLoaded":            {"native.claude-code.InstructionsLoaded", "native.qwen-code.InstructionsLoaded"},
 		"preToolUse":                    {grapnel.ToolBefore}, // Copilot CLI, Cursor
 		"before_tool_call":              {grapnel.ToolBefore}, // OpenClaw
@@ -125,11 +125,12 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A name that two agents have means the same to both, or the difference is known.
+// An event name that two agents share has the same meaning in both, or the difference is
+// listed.
 func TestNamesAreShared(t *testing.T) {
 	t.Parallel()
 	known := map[string]bool{
-		"qwen-code MessageDisplay": true, // a notice, while text appears; in Claude Code the text can be changed
+		"qwen-code MessageDisplay": true, // a notice while text appears; in Claude Code the text can be changed
 	}
 	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
 		for _, row := range d.Events {
@@ -145,8 +146,8 @@ func TestNamesAreShared(t *testing.T) {
 	}
 }
 
-// Every event of the agents is in the tables. That these agree with the Contracts and
-// with themselves is held by TestDialects.
+// Every event of the agents is in the tables. TestDialects checks that the tables match the
+// Contracts and are consistent.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode(): 33, dialect.GeminiCLI(): 11, dialect.Codex(): 14, dialect.QwenCode(): 22, dialect.FactoryDroid(): 9, dialect.Copilot(): 15, dialect.Cursor(): 21, dialect.Crush(): 1, dialect.Cline(): 10, dialect.Windsurf(): 12} {
@@ -156,7 +157,7 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// A payload belongs to an agent for sure, or to none.
+// A payload is detected as one agent's for certain, or not at all.
 func TestDetect(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
@@ -181,7 +182,7 @@ func TestDetect(t *testing.T) {
 		}
 	}
 
-	// Those that copied names and payloads of others leave marks of their own.
+	// Agents that copied names and payloads of others have distinguishing members.
 	for _, d := range []*dialect.Dialect{dialect.Codex(), dialect.QwenCode(), dialect.FactoryDroid(), dialect.Copilot(), dialect.Cursor(), dialect.Crush(), dialect.Cline()} {
 		for _, r := range recordings(t, d) {
 			moved := bytes.ReplaceAll(r.in.Payload, []byte("/."+d.Setup().Moves[min(1, len(d.Setup().Moves)):]+"/"), []byte("/moved/"))
@@ -234,7 +235,7 @@ func TestDetect(t *testing.T) {
 		`{"agent_action_name":"pre_read_code","trajectory_id":"t","tool_info":{"file_path":"a"}}`:                                                                                                 dialect.Windsurf(),
 		`{"agent_action_name":"pre_think","trajectory_id":"t"}`:                                                                                                                                   nil,
 		`{"event":"PreToolUse","hook_event_name":"PreToolUse","session_id":"s","tool_name":"x"}`:                                                                                                  dialect.ClaudeCode(),
-		`{"hookName":"tool_call"}`:                      nil, // of the Cline extension, or of nobody
+		`{"hookName":"tool_call"}`:                      nil, // of the Cline extension, or of no agent
 		`{"kind":"tool.before","tool":{"name":"bash"}}`: dialect.Plain(),
 		`{"kind":"x","hook_event_name":"PreToolUse"}`:   dialect.ClaudeCode(),
 		``:         nil,
@@ -250,7 +251,7 @@ func TestDetect(t *testing.T) {
 	}
 }
 
-// The command line can name the event, for agents whose payload does not.
+// The command line can name the event, for agents with payloads that do not.
 func TestEventOnCommandLine(t *testing.T) {
 	t.Parallel()
 	in := dialect.Input{Payload: []byte(`{"tool_name":"Bash","tool_input":{"command":"ls"}}`), Event: "PreToolUse"}
@@ -265,8 +266,8 @@ func TestEventOnCommandLine(t *testing.T) {
 	}
 }
 
-// An event that was written down and read back finds its row: two events of Claude
-// Code are one kind, and a tool of Gemini CLI that failed is another than its row's.
+// An event that was stored and read back finds its row: two events of Claude Code have the same
+// kind, and a failed tool of Gemini CLI has another kind than its row.
 func TestWriteWithoutName(t *testing.T) {
 	t.Parallel()
 	v := grapnel.Verdict{Decision: grapnel.Block, Reasons: []grapnel.Reason{{Text: "no"}}}
@@ -287,7 +288,8 @@ func TestWriteWithoutName(t *testing.T) {
 	}
 }
 
-// A Verdict that did not come from an engine says no more than its event permits.
+// For a Verdict that did not come from an engine, the reply contains only parts that the event
+// permits.
 func TestWriteUnmerged(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
@@ -312,7 +314,7 @@ func TestWriteUnmerged(t *testing.T) {
 	})
 }
 
-// What the tables say about themselves ends up in messages and documentation.
+// The texts in the tables are part of messages and documentation.
 func TestWhysReadWell(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, _ *dialect.Dialect, row *dialect.EventRow) {
@@ -335,7 +337,7 @@ func benchmarkAnswer(b *testing.B, engine *grapnel.Engine, d *dialect.Dialect, p
 	}
 }
 
-// A small event, answered with a block: budget 20 µs.
+// BenchmarkAnswerSmall answers a small event with a block. The budget is 20 µs.
 func BenchmarkAnswerSmall(b *testing.B) {
 	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
 		session, err := os.ReadFile(filepath.Join("testdata", d.Name, "session.jsonl"))
@@ -355,7 +357,7 @@ func BenchmarkAnswerNobodyListens(b *testing.B) {
 	benchmarkAnswer(b, engineWithout(b), dialect.ClaudeCode(), sample(dialect.ClaudeCode(), "PreToolUse"), "")
 }
 
-// A file of 1 MB is written.
+// BenchmarkAnswerLarge answers an event that writes a file of 1 MB.
 func BenchmarkAnswerLarge(b *testing.B) {
 	content, err := json.Marshal(strings.Repeat("func main() {\n\tfmt.Println(\"hello\")\n}\n", 1<<20/38))
 	if err != nil {

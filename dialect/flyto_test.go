@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// flytoEvent is an event of each kind that Flyto tells its hooks of.
+// flytoEvent returns an event of each kind that Flyto's hooks get.
 func flytoEvent(t testing.TB, native string) *grapnel.Event {
 	t.Helper()
 	row := dialect.Flyto().Row(native)
@@ -101,7 +101,7 @@ func checkRead(t *testing.T, d *dialect.Dialect, ev *grapnel.Event, out dialect.
 	}
 }
 
-// Each event has the variables that Flyto gives it, and no others but those of all.
+// Each event has exactly the variables that Flyto sets for it and for all events.
 func TestFlytoEnv(t *testing.T) {
 	t.Parallel()
 	const args = `{"tool_name":"Bash","input":{"command": "ls <dir>", "n": 9007199254740993},"output":"a\nb","is_error":false,
@@ -165,8 +165,8 @@ func TestFlytoPreview(t *testing.T) {
 	}
 }
 
-// What a Flyto agent sends beside the neutral event reaches its hooks, and what the
-// event itself says counts more.
+// Members that only a Flyto agent sends reach its hooks. The fields of the event take
+// precedence over them.
 func TestFlytoAgentsOwnArguments(t *testing.T) {
 	t.Parallel()
 	ev := flytoEvent(t, "pre_sampling")
@@ -183,8 +183,8 @@ func TestFlytoAgentsOwnArguments(t *testing.T) {
 	}
 }
 
-// Flyto tells its hooks nothing of what is not in its table, and standard input holds
-// the event that the variables were made of.
+// Flyto's hooks get no events outside its table. Standard input has the event from which the
+// variables are made.
 func TestFlytoWriteEvent(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {
@@ -211,7 +211,7 @@ func TestFlytoWriteEvent(t *testing.T) {
 	}
 }
 
-// Both languages are hooks' only, and their tables name each event once.
+// Both dialects are for hooks only, and their tables name each event once.
 func TestHookOnly(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialect.HookOnly() {
@@ -289,7 +289,7 @@ func TestMiniclawOutcome(t *testing.T) {
 	}
 }
 
-// A shell hook of mini-claw reads nothing and runs for calls of tools only.
+// A shell hook of mini-claw gets no input and runs for tool calls only.
 func TestMiniclawWriteEvent(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {
@@ -301,8 +301,8 @@ func TestMiniclawWriteEvent(t *testing.T) {
 	}
 }
 
-// Whatever a program writes is an answer or an error: exit code 2 blocks what can be
-// blocked (after stop it ends the turn), and an Allow is a word that was said.
+// Any output of a program is an answer or an error. Exit code 2 blocks any event that can be
+// blocked (after stop it ends the turn), and an Allow requires the explicit word.
 func FuzzHookOnlyOutcome(f *testing.F) {
 	for i := range dialect.Flyto().Events {
 		for _, out := range []string{``, `text`, "hi\n{}", `{"decision":"block","reason":"r"}`, `{"decision":"allow"}`, `{"decision":1,"reason":[]}`, `[{}]`, `{`} {

@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// In Gemini CLI the answer of one hook and the deny of another make an answer in the
-// model's place, and what hooks make of a request are members laid over each other.
+// In Gemini CLI, the answer of one hook and the deny of another result in an answer that
+// replaces the model's. The hooks' requests are merged member by member.
 func TestGeminiModelOfTwoHooks(t *testing.T) {
 	t.Parallel()
 	ev, err := dialect.GeminiCLI().Read(dialect.Input{Payload: []byte(
@@ -58,7 +58,7 @@ func TestGeminiModelOfTwoHooks(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := engine.Fire(t.Context(), ev)
-			v.Messages = nil // that one of them failed
+			v.Messages = nil // remove the message that one of them failed
 			reply := dialect.GeminiCLI().Write(ev, &v, "")
 			if got := strings.TrimSpace(string(reply.Stdout)); got != tt.want {
 				t.Errorf("reply %s, want %s", got, tt.want)
@@ -67,7 +67,7 @@ func TestGeminiModelOfTwoHooks(t *testing.T) {
 	}
 }
 
-// What matchers of hooks are compared with, at events of both agents.
+// The values that hooks' matchers are compared with, at events of both agents.
 func TestGeminiSubject(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{

@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "rewrite event.json, verdict.json and the reply of the golden conversations")
 
-// TestDialects holds the laws of all dialects, and plays the conversations of
-// testdata/<agent>; hooktest says what stands in them.
+// TestDialects checks the laws of all dialects, and plays the conversations of
+// testdata/<agent>. Package hooktest describes their format.
 func TestDialects(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialect.All() {
@@ -40,7 +40,7 @@ func TestDialects(t *testing.T) {
 	}
 }
 
-// engineOf returns an engine whose only hook gives this outcome to every event.
+// engineOf returns an engine with a single hook that gives this outcome to every event.
 func engineOf(t testing.TB, outcome grapnel.Outcome) *grapnel.Engine {
 	t.Helper()
 	engine, err := grapnel.New([]grapnel.Spec{{
@@ -53,7 +53,7 @@ func engineOf(t testing.TB, outcome grapnel.Outcome) *grapnel.Engine {
 	return engine
 }
 
-// bare leaves out what repeats the payload or the tables.
+// bare removes the parts that repeat the payload or the tables.
 func bare(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
 	out.Native, out.Can, out.Contract = nil, nil, nil
@@ -69,7 +69,7 @@ func bare(ev *grapnel.Event) *grapnel.Event {
 	return &out
 }
 
-// readable writes JSON on one line if that is short, and indented otherwise.
+// readable writes JSON on one line if it is short, and indented otherwise.
 func readable(t *testing.T, v any) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -88,8 +88,8 @@ func readable(t *testing.T, v any) []byte {
 	return long.Bytes()
 }
 
-// TestEveryEventHasConversations keeps the tables and the conversations together.
-// It shows GC-01 and GC-03.
+// TestEveryEventHasConversations checks that every event in the tables has conversations. It
+// shows GC-01 and GC-03.
 func TestEveryEventHasConversations(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {
@@ -112,8 +112,8 @@ func TestEveryEventHasConversations(t *testing.T) {
 	}
 }
 
-// TestSessions plays two recorded sessions: without hooks every event is read, and
-// answered with nothing.
+// TestSessions plays two recorded sessions: without hooks, every event is read and gets an
+// empty reply.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	engine, err := grapnel.New(nil, nil)

@@ -21,17 +21,17 @@ import (
 
 var agents = []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()}
 
-// TestHookConversations plays testdata/hooks/<language>/*.txtar. One has
+// TestHookConversations plays testdata/hooks/<dialect>/*.txtar. A file has
 //
-//	stdin.json    what the agent wrote
-//	hook.json     what a hook program of that language gets
-//	environ       and in its environment
-//	stdout        what it answers, with
-//	stderr        this beside it, and
-//	exit          this code; absent = 0
-//	outcome.json  what that means
-//	error         and what is wrong with it, if anything
-//	reply         what the agent gets
+//	stdin.json    the agent's payload
+//	hook.json     stdin of a hook program of that dialect
+//	environ       and its environment
+//	stdout        its answer, with
+//	stderr        this stderr, and
+//	exit          this exit code; absent = 0
+//	outcome.json  the resulting Outcome
+//	error         and its error, if any
+//	reply         the reply to the agent
 //
 // -update writes hook.json, environ, outcome.json, error and reply.
 func TestHookConversations(t *testing.T) {
@@ -143,7 +143,7 @@ func recorded(t testing.TB, d *dialect.Dialect) map[string]*grapnel.Event {
 	return events
 }
 
-// A hook of the agent's own language gets what the agent sent.
+// A hook of the agent's own dialect gets the agent's original payload.
 func TestWriteEventOwn(t *testing.T) {
 	t.Parallel()
 	for _, d := range agents {
@@ -161,14 +161,14 @@ func TestWriteEventOwn(t *testing.T) {
 	}
 }
 
-// The parts of an event survive without its payload: written for a hook and read
-// again they are the same.
+// The parts of an event survive without its payload: they are the same after being written for
+// a hook and read again.
 func TestWriteEventFromParts(t *testing.T) {
 	t.Parallel()
 	for _, d := range agents {
 		for name, ev := range recorded(t, d) {
 			if ev.Kind.Native() && ev.Kind != "native.claude-code.Setup" {
-				continue // there are no neutral parts for these
+				continue // these have no neutral parts
 			}
 			stripped := *ev
 			stripped.Native = nil
@@ -190,7 +190,7 @@ func TestWriteEventFromParts(t *testing.T) {
 				}
 			}
 			if strings.Contains(name, "UserPromptExpansion") {
-				continue // shares its kind with UserPromptSubmit, which is what it becomes
+				continue // has the same kind as UserPromptSubmit, and is written as that
 			}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("%s: %s (-want +got):\n%s", name, line, diff)
@@ -199,7 +199,7 @@ func TestWriteEventFromParts(t *testing.T) {
 	}
 }
 
-// What a rule looks at is the same in a hook of the other agent's language.
+// The parts that rules check are the same for a hook of the other agent's dialect.
 func TestWriteEventForOthers(t *testing.T) {
 	t.Parallel()
 	for _, from := range agents {
@@ -241,8 +241,8 @@ func TestWriteEventForOthers(t *testing.T) {
 	}
 }
 
-// Hooks of agents that are told by tables are given another agent's call as their own
-// agent would tell it: an object, and a tool that they may look for.
+// Hooks of agents with table dialects get another agent's call in the format of their own
+// agent: an object, and the name of the corresponding tool.
 func TestWriteCallForTables(t *testing.T) {
 	t.Parallel()
 	const (
@@ -253,7 +253,7 @@ func TestWriteCallForTables(t *testing.T) {
 		from    *dialect.Dialect
 		payload string
 		to      *dialect.Dialect
-		want    string // in what a hook is given
+		want    string // part of the hook's input
 	}{
 		{dialect.Cursor(), fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.Codex(), `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
 		{dialect.Cursor(), fmt.Sprintf(cursor, `"greet","tool_input":"{\"who\":\"bob\"}","mcp_server_name":"demo"`), dialect.QwenCode(), `"tool_name":"mcp__demo__greet","tool_input":{"who":"bob"}`},
@@ -285,7 +285,7 @@ func sameCall(t *testing.T, name string, want, got *grapnel.Tool) {
 		URLs     []string
 		Content  string
 	}
-	if got.Name == want.Name && want.MCP == nil { // there is no such tool there, so nobody knows its class
+	if got.Name == want.Name && want.MCP == nil { // the agent has no such tool, so its class is unknown
 		unknown := *want
 		unknown.Class = grapnel.ClassOther
 		want = &unknown
@@ -296,7 +296,7 @@ func sameCall(t *testing.T, name string, want, got *grapnel.Tool) {
 	}
 }
 
-// pairsOfTools is what each agent calls the same tool, with an input of each.
+// pairsOfTools has the names of the same tool in both agents, with an input of each.
 var pairsOfTools = [][2]string{
 	{`Bash {"command":"ls -l","description":"list","run_in_background":true}`, `run_shell_command {"command":"ls -l","description":"list","is_background":true}`},
 	{`Read {"file_path":"/p/a.go","offset":1.50}`, `read_file {"file_path":"/p/a.go","offset":1.50}`},
@@ -313,7 +313,7 @@ var pairsOfTools = [][2]string{
 	{`NewTool {"path":"x"}`, `NewTool {"path":"x"}`},
 }
 
-// toolEvent is a call before it is made. MCP tools are of the server lab.
+// toolEvent returns a tool.before event. MCP tools belong to the server lab.
 func toolEvent(t testing.TB, d *dialect.Dialect, call string) *grapnel.Event {
 	t.Helper()
 	name, input, _ := strings.Cut(call, " ")
@@ -352,7 +352,7 @@ func TestToolsOfBoth(t *testing.T) {
 			}
 			sameCall(t, row[from], ev.Tool, again.Tool)
 
-			// What is not changed is no change, whatever a script makes of the order.
+			// An unchanged input is not a change, in any order of its members.
 			answer := answerWith(agents[to], string(again.Tool.Input))
 			out, err := agents[to].ReadOutcome(ev, answer)
 			if err != nil {
@@ -365,7 +365,7 @@ func TestToolsOfBoth(t *testing.T) {
 	}
 }
 
-// answerWith is how a hook of this language changes the input of a tool.
+// answerWith returns the output of a hook of this dialect that changes a tool's input.
 func answerWith(d *dialect.Dialect, input string) dialect.Output {
 	if d.Name == dialect.ClaudeCode().Name {
 		return dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"hookEventName":"PreToolUse","permissionDecision":"allow","updatedInput":` + input + `}}`)}
@@ -378,7 +378,7 @@ func TestChangesComeBack(t *testing.T) {
 	for name, tt := range map[string]struct {
 		agent, language *dialect.Dialect
 		call, input     string
-		want            string // the input as it shall be; "" = the same
+		want            string // the expected input; "" = the same
 		err             string
 	}{
 		"command":         {agent: dialect.GeminiCLI(), language: dialect.ClaudeCode(), call: `run_shell_command {"command":"rm x","dir_path":"/p"}`, input: `{"command":"true"}`, want: `{"command":"true","dir_path":"/p"}`},
@@ -423,7 +423,7 @@ func TestChangesComeBack(t *testing.T) {
 	}
 }
 
-// A hook must not take a part for the whole.
+// A hook must not get a part of a call as if it were the whole.
 func TestWriteEventRefuses(t *testing.T) {
 	t.Parallel()
 	for call, want := range map[string]string{
@@ -447,7 +447,7 @@ func TestWriteEventRefuses(t *testing.T) {
 	}
 }
 
-// Hooks see what those before them have changed, and everything else as it was.
+// Hooks get the changes of earlier hooks, and everything else unchanged.
 func TestWriteEventChanged(t *testing.T) {
 	t.Parallel()
 	for _, d := range agents {
@@ -483,8 +483,8 @@ func eventIndex(d *dialect.Dialect, kind grapnel.Kind) int {
 	return slices.IndexFunc(d.Events, func(r dialect.EventRow) bool { return r.Kind == kind })
 }
 
-// What was decided survives being written for an agent and read as a hook's answer,
-// wherever the language has a word for it.
+// A decision survives being written for an agent and read as a hook's answer, if the dialect
+// supports it.
 func TestDecisionsSurvive(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
@@ -497,11 +497,11 @@ func TestDecisionsSurvive(t *testing.T) {
 				}
 				want := v.Decision
 				switch {
-				case !row.Can.Block: // the agent has no word for it, or only a halt
+				case !row.Can.Block: // the agent does not support it, or supports only a halt
 					want = grapnel.None
 				case row.Native == "MessageDisplay", row.Native == "PostToolUseFailure": // a block is another text there
 					want = grapnel.None
-				case row.Native == "PermissionRequest" && want == grapnel.Ask: // to ask is to say nothing
+				case row.Native == "PermissionRequest" && want == grapnel.Ask: // an ask is an empty reply
 					want = grapnel.None
 				}
 				if out.Decision != want {

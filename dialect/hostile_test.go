@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// guard returns an engine with one guard on every event, for which a failure counts
-// as onError, and which blocks what it can read.
+// guard returns an engine with one guard on every event. The guard blocks every readable event,
+// and its on_error is onError.
 func guard(t testing.TB, onError grapnel.OnError) *grapnel.Engine {
 	t.Helper()
 	engine, err := grapnel.New([]grapnel.Spec{{
@@ -32,14 +32,14 @@ func guard(t testing.TB, onError grapnel.OnError) *grapnel.Engine {
 	return engine
 }
 
-// A payload that cannot be read must not switch a guard off.
+// A payload that cannot be read must not disable a guard.
 func TestUnreadable(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 100_000)
 	tests := map[string]struct {
 		payload string
 		err     error
-		event   string // that can still be made out
+		event   string // the event that can still be recognized
 		says    string
 	}{
 		"empty":                 {payload: "", says: "the payload is empty"},
@@ -92,7 +92,7 @@ func TestUnreadable(t *testing.T) {
 					t.Fatalf("%s: event %+v, want the kind %q", about(), ev, wantKind)
 				}
 
-				// Closed: blocked, by what blocks even an event without a name.
+				// Closed: blocked, in a form that works even for an event without a name.
 				reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), d, in)
 				e := heeds(d, native, reply)
 				if !emptyOrObject(reply) || !e.Blocked || e.Allowed || !strings.Contains(e.Reason, tt.says) || reply.Exit != 0 {
@@ -102,7 +102,8 @@ func TestUnreadable(t *testing.T) {
 					t.Errorf("%s: the reply %s to an unknown event must end the turn, or a stop would go on for ever", about(), reply.Stdout)
 				}
 
-				// Open, or nobody listens: it goes on, never as an allow, and is seen.
+				// Open, or without hooks: the action continues, never with an allow, and with a
+				// message.
 				for _, engine := range []*grapnel.Engine{guard(t, grapnel.OnErrorOpen), engineWithout(t)} {
 					reply = dialect.Answer(t.Context(), engine, d, in)
 					e = heeds(d, native, reply)
@@ -137,8 +138,8 @@ func cut(s string) string {
 	return s
 }
 
-// Every event of both agents, cut off in the middle: a closed guard blocks where
-// the agent can be blocked, and nothing is ever allowed or said by exit code 2.
+// Every event of both agents, truncated in the middle: a closed guard blocks if the agent can
+// be blocked, and there is never an allow or exit code 2.
 func TestUnreadableEvents(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
@@ -163,7 +164,7 @@ func TestUnreadableEvents(t *testing.T) {
 	})
 }
 
-// What is odd but clear is read as the agents' own parsers read it.
+// An unusual but unambiguous payload is read like the agents' own parsers read it.
 func TestOddButReadable(t *testing.T) {
 	t.Parallel()
 	const native = `"hook_event_name":"PreToolUse"`
@@ -229,8 +230,9 @@ func TestOddButReadable(t *testing.T) {
 	}
 }
 
-// Guards would be blind to a prompt, a shown text or a batch of another type, and to a
-// command or a written file that is no text. After a call that is no error any more.
+// A prompt, a shown text or a batch of another type is an error, because guards could not check
+// it. The same is true for a command or a written file that is not a string. After a call it is
+// no longer an error.
 func TestBlindFields(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -333,8 +335,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// fuzzAnswers holds for an agent of which there is no model that a guard's answer is
-// never an allow, and not lost where it counts.
+// fuzzAnswers checks, for an agent without a model, that a guard's answer is never an allow and
+// is not lost where it matters.
 func fuzzAnswers(t *testing.T, d *dialect.Dialect, in dialect.Input, closed, none *grapnel.Engine) {
 	t.Helper()
 	ev, err := d.Read(in)

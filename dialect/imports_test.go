@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
-// The package is pure: it cannot open, start or dial anything.
+// The package cannot open files, start programs or dial addresses.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// FuzzSplitValid: what is valid JSON is what encoding/json says, to the byte, and the
-// members of it are those that split finds.
+// FuzzSplitValid: split accepts the same JSON as encoding/json, and finds the same members,
+// byte for byte.
 func FuzzSplitValid(f *testing.F) {
 	deep := func(n int) string { return `{"a":` + strings.Repeat("[", n-1) + strings.Repeat("]", n-1) + "}" }
 	for _, seed := range []string{
@@ -38,7 +38,7 @@ func FuzzSplitValid(f *testing.F) {
 	})
 }
 
-// FuzzValueEnd: a value ends where it does, whatever follows.
+// FuzzValueEnd: the end of a value does not depend on the bytes after it.
 func FuzzValueEnd(f *testing.F) {
 	for _, seed := range []string{`"a\\\"b"`, `"\\"`, `[1,"]",{"}":[]}]`, `{"a":"\\"}`, `12`, `null`} {
 		f.Add([]byte(seed))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzSplit: an object is split exactly as encoding/json splits it, and a broken one
-// is split up to where it breaks.
+// FuzzSplit: an object is split exactly like encoding/json splits it, and an invalid one up to
+// the place of the error.
 func FuzzSplit(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `{"a":1}`, ` { "a" : [ {"b":"]}"} , "\"" ] , "a":null , "":-0.1e+7}`, `{"a\u0062":true,"ab":false}`, `{"a":"\\"}`, `{"a":"\\\""}`,
@@ -19,7 +19,7 @@ func FuzzSplit(f *testing.F) {
 		got := split(raw)
 		top, err := topLevel(raw)
 		if err != nil {
-			for key, value := range got { // still pieces of the payload
+			for key, value := range got { // the values are still parts of the payload
 				if !bytes.Contains(raw, value) {
 					t.Fatalf("split(%q) has %q: %q, which is not in it", raw, key, value)
 				}
@@ -43,7 +43,7 @@ func FuzzSplit(f *testing.F) {
 	})
 }
 
-// Nesting must cost time in proportion to its length, and no stack.
+// Deep nesting costs time in proportion to its length, and no stack.
 func TestSplitDeep(t *testing.T) {
 	t.Parallel()
 	deep := bytes.Repeat([]byte(`{"a":[`), 1_000_000)

@@ -1,7 +1,7 @@
 //go:build system
 
-// These tests start no program, but they take too long under the race detector, which the
-// system tier does not use.
+// These tests start no program, but they take too long with the race detector, which the system
+// tier does not use.
 
 package dialect_test
 
@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A model that writes a million members does not keep its guards waiting.
+// A model that writes a million members does not delay its guards.
 func TestWriteEventManyMembers(t *testing.T) {
 	t.Parallel()
 	var input strings.Builder
@@ -37,7 +37,7 @@ func TestWriteEventManyMembers(t *testing.T) {
 	}
 }
 
-// A model could switch a guard off by writing a large file.
+// Regression: a model must not disable a guard by writing a large file.
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	head := `{"hook_event_name":"PreToolUse","tool_name":"Write","tool_input":{"file_path":"a","content":"`
@@ -54,7 +54,8 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// What any agent said can be said in the plain language, and comes back the same.
+// Every event of an agent can be written in the plain dialect, and is the same when it is read
+// back.
 func TestPlainCarriesEveryEvent(t *testing.T) {
 	t.Parallel()
 	schema := loadSchema(t)
@@ -71,7 +72,7 @@ func TestPlainCarriesEveryEvent(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: Read(%s): %v", file, line, err)
 		}
-		got.Budget = ev.Budget // each reader has its own patience
+		got.Budget = ev.Budget // each reader has its own budget
 		if diff := cmp.Diff(ev, got); diff != "" {
 			t.Errorf("%s: an event changes on its way through the plain language (-sent +got):\n%s", file, diff)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// Agents whose hooks are functions name no exit codes, but their plugins know that 2
-// blocks: what cannot even be named blocks where a guard fails closed.
+// Agents with plugin functions as hooks have no exit codes, but Grapnel's plugins treat 2 as a
+// block. Payloads without a readable event are blocked if a guard fails closed.
 func TestPluginsBlind(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{dialect.OpenClaw(), dialect.OpenCode()} {
@@ -22,8 +22,8 @@ func TestPluginsBlind(t *testing.T) {
 	}
 }
 
-// OpenClaw's hooks are all there, what a person shall be asked is within what the gateway
-// shows, and a budget ends before the agent's patience does.
+// All hooks of OpenClaw are in the table, the question for a user is not longer than the
+// gateway's limit, and a budget ends before the agent's timeout.
 func TestOpenClawTable(t *testing.T) {
 	t.Parallel()
 	if n := len(dialect.OpenClaw().Events); n != 42 {
@@ -44,7 +44,7 @@ func TestOpenClawTable(t *testing.T) {
 	}
 }
 
-// A large call is taken apart once, however many of its members are looked at.
+// BenchmarkAnswerNested: a large call is split once, for any number of members that are read.
 func BenchmarkAnswerNested(b *testing.B) {
 	payload := `{"hook":"before_tool_call","event":{"toolName":"write","params":{"path":"a","content":"` + strings.Repeat("x", 1<<20) + `"}},"ctx":{"sessionId":"s"}}`
 	benchmarkAnswer(b, guard(b, grapnel.OnErrorClosed), dialect.OpenClaw(), []byte(payload), "block")

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// What programs answer, in the language of Claude Code to its own events.
+// Answers of programs in the dialect of Claude Code, for its own events.
 func TestClaudeOutcome(t *testing.T) {
 	t.Parallel()
 	specific := func(event, members string) string {
@@ -77,7 +77,7 @@ func TestClaudeOutcome(t *testing.T) {
 	}
 }
 
-// Likewise for Gemini CLI. Where Grapnel is stricter the name begins with "law".
+// The same for Gemini CLI. The name begins with "law" if Grapnel is stricter.
 func TestGeminiOutcome(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -172,8 +172,8 @@ func canonical(t *testing.T, raw string) any {
 	return v
 }
 
-// Whatever a program writes is an answer or an error: exit code 2 blocks what can
-// be blocked, nothing but the word for it is an Allow, and what is changed is JSON.
+// Any output of a program is an answer or an error: exit code 2 blocks any event that can be
+// blocked, only the explicit word is an Allow, and each change is valid JSON.
 func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 	for i := range d.Events {
 		for _, out := range []string{
@@ -196,7 +196,7 @@ func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 			t.Fatal(err)
 		}
 		if _, err := d.WriteEvent(ev); err != nil {
-			return // there is no such event, and so no program that could answer
+			return // the agent has no such event, so no program could answer
 		}
 		out, err := d.ReadOutcome(ev, dialect.Output{Exit: exit, Stdout: stdout, Stderr: stderr})
 		if exit == 2 && contractOf(ev).Blocks != grapnel.BlockNothing && out.Decision != grapnel.Block {

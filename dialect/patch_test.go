@@ -9,15 +9,15 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A patch reaches the hooks of other agents in their words, or not at all: a hook that
-// looks for a file must not look past it.
+// A patch is written for hooks of other agents in their format, or not at all: a hook that
+// looks for a file must not miss it.
 func TestPatchesForHooks(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		from    *dialect.Dialect
 		payload string
 		to      *dialect.Dialect
-		want    string // in the event; empty = it cannot be told, and Says why
+		want    string // part of the event; empty = it cannot be written, for the reason in says
 		says    string
 	}{
 		"one file": {
@@ -51,7 +51,7 @@ func TestPatchesForHooks(t *testing.T) {
 		}
 	}
 
-	// A hook may edit the patch, and not what was only made up for it.
+	// A hook may edit the patch, but not the members that were added only for the hook.
 	ev, err := dialect.Codex().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a\n+x\n"}}`)})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// goldenEvents reads the events of all conversations.
+// goldenEvents returns the events of all conversations.
 func goldenEvents(t *testing.T) map[string]*grapnel.Event {
 	t.Helper()
 	events := map[string]*grapnel.Event{}
@@ -70,8 +70,8 @@ func TestPlainVerdict(t *testing.T) {
 		}
 	}
 
-	// A Go hook can put anything into Native. A verdict that cannot be written is no
-	// allow: the exit code blocks.
+	// A Go hook can put any bytes into Native. If the Verdict cannot be written, the exit code
+	// blocks; it is not an allow.
 	bad := grapnel.Verdict{Native: map[string]json.RawMessage{"x.y": json.RawMessage("{")}}
 	if reply := dialect.Plain().Write(&grapnel.Event{}, &bad, ""); reply.Exit != 2 || len(reply.Stderr) == 0 || len(reply.Stdout) != 0 {
 		t.Errorf("an unwritable verdict is written as %+v, want exit code 2 and a reason", reply)
@@ -100,12 +100,12 @@ func TestPlainEventErrors(t *testing.T) {
 	}
 }
 
-// Of a broken event the kind decides whose guards have failed.
+// For an event that cannot be read, its kind decides which guards have failed.
 func TestPlainUnreadable(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]grapnel.Decision{
 		`{"kind":"tool.before","agent":{"name":"crush"},"session":{"id":"s","cwd":"/p"},"tool":{"na`: grapnel.Block,
-		`{"kind":"session.start","tool":7}`: grapnel.None, // nothing to block there
+		`{"kind":"session.start","tool":7}`: grapnel.None, // this event cannot be blocked
 		`{"kind":"tool.befor"}`:             grapnel.Block,
 		``:                                  grapnel.Block,
 	} {
@@ -125,7 +125,7 @@ func TestPlainUnreadable(t *testing.T) {
 	}
 }
 
-// The exit code counts, and beside it the stricter of what was said.
+// The exit code and the answer are combined: the stricter one wins.
 func TestPlainOutcome(t *testing.T) {
 	t.Parallel()
 	start := &grapnel.Event{Kind: grapnel.SessionStart}
@@ -211,7 +211,7 @@ func (s schema) check(t testing.TB, def string, line []byte) {
 	t.Helper()
 	var v any
 	if err := json.Unmarshal(line, &v); err != nil {
-		// 1e400 is JSON and no float64; the schema says nothing about numbers.
+		// 1e400 is valid JSON but not a float64. The schema does not restrict numbers.
 		if err := json.Unmarshal([]byte(strings.ReplaceAll(string(line), "1e400", "1")), &v); err != nil {
 			t.Fatalf("%s: %v", line, err)
 		}
@@ -221,7 +221,7 @@ func (s schema) check(t testing.TB, def string, line []byte) {
 	}
 }
 
-// The schema refuses what is no event, outcome or verdict.
+// The schema refuses values that are not an event, an outcome or a verdict.
 func TestSchemaIsChecked(t *testing.T) {
 	t.Parallel()
 	s := loadSchema(t)
@@ -249,8 +249,7 @@ func TestSchemaIsChecked(t *testing.T) {
 	s.check(t, "outcome", []byte(`{}`))
 }
 
-// The schema has every member of the Go types, and no other; and every word that
-// their constants have.
+// The schema has exactly the members of the Go types, and every value of their constants.
 func TestSchemaMatchesTypes(t *testing.T) {
 	t.Parallel()
 	s := loadSchema(t)
@@ -281,7 +280,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 				t.Errorf("%s.%s is not in the schema", at, name)
 				continue
 			}
-			if at+"."+name == "event.verdict" { // compared by itself
+			if at+"."+name == "event.verdict" { // compared separately
 				continue
 			}
 			compare(at+"."+name, f.Type, p)

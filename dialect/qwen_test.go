@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// No answer to Qwen Code says allow before a tool: it would undo the deny of another
-// hook. Nor does one stop a turn by a word that sends it on.
+// No answer to Qwen Code allows a tool call, because that would undo the deny of another hook.
+// No answer that ends a turn uses the word that makes the agent continue.
 func TestQwenNeverUndoes(t *testing.T) {
 	t.Parallel()
 	for native, in := range samples(t, dialect.QwenCode()) {
@@ -33,8 +33,8 @@ func TestQwenNeverUndoes(t *testing.T) {
 	}
 }
 
-// The results of tools come as an empty prompt. Guards of prompts are not asked about
-// them, and nothing that anybody says of them is told.
+// Qwen Code sends tool results as an empty prompt. Guards for prompts do not run for them, and
+// no answer is sent.
 func TestQwenToolResults(t *testing.T) {
 	t.Parallel()
 	in := samples(t, dialect.QwenCode())["UserPromptSubmit"]
@@ -56,8 +56,9 @@ func TestQwenToolResults(t *testing.T) {
 	}
 }
 
-// Hooks for Qwen Code: a silent exit code 2 blocks, whatever the agent makes of it, and
-// JSON may stand on stderr. An allow skips no prompt there, so it is no opinion.
+// Hooks for Qwen Code: exit code 2 without output blocks, although the agent treats it
+// differently, and JSON may be on stderr. An allow does not skip a prompt there, so it is no
+// opinion.
 func TestQwenHooks(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -90,7 +91,8 @@ func TestQwenHooks(t *testing.T) {
 	}
 }
 
-// Timeouts of 1000 and more are milliseconds in every version, of less in none.
+// Timeouts of 1000 and more are milliseconds in every version; smaller ones are not in any
+// version.
 func TestQwenTimeouts(t *testing.T) {
 	t.Parallel()
 	if unit := dialect.QwenCode().Setup().Unit; unit != time.Millisecond {
@@ -98,8 +100,8 @@ func TestQwenTimeouts(t *testing.T) {
 	}
 }
 
-// Droid gives its hooks what stands at the top of the event as variables, if it is small
-// and cannot be taken for another variable.
+// Droid gives its hooks the top-level members of the event as variables, if they are small and
+// cannot be confused with another variable.
 func TestDroidVariables(t *testing.T) {
 	t.Parallel()
 	payload := `{"session_id":"s","transcript_path":"/home/dev/.factory/s.jsonl","cwd":"/p","hook_event_name":"UserPromptSubmit","prompt":"` + strings.Repeat("x", 5000) +

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// Of an event that is told again only the payload and the kind are known. Copilot CLI
+// For an event that is received again, only the payload and the kind are known. Copilot CLI
 // names its events on the command line.
 func TestReceiveAs(t *testing.T) {
 	t.Parallel()

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A recording is what an agent wrote to a hook: one file of recordings.txtar, named
+// A recording is the input that an agent wrote to a hook: one file of recordings.txtar, named
 // EVENT.json or EVENT-which.json.
 type recording struct {
 	name string
@@ -26,8 +26,8 @@ type recording struct {
 	in   dialect.Input
 }
 
-// recordings reads those of an agent. An event that the payload does not name is given
-// on the command line.
+// recordings returns the recordings of an agent. If the payload does not name the event, the
+// command line does.
 func recordings(t testing.TB, d *dialect.Dialect) []recording {
 	t.Helper()
 	ar, err := txtar.ParseFile(filepath.Join("testdata", d.Name, "recordings.txtar"))
@@ -72,11 +72,11 @@ func namedBy(t testing.TB, d *dialect.Dialect, payload []byte) (name string) {
 	if at == "" {
 		at = "hook_event_name"
 	}
-	_ = json.Unmarshal(top[at], &name) // absent, or no name
+	_ = json.Unmarshal(top[at], &name) // absent, or not a string
 	return name
 }
 
-// forEachRecorded runs a test for every agent of which there is a file.
+// forEachRecorded runs a test for every agent that has this file.
 func forEachRecorded(t *testing.T, file string, f func(t *testing.T, d *dialect.Dialect)) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("testdata", "*", file))
@@ -96,7 +96,7 @@ func forEachRecorded(t *testing.T, file string, f func(t *testing.T, d *dialect.
 	}
 }
 
-// What agents really wrote is read, answered, and written again for a hook of the same
+// Recorded payloads of agents are read, answered, and written again for a hook of the same
 // agent.
 func TestRecordings(t *testing.T) {
 	t.Parallel()
@@ -107,7 +107,7 @@ func TestRecordings(t *testing.T) {
 				t.Errorf("%s: %v", r.name, err)
 				continue
 			}
-			own := grapnel.NativePrefix + d.Name + "." // a row's Adapt may tell a payload from the others
+			own := grapnel.NativePrefix + d.Name + "." // a row's Adapt may distinguish payloads
 			if ev.Kind != r.row.Kind && (r.row.Failed == "" || ev.Kind != r.row.Failed) && !strings.HasPrefix(string(ev.Kind), own) {
 				t.Errorf("%s is %s, want %s", r.name, ev.Kind, r.row.Kind)
 			}
@@ -140,8 +140,8 @@ func TestRecordings(t *testing.T) {
 	})
 }
 
-// answersKept gives all decisions in answer to an event, and reads what is written of
-// them as if a hook had said it.
+// answersKept writes every decision as an answer to the event, and reads the answer back as a
+// hook's answer.
 func answersKept(t *testing.T, d *dialect.Dialect, r recording, ev *grapnel.Event) {
 	t.Helper()
 	if d.ReadOutcome == nil {
@@ -157,13 +157,13 @@ func answersKept(t *testing.T, d *dialect.Dialect, r recording, ev *grapnel.Even
 			switch want {
 			case grapnel.Block:
 				if !ev.Can.Block || ev.Can.Halt && v.Halt != "" && contractOf(ev).Blocks != grapnel.BlockAction {
-					want = out.Decision // the event has none, or ends the turn
+					want = out.Decision // the event supports no block, or ends the turn
 				} else if !contractOf(ev).Permit && strings.Contains(strings.Join(out.Context, "\n"), v.Reason()) {
-					want = out.Decision // the agent has no word for it, and reads the reason
+					want = out.Decision // the agent does not support it, and gets the reason as context
 				}
 			case grapnel.Ask:
 				if !ev.Can.Ask || ev.Kind == grapnel.PermissionBefore {
-					want = grapnel.None // the agent asks without being told
+					want = grapnel.None // the agent asks by default
 				}
 			case grapnel.Allow:
 				if !ev.Can.Allow {
@@ -190,7 +190,7 @@ func compact(t testing.TB, raw []byte) string {
 	return b.String() + "\n"
 }
 
-// answers is answers.json: what an agent was seen to do with the answers of hooks.
+// answers is answers.json: the observed effects of hooks' answers in an agent.
 type answers struct {
 	Effects map[string]string
 	Cases   []struct {
@@ -201,16 +201,16 @@ type answers struct {
 	}
 }
 
-// intents is intents.json: what the effects of answers.json mean.
+// intents is intents.json: the meaning of the effects in answers.json.
 type intents struct {
-	// Input is that of a call of the tool whose input the cases change.
+	// Input is the tool input in the cases that change it.
 	Input json.RawMessage
 
-	// Effects are those that are meant by none, block, ask, allow, halt, context, message
-	// and change; where an event is another matter, by EVENT INTENT.
+	// Effects maps none, block, ask, allow, halt, context, message and change to the effects
+	// that they mean. Keys of the form EVENT INTENT are for events with another meaning.
 	Effects map[string][]string
 
-	// Unseen are answers that no case shows, EVENT INTENT or * INTENT, each with a reason.
+	// Unseen lists answers without a case, as EVENT INTENT or * INTENT, each with a reason.
 	Unseen map[string]string
 }
 
@@ -221,12 +221,12 @@ func (in *intents) of(native, intent string) []string {
 	return in.Effects[intent]
 }
 
-// mark stands in all texts of the answers that are compared with what was seen.
+// mark is in all texts of the answers that are compared with observed ones.
 const mark = "SAID"
 
-// TestAnswersWereSeen compares each answer to each event with the answers whose effect
-// was seen: the same members with the same words, and other texts. What such an answer
-// did must be what Grapnel means by it; what nobody has seen is listed in intents.json.
+// TestAnswersWereSeen compares each answer to each event with answers that have an observed
+// effect: the same members with the same words, and other texts. The effect must be the one
+// that Grapnel intends. Answers that were not observed are listed in intents.json.
 func TestAnswersWereSeen(t *testing.T) {
 	t.Parallel()
 	forEachRecorded(t, "answers.json", func(t *testing.T, d *dialect.Dialect) {
@@ -303,8 +303,8 @@ func TestAnswersWereSeen(t *testing.T) {
 	})
 }
 
-// samples are payloads of all events of an agent: recorded ones, or of an event that was
-// not recorded one with the members of all.
+// samples returns payloads of all events of an agent. An event without a recording gets a
+// payload with the members of all recordings.
 func samples(t testing.TB, d *dialect.Dialect) map[string]dialect.Input {
 	t.Helper()
 	inputs, all := map[string]dialect.Input{}, map[string]json.RawMessage{}
@@ -322,7 +322,7 @@ func samples(t testing.TB, d *dialect.Dialect) map[string]dialect.Input {
 			continue
 		}
 		if d.NamedAt == "" && all["hook_event_name"] != nil {
-			all["hook_event_name"], _ = json.Marshal(native) // a string
+			all["hook_event_name"], _ = json.Marshal(native) // a JSON string
 		}
 		payload, err := json.Marshal(all)
 		if err != nil {
@@ -333,7 +333,7 @@ func samples(t testing.TB, d *dialect.Dialect) map[string]dialect.Input {
 	return inputs
 }
 
-// whatHooksSay lists one Outcome for each thing that can be said about an event.
+// whatHooksSay lists one Outcome for each kind of answer to an event.
 func whatHooksSay(row *dialect.EventRow, input json.RawMessage) []grapnel.Outcome {
 	all := []grapnel.Outcome{
 		{},
@@ -356,7 +356,7 @@ func whatHooksSay(row *dialect.EventRow, input json.RawMessage) []grapnel.Outcom
 	return all
 }
 
-// retold is an object with another text in the place of each.
+// retold returns the object with other texts.
 func retold(input json.RawMessage) json.RawMessage {
 	var members map[string]any
 	if json.Unmarshal(input, &members) != nil {
@@ -371,7 +371,7 @@ func retold(input json.RawMessage) json.RawMessage {
 	return out
 }
 
-// intentOf names what a Verdict wants of the agent, the strictest first.
+// intentOf returns the strictest intent of a Verdict.
 func intentOf(ev *grapnel.Event, v *grapnel.Verdict) string {
 	switch can := ev.Can; {
 	case v.Halt != "" && can.Halt:
@@ -392,7 +392,7 @@ func intentOf(ev *grapnel.Event, v *grapnel.Verdict) string {
 	return "none"
 }
 
-// sameForm reports whether an answer says what another does, in other texts.
+// sameForm reports whether two answers are the same except for their texts.
 func sameForm(written []byte, seen string) bool {
 	var a, b any
 	said := strings.TrimSpace(string(written))

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// What matchers of Claude Code's hooks are compared with, at events of both agents.
+// The values that matchers of Claude Code's hooks are compared with, at events of both agents.
 func TestClaudeSubject(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -49,8 +49,8 @@ func TestClaudeSubject(t *testing.T) {
 	}
 }
 
-// A hook of mini-claw finds the tool's name as mini-claw has it, and nothing on
-// standard input: MC-17, MC-20, MC-22.
+// A hook of mini-claw gets mini-claw's name of the tool, and no standard input: MC-17, MC-20,
+// MC-22.
 func TestMiniclawSubject(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{

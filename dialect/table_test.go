@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// What stands in the tables of all dialects is read by nobody but the tables' own code,
-// and a word that is misspelt there would be a member that is never read or written.
+// The tables of all dialects are only read by the tables' own code. A misspelled word in them
+// would be a member that is never read or written.
 func TestTablesAreWellFormed(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialects {
@@ -42,7 +42,7 @@ func TestTablesAreWellFormed(t *testing.T) {
 	}
 }
 
-// A table that is wrong is found.
+// An error in a table is detected.
 func TestTablesAreChecked(t *testing.T) {
 	t.Parallel()
 	contract := contractOf(grapnel.ToolBefore)
@@ -84,8 +84,8 @@ func hasPlace(name string) (ok bool) {
 	return true
 }
 
-// checkPath holds that a member is not paired twice with one word, and that one that is
-// written is not both a value and an object with members.
+// checkPath checks that a member is not paired twice with one word, and that a written member
+// is not both a value and an object with members.
 func checkPath(p pairing, seen []pairing, written bool) (errs []string) {
 	if slices.Contains(strings.Split(p.member, "."), "") && p.member != "" {
 		errs = append(errs, fmt.Sprintf("%q has a part without a name", p.member))

@@ -16,9 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A call that is not blocked runs with the input that was judged, in agents too that lay
-// a new input over the old one, that take only some of its members, or that take none:
-// there it is blocked. And nothing comes out as an allow, or as less than a block.
+// A call that is not blocked runs with the judged input. This also holds for agents that merge
+// a new input into the old one or apply only some members. Agents that apply no change block
+// the call. No answer is an allow or weaker than a block.
 func TestTablesTellNothingWeaker(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{
@@ -77,7 +77,7 @@ func TestTablesTellNothingWeaker(t *testing.T) {
 	}
 }
 
-// drawOutcome is anything that a hook may answer.
+// drawOutcome draws any outcome of a hook.
 func drawOutcome(t *rapid.T, d *dialect.Dialect, ev *grapnel.Event) grapnel.Outcome {
 	texts := rapid.SampledFrom([]string{"", " ", "because \"<&", "a\nb", "\u2028é"})
 	out := grapnel.Outcome{
@@ -120,7 +120,7 @@ func drawOutcome(t *rapid.T, d *dialect.Dialect, ev *grapnel.Event) grapnel.Outc
 	return out
 }
 
-// takes is how an agent takes a new input over, by what was seen and not by its tables.
+// takes returns how an agent applies a new input, from observations and not from its tables.
 func takes(d *dialect.Dialect, ev *grapnel.Event) grapnel.Can {
 	switch name := ev.Tool.Name; {
 	case d.Name == dialect.FactoryDroid().Name, d.Name == dialect.Crush().Name, d.Name == dialect.Cursor().Name && strings.HasPrefix(name, "MCP:"):
@@ -137,7 +137,7 @@ func takes(d *dialect.Dialect, ev *grapnel.Event) grapnel.Can {
 	return *ev.Can
 }
 
-// inputThatRuns is what the agent makes of a new input.
+// inputThatRuns returns the input that the agent uses after a new input.
 func inputThatRuns(was, said json.RawMessage, can grapnel.Can) any {
 	if said == nil {
 		return decoded(was)
@@ -170,8 +170,8 @@ func decoded(raw json.RawMessage) any {
 	return v
 }
 
-// codexTakes holds a reply against the schemas of Codex 0.169.0, for which one member
-// too many voids all of it.
+// codexTakes checks a reply against the schemas of Codex 0.169.0, for which one unknown member
+// makes the whole reply void.
 func codexTakes(t *rapid.T, ev *grapnel.Event, reply dialect.Reply, about string) {
 	if len(reply.Stdout) == 0 {
 		return
@@ -191,7 +191,7 @@ func codexTakes(t *rapid.T, ev *grapnel.Event, reply dialect.Reply, about string
 		top = append(common, "decision", "reason")
 	case grapnel.SessionEnd, grapnel.ModelBefore, grapnel.ModelAfter:
 		top = nil
-	default: // only what is common
+	default: // only the common members
 	}
 	said, ok := decoded(reply.Stdout).(object)
 	s, nested := said["hookSpecificOutput"].(object)

@@ -10,9 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scramble"
 )
 
-// The defect: dialect.ClaudeCode.Events[i].Can.Block = false made every block of the
-// process pass. Whatever a caller does to what it was given, the next caller and every
-// answer see their own tables.
+// Regression: dialect.ClaudeCode.Events[i].Can.Block = false made every block of the process
+// pass. For any change that a caller makes to a returned value, the next caller and every
+// answer use unchanged tables.
 func TestTablesCannotBeChanged(t *testing.T) {
 	const payload = `{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"Bash","tool_input":{"command":"ls"}}`
 	accessors := map[string]func() any{
@@ -34,7 +34,7 @@ func TestTablesCannotBeChanged(t *testing.T) {
 			}
 			return &c
 		},
-		"Read": func() any { // hooks get what this returns
+		"Read": func() any { // hooks get the returned event
 			ev, _ := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(payload)})
 			return ev
 		},

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A hook for Windsurf is told of a call under the event of its kind.
+// A hook for Windsurf gets a call as the event of its kind.
 func TestWindsurfHooks(t *testing.T) {
 	t.Parallel()
 	for call, want := range map[string]string{
@@ -28,7 +28,7 @@ func TestWindsurfHooks(t *testing.T) {
 	}
 }
 
-// An event in which a guard would look past the file or the command cannot be read.
+// An event is an error if a guard could miss its file or its command.
 func TestWindsurfBlind(t *testing.T) {
 	t.Parallel()
 	for payload, readable := range map[string]bool{

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// Every message comes back as it was written, on one line, and the schema knows it.
+// Every message is the same when it is read back, is on one line, and is valid under the
+// schema.
 func TestMessages(t *testing.T) {
 	t.Parallel()
 	schema := loadSchema(t)
@@ -43,7 +44,7 @@ func TestMessages(t *testing.T) {
 	}
 }
 
-// What nobody knows is passed over, keys are themselves, and of equal ones the last counts.
+// Unknown members are ignored, keys are case-sensitive, and the last of equal keys is used.
 func TestReadMessage(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]dialect.Message{
@@ -58,8 +59,8 @@ func TestReadMessage(t *testing.T) {
 			t.Errorf("%s: %v (-want +got)\n%s", line, err, diff)
 		}
 	}
-	// A worker that names an event that there is not would never be asked about the one
-	// that it means, and its guard would be gone without a word.
+	// If a worker names an event that does not exist, it would never get the event that it
+	// means, and its guard would be missing without a message.
 	for line, says := range map[string]string{
 		`{"type":"hello","grapnel":1,"kinds":["tool.after","tool.befor"]}`: `cannot read its hello: its kinds name the event "tool.befor", which there is not`,
 		`{"type":"hello","grapnel":1,"kinds":["PreToolUse"]}`:              `"PreToolUse", which there is not`,
@@ -70,14 +71,14 @@ func TestReadMessage(t *testing.T) {
 			t.Errorf("%s: %+v, %v, want %q", line, m, err, says)
 		}
 	}
-	// Of a line that was cut off at least the event it is about is known.
+	// For a truncated line, the ID of its event is still known.
 	if m, err := dialect.ReadMessage([]byte(`{"type":"answer","id":"7","outcome":{"reason":"xxx`)); err == nil || m.Type != dialect.TypeAnswer || m.ID != "7" || m.Outcome != nil {
 		t.Errorf("cut off: %+v, %v", m, err)
 	}
 }
 
-// FuzzMessage: whatever a program says is a message or an error that can be shown, and no
-// message that is an error ever allows.
+// FuzzMessage: any output of a program is a message or an error that can be shown, and an error
+// never allows.
 func FuzzMessage(f *testing.F) {
 	for _, line := range []string{
 		"", "1 2", `[1]`, `{`, `{"type":"answer","id":"1","outcome":{"decision":"allow"},"error":"e"}`, `{"type":"hello","grapnel":1,"kinds":["a"]}`,

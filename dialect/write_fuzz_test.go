@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// FuzzWrite: whatever a hook answers, each agent gets nothing or one JSON object that
-// is never weaker than the Verdict, and a hook that gave the same answer in the
-// agent's language would be heard to say the same.
+// FuzzWrite: for any answer of a hook, each agent gets an empty reply or one JSON object that
+// is never weaker than the Verdict. A hook with the same answer in the agent's dialect results
+// in the same Outcome.
 func FuzzWrite(f *testing.F) {
 	fields := []grapnel.Field{
 		grapnel.FieldInput, grapnel.FieldCommand, grapnel.FieldPrompt, grapnel.FieldRequest, grapnel.FieldResponse, grapnel.FieldTools,
@@ -66,9 +66,8 @@ func FuzzWrite(f *testing.F) {
 	})
 }
 
-// FuzzWriteEvent: an event of one agent is written for hooks of every language or
-// refused, what is written can be read, and a hook that answers nothing changes
-// nothing.
+// FuzzWriteEvent: an event of one agent is written for hooks of every dialect or refused, the
+// result can be read, and a hook with an empty answer changes nothing.
 func FuzzWriteEvent(f *testing.F) {
 	for _, d := range agents {
 		for i := range d.Events {
@@ -118,8 +117,8 @@ func FuzzWriteEvent(f *testing.F) {
 	})
 }
 
-// FuzzPlain: an event and an answer in our own language are refused or come back the
-// same, and a block stays one.
+// FuzzPlain: an event and an answer in the plain dialect are refused or are the same when read
+// back, and a block stays a block.
 func FuzzPlain(f *testing.F) {
 	for _, event := range []string{
 		`{"grapnel":1,"kind":"tool.before","tool":{"name":"bash","input":{"command":"ls"},"facts":[{"field":"tool.command","at":"/command"}]}}`,
@@ -163,8 +162,8 @@ func FuzzPlain(f *testing.F) {
 	})
 }
 
-// A guard must not see another call than the agent runs: a key in another case is
-// another key, and of equal ones the last counts, in our own language too.
+// A guard must not see another call than the agent runs. Keys are case-sensitive, and the last
+// of equal keys is used, in the plain dialect too.
 func TestPlainKeysAreExact(t *testing.T) {
 	t.Parallel()
 	const first = `{"name":"a","input":{"command": "ls"},"paths":[{"path":"p","Path":"q"}],"failed":true}`
