@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// everywhere is a Go function at every event there is.
+// everywhere returns a Go function for every event.
 func everywhere() grapnel.Spec {
 	return grapnel.Spec{Name: "everywhere", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })}
 }
@@ -66,12 +66,12 @@ func benchLoop(b *testing.B, specs ...grapnel.Spec) {
 	}
 }
 
-// A turn: a prompt, two answers of the model, one call between them.
+// A turn: a prompt, two answers of the model, and one call between them.
 func BenchmarkLoopNoHooks(b *testing.B)        { benchLoop(b) }
 func BenchmarkLoopHookEverywhere(b *testing.B) { benchLoop(b, everywhere()) }
 
-// What does not depend on the machine's speed is a test: where nobody listens nothing is
-// made.
+// Allocations do not depend on the machine's speed, so they are a test: without hooks for an
+// event, nothing is allocated.
 func TestAllocations(t *testing.T) {
 	ctx := benchSession(t)
 	s := host.FromContext(ctx)

@@ -11,19 +11,19 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// stoppable lists the events after which an action runs, or the agent goes on.
+// stoppable lists the events after which an action runs, or the agent continues.
 var stoppable = slices.Concat(groups["action"], groups["open"], groups["tool"], groups["permission"],
 	[]grapnel.Kind{grapnel.AgentBefore, grapnel.ToolsetBefore})
 
-// withoutHooks lists the events whose methods run the action themselves, so that they check
-// the context also if no hook listens.
+// withoutHooks lists the events with methods that run the action themselves, so that they check
+// the context even if no hook listens.
 var withoutHooks = []grapnel.Kind{
 	grapnel.ModelBefore, grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.MessageBefore, grapnel.CompactBefore,
 	grapnel.SubagentStart, grapnel.ElicitationBefore, grapnel.TaskBefore, grapnel.TaskAfter, grapnel.ConfigBefore,
 }
 
-// The defect: guards do not start if the context is canceled, which counts as no opinion,
-// and the tool or the model ran all the same.
+// Regression: guards do not start if the context is canceled, which was treated as no opinion,
+// and the tool or the model ran anyway.
 func TestNoActionIfCanceledBefore(t *testing.T) {
 	t.Parallel()
 	for _, kind := range stoppable {
@@ -52,8 +52,8 @@ func TestNoActionIfCanceledBefore(t *testing.T) {
 	}
 }
 
-// The defect: a guard does not start if the context is canceled while another hook runs,
-// and the action ran without its opinion.
+// Regression: a guard does not start if the context is canceled while another hook runs, and
+// the action ran without the guard's verdict.
 func TestNoActionIfCanceledWhileHooksRun(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(slices.Clone(stoppable), grapnel.ModelAfter, grapnel.CompactAfter) {
@@ -81,7 +81,7 @@ func TestNoActionIfCanceledWhileHooksRun(t *testing.T) {
 	}
 }
 
-// A decision that was made stands, whatever becomes of the context.
+// A decision stays in force if the context is canceled afterwards.
 func TestRefusalOutlivesContext(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -97,8 +97,8 @@ func TestRefusalOutlivesContext(t *testing.T) {
 	}
 }
 
-// A canceled call has one result and no tool.after or tool.failed event, since the tool
-// did not run. The cause of the context is part of the error.
+// A canceled call has one result and no tool.after or tool.failed event, because the tool did
+// not run. The cause of the context is part of the error.
 func TestResultOfCanceledCall(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -106,7 +106,7 @@ func TestResultOfCanceledCall(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(w.ctx)
 	w.add(hook("cancels", grapnel.ToolBefore, grapnel.Watch(func(context.Context, *grapnel.Event) { cancel(errBroken) })))
 	call := host.Call{ID: "c1", Name: "echo", Input: json.RawMessage(`{"a":1}`)}
-	for range 2 { // while hooks run, and before
+	for range 2 { // canceled while hooks run, and before
 		r, err := host.Tool(ctx, call, func(context.Context, json.RawMessage) (json.RawMessage, error) {
 			t.Error("the tool ran")
 			return nil, nil
@@ -123,8 +123,8 @@ func TestResultOfCanceledCall(t *testing.T) {
 	}
 }
 
-// What was said is kept as guards leave it, also in a turn that is canceled: without
-// that the transcript would hold what a guard hides.
+// Guards also change the transcript of a canceled turn. Otherwise the transcript would contain
+// data that a guard hides.
 func TestTranscriptOfCanceledTurnIsGuarded(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, nil, &model{says: []host.Response{wants("echo")}}, sets(grapnel.TranscriptBefore, grapnel.FieldMessage, `{"role":"tool","content":"***"}`))

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// runShell stands for the tool of an agent.
+// runShell replaces the tool of an agent.
 func runShell(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
 	var args struct{ Command string }
 	if err := json.Unmarshal(input, &args); err != nil {
@@ -21,7 +21,7 @@ func runShell(_ context.Context, input json.RawMessage) (json.RawMessage, error)
 	return json.Marshal("ran " + args.Command)
 }
 
-// noDelete is a guard of shells.
+// noDelete is a guard for shells.
 func noDelete(ev *grapnel.Event) string {
 	for _, line := range ev.Tool.Commands {
 		if strings.HasPrefix(line, "rm ") {
@@ -31,7 +31,7 @@ func noDelete(ev *grapnel.Event) string {
 	return ""
 }
 
-// guarded is an engine with one hook.
+// guarded returns an engine with one hook.
 func guarded() *grapnel.Engine {
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "no-delete", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: grapnel.Guard(noDelete)},
@@ -42,7 +42,7 @@ func guarded() *grapnel.Engine {
 	return engine
 }
 
-// Two calls, around what the agent does anyway.
+// Two calls wrap the agent's own actions.
 func Example() {
 	engine := guarded()
 	shell := host.ToolInfo{Name: "shell", Class: grapnel.ClassShell}
@@ -66,8 +66,8 @@ func Example() {
 	// ran ls <nil>
 }
 
-// A call that was refused has a result for the model, and the agent goes on. Only a
-// Refusal that halts the turn is an error.
+// A refused call has a result for the model, and the agent continues. Only a Refusal that halts
+// the turn is an error.
 func ExampleTool() {
 	h := host.New(guarded(), &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
 	ctx, _, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
@@ -86,7 +86,7 @@ func ExampleTool() {
 	// the model reads: The call was blocked: Nothing is deleted here. Move it to trash/ instead.
 }
 
-// The Reason of a response that was withheld is for the model.
+// The Reason of a withheld response is for the model.
 func ExampleModel() {
 	engine, _ := grapnel.New([]grapnel.Spec{{
 		Name: "no-keys", On: []grapnel.Kind{grapnel.ModelAfter},
@@ -116,8 +116,7 @@ func ExampleModel() {
 	// [where is the key? Leave keys out of the answer.] it is in the vault <nil>
 }
 
-// An answer in pieces is held until the whole of it was judged, unless the host is
-// Incremental.
+// A streamed answer is held until the whole answer was judged, unless the host is Incremental.
 func ExampleStream() {
 	engine, _ := grapnel.New([]grapnel.Spec{{
 		Name: "look", On: []grapnel.Kind{grapnel.ModelAfter}, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {}),
@@ -154,7 +153,7 @@ func ExampleStream() {
 	// incremental: true <nil>
 }
 
-// scripted stands for a model: it wants the shell once and then answers.
+// scripted replaces a model: it calls the shell once and then answers.
 func scripted(_ context.Context, r *host.Request, _ func(string) error) (*host.Response, error) {
 	last := r.Messages[len(r.Messages)-1]
 	if last.Role == "tool" {
@@ -195,7 +194,7 @@ func ExampleLoop() {
 	// completed done: ran make test
 }
 
-// A sub-agent has all hooks of the session it works for, and is told apart by them.
+// A sub-agent has all hooks of its session, and its events name the sub-agent.
 func ExampleSubagent() {
 	engine, _ := grapnel.New([]grapnel.Spec{{
 		Name: "audit", On: []grapnel.Kind{grapnel.ToolBefore},
@@ -217,7 +216,7 @@ func ExampleSubagent() {
 	// It is in parse.go. <nil>
 }
 
-// Hooks of one session are an engine that its context carries.
+// Hooks for one session are in an engine in its context.
 func ExampleHost_Start() {
 	engine := guarded()
 	h := host.New(engine, nil)
@@ -241,7 +240,7 @@ func ExampleHost_Start() {
 	// "Write a parser.\n\nMake a plan first." <nil>
 }
 
-// A person is asked where a hook wants that, or the tool does.
+// A person is asked if a hook or the tool requires it.
 func ExampleApprover() {
 	terminal := bufio.NewReader(strings.NewReader("y\nno, use trash/\n"))
 
@@ -271,8 +270,8 @@ func ExampleApprover() {
 	// The call was blocked: no, use trash/ <nil>
 }
 
-// An agent says in its own words, or those of another system, what stands in the place of
-// what was refused.
+// An agent uses its own texts, or those of another system, as the replacement of refused
+// actions.
 func ExampleManners() {
 	manners, _ := host.FindManners("ironclaw")
 	h := host.New(guarded(), &host.Options{Manners: manners, Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
@@ -284,14 +283,14 @@ func ExampleManners() {
 	// Tool call rejected by hook: Nothing is deleted here. Move it to trash/ instead.
 }
 
-// Agents that cannot wrap, since a framework calls them back, use the halves.
+// Agents that cannot wrap calls, because a framework uses callbacks, use the two halves.
 func ExampleSession_BeforeTool() {
 	h := host.New(guarded(), &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
 	ctx, session, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
 
 	result, done, err := session.BeforeTool(ctx, host.Call{ID: "call_1", Name: "shell", Input: json.RawMessage(`{"command":"ls"}`)})
 	if !done {
-		output, failure := runShell(ctx, result.Call.Input) // by the framework, a callback later
+		output, failure := runShell(ctx, result.Call.Input) // by the framework, in a later callback
 		result, err = session.AfterTool(ctx, result.Call, output, failure)
 	}
 	fmt.Println(result.Text(), err)
@@ -299,7 +298,7 @@ func ExampleSession_BeforeTool() {
 	// ran ls <nil>
 }
 
-// The stop of a turn is asked about too: a hook can send the agent on.
+// Hooks also judge the stop of a turn: a hook can make the agent continue.
 func ExampleSession_Stop() {
 	engine, _ := grapnel.New([]grapnel.Spec{{
 		Name: "tests-first", On: []grapnel.Kind{grapnel.AgentAfter},

@@ -18,15 +18,15 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// world is a host with what a person and hooks see of it.
+// world is a host together with the data that users and hooks get from it.
 type world struct {
 	t      *testing.T
 	engine *grapnel.Engine
 	host   *host.Host
-	ctx    context.Context // carries the session
+	ctx    context.Context // has the session
 	s      *host.Session
 
-	acts func() // is called by each action; may be nil
+	acts func() // called by each action; may be nil
 
 	mu     sync.Mutex
 	told   []string
@@ -34,8 +34,8 @@ type world struct {
 	events []*grapnel.Event
 }
 
-// newWorld starts a session of an agent with these hooks. opts may leave Tell and
-// Approve out: then messages are kept, and nobody is there to ask.
+// newWorld starts a session of an agent with these hooks. opts may omit Tell and Approve: then
+// messages are stored, and no person can be asked.
 func newWorld(t *testing.T, opts *host.Options, specs ...grapnel.Spec) *world {
 	t.Helper()
 	w := &world{t: t}
@@ -70,14 +70,14 @@ func newWorld(t *testing.T, opts *host.Options, specs ...grapnel.Spec) *world {
 	return w
 }
 
-// act is what each action does.
+// act is called by each action.
 func (w *world) act() {
 	if w.acts != nil {
 		w.acts()
 	}
 }
 
-// add adds hooks, from now on.
+// add adds hooks, starting now.
 func (w *world) add(specs ...grapnel.Spec) {
 	w.t.Helper()
 	if err := w.engine.Add(specs...); err != nil {
@@ -85,7 +85,7 @@ func (w *world) add(specs ...grapnel.Spec) {
 	}
 }
 
-// watch keeps the events of some kinds, all if there are none.
+// watch stores the events of some kinds, or all events if no kinds are given.
 func (w *world) watch(kinds ...grapnel.Kind) {
 	w.t.Helper()
 	w.add(grapnel.Spec{Name: "watch", On: kinds, Phase: grapnel.PhaseRule, Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
@@ -101,7 +101,7 @@ func (w *world) messages() []string {
 	return slices.Clone(w.told)
 }
 
-// kinds are those of the events that were watched.
+// kinds returns the kinds of the stored events.
 func (w *world) kinds() []grapnel.Kind {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -116,7 +116,7 @@ func hook(name string, on grapnel.Kind, h grapnel.Hook) grapnel.Spec {
 	return grapnel.Spec{Name: name, On: []grapnel.Kind{on}, Hook: h}
 }
 
-// says is a hook that always gives the same answer.
+// says returns a hook that always gives the same answer.
 func says(name string, on grapnel.Kind, out grapnel.Outcome) grapnel.Spec {
 	return hook(name, on, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }))
 }
@@ -125,39 +125,39 @@ func blocks(on grapnel.Kind, reason string) grapnel.Spec {
 	return says("blocks", on, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 }
 
-// sets is a hook that replaces a field.
+// sets returns a hook that replaces a field.
 func sets(on grapnel.Kind, field grapnel.Field, value string) grapnel.Spec {
 	return says("sets "+string(field), on, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{field: json.RawMessage(value)}})
 }
 
 var errBroken = errors.New("broken")
 
-// fails is a hook that cannot answer.
+// fails returns a hook that cannot answer.
 func fails(on grapnel.Kind, counts grapnel.OnError) grapnel.Spec {
 	s := hook("fails", on, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, errBroken }))
 	s.OnError = counts
 	return s
 }
 
-// person is an Approver that always says the same.
+// person returns an Approver that always gives the same answer.
 func person(yes bool, reason string, err error) host.Approver {
 	return host.ApproverFunc(func(context.Context, *host.Question) (host.Consent, error) {
 		return host.Consent{Yes: yes, Reason: reason}, err
 	})
 }
 
-// echo is a tool that gives its input back.
+// echo is a tool that returns its input.
 func echo(_ context.Context, input json.RawMessage) (json.RawMessage, error) { return input, nil }
 
 func text(s string) json.RawMessage { return json.RawMessage(fmt.Sprintf("%q", s)) }
 
-// model answers with what it is given, one response a call, and keeps what it was asked.
+// model gives prepared responses, one per call, and stores its requests.
 type model struct {
 	mu     sync.Mutex
 	says   []host.Response
 	pieces []string // of the last response
 	asked  []host.Request
-	err    error // after all is said
+	err    error // after all responses
 }
 
 func (m *model) Generate(_ context.Context, r *host.Request, yield func(string) error) (*host.Response, error) {
@@ -180,7 +180,7 @@ func (m *model) Generate(_ context.Context, r *host.Request, yield func(string) 
 	return &response, nil
 }
 
-// answers is a model that says these texts.
+// answers returns a model that answers with these texts.
 func answers(texts ...string) *model {
 	m := &model{}
 	for _, s := range texts {
@@ -189,7 +189,7 @@ func answers(texts ...string) *model {
 	return m
 }
 
-// wants is a response that wants these tools called, each with {"n": 1} and so on.
+// wants returns a response that calls these tools, each with {"n": 1} and so on.
 func wants(names ...string) host.Response {
 	r := host.Response{FinishReason: "tool_calls"}
 	for i, name := range names {
@@ -198,7 +198,7 @@ func wants(names ...string) host.Response {
 	return r
 }
 
-// written is a conversation, a message a line.
+// written formats a conversation with one message per line.
 func written(messages []host.Message) string {
 	var b strings.Builder
 	for i := range messages {

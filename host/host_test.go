@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// moments has, for each event there is, what the agent does when it comes. What
-// it did is returned; "" is nothing.
+// moments has, for each kind of event, the agent's action at that event. It returns the effect
+// of the action; "" is no effect.
 var moments = map[grapnel.Kind]func(w *world) (did string, err error){
 	grapnel.GatewayStart: func(w *world) (string, error) { w.host.Open(w.ctx); return "opened", nil },
 	grapnel.GatewayStop:  func(w *world) (string, error) { return "closed", w.host.Close(w.ctx) },
@@ -136,7 +136,7 @@ func askModel(w *world) (string, error) {
 	return done(asked+": "+response, err)
 }
 
-// callTool calls a tool, and gives a Refusal that does not end the turn as an error too.
+// callTool calls a tool, and also returns a Refusal that does not end the turn as an error.
 func callTool(w *world, name string, failure error) (string, error) {
 	ran := ""
 	r, err := host.Tool(w.ctx, host.Call{ID: "c1", Name: name, Input: json.RawMessage(`{"a":1}`)}, func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
@@ -182,7 +182,7 @@ func subagent(w *world) (string, error) {
 	var prompts []string
 	answer, err := host.Subagent(w.ctx, grapnel.Subagent{ID: "a1", Type: "explore"}, "look", func(_ context.Context, prompt string) (string, error) {
 		w.act()
-		if prompts = append(prompts, prompt); len(prompts) > 1 { // or it would have to go on for ever
+		if prompts = append(prompts, prompt); len(prompts) > 1 { // otherwise it would continue forever
 			w.engine.RemoveFunc(func(*grapnel.Spec) bool { return true })
 		}
 		return "found", nil
@@ -190,8 +190,8 @@ func subagent(w *world) (string, error) {
 	return done(fmt.Sprintf("%s after %q", answer, prompts), err)
 }
 
-// listening starts a session of its own for a moment and adds the hook then, so that the
-// start of the session is no other event. Tools that are called asks need consent.
+// listening starts its own short session and adds the hook after that, so that the start of the
+// session is not an additional event. Calls of the tool asks need consent.
 func listening(t *testing.T, approve host.Approver, spec grapnel.Spec) *world {
 	t.Helper()
 	w := newWorld(t, &host.Options{
@@ -202,7 +202,7 @@ func listening(t *testing.T, approve host.Approver, spec grapnel.Spec) *world {
 	return w
 }
 
-// groups are the events at which an agent does the same with a verdict.
+// groups are the events at which an agent treats verdicts the same way.
 var groups = map[string][]grapnel.Kind{
 	"action": {
 		grapnel.PromptBefore, grapnel.ModelBefore, grapnel.ToolBatchAfter, grapnel.TranscriptBefore, grapnel.ResponseBefore, grapnel.MessageBefore,
@@ -221,19 +221,19 @@ var groups = map[string][]grapnel.Kind{
 	},
 }
 
-// verdicts says what an agent does with an answer of a hook, for each group of events:
+// verdicts lists the effect of a hook's answer in an agent, for each group of events:
 //
 //	asked    the person is asked
-//	goes     all goes on as without hooks
-//	differs  it has happened, and the model hears the reason
-//	refused  it does not happen; failed: since a guard could not answer
-//	ended    it does not happen, or does not count, and the turn ends
-//	told     the person is told
+//	goes     everything continues as without hooks
+//	differs  it has happened, and the model gets the reason
+//	refused  it does not happen; failed: because a guard could not answer
+//	ended    it does not happen, or has no effect, and the turn ends
+//	told     the person gets a message
 var verdicts = []struct {
 	name   string
 	person host.Approver
 	spec   func(grapnel.Kind) grapnel.Spec
-	reason string // in a Refusal, and in what differs
+	reason string // in a Refusal, and in the effect differs
 	want   map[string]string
 }{
 	{"none", person(true, "", nil), answering(grapnel.Outcome{}), "", map[string]string{"permission": "asked goes", "": "goes"}},
@@ -290,8 +290,8 @@ func failing(counts grapnel.OnError) func(grapnel.Kind) grapnel.Spec {
 	return func(on grapnel.Kind) grapnel.Spec { return fails(on, counts) }
 }
 
-// What the agent does with each decision at each event. IC-27, IC-28, IC-30, IC-31, MC-12,
-// MC-13, GC-04, GC-09, FL-26, FL-33.
+// The effect of each decision at each event. IC-27, IC-28, IC-30, IC-31, MC-12, MC-13, GC-04,
+// GC-09, FL-26, FL-33.
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	tested := 0
@@ -324,7 +324,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// effect describes in the words of verdicts what an agent did.
+// effect describes the agent's action with the words of verdicts.
 func (w *world) effect(did string, err error, kind grapnel.Kind, baseline, reason string) string {
 	w.t.Helper()
 	var words []string
@@ -365,8 +365,8 @@ func (w *world) effect(did string, err error, kind grapnel.Kind, baseline, reaso
 
 const native = grapnel.Kind("native.test.Other")
 
-// What hooks may change at each event, and what the agent makes of it. GC-05, GC-06, GC-08,
-// FL-34.
+// The fields that hooks may change at each event, and the effect in the agent. GC-05, GC-06,
+// GC-08, FL-34.
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[grapnel.Kind]map[grapnel.Field]struct{ value, want string }{
@@ -404,13 +404,13 @@ func TestChanges(t *testing.T) {
 			if did, err := moments[c.Kind](w); err != nil || did != tt.want || len(w.messages()) > 0 {
 				t.Errorf("%s of %s: %q, %v, told %q, want %q", change.Field, c.Kind, did, err, w.messages(), tt.want)
 			}
-			// What is not JSON, or of another type, changes nothing.
+			// A value that is not JSON or has another type changes nothing.
 			same, _ := moments[c.Kind](listening(t, yes, says("other", native, grapnel.Outcome{})))
 			w = listening(t, yes, sets(c.Kind, change.Field, `{`))
 			if did, err := moments[c.Kind](w); err != nil || did != same || len(w.messages()) == 0 {
 				t.Errorf("%s of %s is no JSON: %q, %v, told %q, want %q and that somebody is told", change.Field, c.Kind, did, err, w.messages(), same)
 			}
-			// What is refused is not changed either.
+			// A refused action is not changed either.
 			if c.Blocks != grapnel.BlockAction {
 				continue
 			}
@@ -423,7 +423,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// Where hooks may add context, and where that goes. GC-02, GC-07.
+// The events at which hooks may add context, and the place of that context. GC-02, GC-07.
 func TestContext(t *testing.T) {
 	t.Parallel()
 	tests := map[grapnel.Kind]string{
@@ -451,7 +451,7 @@ func TestContext(t *testing.T) {
 	}
 }
 
-// What goes into the events: who and where, and what a policy needs to know.
+// The data in events: the agent, the session, and the facts that a policy needs.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	for kind, moment := range moments {
@@ -482,7 +482,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A person agrees to what hooks have made of it, and nothing else happens. IC-27, GC-04.
+// A person agrees to the changed action, and nothing else happens. IC-27, GC-04.
 func TestAskedAboutTheChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &host.Options{Approve: person(true, "", nil)}, sets(grapnel.PromptBefore, grapnel.FieldPrompt, `"rm -rf build"`), says("asks", grapnel.PromptBefore, sure))
@@ -492,7 +492,8 @@ func TestAskedAboutTheChange(t *testing.T) {
 	}
 }
 
-// An event of the agent's own has the session filled in, and whoever fires it obeys.
+// In an event of the agent's own kind, Fire sets the session. The caller must apply the
+// Verdict.
 func TestFire(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, hook("h", native, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// agent is a Loop with tools of all kinds, and what it shows.
+// agent is a Loop with tools of all types, and its output.
 type agent struct {
 	*world
 	loop  *host.Loop
@@ -58,7 +58,7 @@ func newAgent(t *testing.T, opts *host.Options, m *model, specs ...grapnel.Spec)
 	return a
 }
 
-// run runs the loop, and checks that the conversation is one a model goes on with.
+// run runs the loop, and checks that a model would accept the conversation.
 func (a *agent) run(prompt string) (*host.Answer, error) {
 	a.t.Helper()
 	answer, err := a.loop.Run(a.ctx, host.Text("user", prompt))
@@ -88,7 +88,7 @@ func (a *agent) run(prompt string) (*host.Answer, error) {
 
 func lines(list ...string) string { return strings.Join(list, "\n") + "\n" }
 
-// Each event of a turn is fired once, in its order, around what it is about.
+// Each event of a turn is fired once, in order, around its action.
 func TestLoopLifecycle(t *testing.T) {
 	t.Parallel()
 	m := &model{says: []host.Response{wants("echo", "fails"), {Content: text("done")}}}
@@ -131,8 +131,8 @@ func TestLoopLifecycle(t *testing.T) {
 	}
 }
 
-// What becomes of a turn in which a hook has something to say. IC-27, IC-28, IC-30, IC-31,
-// MC-13, GC-04, GC-05, GC-06, GC-07, GC-08, FL-26, FL-33.
+// The effect of a hook's answer on a turn. IC-27, IC-28, IC-30, IC-31, MC-13, GC-04, GC-05,
+// GC-06, GC-07, GC-08, FL-26, FL-33.
 func TestLoopVerdicts(t *testing.T) {
 	t.Parallel()
 	calls := func(names ...string) []host.Response {
@@ -348,8 +348,8 @@ func TestLoopVerdicts(t *testing.T) {
 	}
 }
 
-// Where calls run together, those that run already end as they do, no other begins, and
-// each has its answer.
+// If parallel calls are halted, running calls end normally, no other call starts, and each call
+// has a result.
 func TestLoopHaltInParallel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -359,7 +359,7 @@ func TestLoopHaltInParallel(t *testing.T) {
 				if string(ev.Tool.Input) == `{"n":1}` {
 					return grapnel.Outcome{Halt: "enough"}, nil
 				}
-				time.Sleep(time.Second) // until nobody else has anything to do
+				time.Sleep(time.Second) // until all other goroutines are blocked
 				return grapnel.Outcome{}, nil
 			})))
 		a.loop.Parallel = 4
@@ -374,7 +374,7 @@ func TestLoopHaltInParallel(t *testing.T) {
 	})
 }
 
-// As many calls run together as may, and no more.
+// Calls run in parallel up to the limit.
 func TestLoopParallel(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, nil, &model{says: []host.Response{wants(slices.Repeat([]string{"echo"}, 6)...), {Content: text("done")}}})
@@ -399,7 +399,7 @@ func TestLoopParallel(t *testing.T) {
 	}
 }
 
-// What is shown of an answer, and when.
+// The shown parts of an answer and their time.
 func TestLoopShow(t *testing.T) {
 	t.Parallel()
 	upper := hook("upper", grapnel.ModelAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -416,7 +416,7 @@ func TestLoopShow(t *testing.T) {
 	tests := map[string]struct {
 		opts  *host.Options
 		spec  grapnel.Spec
-		shown []string // and what was taken back of it
+		shown []string // including withdrawn parts
 	}{
 		"nobody listens":              {spec: looks(native), shown: []string{"a", "b", "c"}},
 		"model.after":                 {spec: looks(grapnel.ModelAfter), shown: []string{"abc"}},
@@ -452,8 +452,7 @@ func TestLoopShow(t *testing.T) {
 	}
 }
 
-// A hook that comes or goes in the middle of an answer makes it neither shown twice nor
-// not at all.
+// If a hook is added or removed in the middle of an answer, the answer is shown exactly once.
 func TestLoopShowWhileHooksChange(t *testing.T) {
 	t.Parallel()
 	looks := says("looks", grapnel.ResponseBefore, grapnel.Outcome{})
@@ -477,7 +476,7 @@ func TestLoopShowWhileHooksChange(t *testing.T) {
 	}
 }
 
-// Why there is no answer is told to hooks, also when nobody waits any more.
+// Hooks get the reason for a missing answer, even if the caller no longer waits.
 func TestLoopFails(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -522,7 +521,7 @@ func TestLoopFails(t *testing.T) {
 	}
 }
 
-// cancelInBatch makes the agent's context end in the first of three calls.
+// cancelInBatch cancels the agent's context in the first of three calls.
 func cancelInBatch(a *agent) {
 	var cancel context.CancelFunc
 	a.ctx, cancel = context.WithCancel(a.ctx)
@@ -536,7 +535,7 @@ func cancelInBatch(a *agent) {
 	}
 }
 
-// Answers that were withheld count in a row only.
+// Only consecutive withheld answers count.
 func TestLoopWithheldNowAndThen(t *testing.T) {
 	t.Parallel()
 	m := &model{}
@@ -552,7 +551,7 @@ func TestLoopWithheldNowAndThen(t *testing.T) {
 	}
 }
 
-// What is stored is what hooks leave of it; the model still knows all.
+// The stored conversation has the hooks' changes. The model still gets the original.
 func TestLoopStore(t *testing.T) {
 	t.Parallel()
 	halts := false
@@ -585,7 +584,7 @@ func TestLoopStore(t *testing.T) {
 	}
 }
 
-// A conversation is shortened before it grows too long, at a place where it stays one.
+// A conversation is shortened before it grows too long, at a place where it stays valid.
 func TestLoopCompact(t *testing.T) {
 	t.Parallel()
 	fill := func(a *agent) {
@@ -629,8 +628,8 @@ func TestLoopCompact(t *testing.T) {
 	}
 }
 
-// What a hook adds as the agent stops is known to the model in the next turn, and so is
-// what was added when the session began, once.
+// The model gets context that a hook adds at the stop in the next turn. It gets context from
+// the start of the session once.
 func TestLoopContext(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, nil, answers("done"), says("h", grapnel.AgentAfter, grapnel.Outcome{Context: []string{"the build is red"}}))
@@ -643,8 +642,8 @@ func TestLoopContext(t *testing.T) {
 	}
 }
 
-// Content that is a list of parts stays one, also when hooks change a part of it, and what
-// they add stands below it.
+// Content that is a list of parts stays a list, even if hooks change a part. Context that they
+// add is below it.
 func TestLoopParts(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, nil, answers("done"), hook("h", grapnel.PromptBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -658,7 +657,7 @@ func TestLoopParts(t *testing.T) {
 	}
 }
 
-// An agent without hooks is an agent too.
+// A Loop also works without hooks.
 func TestLoopWithoutHooks(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, nil, &model{says: []host.Response{wants("echo"), {Content: text("done")}}})
@@ -676,7 +675,7 @@ func TestLoopWithoutHooks(t *testing.T) {
 	}
 }
 
-// An answer that was shown and then refused is taken back before the next one is shown.
+// An answer that was shown and then refused is withdrawn before the next one is shown.
 func TestLoopWithdraw(t *testing.T) {
 	t.Parallel()
 	guard := hook("guard", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
@@ -712,7 +711,7 @@ func TestLoopWithdraw(t *testing.T) {
 	}
 }
 
-// Nothing is held for a hook that will not be asked.
+// Nothing is held back for a hook that will not run.
 func TestLoopHoldsForNobody(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]grapnel.Kind{"no channel": grapnel.MessageBefore, "a sub-agent": grapnel.ResponseBefore, "who only looks": native} {
@@ -736,8 +735,8 @@ func TestLoopHoldsForNobody(t *testing.T) {
 	}
 }
 
-// Each call has a result also where the message that wants them could not be kept: run
-// looks at that. None of them is made.
+// Each call has a result even if the message with the calls could not be stored; run checks
+// that. None of the calls is made.
 func TestLoopKeepsCallsAnswered(t *testing.T) {
 	t.Parallel()
 	assistant := func(raw string) bool { return strings.Contains(raw, `"role":"assistant"`) }
@@ -770,8 +769,8 @@ func TestLoopKeepsCallsAnswered(t *testing.T) {
 	}
 }
 
-// What panics around a tool, or ends its goroutine, is not the end of the program, and each
-// call has a result.
+// A panic or the end of a goroutine around a tool does not end the program, and each call has a
+// result.
 func TestLoopPanics(t *testing.T) {
 	t.Parallel()
 	native := func(ev *grapnel.Event) json.RawMessage {
@@ -796,7 +795,7 @@ func TestLoopPanics(t *testing.T) {
 	}
 }
 
-// What is no JSON counts as text, also of a prompt, and what is empty as null.
+// Content that is not JSON becomes a string, also in a prompt, and empty content becomes null.
 func TestLoopContentIsJSON(t *testing.T) {
 	t.Parallel()
 	empty := host.Response{Content: json.RawMessage{}, ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage{}}}}
@@ -812,7 +811,8 @@ func TestLoopContentIsJSON(t *testing.T) {
 	}
 }
 
-// Turns are counted on where a session goes on, and a sub-agent's are the agent's.
+// The number of turns continues in a resumed session. A sub-agent works in the turn of its
+// agent.
 func TestLoopTurns(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, nil, answers("done"))
@@ -836,7 +836,7 @@ func TestLoopTurns(t *testing.T) {
 	}
 }
 
-// A Loop whose tools want what the host does not know of does not begin.
+// A Loop does not start if its tools have options that the host does not have.
 func TestLoopToolsTheHostDoesNotKnow(t *testing.T) {
 	t.Parallel()
 	for _, info := range []host.ToolInfo{{Name: "new", Ask: true}, {Name: "new", Secrets: []string{"token"}}} {
@@ -849,7 +849,7 @@ func TestLoopToolsTheHostDoesNotKnow(t *testing.T) {
 	}
 }
 
-// A model that ends without a word has given no answer that anybody could judge.
+// A model that ends without content has given no answer, so hooks do not judge one.
 func TestNoAnswerIsNotJudged(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]int{"null": 0, `""`: 1, `"done"`: 1} {

@@ -13,13 +13,13 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// A question is what some agent asks its model, in its own shape.
+// A question is a model request with a custom type.
 type question struct {
 	Model string   `json:"model"`
 	Words []string `json:"words,omitempty"`
 }
 
-// Hooks see request and response as JSON, and what they change is what counts. GC-05, GC-06.
+// Hooks get request and response as JSON, and their changes are used. GC-05, GC-06.
 func TestModelTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil,
@@ -36,15 +36,15 @@ func TestModelTypes(t *testing.T) {
 			return grapnel.Replace(grapnel.FieldResponse, []any{"better"})
 		})))
 	got, err := host.Model(w.ctx, question{"m", []string{"<a>"}}, func(_ context.Context, q question) ([]any, error) {
-		return []any{q.Model, len(q.Words)}, nil // nothing of the old request shines through
+		return []any{q.Model, len(q.Words)}, nil // nothing of the old request remains
 	})
 	if err != nil || fmt.Sprint(got) != "[better]" {
 		t.Errorf("Model = %v, %v", got, err)
 	}
 }
 
-// What cannot be shown to hooks, or read as they left it, is an error and no Refusal; what
-// nobody listens to is not even written.
+// A value that cannot be shown to hooks, or cannot be read after their changes, is an error and
+// not a Refusal. Without hooks the value is not even encoded.
 func TestModelUnreadable(t *testing.T) {
 	t.Parallel()
 	ask := func(w *world, q any, answer int) (int, error) {
@@ -78,8 +78,8 @@ func TestModelUnreadable(t *testing.T) {
 	}
 }
 
-// streamed asks a model whose answer comes in three pieces, and returns what was released,
-// how many pieces were read, and the whole.
+// streamed calls a model with an answer in three pieces, and returns the released text, the
+// number of read pieces, and the whole.
 func streamed(w *world) (released []string, read int, whole string, err error) {
 	whole, err = host.Stream(w.ctx, "q", func(_ context.Context, _ string, yield func(string) error) (string, error) {
 		for _, soFar := range []string{"a", "ab", "abc"} {
@@ -96,10 +96,10 @@ func streamed(w *world) (released []string, read int, whole string, err error) {
 	return released, read, whole, err
 }
 
-// What is let go of an answer that comes in pieces, and when.
+// The released parts of a streamed answer and their time.
 func TestStream(t *testing.T) {
 	t.Parallel()
-	// stops refuses what has a letter in it.
+	// stops refuses text that contains a letter.
 	stops := func(letter string) grapnel.Spec {
 		return hook("stops", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
 			if strings.Contains(string(ev.Model.Response), letter) {
@@ -120,7 +120,7 @@ func TestStream(t *testing.T) {
 		read     int
 		whole    string
 		refused  string
-		fired    int // model.after
+		fired    int // number of model.after events
 	}{
 		"nobody listens":               {released: []string{"a", "ab", "abc", "abcd"}, read: 3, whole: "abcd"},
 		"somebody before it":           {spec: ask, released: []string{"a", "ab", "abc", "abcd"}, read: 3, whole: "abcd"},
@@ -168,11 +168,11 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// What was refused stays refused, whatever the one that reads makes of it.
+// A refused answer stays refused, even if the reader ignores the error.
 func TestStreamIgnoresRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &host.Options{Incremental: true}, hook("h", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
-		return map[string]string{"0": "no"}[string(ev.Model.Response)] // the whole would be fine
+		return map[string]string{"0": "no"}[string(ev.Model.Response)] // the whole answer would be permitted
 	})))
 	released := 0
 	whole, err := host.Stream(w.ctx, 1, func(_ context.Context, _ int, yield func(int) error) (int, error) {
@@ -186,7 +186,7 @@ func TestStreamIgnoresRefusal(t *testing.T) {
 	}
 }
 
-// An error of the one who looks ends the reading, with hooks and without.
+// An error of the caller's release function ends the stream, with and without hooks.
 func TestStreamReleaseFails(t *testing.T) {
 	t.Parallel()
 	for _, w := range []*world{newWorld(t, nil), newWorld(t, nil, says("h", grapnel.ModelAfter, grapnel.Outcome{}))} {
@@ -198,8 +198,8 @@ func TestStreamReleaseFails(t *testing.T) {
 	}
 }
 
-// Who only looks holds nothing back: Observers, observing hooks, and hooks whose mode is
-// to observe. They hear of it all the same, once.
+// Hooks that only observe hold nothing back: Observers, observing hooks, and hooks in observe
+// mode. They still get the event, once.
 func TestNobodyHasASay(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{false, true} {

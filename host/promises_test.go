@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// foreign is a hook that answers an event in another system's language, as a program
-// that was written for it would.
+// foreign returns a hook that answers an event in another system's dialect, like a program that
+// was written for it.
 func foreign(d *dialect.Dialect, on grapnel.Kind, exit int, stdout, stderr string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: "foreign", On: []grapnel.Kind{on},
@@ -25,18 +25,18 @@ func foreign(d *dialect.Dialect, on grapnel.Kind, exit int, stdout, stderr strin
 	}
 }
 
-// life is what came of an agent with a hook, one turn long.
+// life is the result of an agent with a hook after one turn.
 type life struct {
 	answer  *host.Answer
-	asked   []host.Request // of the model
-	tools   []string       // that ran, with their input
-	person  []string       // what it was asked
+	asked   []host.Request // requests to the model
+	tools   []string       // tools that ran, with their input
+	person  []string       // questions to the user
 	records []*grapnel.Record
-	events  []grapnel.Kind // that somebody was asked about
+	events  []grapnel.Kind // events that the hooks got
 }
 
-// live lets an agent live under a system's preset and manners: its model first calls
-// the tool "write", if there is one, and then says "done".
+// live runs an agent with a system's preset and manners: its model first calls the tool
+// "write", if it exists, and then says "done".
 func live(t *testing.T, system string, consent bool, hook grapnel.Spec, tools ...string) *life {
 	t.Helper()
 	preset, ok := grapnel.FindPreset(system)
@@ -93,7 +93,7 @@ func live(t *testing.T, system string, consent bool, hook grapnel.Spec, tools ..
 	return l
 }
 
-// said is what the model was told by role, one message a line.
+// said returns the messages in a model request with their roles, one per line.
 func said(r *host.Request) string {
 	var b strings.Builder
 	for i := range r.Messages {
@@ -102,8 +102,8 @@ func said(r *host.Request) string {
 	return b.String()
 }
 
-// Gemini's words for a call of a tool, in a Go agent: deny and block are a block, with the
-// reason for the model; ask asks the person; allow skips no prompt. GC-04.
+// Gemini's decisions about a tool call in a Go agent: deny and block are a block, with the
+// reason for the model; ask asks the user; allow does not skip a prompt. GC-04.
 func TestGeminiBeforeTool(t *testing.T) {
 	t.Parallel()
 	const call = `write{"n":1}`
@@ -112,8 +112,8 @@ func TestGeminiBeforeTool(t *testing.T) {
 		exit    int
 		consent bool
 		ran     bool
-		person  string // what it was asked
-		result  string // part of what the model was told
+		person  string // the question to the user
+		result  string // part of the result that the model gets
 	}{
 		"allow":                {answer: `{"decision": "allow", "reason": "fine"}`, ran: true, result: "ok"},
 		"nothing":              {ran: true, result: "ok"},
@@ -139,17 +139,17 @@ func TestGeminiBeforeTool(t *testing.T) {
 	}
 }
 
-// What hooks of Gemini change on the way to the model and back, in a Go agent.
+// Changes of requests and responses by hooks for Gemini CLI, in a Go agent.
 func TestGeminiChanges(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		hook  grapnel.Spec
-		model string // that was asked
-		said  string // what it was told
-		tools string // what it may choose from
+		model string // name of the called model
+		said  string // messages that it got
+		tools string // tools that it may choose from
 		reply string
 	}{
-		// GC-05: what is not named stays.
+		// GC-05: unnamed members stay.
 		"another model": {
 			hook:  foreign(dialect.GeminiCLI(), grapnel.ModelBefore, 0, `{"hookSpecificOutput": {"llm_request": {"model": "small"}}}`, ""),
 			model: "small",
@@ -177,7 +177,7 @@ func TestGeminiChanges(t *testing.T) {
 			hook:  foreign(dialect.GeminiCLI(), grapnel.ToolsetBefore, 0, `{"hookSpecificOutput": {"toolConfig": {"mode": "NONE"}}}`, ""),
 			tools: " none",
 		},
-		// GC-09: it hears, and changes nothing.
+		// GC-09: it gets the event, and changes nothing.
 		"a notification": {
 			hook: foreign(dialect.GeminiCLI(), grapnel.NotificationSent, 2, `{"decision": "deny", "reason": "no", "hookSpecificOutput": {"additionalContext": "x"}}`, "no"),
 		},
@@ -213,8 +213,8 @@ func TestGeminiChanges(t *testing.T) {
 	}
 }
 
-// Exit code 2 of a Flyto hook stops a call of the model, any other is a broken hook, and
-// either is in a Record. FL-26.
+// Exit code 2 of a Flyto hook stops a model call, any other code except 0 is a failed hook, and
+// both are in a Record. FL-26.
 func TestFlytoBeforeModel(t *testing.T) {
 	t.Parallel()
 	for exit, want := range map[int]host.Outcome{0: host.Completed, 1: host.Completed, 2: host.Blocked, 3: host.Completed} {
@@ -235,8 +235,8 @@ func TestFlytoBeforeModel(t *testing.T) {
 	}
 }
 
-// Nobody waits for a hook after a call of the model, and it has no influence: it still
-// thinks when the turn is over. FL-27.
+// The agent does not wait for a hook after a model call, and the hook has no influence: it is
+// still running when the turn has ended. FL-27.
 func TestFlytoAfterModel(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -244,7 +244,7 @@ func TestFlytoAfterModel(t *testing.T) {
 	blocks := hook.Hook
 	hook.Hook = grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		select {
-		case <-over: // the turn waited for nobody
+		case <-over: // the turn did not wait
 			return blocks.Handle(ctx, ev)
 		case <-ctx.Done():
 			return grapnel.Outcome{}, context.Cause(ctx)
@@ -278,8 +278,8 @@ func TestFlytoAfterModel(t *testing.T) {
 	}
 }
 
-// Whatever exit code but 0 a Flyto hook has at the stop ends the loop, where a block of
-// other systems sends the agent on. What it has said stands. FL-33.
+// Any exit code of a Flyto hook except 0 at the stop ends the loop, where a block of other
+// systems makes the agent continue. The agent's answer remains. FL-33.
 func TestFlytoStop(t *testing.T) {
 	t.Parallel()
 	for _, exit := range []int{0, 1, 2, 77} {

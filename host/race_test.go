@@ -15,10 +15,10 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Ten thousand firings while hooks come and go on every side, with timeouts, observers,
-// observing hooks, events in the background and sub-agents. Each firing meets hooks that
-// belong together: those of one generation, put there by one Update, all or none. Run with
-// -race; nothing is left behind. FL-37.
+// Ten thousand firings while hooks are added and removed on every side, with timeouts,
+// observers, observing hooks, events in the background and sub-agents. Each firing uses a
+// consistent set of hooks: all hooks of one generation, which one Update added, or none. Run
+// with -race; nothing remains running. FL-37.
 func TestFiringWhileHooksChange(t *testing.T) {
 	t.Parallel()
 	const workers, firings, together = 8, 10_000, 3
@@ -40,7 +40,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 				}),
 			}
 			if i == 1 && n%50 == 0 {
-				s.Timeout = time.Minute // in a goroutine of its own
+				s.Timeout = time.Minute // in its own goroutine
 			}
 			specs = append(specs, s)
 		}
@@ -96,7 +96,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 					}
 				}
 				if n%7 == 0 {
-					return kept // nobody for a moment
+					return kept // no hooks for a moment
 				}
 				return append(kept, generation(n)...)
 			})
@@ -133,7 +133,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 		}
 		return err
 	}
-	const rounds = firings / workers / 8 // of each 8 events: two calls and a question in a sub-agent, and its own two
+	const rounds = firings / workers / 8 // of each 8 events: two calls and a question in a sub-agent, and the sub-agent's own two
 	for range workers {
 		firing.Go(func() {
 			for range rounds {
@@ -155,7 +155,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 	if err := errors.Join(h.Close(ctx), engine.Close(ctx), ofSession.Close(ctx)); err != nil {
 		t.Error(err)
 	}
-	if n, want := records.Load(), int64(workers*rounds*8+3); n != want { // and session.start, session.end, gateway.stop
+	if n, want := records.Load(), int64(workers*rounds*8+3); n != want { // plus session.start, session.end and gateway.stop
 		t.Errorf("%d firings, want %d", n, want)
 	}
 	if n, want := late.Load(), int64(workers*rounds*2); n != want {

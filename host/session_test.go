@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// audit is a hook that writes down who called a tool.
+// audit returns a hook that records which agent called a tool.
 func audit(list *[]string, mu *sync.Mutex, name string) grapnel.Spec {
 	return grapnel.Spec{Name: name, On: []grapnel.Kind{grapnel.ToolBefore}, Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
 		mu.Lock()
@@ -29,9 +29,9 @@ func audit(list *[]string, mu *sync.Mutex, name string) grapnel.Spec {
 	})}
 }
 
-// FL-37: the hooks of a session are met by all who work for it: sub-agents of sub-agents,
-// and those that are agents of their own, with an engine of their own. What is added
-// later counts too. Nobody is asked twice.
+// FL-37: the hooks of a session apply to all agents that work for it: sub-agents of sub-agents,
+// and independent agents with their own engine. Hooks that are added later apply too. No hook
+// runs twice.
 func TestSubagentsHaveTheHooks(t *testing.T) {
 	t.Parallel()
 	var heard []string
@@ -82,7 +82,7 @@ func TestSubagentsHaveTheHooks(t *testing.T) {
 			call(ctx)
 			want("program s1 b", "session s1 b", "later s1 b")
 
-			// An agent of its own.
+			// An independent agent.
 			for _, hooks := range []host.Hooks{own, nil} {
 				ctx, _, _, err := host.New(hooks, nil).Start(ctx, grapnel.Session{ID: "s2"}, "startup")
 				if err != nil {
@@ -109,7 +109,7 @@ func TestSubagentsHaveTheHooks(t *testing.T) {
 	}
 }
 
-// What becomes of a sub-agent. FL-37.
+// The outcomes of a sub-agent. FL-37.
 func TestSubagent(t *testing.T) {
 	t.Parallel()
 	goesOn := hook("h", grapnel.SubagentAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -149,7 +149,7 @@ func TestSubagent(t *testing.T) {
 	}
 }
 
-// A session that a hook does not let begin has ended, and its context carries none.
+// A session that a hook refuses has ended, and the returned context has no session.
 func TestStartHalted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -164,7 +164,7 @@ func TestStartHalted(t *testing.T) {
 	}
 }
 
-// Notices come through when the agent is canceled, and so does what has happened.
+// If the agent is canceled, notices and events about completed actions are still fired.
 func TestCancelled(t *testing.T) {
 	t.Parallel()
 	for _, kind := range append(slices.Clone(groups["notice"]), grapnel.ToolAfter, grapnel.ToolFailed) {
@@ -178,7 +178,7 @@ func TestCancelled(t *testing.T) {
 		w.ctx, cancel = context.WithCancel(w.ctx)
 		switch kind {
 		case grapnel.ToolAfter, grapnel.ToolFailed, grapnel.MessageSent:
-			w.acts = cancel // before the action nothing would happen at all
+			w.acts = cancel // before the action, nothing would happen at all
 		case grapnel.PermissionDenied:
 			w.add(hook("cancels", grapnel.PermissionBefore, grapnel.Watch(func(context.Context, *grapnel.Event) { cancel() })))
 		default:
@@ -190,8 +190,8 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// IC-32, FL-27: nobody waits for what the manners say, it has no influence, and a failure is
-// told all the same. Close waits for it.
+// IC-32, FL-27: the agent does not wait for events that the manners name. Their hooks have no
+// influence, but a failure is still reported. Close waits for them.
 func TestUnwaited(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string][]grapnel.Kind{"ironclaw": {grapnel.SessionStart, grapnel.SessionEnd}, "flyto": {grapnel.ModelAfter}} {
@@ -227,7 +227,7 @@ func TestUnwaited(t *testing.T) {
 	}
 }
 
-// fake is Hooks that are no engine.
+// fake is a Hooks that is not an engine.
 type fake struct{ fired atomic.Int32 }
 
 func (f *fake) Has(grapnel.Kind) bool { return true }
@@ -240,7 +240,7 @@ func (f *fake) Fire(_ context.Context, ev *grapnel.Event) grapnel.Verdict {
 	return grapnel.Verdict{Decision: grapnel.Block, Reasons: []grapnel.Reason{{Text: "no", Cause: grapnel.CauseDecision}}}
 }
 
-// Hooks need not be an engine, and their verdicts may be bare.
+// Hooks need not be an engine, and their verdicts may be minimal.
 func TestOtherHooks(t *testing.T) {
 	t.Parallel()
 	var hooks fake
@@ -261,7 +261,7 @@ func TestOtherHooks(t *testing.T) {
 	}
 }
 
-// A Refusal is found in whatever it was wrapped into, and says what was refused.
+// Refused finds a Refusal in a wrapped error. Its text names the refused event.
 func TestRefusal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, blocks(grapnel.TaskBefore, "too big"))
@@ -274,7 +274,8 @@ func TestRefusal(t *testing.T) {
 	}
 }
 
-// What has no influence although a hook wanted some is told, also where it is no refusal.
+// If a hook's answer has no influence, the user gets a message, even if the answer is not a
+// refusal.
 func TestUnwaitedChanges(t *testing.T) {
 	t.Parallel()
 	ironclaw, _ := host.FindManners("ironclaw")
@@ -306,7 +307,7 @@ func TestUnwaitedChanges(t *testing.T) {
 	}
 }
 
-// Close does not wait for ever.
+// Close does not wait forever.
 func TestCloseInTime(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -320,20 +321,20 @@ func TestCloseInTime(t *testing.T) {
 		if err := w.host.Close(ctx); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "(1 events)") {
 			t.Errorf("Close = %v, want %v", err, errBroken)
 		}
-		if err := w.host.Close(t.Context()); err != nil { // with time it does
+		if err := w.host.Close(t.Context()); err != nil { // with enough time it succeeds
 			t.Error(err)
 		}
 	})
 }
 
-// aboutTasks is Hooks that always say the same about a task.
+// aboutTasks is a Hooks that always gives the same verdict about a task.
 type aboutTasks grapnel.Verdict
 
 func (aboutTasks) Has(k grapnel.Kind) bool { return k == grapnel.TaskBefore }
 
 func (v aboutTasks) Fire(context.Context, *grapnel.Event) grapnel.Verdict { return grapnel.Verdict(v) }
 
-// Nobody is asked about what a hook has stopped already.
+// If a hook has already stopped an action, the person is not asked about it.
 func TestHaltBeforeQuestion(t *testing.T) {
 	t.Parallel()
 	h := host.New(aboutTasks{Decision: grapnel.Ask, Halt: "enough"}, &host.Options{
@@ -351,7 +352,7 @@ func TestHaltBeforeQuestion(t *testing.T) {
 	}
 }
 
-// Hooks that a context carries are asked, or the session does not start.
+// Hooks in a context are called, or the session does not start.
 func TestStartLosesNoHooks(t *testing.T) {
 	t.Parallel()
 	guarded := newWorld(t, nil, blocks(grapnel.ToolBefore, "no"))
@@ -388,7 +389,7 @@ func TestStartLosesNoHooks(t *testing.T) {
 	}
 }
 
-// Without an error there is nothing to tell.
+// Without an error, no event is fired.
 func TestFailedWithoutError(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
@@ -399,7 +400,7 @@ func TestFailedWithoutError(t *testing.T) {
 	}
 }
 
-// Hooks find the session in their context from its first event on.
+// Hooks find the session in their context, starting with its first event.
 func TestHooksFindTheSession(t *testing.T) {
 	t.Parallel()
 	ironclaw, _ := host.FindManners("ironclaw")

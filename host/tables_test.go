@@ -7,7 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/scramble"
 )
 
-// Whatever a caller does to returned Manners, the next caller and every host see their own.
+// For any change that a caller makes to returned Manners, the next caller and every host have
+// unchanged ones.
 func TestMannersCannotBeChanged(t *testing.T) {
 	for name, table := range map[string]func() any{
 		"AllManners": func() any { return host.AllManners() },

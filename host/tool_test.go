@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// command is the first shell line of an event.
+// command returns the first shell line of an event.
 func command(ev *grapnel.Event) string {
 	if ev.Tool == nil || len(ev.Tool.Commands) == 0 {
 		return ""
@@ -24,7 +24,7 @@ func command(ev *grapnel.Event) string {
 	return ev.Tool.Commands[0]
 }
 
-// about is a hook that answers about one command only.
+// about returns a hook that answers for one command only.
 func about(name string, on grapnel.Kind, line string, out grapnel.Outcome) grapnel.Spec {
 	return hook(name, on, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		if command(ev) != line {
@@ -38,7 +38,8 @@ func commandOf(line string) grapnel.Outcome {
 	return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: text(line)}}
 }
 
-// Who is asked about a call, about which input, and what runs in the end. IC-28, FL-32, GC-04.
+// The questions about a call, the input in each question, and the call that runs in the end.
+// IC-28, FL-32, GC-04.
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	const before, permission = grapnel.ToolBefore, grapnel.PermissionBefore
@@ -57,7 +58,7 @@ func TestConsent(t *testing.T) {
 		specs []grapnel.Spec
 		asked []string // command and reason
 		ran   string
-		out   string // what the model reads, where it did not run
+		out   string // the model's result if it did not run
 		kinds []grapnel.Kind
 	}{
 		"nobody has an opinion":                  {ran: "ls"},
@@ -108,7 +109,7 @@ func TestConsent(t *testing.T) {
 			if err != nil || ran != tt.ran || !slices.Equal(asked, tt.asked) || tt.out != "" && r.Text() != tt.out {
 				t.Errorf("ran %q, asked %q, result %q, %v, want %q, %q, %q", ran, asked, r.Text(), err, tt.ran, tt.asked, tt.out)
 			}
-			// Who decided about consent is heard of.
+			// A decision about consent fires an event.
 			if denied := r.Refusal != nil; denied != slices.Contains(w.kinds(), grapnel.PermissionDenied) {
 				t.Errorf("refused %t, and %v were fired", denied, w.kinds())
 			}
@@ -129,8 +130,8 @@ func commandIn(input json.RawMessage) string {
 	return args.Command
 }
 
-// IC-29: hooks neither see nor change what a tool declares as secret, at no event of a call,
-// and the person does not see it either. Members below the first level are no secrets.
+// IC-29: hooks can neither see nor change the secrets that a tool declares, at any event of a
+// call. The user does not see them either. Members below the first level are not secrets.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t"
@@ -146,7 +147,7 @@ func TestSecrets(t *testing.T) {
 		"twice":                  {`{"token":"first","a":1,"token":"s3cr3t"}`, `{"token":"x","a":2}`, `{"token":"first","a":2,"token":"s3cr3t"}`, `{"token":"[REDACTED]","a":1,"token":"[REDACTED]"}`},
 		"below":                  {`{"nested":{"token":"plain"}}`, `{"nested":{"token":"mine"}}`, `{"nested":{"token":"mine"}}`, `{"nested":{"token":"plain"}}`},
 		"escaped":                {`{"tok\u0065n":"s3cr3t"}`, `{"token":"mine"}`, `{"token":"s3cr3t"}`, `{"token":"[REDACTED]"}`},
-		"another sign":           {`{"to\u212aen":"s3cr3t"}`, ``, `{"to\u212aen":"s3cr3t"}`, "{\"to\u212aen\":\"[REDACTED]\"}"}, // the sign for kelvin
+		"another sign":           {`{"to\u212aen":"s3cr3t"}`, ``, `{"to\u212aen":"s3cr3t"}`, "{\"to\u212aen\":\"[REDACTED]\"}"}, // the Kelvin sign
 		"not an object any more": {`{"token":"s3cr3t"}`, `["mine"]`, ``, `{"token":"[REDACTED]"}`},
 	}
 	for name, tt := range tests {
@@ -200,8 +201,8 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// Whatever a hook makes of an input, it has not seen a secret, and the tool gets those
-// that the model gave, in their order, and no other. IC-29.
+// For any change of an input by a hook, the hook gets no secret, and the tool gets exactly the
+// secrets that the model gave, in their order. IC-29.
 func FuzzSecrets(f *testing.F) {
 	f.Add(`{"token":"s3cr3t","url":"x"}`, `{"url":"y"}`)
 	f.Add(`{"TOKEN":"s3cr3t","token":1}`, `{"token":2,"Token":3,"tOKEN":4}`)
@@ -211,7 +212,7 @@ func FuzzSecrets(f *testing.F) {
 	f.Add(`{"to\u212aen":"s3cr3t"}`, `{"\u0000":1,"token":null}`)
 	f.Fuzz(func(t *testing.T, input, change string) {
 		if !utf8.ValidString(input) || !utf8.ValidString(change) {
-			return // what is not UTF-8 is not JSON, and is repaired on the way
+			return // text that is not UTF-8 is not JSON, and is repaired on the way
 		}
 		secretsOf := func(raw string) (list []string) {
 			d := json.NewDecoder(strings.NewReader(raw))
@@ -258,7 +259,7 @@ func FuzzSecrets(f *testing.F) {
 	})
 }
 
-// What the model reads of what a tool gave, with and without hooks.
+// The model's text for a tool's output, with and without hooks.
 func TestToolResults(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -293,7 +294,7 @@ func TestToolResults(t *testing.T) {
 					ran = string(input)
 					return json.RawMessage(tt.output), tt.err
 				})
-				if tt.ran == "" && where == "no hooks" { // the tool is asked as ever
+				if tt.ran == "" && where == "no hooks" { // without hooks the tool runs as always
 					continue
 				}
 				if err != nil || string(r.Output) != tt.want || r.Failed != tt.failed || ran != tt.ran || (r.Refusal == nil) != (tt.ran != "") {
@@ -307,7 +308,7 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-// A Session that is nil, a Host without hooks and one with a nil engine let all happen.
+// A nil Session, a Host without hooks and one with a nil engine permit everything.
 func TestNobodyListens(t *testing.T) {
 	t.Parallel()
 	var none *grapnel.Engine
@@ -333,7 +334,7 @@ func everything(w *world) {
 		grapnel.ToolBefore: `ran {"a":1}: "output", failed false, feedback "", context []`, grapnel.ModelBefore: "question: answer to question",
 		grapnel.SubagentStart: `found after ["look"]`, grapnel.PromptBefore: "hello", grapnel.ElicitationBefore: `{"action":"accept"}`,
 	}
-	w.engine, _ = grapnel.New(nil, nil) // that a moment adds hooks to
+	w.engine, _ = grapnel.New(nil, nil) // a moment adds hooks to it
 	for kind, moment := range moments {
 		if kind == grapnel.PermissionDenied || kind == grapnel.GatewayStop {
 			continue
@@ -350,7 +351,7 @@ func everything(w *world) {
 	}
 }
 
-// With nobody to ask about hooks, an agent that asks before a tool still asks.
+// Without hooks, an agent that asks before a tool still asks.
 func TestAskWithoutHooks(t *testing.T) {
 	t.Parallel()
 	for _, yes := range []bool{true, false} {
@@ -375,7 +376,7 @@ func TestAskWithoutHooks(t *testing.T) {
 	}
 }
 
-// What a policy needs to know of a call: its class, and what stands in its input.
+// The facts of a call that a policy needs: its class, and the content of its input.
 func TestToolEvents(t *testing.T) {
 	t.Parallel()
 	tools := []host.ToolInfo{
@@ -432,8 +433,8 @@ func TestToolEvents(t *testing.T) {
 	}
 }
 
-// What is said in the place of a call that was refused, in each of the manners and in jobs
-// too. IC-28, MC-13.
+// The replacement texts for a refused call, in all manners and in background jobs. IC-28,
+// MC-13.
 func TestManners(t *testing.T) {
 	t.Parallel()
 	for _, m := range host.AllManners() {
@@ -469,14 +470,14 @@ func TestManners(t *testing.T) {
 	if _, ok := host.FindManners("rude"); ok {
 		t.Error("there are manners of that name")
 	}
-	var unsaid host.Manners // words that nobody has put are the reason itself
+	var unsaid host.Manners // without a text, the reason itself is used
 	w := newWorld(t, &host.Options{Manners: &unsaid}, blocks(grapnel.ToolBefore, "because"))
 	if r, _ := w.s.Tool(w.ctx, host.Call{Name: "x"}, echo); r.Text() != "because" {
 		t.Errorf("without words: %q, want the reason", r.Text())
 	}
 }
 
-// The halves do what the whole does, for those who cannot wrap.
+// The two halves have the same effect as the whole, for callers that cannot wrap.
 func TestHalves(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil, sets(grapnel.ToolBefore, grapnel.FieldInput, `{"a":2}`), sets(grapnel.ToolAfter, grapnel.FieldOutput, `"***"`))
@@ -494,7 +495,7 @@ func TestHalves(t *testing.T) {
 	}
 }
 
-// A next call that cannot be read is not made, and somebody is told.
+// An invalid next call is not made, and the user gets a message.
 func TestNextUnreadable(t *testing.T) {
 	t.Parallel()
 	for _, value := range []string{`{}`, `"x"`, `{"input":{}}`, `{"name":1}`} {
@@ -506,8 +507,8 @@ func TestNextUnreadable(t *testing.T) {
 	}
 }
 
-// An input that hooks make into something else than an object does not run: no guard reads
-// members of it.
+// If hooks change an input to something other than an object, the tool does not run, because
+// guards cannot read its members.
 func TestInputStaysAnObject(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore} {
@@ -524,7 +525,7 @@ func TestInputStaysAnObject(t *testing.T) {
 	}
 }
 
-// A question that panics was answered by nobody, which is a no.
+// If the Approver panics, the answer is no.
 func TestApproverPanics(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &host.Options{
@@ -537,7 +538,7 @@ func TestApproverPanics(t *testing.T) {
 	}
 }
 
-// What a host knows of tools is its own, whatever the caller does with the slice.
+// The host copies the information about tools, so later changes of the slice have no effect.
 func TestToolsAreTheHosts(t *testing.T) {
 	t.Parallel()
 	tools := []host.ToolInfo{{Name: "sh", Ask: true}}
@@ -548,7 +549,7 @@ func TestToolsAreTheHosts(t *testing.T) {
 	}
 }
 
-// The server of a tool is known from its ToolInfo, also where a hook wants the call.
+// The server of a tool comes from its ToolInfo, also if a hook requests the call.
 func TestToolOfAServer(t *testing.T) {
 	t.Parallel()
 	lab := &grapnel.MCP{Server: "lab", Tool: "echo"}
@@ -561,8 +562,8 @@ func TestToolOfAServer(t *testing.T) {
 	}
 }
 
-// Tools in Go that decode into a struct take a member in any letter case. A model cannot
-// slip one past the rules for it; members that no Fact names are the tool's.
+// Go tools that decode into a struct accept a member in any letter case. A model cannot bypass
+// the rules that way. Members that no Fact names are not affected.
 func TestLetterCase(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &host.Options{Tools: []host.ToolInfo{{

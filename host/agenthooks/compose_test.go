@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// testEmission is an emission before a call of a tool.
+// testEmission returns an emission before a tool call.
 func testEmission(t testing.TB, args string) *emission {
 	t.Helper()
 	tree, err := parseContext(json.RawMessage(`{"spec":"agent-hooks/0.1","interception_point":"pre_tool_call","timestamp":"2026-01-02T03:04:05Z","sequence":4,
@@ -43,8 +43,8 @@ func drawVerdict(t *rapid.T, label string) Verdict {
 	}
 }
 
-// The laws that hold for every profile: nothing that was returned is permitted away, what
-// is denied has no labels, and in evaluate_only the context stays as it came.
+// The laws that hold for every profile: no deny is lifted without an approval, a denied step has no
+// labels, and in evaluate_only the context does not change.
 func TestComposeLaws(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -74,7 +74,7 @@ func TestComposeLaws(t *testing.T) {
 			}
 		}
 		if c.Profile != FirstDeny && c.Profile != RunAll {
-			c.call = func(i int, _ *emission) Verdict { return said[i] } // at the same time
+			c.call = func(i int, _ *emission) Verdict { return said[i] } // concurrently
 		}
 		em := testEmission(t, `{"n":0}`)
 		out := c.compose(em)

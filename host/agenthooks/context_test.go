@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// complete is a context of each point with nothing optional in it.
+// complete is a context of each point with only the required members.
 var complete = map[string]string{
 	"agent_startup":   `"agent_init":{"tools_registered":["t"]},"target":{"tools_registered":["t"]}`,
 	"input":           `"input":{"content":"hi","role":"user"},"target":{"content":"hi","role":"user"}`,
@@ -23,8 +23,8 @@ func contextOf(point string) string {
 		`"agent":{"id":"a","framework":"f"},"session":{"id":"s"},` + complete[point] + `}`
 }
 
-// Each member that a point requires is missed when it is not there, and counts for the
-// identity; nothing else does.
+// Each member that a point requires is an error if it is missing, and changes the identity. No
+// other member does either.
 func TestContexts(t *testing.T) {
 	t.Parallel()
 	for i := range points {
@@ -124,7 +124,7 @@ func TestIntegers(t *testing.T) {
 	}
 }
 
-// Nothing that is called a context panics, and what has an identity is a valid one.
+// No input panics as a context, and a context with an identity is valid.
 func FuzzContext(f *testing.F) {
 	for point := range complete {
 		f.Add([]byte(contextOf(point)))

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// hooked is an agent whose only interceptor is an engine with one hook.
+// hooked returns an agent with a single interceptor: an engine with one hook.
 func hooked(t testing.TB, on grapnel.Kind, hook grapnel.Func, spec grapnel.Spec) *agent {
 	t.Helper()
 	spec.Name, spec.On, spec.Hook = "guard", []grapnel.Kind{on}, hook
@@ -30,7 +30,7 @@ func always(o grapnel.Outcome) grapnel.Func {
 	return func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return o, nil }
 }
 
-// What our engine says, in the specification's words and back.
+// The engine's verdicts are converted to the specification's terms and back.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	set := func(f grapnel.Field, value string) grapnel.Func {
@@ -55,7 +55,7 @@ func TestEngine(t *testing.T) {
 		decision agenthooks.Decision
 		reason   string
 		ran      string // args of the tool; empty = it did not run
-		reads    string // what the model reads
+		reads    string // text that the model gets
 		outcome  host.Outcome
 	}{
 		"no opinion":      {grapnel.ToolBefore, always(grapnel.Outcome{}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.Completed},
@@ -119,7 +119,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// The engine sees what interceptors before it have changed, with what is derived from it.
+// The engine gets the changes of earlier interceptors, with updated derived fields.
 func TestEngineSeesTheFold(t *testing.T) {
 	t.Parallel()
 	var saw []string
@@ -134,7 +134,7 @@ func TestEngineSeesTheFold(t *testing.T) {
 	}
 }
 
-// A call that a hook wants made next is made, and judged as any other.
+// A next call that a hook requests is made, and judged like any other.
 func TestEngineNextCall(t *testing.T) {
 	t.Parallel()
 	next := true
@@ -151,8 +151,8 @@ func TestEngineNextCall(t *testing.T) {
 	}
 }
 
-// Content of a prompt that is no text is text for hooks, and stays what it is; context
-// that is added to it is beside it.
+// Content of a prompt that is not a string is a text for hooks, and keeps its type. Context
+// that hooks add is separate from it.
 func TestEnginePromptThatIsNoText(t *testing.T) {
 	t.Parallel()
 	a := hooked(t, grapnel.PromptBefore, func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -170,8 +170,8 @@ func TestEnginePromptThatIsNoText(t *testing.T) {
 	}
 }
 
-// Events that are no emissions go to the engine as always, and an engine that has no hook
-// for them makes none.
+// Events that are not emissions are passed to the engine unchanged. An engine without hooks for
+// them produces no emission.
 func TestOtherEvents(t *testing.T) {
 	t.Parallel()
 	a := hooked(t, grapnel.AgentAfter, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "not done yet"}), grapnel.Spec{})
@@ -198,7 +198,7 @@ func TestOtherEvents(t *testing.T) {
 	}
 }
 
-// In evaluate_only the engine is heard and not obeyed, its halts included.
+// In evaluate_only the engine is called but its verdicts have no effect, including halts.
 func TestEngineEvaluateOnly(t *testing.T) {
 	t.Parallel()
 	a := hooked(t, grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "no", Halt: "stop"}), grapnel.Spec{})

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// An agent whose mails go nowhere but to our own domain.
+// An agent that may only send mails to its own domain.
 func Example() {
 	hooks, err := agenthooks.New(&agenthooks.Options{
 		Interceptors: []agenthooks.Interceptor{{Name: "recipients", Judge: agenthooks.Typed(

@@ -17,24 +17,23 @@ import (
 	"github.com/grapnel-dev/grapnel/host/agenthooks"
 )
 
-// An agent is the production loop with a scripted model and one tool, which says what it
-// got.
+// An agent is the production loop with a scripted model and one tool, which returns its input.
 type agent struct {
 	opts     agenthooks.Options
-	args     []string // of one call each, in one answer; none = the model only talks
+	args     []string // of one call each, in one answer; empty = the model calls no tool
 	output   string   // of the tool; empty = {"queued":1}
 	parallel int
-	talk     *host.Response // when no tool is called; nil = done
+	talk     *host.Response // response if no tool is called; nil = done
 
 	mu       sync.Mutex
 	records  []*agenthooks.Record
-	contexts []string // as the probe saw them
+	contexts []string // as the probe got them
 	ran      []string // args that reached the tool
 	requests []host.Request
 	told     []string
 }
 
-// probe is an interceptor that remembers what it saw, and allows.
+// probe returns an interceptor that stores its contexts, and allows.
 func (a *agent) probe(name string) agenthooks.Interceptor {
 	return agenthooks.Interceptor{Name: name, Judge: func(_ context.Context, raw json.RawMessage) (json.RawMessage, error) {
 		a.mu.Lock()
@@ -44,7 +43,7 @@ func (a *agent) probe(name string) agenthooks.Interceptor {
 	}}
 }
 
-// saying is an interceptor that says one thing at one point, and allows everywhere else.
+// saying returns an interceptor that gives one verdict at one point, and allows at all others.
 func saying(name, point, verdict string) agenthooks.Interceptor {
 	return agenthooks.Interceptor{Name: name, Judge: func(_ context.Context, raw json.RawMessage) (json.RawMessage, error) {
 		if !strings.Contains(string(raw), `"interception_point":"`+point+`"`) {
@@ -55,7 +54,7 @@ func saying(name, point, verdict string) agenthooks.Interceptor {
 	}}
 }
 
-// run runs turns of one session. What it returns is the last answer.
+// run runs turns of one session, and returns the last answer.
 func (a *agent) run(t testing.TB, prompts ...host.Message) *host.Answer {
 	t.Helper()
 	a.opts.Records = func(_ context.Context, r *agenthooks.Record) {
@@ -137,8 +136,8 @@ func (a *agent) says(t testing.TB, point, reason string) *agenthooks.Record {
 
 var hello = host.Text("user", "hello")
 
-// An interceptor that is late, panics or ends its goroutine denies, and what it gets is
-// not named in the record.
+// An interceptor that is too late, panics or ends its goroutine denies. The record does not
+// contain its context.
 func TestInterceptorsThatFail(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -182,14 +181,14 @@ func TestInterceptorsThatFail(t *testing.T) {
 					t.Errorf("it took %v, want 5s", took)
 				}
 				synctest.Wait()
-				time.Sleep(2 * time.Hour) // whoever was left behind ends
+				time.Sleep(2 * time.Hour) // until the abandoned interceptors have ended
 			})
 		})
 	}
 }
 
-// What cannot be judged is refused before anybody sees it, recorded, and named by place
-// and rule only.
+// A context that cannot be judged is refused before any interceptor gets it. It is recorded
+// with only the place and the rule.
 func TestWhatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat("[", 130) + strings.Repeat("]", 130)
@@ -226,7 +225,7 @@ func TestWhatCannotBeJudged(t *testing.T) {
 	}
 }
 
-// Without a session there is nothing to number, and it is denied and recorded.
+// Without a session there is no sequence number, so the event is denied and recorded.
 func TestNoSession(t *testing.T) {
 	t.Parallel()
 	a := &agent{}
@@ -252,7 +251,7 @@ func TestNoSession(t *testing.T) {
 	}
 }
 
-// Half a surrogate in a prompt is refused where it comes in, and not mended on the way.
+// A prompt with half a surrogate is refused at its arrival, and not repaired on the way.
 func TestPromptThatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	a := &agent{}
@@ -266,7 +265,7 @@ func TestPromptThatCannotBeJudged(t *testing.T) {
 	}
 }
 
-// What is no JSON at all is refused as well. Our own loop lets none come that far.
+// Content that is not JSON is refused too. Grapnel's own loop never passes such content on.
 func TestNoJSON(t *testing.T) {
 	t.Parallel()
 	var got []*agenthooks.Record
@@ -305,8 +304,8 @@ func TestNoJSON(t *testing.T) {
 	}
 }
 
-// The numbers of a session begin at 0, and nothing of it is kept when it has ended. What an
-// agent tells of its own beside a prompt is not the prompt.
+// The sequence numbers of a session begin at 0, and nothing is kept after its end. Other data
+// that an agent reports with a prompt is not the prompt.
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	var got []*agenthooks.Record
@@ -340,7 +339,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// Several turns are one session, and the numbers go on.
+// Several turns are one session, and the sequence numbers continue.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	a := &agent{args: []string{`{"n":1}`}}
@@ -356,7 +355,7 @@ func TestTurns(t *testing.T) {
 	}
 }
 
-// Sessions and calls at the same time have numbers of their own, each once. Run with -race.
+// Concurrent sessions and calls have separate, unique sequence numbers. Run with -race.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	a := &agent{parallel: 8}
@@ -375,8 +374,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// Labels come back with everything behind what they were given to, under the name of
-// who gave them; a denied step leaves none.
+// Labels are on everything after the data that got them, under the name of the interceptor that
+// gave them. A denied step leaves no labels.
 func TestLabels(t *testing.T) {
 	t.Parallel()
 	a := &agent{args: []string{`{}`}}
@@ -392,7 +391,7 @@ func TestLabels(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := ""
-		if c.Sequence > 5 { // behind post_tool_call
+		if c.Sequence > 5 { // after post_tool_call
 			want = `{"source_labels":["pii"]}`
 		}
 		if got := string(c.Extensions["dlp"]); got != want || len(c.Extensions) > 1 {
@@ -401,7 +400,7 @@ func TestLabels(t *testing.T) {
 	}
 }
 
-// A redactor that fails, and an answer that comes too late, leave the deny as it is.
+// If a redactor fails, or an answer is too late, the deny remains.
 func TestApprovalsThatFail(t *testing.T) {
 	t.Parallel()
 	approve := func(_ context.Context, r *agenthooks.Request) (agenthooks.Resolution, error) {
@@ -431,7 +430,7 @@ func TestApprovalsThatFail(t *testing.T) {
 	}
 }
 
-// What a redactor writes into its copy nobody else sees.
+// Changes that a redactor makes to its copy are visible to no other component.
 func TestRedactorsCopy(t *testing.T) {
 	t.Parallel()
 	a := &agent{args: []string{`{"to":"ada"}`}}
@@ -456,8 +455,8 @@ func TestRedactorsCopy(t *testing.T) {
 	}
 }
 
-// What a host adds is there for interceptors and, of the trace, in records; it cannot
-// take the place of what the specification defines.
+// Interceptors get the members that a host adds; records get only its trace. The members cannot
+// replace members of the specification.
 func TestAnnotate(t *testing.T) {
 	t.Parallel()
 	a := &agent{}
@@ -482,8 +481,8 @@ func TestAnnotate(t *testing.T) {
 	a.says(t, "agent_startup", "host_error:context_invalid")
 }
 
-// What a response has beside the three members of the specification is shown elsewhere,
-// and stays when they are changed.
+// Members of a response beyond the three of the specification are shown elsewhere, and stay
+// when hooks change those three.
 func TestResponseMembers(t *testing.T) {
 	t.Parallel()
 	a := &agent{talk: &host.Response{
@@ -505,7 +504,7 @@ func TestResponseMembers(t *testing.T) {
 	}
 }
 
-// What New cannot keep it refuses.
+// New refuses options that it cannot support.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	engine, err := grapnel.New(nil, nil)
@@ -533,8 +532,8 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// A provider of one's own is asked for the identity of what came and of what goes on, and
-// one that panics denies.
+// A custom provider computes the identity of the original context and of the changed one. A
+// provider that panics denies.
 func TestOwnProvider(t *testing.T) {
 	t.Parallel()
 	a := &agent{args: []string{`{"n":9007199254740993}`}}

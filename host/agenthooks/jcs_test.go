@@ -46,7 +46,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// Another implementation of the same rules is in encoding/json, but for -0.
+// encoding/json implements the same rules, except for -0.
 func TestNumbersAsEncodingJSON(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -102,7 +102,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// What is read is written again without loss, and its canonical form is a fixed point.
+// A parsed value is written again without loss, and its canonical form is a fixed point.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{`{"a":[1,2.50,"x\u00e9",null,true]}`, `"\ud83d\ude00"`, `"\ud83d"`, `"\\ud83d"`, `{"a":1,"a":2}`, "\"\x80\"", `[[[]]]`, `-0.0`, `1e400`} {
 		f.Add([]byte(seed))

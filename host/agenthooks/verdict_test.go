@@ -40,8 +40,8 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Whatever an interceptor returns is a verdict behind the gate, and stays the same one
-// when it is written and read again.
+// For any answer of an interceptor, the gate returns a verdict, which is the same after it is
+// written and read again.
 func FuzzGate(f *testing.F) {
 	f.Add([]byte(`{"decision":"deny","approval":{},"reason":"x","warnings":[{"message":"m"}]}`))
 	f.Add([]byte(`{"decision":"transform","transform":{"path":"$target.a","value":[1e999]},"evidence":{"artefact":"a"}}`))
@@ -60,7 +60,7 @@ func FuzzGate(f *testing.F) {
 	})
 }
 
-// plainVerdict leaves out how often nothing was said.
+// plainVerdict returns the verdict as JSON, which omits empty members.
 func plainVerdict(v Verdict) string { return string(v.JSON()) }
 
 func TestPath(t *testing.T) {
@@ -79,7 +79,7 @@ func TestPath(t *testing.T) {
 	}
 }
 
-// A replacement changes the one place and leaves the original alone, or does nothing.
+// A replacement changes only the one place and not the original, or does nothing.
 func FuzzPath(f *testing.F) {
 	for _, path := range []string{"$target", "$target.a", "$target.a[0]", `$target.a[1]["b"]`, "$target.none", "$target.a.b", "$policy_target.c", "$target[0]"} {
 		f.Add(path)
