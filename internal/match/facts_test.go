@@ -6,8 +6,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// What was worked out of an event is not worked out again because others are judged
-// at the same time.
+// Facts of an event are computed once, even if other events are judged concurrently.
 func TestFactsOfEventsAtOnce(t *testing.T) {
 	t.Parallel()
 	cache := &FactCache{}
@@ -26,7 +25,7 @@ func TestFactsOfEventsAtOnce(t *testing.T) {
 	}
 }
 
-// Rules about one program share a gate, and an unknown program passes it.
+// Rules for one program share a gate, and an unknown program passes it.
 func TestGate(t *testing.T) {
 	t.Parallel()
 	cache := &FactCache{}

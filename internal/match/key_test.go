@@ -20,8 +20,8 @@ func TestMatchKeys(t *testing.T) {
 	}
 }
 
-// A row is enough for a key: none is forgotten when a match is compiled. A key that is would
-// match every event.
+// A row in the table is enough for a key: every key is compiled into a match. A key that is not
+// compiled would match every event.
 func TestEveryKeyIsCompiled(t *testing.T) {
 	t.Parallel()
 	for i := range Keys {

@@ -1,7 +1,7 @@
 //go:build system
 
-// This test starts no program, but it takes too long under the race detector, which the
-// system tier does not use.
+// This test starts no program, but it takes too long with the race detector, which the system
+// tier does not use.
 
 package match
 
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A long text matches the same patterns whether it is searched whole or only where the
-// words of a pattern are.
+// A long text matches the same patterns if only the parts near the required literals of a
+// pattern are searched.
 func TestLongTexts(t *testing.T) {
 	t.Parallel()
 	patterns, texts := longTexts(t)

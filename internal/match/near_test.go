@@ -35,7 +35,7 @@ func TestNearTexts(t *testing.T) {
 	}
 }
 
-// What a pattern finds, it is also near to.
+// If a pattern matches a text, the text contains the pattern's required literals.
 func FuzzNear(f *testing.F) {
 	f.Add(`(?i)(?:ignore|disregard)\s+(?:all|your)`, "please IGNORE all")
 	f.Add(`c(?:url|at)\b[^|]*\|\s*(?:ba|z)?sh`, "curl x | sh")
@@ -49,7 +49,7 @@ func FuzzNear(f *testing.F) {
 			return
 		}
 		lists := prefilter.RequiredTexts(pattern)
-		for _, text := range []string{text, strings.Repeat("other words\n", 50) + text} { // long ones are looked at in another way
+		for _, text := range []string{text, strings.Repeat("other words\n", 50) + text} { // long texts use another algorithm
 			if re.MatchString(text) && !(&Facts{}).lower(text).Holds(lists) {
 				t.Errorf("%q is in %q, and is told by %q", pattern, text, lists)
 			}

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// links is a directory with files, directories and symbolic links of every sort.
+// links returns a directory with files, directories and symbolic links of all types.
 func links(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -33,7 +33,7 @@ func links(t testing.TB) string {
 	return dir
 }
 
-// slowRealPath asks about every part, as the system would.
+// slowRealPath resolves every component, as the system would.
 func slowRealPath(name string) string {
 	const sep = string(filepath.Separator)
 	volume := filepath.VolumeName(name)
@@ -63,7 +63,7 @@ func slowRealPath(name string) string {
 	return real
 }
 
-// FuzzRealPath: what is not asked of the system makes no difference.
+// FuzzRealPath: skipping system calls does not change the result.
 func FuzzRealPath(f *testing.F) {
 	for _, name := range []string{
 		"", "a/b/../../d/./x", "l/../..", "l/c/none/../../f", "m/new", "a/n/x", "o/x", "p/../q", "r/b/c", "s/x/../y", "s/..", "none/l", "none/../l", "../../..", "d/up/d/up/l",
@@ -89,7 +89,7 @@ func FuzzRealPath(f *testing.F) {
 	})
 }
 
-// allocated returns how many bytes of memory f allocates. No other goroutine may run.
+// allocated returns the number of bytes that f allocates. No other goroutine may run.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -98,9 +98,9 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// The work for paths that a model writes grows with their size: a hundred names of 32 KiB
-// took half a minute, and a working directory of megabytes never ended. The memory that is
-// allocated measures the work.
+// Regression: the work for paths from a model grows with their size. A hundred names of 32 KiB
+// took half a minute, and a working directory of megabytes never ended. The test measures the
+// work by the allocated memory.
 func TestManyLongPaths(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	for name, tt := range map[string]struct {
 		cwd, path string
@@ -128,8 +128,7 @@ func TestManyLongPaths(t *testing.T) { //nolint:paralleltest // it measures the 
 	}
 }
 
-// More than can be looked at in time is a failure of the rules that look at paths: they
-// close.
+// If there are too many paths to check in time, the rules for paths fail, and fail closed.
 func TestTooManyPaths(t *testing.T) {
 	t.Parallel()
 	m, err := (&FactCache{}).Matcher(&policyfile.Match{Path: []string{"**/.env"}}, nil, "", Reading{})
@@ -154,8 +153,8 @@ func TestTooManyPaths(t *testing.T) {
 	}
 }
 
-// Shell lines that would take seconds to parse are an error of the rules that look at
-// commands or paths, which fail closed.
+// Shell lines that would take seconds to parse are an error for rules about commands or paths,
+// which fail closed.
 func TestTooLongShellLines(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -179,7 +178,7 @@ func TestTooLongShellLines(t *testing.T) {
 	}
 }
 
-// FuzzNearPath: a pattern that matches a path of a call is near it.
+// FuzzNearPath: if a pattern matches a path of a call, the path passes the quick test.
 func FuzzNearPath(f *testing.F) {
 	for _, pair := range [][2]string{
 		{"**/.env", "a/.env"},

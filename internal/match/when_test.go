@@ -8,8 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// FuzzWhenGate: what the gate before an expression says no to, the expression says
-// no to as well.
+// FuzzWhenGate: if the gate before an expression is false, the expression is false too.
 func FuzzWhenGate(f *testing.F) {
 	for _, seed := range []string{
 		`kind == "tool.before" && len(tool.input) > 3`, `kind == 'prompt.before'`, `session.mode=="plan" and tool.class in ["write", "edit"]`,
@@ -42,8 +41,7 @@ func FuzzWhenGate(f *testing.F) {
 	})
 }
 
-// What an expression does not come to is not made of an event, and a name is asked
-// once, however often it stands there.
+// Values that an expression does not reach are not computed, and each name is computed once.
 func TestWhenNames(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string][]string{
@@ -71,7 +69,7 @@ func TestWhenNames(t *testing.T) {
 	}
 }
 
-// An object as a whole has the members that are cheap to make.
+// An object as a whole has only the members that are cheap to compute.
 func TestWhenObjects(t *testing.T) {
 	t.Parallel()
 	ev := &grapnel.Event{Kind: "x", Tool: &grapnel.Tool{Name: "ab", Input: json.RawMessage(`{"a":1}`)}, Session: grapnel.Session{Mode: "plan"}}

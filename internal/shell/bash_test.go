@@ -16,10 +16,10 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// Whatever a real Bash runs, Parse has found or called unknown. Lines are put
-// together from all of the grammar around a command MARK that does not exist; the
-// message about it tells that Bash tried to run it. The shell is a restricted one
-// without a PATH, so nothing else can run and no file be written.
+// Parse finds every command that a real Bash runs, or reports it as unknown. The lines combine
+// all parts of the grammar around a command MARK that does not exist. Bash's error message
+// shows that it tried to run MARK. The shell is restricted and has no PATH, so it can run no
+// other program and write no file.
 func TestAgainstBash(t *testing.T) {
 	t.Parallel()
 	bash, err := exec.LookPath("bash")
@@ -90,8 +90,8 @@ func bashRuns(t *testing.T, bash, dir, line string) bool {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), await.Limit)
 	defer cancel()
-	// A file, since a background job that lives on would hold a pipe open, and one
-	// for each line, since it may still write.
+	// The output goes to a file, because a background job that keeps running would hold a pipe
+	// open. Each line has its own file, because such a job may still write.
 	said, err := os.CreateTemp(dir, "")
 	if err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func pick(r *rand.Rand, list ...string) string { return list[r.IntN(len(list))] 
 
 func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// randomWord writes a word of bounded depth.
+// randomWord returns a word of limited depth.
 func randomWord(r *rand.Rand, depth int) string {
 	if depth <= 0 {
 		return pick(r, "x", "'y z'", `"a b"`, "$y", `\'`, `$'a\'b'`, `"\""`, "{a,b}", "a=b", "#", "-c", "--", "'#'", `"'"`, `'"'`, `$'\x4d'`,
@@ -152,7 +152,7 @@ func randomWord(r *rand.Rand, depth int) string {
 	return randomWord(r, 0)
 }
 
-// randomStatement writes a statement of bounded depth.
+// randomStatement returns a statement of limited depth.
 func randomStatement(r *rand.Rand, depth int) string {
 	if depth <= 0 {
 		return pick(r, "MARK", "MARK", "MARK", ": x", `M\ARK`, "'MA'RK", `$'MAR\x4b'`, `"MARK"`, ":")
@@ -194,7 +194,7 @@ func randomStatement(r *rand.Rand, depth int) string {
 	case 15:
 		return "(( " + word() + " )) || " + statement()
 	case 16:
-		f := "f" + strconv.Itoa(depth) // so that none calls itself
+		f := "f" + strconv.Itoa(depth) // unique names, so no function calls itself
 		return "function " + f + " { " + statement() + "; }; " + f
 	case 17:
 		return "a=(" + word() + " " + word() + "); " + statement()

@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// FuzzParse reads anything without a panic and within its bounds, and what
-// a Gate rules out is not found.
+// FuzzParse checks that any line is parsed without a panic and within the limits, and that a
+// command that a Gate excludes is not found.
 func FuzzParse(f *testing.F) {
 	for _, line := range []string{
 		"", "rm -rf /", "sudo -u root -- env A=b nice -n 5 rm -rf /", "sh -c 'bash -c \"rm $x\"'", "find . -exec rm {} + -delete",
@@ -77,7 +77,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzCompile accepts or refuses any pattern, and what it accepts can be matched.
+// FuzzCompile checks that any pattern is accepted or refused, and that an accepted pattern can
+// be matched.
 func FuzzCompile(f *testing.F) {
 	for _, p := range []string{"", "git push --force", "rm -rf /*", "sudo -u root rm", "a 'b", "[", "-x", "timeout 5 *", "kubectl delete ns/x", "foo -abc -d=e", "cargo +x", "a {b,c}"} {
 		f.Add(p, "git push -f")
@@ -100,7 +101,8 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// FuzzParseAs reads lines of other shells without a panic and within its bounds.
+// FuzzParseAs checks that lines of other shells are parsed without a panic and within the
+// limits.
 func FuzzParseAs(f *testing.F) {
 	for _, line := range []string{"Remove-Item -Recurse -Force x", "rm -r 'a', b; iex (irm x)", "if exist x (del /s /q x) else rd y", "@\"\na\n\"@ | foo", "$x = { ls $(rm y) }", "for %f in (*) do @del %f", "& 'a b' -c `x"} {
 		f.Add(true, line)

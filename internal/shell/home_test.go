@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// A redirection into the home directory is one, in whatever way that is named.
+// A redirection into the home directory is found for every spelling of that directory.
 func TestRedirectHome(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{`echo x > ~/.a/b`, `echo x > $HOME/.a/b`, `echo x >> "$HOME/.a/b"`, `echo x > "${HOME}"/.a/b`} {

@@ -1,7 +1,7 @@
 //go:build system
 
-// These tests start no program, but they take too long under the race detector, which the
-// system tier does not use.
+// These tests start no program, but they take too long with the race detector, which the system
+// tier does not use.
 
 package shell
 
@@ -13,9 +13,8 @@ import (
 	"testing"
 )
 
-// Lines that are built to exhaust the reader end soon, in little memory, and are
-// unknown. The stack of a goroutine is limited here, so a recursion that is not
-// bounded ends the test program.
+// Lines that are built to exhaust the parser end soon, use little memory, and are unknown. The
+// stack of a goroutine is limited here, so unlimited recursion would end the test program.
 func TestParseIsBounded(t *testing.T) {
 	defer debug.SetMaxStack(debug.SetMaxStack(64 << 20))
 	rep := strings.Repeat
@@ -67,7 +66,7 @@ func TestParseIsBounded(t *testing.T) {
 		}
 	}
 
-	// These are long and harmless; they only have to be quick.
+	// These lines are long but harmless. They only have to be fast.
 	for name, line := range map[string]string{
 		"braces":     "echo " + rep("{", 250_000),
 		"choices":    "echo " + rep("{,}", 80_000),
@@ -84,9 +83,9 @@ func TestParseIsBounded(t *testing.T) {
 	}
 }
 
-// Lines that are built to be read again and again give a bounded result: an agent that
-// waits too long continues without its guards. Without the bounds of the parser, these
-// lines would not be read before the timeout of the tests.
+// Lines that expand again and again have a result with limited work. An agent that waits too
+// long would continue without its guards. Without the limits of the parser, these lines would
+// exceed the timeout of the tests.
 func TestBoundedWork(t *testing.T) {
 	t.Parallel()
 	many := func(s string, n int) string { return strings.Repeat(s, n) }
@@ -141,7 +140,7 @@ func TestBoundedWork(t *testing.T) {
 	}
 }
 
-// adversarial are lines that grow with n and are built to cost more than n.
+// adversarial has lines that grow with n and are built to cost more than n.
 var adversarial = map[string]func(n int) string{
 	"alias doubling": aliasBomb,
 	"alias doubling in lists": func(n int) string {
@@ -206,10 +205,9 @@ var adversarial = map[string]func(n int) string{
 	"code":     func(n int) string { return "python3 -c '" + strings.Repeat("os.system(\"sh -c ls\");", n) + "'" },
 }
 
-// The work of Parse grows with the size of the line and not faster, and it has a limit.
-// What lies behind the limit is hidden, so that no guard takes the line for harmless. An
-// alias chain of 48 KB, 25 GB of copies of one here-document, and "xargs xargs ..." were
-// lines without such a limit.
+// The work of Parse grows linearly with the size of the line, and has a limit. Commands after
+// the limit are hidden, so no guard treats the line as harmless. Lines without such a limit
+// were an alias chain of 48 KB, 25 GB of copies of one here-document, and "xargs xargs ...".
 func TestWorkIsBounded(t *testing.T) {
 	t.Parallel()
 	const small, large = 250, 1000
@@ -226,7 +224,7 @@ func TestWorkIsBounded(t *testing.T) {
 				if !deleted && len(w.s.Hidden()) == 0 {
 					t.Errorf("n=%d: the command behind the bomb is neither found nor hidden: %q", n, w.s.Unknown)
 				}
-				// One step of work may be as large as what it reads.
+				// One step of work may be as large as the text that it reads.
 				if most := budget(len(text)) + 512*len(text) + 1<<20; w.work > most {
 					t.Errorf("n=%d: %d bytes cost %d steps, want at most %d", n, len(text), w.work, most)
 				}

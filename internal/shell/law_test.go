@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// spell writes a word in one of the many ways that a shell folds to it.
+// spell writes a word in one of the many spellings that a shell reduces to it.
 func spell(t *rapid.T, word string) string {
 	var b strings.Builder
 	for i := 0; i < len(word); {
@@ -37,8 +37,8 @@ func spell(t *rapid.T, word string) string {
 	return b.String()
 }
 
-// However a command is spelled, whatever wraps it and in whichever order its
-// options stand, a pattern finds it.
+// A pattern finds a command in any spelling, with any wrapper, and with any order of its
+// options.
 func TestLawSpellingDoesNotMatter(t *testing.T) {
 	t.Parallel()
 	p, err := Compile("git push --force origin")
@@ -83,7 +83,7 @@ func TestLawSpellingDoesNotMatter(t *testing.T) {
 			}
 			if !strings.HasPrefix(line, "sudo") && !strings.HasPrefix(line, "env") && !strings.HasPrefix(line, "sh") &&
 				!strings.HasPrefix(line, "timeout") && !strings.HasPrefix(line, "xargs") && !strings.HasPrefix(line, "eval") {
-				break // nothing but a command can stand behind a wrapper
+				break // only a command may follow a wrapper
 			}
 		}
 		s := Parse(line)
@@ -96,7 +96,7 @@ func TestLawSpellingDoesNotMatter(t *testing.T) {
 	})
 }
 
-// As data the same text is no command, whatever quotes it.
+// The same text as data is not a command, with any quotes.
 func TestLawDataIsNoCommand(t *testing.T) {
 	t.Parallel()
 	p, err := Compile("rm -rf")
@@ -117,8 +117,8 @@ func TestLawDataIsNoCommand(t *testing.T) {
 	})
 }
 
-// A computed word never turns an answer into No that could be Yes: putting any
-// literal in its place gives an answer that was foreseen.
+// If a computed word can result in Yes, the answer is not No: replacing the word by any literal
+// gives an answer that the first one includes.
 func TestLawUnknownCoversWhatItMayBe(t *testing.T) {
 	t.Parallel()
 	var patterns []*Pattern
@@ -171,7 +171,7 @@ func TestLawUnknownCoversWhatItMayBe(t *testing.T) {
 	})
 }
 
-// wrapped puts a line behind one of the many things that run it.
+// wrapped puts a line into one of the many wrappers that run it.
 func wrapped(t *rapid.T, line string) string {
 	double := `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(line) + `"`
 	single := `'` + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(line) + `'`
@@ -230,8 +230,8 @@ func wrapped(t *rapid.T, line string) string {
 	}).Draw(t, "wrapper")()
 }
 
-// Whatever stands around a command, however deep, its pattern finds it, and the gate
-// lets it through.
+// With any wrappers around a command, at any depth, its pattern finds it and the gate passes
+// it.
 func TestLawWrappersKeepMatching(t *testing.T) {
 	t.Parallel()
 	lines := map[string]*Pattern{}

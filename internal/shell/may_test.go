@@ -2,8 +2,8 @@ package shell
 
 import "testing"
 
-// TestMay holds the quick look to the slow one: where it says no, no pattern that begins
-// like that matches or may match.
+// TestMay compares the quick test with the full one: if the quick test is false, no pattern
+// that begins like that matches or may match.
 func TestMay(t *testing.T) {
 	t.Parallel()
 	patterns := []string{
@@ -53,7 +53,7 @@ func TestMay(t *testing.T) {
 	}
 }
 
-// near asks an index of many lists for the one of a pattern.
+// near reports whether an index of many lists finds the list of a pattern.
 func near(s *Script, p *Pattern) bool {
 	var lists [][]*Pattern
 	for _, pattern := range []string{"other", "mkfile*", "git pull", "rmx", "git", "gi", "zz top", "a"} {

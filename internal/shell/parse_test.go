@@ -8,8 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// render shows a command as the tables below write it: the wrappers, each
-// followed by ">", then the words. <...> is a computed word.
+// render formats a command like the tables below: the wrappers, each followed by ">", then the
+// words. <...> is a computed word.
 func render(c *Command) string {
 	var b strings.Builder
 	for _, v := range c.Via {
@@ -40,7 +40,7 @@ func renderAll(s *Script) []string {
 	return list
 }
 
-// A line and what it does: unknown holds the beginnings of the reasons.
+// A parseCase is a line and the expected result. unknown has the beginnings of the reasons.
 type parseCase struct {
 	line     string
 	commands []string

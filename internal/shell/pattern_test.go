@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A pattern and the lines it is held against.
+// A matchCase is a pattern and the lines that it is compared with.
 type matchCase struct {
 	pattern          string
 	yes, no, unknown []string
@@ -36,14 +36,14 @@ func TestMatch(t *testing.T) {
 			unknown: lines("git $cmd", `git "$cmd" origin`),
 		},
 		{
-			pattern: "rimraf x", // what is fetched to be run has its version behind its name
+			pattern: "rimraf x", // a downloaded program has its version after its name
 			yes: lines("npx rimraf x", "npx rimraf@5 x", "npx -y rimraf@latest x", "npm exec rimraf@5 -- x", "npm x rimraf@^5.0 x", "pnpm dlx rimraf@5 x", "bunx rimraf@5 x",
 				"bun x rimraf@5 x", "yarn dlx rimraf@5 x", "yarn dlx -p rimraf@5 rimraf x", "uvx rimraf==1.2 x", "uvx rimraf@1.2 x", "uvx --from rimraf==1 rimraf x", "uvx 'rimraf[a]>=1' x",
 				"pipx run rimraf==1 x", "pipx run --spec rimraf==1 rimraf x", "uv tool run rimraf@1 x", "uv tool run --from y rimraf x", "npx @scope/rimraf@5 x"),
 			no: lines("npx rimraf@5 y", "npx rimraf-cli@5 x", "npx @rimraf/y@5 x", "uv tool install rimraf==1 x", "pipx install rimraf x", "npx -p rimraf@5 y x"),
 		},
 		{
-			pattern: "rm -rf", // of an option that goes on computed what stands there counts
+			pattern: "rm -rf", // for an option that continues with a computed word, the known part is used
 			yes:     lines("rm -rf$X /", `rm -rf"$X" /`, "rm -r$X -f /", "rm -f -r${X}v /"),
 			no:      lines("rm -- -rf$X /"),
 			unknown: lines("rm -f$X /", `rm -v"$X" -r /`),
@@ -260,7 +260,7 @@ func TestCompile(t *testing.T) {
 		}
 	}
 
-	// What the error must say: the cause, and a way out.
+	// Parts of each error: the cause and a hint.
 	errors := map[string][]string{
 		"":                                     {`command pattern ""`, "empty", "git push --force"},
 		" \t":                                  {"empty", "git push --force"},
@@ -307,7 +307,7 @@ func TestGate(t *testing.T) {
 		{"git status && ls -la | wc -l", "rm", false},
 		{"rm x", "rm", true},
 		{"RM x", "rm", true},
-		{"alarm x", "rm", true}, // it may be wrong in this direction
+		{"alarm x", "rm", true}, // a false positive is allowed
 		{"r\\m x", "rm", true},
 		{"'r'm x", "rm", true},
 		{`"r"m x`, "rm", true},
@@ -322,7 +322,7 @@ func TestGate(t *testing.T) {
 		{"ſudo x", "sudo", true},
 		{"ls | xargs -I% % x", "rm", true},
 		{"ls | parallel", "rm", true},
-		{"fd -x nice", "rm", true}, // runs what it finds
+		{"fd -x nice", "rm", true}, // runs the found files as commands
 		{"ls", "", true},
 		{"", "rm", false},
 	}
@@ -374,7 +374,7 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// What lets a command through speaks for the operands it names and for no others.
+// A pattern that allows a command allows only the operands that it names.
 func TestMatchWhole(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The table is searched by halves and its lists are read word by word, so a row
-// in the wrong place or a doubled blank would be a row that nobody finds.
+// The table is searched with a binary search and its lists are read word by word. A row in the
+// wrong place or a double blank would make a row unreachable.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	for i := range table {
@@ -52,7 +52,7 @@ func TestTable(t *testing.T) {
 				t.Errorf("%q: option %s has a shell line but no argument", row.name, line)
 			}
 		}
-		// Two names of one option take an argument both or neither.
+		// Either both names of an option take an argument, or none.
 		for pair := range strings.FieldsSeq(row.flags) {
 			name, long, _ := strings.Cut(pair, "=")
 			if strings.Contains(long, "+") || name == long {

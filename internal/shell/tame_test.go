@@ -6,7 +6,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
 
-// What everyday lines are full of hides no command, and is unknown all the same.
+// Computed parts that are usual in everyday lines hide no command, but are still unknown.
 func TestHidden(t *testing.T) {
 	t.Parallel()
 	for line, hidden := range map[string]bool{
@@ -55,7 +55,7 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// Who asks a program how it is used runs nothing else of it.
+// A command that only prints its help does nothing else.
 func TestHelp(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -68,14 +68,14 @@ func TestHelp(t *testing.T) {
 		{"aws s3 rb", "aws s3 rb help", shell.No},
 		{"shred", "shred --version", shell.No},
 		{"git push --help", "git push --help", shell.Yes},
-		{"rm -r", "rm -r src --help", shell.Yes}, // a file, to some
+		{"rm -r", "rm -r src --help", shell.Yes}, // a file, for some programs
 		{"rm -r", "rm -r -- --help", shell.Yes},
 		{"git push --force", "git push --force --help", shell.Yes},
 		{"shutdown", "shutdown -h", shell.Yes},
 		{"kill", "kill -9 -1 --help", shell.Yes},
 		{"rm", "xargs rm --help", shell.Yes},
 		{"rm -rf", "rm -rf / --help", shell.Yes},
-		{"shred", "./shred --help", shell.Yes}, // a program of somebody's own
+		{"shred", "./shred --help", shell.Yes}, // an unknown local program
 	} {
 		p, err := shell.Compile(tt.pattern)
 		if err != nil {
@@ -87,7 +87,7 @@ func TestHelp(t *testing.T) {
 	}
 }
 
-// A loop over a list of everything is about everything.
+// A loop over a list of all files is treated as a command for all files.
 func TestLoopsOverLists(t *testing.T) {
 	t.Parallel()
 	for pattern, lines := range map[string][]string{

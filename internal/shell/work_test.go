@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// repeated joins what part makes of 1 to n.
+// repeated joins the results of part for 1 to n.
 func repeated(n int, part func(i int) string) string {
 	var b strings.Builder
 	for i := 1; i <= n; i++ {
@@ -20,7 +20,7 @@ func aliasBomb(n int) string {
 	return repeated(n, func(i int) string { return fmt.Sprintf("alias a%d='a%d a%d';", i, i-1, i-1) }) + fmt.Sprintf("a%d", n)
 }
 
-// A command behind the alias bomb is found, with the plain name and behind a wrapper.
+// A command after an alias bomb is found, with its plain name and after a wrapper.
 func TestCommandBehindAliasBomb(t *testing.T) {
 	t.Parallel()
 	p, err := Compile("rm -rf ~")
@@ -40,8 +40,8 @@ func TestCommandBehindAliasBomb(t *testing.T) {
 	}
 }
 
-// After 64 readings, or behind the 256th name, an alias or a value was not put in its
-// place any more, and the line still counted as known.
+// Regression: after 64 readings, or after the 256th name, an alias or a value was no longer
+// inserted, and the line was still treated as known.
 func TestLimitsAreUnknown(t *testing.T) {
 	t.Parallel()
 	p, err := Compile("rm -rf ~")
@@ -62,7 +62,7 @@ func TestLimitsAreUnknown(t *testing.T) {
 	}
 }
 
-// An honest alias is expanded once: in its own line its name is the program.
+// An ordinary alias is expanded once: inside its own definition, its name is the program.
 func TestAliasInItsOwnLine(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string][]string{

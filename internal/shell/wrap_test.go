@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// behindWrappers are lines that run "rm -rf /", one or more for each way of hiding
-// it behind another program.
+// behindWrappers has lines that run "rm -rf /", with one or more lines for each type of
+// wrapper.
 var behindWrappers = map[string][]string{
 	"ssh":             {"ssh host 'rm -rf /'", "ssh -p 22 -i k user@host rm -rf /", "ssh host sudo rm -rf /", "ssh host <<'E'\nrm -rf /\nE", "echo 'rm -rf /' | ssh host"},
 	"ssh -o":          {"ssh -o ProxyCommand='rm -rf /' host", "ssh -o 'LocalCommand=rm -rf /' host", "scp -o ProxyCommand='rm -rf /' a host:b", "ssh -oProxyCommand='rm -rf /' host", "sftp -o 'ProxyCommand rm -rf /' host"},
@@ -98,7 +98,7 @@ func TestBehindWrappers(t *testing.T) {
 	}
 }
 
-// What is only said, or is another's file, is no command.
+// Text that is only printed, or is written to a file, is not a command.
 func TestNoCommandInData(t *testing.T) {
 	t.Parallel()
 	p, err := Compile("rm -rf")
@@ -122,7 +122,7 @@ func TestNoCommandInData(t *testing.T) {
 	}
 }
 
-// Whatever is usual must not be called unknown, or nobody would read the question.
+// Usual lines must not be unknown, because people would stop reading the questions.
 func TestUsualLinesAreKnown(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{
@@ -141,7 +141,7 @@ func TestUsualLinesAreKnown(t *testing.T) {
 	}
 }
 
-// What cannot be told is said.
+// If a command cannot be evaluated, it is reported as unknown.
 func TestHiddenLinesAreUnknown(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{

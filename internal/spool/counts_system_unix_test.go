@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// On a full disk the count is an error, and what was kept stays.
+// On a full disk, Count returns an error, and the old value stays.
 func TestCountOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -21,7 +21,7 @@ func TestCountOnAFullDisk(t *testing.T) {
 	}
 }
 
-// Whenever a process that counts is killed, what it had counted to is kept.
+// If a counting process is killed at any time, its last count stays.
 func TestCountSurvivesKill(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -39,11 +39,11 @@ func TestCountSurvivesKill(t *testing.T) {
 			if said, err = strconv.Atoi(lines.Text()); err != nil {
 				t.Fatal(err)
 			}
-			if said%37 == round { // somewhere, and not at once
+			if said%37 == round { // in the middle of the counting
 				_ = cmd.Process.Kill()
 			}
 		}
-		_ = cmd.Wait() // killed
+		_ = cmd.Wait() // it was killed
 		data, err := s.Counted("k")
 		if kept, _ := strconv.Atoi(string(data)); err != nil || kept != said && kept != said+1 {
 			t.Fatalf("%q is kept, %v, and it had counted to %d", data, err, said)

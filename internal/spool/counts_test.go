@@ -19,7 +19,7 @@ func TestBlocked(t *testing.T) {
 	}
 	want := func(ev *grapnel.Event, n int) {
 		t.Helper()
-		again, err := Open(dir, nil) // each event is another process
+		again, err := Open(dir, nil) // each event is handled by another process
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -29,7 +29,7 @@ func TestBlocked(t *testing.T) {
 	}
 	want(stop("a", false), 1)
 	want(stop("a", true), 2)
-	want(stop("b", true), 1) // nobody knows of it: it begins anew
+	want(stop("b", true), 1) // an unknown session starts at 1
 	want(stop("a", true), 3)
 	want(stop("a", false), 1)
 
@@ -112,7 +112,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// A place where nothing can be kept is an error, and says where.
+// If nothing can be stored, the error names the place.
 func TestCountWithoutAPlace(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

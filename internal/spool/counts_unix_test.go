@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// What stands in the place of a count is not awaited, costs one error, and is then
-// out of the way. What is in the directory's place, or in that of the lock, has to be
-// put right by a person, and is named.
+// If something other than a file is in the place of a count, Count does not wait for it,
+// returns one error, and removes it. If the directory or the lock is something else, a person
+// must repair it, and the error names it.
 func TestCountIsNoFile(t *testing.T) {
 	t.Parallel()
 	for name, put := range map[string]func(string) error{
@@ -81,7 +81,7 @@ func TestCountIsNoFile(t *testing.T) {
 	}
 }
 
-// Who panics while it counts leaves the count as it was, and no lock.
+// If the callback panics, the count stays unchanged and the lock is released.
 func TestCountPanics(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// TestEdit: what is changed before it is kept is what is kept, in every mode; where it
-// cannot be changed nothing of it is.
+// TestEdit: in every mode, the edited Record is stored. If it cannot be edited, none of the
+// event is stored.
 func TestEdit(t *testing.T) {
 	t.Parallel()
 	pass := func(raw []byte, _ bool) ([]byte, error) {

@@ -10,7 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// An engine keeps a Record of each event, and whoever has the directory reads them.
+// An engine stores a Record of each event, and any process with access to the directory can
+// read them.
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "spool-")
 	if err != nil {
@@ -33,7 +34,7 @@ func ExampleOpen() {
 	}
 	engine.Fire(context.Background(), &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "deploy"}})
 	if err := s.Err(); err != nil {
-		log.Fatal(err) // the answer was given all the same
+		log.Fatal(err) // the reply was sent anyway
 	}
 
 	for entry, err := range spool.Read(dir, spool.Filter{Decisions: []grapnel.Decision{grapnel.Block}}) {

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// fill keeps Records until a file must not grow beyond limit, as on a full disk. It
-// fails unless the Spool says so.
+// fill stores Records until a file reaches the size limit, as on a full disk. It fails unless
+// the Spool reports an error.
 func fill(dir string, limit int) error {
 	s, err := Open(dir, nil)
 	if err != nil {
@@ -31,7 +31,7 @@ func fill(dir string, limit int) error {
 	return nil
 }
 
-// countFull counts where no file may grow. It fails unless that is an error.
+// countFull counts while files cannot grow. It fails unless that is an error.
 func countFull(dir string) error {
 	s, err := Open(dir, nil)
 	if err != nil {

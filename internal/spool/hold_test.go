@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Whoever holds a key is alone with what is kept under it.
+// Only one holder of a key can access its value at a time.
 func TestHold(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func TestHold(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				n, _ := strconv.Atoi(string(h.Kept)) // nothing is 0
+				n, _ := strconv.Atoi(string(h.Kept)) // an empty value is 0
 				if err := errors.Join(h.Keep(strconv.AppendInt(nil, int64(n+1), 10)), h.Close(), h.Close()); err != nil {
 					t.Error(err)
 				}
@@ -65,7 +65,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// What was half written, or is none of ours, is nothing.
+// A truncated or foreign value is treated as no value.
 func TestHoldBroken(t *testing.T) {
 	t.Parallel()
 	for name, content := range map[string][]byte{"empty": nil, "torn": []byte(`[{"id":"x"`), "large": append(bytes.Repeat([]byte("x"), maxHeld+1), 0)} {
@@ -91,7 +91,7 @@ func TestHoldBroken(t *testing.T) {
 	}
 }
 
-// There is a fixed number of files, however many keys.
+// The number of files is fixed, for any number of keys.
 func TestHoldFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

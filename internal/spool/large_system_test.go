@@ -1,7 +1,7 @@
 //go:build system
 
-// These tests start no program, but they take too long under the race detector, which the
-// system tier does not use.
+// These tests start no program, but they take too long with the race detector, which the system
+// tier does not use.
 
 package spool
 
@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// Counts go when their time is over, when a wrong clock has put that too far away, and
-// when there are too many.
+// Counts are removed when they expire, when a wrong clock gave them a time too far in the
+// future, and when there are too many.
 func TestCountsAreSwept(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -39,7 +39,7 @@ func TestCountsAreSwept(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	count(t, s, "holds", "2") // raises one that is there: no time for sweeping
+	count(t, s, "holds", "2") // increases an existing count, which removes nothing
 	if got := keys(); len(got) != 3 {
 		t.Errorf("%q are left", got)
 	}
@@ -48,7 +48,7 @@ func TestCountsAreSwept(t *testing.T) {
 		t.Errorf("%q are left, want holds and new", got)
 	}
 
-	for i := range MaxCounts { // put there quickly
+	for i := range MaxCounts { // create the files directly
 		put(t, filepath.Join(dir, countsDir), fmt.Sprintf("%032x", i), nil)
 	}
 	soon := time.Now().Add(MaxCountAge / 2)

@@ -12,8 +12,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What cannot be run now is run by a later drain, before what was written down after it and
-// under the same ID; what stands behind it does not wait.
+// If a hook cannot run now, a later drain runs it with the same ID, before hooks that were
+// queued later. The hooks after it do not wait.
 func TestDrainLater(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, &Options{Sync: true})
@@ -55,8 +55,8 @@ func TestDrainLater(t *testing.T) {
 	}
 }
 
-// A drain that dies while it leaves something for later loses nothing. What is there twice
-// has one ID.
+// A drain that dies while it postpones hooks loses none. A hook that is in both files has one
+// ID.
 func TestDrainLaterKilled(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -99,8 +99,8 @@ func TestDrainLaterKilled(t *testing.T) {
 	}
 }
 
-// Nobody waits for ever: after a week, or with a time that cannot be right, the error is how
-// it ended. Where the line cannot be kept the drain stops, and keeps all.
+// A hook is not postponed forever: after a week, or with an invalid time, the error is its
+// result. If the line cannot be stored, the drain stops and keeps everything.
 func TestDrainLaterEnds(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)

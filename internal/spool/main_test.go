@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// roleVar makes the test binary one of many processes that use a spool.
+// roleVar makes the test binary one of several processes that use a spool.
 const roleVar = "SPOOL_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// play does what another process does in a test.
+// play performs the role of another process in a test.
 func play(role []string) error {
 	number := func(i int) int {
 		n, _ := strconv.Atoi(role[i])
@@ -40,7 +40,7 @@ func play(role []string) error {
 	}
 	dir := role[1]
 	switch role[0] {
-	case "append": // name count size: as many hook processes would
+	case "append": // name count size: like as many hook processes
 		for i := range number(3) {
 			s, err := Open(dir, &Options{MaxSize: int64(number(4)), KeepFiles: 1 << 20})
 			if err != nil {
@@ -55,7 +55,7 @@ func play(role []string) error {
 			}
 		}
 		return nil
-	case "hold": // the same through one Spool that stays open
+	case "hold": // the same with one Spool that stays open
 		s, err := Open(dir, &Options{MaxSize: int64(number(4)), KeepFiles: 1 << 20})
 		if err != nil {
 			return err
@@ -78,7 +78,7 @@ func play(role []string) error {
 			}
 		}
 		return nil
-	case "drain": // stops in the middle of the hook named, until it is killed
+	case "drain": // stops in the middle of the named hook, until it is killed
 		s, err := Open(dir, nil)
 		if err != nil {
 			return err
@@ -95,9 +95,9 @@ func play(role []string) error {
 		})
 	case "count-full":
 		return countFull(dir)
-	case "fill": // until the file must not grow any more
+	case "fill": // until the file cannot grow any more
 		return fill(dir, number(2))
-	case "count": // says what it has counted to, until it is killed
+	case "count": // prints its count until it is killed
 		s, err := Open(dir, nil)
 		if err != nil {
 			return err
@@ -116,8 +116,8 @@ func play(role []string) error {
 	}
 }
 
-// up counts one further. A count that is refused because others hold the lock too long, as
-// on a busy machine, has counted nothing and is tried again.
+// up increments a count. On a busy machine, other processes may hold the lock too long. Then
+// nothing was counted, and up tries again.
 func (s *Spool) up(key string) (n int, err error) {
 	for end := time.Now().Add(await.Limit); ; {
 		err = s.Count(key, func(kept []byte) ([]byte, time.Duration) {
@@ -131,7 +131,7 @@ func (s *Spool) up(key string) (n int, err error) {
 	}
 }
 
-// note returns a hook that writes down which event it got.
+// note returns a hook that records which events it got.
 func note(dir string) func(context.Context, Pending) error {
 	return func(_ context.Context, p Pending) error {
 		f, err := os.OpenFile(dir+"/ran", os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -153,7 +153,7 @@ func process(t *testing.T, role ...any) *exec.Cmd {
 	return cmd
 }
 
-// event is a call of a shell tool.
+// event returns a call of a shell tool.
 func event(id string) *grapnel.Event {
 	return &grapnel.Event{
 		ID: id, Kind: grapnel.ToolBefore, Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Agent: grapnel.Agent{Name: "claude-code"},
@@ -165,7 +165,7 @@ func event(id string) *grapnel.Event {
 	}
 }
 
-// record is what an engine writes about event.
+// record returns the Record that an engine writes for event.
 func record(id string) *grapnel.Record {
 	return &grapnel.Record{
 		ID: id, Time: time.Now().UTC().Round(0), Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash", Decision: grapnel.Block,

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Secrets are put together here, so that no scanner of repositories takes them for
-// real ones.
+// Secrets are assembled here, so that scanners of repositories do not report them.
 func rep(s string, n int) string { return strings.Repeat(s, n) }
 
 func TestMask(t *testing.T) {
@@ -105,8 +104,8 @@ func TestMaskKeeps(t *testing.T) {
 	}
 }
 
-// A model may write the text that takes longest to search. If the work grew with the
-// square of the size, these texts would take longer than the timeout of the tests.
+// A model may write the text that takes longest to search. With quadratic work, these texts
+// would exceed the timeout of the tests.
 func TestMaskHostile(t *testing.T) {
 	t.Parallel()
 	for _, unit := range []string{"sk-", "eyJ-", "cookie:a", "--x", "token=", "://", "-----BEGIN " + "PRIVATE KEY-----"} {

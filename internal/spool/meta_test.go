@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// fillIn sets everything that a value holds, or leaves some of it as it is.
+// fillIn sets all fields of a value, or leaves some of them empty.
 func fillIn(t *rapid.T, v reflect.Value, all bool) {
 	if !all && rapid.Bool().Draw(t, "leave") {
 		return
@@ -25,7 +25,7 @@ func fillIn(t *rapid.T, v reflect.Value, all bool) {
 	case *grapnel.Decision:
 		*at = grapnel.Decision(rapid.IntRange(1, 3).Draw(t, "decision"))
 		return
-	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome, *grapnel.Phase, *grapnel.Expiry, *map[grapnel.Field]json.RawMessage: // joined to it, or not kept
+	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome, *grapnel.Phase, *grapnel.Expiry, *map[grapnel.Field]json.RawMessage: // added to it separately, or not stored
 		return
 	}
 	switch v.Kind() {
@@ -51,14 +51,14 @@ func fillIn(t *rapid.T, v reflect.Value, all bool) {
 	}
 }
 
-// What Entry.meta writes is what encoding/json writes, for every field that a Record
-// has now or may get.
+// Entry.meta writes the same JSON as encoding/json, for every current or future field of a
+// Record.
 func TestMetaHasAllOfTheRecord(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var e Entry
 		fillIn(t, reflect.ValueOf(&e).Elem(), rapid.Bool().Draw(t, "all"))
-		e.InputAt = "" // joined to it, as the event is
+		e.InputAt = "" // added separately, like the event
 		want, err := rawjson.Marshal(e)
 		if err != nil {
 			t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// run writes hooks of an event down.
+// run queues hooks of an event.
 func run(t *testing.T, s *Spool, ev *grapnel.Event, names ...string) {
 	t.Helper()
 	if err := s.Run(t.Context(), ev, hooks(names...)); err != nil {
@@ -25,7 +25,7 @@ func run(t *testing.T, s *Spool, ev *grapnel.Event, names ...string) {
 	}
 }
 
-// ran lists the events that note has seen.
+// ran lists the events that note got.
 func ran(t *testing.T, dir string) []string {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join(dir, "ran"))
@@ -35,7 +35,7 @@ func ran(t *testing.T, dir string) []string {
 	return strings.Fields(string(raw))
 }
 
-// leftovers lists the files of the drain that should be gone after it.
+// leftovers lists the files that should not exist after a drain.
 func leftovers(dir string) []string {
 	var found []string
 	for _, name := range []string{pendingFile, takenFile, takenDone} {
@@ -101,7 +101,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Without anything to do nothing is made, and nothing is run.
+// Without pending hooks, no file is created and no hook runs.
 func TestDrainNothing(t *testing.T) {
 	t.Parallel()
 	never := func(context.Context, Pending) error { t.Error("something ran"); return nil }
@@ -115,8 +115,8 @@ func TestDrainNothing(t *testing.T) {
 	}
 }
 
-// A hook that writes further hooks down gets them run by the same drain. Another
-// drain in the meantime returns at once and runs nothing.
+// If a hook queues further hooks, the same drain runs them. Another drain in the meantime
+// returns immediately and runs nothing.
 func TestDrainSeesWhatComes(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -142,7 +142,7 @@ func TestDrainSeesWhatComes(t *testing.T) {
 	}
 }
 
-// A drain that is told to stop leaves the hook it was at, and the rest, to the next.
+// A drain that is stopped leaves the current hook and the rest for the next drain.
 func TestDrainStops(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, nil)
@@ -171,8 +171,8 @@ func TestDrainStops(t *testing.T) {
 	}
 }
 
-// Whatever a killed process or a full disk left in the files, the hooks that can
-// be read run, and those that cannot are in the log.
+// After any damage by a killed process or a full disk, the readable hooks run, and the others
+// are in the log.
 func TestDrainDamage(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -181,7 +181,7 @@ func TestDrainDamage(t *testing.T) {
 	appendText(t, pending, `{"id":"torn","hook":"h","event":{"kind":"tool.be`)
 	run(t, s, event("1"), "h")
 	appendText(t, pending, "{\"id\":\"x\",\"hook\":\"eventless\"}\n{\"id\":\"y\",\"hook\":\"sideless\",\"event_at\":\""+rep("a", 64)+"\"}\n\n[]\nlast")
-	// A note that no drain wrote, or that the power took.
+	// A note that no drain wrote, or that a power failure damaged.
 	appendText(t, filepath.Join(dir, takenDone), "00000000000000000400\n")
 	if err := s.Drain(t.Context(), note(dir)); err != nil {
 		t.Fatal(err)
@@ -215,8 +215,8 @@ func TestDrainDamage(t *testing.T) {
 	}
 }
 
-// A drain that was killed just before it removed its note must not skip the lines
-// of the next file.
+// If a drain was killed just before it removed its note, the lines of the next file must not be
+// skipped.
 func TestDrainStaleNote(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -239,7 +239,7 @@ func appendText(t *testing.T, name, text string) {
 	}
 }
 
-// A process that was stopped while it held the lock makes Run give up, not hang.
+// If a process was stopped while it held the lock, Run gives up and does not hang.
 func TestRunDoesNotHang(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -284,7 +284,7 @@ func TestLocks(t *testing.T) {
 	}
 }
 
-// until waits for a condition that another process brings about.
+// until waits for a condition that depends on another process.
 func until(t *testing.T, met func() bool) {
 	t.Helper()
 	await.Until(t, "another process does its part", met)

@@ -7,8 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// What a hook is to do about a firing has the same ID whoever writes it down, and another
-// one for another firing, hook or decision.
+// A pending hook has the same ID, whichever process queues it, and another ID for another
+// firing, hook or decision.
 func TestPendingID(t *testing.T) {
 	t.Parallel()
 	hook := func(source, name string) *grapnel.Spec {

@@ -15,14 +15,14 @@ import (
 	"testing"
 )
 
-// However many count at once, each sees what the one before left.
+// With any number of concurrent processes, each gets the value of the previous one.
 func TestCountAtOnce(t *testing.T) {
 	t.Parallel()
 	_, dir := open(t, nil)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			s, err := Open(dir, nil) // as in another process
+			s, err := Open(dir, nil) // like another process
 			if err != nil {
 				t.Error(err)
 				return
@@ -44,8 +44,8 @@ func TestCountAtOnce(t *testing.T) {
 	}
 }
 
-// Every process that writes hooks down also drains, as hooks of an agent do. Each
-// hook runs exactly once, although most drains find another at work.
+// Every process that queues hooks also drains, like the hooks of an agent. Each hook runs
+// exactly once, although most drains find another one running.
 func TestDrainManyProcesses(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "spool")
@@ -73,8 +73,8 @@ func TestDrainManyProcesses(t *testing.T) {
 	}
 }
 
-// A drain is killed in the middle of a hook. The next one runs that hook again,
-// the rest once, and what was done not again.
+// If a drain is killed in the middle of a hook, the next drain runs that hook again, the
+// remaining hooks once, and the finished ones not again.
 func TestKilledDrain(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -92,7 +92,7 @@ func TestKilledDrain(t *testing.T) {
 	if _, err := io.ReadFull(out, make([]byte, len("here\n"))); err != nil {
 		t.Fatal(err)
 	}
-	// While it hangs, more comes, and another drain stands back.
+	// While it hangs, more hooks arrive, and another drain does not start.
 	run(t, s, event("10"), "h")
 	if err := s.Drain(t.Context(), note(dir)); err != nil {
 		t.Fatal(err)
@@ -100,7 +100,7 @@ func TestKilledDrain(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = cmd.Wait() // killed
+	_ = cmd.Wait() // it was killed
 	if got, want := ran(t, dir), strings.Fields("0 1 2 3 4"); !slices.Equal(got, want) {
 		t.Fatalf("before the kill ran %v, want %v", got, want)
 	}
@@ -129,8 +129,7 @@ func TestStartDrain(t *testing.T) {
 	}
 }
 
-// A line that was cut off by a full disk stays alone with its damage: what is
-// written later is whole.
+// A line that a full disk truncated does not damage later lines.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -155,8 +154,8 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// Many processes append, and put files aside, at the same time. No line is lost or
-// mixed with another.
+// Many processes append Records and rotate files concurrently. No line is lost or mixed with
+// another.
 func TestManyProcesses(t *testing.T) {
 	t.Parallel()
 	for name, maxSize := range map[string]int{"one file": 1 << 30, "many files": 10 << 10} {

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// put makes a file of a spool.
+// put creates a file in a spool.
 func put(t *testing.T, dir, name string, data []byte) {
 	t.Helper()
 	file := filepath.Join(dir, name)
@@ -24,8 +24,7 @@ func put(t *testing.T, dir, name string, data []byte) {
 	}
 }
 
-// FuzzRead: whatever the log holds, it is read to its end, and a Record that is
-// written behind it is whole.
+// FuzzRead: any log is read to its end, and a Record that is written after it can be read.
 func FuzzRead(f *testing.F) {
 	whole := []byte(`{"id":"0192","time":"2026-03-04T05:06:07Z","decision":"block","hooks":[],"input":{"kind":"tool.before","native":{"hook_event_name":"PreToolUse"}}}` + "\n")
 	f.Add(whole)
@@ -65,8 +64,7 @@ func FuzzRead(f *testing.F) {
 		if len(after) != len(before)+1 || after[len(after)-1].ID != "behind" {
 			t.Fatalf("behind %q a Record is not found: %d Records, before it %d", log, len(after), len(before))
 		}
-		// The file that was put aside, should the log have been too old, is in the way
-		// of the next try only.
+		// If the log was too old, a rotated file exists. It would only affect the next try.
 		names, _ := asideFiles(dir)
 		for _, name := range names {
 			_ = os.Remove(filepath.Join(dir, name))
@@ -74,8 +72,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// FuzzDrain: whatever is said to wait, the drain comes to an end, takes all of it
-// away, and tells of each line that it could not run.
+// FuzzDrain: for any pending lines, the drain ends, removes all of them, and reports each line
+// that it could not run.
 func FuzzDrain(f *testing.F) {
 	one := []byte(`{"id":"0192","time":"2026-03-04T05:06:07Z","hook":"h","event":{"kind":"tool.before","tool":{"name":"Bash"}}}` + "\n")
 	f.Add(one, one, []byte("00000000000000000007\n"))
@@ -113,8 +111,8 @@ func FuzzDrain(f *testing.F) {
 	})
 }
 
-// FuzzBlocked: a count that is damaged ends a loop of blocked stops too early at
-// worst, and never not at all.
+// FuzzBlocked: a damaged count can end a loop of blocked stops too early, but a loop always
+// ends.
 func FuzzBlocked(f *testing.F) {
 	for _, text := range []string{"", "7", "-3", "1e9", "99999999999999999999", "\x00", " 8", "8\n", "٣"} {
 		f.Add([]byte(text), "s1", true)
@@ -127,7 +125,7 @@ func FuzzBlocked(f *testing.F) {
 			t.Fatal(err)
 		}
 		ev := &grapnel.Event{Kind: grapnel.AgentAfter, Session: grapnel.Session{ID: session}, Stop: &grapnel.Stop{Active: active}}
-		if _, err := s.Blocked(ev); err != nil { // makes the file
+		if _, err := s.Blocked(ev); err != nil { // creates the file
 			t.Fatal(err)
 		}
 		files, err := os.ReadDir(filepath.Join(dir, countsDir))
@@ -154,8 +152,8 @@ func FuzzBlocked(f *testing.F) {
 	})
 }
 
-// Found by FuzzDrain: how it ended stood in the log under no id, which no reader takes
-// for a Record.
+// Found by FuzzDrain: the result was stored without an ID, so readers did not accept it as a
+// Record.
 func TestPendingWithoutID(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -168,8 +166,8 @@ func TestPendingWithoutID(t *testing.T) {
 	}
 }
 
-// Found by FuzzBlocked: a negative count would have kept an agent from stopping for as
-// long as it takes to count up to zero.
+// Found by FuzzBlocked: a negative count would have kept an agent from stopping until the count
+// reached zero.
 func TestBlockedBelowZero(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)

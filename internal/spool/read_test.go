@@ -87,7 +87,7 @@ func TestReadStops(t *testing.T) {
 	observe(t, s, record("c"))
 	for stop := 1; stop <= 4; stop++ {
 		n := 0
-		for range Read(dir, Filter{}) { //nolint:errcheck // only how many there are
+		for range Read(dir, Filter{}) { //nolint:errcheck // only the number of lines matters
 			if n++; n == stop {
 				break
 			}
@@ -98,7 +98,7 @@ func TestReadStops(t *testing.T) {
 	}
 }
 
-// Lines that are no Records are named by file and line, and cost only themselves.
+// Lines that are not Records are reported with file and line, and do not affect other lines.
 func TestTornLines(t *testing.T) {
 	t.Parallel()
 	whole := string(mustJSON(t, Entry{Record: *record("x")}))
@@ -150,8 +150,8 @@ func TestTornLines(t *testing.T) {
 	})
 }
 
-// Follow yields what is there and what comes, also from files that are put aside
-// meanwhile, each once and in order.
+// Follow yields existing and new Records, also from files that are rotated in the meantime,
+// each once and in order.
 func TestFollow(t *testing.T) {
 	t.Parallel()
 	for name, size := range map[string]int64{"one file": 1 << 30, "put aside at each": 1} {
@@ -188,7 +188,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// Follow ends with its context, also where there is no log yet.
+// Follow ends with its context, also if there is no log yet.
 func TestFollowEnds(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)

@@ -71,7 +71,7 @@ func TestReduceDeep(t *testing.T) {
 	}
 }
 
-// A cut through a secret must not leave the first half of it behind.
+// Cutting a text in the middle of a secret must not leave the first half of the secret.
 func TestReduceCutsNoSecretInHalf(t *testing.T) {
 	t.Parallel()
 	token := "sk-ant-" + rep("aB3x", 25)
@@ -90,7 +90,7 @@ func TestReduceCutsNoSecretInHalf(t *testing.T) {
 	}
 }
 
-// Whatever is cut, the event can still be read, and what comes first in it stays.
+// After any cut, the event can still be read, and its beginning stays.
 func TestReduceEvent(t *testing.T) {
 	t.Parallel()
 	big := rep("secret words and password=hunter2 ", 8000)

@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// open returns a Spool in a directory that is not there yet.
+// open returns a Spool in a directory that does not exist yet.
 func open(t testing.TB, opts *Options) (*Spool, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "state", "spool")
@@ -33,7 +33,7 @@ func open(t testing.TB, opts *Options) (*Spool, string) {
 	return s, dir
 }
 
-// observe keeps Records and fails the test if one cannot be kept.
+// observe stores Records and fails the test if one cannot be stored.
 func observe(t testing.TB, s *Spool, recs ...*grapnel.Record) {
 	t.Helper()
 	for _, rec := range recs {
@@ -76,7 +76,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// What a Verdict adds and changes is kept as the event is: masked, cut, or not at all.
+// Context and changes in a Verdict are stored like the event: masked, cut, or not at all.
 func TestContextAndChanges(t *testing.T) {
 	t.Parallel()
 	const token = "ghp_abcdefghijklmnopqrstuvwxyz0123456789"
@@ -137,7 +137,7 @@ func TestMode(t *testing.T) {
 	}
 }
 
-// A Record that was kept comes back as it was.
+// A stored Record is read back unchanged.
 func TestRoundTrip(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []Mode{Masked, Full} {
@@ -201,8 +201,8 @@ func TestModes(t *testing.T) {
 	}
 }
 
-// Of an agent's event its own payload is kept, without what looks like a secret:
-// its dialect reads the rest from it again.
+// For an agent's event, the original payload is stored without possible secrets. Its dialect
+// reads the other fields from it again.
 func TestPayloadIsKeptAsSent(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -216,7 +216,7 @@ func TestPayloadIsKeptAsSent(t *testing.T) {
 	}
 }
 
-// An event of many megabytes makes a short line, and the other limits hold too.
+// An event of many megabytes results in a short line, and the other limits apply too.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	big := rep("0123456789abcdef", 1<<14)
@@ -282,7 +282,7 @@ func TestSideFile(t *testing.T) {
 	}
 }
 
-// What cannot be written as JSON costs the event, not the Record.
+// If a value cannot be written as JSON, the event is not stored, but the Record is.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -329,8 +329,8 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// Where others could put something into our place, nothing is written; and the
-// answer goes on.
+// If other users could write to the place, nothing is stored there, and the reply is not
+// affected.
 func TestRefusedPlaces(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -397,9 +397,9 @@ func TestRefusedPlaces(t *testing.T) {
 			tt.prepare(t, dir)
 			switch {
 			case name == "of somebody else" && os.Geteuid() != 0:
-				dir = "/" // which belongs to root
+				dir = "/" // belongs to root
 			case name == "read-only" && os.Geteuid() == 0:
-				dir, tt.says = "/proc/self/fd/spool", "no such file" // nothing else refuses root
+				dir, tt.says = "/proc/self/fd/spool", "no such file" // the only place that refuses root
 			}
 			s, err := Open(dir, nil)
 			if err != nil {
@@ -472,8 +472,8 @@ func wantAll(t *testing.T, dir string, names, count int) {
 	}
 }
 
-// aged makes a file put aside at a time, with one Record of that time, and a side
-// file as old that only it names.
+// aged creates a file that was rotated at a time, with one Record of that time, and a side file
+// of the same age that only this Record names.
 func aged(t *testing.T, dir string, at time.Time) (name, side string) {
 	t.Helper()
 	name = filepath.Join(dir, recordsPrefix+at.UTC().Format(asideFormat)+recordsSuffix)
@@ -499,12 +499,12 @@ func TestPrune(t *testing.T) {
 	const day = 24 * time.Hour
 	tests := map[string]struct {
 		opts Options
-		kept []bool // of those put aside 40, 20, 10, 1 days ago
+		kept []bool // of files that were rotated 40, 20, 10, 1 days ago
 	}{
 		"by age":    {Options{MaxSize: 1}, []bool{false, true, true, true}},
 		"by number": {Options{MaxSize: 1, KeepFiles: 3}, []bool{false, false, true, true}},
 		"by both":   {Options{MaxSize: 1, KeepFiles: 4, MaxAge: 5 * day}, []bool{false, false, false, true}},
-		"not yet":   {Options{MaxAge: 30 * day}, []bool{true, true, true, true}}, // nothing to put aside
+		"not yet":   {Options{MaxAge: 30 * day}, []bool{true, true, true, true}}, // no file to rotate
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -533,7 +533,7 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// Where little happens, files are put aside by age, or what is old would stay.
+// If there are few events, files are rotated by age. Otherwise old Records would stay.
 func TestRotateByAge(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -549,7 +549,7 @@ func TestRotateByAge(t *testing.T) {
 	}
 }
 
-// Side files that a waiting hook needs stay, however little the log keeps.
+// Side files that a pending hook needs stay, for any limit of the log.
 func TestSweepSparesPending(t *testing.T) {
 	t.Parallel()
 	s, _ := open(t, &Options{MaxSize: 1, KeepFiles: 1})
@@ -569,7 +569,7 @@ func TestSweepSparesPending(t *testing.T) {
 	}
 }
 
-// Through an engine: what it observes and hands over is what is kept.
+// With an engine: its Records and pending hooks are stored.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -602,7 +602,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// The lines of the log are what scripts read.
+// Scripts read the lines of the log, so their format is tested.
 func TestLine(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, &Options{Records: Metadata})

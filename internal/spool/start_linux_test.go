@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What StartDrain starts is alone: in a session of its own, at the root, with
-// nothing of ours open.
+// StartDrain starts a process in its own session, in the root directory, without open files of
+// this process.
 func TestStartDrainDetaches(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// lineOf is a line of the log, without its end.
+// lineOf returns a line of the log without its newline.
 func lineOf(id string) string {
 	return fmt.Sprintf(`{"id":%q,"time":"2026-03-04T05:06:07Z","agent":"a","session":"s","event":"tool.before","decision":"none","hooks":[],"ms":1}`, id)
 }
@@ -33,7 +33,7 @@ func openLog(t testing.TB, dir string) *Log {
 	return l
 }
 
-// only is the only file of a log.
+// only returns the only file of a log.
 func only(t testing.TB, dir string) *LogFile {
 	t.Helper()
 	files := openLog(t, dir).Files()
@@ -55,7 +55,7 @@ func lines(t testing.TB, f *LogFile, from int64, final bool) []Line {
 	return lines
 }
 
-// said is what is in lines: IDs, "torn", and "-" for one without a text.
+// said describes lines: IDs, "torn", and "-" for a line without text.
 func said(lines []Line) string {
 	var words []string
 	for _, line := range lines {
@@ -106,8 +106,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Whoever stops behind any line and goes on from its End reads the same, whatever stands
-// there; and nothing is left out between two of them.
+// A reader that stops after any line and continues from its End gets the same lines, for any
+// content, and nothing between two lines is skipped.
 func TestLinesGoOn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -160,7 +160,7 @@ func TestLinesGoOn(t *testing.T) {
 	})
 }
 
-// FuzzLines: what is taken out of a log is what those who read it are shown.
+// FuzzLines: taking lines from a log gives the same lines as reading it.
 func FuzzLines(f *testing.F) {
 	a := lineOf("a")
 	f.Add([]byte(a + "\n" + a[:50] + lineOf("b") + "\n\n" + a))
@@ -239,7 +239,8 @@ func TestKey(t *testing.T) {
 		t.Errorf("another file of that name has the key %q", k)
 	}
 
-	// What a power cut leaves is the same in many files: the first Record tells them apart.
+	// After a power failure, many files begin with the same bytes. The first Record
+	// distinguishes them.
 	zeros := strings.Repeat("\x00", 4096) + "\n"
 	one, two := t.TempDir(), t.TempDir()
 	put(t, one, recordsFile, []byte(zeros+a+"\n"))
@@ -248,7 +249,7 @@ func TestKey(t *testing.T) {
 		t.Errorf("two files behind zeros: %q and %q", k, l)
 	}
 
-	// An end that comes late makes no other file of it.
+	// If the end of a line is written later, the key of the file stays the same.
 	late := t.TempDir()
 	put(t, late, recordsFile, []byte(a))
 	if k := key(late, true); k == "" {
@@ -258,7 +259,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Every way in which a file can be left alone or removed.
+// Every case in which a file is left unchanged or removed.
 func TestRemove(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -302,7 +303,7 @@ func TestRemove(t *testing.T) {
 		}
 		_ = writer.Close()
 	}
-	observe(t, s, record("b")) // into the next
+	observe(t, s, record("b")) // into the next file
 	if err := f.Remove(size); err != nil {
 		t.Errorf("Remove: %v", err)
 	}
@@ -315,7 +316,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// PutAside of a file that another has put aside does nothing: the new one is not touched.
+// PutAside does nothing for a file that another process has already rotated: the new file stays
+// unchanged.
 func TestPutAsideOnce(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
@@ -334,7 +336,7 @@ func TestPutAsideOnce(t *testing.T) {
 	}
 }
 
-// Side files leave with the lines that name them, and not before.
+// Side files are removed together with the lines that name them, and not before.
 func TestTake(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, &Options{Records: Full})
@@ -397,7 +399,7 @@ func TestTake(t *testing.T) {
 	}
 }
 
-// A torn line is shown in part only, and is JSON whatever it was.
+// A torn line is only partly shown, and is valid JSON for any content.
 func TestTakeTorn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -434,7 +436,7 @@ func TestLock(t *testing.T) {
 	_ = again.Close()
 }
 
-// A side file goes once the files that could name it are gone, and no sooner.
+// A side file is removed when the files that could name it are removed, and not earlier.
 func TestRemoveSweeps(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, &Options{Records: Full})
