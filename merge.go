@@ -78,7 +78,7 @@ func strictness(mode string) int { return slices.Index([]string{"auto", "any", "
 // changes reports whether an answer changed the event.
 func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == Enforce }
 
-// enforced returns the decision that counts for the Verdict: None for observing hooks and expired
+// enforced returns the decision that affects the Verdict: None for observing hooks and expired
 // Allows.
 func (a *answer) enforced() Decision {
 	if a.spec.Mode == Observe || a.expired != NotExpired {

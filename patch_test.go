@@ -45,7 +45,7 @@ func TestPatchNamesFiles(t *testing.T) {
 	}
 }
 
-// patchCall is a call of a tool whose input is a patch.
+// patchCall returns a call of a tool with a patch as its input.
 func patchCall(patch string) *grapnel.Event {
 	input, err := json.Marshal(map[string]string{"command": patch})
 	if err != nil {

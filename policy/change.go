@@ -193,7 +193,7 @@ func placesAt(ev *grapnel.Event, at string) []string {
 	return places
 }
 
-// only returns a copy of the event whose tool has one fact: the place of one view.
+// only returns a copy of the event with one fact of the tool: the place of one view.
 func only(ev *grapnel.Event, view grapnel.Field, at string) *grapnel.Event {
 	tool := *ev.Tool
 	tool.Facts = []grapnel.Fact{{Field: view, At: at}}

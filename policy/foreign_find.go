@@ -222,7 +222,7 @@ func (req Request) home() string {
 }
 
 // glob lists the files below dir that match a pattern, sorted by name. A pattern without wildcards
-// is returned as it is. glob does not follow symlinks that lead out of the directory, and no
+// is returned unchanged. glob does not follow symlinks that lead out of the directory, and no
 // symlinks to directories, because they can form a loop.
 func glob(dir, pattern string) ([]string, error) {
 	if !isPattern(pattern) {

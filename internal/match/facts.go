@@ -341,8 +341,8 @@ func (f *Facts) find(p *command, least shell.Answer) (*shell.Command, bool) {
 }
 
 // patched returns the files that patches in a line name, if one of its commands applies patches.
-// Codex treats apply_patch with a here-document as a call of its own tool. patched does not check
-// which text is the input of which command. In lines of other programs, a patch is only text.
+// Codex treats apply_patch with a here-document as a call of the tool apply_patch. patched does not
+// check which text is the input of which command. In lines of other programs, a patch is only text.
 func patched(script *shell.Script, line string) []string {
 	applies := false
 	for i := range script.Commands {

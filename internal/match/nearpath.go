@@ -107,8 +107,8 @@ func oddPath(pattern string) bool {
 	return false
 }
 
-// holdsPieces reports whether all contains all literal parts of a pattern; of braces, those of one
-// alternative.
+// holdsPieces reports whether all contains all literal parts of a pattern. For braces, the parts of
+// one alternative are enough.
 func holdsPieces(all, pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {

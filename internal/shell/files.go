@@ -357,8 +357,8 @@ func (f *fileScan) guess(w Word, short bool) {
 	f.add(text, UseAny, w.glob)
 }
 
-// URLs lists the addresses in a script: words of commands, and literals in code. Operands that
-// are only data, such as those of echo, are left out.
+// URLs lists the addresses in a script: words of commands, and literals in code. It
+// omits operands that are only data, such as the words after echo.
 func (s *Script) URLs() []string {
 	list := slices.Clip(s.urls)
 	for i := range s.Commands {

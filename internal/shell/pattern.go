@@ -13,8 +13,8 @@ import (
 type Answer uint8
 
 const (
-	// No means that the commands that were found do not match, whatever the values of their
-	// computed words are.
+	// No means that the commands that were found do not match, for any values of their
+	// computed words.
 	No Answer = iota
 	// Unknown means that the result depends on computed words.
 	Unknown
@@ -67,8 +67,8 @@ func (a Answer) String() string {
 // In every word "*" matches any text, "?" one character, and [a-z] one character of a set. Quotes
 // and backslashes make these characters literal.
 //
-// A pattern whose program runs another one ("sudo rm -rf") matches that command behind that
-// wrapper, with any number of wrappers between them.
+// A pattern for a wrapper ("sudo rm -rf") matches the command after that wrapper, with any number
+// of wrappers between them.
 type Pattern struct {
 	source  string
 	program term

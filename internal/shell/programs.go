@@ -1,6 +1,6 @@
 package shell
 
-// table has a row for every program whose words cannot be read by the common rules, sorted by
+// table has a row for every program that needs other rules than the common ones, sorted by
 // name. A program without a row is read by the rules that most programs follow. To support
 // another wrapper, or two spellings of one option, add a row. Rows deliberately omit details that
 // do not affect how the other words are read.

@@ -8,7 +8,7 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// If the line itself sets a value, the package reads the command once more with the value
+// If the line itself sets a value, the package reads the command again with the value
 // inserted: X=rm; $X -rf / is also rm -rf /. This only adds commands. The computed word remains
 // unknown, because the variable may have other values: conditions and other lines are not
 // evaluated.

@@ -16,12 +16,12 @@ import (
 
 // flytoFormat is the format of Flyto's hook definitions. Flyto registers hooks in code and defines
 // no file. So Grapnel accepts every layout that a file could have: lists by type, with or without
-// an outer member `hooks`, and lists whose entries contain their type.
+// an outer member `hooks`, and lists of entries that contain their type.
 //
 //	{"hooks": {"pre_tool_use": [{"command": "./check.sh", "timeout": 10}]}}
 //	{"hooks": [{"type": "stop", "command": "./done.sh"}]}
 //
-// There is no matcher: a hook runs for every event of its type, one hook after the other.
+// Flyto has no matchers: a hook runs for every event of its type, one hook after the other.
 var flytoFormat = &Format{
 	Name:    "flyto",
 	User:    []string{".flyto/hooks.json", "flyto-hooks.json"},

@@ -247,10 +247,10 @@ func (r *geminiReader) hydrated(text string) string {
 }
 
 // geminiVariables are the variables that Gemini CLI itself replaces in a command line. It inserts
-// each as one word, whatever its value.
+// each as one word, for any value.
 var geminiVariables = []string{"GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_SESSION_ID", "CLAUDE_PROJECT_DIR"}
 
-// quoteVariables quotes those of the variables that are outside quotes in a shell line, so that
+// quoteVariables quotes the named variables where they are outside quotes in a shell line, so that
 // each is one word.
 func quoteVariables(line string, names []string) string {
 	if !strings.Contains(line, "$") {

@@ -132,8 +132,8 @@ type ironClawReader struct {
 	wrong *policyfile.Error // the first error that makes the whole file invalid
 }
 
-// readIronClaw reads the bundles of extensions, sorted by source name, then those of the workspace,
-// also sorted. A file with two names is read once.
+// readIronClaw reads the bundles of extensions, sorted by source name, then the bundles of the
+// workspace, also sorted. A file with two names is read once.
 func readIronClaw(files []IronClawFile, webhook func(Webhook) (grapnel.Hook, error)) *ironClawReader {
 	r := &ironClawReader{webhook: webhook, input: &sortedText{}, named: map[string]int{}, rules: map[string]int{}}
 	type bundle struct {

@@ -84,9 +84,9 @@ func IronClawHookFile(path string) bool {
 	return path == "hooks/hooks.json" || strings.HasPrefix(path, "hooks/") && strings.HasSuffix(path, ".hook.json")
 }
 
-// LoadIronClaw returns the hooks that IronClaw registers at start: its built-in hooks, those of
-// active extensions and those of the workspace. Invalid files and entries are skipped. The Specs
-// are for the preset "ironclaw", whose Defaults are already applied, and each file is a source:
+// LoadIronClaw returns the hooks that IronClaw registers at start: its built-in hooks, and the
+// hooks of active extensions and of the workspace. Invalid files and entries are skipped. The Specs
+// are for the preset "ironclaw" and already have its Defaults. Each file is a source:
 //
 //	preset, _ := grapnel.FindPreset("ironclaw")
 //	set := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: files})
