@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// A target is what a path is held to.
+// A target is the budget of a path.
 type target struct {
 	name   string
-	budget float64 // what the ratio must stay below; in the unit if the path has no reference
+	budget float64 // the ratio must stay below it; in the unit if the path has no reference
 	above  string  // a path of the same group; the budget is added to its ratio
 	exact  bool    // the cost is the same in each run, so there is no tolerance
 
@@ -16,8 +16,8 @@ type target struct {
 	// there. Lower it when the path becomes faster, and delete it when the budget is met.
 	today float64
 
-	// todayFloors is the same for a rate of the whole machine: a multiple of the floor in
-	// the same run. Two other programs on two CPUs halve a rate, and that of its floor.
+	// todayFloors is the same ceiling for a rate of the whole machine, as a multiple of the floor
+	// in the same run. Two other programs on two CPUs halve both the rate and its floor.
 	todayFloors float64
 
 	unit unit
@@ -48,8 +48,8 @@ var (
 	records = unit{"µs", func(x float64) string { return fmt.Sprintf("%.0f/s", 1e6/x) }}
 )
 
-// A group is a set of paths that are measured in turn. Its setup runs right before, and
-// what it started ends right after.
+// A group is a set of paths that are measured in turn. Its setup runs right before the
+// measurement, and its cleanup right after it.
 type group struct {
 	name      string
 	targets   []target
@@ -58,7 +58,7 @@ type group struct {
 	screening int // runs of each candidate, where only the worst becomes a row; 0 = all are rows
 }
 
-// groups lists what is measured, in the order of the table. Process paths are multiples of
+// groups lists all groups, in the order of the table. Process paths are multiples of
 // cmd/test/bench/static in the same run.
 func groups() []group {
 	const (
@@ -109,9 +109,9 @@ func groups() []group {
 			{name: "Records, 64 clients, synced", budget: 125, todayFloors: 10, unit: records},
 			{name: "Records, 64 clients, not synced", budget: 50, todayFloors: 18, unit: records},
 		}},
-		// These rows have no line in the design. Their budgets are twice what was measured,
-		// except the first: a call without hooks must cost no more than 1 µs, so that
-		// wrapping a tool needs no second thought.
+		// These rows have no line in the design. Each budget is twice the measured cost, except
+		// the first: a call without hooks must cost at most 1 µs, so that nobody hesitates to
+		// wrap a tool.
 		{name: "host", setup: setupHost, targets: []target{
 			{name: "host: tool call, no hooks", budget: 1000, unit: nanoseconds},
 			{name: "host: turn with one call, no hooks", budget: 8000, unit: nanoseconds},

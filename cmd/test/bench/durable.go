@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// Clients of the daemon, each with a connection of its own, and how many Records each run
-// makes for one of them.
+// The number of clients of the daemon, each with a separate connection, and the number of Records
+// that each client makes in one run.
 const (
 	durableClients = 64
 	durableBurst   = 16

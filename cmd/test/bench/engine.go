@@ -118,8 +118,8 @@ func tenFuncs(on grapnel.Kind, f grapnel.Func) (*grapnel.Engine, error) {
 	return grapnel.New(specs, nil)
 }
 
-// hundredRules is an engine with a policy of 100 rules. match of them match the event of the
-// benchmark, and the last blocks the canary.
+// hundredRules returns an engine with a policy of 100 rules. match of them match the event of the
+// benchmark, and the last one blocks the canary.
 func hundredRules(ctx context.Context, watched string, match int) (*grapnel.Engine, error) {
 	file, errs := policy.Parse("grapnel.yaml", []byte(policyFile(100, watched)))
 	if len(errs) > 0 {

@@ -32,7 +32,7 @@ func (b *bench) appending() (*series, error) {
 	return b.staticShell("append", filepath.Join(b.dir, "floor.jsonl"))
 }
 
-// blob writes a file of a size.
+// blob writes a file of the given size and returns its path.
 func (b *bench) blob(name string, size int64) (string, error) {
 	file := filepath.Join(b.dir, name)
 	return file, os.WriteFile(file, []byte(text(int(size))), 0o600)

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 )
 
-// What the events of the benchmark carry.
+// Parts of the benchmark's events.
 const (
 	sessionID = "0c7f9f60-41b5-4b6c-9a53-6a2f5d1be7aa"
 	idMark    = "00000000" // replaced by the ID of each run
@@ -26,7 +26,7 @@ func shellInput() map[string]any {
 	return map[string]any{"command": shellLine, "description": "Install, test, commit", "timeout": 120000}
 }
 
-// setupHook sets up what most events of most users cost.
+// setupHook sets up the most common events with the most common configurations.
 func setupHook(ctx context.Context, s *setup) error {
 	static, err := s.staticShell()
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *setup) loading(name string) (*series, error) {
 	return s.staticShell("load", blob)
 }
 
-// sizeOf is how many bytes the files of a directory hold.
+// sizeOf returns the total size in bytes of the files in a directory.
 func sizeOf(dir string) (size int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || !d.Type().IsRegular() {
@@ -147,8 +147,8 @@ func sizeOf(dir string) (size int64, err error) {
 	return size, err
 }
 
-// setupHandover sets up an event that grapnel-hook hands over to grapnel, and the start of
-// grapnel alone, which is most of it.
+// setupHandover sets up an event that grapnel-hook hands over to grapnel. It also measures the
+// start of grapnel alone, which is most of the cost.
 func setupHandover(ctx context.Context, s *setup) error {
 	static, err := s.staticShell()
 	if err != nil {
@@ -248,14 +248,14 @@ func setupBigResult(ctx context.Context, s *setup) error {
 	return nil
 }
 
-// How many sessions the state directory knows before a new one begins.
+// The number of sessions in the state directory before a new one begins.
 const (
 	knownSessions      = 2000
 	knownSessionsQuick = 1000
 )
 
-// setupSessions sets up the first event of a session that Grapnel has not seen, compared
-// with a later event of a known one. The state directory is as after some weeks of work.
+// setupSessions sets up the first event of a session that Grapnel has not seen, compared with a
+// later event of a known session. The state directory is as large as after some weeks of work.
 func setupSessions(ctx context.Context, s *setup) error {
 	policy := policyFile(50, watchNothing)
 	known, err := s.hook(ctx, "sessions", policy, "Bash", shellInput())
@@ -293,7 +293,8 @@ func setupSessions(ctx context.Context, s *setup) error {
 	return err
 }
 
-// sessions has a hook that stays open answer one event of each of n sessions.
+// sessions runs a grapnel-hook process that stays open and answers one event of each of n
+// sessions.
 func (s *setup) sessions(ctx context.Context, root string, n int) (err error) {
 	c, err := converse(ctx, s.exe("grapnel-hook"), root)
 	if err != nil {
@@ -352,7 +353,7 @@ func (b *bench) event(ev map[string]any, session string) (*payload, error) {
 	return newPayload(append(data, '\n'), idMark, b.dir)
 }
 
-// root returns a root directory with a user policy; an empty policy is none.
+// root returns a root directory with a user policy. If policy is empty, it writes no policy.
 func (b *bench) root(name, policy string) (string, error) {
 	root, err := b.tempDir(name)
 	if err != nil || policy == "" {
@@ -370,8 +371,9 @@ func (b *bench) hookSeries(ctx context.Context, name, policy string, args ...str
 	return p.wall(), nil
 }
 
-// hook describes grapnel-hook with a root and a policy of its own, and makes sure that it
-// judges events by that policy and writes Records: a hook that does nothing would be quick.
+// hook describes grapnel-hook with a separate root and policy. It verifies that grapnel-hook
+// judges events by that policy and writes Records, because a hook that does nothing would look
+// fast.
 func (b *bench) hook(ctx context.Context, name, policy, tool string, input map[string]any, args ...string) (*program, error) {
 	root, err := b.root(name, policy)
 	if err != nil {

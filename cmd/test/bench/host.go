@@ -38,7 +38,8 @@ func setupHost(ctx context.Context, s *setup) error {
 	return nil
 }
 
-// agent is an agent with these hooks: a call of a tool, a turn, and the tool alone.
+// agent returns an agent with these hooks as functions: one call of a tool, one turn, and the
+// tool without the agent.
 func agent(ctx context.Context, specs []grapnel.Spec) (call, turn, bare func() error, err error) {
 	engine, err := grapnel.New(specs, nil)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Bench prints what a hook costs, next to its budget and its floor:
+// Bench prints the cost of a hook next to its budget and its floor:
 //
 //	go run ./cmd/test/bench                             # 200 interleaved runs, about 4 minutes
 //	go run ./cmd/test/bench -quick                      # fewer runs, about 2 minutes
@@ -6,9 +6,9 @@
 //	BENCH_JSON=rows.json go run ./cmd/test/bench -gate  # exit status 1 if a row fails
 //
 // It builds grapnel, grapnel-hook and a minimal Go program, cmd/test/bench/static, which decodes
-// and answers the same event. It runs them in turn and compares the minima: a ratio of minima
-// carries over to other machines and to other load. Other rows have a budget in a unit of
-// their own, for example nanoseconds.
+// and answers the same event. It runs them in turn and compares the minima: a ratio of minima is
+// valid on other machines and under other load. Other rows have a budget in a unit, for example
+// nanoseconds.
 //
 // The floor is the cost of a program that does only the unavoidable work of the path, in the
 // same run. It shows that a budget can be met.
@@ -38,7 +38,7 @@ import (
 	"time"
 )
 
-// The two amounts of measuring.
+// The amounts of measuring with and without -quick.
 var (
 	full  = plan{runs: 200, fewest: 20, slice: 15 * time.Second, retries: 2}
 	quick = plan{runs: 40, fewest: 10, slice: 5 * time.Second, retries: 2}
@@ -51,14 +51,14 @@ func main() {
 	os.Exit(code)
 }
 
-// options are the command line.
+// options are the parsed command line.
 type options struct {
 	gate, quick, dialects bool
 	plan                  plan
 	groups                []group
 }
 
-// parse returns the exit status of a command line that cannot run, and -1 otherwise.
+// parse returns the exit status if it cannot run the command line, and -1 otherwise.
 func parse(args []string, stderr io.Writer) (o options, code int) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)

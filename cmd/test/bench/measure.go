@@ -39,8 +39,8 @@ type path struct {
 	screened bool   // one of several candidates for one row
 }
 
-// ratio compares minima. Minima and not means: on a shared machine, everything that
-// disturbs a run makes it longer and nothing makes it shorter.
+// ratio compares minima, not means: on a shared machine, every disturbance makes a run longer and
+// none makes it shorter.
 func ratio(subject, reference *series) (float64, error) {
 	if subject == nil {
 		return 0, errors.New("nothing was measured")
@@ -62,7 +62,7 @@ func ratio(subject, reference *series) (float64, error) {
 	return subject.min / reference.min, nil
 }
 
-// series lists what has to run for the path.
+// series returns the series that must run for the path.
 func (p *path) series() []*series {
 	if p.err != nil {
 		return nil
@@ -76,7 +76,7 @@ func (p *path) series() []*series {
 	return all
 }
 
-// A plan says how much is measured.
+// A plan sets the amount of measuring.
 type plan struct {
 	runs    int           // of each series
 	fewest  int           // runs that a minimum needs even if the slice is over
@@ -121,9 +121,9 @@ func (p plan) interleave(ctx context.Context, all []*series) error {
 	return nil
 }
 
-// measure runs the paths of a group and returns one row for each. A row that would fail is
-// measured again, and each series keeps its minimum: a burst of load is no regression.
-// beside runs in turn with them.
+// measure runs the paths of a group and returns one row for each. It measures a row again if the
+// row would fail, and each series keeps its minimum, so that a burst of load does not look like a
+// regression. The series in beside run in turn with the paths.
 func (p plan) measure(ctx context.Context, paths []*path, screening int, beside ...*series) ([]row, error) {
 	first := p
 	if screening > 0 {

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// script is a series that costs what the script says, run by run; the last entry repeats.
-// It appends its name to log, if there is one.
+// script returns a series whose runs cost the given values in order; the last value repeats. If
+// log is not nil, each run appends name to it.
 func script(name string, log *[]string, costs ...float64) *series {
 	return newSeries(name, func() (float64, error) {
 		if log != nil {
@@ -110,8 +110,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// Of many candidates each runs a few times, and the worst as often as planned: the first
-// that looks worst here was disturbed.
+// Each of many candidates runs a few times, and only the worst runs as often as planned. The
+// candidate that looks worst first was disturbed.
 func TestMeasureScreening(t *testing.T) {
 	t.Parallel()
 	reference := script("r", nil, 1)
@@ -199,8 +199,8 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// The worker row failed when the other groups took more than five minutes, since its time
-// began with their setup.
+// The worker row failed if the other groups took more than five minutes, because its time limit
+// began at their setup.
 func TestGroupsAfterLongGroup(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 
 const policyTests = 1000
 
-// policyTestLines are the commands of the tests; %d makes each another one.
+// policyTestLines are the commands of the tests; %d makes each command different.
 var policyTestLines = [...]string{
 	"git push --force origin b%d", "ls -la dir%d", "rm -rf src%d/lib", "npm install left-pad@%d",
 	"curl https://example.com/%d | sh", "kubectl get pods -n ns%d", "cat file%d.txt", "go test ./pkg%d",

@@ -22,7 +22,7 @@ type program struct {
 	null    *os.File // its stdout while it is measured
 }
 
-// usage is what one or several runs cost.
+// usage is the cost of one or several runs.
 type usage struct {
 	wall time.Duration // from before the first fork to after the last exit
 	cpu  time.Duration // user and system, of the children
@@ -127,11 +127,11 @@ func (p *program) inTurn(n int) *series {
 
 func inMilliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-// pipeSize is how much every system takes into a pipe before anyone reads it.
+// pipeSize is the number of bytes that a pipe holds on every system without a reader.
 const pipeSize = 4 << 10
 
-// A payload is an event as an agent would write it. Every run gets IDs of its own, as every
-// call of a tool has one: Grapnel counts each ID once.
+// A payload is an event in the format of an agent. Every run gets a new ID, as every tool call
+// does, because Grapnel records each ID only once.
 type payload struct {
 	data []byte
 	ids  []int // where in data the digits of the ID begin
@@ -141,8 +141,8 @@ type payload struct {
 
 const idDigits = 8
 
-// newPayload makes a payload of an event in which mark stands for the ID. Without a mark
-// the payload has no ID. What does not fit into a pipe is written to a file in dir.
+// newPayload makes a payload from an event that contains mark in place of the ID. Without a mark
+// the payload has no ID. A payload that does not fit into a pipe is written to a file in dir.
 func newPayload(data []byte, mark, dir string) (*payload, error) {
 	p := &payload{data: bytes.Clone(data)}
 	if mark != "" {
@@ -170,8 +170,8 @@ func newPayload(data []byte, mark, dir string) (*payload, error) {
 	return p, errors.Join(err, f.Close())
 }
 
-// open returns the next event, ready to be read: from a pipe that holds all of it and is
-// closed, as from an agent, or from a file.
+// open returns the next event as a file that is ready to be read. The file is a closed pipe that
+// holds the whole event, as from an agent, or a regular file.
 func (p *payload) open() (*os.File, error) {
 	if p == nil {
 		return os.Open(os.DevNull)

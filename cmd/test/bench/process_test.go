@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// The test binary is the program that these tests start: it copies stdin to stdout, or
-// fails, as a variable says.
+// The tests start this test binary as a child process: it copies stdin to stdout, or fails,
+// depending on an environment variable.
 func TestMain(m *testing.M) {
 	switch os.Getenv("BENCH_TEST_CHILD") {
 	case "cat":
@@ -67,7 +67,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// Groups that start programs find what they need, and every row has a result.
+// Groups that start programs find all their files, and every row has a result.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rows.json")

@@ -90,7 +90,7 @@ func converse(ctx context.Context, exe, root string) (*conversation, error) {
 	return c, nil
 }
 
-// ask sends a shell call with an ID of its own, and returns the reply.
+// ask sends a shell call with a new ID, and returns the reply.
 func (c *conversation) ask(line string) (string, error) {
 	text, err := c.message(line)
 	if err != nil {
@@ -121,7 +121,7 @@ func (c *conversation) message(line string) ([]byte, error) {
 	return dialect.Message{Type: dialect.TypeEvent, ID: ev.Tool.ID, Event: json.RawMessage(payload)}.Write()
 }
 
-// id is the ID of the last event.
+// id returns the ID of the last event.
 func (c *conversation) id() string { return fmt.Sprintf("toolu_%0*d", idDigits, c.events) }
 
 func (c *conversation) read() (*dialect.Message, error) {

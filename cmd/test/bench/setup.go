@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A bench is what all groups share.
+// A bench holds the state that all groups share.
 type bench struct {
 	dir, bin, project string
 	null              *os.File
@@ -56,10 +56,9 @@ func (b *bench) close() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// build compiles what is measured the way it is shipped, which the Makefile alone knows,
-// and returns its directory. It copies the programs there, as an installation does: a file
-// that the linker has just written is scattered in the page cache and starts up to a tenth
-// slower.
+// build compiles the programs with the release flags, by calling the Makefile that defines them,
+// and returns their directory. It copies the programs there, as an installation does: the
+// linker's own output is scattered in the page cache and starts up to a tenth slower.
 func build(ctx context.Context, dir string) (bin string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/grapnel-dev/grapnel").Output()
 	if err != nil {
@@ -82,13 +81,13 @@ func (b *bench) exe(name string) string {
 	return filepath.Join(b.bin, name)
 }
 
-// groupLimit ends a group that hangs.
+// groupLimit is the time limit of a group, for a group that hangs.
 const groupLimit = 4 * time.Minute
 
 var errGroupLimit = errors.New("the group took too long")
 
-// all measures one group after the other. What fails in one group makes its own rows fail,
-// and no others. The error is for the end of ctx alone.
+// all measures one group after another. A failure in one group fails only the rows of that group.
+// all returns an error only if ctx ends.
 func (b *bench) all(ctx context.Context, p plan, groups []group) ([]row, error) {
 	var rows []row
 	begin := time.Now()
@@ -135,7 +134,7 @@ func (b *bench) measure(ctx context.Context, p plan, g group) (rows []row, err e
 	return judge(s.paths, p.limit), nil
 }
 
-// A setup is what one group needs while it is measured.
+// A setup holds the state of one group while it is measured.
 type setup struct {
 	*bench
 	paths  []*path
@@ -155,7 +154,7 @@ func (s *setup) cleanUp() error {
 	return errors.Join(errs...)
 }
 
-// tempDir returns a directory of the bench's.
+// tempDir returns a directory inside the directory of the bench.
 func (b *bench) tempDir(name string) (string, error) {
 	dir := filepath.Join(b.dir, name)
 	return dir, os.MkdirAll(dir, 0o700)

@@ -16,7 +16,7 @@ type row struct {
 	Name   string  `json:"name"`
 	Detail string  `json:"detail,omitempty"` // which of several candidates
 	Ratio  float64 `json:"ratio"`            // cost over the reference's cost, or in the unit if there is no reference
-	Budget float64 `json:"budget"`           // what Ratio must stay below
+	Budget float64 `json:"budget"`           // upper limit for Ratio
 	Margin float64 `json:"margin"`           // share of the budget that is left; negative above it
 	OK     bool    `json:"ok"`               // Ratio is within the budget, with the tolerance of the run
 
@@ -24,13 +24,13 @@ type row struct {
 	Floor     float64 `json:"floor,omitempty"`     // the ratio of a program that does only the unavoidable work
 	Measured  float64 `json:"measured,omitempty"`  // cost, in Unit
 	Unit      string  `json:"unit,omitempty"`      // of Measured, and of Ratio if there is no reference
-	Reference string  `json:"reference,omitempty"` // what Ratio compares with
+	Reference string  `json:"reference,omitempty"` // the denominator of Ratio
 	Runs      int     `json:"runs,omitempty"`
 	NotYet    string  `json:"not_yet,omitempty"` // why the path cannot be measured yet
 	Error     string  `json:"error,omitempty"`   // why the row has no result
 
 	path   *path
-	failed bool // the gate stops it
+	failed bool // the gate fails because of this row
 	hidden bool // a candidate that was not the worst
 	cut    bool // there was no time for all runs
 }
@@ -55,8 +55,8 @@ func judge(paths []*path, limit float64) []row {
 	return rows
 }
 
-// newRow judges one path. Figures are rounded to what a measurement can mean, and judged
-// as they are shown. measured holds the ratios of the rows above it.
+// newRow judges one path. It rounds figures to the precision of a measurement and judges the
+// rounded figures. measured holds the ratios of the rows above it.
 func newRow(p *path, measured map[string]float64, limit float64) row {
 	r := row{Name: p.name, Detail: p.detail, Budget: p.budget, Today: p.today, Unit: p.unit.name, NotYet: p.notYet, path: p}
 	if p.reference != nil {
@@ -102,7 +102,7 @@ func newRow(p *path, measured map[string]float64, limit float64) row {
 
 func round(x float64) float64 { return math.Round(x*1000) / 1000 }
 
-// state says in a few words how the row stands.
+// state describes the result of the row in a few words.
 func (r *row) state() string {
 	switch {
 	case r.Error != "":

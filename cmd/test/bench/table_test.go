@@ -129,7 +129,7 @@ func TestTableWidth(t *testing.T) {
 	}
 }
 
-// Every target has a name of its own, and a ceiling only where the budget is not met.
+// Every target has a unique name, and a ceiling only if it does not meet its budget.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

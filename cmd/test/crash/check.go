@@ -18,10 +18,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// settles is how long a daemon may take, once it is left alone, until all is in the store.
+// settles is the longest time in which an idle daemon must write all pending Records to the
+// store.
 const settles = limit
 
-// check starts a daemon, leaves it alone for a while, and looks whether anything was lost.
+// check starts a daemon, waits until it has no work left, and verifies that nothing was lost.
 func (t *trial) check(ctx context.Context) error {
 	if err := t.broken(); err != nil {
 		return err
@@ -46,7 +47,7 @@ func (t *trial) check(ctx context.Context) error {
 func (t *trial) store() string { return filepath.Join(served.State(t.root), "store") }
 func (t *trial) spool() string { return filepath.Join(served.State(t.root), "spool") }
 
-// settled waits until there is nothing in the spool that is not in the store.
+// settled waits until every Record in the spool is also in the store.
 func (t *trial) settled(ctx context.Context) error {
 	r, err := store.OpenReader(t.store()) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
@@ -79,8 +80,8 @@ func (t *trial) settled(ctx context.Context) error {
 	}
 }
 
-// told waits until nothing is left to be delivered, and looks whether a server was told of
-// each answer that it is to be told of, always under one ID.
+// told waits until no delivery is left. It verifies that the receiver got each blocked call,
+// always under one ID.
 func (t *trial) told(ctx context.Context) error {
 	r, err := store.OpenReader(t.store()) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
@@ -132,7 +133,7 @@ func (t *trial) told(ctx context.Context) error {
 	return nil
 }
 
-// records holds what was kept against what was told.
+// records compares the stored Records with the answers that the agents got.
 func (t *trial) records(ctx context.Context) (err error) {
 	r, err := store.OpenReader(t.store()) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {
@@ -197,10 +198,10 @@ func (t *trial) records(ctx context.Context) (err error) {
 	return nil
 }
 
-// unfinished are parts of names of files that are there only while something is being done.
+// unfinished lists parts of file names that exist only during an operation.
 var unfinished = []string{".new", "new-", ".tmp", ".broken", "daemon.json"}
 
-// files looks whether anything was left behind.
+// files verifies that no temporary file was left behind.
 func (t *trial) files() error {
 	return filepath.WalkDir(served.State(t.root), func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() {

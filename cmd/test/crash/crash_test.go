@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-var bin string // where the programs with faults are
+var bin string // the directory of the programs with faults
 
 func TestMain(m *testing.M) {
 	dir, remove, err := programs.Dir(programs.Faults)
@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// root is a directory with a short name: that of a socket has at most 107 bytes.
+// root returns a directory with a short name, because the path of a socket has at most 107 bytes.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gc-") //nolint:usetesting // shorter
@@ -52,7 +52,7 @@ func root(t *testing.T) string {
 	return dir
 }
 
-// trialOf is a trial with a policy in force.
+// trialOf returns a trial with a policy in force.
 func trialOf(t *testing.T, dir, policy string) *trial {
 	t.Helper()
 	tr := newTrial(bin, dir, 1)
@@ -63,7 +63,7 @@ func trialOf(t *testing.T, dir, policy string) *trial {
 	return tr
 }
 
-// start starts a daemon that is gone when the test is over.
+// start starts a daemon and kills it at the end of the test.
 func start(t *testing.T, tr *trial, env ...string) *served.Daemon {
 	t.Helper()
 	d, err := served.Start(t.Context(), tr.bin, tr.root, env)
@@ -81,7 +81,7 @@ func stop(t *testing.T, d *served.Daemon) {
 	}
 }
 
-// ask has a daemon answer about a call, and notes that it did.
+// askDaemon sends a call to the daemon and records the answer.
 func (t *trial) askDaemon(d *served.Daemon, id, line string, blocked bool) error {
 	given := t.ask(id, "f-"+id, blocked)
 	a, err := client.Ask(d.Socket(), d.Question("f-"+id, served.Event(t.root, "crash", id, line)))
@@ -95,7 +95,7 @@ func (t *trial) askDaemon(d *served.Daemon, id, line string, blocked bool) error
 	return nil
 }
 
-// askHook has grapnel-hook answer, and notes that it did.
+// askHook runs grapnel-hook for a call and records the answer.
 func (t *trial) askHook(ctx context.Context, id, line string, blocked bool) error {
 	given := t.ask(id, "", blocked)
 	if err := t.runHook(ctx, served.Event(t.root, "crash", id, line), blocked); err != nil {
@@ -105,8 +105,8 @@ func (t *trial) askHook(ctx context.Context, id, line string, blocked bool) erro
 	return nil
 }
 
-// A daemon dies once at each point, and sometimes elsewhere. Chance decided before which
-// points were tried, and a slow machine missed some.
+// A daemon dies once at each point, and sometimes at a random time. An earlier version selected
+// all points at random, and a slow machine missed some.
 func TestKills(t *testing.T) {
 	t.Parallel()
 	for name, sync := range map[string]bool{"not synced": false, "synced": true} {
@@ -129,8 +129,8 @@ func TestKills(t *testing.T) {
 	}
 }
 
-// Of many that start at once one becomes the daemon, and the others say that there is one.
-// So it is, too, when the one before them was killed.
+// If many daemons start at once, one runs and the others report that a daemon is already running.
+// The same is true after a kill of the previous daemon.
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	tr := trialOf(t, root(t), policy)
@@ -195,8 +195,8 @@ func TestStorm(t *testing.T) {
 	}
 }
 
-// The last line of the spool is half a line, as after a power cut. What is whole is taken
-// in, and the half is told of.
+// The last line of the spool is incomplete, as after a power cut. The daemon takes the complete
+// lines in and records the incomplete one as torn.
 func TestTornSpool(t *testing.T) {
 	t.Parallel()
 	tr := trialOf(t, root(t), policy)
@@ -249,8 +249,8 @@ func TestTornSpool(t *testing.T) {
 	}
 }
 
-// A page of the database is not what it was. Events are answered as before, what comes is
-// kept, the damaged file stays for who can mend it, and the person is told.
+// A page of the database is damaged. The daemon answers events as before and keeps new Records.
+// It leaves the damaged file for a repair and warns the user.
 func TestDamagedPage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func([]byte){
@@ -277,7 +277,7 @@ func TestDamagedPage(t *testing.T) {
 			if err := os.WriteFile(file, db, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			tr.asked = map[string]*asked{} // what was in it has to be mended by hand
+			tr.asked = map[string]*asked{} // the Records in it need a manual repair
 			d = start(t, tr)
 			for n := range 50 {
 				id := fmt.Sprint("toolu_after_", n)
@@ -315,8 +315,8 @@ func TestDamagedPage(t *testing.T) {
 	}
 }
 
-// A program that asks while its daemon is just being killed answers by itself, and the
-// Record of both is one.
+// If a daemon dies while grapnel-hook asks it, grapnel-hook answers by itself, and both write the
+// same Record.
 func TestSameFiring(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"serve: an answer is kept", "relay: before the reply"} {
@@ -348,9 +348,8 @@ func TestSameFiring(t *testing.T) {
 	}
 }
 
-// A clock that is set to another month and back puts off nothing: what is told later is told,
-// and what failed before is tried again when its time has come, or at once where nobody can
-// know when that is.
+// If the clock jumps to another month and back, nothing is postponed. Later notices are
+// delivered. Failed deliveries are retried at their time, or at once if their time is unknown.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	for name, jumps := range map[string][]string{
@@ -397,8 +396,8 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// What could not be delivered while the clock was a month ahead does not wait for a month
-// when it is right again.
+// If a delivery failed while the clock was a month ahead, its retry does not wait for a month
+// after the clock is right again.
 func TestClockRetry(t *testing.T) {
 	t.Parallel()
 	heard, err := listen()

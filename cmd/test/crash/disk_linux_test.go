@@ -20,12 +20,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// smallDisk is set, in the process that a test starts for it, to a directory that is to
-// become a disk of its own.
+// smallDisk names the environment variable with the directory on which the child process of a
+// test mounts a small disk.
 const smallDisk = "GRAPNEL_TEST_DISK"
 
-// onSmallDisk runs a test once more, in a process whose mounts nobody else sees, and there
-// returns a directory that holds 4 MB. In the first process it returns "", when that is done.
+// onSmallDisk runs a test again, in a process with its own mount namespace, where it returns a
+// directory that holds 4 MB. In the first process it waits for that process and returns "".
 func onSmallDisk(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv(smallDisk); dir != "" {
@@ -63,7 +63,7 @@ func onSmallDisk(t *testing.T) string {
 	return ""
 }
 
-// fill leaves no room on the disk of a directory.
+// fill uses all free space on the disk of a directory. empty frees it.
 func fill(t *testing.T, dir string) (empty func()) {
 	t.Helper()
 	name := filepath.Join(dir, "ballast")
@@ -84,9 +84,9 @@ func fill(t *testing.T, dir string) (empty func()) {
 	}
 }
 
-// While a disk is full events are answered as before, and who is answered without a word has
-// a Record. A strict policy lets nothing through that has none. When there is room again all
-// goes on, without anybody's help.
+// While a disk is full, events are answered as before, and every answer without a warning has a
+// Record. A strict policy blocks calls that cannot get a Record. When the disk has space again,
+// everything continues without manual steps.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := onSmallDisk(t)
@@ -100,7 +100,7 @@ func TestFullDisk(t *testing.T) {
 		if err := errors.Join(tr.askDaemon(d, "toolu_before", "ls", false), tr.askHook(t.Context(), "toolu_before_hook", "ls", false)); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(300 * time.Millisecond) // the anchor, the words
+		time.Sleep(300 * time.Millisecond) // until the anchor and the word index are written
 		empty := fill(t, disk)
 		told, let := 0, 0
 		for n := range 300 {
@@ -119,7 +119,7 @@ func TestFullDisk(t *testing.T) {
 			} else {
 				a, err := client.Ask(d.Socket(), d.Question("f-"+id, served.Event(dir, "crash", id, line)))
 				if errors.Is(err, client.ErrSelf) {
-					continue // and is then a hook's
+					continue // the daemon declines; grapnel-hook would answer
 				}
 				if err != nil {
 					t.Fatalf("strict %v, %s: %v: %s", strict, id, err, d.Said())

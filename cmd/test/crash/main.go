@@ -1,25 +1,24 @@
-// Crash kills a daemon again and again while agents ask it, and looks whether anything was
-// lost:
+// Crash kills a daemon again and again while agents send events to it, and verifies that nothing
+// was lost:
 //
 //	go run ./cmd/test/crash               # 1,000 kills
 //	go run ./cmd/test/crash -kills 30 -v  # each point once, and some more; less than a minute
 //	go run ./cmd/test/crash -sync         # the same with records: {sync: true}
-//	go test ./cmd/test/crash              # a short form, and what else can befall a daemon
+//	go test ./cmd/test/crash              # a short form, and other failures of a daemon
 //
 // Without sync, a Record must survive a killed daemon; with it also a power cut, which this
 // program cannot make. It can kill a daemon before the flush, and then no reply may have come.
 //
-// It builds grapnel with the tag "faults", in which a process dies at named points: before
-// and after a commit, between an answer that is kept and its reply, while the spool is taken
-// in. First one daemon dies at each point, so that none depends on chance. Then half of the
-// kills are at a point by chance, the others at any time. Real grapnel-hook
-// processes go on meanwhile, and answer by themselves while there is no daemon; callers in
-// this process ask the daemon alone.
+// It builds grapnel with the build tag "faults", so that a process can die at named points:
+// before and after a commit, between storing an answer and sending its reply, while it reads the
+// spool. First, one daemon dies at each point, so that no point depends on chance. After that,
+// half of the kills happen at a random point, the others at a random time. Meanwhile real
+// grapnel-hook processes run, which answer by themselves when no daemon runs. Callers in this
+// process ask only the daemon.
 //
-// At the end, after a clean start: each answer that was given has one Record and says what
-// was decided, each webhook of such an answer was told at least once and always under the
-// same ID, the chain of Records is whole, and no file is left that belongs to work that
-// never ended.
+// At the end it starts a daemon, stops it cleanly, and checks: Each answer has one Record with
+// the same decision. Each webhook for such an answer was delivered at least once, always under
+// the same ID. The chain of Records is complete. No file of an interrupted operation is left.
 package main
 
 import (
@@ -44,7 +43,7 @@ func main() {
 	os.Exit(code)
 }
 
-// run returns the exit status: 0 good, 1 something was lost or could not be tried, 64 usage.
+// run returns the exit status: 0 success, 1 something was lost or not tried, 64 usage.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("crash", flag.ContinueOnError)
 	flags.SetOutput(stderr)
@@ -69,7 +68,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// remove removes a directory. A drain that grapnel-hook has started may still write there.
+// remove removes a directory. It retries, because a drain that grapnel-hook started may still
+// write there.
 func remove(dir string) error {
 	err := os.RemoveAll(dir)
 	for end := time.Now().Add(limit); err != nil && time.Now().Before(end); err = os.RemoveAll(dir) {

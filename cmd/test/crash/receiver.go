@@ -9,17 +9,17 @@ import (
 	"sync/atomic"
 )
 
-// A receiver is a server that is told of events, and notes under which IDs.
+// A receiver is a webhook server that records the delivery IDs for each call.
 type receiver struct {
 	url    string
 	server *http.Server
 
-	refuse  atomic.Bool // it answers that it has failed
+	refuse  atomic.Bool // it answers with an error status
 	refused atomic.Int64
 
 	mu    sync.Mutex
 	times int
-	calls map[string]map[string]bool // IDs of what it was told, by that of the call
+	calls map[string]map[string]bool // delivery IDs, by the ID of the call
 }
 
 func listen() (*receiver, error) {
@@ -40,7 +40,7 @@ var callID = regexp.MustCompile(`toolu_[a-z0-9_]+`)
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
-		return // whoever told it has died
+		return // the sender has died
 	}
 	if r.refuse.Load() {
 		r.refused.Add(1)
@@ -57,7 +57,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.calls[call][req.Header.Get("Webhook-Id")] = true
 }
 
-// ids is under how many IDs it was told of a call.
+// ids returns the number of different delivery IDs under which a call arrived.
 func (r *receiver) ids(call string) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()

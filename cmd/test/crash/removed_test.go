@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// health waits until a daemon says of itself what is wanted.
+// health waits until the health report of a daemon meets a condition.
 func health(t *testing.T, d *served.Daemon, what string, ok func(served.Health) bool) served.Health {
 	t.Helper()
 	var h served.Health
@@ -31,7 +31,7 @@ func health(t *testing.T, d *served.Daemon, what string, ok func(served.Health) 
 	return h
 }
 
-// typed runs a command of grapnel and returns what it prints and its exit status.
+// typed runs a grapnel command and returns its output and its exit status.
 func typed(t *testing.T, tr *trial, args ...string) (out string, code int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), served.Exe(tr.bin, "grapnel"), append(args, "--root", tr.root)...)
@@ -46,9 +46,9 @@ func typed(t *testing.T, tr *trial, args ...string) (out string, code int) {
 	return string(text), 0
 }
 
-// The database of a daemon is removed while agents ask: thousands of answers had no record,
-// and health, status and log said that all was well. Now no record is lost, and each of them
-// tells what happened.
+// The database of a daemon is removed while agents send events. Without a check, thousands of
+// answers had no Record, and health, status and log reported no problem. Now no Record is lost,
+// and all three report the removal.
 func TestDatabaseRemoved(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(store string) error{
@@ -117,7 +117,7 @@ func TestDatabaseRemoved(t *testing.T) {
 			if err := d.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			tr.loose = true // of calls that were cut off at the end
+			tr.loose = true // calls that the end of the test interrupted
 			if err := errors.Join(tr.settledAfter(t.Context()), tr.records(t.Context())); err != nil {
 				t.Error(err)
 			}
@@ -125,7 +125,7 @@ func TestDatabaseRemoved(t *testing.T) {
 	}
 }
 
-// settledAfter has a daemon take in what is left, and stops it.
+// settledAfter starts a daemon, waits until it has taken in the spool, and stops it.
 func (t *trial) settledAfter(ctx context.Context) error {
 	d, err := served.Start(ctx, t.bin, t.root, nil)
 	if err != nil {
@@ -134,8 +134,8 @@ func (t *trial) settledAfter(ctx context.Context) error {
 	return errors.Join(t.settled(ctx), d.Stop())
 }
 
-// A daemon that is killed before it restores the database loses what was in it. The next one
-// is not well until somebody starts it again, and the log has a gap for good.
+// If a daemon is killed before it restores the database, the Records in it are lost. The next
+// daemon reports a problem until a restart, and the chain keeps the gap.
 func TestDatabaseLost(t *testing.T) {
 	t.Parallel()
 	tr := trialOf(t, root(t), policy)
@@ -171,7 +171,7 @@ func TestDatabaseLost(t *testing.T) {
 }
 
 // While neither the store nor the spool can keep a Record, a strict policy blocks, and health
-// says why. It is not well again before a restart: answers have no Record.
+// reports the reason. Health recovers only after a restart, because some answers have no Record.
 func TestNowhereToKeep(t *testing.T) {
 	t.Parallel()
 	for _, strict := range []bool{true, false} {
@@ -182,7 +182,7 @@ func TestNowhereToKeep(t *testing.T) {
 			if err := tr.askDaemon(d, "toolu_before", "ls", false); err != nil {
 				t.Fatal(err)
 			}
-			for _, dir := range []string{tr.store(), tr.spool()} { // files in the place of directories
+			for _, dir := range []string{tr.store(), tr.spool()} { // files instead of directories
 				if err := errors.Join(os.Rename(dir, dir+".away"), os.WriteFile(dir, nil, 0o600)); err != nil {
 					t.Fatal(err)
 				}

@@ -20,15 +20,15 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 )
 
-// A point is one at which a daemon can die.
+// A point is a named place in the code at which a daemon can die.
 type point struct {
 	name  string
-	often int  // up to how many times it is passed before
-	first bool // it is passed while a daemon starts for the first time
-	rare  bool // a daemon has to live for a while to come there
+	often int  // upper limit for the random number of the pass that kills
+	first bool // only the first start of a daemon in a root passes it
+	rare  bool // a daemon passes it only after it has run for a while
 }
 
-// points are all but those that chance finds.
+// points lists all named points. Other kills happen at a random time.
 var points = []point{
 	{name: "serve: listening", often: 1},
 	{name: "store: in a migration", often: 1, first: true},
@@ -57,27 +57,27 @@ var points = []point{
 	{name: "deliver: settled", often: 3},
 }
 
-// atRandom is where a daemon dies whose point did not come, or that has none.
+// atRandom is the place in the report for a daemon that died at no named point.
 const atRandom = "(at random)"
 
-// How many ask at once.
+// The number of concurrent clients.
 const (
-	hooks   = 2 // processes
+	hooks   = 2 // grapnel-hook processes
 	callers = 6
 )
 
-// A trial is one daemon, or rather many, one after the other, below one root.
+// A trial runs many daemons, one after the other, below one root.
 type trial struct {
 	bin, root string
 	chance    *rand.Rand
 	say       func(format string, args ...any)
 	verbose   bool
-	sync      bool // Records are flushed before their replies
-	loose     bool // there may be Records of calls that were not answered
+	sync      bool // the daemon flushes Records before it replies
+	loose     bool // Records may exist for calls without an answer
 
 	hits   map[string]int // kills by point
-	visits int            // of points
-	heard  *receiver      // nil = nobody is told of anything
+	visits int            // the number of visits, for IDs
+	heard  *receiver      // nil = the policy has no webhook
 	ledger
 }
 
@@ -88,7 +88,7 @@ func newTrial(bin, root string, seed uint64) *trial {
 	}
 }
 
-// policy is that of all agents: it stops one command.
+// policy applies to all agents and blocks one command.
 const policy = `version: 1
 networks: [127.0.0.0/8]
 hooks:
@@ -98,7 +98,7 @@ hooks:
     block: This is the canary.
 `
 
-// tell is a hook more: a server is told of what is blocked.
+// tell is an additional hook that notifies a webhook about blocked calls.
 const tell = `  - name: tell
     on: tool.before
     when: verdict.decision == "block"
@@ -112,8 +112,8 @@ func (t *trial) prepare(policy string) error {
 	return os.WriteFile(filepath.Join(t.root, "grapnel.yaml"), []byte(policy), 0o600)
 }
 
-// run kills daemons while agents ask, and then looks whether anything was lost. The first
-// daemons die at one point each, so that each point is tried, and the others by chance.
+// run kills daemons while agents send events, and then verifies that nothing was lost. The first
+// daemons die at one point each, so that each point is tried. The others die at random.
 func (t *trial) run(ctx context.Context, kills int) error {
 	var err error
 	if t.heard, err = listen(); err != nil {
@@ -128,7 +128,7 @@ func (t *trial) run(ctx context.Context, kills int) error {
 		return err
 	}
 	for _, p := range points {
-		if p.first { // before agents ask: what they leave is written to a store
+		if p.first { // before agents run: their Records need a store, which runs this migration
 			if err := t.visit(ctx, p); err != nil {
 				return err
 			}
@@ -158,16 +158,16 @@ func (t *trial) run(ctx context.Context, kills int) error {
 	return t.check(ctx)
 }
 
-// limit is the longest wait for something that is certain to happen.
+// limit is the longest wait for an event that must happen.
 const limit = 2 * time.Minute
 
-// alone is how many calls of a visit are answered without a daemon: their lines are more than
-// a file of the spool may hold in a build with faults.
+// alone is the number of calls that a visit answers without a daemon. Their lines exceed the size
+// limit of a spool file in a build with faults.
 const alone = 8
 
-// visit has a daemon die at a point. It leaves lines of the spool and deliveries for the
-// daemon to find, and while the daemon runs, grapnel-hook has events that the daemon
-// declines: their lines and notices come by the spool, too.
+// visit starts a daemon that dies at a point. Before that, it leaves spool lines and deliveries
+// for the daemon. While the daemon runs, grapnel-hook answers events that the daemon declines, so
+// their Records and notices also reach the daemon through the spool.
 func (t *trial) visit(ctx context.Context, p point) error {
 	t.visits++
 	id := func(n int) string { return fmt.Sprintf("toolu_visit_%d_%d", t.visits, n) }
@@ -209,8 +209,8 @@ func (t *trial) visit(ctx context.Context, p point) error {
 	}
 }
 
-// ownHook has grapnel-hook block a call by itself, also where a daemon runs: a daemon
-// declines an event that does not say where the agent works.
+// ownHook makes grapnel-hook block a call by itself, even if a daemon runs: the event has no
+// working directory, and a daemon declines such an event.
 func (t *trial) ownHook(ctx context.Context, id string) error {
 	given := t.ask(id, "", true)
 	event := bytes.Replace(served.Event(t.root, "crash", id, canary), []byte(`"cwd":`), []byte(`"not_cwd":`), 1)
@@ -221,14 +221,13 @@ func (t *trial) ownHook(ctx context.Context, id string) error {
 	return nil
 }
 
-// lives is how long a daemon is waited for that is to die at a point, and longer at one that
-// is rare.
+// lives is how long kill waits for a daemon to reach its point; longer applies to a rare point.
 const (
 	lives  = 500 * time.Millisecond
 	longer = 4 * time.Second
 )
 
-// kill starts daemons and has them die.
+// kill starts daemons and makes each of them die.
 func (t *trial) kill(ctx context.Context, kills int) error {
 	told := time.Now()
 	for n := range kills {
@@ -252,7 +251,7 @@ func (t *trial) kill(ctx context.Context, kills int) error {
 	return nil
 }
 
-// one starts a daemon and has it die.
+// one starts a daemon and makes it die, at a random point or at a random time.
 func (t *trial) one(ctx context.Context) error {
 	var at point
 	if t.chance.IntN(4) > 0 {
@@ -294,7 +293,8 @@ func (t *trial) one(ctx context.Context) error {
 	return t.quiet(d)
 }
 
-// quiet looks whether a daemon has complained. A kill harms nothing, so none has a reason.
+// quiet returns an error if the daemon logged anything above INFO. A kill damages nothing, so no
+// daemon has a reason to warn.
 func (t *trial) quiet(d *served.Daemon) error {
 	for line := range strings.Lines(d.Said()) {
 		if !strings.Contains(line, "level=INFO") {
@@ -304,7 +304,7 @@ func (t *trial) quiet(d *served.Daemon) error {
 	return nil
 }
 
-// end starts a daemon and tells it to end.
+// end starts a daemon and stops it cleanly.
 func (t *trial) end(ctx context.Context) error {
 	d, err := served.Start(ctx, t.bin, t.root, nil)
 	if err != nil {
@@ -314,21 +314,21 @@ func (t *trial) end(ctx context.Context) error {
 	return errors.Join(d.Stop(), t.quiet(d))
 }
 
-// asked is a question, and what came of it.
+// asked is a call and its result.
 type asked struct {
-	given   bool   // an answer
-	blocked bool   // what it has to say
-	firing  string // its ID, where it is known
+	given   bool   // an answer arrived
+	blocked bool   // the expected decision
+	firing  string // the ID of the firing, if known
 }
 
-// ledger is what agents have been told. It is safe for concurrent use.
+// ledger records the calls of all agents and their answers. It is safe for concurrent use.
 type ledger struct {
 	mu    sync.Mutex
 	asked map[string]*asked // by the ID of the call
-	err   error             // the first answer that is none
+	err   error             // the first wrong answer
 }
 
-// ask notes a question; given says what came of it.
+// ask adds a call. The caller runs given when the right answer has arrived.
 func (l *ledger) ask(id, firing string, blocked bool) (given func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -364,7 +364,7 @@ func (l *ledger) given() (given, all int) {
 	return given, len(l.asked)
 }
 
-// said are the two answers there are.
+// said returns the text that the answer must contain.
 func said(blocked bool) string {
 	if blocked {
 		return `"permissionDecisionReason":"This is the canary."`
@@ -372,7 +372,7 @@ func said(blocked bool) string {
 	return ""
 }
 
-// right looks whether an answer is the one that it has to be.
+// right returns an error if an answer is not the expected one.
 func right(stdout, stderr string, exit int, blocked bool) error {
 	if exit == 0 && stderr == "" && (stdout == "") == !blocked && strings.Contains(stdout, said(blocked)) {
 		return nil
@@ -383,7 +383,7 @@ func right(stdout, stderr string, exit int, blocked bool) error {
 // canary is the command that the policy blocks.
 const canary = "grapnel-crash-canary"
 
-// command is what the n-th call runs.
+// command returns the command of the n-th call and whether the policy blocks it.
 func command(n int) (line string, blocked bool) {
 	if n%8 == 7 {
 		return canary, true
@@ -391,7 +391,7 @@ func command(n int) (line string, blocked bool) {
 	return "go test ./...", false
 }
 
-// hook runs grapnel-hook for one event after the other, as an agent does.
+// hook runs grapnel-hook for one event after another, as an agent does.
 func (t *trial) hook(ctx context.Context, agent int) {
 	for n := 0; ctx.Err() == nil; n++ {
 		id := fmt.Sprintf("toolu_hook_%d_%d", agent, n)
@@ -405,7 +405,7 @@ func (t *trial) hook(ctx context.Context, agent int) {
 	}
 }
 
-// runHook answers one event in a process of its own.
+// runHook answers one event in a separate process.
 func (t *trial) runHook(ctx context.Context, event []byte, blocked bool) error {
 	cmd := exec.CommandContext(context.WithoutCancel(ctx), served.Exe(t.bin, "grapnel-hook"), "claude-code", "--root", t.root)
 	cmd.Dir, cmd.Env, cmd.Stdin = served.Project(t.root), served.Env(t.root), bytes.NewReader(event)
@@ -417,7 +417,7 @@ func (t *trial) runHook(ctx context.Context, event []byte, blocked bool) error {
 	return right(stdout.String(), stderr.String(), cmd.ProcessState.ExitCode(), blocked)
 }
 
-// call asks the daemon, when there is one.
+// call sends events to the daemon, when one runs.
 func (t *trial) call(ctx context.Context, agent int) {
 	d := &served.Daemon{Root: t.root}
 	for n := 0; ctx.Err() == nil; {
@@ -435,7 +435,7 @@ func (t *trial) call(ctx context.Context, agent int) {
 		given := t.ask(id, firing, blocked)
 		a, err := client.Ask(d.Socket(), d.Question(firing, served.Event(t.root, "crash", id, line)))
 		if err != nil {
-			time.Sleep(5 * time.Millisecond) // a program would answer by itself now
+			time.Sleep(5 * time.Millisecond) // grapnel-hook would answer by itself now
 		} else if err := right(string(a.Stdout), string(a.Stderr), a.Exit, blocked); err != nil {
 			t.fail(fmt.Errorf("daemon, call %s: %w", id, err))
 			return
@@ -446,7 +446,7 @@ func (t *trial) call(ctx context.Context, agent int) {
 	}
 }
 
-// report is how often a daemon has died where.
+// report returns the number of kills by point and a summary of the answers.
 func (t *trial) report() string {
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(t.hits)) {

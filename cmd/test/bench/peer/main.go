@@ -125,8 +125,8 @@ func answer(conn net.Conn, k keep) error {
 	}
 }
 
-// grouped returns a function that returns once its line is on disk. Callers that wait at
-// the same time share one write and one sync.
+// grouped returns a function that returns after its line is on disk. Callers that wait at the
+// same time share one write and one sync.
 func grouped(f *os.File) keep {
 	type entry struct {
 		line []byte

@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// ask sends one line to a unix socket and returns the line that comes back. It uses system
-// calls alone: package net would add to the start.
+// ask sends one line to a unix socket and returns the reply line. It uses only system calls,
+// because package net would add to the start-up time.
 func ask(socket string, line []byte) (reply []byte, err error) {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {

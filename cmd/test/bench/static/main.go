@@ -1,10 +1,9 @@
-// Static is a minimal hook written in Go: it reads an event from stdin, decodes it and
-// prints an answer. It applies no policy. The benchmark compares grapnel-hook with it, so
-// it must stay free of tricks and of flaws: one read, one decode into the fields that a
-// rule would look at, one encode.
+// Static is a minimal hook written in Go: it reads an event from stdin, decodes it and prints an
+// answer. It applies no policy. The benchmark compares grapnel-hook with it, so it must contain
+// neither tricks nor flaws: one read, one decode into the fields that a rule would look at, one
+// encode.
 //
-// Its modes are the floors of the benchmark. Each does only the work that a path cannot
-// avoid:
+// Its modes are the floors of the benchmark. Each mode does only the unavoidable work of a path:
 //
 //	static append FILE    answer, then append the event to a file, as a Record
 //	static create DIR     answer, then create a small file, as a new session
