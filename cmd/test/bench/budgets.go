@@ -110,8 +110,8 @@ func groups() []group {
 			{name: "Records, 64 clients, not synced", budget: 50, todayFloors: 18, unit: records},
 		}},
 		// These rows have no line in the design. Each budget is twice the measured cost, except
-		// the first: a call without hooks must cost at most 1 µs, so that nobody hesitates to
-		// wrap a tool.
+		// the first: a call without hooks must cost at most 1 µs, so that wrapping a
+		// tool is cheap.
 		{name: "host", setup: setupHost, targets: []target{
 			{name: "host: tool call, no hooks", budget: 1000, unit: nanoseconds},
 			{name: "host: turn with one call, no hooks", budget: 8000, unit: nanoseconds},

@@ -170,8 +170,8 @@ func newPayload(data []byte, mark, dir string) (*payload, error) {
 	return p, errors.Join(err, f.Close())
 }
 
-// open returns the next event as a file that is ready to be read. The file is a closed pipe that
-// holds the whole event, as from an agent, or a regular file.
+// open returns the next event as a file that is ready to be read. The file is a
+// pipe that holds the whole event and is closed for writing, as from an agent, or a regular file.
 func (p *payload) open() (*os.File, error) {
 	if p == nil {
 		return os.Open(os.DevNull)

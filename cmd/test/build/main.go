@@ -2,8 +2,8 @@
 //
 //	go run ./cmd/test/build DIR
 //
-// Without a C compiler there is no race detector, and the tests that want it run the
-// plain programs.
+// The race detector needs a C compiler. Without one, the tests that want the race detector run
+// the plain programs.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Demo plays two recorded sessions of real agents through grapnel-hook under the
-// starter policy, and shows what each event was answered with. It needs only Go:
-// it builds both programs, keeps everything in a directory of its own, and talks
-// to nobody.
+// Demo plays two recorded sessions of real agents through grapnel-hook under the starter policy,
+// and shows the reply to each event. It needs only Go: it builds both programs, keeps all files
+// in a temporary directory, and does not use the network.
 package main
 
 import (
@@ -65,7 +64,7 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-// demo plays sessions and counts.
+// demo plays sessions and counts the outcomes.
 type demo struct {
 	ctx       context.Context //nolint:containedctx // one run of one program
 	root, bin string
@@ -73,7 +72,7 @@ type demo struct {
 	events    int
 	counts    map[string]int
 	times     []time.Duration
-	offset    int64 // of the Records that were read
+	offset    int64 // end of the Records that were read
 }
 
 func (d *demo) records() string { return filepath.Join(d.root, "state", "spool", "records.jsonl") }
@@ -114,7 +113,7 @@ func (d *demo) play(agent, file string) error {
 	return lines.Err()
 }
 
-// lastRecord reads the line that the event just left behind.
+// lastRecord reads the Record of the last event.
 func (d *demo) lastRecord() (*grapnel.Record, error) {
 	f, err := os.Open(d.records())
 	if err != nil {
@@ -163,7 +162,7 @@ func (d *demo) show(at int, stdin json.RawMessage, rec *grapnel.Record, took tim
 	}
 }
 
-// subject is what an event is about, in one line.
+// subject summarizes an event in one line: its tool call or its prompt.
 func subject(stdin json.RawMessage) string {
 	var p struct {
 		Event   string `json:"hook_event_name"`

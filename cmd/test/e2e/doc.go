@@ -1,14 +1,14 @@
-// Package e2e shows that Grapnel does what it promises inside real agents: its
-// tests, behind the build tag e2e, install the agents from npm, put Grapnel into
-// them with "grapnel install", run them against a fake model on loopback, and look
-// at what really happened: which files were written, and what the model was told.
+// Package e2e tests that Grapnel works inside real agents. Its tests, behind the build tag e2e,
+// install the agents from npm, install Grapnel into them with "grapnel install", run them against
+// a fake model on loopback, and check the results: the files that were written and the requests
+// to the model.
 //
 //	go test -tags e2e -count=1 ./cmd/test/e2e     # "make e2e"
 //
-// So do tests of what is written for other programs: a shell completes, an editor's
-// language server marks mistakes, validators read reports, with the real ones.
+// It also tests the output that is for other programs with the real programs: a shell completes a
+// command, an editor's language server marks mistakes, validators read reports.
 //
-// The agents are driven by package verify. Of the packages below, agents and tools install
-// what is run, by npm, and offline takes the network away. The dialects' details are not tested
-// here; that is what the recordings in package dialect are for.
+// Package verify drives the agents. Of the packages below, agents and tools install programs with
+// npm, and offline disables the network. The recordings in package dialect test the details of
+// the dialects, so these tests do not.
 package e2e

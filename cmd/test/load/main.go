@@ -1,18 +1,18 @@
-// Load asks a daemon as many agents at once do, and prints how many answers it gives that
+// Load sends events to a daemon as many agents do at once, and prints the rate of answers that
 // have a Record:
 //
 //	go run ./cmd/test/load                  # 1, 8 and 64 callers, 5 s each
 //	go run ./cmd/test/load -gate -time 10s  # fails 15 % below the rate of today at 64 callers
-//	go run ./cmd/test/load -new             # a connection for each question
+//	go run ./cmd/test/load -new             # a new connection for each question
 //
-// It builds grapnel as it is shipped and starts "grapnel serve" below a temporary directory
-// (-dir says where; the disk is part of what is measured). The callers live in this process
-// and ask as an agent does that lives on, each over its connection; with -new they connect
-// for each question, as grapnel-hook has to. What starting a process takes is measured by
-// cmd/test/bench. Callers and daemon share the machine.
+// It builds grapnel with the release flags and starts "grapnel serve" below a temporary
+// directory. -dir sets the parent of this directory; its disk is part of the measurement. The
+// callers run in this process. Each caller keeps one connection, as a long-running agent does;
+// with -new it connects for each question, as grapnel-hook does. cmd/test/bench measures the
+// start of a process. Callers and daemon share the machine.
 //
-// Afterwards it holds what the store has against what was answered: one Record for each
-// answer and no other, none of them in the spool, and a chain that is whole.
+// Afterwards it compares the store with the answers: each answer has exactly one Record, no other
+// Record exists, the spool is empty, and the chain of Records is complete.
 package main
 
 import (
@@ -39,16 +39,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// The gate compares the rate of 64 callers with the budget of Records that are not synced, as
-// cmd/test/bench does. The budget is not met yet: until then the gate holds the rate of today.
+// The gate compares the rate of 64 callers with the budget for unsynced Records, as
+// cmd/test/bench does. The rate does not meet the budget yet, so the gate requires gateToday.
 const (
 	gateCallers = 64
 	gateBudget  = 20000
 	gateToday   = 4900
 )
 
-// tooSlow reports whether a rate fails the gate: a Record takes more than limit times as
-// long as it may.
+// tooSlow reports whether a rate fails the gate: a Record takes more than limit times the allowed
+// time.
 func tooSlow(rate, limit float64) bool { return rate*limit < min(gateBudget, gateToday) }
 
 func main() {
@@ -58,11 +58,11 @@ func main() {
 	os.Exit(code)
 }
 
-// options are the command line.
+// options are the parsed command line.
 type options struct {
 	gate, json bool
 	limit      float64
-	anew       bool // a connection for each question
+	anew       bool // a new connection for each question
 	time       time.Duration
 	callers    []int
 	rules      int
@@ -70,7 +70,7 @@ type options struct {
 	profile    string
 }
 
-// run returns the exit status: 0 good, 1 the gate failed or something was lost, 64 usage.
+// run returns the exit status: 0 success, 1 the gate failed or a Record was lost, 64 usage.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	o := options{callers: []int{1, 8, gateCallers}}
 	flags := flag.NewFlagSet("load", flag.ContinueOnError)
@@ -125,7 +125,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// A row is what one number of callers got. Times are milliseconds.
+// A row is the result for one number of callers. Times are milliseconds.
 type row struct {
 	Callers int     `json:"callers"`
 	Records int     `json:"records"`
@@ -139,7 +139,7 @@ type row struct {
 	RSS     int64   `json:"rss"`    // of the daemon, afterwards: bytes; 0 = unknown
 }
 
-// measure has all callers ask, and looks whether what they got is kept.
+// measure runs the load for each number of callers, and verifies that every answer has a Record.
 func (o *options) measure(ctx context.Context, stdout io.Writer) (rows []row, err error) {
 	dir, err := os.MkdirTemp(o.dir, "grapnel-load-")
 	if err != nil {
@@ -185,7 +185,7 @@ func (o *options) measure(ctx context.Context, stdout io.Writer) (rows []row, er
 		fmt.Fprintf(stdout, "%d rules, %v per row, %s/%s, %d CPUs, %s\n\n%8s %9s %9s %8s %8s %8s %8s %6s %7s %7s\n", o.rules, o.time,
 			runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version(), "callers", "records/s", "records", "p50 ms", "p95 ms", "p99 ms", "max ms", "slow", "CPU µs", "RSS MB")
 	}
-	asked := map[string]bool{"load-canary": true} // true = and answered
+	asked := map[string]bool{"load-canary": true} // true = it was answered
 	answers := 1
 	for _, n := range o.callers {
 		r, ids, slow, err := o.load(ctx, d, n)
@@ -217,10 +217,10 @@ func (o *options) measure(ctx context.Context, stdout io.Writer) (rows []row, er
 	return rows, nil
 }
 
-// shellLine is what the agents run: no rule stops it.
+// shellLine is the command of every event. No rule blocks it.
 const shellLine = `npm test -- --reporter=dot 2>&1 | tail -n 40`
 
-// policy is a policy of n rules about commands, the last of which blocks the canary.
+// policy returns a policy of n rules about commands. The last rule blocks the canary.
 func policy(n int) []byte {
 	var b strings.Builder
 	b.WriteString("version: 1\nhooks:\n")
@@ -231,7 +231,7 @@ func policy(n int) []byte {
 	return []byte(b.String())
 }
 
-// inForce makes sure that the daemon judges by the policy: one that does nothing is quick.
+// inForce verifies that the daemon applies the policy. A daemon without rules would look fast.
 func inForce(d *served.Daemon) error {
 	a, err := client.Ask(d.Socket(), d.Question("load-canary", served.Event(d.Root, "canary", "toolu_canary", "grapnel-load-canary")))
 	if err != nil {
@@ -243,7 +243,8 @@ func inForce(d *served.Daemon) error {
 	return nil
 }
 
-// load has n callers ask for a while, each its next question when the last is answered.
+// load runs n callers for the configured time. Each caller sends its next question after the last
+// answer.
 func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids, slow []string, err error) {
 	type result struct {
 		ids   []string
@@ -275,7 +276,7 @@ func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids
 				a, err := ask(d.Question(id, served.Event(d.Root, session, "toolu_"+id, shellLine)))
 				now := time.Now()
 				if err != nil && len(got.slow) < 100 {
-					got.slow = append(got.slow, id) // a program would answer by itself
+					got.slow = append(got.slow, id) // grapnel-hook would answer by itself
 					continue
 				}
 				if err != nil || a.Exit != 0 || len(a.Stderr) > 0 {
@@ -309,8 +310,8 @@ func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids
 	}, ids, slow, nil
 }
 
-// kept looks whether there is one Record for each answer, in the store alone, and whether
-// the chain is whole.
+// kept verifies that the store has exactly one Record for each answer, that the spool has none,
+// and that the chain is complete.
 func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
 	r, err := store.OpenReader(filepath.Join(served.State(root), "store")) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package records makes Records as a machine at work leaves them: sessions of several
-// agents side by side, prompts, calls of tools and what comes of them, judged by a policy.
+// Package records makes Records like those of a busy machine: concurrent sessions of several
+// agents, prompts, tool calls and their results, judged by a policy.
 //
 //	for line, err := range records.Lines(ctx, 100_000, specs, begin) { ... }
 //
-// It is for benchmarks and tests, and says nothing of what agents really do.
+// It is for benchmarks and tests. It does not model the behavior of real agents.
 package records
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// commands are what agents run; few of them are what a guard is about.
+// commands are the shell commands of the sessions. Guards match only a few of them.
 var commands = []string{
 	"go test ./...", "git status", "git diff --stat", "ls -la", "rg -n 'func main' --type go", "npm test -- --watch=false",
 	"git add -A && git commit -m 'fix: handle empty rows'", "cat README.md | head -40", "make build", "docker compose ps",
@@ -32,12 +32,12 @@ var commands = []string{
 	"git push origin HEAD", "terraform plan -out plan.bin", "kubectl get pods -n web", "rm -rf build/cache", "git push --force origin main",
 }
 
-// Lines makes n lines of a log, in the order of time, a few seconds apart on average. The
-// Records are those of an engine with these hooks.
+// Lines yields n lines of a log in the order of time, a few seconds apart on average. An engine
+// with the hooks in specs makes the Records.
 func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) iter.Seq2[[]byte, error] {
 	return func(yield func([]byte, error) bool) {
 		r := rand.New(rand.NewPCG(1, 2))                                           // the same each time
-		sp, err := spool.Open(filepath.Join(os.TempDir(), "grapnel-records"), nil) // only masks, and keeps nothing
+		sp, err := spool.Open(filepath.Join(os.TempDir(), "grapnel-records"), nil) // it only masks, and stores nothing
 		if err != nil {
 			yield(nil, err)
 			return
@@ -78,22 +78,22 @@ func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) it
 	}
 }
 
-// nobody runs observing hooks.
+// nobody is an executor that does not run observing hooks.
 type nobody struct{}
 
 func (nobody) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
 
-// session is one that is under way.
+// session is a session in progress.
 type session struct {
 	id     string
 	left   int
 	gemini bool
-	tool   string // that was called; its end is to be told
+	tool   string // the tool of the last call, whose end is the next event
 	call   string
 	input  map[string]any
 }
 
-// next is the next payload of a session.
+// next returns the next payload of a session and its dialect.
 func (s *session) next(r *rand.Rand, i int) (*dialect.Dialect, []byte) {
 	d, names := dialect.ClaudeCode(), [...]string{"PreToolUse", "PostToolUse", "UserPromptSubmit", "Bash", "Write", "Read", "command", "file_path"}
 	if s.gemini {
@@ -123,7 +123,7 @@ func (s *session) next(r *rand.Rand, i int) (*dialect.Dialect, []byte) {
 	return d, payload
 }
 
-// File writes them to a file, as "grapnel log --json" does.
+// File writes the lines to a file, in the format of "grapnel log --json".
 func File(name string, lines iter.Seq2[[]byte, error]) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -141,7 +141,7 @@ func File(name string, lines iter.Seq2[[]byte, error]) error {
 	return f.Close()
 }
 
-// Store puts them into a store.
+// Store writes the lines to a store in dir.
 func Store(ctx context.Context, dir string, lines iter.Seq2[[]byte, error]) error {
 	s, err := store.Open(dir, nil)
 	if err != nil {

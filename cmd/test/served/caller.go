@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
 
-// A Caller asks a daemon one question after the other over a connection that it keeps, as
-// an agent does that speaks HTTP by itself.
+// A Caller sends questions to a daemon, one after another, over one connection, like an agent
+// that uses HTTP directly. It is not safe for concurrent use.
 type Caller struct {
 	conn net.Conn
 	w    *bufio.Writer
@@ -31,7 +31,7 @@ func (d *Daemon) Call(ctx context.Context) (*Caller, error) {
 	return &Caller{conn, bufio.NewWriter(conn), bufio.NewReader(conn)}, nil
 }
 
-// Ask asks about an event.
+// Ask sends an event and returns the daemon's answer.
 func (c *Caller) Ask(q *client.Question) (*client.Answer, error) {
 	fmt.Fprintf(c.w, "POST %s HTTP/1.1\r\nHost: grapnel\r\nContent-Type: %s\r\nContent-Length: %d\r\n", client.Path, client.ContentType, len(q.Payload))
 	for _, h := range [][2]string{

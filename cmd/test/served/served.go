@@ -1,5 +1,4 @@
-// Package served runs "grapnel serve" as a person does, for programs that measure it or
-// break it:
+// Package served runs "grapnel serve" like a user does, for programs that measure it or break it:
 //
 //	bin, err := served.Build(ctx, dir, "", "grapnel")
 //	d, err := served.Start(ctx, bin, root, nil)
@@ -28,8 +27,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 )
 
-// Compile compiles programs of cmd into a directory, with tags and otherwise as Go does by
-// itself, which takes less time than [Build].
+// Compile compiles programs of cmd into a directory with the default flags of Go and the given
+// tags. It is faster than [Build].
 func Compile(ctx context.Context, bin, tags string, programs ...string) error {
 	args := []string{"build", "-tags", tags, "-o", bin + string(filepath.Separator)}
 	for _, p := range programs {
@@ -43,8 +42,9 @@ func Compile(ctx context.Context, bin, tags string, programs ...string) error {
 	return nil
 }
 
-// Build compiles programs of cmd below a directory, as they are shipped, and returns where
-// they lie: the Makefile alone says how. With tags they are built with these, too.
+// Build compiles programs of cmd below a directory with the release flags, by calling the
+// Makefile that defines them. It returns the directory of the programs. tags are additional build
+// tags.
 func Build(ctx context.Context, dir, tags string, programs ...string) (bin string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/grapnel-dev/grapnel").Output()
 	if err != nil {
@@ -65,7 +65,7 @@ func Build(ctx context.Context, dir, tags string, programs ...string) (bin strin
 	return bin, nil
 }
 
-// Exe is the name of a program in a directory.
+// Exe returns the path of a program in a directory.
 func Exe(bin, name string) string {
 	if runtime.GOOS == "windows" {
 		name += ".exe"
@@ -73,28 +73,28 @@ func Exe(bin, name string) string {
 	return filepath.Join(bin, name)
 }
 
-// Env is a small environment for programs that work below a root, with more of it.
+// Env returns a small environment for programs that work below a root, followed by more.
 func Env(root string, more ...string) []string {
 	return append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + root, "TMPDIR=" + root, "LANG=C"}, more...)
 }
 
-// A Daemon is one run of "grapnel serve" with a root of its own. It has a project directory,
-// in which the agents of its events work.
+// A Daemon is one run of "grapnel serve" with its own root. The root has a project directory, in
+// which the agents of its events work.
 type Daemon struct {
 	Root    string
 	Version string
 
 	cmd  *exec.Cmd
 	said *tail
-	done chan struct{} // closed when it has ended
-	err  error         // how; once done is closed
+	done chan struct{} // closed when the process has ended
+	err  error         // result of the process; valid after done is closed
 }
 
-// ready is how long a daemon may take until it answers. It is long, because on a busy
-// machine a daemon that is well may take long.
+// ready is the longest time until a daemon answers. It is long, because a healthy daemon can be
+// slow on a busy machine.
 const ready = 2 * time.Minute
 
-// Start starts a daemon and waits until it answers. more is for its environment.
+// Start starts a daemon and waits until it answers. It adds more to the environment.
 func Start(ctx context.Context, bin, root string, more []string) (*Daemon, error) {
 	d, err := Launch(ctx, bin, root, more)
 	if err != nil {
@@ -117,7 +117,7 @@ func Start(ctx context.Context, bin, root string, more []string) (*Daemon, error
 	}
 }
 
-// Launch starts a daemon and does not wait.
+// Launch starts a daemon and does not wait until it answers.
 func Launch(ctx context.Context, bin, root string, more []string) (*Daemon, error) {
 	if err := os.MkdirAll(Project(root), 0o700); err != nil {
 		return nil, err
@@ -135,25 +135,26 @@ func Launch(ctx context.Context, bin, root string, more []string) (*Daemon, erro
 	return d, nil
 }
 
-// Project is where the agents work.
+// Project returns the directory below a root in which the agents work.
 func Project(root string) string { return filepath.Join(root, "project") }
 
-// State is the state directory below a root.
+// State returns the state directory below a root.
 func State(root string) string { return filepath.Join(root, "state") }
 
-// Socket is where the daemon listens.
+// Socket returns the path of the daemon's socket.
 func (d *Daemon) Socket() string { return client.Socket(State(d.Root)) }
 
-// PID is its process.
+// PID returns the process ID of the daemon.
 func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 
-// Done is closed when it has ended.
+// Done returns a channel that is closed when the process has ended.
 func (d *Daemon) Done() <-chan struct{} { return d.done }
 
-// Said is the end of what it has printed.
+// Said returns the last part of the daemon's output.
 func (d *Daemon) Said() string { return d.said.String() }
 
-// Stop tells it to end and waits for it. It has to end well.
+// Stop sends SIGTERM and waits for the end of the process. It returns an error if the daemon
+// fails.
 func (d *Daemon) Stop() error {
 	_ = d.cmd.Process.Signal(syscall.SIGTERM)
 	select {
@@ -167,7 +168,7 @@ func (d *Daemon) Stop() error {
 	return nil
 }
 
-// Kill ends it at once and waits until it has.
+// Kill kills the daemon and waits for the end of the process.
 func (d *Daemon) Kill() error {
 	if err := d.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
@@ -176,14 +177,14 @@ func (d *Daemon) Kill() error {
 	return nil
 }
 
-// Killed reports whether a daemon that has ended did so by SIGKILL.
+// Killed waits for the end of the process and reports whether SIGKILL ended it.
 func (d *Daemon) Killed() bool {
 	<-d.done
 	status, ok := d.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	return ok && signaled(status)
 }
 
-// A Health is what a daemon says of itself.
+// A Health is the daemon's health report.
 type Health struct {
 	Version  string `json:"version"`
 	PID      int    `json:"pid"`
@@ -193,7 +194,7 @@ type Health struct {
 	Store server.StoreHealth `json:"store"`
 }
 
-// Health asks the daemon how it is. One that is not well says so, too.
+// Health requests the health report. A daemon with a problem also sends one; then Well is false.
 func (d *Daemon) Health(ctx context.Context) (h Health, err error) {
 	status, text, err := d.get(ctx, "/v1/health")
 	if h.Well = status == http.StatusOK; err == nil && !h.Well && status != http.StatusServiceUnavailable {
@@ -205,7 +206,7 @@ func (d *Daemon) Health(ctx context.Context) (h Health, err error) {
 	return h, json.Unmarshal(text, &h)
 }
 
-// Get returns what the daemon has at a path.
+// Get returns the body of the daemon's reply to a GET request for a path.
 func (d *Daemon) Get(ctx context.Context, path string) ([]byte, error) {
 	status, text, err := d.get(ctx, path)
 	if err == nil && status != http.StatusOK {
@@ -233,9 +234,9 @@ func (d *Daemon) get(ctx context.Context, path string) (status int, text []byte,
 	return resp.StatusCode, text, err
 }
 
-// Event is what Claude Code tells before it runs a command, by the ID of the call.
+// Event returns the PreToolUse payload of Claude Code for a command. id is the ID of the call.
 func Event(root, session, id, command string) []byte {
-	ev, _ := json.Marshal(map[string]any{ // of texts alone
+	ev, _ := json.Marshal(map[string]any{ // strings always encode
 		"session_id": session, "transcript_path": filepath.Join(root, "transcript.jsonl"), "cwd": Project(root), "permission_mode": "default",
 		"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_use_id": id,
 		"tool_input": map[string]any{"command": command, "description": "Install, test, commit", "timeout": 120000},
@@ -243,15 +244,15 @@ func Event(root, session, id, command string) []byte {
 	return append(ev, '\n')
 }
 
-// Question is what grapnel-hook asks about an event: with the ID of the firing, so that its
-// Record is found.
+// Question returns the request that grapnel-hook would send for an event. firing becomes the ID
+// of the Record.
 func (d *Daemon) Question(firing string, event []byte) *client.Question {
 	return &client.Question{
 		Version: d.Version, Agent: "claude-code", Root: d.Root, Home: d.Root, Firing: firing, Payload: event, Budget: 30 * time.Second,
 	}
 }
 
-// tail keeps the end of what is written.
+// tail is a writer that keeps the end of the text.
 type tail struct {
 	mu   sync.Mutex
 	text []byte

@@ -9,15 +9,15 @@ import (
 	"time"
 )
 
-// Use is what a daemon takes.
+// Use is the resource usage of a daemon.
 type Use struct {
 	RSS     int64 // bytes in memory
 	Handles int
 	Threads int
-	CPU     time.Duration // so far
+	CPU     time.Duration // since its start
 }
 
-// Use returns what the daemon takes now.
+// Use returns the daemon's current resource usage.
 func (d *Daemon) Use() (u Use, err error) {
 	dir := "/proc/" + strconv.Itoa(d.PID())
 	handles, err := os.ReadDir(dir + "/fd")
@@ -29,7 +29,8 @@ func (d *Daemon) Use() (u Use, err error) {
 	if err != nil {
 		return u, err
 	}
-	// Behind the name, which may hold anything, from the third field on.
+	// The name of the program can contain any character. The third field begins after the last
+	// ")".
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	number := func(field int) int64 {
 		if field-3 >= len(fields) {

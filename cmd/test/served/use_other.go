@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// Use is what a daemon takes.
+// Use is the resource usage of a daemon.
 type Use struct {
 	RSS     int64 // bytes in memory
 	Handles int
 	Threads int
-	CPU     time.Duration // so far
+	CPU     time.Duration // since its start
 }
 
-// Use says that this system does not tell.
+// Use returns an error, because only Linux is supported.
 func (d *Daemon) Use() (Use, error) {
 	return Use{}, errors.New("what a process takes is read from /proc, which only Linux has")
 }

@@ -1,16 +1,16 @@
-// Soak keeps a daemon busy for a long time and prints what it takes:
+// Soak keeps a daemon busy for a long time and prints its resource usage:
 //
 //	go run ./cmd/test/soak -time 10m
 //
-// It builds grapnel as it is shipped, starts "grapnel serve" below a temporary directory, and
-// asks it some hundred times a second: about many sessions, with answers of all kinds, beside
-// grapnel-hook processes, requests for pages and subscribers that come and go. Every so often it prints the
-// daemon's memory, goroutines, open files and the size of its store. First it leaves the
-// daemon alone for a while, and measures what it takes to do nothing.
+// It builds grapnel with the release flags, starts "grapnel serve" below a temporary directory,
+// and sends it some hundred questions a second: from many sessions, with all kinds of answers.
+// Meanwhile it runs grapnel-hook processes, requests pages, and connects and disconnects
+// subscribers. At intervals it prints the daemon's memory, goroutines, open files and the size of
+// its store. Before that, it measures the idle daemon for a while.
 //
-// The exit status is 1 when an idle daemon takes more than 40 MB or 0.1 % of a CPU, when open
-// files or goroutines have grown between the first and the last part of the run, or memory
-// by more than a bound.
+// The exit status is 1 if an idle daemon uses more than 40 MB or 0.1 % of a CPU, or if open
+// files, goroutines or memory grow by more than a bound between the first and the last part of
+// the run.
 package main
 
 import (
@@ -37,10 +37,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 )
 
-// What a daemon may take. An idle one has answered some events before.
+// Upper limits for a daemon. The idle daemon has answered some events before.
 const (
 	idleRSS = 40_000_000 // bytes
-	idleCPU = 0.001      // of one
+	idleCPU = 0.001      // share of one CPU
 
 	moreRSS        = 24_000_000 // bytes between the first third of a run and the last
 	moreHandles    = 8
@@ -60,7 +60,8 @@ type options struct {
 	dir        string
 }
 
-// run returns the exit status: 0 good, 1 too much was taken or an answer was wrong, 64 usage.
+// run returns the exit status: 0 success, 1 a limit was exceeded or an answer was wrong, 64
+// usage.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
@@ -100,7 +101,8 @@ hooks:
     limit: {count: 1000000, per: 1h, by: session}
 `
 
-// commands are what the agents run, and what each is to be told.
+// commands are the commands of the agents, each with a text that the reply must contain. If told
+// is empty, the reply must be empty.
 var commands = []struct{ line, told string }{
 	{"go test ./...", ""},
 	{"make lint", ""},
@@ -139,7 +141,7 @@ func (o *options) soak(ctx context.Context, stdout io.Writer) (err error) {
 		}
 	}()
 	s := &soak{options: o, d: d, bin: bin, out: stdout}
-	for n := range 100 { // an idle one is not one that never did anything
+	for n := range 100 { // measure a daemon that has answered events, not a fresh one
 		if err := s.ask(n); err != nil {
 			return err
 		}
@@ -167,9 +169,9 @@ type soak struct {
 	last atomic.Pointer[error]
 }
 
-// idle measures a daemon that nobody asks.
+// idle measures a daemon without clients.
 func (s *soak) idle(ctx context.Context) error {
-	select { // what is put off until there is time for it
+	select { // wait until the daemon has finished deferred work
 	case <-time.After(3 * time.Second):
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -194,22 +196,22 @@ func (s *soak) idle(ctx context.Context) error {
 	if after.RSS > idleRSS {
 		errs = append(errs, fmt.Errorf("the idle daemon takes %.1f MB, and %.0f is the most", float64(after.RSS)/1e6, idleRSS/1e6))
 	}
-	// Clocks of processes tick every 10 ms; one tick more than the share is none too much.
+	// CPU clocks tick every 10 ms, so one extra tick is within the limit.
 	if cpu > idleCPU+0.01/time.Since(begun).Seconds() {
 		errs = append(errs, fmt.Errorf("the idle daemon takes %.2f %% of a CPU, and %.2f is the most", 100*cpu, 100*idleCPU))
 	}
 	return errors.Join(errs...)
 }
 
-// A sample is what was seen at one moment.
+// A sample is one measurement of the daemon.
 type sample struct {
 	served.Use
-	goroutines int // 0 = the daemon does not say
+	goroutines int // 0 = unknown
 	heap       int64
 	store      int64 // bytes of all its files
 }
 
-// busy keeps the daemon busy.
+// busy keeps the daemon busy and compares samples from the first and the last part of the run.
 func (s *soak) busy(ctx context.Context) error {
 	ctx, stop := context.WithTimeout(ctx, s.time)
 	defer stop()
@@ -263,7 +265,8 @@ loop:
 	return errors.Join(failed, grown(samples))
 }
 
-// grown compares the first third of a run, but for its beginning, with the last.
+// grown returns an error if the median of the last third of the samples exceeds the median of
+// the first third by more than a limit. It skips the beginning of the first third.
 func grown(samples []sample) error {
 	n := len(samples) / 3
 	if n < 2 {
@@ -295,7 +298,7 @@ func grown(samples []sample) error {
 	return errors.Join(errs...)
 }
 
-// What a daemon says of itself, where it has metrics.
+// Metrics in the daemon's output. Not every daemon has them.
 var (
 	goroutines = regexp.MustCompile(`(?m)^go_goroutines (\S+)`)
 	heap       = regexp.MustCompile(`(?m)^go_memstats_heap_(?:alloc|inuse)_bytes (\S+)`)
@@ -327,12 +330,12 @@ func number(re *regexp.Regexp, text []byte) int64 {
 	return int64(x)
 }
 
-// ask asks about the n-th event.
+// ask sends the n-th event and checks the answer.
 func (s *soak) ask(n int) error {
 	c := &commands[n%len(commands)]
 	id := fmt.Sprintf("soak-%d", n)
 	a, err := client.Ask(s.d.Socket(), s.d.Question(id, served.Event(s.d.Root, fmt.Sprint("session-", n%50), "toolu_"+id, c.line)))
-	if err != nil { // a program would answer by itself
+	if err != nil { // grapnel-hook would answer by itself
 		s.slow.Add(1)
 		return nil //nolint:nilerr // it is counted
 	}
@@ -348,7 +351,7 @@ func (s *soak) wrong(err error) {
 	s.last.Store(&err)
 }
 
-// call asks at a constant rate.
+// call sends events at a constant rate.
 func (s *soak) call(ctx context.Context, caller int, every time.Duration) {
 	tick := time.NewTicker(every)
 	defer tick.Stop()
@@ -364,7 +367,7 @@ func (s *soak) call(ctx context.Context, caller int, every time.Duration) {
 	}
 }
 
-// hooks runs grapnel-hook now and then.
+// hooks runs grapnel-hook at intervals.
 func (s *soak) hooks(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		c := &commands[n%len(commands)]
@@ -380,7 +383,7 @@ func (s *soak) hooks(ctx context.Context) {
 	}
 }
 
-// look reads pages, and goes away in the middle of what has no end.
+// look reads pages, and disconnects from an endless page after a random time.
 func (s *soak) look(ctx context.Context) {
 	pages := []string{"/v1/health", "/v1/policy", "/v1/records?limit=20", "/v1/deliveries", "/v1/events"}
 	for n := 0; ctx.Err() == nil; n++ {
@@ -404,7 +407,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// whole looks whether the chain of Records is whole.
+// whole verifies that the chain of Records is complete.
 func (s *soak) whole(ctx context.Context) (err error) {
 	r, err := store.OpenReader(filepath.Join(served.State(s.d.Root), "store")) //nolint:contextcheck // it is open for longer than a call
 	if err != nil {

@@ -1,14 +1,14 @@
-// Package agents has the real agents of the end-to-end tests: it installs pinned
-// versions of them, and hands each test a world of package verify to run one in.
+// Package agents provides the real agents for the end-to-end tests: it installs pinned versions,
+// and gives each test a separate [World] in which an agent runs.
 //
 //	err := agents.Install(ctx, agents.All...)   // once, while there is a network
 //	w := agents.NewWorld(t, agents.ClaudeCode)  // fresh home, project and model
 //	res := w.Run(t, "Go on.",
 //		model.Do(w.Shell("touch a.txt")),
 //		model.Say("all done"))
-//	// res.Files has "a.txt", res.Requests has what the model was told
+//	// res.Files has "a.txt", res.Requests has the requests to the model
 //
-// It does not judge: what an agent should have done is for the test to say.
+// The package does not judge the agent's behavior. The test does.
 package agents
 
 import (
@@ -26,17 +26,17 @@ import (
 type Agent struct {
 	*verify.Agent
 
-	Version string // exactly this one; another version may be another protocol
-	Package string // on npm; "" when it is not there: then it must be on this machine
+	Version string // exact version, because another version may use another protocol
+	Package string // on npm; "" = the agent must be on this machine
 
 	npmFlags []string
-	program  string // glob below the npm prefix that matches exactly what is executed; @ stands for the platform, as npm names it
-	node     string // the Node.js that runs program: a version, or "any" for that on PATH; "" when it is native
-	binVar   string // names the variable that says where it is on this machine
+	program  string // glob below the npm prefix that matches only the executable; @ = npm's name for the platform
+	node     string // version of Node.js that runs program, or "any" for the one on PATH; "" = native program
+	binVar   string // environment variable with the path of the agent on this machine
 }
 
-// The agents. What npm would run of a package is often a stub that only works after
-// an install script, so each says what to run instead.
+// The agents. The program that an npm package declares is often a stub that needs an install
+// script, so each agent names its own executable.
 var (
 	ClaudeCode = &Agent{
 		Agent: verify.ClaudeCode, Version: "2.1.329", Package: "@anthropic-ai/claude-code",
@@ -44,7 +44,7 @@ var (
 	}
 	GeminiCLI = &Agent{
 		Agent: verify.GeminiCLI, Version: "0.61.0", Package: "@google/gemini-cli",
-		npmFlags: []string{"--omit=optional"}, // native add-ons that headless runs do without
+		npmFlags: []string{"--omit=optional"}, // native add-ons that headless runs do not need
 		program:  "node_modules/@google/gemini-cli/bundle/gemini.js", node: "any",
 	}
 	Codex = &Agent{
@@ -56,7 +56,7 @@ var (
 	}
 	QwenCode = &Agent{
 		Agent: verify.QwenCode, Version: "0.24.4", Package: "@qwen-code/qwen-code",
-		npmFlags: []string{"--omit=optional", "--force"}, // the npm of an older Node.js would refuse
+		npmFlags: []string{"--omit=optional", "--force"}, // npm of an older Node.js would refuse the package
 		program:  "node_modules/@qwen-code/qwen-code/cli.js", node: "22.23.3",
 	}
 	CopilotCLI = &Agent{
@@ -76,17 +76,17 @@ var (
 		Agent: verify.Cline, Version: "3.0.65", Package: "cline",
 		program: "node_modules/@cline/cli-@/bin/cline",
 	}
-	Crush = &Agent{Agent: verify.Crush, binVar: "CRUSH_BIN"} // its package only downloads a release
+	Crush = &Agent{Agent: verify.Crush, binVar: "CRUSH_BIN"} // its npm package only downloads a release
 )
 
-// All lists the agents this package knows, those first that start fast.
+// All lists the agents of this package. Agents that start fast come first.
 var All = []*Agent{ClaudeCode, Codex, CodexCode, Crush, CopilotCLI, GeminiCLI, Cline, OpenCode, QwenCode, OpenClaw}
 
-// ChoiceVar names the environment variable that lists the agents to test, by ID and
-// separated by commas; unset means all. Those left out are neither installed nor run.
+// ChoiceVar names the environment variable that lists the agents to test, by ID and separated by
+// commas; unset means all. Other agents are neither installed nor run.
 const ChoiceVar = "GRAPNEL_E2E_AGENTS"
 
-// NotRun says why no test runs this agent; "" when they do.
+// NotRun returns the reason why no test runs this agent, or "" if tests run it.
 func (a *Agent) NotRun() string {
 	if choice := os.Getenv(ChoiceVar); choice != "" && !slices.Contains(strings.Split(choice, ","), a.ID) {
 		return "not among " + ChoiceVar + "=" + choice
@@ -99,8 +99,8 @@ func (a *Agent) NotRun() string {
 	return ""
 }
 
-// Program returns the agent as it is installed below cache, or on this machine when
-// it comes from elsewhere.
+// Program returns the agent that is installed below cache, or on this machine if the agent does
+// not come from npm.
 func (a *Agent) Program(cache string) (verify.Program, error) {
 	if a.Package == "" {
 		if path := os.Getenv(a.binVar); path != "" {
@@ -116,7 +116,7 @@ func (a *Agent) Program(cache string) (verify.Program, error) {
 	return a.below(cache, a.prefix(cache))
 }
 
-// below returns the agent that npm installed with this prefix.
+// below returns the agent that npm installed under prefix.
 func (a *Agent) below(cache, prefix string) (verify.Program, error) {
 	program, err := npm.One(prefix, strings.ReplaceAll(a.program, "-@", "-"+npm.Platform()))
 	if err != nil {

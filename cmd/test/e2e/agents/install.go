@@ -9,9 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/npm"
 )
 
-// Install makes sure that the agents which are to run are in the cache in their
-// exact versions, and that they start. It needs npm and a registry only for what is
-// missing, and may run in several processes at once.
+// Install makes sure that each selected agent is in the cache in its exact version and starts. It
+// needs npm and a registry only for missing agents. Several processes may call it at once.
 func Install(ctx context.Context, agents ...*Agent) error {
 	cache, err := npm.CacheDir()
 	if err != nil {

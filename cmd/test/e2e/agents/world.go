@@ -13,33 +13,33 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// slots bounds how many agents run at once in this process: each of them keeps
-// more than one core busy, and with too many of them deadlines mean nothing.
+// slots limits how many agents run at once in this process: each agent uses more than one core,
+// and too many of them exceed their deadlines.
 var slots = make(chan struct{}, 2)
 
-// Slot waits until one more agent may run, for tests that do not run it by World.Run,
-// and returns what to call when it has ended.
+// Slot waits until one more agent may run. It is for tests that do not use [World.Run]. The
+// caller runs done after the agent has ended.
 func Slot() (done func()) {
 	slots <- struct{}{}
 	return func() { <-slots }
 }
 
-// A World is a verify.World for the duration of a test. What cannot be done fails
-// the test at once.
+// A World is a verify.World for the duration of a test. Its methods end the test at once when
+// they fail.
 type World struct {
 	*verify.World
 	Agent *Agent
 }
 
-// NewWorld makes a world for a and ends it when t ends, with every process that
-// started in there. It is removed unless t failed: then the log of the test tells
-// where it is and what ran in it. If a does not run here, t is skipped.
+// NewWorld makes a world for a. When t ends, the world ends, with every process that started in
+// it. The directory of the world is removed unless t failed; then the log of the test shows its
+// path and the programs that ran in it. If a does not run here, t is skipped.
 func NewWorld(t testing.TB, a *Agent) *World {
 	t.Helper()
 	return newWorld(t, a, Program(t, a))
 }
 
-// Program returns the agent as the tests have it. If a does not run here, t is skipped.
+// Program returns the agent's executable. If a does not run here, t is skipped.
 func Program(t testing.TB, a *Agent) verify.Program {
 	t.Helper()
 	if why := a.NotRun(); why != "" {
@@ -75,8 +75,7 @@ func newWorld(t testing.TB, a *Agent, p verify.Program) *World {
 	return &World{w, a}
 }
 
-// Run starts the agent with this prompt, lets the model play the steps, and waits
-// until the agent ends.
+// Run starts the agent with a prompt. The model plays the steps. Run waits until the agent ends.
 func (w *World) Run(t testing.TB, prompt string, steps ...model.Step) verify.Result {
 	t.Helper()
 	defer Slot()()
@@ -97,8 +96,8 @@ func (w *World) Exec(t testing.TB, program string, args ...string) verify.Output
 	return out
 }
 
-// WriteFile writes a file, making the directories above it. A relative name is
-// taken from the project.
+// WriteFile writes a file and creates its parent directories. A relative name is relative to the
+// project.
 func (w *World) WriteFile(t testing.TB, name, content string) {
 	t.Helper()
 	path := w.path(name)
@@ -114,8 +113,7 @@ func (w *World) WriteFile(t testing.TB, name, content string) {
 	}
 }
 
-// ReadFile returns the content of a file. A relative name is taken from the
-// project.
+// ReadFile returns the content of a file. A relative name is relative to the project.
 func (w *World) ReadFile(t testing.TB, name string) string {
 	t.Helper()
 	b, err := os.ReadFile(w.path(name))
@@ -125,7 +123,7 @@ func (w *World) ReadFile(t testing.TB, name string) string {
 	return string(b)
 }
 
-// AwaitFile waits until a file exists, for what is done behind the agent's back.
+// AwaitFile waits until a file exists, for files that another process writes.
 func (w *World) AwaitFile(t testing.TB, name string) {
 	t.Helper()
 	await.Until(t, "the file "+name+" exists", func() bool {

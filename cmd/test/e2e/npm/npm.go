@@ -1,5 +1,5 @@
-// Package npm installs pinned versions of packages into a cache, for the end-to-end
-// tests. It runs no scripts of packages.
+// Package npm installs pinned versions of packages into a cache, for the end-to-end tests. It
+// does not run install scripts.
 package npm
 
 import (
@@ -15,12 +15,11 @@ import (
 	"github.com/rogpeppe/go-internal/lockedfile"
 )
 
-// CacheVar names the environment variable that says where packages are installed.
+// CacheVar names the environment variable with the cache directory.
 const CacheVar = "GRAPNEL_E2E_CACHE"
 
-// CacheDir returns the directory that packages are installed below: $GRAPNEL_E2E_CACHE,
-// or grapnel-e2e in the user's cache directory. It has one directory per agent
-// and version, some 3.5 GB together.
+// CacheDir returns the cache directory: $GRAPNEL_E2E_CACHE, or grapnel-e2e in the user's cache
+// directory. It has one directory per agent and version, some 3.5 GB in total.
 func CacheDir() (string, error) {
 	if dir := os.Getenv(CacheVar); dir != "" {
 		return filepath.Abs(dir)
@@ -32,13 +31,14 @@ func CacheDir() (string, error) {
 	return filepath.Join(dir, "grapnel-e2e"), nil
 }
 
-// Some packages want a newer Node.js than people have. npm has that, too.
+// nodeProgram matches Node.js in a package from npm. Some packages need a newer Node.js than the
+// machine has.
 const nodeProgram = "node_modules/node-*/bin/node"
 
-// NodePrefix is where a version of Node.js is.
+// NodePrefix returns the install directory of a version of Node.js.
 func NodePrefix(cache, version string) string { return filepath.Join(cache, "node-"+version) }
 
-// Node is a version of Node.js.
+// Node returns the npm package of a version of Node.js.
 func Node(cache, version string) Wanted {
 	return Wanted{
 		Prefix: NodePrefix(cache, version), Specs: []string{"node-" + Platform() + "@" + version},
@@ -49,26 +49,26 @@ func Node(cache, version string) Wanted {
 	}
 }
 
-// FindNode returns the program of a version of Node.js that is installed.
+// FindNode returns the path of an installed version of Node.js.
 func FindNode(cache, version string) (string, error) {
 	return One(NodePrefix(cache, version), nodeProgram)
 }
 
-// A Wanted is something that npm installs.
+// A Wanted is an installation of packages by npm.
 type Wanted struct {
-	Prefix string   // where it stands when it is complete
-	Specs  []string // what npm is told to install
+	Prefix string   // directory of the complete installation
+	Specs  []string // arguments of npm install
 	Flags  []string
-	Check  func(ctx context.Context, prefix string) error // what is there works
+	Check  func(ctx context.Context, prefix string) error // returns an error if the installation does not work
 }
 
-// Install makes sure that it is there. It needs npm and a registry only when it is not,
-// and may run in several processes at once.
+// Install installs the packages if Prefix does not exist, and runs Check. It needs npm and a
+// registry only for a missing installation. Several processes may call it at once.
 func (w Wanted) Install(ctx context.Context, npm string) (err error) {
 	if err := os.MkdirAll(filepath.Dir(w.Prefix), 0o755); err != nil {
 		return err
 	}
-	// Two npm processes in one directory spoil it.
+	// Two npm processes in one directory damage it.
 	unlock, err := lockedfile.MutexAt(w.Prefix + ".lock").Lock()
 	if err != nil {
 		return err
@@ -86,8 +86,8 @@ func (w Wanted) Install(ctx context.Context, npm string) (err error) {
 	if err != nil {
 		return err
 	}
-	// A directory of the final name is always complete: an install that was
-	// interrupted leaves its parts under another one.
+	// The final directory is always complete: an interrupted install leaves its files in the
+	// partial directory.
 	partial := w.Prefix + ".partial"
 	if err := os.RemoveAll(partial); err != nil {
 		return err
@@ -108,7 +108,8 @@ func (w Wanted) Install(ctx context.Context, npm string) (err error) {
 	return os.Rename(partial, w.Prefix)
 }
 
-// One returns the only file below prefix that matches glob.
+// One returns the only file below prefix that matches glob. It returns an error unless exactly
+// one file matches.
 func One(prefix, glob string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(prefix, filepath.FromSlash(glob)))
 	if err != nil {
@@ -120,13 +121,13 @@ func One(prefix, glob string) (string, error) {
 	return found[0], nil
 }
 
-// Platform is this system and machine in npm's words.
+// Platform returns npm's name of this system and architecture.
 func Platform() string {
 	words := map[string]string{"windows": "win32", "amd64": "x64"}
 	return cmp.Or(words[runtime.GOOS], runtime.GOOS) + "-" + cmp.Or(words[runtime.GOARCH], runtime.GOARCH)
 }
 
-// LookPath finds a program that people install together with Node.js.
+// LookPath finds a program that is installed with Node.js.
 func LookPath(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {

@@ -1,7 +1,7 @@
-// Package offline takes the network away from a test binary, so that whatever the
-// tests start can reach nothing but this machine's loopback.
+// Package offline disables the network for a test binary, so that the programs that the tests
+// start can only reach the loopback interface.
 //
-// A TestMain prepares what needs the network and then calls Enter:
+// A TestMain first does the steps that need the network and then calls Enter:
 //
 //	if !offline.Entered() {
 //		... // download, build
@@ -13,39 +13,37 @@
 //	fmt.Println("network:", level)
 //	return m.Run()
 //
-// On Linux Enter starts the test binary once more, in a network namespace of its
-// own. It needs no program and no privilege for that, but the system may forbid
-// it; then, and on other systems, the tests run where they are and only their
-// own care (a proxy that refuses everything) keeps them from the network.
+// On Linux, Enter starts the test binary again in a separate network namespace. This needs no
+// program and no privilege, but the system may forbid it. In that case, and on other systems, the
+// tests run without a namespace, and only a proxy that refuses every connection keeps them from
+// the network.
 package offline
 
 import "os"
 
-// A Level says how the network is kept away.
+// A Level names how the network is blocked.
 type Level string
 
-// The levels, the better one first.
+// The levels. The stronger one comes first.
 const (
 	Namespace Level = "network namespace"
 	ProxyOnly Level = "closed proxy only"
 )
 
-// marker is the environment variable by which a copy knows what it is.
+// marker names the environment variable that identifies a copy and its task.
 const marker = "GRAPNEL_E2E_OFFLINE"
 
 const (
-	markProbe = "probe" // bring up loopback and exit: does it work here?
+	markProbe = "probe" // bring up loopback and exit, to test whether namespaces work here
 	markRun   = "run"   // bring up loopback and run the tests
 )
 
 // Entered reports whether this process is a copy that Enter started.
 func Entered() bool { return os.Getenv(marker) != "" }
 
-// Enter runs this program again without a network, with the same arguments,
-// environment and standard streams, and returns its exit status and done = true.
-// In that copy, and where no such copy can be had, done is false, and level tells
-// what is in force for this process.
+// Enter runs this program again without a network, with the same arguments, environment and
+// standard streams, and returns its exit status and done = true. In that copy, and on systems
+// without such a copy, done is false, and level is the protection of this process.
 //
-// Enter must be called before the process has started anything that a copy must
-// not repeat.
+// Call Enter before any work that the copy must not repeat.
 func Enter() (level Level, exit int, done bool) { return enter() }

@@ -40,21 +40,21 @@ func enter() (level Level, exit int, done bool) {
 	return ProxyOnly, 0, false
 }
 
-// run is cmd.Run on a thread that lasts: Pdeathsig means the thread, not the
-// process, that started the child.
+// run calls cmd.Run on a locked thread, because Pdeathsig acts when the thread that started the
+// child ends, not the process.
 func run(cmd *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return cmd.Run()
 }
 
-// ways lists the ways to a network namespace, the one that changes least first.
+// ways lists the ways to get a network namespace. The way that changes least comes first.
 func ways() []*syscall.SysProcAttr {
 	plain := &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	// Without privilege a user namespace gives it, over the new network only.
-	// The user stays who they are: agents treat root differently. Because of
-	// that the capability has to be ambient to survive the exec. The agents
-	// inherit it; there is nothing they could do with it but break this network.
+	// Without privilege, a user namespace gives the capability to configure the new network. The
+	// user ID stays the same, because agents treat root differently. For that reason the
+	// capability must be ambient to survive the exec. The agents inherit it, but it only allows
+	// them to change this network.
 	uid, gid := os.Getuid(), os.Getgid()
 	user := &syscall.SysProcAttr{
 		Cloneflags:  unix.CLONE_NEWNET | unix.CLONE_NEWUSER,
@@ -77,8 +77,8 @@ func copyOf(attr *syscall.SysProcAttr, mark string) *exec.Cmd {
 	return cmd
 }
 
-// raiseLoopback brings up the loopback interface, which is down in a new network
-// namespace: without it not even 127.0.0.1 answers.
+// raiseLoopback brings up the loopback interface. In a new network namespace it is down, and even
+// 127.0.0.1 does not answer.
 func raiseLoopback() error {
 	sock, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

