@@ -1,8 +1,8 @@
 //go:build !unix
 
-// Package owner tells whether a file is one's own, or root's alone. Call [Root] or
-// [Mine] with what Stat says of a file that is open already, since what a name leads
-// to can change in between, and [Path] for what leads to it.
+// Package owner checks whether other users can change a file. Call [Root] or [Mine] with the
+// result of Stat on an open file, because the file behind a name can change between two calls.
+// Call [Path] for the directories and links of a path.
 package owner
 
 import (
@@ -12,12 +12,12 @@ import (
 
 var errUnknown = errors.New("on this system Grapnel cannot tell who may write a file")
 
-// Root returns an error: who may write a file cannot be told here, so nothing counts
-// as root's alone.
+// Root returns an error, because Grapnel cannot determine here who may write a file. Therefore it
+// treats no file as owned by root.
 func Root(fs.FileInfo) error { return errUnknown }
 
-// Path returns an error, as Root does.
+// Path returns an error, for the same reason as [Root].
 func Path(string) error { return errUnknown }
 
-// Mine returns nil: what lies in a directory of a user is guarded by its access list.
+// Mine returns nil: the access control list of the user's directory protects the file.
 func Mine(fs.FileInfo) error { return nil }

@@ -1,8 +1,8 @@
 //go:build unix
 
-// Package owner tells whether a file is one's own, or root's alone. Call [Root] or
-// [Mine] with what Stat says of a file that is open already, since what a name leads
-// to can change in between, and [Path] for what leads to it.
+// Package owner checks whether other users can change a file. Call [Root] or [Mine] with the
+// result of Stat on an open file, because the file behind a name can change between two calls.
+// Call [Path] for the directories and links of a path.
 package owner
 
 import (
@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Root returns an error if anybody but root can change the file.
+// Root returns an error unless only root can change the file.
 func Root(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -29,8 +29,8 @@ func Root(info fs.FileInfo) error {
 	return nil
 }
 
-// Mine returns an error if the file belongs to neither this user nor root, or if
-// others can write it.
+// Mine returns an error if the file belongs to neither this user nor root, or if other users can
+// write it.
 func Mine(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -44,13 +44,13 @@ func Mine(info fs.FileInfo) error {
 	return nil
 }
 
-// maxLinks is how many links a path may lead over.
+// maxLinks is the maximum number of symbolic links in a path.
 const maxLinks = 40
 
-// Path returns an error if anybody but root can change what an absolute path leads to:
-// a directory on the way, or a link, or that to which one leads. What is not there is
-// no error. A directory that everybody can write, and whose sticky bit keeps them from
-// what is not theirs, is one only where what comes next is not root's.
+// Path returns an error if a user other than root can change the target of an absolute path,
+// through a directory on the path, a link, or a directory on the path of a link. A missing file
+// is not an error. A directory that all users can write, but that has the sticky bit and belongs
+// to root, is accepted if the next element of the path belongs to root.
 func Path(name string) error {
 	if !filepath.IsAbs(name) {
 		return fmt.Errorf("%s is no absolute path", name)
@@ -66,7 +66,7 @@ func Path(name string) error {
 		switch part {
 		case "", ".":
 			continue
-		case "..": // of a link; what it leads up from was looked at
+		case "..": // in a link; its parent directories are already checked
 			at = filepath.Dir(at)
 			continue
 		}
@@ -103,8 +103,9 @@ func Path(name string) error {
 	return nil
 }
 
-// step looks at one file on a path. Who may write into a sticky directory still cannot
-// exchange what is root's in it, and what is there is looked at next.
+// step checks one element of a path; more reports whether others follow. In a sticky directory of
+// root, other users cannot replace a file of root, so step accepts it: Path checks the next
+// element.
 func step(name string, more bool) error {
 	info, err := os.Stat(name)
 	if err == nil {

@@ -11,7 +11,7 @@ import (
 
 const nobody = 65534
 
-// A path is root's only where each directory and each link on the way is.
+// Only root can change a path if root owns each directory and each link on it.
 func TestPath(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -142,7 +142,7 @@ func link(t *testing.T, dir, target, name string) {
 	}
 }
 
-// What somebody else could have written is not one's own.
+// Mine refuses a file that another user can write.
 func TestMine(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

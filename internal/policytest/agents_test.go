@@ -11,14 +11,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// The same test holds in every agent, or its agent has no words for the event and the test
-// says so. What an agent cannot be told and is told something stricter holds too.
+// The same test passes in every agent, or the test reports that the agent does not have the
+// event. It also passes if the agent does not support the verdict and gets a stricter one.
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		test  string
-		error []string // the agents that cannot tell of it
-		fail  []string // and those that cannot be told
+		error []string // the agents that cannot report the event
+		fail  []string // the agents that do not support the verdict
 	}{
 		"a block":     {`command: git push -f, want: {decision: block, rule: no-force-push}`, nil, nil},
 		"nothing":     {`command: git status, want: none`, nil, nil},

@@ -28,7 +28,7 @@ func tested(t *testing.T, policy, tests string) []*policytest.Test {
 	return file.Tests
 }
 
-// covered runs tests, which pass, and returns what they reach.
+// covered runs tests, which must pass, and returns their coverage.
 func covered(t *testing.T, tests []*policytest.Test) *policytest.Coverage {
 	t.Helper()
 	cover, err := policytest.NewCover(tests, "")
@@ -47,7 +47,7 @@ func covered(t *testing.T, tests []*policytest.Test) *policytest.Coverage {
 	return cover.Coverage()
 }
 
-// missing are the lines of Missing without the directory of the policy.
+// missing returns the lines of Missing without the directory of the policy.
 func missing(c *policytest.Coverage) string {
 	var lines []string
 	for _, p := range c.Policies {
@@ -132,7 +132,7 @@ p.yaml:5:45: no-rm: match.tool never keeps the hook from an event`,
 	}
 }
 
-// Each point can be reached, and points at what it is about.
+// Each point can be reached, and its position is the part of the policy that it describes.
 func TestCoverPlaces(t *testing.T) {
 	t.Parallel()
 	c := covered(t, tested(t, coverPolicy, "version: 1\ntests: [{command: ls, want: none}]\n"))

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// A policy and its tests, as they lie beside each other.
+// A policy and its tests are in the same directory.
 func ExampleRun() {
 	dir, err := os.MkdirTemp("", "policytest-")
 	if err != nil {

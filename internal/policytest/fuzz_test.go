@@ -7,8 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// Whatever a file holds, it is read or refused with the place of what is wrong, and what is
-// read can be run.
+// Parse either reads a text or returns an error with a position, and every parsed test can run.
 func FuzzParse(f *testing.F) {
 	for _, tt := range runTests {
 		f.Add("version: 1\ntests:\n  - " + tt.test + "\n")
@@ -27,7 +26,7 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		for _, test := range file.Tests {
-			test.Files = nil // whatever would be copied
+			test.Files = nil // do not copy the files
 			if test.Name == "" || test.Line < 1 || len(test.In()) == 0 {
 				t.Errorf("a test without name, place or agent: %+v", test)
 			}

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// A pack that a policy uses is taken away as a whole; that of its hooks one is missing is
-// for the tests of the pack to notice.
+// Mutate removes a pack that a policy uses only as a whole. Single hooks of a pack are covered by
+// the tests of the pack.
 func TestMutatePacks(t *testing.T) {
 	t.Parallel()
 	tests := tested(t, "version: 1\nuse: [destructive, secrets]\n", "version: 1\ntests: [{command: git push --force, want: {rule: no-force-push}}]\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// A file takes as much as a reader of it does, and what it has taken is whole.
+// A recorded file grows to the size that its reader accepts, and every test in it is complete.
 func TestRecorderIsFull(t *testing.T) {
 	t.Parallel()
 	r := newRecorder(t, nil, RecorderOptions{Home: "/home/ann", Elsewhere: true})

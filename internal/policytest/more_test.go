@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// put writes files below a new directory, and returns that.
+// put writes files below a new directory, and returns that directory.
 func put(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func put(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// load reads a file of tests that is right.
+// load reads a valid test file.
 func load(t *testing.T, name string) *policytest.File {
 	t.Helper()
 	file, errs := policytest.Read(name)
@@ -48,7 +48,7 @@ func load(t *testing.T, name string) *policytest.File {
 	return file
 }
 
-// all wants that each of so many tests passes.
+// all checks that there are n results and that every test passes.
 func all(t *testing.T, n int, got []string) {
 	t.Helper()
 	if len(got) != n {
@@ -61,7 +61,7 @@ func all(t *testing.T, n int, got []string) {
 	}
 }
 
-// What cannot be copied into the project of a test is said with the place of its name.
+// If a file cannot be copied into the project of a test, the error has the position of its name.
 func TestSeeds(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -88,7 +88,7 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// What was recorded is played as it was sent: a payload, a conversation, a Record.
+// Recorded input is replayed in its original format: a payload, a golden conversation, a Record.
 func TestRecorded(t *testing.T) {
 	t.Parallel()
 	const push = `{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/repo","tool_name":"Bash","tool_input":{"command":"git push -f"}}`
@@ -129,8 +129,8 @@ tests:
 	}
 }
 
-// A pack is tested by its name, whosever policy would use it, and so is another policy in
-// the place of one.
+// A test can name a pack instead of a policy, in every scope, and a run can test another policy
+// instead.
 func TestPackAndPlace(t *testing.T) {
 	t.Parallel()
 	file := read(t, "version: 1\n", "version: 1\npack: destructive\ntests:\n  - {command: git push -f, want: {decision: block, rule: no-force-push}}\n")
@@ -140,7 +140,7 @@ func TestPackAndPlace(t *testing.T) {
 	all(t, 1, run(t, file, &policytest.Options{Policy: other}))
 }
 
-// A policy counts for what its scope permits.
+// A policy has only the effects that its scope permits.
 func TestScope(t *testing.T) {
 	t.Parallel()
 	const allows = "version: 1\nhooks: [{name: go, on: tool.before, match: {command: make}, allow: true}]\n"
@@ -150,7 +150,7 @@ func TestScope(t *testing.T) {
 	}
 }
 
-// A policy that is wrong is the error of each of its tests.
+// An invalid policy is an error of each of its tests.
 func TestBrokenPolicy(t *testing.T) {
 	t.Parallel()
 	file := read(t, "version: 1\nhooks: [{name: a, on: tool.befor, block: true}]\n", test("command: make, want: none"))
@@ -159,8 +159,8 @@ func TestBrokenPolicy(t *testing.T) {
 	}
 }
 
-// Neither the order of tests nor how many run at once changes a result: limits, sequences,
-// stops and what programs leave count for one test.
+// Neither the order of tests nor the number of parallel tests changes a result: limits,
+// sequences, stops and files of programs are per test.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -182,8 +182,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Results come in the order of the tests, and the same ones are left out after too many
-// failures, however many run at once.
+// Results come in the order of the tests. After too many failures the same tests are left out,
+// independent of the number of parallel tests.
 func TestMax(t *testing.T) {
 	t.Parallel()
 	var text strings.Builder
@@ -216,8 +216,8 @@ func TestMax(t *testing.T) {
 	}
 }
 
-// Whoever looks at the results sees each event as it was fired and the hooks that were in
-// force, and may put other hooks in their place.
+// Results contain each event as it was fired and the active hooks. A caller can replace the
+// hooks.
 func TestSeams(t *testing.T) {
 	t.Parallel()
 	file := read(t, house, test("name: a, before: [ls], command: git push -f, want: block", "name: b, prompt: hi, want: none"))
@@ -244,7 +244,7 @@ func TestSeams(t *testing.T) {
 	}
 }
 
-// How long a decision takes is measured where that is wanted.
+// The time of a decision is measured on request.
 func TestBench(t *testing.T) {
 	t.Parallel()
 	file := read(t, house, test("before: [ls], command: git push -f, want: block"))
@@ -257,8 +257,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// JUnit XML has a suite for each file, with what failed, what could not be run, what was
-// skipped, and files that cannot be read.
+// JUnit XML has a suite for each file. It contains failed, broken and skipped tests, and the
+// errors of files that cannot be read.
 func TestJUnit(t *testing.T) {
 	t.Parallel()
 	file := read(t, house, test("name: good, command: ls, want: none", "name: \"bad <&\\x01>\", command: ls, want: block", "name: broken, command: ls, want: {rule: nobody}", "name: later, command: ls, skip: not yet, want: block"))
@@ -300,7 +300,7 @@ func TestJUnit(t *testing.T) {
 	}
 }
 
-// Details say all that one needs to know of a failure, and Report says it as data.
+// Details describes everything about a failure, and Report returns it as data.
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	file := read(t, house, "version: 1\ncwd: /repo\ntests:\n  - {before: [ls], command: git push -f, want: none}\n")
@@ -337,7 +337,7 @@ func TestDetails(t *testing.T) {
 	}
 }
 
-// Files are found by their names, below the directories that are given.
+// Find returns test files by their names, below the given directories.
 func TestFind(t *testing.T) {
 	t.Parallel()
 	dir := put(t, map[string]string{

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// survivors are the changes that no test noticed, a line each, with an example.
+// survivors returns one line, with an example, for each change that no test noticed.
 func survivors(m *policytest.Mutation) string {
 	var lines []string
 	for _, p := range m.Policies {
@@ -94,7 +94,7 @@ func TestMutate(t *testing.T) {
 	}
 }
 
-// What is given as an example, written into the file of tests, notices what no test did.
+// If an example is added to the test file, it notices the change that no other test noticed.
 func TestMutateExamples(t *testing.T) {
 	t.Parallel()
 	const policy = `

@@ -11,8 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// What is wrong with a file of tests is said with its place, and with the way out where
-// that is known.
+// An error in a test file has a position, and a hint if the fix is known.
 func TestParseErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ text, want string }{
@@ -116,8 +115,8 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// What the rows of a table share is said to be wrong once, replies may be those of some rows,
-// and what looks like a variable is the shell's where the file's own are used.
+// An error in the shared part of a table is reported once. Replies may be for some of the rows. A
+// variable that the file does not define is left to the shell.
 func TestParseOnce(t *testing.T) {
 	t.Parallel()
 	if _, errs := parse(t, "version: 1\n", test("each: [ls, ps, df], before: [{command: a, later: 1s}], wnt: none")); len(errs) != 1 {
@@ -127,7 +126,7 @@ func TestParseOnce(t *testing.T) {
 	read(t, "version: 1\n", "version: 1\nvars: {home: /home, x: y}\ntests: [{command: 'ls ${home} ${HOME} $${z}', want: none}]")
 }
 
-// Files that never end, and those that wait for somebody to write them, are not read.
+// Endless files, and pipes that wait for a writer, are not read.
 func TestOddFiles(t *testing.T) {
 	t.Parallel()
 	long := filepath.Join(t.TempDir(), "long_test.yaml")
@@ -149,12 +148,12 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// test is a file of these tests.
+// test returns the text of a test file with these tests.
 func test(tests ...string) string {
 	return "version: 1\ntests:\n  - {" + strings.Join(tests, "}\n  - {") + "}\n"
 }
 
-// What a file tests is what stands beside it, unless it says otherwise.
+// A test file tests the policy next to it, unless it names another one.
 func TestWhatIsTested(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -189,7 +188,7 @@ func TestWhatIsTested(t *testing.T) {
 	}
 }
 
-// Names of tests that say none, rows of tables, and variables.
+// Names of tests without a name, of rows of tables, and with variables.
 func TestNames(t *testing.T) {
 	t.Parallel()
 	file := read(t, "version: 1\n", `
@@ -233,7 +232,7 @@ tests:
 	}
 }
 
-// What Parse accepts the schema accepts too.
+// The schema accepts every file that Parse accepts.
 func TestSchema(t *testing.T) {
 	t.Parallel()
 	refuses, err := documents.Validator(policytest.Schema())
@@ -242,7 +241,7 @@ func TestSchema(t *testing.T) {
 	}
 	valid := func(text string) error {
 		if _, err := yaml.Parse([]byte(text)); err != nil {
-			t.Fatal(err) // the schema has no part in that
+			t.Fatal(err) // the schema is not affected
 		}
 		return refuses(text)
 	}

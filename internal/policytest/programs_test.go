@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// Every test begins at the same time, of which programs are told too, and in which no time
-// passes but what it says.
+// Every test begins at the same time, which programs get too. Time passes only where the test
+// gives one.
 func TestClock(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -35,8 +35,8 @@ tests:
 	all(t, 2, run(t, file, nil))
 }
 
-// Programs are really run, in a directory of the test and with its files, and whatever they
-// do there nobody sees later.
+// Programs really run, in a directory of the test and with its files. Later tests do not see
+// their changes.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -76,7 +76,7 @@ tests:
 	}
 }
 
-// A test that takes too long is broken, and says so.
+// A test that exceeds its time limit is broken and reports the limit.
 func TestTimeout(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

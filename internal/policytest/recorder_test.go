@@ -18,7 +18,7 @@ hooks:
   - {name: no-keys, on: tool.before, match: {path: "~/.ssh/**"}, ask: sure}
 `
 
-// kept is a Record of a call of Claude Code's.
+// kept returns a Record of a Claude Code call.
 func kept(t *testing.T, payload string, runs ...grapnel.HookRun) *spool.Entry {
 	t.Helper()
 	if !json.Valid([]byte(payload)) {
@@ -117,7 +117,7 @@ func TestRecorder(t *testing.T) {
 	}
 }
 
-// Where something was over by then, a test says how much time passes; else it does not.
+// A recorded test gives a time only if state had expired by then.
 func TestRecorderTimes(t *testing.T) {
 	t.Parallel()
 	const rules = `version: 1
@@ -126,7 +126,7 @@ hooks:
   - {name: moment, on: tool.before, match: {command: sh}, after: {event: tool.before, match: {command: curl}, within: 5m}, block: not so soon}
 `
 	for name, tt := range map[string]struct {
-		gaps [3]time.Duration // behind each of what came before
+		gaps [3]time.Duration // after each of the earlier events
 		want string
 		by   grapnel.HookRun
 	}{
@@ -168,7 +168,7 @@ hooks:
 	}
 }
 
-// What a person wrote stays to the byte.
+// The recorder does not change a byte of hand-written text.
 func TestRecorderAdds(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct{ before, after string }{

@@ -64,7 +64,7 @@ hooks:
     block: not while planning
 `
 
-// read reads a file of tests beside a policy.
+// read reads a test file next to a policy.
 func read(t *testing.T, policyText, tests string) *policytest.File {
 	t.Helper()
 	file, errs := parse(t, policyText, tests)
@@ -88,7 +88,7 @@ func parse(t *testing.T, policyText, tests string) (*policytest.File, []*policyf
 	return policytest.Read(filepath.Join(dir, "grapnel_test.yaml"))
 }
 
-// run runs tests and says of each what became of it.
+// run runs tests and returns one line with the result of each.
 func run(t *testing.T, file *policytest.File, opts *policytest.Options) []string {
 	t.Helper()
 	results, err := policytest.Run(t.Context(), file.Tests, opts)
@@ -113,7 +113,7 @@ func said(results []policytest.Result) []string {
 	return list
 }
 
-// runTests are tests, and what becomes of them in Claude Code.
+// runTests are tests with their results in Claude Code.
 var runTests = map[string]struct{ test, want string }{
 	"a block":                   {`{command: git push --force, want: block}`, "pass"},
 	"a block that is none":      {`{command: git push, want: block}`, "fail; decision: got none, want block"},

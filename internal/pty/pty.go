@@ -1,3 +1,2 @@
-// Package pty opens pseudo terminals for tests of programs that ask a person. It does so
-// on Linux only.
+// Package pty opens pseudo terminals for tests of interactive programs. It works only on Linux.
 package pty

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns both ends of a pseudo terminal, which the caller closes.
+// Open returns both ends of a pseudo terminal. The caller must close them.
 func Open() (person, program *os.File, err error) {
 	person, err = os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
@@ -36,7 +36,8 @@ func Open() (person, program *os.File, err error) {
 	return person, program, err
 }
 
-// Resize says how large the terminal is whose end this is, to the programs at it.
+// Resize sets the size of the terminal to which end belongs, in characters, and signals it to the
+// programs.
 func Resize(end *os.File, width, height int) error {
 	raw, err := end.SyscallConn()
 	if err != nil {

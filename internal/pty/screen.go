@@ -11,30 +11,30 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-// A Screen is what a person at a terminal sees: what programs write to it, without looks.
-// It knows the sequences that full-screen programs use, and notes those it does not know.
-// It is safe for concurrent use.
+// A Screen is the text that a user sees on a terminal, without colors and styles. It is a writer
+// for the output of programs. It interprets the sequences that full-screen programs use, and
+// records unknown ones. It is safe for concurrent use.
 type Screen struct {
 	mu            sync.Mutex
 	width, height int
 	lines         [][]rune // 0 = the second half of a wide character
 	x, y          int
-	top, bottom   int // what scrolls, the last line included
+	top, bottom   int // the lines that scroll, inclusive
 	saved         [2]int
 	last          rune
 	alternate     bool
-	rest          []byte // of a sequence that has not ended
+	rest          []byte // an incomplete sequence
 	unknown       []string
 }
 
-// NewScreen returns an empty Screen.
+// NewScreen returns an empty Screen. The size is in characters.
 func NewScreen(width, height int) *Screen {
 	s := &Screen{}
 	s.Resize(width, height)
 	return s
 }
 
-// Resize gives the Screen another size. What was on it is gone.
+// Resize changes the size of the Screen and clears it.
 func (s *Screen) Resize(width, height int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -45,7 +45,7 @@ func (s *Screen) Resize(width, height int) {
 	}
 }
 
-// String is what is seen, a line for each, without spaces at the ends.
+// String returns the visible lines, without trailing spaces.
 func (s *Screen) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,21 +57,21 @@ func (s *Screen) String() string {
 	return b.String()
 }
 
-// Alternate reports whether the program has taken the whole screen.
+// Alternate reports whether the program uses the whole screen.
 func (s *Screen) Alternate() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.alternate
 }
 
-// Unknown lists the sequences that were not understood: what is seen may be wrong.
+// Unknown lists the unknown sequences. If there are any, the screen may be wrong.
 func (s *Screen) Unknown() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.unknown)
 }
 
-// Write takes in what a program writes. It never fails.
+// Write interprets output of a program. It never fails.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -79,7 +79,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	for len(data) > 0 {
 		n := s.next(data)
 		if n == 0 {
-			break // its end has not come
+			break // the sequence is incomplete
 		}
 		data = data[n:]
 	}
@@ -89,8 +89,8 @@ func (s *Screen) Write(p []byte) (int, error) {
 
 func (s *Screen) blank() []rune { return []rune(strings.Repeat(" ", s.width)) }
 
-// next takes in a character or a sequence, and returns how many bytes it has; 0 = more have
-// to come.
+// next interprets one character or sequence and returns its length in bytes, or 0 if it is
+// incomplete.
 func (s *Screen) next(data []byte) int {
 	switch c := data[0]; {
 	case c == 0x1b:
@@ -139,7 +139,7 @@ func (s *Screen) lineFeed() {
 	}
 }
 
-// scroll moves the lines from one on up, or down where n is less than 0.
+// scroll moves the lines between from and the bottom by n lines: up, or down if n is negative.
 func (s *Screen) scroll(from, n int) {
 	for ; n > 0; n-- {
 		copy(s.lines[from:], s.lines[from+1:s.bottom+1])
@@ -151,7 +151,7 @@ func (s *Screen) scroll(from, n int) {
 	}
 }
 
-// escape takes in what begins with an escape.
+// escape interprets a sequence that begins with ESC and returns its length.
 func (s *Screen) escape(data []byte) int {
 	if len(data) < 2 {
 		return 0
@@ -165,7 +165,7 @@ func (s *Screen) escape(data []byte) int {
 			}
 		}
 		return 0
-	case ']', 'P', '_', '^', 'X': // a text for the terminal, not on it
+	case ']', 'P', '_', '^', 'X': // a text for the terminal, which it does not display
 		for i := 2; i < len(data); i++ {
 			if data[i] == '\a' {
 				return i + 1
@@ -197,7 +197,7 @@ func (s *Screen) escape(data []byte) int {
 	return 2
 }
 
-// control is a control sequence with its parameters.
+// control executes a control sequence.
 func (s *Screen) control(params string, final byte) {
 	if strings.ContainsAny(params, "?<=>$ !\"'") {
 		if params == "?1049" {
@@ -206,7 +206,7 @@ func (s *Screen) control(params string, final byte) {
 				s.lines[i] = s.blank()
 			}
 		}
-		return // modes, questions and looks
+		return // modes, queries and styles
 	}
 	var list []int
 	for text := range strings.SplitSeq(params, ";") {
@@ -290,7 +290,7 @@ func (s *Screen) control(params string, final byte) {
 	}
 }
 
-// erase is what J does: from the cursor on, up to it, or everywhere.
+// erase executes ED (final byte J): 0 erases from the cursor, 1 up to it, 2 the whole screen.
 func (s *Screen) erase(how int) {
 	for y, line := range s.lines {
 		switch at := min(s.x, s.width-1); {

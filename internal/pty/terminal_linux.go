@@ -13,20 +13,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// A Terminal is a program at a terminal of its own, with a person who looks and types.
+// A Terminal runs a program on a new pseudo terminal, and reads and types like a user.
 type Terminal struct {
 	*Screen
 
 	cmd    *exec.Cmd
 	person *os.File
-	news   chan struct{} // something was written
+	news   chan struct{} // signals new output
 	ended  chan struct{}
 
 	mu  sync.Mutex
 	raw bytes.Buffer
 }
 
-// Start starts a program at a terminal. It is ended with t, if it has not ended before.
+// Start starts a program on a terminal of the given size. If the program still runs when t ends,
+// Start kills it.
 func Start(t testing.TB, cmd *exec.Cmd, width, height int) *Terminal {
 	t.Helper()
 	person, program, err := Open()
@@ -57,13 +58,13 @@ func Start(t testing.TB, cmd *exec.Cmd, width, height int) *Terminal {
 	return term
 }
 
-// look reads what is written until the program has ended.
+// look reads the output until the program has ended.
 func (t *Terminal) look() {
 	defer close(t.ended)
 	buf := make([]byte, 32<<10)
 	for {
 		n, err := t.person.Read(buf)
-		if err != nil { // that is how the end of a terminal reads
+		if err != nil { // reading fails when the program has closed the terminal
 			break
 		}
 		t.mu.Lock()
@@ -78,14 +79,14 @@ func (t *Terminal) look() {
 	_ = t.cmd.Wait()
 }
 
-// Raw is all that was written, as it came.
+// Raw returns the whole output with its control sequences.
 func (t *Terminal) Raw() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.raw.String()
 }
 
-// Press types.
+// Press types keys.
 func (t *Terminal) Press(tb testing.TB, keys string) {
 	tb.Helper()
 	if _, err := t.person.WriteString(keys); err != nil {
@@ -93,7 +94,7 @@ func (t *Terminal) Press(tb testing.TB, keys string) {
 	}
 }
 
-// SetSize makes the terminal larger or smaller, as a person does with its window.
+// SetSize changes the size of the terminal, as if a user resizes the window.
 func (t *Terminal) SetSize(tb testing.TB, width, height int) {
 	tb.Helper()
 	t.Resize(width, height)
@@ -102,7 +103,7 @@ func (t *Terminal) SetSize(tb testing.TB, width, height int) {
 	}
 }
 
-// Want waits until all the texts are seen at once, and returns the screen.
+// Want waits until the screen contains all texts at the same time, and returns the screen.
 func (t *Terminal) Want(tb testing.TB, texts ...string) string {
 	tb.Helper()
 	return t.Until(tb, func(screen string) bool {
@@ -115,8 +116,8 @@ func (t *Terminal) Want(tb testing.TB, texts ...string) string {
 	}, texts)
 }
 
-// Until waits until the screen is as it should be, and returns it. want is said where it
-// does not come to that.
+// Until waits until the screen meets a condition, and returns it. If it does not, the test fails,
+// and the message contains want.
 func (t *Terminal) Until(tb testing.TB, is func(screen string) bool, want any) string {
 	tb.Helper()
 	late := time.NewTimer(await.Limit)

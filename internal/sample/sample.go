@@ -1,11 +1,11 @@
-// Package sample makes events of few words. They are read by the dialects from what
-// agents send, so that class, facts, input and payload are what a hook meets in reality:
+// Package sample makes events from few arguments. The dialects read them from payloads in the
+// agents' formats, so that class, facts, input and payload are the same as in real use:
 //
 //	ev, err := sample.Call(dir, "Bash", map[string]any{"command": "git push"})
 //	ev, err = sample.Event(dir, grapnel.SessionStart)
 //
-// What nobody said is made up, and always the same. dir is where the agent works, and its
-// project. It is for tests of hooks and policies; no event that happens is made here.
+// Values that the caller does not give are fixed sample values. dir is the agent's working
+// directory and the root of its project. The package is only for tests of hooks and policies.
 package sample
 
 import (
@@ -20,17 +20,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// Object is a JSON object in the making.
+// Object is a JSON object.
 type Object = map[string]any
 
-// Session is the session in which the events happen.
+// Session is the session ID of the events.
 const Session = "5d7c1f7e-0000-4000-8000-000000000000"
 
-// CallID is the ID of the calls that are about to be made.
+// CallID is the ID of tool calls that have not run yet.
 const CallID = "toolu_1"
 
-// New is what an agent sends under its own name of an event, with these members beside
-// those that all of its events have. A member of these takes the place of one of those.
+// New reads the event with an agent's own event name from a payload with the given members. New
+// adds the members that all events of the agent have; with overrides them.
 func New(d *dialect.Dialect, native, dir string, with Object) (*grapnel.Event, error) {
 	payload := Object{"session_id": Session, "transcript_path": "", "cwd": dir, "hook_event_name": native}
 	if d.Name == dialect.ClaudeCode().Name {
@@ -51,14 +51,13 @@ func New(d *dialect.Dialect, native, dir string, with Object) (*grapnel.Event, e
 	return ev, nil
 }
 
-// Call is a call of a tool, about to be made: by the name that Claude Code has for it, of
-// a server's tool mcp__server__tool. The input is written as JSON.
+// Call returns a tool call before it runs. name is Claude Code's name of the tool, or
+// mcp__server__tool for the tool of a server. input is encoded as JSON.
 func Call(dir, name string, input any) (*grapnel.Event, error) {
 	return New(dialect.ClaudeCode(), "PreToolUse", dir, Object{"tool_name": name, "tool_input": input, "tool_use_id": CallID})
 }
 
-// Made is a call that was made, with its ID and its output; an error as output means that
-// it has failed.
+// Made returns a finished tool call. If output is an error, the call has failed.
 func Made(dir, name, id string, input, output any) (*grapnel.Event, error) {
 	native, with := "PostToolUse", Object{"tool_response": output}
 	if err, failed := output.(error); failed {
@@ -68,13 +67,13 @@ func Made(dir, name, id string, input, output any) (*grapnel.Event, error) {
 	return New(dialect.ClaudeCode(), native, dir, with)
 }
 
-// Prompt is what a person asks, before the model sees it.
+// Prompt returns a user's prompt before the model sees it.
 func Prompt(dir, text string) (*grapnel.Event, error) {
 	return New(dialect.ClaudeCode(), "UserPromptSubmit", dir, Object{"prompt": text})
 }
 
-// Event is an event of any kind with the parts that it has. The error is that there is no
-// such kind.
+// Event returns an event of any kind, with sample values. It returns an error for an unknown
+// kind.
 func Event(dir string, kind grapnel.Kind) (*grapnel.Event, error) {
 	shell := Object{"command": "make"}
 	switch kind {
@@ -95,7 +94,7 @@ func Event(dir string, kind grapnel.Kind) (*grapnel.Event, error) {
 	if !kind.Known() {
 		return nil, fmt.Errorf("no event %q", kind)
 	}
-	ev := &grapnel.Event{ // of agents that are written in Go
+	ev := &grapnel.Event{ // an event of an agent that is written in Go
 		Kind: kind, Agent: grapnel.Agent{Name: "hooktest"}, Session: grapnel.Session{ID: Session, CWD: dir, Root: dir},
 	}
 	switch kind {
@@ -110,8 +109,9 @@ func Event(dir string, kind grapnel.Kind) (*grapnel.Event, error) {
 	return ev, nil
 }
 
-// members are what agents send beside what all events have, by their names of the
-// events. Where two agents share a name, the first of [Event]'s counts.
+// members holds the members that the payload of one event has in addition to the common ones, by
+// native event name. If two agents share a name, the entry is for the agent that [Event] tries
+// first.
 var members = map[string]Object{
 	"SessionStart":        {"source": "startup"},
 	"UserPromptSubmit":    {"prompt": "do it"},

@@ -10,11 +10,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// Same compares JSON values without regard to white space and the order of keys.
+// Same compares JSON values and ignores white space and the order of keys.
 func Same(a, b json.RawMessage) bool { return bytes.Equal(canonical(a), canonical(b)) }
 
-// canonical is a value with its keys in order and its numbers as they are written, and
-// what is no JSON as it is.
+// canonical returns a value with sorted keys and unchanged numbers. It returns text that is not
+// JSON unchanged.
 func canonical(raw json.RawMessage) []byte {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
@@ -29,8 +29,8 @@ func canonical(raw json.RawMessage) []byte {
 	return text
 }
 
-// ShownEvent is an event as messages show it. It leaves out what repeats the input,
-// and what its agent can be told.
+// ShownEvent returns an event in the form for messages. It omits the fields that repeat the
+// input, and the list of verdicts that the agent supports.
 func ShownEvent(ev *grapnel.Event) string {
 	out := *ev
 	out.ID, out.Native, out.Can = "", nil, nil
@@ -42,7 +42,7 @@ func ShownEvent(ev *grapnel.Event) string {
 	return Shown(&out)
 }
 
-// Shown is a value as messages show it: as JSON, and not too long.
+// Shown returns a value in the form for messages: as JSON of limited length.
 func Shown(v any) string {
 	text, err := rawjson.Marshal(v)
 	if err != nil {
@@ -51,7 +51,7 @@ func Shown(v any) string {
 	return Short(string(text))
 }
 
-// Short cuts what nobody would read.
+// Short truncates a long text and adds the number of omitted bytes.
 func Short(text string) string {
 	const limit = 2000
 	if len(text) <= limit {
