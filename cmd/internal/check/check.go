@@ -27,15 +27,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Finding is one line of "grapnel check".
+// Finding is one line of the output of "grapnel check".
 type Finding struct {
 	*policyfile.Error
 	Severity string `json:"severity"` // error, warning
-	Rule     string `json:"rule"`     // of findingKinds
+	Rule     string `json:"rule"`     // name of a Kind
 }
 
-// A Kind is what findings of a rule have in common. Its name is what people and
-// programs know it by: it stays.
+// A Kind is a kind of findings. Users and programs refer to it by Rule, so Rule must not change.
 type Kind struct{ Rule, Severity, About string }
 
 // The kinds of findings.
@@ -56,29 +55,29 @@ var (
 	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
 )
 
-// finding is a finding of this kind.
+// finding makes a finding of this kind.
 func (k Kind) finding(e *policyfile.Error) Finding { return Finding{e, k.Severity, k.Rule} }
 
-// BadPolicy is the finding that a policy cannot be read as it is written.
+// BadPolicy makes the finding for a policy that cannot be read.
 func BadPolicy(e *policyfile.Error) Finding { return badPolicy.finding(e) }
 
 // Kinds lists all kinds of findings.
 func Kinds() []Kind { return slices.Clone(findingKinds) }
 
-// Result is what was found in one file.
+// Result holds the findings in one file.
 type Result struct {
 	File      string
 	Findings  []Finding
-	Size      string   // what is in force if nothing was found
-	Sandboxes []string // programs, by what
+	Size      string   // a summary of the policy, for a file without findings
+	Sandboxes []string // "HOOK: description", for each sandboxed program
 }
 
-// Bad reports whether there is an error among what was found.
+// Bad reports whether a finding is an error.
 func (f Result) Bad() bool {
 	return slices.ContainsFunc(f.Findings, func(f Finding) bool { return f.Severity == "error" })
 }
 
-// OwnFiles lists the user's policy and those of the project that the person is in.
+// OwnFiles lists the user's policy and the policies of the project at the working directory.
 func OwnFiles(place local.Place) ([]string, error) {
 	dir, err := cli.WorkDir()
 	if err != nil {
@@ -91,13 +90,12 @@ func OwnFiles(place local.Place) ([]string, error) {
 		}
 	}
 	if len(files) == 0 {
-		files = []string{place.Policy} // it is missing
+		files = []string{place.Policy} // the missing file becomes a finding
 	}
 	return files, nil
 }
 
-// File looks at one file together with the packs it uses and the hook files of
-// other systems that it loads.
+// File checks one file together with the packs and the hook files of other systems that it uses.
 func File(file string, place local.Place, installed bool) []Result {
 	this := Result{File: file}
 	p, errs := policy.Read(file)
@@ -166,8 +164,7 @@ func File(file string, place local.Place, installed bool) []Result {
 	return append([]Result{this}, loaded...)
 }
 
-// checkLoads looks at the files that the `load:` of a policy finds, as they are now, and
-// keeps nothing.
+// checkLoads checks the files that the `load:` of a policy finds now. It stores nothing.
 func checkLoads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []Finding, loaded []Result) {
 	of := policy.File{Path: file, Must: true}
 	if abs, err := filepath.Abs(file); err == nil {
@@ -184,7 +181,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	set := policy.Load(req)
 	for _, row := range set.Files {
 		if row.Format == "" {
-			for _, e := range row.Errors { // that only shows when it is put together
+			for _, e := range row.Errors { // errors that only loading finds
 				found = append(found, badPolicy.finding(e))
 			}
 			continue
@@ -221,7 +218,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	return found, loaded
 }
 
-// LookRequest is that of commands that look at hooks and run none.
+// LookRequest returns a request for commands that inspect hooks and do not run them.
 func LookRequest(place local.Place, files []policy.File) policy.Request {
 	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) })
 	networks := sync.OnceValue(place.Networks)
@@ -234,7 +231,7 @@ func LookRequest(place local.Place, files []policy.File) policy.Request {
 	return req
 }
 
-// untrusted says whether what a project's policy says is what counts.
+// untrusted returns findings for a project policy whose content is not the trusted one.
 func untrusted(file string, place local.Place) []Finding {
 	if file == place.Policy {
 		return nil
@@ -272,14 +269,14 @@ func untrusted(file string, place local.Place) []Finding {
 	return found
 }
 
-// suspicious names what is valid and hardly what is meant.
+// suspicious returns findings for valid parts that are probably mistakes.
 func suspicious(file string, p *policyfile.Policy) []Finding {
 	var found []Finding
 	warn := func(kind Kind, h *policyfile.Hook, hint, format string, args ...any) {
 		found = append(found, kind.finding(&policyfile.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
 	}
 	unknown := false
-	var guard *policyfile.Hook // of commands
+	var guard *policyfile.Hook // the first hook that guards commands
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.Match == nil {
@@ -301,7 +298,7 @@ func suspicious(file string, p *policyfile.Policy) []Finding {
 	return found
 }
 
-// misspelt returns the class or tool whose name a word is in another letter case.
+// misspelt returns the class or tool that differs from a word only in letter case, or "".
 func misspelt(word string) string {
 	near := ""
 	for _, class := range grapnel.Classes() {
@@ -325,7 +322,7 @@ func misspelt(word string) string {
 	return near
 }
 
-// uninstalled names the hooks on events that none of the installed agents sends.
+// uninstalled returns findings for hooks on events that no installed agent sends.
 func uninstalled(hooks []grapnel.Spec, place local.Place) []Finding {
 	installs := installs(place)
 	if len(installs) == 0 {
@@ -355,7 +352,7 @@ func uninstalled(hooks []grapnel.Spec, place local.Place) []Finding {
 	return found
 }
 
-// sendable reports whether any agent has this event at all.
+// sendable reports whether at least one known agent sends this event.
 func sendable(kind grapnel.Kind) bool {
 	for _, d := range dialect.All() {
 		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool { return row.Kind == kind }) {
@@ -365,15 +362,15 @@ func sendable(kind grapnel.Kind) bool {
 	return false
 }
 
-// installs lists the recorded installations of a place that can be read; status
-// names the others.
+// installs lists the recorded installations of a place. It omits unreadable records, which status
+// reports.
 func installs(place local.Place) []installation.Record {
 	records, _ := installation.List(place.Installs())
 	managed, _ := installation.List(filepath.Join(place.Managed, "installs"))
 	return append(records, managed...)
 }
 
-// unsandboxed names the hooks that this machine cannot hold to their sandboxes.
+// unsandboxed returns findings for hooks whose sandbox this machine cannot enforce.
 func unsandboxed(file string, p *policyfile.Policy) []Finding {
 	var found []Finding
 	for i := range p.Hooks {

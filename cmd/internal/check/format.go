@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 )
 
-// Findings lists all findings, as a list that JSON never writes as null.
+// Findings returns all findings as one list, which is never nil, so that JSON has no null.
 func Findings(all []Result) []Finding {
 	list := []Finding{}
 	for _, f := range all {
@@ -23,7 +23,7 @@ func Findings(all []Result) []Finding {
 	return list
 }
 
-// said is what a finding says, with its way out.
+// said returns the message of a finding with its hint.
 func (f Finding) said() string {
 	if f.Hint == "" {
 		return f.Msg
@@ -31,14 +31,15 @@ func (f Finding) said() string {
 	return f.Msg + " (" + f.Hint + ")"
 }
 
-// The runner of GitHub reads commands line by line: what could end one, or a property
-// of one, is written as %XX.
+// The GitHub runner reads commands line by line. Characters that would end a command or a
+// property are written as %XX.
 var (
 	commandData     = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	commandProperty = strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
 )
 
-// WriteGitHub writes a workflow command per finding, which GitHub shows at its line.
+// WriteGitHub writes a workflow command for each finding. GitHub shows it at the line of the
+// finding.
 func WriteGitHub(out io.Writer, all []Result) error {
 	for _, f := range Findings(all) {
 		at := "file=" + commandProperty.Replace(filepath.ToSlash(underHere(f.File)))
@@ -52,7 +53,8 @@ func WriteGitHub(out io.Writer, all []Result) error {
 	return nil
 }
 
-// underHere is a file from the directory one is in, where it is below that.
+// underHere returns the path of a file relative to the working directory, if the file is below
+// it.
 func underHere(file string) string {
 	dir, err := cli.WorkDir()
 	if err != nil {
@@ -68,9 +70,9 @@ func underHere(file string) string {
 	return abs
 }
 
-// What follows is the part of SARIF 2.1.0 that says what was found, and where.
+// The part of SARIF 2.1.0 that describes findings and their positions.
 type (
-	// A SARIFLog is what code scanners and editors read.
+	// A SARIFLog is a report for code scanners and editors.
 	SARIFLog struct {
 		Schema  string     `json:"$schema"`
 		Version string     `json:"version"`
@@ -103,7 +105,7 @@ type (
 	sarifResult struct {
 		RuleID    string          `json:"ruleId"`
 		RuleIndex int             `json:"ruleIndex"`
-		Level     string          `json:"level"` // error, warning: our words
+		Level     string          `json:"level"` // error or warning, as in Severity
 		Message   sarifMessage    `json:"message"`
 		Locations []sarifLocation `json:"locations"`
 	}
@@ -121,8 +123,8 @@ type (
 	}
 )
 
-// SARIF is one run with all findings. Files below the directory one is in are named
-// from there, as GitHub wants it.
+// SARIF returns a report of one run with all findings. Paths below the working directory are
+// relative to it, as GitHub requires.
 func SARIF(found []Finding) SARIFLog {
 	driver := sarifDriver{Name: "grapnel", Version: hookcmd.Version, InformationURI: "https://github.com/grapnel-dev/grapnel"}
 	for _, kind := range findingKinds {
@@ -145,7 +147,7 @@ func SARIF(found []Finding) SARIFLog {
 	return SARIFLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}
 }
 
-// fileURI is the address of a file: relative where its name is.
+// fileURI returns the URI of a file. It is relative if the path is relative.
 func fileURI(file string) string {
 	path := filepath.ToSlash(file)
 	if !filepath.IsAbs(file) {

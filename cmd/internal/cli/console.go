@@ -1,5 +1,5 @@
-// Package cli holds what the commands of grapnel have in common: the console, errors with
-// hints and wrong command lines.
+// Package cli holds the common parts of grapnel's commands: the console, errors with hints and
+// usage errors.
 package cli
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// A Console is where a command reads and writes, and the flags that all commands have.
+// A Console holds the streams of a command, and the flags that all commands have.
 type Console struct {
 	In       io.Reader
 	Out, Err io.Writer
@@ -24,7 +24,7 @@ type Console struct {
 	JSON     bool   // --json
 }
 
-// Place finds policy and state for a person.
+// Place returns the paths of policy and state for --root.
 func (c *Console) Place() (local.Place, error) {
 	place, err := local.Locate(c.Root, "")
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Console) Place() (local.Place, error) {
 	return place, nil
 }
 
-// Paint colours a text if stdout is a terminal and colours are not switched off.
+// Paint colors a text if stdout is a terminal and colors are enabled.
 func (c *Console) Paint(code, text string) string {
 	if !Terminal(c.Out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return text
@@ -60,7 +60,7 @@ func (c *Console) Decision(word string) string {
 	return c.Paint(DecisionColour(word), word)
 }
 
-// Output remembers the first write that failed. A command may then print line after line
+// Output is a writer that remembers the first failed write. A command can print many lines
 // without checks, and still fails on a full disk.
 type Output struct {
 	io.Writer
@@ -93,7 +93,7 @@ func Terminal(stream any) bool {
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// WorkDir is the directory that the person is in.
+// WorkDir returns the working directory.
 func WorkDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -102,7 +102,7 @@ func WorkDir() (string, error) {
 	return dir, nil
 }
 
-// PrintJSON writes one value, indented for people, without HTML escapes.
+// PrintJSON prints one value as indented JSON, without HTML escapes.
 func (c *Console) PrintJSON(v any) error {
 	enc := json.NewEncoder(c.Out)
 	enc.SetEscapeHTML(false)
@@ -117,8 +117,8 @@ func (c *Console) PrintLine(v any) error {
 	return enc.Encode(v)
 }
 
-// Ask puts a question to the person: on stderr where stdout goes elsewhere, or is for
-// JSON. Without a terminal nobody is asked and the answer is no.
+// Ask asks a yes/no question. It prints the question to stderr if stdout is not a terminal or is
+// for JSON. Without a terminal it does not ask and returns false.
 func (c *Console) Ask(question string) bool {
 	out := c.Out
 	if c.JSON || !Terminal(out) {
@@ -138,7 +138,7 @@ func Indent(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimRight(printable.Text(text), "\n"), "\n", "\n"+by)
 }
 
-// Width returns how many letters a line of a terminal has.
+// Width returns the width of a terminal in characters, or 80 if it is unknown.
 func Width(stream any) int {
 	if f := FileOf(stream); f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
@@ -148,7 +148,7 @@ func Width(stream any) int {
 	return 80
 }
 
-// Warn prints a problem that does not keep a command from its work, in one line.
+// Warn prints, in one line, a problem that does not stop a command.
 func (c *Console) Warn(err error) {
 	fmt.Fprintf(c.Err, "grapnel: warning: %s\n", printable.Line(strings.ReplaceAll(err.Error(), "\n", "; ")))
 }

@@ -27,7 +27,7 @@ func IsUsage(err error) bool {
 	return ok
 }
 
-// hintError carries the way out.
+// hintError is an error with a hint.
 type hintError struct {
 	error
 	hint string
@@ -35,7 +35,7 @@ type hintError struct {
 
 func (e hintError) Unwrap() error { return e.error }
 
-// WithHint adds the way out to an error.
+// WithHint adds a hint to an error: the next step for the user.
 func WithHint(err error, hint string) error { return hintError{err, hint} }
 
 // HintOf returns the hint of an error, or "".
@@ -44,7 +44,7 @@ func HintOf(err error) string {
 	return hint.hint
 }
 
-// WithNear hints at the word that a mistyped one is likely to be, or else gives another hint.
+// WithNear adds a hint with the most similar known word, or else another hint.
 func WithNear(err error, word string, known []string, other string) error {
 	if near := Nearest(word, known); len(near) > 0 {
 		return WithHint(err, fmt.Sprintf("did you mean %q?", near[0]))
@@ -52,13 +52,13 @@ func WithNear(err error, word string, known []string, other string) error {
 	return WithHint(err, other)
 }
 
-// UnknownAgent is the error for an agent that Grapnel does not know.
+// UnknownAgent returns the error for an agent that Grapnel does not know.
 func UnknownAgent(name string) error {
 	known := dialect.Names()
 	return Usage(WithNear(fmt.Errorf("unknown agent %q", name), name, known, "known are "+strings.Join(known, ", ")))
 }
 
-// Nearest lists the few names that a mistyped one is likely to be.
+// Nearest lists at most three known names that are similar to a mistyped one.
 func Nearest(name string, known []string) (near []string) {
 	known = slices.Clone(known)
 	for len(near) < 3 {

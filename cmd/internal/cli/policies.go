@@ -15,7 +15,7 @@ func (c *Console) PrintPolicies(policies []policy.Loaded) {
 	}
 }
 
-// ofFormat says what a hook file of another system holds.
+// ofFormat describes the content of a hook file of another system. It returns "" for a policy.
 func ofFormat(p policy.Loaded) string {
 	if p.Format == "" {
 		return ""

@@ -4,12 +4,12 @@
 //		fault.At("store: before the commit")
 //	}
 //
-// In all others On is false, a constant, so that no trace of it is left in what is shipped.
-// What a build with faults does, its environment says:
+// In all other builds On is the constant false, so that release binaries contain no trace of it.
+// The environment sets the behavior of a build with faults:
 //
-//	GRAPNEL_FAULT_KILL=POINT[*N]     kill this process at a point, when it comes there the Nth time
-//	GRAPNEL_FAULT_SLEEP=POINT=TIME   wait there, each time
-//	GRAPNEL_FAULT_CLOCK=FILE         the clock is ahead by the duration that is written in FILE
-//	GRAPNEL_FAULT_PROFILE=FILE       write a CPU profile there until the process is told to end
-//	GRAPNEL_FAULT_SEEN=FILE          add a line to FILE for each point that is passed the first time
+//	GRAPNEL_FAULT_KILL=POINT[*N]     kill this process when it reaches a point for the Nth time
+//	GRAPNEL_FAULT_SLEEP=POINT=TIME   sleep at a point, each time
+//	GRAPNEL_FAULT_CLOCK=FILE         set the clock ahead by the duration in FILE
+//	GRAPNEL_FAULT_PROFILE=FILE       write a CPU profile to FILE until the process gets SIGTERM
+//	GRAPNEL_FAULT_SEEN=FILE          append a line to FILE when a point is reached the first time
 package fault

@@ -4,14 +4,14 @@ package fault
 
 import "time"
 
-// On is whether this is a build with faults.
+// On reports whether this is a build with faults.
 const On = false
 
-// At is a point at which a process can die.
+// At marks a point at which a build with faults can kill the process.
 func At(string) {}
 
-// Now is the time.
+// Now returns the time.
 func Now() time.Time { return time.Now() }
 
-// Less is how large or long something is.
+// Less returns a size or a duration, which a build with faults reduces.
 func Less[T ~int64](n T) T { return n }

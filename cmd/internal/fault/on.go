@@ -16,10 +16,10 @@ import (
 	"time"
 )
 
-// On is whether this is a build with faults.
+// On reports whether this is a build with faults.
 const On = true
 
-// What the environment says. It is read before main.
+// The settings from the environment. They are read before main.
 var (
 	killAt, killLeft = kill(os.Getenv("GRAPNEL_FAULT_KILL"))
 	sleepAt, sleep   = pause(os.Getenv("GRAPNEL_FAULT_SLEEP"))
@@ -45,7 +45,7 @@ func pause(text string) (string, time.Duration) {
 	return point, d
 }
 
-// At is a point at which a process can die.
+// At marks a point at which the process can die.
 func At(point string) {
 	if seenFile != "" {
 		if _, before := seen.LoadOrStore(point, true); !before {
@@ -71,20 +71,21 @@ func note(point string) {
 	}
 }
 
-// die ends the process as a machine does that loses its power: nothing is tidied up.
+// die ends the process like a power failure: without any cleanup.
 func die() {
 	p, err := os.FindProcess(os.Getpid())
 	if err == nil {
 		_ = p.Kill()
 	}
-	select {} // it may take a moment to arrive
+	select {} // the signal may arrive later
 }
 
-// Less is how large or long something is, made less: what happens after a minute or a
-// million lines happens here.
+// Less returns a size or a duration divided by 1024, at least 1, so that tests reach limits of
+// minutes or of millions of lines.
 func Less[T ~int64](n T) T { return max(1, n/1024) }
 
-// Now is the time, as far ahead or back as the file of the clock says now.
+// Now returns the time plus the duration in the file GRAPNEL_FAULT_CLOCK. The duration can be
+// negative.
 func Now() time.Time {
 	now := time.Now()
 	if clock == "" {
@@ -115,7 +116,7 @@ func init() {
 		return
 	}
 	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM) // and so do others
+	signal.Notify(told, syscall.SIGTERM) // the program also handles this signal
 	go func() {
 		<-told
 		pprof.StopCPUProfile()

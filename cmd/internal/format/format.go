@@ -1,4 +1,4 @@
-// Package format has what laying out policies and their tests needs beside the layout.
+// Package format provides the parts of "grapnel fmt" other than the layout: files and key order.
 package format
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Stdin is what a command calls its standard input, and how it is named.
+// Stdin is the name of standard input on the command line.
 const Stdin = "-"
 
-// WithTests lists the policies that count here and the files of tests beside them.
+// WithTests lists the active policies of the working directory and the test files next to them.
 func WithTests(place local.Place) ([]string, error) {
 	policies, err := check.OwnFiles(place)
 	if err != nil {
@@ -27,21 +27,22 @@ func WithTests(place local.Place) ([]string, error) {
 	}
 	var files []string
 	for _, file := range policies {
-		tests, _ := filepath.Glob(escapeGlob(filepath.Dir(file)) + string(filepath.Separator) + "*" + policytest.Suffix) // such a pattern is never bad
+		tests, _ := filepath.Glob(escapeGlob(filepath.Dir(file)) + string(filepath.Separator) + "*" + policytest.Suffix) // an escaped pattern is always valid
 		files = append(append(files, file), tests...)
 	}
 	return files, nil
 }
 
-// escapeGlob makes a pattern of a name that matches nothing else.
+// escapeGlob returns a pattern that matches only the given name.
 func escapeGlob(name string) string {
 	if filepath.Separator == '\\' {
-		return name // nothing escapes there, and hardly a directory has such a name
+		return name // Glob has no escape character there, and such directory names are rare
 	}
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`).Replace(name)
 }
 
-// Read reads a file, or standard input, up to the size that a policy may have.
+// Read reads a file or standard input. It reads one byte more than the maximum size of a policy,
+// so that the parser rejects a longer one.
 func Read(file string, stdin io.Reader) ([]byte, error) {
 	in := stdin
 	if file != Stdin {
@@ -49,7 +50,7 @@ func Read(file string, stdin io.Reader) ([]byte, error) {
 		switch {
 		case err != nil:
 			return nil, errors.New(cause(err))
-		case !info.Mode().IsRegular(): // a pipe would be waited for
+		case !info.Mode().IsRegular(): // a pipe would block
 			return nil, errors.New("is not a regular file")
 		}
 		f, err := os.Open(file)
@@ -59,10 +60,10 @@ func Read(file string, stdin io.Reader) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	return io.ReadAll(io.LimitReader(in, yaml.MaxSize+1)) // what is larger is refused when it is read
+	return io.ReadAll(io.LimitReader(in, yaml.MaxSize+1)) // the parser rejects a longer text
 }
 
-// cause is an error of the system without the name of the file.
+// cause returns the text of a system error without the file name.
 func cause(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "no such file"
@@ -73,8 +74,7 @@ func cause(err error) string {
 	return err.Error()
 }
 
-// KeyOrder returns the order of keys: that of a hook is the one in which the schema
-// describes them.
+// KeyOrder returns the order of keys. The order in a hook is the order in the schema.
 func KeyOrder() map[string][]string {
 	order := map[string][]string{"tests[]": {"name", "*", "want"}}
 	schema, err := yaml.Parse([]byte(policy.Schema())) // JSON is YAML

@@ -17,14 +17,15 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// Pages are the pages of all commands, of grapnel-hook, which has this help, and of policies.
+// Pages returns the pages of all commands, of grapnel-hook with the given help text, and of
+// policies.
 func Pages(root *cobra.Command, hookHelp string) []*Page {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
 	var pages []*Page
 	var walk func(*cobra.Command)
 	walk = func(cmd *cobra.Command) {
-		if cmd.Name() == "hook" { // a page of its own says more
+		if cmd.Name() == "hook" { // a separate page describes it better
 			return
 		}
 		if cmd == root || cmd.IsAvailableCommand() {
@@ -38,14 +39,14 @@ func Pages(root *cobra.Command, hookHelp string) []*Page {
 	return append(pages, hookPage(hookHelp), policyPage())
 }
 
-// A Page is written in the man macros that groff and mandoc know.
+// A Page is a manual page in the man macros, which groff and mandoc read.
 type Page struct {
 	Name    string
 	Section int
 	text    strings.Builder
 }
 
-// Text is the page as man reads it.
+// Text returns the source of the page.
 func (p *Page) Text() string { return p.text.String() }
 
 func newPage(name string, section int, about string) *Page {
@@ -60,7 +61,7 @@ func (p *Page) line(format string, args ...any) { fmt.Fprintf(&p.text, format+"\
 
 func (p *Page) heading(title string) { p.line(".SH %s", title) }
 
-// roff is a text that means itself: no escape, and no request where it begins a line.
+// roff escapes a text so that no part of it is an escape or, at the beginning, a request.
 func roff(text string) string {
 	text = strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", `\(ga`, "^", `\(ha`, "~", `\(ti`).Replace(text)
 	if strings.HasPrefix(text, ".") {
@@ -69,7 +70,7 @@ func roff(text string) string {
 	return text
 }
 
-// prose writes paragraphs. Lines that are indented stay as they are.
+// prose writes paragraphs. It keeps the layout of indented lines.
 func (p *Page) prose(text string) {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	if first := strings.Index(text, strings.TrimSpace(text)); first > 0 && text[first-1] == ' ' {
@@ -101,7 +102,7 @@ func (p *Page) prose(text string) {
 	}
 }
 
-// also ends a page with the names of others, which have their section behind them.
+// also ends a page with a list of other pages, each with its section.
 func (p *Page) also(names ...string) {
 	p.heading("SEE ALSO")
 	for i, name := range names {
@@ -166,7 +167,7 @@ func (p *Page) flags(title string, flags *pflag.FlagSet) {
 	})
 }
 
-// hookPage is that of the program which agents run.
+// hookPage returns the page of grapnel-hook.
 func hookPage(help string) *Page {
 	synopsis, rest, _ := strings.Cut(strings.TrimPrefix(help, "usage: grapnel-hook "), "\n")
 	p := newPage("grapnel-hook", 1, "Answer one event of an AI agent")
@@ -180,7 +181,7 @@ func hookPage(help string) *Page {
 	return p
 }
 
-// policyPage describes the keys of a policy, as the schema does.
+// policyPage describes the keys of a policy, with the texts of the schema.
 func policyPage() *Page {
 	p := newPage("grapnel-policy", 5, "Policies of Grapnel")
 	p.heading("DESCRIPTION")
@@ -203,7 +204,7 @@ func policyPage() *Page {
 	return p
 }
 
-// keys describes the properties of a definition of the schema.
+// keys describes the properties of a definition in the schema.
 func (p *Page) keys(title string, def, defs *yaml.Node) {
 	p.heading(title)
 	for _, pair := range def.Get("properties").Pairs {

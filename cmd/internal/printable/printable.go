@@ -1,6 +1,6 @@
-// Package printable makes text fit for a terminal. What agents, models and hooks wrote is
-// part of much that is shown to people, and must not steer what shows it: no escape
-// sequence, no character that turns the direction of text, no line of their own.
+// Package printable makes text safe for a terminal. Agents, models and hooks write parts of the
+// text that Grapnel shows, and must not control the terminal: no escape sequences, no characters
+// that change the direction of text, no extra lines.
 package printable
 
 import (
@@ -9,14 +9,14 @@ import (
 	"unicode"
 )
 
-// Text keeps the newlines and tabs of a text, and nothing else that is not printed.
-// A byte that is not UTF-8 becomes U+FFFD, as all that is taken out does.
+// Text replaces every character that cannot be printed by U+FFFD, except for newlines and tabs.
+// It also replaces bytes that are not UTF-8.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n' || r == '\t':
 			return r
-		case unicode.Is(unicode.C, r): // control characters, and those that turn the direction of text
+		case unicode.Is(unicode.C, r): // control characters, and characters that change the direction of text
 			return '\uFFFD'
 		}
 		return r
@@ -25,11 +25,11 @@ func Text(text string) string {
 
 var inLine = strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD")
 
-// Line is a Text inside of a line, such as a file's or a hook's name: who gave it writes
-// no line of their own.
+// Line is like Text for a part of a line, such as the name of a file or a hook. It also
+// replaces newlines and tabs, so that the author of the name cannot add a line.
 func Line(text string) string { return inLine.Replace(Text(text)) }
 
-// Count is a number with what it is of: "1 event", "3 events".
+// Count returns a number with a noun in singular or plural: "1 event", "3 events".
 func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -37,7 +37,7 @@ func Count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// Number writes a number in groups of three digits.
+// Number formats a number in groups of three digits.
 func Number(n int) string {
 	text := fmt.Sprint(n)
 	for at := len(text) - 3; at > 0 && text[at-1] != '-'; at -= 3 {

@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// A Variant says how the programs are built, and names their directory below
+// A Variant selects the build flags of the programs. It is also the name of their directory below
 // GRAPNEL_TEST_PROGRAMS.
 type Variant string
 
@@ -78,7 +78,7 @@ func Write(t testing.TB, file, text string) {
 		err = os.WriteFile(file, []byte(text), 0o755)
 	}
 	if err == nil {
-		err = os.Chmod(file, 0o755) // it may have been there
+		err = os.Chmod(file, 0o755) // the file may have existed with another mode
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-// Package remote asks hooks behind a URL, and tells webhooks.
+// Package remote runs hooks that ask a server, and webhooks.
 package remote
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Ask asks a server about an event. The circuit is that of whoever wants to know.
+// Ask sends an event to a server with a new client. The caller handles the circuit breaker.
 func Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	client, err := newClient(q.Networks, 0)
 	if err != nil {
@@ -26,22 +26,23 @@ func Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	return askBy(ctx, client, q)
 }
 
-// Pool are asked by a process that lives on, which keeps connections.
+// A Pool sends events from a long-running process and keeps connections open. It is safe for
+// concurrent use.
 type Pool struct {
 	mu      sync.Mutex
-	clients map[string]*outbound.Client // by the networks that are open to them
+	clients map[string]*outbound.Client // by the networks that they may reach
 }
 
-// KeepIdle is how long a connection to a server stays open without use.
+// KeepIdle is the time after which an unused connection to a server is closed.
 const KeepIdle = 30 * time.Second
 
-// maxClients is how many combinations of networks are kept.
+// maxClients limits the number of clients in a Pool.
 const maxClients = 16
 
-// NewPool is a Pool without clients.
+// NewPool returns an empty Pool.
 func NewPool() *Pool { return &Pool{clients: map[string]*outbound.Client{}} }
 
-// Ask asks a server about an event.
+// Ask sends an event to a server.
 func (s *Pool) Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
 	client, err := s.client(q.Networks)
 	if err != nil {
@@ -64,7 +65,7 @@ func (s *Pool) client(networks []string) (*outbound.Client, error) {
 	return client, err
 }
 
-// Close closes the connections.
+// Close closes all connections.
 func (s *Pool) Close(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +104,8 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 	return hookcmd.ServerReply{Answer: text}
 }
 
-// Look says whether a server can be asked or told, as far as that can be told without its
-// secrets: they need not be there for whoever looks.
+// Look returns an error if a server cannot be asked or notified. It does not need the secrets of
+// the hook, because the caller may not have them.
 func Look(h policyfile.HTTP, networks []string) (grapnel.Hook, error) {
 	h.Secrets, h.Body = nil, ""
 	shown := make(map[string]string, len(h.Headers))
@@ -120,13 +121,13 @@ func Look(h policyfile.HTTP, networks []string) (grapnel.Hook, error) {
 	}
 	hook, err := client.PolicyHook(h)
 	if err != nil {
-		return nil, errors.Unwrap(err) // without the name, which others say
+		return nil, errors.Unwrap(err) // without the name, which the caller adds
 	}
 	return hook, nil
 }
 
-// Unresolved says what a hook would not find here. Where the agent starts grapnel-hook
-// its variables count, which may be others.
+// Unresolved returns the reason why a secret or header of a hook cannot be resolved here, or "".
+// grapnel-hook resolves it in the agent's environment, which may be different.
 func Unresolved(file string, h *policyfile.Hook) string {
 	if h.HTTP == nil {
 		return ""
@@ -142,7 +143,8 @@ func Unresolved(file string, h *policyfile.Hook) string {
 	return ""
 }
 
-// NewWebhook makes what a policy says into a hook, if its address may be reached.
+// NewWebhook makes a hook from a webhook of a policy. It returns an error if the address is
+// forbidden.
 func NewWebhook(w hookfiles.Webhook, networks []string) (*outbound.Webhook, error) {
 	client, err := newClient(networks, 0)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package review says what the policy of a project does, for a person who trusts it or not,
-// and what has become of policies that were trusted.
+// Package review describes the effect of a project's policy, for the decision whether to trust
+// it, and the state of policies that were trusted before.
 package review
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Report is what "grapnel trust --json" prints.
+// Report is the output of "grapnel trust --json".
 type Report struct {
 	File    string `json:"file"`
-	Digest  string `json:"digest"`  // of all that is or would be pinned
-	Trusted bool   `json:"trusted"` // it is, now
+	Digest  string `json:"digest"`  // of everything that is pinned or would be pinned
+	Trusted bool   `json:"trusted"` // the policy is trusted now
 	SHA256  string `json:"sha256"`  // of the policy file
 
 	Loads    []policy.PinnedLoad `json:"loads,omitempty"` // hook files of other systems
@@ -24,15 +24,15 @@ type Report struct {
 	Hooks    []Hook              `json:"hooks"`
 }
 
-// A Hook of a policy, and what it does in words.
+// A Hook describes one hook of a policy.
 type Hook struct {
 	Name string   `json:"name"`
 	On   []string `json:"on"`
 	Does string   `json:"does"`
-	File string   `json:"file,omitempty"` // of another system
+	File string   `json:"file,omitempty"` // hook file of another system
 }
 
-// NewReport says what the policy that was examined does.
+// NewReport describes the examined policy. trusted reports whether the policy is trusted now.
 func NewReport(x *policy.Examined, trusted bool) Report {
 	r := Report{
 		File: x.File, Digest: x.Digest(), Trusted: trusted, SHA256: x.SHA256, Loads: x.Loads, Pins: x.Pins, Unpinned: append([]string{}, x.Unpinned...), Hooks: []Hook{},
@@ -67,7 +67,7 @@ func NewReport(x *policy.Examined, trusted bool) Report {
 	return r
 }
 
-// describe says what a hook does, in the words of the file.
+// describe returns the effect of a hook, with the texts of the policy file.
 func describe(h *policyfile.Hook) string {
 	switch {
 	case h.HTTP != nil && h.HTTP.Notify:
@@ -117,7 +117,7 @@ func describe(h *policyfile.Hook) string {
 	}
 }
 
-// whatIsSent says what a server is sent.
+// whatIsSent describes the body that a server gets.
 func whatIsSent(h *policyfile.HTTP) string {
 	if h.Body == "summary" {
 		return "that it happens"
@@ -125,7 +125,7 @@ func whatIsSent(h *policyfile.HTTP) string {
 	return "the whole event"
 }
 
-// Sandbox says, behind what a hook does, what its program is held to.
+// Sandbox returns a description of the sandbox of a hook's program, on a new line, or "".
 func Sandbox(h *policyfile.Hook) string {
 	if cmd := Program(h); cmd != nil && cmd.Sandbox != nil {
 		return "\n" + cmd.Sandbox.Describe()
@@ -133,7 +133,7 @@ func Sandbox(h *policyfile.Hook) string {
 	return ""
 }
 
-// Program is what a hook starts, or nil.
+// Program returns the program that a hook starts, or nil.
 func Program(h *policyfile.Hook) *policyfile.Command {
 	if h.Context != nil {
 		return h.Context.Run

@@ -11,19 +11,19 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// File is what has become of a policy that was trusted.
+// File is the current state of a policy that was trusted.
 type File struct {
-	File    string       `json:"file"`             // what keeps it, where that cannot be read
-	State   policy.State `json:"state"`            // trusted, changed, gone, broken; untrusted: nobody vouches for it any more
-	Digest  string       `json:"digest,omitempty"` // of all that was pinned
+	File    string       `json:"file"`             // the policy, or an unreadable trust file
+	State   policy.State `json:"state"`            // trusted, changed, gone, broken, or untrusted: no policy vouches for it any more
+	Digest  string       `json:"digest,omitempty"` // of all pinned content
 	Since   time.Time    `json:"since,omitzero"`
-	Vouched bool         `json:"vouched,omitempty"` // by a policy, and not by a person
-	Runs    []string     `json:"runs"`              // the programs that it starts, as it was trusted
-	Wrong   []string     `json:"wrong"`             // why it is not in the state trusted
+	Vouched bool         `json:"vouched,omitempty"` // a policy vouched for it, not a user
+	Runs    []string     `json:"runs"`              // the programs that the trusted content starts
+	Wrong   []string     `json:"wrong"`             // the reasons for a state other than trusted
 	Hint    string       `json:"hint,omitempty"`
 }
 
-// Trusted lists what was ever trusted, those that cannot be read first.
+// Trusted lists all policies that were ever trusted. Unreadable trust files come first.
 func Trusted(place local.Place) []File {
 	trusts, broken := place.Trusts().All()
 	files := []File{}
@@ -39,7 +39,7 @@ func Trusted(place local.Place) []File {
 	return files
 }
 
-// inspect looks at one of them: at what is in force, and at what the files say now.
+// inspect compares the active, trusted content of a policy with the current files.
 func inspect(place local.Place, trust *policy.Trust) File {
 	f := File{File: trust.File, State: policy.Trusted, Digest: trust.Digest(), Since: trust.Time, Vouched: trust.Vouched, Runs: []string{}, Wrong: []string{}}
 	files := append(place.Files(nil, nil), policy.File{Path: trust.File, Scope: grapnel.ScopeProject, Trust: true})

@@ -11,7 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// InForce looks up the hooks that are in force where the person is, and what their files hold.
+// InForce stores the hooks that are active in the working directory, and the content of their
+// files, in opts.
 func InForce(place local.Place, opts *replay.SuggestOptions) error {
 	dir, err := os.Getwd()
 	if err != nil {

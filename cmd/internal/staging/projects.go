@@ -12,7 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// projects are the engines of one Stage, by what projects add to the policy.
+// projects holds the engines of one Stage, by the directories whose policies they add. It is not
+// safe for concurrent use.
 type projects struct {
 	*stagedPolicy
 	opts    *replay.Options
@@ -21,19 +22,19 @@ type projects struct {
 	places  map[string]project
 }
 
-// project is where an agent works.
+// project is the result for one working directory of an agent.
 type project struct {
 	root   string
 	engine *grapnel.Engine
 }
 
-// How many are known at once.
+// Limits for the two caches.
 const (
 	maxEngines = 64
 	maxPlaces  = 4096
 )
 
-// judge is the engine for an event.
+// judge returns the engine for an event.
 func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	cwd := ev.Session.CWD
 	key := ev.Agent.Name + "\x00" + ev.Session.ID + "\x00" + cwd
@@ -41,7 +42,7 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 	if !known {
 		var dirs []local.Dir
 		was := ev.Session.Root
-		if filepath.IsAbs(cwd) { // else nobody knows any more where it worked
+		if filepath.IsAbs(cwd) { // otherwise the working directory is unknown
 			dirs = p.place.Dirs(ev, false)
 			at.root = ev.Session.Root
 		}
@@ -52,7 +53,7 @@ func (p *projects) judge(ev *grapnel.Event) (*grapnel.Engine, error) {
 				return false
 			}
 			trust, err := p.place.Trusts().Of(name)
-			return err == nil && trust == nil // what was trusted and is gone stays in force
+			return err == nil && trust == nil // the trusted content of a removed policy stays active
 		})
 		var err error
 		if at.engine, err = p.engine(dirs); err != nil {

@@ -1,5 +1,5 @@
-// Package staging puts policies on the stage of a replay: those in force here, a draft in the
-// place of the user's own, or one of a revision of git.
+// Package staging loads policies for a replay: the active policies, a draft instead of the user's
+// policy, or a policy from a revision of git.
 package staging
 
 import (
@@ -27,23 +27,23 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Replayed is what "grapnel replay --json" prints.
+// Replayed is the output of "grapnel replay --json".
 type Replayed struct {
 	Policy  string `json:"policy"`
-	Against string `json:"against,omitempty"` // empty = what was recorded
+	Against string `json:"against,omitempty"` // empty = the recorded results
 	*replay.Report
 }
 
-// Options say what is played and against what.
+// Options are the options of [Play].
 type Options struct {
 	Place   local.Place
-	Policy  string   // a file in the place of the user's own policy
-	Against string   // another policy to compare with; empty = what was recorded
-	Run     bool     // programs of hooks
-	Ask     []string // servers, by the names of their hooks
+	Policy  string   // a file to use instead of the user's policy
+	Against string   // another policy to compare with; empty = the recorded results
+	Run     bool     // run the programs of hooks
+	Ask     []string // names of the hooks whose servers are contacted
 }
 
-// Play plays the Records of a source against a policy.
+// Play re-evaluates the Records of a source against a policy.
 func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, error) {
 	now := &stagedPolicy{place: o.Place, run: o.Run, ask: o.Ask, servers: &serverNames{}}
 	opts := replay.Options{Wants: from.Filter.Wants}
@@ -82,17 +82,18 @@ func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, err
 	return result, now.servers.all(o.Ask)
 }
 
-// stagedPolicy is a policy that is played: what is in force at a place, or a content in the place
-// of the user's own file there.
+// stagedPolicy is a policy for a replay: the active policies of a place, with the contents of
+// some files replaced.
 type stagedPolicy struct {
 	place   local.Place
 	content map[string][]byte
-	run     bool     // programs
-	ask     []string // servers, by the names of their hooks
+	run     bool     // run programs
+	ask     []string // names of the hooks whose servers are contacted
 	servers *serverNames
 }
 
-// serverNames are those of the hooks that ask one, in all policies that were played.
+// serverNames collects the names of hooks that ask a server, in all loaded policies. It is safe
+// for concurrent use.
 type serverNames struct {
 	mu    sync.Mutex
 	names map[string]bool
@@ -107,8 +108,8 @@ func (s *serverNames) add(name string) {
 	s.names[name] = true
 }
 
-// all wants there to be hooks of these names. It is asked in the end: the policy of a project
-// is read when the first event comes from there.
+// all returns an error if one of the names is not the name of such a hook. Call it at the end: a
+// project's policy is loaded at the first event of the project.
 func (s *serverNames) all(names []string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +126,7 @@ func (s *serverNames) all(names []string) error {
 	return nil
 }
 
-// with is the same with what a policy says, as if it stood at a path.
+// with returns a copy of s in which the policy named is the user's policy, with the path at.
 func (s *stagedPolicy) with(ctx context.Context, named, at string) (*stagedPolicy, error) {
 	abs, err := filepath.Abs(at)
 	if err != nil {
@@ -143,11 +144,11 @@ func (s *stagedPolicy) with(ctx context.Context, named, at string) (*stagedPolic
 	return &other, nil
 }
 
-// readPolicy reads a file, or one in a revision of git.
+// readPolicy reads a file, or a file in a revision of git.
 func readPolicy(ctx context.Context, named string) ([]byte, error) {
 	content, err := os.ReadFile(named)
 	if err == nil {
-		return append([]byte{}, content...), nil // not nil
+		return append([]byte{}, content...), nil // an empty file is not nil
 	}
 	if _, _, revision := strings.Cut(named, ":"); !revision || !errors.Is(err, os.ErrNotExist) {
 		return nil, cli.WithHint(fmt.Errorf("cannot read the policy: %w", err), "name a file, or REVISION:PATH as git has it")
@@ -168,8 +169,8 @@ func gitError(said string, err error) string {
 	return err.Error()
 }
 
-// policy makes what opens the policy. Where it counts what happens in several sessions
-// together, no two of them are played at once.
+// policy returns a function that opens the policy for a stage. If the policy counts events across
+// sessions, it limits the replay to one worker.
 func (s *stagedPolicy) policy(c *cli.Console, opts *replay.Options) (replay.Policy, error) {
 	_, set, err := s.open(nil, &replay.Stage{})
 	if err != nil {
@@ -188,11 +189,11 @@ func (s *stagedPolicy) policy(c *cli.Console, opts *replay.Options) (replay.Poli
 	}, nil
 }
 
-// errAcrossSessions says that a policy of a project counts what happens in several sessions, which
-// only shows when its first event comes.
+// errAcrossSessions is the error for a project policy that counts events across sessions. Play
+// finds such a policy only at the first event of its project.
 var errAcrossSessions = errors.New("a project's policy counts what happens in several sessions together, so that these have to be played in turn")
 
-// open loads the policies for who works in some directories.
+// open loads the policies that apply in the given directories.
 func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
 	run := local.Runner(s.place)
 	var set policy.Set
@@ -212,7 +213,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 			}
 			return stage.Told(h.Name), nil
 		},
-		Webhook:   func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // an observer, and none is run
+		Webhook:   func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // it only observes, and observers do not run
 		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },   // likewise
 		Observers: []grapnel.Observer{stage}, Background: stage,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
@@ -231,7 +232,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 	return opened.Engine, &set, nil
 }
 
-// play plays the Records.
+// play replays the Records.
 func play(ctx context.Context, r *records.Source, opts replay.Options) (*replay.Report, error) {
 	records, end, err := r.Open(ctx)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// askOverHTTP says of an installation that asks the daemon whether one answers.
+// askOverHTTP completes the state of an installation that asks the daemon over HTTP: it checks
+// whether the daemon answers at the address in the agent's settings.
 func (s *Install) askOverHTTP(ctx context.Context, place local.Place, rec *installation.Record) {
 	addresses, err := install.ReadAddresses(place.State)
 	if _, asks := addresses.Guests[rec.ID]; err != nil || !asks {
-		return // grapnel doctor knows more
+		return // grapnel doctor reports more
 	}
 	s.Via = string(install.ViaHTTP)
 	var said struct {

@@ -7,14 +7,14 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Sandbox is what "grapnel status" says of the sandbox of a hook.
+// Sandbox is the sandbox of a hook in the output of "grapnel status".
 type Sandbox struct {
 	Hook    string `json:"hook"`
 	Sandbox string `json:"sandbox"`
 	Problem string `json:"problem,omitempty"`
 }
 
-// noteSandboxes has a request note the sandboxes of the hooks that it loads.
+// noteSandboxes changes a request so that loading it collects the sandboxes of the hooks.
 func noteSandboxes(req *policy.Request) *[]Sandbox {
 	var found []Sandbox
 	command := req.Command

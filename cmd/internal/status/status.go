@@ -1,4 +1,5 @@
-// Package status gathers what is in force, what went wrong, and how agents and daemon are.
+// Package status collects the active policies, recent problems, and the state of agents and
+// daemon.
 package status
 
 import (
@@ -28,7 +29,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Report is what "grapnel status --json" prints.
+// Report is the output of "grapnel status --json".
 type Report struct {
 	Version  string          `json:"version"`
 	State    string          `json:"state"`
@@ -41,10 +42,10 @@ type Report struct {
 	Daemon   *control.Report `json:"daemon"`
 	Warnings []string        `json:"warnings"`
 
-	OnlyManaged string `json:"only_managed,omitempty"` // what the person is told where a managed policy lets no other count
+	OnlyManaged string `json:"only_managed,omitempty"` // message for the user if a managed policy disables all other policies
 }
 
-// An Install is an agent that is set up.
+// An Install is the state of one installation in an agent.
 type Install struct {
 	Agent   string   `json:"agent"`
 	Scope   string   `json:"scope"`
@@ -55,7 +56,7 @@ type Install struct {
 	Notes   []string `json:"notes,omitempty"`
 }
 
-// Gather looks at policies, daemon, agents and the log of a place.
+// Gather collects the state of the policies, the daemon, the agents and the log of a place.
 func Gather(ctx context.Context, place local.Place) (*Report, error) {
 	s := &Report{Version: hookcmd.Version, State: place.State, Warnings: []string{}, Installs: []Install{}}
 	dir, err := cli.WorkDir()
@@ -93,7 +94,7 @@ func (s *Report) warn(format string, args ...any) {
 	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
 }
 
-// policies loads the policies in force in a directory, and warns of what does not work.
+// policies loads the active policies of a directory, and adds warnings about problems.
 func (s *Report) policies(place local.Place, dir string) {
 	req := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
 	sandboxes := noteSandboxes(&req)
@@ -102,7 +103,7 @@ func (s *Report) policies(place local.Place, dir string) {
 		if why := hookcmd.Circuit(place, &h, time.Now()); why != nil {
 			s.warn("hook %s is %v", h.Name, why)
 		}
-		if _, err := look(h); err != nil { // it is in force all the same, and fails
+		if _, err := look(h); err != nil { // the hook is active, but fails
 			s.warn("hook %s asks nobody: %v", h.Name, err)
 		}
 		return grapnel.Watch(nil), nil
@@ -125,7 +126,7 @@ func (s *Report) policies(place local.Place, dir string) {
 	}
 }
 
-// file warns of what does not work in a policy file.
+// file adds warnings about problems in a policy file.
 func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
 	if file.State == policy.Absent {
 		unguarded := ", so nothing but Grapnel itself is guarded"
@@ -143,7 +144,7 @@ func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
 	}
 }
 
-// installs lists the agents that are set up, for this user and by an administrator.
+// installs lists the installations of this user and of the administrator.
 func (s *Report) installs(ctx context.Context, place local.Place) {
 	var recs []installation.Record
 	for _, dir := range []string{place.Installs(), filepath.Join(place.Managed, "installs")} {
@@ -154,7 +155,7 @@ func (s *Report) installs(ctx context.Context, place local.Place) {
 		recs = append(recs, list...)
 	}
 	order := install.Names()
-	slices.SortFunc(recs, func(a, b installation.Record) int { // tokens say nothing
+	slices.SortFunc(recs, func(a, b installation.Record) int { // the tokens are random and give no useful order
 		return cmp.Or(cmp.Compare(slices.Index(order, a.Agent), slices.Index(order, b.Agent)), cmp.Compare(b.Scope, a.Scope), cmp.Compare(a.Settings, b.Settings))
 	})
 	for _, rec := range recs {
@@ -168,7 +169,7 @@ func (s *Report) installs(ctx context.Context, place local.Place) {
 	}
 }
 
-// inspect says whether the agent's settings still hold what was installed.
+// inspect checks whether the agent's settings still contain the installed hooks.
 func (s *Install) inspect(rec *installation.Record) {
 	agent, err := install.Lookup(s.Agent)
 	if err != nil {

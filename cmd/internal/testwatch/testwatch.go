@@ -1,4 +1,4 @@
-// Package testwatch notices changes of policies, their tests and what they name.
+// Package testwatch notices changes of policies, their tests, and the files that they name.
 package testwatch
 
 import (
@@ -18,15 +18,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-// settle is how long files have to be left alone before the tests run: an editor writes one
-// in several steps.
+// settle is the time without changes after which the tests run. Editors write a file in several
+// steps.
 const settle = 100 * time.Millisecond
 
-// A Watcher is told of changes in directories.
+// A Watcher watches directories for changes.
 type Watcher struct{ notes *fsnotify.Watcher }
 
-// Run calls round with nil, and with the names of files after each change of these, until
-// ctx is done or round fails.
+// Run calls round with nil, and then with the names of the changed files after each change, until
+// ctx is done or round returns an error.
 func Run(ctx context.Context, round func(w *Watcher, changed map[string]bool) error) error {
 	notes, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -61,14 +61,14 @@ func Run(ctx context.Context, round func(w *Watcher, changed map[string]bool) er
 	}
 }
 
-// hidden reports whether a file is one that editors keep for themselves.
+// hidden reports whether a file is a temporary file of an editor.
 func hidden(name string) bool {
 	base := filepath.Base(name)
 	return strings.HasPrefix(base, ".") || strings.HasSuffix(base, "~") || strings.HasPrefix(base, "#")
 }
 
-// Add has changes in some directories told. One that is gone meanwhile is missed by whoever
-// looks into it.
+// Add watches the directories that are true in dirs. It skips directories that no longer exist;
+// the caller finds the error when it reads them.
 func (w *Watcher) Add(dirs map[string]bool) error {
 	for dir, want := range dirs {
 		if !want || slices.Contains(w.notes.WatchList(), filepath.Clean(dir)) {
@@ -81,7 +81,7 @@ func (w *Watcher) Add(dirs map[string]bool) error {
 	return nil
 }
 
-// Await has changes told in the nearest directories that there are above some paths.
+// Await watches the nearest existing directory above each path.
 func (w *Watcher) Await(paths []string) {
 	for _, path := range paths {
 		for dir := filepath.Clean(path); w.notes.Add(dir) != nil && dir != filepath.Dir(dir); {
@@ -90,7 +90,7 @@ func (w *Watcher) Await(paths []string) {
 	}
 }
 
-// Dirs are the directories in which there may be tests, and that of the policy.
+// Dirs returns the directories that may contain tests, and the directory of the policy.
 func Dirs(paths []string, policy string) map[string]bool {
 	dirs := map[string]bool{}
 	for _, path := range paths {
@@ -105,7 +105,7 @@ func Dirs(paths []string, policy string) map[string]bool {
 			}
 			return nil
 		})
-		dirs[filepath.Dir(path)] = dirs[filepath.Dir(path)] || !dirs[path] // of a file
+		dirs[filepath.Dir(path)] = dirs[filepath.Dir(path)] || !dirs[path] // the directory of a file
 	}
 	if policy != "" {
 		dirs[filepath.Dir(policy)] = true
@@ -113,8 +113,8 @@ func Dirs(paths []string, policy string) map[string]bool {
 	return dirs
 }
 
-// Touched reports whether what has changed bears on a test: its file, its policy, or what
-// one of these names, such as a script.
+// Touched reports whether a change affects a test: its file, its policy, or a file that one of
+// these names, such as a script.
 func Touched(test *policytest.Test, policy string, changed map[string]bool) bool {
 	own := []string{test.File.Path, test.File.Policy}
 	if policy != "" {
@@ -129,7 +129,7 @@ func Touched(test *policytest.Test, policy string, changed map[string]bool) bool
 			if err != nil || !filepath.IsLocal(rel) {
 				continue
 			}
-			text, _ := os.ReadFile(file) // what cannot be read names nothing
+			text, _ := os.ReadFile(file) // an unreadable file names no files
 			for part := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
 				if bytes.Contains(text, []byte(part)) {
 					return true

@@ -1,4 +1,4 @@
-// Package logfile writes and reads the log of the daemon, a file of bounded size.
+// Package logfile writes and reads the log file of the daemon, which has a maximum size.
 package logfile
 
 import (
@@ -7,23 +7,23 @@ import (
 	"sync"
 )
 
-// maxLog is the size in bytes at which a log becomes the old one, and another begins.
+// maxLog is the size in bytes at which a log is rotated.
 const maxLog = 1 << 20
 
-// Old is where a log goes that has become too large.
+// Old returns the path to which the log name is rotated.
 func Old(name string) string { return name + ".old" }
 
-// A File is a log of bounded size. Standard output and standard error go there, too, so
-// that the last words of a crash are kept.
+// A File is a log file with a maximum size. It is safe for concurrent use.
 type File struct {
 	mu   sync.Mutex
 	name string
 	max  int64
 	file *os.File
-	std  bool // it is standard error, too
+	std  bool // the file is also standard output and standard error
 }
 
-// New opens the log of this process. Standard output and standard error go there, too.
+// New opens the log of this process. It also redirects standard output and standard error there,
+// so that the log contains the message of a crash.
 func New(name string) (*File, error) {
 	f, err := Open(name)
 	if err != nil {
@@ -33,15 +33,16 @@ func New(name string) (*File, error) {
 	return l, redirectOutput(f)
 }
 
-// Open opens a log to append to it.
+// Open opens a log for appending.
 func Open(name string) (*os.File, error) {
-	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() { // to open a pipe would wait
+	if info, err := os.Lstat(name); err == nil && !info.Mode().IsRegular() { // opening a pipe would block
 		return nil, fmt.Errorf("%s is no regular file", name)
 	}
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 }
 
-// Write writes a line. What cannot be written is lost: nobody else could be told.
+// Write writes a line and never returns an error. A line that cannot be written is lost, because
+// no other place for messages exists.
 func (l *File) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -52,7 +53,8 @@ func (l *File) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// rotate makes the log the old one. If that cannot be done it goes on growing until it can.
+// rotate renames the log to the old one and begins a new log. If that fails, the log grows until
+// a later rotation succeeds.
 func (l *File) rotate() {
 	if os.Rename(l.name, Old(l.name)) != nil {
 		return
@@ -68,5 +70,5 @@ func (l *File) rotate() {
 	l.file = f
 }
 
-// Close closes it.
+// Close closes the file.
 func (l *File) Close() error { return l.file.Close() }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// redirectOutput makes a file standard output and standard error of this process.
+// redirectOutput makes a file the standard output and standard error of this process.
 func redirectOutput(f *os.File) error {
 	return errors.Join(unix.Dup2(int(f.Fd()), 1), unix.Dup2(int(f.Fd()), 2))
 }

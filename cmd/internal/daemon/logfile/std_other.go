@@ -4,5 +4,5 @@ package logfile
 
 import "os"
 
-// redirectOutput would make a file standard error of this process: no daemon listens here.
+// redirectOutput does nothing: the daemon does not run on this system.
 func redirectOutput(*os.File) error { return nil }

@@ -18,20 +18,20 @@ import (
 type Tail struct {
 	name string
 	out  io.Writer
-	file *os.File // what it reads; nil = there is none yet
+	file *os.File // the current log; nil = it does not exist yet
 }
 
-// NewTail prints the log of a name to out.
+// NewTail returns a Tail that prints the log name to out.
 func NewTail(name string, out io.Writer) *Tail { return &Tail{name: name, out: out} }
 
-// Close closes what is read.
+// Close closes the log.
 func (t *Tail) Close() {
 	if t.file != nil {
 		_ = t.file.Close()
 	}
 }
 
-// Last prints the last lines, those of the old log included.
+// Last prints the last n lines of the old and the current log.
 func (t *Tail) Last(n int) error {
 	old, err := os.ReadFile(Old(t.name))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -48,20 +48,20 @@ func (t *Tail) Last(n int) error {
 	return t.print(bytes.Join(lines[max(0, len(lines)-n):], nil))
 }
 
-// print prints what was written. Who wrote it does not steer the terminal.
+// print prints text without characters that could control the terminal.
 func (t *Tail) print(text []byte) error {
 	_, err := io.WriteString(t.out, printable.Text(strings.ToValidUTF8(string(text), "\uFFFD")))
 	return err
 }
 
-// logPause is how long a reader waits before it looks for more.
+// logPause is the time between two checks for new text.
 const logPause = 200 * time.Millisecond
 
-// Follow prints what is written until ctx is done, in whichever file.
+// Follow prints new text until ctx is done. It follows the log when it is rotated.
 func (t *Tail) Follow(ctx context.Context) error {
 	for {
 		next := t.next()
-		if t.file != nil { // to its end: nobody writes to it once there is another
+		if t.file != nil { // read to the end: after a rotation the old file does not change
 			text, err := io.ReadAll(t.file)
 			if err == nil && len(text) > 0 {
 				err = t.print(text)
@@ -83,8 +83,8 @@ func (t *Tail) Follow(ctx context.Context) error {
 	}
 }
 
-// next opens the log if it is another than the one that is read, and goes back to the
-// beginning of one that was emptied.
+// next opens the log if it was replaced by another file, or returns nil. If the current file was
+// truncated, next continues at its beginning.
 func (t *Tail) next() *os.File {
 	info, err := os.Stat(t.name)
 	if err != nil {
