@@ -1,5 +1,5 @@
-// Package atomicfile replaces files as a whole: a reader sees the old content or the new
-// one, and never a part of one.
+// Package atomicfile replaces whole files: a reader sees either the old content or the new
+// content, never a part of it.
 package atomicfile
 
 import (
@@ -9,12 +9,13 @@ import (
 	"path/filepath"
 )
 
-// Write replaces the file. A process that is killed leaves the old content, but a power
-// cut may leave neither. The file has exactly the permissions of mode, whatever the umask.
+// Write replaces the file. If the process is killed, the old content remains. After a power cut
+// the file may be empty or damaged. The file gets exactly the permissions of mode, independent of
+// the umask.
 func Write(name string, data []byte, mode fs.FileMode) error { return write(name, data, mode, false) }
 
-// WriteSync is Write for content that must survive a power cut: it is on disk before it
-// gets its name.
+// WriteSync is like Write, but the content survives a power cut: it is on disk before the file is
+// renamed to name.
 func WriteSync(name string, data []byte, mode fs.FileMode) error {
 	return write(name, data, mode, true)
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Flush waits until what was written is on the disk. Times of the file may not be.
+// Flush waits until the data of a file is on disk. It does not wait for the times of the file.
 func Flush(f *os.File) error {
 	for {
 		err := unix.Fdatasync(int(f.Fd()))

@@ -4,5 +4,5 @@ package atomicfile
 
 import "os"
 
-// Flush waits until what was written is on the disk.
+// Flush waits until the data of a file is on disk.
 func Flush(f *os.File) error { return f.Sync() }

@@ -1,4 +1,4 @@
-// Package digest names contents by their SHA-256.
+// Package digest identifies contents by their SHA-256.
 package digest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Len is the length of a digest.
+// Len is the length of a digest in characters.
 const Len = 2 * sha256.Size
 
 // Of returns the SHA-256 of data in lower-case hex.
@@ -16,8 +16,8 @@ func Of(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Valid reports whether s has the form of a digest. Digests name files, so that
-// anything else could be a path to another place.
+// Valid reports whether s has the form of a digest. Digests become file names, and another string
+// could be a path to another directory.
 func Valid(s string) bool {
 	return len(s) == Len && strings.Trim(s, "0123456789abcdef") == ""
 }

@@ -1,5 +1,5 @@
-// Package documents has the YAML that this repository holds, and holds YAML against a JSON
-// Schema: tests of what reads, checks or lays out files play all of it.
+// Package documents finds the YAML in this repository and validates YAML against a JSON Schema,
+// for tests of the packages that read, check or format files:
 //
 //	all, err := documents.All("..")
 //	refuses, err := documents.Validator(policy.Schema())
@@ -19,14 +19,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// A Document is a text of YAML. Several have one name: the blocks of a page, the files of an
-// archive.
+// A Document is a YAML text. Blocks of one page, and files of one archive, have the same Name.
 type Document struct{ Name, Text string }
 
 var block = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
 
-// All returns the YAML below the root of the repository: files, blocks of pages, files of
-// txtar archives.
+// All returns the YAML below the root of the repository: files, code blocks of pages, and files
+// in txtar archives.
 func All(root string) ([]Document, error) {
 	var all []Document
 	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
@@ -65,7 +64,7 @@ func All(root string) ([]Document, error) {
 	return all, err
 }
 
-// Validator returns what says what a schema has against a text of YAML.
+// Validator returns a function that checks a YAML text against a JSON Schema.
 func Validator(schema string) (refuses func(text string) error, err error) {
 	var s jsonschema.Schema
 	if err := json.Unmarshal([]byte(schema), &s); err != nil {
@@ -82,7 +81,7 @@ func Validator(schema string) (refuses func(text string) error, err error) {
 		}
 		var v any
 		if err := json.Unmarshal(tree.JSON(), &v); err != nil {
-			return err // 1e400
+			return err // JSON cannot hold the value, for example 1e400
 		}
 		return resolved.Validate(v)
 	}, nil

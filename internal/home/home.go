@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// Known is the home directory of the user database, read once. The environment is not
-// asked: an agent's project settings can set it.
+// Known returns the home directory from the user database, which it reads once. It does not use
+// the environment, because an agent's project settings can change it.
 var Known = sync.OnceValue(func() string {
 	dir, err := Dir()
 	if err != nil {
@@ -24,7 +24,7 @@ func Expand(name string) string {
 	return name
 }
 
-// Absolute returns the path of a name that counts from a directory. ~ is the home directory.
+// Absolute returns the absolute path of a name that is relative to dir. ~ is the home directory.
 func Absolute(name, dir string) string {
 	name = Expand(name)
 	if !filepath.IsAbs(name) {

@@ -1,13 +1,13 @@
 //go:build !unix || darwin
 
-// Package home finds the home directory of this user where an agent's project
-// settings cannot move it: in the user database. Call [Dir]. It never looks at HOME.
+// Package home finds the home directory of this user in the user database. It never uses HOME,
+// because an agent's project settings can set it. Call [Dir].
 package home
 
 import "os/user"
 
-// Dir returns the home directory of the user database. On macOS and
-// Windows os/user asks the system and never the environment.
+// Dir returns the home directory from the user database. On macOS and Windows, os/user uses the
+// system and never the environment.
 func Dir() (string, error) {
 	u, err := user.Current()
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build unix && !darwin
 
-// Package home finds the home directory of this user where an agent's project
-// settings cannot move it: in the user database. Call [Dir]. It never looks at HOME.
+// Package home finds the home directory of this user in the user database. It never uses HOME,
+// because an agent's project settings can set it. Call [Dir].
 package home
 
 import (
@@ -19,12 +19,12 @@ import (
 
 const passwdFile = "/etc/passwd"
 
-// Dir returns the home directory of the user database.
+// Dir returns the home directory from the user database.
 //
-// It does not use os/user. Without cgo that package falls back to $HOME when
-// /etc/passwd does not know the user, and a project could then choose the
-// installation; with cgo it makes the hook program a dynamic one, which starts
-// slower. Users who come from a directory service are found by getent.
+// It does not use os/user. Without cgo, os/user falls back to $HOME if /etc/passwd does not
+// contain the user, and a project could then choose the installation. With cgo, os/user makes the
+// hook program dynamically linked, which starts more slowly. For users of a directory service,
+// Dir runs getent.
 func Dir() (string, error) {
 	uid := os.Getuid()
 	home, err := homeFromFile(passwdFile, uid)
@@ -47,7 +47,7 @@ func homeFromFile(name string, uid int) (string, error) {
 	return homeFromPasswd(f, uid)
 }
 
-// homeFromPasswd finds the user in lines name:password:uid:gid:comment:home:shell.
+// homeFromPasswd finds the user in lines of the form name:password:uid:gid:comment:home:shell.
 func homeFromPasswd(r io.Reader, uid int) (string, error) {
 	want := strconv.Itoa(uid)
 	lines := bufio.NewScanner(r)
@@ -65,8 +65,8 @@ func homeFromPasswd(r io.Reader, uid int) (string, error) {
 	return "", fmt.Errorf("user %d is %w", uid, errNoUser)
 }
 
-// getent asks the name service switch. The program is named by its full path
-// and gets no environment, for the reason given at Dir.
+// getent queries the name service switch. It starts the program by its full path and without an
+// environment, because an agent's project settings can set the environment.
 func getent(uid int) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

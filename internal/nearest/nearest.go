@@ -1,4 +1,4 @@
-// Package nearest finds the known word that a mistyped one is likely to be.
+// Package nearest finds the known word that is most similar to a mistyped word.
 package nearest
 
 import (
@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// Hint returns a hint with the known word that is nearest to a mistyped one,
-// or "" when none is near.
+// Hint returns a hint with the known word that is most similar to a mistyped word, or "" if no
+// word is similar.
 func Hint(word string, known []string) string {
 	best := Word(word, known)
 	if best == "" {
@@ -16,10 +16,11 @@ func Hint(word string, known []string) string {
 	return fmt.Sprintf("did you mean %q?", best)
 }
 
-// Word returns the known word that a mistyped one is likely to be, or "".
+// Word returns the known word that is most similar to a mistyped word, or "" if no word is
+// similar.
 func Word(word string, known []string) string {
 	if len(word) > 64 {
-		return "" // no slip of the finger, and slow to compare
+		return "" // too long for a typing error, and slow to compare
 	}
 	best, distance := "", 1+len(word)/3
 	for _, k := range known {
@@ -30,8 +31,8 @@ func Word(word string, known []string) string {
 	return best
 }
 
-// editDistance counts the insertions, deletions, replacements and swaps of
-// neighbours that turn a into b.
+// editDistance counts the insertions, deletions, replacements and swaps of neighbors that turn a
+// into b.
 func editDistance(a, b string) int {
 	var before, last []int
 	for j := range len(b) + 1 {

@@ -1,4 +1,4 @@
-// Package readfile reads regular files up to a limit, and never waits for a pipe or a device.
+// Package readfile reads regular files up to a limit. It never waits for a pipe or a device.
 package readfile
 
 import (
@@ -12,14 +12,14 @@ import (
 
 var errNotRegular = errors.New("is not a regular file")
 
-// Regular reads the first bytes of a regular file. Of anything else it does not
-// wait for an end that may never come: of a pipe not even for somebody to open the
-// other side.
+// Regular reads the first limit bytes of a regular file. It returns an error for other files. It
+// does not block on a pipe without a writer.
 func Regular(name string, limit int64) ([]byte, error) {
 	return Checked(name, limit, func(fs.FileInfo) error { return nil })
 }
 
-// Checked is readFile of a file that check agrees with, once it is open.
+// Checked is like Regular, but returns the error of check, which it calls with the open file's
+// info.
 func Checked(name string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -36,19 +36,19 @@ func Checked(name string, limit int64, check func(fs.FileInfo) error) ([]byte, e
 	if !info.Mode().IsRegular() {
 		return nil, errNotRegular
 	}
-	// In one read, and one that finds the end.
+	// The buffer has room for one read of the data and one that finds the end.
 	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
 	_, err = data.ReadFrom(io.LimitReader(f, limit))
 	return data.Bytes(), err
 }
 
-// Exists reports whether there is anything by this name, if only a link to nothing.
+// Exists reports whether a file or a link has this name. The target of the link need not exist.
 func Exists(name string) bool {
 	_, err := os.Lstat(name)
 	return err == nil
 }
 
-// Reason is what a message says of an error of reading, without the name of the file.
+// Reason returns the text of a read error for messages, without the name of the file.
 func Reason(err error) string {
 	if errors.Is(err, fs.ErrNotExist) {
 		return "no such file"

@@ -1,5 +1,5 @@
-// Package scramble changes everything that a value reaches, for tests which show that an
-// exported function returns values and not a part of its package's tables.
+// Package scramble changes all data that a value refers to. Tests use it to check that an
+// exported function returns copies, not parts of its package's tables.
 package scramble
 
 import (
@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Value changes what v refers to: every exported field, element and map entry behind a
-// pointer, slice, map or interface. Values that are equal before differ after it only if
-// they share nothing with v.
+// Value changes the data behind v: every exported field, element and map entry behind a pointer,
+// slice, map or interface. A value that was equal to v is different afterwards unless the two
+// share all their data.
 func Value(v any) { change(reflect.ValueOf(v), map[uintptr]bool{}) }
 
 func change(v reflect.Value, seen map[uintptr]bool) {
@@ -62,12 +62,12 @@ func scalar(v reflect.Value) {
 		v.SetFloat(v.Float() + 1)
 	case reflect.Func, reflect.Chan:
 		v.SetZero()
-	default: // of which no table is made
+	default: // types that do not occur in tables
 	}
 }
 
-// Print returns all that a value holds as text, also behind pointers. Of a function it
-// says whether it is nil.
+// Print returns a value as text, including the data behind pointers. For a function, the text
+// only shows whether it is nil.
 func Print(v any) string {
 	var b strings.Builder
 	write(&b, reflect.ValueOf(v))
@@ -102,7 +102,7 @@ func write(b *strings.Builder, v reflect.Value) {
 		}
 		b.WriteString("]")
 	case reflect.Map:
-		entries := map[string]string{} // which fmt sorts
+		entries := map[string]string{} // fmt sorts the keys
 		for _, key := range v.MapKeys() {
 			entries[Print(key.Interface())] = Print(v.MapIndex(key).Interface())
 		}

@@ -211,7 +211,7 @@ func (m *miniclawMatcher) nearest() *policyfile.Match {
 }
 
 // compileGlob compiles a glob with the syntax of the Rust crate glob: * and ** match any text, ?
-// matches one character, [a-z] and [!a-z] match one of a set, and there is no escape character.
+// matches one character, [a-z] and [!a-z] match one of a set. The syntax has no escape character.
 func compileGlob(glob string) (*regexp.Regexp, error) {
 	var b strings.Builder
 	b.WriteString(`(?s)\A`)

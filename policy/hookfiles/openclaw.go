@@ -241,9 +241,9 @@ func openclawTimeout(answers bool) policyfile.Duration {
 
 const openclawMaxTimeout = 600_000
 
-// program returns the file of a handler, or a problem with its path. A missing file is only
-// detected when the handler starts: a blocking hook whose file was deleted must fail instead of
-// being skipped.
+// program returns the file of a handler, or a problem with its path. It does not report a missing
+// file, because the problem would skip a blocking hook; instead, the handler fails when it
+// starts.
 func (r *openclawReader) program(handler string) (program, hint, problem string) {
 	name, _, _ := strings.Cut(handler, "#") // the suffix is the export of a module
 	local := filepath.FromSlash(name)

@@ -27,7 +27,7 @@ type facts struct {
 	paused   time.Time
 	since    time.Time // start of the log that was read
 
-	rootless     int       // events of the last seven days whose session has no stored root
+	rootless     int       // events of the last seven days in sessions without a stored root
 	lastRootless time.Time // time of the last of them
 
 	logError string // why the log cannot be read

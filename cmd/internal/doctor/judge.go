@@ -358,8 +358,8 @@ func cut(text string, n int) string {
 	return text
 }
 
-// judgeStrict judges agents that ignore the whole file because of one unknown event, whoever
-// wrote it.
+// judgeStrict judges agents that ignore the whole file if it contains one unknown event, even in
+// an entry of another program.
 func judgeStrict(a *agent, l *layer) []Finding {
 	if !a.Setup().Strict || l.rel != "" {
 		return nil

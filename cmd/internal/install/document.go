@@ -105,8 +105,8 @@ func newContainerOf(v *hujson.Value, kind hujson.Kind) *container {
 	return newContainer(v)
 }
 
-// member returns the last member with the key, which is the one that JavaScript uses; nil if
-// there is none.
+// member returns the last member with the key, because JavaScript uses the last one. It returns
+// nil if no member has the key.
 func (c *container) member(key string) *item {
 	if c == nil || c.kind != '{' {
 		return nil
@@ -232,8 +232,8 @@ func position(data []byte, offset int) (line, column int) {
 	return 1 + bytes.Count(before, []byte("\n")), offset - bytes.LastIndexByte(before, '\n')
 }
 
-// survey returns the offset of the first comment and the offset at which nesting gets too deep;
-// -1 if there is none. It is not recursive.
+// survey returns the offset of the first comment and the offset at which nesting gets too deep.
+// An offset is -1 if no such place exists. survey is not recursive.
 func survey(data []byte) (comment, deep int) {
 	comment = -1
 	depth := 0
@@ -265,8 +265,8 @@ func survey(data []byte) (comment, deep int) {
 	return comment, -1
 }
 
-// commentLen returns the length of the comment at the beginning of data; 0 if there is none. The
-// newline after a line comment is not included.
+// commentLen returns the length of the comment at the beginning of data, or 0 if no comment is
+// there. The newline after a line comment is not included.
 func commentLen(data []byte) int {
 	switch {
 	case bytes.HasPrefix(data, []byte("//")):
@@ -319,9 +319,9 @@ func (a Agent) over(file string) bool {
 	return slices.ContainsFunc(a.Setup.Over, func(rel string) bool { return file == rel || strings.HasSuffix(file, "/"+rel) })
 }
 
-// at returns the container at a path of keys, and stores the containers on the way in seen; nil
-// if there is none. It returns an error for duplicate keys: readers differ in which one they use,
-// and an edit could change the wrong one.
+// at returns the container at a path of keys, or nil. It stores the containers on the way in
+// seen. It returns an error for duplicate keys: readers differ in which one they use, and an edit
+// could change the wrong one.
 func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
 	c := d.root
 	for i, key := range path {

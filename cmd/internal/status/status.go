@@ -38,7 +38,7 @@ type Report struct {
 	Day      spool.Stats     `json:"last_24h"`
 	Sandbox  []Sandbox       `json:"sandboxes,omitempty"`
 	Paused   time.Time       `json:"paused_until,omitzero"`   // see "grapnel pause"
-	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days whose session has no stored root
+	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
 	Daemon   *control.Report `json:"daemon"`
 	Warnings []string        `json:"warnings"`
 

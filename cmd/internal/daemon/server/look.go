@@ -85,8 +85,8 @@ func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	return conn, nil
 }
 
-// Client returns an HTTP client that sends all requests to the daemon on a socket, whatever the
-// host of the address is. Each request uses its own connection. timeout applies to each request.
+// Client returns an HTTP client that sends all requests to the daemon on a socket. It ignores the
+// host of the address. Each request uses a new connection. timeout applies to each request.
 func Client(socket string, timeout time.Duration) *http.Client {
 	return &http.Client{Timeout: timeout, Transport: &http.Transport{
 		DisableKeepAlives: true,
