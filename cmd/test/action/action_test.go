@@ -1,7 +1,7 @@
 //go:build system
 
-// Package action holds the tests of what others run in their checks: the GitHub Action in
-// action.yml and the hooks of pre-commit.
+// Package action tests the parts of this repository that run in other projects' checks: the
+// GitHub Action in action.yml and the hooks for pre-commit.
 package action
 
 import (
@@ -36,7 +36,8 @@ func text(n *yaml.Node) string {
 	return n.Text
 }
 
-// A script is text; what somebody else may choose comes in as a variable.
+// Scripts in action.yml contain no expressions. A value that another user can choose comes in as
+// an environment variable, so that it cannot inject code.
 func TestScriptsHoldNoExpressions(t *testing.T) {
 	t.Parallel()
 	tree := read(t, "action.yml")

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// shared is where the step that builds the program leaves it: it is run once.
+// shared is the directory of the program from the build step, which runs once for all tests.
 var shared string
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build plays the step that builds the program, and returns the PATH after it.
+// build runs the build step of the action, and returns the PATH after it.
 var build = sync.OnceValues(func() (string, error) {
 	data, err := os.ReadFile(filepath.Join(root, "action.yml"))
 	if err != nil {
@@ -61,7 +61,7 @@ var build = sync.OnceValues(func() (string, error) {
 	return "", errors.New("no step is called Build")
 })
 
-// A project is a repository in which the steps of the action run.
+// A project is a repository in which a test runs the steps of the action.
 type project struct {
 	dir, temp string
 	inputs    map[string]string
@@ -106,7 +106,7 @@ func newProject(t *testing.T, files, inputs map[string]string) *project {
 
 var expression = regexp.MustCompile(`\$\{\{ *([a-z_.]+) *\}\}`)
 
-// run plays the steps as the runner does, and returns the name of the one that fails.
+// run runs the steps like the GitHub runner, and returns the name of the failing step, or "".
 func (p *project) run(t *testing.T) (failed string) {
 	t.Helper()
 	path, err := build()
@@ -132,7 +132,7 @@ func (p *project) run(t *testing.T) (failed string) {
 		}
 		script := step.Get("run")
 		if script == nil || text(step.Get("name")) == "Build" {
-			continue // another action: Go is here, and so is the program
+			continue // another action, which installs Go or the program
 		}
 		if text(step.Get("shell")) != "bash" {
 			t.Fatalf("step %s has the shell %q", text(step.Get("name")), text(step.Get("shell")))
@@ -215,7 +215,7 @@ func TestActionWritesSARIF(t *testing.T) {
 	}
 }
 
-// The flags that the scripts give are those of the commands.
+// The scripts use only flags that the commands have.
 func TestActionsFlags(t *testing.T) {
 	t.Parallel()
 	path, err := build()
@@ -234,7 +234,7 @@ func TestActionsFlags(t *testing.T) {
 	}
 }
 
-// What pre-commit is told to run is there, and takes the files that it is given.
+// The command of each pre-commit hook exists and accepts files as arguments.
 func TestPreCommitHooks(t *testing.T) {
 	t.Parallel()
 	p := newProject(t, map[string]string{"grapnel.yaml": good, "bad/grapnel.yaml": bad, "ugly/grapnel.yaml": ugly}, nil)
@@ -253,7 +253,7 @@ func TestPreCommitHooks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	fails := map[string]string{"grapnel-check": "bad/grapnel.yaml"} // on which file
+	fails := map[string]string{"grapnel-check": "bad/grapnel.yaml"} // the file on which the hook fails
 	changes := map[string]string{"grapnel-fmt": "ugly/grapnel.yaml"}
 	var ids []string
 	for _, hook := range read(t, ".pre-commit-hooks.yaml").Items {
@@ -301,9 +301,9 @@ func TestPreCommitHooks(t *testing.T) {
 	}
 }
 
-// pre-commit installs every program of the root module, and the ones that the hooks name,
-// into a directory that comes first on the PATH of its hooks. None may have the name of a
-// program that others run.
+// pre-commit installs every program of the root module, and the programs that the hooks name,
+// into a directory that comes first on the PATH of its hooks. None of them may have the name of
+// another common program.
 func TestProgramsHideNoOthers(t *testing.T) {
 	t.Parallel()
 	list := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}}{{end}}`, "./...", "./cmd/...")

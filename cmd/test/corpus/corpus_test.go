@@ -1,10 +1,10 @@
 //go:build system
 
-// Package corpus holds the shipped packs to what agents do: each case in dangerous/
-// has to be stopped, and nothing in harmless/ may be.
+// Package corpus tests the shipped packs with actions of agents: the packs must stop each case in
+// dangerous/ and no case in harmless/.
 //
-// A case is an event in a few words, which is played as Claude Code says it, all packs
-// being in force:
+// A case is a short description of an event. The test converts it to an event of Claude Code and
+// fires it with all packs enabled:
 //
 //   - id: force-push-short-flag      # unique
 //     family: git
@@ -13,8 +13,8 @@
 //     input: {file_path: a, content: b}
 //     output: what the tool printed  # after the call of the command or tool; or
 //     prompt: what the person typed
-//     before: [{command: cat .env}]  # events of the same session that come first
-//     near: no-force-push            # of a harmless case: a hook that must not take it for its own
+//     before: [{command: cat .env}]  # earlier events of the same session
+//     near: no-force-push            # for a harmless case: a hook that must not match it
 package corpus
 
 import (
@@ -39,13 +39,13 @@ import (
 
 const (
 	enough    = 400  // cases of each sort
-	minRecall = 0.95 // of the dangerous ones, how many are stopped
+	minRecall = 0.95 // required share of the dangerous cases that are stopped
 )
 
-// A played case is what became of one.
+// A played case holds the results of one case.
 type played struct {
 	id, family string
-	said       string   // the hooks that said something, and what
+	said       string   // the hooks that returned a message, with the message
 	hooks      []string // their names, without the file
 	near       string
 	stopped    bool
@@ -78,7 +78,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// families is a table of what was stopped.
+// families returns a table with the stopped cases of each family.
 func families(dangerous, harmless []played) string {
 	type row struct{ cases, stopped, spared, disturbed int }
 	rows := map[string]*row{"": {}}
@@ -122,7 +122,7 @@ func families(dangerous, harmless []played) string {
 	return b.String()
 }
 
-// play plays the cases of a directory, each in a session of its own.
+// play fires the cases of a directory, each in a new session.
 func play(t *testing.T, dir string) []played {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
@@ -166,7 +166,7 @@ func play(t *testing.T, dir string) []played {
 	return cases
 }
 
-// load is a policy that uses every pack.
+// load returns a policy that uses every pack.
 func load(t *testing.T) policy.Set {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -190,11 +190,10 @@ func engine(t *testing.T, set policy.Set) (*grapnel.Engine, *grapnel.Record) {
 	return e, rec
 }
 
-// project is where the agent works: a directory that no pack knows.
+// project is the agent's working directory. No pack has a rule for it.
 const project = "/home/dev/project"
 
-// fire plays one event and reports whether it was stopped: blocked, asked about, or
-// changed.
+// fire fires one event and reports whether it was stopped: blocked, asked about, or changed.
 func fire(t *testing.T, e *grapnel.Engine, node *yaml.Node, id string) bool {
 	t.Helper()
 	payload := map[string]any{"session_id": id, "cwd": project, "hook_event_name": "PreToolUse", "tool_use_id": "call"}
@@ -231,7 +230,7 @@ func text(n *yaml.Node, key string) string {
 	return ""
 }
 
-// registry is the packs as their files say, whether or not the table follows.
+// registry returns the packs from their files, which may be newer than the built-in table.
 func registry(t *testing.T) packindex.Registry {
 	t.Helper()
 	packs, errs := policy.ReadRegistry(packs.Files())

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// TestHooks holds every hook of every pack to the cases: at least one dangerous case is
-// stopped by it, and at least one harmless case comes near it.
+// TestHooks checks that every hook of every pack stops at least one dangerous case, and that at
+// least one harmless case is similar to what it matches.
 func TestHooks(t *testing.T) {
 	t.Parallel()
 	stops, near := map[string]bool{}, map[string]bool{}
@@ -52,7 +52,7 @@ func hooks(t *testing.T) []string {
 			t.Fatal(errs)
 		}
 		for _, h := range p.Hooks {
-			if h.Context == nil { // which stops nothing
+			if h.Context == nil { // a context hook stops nothing
 				names = append(names, h.Name)
 			}
 		}

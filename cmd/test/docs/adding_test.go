@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// The page that adds an agent shows what stands in that agent's file.
+// The code on the page about adding an agent is the code in that agent's file.
 func TestAddingAnAgentIsKiro(t *testing.T) {
 	t.Parallel()
 	kiro := unindented(readPage(t, filepath.Join("..", "dialect", "kiro.go")))

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// TestAgents compares agents.md with the tables of the dialects and with what the real
-// agents were seen to do.
+// TestAgents compares agents.md with the tables of the dialects and with the verified behavior of
+// the real agents.
 func TestAgents(t *testing.T) {
 	t.Parallel()
 	var agents [][]string
@@ -63,7 +63,7 @@ func drivenTable(t *testing.T, words [4]string) string {
 	return table([]string{words[0], words[1]}, [][]string{{strings.Join(driven, ", "), words[2]}, {strings.Join(others, ", "), words[3]}})
 }
 
-// verified reads what was seen of an agent; nil for one that cannot be run.
+// verified reads the verification report of an agent; nil for an agent that cannot run.
 func verified(t *testing.T, d *dialect.Dialect) *verify.Report {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("verified", d.Name+".json"))
@@ -87,7 +87,7 @@ func seenIn(seen *verify.Report) string {
 	return fmt.Sprintf("%s, %s", seen.Version, seen.Time.Format("2006-01-02"))
 }
 
-// kindOfHooks says in a few words what an agent runs.
+// kindOfHooks describes in a few words the hooks that an agent runs.
 func kindOfHooks(d *dialect.Dialect) string {
 	switch {
 	case d.Setup() == nil:
@@ -100,7 +100,7 @@ func kindOfHooks(d *dialect.Dialect) string {
 	return "commands in " + code(d.Setup().User)
 }
 
-// agentMatrix has the events of an agent and what each can be told.
+// agentMatrix lists the events of an agent and the parts of a verdict that it supports at each.
 func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 	find := func(native, what string) *verify.Row {
 		if seen == nil {
@@ -139,7 +139,7 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 		}
 		rows = append(rows, cells)
 	}
-	said := func(cells []string) []string { // without the columns that say nothing
+	said := func(cells []string) []string { // without empty columns
 		var kept []string
 		for i, cell := range cells {
 			if used[i] {
@@ -178,7 +178,7 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 	return b.String()
 }
 
-// toolEvent is the event at which guards stood.
+// toolEvent returns the event at which the report checked the guards.
 func toolEvent(seen *verify.Report) string {
 	for _, r := range seen.Rows {
 		if strings.HasPrefix(r.What, "guard") {
@@ -188,7 +188,7 @@ func toolEvent(seen *verify.Report) string {
 	return ""
 }
 
-// sentence begins with a capital letter and ends with a full stop.
+// sentence adds a capital letter at the beginning and a full stop at the end.
 func sentence(s string) string {
 	return strings.TrimSuffix(strings.ToUpper(s[:1])+s[1:], ".") + "."
 }

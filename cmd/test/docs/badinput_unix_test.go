@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestBadInput tries what bad-input.md says and the scripts of cmd/grapnel leave
-// out: failures that count as open, and what programs are passed.
+// TestBadInput tests the statements of bad-input.md that the scripts of cmd/grapnel do not cover:
+// failures that count as open, and the arguments of programs.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	const guarded = `version: 1
@@ -24,7 +24,7 @@ hooks:
 		policy string
 		agent  string
 		event  string
-		broken bool // no Record can be kept
+		broken bool // no Record can be written
 		stdout string
 		stderr string
 		exit   int
@@ -93,7 +93,7 @@ hooks:
 	}
 }
 
-// says reports whether a text has a part; without one it has to be empty.
+// says reports whether a text contains part. If part is empty, the text must be empty.
 func says(text, part string) bool {
 	if part == "" {
 		return text == ""

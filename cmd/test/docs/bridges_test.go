@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The program on the page of a bridge is Example of the bridge, word for word, and prints what
-// the page says. Other code of the page is in an example, too.
+// The program on the page of a bridge is exactly the bridge's Example, and its output is the
+// output on the page. Other code on the page is also in an example.
 func TestBridgePages(t *testing.T) {
 	t.Parallel()
 	for bridge, others := range map[string]int{"adk": 0, "eino": 1, "genkit": 0, "mcp": 1} {

@@ -19,14 +19,13 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// bin is the only directory on PATH while pages run: grapnel, grapnel-hook
-// and the tools below. What else a machine has, agents above all, cannot change
-// what a page prints.
+// bin is the only directory on PATH while pages run: grapnel, grapnel-hook and the tools below.
+// So other programs on the machine, especially agents, cannot change the output.
 var bin string
 
 var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sleep", "sort", "tail", "wc"}
 
-// optional are tools that a machine may lack. Pages that use one are not run there.
+// optional are tools that a machine may lack. Pages that use a missing tool are skipped.
 var optional = []string{"curl"}
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -72,10 +71,10 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// TestPages runs the pages. Each plays in a directory of its own, from top to
-// bottom: a block that a sentence names becomes a file, and the lines of a console
-// block that begin with "$ " are typed into one shell. What they print has to be
-// what is shown; "..." stands for any text in a line, and alone for any lines.
+// TestPages runs the pages. Each page runs in a separate directory, from top to bottom: a block
+// becomes a file if the sentence before it names the file, and the lines of a console block that
+// begin with "$ " are commands for one shell. Their output must be the output on the page; "..."
+// stands for any text in a line, and on a separate line for any lines.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -91,7 +90,7 @@ func TestPages(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.ToSlash(page), ".md"), func(t *testing.T) {
 			t.Parallel()
 			if err := (&process.Sandbox{}).Possible(); err != nil && page == "sandbox.md" {
-				t.Skip(err) // the page says so; cmd/grapnel tests what becomes of hooks there
+				t.Skip(err) // the page mentions this; cmd/grapnel tests the hooks in this case
 			}
 			for _, tool := range optional {
 				used := slices.ContainsFunc(steps, func(s step) bool { return strings.HasPrefix(s.command, tool+" ") })
@@ -107,12 +106,12 @@ func TestPages(t *testing.T) {
 	}
 }
 
-// A step is a file that is written, or a command that is typed.
+// A step writes a file or runs a command.
 type step struct {
 	line    int
 	file    string
 	command string
-	text    string // of the file, or what the command prints
+	text    string // the content of the file, or the output of the command
 }
 
 func stepsOf(page string) ([]step, error) {
@@ -150,18 +149,18 @@ func stepsOf(page string) ([]step, error) {
 	return steps, nil
 }
 
-// rootless matches what needs no --root: it looks at no policy of the person who
-// runs the tests, and keeps nothing.
+// rootless matches commands that need no --root: they read no policy of the user who runs the
+// tests, and store nothing.
 var rootless = regexp.MustCompile(`^grapnel (version|check \S|test\b)|^grapnel-hook --`)
 
 // ours matches a command that runs one of the programs.
 var ours = regexp.MustCompile(`(^|[|;&(] *)grapnel(-hook)? `)
 
-// wrapper matches what lets a page do without: from then on the shell adds it.
+// wrapper matches a shell function that adds --root to all later commands of a page.
 var wrapper = regexp.MustCompile(`^grapnel\(\) \{ command grapnel "\$@" --root \S+; \}$`)
 
-// contained reports a command that would use the home directory of the user
-// database: tests must not, and no variable can stop it.
+// contained returns an error for a command that would use the home directory from the user
+// database. Tests must not use it, and no variable can change it.
 func (s step) contained() error {
 	if ours.MatchString(s.command+" ") && !strings.Contains(s.command, "--root ") && !rootless.MatchString(s.command) {
 		return fmt.Errorf("%q has no --root", s.command)
@@ -182,8 +181,8 @@ func runPage(t *testing.T, page string, steps []step) {
 		}
 	}
 	t.Cleanup(func() { endDaemons(t, work) })
-	// One shell, so that cd, variables and $? are as whoever types them expects.
-	// Files are written where they stand in the page, between commands.
+	// All commands run in one shell, so that cd, variables and $? work as on a terminal. Files
+	// are written at their position in the page, between the commands.
 	var script strings.Builder
 	for i, s := range steps {
 		if s.file != "" {
@@ -234,7 +233,7 @@ func runPage(t *testing.T, page string, steps []step) {
 	}
 }
 
-// endDaemons ends what a page has left running that was not played to its end.
+// endDaemons ends daemons that a page has left running because it did not run to its end.
 func endDaemons(t *testing.T, dir string) {
 	t.Helper()
 	sockets, err := filepath.Glob(filepath.Join(dir, "*", "state", "daemon", "socket"))
@@ -254,8 +253,8 @@ var (
 	tail = regexp.MustCompile(`(?m)[ \t]+$`)
 )
 
-// fits reports whether a program printed what a page shows. How wide its columns
-// are does not matter.
+// fits reports whether the output of a program is the output on a page. The width of columns may
+// differ.
 func fits(shown, printed string) bool {
 	even := func(text string) string { return gap.ReplaceAllString(tail.ReplaceAllString(text, ""), " ") }
 	shown, printed = even(shown), even(printed)
@@ -306,7 +305,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A page that would look at the policy of whoever runs the tests is refused.
+// A page with a command that would use the policy of the current user is rejected.
 func TestContained(t *testing.T) {
 	t.Parallel()
 	for command, want := range map[string]bool{
@@ -325,7 +324,8 @@ func TestContained(t *testing.T) {
 	}
 }
 
-// A page may have its shell add --root, and is refused before it has.
+// A page may define a shell function that adds --root. Before the definition, commands need
+// --root.
 func TestWrapped(t *testing.T) {
 	t.Parallel()
 	const wrap = "$ grapnel() { command grapnel \"$@\" --root .; }\n"
@@ -343,10 +343,10 @@ func TestWrapped(t *testing.T) {
 
 var (
 	inline = regexp.MustCompile("`(grapnel(?:-hook)?(?: [^`]*)?)`")
-	quoted = regexp.MustCompile(`'[^']*'`) // a text, such as a shell line with flags of its own
+	quoted = regexp.MustCompile(`'[^']*'`) // a quoted text, such as a shell line with other flags
 )
 
-// Every command that is mentioned exists, with the flags that are mentioned.
+// Every command on a page exists, with the flags on the page.
 func TestCommandsExist(t *testing.T) {
 	t.Parallel()
 	help := map[string]string{}
@@ -380,7 +380,7 @@ func TestCommandsExist(t *testing.T) {
 			if _, ok := help[name]; !ok {
 				help[name] = helpOf(t, about)
 			}
-			// Of a command that has commands, that one is meant.
+			// If a command has subcommands, use the help of the subcommand.
 			if len(words) > 2 && strings.Contains(help[name], "Available Commands:") && strings.Contains(help[name], "\n  "+words[2]+" ") {
 				about = words[:3]
 				name = strings.Join(about, " ")
@@ -405,11 +405,12 @@ func TestCommandsExist(t *testing.T) {
 	}
 }
 
-// opaTest are the switches of "opa test".
+// opaTest lists the switches of "opa test".
 var opaTest = strings.Fields(`bench benchmem bundle capabilities count coverage exit-zero-on-skipped explain fail-on-empty format ignore max-errors parallel run
 	schema target threshold timeout v0-compatible v1-compatible var-values verbose watch`)
 
-// Whoever comes from Open Policy Agent finds each switch, and what is named in its place is there.
+// The page for users of Open Policy Agent lists each switch, and the replacements that it names
+// exist.
 func TestSwitchesOfOPA(t *testing.T) {
 	t.Parallel()
 	_, table, ok := strings.Cut(readPage(t, "coming-from/opa.md"), "## Each switch of opa test\n")

@@ -1,6 +1,6 @@
-// Package docs holds the documentation and the tests that keep it true.
+// Package docs tests that the documentation is correct.
 //
-//	go test ./cmd/test/docs           # policies parse, commands print what is shown, tables are those of the code
+//	go test ./cmd/test/docs           # check policies, commands and tables
 //	go test ./cmd/test/docs -update   # rewrite the tables
 package docs
 
@@ -20,14 +20,14 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the generated tables")
 
-// The tests run in docs/, so that they find pages by the names that links use.
+// The tests run in docs/, so that they can open pages by the names in links.
 func init() {
 	if err := os.Chdir(filepath.Join("..", "..", "..", "docs")); err != nil {
 		panic(err)
 	}
 }
 
-// pages lists every page of the documentation, the README included.
+// pages lists every page of the documentation, including the README.
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{filepath.Join("..", "README.md")}
@@ -55,8 +55,8 @@ func readPage(t *testing.T, name string) string {
 // A block is a fenced part of a page.
 type block struct {
 	line int    // of its first line of text, from 1
-	lang string // the word behind the fence
-	file string // named by the sentence in front of it; empty = none
+	lang string // the word after the fence
+	file string // the name in the sentence before it; empty = no name
 	text string
 }
 
@@ -65,8 +65,8 @@ var (
 	nameEnd = regexp.MustCompile("`([^`\n]+)`:\n\n?$")
 )
 
-// blocks returns the fenced blocks of a page. A sentence that ends in a name in
-// backquotes and a colon, with the block right behind it, says which file it is.
+// blocks returns the fenced blocks of a page. If the sentence directly before a block ends in a
+// name in backquotes and a colon, it is the name of the block's file.
 func blocks(page string) []block {
 	var list []block
 	for _, at := range fence.FindAllStringSubmatchIndex(page, -1) {
@@ -79,7 +79,7 @@ func blocks(page string) []block {
 	return list
 }
 
-// Every policy in the documentation is one that works.
+// Every policy in the documentation is valid.
 func TestPoliciesInDocs(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -90,7 +90,7 @@ func TestPoliciesInDocs(t *testing.T) {
 			}
 			found++
 			if policytest.IsTest(b.file) {
-				continue // its page runs it
+				continue // TestPages runs this page
 			}
 			if _, errs := policy.Parse(page, []byte(b.text)); len(errs) > 0 {
 				t.Errorf("%s:%d: a policy does not parse: %v\n%s", page, b.line, errs, b.text)
@@ -104,7 +104,7 @@ func TestPoliciesInDocs(t *testing.T) {
 
 var link = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)]*)?\)`)
 
-// Links inside the repository lead somewhere.
+// The target of each link inside the repository exists.
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Glob("../*.md")

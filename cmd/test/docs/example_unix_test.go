@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A Go agent keeps the manners of the system that its hooks were written for.
+// A Go agent uses the defaults of the system that its hooks were written for.
 func Example_preset() {
 	spec := grapnel.Spec{Name: "h", Hook: grapnel.Guard(func(*grapnel.Event) string { return "no" })}
 
@@ -30,8 +30,8 @@ func Example_preset() {
 	// Output: 5s
 }
 
-// A Go agent loads a policy file, and says who runs its programs: those of the user
-// here, those of anybody else in a sandbox. What can be kept running is.
+// A Go agent loads a policy file and chooses how to run its programs: here the user's programs
+// run directly and all other programs run in a sandbox. Workers keep running.
 func Example_policies() {
 	dir, err := os.MkdirTemp("", "grapnel-example-")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // A promise is one line of conformance/promises.txt.
 type promise struct {
 	id, what string
-	not      string // why no test shows it; empty = one does
+	not      string // the reason why no test shows it; empty = a test shows it
 }
 
 // system is a part of conformance/promises.txt.
@@ -48,8 +48,7 @@ func readPromises(t *testing.T) []system {
 
 var promiseID = regexp.MustCompile(`\b(?:IC|MC|OC|GC|FL)-\d\d\b`)
 
-// shownByTests finds the tests that name promises: in their own comment, or in one
-// inside them.
+// shownByTests finds the tests that name promises, in their doc comment or in a comment inside.
 func shownByTests(t *testing.T) map[string][]string {
 	t.Helper()
 	shown := map[string][]string{}
@@ -99,8 +98,8 @@ func shownByTests(t *testing.T) map[string][]string {
 	return shown
 }
 
-// shownByVectors counts the conformance cases of each promise that pass: `make
-// vectors` runs them, and a known gap shows nothing.
+// shownByVectors counts the passing conformance cases of each promise. `make vectors` runs the
+// cases. A known gap does not count.
 func shownByVectors(t *testing.T) map[string][]string {
 	t.Helper()
 	cases, err := conformance.Load(filepath.Join("..", "conformance", "vectors"))

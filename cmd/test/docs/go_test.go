@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// unindented is Go code without its indentation, so that a page may show less of it.
+// unindented returns Go code without indentation, because a page may indent it less.
 func unindented(code string) string {
 	var lines []string
 	for line := range strings.Lines(code) {
@@ -23,8 +23,8 @@ func unindented(code string) string {
 	return strings.Join(lines, "\n")
 }
 
-// goPages are the pages whose code is that of examples, with the files these are in and
-// the least number of blocks of Go that the page has.
+// goPages lists the pages whose code is from examples, with the files of these examples and the
+// minimum number of Go blocks on the page.
 var goPages = map[string]struct {
 	files []string
 	least int
@@ -36,8 +36,8 @@ var goPages = map[string]struct {
 	"agent-hooks.md":    {[]string{"../host/agenthooks/example_test.go"}, 1},
 }
 
-// examples are the functions that go test runs as such, each without its indentation. In
-// a file of examples of tests, tests are examples.
+// examples returns the functions that go test runs as examples, without indentation. In the files
+// of package hooktest, tests are examples too.
 func examples(t *testing.T, patterns []string) []string {
 	t.Helper()
 	var list []string
@@ -67,8 +67,8 @@ func examples(t *testing.T, patterns []string) []string {
 	return list
 }
 
-// The code of the pages for Go programs compiles and runs: each paragraph of a block
-// stands in one and the same example.
+// The code on the pages for Go programs compiles and runs: all paragraphs of a block are in the
+// same example.
 func TestGoPagesAreMadeOfExamples(t *testing.T) {
 	t.Parallel()
 	for page, about := range goPages {
@@ -112,7 +112,7 @@ func madeOf(t *testing.T, page string, all []string, least int) {
 
 var goName = regexp.MustCompile("`(engine|h|session|preset|Spec|Record|HookRun|Reason|Verdict)\\.([A-Z]\\w*)(?:\\.(\\w+))?")
 
-// What the pages for Go programs tell people to call is there to be called.
+// The functions that the pages for Go programs name exist.
 func TestGoPageNamesExist(t *testing.T) {
 	t.Parallel()
 	there := declarations(t)
@@ -139,7 +139,7 @@ func TestGoPageNamesExist(t *testing.T) {
 	}
 }
 
-// Whoever builds an agent finds each event on the page, with what to call.
+// The page about building an agent lists each event, with the function to call.
 func TestBuildPageHasTheEvents(t *testing.T) {
 	t.Parallel()
 	_, table, _ := strings.Cut(readPage(t, "build-an-agent.md"), "\n## Every event\n")
@@ -151,7 +151,7 @@ func TestBuildPageHasTheEvents(t *testing.T) {
 	}
 }
 
-// Whoever comes from another system finds each promise of its registry on the page.
+// The page for users of other systems lists each promise of those systems' registries.
 func TestGoPageHasThePromises(t *testing.T) {
 	t.Parallel()
 	page := readPage(t, "go.md")
@@ -161,7 +161,7 @@ func TestGoPageHasThePromises(t *testing.T) {
 	}{{"FL", 5, 25}, {"FL", 36, 37}, {"IC", 9, 26}, {"OC", 2, 7}} {
 		for n := list.from; n <= list.to; n++ {
 			id := fmt.Sprintf("%s-%02d", list.system, n)
-			within := n > 21 && n < 25 && list.system == "IC" // of a range on the page
+			within := n > 21 && n < 25 && list.system == "IC" // in a range on the page
 			if !strings.Contains(page, id) && !within {
 				t.Errorf("go.md does not say what to call for %s", id)
 			}

@@ -15,8 +15,8 @@ import (
 	"testing"
 )
 
-// conformance/features.md says which test shows what five systems promise. A promise that
-// nothing shows fails, and so does an excuse for one that something shows.
+// conformance/features.md lists the tests that show the promises of five systems. The test fails
+// for a promise without a test, and for an excuse for a promise that has a test.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
 	tests, vectors := shownByTests(t), shownByVectors(t)

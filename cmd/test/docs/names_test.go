@@ -14,7 +14,7 @@ import (
 	"testing"
 )
 
-// walk calls visit for every file of the repository, by its name from the root.
+// walk calls visit for every file of the repository, with its name relative to the root.
 func walk(t *testing.T, visit func(name string)) {
 	t.Helper()
 	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
@@ -40,9 +40,9 @@ var (
 	identifier = regexp.MustCompile(`^(?:[a-z0-9]+/)*([a-z0-9]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 )
 
-// Every path and every qualified identifier that a page puts between backticks exists. A
-// path is relative to the root or to the page; it begins with a directory that exists, or
-// ends with .go. Other paths are examples of files that users have.
+// Every path and every qualified identifier between backticks on a page exists. A path is
+// relative to the root or to the page; it begins with an existing directory or ends with .go.
+// Other paths are examples of users' files.
 func TestMarkdownNames(t *testing.T) {
 	t.Parallel()
 	there := declarations(t)
@@ -99,7 +99,7 @@ func isDir(name string) bool {
 }
 
 // declarations returns the names that the packages of the repository declare: pkg.Name, and
-// pkg.Type.Name of methods and fields. Packages of the same name are one.
+// pkg.Type.Name for methods and fields. It treats packages of the same name as one.
 func declarations(t *testing.T) map[string]bool {
 	t.Helper()
 	there := map[string]bool{}
@@ -119,8 +119,7 @@ func declarations(t *testing.T) map[string]bool {
 	return there
 }
 
-// declare notes the names that a file exports: pkg.Name, and pkg.Type.Name of methods
-// and fields.
+// declare adds the names that a file exports: pkg.Name, and pkg.Type.Name for methods and fields.
 func declare(there map[string]bool, pkg string, file *ast.File) {
 	for _, decl := range file.Decls {
 		switch d := decl.(type) {
@@ -156,7 +155,7 @@ func declare(there map[string]bool, pkg string, file *ast.File) {
 	}
 }
 
-// The tree in AGENTS.md has every package of the library and of the programs.
+// The tree in AGENTS.md contains every package of the library and of the programs.
 func TestTreeHasThePackages(t *testing.T) {
 	t.Parallel()
 	_, tree, _ := strings.Cut(readPage(t, filepath.Join("..", "AGENTS.md")), "```\n")

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 )
 
-// metrics are those of a daemon in which everything has happened once.
+// metrics returns the metrics of a daemon in which every counted thing has happened once.
 func metrics(t *testing.T) map[string]*dto.MetricFamily {
 	t.Helper()
 	m := telemetry.NewMetrics(telemetry.MetricsOptions{
@@ -48,7 +48,7 @@ func metrics(t *testing.T) map[string]*dto.MetricFamily {
 	return families
 }
 
-// The table of metrics is that of the registry.
+// The table of metrics has the same content as the registry.
 func TestMetricsTable(t *testing.T) {
 	t.Parallel()
 	families := metrics(t)
@@ -71,7 +71,7 @@ func TestMetricsTable(t *testing.T) {
 
 var metricName = regexp.MustCompile(`\b(?:grapnel|go|process|promhttp)_[a-z0-9_]+`)
 
-// missing lists the metrics in an expression that no daemon has.
+// missing lists the metrics in an expression that the daemon does not have.
 func missing(families map[string]*dto.MetricFamily, expr string) []string {
 	var none []string
 	for _, name := range metricName.FindAllString(expr, -1) {
@@ -88,7 +88,7 @@ func missing(families map[string]*dto.MetricFamily, expr string) []string {
 	return none
 }
 
-// A panel of a dashboard of Grafana.
+// A panel is a panel of a Grafana dashboard.
 type panel struct {
 	ID          int
 	Type, Title string
@@ -106,8 +106,8 @@ type panel struct {
 	}
 }
 
-// The dashboard is one that Grafana reads, shows only metrics that are there, and shows
-// all of ours.
+// Grafana can read the dashboard. It uses only existing metrics, and shows all of Grapnel's
+// metrics.
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	var d struct {
@@ -179,7 +179,7 @@ func TestDashboard(t *testing.T) {
 	}
 }
 
-// The alerts look at metrics that are there, and the page shows what the file has.
+// The alerts use only existing metrics, and the page shows the alerts of the file.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	families, rules := metrics(t), readPage(t, filepath.Join("grafana", "alerts.yml"))

@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// TestPackTables compares the page about packs with what is shipped.
+// TestPackTables compares the page about packs with the built-in packs.
 func TestPackTables(t *testing.T) {
 	t.Parallel()
 	files, err := fs.Glob(packs.Files(), "*")

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestThreats holds the threat model, and what happened to others, to tests that exist:
-// each row of their tables names at least one, as `directory.TestName` or
+// TestThreats checks that the tests that the threat model and the list of incidents name exist.
+// Each row of their tables names at least one test, as `directory.TestName` or
 // `directory.TestName/the start of a subtest`.
 func TestThreats(t *testing.T) {
 	t.Parallel()
@@ -47,8 +47,8 @@ func threats(t *testing.T, data []byte) int {
 	return rows
 }
 
-// declared reports whether the tests of a directory have this one, in a file that also
-// holds the name of the subtest.
+// declared reports whether a directory has the test, in a file that also contains the name of the
+// subtest.
 func declared(t *testing.T, dir, test, sub string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))

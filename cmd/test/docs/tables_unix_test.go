@@ -1,6 +1,6 @@
 //go:build unix
 
-// Pages say paths as Unix writes them.
+// Pages show paths in the form of Unix.
 
 package docs
 
@@ -24,14 +24,13 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
-// A generated part of a page stands between two lines, so that the words around it
-// are written by people where they are read.
+// The markers around a generated part of a page. The text around the part is written by hand.
 const (
 	partBegin = "<!-- generated: %s; go test ./cmd/test/docs -update -->\n"
 	partEnd   = "<!-- end -->\n"
 )
 
-// TestTables compares the tables in the pages with those of the code.
+// TestTables compares the tables in the pages with the tables of the code.
 func TestTables(t *testing.T) {
 	t.Parallel()
 	checkParts(t, "events.md", map[string]string{"events": eventTable()})
@@ -77,7 +76,7 @@ func checkParts(t *testing.T, page string, parts map[string]string) {
 	}
 }
 
-// table makes a table of Markdown.
+// table returns a Markdown table.
 func table(head []string, rows [][]string) string {
 	var b strings.Builder
 	line := func(cells []string) {
@@ -99,7 +98,7 @@ func table(head []string, rows [][]string) string {
 
 func code[T ~string](word T) string { return "`" + string(word) + "`" }
 
-// list joins what is said, without empty words.
+// list joins the words that are not empty.
 func list(words ...string) string {
 	words = slices.DeleteFunc(words, func(word string) bool { return word == "" })
 	return strings.Join(words, ", ")
@@ -146,7 +145,7 @@ func eventTable() string {
 	return table([]string{"event", "when", "a block", "may be changed or added", "a failure", "plain stdout", "sent by"}, rows)
 }
 
-// moments says when an event happens, in the words of a person who writes a policy.
+// moments describes when each event happens, for authors of policies.
 var moments = map[grapnel.Kind]string{
 	grapnel.GatewayStart:      "a program that runs agents starts",
 	grapnel.GatewayStop:       "it stops",
@@ -217,7 +216,7 @@ func permits(c *grapnel.Contract) string {
 	return list(append(words, when(c.Permit, "the answer to the agent's own prompt"))...)
 }
 
-// senders names the agents that have an event.
+// senders lists the agents that have an event.
 func senders(kind grapnel.Kind) string {
 	var names []string
 	for _, agent := range install.Agents() {
@@ -229,7 +228,7 @@ func senders(kind grapnel.Kind) string {
 	return list(names...)
 }
 
-// settingsTable says where and how an agent is told to run grapnel-hook.
+// settingsTable describes the settings with which an agent runs grapnel-hook.
 func settingsTable(t *testing.T, a *install.Agent) string {
 	t.Helper()
 	file := func(scope install.Scope, env map[string]string) string {
@@ -312,7 +311,8 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 	return table([]string{"what", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
 }
 
-// deadline is how long the plugin of an agent waits for grapnel-hook, as the plugin says.
+// deadline returns the time that the plugin of an agent waits for grapnel-hook, from the plugin's
+// code.
 func deadline(t *testing.T, agent string) string {
 	t.Helper()
 	files, _ := shim.Files(agent, shim.Options{})
@@ -337,8 +337,8 @@ func codes(words []string) []string {
 	return list
 }
 
-// agentEvents says of each event of an agent what it can be told, and what not
-// although the event permits it.
+// agentEvents lists the events of an agent with the parts of a verdict that it supports, and
+// those that the event permits but the agent does not support.
 func agentEvents(d *dialect.Dialect) string {
 	var rows [][]string
 	for i := range d.Events {

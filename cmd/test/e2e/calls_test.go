@@ -14,26 +14,26 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A scenario is about one call of a tool. All of them are steps of one run.
+// A scenario checks one tool call. All scenarios are steps of one run.
 type scenario struct {
 	name  string
-	hooks string // of the policy, which match nothing but this call
+	hooks string // hooks of the policy, which match only this call
 	call  func(*agents.World) model.Call
 
-	// What must have become of the call: file has this content afterwards, or, when
-	// content is empty, it does not exist and the model was told of an error.
+	// The expected result of the call. The file has this content afterwards. If content is empty,
+	// the file does not exist and the model got an error.
 	file, content string
-	told          string // what else the model must have been told of the call
-	untold        string // what must not have reached the model in any way
+	told          string // other text that the model must get for the call
+	untold        string // text that must not reach the model in any way
 	failing       string // the hook whose failure must be in the log
 
-	// What is said of the call, where not all agents have a word for it: then another
-	// thing becomes of it, see expect.
+	// The part of the verdict that not all agents support. In the other agents the call has
+	// another result, see expect.
 	on   grapnel.Kind
 	word string
 }
 
-// shell and write make a call when the agent is known.
+// shell and write make a call for an agent that is not yet known.
 func shell(command string) func(*agents.World) model.Call {
 	return func(w *agents.World) model.Call { return w.Shell(command) }
 }
@@ -133,17 +133,17 @@ var scenarios = []scenario{
 	{
 		name:  "hide something in what a tool printed",
 		hooks: "- {name: hide-printed, on: tool.after, replace: [{pattern: 'code-[A-X]{20,}', with: code-HIDDEN}]}",
-		// The code is put together by the command: the prompt holds the plan. It does not
-		// look like a key, because OpenClaw itself hides those. It waits a little: Qwen Code now
-		// and then reports an empty output of a command that ends at once.
+		// The command assembles the code, because the prompt contains the plan. The code does not
+		// look like a key, because OpenClaw itself masks keys. The command ends after a delay,
+		// because Qwen Code sometimes reports an empty output for a command that ends at once.
 		call: shell("printf 'it is code-%s\\n' ABCDEFGHIJKLMNOPQRSTUVWX | tee code.txt; sleep 0.5"),
 		file: "code.txt", content: "it is code-ABCDEFGHIJKLMNOPQRSTUVWX\n",
 		told: "it is code-HIDDEN", untold: "code-ABCDEFGHIJKLMNOPQRSTUVWX",
 		on: grapnel.ToolAfter, word: "replace",
 	},
 	{
-		// Nobody is there to be asked. Most agents refuse then; Gemini CLI ends the run
-		// without a word, so this comes last.
+		// No user is there to answer the question. Most agents refuse the call then. Gemini CLI
+		// ends the run without a message, so this scenario comes last.
 		name:  "ask",
 		hooks: "- {name: ask-first, on: tool.before, match: {command: touch asked.txt}, ask: is that meant}",
 		call:  shell("touch asked.txt"),
@@ -152,7 +152,7 @@ var scenarios = []scenario{
 	},
 }
 
-// failing is a guard that does not answer, of a call of its own.
+// failing returns a scenario with a guard that does not answer.
 func failing(how, program, onError string) scenario {
 	name := how + "-" + onError
 	s := scenario{
@@ -167,7 +167,7 @@ func failing(how, program, onError string) scenario {
 	return s
 }
 
-// claim is what the tables promise of a word at a kind of event.
+// claim returns the support for a part of a verdict at a kind of event, from the agent's tables.
 func claim(t *testing.T, a *agents.Agent, on grapnel.Kind, word string) string {
 	t.Helper()
 	d, ok := dialect.FindAgent(a.ID)
@@ -182,9 +182,9 @@ func claim(t *testing.T, a *agents.Agent, on grapnel.Kind, word string) string {
 	return verify.Not
 }
 
-// expect is what becomes of a call in an agent that has no word for what is said of it:
-// a change that it cannot make blocks, and what is printed can be refused, or reaches
-// the model. isError says that the model is told of an error.
+// expect returns the expected result in an agent that does not support the verdict: a change that
+// it cannot make becomes a block, and output of the tool can be refused or reaches the model.
+// isError reports whether the model gets an error.
 func (s scenario) expect(t *testing.T, a *agents.Agent) (_ scenario, isError bool) {
 	t.Helper()
 	isError = s.content == ""
@@ -202,13 +202,13 @@ func (s scenario) expect(t *testing.T, a *agents.Agent) (_ scenario, isError boo
 	case s.word == "replace" && c == verify.Not:
 		s.told, s.untold = s.untold, ""
 	case s.word == "ask" && a == agents.OpenClaw:
-		s.told = "approval" // it says in words of its own that nobody can be asked
+		s.told = "approval" // it uses its own words for a missing approval
 	}
 	return s, isError
 }
 
-// Each scenario in every agent: GC-04 and GC-12 are among them. No program that hangs
-// holds the agent up: one of them alone would take longer than a run may.
+// Each scenario in every agent: GC-04 and GC-12 are among them. A program that hangs does not
+// delay the agent for long: waiting for one of them would take longer than the limit of a run.
 func TestToolCalls(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {
@@ -221,7 +221,7 @@ func TestToolCalls(t *testing.T) {
 			}
 			steps = append(steps, model.Do(s.call(w.World)))
 		}
-		for _, dir := range []string{"docs", "deploy/prod", "deploy/vault", "deploy/test"} { // not all agents make them
+		for _, dir := range []string{"docs", "deploy/prod", "deploy/vault", "deploy/test"} { // not all agents create them
 			w.WriteFile(t, dir+"/.keep", "")
 		}
 		w.WriteFile(t, w.kit+"/grapnel.yaml", policy)
@@ -269,7 +269,7 @@ func TestToolCalls(t *testing.T) {
 					return
 				}
 				told := results[i].Text
-				if a == agents.Cline { // what its hooks say comes after the result
+				if a == agents.Cline { // the output of its hooks comes after the result
 					told = after(res.Requests, results[i].ID)
 				}
 				if !strings.Contains(told, s.told) {
@@ -283,7 +283,7 @@ func TestToolCalls(t *testing.T) {
 	})
 }
 
-// after is what a request has to say after the result of a call, up to the next one.
+// after returns the texts of a request between the result of a call and the next result.
 func after(l model.Log, id string) string {
 	main := l.MainRequests()
 	for _, r := range main {

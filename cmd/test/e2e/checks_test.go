@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// action.yml is an action by the JSON Schema that editors and checkers of GitHub's files
-// have. What its steps run is run by cmd/test/action.
+// action.yml is valid by the JSON Schema that editors and checkers use for GitHub actions.
+// cmd/test/action runs its steps.
 func TestActionIsValid(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "..", "action.yml"))
@@ -40,8 +40,8 @@ func TestActionIsValid(t *testing.T) {
 	}
 }
 
-// pre-commit reads the manifest, and gives its hooks the files that they are for. It runs
-// the program that is built here: that it builds one itself takes minutes.
+// pre-commit reads the manifest, and gives the right files to its hooks. The test uses a program
+// that is already built, because a build by pre-commit takes minutes.
 func TestPreCommit(t *testing.T) {
 	t.Parallel()
 	precommit := tools.PreCommit.Path(t)
@@ -67,7 +67,7 @@ func TestPreCommit(t *testing.T) {
 	)
 	for name, tt := range map[string]struct {
 		files map[string]string
-		fails string // the hook, and what it says; "" when all is well
+		fails string // the hook that fails, with its message; "" = no failure
 	}{
 		"good":         {map[string]string{"grapnel.yaml": good, "a b/grapnel.yaml": good, "a b/grapnel_test.yaml": tests, "other.yaml": "a:   b\n"}, ""},
 		"mistake":      {map[string]string{"sub/grapnel.yaml": strings.Replace(good, "tool.before", "tool.befor", 1)}, "grapnel-check: sub/grapnel.yaml:4:9: error"},
@@ -90,7 +90,7 @@ func TestPreCommit(t *testing.T) {
 			cmd.Env = append(os.Environ(), "PRE_COMMIT_HOME="+filepath.Join(b.dir, ".git", "home"), "HOME="+b.dir, "PATH="+filepath.Dir(program(t, "grapnel"))+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			hook, says, _ := strings.Cut(tt.fails, ": ")
-			failed := regexp.MustCompile(`(?m)^- hook id: (.*)$`).FindStringSubmatch(string(out)) // the first
+			failed := regexp.MustCompile(`(?m)^- hook id: (.*)$`).FindStringSubmatch(string(out)) // only the first
 			if (err != nil) != (tt.fails != "") || (failed != nil) != (tt.fails != "") || failed != nil && failed[1] != hook || !strings.Contains(string(out), says) {
 				t.Errorf("%v, want %q\n%s", err, tt.fails, out)
 			}

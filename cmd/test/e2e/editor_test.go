@@ -20,18 +20,18 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// A kind of file has a schema, and a reader that looks closer than that.
+// A kind of file has a schema, and a reader that checks more than the schema.
 type kind struct {
 	name    string
-	refuses func(text string) error // what a validator in Go has against a text
+	refuses func(text string) error // validates a text by the schema, in Go
 	errs    func(name, text string) []*policyfile.Error
-	texts   map[string]string // by where they are from
+	texts   map[string]string // by origin
 }
 
 var firstKey = regexp.MustCompile(`(?m)^version: `)
 
-// kinds are policies and tests, with all that this repository has of them: in files, in
-// pages and in the files of scripts.
+// kinds returns policies and tests, with all examples in this repository: in files, in pages and
+// in the files of scripts.
 func kinds(t *testing.T) []*kind {
 	t.Helper()
 	validator := func(schema string) func(string) error {
@@ -66,11 +66,11 @@ func kinds(t *testing.T) []*kind {
 	return all
 }
 
-// publishedSchema is how texts name their schema for those who reach it.
+// publishedSchema is the address of the schemas in texts.
 const publishedSchema = "https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/"
 
-// open has an editor with the schema that "grapnel schema" prints, which files in dir
-// named *.yaml have by settings, and others by their first line.
+// open starts an editor with the schema from "grapnel schema". Files in dir with names *.yaml get
+// the schema from the settings, other files from their first line.
 func (k *kind) open(t *testing.T) (e *editor, dir string) {
 	t.Helper()
 	b := newBench(t, nil)
@@ -85,8 +85,8 @@ func (k *kind) open(t *testing.T) (e *editor, dir string) {
 	return newEditor(t, map[string][]string{fileURL(schema): {"*.yaml"}}), b.dir
 }
 
-// What "grapnel check" and "grapnel test" take, of all that is in this repository, the server
-// takes, too.
+// The language server accepts all texts in this repository that "grapnel check" and "grapnel
+// test" accept.
 func TestEditorTakesWhatIsRight(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds(t) {
@@ -115,16 +115,17 @@ func TestEditorTakesWhatIsRight(t *testing.T) {
 
 // A mutant is a text with one mistake.
 type mutant struct {
-	what string // where, and what is there now
-	key  string // the last of where
+	what string // the path of the mistake, and its text
+	key  string // the last element of the path
 	text string
-	line int // of the mistake
+	line int // line of the mistake
 }
 
-// others are values that are tried once for a key of a name, wherever it stands.
+// others are wrong values. The test tries each once for every key name.
 var others = []string{"[[]]", "-1", "null", "zzz", `""`}
 
-// mutants are the text with each key misspelt, and each value of another type.
+// mutants returns copies of the text in which one key is misspelled or one value has another
+// type.
 func mutants(text string) []mutant {
 	tree, err := yaml.Parse([]byte(text))
 	if err != nil {
@@ -139,7 +140,7 @@ func mutants(text string) []mutant {
 		l := []rune(lines[n.Line-1])
 		after, ok := strings.CutPrefix(string(l[min(n.Col-1, len(l)):]), n.Text)
 		if !ok {
-			return // quoted, or of several lines
+			return // a quoted value, or one of several lines
 		}
 		near := path[max(0, len(path)-2):]
 		if slices.Contains(others, instead) {
@@ -154,7 +155,7 @@ func mutants(text string) []mutant {
 	walk = func(path []string, n *yaml.Node) {
 		for _, p := range n.Pairs {
 			below := append(slices.Clone(path), p.Key.Text)
-			if len(path) == 0 || path[len(path)-1] != "vars" { // names of the file's own
+			if len(path) == 0 || path[len(path)-1] != "vars" { // names that the file defines
 				put(below, p.Key, p.Key.Text+"zz")
 			}
 			walk(below, p.Value)
@@ -174,13 +175,13 @@ func mutants(text string) []mutant {
 	return all
 }
 
-// beyondSchema are the keys whose values only "grapnel check" knows: patterns of commands,
-// expressions, ids of rules, credentials, and tools, which are text to a schema.
+// beyondSchema lists the keys whose values only "grapnel check" can validate: patterns of
+// commands, expressions, IDs of rules, credentials, and tools. To a schema they are plain text.
 var beyondSchema = []string{"command", "when", "sum", "secret", "mask", "authorization", "tool"}
 
-// Texts with one mistake: the server says of each what another validator says by the same
-// schema, finds nothing that "grapnel check" takes, and finds at its line all that a schema
-// can know.
+// For texts with one mistake, the server reports the same as another validator with the same
+// schema. It reports nothing that "grapnel check" accepts, and reports at the right line every
+// mistake that a schema can find.
 func TestEditorFindsMistakes(t *testing.T) {
 	t.Parallel()
 	for _, k := range kinds(t) {
@@ -189,7 +190,7 @@ func TestEditorFindsMistakes(t *testing.T) {
 			e, dir := k.open(t)
 			files, of, seen := map[string]string{}, map[string]mutant{}, map[string]bool{}
 			texts := slices.SortedFunc(maps.Values(k.texts), func(a, b string) int { return cmp.Or(len(a)-len(b), strings.Compare(a, b)) })
-			for _, text := range texts { // the short ones first: they take less time
+			for _, text := range texts { // shorter texts first, because they take less time
 				if len(k.errs("x.yaml", text)) > 0 || strings.Contains(text, "$schema") {
 					continue
 				}
@@ -227,14 +228,14 @@ func TestEditorFindsMistakes(t *testing.T) {
 	}
 }
 
-// An editor offers keys, values and their meaning, by the first line of a file alone.
+// An editor offers keys, values and their descriptions, using only the first line of a file.
 func TestEditorOffers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		text         string // the cursor is at |
 		labels       []string
-		label, about string // what is said of one of them
-		hover        string // over what is behind the cursor
+		label, about string // one of the offers and its description
+		hover        string // the hover text at the cursor
 	}{
 		"policy": {"version: 1\n|\n", []string{"hooks", "use", "secrets"}, "use", "shipped with Grapnel", ""},
 		"hook":   {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    |\n", []string{"block", "ask", "match", "run"}, "match", "which of these events", ""},

@@ -12,10 +12,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// A project's settings of Claude Code set variables of every hook. What was installed
-// blocks all the same, and nothing of what they name is run or read by it. (LD_PRELOAD,
-// BASH_ENV and ENV also reach the shell by which Claude Code starts a hook, which nobody
-// but Claude Code can prevent: they point to what is not there.)
+// A project's settings of Claude Code set variables of every hook. The installed hook still
+// blocks, and does not run or read any file that they name. (LD_PRELOAD, BASH_ENV and ENV also
+// reach the shell by which Claude Code starts a hook, and only Claude Code could prevent this. So
+// the test sets them to missing files.)
 func TestProjectSetsEnvironment(t *testing.T) {
 	t.Parallel()
 	w := unguarded(t, agents.ClaudeCode, `

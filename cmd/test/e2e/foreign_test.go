@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// One bundle of IronClaw and one file of Flyto hooks, the same bytes for every agent.
+// One bundle of IronClaw and one file of Flyto hooks. Every agent gets the same bytes.
 const (
 	ironclawBundle = `{"rules": [
   {"name": "not-that-file", "points": ["beforeToolCall"], "priority": 20, "failure_mode": "fail_closed", "timeout_ms": 500,
@@ -34,9 +34,9 @@ load:
 `
 )
 
-// What was written for two other systems acts in every agent: it blocks, with its
-// own reason, it changes what runs, and it sees what ran. A rule that is broken
-// there is named and nothing else.
+// Hooks that were written for two other systems work in every agent: they block with their own
+// reason, change a call, and observe a call. A broken rule in them is reported and has no effect
+// on the other rules.
 func TestHooksOfOtherSystems(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -84,8 +84,8 @@ func TestHooksOfOtherSystems(t *testing.T) {
 	})
 }
 
-// Hooks of the agent's own settings file run in the other agent, and are not run a
-// second time in their own.
+// Hooks in Claude Code's settings file run in the other agent too, and do not run twice in Claude
+// Code.
 func TestClaudeSettingsInGemini(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {

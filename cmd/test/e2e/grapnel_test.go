@@ -12,15 +12,15 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// A guarded is a world whose agent has Grapnel installed.
+// A guarded is a world with an agent into which Grapnel is installed.
 type guarded struct {
 	*agents.World
-	kit string // what --root names: policy and state
-	bin string // where the programs are
+	kit string // value of --root: policy and state
+	bin string // directory of the programs
 }
 
-// guard makes a world for a, with this policy, and installs Grapnel as a user
-// would: the policy first, because what it listens to is what gets installed.
+// guard makes a world for a with a policy, and installs Grapnel like a user: first the policy,
+// because the installed events depend on it.
 func guard(t *testing.T, a *agents.Agent, policy string) guarded {
 	t.Helper()
 	g := unguarded(t, a, policy)
@@ -28,7 +28,7 @@ func guard(t *testing.T, a *agents.Agent, policy string) guarded {
 	return g
 }
 
-// unguarded is guard before the installation.
+// unguarded is like guard without the installation.
 func unguarded(t *testing.T, a *agents.Agent, policy string) guarded {
 	t.Helper()
 	w := agents.NewWorld(t, a)
@@ -42,8 +42,8 @@ func unguarded(t *testing.T, a *agents.Agent, policy string) guarded {
 	return g
 }
 
-// grapnel runs a command of grapnel on this world's root, which must succeed, and
-// returns its standard output.
+// grapnel runs a grapnel command with the root of this world and returns its standard output. The
+// command must succeed.
 func (g guarded) grapnel(t *testing.T, args ...string) string {
 	t.Helper()
 	args = append(args, "--root", g.kit)
@@ -54,7 +54,7 @@ func (g guarded) grapnel(t *testing.T, args ...string) string {
 	return out.Stdout
 }
 
-// A record is a line of "grapnel log --json", as far as the scenarios look.
+// A record is a line of "grapnel log --json", with the fields that the scenarios use.
 type record struct {
 	ID          string   `json:"id"`
 	Agent       string   `json:"agent"`
@@ -71,7 +71,7 @@ type record struct {
 	} `json:"hooks"`
 }
 
-// A records is a log, oldest first.
+// A records is a log, oldest record first.
 type records []record
 
 // of returns the records of one event.
@@ -79,7 +79,7 @@ func (l records) of(event string) records {
 	return slices.DeleteFunc(slices.Clone(l), func(r record) bool { return r.Event != event })
 }
 
-// decisions returns what was decided, in order.
+// decisions returns the decisions in order.
 func (l records) decisions() []string {
 	out := make([]string, len(l))
 	for i, r := range l {

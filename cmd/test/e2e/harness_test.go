@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// A hook that blocks what mentions forbidden.txt, in the ways agents understand.
+// Hooks that block calls that mention forbidden.txt, in the formats of the agents.
 const (
 	byExit = `#!/bin/sh
 case "$(cat)" in *forbidden.txt*) echo "not that file" >&2; exit 2;; esac
@@ -39,7 +39,7 @@ case "$(cat)" in *forbidden.txt*) echo '%s';; esac
 `
 )
 
-// nativeHook puts such a hook before every tool of an agent, without Grapnel.
+// nativeHook installs such a hook for every tool of an agent, without Grapnel.
 var nativeHook = map[string]func(t *testing.T, w *agents.World){
 	agents.ClaudeCode.ID: func(t *testing.T, w *agents.World) {
 		w.WriteFile(t, w.SettingsFile(), `{"hooks": {"PreToolUse": [{"hooks": [`+command(t, w, byExit, 20)+`]}]}}`)
@@ -76,8 +76,8 @@ var nativeHook = map[string]func(t *testing.T, w *agents.World){
 	},
 }
 
-// command writes a script beside the project, and returns the entry that most agents
-// have for one.
+// command writes a script next to the project, and returns the settings entry for it in the form
+// that most agents use.
 func command(t *testing.T, w *agents.World, script string, timeout int) string {
 	t.Helper()
 	path := filepath.Join(w.Root, "hook.sh")
@@ -85,7 +85,7 @@ func command(t *testing.T, w *agents.World, script string, timeout int) string {
 	return fmt.Sprintf(`{"type": "command", "command": %q, "timeout": %d}`, path, timeout)
 }
 
-// set gives a member of the agent's settings file another value.
+// set changes a member of the agent's settings file.
 func set(t *testing.T, w *agents.World, member, value string) {
 	t.Helper()
 	var settings map[string]json.RawMessage
@@ -100,8 +100,8 @@ func set(t *testing.T, w *agents.World, member, value string) {
 	w.WriteFile(t, w.SettingsFile(), string(b))
 }
 
-// The harness itself, without Grapnel: an agent's own hook blocks one of two
-// calls, and every observation the scenarios rest on shows it.
+// Tests the harness itself, without Grapnel: a native hook of the agent blocks one of two calls,
+// and every observation that the scenarios use shows it.
 func TestHarnessSeesWhatAnAgentDoes(t *testing.T) {
 	t.Parallel()
 	for _, a := range agents.All {
@@ -155,8 +155,8 @@ func TestHarnessSeesWhatAnAgentDoes(t *testing.T) {
 	}
 }
 
-// Cline's hooks cannot refuse a call. What they can do ends the whole run, and the
-// model never hears of it.
+// Cline's hooks cannot refuse a call. They can end the whole run, and the model does not get the
+// reason.
 func wantAborted(t *testing.T, res verify.Result) {
 	t.Helper()
 	if results := res.Requests.ToolResults(); len(results) != 2 {

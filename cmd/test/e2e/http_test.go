@@ -34,8 +34,8 @@ hooks:
   - {name: noting, on: tool.after, match: {tool: shell}, run: "touch ran-where-the-agent-is"}
 `
 
-// serve runs the daemon of a world until the test ends, or until it is told to stop, and
-// waits until it answers over http.
+// serve runs the daemon of a world until the test ends or calls stop. It waits until the daemon
+// answers over HTTP.
 func (g guarded) serve(t *testing.T) (stop func()) {
 	t.Helper()
 	var said bytes.Buffer
@@ -65,7 +65,7 @@ func (g guarded) serve(t *testing.T) (stop func()) {
 	}
 }
 
-// door is what the daemon listens on for agents.
+// door returns the address at which the daemon listens for agents.
 func (g guarded) door(t *testing.T) string {
 	t.Helper()
 	var kept struct{ Port json.Number }
@@ -75,7 +75,7 @@ func (g guarded) door(t *testing.T) string {
 	return "127.0.0.1:" + kept.Port.String()
 }
 
-// ask gets something of the daemon.
+// ask sends a GET request to the daemon.
 func (g guarded) ask(t *testing.T, path string) string {
 	t.Helper()
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -93,9 +93,9 @@ func (g guarded) ask(t *testing.T, path string) string {
 	return string(body)
 }
 
-// Claude Code asks the daemon over http: what that blocks does not run, what it rewrites
-// runs rewritten, what it adds reaches the model, and a program of the policy still runs
-// where the agent is, by a command.
+// Claude Code asks the daemon over HTTP: a blocked call does not run, a changed call runs
+// changed, added context reaches the model, and a program of the policy still runs in the agent's
+// directory, by a command hook.
 func TestOverHTTP(t *testing.T) {
 	t.Parallel()
 	g := unguarded(t, agents.ClaudeCode, policyOverHTTP)
@@ -130,7 +130,7 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-// What the pages say of a daemon that ends while an agent works: Claude Code goes on
+// If a daemon ends while an agent works, the pages describe the effect: Claude Code continues
 // unguarded, and with --fail-closed it blocks calls and prompts.
 func TestOverHTTPWithoutDaemon(t *testing.T) {
 	t.Parallel()
@@ -187,9 +187,9 @@ func TestOverHTTPWithoutDaemon(t *testing.T) {
 	}
 }
 
-// What the pages say of proxies: where the settings of a project name one, and nothing that
-// the person has set excepts this machine, Claude Code asks that instead of the daemon. It
-// sees the secret, and its answers count.
+// The pages describe the effect of proxies: if a project's settings name a proxy, and no setting
+// of the user exempts this machine, Claude Code sends the request to the proxy instead of the
+// daemon. The proxy sees the secret, and its answers take effect.
 func TestOverHTTPThroughProxy(t *testing.T) {
 	t.Parallel()
 	g := unguarded(t, agents.ClaudeCode, policyOverHTTP)

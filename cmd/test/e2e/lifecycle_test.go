@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// tree returns the files below a directory by their names.
+// tree returns the contents of the files below a directory, by name.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -36,8 +36,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return files
 }
 
-// Installing leaves what is there alone, twice is once, and uninstalling gives every
-// byte back. The user's own hook runs beside Grapnel, and alone afterwards.
+// Installation keeps existing entries, a second installation changes nothing, and uninstallation
+// restores every byte. The user's own hook runs in addition to Grapnel, and alone afterwards.
 func TestInstallAndUninstall(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {
@@ -58,7 +58,7 @@ func TestInstallAndUninstall(t *testing.T) {
 			t.Errorf("uninstall left something (-before +after):\n%s", diff)
 		}
 
-		// nativeHook's own is last: with it a run of Cline ends.
+		// The call for nativeHook comes last, because the hook ends the run of Cline.
 		plan := func(n string) []model.Step {
 			return []model.Step{
 				model.Do(g.Shell("touch guarded.txt")),
@@ -88,8 +88,8 @@ func TestInstallAndUninstall(t *testing.T) {
 	})
 }
 
-// All agents of one home, each with a hook of the user's: one command puts Grapnel in, and
-// one takes it out, and the home is as it was.
+// All agents share one home, each with a hook of the user. One command installs Grapnel into all,
+// another removes it, and the home is then unchanged.
 func TestUninstallAll(t *testing.T) {
 	t.Parallel()
 	g := unguarded(t, agents.ClaudeCode, noTouching)
@@ -135,20 +135,20 @@ func TestUninstallAll(t *testing.T) {
 	}
 }
 
-// What becomes of a call when grapnel-hook itself does not answer: true = it happens.
+// The effect on a call if grapnel-hook itself does not answer: true = the call runs.
 type unanswered struct{ killed, hung, gone bool }
 
-// open is what most agents make of it.
+// open is the behavior of most agents.
 var open = unanswered{true, true, true}
 
-// failures has what the agents document, with and without --fail-closed.
+// failures is the documented behavior of the agents, with and without --fail-closed.
 var failures = map[string]unanswered{
 	agents.ClaudeCode.ID:             open,
 	agents.ClaudeCode.ID + " closed": {},
-	agents.GeminiCLI.ID:              {killed: true, hung: true}, // its shell's exit code for a program that is not there blocks
+	agents.GeminiCLI.ID:              {killed: true, hung: true}, // the shell's exit code for a missing program blocks
 	agents.Codex.ID:                  open,
 	agents.QwenCode.ID:               open,
-	agents.CopilotCLI.ID:             {hung: true}, // every exit code but 0 denies
+	agents.CopilotCLI.ID:             {hung: true}, // every exit code except 0 denies
 	agents.Cline.ID:                  open,
 	agents.Crush.ID:                  open,
 	agents.OpenClaw.ID:               open,
@@ -157,16 +157,16 @@ var failures = map[string]unanswered{
 	agents.OpenCode.ID + " closed":   {},
 }
 
-// waitsLong names the agents that wait for a hook that hangs longer than a test may.
+// waitsLong lists the agents that wait longer for a hook than a test may run.
 var waitsLong = map[string]string{
 	agents.Cline.ID:     "120 seconds, which nothing changes",
 	agents.GeminiCLI.ID: "for ever: it asks a hook that is late to end, which one that is stopped does not hear, and never kills it",
 	agents.OpenCode.ID:  "58 seconds, so that the slowest policy can answer",
 }
 
-// grapnel-hook is killed while it judges, hangs, and is gone: the agent does what is
-// documented of it. After a kill it is back. Where it is warm, which is in plugins,
-// killing it once is no way past a guard: the next one judges.
+// grapnel-hook is killed while it judges, hangs, or is missing: the agent behaves as documented.
+// After a kill it works again. In plugins, which keep it running, one kill does not bypass a
+// guard: the next process judges the call.
 func TestHookProgramFails(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {
@@ -187,7 +187,7 @@ func TestHookProgramFails(t *testing.T) {
 	})
 }
 
-// timeouts are how long an agent shall wait, in seconds or milliseconds.
+// timeouts matches the time that an agent waits, in seconds or milliseconds.
 var timeouts = regexp.MustCompile(`("timeout(?:Sec)?": ?)60(000)?\b`)
 
 func testHookProgramFails(t *testing.T, a *agents.Agent, flag string, want unanswered) {
@@ -221,8 +221,8 @@ hooks:
 			g.WriteFile(t, name, short)
 		}
 	}
-	// A warm one that was killed twice is not started again at once, and in the meantime
-	// all is blocked, or nothing is.
+	// A plugin does not restart a process at once after two kills. Until then either all calls or
+	// no calls are blocked.
 	warm := a == agents.OpenClaw || a == agents.OpenCode
 	steps := []model.Step{model.Do(g.Shell("touch first.txt"))}
 	if warm {
@@ -253,7 +253,7 @@ hooks:
 	if _, err := os.Stat(hook); err == nil {
 		t.Error("grapnel-hook was not taken away, so nothing is known of that")
 	}
-	// Judged, not just not answered.
+	// Checks that the calls were judged, not only that an answer is missing.
 	guarded := 2
 	if warm {
 		guarded = 3

@@ -19,10 +19,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
 )
 
-// An editor talks with the YAML language server, as Neovim and VS Code do: it opens files,
-// and is told what is wrong in them.
+// An editor talks to the YAML language server like Neovim and VS Code: it opens files and gets
+// diagnostics.
 type editor struct {
-	mu      sync.Mutex // of what is written
+	mu      sync.Mutex // guards in
 	in      io.Writer
 	next    int
 	answers sync.Map // id: chan json.RawMessage
@@ -53,14 +53,14 @@ type message struct {
 	Error   json.RawMessage `json:"error,omitempty"`
 }
 
-// patience is how long an editor waits for a word of the server.
+// patience is the longest time that an editor waits for a message of the server.
 const patience = 3 * time.Minute
 
-// fileURL is how editors name files.
+// fileURL returns a path in the form that editors use.
 func fileURL(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-// newEditor starts a server with the settings that docs/editors.md has, but for the
-// addresses of schemas, which nothing reaches here.
+// newEditor starts a server with the settings in docs/editors.md, except for the addresses of
+// schemas, which the test cannot reach.
 func newEditor(t *testing.T, schemas map[string][]string) *editor {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tools.Node(t), tools.LanguageServer.Path(t), "--stdio")
@@ -126,7 +126,7 @@ func (e *editor) tell(method string, params any) {
 	e.write(message{Method: method, Params: raw(params)})
 }
 
-// ask waits for the answer, and reads it into result.
+// ask sends a request, waits for the answer, and decodes it into result.
 func (e *editor) ask(t *testing.T, method string, params, result any) {
 	t.Helper()
 	e.mu.Lock()
@@ -151,7 +151,7 @@ func (e *editor) ask(t *testing.T, method string, params, result any) {
 	}
 }
 
-// read takes what the server says until it ends.
+// read handles the messages of the server until it ends.
 func (e *editor) read(r *bufio.Reader) {
 	for {
 		head, err := textproto.NewReader(r).ReadMIMEHeader()
@@ -196,7 +196,7 @@ func (e *editor) read(r *bufio.Reader) {
 	}
 }
 
-// open shows files to the server, and returns what it says of each, which may be nothing.
+// open shows files to the server, and returns its diagnostics for each file.
 func (e *editor) open(t *testing.T, files map[string]string) map[string][]diagnostic {
 	t.Helper()
 	waits := map[string]string{}
@@ -219,7 +219,7 @@ func (e *editor) open(t *testing.T, files map[string]string) map[string][]diagno
 	return said
 }
 
-// at is where the cursor is.
+// at returns a position in a file.
 func at(name string, line, char int) map[string]any {
 	return map[string]any{"textDocument": map[string]any{"uri": fileURL(name)}, "position": map[string]any{"line": line, "character": char}}
 }

@@ -17,11 +17,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
 )
 
-// What the first process made, for the copy without a network that runs the
-// tests.
+// Results of the first process, for the copy without a network that runs the tests.
 const (
 	binVar      = "GRAPNEL_E2E_BIN"       // directory of grapnel and grapnel-hook
-	binErrorVar = "GRAPNEL_E2E_BIN_ERROR" // why they could not be built
+	binErrorVar = "GRAPNEL_E2E_BIN_ERROR" // the error of the build
 )
 
 func TestMain(m *testing.M) { os.Exit(testMain(m)) }
@@ -53,8 +52,8 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// prepare does what needs a network: it installs the agents and the tools, and builds Grapnel.
-// That Grapnel does not build fails the tests that need it, not those of the
+// prepare does the steps that need a network: it installs the agents and the tools, and builds
+// Grapnel. If the build fails, only the tests that need Grapnel fail, not the tests of the
 // harness.
 func prepare() (clean func(), err error) {
 	clean = func() {}

@@ -13,10 +13,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// The events around a call of the model. Gemini CLI has them; Claude Code has one,
-// for what it is about to show.
+// The events around a request to the model. Gemini CLI has them. Claude Code has one event, for
+// text that it is about to show.
 
-// A generation is what a request to the model asks of it, besides the conversation.
+// A generation holds the settings of a request to the model.
 type generation struct {
 	Tools struct {
 		Calling *struct {
@@ -39,8 +39,8 @@ func generationOf(t *testing.T, r model.Request) (g generation) {
 	return g
 }
 
-// What is replaced in a request never reaches the model, in no request of the run.
-// What a tool printed is not shown to hooks there: that is what tool.after is for.
+// Replaced text of a request does not reach the model in any request of the run. Hooks at this
+// event do not see the output of tools; tool.after is for that.
 // It shows GC-05.
 func TestReplaceInRequest(t *testing.T) {
 	t.Parallel()
@@ -72,7 +72,7 @@ hooks:
 		if !main[i : i+1].Contains("My key is sk-***.") {
 			t.Errorf("request %d has not the prompt without the key", i)
 		}
-		// "No opinion" on the tools has to be no byte: any other would rewrite them.
+		// No opinion on the tools must be an empty reply: any other reply would change them.
 		if calling := generationOf(t, main[i]).Tools.Calling; calling != nil {
 			t.Errorf("request %d limits the tools to %+v although nobody said so", i, calling)
 		}
@@ -82,8 +82,7 @@ hooks:
 	}
 }
 
-// A program patches the request: model and temperature change, what it does not name
-// stays.
+// A program patches the request: model and temperature change, other members do not.
 func TestPatchRequest(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, `
@@ -109,7 +108,7 @@ hooks:
 	}
 }
 
-// A request that is answered by a hook, blocked or halted reaches no model.
+// A request that a hook answers, blocks or halts does not reach the model.
 func TestRequestIsNotSent(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct{ action, answer, shown string }{
@@ -135,10 +134,9 @@ func TestRequestIsNotSent(t *testing.T) {
 	}
 }
 
-// What is replaced in a response is what the person reads. The agent's memory keeps
-// the original, a text in two pieces is judged piece by piece, and of a piece that
-// is replaced the calls are lost: three limits of the agent that the documentation
-// names.
+// The user reads the replaced text of a response. The documentation names three limits of the
+// agent: its memory keeps the original, a text in two pieces is judged piece by piece, and calls
+// in a replaced piece are lost.
 // It shows GC-06.
 func TestReplaceInResponse(t *testing.T) {
 	t.Parallel()
@@ -184,9 +182,9 @@ hooks:
 	})
 }
 
-// A response cannot be blocked for good, only the turn ended, before the person saw
-// it and before its calls are made. The text is in the request as well, whose prompt
-// holds the plan: at the response only what the model answered counts.
+// A response cannot be blocked permanently. Grapnel can only end the turn, before the user sees
+// the response and before its calls run. The text is also in the request, whose prompt contains
+// the plan; the hook at the response sees only the model's answer.
 func TestBlockedResponse(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, `
@@ -215,8 +213,8 @@ hooks:
 	}
 }
 
-// The model is offered what every hook allows. It is the model that has to heed it:
-// this one does not, and its call is made, so a guard belongs at tool.before.
+// The model gets the tools that every hook allows. The model must respect the list: this one does
+// not, and its call runs, so a guard must be at tool.before.
 // It shows GC-08.
 func TestToolset(t *testing.T) {
 	t.Parallel()
@@ -255,8 +253,8 @@ hooks:
 	}
 }
 
-// What Claude Code is about to show is its only event about what the model said.
-// The model's own memory keeps the original.
+// Claude Code has only one event for the model's text: the text that it is about to show. The
+// model's own memory keeps the original.
 func TestReplaceInWhatIsShown(t *testing.T) {
 	t.Parallel()
 	const key = "sk-abcdefghijklmnopqrstuvwx"

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
 )
 
-// manuals are the pages that "grapnel man" writes.
+// manuals returns the pages that "grapnel man" writes.
 func manuals(t *testing.T) (b bench, pages []string) {
 	t.Helper()
 	b = newBench(t, nil)
@@ -27,8 +27,8 @@ func manuals(t *testing.T) (b bench, pages []string) {
 	return b, pages
 }
 
-// mandoc finds nothing in the manual pages but long lines, and that they have no date: a
-// page is the same whenever it is written.
+// mandoc reports only long lines and the missing date in the manual pages. Pages have no date, so
+// that they do not depend on the day of the build.
 func TestMandocTakesPages(t *testing.T) {
 	t.Parallel()
 	mandoc := tools.Mandoc.Path(t)
@@ -48,7 +48,7 @@ func TestMandocTakesPages(t *testing.T) {
 	}
 }
 
-// man finds each page by the name that its command has, and renders it without a warning.
+// man finds each page by the name of its command, and renders it without a warning.
 func TestManShowsPages(t *testing.T) {
 	t.Parallel()
 	man := tools.Man.Path(t)
@@ -65,13 +65,13 @@ func TestManShowsPages(t *testing.T) {
 	}
 }
 
-// systemd reads the unit, wherever the program and its files are.
+// systemd accepts the unit for all paths of the program and its files.
 func TestSystemdTakesUnit(t *testing.T) {
 	t.Parallel()
 	verify := tools.Systemd.Path(t)
 	for name, at := range map[string]string{
 		"plain":   "bin",
-		"hostile": `a b%n$HOME;f{g}#ü`, // a quote or a backslash no program may have there
+		"hostile": `a b%n$HOME;f{g}#ü`, // systemd allows no quote and no backslash in the path of a program
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -110,7 +110,7 @@ func TestSystemdTakesUnit(t *testing.T) {
 	}
 }
 
-// What systemd would refuse is refused before.
+// Grapnel rejects a path that systemd would reject.
 func TestSystemdRefusesProgram(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]string{"it's/none": ""})

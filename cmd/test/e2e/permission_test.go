@@ -11,16 +11,16 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// Where Claude Code would show its permission prompt, a hook answers it. Nobody is
-// there, so without an answer the call is refused. Gemini CLI has no such event.
+// A hook answers the permission prompt of Claude Code. The tests have no user, so a call without
+// an answer is refused. Gemini CLI has no such event.
 func TestPermissionPrompt(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		policy   string
-		file     string // the only one that comes into being; "" = none
-		told     string // what the model must have been told of the call
+		file     string // the only file that is created; "" = none
+		told     string // text that the model must get for the call
 		decision string // of permission.before
-		ends     bool   // the agent ends instead of going on
+		ends     bool   // the agent ends instead of continuing
 	}{
 		"allow": {
 			policy: `
@@ -106,8 +106,8 @@ func TestPermissionPrompt(t *testing.T) {
 	}
 }
 
-// A refusal by the agent itself is seen. In plan mode Claude Code leaves commands
-// to a classifier, which it does not have here.
+// Grapnel records a refusal by the agent itself. In plan mode Claude Code asks a classifier about
+// commands, which does not exist in the tests.
 func TestPermissionDenied(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.ClaudeCode, `
@@ -127,7 +127,7 @@ hooks:
 	}
 }
 
-// Gemini CLI announces its permission prompt. Nobody sees it here, so the run ends.
+// Gemini CLI reports its permission prompt. No user answers it here, so the run ends.
 // It shows GC-09.
 func TestPermissionNotification(t *testing.T) {
 	t.Parallel()

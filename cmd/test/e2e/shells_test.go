@@ -13,11 +13,11 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
 )
 
-// A completer is a shell that completes lines. Its script is told the lines as arguments, and prints for each
-// a line "? LINE" and a line per word that it offers.
+// A completer is a shell that completes lines. Its script gets the lines as arguments. For each
+// line it prints "? LINE", and then one line per offered word.
 type completer struct {
 	tool   tools.Program
-	file   string // where "grapnel completion" goes, below the home directory, as its help says
+	file   string // destination of "grapnel completion" below the home directory, as in its help
 	args   []string
 	script string
 }
@@ -25,7 +25,8 @@ type completer struct {
 var completers = []completer{
 	{
 		tool: tools.Bash, file: ".local/share/bash-completion/completions/grapnel", args: []string{"--noprofile", "--norc"},
-		// As bash does it: the first TAB after a name loads its file, by the package bash-completion.
+		// Like in bash: the first TAB after a name loads its file, by the package
+		// bash-completion.
 		script: `
 source /usr/share/bash-completion/bash_completion
 compopt() { :; } # is for a line that somebody types
@@ -45,7 +46,7 @@ done
 	},
 	{
 		tool: tools.Zsh, file: "functions/_grapnel", args: []string{"-f"},
-		// A zsh on a terminal, which is asked by TAB. What it would add is printed instead.
+		// Presses TAB in a zsh on a terminal, and prints the words that zsh would add.
 		script: `
 zmodload zsh/zpty
 zpty z zsh -f -i
@@ -96,15 +97,14 @@ end
 	},
 }
 
-// Each shell loads what "grapnel completion" prints from where its help says that it
-// belongs, and offers what is there: commands, flags, agents, the hooks of the policy, and
-// sessions.
+// Each shell loads the output of "grapnel completion" from the location in its help text, and
+// offers commands, flags, agents, the hooks of the policy, and sessions.
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		line string
-		want []string // among what is offered
-		not  []string // begins nothing of it
+		want []string // words that must be offered
+		not  []string // prefixes that no offered word may have
 	}{
 		{"grapnel che", []string{"check"}, []string{"install"}},
 		{"grapnel daemon ", []string{"start", "stop", "status", "unit"}, nil},
@@ -170,7 +170,7 @@ hooks:
 					line = asked
 					continue
 				}
-				word, _, _ := strings.Cut(l, "\t") // what stands behind it describes it
+				word, _, _ := strings.Cut(l, "\t") // the description follows
 				offered[line] = append(offered[line], strings.TrimSpace(word))
 			}
 			for _, c := range cases {

@@ -13,10 +13,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// helperTask begins the prompt of every sub-agent here, and of nothing else.
+// helperTask begins the prompt of every sub-agent here, and no other text.
 const helperTask = "You help."
 
-// helper is the call by which the model has a sub-agent do these steps.
+// helper returns the call with which the model starts a sub-agent that does these steps.
 func helper(g guarded, steps ...model.Step) model.Call {
 	return g.Agent.Tools.Task(model.Prompt(helperTask, steps...))
 }
@@ -29,7 +29,7 @@ func helped(g guarded) model.Step {
 	return model.Say("helped")
 }
 
-// byHelper splits the main requests of a run into the sub-agent's and the others.
+// byHelper splits the main requests of a run into the requests of the sub-agent and the others.
 func byHelper(l model.Log) (sub, main model.Log) {
 	for _, r := range l.MainRequests() {
 		if slices.ContainsFunc(r.Texts, func(text string) bool { return strings.HasPrefix(text, "user: "+helperTask) }) {
@@ -41,8 +41,8 @@ func byHelper(l model.Log) (sub, main model.Log) {
 	return sub, main
 }
 
-// What a sub-agent does is guarded like what the agent does: its tools in both
-// agents, and in Gemini CLI what it sends to the model.
+// The actions of a sub-agent are guarded like the actions of the agent: its tools in both agents,
+// and in Gemini CLI also its requests to the model.
 func TestSubagent(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -91,7 +91,7 @@ func TestSubagent(t *testing.T) {
 	})
 }
 
-// Claude Code tells of the sub-agent itself. Gemini CLI does not.
+// Claude Code reports the start and end of a sub-agent. Gemini CLI does not.
 func TestSubagentEvents(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.ClaudeCode, `
@@ -135,7 +135,7 @@ hooks:
 		t.Error("the agent did not get what the sub-agent said in the end")
 	}
 	log := g.records(t)
-	// Nothing that a hook may say there keeps a sub-agent from starting.
+	// No reply at this event can prevent the start of a sub-agent.
 	if start := log.of("subagent.start"); len(start) != 1 || !slices.Contains(start[0].Unsupported, "block: not told") {
 		t.Errorf("records of subagent.start: %+v, want one that lost its block", start)
 	}
@@ -144,8 +144,8 @@ hooks:
 	}
 }
 
-// A sub-agent may be kept from stopping as often as an agent, and is counted for
-// itself: afterwards the agent has all its blocks left.
+// The stop of a sub-agent may be blocked as often as the stop of an agent. The counts are
+// separate: afterwards the agent's stop can still be blocked as often.
 func TestSubagentStopIsBlockedEightTimesInARow(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.ClaudeCode, `
@@ -168,8 +168,8 @@ hooks:
 	}
 }
 
-// Every way in which a hook of Claude Code can object, without Grapnel. That none of
-// them keeps a sub-agent from starting is why Grapnel says that a block is lost.
+// Every way in which a hook of Claude Code can refuse, without Grapnel. None of them prevents the
+// start of a sub-agent, so Grapnel lists a block as unsupported.
 func TestNothingKeepsASubagentFromStarting(t *testing.T) {
 	t.Parallel()
 	w := agents.NewWorld(t, agents.ClaudeCode)

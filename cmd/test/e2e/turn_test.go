@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// A hook that never agrees and a model that never learns do not keep each other
-// busy for ever. Each stop is judged by another process, so the count is on disk.
+// A hook that always blocks and a model that does not react do not keep each other busy forever.
+// Each stop is judged by another process, so the count is on disk.
 func TestStopIsBlockedEightTimesInARow(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -57,19 +57,19 @@ hooks:
 	})
 }
 
-// A halt ends the turn, before a tool also the call.
+// A halt ends the turn. Before a tool, it also blocks the call.
 func TestHaltEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	for _, s := range []struct {
 		on       string
-		ran      bool   // the call in question
-		requests int    // of the model
+		ran      bool   // whether the call runs
+		requests int    // requests to the model
 		answer   string // the agent's last words
 		decision string // of the halted event
 	}{
 		{on: "tool.before", requests: 2, decision: "block"},
 		{on: "tool.after", ran: true, requests: 2, decision: "none"},
-		// There a block would send the agent on. The halt beats it.
+		// At this event a block makes the agent continue. The halt has precedence.
 		{on: "agent.after", ran: true, requests: 4, answer: "finished", decision: "none"},
 	} {
 		t.Run(s.on, func(t *testing.T) {
@@ -104,7 +104,7 @@ hooks:
 				if res.Answer != s.answer {
 					t.Errorf("answer %q, want %q", res.Answer, s.answer)
 				}
-				if a != agents.ClaudeCode || s.answer == "" { // its answer is all that it prints of a turn that has one
+				if a != agents.ClaudeCode || s.answer == "" { // headless, it prints only the answer of a turn that has one
 					wantStopped(t, a, res, "that is ENOUGH")
 				}
 				log := g.records(t).of(s.on)
@@ -116,8 +116,8 @@ hooks:
 	}
 }
 
-// wantStopped checks that the person was told that a hook ended the turn, and why.
-// Claude Code keeps the reason for its screen; headless it says only that.
+// wantStopped checks that the agent reports to the user that a hook ended the turn, with the
+// reason. Claude Code shows the reason only on its screen, not in a headless run.
 func wantStopped(t *testing.T, a *agents.Agent, res verify.Result, why string) {
 	t.Helper()
 	if a == agents.ClaudeCode {
@@ -128,7 +128,7 @@ func wantStopped(t *testing.T, a *agents.Agent, res verify.Result, why string) {
 	}
 }
 
-// What is blocked after a tool has run is told to the model, which goes on.
+// A block after a tool has run reaches the model, and the agent continues.
 func TestFeedback(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -149,7 +149,7 @@ hooks:
 			model.Do(g.Read("absent.txt")),
 			model.Say("all done"),
 		)
-		wantFile(t, res, "code.txt", "code\n") // it was written before anybody could object
+		wantFile(t, res, "code.txt", "code\n") // written before the hook could refuse it
 		main := res.Requests.MainRequests()
 		if len(main) != 3 {
 			t.Fatalf("%d main requests, want 3", len(main))
@@ -171,8 +171,8 @@ hooks:
 	})
 }
 
-// All calls of one answer of the model are judged together once they are made.
-// Gemini CLI has no such event.
+// All calls in one answer of the model are judged together after they ran. Gemini CLI has no such
+// event.
 func TestToolBatch(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -211,7 +211,7 @@ func TestToolBatch(t *testing.T) {
 	}
 }
 
-// Beside a block of the stop Gemini CLI can be made to forget the conversation.
+// With a block of the stop, Gemini CLI can also clear the conversation.
 func TestForgetBeforeGoingOn(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, `
@@ -236,8 +236,8 @@ hooks:
 	}
 }
 
-// After a tool Gemini CLI can be told which one to run next. That call is guarded
-// like one of the model.
+// After a tool, a hook can name the tool that Gemini CLI must run next. That call is guarded like
+// a call of the model.
 func TestNextTool(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, noTouching+`

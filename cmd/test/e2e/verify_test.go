@@ -19,8 +19,8 @@ import (
 
 var update = flag.Bool("update", false, "write what the agents honour into docs/verified")
 
-// What each agent honours is what its tables promise, and what docs/verified says, of
-// which docs/agents.md is made.
+// The behavior of each agent is the same as in its tables and in docs/verified, from which
+// docs/agents.md is generated.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	for _, a := range agents.All {

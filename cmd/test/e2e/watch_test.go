@@ -18,16 +18,16 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
-// A looked is a screen with "grapnel watch" on it, as a person sees it.
+// A looked is a screen that shows "grapnel watch" to a user.
 type looked interface {
-	// Want waits until all the texts are seen at once, and returns the screen.
+	// Want waits until the screen contains all texts at the same time, and returns the screen.
 	Want(t testing.TB, texts ...string) string
 	// Press types a text.
 	Press(t testing.TB, text string)
 }
 
-// look runs a program in tmux, which people use, or where there is none at a terminal of
-// the tests.
+// look runs a program in tmux, which many users use, or without tmux on a terminal of package
+// pty.
 func look(t *testing.T, width, height int, argv ...string) looked {
 	t.Helper()
 	env := append(os.Environ(), "HOME="+t.TempDir(), "TERM=xterm-256color", "LANG=C.UTF-8", "LC_ALL=C.UTF-8", "NO_COLOR=", "TMUX=")
@@ -54,7 +54,7 @@ func look(t *testing.T, width, height int, argv ...string) looked {
 	return s
 }
 
-// A tmuxScreen is a server of its own with one window.
+// A tmuxScreen is a separate tmux server with one window.
 type tmuxScreen struct {
 	program, socket string
 	env             []string
@@ -77,7 +77,7 @@ func (s *tmuxScreen) Press(t testing.TB, text string) {
 	}
 }
 
-// Want captures the screen until all is there.
+// Want captures the screen until it contains all texts.
 func (s *tmuxScreen) Want(t testing.TB, texts ...string) string {
 	t.Helper()
 	for deadline := time.Now().Add(await.Limit); ; time.Sleep(20 * time.Millisecond) {
@@ -97,8 +97,8 @@ func (s *tmuxScreen) Want(t testing.TB, texts ...string) string {
 	}
 }
 
-// Two agents at work at once, in different projects, on one screen: what each did, what
-// was blocked and by whom, and one of them alone.
+// Two agents work at the same time in different projects. One screen shows the actions of each,
+// the blocks with their hooks, and one agent alone.
 func TestWatchTwoAgents(t *testing.T) {
 	t.Parallel()
 	kit := filepath.Join(t.TempDir(), "kit")
@@ -112,7 +112,7 @@ func TestWatchTwoAgents(t *testing.T) {
 	screen := look(t, 120, 40, program(t, "grapnel"), "watch", "--root", kit)
 	screen.Want(t, "waiting for events", "no daemon")
 
-	// They have their turn together, and the first does not end before the second has begun.
+	// Both take a slot together, and the first does not end before the second has begun.
 	defer agents.Slot()()
 	defer agents.Slot()()
 	meanwhile := both[1].Path("begun.txt")
@@ -144,7 +144,7 @@ func TestWatchTwoAgents(t *testing.T) {
 			t.Errorf("the session of %s is not listed:\n%s", g.Agent, seen)
 		}
 	}
-	var order []string // of the agents, as their events came
+	var order []string // agents in the order of their events
 	for _, r := range both[0].records(t) {
 		if len(order) == 0 || order[len(order)-1] != r.Agent {
 			order = append(order, r.Agent)

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 )
 
-// A worker guards an agent: it blocks with its own reason, it lets pass, and once it dies
-// nothing passes that it was to judge. What it does not look at goes on.
+// A worker guards an agent: it blocks with its own reason and lets other calls pass. After it
+// dies, no call passes that it would judge. Calls that it does not judge still run.
 func TestWorkerGuards(t *testing.T) {
 	t.Parallel()
 	source, err := os.ReadFile(filepath.Join("..", "..", "..", "examples", "workers", "node", "commits.js"))

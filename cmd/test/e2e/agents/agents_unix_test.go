@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/npm"
 )
 
-// scripted is an agent that is a shell script.
+// scripted returns an agent that is a shell script.
 func scripted() *Agent {
 	return &Agent{
 		Agent:   &verify.Agent{ID: "scripted", Binary: "no-such-scripted", Deadline: time.Minute},
@@ -27,8 +27,8 @@ func scripted() *Agent {
 	}
 }
 
-// fakeNPM is a stand-in for npm that installs a scripted agent of some version and a
-// Node.js that runs scripts, and keeps its arguments.
+// fakeNPM writes a replacement for npm that installs a scripted agent of the given version and a
+// Node.js that runs scripts. It logs its arguments.
 func fakeNPM(t *testing.T, version string) (path, log string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,7 +105,7 @@ func TestInstallFails(t *testing.T) {
 			if _, err := os.Stat(a.prefix(cache)); err == nil {
 				t.Error("a failed install looks complete")
 			}
-			// The next attempt starts afresh.
+			// The next attempt starts from the beginning.
 			good, _ := fakeNPM(t, "1.2.3")
 			if err := a.install(t.Context(), cache, good); err != nil {
 				t.Errorf("after the failure: %v", err)
@@ -124,8 +124,8 @@ func TestInstalledButBroken(t *testing.T) {
 	}
 }
 
-// An agent that npm does not have is where a variable says, or on PATH; and when it is
-// neither, or was not chosen, that is said.
+// The path of an agent that is not on npm comes from a variable or from PATH. NotRun gives the
+// reason if the agent is not found or not selected.
 func TestNotRun(t *testing.T) {
 	a := scripted()
 	a.Package, a.binVar = "", "GRAPNEL_TEST_SCRIPTED"

@@ -53,7 +53,7 @@ func TestLoopbackWorks(t *testing.T) {
 	}
 }
 
-// The level must be what it says: a namespace has loopback and nothing else.
+// The level must be true: a namespace has only loopback.
 func TestLevelIsTrue(t *testing.T) {
 	t.Parallel()
 	if offline.Entered() != (level == offline.Namespace) {
@@ -73,7 +73,7 @@ func TestLevelIsTrue(t *testing.T) {
 	}
 }
 
-// A failing copy must fail the original: otherwise every end-to-end test passes.
+// If the copy fails, the original must fail. Otherwise every end-to-end test would pass.
 func TestExitStatusComesThrough(t *testing.T) {
 	t.Parallel()
 	const want = 7
