@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// foreignFiles are guards in the words of other systems, each by the file that `load:`
-// finds beside the policy. In every one of them rm -rf is blocked, and the program says so.
+// foreignFiles are guards in the formats of other systems, each with the file that `load:` finds
+// next to the policy. Every guard blocks rm -rf with the same reason.
 var foreignFiles = map[string]struct{ name, text string }{
 	"claude-code": {".claude/settings.json", `{"hooks": {"PreToolUse": [{"hooks": [{"type": "command", "command": "grep -q 'rm -rf' && { echo 'Not this one.' >&2; exit 2; }; exit 0"}]}]}}`},
 	"gemini-cli":  {".gemini/settings.json", `{"hooks": {"BeforeTool": [{"hooks": [{"type": "command", "command": "grep -q 'rm -rf' && { echo 'Not this one.' >&2; exit 2; }; exit 0"}]}]}}`},
@@ -30,7 +30,7 @@ var foreignFiles = map[string]struct{ name, text string }{
 	"ironclaw":    {"hooks/hooks.json", `{"rules": [{"name": "no-rm", "points": ["beforeToolCall"], "when_regex": "rm -rf", "reject_reason": "Not this one."}]}`},
 }
 
-// loads is a world whose policy loads files of a format.
+// loads returns a world whose policy loads files of a format.
 func loads(t *testing.T, format string) world {
 	t.Helper()
 	w := newWorld(t, "version: 1\nload: ["+format+"]\n")
@@ -46,7 +46,7 @@ func (w world) plant(t *testing.T, name, text string) {
 	w.write(t, name, text)
 }
 
-// from is a command with grapnel-hook, or with "grapnel hook", of a directory.
+// from returns a command with a program in dir: grapnel-hook, or "grapnel hook".
 func (w world) from(t *testing.T, dir, program string, stdin string, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := w.hook(t, strings.NewReader(stdin), args...)
@@ -57,7 +57,7 @@ func (w world) from(t *testing.T, dir, program string, stdin string, args ...str
 	return cmd
 }
 
-// alone is a directory with grapnel-hook in it, and what is to lie beside it.
+// alone returns a directory with grapnel-hook and the given replacement of grapnel.
 func alone(t *testing.T, plant func(grapnel string) error) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -71,7 +71,7 @@ func alone(t *testing.T, plant func(grapnel string) error) string {
 		}
 	}
 	if plant != nil {
-		syscall.ForkLock.RLock() // a child that is being started must not hold a program open for writing
+		syscall.ForkLock.RLock() // a child process that starts now must not inherit a file that is open for writing
 		err := plant(filepath.Join(dir, "grapnel"))
 		syscall.ForkLock.RUnlock()
 		if err != nil {
@@ -81,7 +81,7 @@ func alone(t *testing.T, plant func(grapnel string) error) string {
 	return dir
 }
 
-// records lists the Records that are kept.
+// records returns the stored Records.
 func (w world) records(t *testing.T) (list []struct{ Decision, Error string }) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "records.jsonl"))
@@ -98,8 +98,8 @@ func (w world) records(t *testing.T) (list []struct{ Decision, Error string }) {
 	return list
 }
 
-// What grapnel-hook does not read itself, it answers as "grapnel hook" does, to the byte,
-// and with one Record.
+// If grapnel-hook hands an event over, its reply has the same bytes as the reply of "grapnel
+// hook", and there is one Record.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	for format := range foreignFiles {
@@ -107,7 +107,7 @@ func TestOver(t *testing.T) {
 			t.Parallel()
 			for speaker, a := range agents {
 				if a.name == format {
-					continue // it runs them by itself
+					continue // grapnel-hook runs them without a handover
 				}
 				for name, text := range map[string]string{
 					"guarded": a.write(a.call(rm)), "harmless": a.write(a.call(ls)), "broken": `{"hook_event_name":"PreTool`, "empty": "", "no UTF-8": "\xff\xfe",
@@ -131,7 +131,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// Rules for secrets in the words of gitleaks are read there, too.
+// A handover also reads rules for secrets in the format of gitleaks.
 func TestOverForRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "version: 1\nsecrets: {rules: rules.toml}\nhooks:\n  - {name: no-secrets, on: tool.before, match: {secret: true}, block: Not this one.}\n")
@@ -144,9 +144,8 @@ func TestOverForRules(t *testing.T) {
 	}
 }
 
-// What lies there in place of grapnel, and does not answer as it, blocks tools with the
-// way out, and locks no prompt. To say nothing, and to end with whatever code, is no
-// answer.
+// If the file in place of grapnel does not answer like grapnel, grapnel-hook blocks tools with a
+// hint, and does not block prompts. Empty output is not an answer, with any exit code.
 func TestOverIsNotThere(t *testing.T) {
 	t.Parallel()
 	script := func(text string) func(string) error {
@@ -195,7 +194,7 @@ func TestOverIsNotThere(t *testing.T) {
 	}
 }
 
-// Somebody may have wrapped it: it answers all the same.
+// A user may have wrapped grapnel in a script. The handover still works.
 func TestOverIsWrapped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "version: 1\nload: [flyto]\n")
@@ -208,8 +207,7 @@ func TestOverIsWrapped(t *testing.T) {
 	}
 }
 
-// An agent that does not trust a project is not slowed down, and not locked, by what
-// stands in its policy.
+// An untrusted project's policy neither delays nor blocks the agent.
 func TestOverOfStrangers(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
@@ -238,8 +236,8 @@ func TestOverOfStrangers(t *testing.T) {
 	}
 }
 
-// The program beside has the directory and the variables of grapnel-hook, and is as deep
-// inside of hooks.
+// In a handover, hooks run in the same directory, with the same environment and the same
+// GRAPNEL_DEPTH as without one.
 func TestOverSurroundings(t *testing.T) {
 	t.Parallel()
 	said := func(program string) string {
@@ -271,7 +269,7 @@ func TestOverSurroundings(t *testing.T) {
 	}
 }
 
-// Whatever else the command line names goes over, too.
+// A handover passes all other arguments of the command line.
 func TestOverCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "version: 1\nload: [ironclaw]\n")
@@ -287,8 +285,8 @@ func TestOverCommandLine(t *testing.T) {
 	}
 }
 
-// A payload of the largest size that is read goes over whole, and one that is larger is
-// unreadable there, too.
+// A handover passes a payload of the maximum size completely. A larger payload is unreadable, as
+// without a handover.
 func TestOverLarge(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -300,7 +298,7 @@ func TestOverLarge(t *testing.T) {
 			w := loads(t, "ironclaw")
 			w.write(t, "grapnel.yaml", "version: 1\nstrict: true\nload: [ironclaw]\n")
 			c := claude.call(rm)
-			c.tool, c.input = `"Task"`, `{"prompt":"rm -rf / `+strings.Repeat("x", tt.size)+`"}` // of a shell line less is read
+			c.tool, c.input = `"Task"`, `{"prompt":"rm -rf / `+strings.Repeat("x", tt.size)+`"}` // the limit for a shell line is lower
 			text := claude.write(c)
 			cmd := w.from(t, built, "grapnel-hook", text, claude.args...)
 			var stdout, stderr bytes.Buffer
@@ -315,7 +313,7 @@ func TestOverLarge(t *testing.T) {
 	}
 }
 
-// An observing hook of a foreign file runs once, whichever program was asked.
+// An observing hook of a foreign file runs once, with and without a handover.
 func TestOverObserves(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"grapnel-hook", "grapnel"} {
@@ -334,8 +332,8 @@ func TestOverObserves(t *testing.T) {
 	}
 }
 
-// An action that an agent tells of twice has one Record there, too, also where both come at
-// the same time.
+// If an agent reports an action twice, a handover also writes one Record, even if both reports
+// come at the same time.
 func TestOverTwice(t *testing.T) {
 	t.Parallel()
 	tell := []struct{ args, text string }{
@@ -376,8 +374,8 @@ func TestOverTwice(t *testing.T) {
 	}
 }
 
-// An agent that ends grapnel-hook ends what it started, and what that started, however
-// it does so.
+// If an agent ends grapnel-hook in any way, the processes that it started end too, and so do
+// their child processes.
 func TestOverEnds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -426,7 +424,7 @@ func TestOverEnds(t *testing.T) {
 	}
 }
 
-// What is served is handed over event by event.
+// grapnel-hook --serve hands over each event separately.
 func TestOverServed(t *testing.T) {
 	t.Parallel()
 	w := loads(t, "ironclaw")
@@ -466,8 +464,8 @@ func TestOverServed(t *testing.T) {
 	}
 }
 
-// A foreign file that breaks or goes stays in force as it was: the program that cannot
-// read it keeps nothing in its place, and takes nothing away.
+// If a foreign file becomes invalid or is deleted, its last valid content stays active:
+// grapnel-hook cannot read the file, and neither replaces nor removes that content.
 func TestOverKeeps(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(file string) error{
@@ -478,7 +476,7 @@ func TestOverKeeps(t *testing.T) {
 			t.Parallel()
 			for format, f := range foreignFiles {
 				if format == "claude-code" {
-					continue // Claude Code runs them by itself
+					continue // grapnel-hook runs them without a handover
 				}
 				w := loads(t, format)
 				for range 3 {
@@ -492,7 +490,7 @@ func TestOverKeeps(t *testing.T) {
 						t.Errorf("%s: %v", format, r)
 					}
 				}
-				// The policy itself, too.
+				// The same is true for an invalid policy.
 				w.write(t, "grapnel.yaml", "version: 1\nload: [")
 				if r := blocked(t, w.hook(t, stdin(rm), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
 					t.Errorf("%s, with a broken policy: %v", format, r)

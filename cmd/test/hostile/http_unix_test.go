@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-// judge is a server that blocks what a rule would, and counts.
+// judge starts a server that blocks rm -rf and counts the requests.
 func judge(t *testing.T) (policy string, asked *atomic.Int32) {
 	t.Helper()
 	asked = new(atomic.Int32)
@@ -35,8 +35,8 @@ func judge(t *testing.T) (policy string, asked *atomic.Int32) {
 	return "version: 1\nnetworks: [127.0.0.1/32]\nhooks:\n  - {name: judge, on: tool.before, http: " + quoted(server.URL+"/decide") + ", on_error: closed}\n", asked
 }
 
-// A server is asked whatever has become of what Grapnel keeps, its circuit included: a
-// model that damages that opens no circuit, and where nothing can be kept there is none.
+// Damaged state does not prevent requests to a server: it cannot open the circuit breaker, and if
+// no state can be stored, there is no circuit breaker.
 func TestAskWithDamagedState(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(name string) error{
@@ -53,7 +53,7 @@ func TestAskWithDamagedState(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			policy, asked := judge(t)
-			w := newWorld(t, strings.Replace(policy, "http://127.0.0.1:", "http://127.0.0.1:1/", 1)) // where nobody listens
+			w := newWorld(t, strings.Replace(policy, "http://127.0.0.1:", "http://127.0.0.1:1/", 1)) // no server listens there
 			blocked(t, w.hook(t, stdin(ls), claude.args...))
 			w.write(t, "grapnel.yaml", policy)
 			blocked(t, w.hook(t, stdin(rm), claude.args...))
@@ -75,7 +75,7 @@ func TestAskWithDamagedState(t *testing.T) {
 	}
 }
 
-// Without a place to keep anything, too.
+// The same is true without a state directory.
 func TestAskWithoutState(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(state string) error{
@@ -100,8 +100,8 @@ func TestAskWithoutState(t *testing.T) {
 	}
 }
 
-// A server is asked by the program that an event was handed over to as well, and one that
-// says yes does not overrule what stands in a file of another system.
+// After a handover, grapnel asks the server too. An allow from the server does not overrule a
+// hook in a file of another system.
 func TestAskOver(t *testing.T) {
 	t.Parallel()
 	policy, asked := judge(t)

@@ -12,8 +12,8 @@ import (
 	"testing"
 )
 
-// What has happened to others, each by its number, and as it happened: that it does not
-// happen here.
+// Reproduces incidents in other systems, each under its number, and checks that Grapnel prevents
+// them.
 func TestIncidents(t *testing.T) {
 	t.Parallel()
 	const own = "version: 1\nhooks:\n  - {name: guard, on: tool.before, match: {command: rm}, block: not this one}\n"

@@ -20,17 +20,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// A machine is a system of its own as far as Grapnel looks: with a user database, a home
-// directory and an /etc, in name spaces that the kernel gives to anybody. So programs
-// can be installed as on a real one, without --root.
+// A machine is a separate system for Grapnel: it has its own user database, home directory and
+// /etc, in namespaces that need no privilege. So Grapnel can be installed as on a real machine,
+// without --root.
 type machine struct {
 	dir     string
-	home    string // of the user, by the user database
+	home    string // the user's, from the user database
 	project string
 }
 
-// insideVar is the /etc that a process puts into the place of the real one before it
-// becomes the program that its arguments name.
+// insideVar names the environment variable with the directory that a process mounts over /etc
+// before it starts the program in its arguments.
 const insideVar = "GRAPNEL_HOSTILE_ETC"
 
 // enterMachine never returns.
@@ -54,7 +54,7 @@ func enterMachine() {
 
 func newMachine(t *testing.T) machine {
 	t.Helper()
-	dir, err := os.MkdirTemp(scratch, "machine-") //nolint:usetesting // a drain may still be at work there when the test is over
+	dir, err := os.MkdirTemp(scratch, "machine-") //nolint:usetesting // a drain may still write there when the test is over
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func (m machine) write(t *testing.T, name, text string) {
 	}
 }
 
-// run runs a program in the project. Variables come last, over those that everybody has.
+// run runs a program in the project. It adds env after the default variables.
 func (m machine) run(t *testing.T, args, env []string, stdin io.Reader) result {
 	t.Helper()
 	self, err := os.Executable()
@@ -99,7 +99,7 @@ func (m machine) run(t *testing.T, args, env []string, stdin io.Reader) result {
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = []string{insideVar + "=" + m.etc()}
 	for _, v := range append([]string{"PATH=/usr/bin:/bin", "HOME=" + m.home, "LANG=C.UTF-8"}, env...) {
-		cmd.Env = append(cmd.Env, "INSIDE_"+v) // not for what only builds the machine
+		cmd.Env = append(cmd.Env, "INSIDE_"+v) // not for the process that only builds the machine
 	}
 	cmd.Dir, cmd.Stdin = m.project, stdin
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -117,7 +117,7 @@ func (m machine) run(t *testing.T, args, env []string, stdin io.Reader) result {
 	return result{stdout: stdout.String(), stderr: stderr.String(), exit: cmd.ProcessState.ExitCode()}
 }
 
-// grapnel runs what a person types, which must succeed.
+// grapnel runs a command of grapnel, which must succeed.
 func (m machine) grapnel(t *testing.T, args ...string) string {
 	t.Helper()
 	r := m.run(t, append([]string{filepath.Join(built, "grapnel")}, args...), nil, nil)
@@ -127,8 +127,7 @@ func (m machine) grapnel(t *testing.T, args ...string) string {
 	return r.stdout
 }
 
-// install sets Grapnel up for Claude Code, and returns the command that stands in its
-// settings.
+// install installs Grapnel into Claude Code, and returns the command in its settings.
 func (m machine) install(t *testing.T, policy string, flags ...string) []string {
 	t.Helper()
 	m.write(t, filepath.Join(m.home, ".config", "grapnel", "grapnel.yaml"), policy)
@@ -147,7 +146,7 @@ func (m machine) install(t *testing.T, policy string, flags ...string) []string 
 	return nil
 }
 
-// event is one of Claude Code in the project.
+// event returns a Claude Code event in the project.
 func (m machine) event(name, more string) io.Reader {
 	return strings.NewReader(fmt.Sprintf(`{"session_id":"s","transcript_path":"/t","cwd":%q,"hook_event_name":%q%s}`, m.project, name, more))
 }
@@ -156,7 +155,7 @@ func (m machine) bash(command string) io.Reader {
 	return m.event("PreToolUse", fmt.Sprintf(`,"permission_mode":"default","tool_name":"Bash","tool_input":{"command":%q},"tool_use_id":"t"`, command))
 }
 
-// denied wants a call to be denied, in the agent's own words, for this reason.
+// denied checks that a reply denies a call, in the agent's format, with this reason.
 func (m machine) denied(t *testing.T, what string, r result, reason string) {
 	t.Helper()
 	if r.exit != 0 || !strings.Contains(r.stdout, `"permissionDecision":"deny"`) || !strings.Contains(r.stdout, reason) {
@@ -170,9 +169,9 @@ hooks:
   - {name: which, on: tool.before, match: {command: ls}, run: "which-one; env > '@out@'", on_error: closed}
 `
 
-// A project's settings can set any variable of the hook, as those of Claude Code do with
-// the member env. The installed policy decides all the same, the programs of the
-// installation run, and nothing of what they name is read.
+// A project's settings can set any variable of the hook, for example with the member env of
+// Claude Code. The installed policy still decides, the installed programs run, and no file that
+// the variables name is read.
 func TestInstalledEnvironment(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -181,7 +180,7 @@ func TestInstalledEnvironment(t *testing.T) {
 	m.write(t, filepath.Join(bin, "which-one"), "#!/bin/sh\nexit 0\n")
 	m.write(t, filepath.Join(evil, "which-one"), "#!/bin/sh\necho evil > '"+out+".evil'\n")
 	m.write(t, filepath.Join(evil, "rc"), "echo evil > '"+out+".evil'\n")
-	for _, dir := range []string{".config", ".local/state", "."} { // what it would like to be the policy
+	for _, dir := range []string{".config", ".local/state", "."} { // possible locations of a policy
 		m.write(t, filepath.Join(evil, dir, "grapnel", "grapnel.yaml"), "version: 1\nhooks:\n  - {name: yes, on: tool.before, allow: true}\n")
 	}
 	m.write(t, filepath.Join(m.home, ".config", "grapnel", "grapnel.yaml"), "version: 1\n")
@@ -281,9 +280,9 @@ func TestInstalledEnvironment(t *testing.T) {
 	}
 }
 
-// An installation whose record cannot be read, by which its policy would be found: tools
-// are blocked and the person is told the way out, and neither prompts nor stops are
-// locked. Installing again is the way out.
+// If the record of an installation cannot be read, its policy is unknown: tools are blocked, the
+// user gets a hint, and neither prompts nor stops are blocked. Installing again fixes the
+// problem.
 func TestInstallationWithoutRecord(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -338,7 +337,7 @@ func TestInstallationWithoutRecord(t *testing.T) {
 				t.Errorf("the person is not told: %v", r)
 			}
 			if name == "no user" || name == "a pipe" || name == "a directory of" {
-				return // to be mended by hand
+				return // needs a manual repair
 			}
 			if r := m.run(t, []string{filepath.Join(built, "grapnel"), "doctor", "claude-code", "--no-run"}, nil, nil); r.exit != 1 || !strings.Contains(r.stdout, "bad ") && !strings.Contains(r.stdout, "install.stray") {
 				t.Errorf("doctor finds nothing: %v", r)
@@ -365,8 +364,8 @@ func TestInstallationWithoutRecord(t *testing.T) {
 	}
 }
 
-// What root says for everybody, in the directory where a system keeps it: nothing of a
-// user switches it off, and a program of its that is gone blocks.
+// A managed policy in the system's directory: no setting of a user disables it, and a missing
+// program of the policy blocks.
 func TestManagedMachine(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
@@ -380,20 +379,20 @@ func TestManagedMachine(t *testing.T) {
 		t.Errorf("the user's allow: %v", r)
 	}
 	m.denied(t, "a program that is gone", m.run(t, hook, nil, m.bash("mv a b")), "prog")
-	// A pause of the user's is not root's.
+	// A user's pause does not affect a managed policy.
 	pause := fmt.Sprintf(`{"since":%q,"until":%q}`, time.Now().Add(-time.Minute).Format(time.RFC3339Nano), time.Now().Add(time.Hour).Format(time.RFC3339Nano))
 	m.write(t, filepath.Join(m.home, ".local", "state", "grapnel", "pause.json"), pause)
 	if r := m.run(t, hook, nil, m.bash("ls")); strings.Contains(r.stdout, `"allow"`) {
 		t.Errorf("there is no pause: %v", r)
 	}
 	m.denied(t, "while there is a pause", m.run(t, hook, nil, m.bash("rm x")), "root says no")
-	// Files by which other guards can be switched off.
+	// Files that disable other guards.
 	for _, name := range []string{".grapnel.disabled", ".disabled", ".local/state/grapnel/.disabled", ".local/state/grapnel/disabled", ".config/grapnel/.disabled", ".claude/.disabled"} {
 		m.write(t, filepath.Join(m.home, name), "")
 		m.write(t, filepath.Join(m.project, name), "")
 	}
 	m.denied(t, "with .disabled", m.run(t, hook, nil, m.bash("rm x")), "root says no")
-	// The only one.
+	// A managed policy that disables all other policies.
 	m.write(t, filepath.Join(m.etc(), "grapnel", "policy.d", "b.yaml"), "version: 1\nuse_only_managed: true\n")
 	if err := os.Remove(filepath.Join(m.home, ".local", "state", "grapnel", "pause.json")); err != nil {
 		t.Fatal(err)
@@ -404,7 +403,7 @@ func TestManagedMachine(t *testing.T) {
 	if r := m.run(t, hook, nil, m.event("SessionStart", `,"source":"startup"`)); !strings.Contains(r.stdout, "lets only managed policies count") {
 		t.Errorf("nobody is told: %v", r)
 	}
-	// What others could have written is no policy, and blocks.
+	// A policy that other users can write is not used, and tools are blocked.
 	if err := os.Chmod(filepath.Join(m.etc(), "grapnel"), 0o777); err != nil {
 		t.Fatal(err)
 	}

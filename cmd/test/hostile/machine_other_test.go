@@ -4,5 +4,5 @@ package hostile
 
 const insideVar = "GRAPNEL_HOSTILE_ETC"
 
-// enterMachine is for Linux, where a process can have an /etc of its own.
+// enterMachine is only for Linux, where a process can have its own /etc.
 func enterMachine() {}

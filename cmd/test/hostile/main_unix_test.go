@@ -22,8 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 )
 
-// built is the directory of the programs under test, and scratch that of the worlds.
-// Background work may outlive the test that started it, so scratch is removed last.
+// built is the directory of the programs under test, and scratch the directory of the worlds.
+// Background work may outlive its test, so scratch is removed last.
 var built, scratch string
 
 func TestMain(m *testing.M) {
@@ -52,23 +52,23 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// The most that one answer may cost. An agent gives a hook 60 seconds, so a guard that
-// needs more processor time is no guard. Elapsed time has no limit here: it says more about
-// the machine than about the program.
+// Limits for one answer. An agent gives a hook 60 seconds, so a guard that needs more CPU time is
+// useless. Elapsed time has no limit here, because it depends more on the machine than on the
+// program.
 const (
 	maxCPU    = time.Minute
 	maxMemory = 400 << 20 // more than ten times the largest payload that is read
 )
 
-// A world is a directory that holds a policy and what Grapnel keeps, and nothing else.
+// A world is a directory that holds only a policy and Grapnel's state.
 type world struct {
-	dir  string // has root in it and must not get more
+	dir  string // contains only root and must stay so
 	root string
 }
 
 func newWorld(t *testing.T, policy string) world {
 	t.Helper()
-	dir, err := os.MkdirTemp(scratch, "world-") //nolint:usetesting // a drain may still be at work there when the test is over
+	dir, err := os.MkdirTemp(scratch, "world-") //nolint:usetesting // a drain may still write there when the test is over
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,10 +89,10 @@ func (w world) write(t *testing.T, name, text string) {
 	}
 }
 
-// result is what became of one run.
+// result is the result of one run.
 type result struct {
 	stdout, stderr string
-	exit           int // -1 = by a signal
+	exit           int // -1 = ended by a signal
 	cpu            time.Duration
 }
 
@@ -106,7 +106,7 @@ func (r result) String() string {
 	return fmt.Sprintf("exit %d, stdout %q, stderr %q", r.exit, cut(r.stdout), cut(r.stderr))
 }
 
-// hook is grapnel-hook, ready to start.
+// hook returns a command that runs grapnel-hook.
 func (w world) hook(t *testing.T, stdin io.Reader, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), filepath.Join(built, "grapnel-hook"), append(args, "--root", w.root)...)
@@ -116,7 +116,7 @@ func (w world) hook(t *testing.T, stdin io.Reader, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// run runs a command and checks what holds for every run.
+// run runs a command and checks the conditions for every run.
 func run(t *testing.T, cmd *exec.Cmd) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -138,9 +138,9 @@ func run(t *testing.T, cmd *exec.Cmd) result {
 	return r
 }
 
-// measureVar makes the test program a small one that runs another, and writes how much
-// memory that took to the file it names: Linux counts the memory of whoever starts a
-// program as the program's own.
+// measureVar names the environment variable that makes the test binary a small program. It runs
+// another program and writes that program's memory use to the file in the variable. Linux adds
+// the memory of the parent process at the start of a program, so the parent must be small.
 const measureVar = "GRAPNEL_TEST_MEASURE"
 
 func measure() int {
@@ -160,7 +160,7 @@ func measure() int {
 	return 1
 }
 
-// measured is run, with a check of the memory it takes.
+// measured is like run, and also checks the memory use.
 func measured(t *testing.T, cmd *exec.Cmd) result {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "memory")
@@ -177,7 +177,7 @@ func measured(t *testing.T, cmd *exec.Cmd) result {
 	return r
 }
 
-// sound checks what holds for every run.
+// sound checks the conditions for every run.
 func sound(t *testing.T, r result) {
 	t.Helper()
 	if r.exit != 0 && r.exit != 1 {
@@ -200,7 +200,7 @@ func sound(t *testing.T, r result) {
 	}
 }
 
-// visible checks that a text, shown on a terminal, is no more than that text.
+// visible checks that a text contains no characters that control a terminal.
 func visible(t *testing.T, what, text string) {
 	t.Helper()
 	for _, c := range text {
@@ -211,7 +211,7 @@ func visible(t *testing.T, what, text string) {
 	}
 }
 
-// texts lists every text in decoded JSON.
+// texts lists all strings in decoded JSON.
 func texts(value any) []string {
 	var list []string
 	switch value := value.(type) {
@@ -229,10 +229,10 @@ func texts(value any) []string {
 	return list
 }
 
-// An effect is what an agent makes of an answer.
+// An effect is the agent's reaction to a reply.
 type effect struct{ blocked, asked, allowed bool }
 
-// heeds reads an answer as the agent does.
+// heeds interprets a reply like the agent.
 func heeds(t *testing.T, agent string, r result) effect {
 	t.Helper()
 	var reply struct {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// What an installation hands over is answered by the policy of that installation, whatever
-// the variables say.
+// After a handover, the policy of the installation decides, independent of environment variables.
 func TestOverInstalled(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -14,12 +14,12 @@ import (
 	"unicode/utf16"
 )
 
-// A call is an event before a tool call, in pieces of JSON. What is empty is left out.
+// A call is an event before a tool call, in pieces of JSON. Empty pieces are left out.
 type call struct{ event, session, cwd, tool, input, more string }
 
-// An agent writes calls in its language. What it says twice, the last counts.
+// An agent writes calls in its dialect. If it writes a member twice, the last one applies.
 type agent struct {
-	name  string // of the language
+	name  string // of the dialect
 	args  []string
 	event string
 	shell string
@@ -54,12 +54,12 @@ var agents = map[string]agent{
 	"unnamed claude": {"claude-code", nil, `"PreToolUse"`, `"Bash"`, flat},
 }
 
-// call is a well-formed call of a shell.
+// call returns a valid call of a shell.
 func (a agent) call(command string) call {
 	return call{event: a.event, session: `"s1"`, cwd: `"/"`, tool: a.shell, input: `{"command":` + command + `}`}
 }
 
-// tool writes the members that hold a tool call, under other names if they are changed.
+// tool returns the members of a tool call. rename may change their names.
 func (a agent) tool(rename func(string) string, c call) string {
 	if a.name == "plain" {
 		return `,"` + rename("tool") + `":` + object("name", c.tool, "class", `"shell"`, "input", c.input, "facts", shellFacts)
@@ -79,13 +79,13 @@ func camel(name string) string {
 	return head + title(tail)
 }
 
-// want is what a guard of `rm -rf` makes of a payload.
+// want is the expected reaction of a guard of `rm -rf` to a payload.
 type want int
 
 const (
-	blocks     want = iota // it sees the command
-	passes                 // it sees another one
-	unreadable             // it cannot see, and closes
+	blocks     want = iota // the guard sees the command
+	passes                 // the guard sees another command
+	unreadable             // the guard cannot see the command, and fails closed
 )
 
 const (
@@ -93,7 +93,7 @@ const (
 	ls = `"ls"`
 )
 
-// payloads are what agents are made to say; no text means that one cannot.
+// payloads are the payloads of the test. An empty text means that an agent cannot send it.
 var payloads = map[string]struct {
 	write func(a agent) string
 	want  want
@@ -123,7 +123,7 @@ var payloads = map[string]struct {
 	"a raw newline":    {runs("\"rm -rf /\n\""), unreadable},
 	"NaN":              {beside(`,"n":NaN`), unreadable},
 
-	// One object that is odd. A byte order mark and white space around it are nothing.
+	// One object with unusual text. A byte order mark and white space around it are ignored.
 	"byte order mark":     {edited(func(s string) string { return "\ufeff" + s }), blocks},
 	"white space":         {edited(func(s string) string { return "\n\n " + s + " \r\n\r\n" }), blocks},
 	"nested":              {beside(`,"x":` + nest(9_000)), blocks},
@@ -149,8 +149,8 @@ var payloads = map[string]struct {
 	"odd directory":       {with(func(c *call) { c.cwd = `"/a\nb\u001b[2J\u0000/~"` }), blocks},
 	"directory of 1 MB":   {with(func(c *call) { c.cwd = quoted(strings.Repeat("/a", 500_000)) }), blocks},
 
-	// Said twice, or in another spelling: the agents' parsers take the last of equal
-	// keys, and keys of another case are other keys.
+	// Duplicate members, or other spellings: the agents' parsers use the last of equal keys, and
+	// keys in another letter case are other keys.
 	"harmless, then not":           {func(a agent) string { return a.more(ls, a.tool(same, a.call(rm))) }, blocks},
 	"not, then harmless":           {func(a agent) string { return a.more(rm, a.tool(same, a.call(ls))) }, passes},
 	"last command":                 {with(func(c *call) { c.input = `{"command":"ls","command":` + rm + `}` }), blocks},
@@ -163,7 +163,7 @@ var payloads = map[string]struct {
 	}, blocks},
 	"other key style": {func(a agent) string { return `{"hookEventName":` + a.event + a.tool(camel, a.call(rm)) + `}` }, unreadable},
 
-	// Wrong types of what a guard needs.
+	// Wrong types of members that a guard needs.
 	"event is a number":   {with(func(c *call) { c.event = "7" }), unreadable},
 	"event is a list":     {with(func(c *call) { c.event = "[" + c.event + "]" }), unreadable},
 	"event is empty":      {with(func(c *call) { c.event = `""` }), unreadable},
@@ -183,34 +183,34 @@ var payloads = map[string]struct {
 	"unknown event":       {loosely(func(c *call) { c.event = `"\u001b[2JEvent"` }), passes},
 }
 
-// more adds members to a call.
+// more returns a call with additional members.
 func (a agent) more(command, members string) string {
 	c := a.call(command)
 	c.more = members
 	return a.write(c)
 }
 
-// raw is the same text of every agent.
+// raw returns the same text for every agent.
 func raw(text string) func(agent) string {
 	return func(agent) string { return text }
 }
 
-// runs is a call of this command.
+// runs returns a call of this command.
 func runs(command string) func(agent) string {
 	return func(a agent) string { return a.write(a.call(command)) }
 }
 
-// edited is the text of a call that a guard has to see, changed.
+// edited returns the text of a call that a guard must see, after a change.
 func edited(change func(string) string) func(agent) string {
 	return func(a agent) string { return change(runs(rm)(a)) }
 }
 
-// beside is such a call with more members.
+// beside returns such a call with more members.
 func beside(members string) func(agent) string {
 	return func(a agent) string { return a.more(rm, members) }
 }
 
-// with is such a call with something changed in it.
+// with returns such a call with a changed part.
 func with(change func(*call)) func(agent) string {
 	return func(a agent) string {
 		c := a.call(rm)
@@ -219,8 +219,8 @@ func with(change func(*call)) func(agent) string {
 	}
 }
 
-// loosely is with, for what our own language reads in another way: there a tool's name
-// says nothing, its input may be anything, and any other wrong type is an error.
+// loosely is like with, except in the plain dialect. There a tool's name has no meaning, its
+// input can have any type, and any other wrong type is an error.
 func loosely(change func(*call)) func(agent) string {
 	return func(a agent) string {
 		if a.name == "plain" {
@@ -238,7 +238,7 @@ func quoted(text string) string {
 	return string(raw)
 }
 
-// wide is a text in UTF-16.
+// wide returns a text in UTF-16.
 func wide(text string) string {
 	var b bytes.Buffer
 	for _, unit := range utf16.Encode([]rune(text)) {
@@ -259,7 +259,7 @@ hooks:
     block: Not this one.
 `
 
-// guards are policies that mean the same.
+// guards are policies with the same meaning.
 var guards = map[string]string{
 	"rule":   guard,
 	"strict": strings.Replace(guard, "\n", "\nstrict: true\n", 1),
@@ -272,8 +272,8 @@ hooks:
 `,
 }
 
-// A guard sees what the agent will do, or closes; without one nothing is blocked,
-// and whatever happens nothing is allowed.
+// A guard either sees the agent's command or fails closed. Without a guard, no payload is
+// blocked. No payload ever gets an allow.
 func TestPayloads(t *testing.T) {
 	t.Parallel()
 	for speaker, a := range agents {
@@ -286,7 +286,7 @@ func TestPayloads(t *testing.T) {
 				t.Parallel()
 				for kind, policy := range guards {
 					if kind != "rule" && speaker != "claude" {
-						continue // the same again
+						continue // the same payload again
 					}
 					w := newWorld(t, policy)
 					r := run(t, w.hook(t, strings.NewReader(text), a.args...))
@@ -297,9 +297,10 @@ func TestPayloads(t *testing.T) {
 					if says := "Not this one."; (payload.want == blocks) != strings.Contains(r.stdout, says) {
 						t.Errorf("with a %s the reason is not %q exactly where the guard sees the command: %v", kind, says, r)
 					}
-					// Nothing of a payload gets to the person's terminal by way of the agent.
+					// No control characters of a payload reach the user's terminal through the
+					// agent.
 					var reply any
-					_ = json.Unmarshal([]byte(r.stdout), &reply) // sound has looked
+					_ = json.Unmarshal([]byte(r.stdout), &reply) // sound has checked it
 					visible(t, "the answer", strings.Join(texts(reply), "\n"))
 					w.kept(t, payload.want)
 				}
@@ -309,7 +310,7 @@ func TestPayloads(t *testing.T) {
 				if got := heeds(t, a.name, r); got != (effect{}) {
 					t.Errorf("without a policy the agent does %+v: %v", got, r)
 				}
-				// An agent that was given nothing else shows an error of the hook.
+				// An agent that gets no reply shows an error of the hook.
 				if seen := strings.HasPrefix(r.stderr, "grapnel: error: ") && (r.exit == 1) == (r.stdout == ""); seen != (payload.want == unreadable) {
 					t.Errorf("without a policy an error is not seen exactly where the event cannot be read: %v", r)
 				}
@@ -318,7 +319,8 @@ func TestPayloads(t *testing.T) {
 	}
 }
 
-// What a line hides cannot be told: it is not taken for safe where a policy asks.
+// Grapnel cannot see the commands that a line hides. A policy can match such a line, which then
+// is not treated as safe.
 func TestUnclearCommands(t *testing.T) {
 	t.Parallel()
 	policy := guard + "  - {name: unclear, on: tool.before, match: {shell: unknown}, block: Not this one.}\n"
@@ -345,8 +347,7 @@ func TestUnclearCommands(t *testing.T) {
 	}
 }
 
-// Paths that a model writes cost no more time than an agent has, and symbolic links
-// that go in circles end.
+// A path from a model takes only a short time to check, and cyclic symbolic links end the check.
 func TestPaths(t *testing.T) {
 	t.Parallel()
 	policy := "version: 1\nhooks:\n  - {name: no-env, on: tool.before, match: {path: ['**/.env', '/etc/**']}, block: Not this one.}\n"
@@ -378,12 +379,12 @@ func TestPaths(t *testing.T) {
 		"in itself":           {strings.Repeat("here/", 5000) + ".env", true},
 		"up and down":         {strings.Repeat("up/project/", 2000) + ".env", true},
 		"long dots":           {strings.Repeat("x/../", 100_000) + ".env", true},
-		"a NUL":               {".env\x00.txt", false}, // no system opens it
+		"a NUL":               {".env\x00.txt", false}, // no system opens such a file
 		"control characters":  {"\x1b[2J/\n/.env", true},
 		"empty":               {"", false},
 		"a tilde":             {"~/.env", true},
 		"an address":          {"FILE:///etc/passwd", true},
-		"many and long":       {long, true}, // more than are looked at
+		"many and long":       {long, true}, // longer than the limit for checks
 		"one of many":         {append([]string{"/etc/shadow"}, long[:400]...), true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -402,8 +403,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// kept checks that there is one Record, that it says what was decided, and that
-// nothing was written anywhere else.
+// kept checks that there is one Record with the right decision, and that no other file was
+// written.
 func (w world) kept(t *testing.T, want want) {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(w.root, "state", "spool", "records.jsonl"))
@@ -429,8 +430,8 @@ func (w world) kept(t *testing.T, want want) {
 	}
 }
 
-// A payload that is too large is read to its end, so that the agent does not meet a
-// closed pipe, and counts as unreadable, in bounded memory.
+// A payload that is too large is read to its end, so that the agent does not get a broken pipe.
+// It is treated as unreadable, in bounded memory.
 func TestLargePayloads(t *testing.T) {
 	t.Parallel()
 	for speaker, a := range agents {
@@ -439,7 +440,7 @@ func TestLargePayloads(t *testing.T) {
 			want want
 		}{"31 MB": {31 << 20, blocks}, "33 MB": {33 << 20, unreadable}, "100 MB": {100 << 20, unreadable}} {
 			if tt.size > 33<<20 && speaker != "claude" || tt.size < 33<<20 && speaker == "unnamed claude" {
-				continue // the same again
+				continue // the same payload again
 			}
 			t.Run(speaker+"/"+name, func(t *testing.T) {
 				t.Parallel()
@@ -461,7 +462,7 @@ func TestLargePayloads(t *testing.T) {
 	}
 }
 
-// filler is text without end.
+// filler is an endless text.
 type filler struct{}
 
 func (filler) Read(p []byte) (int, error) {

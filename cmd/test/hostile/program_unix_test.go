@@ -15,13 +15,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// Hooks are programs of other people. Whatever one of them does, the agent is
-// answered in time, and what a guard that closes leaves unsaid is a block.
+// Hooks are programs of other authors. Whatever a program does, the agent gets a reply in time,
+// and if a fail-closed guard gives no answer, the reply blocks.
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		run  string
-		says string // in what the agent is told; a guard that could not answer says why
+		says string // text in the reply; a guard that could not answer gives the reason
 	}{
 		"hangs":                {`sleep 300`, "timeout"},
 		"will not end":         {`trap '' TERM INT HUP; while :; do sleep 1; done`, "timeout"},
@@ -54,11 +54,11 @@ func TestPrograms(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			timeout := "2s"
-			if strings.Contains(tt.run, "100000000") { // it ends by itself, and a busy machine needs seconds for it
+			if strings.Contains(tt.run, "100000000") { // it ends without a timeout, but needs seconds on a busy machine
 				timeout = "60s"
 			}
 			w := newWorld(t, "version: 1\nhooks:\n  - name: guard\n    on: tool.before\n    timeout: "+timeout+"\n    on_error: closed\n    run: "+quoted(tt.run)+"\n")
-			// The agent waits for whoever holds its pipes.
+			// The agent waits for every process that has its pipes open.
 			r := blocked(t, w.hook(t, stdin(`"ls `+strings.Repeat("x", 200_000)+`"`), claude.args...))
 			if !strings.Contains(r.stdout, tt.says) || len(r.stdout) > 100_000 {
 				t.Errorf("want %q in it: %v", tt.says, r)
@@ -67,7 +67,7 @@ func TestPrograms(t *testing.T) {
 	}
 }
 
-// What was started at a hook's deadline or before does not outlive it.
+// Processes that a hook starts before its deadline do not outlive it.
 func TestChildrenEnd(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")
@@ -91,16 +91,16 @@ func TestChildrenEnd(t *testing.T) {
 	}
 }
 
-// zombie reports a process that has ended and that nobody has asked about: in a
-// container there may be nobody to ask.
+// zombie reports whether a process has ended but was not waited for. In a container there may be
+// no process that waits.
 func zombie(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	_, state, ok := strings.Cut(string(stat), ") ")
 	return err == nil && ok && strings.HasPrefix(state, "Z")
 }
 
-// An event too large for a line of the spool waits in a file of its own, and the
-// observing hook gets all of it.
+// An event that is too large for a line of the spool is stored in a separate file, and the
+// observing hook gets the whole event.
 func TestLargePending(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "")

@@ -16,16 +16,16 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// guardPolicy is a policy with one guard that closes.
+// guardPolicy returns a policy with one guard that fails closed.
 func guardPolicy(run, more string) string {
 	return "version: 1\nhooks:\n  - name: guard\n    on: tool.before\n    timeout: 2s\n    on_error: closed\n    run: " + quoted(run) + "\n" + more
 }
 
-// held is what makes guardPolicy one with a sandbox.
+// held is the part of guardPolicy that adds a sandbox.
 const held = "    sandbox: {read: []}\n"
 
-// What programs do to be heard, or not to end, changes nothing about the answer, with a
-// sandbox and without.
+// A program that tries to change the answer later, or does not end, does not change the answer,
+// with and without a sandbox.
 func TestProgramsAndTheirStreams(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -57,8 +57,8 @@ func TestProgramsAndTheirStreams(t *testing.T) {
 	}
 }
 
-// needs skips what wants a sandbox where there is none; what such hooks say there is
-// tested in cmd/grapnel.
+// needs skips a test that needs a sandbox on a machine without one. Tests in cmd/grapnel check
+// the messages of hooks in this case.
 func needs(t *testing.T, box string) {
 	t.Helper()
 	if err := (&process.Sandbox{}).Possible(); box != "" && err != nil {
@@ -66,8 +66,8 @@ func needs(t *testing.T, box string) {
 	}
 }
 
-// A program that forks and ends, and whose child does the same, is never there when it is
-// looked for. It ends with its group, and in a sandbox nothing leaves that.
+// A program that forks and ends, and whose child does the same, has a new process ID at each
+// look. It ends with its process group, and in a sandbox it cannot leave that group.
 func TestProgramsThatRunAway(t *testing.T) {
 	t.Parallel()
 	comet := `f() { echo x >>beat; (f) & exit; }; `
@@ -107,8 +107,8 @@ func TestProgramsThatRunAway(t *testing.T) {
 	}
 }
 
-// In a sandbox a hook can do nothing to grapnel-hook, which would let the agent go on
-// without an answer.
+// In a sandbox a hook cannot kill grapnel-hook. Otherwise the agent would continue without an
+// answer.
 func TestProgramsAgainstTheirParent(t *testing.T) {
 	t.Parallel()
 	needs(t, held)
@@ -129,7 +129,7 @@ func TestProgramsAgainstTheirParent(t *testing.T) {
 	}
 }
 
-// "Everybody" is in a sandbox who is in it.
+// In a sandbox, a kill of all processes reaches only the processes in the sandbox.
 func TestProgramsAgainstEverybody(t *testing.T) {
 	t.Parallel()
 	needs(t, held)
@@ -139,8 +139,8 @@ func TestProgramsAgainstEverybody(t *testing.T) {
 	}
 }
 
-// Who is killed by its hook, without a sandbox, answers nothing: no allow, and no exit code
-// that could be taken for an answer.
+// If a hook without a sandbox kills grapnel-hook, there is no answer: no allow, and no exit code
+// that an agent could take for an answer.
 func TestParentIsKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, guardPolicy("kill -9 $PPID; sleep 300", ""))
@@ -152,7 +152,7 @@ func TestParentIsKilled(t *testing.T) {
 	}
 }
 
-// The environment of grapnel-hook decides nothing about a sandbox.
+// The environment of grapnel-hook has no effect on a sandbox.
 func TestEnvironmentOfASandbox(t *testing.T) {
 	t.Parallel()
 	needs(t, held)
@@ -190,7 +190,7 @@ func TestEnvironmentOfASandbox(t *testing.T) {
 	}
 }
 
-// Many sandboxes at once leave nothing behind.
+// Many concurrent sandboxes leave no files or processes behind.
 func TestSandboxesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	needs(t, held)

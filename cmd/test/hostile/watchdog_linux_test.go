@@ -22,12 +22,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/notice"
 )
 
-// hangs is a hook that writes its process id and does not end, with signals or without.
+// hangs returns a shell line that writes its process ID and does not end, even after signals.
 func hangs(pid string) string {
 	return "trap '' TERM INT HUP; echo $$ > " + pid + ".new; mv " + pid + ".new " + pid + "; while :; do sleep 0.2; done"
 }
 
-// golden is the payload of a golden conversation.
+// golden returns the payload of a golden conversation.
 func golden(t *testing.T, agent, name string) []byte {
 	t.Helper()
 	archive, err := txtar.ParseFile(filepath.Join("..", "..", "..", "dialect", "testdata", agent, name+".txtar"))
@@ -43,7 +43,7 @@ func golden(t *testing.T, agent, name string) []byte {
 	return nil
 }
 
-// running starts a command and returns what it writes and exits with.
+// running starts a command. wait returns its result.
 func running(t *testing.T, cmd *exec.Cmd) (wait func() result) {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -52,12 +52,12 @@ func running(t *testing.T, cmd *exec.Cmd) (wait func() result) {
 		t.Fatal(err)
 	}
 	return func() result {
-		_ = cmd.Wait() // how it ended is in the result
+		_ = cmd.Wait() // the result contains the exit code
 		return result{stdout: stdout.String(), stderr: stderr.String(), exit: cmd.ProcessState.ExitCode()}
 	}
 }
 
-// ended waits until the processes in a file are gone.
+// ended waits until the processes in a file have ended.
 func ended(t *testing.T, pids string) {
 	t.Helper()
 	text, err := os.ReadFile(pids)
@@ -73,14 +73,14 @@ func ended(t *testing.T, pids string) {
 	}
 }
 
-// An agent that ends a hook whose program hangs got no reply, and most agents went on.
-// Now it gets the closed reply of its language, once, although the program's on_error is
-// open; the program ends, and there is a Record.
+// An agent that ended a hook during a hanging program got no reply, and most agents continued.
+// Now it gets the fail-closed reply of its dialect, once, even if the program's on_error is open.
+// The program ends, and there is a Record.
 func TestEndedWhileAHookHangs(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		agent, file, event string
-		load               bool // the hook is one that the program grapnel runs
+		load               bool // grapnel runs the hook, after a handover
 		signal             syscall.Signal
 		passes             bool
 	}{
@@ -149,8 +149,8 @@ func TestEndedWhileAHookHangs(t *testing.T) {
 	}
 }
 
-// Before the event was read nobody knows what it is: it is answered as one that cannot be
-// read, and where there is no policy it passes.
+// Before the event is read, its kind is unknown. The reply is the reply to an unreadable event:
+// it blocks, or passes without a policy.
 func TestEndedWhileReading(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -163,14 +163,14 @@ func TestEndedWhileReading(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, tt.policy)
-			// Go catches an inherited ignored SIGINT only when it is asked to: see catches.
+			// If SIGINT is ignored at the start, Go catches it only on request: see catches.
 			cmd := w.shellRun(t, nil, `trap '' INT; exec "$@"`)
 			stdin, err := cmd.StdinPipe()
 			if err != nil {
 				t.Fatal(err)
 			}
 			wait := running(t, cmd)
-			// More than a pipe holds: it is being read.
+			// More than a pipe holds: grapnel-hook must be reading it.
 			if _, err := io.WriteString(stdin, strings.Repeat(" ", 1<<20)); err != nil {
 				t.Fatal(err)
 			}
@@ -201,7 +201,7 @@ func catches(t *testing.T, pid int, s syscall.Signal) bool {
 	return mask&(1<<(s-1)) != 0
 }
 
-// The alias bomb is judged at once, and the command behind it is found.
+// The alias bomb is judged quickly, and its hidden command is found.
 func TestAliasBomb(t *testing.T) {
 	t.Parallel()
 	var line strings.Builder

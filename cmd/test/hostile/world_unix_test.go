@@ -19,7 +19,7 @@ var claude = agents["claude"]
 
 func stdin(command string) io.Reader { return strings.NewReader(claude.write(claude.call(command))) }
 
-// blocked runs a guard that has to block a command, whatever is wrong around it.
+// blocked runs a guard that must block a command despite a problem around it.
 func blocked(t *testing.T, cmd *exec.Cmd) result {
 	t.Helper()
 	r := run(t, cmd)
@@ -29,10 +29,10 @@ func blocked(t *testing.T, cmd *exec.Cmd) result {
 	return r
 }
 
-// A project's settings can set any variable of a hook. None of these opens a guard.
-// Two that the runtime of Go reads before anybody is asked do harm, and are left out:
-// GOMEMLIMIT=nonsense ends every Go program with exit code 2, and GOGC=1 beside
-// GOMAXPROCS=100000 makes it start threads until it is ended.
+// A project's settings can set any variable of a hook. None of these variables opens a guard. Two
+// variables of the Go runtime are left out, because the runtime reads them before any code of
+// Grapnel: GOMEMLIMIT=nonsense ends every Go program with exit code 2, and GOGC=1 with
+// GOMAXPROCS=100000 makes it start threads until the system ends it.
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{
@@ -65,7 +65,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// shellRun runs the hook through a shell line, in which "$@" stands for it.
+// shellRun runs the hook through a shell line, in which "$@" is the hook's command.
 func (w world) shellRun(t *testing.T, stdin io.Reader, line string) *exec.Cmd {
 	t.Helper()
 	hook := w.hook(t, stdin, claude.args...)
@@ -74,12 +74,12 @@ func (w world) shellRun(t *testing.T, stdin io.Reader, line string) *exec.Cmd {
 	return cmd
 }
 
-// Streams that are not there: no crash, no exit code 2, and the Record all the same.
+// Missing streams cause no crash and no exit code 2, and the Record is written.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		line   string
-		stdout bool // the answer can be given
+		stdout bool // the answer can be written
 		want   want
 	}{
 		"no stdin":             {`exec "$@" <&-`, true, unreadable},
@@ -109,7 +109,7 @@ func TestStreams(t *testing.T) {
 	}
 }
 
-// An agent that goes away before the answer ends the hook, which is no block.
+// If an agent closes the pipe before the answer, the hook ends, which is not a block.
 func TestReaderIsGone(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, guard)
@@ -129,8 +129,8 @@ func TestReaderIsGone(t *testing.T) {
 	w.kept(t, blocks)
 }
 
-// While standard input stays open there is nothing to judge. At its end, and after a while,
-// the hook replies as to an event that it cannot read.
+// While standard input is open, the event is incomplete. After its end, or after a time limit,
+// the hook replies as to an unreadable event.
 func TestStdinStaysOpen(t *testing.T) {
 	t.Parallel()
 	text := claude.write(claude.call(rm))
@@ -141,7 +141,7 @@ func TestStdinStaysOpen(t *testing.T) {
 				t.Error(err)
 			}
 		},
-		// An agent that never does must not wait until it gives up on its guards.
+		// The hook must reply before the agent gives up on its guards.
 		"never closed": func(*testing.T, io.WriteCloser) {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -157,14 +157,14 @@ func TestStdinStaysOpen(t *testing.T) {
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
-			// More than a pipe holds: it is being read.
+			// More than a pipe holds: grapnel-hook must be reading it.
 			for _, part := range []string{text[:40], text[40:], strings.Repeat(" ", 1<<20)} {
 				if _, err := io.WriteString(stdin, part); err != nil {
 					t.Fatal(err)
 				}
 			}
 			end(t, stdin)
-			_ = cmd.Wait() // how it ended is looked at below
+			_ = cmd.Wait() // the result is checked below
 			r := result{stdout: stdout.String(), stderr: stderr.String(), exit: cmd.ProcessState.ExitCode()}
 			if got := heeds(t, claude.name, r); !got.blocked || r.exit != 0 {
 				t.Errorf("the agent does %+v: %v", got, r)
@@ -173,8 +173,8 @@ func TestStdinStaysOpen(t *testing.T) {
 	}
 }
 
-// used is a world in which a guard, a program and an observing program have run, so
-// that every file that Grapnel keeps is there.
+// used returns a world in which a guard, a program and an observing program have run, so that
+// every state file of Grapnel exists.
 func used(t *testing.T) world {
 	t.Helper()
 	w := newWorld(t, strings.Replace(guard, "hooks:", `hooks:
@@ -191,7 +191,7 @@ func (w world) stateFiles(t *testing.T) []string {
 	var files []string
 	err := filepath.WalkDir(filepath.Join(w.root, "state"), func(name string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // the drain is at work
+			return nil // the drain removes files
 		}
 		if err == nil && !d.IsDir() {
 			files = append(files, name)
@@ -204,8 +204,7 @@ func (w world) stateFiles(t *testing.T) []string {
 	return files
 }
 
-// Whatever becomes of the files that Grapnel keeps, the guard answers, and in time:
-// the policy itself is all that it needs.
+// With any damage to the state files, the guard answers in time: it needs only the policy.
 func TestDamagedState(t *testing.T) {
 	t.Parallel()
 	remove := func(name string) error {
@@ -239,7 +238,7 @@ func TestDamagedState(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			for range 2 { // the second meets what the first has left
+			for range 2 { // the second run gets the files that the first has left
 				r := blocked(t, w.hook(t, stdin(rm), claude.args...))
 				if !strings.Contains(r.stdout, "Not this one.") {
 					t.Errorf("the reason is not that of the rule: %v", r)
@@ -253,8 +252,7 @@ func TestDamagedState(t *testing.T) {
 	}
 }
 
-// A state directory that is no directory of ours: the guard answers, and says that
-// nothing was kept.
+// If the state directory is unusable, the guard answers and reports that no Record was written.
 func TestNoState(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(state string) error{
@@ -276,7 +274,7 @@ func TestNoState(t *testing.T) {
 			if r := blocked(t, w.hook(t, stdin(rm), claude.args...)); !strings.Contains(r.stdout, "Not this one.") || !strings.Contains(r.stderr, "no Record was kept") {
 				t.Errorf("%v", r)
 			}
-			// A strict policy blocks what is not recorded, but never a stop.
+			// A strict policy blocks an event without a Record, but never a stop.
 			w.write(t, "grapnel.yaml", guards["strict"])
 			blocked(t, w.hook(t, stdin(ls), claude.args...))
 			stop := run(t, w.hook(t, strings.NewReader(`{"hook_event_name":"Stop","session_id":"s1"}`), claude.args...))
@@ -287,7 +285,7 @@ func TestNoState(t *testing.T) {
 	}
 }
 
-// A system that has no more to give: a full disk, few open files.
+// The machine has no resources left: a full disk, few open files.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
@@ -310,7 +308,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A policy that is no file to read blocks tools in time, and no prompt.
+// A policy that is not a readable file blocks tools in time, and no prompt.
 func TestNoPolicyFile(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(file string) error{
@@ -343,7 +341,7 @@ func TestNoPolicyFile(t *testing.T) {
 	}
 }
 
-// laughs is YAML that grows to gigabytes where aliases are followed.
+// laughs returns YAML that grows to gigabytes if aliases are expanded.
 func laughs() string {
 	var b strings.Builder
 	b.WriteString("version: 1\na0: &a0 [x,x,x,x,x,x,x,x,x,x]\n")
@@ -354,7 +352,7 @@ func laughs() string {
 	return b.String()
 }
 
-// What people see of what models wrote is text, whatever is in it.
+// Text from a model cannot control the terminal of a user.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	const attack = `\u001b]0;owned\u0007\u001b[2J\u009b31m\r\u0000\u202e`

@@ -1,4 +1,4 @@
-// Package tiers holds rules for the tests of all packages.
+// Package tiers checks rules for the tests of all packages.
 package tiers
 
 import (
@@ -19,12 +19,12 @@ import (
 // shortest is the shortest limit that a test may set. With less, it fails on a busy machine.
 const shortest = time.Minute
 
-// exempt are the directories whose tests may measure time.
+// exempt lists the directories whose tests may measure time.
 var exempt = []string{
-	"cmd/test/bench", // measures how long things take
+	"cmd/test/bench", // measures durations
 }
 
-// remedy is what the author of a test can do instead.
+// remedy tells the author of a test how to fix it.
 const remedy = "use package internal/await, testing/synctest or a count of the work; " +
 	"a timeout that has to end needs the comment `// must fire: <why>`, and code that runs in a bubble of synctest only needs `// fake clock`"
 
@@ -53,7 +53,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// The rule finds what it is about, and nothing else.
+// The rule finds wrong lines, and no others.
 func TestProblems(t *testing.T) {
 	t.Parallel()
 	for line, bad := range map[string]bool{
@@ -146,7 +146,8 @@ func hasty(call *ast.CallExpr, consts map[string]time.Duration) bool {
 	return known && d > 0 && d < shortest
 }
 
-// named is a function, constant or method as it is written; empty = another expression.
+// named returns the name of a function, constant or method in the source text; empty = another
+// expression.
 func named(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.Ident:
@@ -159,7 +160,7 @@ func named(e ast.Expr) string {
 	return ""
 }
 
-// length is the value of a constant duration.
+// length returns the value of a constant duration.
 func length(e ast.Expr, consts map[string]time.Duration) (d time.Duration, known bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:

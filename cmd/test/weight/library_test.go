@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// library runs go list in the module of the library, as a program that imports it sees it.
+// library runs go list in the module of the library, as for a program that imports it.
 func library(t *testing.T, args ...string) []string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", append([]string{"list"}, args...)...)
@@ -39,7 +39,7 @@ func TestLibraryRequirements(t *testing.T) {
 	}
 }
 
-// Every importable package is a promise, so there are few.
+// Every importable package is a compatibility promise, so there are only a few.
 func TestImportablePackages(t *testing.T) {
 	t.Parallel()
 	const most = 14

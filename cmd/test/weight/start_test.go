@@ -19,9 +19,9 @@ import (
 
 const modules = "grapnel-modules.txt"
 
-// An event that grapnel-hook hands over starts grapnel, which runs the initializers of all
-// its modules. So a new module must be seen in review. The list has a comment with the cost
-// of each group.
+// An event that grapnel-hook hands over starts grapnel, which runs the initializers of all its
+// modules. So a new module must be visible in a review. The list has a comment with the cost of
+// each group.
 func TestLinkedModules(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(modules)
@@ -44,12 +44,12 @@ func TestLinkedModules(t *testing.T) {
 	}
 }
 
-// initializing bounds the work of a program's initializers by what, unlike time, is the
+// initializing limits the work of a program's initializers by measures that, unlike time, are the
 // same in each run.
 type initializing struct {
 	each, total int            // bytes that a package, and all together, may allocate
 	more        map[string]int // packages that may allocate more than each
-	pages       int            // pages that a start may touch beyond those of a minimal program
+	pages       int            // pages that a start may touch in addition to those of a minimal program
 }
 
 var initializers = map[string]initializing{
@@ -61,7 +61,7 @@ var initializers = map[string]initializing{
 }
 
 // Go runs the initializers of all linked packages before main. A package that fills maps,
-// compiles regular expressions or builds objects there makes every start slower.
+// compiles regular expressions or builds objects there slows down every start.
 func TestInitializers(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
@@ -81,10 +81,9 @@ func TestInitializers(t *testing.T) {
 			}
 		})
 	}
-	// An initializer can also fill a global array, which allocates nothing. go-runewidth
-	// v0.0.27 filled one of 2 MB: it took 27 ms of each start of grapnel. Each page that a
-	// program uses for the first time is a page fault, and their number hardly depends on
-	// what else the machine does.
+	// An initializer can also fill a global array, which allocates nothing. go-runewidth v0.0.27
+	// filled an array of 2 MB: it took 27 ms of each start of grapnel. The first use of each page
+	// is a page fault, and the number of page faults hardly depends on other programs.
 	for name, limit := range initializers {
 		t.Run(name+" touches few pages", func(t *testing.T) {
 			t.Parallel()
@@ -122,14 +121,13 @@ func initBytes(t *testing.T, program string) map[string]int {
 	return allocated
 }
 
-// pageFaults returns the least number of page faults of some runs, which begin and end
-// with an empty stdin.
+// pageFaults returns the minimum number of page faults of several runs with an empty stdin.
 func pageFaults(t *testing.T, program string, args ...string) int {
 	t.Helper()
 	least := 0
 	for range 10 {
 		cmd := exec.CommandContext(t.Context(), program, args...)
-		_ = cmd.Run() // the minimal program refuses an empty event
+		_ = cmd.Run() // the minimal program rejects an empty event
 		usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 		if !ok || cmd.ProcessState.ExitCode() < 0 {
 			t.Fatalf("%s: %s", cmd, cmd.ProcessState)

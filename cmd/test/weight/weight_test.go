@@ -1,17 +1,17 @@
 //go:build system
 
-// Package weight holds tests that keep grapnel-hook light and the packages in
-// their order. Go runs the initialisers of every linked package before main, and
-// an agent starts grapnel-hook at each event, so that what is linked by accident
-// is paid for thousands of times a day.
+// Package weight holds tests that keep grapnel-hook small and the import order of the packages
+// correct. Go runs the initializers of every linked package before main, and an agent starts
+// grapnel-hook at each event, so an accidentally linked package costs time thousands of times a
+// day.
 //
 //	go test ./cmd/test/weight            # compare with grapnel-hook.txt
-//	go test ./cmd/test/weight -update    # accept what is linked now
+//	go test ./cmd/test/weight -update    # accept the packages that are linked now
 //
-// With the tag system, tests also guard the start of grapnel, which answers events that
-// grapnel-hook hands over: its modules, and what all initializers allocate and touch.
+// With the build tag system, tests also check the start of grapnel, which answers events that
+// grapnel-hook hands over: its modules, and the memory that all initializers allocate and touch.
 //
-// cmd/test/bench measures how long a start takes. Binary size has no budget.
+// cmd/test/bench measures the time of a start. Binary size has no budget.
 package weight
 
 import (
@@ -39,8 +39,8 @@ const (
 	list   = "grapnel-hook.txt"
 )
 
-// neverLinked names packages that are kept out of grapnel-hook, with what each
-// would cost or break there.
+// neverLinked lists packages that grapnel-hook must not link, with their cost or the problem that
+// they cause there.
 var neverLinked = map[string]string{
 	"net/http":                         "as much start-up time again as an idle Go program has",
 	"crypto/tls":                       "brings certificates and elliptic curves; addresses are dialled by the drain",
@@ -67,11 +67,11 @@ var neverLinked = map[string]string{
 	"google.golang.org/protobuf/proto": "registers every message as it is initialised",
 }
 
-// layers lists directories from the lowest layer to the highest. The longest directory
-// that holds a package decides. A package imports from its own layer and from lower ones;
-// within a layer the compiler refuses cycles.
+// layers lists directories from the lowest layer to the highest. The longest directory that
+// contains a package decides. A package imports from its own layer and from lower layers; within
+// a layer the compiler rejects cycles.
 var layers = [][]string{
-	{"", "internal/rawjson"}, // the root package alone, and what it needs
+	{"", "internal/rawjson"}, // only the root package and the package that it needs
 	{"dialect", "internal", "policy/policyfile"},
 	{"process", "outbound", "policy", "builtin", "internal/spool"},
 	{
@@ -82,17 +82,17 @@ var layers = [][]string{
 	{"cmd", "examples"},
 }
 
-// pure holds for direct imports.
+// pure lists imports that a package must not have directly.
 var pure = map[string][]string{
 	module + "/dialect": {"os", "os/exec", "os/user", "net", "net/http", "syscall"},
 }
 
-// forTests is imported by tests and by nothing else.
+// forTests is a package that only tests may import.
 const forTests = module + "/hooktest"
 
-// TestLinkedPackages compares what is linked into grapnel-hook with the list that
-// was last agreed to, so that every new package is seen in review. Internal
-// packages of the standard library are left out: they change with each Go release.
+// TestLinkedPackages compares the packages in grapnel-hook with the accepted list, so that every
+// new package is visible in a review. It ignores internal packages of the standard library,
+// because they change with each Go release.
 func TestLinkedPackages(t *testing.T) {
 	t.Parallel()
 	var got []string
@@ -119,20 +119,20 @@ func TestLinkedPackages(t *testing.T) {
 	}
 }
 
-// TestNeverLinked names the packages that no review should let through, on any system.
+// TestNeverLinked checks that grapnel-hook does not link forbidden packages, on any system.
 func TestNeverLinked(t *testing.T) {
 	t.Parallel()
 	hooktest.NeverImports(t, hook, neverLinked)
 }
 
-// TestLibraryIsForEveryone: whoever uses the library gets nothing else with it.
+// TestLibraryIsForEveryone checks that the library has no other dependencies.
 func TestLibraryIsForEveryone(t *testing.T) {
 	t.Parallel()
 	hooktest.OnlyImports(t, module, "std", module+"/internal/rawjson")
 }
 
-// TestImportDirection reads the direct imports of every package on every system
-// that Grapnel is built for, tests left out.
+// TestImportDirection checks the direct imports of every package, without tests, on every system
+// for which Grapnel is built.
 func TestImportDirection(t *testing.T) {
 	t.Parallel()
 	for _, goos := range []string{"linux", "darwin", "windows"} {
@@ -149,7 +149,7 @@ func TestImportDirection(t *testing.T) {
 	}
 }
 
-// violations checks a module given as each package's direct imports.
+// violations checks the direct imports of the packages of a module.
 func violations(packages map[string][]string) []error {
 	var errs []error
 	for p, imported := range packages {
@@ -185,7 +185,7 @@ func forbidden(p, imported string) bool {
 	return false
 }
 
-// layer returns the index in layers of the longest directory that holds the package.
+// layer returns the index in layers of the longest directory that contains the package.
 func layer(p string) (int, error) {
 	dir := strings.TrimPrefix(strings.TrimPrefix(p, module), "/")
 	for ; ; dir, _ = path.Split(dir) {
@@ -208,8 +208,7 @@ func standard(p string) bool {
 	return !strings.Contains(first, ".")
 }
 
-// linked lists all packages in grapnel-hook as it is shipped for Linux, whatever
-// machine the test runs on.
+// linked lists all packages in the release build of grapnel-hook for Linux, on any test machine.
 func linked(t *testing.T) []string {
 	t.Helper()
 	packages := strings.Fields(golist(t, "linux", "-deps", hook))
