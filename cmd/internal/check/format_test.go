@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// sarifShape is what SARIF 2.1.0 asks of the parts that are written here: what must be
-// there, of which type, and from which list.
+// sarifShape is the part of the SARIF 2.1.0 schema for the members that Grapnel writes: required
+// members, types and allowed values.
 const sarifShape = `{
   "type": "object", "required": ["version", "runs"], "additionalProperties": false,
   "properties": {

@@ -30,7 +30,7 @@ var update = flag.Bool("update", false, "rewrite the golden report")
 
 var now = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// well is a world in which nothing is wrong: one agent, installed for the user.
+// well returns a world without problems: one agent, installed for the user.
 func well(d *dialect.Dialect) *facts {
 	file := "/home/ann/" + d.Setup().User
 	rec := installation.Record{
@@ -66,7 +66,7 @@ func ours(d *dialect.Dialect) install.Found {
 
 const asked = "http://127.0.0.1:24100/v1/hooks/claude-code?installation=aaaaaaaaaaaaaaaaaaaaaaaaaa"
 
-// asking is a machine on which all is well with an installation that asks over http.
+// asking returns a machine with a correct installation over HTTP.
 func asking() overHTTP {
 	id := strings.Repeat("a", 26)
 	return overHTTP{
@@ -83,7 +83,7 @@ func daemonOf(version string, well bool) *server.Found {
 	return &server.Found{PID: 7, Health: map[string]json.RawMessage{"version": json.RawMessage(raw(version))}, Well: well}
 }
 
-// Nobody needs a daemon.
+// A daemon is not required.
 func TestNoDaemon(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{nil, server.ErrAbsent, fmt.Errorf("x: %w", server.ErrAbsent)} {
@@ -111,7 +111,7 @@ func find(t *testing.T, name string) *dialect.Dialect {
 	return d
 }
 
-// Nothing is to be done where all is well, in every agent.
+// A machine without problems has no findings, for every agent.
 func TestWell(t *testing.T) {
 	t.Parallel()
 	for _, a := range install.Agents() {
@@ -139,7 +139,7 @@ func TestWell(t *testing.T) {
 	}
 }
 
-// Each thing that can be wrong is found, at its level, with a way out where there is one.
+// Each problem is found at its level, with a hint if a fix is known.
 func TestJudge(t *testing.T) {
 	t.Parallel()
 	claude := dialect.ClaudeCode()
@@ -148,8 +148,8 @@ func TestJudge(t *testing.T) {
 		spoil   func(t *testing.T, f *facts, a *agent)
 		id      string
 		level   Level
-		says    string // in What
-		hint    string // in Hint
+		says    string // text in What
+		hint    string // text in Hint
 		nothing bool   // there must be no such finding
 	}{
 		"no policy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.policies[0].State, f.specs = policy.Absent, nil }, "policy.absent", Warn, "grapnel.yaml", "grapnel init", false},
@@ -409,8 +409,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// What is remembered of others' hooks tells what is new, changed and gone, and what was
-// not looked at stays.
+// The stored hooks of other programs show new, changed and removed hooks. The stored hooks of
+// files that were not read stay.
 func TestDrift(t *testing.T) {
 	t.Parallel()
 	look := func(before *memory, hooks ...install.Found) ([]string, *memory) {
@@ -493,7 +493,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// The hashes are those of Codex 0.169.0 itself, as its app-server lists them.
+// The hashes are from Codex 0.169.0, as its app-server lists them.
 func TestCodexHash(t *testing.T) {
 	t.Parallel()
 	for want, h := range map[string]install.Found{
@@ -516,7 +516,7 @@ func TestCodexHash(t *testing.T) {
 	}
 }
 
-// The report as "grapnel doctor --json" prints it is what scripts read.
+// The report has the form that scripts read from "grapnel doctor --json".
 func TestReportJSON(t *testing.T) {
 	t.Parallel()
 	f := well(dialect.GeminiCLI())
@@ -526,7 +526,7 @@ func TestReportJSON(t *testing.T) {
 	f.agents[1].installs[0].stale = "installing again would change 2 lines"
 	f.failing = []failing{{name: "lint", source: "/home/ann/.config/grapnel/grapnel.yaml", errors: 1, timeouts: 1, opened: 1, last: now.Local(), why: "timed out"}}
 	found, _ := judge(f)
-	for i := range found { // times are those of the person's zone
+	for i := range found { // times are in the local time zone
 		for _, at := range []time.Time{f.before.Time, now} {
 			found[i].What = strings.ReplaceAll(found[i].What, minute(at), "TIME")
 		}
@@ -560,7 +560,7 @@ func TestReportJSON(t *testing.T) {
 	}
 }
 
-// The agent's own files tell that it was used.
+// The agent's own files show that it was used.
 func TestYoungest(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -606,8 +606,8 @@ func TestReadFile(t *testing.T) {
 	}
 }
 
-// Every agent has a harmless event to be asked with, and what is asked reads as what was
-// meant: a shell that does nothing.
+// Every agent has a harmless event for a measurement. It is read as intended: a shell command
+// without effect.
 func TestProbe(t *testing.T) {
 	t.Parallel()
 	for _, a := range install.Agents() {
@@ -633,8 +633,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// A measurement starts no program of the policy, and without one that would, the policy
-// is part of what is measured.
+// A measurement starts no program of the policy. If the policy would start none, it is part of
+// the measurement.
 func TestLeaving(t *testing.T) {
 	t.Parallel()
 	in := dialect.Input{Payload: []byte(`{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"true"}}`)}
@@ -666,7 +666,7 @@ func TestLeaving(t *testing.T) {
 
 var findingID = regexp.MustCompile("[\"`]((?:agent|install|program|settings|trust|hooks|events|tools|records|guard|log|latency|policy)\\.[a-z]+|unseen|latency)[\"`]")
 
-// Whoever looks a finding up in the documentation finds it.
+// The documentation explains each finding.
 func TestEachFindingIsExplained(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "doctor.md"))

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 )
 
-// A program that says nothing of use has no version, and the report says why.
+// A program without usable output has no version, and the report gives the reason.
 func TestVersionOf(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func TestVersionOf(t *testing.T) {
 	}
 }
 
-// All programs are asked at the same time: four programs that hang cost as much time as one.
+// All programs run at the same time: four programs that hang take as long as one.
 func TestHungAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

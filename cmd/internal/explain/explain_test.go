@@ -53,8 +53,8 @@ hooks:
     run: "true"
 `
 
-// On a screen of 80 columns nothing leaves it, whatever it is, and colours say nothing
-// that words do not.
+// No line is longer than a screen of 80 columns, for any text, and colors carry no information
+// that the words do not have.
 func TestExplanationFitsTheScreen(t *testing.T) {
 	t.Parallel()
 	line := "rm -rf /" + strings.Repeat("very/long/path/", 20) + " sk-abcdef && " + strings.Repeat("echo x ", 50)
@@ -77,8 +77,8 @@ func TestExplanationFitsTheScreen(t *testing.T) {
 	}
 }
 
-// A block comes with its rule, a hook that misses by one condition is near, and a program is
-// named and not run.
+// A block is shown with its rule. A hook that misses by one condition is shown as a near match. A
+// program is named and not run.
 func TestNew(t *testing.T) {
 	t.Parallel()
 	x := explained(t, drawnPolicy, "rm -rf build", "no-rm")
@@ -94,7 +94,7 @@ func TestNew(t *testing.T) {
 	}
 }
 
-// What is shown hides secrets as Records do, wherever they stand.
+// The explanation masks secrets like Records, in every part.
 func TestExplanationHidesSecrets(t *testing.T) {
 	t.Parallel()
 	key := "ghp_" + strings.Repeat("a1B2", 9)
@@ -104,7 +104,7 @@ func TestExplanationHidesSecrets(t *testing.T) {
     ask: Clone?
 `
 	x := explained(t, policy, "git clone https://"+key+"@github.com/a/b", "note")
-	x.Reply, x.Verdict.Changes = explainedReply{}, nil // what the agent really gets
+	x.Reply, x.Verdict.Changes = explainedReply{}, nil // the actual reply for the agent
 	var out bytes.Buffer
 	c := &cli.Console{Out: &out}
 	if err := c.PrintJSON(x); err != nil {

@@ -48,7 +48,7 @@ func TestWrap(t *testing.T) {
 	for name, tt := range map[string]struct {
 		line  []span
 		width int
-		want  string // rows, colours before what they colour
+		want  string // rows, each color before its text
 	}{
 		"fits":               {[]span{text("abc def")}, 30, "abc def"},
 		"no end":             {[]span{text("%s", strings.Repeat("x", 200))}, 0, strings.Repeat("x", 200)},

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// What is shipped has nothing of it: not even the name of a point.
+// A release build contains no part of this package, not even the name of a point.
 func TestNotShipped(t *testing.T) {
 	t.Parallel()
 	if On {

@@ -19,13 +19,13 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// swapped returns a payload with every text in it changed, also in texts that hold JSON.
+// swapped returns a payload with every text changed, including texts that contain JSON.
 func swapped(v any, text func(string) string) any {
 	switch v := v.(type) {
 	case string:
 		var inner any
 		if strings.HasPrefix(v, "{") && json.Unmarshal([]byte(v), &inner) == nil {
-			data, _ := json.Marshal(swapped(inner, text)) // it was JSON
+			data, _ := json.Marshal(swapped(inner, text)) // it was decoded from JSON
 			return string(data)
 		}
 		return text(v)
@@ -41,8 +41,8 @@ func swapped(v any, text func(string) string) any {
 	return v
 }
 
-// calls are what an agent tells of before its tools run, from what was recorded of it and
-// from what was made after its documents.
+// calls returns the events before an agent's tools run, from recordings and from tests based on
+// the agent's documentation.
 func calls(t *testing.T, d *dialect.Dialect) map[string]dialect.Input {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "dialect", "testdata", d.Name, "*.txtar"))
@@ -70,7 +70,7 @@ func calls(t *testing.T, d *dialect.Dialect) map[string]dialect.Input {
 	return found
 }
 
-// states are what a model could have brought about, or waits for.
+// states are states that a model could have caused, or could wait for.
 var states = map[string]func(t *testing.T, place local.Place){
 	"no policy":       func(*testing.T, local.Place) {},
 	"an empty policy": func(t *testing.T, place local.Place) { t.Helper(); put(t, place.Policy, "version: 1\n") },
@@ -104,8 +104,8 @@ func put(t *testing.T, name, text string) {
 	}
 }
 
-// Whatever a policy says and does not say, a model that uses a tool of any agent neither
-// switches Grapnel off nor changes which hooks an agent has, and reads all of it.
+// For any policy, a model that uses a tool of any agent can neither disable Grapnel nor change
+// the hooks of an agent. It can read all of them.
 func TestAlwaysForEveryAgent(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialect.All() {

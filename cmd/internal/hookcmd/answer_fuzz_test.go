@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// FuzzParseArgs: a command line is understood, or ends with the exit code of a usage
+// FuzzParseArgs checks that a command line is either valid or ends with the exit code of a usage
 // error, never with 2, which would be a block.
 func FuzzParseArgs(f *testing.F) {
 	for _, line := range []string{"claude-code", "gemini\x00BeforeTool\x00--id=x", "--root\x00/r\x00--policy\x00a", "--root=\x00", "-\x00--", "--id", "--help=yes", "--drain\x00--version", "a\x00b\x00c", "nobody"} {
@@ -33,8 +33,8 @@ func FuzzParseArgs(f *testing.F) {
 	})
 }
 
-// FuzzSessionRoot: whatever is kept as the root of a session, and wherever an agent says
-// that it works, no policy is looked for at a relative place.
+// FuzzSessionRoot checks that no policy is searched for at a relative path, for any stored root
+// of a session and any working directory from an agent.
 func FuzzSessionRoot(f *testing.F) {
 	f.Add([]byte("/a\x00/a"), "/a/b")
 	f.Add([]byte("/a"), "")
@@ -43,7 +43,7 @@ func FuzzSessionRoot(f *testing.F) {
 	place := local.Place{State: f.TempDir()}
 	f.Fuzz(func(t *testing.T, kept []byte, cwd string) {
 		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "a"}, Session: grapnel.Session{ID: "s", CWD: "/"}}
-		place.Dirs(ev, true) // makes the file
+		place.Dirs(ev, true) // writes the file
 		files, err := filepath.Glob(filepath.Join(filepath.Join(place.State, "sessions"), "*", "*"))
 		if err != nil || len(files) != 1 {
 			t.Fatalf("one session has the files %v, %v", files, err)

@@ -126,7 +126,7 @@ type broken struct{}
 func (broken) Read([]byte) (int, error)  { panic("of the reader") }
 func (broken) Write([]byte) (int, error) { return 0, errors.New("closed") }
 
-// A crash of a Go program ends with 2, which means block to several agents.
+// A crash of a Go program ends with exit code 2, which means block to several agents.
 func TestMainNeverCrashes(t *testing.T) {
 	t.Parallel()
 	var stdout, stderr bytes.Buffer
@@ -144,7 +144,7 @@ func TestMainNeverCrashes(t *testing.T) {
 	}
 }
 
-// A panic while the event is judged is answered like a guard that fails closed.
+// A panic during an event gets the reply of a guard that fails closed.
 func TestPanicInsideBlocks(t *testing.T) {
 	t.Parallel()
 	d := *dialect.ClaudeCode()
@@ -165,7 +165,7 @@ func TestPanicInsideBlocks(t *testing.T) {
 	}
 }
 
-// However large an event is, it is read once.
+// An event of any size is read only once.
 func TestReadsOnce(t *testing.T) {
 	t.Parallel()
 	d := *dialect.ClaudeCode()
@@ -183,7 +183,7 @@ func TestReadsOnce(t *testing.T) {
 	}
 }
 
-// Programs that are started at once by a fresh installation disturb nobody.
+// Concurrent programs at the first use of an installation do not disturb each other.
 func TestFirstUseAtOnce(t *testing.T) {
 	t.Parallel()
 	root := guarded(t)
@@ -211,7 +211,7 @@ func TestFirstUseAtOnce(t *testing.T) {
 	}
 }
 
-// A hook that was put off runs as it was then, or not at all.
+// A pending hook runs with its original content, or not at all.
 func TestFindPending(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -242,8 +242,8 @@ func TestFindPending(t *testing.T) {
 	}
 }
 
-// A hook of a project that was put off runs with the rights of a project, and only
-// while what it was put off for is trusted.
+// A pending hook of a project runs with the rights of a project, and only while its content is
+// trusted.
 func TestFindPendingOfAProject(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "p", "root")

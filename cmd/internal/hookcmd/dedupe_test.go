@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// An agent tells of each action in some ways, the same each time, and of its actions one
-// after the other or, in one way after the other, of several at once. Whatever it is, and
-// however often the model does the same, there are as many actions as it did.
+// An agent reports each action in the same ways each time. Actions come one after another, or
+// several at once, one way after the other. For any actions, even repeated ones, the number of
+// actions is right.
 func TestActionsAreCounted(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -34,7 +34,7 @@ func TestActionsAreCounted(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "rounds") {
 			same := rapid.IntRange(1, 4).Draw(t, "at once")
 			did += same
-			// The ways come in any order, but each tells of the calls in theirs.
+			// The ways come in any order, but each way reports the calls in their order.
 			for _, way := range rapid.Permutation(ways).Draw(t, "order") {
 				for call := range same {
 					now += int64(rapid.IntRange(0, int(againWithin)/20).Draw(t, "later"))
@@ -57,7 +57,7 @@ func TestActionsAreCounted(t *testing.T) {
 	})
 }
 
-// One way alone never makes two actions one, however fast they follow.
+// Reports in a single way are always different actions, even in quick succession.
 func TestOneWayIsNeverAgain(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -99,8 +99,8 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// What agents tell of one action in two ways is one, and what a payload says beyond the
-// first is known to be more.
+// Two reports of one action are recognized as one, and additional facts in the second report are
+// recognized.
 func TestWhatIsTold(t *testing.T) {
 	t.Parallel()
 	read := func(d *dialect.Dialect, event, payload string) dialect.Received {
@@ -113,8 +113,8 @@ func TestWhatIsTold(t *testing.T) {
 	for name, tt := range map[string]struct {
 		d            *dialect.Dialect
 		first, again [2]string
-		what, whole  bool // they are the same
-		more         bool // the second says more
+		what, whole  bool // both reports are the same action
+		more         bool // the second report has more facts
 	}{
 		"Copilot CLI": {
 			dialect.Copilot(),
@@ -134,13 +134,13 @@ func TestWhatIsTold(t *testing.T) {
 			[2]string{"", `{"hook_event_name":"beforeShellExecution","cursor_version":"3","conversation_id":"c","command":"ls","cwd":"/p","sandbox":false}`},
 			true, true, false,
 		},
-		"Cursor, a tool of a server": { // the second names it
+		"Cursor, a tool of a server": { // the second report has the tool's name
 			dialect.Cursor(),
 			[2]string{"", `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","tool_name":"MCP:greet","tool_input":{"who":"bob","n":1}}`},
 			[2]string{"", `{"hook_event_name":"beforeMCPExecution","cursor_version":"3","conversation_id":"c","tool_name":"greet","tool_input":"{\"n\":1,\"who\":\"bob\"}","mcp_server_name":"demo"}`},
 			true, false, true,
 		},
-		"Cursor, a file": { // the second has its content
+		"Cursor, a file": { // the second report has the content
 			dialect.Cursor(),
 			[2]string{"", `{"hook_event_name":"preToolUse","cursor_version":"3","conversation_id":"c","tool_name":"Read","tool_input":{"file_path":"/p/a"}}`},
 			[2]string{"", `{"hook_event_name":"beforeReadFile","cursor_version":"3","conversation_id":"c","file_path":"/p/a","content":"secret"}`},
@@ -172,8 +172,7 @@ func TestWhatIsTold(t *testing.T) {
 	}
 }
 
-// What is kept is read again as it was, whatever stands in it, and of what is cut off
-// nothing is made.
+// Stored actions are read back unchanged, for any content. Incomplete data gives no action.
 func TestActionsAreKept(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -205,9 +204,9 @@ func TestActionsAreKept(t *testing.T) {
 	})
 }
 
-// Told of an action in two ways at once, many times over and side by side with others,
-// each gets its answer, and each action is counted once: by the log and by a limit, which
-// lets through exactly as many as it says and blocks the rest in both ways.
+// An action is reported in two ways at the same time, many times and in parallel with others.
+// Each report gets a reply, and each action counts once: in the log, and for a limit, which
+// allows exactly its number of actions and blocks all others in both ways.
 func TestToldAtOnce(t *testing.T) {
 	t.Parallel()
 	const calls, limit, sessions = 8, 5, 3

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// trusted is a project with a trusted policy that blocks the command deploy, and the
-// directory that --root names. Both are below dir.
+// trusted creates a project with a trusted policy that blocks the command deploy, and returns the
+// value of --root. Both are below dir.
 func trusted(t *testing.T, dir, project string) (root string) {
 	t.Helper()
 	root = filepath.Join(dir, "root")
@@ -37,7 +37,7 @@ func trusted(t *testing.T, dir, project string) (root string) {
 	return root
 }
 
-// call answers a call of a command, as grapnel-hook does.
+// call returns the reply to a call of a command, like grapnel-hook.
 func call(root, session, cwd, command string) (stdout, stderr string) {
 	payload := fmt.Sprintf(`{"session_id":%q,"cwd":%q,"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":%q}}`, session, cwd, command)
 	var out, err bytes.Buffer
@@ -45,8 +45,8 @@ func call(root, session, cwd, command string) (stdout, stderr string) {
 	return out.String(), err.String()
 }
 
-// The defect: 1,001 sessions with invented IDs removed the root of a running session, so
-// that the policy of its project was no longer in force, there and elsewhere.
+// An earlier defect: 1,001 sessions with invented IDs removed the root of a running session, so
+// that the policy of its project was not active any more, there and elsewhere.
 func TestInventedSessionsRemoveNoGuard(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "p/.git", "other")

@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// What Claude Code is told over http is what a program would tell it, for all that was
-// recorded, unless the event does not say where the agent works: then it fails closed.
+// For all recorded events, the reply to Claude Code over HTTP is the same as the reply of the
+// hook program. If the event has no working directory, it fails closed.
 func TestAloneSaysTheSame(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, servedPolicy+`  - {name: ask, on: tool.before, match: {tool: [write, edit]}, ask: Sure?}
@@ -51,14 +51,14 @@ use: [destructive, secrets]
 	}
 }
 
-// A hook that starts a program fails where no program asks: its on_error decides, the Record
-// says so, and nothing is started, at once or later.
+// If no hook program is involved, a hook that starts a program fails: its on_error decides, the
+// Record contains the error, and no program starts, at once or later.
 func TestAloneStartsNothing(t *testing.T) {
 	t.Parallel()
 	const event = `{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"t","tool_input":{"command":"ls"}}`
 	for name, tt := range map[string]struct {
 		hook    string
-		answer  string // part of what is said; empty = nothing is
+		answer  string // part of the reply; empty = empty reply
 		records []string
 	}{
 		"open":   {"{name: it, on: tool.before, run: touch RAN}", "it runs where the agent does", []string{"it runs where the agent does", `"fail_open":true`}},
@@ -94,7 +94,7 @@ func TestAloneStartsNothing(t *testing.T) {
 	}
 }
 
-// What a daemon cannot judge at all is blocked where a block exists.
+// An event that a daemon cannot judge is blocked, if the event can be blocked.
 func TestAloneFailsClosed(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, "version: 1\nhooks: []\n")

@@ -26,14 +26,14 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// A heard is what a daemon that fails was told.
+// A heard holds the requests to a failing daemon.
 type heard struct {
 	mu      sync.Mutex
 	firings []string
-	held    []net.Conn // that stay open
+	held    []net.Conn // connections that stay open
 }
 
-// failing is a daemon of a root that reads a question and then does as a test says.
+// failing starts a daemon that reads a question if reads is true, and then calls does.
 func failing(t *testing.T, root string, reads bool, does func(w io.Writer, hold func())) *heard {
 	t.Helper()
 	l, err := server.Listen(client.Socket(filepath.Join(root, "state")))
@@ -84,7 +84,7 @@ func failing(t *testing.T, root string, reads bool, does func(w io.Writer, hold 
 	return got
 }
 
-// records are the Records in the spool of a root.
+// records returns the Records in the spool of a root.
 func records(t *testing.T, root string) []spool.Entry {
 	t.Helper()
 	var all []spool.Entry
@@ -102,16 +102,16 @@ const (
 	another    = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 4\r\n\r\nfake"
 )
 
-// Whatever a daemon does that is no answer, the agent gets the bytes that it gets without
-// one, before it is tired of waiting, and there is one Record, of the firing that the daemon
-// was told of: what it may have kept itself is that one.
+// If a daemon does not send a valid answer, the agent gets the same bytes as without a daemon,
+// before its timeout. There is one Record, with the ID of the firing that the daemon got, so that
+// a Record that the daemon stored is the same one.
 func TestFailingDaemons(t *testing.T) {
 	t.Parallel()
 	says := func(text string) func(io.Writer, func()) {
 		return func(w io.Writer, _ func()) { _, _ = io.WriteString(w, text) }
 	}
 	head := func(lines ...string) string { return "HTTP/1.1 200 OK\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n" }
-	answered := make(chan struct{}) // closed when the program that got no reply in time has answered
+	answered := make(chan struct{}) // closed when the program without a reply in time has answered
 	const atWork = "HTTP/1.1 102 Processing\r\n\r\n"
 	for name, does := range map[string]func(w io.Writer, hold func()){
 		"closes":                    says(""),
@@ -185,7 +185,7 @@ func TestFailingDaemons(t *testing.T) {
 	})
 }
 
-// What a fake daemon answers well is believed: the cases above differ from it in one thing.
+// A correct answer of the fake daemon is used: the cases above differ from it in one point.
 func TestFakeDaemonIsBelieved(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, servedPolicy)
@@ -198,7 +198,7 @@ func TestFakeDaemonIsBelieved(t *testing.T) {
 	t.Error("nobody believes it")
 }
 
-// handled is a real daemon of a root behind something that goes wrong.
+// handled starts a real daemon of a root behind a faulty handler.
 func handled(t *testing.T, root, version string, around func(answers http.Handler) http.Handler) *listening {
 	t.Helper()
 	l := &listening{}
@@ -237,7 +237,7 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 	return l
 }
 
-// One of another version is asked, says so, and keeps nothing.
+// A daemon of another version gets the question, reports its version, and stores no Record.
 func TestOtherVersion(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, servedPolicy)
@@ -253,8 +253,8 @@ func TestOtherVersion(t *testing.T) {
 	}
 }
 
-// A daemon that dies after it has kept the Record, and before anybody has the answer: the
-// program answers, and both Records are of one firing, so that one of them counts.
+// A daemon dies after it has stored the Record and before the program gets the answer. The
+// program answers, and both Records are of one firing, so that only one of them counts.
 func TestDiesWithTheAnswer(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, servedPolicy)
@@ -276,7 +276,7 @@ func TestDiesWithTheAnswer(t *testing.T) {
 	}
 }
 
-// unheard is where words go that nobody hears.
+// unheard is a response writer that drops everything.
 type unheard struct{ header http.Header }
 
 func (u *unheard) Header() http.Header         { return u.header }

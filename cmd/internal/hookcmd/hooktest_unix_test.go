@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
-// What a test of a policy shows is what agents get: package hooktest makes the same
-// answers of the same files, packs, projects' roots and programs included.
+// A test of a policy shows the reply that agents get: package hooktest gives the same reply with
+// the same files, packs, project roots and programs.
 func TestHooktestAnswersAlike(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

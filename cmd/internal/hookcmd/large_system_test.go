@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// Lines that are no question are passed over, and one that cannot be read is answered as
-// an event that cannot be read.
+// A line that is not a question is ignored. An unreadable question gets the reply to an
+// unreadable event.
 func TestServedNoise(t *testing.T) {
 	t.Parallel()
 	s := startServe(t, "claude-code", "--root", rootWith(t, servedPolicy))

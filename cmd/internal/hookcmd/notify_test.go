@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// memory is an Outbox that keeps what it is given, as long as it wants to.
+// memory is an Outbox that stores jobs in memory, or returns an error.
 type memory struct {
 	err     error // of Put
 	ids     []string
@@ -55,7 +55,7 @@ func fire(t *testing.T, place local.Place, payload string) dialect.Reply {
 	return reply
 }
 
-// drained runs what was put off.
+// drained runs the pending hooks.
 func drained(t *testing.T, root string, box *memory) {
 	t.Helper()
 	inv := invocation{root: root, drain: true}
@@ -67,7 +67,7 @@ func drained(t *testing.T, root string, box *memory) {
 	}
 }
 
-// lateErrors are how the hooks that were put off ended.
+// lateErrors returns the results of the pending hooks.
 func lateErrors(t *testing.T, place local.Place) (ends []string) {
 	t.Helper()
 	entries, problems := entriesOf(t, place)
@@ -106,8 +106,8 @@ hooks:
 
 const harmless = `{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`
 
-// A block is answered, written down for the server that wants to know of it, and put into
-// the outbox by a drain with what was decided; what it does not want to know of is not.
+// A block is answered and queued for the server that subscribed to it. A drain puts it into the
+// outbox with the decision. Other events are not queued.
 func TestNotify(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -124,7 +124,7 @@ func TestNotify(t *testing.T) {
 	if reply := fire(t, place, remove); !strings.Contains(string(reply.Stdout), `"deny"`) || len(reply.Stderr) > 0 {
 		t.Fatalf("%s%s", reply.Stdout, reply.Stderr)
 	}
-	// What is written down holds no secret, and not where it goes.
+	// The queued line contains neither a secret nor the address.
 	lines, err := os.ReadFile(filepath.Join(place.Spool(), "pending.jsonl"))
 	if err != nil || strings.Count(string(lines), "\n") != 1 || strings.Contains(string(lines), "MfKQ9") || strings.Contains(string(lines), "hooks.example.com") {
 		t.Fatalf("%v, %s", err, lines)
@@ -149,7 +149,7 @@ func TestNotify(t *testing.T) {
 		t.Errorf("how it ended (-want +got)\n%s", diff)
 	}
 
-	// Whoever delivers finds address and key by what can be kept, whatever the file says now.
+	// Address and key for a delivery come from the stored data, not from the current file.
 	if err := os.WriteFile(place.Policy, []byte("version: 1\nnetworks: [10.0.0.0/8]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -175,8 +175,8 @@ func TestNotify(t *testing.T) {
 	}
 }
 
-// An outbox that cannot keep anything now gets it later, under the same ID; other hooks that
-// were put off run meanwhile. Without an outbox the Record says what is missing.
+// If the outbox cannot store a job now, it gets the job later, under the same ID. Other pending
+// hooks run in the meantime. Without an outbox, the Record contains the error.
 func TestNotifyLater(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -207,7 +207,7 @@ func TestNotifyLater(t *testing.T) {
 	}
 }
 
-// What a project's webhook hears is what it may see: that is written down, and nothing else.
+// A project's webhook gets only the data that the project may see, and only this data is queued.
 func TestNotifyOfAProject(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "p", "root")

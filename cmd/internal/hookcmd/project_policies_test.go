@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// tree makes directories below a new one, and returns that.
+// tree creates directories below a new one, and returns the new one.
 func tree(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := match.RealPath(t.TempDir())
@@ -34,8 +34,8 @@ func tree(t *testing.T, names ...string) string {
 	return dir
 }
 
-// The user learns of a refused root: at the prompt, on stderr and in the Record. The
-// working directory's guards are in force.
+// The user is informed about a refused root: at the prompt, on stderr and in the Record. The
+// guards of the working directory are active.
 func TestRefusedRootIsReported(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "p/.git")
@@ -87,8 +87,8 @@ func TestRefusedRootIsReported(t *testing.T) {
 	}
 }
 
-// In the directory of another project its policy applies too, if it is trusted, and can
-// only add guards there. Once the root's policies were the only ones.
+// In the directory of another project, its trusted policy applies too, and can only add guards
+// there. In an earlier version only the root's policies applied.
 func TestTrustedAboveTheWorkingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "mine/.git", "work/other/.git", "work/other/sub", "untrusted/.git")
@@ -127,8 +127,8 @@ func TestTrustedAboveTheWorkingDirectory(t *testing.T) {
 	}
 }
 
-// A grant lets a project's policy allow in its own sessions. A session of another project
-// only gets its guards.
+// With a grant, a project's policy can allow actions in its own sessions. In a session of another
+// project it only adds guards.
 func TestOtherProjectsAllowNothing(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "mine/.git", "other/.git", "root")

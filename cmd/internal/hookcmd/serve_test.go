@@ -29,7 +29,7 @@ type served struct {
 	t      testing.TB
 	in     *io.PipeWriter
 	lines  *bufio.Reader
-	stderr bytes.Buffer // to be read when it has ended
+	stderr bytes.Buffer // valid after the end
 	exit   chan int
 	last   int
 }
@@ -74,7 +74,7 @@ func (s *served) read() *dialect.Message {
 	return m
 }
 
-// ask gives an event as it is, and returns what it is answered.
+// ask sends an event and returns its reply.
 func (s *served) ask(payload string) dialect.WireReply {
 	s.t.Helper()
 	s.last++
@@ -86,7 +86,7 @@ func (s *served) ask(payload string) dialect.WireReply {
 	return *m.Reply
 }
 
-// end closes its input, and waits until it has ended.
+// end closes the input and waits for the end of the process.
 func (s *served) end() {
 	s.t.Helper()
 	_ = s.in.Close()
@@ -117,8 +117,8 @@ func rootWith(t testing.TB, policy string) string {
 	return root
 }
 
-// What is served and what a program of its own answers are the same bytes, for every agent
-// and all of its golden conversations, broken ones too; and so are the Records.
+// grapnel-hook --serve and a separate process give the same bytes, for every agent and all of its
+// golden conversations, including invalid ones. The Records are also the same.
 func TestServedLikeSpawned(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialect.All() {
@@ -140,14 +140,14 @@ func TestServedLikeSpawned(t *testing.T) {
 					}
 				}
 			}
-			// More is of no use, and takes a while.
+			// More payloads find nothing new and take longer.
 			rand.Shuffle(len(payloads), func(i, j int) { payloads[i], payloads[j] = payloads[j], payloads[i] })
 			payloads = payloads[:min(len(payloads), 40)]
 
 			one, many := rootWith(t, servedPolicy), rootWith(t, servedPolicy)
 			s := startServe(t, d.Name, "--root", many)
 			for _, payload := range payloads {
-				payload = strings.ReplaceAll(payload, "\n", " ") // a line
+				payload = strings.ReplaceAll(payload, "\n", " ") // one line
 				var stdout, stderr bytes.Buffer
 				exit := Main([]string{d.Name, "--root", one}, strings.NewReader(payload), &stdout, &stderr)
 				here := func(said string) string { return strings.ReplaceAll(said, one, many) }
@@ -164,7 +164,7 @@ func TestServedLikeSpawned(t *testing.T) {
 	}
 }
 
-// recorded lists what the Records below a root say of events.
+// recorded lists the results in the Records below a root.
 func recorded(t testing.TB, root string) []string {
 	t.Helper()
 	var list []string
@@ -177,7 +177,7 @@ func recorded(t testing.TB, root string) []string {
 	return list
 }
 
-// A policy that changes counts from the next event on.
+// A changed policy applies from the next event on.
 func TestServedPolicyChanges(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, "version: 1\n")
@@ -197,8 +197,8 @@ func TestServedPolicyChanges(t *testing.T) {
 	s.end()
 }
 
-// Two agents at once, each with one that serves, share a root: what they are asked counts
-// for one limit, and each event leaves one Record.
+// Two agents, each with its own --serve process, share a root: their calls count for one limit,
+// and each event writes one Record.
 func TestServedTwo(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, "version: 1\nhooks:\n  - {name: few, on: tool.before, limit: {count: 10, per: 1h, by: session}}\n")
@@ -228,10 +228,10 @@ func TestServedTwo(t *testing.T) {
 	}
 }
 
-// Everything that was asked is answered once, however much comes at once, and nothing is
-// kept of it.
+// Each question is answered once, for any number of concurrent questions, and uses no memory
+// afterwards.
 //
-// It has the process to itself, whose memory it measures.
+// It does not run in parallel, because it measures the memory of the process.
 func TestServedMany(t *testing.T) { //nolint:paralleltest // see above
 	s := startServe(t, "openclaw", "--root", rootWith(t, servedPolicy))
 	n := 10_000
@@ -273,7 +273,7 @@ func TestServedMany(t *testing.T) { //nolint:paralleltest // see above
 	s.end()
 }
 
-// A panic is one event's, and the next is answered.
+// A panic affects only one event, and the next event is answered.
 func TestServedPanic(t *testing.T) {
 	t.Parallel()
 	d := *dialect.ClaudeCode()

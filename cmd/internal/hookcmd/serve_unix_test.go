@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// waits is a policy whose hook at tool.before ends when there is a file go in root, and
-// says before that it has begun.
+// waits returns a policy whose hook at tool.before reports its start, and ends when the file go
+// exists in root.
 func waits(root string) string {
 	return `version: 1
 hooks:
@@ -48,7 +48,7 @@ func touch(t testing.TB, name string) {
 	}
 }
 
-// An event that takes long holds no other up, and the end of the input is no end of it.
+// A slow event does not delay other events, and the end of the input does not end it.
 func TestServedAtOnce(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -70,7 +70,7 @@ func TestServedAtOnce(t *testing.T) {
 	s.end()
 }
 
-// What nobody waits for any more ends at once.
+// A canceled event ends at once.
 func TestServedCancel(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -87,7 +87,7 @@ func TestServedCancel(t *testing.T) {
 	s.end()
 }
 
-// TestServeProcess is grapnel-hook itself, for the tests below.
+// TestServeProcess is the process of grapnel-hook for the tests below.
 func TestServeProcess(t *testing.T) {
 	if args := os.Getenv("TEST_SERVE"); args != "" {
 		os.Exit(Main(strings.Fields(args), os.Stdin, os.Stdout, os.Stderr))
@@ -95,8 +95,8 @@ func TestServeProcess(t *testing.T) {
 	t.Skip("is run by others")
 }
 
-// A signal ends it as the end of its input does, and a second one ends what is under way.
-// What a terminal sends to all is not for it.
+// A first signal has the same effect as the end of the input; a second one cancels current
+// events. A signal from a terminal to the whole group is ignored.
 func TestServedSignal(t *testing.T) {
 	t.Parallel()
 	for name, twice := range map[string]bool{"once": false, "twice": true} {
@@ -126,7 +126,7 @@ func TestServedSignal(t *testing.T) {
 				t.Fatal(err)
 			}
 			lines := bufio.NewScanner(out)
-			lines.Scan() // its hello
+			lines.Scan() // the hello
 			if _, err := in.Write([]byte(`{"type":"event","id":"slow","event":` + sleeps + "}\n")); err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +137,7 @@ func TestServedSignal(t *testing.T) {
 				}
 			}
 			if twice {
-				time.Sleep(50 * time.Millisecond) // two signals that wait at once are one
+				time.Sleep(50 * time.Millisecond) // two pending signals would be merged into one
 				_ = cmd.Process.Signal(syscall.SIGTERM)
 			} else {
 				touch(t, filepath.Join(root, "go"))
@@ -157,7 +157,7 @@ func TestServedSignal(t *testing.T) {
 	}
 }
 
-// Nobody who reads is an end too.
+// A closed output also ends the process.
 func TestServedUnread(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// Hooks of agents that always say when are told so under agents that never do.
+// Hooks in the format of agents that always send a time also get one from agents that never do.
 func TestHooksAreToldWhen(t *testing.T) {
 	t.Parallel()
 	for _, speaks := range []string{"gemini", "qwen", "copilot"} {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// What runs where the agent does, the program runs itself, and the daemon leaves nothing of
-// it: there is one Record, and one run.
+// A program in the agent's environment is run by the hook program, not by the daemon, and the
+// daemon leaves no trace: there is one Record and one run.
 func TestWarmLeavesPrograms(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, `version: 1

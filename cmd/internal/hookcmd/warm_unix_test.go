@@ -27,7 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// A listening is a daemon of a root that keeps everything in memory.
+// A listening is a daemon of a root that stores everything in memory.
 type listening struct {
 	warm *Warm
 
@@ -35,7 +35,7 @@ type listening struct {
 	lines    []string
 	notices  []Notice
 	declined []string
-	fails    error // of Keep
+	fails    error // error of Keep
 }
 
 func listen(t testing.TB, root string) *listening {
@@ -80,10 +80,10 @@ func listen(t testing.TB, root string) *listening {
 	return l
 }
 
-// clock is the time of day at which a limit is free again.
+// clock matches the time at which a limit is available again.
 var clock = regexp.MustCompile(`in [0-9hms]+, at \d\d:\d\d:\d\d`)
 
-// said is what one way of answering says.
+// said is the result of one way of answering.
 type said struct {
 	Payload, Stdout, Stderr string
 	Exit                    int
@@ -95,7 +95,7 @@ func program(args []string, payload []byte) said {
 	return said{string(payload), clock.ReplaceAllString(stdout.String(), "later"), stderr.String(), exit}
 }
 
-// inProcess answers as a Go program does that fires events itself.
+// inProcess answers like a Go program that fires events itself.
 func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) said {
 	t.Helper()
 	place, err := local.Locate(root, "")
@@ -117,7 +117,7 @@ func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) sa
 	return said{string(payload), clock.ReplaceAllString(string(reply.Stdout), "later"), string(reply.Stderr), reply.Exit}
 }
 
-// payloads are all that was recorded of an agent and all that tests make of it, as it came.
+// payloads returns all recorded payloads of an agent, and those that tests make from them.
 func payloads(t *testing.T, d *dialect.Dialect) [][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "dialect", "testdata", d.Name, "*.txtar"))
@@ -139,7 +139,7 @@ func payloads(t *testing.T, d *dialect.Dialect) [][]byte {
 	return all
 }
 
-// vectorEvents are the events of the conformance vectors, as Gemini CLI would tell of them.
+// vectorEvents returns the events of the conformance vectors in the format of Gemini CLI.
 func vectorEvents(t *testing.T) [][]byte {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join("..", "..", "..", "conformance", "vectors", "*", "*.json"))
@@ -158,7 +158,7 @@ func vectorEvents(t *testing.T) [][]byte {
 			Input  json.RawMessage `json:"input"`
 		}
 		if json.Unmarshal(data, &vectors) != nil {
-			continue // of another form
+			continue // another form
 		}
 		for _, v := range vectors {
 			event := map[string]json.RawMessage{}
@@ -176,8 +176,8 @@ func vectorEvents(t *testing.T) [][]byte {
 	return all
 }
 
-// In process, by a program and through a daemon an event is answered with the same bytes:
-// all that was recorded of the agents, with a policy of every kind of rule.
+// An event gets the same bytes in process, from a program and through a daemon: all recorded
+// events of the agents, with a policy of every kind of rule.
 func TestThreeWays(t *testing.T) {
 	t.Parallel()
 	for _, d := range dialect.All() {
@@ -202,7 +202,7 @@ use: [destructive, secrets]
 					daemon = listen(t, root)
 				}
 				for _, payload := range all {
-					// Whether two events are one action goes by time, too.
+					// Whether two events are one action also depends on time.
 					if err := os.RemoveAll(filepath.Join(root, "state", "spool", "held")); err != nil {
 						t.Fatal(err)
 					}
@@ -228,7 +228,7 @@ use: [destructive, secrets]
 	}
 }
 
-// BenchmarkWarm is an event through a socket to a daemon with 1,000 rules, which keeps
+// BenchmarkWarm sends an event through a socket to a daemon with 1,000 rules, which stores
 // Records in memory.
 func BenchmarkWarm(b *testing.B) {
 	var rules strings.Builder
@@ -254,8 +254,8 @@ func bash(session, command string) []byte {
 	return fmt.Appendf(nil, `{"hook_event_name":"PreToolUse","session_id":%q,"cwd":"/","tool_name":"Bash","tool_input":{"command":%q}}`, session, command)
 }
 
-// A policy that changes counts from the next event on, also twice within a tick of the file
-// system's clock; one that breaks leaves what was valid in force.
+// A changed policy applies from the next event on, also after two changes within one tick of the
+// file system's clock. If it becomes invalid, the last valid policy stays active.
 func TestWarmPolicyChanges(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, "version: 1\n")
@@ -286,8 +286,8 @@ func TestWarmPolicyChanges(t *testing.T) {
 	}
 }
 
-// Where the store cannot keep a Record the spool does; where neither can, the person is told
-// as by a program, and a strict policy blocks.
+// If the store cannot keep a Record, the spool does. If neither can, the user gets the same
+// warning as from a program, and a strict policy blocks.
 func TestWarmCannotKeep(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, "version: 1\nstrict: true\n")

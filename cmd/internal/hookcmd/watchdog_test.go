@@ -39,8 +39,8 @@ const (
 	stop     = `{"session_id":"s","cwd":"/","hook_event_name":"Stop"}`
 )
 
-// An event that is not judged in time gets the closed reply: tools are blocked, prompts
-// and stops pass.
+// An event that is not judged in time gets the fail-closed reply: tools are blocked, prompts and
+// stops pass.
 func TestWatchdogDeadline(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -65,7 +65,7 @@ func TestWatchdogDeadline(t *testing.T) {
 				}
 				begun := time.Now()
 				result := w.run(t.Context(), func(ctx context.Context) worked {
-					<-ctx.Done() // a hang that the budget of the hooks does not end
+					<-ctx.Done() // the budget of the hooks does not end this hang
 					return worked{reply: dialect.Reply{Stdout: []byte("late")}}
 				})
 				if took := time.Since(begun); took != patience(0) {
@@ -83,8 +83,8 @@ func TestWatchdogDeadline(t *testing.T) {
 	}
 }
 
-// Whenever the work ends, there is one reply: that of the work or the closed one. Behind
-// the closed one the work leaves no Record.
+// There is exactly one reply for any end of the work: the reply of the work, or the fail-closed
+// one. After the fail-closed reply, the work writes no Record.
 func TestWatchdogGivesOneReply(t *testing.T) {
 	t.Parallel()
 	limit := patience(0)
@@ -126,7 +126,7 @@ func (c counting) Observe(context.Context, *grapnel.Record) { *c.n++ }
 
 func (c counting) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
 
-// The time that the event took to come in is not there for its hooks.
+// The time for reading the event is subtracted from the budget of the hooks.
 func TestBudgetCountsFromTheStart(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// IC-57: an event goes to the program beside this one, with nothing of the environment
-// that could tell it whom to trust, and what it says is the error.
+// IC-57: an event goes to the program in the same directory, without environment variables that
+// could change its trusted certificates. The program's output is the error.
 func TestSend(t *testing.T) {
 	t.Setenv("SSL_CERT_FILE", "/tmp/somebody.pem")
 	dir := t.TempDir()
@@ -75,8 +75,8 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// The program that asks is started without any variable, gets the event byte for byte and
-// less time than there is, and what it says is the answer, or the error.
+// The program for requests starts without environment variables, gets the unchanged event and a
+// shorter timeout. Its output is the answer or the error.
 func TestAsker(t *testing.T) {
 	t.Setenv("SSL_CERT_FILE", "/tmp/somebody.pem")
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
@@ -134,13 +134,13 @@ func TestAsker(t *testing.T) {
 	} {
 		says(text)
 		b := *a
-		b.http.URL += strings.ReplaceAll(want, " ", "") // another circuit
+		b.http.URL += strings.ReplaceAll(want, " ", "") // another circuit breaker
 		if out, err := b.Handle(ctx, ev); err == nil || !strings.Contains(err.Error(), want) || out.Decision != grapnel.None {
 			t.Errorf("%s: %v, %v, want %s", text, out, err, want)
 		}
 	}
 
-	// What the server did opens the circuit; what the request did does not.
+	// A failure of the server opens the circuit breaker; an invalid request does not.
 	says(`echo '{"error":"status 400"}'`)
 	for range 4 {
 		if _, err := a.Handle(ctx, ev); err == nil || err.Error() != "status 400" {

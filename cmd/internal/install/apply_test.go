@@ -47,7 +47,7 @@ func TestApplyFollowsLinks(t *testing.T) {
 	}
 }
 
-// We made the file, then the user moved it away and left a link: it stays.
+// Grapnel created the file, then the user moved it and left a link: uninstallation keeps it.
 func TestUninstallKeepsMovedFile(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -126,7 +126,7 @@ func TestApplyChecksContent(t *testing.T) {
 	}
 }
 
-// Without a backup nothing is written.
+// If the backup fails, no file is written.
 func TestApplyNeedsBackup(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -188,7 +188,7 @@ func TestBackupsArePruned(t *testing.T) {
 	}
 }
 
-// Removal takes the directories that were made, as far as they are empty.
+// Removal also removes the directories that installation created, if they are empty.
 func TestRemoveDirs(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

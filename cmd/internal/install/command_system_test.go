@@ -14,8 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 )
 
-// The agent hands the command to a shell. Whatever the path is called, the
-// program must get exactly its arguments.
+// The agent passes the command to a shell. For any path, the program must get exactly its
+// arguments.
 func TestCommandInRealShell(t *testing.T) {
 	t.Parallel()
 	sh, err := exec.LookPath("sh")
@@ -55,7 +55,7 @@ func TestCommandInRealShell(t *testing.T) {
 	}
 }
 
-// The agent's own program is asked for its version, where that matters.
+// Installation runs the agent's program to get its version, if the version matters.
 func TestVersionOfProgram(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 )
 
-// Into the settings of an agent, and out again: the file has its old bytes.
+// Installs into an agent's settings and uninstalls: the file has its original bytes.
 func ExampleInstall() {
 	home, err := os.MkdirTemp("", "install-")
 	if err != nil {

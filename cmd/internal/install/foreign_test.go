@@ -79,7 +79,7 @@ func TestHooks(t *testing.T) {
 	}
 }
 
-// A fingerprint is that of what is run and how, and not of how it is written down.
+// A fingerprint depends on the command and its options, not on the format of the file.
 func TestDigest(t *testing.T) {
 	t.Parallel()
 	digest := func(text string) string {

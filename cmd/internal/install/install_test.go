@@ -22,11 +22,11 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// A machine is a home directory, a project and a state directory of their own.
+// A machine has a home directory, a project and a state directory.
 type machine struct {
 	t                    testing.TB
 	home, project, state string
-	system               string // stands in for /
+	system               string // replaces /
 	program              string
 	env                  map[string]string
 	now                  time.Time
@@ -50,7 +50,7 @@ func newMachine(t testing.TB) *machine {
 	return m
 }
 
-// script makes a program.
+// script creates a program.
 func (m *machine) script(name, body string) {
 	m.t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -59,7 +59,8 @@ func (m *machine) script(name, body string) {
 	programs.Write(m.t, name, "#!/bin/sh\n"+body+"\n")
 }
 
-// request is for the agents, with a version of Claude Code that knows all.
+// request returns a request for the agents, with a version of Claude Code that supports all
+// events.
 func (m *machine) request(agents ...string) Request {
 	m.now = m.now.Add(time.Hour)
 	return Request{
@@ -117,7 +118,7 @@ func (m *machine) read(name string) string {
 	return string(data)
 }
 
-// tree is everything below the directories: names, modes and contents.
+// tree returns everything below the directories: names, modes and contents.
 func tree(t testing.TB, dirs ...string) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -230,7 +231,7 @@ func TestInstallAndUninstall(t *testing.T) {
 		t.Errorf("timeouts %v and %v, want 3s and 1m", rec.Timeout("SessionEnd"), rec.Timeout("Stop"))
 	}
 
-	// Again: the same token, nothing written, not even the record.
+	// Again: the same token, and no file is written, not even the record.
 	installed := tree(t, m.home, m.project, m.state)
 	again := req
 	again.Now = req.Now.Add(time.Hour)
@@ -242,13 +243,13 @@ func TestInstallAndUninstall(t *testing.T) {
 		t.Errorf("installing twice writes (-before +after):\n%s", diff)
 	}
 
-	// Another policy changes the record alone.
+	// Another policy changes only the record.
 	again.Policy = "/elsewhere.yaml"
 	if res = m.install(again); res.Changed() || m.records()[0].Policy != "/elsewhere.yaml" {
 		t.Errorf("another policy: %+v, %+v", res, m.records())
 	}
 
-	// Another program: the token stays, the entries change in place.
+	// Another program: the token stays, and the entries change in place.
 	again.Program = filepath.Join(filepath.Dir(m.program), "new place", hookProgram)
 	m.script(again.Program, "exit 0")
 	again.Events = nil
@@ -342,8 +343,7 @@ func TestConfirm(t *testing.T) {
 	m.install(req)
 }
 
-// The file is not what was planned any more: nothing is lost, and no record
-// stays behind.
+// If the file has changed since the plan, no change is lost and no record is left.
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(file string) error{
@@ -375,7 +375,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// A failed update puts the old record back.
+// A failed update restores the old record.
 func TestFailedUpdateKeepsRecord(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -394,7 +394,7 @@ func TestFailedUpdateKeepsRecord(t *testing.T) {
 	}
 }
 
-// One file that cannot be edited keeps all others as they are.
+// If one file cannot be edited, all other files stay unchanged.
 func TestRefusalComesFirst(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -535,7 +535,7 @@ func TestRoot(t *testing.T) {
 	if err != nil || len(recs) != 2 || recs[0].Root != root || recs[0].Policy != filepath.Join(root, "grapnel.yaml") || recs[0].State != filepath.Join(root, "state") {
 		t.Errorf("records %+v, %v", recs, err)
 	}
-	// From outside the root the entries can be taken out, too.
+	// The entries can also be removed without the --root of the installation.
 	out := m.uninstall(m.request("gemini"))
 	if !out.Files[0].Changed || !strings.Contains(strings.Join(out.Files[0].Notes, "\n"), "installed with --root "+root) {
 		t.Errorf("uninstall without --root: %+v", out)
@@ -574,7 +574,7 @@ func TestProjectScope(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || runtime.GOOS != "windows" && info.Mode().Perm()&0o077 == 0 {
 		t.Errorf("a file of the project has mode %v, %v", info.Mode(), err)
 	}
-	// Of the user's scope, the project's copy is a note only if nobody here made it.
+	// In the user scope, the project's copy causes a note only if it has no record here.
 	user := m.request("claude")
 	user.ProjectDir = m.project
 	if notes := strings.Join(m.install(user).Files[0].Notes, "\n"); strings.Contains(notes, "copy of our entry") {
@@ -669,8 +669,8 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Installers that run at once wait for each other: the settings hold one
-// installation in the end, and the record fits.
+// Concurrent installers wait for each other: at the end the settings contain one installation,
+// and the record matches it.
 func TestConcurrentInstallers(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -724,7 +724,7 @@ func TestLockIsHeld(t *testing.T) {
 	m.install(m.request("claude"))
 }
 
-// A record nobody can read is told, and does not keep anybody from installing.
+// An unreadable record is reported and does not prevent an installation.
 func TestBrokenRecord(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -737,16 +737,16 @@ func TestBrokenRecord(t *testing.T) {
 	if len(res.Notes) != 1 || !strings.Contains(res.Notes[0], old.ID) || res.Files[0].ID == old.ID || bytes.Contains([]byte(m.read(old.File)), []byte(old.ID)) {
 		t.Errorf("%+v", res)
 	}
-	if recs := m.records(); len(recs) != 1 { // fails if the broken one is still there
+	if recs := m.records(); len(recs) != 1 { // fails if the unreadable one still exists
 		t.Errorf("records %+v", recs)
 	}
 	m.uninstall(m.request("claude"))
-	if got := m.read(old.File); got != "{}\n" { // nobody knows that we made it
+	if got := m.read(old.File); got != "{}\n" { // no record shows that Grapnel created it
 		t.Errorf("after all the file is %q", got)
 	}
 }
 
-// What another agent's settings look like is no reason to keep ours installed.
+// Invalid settings of another agent do not prevent an uninstallation.
 func TestUninstallAllPassesBrokenFiles(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -761,12 +761,12 @@ func TestUninstallAllPassesBrokenFiles(t *testing.T) {
 	if _, err := os.Stat(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s is still there: %v", file, err)
 	}
-	// But what names us and cannot be read is told.
+	// But an unreadable file that names Grapnel is reported.
 	m.write(filepath.Join(m.home, ".claude", "settings.json"), "{ grapnel-hook")
 	if _, err := Uninstall(t.Context(), req); err == nil || !strings.Contains(err.Error(), "not valid JSON") {
 		t.Errorf("Uninstall: %v", err)
 	}
-	// One such file keeps nobody from taking Grapnel out of the others.
+	// Such a file does not prevent the uninstallation from the other files.
 	codex := m.install(m.request("codex")).Files[0].File
 	res, err := Uninstall(t.Context(), req)
 	if err == nil || !strings.Contains(err.Error(), "Claude Code is left as it is") || res == nil || !res.Applied {

@@ -16,8 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// FuzzPlan feeds arbitrary bytes: either they are refused, or what is installed
-// can be taken back.
+// FuzzPlan tries arbitrary bytes: either they are rejected, or the installation can be removed.
 func FuzzPlan(f *testing.F) {
 	for _, tt := range oddFiles {
 		f.Add([]byte(tt.text))
@@ -43,7 +42,7 @@ func FuzzPlan(f *testing.F) {
 			if d, err := parse(a, "settings.json", data); err != nil {
 				continue
 			} else if sections, err := d.sections(); err != nil || len(ours(sections)) > 0 {
-				continue // installed already: nothing to compare with
+				continue // installed already, so a comparison is impossible
 			}
 			back, err := PlanRemove(a, "settings.json", c.After, &c.Made)
 			if err != nil || !bytes.Equal(back.After, data) {
@@ -53,9 +52,8 @@ func FuzzPlan(f *testing.F) {
 	})
 }
 
-// The promise of the package: whatever the file looks like, installing and
-// uninstalling gives it back to the byte; installing twice is installing once;
-// and installing differently in between leaves no trace.
+// The promise of the package: installing and uninstalling restores any file byte for byte;
+// installing twice is the same as once; and another installation in between leaves no trace.
 func TestRoundTripProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -85,8 +83,8 @@ func TestRoundTripProperty(t *testing.T) {
 			if !bytes.Equal(back.After, original) {
 				t.Fatalf("installed and uninstalled\n%q became\n%q by way of\n%q", original, back.After, c.After)
 			}
-			// Without memory the bytes of empty lists may differ, and what was
-			// empty before may be gone, but nothing else.
+			// Without Made, the bytes of empty lists may differ and empty parts may be removed,
+			// but nothing else changes.
 			bare, err := PlanRemove(w.agent, "settings.json", c.After, nil)
 			if err != nil {
 				t.Fatalf("PlanRemove(%q) without memory: %v", c.After, err)
@@ -98,8 +96,8 @@ func TestRoundTripProperty(t *testing.T) {
 	})
 }
 
-// A person edits the file while we are installed in it. Then uninstalling gives
-// the file as if it had been edited without us.
+// A user edits the file while Grapnel is installed in it. Uninstallation gives the same file as
+// the edit without Grapnel.
 func TestEditedBetweenProperty(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -112,7 +110,7 @@ func TestEditedBetweenProperty(t *testing.T) {
 		for range rapid.IntRange(1, 3).Draw(t, "edits") {
 			paths := itemPaths(t, w.agent, original)
 			if len(paths) == 0 {
-				t.SkipNow() // an empty object: nothing to edit
+				t.SkipNow() // an empty object cannot be edited
 			}
 			path := rapid.SampledFrom(paths).Draw(t, "where")
 			edit := w.edit(path)
@@ -128,8 +126,8 @@ func TestEditedBetweenProperty(t *testing.T) {
 	})
 }
 
-// The work to edit a file of one long line grows with its length. It grew with the square
-// of it once: then this file would take longer than the timeout of the tests.
+// The time to edit a file of one long line is proportional to its length. It was quadratic once:
+// then this file would take longer than the timeout of the tests.
 func TestManyMembers(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

@@ -36,7 +36,7 @@ func agentNamed(t testing.TB, name string) Agent {
 	return a
 }
 
-// wanted is a small installation.
+// wanted returns a small installation.
 func wanted(t testing.TB, agent string, events ...string) Wanted {
 	t.Helper()
 	a := agentNamed(t, agent)
@@ -47,7 +47,7 @@ func wanted(t testing.TB, agent string, events ...string) Wanted {
 	}
 }
 
-// Golden files: what people see in their settings, and as a diff.
+// Golden files: the settings after an installation, and the diff.
 func TestGolden(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -118,8 +118,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// Files as they are found in the world. Each is installed into twice, then
-// uninstalled from.
+// Files in typical and unusual formats. The test installs twice into each file, and then
+// uninstalls.
 var oddFiles = map[string]struct {
 	agent string // empty: both
 	text  string
@@ -230,7 +230,7 @@ func TestOddFiles(t *testing.T) {
 	}
 }
 
-// Files that did not exist or held nothing are as before afterwards.
+// Files that did not exist or were empty are restored.
 func TestNoFile(t *testing.T) {
 	t.Parallel()
 	for name, before := range map[string][]byte{
@@ -256,7 +256,7 @@ func TestNoFile(t *testing.T) {
 				t.Errorf("after removal: %q, want %q", back.After, before)
 			}
 
-			// With something of the user in it the file stays, whoever made it.
+			// If the user has added a member, the file stays, even if Grapnel created it.
 			edited := bytes.Replace(c.After, []byte("{"+nl), []byte("{"+nl+"  \"model\": \"x\","+nl), 1)
 			back, err = PlanRemove(w.Agent, w.File, edited, &c.Made)
 			if err != nil {
@@ -269,7 +269,7 @@ func TestNoFile(t *testing.T) {
 	}
 }
 
-// The agent itself writes the file anew, as JSON.stringify does.
+// The agent itself rewrites the file like JSON.stringify.
 func TestReformattedProperty(t *testing.T) {
 	t.Parallel()
 	stringify := func(data []byte) []byte {
@@ -290,7 +290,7 @@ func TestReformattedProperty(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, want := back.After, stringify(original)
-		if len(c.Made.Gaps) > 0 { // the white space of an empty list comes back as it was
+		if len(c.Made.Gaps) > 0 { // the white space of an empty list is restored
 			got = stringify(got)
 		}
 		if !bytes.Equal(got, want) {
@@ -390,7 +390,7 @@ func TestWantedIsChecked(t *testing.T) {
 	}
 }
 
-// What people and other programs do to our entries.
+// Typical changes of Grapnel's entries by users and other programs.
 func TestEntriesInTheWild(t *testing.T) {
 	t.Parallel()
 	const ours = `{"type": "command", "command": "/opt/grapnel-hook --id ` + tokenA + `", "timeout": 60}`
@@ -446,7 +446,7 @@ func TestEntriesInTheWild(t *testing.T) {
 		"twice": {
 			before:    stop(`{"hooks": [` + ours + `]}, {"hooks": [{"command": "a"}]}, {"hooks": [{"command": "/x/grapnel-hook --root /y"}]}`),
 			installed: stop(`{"hooks": [` + ours + `]}, {"hooks": [{"command": "a"}]}`),
-			removed:   stop(` {"hooks": [{"command": "a"}]}`), // its space is not ours
+			removed:   stop(` {"hooks": [{"command": "a"}]}`), // its space is not Grapnel's
 		},
 		"twice, once behind a matcher": {
 			before:    stop(`{"matcher": "x", "hooks": [` + ours + `]}, {"hooks": [` + ours + `]}`),
@@ -493,7 +493,7 @@ func TestEntriesInTheWild(t *testing.T) {
 	}
 }
 
-// What the user adds behind our entries stays, in its own format.
+// An entry that the user adds after Grapnel's entries stays, in its format.
 func TestAddedBehindUs(t *testing.T) {
 	t.Parallel()
 	w := wanted(t, "claude", "Stop")
@@ -510,7 +510,7 @@ func TestRemoveNothing(t *testing.T) {
 	t.Parallel()
 	a := agentNamed(t, "claude")
 	for _, text := range []string{"", "{}", `{"hooks": {}}`, `{"hooks": {"Stop": [], "SessionEnd": [{"hooks": []}]}}`} {
-		// A record that is left over from another time must not make us delete.
+		// An old record must not cause a deletion.
 		made := &installation.Made{File: true, Hooks: true, Events: []string{"Stop"}, Gaps: map[string]string{"": " "}}
 		c, err := PlanRemove(a, "settings.json", []byte(text), made)
 		if err != nil || c.Changed() || c.Diff != "" || c.Events != nil {

@@ -13,8 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// A writer draws settings documents: any JSON, with or without comments, in
-// formats nobody would choose.
+// A writer draws settings documents: any JSON, with or without comments, in unusual formats.
 type writer struct {
 	*rapid.T
 	agent Agent
@@ -100,7 +99,7 @@ func (w writer) keys(from ...string) []string {
 	return perm[:rapid.IntRange(0, len(perm)).Draw(w.T, "how many")]
 }
 
-// document draws settings with hooks of others, or without.
+// document draws settings with or without hooks of other programs.
 func (w writer) document() string {
 	depth := 0
 	var items []string
@@ -123,7 +122,7 @@ func (w writer) document() string {
 	return w.space(0, false) + w.join(depth, "{", items, "}") + w.space(0, w.chance("last line end", 80))
 }
 
-// hooks draws what others have where our entries go.
+// hooks draws entries of other programs in the place of Grapnel's entries.
 func (w writer) hooks(depth int) (key, text string) {
 	if w.agent.Setup.Shape == dialect.ShapePlugin {
 		return "plugins", w.plugins(depth)
@@ -230,8 +229,8 @@ func drawWanted(w writer, label string) Wanted {
 	return wanted
 }
 
-// edit draws a change at the item with the path, to be done in any document
-// that has it.
+// edit draws a change of the item at the path. The change can be applied to any document with the
+// item.
 func (w writer) edit(path string) func(*rapid.T, Agent, []byte) []byte {
 	kind := rapid.IntRange(0, 3).Draw(w.T, "edit")
 	key := ""
@@ -252,18 +251,18 @@ func (w writer) edit(path string) func(*rapid.T, Agent, []byte) []byte {
 				return data
 			}
 			return apply(data, []splice{{at: it.value.StartOffset, cut: it.end() - it.value.StartOffset, text: scalar}})
-		case 1: // space or comment before the item
+		case 1: // space or a comment before the item
 			return apply(data, []splice{{at: it.start, text: space}})
 		case 2: // an item before it
 			return apply(data, []splice{{at: it.start, text: key + scalar + "," + space}})
-		default: // an item behind it
+		default: // an item after it
 			return apply(data, []splice{{at: it.end(), text: "," + space + key + scalar}})
 		}
 	}
 }
 
-// itemPaths lists all items that may be edited without breaking the shape of
-// the hooks themselves: below "hooks", whole handlers are as deep as it goes.
+// itemPaths lists all items that may be edited without breaking the structure of the hooks: below
+// "hooks" the deepest items are whole handlers.
 func itemPaths(t *rapid.T, a Agent, data []byte) []string {
 	d, err := parse(a, "settings.json", data)
 	if err != nil {
@@ -277,8 +276,8 @@ func itemPaths(t *rapid.T, a Agent, data []byte) []string {
 			if c.kind == '[' {
 				p = fmt.Sprintf("%s/#%d", path, i)
 			}
-			// Adding keys beside "hooks" and beside events is legal, adding a
-			// second one of the same name or replacing lists is not.
+			// It is valid to add keys next to "hooks" and next to events. It is not valid to add
+			// a second key of the same name or to replace lists.
 			if strings.Contains(p[1:], "/") && !strings.HasPrefix(p, "/hooks/") && !strings.HasPrefix(p, "/plugins/") && !strings.Contains(it.key, "/") {
 				paths = append(paths, p)
 			}
@@ -316,7 +315,7 @@ func findItem(t *rapid.T, a Agent, data []byte, path string) item {
 	panic("unreachable")
 }
 
-// failer is a test, or one run of a property.
+// failer is a test, or one run of a property test.
 type failer interface {
 	Helper()
 	Fatalf(format string, args ...any)
@@ -331,8 +330,8 @@ func mustPlan(t failer, w Wanted) *Change {
 	return c
 }
 
-// onlyAdds checks that every byte of the old file is in the new one, in order,
-// but for white space in lists that were empty.
+// onlyAdds checks that the new file contains every byte of the old one, in order, except for
+// white space in empty lists.
 func onlyAdds(t failer, old, now []byte) {
 	t.Helper()
 	squeeze := func(b []byte) []byte { return bytes.Join(bytes.Fields(b), nil) }
@@ -346,10 +345,10 @@ func onlyAdds(t failer, old, now []byte) {
 	}
 }
 
-// meaning is the document without format, comments and what is empty among the hooks.
+// meaning returns the document without format, comments and empty parts of the hooks.
 func (w writer) meaning(t failer, data []byte) string {
 	t.Helper()
-	if data == nil { // the file is gone
+	if data == nil { // the file was removed
 		data = []byte("{}")
 	}
 	v, err := hujson.Parse(append(bytes.Clone(data), '\n'))

@@ -21,8 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
 
-// Agents of every shape, with the peculiarities that agents have. They stand beside
-// the real ones, so that each peculiarity is tested whoever has it.
+// Agents of every shape with peculiarities of real agents. They are tested in addition to the
+// real agents, so that each peculiarity is tested even if no agent has it.
 var (
 	keeper = row("keeper", dialect.Setup{
 		User: ".keeper/hooks.json", Project: ".keeper/hooks.json", Shape: dialect.ShapeGroups, Keep: true, Unit: time.Second,
@@ -30,7 +30,7 @@ var (
 		Off:   []dialect.Switch{{File: ".keeper/config.toml", Path: "features.hooks", Is: "false", Says: "switches all hooks off"}},
 		Todo:  []string{"open keeper and trust $file"}, TodoProject: []string{"trust the project, too"},
 	})
-	// Its lists in hooks.json take the place of those in settings.json.
+	// Its lists in hooks.json replace those in settings.json.
 	layered = row("layered", dialect.Setup{
 		User: ".layered/settings.json", Project: ".layered/settings.json", Over: []string{"hooks.json", "hooks/hooks.json"},
 		Shape: dialect.ShapeGroups, Comments: true, Unit: time.Second,
@@ -81,20 +81,19 @@ func row(name string, setup dialect.Setup) Agent {
 	}}, &setup}
 }
 
-// testAgents are the real agents of the shapes, and then those of this file.
+// testAgents returns the real agents with the given shapes, and then the agents of this file.
 func testAgents(shapes ...dialect.Shape) []Agent {
 	return slices.DeleteFunc(slices.Concat(Agents(), ownRows), func(a Agent) bool { return !slices.Contains(shapes, a.Setup.Shape) })
 }
 
-// documents are the agents whose entries stand in a document.
+// documents returns the agents whose entries are in a document.
 func documents() []Agent {
 	return slices.DeleteFunc(testAgents(dialect.ShapeGroups, dialect.ShapeFlat, dialect.ShapeList, dialect.ShapePlugin), func(a Agent) bool {
 		return a.Setup.Shape == dialect.ShapePlugin && len(a.Setup.Edits) == 0
 	})
 }
 
-// Every agent that can be installed into has a setup that can be read, and is data of
-// the kind that this package expects.
+// Every installable agent has a valid setup, and is data in the form that this package expects.
 func TestSetups(t *testing.T) {
 	t.Parallel()
 	for _, a := range slices.Concat(Agents(), ownRows) {
@@ -153,7 +152,7 @@ func TestSetups(t *testing.T) {
 	}
 }
 
-// others are hooks of others where ours go, by shape.
+// others returns hooks of other programs in the place of Grapnel's entries, by shape.
 func others(a Agent) string {
 	entry := `{"command": "their-own-hook"}`
 	event := a.Events[0].Native
@@ -175,8 +174,8 @@ func others(a Agent) string {
 	return ""
 }
 
-// In every shape: entries of others stay, installing twice is installing once, all that
-// was asked for is there, and uninstalling gives every byte back. IC-43.
+// In every shape: entries of other programs stay, installing twice is the same as once, all
+// requested entries exist, and uninstalling restores every byte. IC-43.
 func TestEveryShape(t *testing.T) {
 	t.Parallel()
 	for _, a := range slices.Concat(Agents(), ownRows) {
@@ -246,7 +245,7 @@ func TestEveryShape(t *testing.T) {
 					after := tree(t, m.home, m.project, m.system)
 					for name := range after {
 						if strings.HasPrefix(name, filepath.Join(m.system, "etc", "grapnel")) || name == filepath.Join(m.system, "etc") || name == m.system {
-							delete(after, name) // what Grapnel keeps itself: backups, a lock
+							delete(after, name) // files of Grapnel: backups, a lock
 							delete(before, name)
 						}
 					}
@@ -262,7 +261,7 @@ func TestEveryShape(t *testing.T) {
 	}
 }
 
-// record is the one that the Result is about.
+// record returns the record of the Result.
 func (r *Result) record(t *testing.T, m *machine, scope Scope) installation.Record {
 	t.Helper()
 	dir := m.state
@@ -287,7 +286,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("%s holds\n%s", ours, text)
 	}
 
-	// The name that was taken is free again: ours stays where it is, and runs once.
+	// The name is free again: Grapnel's file keeps its name and runs once.
 	if err := os.Remove(theirs); err != nil {
 		t.Fatal(err)
 	}
@@ -295,7 +294,7 @@ func TestScripts(t *testing.T) {
 		t.Errorf("installed again: %+v", res.Files)
 	}
 
-	// An event more, and then no more.
+	// Add an event, and remove it again.
 	more := m.request("scripts")
 	more.Events = map[string][]string{"scripts": {"Notification"}}
 	m.install(more)
@@ -308,7 +307,7 @@ func TestScripts(t *testing.T) {
 		t.Error("the file of an event that nobody listens to is left")
 	}
 
-	// Somebody has made the file their own: it is not ours any more.
+	// The user has changed the file: it does not belong to Grapnel any more.
 	m.write(ours, "#!/bin/sh\n"+m.program+" scripts PreToolUse --id x && exec theirs\n")
 	m.uninstall(m.request("scripts"))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 || entries[0].Name() != "PreToolUse.bash" {
@@ -324,8 +323,8 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// The file that takes the place of another for an event gets the entry; else hooks of
-// others would fall silent, or ours.
+// The entry goes into the file that overrides another one for an event. In another file it would
+// disable other hooks or be disabled.
 func TestOver(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -352,7 +351,7 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// Where hooks are trusted by their position, nobody else's moves.
+// If an agent trusts hooks by their position, the hooks of other programs keep their positions.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	w := wanted(t, "keeper", "PreToolUse")
@@ -362,7 +361,7 @@ func TestKeep(t *testing.T) {
 	if bytes.Equal(behind, c.After) {
 		t.Fatalf("nothing to put a group behind in %s", c.After)
 	}
-	// A change stands where the entry stood.
+	// A changed entry stays in its place.
 	w.Current, w.Made, w.Timeout = behind, &c.Made, time.Second
 	changed := mustPlan(t, w)
 	if want := bytes.Replace(behind, []byte(`"timeout": 60`), []byte(`"timeout": 1`), 1); !bytes.Equal(changed.After, want) {
@@ -390,7 +389,7 @@ func TestFold(t *testing.T) {
 	}
 }
 
-// Files that their agents would not read, entries of ours included, and what to do.
+// Files that their agents would ignore, also because of Grapnel's own entries, with hints.
 func TestShapesRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ agent, text, want string }{
@@ -419,7 +418,7 @@ func TestShapesRefused(t *testing.T) {
 	}
 }
 
-// What makes a strict agent ignore the whole file is said, whoever wrote it.
+// A note names the entry for which a strict agent ignores the whole file, for any author.
 func TestStrictNotes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -448,7 +447,7 @@ func TestNoLink(t *testing.T) {
 		if runtime.GOOS != "windows" {
 			t.Fatal(err)
 		}
-		t.Skip(err) // links take a privilege there
+		t.Skip(err) // links need a privilege there
 	}
 	req := m.request("flat")
 	req.Scope, req.ProjectDir = Project, m.project
@@ -460,7 +459,7 @@ func TestNoLink(t *testing.T) {
 	}
 }
 
-// The list of what is allowed is not made: with one, nothing else would be.
+// Grapnel does not create a list of allowed plugins, because the list would disable all others.
 func TestPluginEdits(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{`{}`: false, `{"plugins": {"allow": []}}`: true, `{"plugins": {"allow": ["x"]}}`: true, `{"plugins": {}}`: false} {
@@ -473,7 +472,7 @@ func TestPluginEdits(t *testing.T) {
 	}
 }
 
-// If one file of an installation cannot be written, none is.
+// If one file of an installation cannot be written, none is written.
 func TestAllOrNothing(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -493,8 +492,8 @@ func TestAllOrNothing(t *testing.T) {
 	}
 }
 
-// An installation that was killed at any write is finished by the next, and can be
-// taken out as if it had been whole.
+// If an installation is killed at any write, the next one completes it, and it can be removed
+// completely.
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []string{"scripts", "openclaw", "layered", "own"} {
@@ -506,7 +505,7 @@ func TestInterrupted(t *testing.T) {
 				before := tree(t, m.home)
 				m.install(m.request(agent))
 				rec := m.records()[0]
-				// As if it had been killed: of its files, only the first are there.
+				// As if it had been killed: only the first of its files exist.
 				files := []string{}
 				for _, f := range rec.Files {
 					files = append(files, f.Path)
@@ -530,7 +529,7 @@ func TestInterrupted(t *testing.T) {
 				after := tree(t, m.home)
 				for name, what := range after {
 					if strings.HasPrefix(what, "d") && !finish {
-						delete(after, name) // directories without a file in them may stay
+						delete(after, name) // empty directories may stay
 						delete(before, name)
 					}
 				}
@@ -545,7 +544,8 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// Without names, an agent whose file cannot be edited keeps nobody from the others.
+// Without names on the command line, an agent whose file cannot be edited does not prevent the
+// installation into the others.
 func TestLeftOut(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -579,7 +579,7 @@ func TestSwitchesAndTodo(t *testing.T) {
 	}
 }
 
-// What root installs for everybody can be read by everybody and written by root alone.
+// All users can read the files of an installation by root, and only root can write them.
 func TestManaged(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -618,7 +618,7 @@ func TestManaged(t *testing.T) {
 		t.Errorf("uninstall: %+v", res)
 	}
 
-	if os.Geteuid() != 0 && runtime.GOOS != "windows" { // root is not refused, and would install
+	if os.Geteuid() != 0 && runtime.GOOS != "windows" { // root is allowed to, and would install
 		req.System = "/"
 		if _, err := Install(t.Context(), req); err == nil || !strings.Contains(err.Error(), "run it as root") {
 			t.Errorf("without root: %v", err)
@@ -643,7 +643,7 @@ func TestOldRecord(t *testing.T) {
 	}
 }
 
-// Whoever installs into a file that Codex throws away is told of it.
+// An installation into a file that Codex discards returns a note.
 func TestTops(t *testing.T) {
 	t.Parallel()
 	w := wanted(t, "codex", "PreToolUse")
@@ -654,9 +654,9 @@ func TestTops(t *testing.T) {
 	}
 }
 
-// Two OpenClaws, of which a variable has moved one: each has a plugin with its own token,
-// and to take one out leaves the other its files. They shared them, so that the second
-// was left naming a plugin that was gone, and --all failed.
+// Two OpenClaw installations, of which a variable has moved one: each has a plugin with its own
+// token, and uninstalling one does not affect the files of the other. Earlier they shared a
+// plugin: the second installation then named a missing plugin, and --all failed.
 func TestTwoPlugins(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -702,7 +702,7 @@ func TestTwoPlugins(t *testing.T) {
 	}
 }
 
-// What has to be a program is one.
+// Files that must be executable are executable.
 func TestFilesAreExecutable(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -720,7 +720,7 @@ func TestFilesAreExecutable(t *testing.T) {
 	}
 }
 
-// An installation that was killed leaves nothing behind, once the next has been there.
+// After a killed installation, the next installation removes its temporary files.
 func TestKilledInstallation(t *testing.T) {
 	t.Parallel()
 	for name, uninstall := range map[string]bool{"installed again": false, "uninstalled": true} {
@@ -729,7 +729,7 @@ func TestKilledInstallation(t *testing.T) {
 			m := newMachine(t)
 			before := tree(t, m.home)
 			file := m.install(m.request("copilot-cli")).Files[0].File
-			// As if it had been killed between writing the new file and its renaming.
+			// As if it had been killed between writing and renaming the new file.
 			left := filepath.Join(filepath.Dir(file), ".grapnel-ABCDEFGH2345.tmp")
 			theirs := m.write(filepath.Join(m.home, ".grapnel-notes.tmp"), "mine")
 			if err := os.Rename(file, left); err != nil {
@@ -752,7 +752,7 @@ func TestKilledInstallation(t *testing.T) {
 	}
 }
 
-// A request that cannot be meant writes nothing, not even the lock.
+// An invalid request writes no file, not even the lock.
 func TestUsageComesBeforeTheLock(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// The owner of a file stays, and who installs for somebody else is told that
-// the record lies in the wrong home directory.
+// The owner of a file stays. An installation for another user returns a note that the record is
+// in the wrong home directory.
 func TestForeignOwner(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

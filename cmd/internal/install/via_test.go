@@ -16,7 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// overOf is how an agent would be asked over http; nil = it cannot be.
+// overOf returns the description of HTTP hooks of an agent; nil = the agent has none.
 func overOf(a Agent) *Over {
 	how, can := overHTTP[a.Name]
 	if !can {
@@ -40,7 +40,7 @@ func (m *machine) addresses() Addresses {
 	return a
 }
 
-// byEvent are the handlers of the settings, by event.
+// byEvent returns the handlers in the settings, by event.
 func (m *machine) byEvent() map[string]map[string]any {
 	m.t.Helper()
 	var settings struct {
@@ -110,7 +110,7 @@ func TestOverHTTP(t *testing.T) {
 		}
 	}
 
-	// Again, without a word about the way: nothing changes, and the secret stays.
+	// Again, without Via: nothing changes, and the secret stays.
 	at := m.read(settings)
 	again := m.request("claude-code")
 	again.FailClosed, again.Programs = true, req.Programs
@@ -121,13 +121,13 @@ func TestOverHTTP(t *testing.T) {
 		t.Errorf("installing again changed the addresses:\n%s", diff)
 	}
 
-	// The policy has no program any more: that event asks over http, too.
+	// The policy has no program any more: this event uses HTTP too.
 	again.Programs = nil
 	if res := m.install(again); !res.Changed() || m.byEvent()["PostToolUse"]["type"] != "http" {
 		t.Errorf("PostToolUse is %v", m.byEvent()["PostToolUse"])
 	}
 
-	// And by the command again: nothing of it is left.
+	// Back to the command: no part of HTTP is left.
 	back := m.request("claude-code")
 	back.Via = ViaCommand
 	m.install(back)
@@ -147,7 +147,7 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-// A dry run writes nothing, and says what it would cost.
+// A dry run writes no file, and reports the changes.
 func TestOverHTTPDryRun(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -203,15 +203,15 @@ func TestOverHTTPRefused(t *testing.T) {
 	}
 }
 
-// When the settings cannot be written nobody may ask, and with an installation before it
-// all is as it was.
+// If the settings cannot be written, no secret is valid, and an earlier installation stays
+// unchanged.
 func TestOverHTTPTakenBack(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	settings := filepath.Join(m.home, ".claude", "settings.json")
 	m.write(settings, "{}\n")
 	req := m.overHTTP()
-	req.Confirm = func(*Result) (bool, error) { // somebody else writes in between
+	req.Confirm = func(*Result) (bool, error) { // another program writes at this moment
 		m.write(settings, "{\"model\": \"x\"}\n")
 		return true, nil
 	}
@@ -236,7 +236,7 @@ func TestOverHTTPTakenBack(t *testing.T) {
 	}
 }
 
-// Entries over http are ours without a record, too.
+// Entries over HTTP are recognized without a record too.
 func TestOverHTTPWithoutRecord(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
@@ -324,7 +324,7 @@ func TestProxied(t *testing.T) {
 	}
 }
 
-// A file of secrets that others can read, or somebody else's, lets nobody ask.
+// If other users can read a file of secrets, or own it, no secret is valid.
 func TestReadAddresses(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// A person reads of each hook what it does.
+// The report describes the effect of each hook.
 func TestNewReport(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -27,8 +27,8 @@ func write(t *testing.T, dir, name, text string) string {
 	return file
 }
 
-// A draft takes the place of the user's policy, another file can be compared with, and a name
-// that no hook has is a mistake of usage.
+// A draft can replace the user's policy, another policy can be compared, and an unknown name of a
+// hook is a usage error.
 func TestPlay(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -75,7 +75,7 @@ func TestPlay(t *testing.T) {
 	}
 }
 
-// The hooks in force come with what their file says of them.
+// The active hooks come with their definitions from the file.
 func TestInForce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

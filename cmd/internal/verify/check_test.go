@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// That a call did not happen says something only between two that did, or after one.
+// A missing call proves something only between two calls that ran, or after one.
 func TestStopped(t *testing.T) {
 	t.Parallel()
 	told := model.Log{{Main: true, Body: json.RawMessage(`{"text": "that is WHY"}`)}}
@@ -36,8 +36,8 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// A row says what was seen of a promise, and nothing of an event that did not fire, but for
-// a call of a tool, which has to.
+// A row contains the result of a claim. If the event did not fire, there is no row, except for a
+// tool call, which must fire.
 func TestNote(t *testing.T) {
 	t.Parallel()
 	d, ok := dialect.FindAgent("codex")
@@ -50,7 +50,7 @@ func TestNote(t *testing.T) {
 	c.note(grapnel.PromptBefore, "block", Not)
 	c.note(grapnel.AgentAfter, "block", Not)     // it did not fire
 	c.note(grapnel.ModelBefore, "rewrite", Not)  // it is not installed
-	c.note(grapnel.SessionStart, "rewrite", Not) // it has no use for the word
+	c.note(grapnel.SessionStart, "rewrite", Not) // it does not support a rewrite
 	c.promise(grapnel.ToolBefore, "call", true, false)
 	want := []Row{
 		{Event: "PreToolUse", Kind: grapnel.ToolBefore, What: "rewrite", Claim: Native, Seen: Native, OK: true},

@@ -20,7 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// asksVar makes this test binary an agent that asks its model for this path.
+// asksVar makes this test binary an agent that sends a request with this path to its model.
 const asksVar = "VERIFY_TEST_ASKS"
 
 func TestMain(m *testing.M) {
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// scripted is an agent that is a shell script.
+// scripted returns an agent that is a shell script.
 func scripted() *Agent {
 	return &Agent{
 		ID: "scripted", Binary: "scripted", Settings: ".scripted/settings.json", Deadline: time.Minute,
@@ -84,7 +84,7 @@ func TestRunThatCannotStart(t *testing.T) {
 	}
 }
 
-// wantGone waits until no process has the number that stands in a file.
+// wantGone waits until no process has the ID in the file.
 func wantGone(t *testing.T, content string) {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(content))
@@ -94,8 +94,7 @@ func wantGone(t *testing.T, content string) {
 	await.Until(t, fmt.Sprintf("process %d ends", pid), func() bool { return !running(pid) })
 }
 
-// running reports whether a process is there and not just waiting to be reaped
-// by an init that takes its time.
+// running reports whether a process exists and is not only waiting for a slow init to reap it.
 func running(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -164,7 +163,7 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// Every driver has what each of them has to have, and furnishes a world.
+// Every driver has the required parts and can prepare a world.
 func TestDrivers(t *testing.T) {
 	t.Parallel()
 	names := map[string]bool{}
@@ -172,7 +171,7 @@ func TestDrivers(t *testing.T) {
 		names[a.String()] = true
 		w := worldOf(t, Program{Agent: a, Command: []string{"/nonexistent/agent"}, Version: "1.2.3", Cache: filepath.Join(t.TempDir(), "cache")})
 		if a.prepare != nil {
-			for range 2 { // there is more than one run in a world
+			for range 2 { // a world can have several runs
 				if err := a.prepare(t.Context(), w); err != nil {
 					t.Errorf("%s: %v", a, err)
 				}

@@ -36,8 +36,8 @@ func TestAskVersion(t *testing.T) {
 	}
 }
 
-// A hanging agent is ended with everything it started, also when it ignores the
-// request to end and its children hold its output.
+// An agent that hangs is killed with all processes that it started, even if it ignores the
+// request to end and its children keep its output open.
 func TestDeadlineEndsTheWholeGroup(t *testing.T) {
 	t.Parallel()
 	w := world(t, scripted(), `trap '' TERM
@@ -74,8 +74,8 @@ func TestEnvironmentIsBuiltFromNothing(t *testing.T) {
 	}
 }
 
-// A program that left the group of its run lives as long as the world, a daemon that
-// would serve the next run as long as this one.
+// A program that leaves the process group of its run lives until the end of the world, like a
+// daemon that serves several runs.
 func TestNothingOutlivesTheWorld(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
@@ -102,7 +102,7 @@ done
 	wantGone(t, res.Files["--other"])
 }
 
-// What an agent would fetch or unpack is there before it starts.
+// Files that an agent would download or unpack exist before it starts.
 func TestPrepared(t *testing.T) {
 	t.Parallel()
 	cache := filepath.Join(t.TempDir(), "cache")
@@ -154,7 +154,7 @@ func TestRunReportsWhatHappened(t *testing.T) {
 	}
 }
 
-// What no model is asked, and what is meant for somebody else, fails the run.
+// A request that no model gets, or that is for another host, fails the run.
 func TestUnknownRequestFailsTheRun(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Whatever comes, is pressed and is resized: the screen holds.
+// The screen stays correct for any events, keys and sizes.
 func TestScreenHolds(t *testing.T) {
 	t.Parallel()
 	keys := []string{"up", "down", "pgup", "pgdown", "home", "end", "enter", "tab", "shift+tab", "esc", "space", "f", "s", "/", "?", "k", "j", "g", "G", "backspace", "ctrl+u", "ctrl+w", "x"}

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// hostile is text that has steered terminals, broken lines or taken other room than it
-// seems to.
+// hostile is text that can control a terminal, break lines, or have another width than it seems
+// to have.
 var hostile = rapid.OneOf(
 	rapid.String(),
 	rapid.StringN(0, 5, -1),
@@ -65,8 +65,8 @@ func drawItem(t *rapid.T, n string) *Item {
 
 var looks = regexp.MustCompile(`\x1b\[[0-9]+m`)
 
-// checkScreen holds what is true of every screen: it has the lines and columns that there
-// are, and nothing on it is anything but text and looks.
+// checkScreen checks the conditions for every screen: it has the right number of lines and
+// columns, and contains only text and styles.
 func checkScreen(t *rapid.T, m *Model) {
 	view := m.View()
 	lines := strings.Split(view, "\n")
@@ -89,8 +89,7 @@ func checkScreen(t *rapid.T, m *Model) {
 	}
 }
 
-// Whatever is filtered, paused and focused: what is shown is what is wanted, and nothing
-// else, in the order in which it came.
+// For any filter, pause and focus, the screen shows exactly the matching events, in their order.
 func TestShownIsWanted(t *testing.T) {
 	t.Parallel()
 	keys := []string{"up", "down", "space", "f", "s", "esc", "enter", "tab"}

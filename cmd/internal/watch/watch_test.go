@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the golden screens")
 
 var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// entry reads a line of the log, at so many seconds from the begin.
+// entry decodes a line of the log, with a time in seconds after the begin.
 func entry(t testing.TB, second int, line string) *spool.Entry {
 	t.Helper()
 	var e spool.Entry
@@ -33,7 +33,7 @@ func entry(t testing.TB, second int, line string) *spool.Entry {
 	return &e
 }
 
-// work is what two agents do, with all that can become of it.
+// work contains the events of two agents, with all kinds of results.
 var work = []string{
 	`{"agent":"claude-code","session":"7f3c2a10","event":"session.start","decision":"none","hooks":[{"name":"house-rules","source":"/home/ann/.config/grapnel/grapnel.yaml","line":4,"decision":"none","ms":0}],"ms":0.2,
 	  "context":["Use tabs.\nAsk before you touch the network."],"input":{"kind":"session.start","agent":{"name":"claude-code"},"native":{"session_id":"7f3c2a10","cwd":"/home/ann/shop","hook_event_name":"SessionStart","source":"startup"}}}`,
@@ -57,7 +57,7 @@ var work = []string{
 	`{"agent":"claude-code","session":"7f3c2a10","event":"tool.before","tool":"Bash","late":true,"decision":"none","hooks":[{"name":"tell-the-team","source":"/home/ann/.config/grapnel/grapnel.yaml","line":44,"decision":"none","error":"exit status 7","ms":12}],"ms":12}`,
 }
 
-// sample is a Model that has seen all of work.
+// sample returns a Model that has received all of work.
 func sample(t testing.TB, opts Options) *Model {
 	t.Helper()
 	opts.Home, opts.Location = "/home/ann", time.UTC
@@ -72,7 +72,7 @@ func sample(t testing.TB, opts Options) *Model {
 	return m
 }
 
-// press sends keys by their names; what begins with a slash is typed.
+// press presses keys by their names. It types a text that begins with a slash.
 func press(m *Model, keys ...string) {
 	for _, key := range keys {
 		if text, ok := strings.CutPrefix(key, "type "); ok {
@@ -85,7 +85,7 @@ func press(m *Model, keys ...string) {
 	}
 }
 
-// screen is what is seen, without looks and what nobody sees.
+// screen returns the visible text, without styles and invisible parts.
 func screen(m *Model) string {
 	var b strings.Builder
 	for text := range strings.SplitSeq(ansi.Strip(m.View()), "\n") {
@@ -137,7 +137,7 @@ func TestScreens(t *testing.T) {
 	}
 }
 
-// What matters is coloured, and the words are there without.
+// Important parts are colored, and the text has the same meaning without colors.
 func TestLooks(t *testing.T) {
 	t.Parallel()
 	m := sample(t, Options{})
@@ -150,7 +150,7 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// A Model that nothing was told of has something to say, too.
+// A Model without events shows a message.
 func TestNothingYet(t *testing.T) {
 	t.Parallel()
 	m := New(Options{})
@@ -164,7 +164,7 @@ func TestNothingYet(t *testing.T) {
 	}
 }
 
-// names are the IDs of what is shown.
+// names returns the IDs of the visible items.
 func (m *Model) names() (ids []string) {
 	for _, it := range m.shown {
 		ids = append(ids, it.ID)
@@ -172,7 +172,8 @@ func (m *Model) names() (ids []string) {
 	return ids
 }
 
-// Who follows sees what comes; who does not stays where they are, and finds back.
+// In follow mode the view moves to new events. Otherwise it stays, and a key returns to follow
+// mode.
 func TestFollowing(t *testing.T) {
 	t.Parallel()
 	m := sample(t, Options{})
@@ -208,7 +209,7 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// A pause holds what is shown. What comes is counted, filtered, and there afterwards.
+// A pause freezes the view. New events are counted, filtered, and visible afterwards.
 func TestPause(t *testing.T) {
 	t.Parallel()
 	m := sample(t, Options{Filter: "agent:claude"})
@@ -224,8 +225,8 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// Only so many events are kept, and so many bytes; it is said that there were more. What a
-// session counts stays.
+// The number and the total size of stored events are limited, and the view reports dropped ones.
+// The counts of a session stay.
 func TestOlderOnesFallOut(t *testing.T) {
 	t.Parallel()
 	for name, opts := range map[string]Options{"number": {Keep: 20}, "size": {KeepSize: 20 * NewItem(entry(t, 1, work[4])).size}} {
@@ -263,7 +264,7 @@ func TestManySessions(t *testing.T) {
 	if len(m.sessions) != maxSessions || m.sessions[0].session != "s999" || m.total.events != 2*maxSessions {
 		t.Errorf("%d sessions, the first is %s", len(m.sessions), m.sessions[0].session)
 	}
-	// Where something happens again comes to the front; the one that is selected stays so.
+	// A session with a new event moves to the front. The selection stays.
 	press(m, "tab", "down", "down")
 	e := entry(t, 5000, work[1])
 	e.Session = "s900"
@@ -271,7 +272,7 @@ func TestManySessions(t *testing.T) {
 	if m.sessions[0].session != "s900" || m.sessionAt.session != "s998" || m.sessionIndex() != 3 {
 		t.Errorf("the first is %s, selected %+v at %d", m.sessions[0].session, m.sessionAt, m.sessionIndex())
 	}
-	// One that is forgotten may have been selected.
+	// The removed session may have been selected.
 	for i := range maxSessions {
 		e := entry(t, 6000, work[1])
 		e.Session = fmt.Sprintf("later%d", i)
@@ -395,12 +396,12 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// What an event is about is found out for all kinds of events and agents.
+// The subject of an event is shown for all kinds of events and agents.
 func TestAbout(t *testing.T) {
 	t.Parallel()
 	for line, want := range map[string]string{
 		`{"event":"tool.before","input":{"kind":"tool.before","agent":{"name":"gemini-cli"},"native":{"session_id":"s","cwd":"/w","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"ls"}}}}`: "/w ls",
-		// This agent's payloads do not name their events.
+		// The payloads of this agent do not contain the name of the event.
 		`{"event":"tool.before","input":{"kind":"tool.before","agent":{"name":"copilot-cli"},"native":{"sessionId":"s","cwd":"/w","toolName":"bash","toolArgs":"{\"command\":\"ls -l\"}"}}}`: "/w ls -l",
 		`{"event":"tool.before","input":{"kind":"tool.before","session":{"id":"s","cwd":"/w"},"tool":{"name":"x","input":{"b":1,"a":"two"}}}}`:                                               "/w b: 1, a: two",
 		`{"event":"tool.before","input":{"kind":"tool.before","session":{"cwd":"/w"},"tool":{"name":"x","paths":[{"path":"/w/a.go","use":"read"},{"path":"/etc/passwd","use":"read"}]}}}`:    "/w a.go, /etc/passwd",

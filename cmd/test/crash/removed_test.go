@@ -46,9 +46,9 @@ func typed(t *testing.T, tr *trial, args ...string) (out string, code int) {
 	return string(text), 0
 }
 
-// The database of a daemon is removed while agents send events. Without a check, thousands of
-// answers had no Record, and health, status and log reported no problem. Now no Record is lost,
-// and all three report the removal.
+// The database of a daemon is removed while agents send events. Earlier, thousands of answers had
+// no Record, and health, status and log reported no problem. Now no Record is lost, and all three
+// report the removal.
 func TestDatabaseRemoved(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(store string) error{

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// daemon is somebody who listens and does as a test says, once for each connection.
+// daemon starts a fake daemon that calls does for each connection, and returns its socket.
 func daemon(t *testing.T, does func(net.Conn)) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short; mode 0700
@@ -54,7 +54,7 @@ func daemon(t *testing.T, does func(net.Conn)) string {
 	return socket
 }
 
-// What a program says is HTTP as others read it, whatever stands in the values.
+// A request is valid HTTP for other implementations, for any values in it.
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	for name, q := range map[string]*Question{
@@ -97,9 +97,9 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// A program waits for the beginning of a reply for a fixed time, and for the rest for its
-// Budget, also if a daemon sends a byte at a time. A program that waited too long would wait
-// for an hour, or without end.
+// A program waits for the beginning of a reply for a fixed time, and for the rest for its Budget,
+// even if a daemon sends one byte at a time. If a program waited too long, this test would last
+// an hour or forever.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 2\r\n\r\nhi"
@@ -156,7 +156,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A daemon that reads nothing is not written to for longer than it may take to begin.
+// If a daemon reads nothing, a program stops writing after the time for the beginning of a reply.
 func TestNobodyReads(t *testing.T) {
 	t.Parallel()
 	end := make(chan struct{})
@@ -209,8 +209,8 @@ func TestReadHead(t *testing.T) {
 	}
 }
 
-// Whatever somebody says, it is read without a panic, and what is gone by is within its bounds and
-// what others read there, too.
+// Any text is read without a panic. The values that a program uses are within their limits, and
+// net/http reads the same values.
 func FuzzReadHead(f *testing.F) {
 	for _, text := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nGrapnel-Exit: 2\r\nGrapnel-Stdout: 3\r\nGrapnel-Drain: 1", "HTTP/1.1 102 Processing", "HTTP/1.1 409 Conflict\r\n", "HTTP/1.1 +20",
@@ -228,7 +228,7 @@ func FuzzReadHead(f *testing.F) {
 		}
 		resp, err := http.ReadResponse(bufio.NewReader(strings.NewReader(text+"\r\n\r\n")), nil)
 		if err != nil {
-			return // others are stricter: who is believed is known
+			return // other implementations are stricter; this one talks only to a trusted daemon
 		}
 		defer func() { _ = resp.Body.Close() }()
 		if resp.StatusCode != h.status || resp.ContentLength >= 0 && len(resp.Header.Values("Content-Length")) == 1 && resp.ContentLength != int64(h.length) {

@@ -19,11 +19,11 @@ func TestDaemonEnv(t *testing.T) {
 	}
 }
 
-// hostile are words that mean something to those who read units.
+// hostile are words with characters that have a meaning in unit files.
 var hostile = []string{"/opt/my tools/grapnel", "serve", "--root", `/a b%h$HOME${X}"quoted"'single'\back;&<tag>--#x`, ""}
 
-// systemdSplit reads a command line as systemd.service(5) says: quotes, escapes, then
-// specifiers, then variables but in the first word.
+// systemdSplit parses a command line as described in systemd.service(5): quotes, escapes, then
+// specifiers, then variables except in the first word.
 func systemdSplit(line string) []string {
 	var words []string
 	var b strings.Builder
@@ -56,7 +56,7 @@ func systemdSplit(line string) []string {
 	return words
 }
 
-// The property list is XML, and holds the words as they are.
+// The property list is XML and contains the words unchanged.
 func TestLaunchdUnit(t *testing.T) {
 	t.Parallel()
 	dec := xml.NewDecoder(strings.NewReader(launchdUnit(hostile).Text))

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// Stop says whether a daemon ran, and Status what it has left.
+// Stop reports whether a daemon ran, and Status the files that it has left.
 func TestStopWithoutDaemon(t *testing.T) {
 	t.Parallel()
 	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
@@ -35,7 +35,7 @@ func TestStopWithoutDaemon(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = l.Close() }()
-	if _, err := Stop(t.Context(), place); err == nil { // it listens, and answers nothing
+	if _, err := Stop(t.Context(), place); err == nil { // it listens, but does not answer
 		t.Error("this process was stopped")
 	}
 	if r := Status(t.Context(), place); r.State != "silent" || r.PID != os.Getpid() {
@@ -43,7 +43,7 @@ func TestStopWithoutDaemon(t *testing.T) {
 	}
 }
 
-// A unit holds what it is given, and nothing that it cannot hold.
+// A unit contains the given arguments. Arguments that a unit cannot contain are rejected.
 func TestCheckArgs(t *testing.T) {
 	t.Parallel()
 	for arg, good := range map[string]bool{"/opt/my tools/grapnel": true, "--root": true, "a\nb": false, "\x7f": false} {

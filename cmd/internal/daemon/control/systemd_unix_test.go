@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What systemd makes of a command line is the command line.
+// systemd parses the command line in the unit as the original arguments.
 func TestSystemdUnit(t *testing.T) {
 	t.Parallel()
 	text := systemdUnit(hostile).Text
@@ -28,7 +28,7 @@ func TestSystemdUnit(t *testing.T) {
 	}
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
-		return // what it would say is checked where it is
+		return // systemd checks only existing programs
 	}
 	program, err := os.Executable()
 	if err != nil {

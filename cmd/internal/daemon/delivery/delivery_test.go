@@ -14,9 +14,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 )
 
-// What always fails is tried at once and then after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and
-// 10 h, each a little more or less; then it is dead, and stays so until somebody wants it
-// again.
+// A job that always fails is tried at once and then after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and
+// 10 h, each with a random variation. After that it is dead, until a user requeues it.
 func TestSchedule(t *testing.T) {
 	t.Parallel()
 	for random, by := range map[float64]float64{0: 0.85, 0.5: 1, 0.999999: 1.15} {
@@ -61,7 +60,7 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// One target that hangs takes its own room and no more.
+// A target that hangs uses only its own share of the concurrent attempts.
 func TestSlowTarget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -95,7 +94,8 @@ func TestSlowTarget(t *testing.T) {
 	})
 }
 
-// No more are under way than may be, of one target and of all, and no target has them all.
+// The number of concurrent attempts is limited for one target and for all, and one target cannot
+// use all of them.
 func TestMaxInFlight(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -118,8 +118,8 @@ func TestMaxInFlight(t *testing.T) {
 	})
 }
 
-// Ordered jobs of one session come one after the other, whatever becomes of one, and hold
-// up nobody else.
+// Ordered jobs of one session are delivered one after another, even if one fails, and do not
+// delay other jobs.
 func TestOrdered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -168,7 +168,7 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// A target that is gone is left alone, and its jobs wait until somebody switches it on.
+// If a target is gone, it gets no more requests, and its jobs wait until a user enables it.
 func TestGone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,7 +203,7 @@ func TestGone(t *testing.T) {
 	})
 }
 
-// A target that wants to wait is asked for nothing until then, by none of its jobs.
+// If a target sends Retry-After, none of its jobs is tried before that time.
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -253,7 +253,8 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// A target that fails in a row is left alone. Its jobs wait, and lose no try by that.
+// After several failures in a row a target gets no requests for some time. Its jobs wait and do
+// not lose an attempt.
 func TestBreaker(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -298,8 +299,8 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
-// Where a job goes may be unknown for a while, or for good: it is tried like any other,
-// and dead in the end, not lost.
+// If the address of a job is unknown, temporarily or permanently, the job is retried like any
+// other. At the end it is dead, not lost.
 func TestResolveFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -346,8 +347,8 @@ func TestResolveFails(t *testing.T) {
 	})
 }
 
-// Who stops waits a little for what is under way. What takes longer is not counted, and
-// said again by whoever comes next.
+// At a stop the Deliverer waits a short time for current attempts. A longer attempt does not
+// count, and the next Deliverer repeats it.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -391,7 +392,7 @@ func TestStop(t *testing.T) {
 	})
 }
 
-// A job that comes is tried when Wake is called, and without it soon.
+// A new job is tried at once after Wake, and without Wake after a short time.
 func TestWake(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -416,7 +417,7 @@ func TestWake(t *testing.T) {
 	})
 }
 
-// Once tries what is due once, those behind it in their order too, and leaves the rest.
+// Once tries each due job once, including the jobs that follow in an order, and leaves the rest.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -463,7 +464,7 @@ func TestOnce(t *testing.T) {
 		if n := w.states(goodIDs...); n[delivery.Delivered] != 150 {
 			t.Error(n)
 		}
-		// What was left is there at once for the next, and not when some lease is over.
+		// The remaining jobs are available at once, not only after a lease has ended.
 		w.mu.Lock()
 		w.answer, w.heard = nil, nil
 		w.mu.Unlock()
@@ -489,7 +490,7 @@ func (a answer) or(status int) answer {
 	return a
 }
 
-// What was left untried by Once is due at once.
+// A job that Once did not try is due at once.
 func TestOnceGivesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -512,7 +513,7 @@ func TestOnceGivesBack(t *testing.T) {
 	})
 }
 
-// A queue that fails now and then makes tries come twice, and loses nothing.
+// If the queue fails sometimes, attempts are repeated, but no job is lost.
 func TestQueueFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -529,7 +530,7 @@ func TestQueueFails(t *testing.T) {
 		w.add(jobs...)
 		_, stop := w.run()
 		time.Sleep(time.Hour)
-		well.Store(true) // else the last word could be one that fails
+		well.Store(true) // otherwise the last result could be a failure
 		stop()
 		if n := w.states(ids...); n[delivery.Delivered] != 200 || len(w.ids("a")) != 200 {
 			t.Errorf("%v, %d tries", n, len(w.ids("a")))

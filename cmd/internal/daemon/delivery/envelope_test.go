@@ -18,7 +18,7 @@ func told(t *testing.T, event string) *Job {
 	return &Job{ID: "msg_1", Target: "user::team", Session: "s1", Event: json.RawMessage(event), Created: time.Date(2026, 11, 21, 20, 0, 0, 5, time.FixedZone("x", 3600))}
 }
 
-// A plain envelope is the event as servers get it that are asked.
+// A plain envelope is the event in the same form as for servers that decide.
 func TestPlain(t *testing.T) {
 	t.Parallel()
 	ev := &grapnel.Event{
@@ -35,7 +35,7 @@ func TestPlain(t *testing.T) {
 		t.Fatal(err)
 	}
 	var escaped bytes.Buffer
-	json.HTMLEscape(&escaped, bytes.TrimSpace(want)) // as json.Marshal has it, which nobody can tell apart
+	json.HTMLEscape(&escaped, bytes.TrimSpace(want)) // like json.Marshal does; both texts have the same meaning
 	for _, name := range []string{"", EnvelopePlain} {
 		body, media, err := envelope(name, told(t, string(raw)))
 		if err != nil || media != "application/json" || !bytes.Equal(body, escaped.Bytes()) {
@@ -57,8 +57,8 @@ var (
 	attribute  = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
 )
 
-// What the specification wants of a CloudEvent in JSON: names, which attributes have to be
-// there and not be empty, and how they are written.
+// checkCloudEvent checks the rules for a CloudEvent in JSON: the names, the required attributes
+// that must not be empty, and their formats.
 func checkCloudEvent(t *testing.T, body []byte) map[string]json.RawMessage {
 	t.Helper()
 	var ce map[string]json.RawMessage
@@ -115,7 +115,7 @@ func TestCloudEvents(t *testing.T) {
 	}
 }
 
-// Where only is said that something happened there is nothing of what.
+// A summary does not contain the content of the event.
 func TestSummaries(t *testing.T) {
 	t.Parallel()
 	j := told(t, `{"id":"e1","kind":"tool.before","agent":{"name":"codex"},"session":{"id":"s1"},"tool":{"name":"Bash","input":{"command":"s3cret"}},"verdict":{"decision":"block"}}`)
@@ -133,7 +133,7 @@ func TestSummaries(t *testing.T) {
 	}
 }
 
-// What is no event is an error, whatever it is.
+// Input that is not an event is an error.
 func TestBadEvents(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "null", "[]", `"x"`, "{", `{"kind":1}`, `{} {}`} {
@@ -146,7 +146,7 @@ func TestBadEvents(t *testing.T) {
 	}
 }
 
-// Whatever the event is, what is sent is one JSON object on one line, and the same again.
+// For any event, the body is one JSON object on one line, and does not change.
 func FuzzEnvelope(f *testing.F) {
 	for _, seed := range []string{"{}", `{"kind":"tool.before"}`, `{"grapnel":1}`, "{ \n}", `{"session":{"id":"\u0000"}}`, "null", `{"agent":{"name":"%"}}`, "{\"kind\":\"\xff\"}"} {
 		f.Add(seed)

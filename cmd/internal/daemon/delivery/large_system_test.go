@@ -24,8 +24,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// Over the store: what came is delivered once, in its order, across a stop in the middle,
-// and what a target wants no more waits.
+// With a real store: each job is delivered once and in order, even with a stop in the middle, and
+// jobs of a disabled target wait.
 func TestOverTheStore(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -134,8 +134,8 @@ func TestOverTheStore(t *testing.T) {
 	}
 }
 
-// Many jobs over real connections: each is heard once, over few connections, and nothing
-// is left running.
+// Many jobs over real connections: each is received once, over few connections, and no goroutine
+// is left.
 func TestManyOverTLS(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -165,9 +165,9 @@ func TestManyOverTLS(t *testing.T) {
 	}
 }
 
-// Whatever receivers do, however often everything stops and starts again, and while the
-// queue fails: no job is lost, none is tried twice at the same time, ordered ones keep
-// their order, and what was delivered was heard.
+// With any behavior of receivers, repeated restarts and a failing queue: no job is lost, no job
+// is tried twice at the same time, ordered jobs keep their order, and every delivered job was
+// received.
 func TestChaos(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -226,7 +226,7 @@ func TestChaos(t *testing.T) {
 			for range 3 {
 				_, stop := w.run()
 				time.Sleep(time.Duration(1+rngInt(&mu, rng, 100)) * time.Second)
-				calmly := calm.Swap(true) // the last word is heard
+				calmly := calm.Swap(true) // the last attempt is received
 				stop()
 				calm.Store(calmly)
 				mu.Lock()

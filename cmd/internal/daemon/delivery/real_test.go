@@ -26,7 +26,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// real starts a TLS server on loopback, and returns a queue and what delivers to it.
+// real starts a TLS server on loopback, and returns a queue and options of a Deliverer for it.
 func real(t *testing.T, h http.HandlerFunc) (*httptest.Server, *deliverytest.Memory, delivery.Options) {
 	t.Helper()
 	server := httptest.NewTLSServer(h)
@@ -53,8 +53,8 @@ func once(t *testing.T, q *deliverytest.Memory, opts delivery.Options) delivery.
 	return sum
 }
 
-// Official code believes what is signed, with each key while one takes the place of
-// another, and the identity is that of the job in each try.
+// The official library accepts the signatures, with each of two keys during a rotation. The ID is
+// the ID of the job in each attempt.
 func TestSignatures(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -97,7 +97,7 @@ func TestSignatures(t *testing.T) {
 	}
 }
 
-// Receivers that do what receivers do.
+// Receivers with typical behavior.
 func TestReceivers(t *testing.T) {
 	t.Parallel()
 	var met, parts atomic.Int32

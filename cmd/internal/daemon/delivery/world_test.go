@@ -22,20 +22,20 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-// An answer is what a receiver of a world says, and when.
+// An answer is the reply of a receiver, with its delay.
 type answer struct {
 	status int
-	header string // lines, each with its end
+	header string // complete lines
 	after  time.Duration
 }
 
-// A heard is one try, as its receiver sees it.
+// A heard is one attempt, as received.
 type heard struct {
 	target, id string
 	at         time.Time
 }
 
-// A world has receivers behind pipes, so that its time can be that of a test.
+// A world has receivers that are connected by pipes, so that it works with a fake clock.
 type world struct {
 	t      *testing.T
 	queue  *deliverytest.Memory
@@ -44,7 +44,7 @@ type world struct {
 
 	mu    sync.Mutex
 	heard []heard
-	under map[string]int // tries under way by target
+	under map[string]int // number of current attempts by target
 	most  map[string]int
 	all   int
 	peak  int
@@ -97,7 +97,7 @@ func (w *world) serve(conn net.Conn) {
 		w.peak, w.most[target] = max(w.peak, w.all), max(w.most[target], w.under[target])
 		w.mu.Unlock()
 		gone := false
-		if a.after > 0 { // until then, or until nobody wants to know any more
+		if a.after > 0 { // until then, or until the client disconnects
 			_ = conn.SetReadDeadline(time.Now().Add(a.after))
 			_, err := r.Peek(1)
 			var timeout net.Error
@@ -117,7 +117,7 @@ func (w *world) serve(conn net.Conn) {
 	}
 }
 
-// tries counts the tries of a job. mu is held.
+// tries returns the number of attempts of a job. The caller must hold mu.
 func (w *world) tries(id string) (n int) {
 	for _, h := range w.heard {
 		if h.id == id {
@@ -127,7 +127,7 @@ func (w *world) tries(id string) (n int) {
 	return n
 }
 
-// times lists when a job was tried.
+// times lists the times of the attempts of a job.
 func (w *world) times(id string) (at []time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,7 +139,7 @@ func (w *world) times(id string) (at []time.Time) {
 	return at
 }
 
-// ids lists what a target heard, in the order in which it did.
+// ids lists the jobs that a target received, in that order.
 func (w *world) ids(target string) (ids []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -164,7 +164,7 @@ func (w *world) add(jobs ...delivery.Job) {
 	}
 }
 
-// run runs a Deliverer until stop is called, which waits for its end.
+// run runs a Deliverer until the caller calls stop, which waits for its end.
 func (w *world) run() (d *delivery.Deliverer, stop func()) {
 	w.t.Helper()
 	d = delivery.New(w.queue, w.opts)

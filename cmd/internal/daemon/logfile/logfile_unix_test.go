@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// The log has a bound, one older one, and the last words of a process.
+// The log has a maximum size and one older file, and contains the last output of a process.
 func TestLogFile(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "log")
@@ -37,13 +37,13 @@ func TestLogFile(t *testing.T) {
 	if err != nil || oldErr != nil || len(now) > 100 || len(old) > 100 || len(old) < 90 {
 		t.Errorf("the log has %d bytes, the old one %d (%v, %v)", len(now), len(old), err, oldErr)
 	}
-	if long := strings.Repeat("x", 300) + "\n"; true { // one that is longer than all is kept as a whole
+	if long := strings.Repeat("x", 300) + "\n"; true { // a line that is longer than the limit is kept completely
 		fmt.Fprint(l, long)
 		if now, err = os.ReadFile(name); err != nil || string(now) != long {
 			t.Errorf("the log holds %q, %v", now, err)
 		}
 	}
-	// Where it cannot be renamed it goes on.
+	// If the log cannot be renamed, it continues to grow.
 	if err := os.Remove(Old(name)); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func TestLogFile(t *testing.T) {
 	}
 }
 
-// A writer that a test can read at any time.
+// A shared is a buffer that a test can read at any time.
 type shared struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -84,8 +84,8 @@ func (s *shared) String() string {
 	return s.b.String()
 }
 
-// What is followed has every line once and in order, over changes of the file, and nothing
-// in it steers the terminal.
+// Tail prints every line once and in order, across rotations of the file, and without control
+// characters.
 func TestTail(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "log")
@@ -126,7 +126,7 @@ func TestTail(t *testing.T) {
 		line := fmt.Sprintf("line %d\n", i)
 		want.WriteString(line)
 		fmt.Fprint(l, line)
-		if i%40 == 39 { // a reader sees each file, if it is not gone before it looks
+		if i%40 == 39 { // so that the reader sees each file before it is removed
 			await.Until(t, "all lines are printed", func() bool { return out.String() == want.String() })
 		}
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 )
 
-// The ID of a message is given back, and is not that of the firing, which tells Records
-// apart; that of a program is.
+// The reply has the ID of the message. The ID of the firing, which identifies the Record, is
+// different. A program's question sets the ID of the firing.
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	var firings []string
@@ -35,7 +35,7 @@ func TestIDs(t *testing.T) {
 	}
 }
 
-// A panic is that of one event.
+// A panic affects only one event.
 func TestPanic(t *testing.T) {
 	t.Parallel()
 	var declined []string

@@ -30,7 +30,7 @@ const (
 	goodSecret = "w5fo0g46WsIPPO_PdLiqh3asUaYUCZac0_F_R6_ZnjU"
 )
 
-// A guestbook is a server of hooks on a port of its own, and what it was asked.
+// A guestbook is a server for HTTP hooks on its own port. It records the events.
 type guestbook struct {
 	host string
 	log  *lockedBuffer
@@ -101,7 +101,7 @@ func (g *guestbook) questions() []client.Question {
 	return g.asked
 }
 
-// good is a request that is answered.
+// good returns a valid request.
 func (g *guestbook) good(t *testing.T) *http.Request {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+g.host+"/v1/hooks/claude-code?installation="+goodID, strings.NewReader(`{"a":1}`))
@@ -153,7 +153,8 @@ func TestHooksAnswer(t *testing.T) {
 	}
 }
 
-// Whoever does not show the secret, and whatever a web page can send, is told nothing.
+// Requests without the secret, and all requests that a web page can send, are refused without any
+// information.
 func TestHooksRefuse(t *testing.T) {
 	t.Parallel()
 	g := serveHooks(t)
@@ -233,8 +234,8 @@ func TestHooksRefuse(t *testing.T) {
 	})
 }
 
-// What does not come to an end, or comes too large, is not waited for, and what is not
-// HTTP gets no answer.
+// The server does not wait for requests that are endless or too large, and does not answer
+// requests that are not HTTP.
 func TestHooksRawRequests(t *testing.T) {
 	t.Parallel()
 	g := serveHooks(t)
@@ -272,7 +273,7 @@ func TestHooksRawRequests(t *testing.T) {
 	})
 }
 
-// An event that goes on for ever is cut where it is too large.
+// An endless event is cut off at the size limit.
 func TestHooksEndlessBody(t *testing.T) {
 	t.Parallel()
 	g := serveHooks(t)
@@ -295,7 +296,7 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// However often somebody is refused, the log stays small.
+// Many refused requests do not fill the log.
 func TestHooksLogStaysSmall(t *testing.T) {
 	t.Parallel()
 	g := serveHooks(t)
@@ -309,7 +310,7 @@ func TestHooksLogStaysSmall(t *testing.T) {
 	}
 }
 
-// An answer that failed is given all the same, and the log says so.
+// The answer to a failed event is sent, and the log contains the failure.
 func TestHooksAnswerOfAFailure(t *testing.T) {
 	t.Parallel()
 	g := serveHooks(t)
@@ -353,7 +354,8 @@ func TestOverHTTP(t *testing.T) {
 	}
 }
 
-// Who connects and says nothing takes room from nobody for long, and none beyond the end.
+// A client that connects and sends nothing uses a connection only for a limited time, and not
+// after the end of the server.
 func TestListenHooksMakesRoom(t *testing.T) {
 	t.Parallel()
 	l, err := ListenHooks("127.0.0.1:0")
@@ -381,7 +383,7 @@ func TestListenHooksMakesRoom(t *testing.T) {
 		conn, err := l.Accept()
 		accepted <- err
 		if err == nil {
-			_, err = l.Accept() // there is no room
+			_, err = l.Accept() // no connection is free
 			accepted <- err
 			_ = conn.Close()
 		}
@@ -392,7 +394,7 @@ func TestListenHooksMakesRoom(t *testing.T) {
 	case <-time.After(50 * time.Millisecond): // must fire: there is no room
 	}
 	_ = one.Close()
-	_ = one.Close() // makes room once
+	_ = one.Close() // frees one connection
 	if err := <-accepted; err != nil {
 		t.Fatal(err)
 	}

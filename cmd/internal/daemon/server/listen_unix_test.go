@@ -21,7 +21,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// socketOf is that of a state directory of a test, short enough for every system.
+// socketOf returns the socket of a test's state directory, with a path that is short enough for
+// every system.
 func socketOf(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
@@ -42,7 +43,7 @@ func serveOn(t *testing.T, socket string, opts Options) {
 	serve(t, l, opts)
 }
 
-// ask returns the reply of a daemon. It asks again if a busy machine makes the daemon
+// ask returns the reply of a daemon. It repeats the question if a busy machine makes the daemon
 // begin too late.
 func ask(t *testing.T, socket string, q *client.Question) *client.Answer {
 	t.Helper()
@@ -55,7 +56,7 @@ func ask(t *testing.T, socket string, q *client.Question) *client.Answer {
 	return got
 }
 
-// look returns a daemon and its health. It looks again if a busy machine makes the daemon
+// look returns a daemon and its health. It repeats the request if a busy machine makes the daemon
 // answer too late.
 func look(t *testing.T, socket string) (found *Found, err error) {
 	t.Helper()
@@ -102,8 +103,8 @@ func TestListenMakesItsDirectoryPrivate(t *testing.T) {
 	}
 }
 
-// Nobody listens or asks in a directory where somebody else could put a socket, and both
-// sides say what to do.
+// Neither side uses a directory in which another user could put a socket. Both errors contain a
+// hint.
 func TestDirectoriesOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -153,7 +154,7 @@ func chmod(t *testing.T, name string, mode os.FileMode) {
 	}
 }
 
-// replace puts a file in the place of a directory, or a link to it.
+// replace replaces a directory by a file, or by a link to one.
 func replace(t *testing.T, dir string, link bool) {
 	t.Helper()
 	err := os.Rename(dir, dir+".real")
@@ -173,7 +174,7 @@ func echo(_ context.Context, q *client.Question) (*client.Answer, error) {
 
 const asOther = "RELAY_TEST_SOCKET"
 
-// TestAsOther is what another user does with a socket; see TestOtherUsers.
+// TestAsOther uses a socket as another user; see TestOtherUsers.
 func TestAsOther(t *testing.T) {
 	socket := os.Getenv(asOther)
 	if socket == "" {
@@ -189,7 +190,7 @@ func TestAsOther(t *testing.T) {
 	if n, err := io.ReadFull(conn, make([]byte, 1)); n > 0 || err == nil {
 		t.Errorf("the daemon talks to user %d", os.Getuid())
 	}
-	// What this user listens on, others do not believe.
+	// Other users do not trust a socket of this user.
 	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // what others reach
 	if err != nil {
 		t.Fatal(err)
@@ -206,7 +207,7 @@ func TestAsOther(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }
 
-// However many begin at once, one listens, and the others say that it does.
+// If many daemons start at once, one listens, and the others report this.
 func TestListenOnce(t *testing.T) {
 	t.Parallel()
 	for range 5 {
@@ -241,7 +242,7 @@ func TestListenOnce(t *testing.T) {
 	}
 }
 
-// What a dead daemon leaves is recognised, and no obstacle.
+// Files of a dead daemon are recognized and do not prevent a start.
 func TestLeftOver(t *testing.T) {
 	t.Parallel()
 	socket := socketOf(t)
@@ -270,7 +271,7 @@ func TestLeftOver(t *testing.T) {
 	if err := l.Close(); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(socket, nil, 0o600); err != nil { // whatever it is
+	if err := os.WriteFile(socket, nil, 0o600); err != nil { // any file
 		t.Fatal(err)
 	}
 	if err := Clear(socket); err != nil {
@@ -281,7 +282,7 @@ func TestLeftOver(t *testing.T) {
 	}
 }
 
-// What does not say how it is, is told from what is not there.
+// A process that listens but sends no valid health report is distinguished from a missing daemon.
 func TestLookAtOddOnes(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]string{
@@ -355,14 +356,14 @@ func TestLookAtOddOnes(t *testing.T) {
 	})
 }
 
-// A socket whose name is too long for the system is reached all the same, or refused.
+// A socket path that is too long for the system is reached by another way, or refused.
 func TestLongNames(t *testing.T) {
 	t.Parallel()
 	socket := client.Socket(filepath.Join(filepath.Dir(socketOf(t)), strings.Repeat("long/", 40)))
 	l, err := Listen(socket)
 	if err != nil {
 		if strings.Contains(err.Error(), "too long") && len(socket) > maxName {
-			return // this system has no way around
+			return // this system has no other way
 		}
 		t.Fatal(err)
 	}
@@ -376,7 +377,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// Who has lost its socket knows, and leaves that of its successor where it is.
+// A daemon that has lost its socket notices it, and does not remove the socket of its successor.
 func TestLost(t *testing.T) {
 	t.Parallel()
 	socket := socketOf(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// members are those of an object of openapi.yaml.
+// members returns the members of an object in openapi.yaml.
 func members(t *testing.T, n *yaml.Node) map[string]*yaml.Node {
 	t.Helper()
 	if n == nil || n.Kind != yaml.Map {
@@ -35,7 +35,7 @@ func members(t *testing.T, n *yaml.Node) map[string]*yaml.Node {
 	return all
 }
 
-// described are the routes of openapi.yaml, such as "GET /v1/health", with the statuses of
+// described returns the routes in openapi.yaml, such as "GET /v1/health", with the statuses of
 // their answers.
 func described(t *testing.T) map[string][]string {
 	t.Helper()
@@ -59,7 +59,7 @@ func described(t *testing.T) map[string][]string {
 	return routes
 }
 
-// What the code routes is what openapi.yaml describes, and nothing else.
+// openapi.yaml describes exactly the routes of the code.
 func TestOpenAPIOfRoutes(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
@@ -100,8 +100,7 @@ func TestOpenAPIOfRoutes(t *testing.T) {
 	}
 }
 
-// Every route that is described answers, with a status that is described; with another
-// method it does not.
+// Every described route answers with a described status, and rejects other methods.
 func TestOpenAPIOfAnswers(t *testing.T) {
 	t.Parallel()
 	s, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
@@ -114,7 +113,7 @@ func TestOpenAPIOfAnswers(t *testing.T) {
 		}
 	}()
 	stopping := make(chan struct{})
-	close(stopping) // no stream lasts
+	close(stopping) // so that streams end at once
 	some := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) })
 	opts := Options{Version: "1", Answer: echo, Policy: some, Metrics: some, Stopping: stopping}
 	opts.WithStore(s)

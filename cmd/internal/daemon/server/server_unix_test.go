@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// dial is a connection to a server of its own, on which a test says what it likes.
+// dial returns a raw connection to a new server.
 func dial(t *testing.T, opts Options) (net.Conn, *bufio.Reader) {
 	t.Helper()
 	socket := socketOf(t)
@@ -35,16 +35,16 @@ func dial(t *testing.T, opts Options) (net.Conn, *bufio.Reader) {
 	return conn, bufio.NewReader(conn)
 }
 
-// The daemon sets these times, too.
+// The daemon uses the same values.
 const (
 	headTime = 5 * time.Second
 	idleTime = time.Minute
 )
 
-// request is how a question begins.
+// request is the beginning of a question.
 const request = "POST " + client.Path + " HTTP/1.1\r\nHost: x\r\n"
 
-// question is one in the words of package client.
+// question returns a question in the format of package client.
 func question(version, payload string, more ...string) string {
 	lines := append([]string{"Content-Type: application/octet-stream", fmt.Sprintf("Content-Length: %d", len(payload)), "Grapnel-Version: " + version}, more...)
 	return request + strings.Join(lines, "\r\n") + "\r\n\r\n" + payload
@@ -64,8 +64,8 @@ func readReply(t *testing.T, r *bufio.Reader) (status int, body string) {
 	return resp.StatusCode, string(text)
 }
 
-// What comes on one connection is answered in its order: questions as a program writes them,
-// the same with a header of somebody else's, and pages.
+// Requests on one connection are answered in order: questions in the form of package client, the
+// same with other headers, and pages.
 func TestOneConnection(t *testing.T) {
 	t.Parallel()
 	conn, r := dial(t, Options{Version: "v", Answer: func(_ context.Context, q *client.Question) (*client.Answer, error) {
@@ -88,7 +88,7 @@ func TestOneConnection(t *testing.T) {
 		{"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n", `{"version":"v"}` + "\n", 200},
 		{question("v/"+client.Version, "six"), "six;  ", 200},
 	} {
-		at := max(0, strings.Index(tt.says, "\r\n\r\n")+2) // arrives in two pieces
+		at := max(0, strings.Index(tt.says, "\r\n\r\n")+2) // send it in two pieces
 		for _, part := range []string{tt.says[:at], tt.says[at:]} {
 			if _, err := io.WriteString(conn, part); err != nil {
 				t.Fatal(err)
@@ -100,7 +100,7 @@ func TestOneConnection(t *testing.T) {
 	}
 }
 
-// Heads that are not those of a program are answered, too.
+// Heads in other forms than package client's are also answered.
 func TestOtherHeads(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -137,7 +137,8 @@ func TestOtherHeads(t *testing.T) {
 	}
 }
 
-// A request that others could take for two, or for another, ends where net/http says.
+// A request that other implementations could read as two, or as another request, ends where
+// net/http ends it.
 func TestOneReading(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ head, body, want string }{
@@ -161,7 +162,7 @@ func TestOneReading(t *testing.T) {
 			if status, body := readReply(t, r); status != 200 || body != tt.want {
 				t.Errorf("%q is answered with %d %q, want %q", says, status, body, tt.want)
 			}
-			if name == "both lengths" { // net/http goes no further than that
+			if name == "both lengths" { // net/http stops there too
 				return
 			}
 			if status, body := readReply(t, r); status != 200 || body != "next" {
@@ -171,7 +172,7 @@ func TestOneReading(t *testing.T) {
 	}
 }
 
-// pipes is a listener for connections within the program, whose clock is that of the test.
+// pipes is a listener for connections within the process, so that a test can use a fake clock.
 type pipes struct {
 	conns  chan net.Conn
 	closed chan struct{}
@@ -200,14 +201,14 @@ func (p *pipes) dial() net.Conn {
 	return ours
 }
 
-// Nobody keeps a connection for ever by being slow: not in the head, not in the body, and not
-// by leaving the answer where it is.
+// A slow client cannot keep a connection open forever: not in the head, not in the body, and not
+// by not reading the answer.
 func TestSlowOnes(t *testing.T) {
 	t.Parallel()
 	const length = "Content-Length: 100\r\n"
 	for name, tt := range map[string]struct {
 		says string
-		more string // again and again
+		more string // sent repeatedly
 		most time.Duration
 	}{
 		"silence":              {"", "", headTime},
@@ -224,7 +225,7 @@ func TestSlowOnes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
 				opts := Options{Version: "v", Answer: echo}
-				opts.WithStore(nil) // nobody comes that far
+				opts.WithStore(nil) // no request reaches the store
 				server := NewServer(opts, &http.Server{ReadHeaderTimeout: headTime, IdleTimeout: idleTime})
 				served := make(chan error, 1)
 				go func() { served <- server.Serve(p) }()
@@ -240,7 +241,7 @@ func TestSlowOnes(t *testing.T) {
 					if tt.more == "" {
 						_ = conn.SetWriteDeadline(time.Now().Add(time.Millisecond))
 						if _, err = conn.Write([]byte("x")); errors.Is(err, os.ErrDeadlineExceeded) {
-							err = nil // nobody reads that, and the connection is there
+							err = nil // the client does not read, but the connection is open
 						}
 					}
 				}
@@ -259,8 +260,8 @@ func TestSlowOnes(t *testing.T) {
 	}
 }
 
-// When the time of Shutdown is over nothing goes on: neither an answer that takes for ever
-// nor one that is not read.
+// When the time for Shutdown is over, nothing continues: neither an endless answer nor an answer
+// that the client does not read.
 func TestShutdownCutsOff(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -306,8 +307,8 @@ func TestShutdownCutsOff(t *testing.T) {
 	}
 }
 
-// A program that is being answered slowly hears so, and when it goes away the work on its
-// answer ends.
+// A program that gets a slow answer receives signs of progress. When it disconnects, the work on
+// its answer ends.
 func TestGoneWhileSlow(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)
@@ -328,7 +329,7 @@ func TestGoneWhileSlow(t *testing.T) {
 	}
 }
 
-// Shutdown waits for answers that are on their way, and for nobody else.
+// Shutdown waits for current answers, and for no other connection.
 func TestShutdown(t *testing.T) {
 	t.Parallel()
 	socket := socketOf(t)
@@ -346,7 +347,7 @@ func TestShutdown(t *testing.T) {
 	}}, &http.Server{ReadHeaderTimeout: time.Minute})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()
-	var conns [2]net.Conn // one that waits for its next question, one that has said nothing
+	var conns [2]net.Conn // one that waits for its next question, one without a question so far
 	for i := range conns {
 		if conns[i], err = Dial(t.Context(), socket); err != nil {
 			t.Fatal(err)

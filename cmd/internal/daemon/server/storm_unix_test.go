@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// Of many that listen at once one does, and can be reached: the others do not take its
-// socket for one that was left behind.
+// If many daemons listen at once, exactly one succeeds and can be reached: the others do not take
+// its socket for a stale one.
 func TestListenAtOnce(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "gr-") //nolint:usetesting // the name of a socket has to be short

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// Another user is not talked to, even where the directory lets it through, and is not
-// believed.
+// The client neither sends anything to a daemon of another user nor trusts its reply, even if the
+// directory allows it.
 func TestOtherUsers(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -28,7 +28,7 @@ func TestOtherUsers(t *testing.T) {
 	for _, open := range []string{filepath.Dir(filepath.Dir(filepath.Dir(socket))), filepath.Dir(filepath.Dir(socket)), filepath.Dir(socket), socket} {
 		chmod(t, open, 0o777)
 	}
-	// Its own program, where that user reaches it.
+	// A copy of the test program that the other user can execute.
 	program, err := os.ReadFile("/proc/self/exe")
 	if err != nil {
 		t.Skip("this system does not show a program to itself")
@@ -68,7 +68,8 @@ func TestOtherUsers(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("the other user says %q, %v", line, err)
 	}
-	// Their directory is theirs; with it given to root, only who listens tells.
+	// The directory belongs to the other user. If root owns it, only the process behind the
+	// socket identifies the user.
 	for _, given := range []bool{false, true} {
 		if given {
 			if err := errors.Join(os.Chown(filepath.Dir(theirs), 0, 0), os.Chmod(filepath.Dir(theirs), 0o700)); err != nil {

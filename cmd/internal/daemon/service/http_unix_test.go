@@ -19,8 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// overHTTP installs into a Claude Code of its own, and returns what installs it and where
-// it asks.
+// overHTTP installs Grapnel into a separate Claude Code over HTTP. It returns the request of the
+// installation and the address.
 func overHTTP(t *testing.T) (install.Request, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -42,8 +42,8 @@ func overHTTP(t *testing.T) (install.Request, string) {
 	return req, addresses.Host()
 }
 
-// It listens as long as an agent may ask, a port that others have is tried again, and
-// when the daemon ends nobody listens.
+// The daemon listens while an installation uses HTTP, retries a port that another process has,
+// and closes the port when it ends.
 func TestHTTPListener(t *testing.T) {
 	t.Parallel()
 	req, host := overHTTP(t)
@@ -83,7 +83,7 @@ func TestHTTPListener(t *testing.T) {
 		t.Errorf("got %d", got)
 	}
 
-	// Secrets that others can read let nobody in.
+	// If other users can read the file of secrets, every request is refused.
 	file := install.AddressesFile(place.State)
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)

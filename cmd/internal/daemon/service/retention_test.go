@@ -14,15 +14,15 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
 )
 
-// What is old is removed, also after a night in which the machine slept; what a clock takes
-// for old that was set meanwhile is not, unless the clock stays so.
+// Old Records are removed, also after a night in which the machine slept. Records that only look
+// old because the clock was changed are kept, unless the clock stays that way.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour
 	begun := rightNow()
 	type look struct {
-		clock, up time.Duration // since the daemon began
-		left      string        // Records, by how many days old they are, in the order in which they were put
+		clock, up time.Duration // since the start of the daemon
+		left      string        // Records by age in days, in the order in which they were stored
 		said      string
 	}
 	for name, looks := range map[string][]look{
@@ -52,7 +52,7 @@ func TestRetention(t *testing.T) {
 			var said bytes.Buffer
 			d := &daemon{store: s, log: slog.New(slog.NewTextHandler(&said, nil))}
 			watch := &clockwatch{base: begun}
-			if looks[0].clock != 0 { // as after the start
+			if looks[0].clock != 0 { // like after a start
 				d.prune(ctx, watch, begun)
 			}
 			for _, look := range looks {

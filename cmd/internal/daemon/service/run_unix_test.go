@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// shortPlace is a place whose socket has a name that is short enough.
+// shortPlace returns a place with a socket path that is short enough.
 func shortPlace(t *testing.T) local.Place {
 	t.Helper()
 	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
@@ -29,7 +29,7 @@ func shortPlace(t *testing.T) local.Place {
 	return place
 }
 
-// The daemon answers while it runs, is alone, and leaves nothing when it ends.
+// The daemon answers while it runs, prevents a second daemon, and leaves no files.
 func TestRun(t *testing.T) {
 	t.Parallel()
 	place := shortPlace(t)
@@ -56,7 +56,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Where nothing was ever to be delivered a drain makes no store.
+// A drain creates no store if there was never a delivery.
 func TestDrainNothing(t *testing.T) {
 	t.Parallel()
 	place := shortPlace(t)

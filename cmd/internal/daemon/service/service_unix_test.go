@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 )
 
-// A part that has ended before it should is no secret: whoever asks how the daemon is hears it.
+// If a part of the daemon ends too early, the health report contains it.
 func TestHealth(t *testing.T) {
 	t.Parallel()
 	kept, err := store.Open(filepath.Join(t.TempDir(), "store"), nil)
@@ -53,7 +53,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// Who closes the store is waited for; who keeps it is not waited for longer than we are.
+// OpenStore waits for a process that closes the store, but not longer than its own time limit.
 func TestOpenStore(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")

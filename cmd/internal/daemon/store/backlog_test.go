@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// What waits in a spool is there with its age, and gone once it was taken in.
+// The backlog shows the waiting lines of a spool with their age, and is empty after an intake.
 func TestBacklog(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "spool")

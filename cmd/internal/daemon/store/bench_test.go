@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// BenchmarkPut is how many Records of 1 KB callers have on disk that each wait for the one
-// before, their words indexed and all.
+// BenchmarkPut measures Records of 1 KB per second, stored and indexed. Each caller waits for its
+// previous Record.
 func BenchmarkPut(b *testing.B) {
 	for _, callers := range []int{1, 8, 64} {
 		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) {

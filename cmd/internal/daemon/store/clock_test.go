@@ -9,8 +9,9 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 )
 
-// A clock that was a month ahead when a job was put off, or leased, does not make it wait for
-// a month when it is right again: neither while the Store is open nor when it is opened anew.
+// If the clock was a month ahead when a job was postponed or leased, the job does not wait for a
+// month after the clock is corrected: neither while the Store is open nor after it is opened
+// again.
 func TestLeaseClock(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +40,7 @@ func TestLeaseClock(t *testing.T) {
 	}
 	s = openTest(t, dir, nil)
 	lease(s, right, 2)
-	// What has to wait for a day still does.
+	// A job that must wait for a day still waits.
 	if err := s.Settle(ctx, []delivery.Result{{ID: "late", State: delivery.Waiting, Next: right.Add(24 * time.Hour), At: right}}); err != nil {
 		t.Fatal(err)
 	}
@@ -47,8 +48,8 @@ func TestLeaseClock(t *testing.T) {
 	lease(s, right.Add(25*time.Hour), 2)
 }
 
-// Whoever opens the store has it alone: what its predecessor had leased and did not settle
-// is due as it was, and what waits for its time still does.
+// Only one process opens the store for writing. Jobs that its predecessor had leased and not
+// settled are due as before, and jobs with a later time still wait.
 func TestLeasesOfTheDead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

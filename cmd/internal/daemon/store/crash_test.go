@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
 )
 
-// roleVar makes the test binary another process that uses a store.
+// roleVar names the environment variable that makes the test binary another process with a store.
 const roleVar = "STORE_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -37,8 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// playPut puts records with a delivery each, and says which have been put, until it is
-// killed.
+// playPut stores records with a delivery each, and prints each stored ID, until it is killed.
 func playPut(dir, name string) error {
 	s, err := store.Open(dir, nil)
 	if err != nil {
@@ -84,7 +83,7 @@ func playPut(dir, name string) error {
 	select {}
 }
 
-// process prepares another process.
+// process returns a command for another process.
 func process(t *testing.T, role, dir, name string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), os.Args[0])
@@ -93,8 +92,8 @@ func process(t *testing.T, role, dir, name string) *exec.Cmd {
 	return cmd
 }
 
-// What Put has returned from is there after kill -9, with its delivery, and nothing is
-// there in part.
+// After kill -9, every record for which Put has returned exists with its delivery, and no record
+// is incomplete.
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -119,7 +118,7 @@ func TestKilled(t *testing.T) {
 		kill.Stop()
 		_ = cmd.Wait() // it was killed
 
-		// First as somebody who only looks, then as the next daemon.
+		// First like a reader, then like the next daemon.
 		r, err := store.OpenReader(dir)
 		if err != nil {
 			t.Fatal(err)
@@ -146,7 +145,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// free checks that whoever was killed keeps no delivery from being tried.
+// free checks that a killed process does not block deliveries.
 func free(t *testing.T, s *store.Store) {
 	t.Helper()
 	waiting, err := s.Deliveries(t.Context(), store.DeliveryQuery{State: delivery.Waiting})
@@ -159,7 +158,8 @@ func free(t *testing.T, s *store.Store) {
 	}
 }
 
-// whole checks that a store is sound and has what was told, and deliveries for all it has.
+// whole checks that a store is valid and contains the records in told, and that each record has
+// its delivery.
 func whole(t *testing.T, r *store.Reader, told map[string]bool) {
 	t.Helper()
 	report, err := r.Verify(t.Context())
@@ -184,7 +184,7 @@ func whole(t *testing.T, r *store.Reader, told map[string]bool) {
 	}
 }
 
-// On a disk that is really full, and not only said to be by the database.
+// The disk is really full: the error comes from the file system.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	cmd := process(t, "full", t.TempDir(), "x")

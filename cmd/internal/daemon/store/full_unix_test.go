@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
 )
 
-// playFull puts records until no file may grow beyond some size, makes room, and goes on.
+// playFull stores records until a file size limit is reached, raises the limit, and continues.
 func playFull(dir, _ string) error {
 	s, err := store.Open(dir, nil)
 	if err != nil {
@@ -35,7 +35,7 @@ func playFull(dir, _ string) error {
 		kept--
 		for range 20 {
 			if err := put(kept); err == nil {
-				kept++ // another try may need less room
+				kept++ // a later record may be smaller
 			}
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// Whatever writers do, and wherever intakes are stopped, who reads the log sees each Record
-// once at every moment, and in the end the store has each once.
+// For all actions of writers and all interruptions of intakes, a reader of the log sees each
+// Record once at every moment, and at the end the store contains each Record once.
 func TestIntakeLaw(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
@@ -94,7 +94,7 @@ func TestIntakeLaw(t *testing.T) {
 			"tear": func(t *rapid.T) {
 				raw(rapid.SampledFrom([]string{"{torn", "\n", "\n\n{}\n", "\x00\x00\x00", `{"id":"`}).Draw(t, "text"))
 			},
-			"glue": func(t *rapid.T) { raw(string(lineFor(t, next()))) }, // behind whatever stands there
+			"glue": func(t *rapid.T) { raw(string(lineFor(t, next()))) }, // directly after the existing text
 			"aside": func(*rapid.T) {
 				f, err := os.OpenFile(current, os.O_APPEND|os.O_WRONLY, 0)
 				if err != nil {
@@ -104,7 +104,7 @@ func TestIntakeLaw(t *testing.T) {
 				asides++
 				fail(os.Rename(current, filepath.Join(l.Spool, fmt.Sprintf("records-20260304T050607.%09dZ.jsonl", asides))))
 			},
-			"late": func(t *rapid.T) { // into a file that was put aside; on a line of its own, as writers do
+			"late": func(t *rapid.T) { // into a file that was put aside, as a complete line, like a slow writer
 				if len(held) > 0 {
 					_, err := held[0].WriteString("\n" + string(lineFor(t, next())))
 					fail(err)
@@ -147,7 +147,7 @@ func TestIntakeLaw(t *testing.T) {
 		}
 		slices.Sort(got)
 		var there []string
-		for k, err := range l.Read(context.Background(), Query{}) { // a last line without an end stays in the spool
+		for k, err := range l.Read(context.Background(), Query{}) { // an incomplete last line stays in the spool
 			if err == nil {
 				there = append(there, k.ID)
 			}

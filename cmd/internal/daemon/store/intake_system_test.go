@@ -58,7 +58,7 @@ func TestIntakeChild(t *testing.T) {
 
 const roleVar = "GRAPNEL_TEST_INTAKE"
 
-// The same with a process that is killed: all that was written is in the store, once.
+// The same with a killed process: every written line is in the store once.
 func TestIntakeKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func TestIntakeKilled(t *testing.T) {
 			if at < 8 {
 				t.Errorf("there are only %d steps", at)
 			}
-			for id := range want { // not all of the last child's steps were reached
+			for id := range want { // the last child did not reach all steps
 				if strings.HasPrefix(id, fmt.Sprintf("child-%d-", at)) {
 					delete(want, id)
 				}

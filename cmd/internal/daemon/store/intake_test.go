@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// writer is a spool into which Records are written, as grapnel-hook does.
+// writer returns a spool for writing Records, like grapnel-hook uses.
 func writer(t testing.TB, dir string, opts *spool.Options) *spool.Spool {
 	t.Helper()
 	s, err := spool.Open(dir, opts)
@@ -38,7 +38,7 @@ func lineFor(t interface{ Fatal(...any) }, e spool.Entry) []byte {
 	return append(raw, '\n')
 }
 
-// fresh is a Record of now.
+// fresh returns a Record with the current time.
 func fresh(id string) spool.Entry {
 	e := entry(id)
 	e.Time = time.Now().UTC()
@@ -68,12 +68,12 @@ func appendTo(t testing.TB, name, text string) {
 	}
 }
 
-// places are a spool and a store below a directory.
+// places returns the directories of a spool and a store below a directory.
 func places(dir string) (spool, store string) {
 	return filepath.Join(dir, "spool"), filepath.Join(dir, "store")
 }
 
-// ids are those of all Records of a store, in its order; of torn ones only that they are.
+// ids returns the IDs of all Records of a store in order, with a mark for each torn one.
 func ids(t testing.TB, r *Reader) []string {
 	t.Helper()
 	var ids []string
@@ -98,8 +98,8 @@ func once(t testing.TB, in *Intake) int {
 	return n
 }
 
-// patient tries again while a child that another test has just begun still has the lock
-// open that was closed here.
+// patient calls once again while a child process of another test still has the lock open, which
+// it inherited.
 func patient(once func(context.Context) (int, error)) (n int, err error) {
 	for range 1000 {
 		if n, err = once(context.Background()); !errors.Is(err, spool.ErrBusy) {
@@ -110,7 +110,7 @@ func patient(once func(context.Context) (int, error)) (n int, err error) {
 	return n, err
 }
 
-// spoolFiles are the names of the files that hold Records.
+// spoolFiles returns the names of the files with Records.
 func spoolFiles(t testing.TB, dir string) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(dir, "records*.jsonl"))
@@ -150,7 +150,7 @@ func TestIntake(t *testing.T) {
 	name := filepath.Join(spoolDir, "records.jsonl")
 	appendTo(t, name, `{"id":"to`)
 	once(t, in)
-	wantIDs(t, s.Reader, "a", "b", "c") // the rest of it may come
+	wantIDs(t, s.Reader, "a", "b", "c") // the rest of the line may come later
 	write(t, w, "d")
 	appendTo(t, name, "\n\n")
 	once(t, in)
@@ -165,8 +165,8 @@ func TestIntake(t *testing.T) {
 	}
 }
 
-// What a writer does at any time costs nothing: it renames the file, holds one that was
-// renamed, writes into it late.
+// No Record is lost when a writer renames the file, keeps a renamed file open, or writes into it
+// late.
 func TestIntakeFilesMove(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
@@ -218,7 +218,7 @@ func TestIntakeFilesMove(t *testing.T) {
 	}
 }
 
-// The same content again is no news; another file of the same name is.
+// The same content under the same name is not read again; another file with the same name is.
 func TestIntakeFileReplaced(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
@@ -237,7 +237,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 	if n := once(t, in); n != 0 {
 		t.Errorf("of a copy, %d lines were taken", n)
 	}
-	var first int64 // where the first line ends
+	var first int64 // end of the first line
 	replace := func(ids ...string) {
 		t.Helper()
 		var text []byte
@@ -253,13 +253,13 @@ func TestIntakeFileReplaced(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	replace("c") // shorter than what was there
+	replace("c") // shorter than before
 	once(t, in)
 	replace("d", "e", "f") // longer
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "c", "d", "e", "f")
 
-	// Somebody cuts it: what comes then is taken, and what was taken is not taken again.
+	// If the file is truncated, later lines are taken in, and earlier lines are not repeated.
 	var noted []string
 	in.Note = func(err error) { noted = append(noted, err.Error()) }
 	if err := os.Truncate(name, first); err != nil {
@@ -274,7 +274,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 	}
 }
 
-// Forgotten marks, or a store that was begun anew, cost nothing but time.
+// If the marks are lost or the store is new, an intake only takes more time.
 func TestIntakeTwice(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
@@ -310,7 +310,7 @@ func TestIntakeLock(t *testing.T) {
 	once(t, in)
 }
 
-// A file is put aside when it is old or large, and no more than a few are.
+// A file is put aside when it is old or large. Only a few such files exist.
 func TestIntakePutsAside(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
@@ -325,7 +325,7 @@ func TestIntakePutsAside(t *testing.T) {
 		if err := w.Err(); err != nil {
 			t.Fatal(err)
 		}
-		_ = w.Close() // where a file that is open cannot be renamed
+		_ = w.Close() // for systems that cannot rename an open file
 	}
 	var want []string
 	for i := range maxAside + 3 {
@@ -347,7 +347,7 @@ func TestIntakePutsAside(t *testing.T) {
 	wantIDs(t, s.Reader, want...)
 }
 
-// A torn end is taken in when nobody can write its rest any more.
+// A torn end is taken in when no writer can complete it.
 func TestIntakeTornEnd(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"behind a line": string(lineFor(t, fresh("a"))) + `{"id":"b`, "alone": `{"id":"b`, "whole": strings.TrimSpace(string(lineFor(t, fresh("a"))))} {
@@ -373,7 +373,7 @@ func TestIntakeTornEnd(t *testing.T) {
 // stop ends an Intake between two steps.
 type stop struct{}
 
-// What is written is in the store soon, and Run ends when it is told to.
+// New lines are in the store after a short time, and Run ends when its context is done.
 func TestIntakeRun(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
@@ -392,7 +392,7 @@ func TestIntakeRun(t *testing.T) {
 			t.Fatalf("received %s, want %s", row.ID, id)
 		}
 	}
-	if err := os.RemoveAll(spoolDir); err != nil { // the writer makes the directory again
+	if err := os.RemoveAll(spoolDir); err != nil { // the writer creates the directory again
 		t.Fatal(err)
 	}
 	write(t, w, "later")
@@ -405,7 +405,7 @@ func TestIntakeRun(t *testing.T) {
 	}
 }
 
-// Run tells once of what goes wrong, and goes on when it does not any more.
+// Run reports an error once, and continues after the cause is fixed.
 func TestIntakeRunWaits(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
@@ -434,7 +434,7 @@ func TestIntakeRunWaits(t *testing.T) {
 	}
 }
 
-// A Store that was closed ends Run: it is of no use any more.
+// A closed Store ends Run.
 func TestIntakeRunEnds(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
@@ -449,7 +449,7 @@ func TestIntakeRunEnds(t *testing.T) {
 	}
 }
 
-// A line that the store refuses does not keep the others from it.
+// A line that the store rejects does not stop the intake of other lines.
 func TestIntakeRefused(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())

@@ -30,7 +30,7 @@ func TestBehind(t *testing.T) {
 	if err := s.Put(t.Context(), items...); err != nil {
 		t.Fatal(err)
 	}
-	fill(t, s, 1) // there already: the writer was busy with the index before
+	fill(t, s, 1) // make the writer busy with the index first
 	var indexed int64
 	err := s.read(t.Context(), func(v *view) error {
 		_, err := v.row("SELECT seq FROM indexed", nil, &indexed)
@@ -41,7 +41,7 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// An index that has been looked into and then grew is no damage.
+// Growth of an index after a check is not damage.
 func TestVerifyGrown(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir(), &Options{unsafe: true})
@@ -65,19 +65,19 @@ func TestVerifyGrown(t *testing.T) {
 	}
 }
 
-// Wherever an Intake is stopped, each line is in the store once when the next has ended;
-// also while others write.
+// An Intake may be stopped at any step: each line is in the store once after the next intake,
+// also with concurrent writers.
 func TestIntakeStops(t *testing.T) {
 	t.Parallel()
 	for at := 1; ; at++ {
 		spoolDir, storeDir := places(t.TempDir())
-		s := openTest(t, storeDir, &Options{unsafe: true}) // the disk is not what stops
+		s := openTest(t, storeDir, &Options{unsafe: true}) // no flush, because the disk does not fail here
 		w := writer(t, spoolDir, &spool.Options{MaxAge: 1 << 62})
 		n := 0
 		var want []string
 		add := func() {
 			e := entry(fmt.Sprintf("r%02d", n))
-			e.Time = time.Now().Add(-2 * time.Hour) // old enough to be put aside
+			e.Time = time.Now().Add(-2 * time.Hour) // old enough for the file to be put aside
 			w.Observe(context.Background(), &e.Record)
 			want = append(want, e.ID)
 			n++
@@ -141,7 +141,8 @@ func TestIntakeStops(t *testing.T) {
 	}
 }
 
-// However the lines are spread over store and spool, what is shown and counted is the same.
+// For any distribution of the lines over store and spool, the shown and counted Records are the
+// same.
 func TestLogAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	l := Log{}
@@ -175,7 +176,7 @@ func TestLogAtAnyMoment(t *testing.T) {
 	}
 }
 
-// Retention that ends in the middle leaves a log that verifies clean, and goes on later.
+// An interrupted retention leaves a log without findings, and continues later.
 func TestRetentionInterrupted(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -184,7 +185,7 @@ func TestRetentionInterrupted(t *testing.T) {
 		aged(t, s, fmt.Sprint(i), 100*day)
 	}
 	now := time.Now()
-	if err := s.writeAnchor(*s.head.Load()); err != nil { // as Prune does first
+	if err := s.writeAnchor(*s.head.Load()); err != nil { // the first step of Prune
 		t.Fatal(err)
 	}
 	err := s.write(t.Context(), 0, func(c *change) error { // the first commit of Prune
@@ -207,7 +208,7 @@ func TestRetentionInterrupted(t *testing.T) {
 	}
 }
 
-// Reading while lines are taken in shows each of them.
+// A reader sees each line while an intake runs.
 func TestLogBesideIntake(t *testing.T) {
 	t.Parallel()
 	l := Log{}
@@ -237,8 +238,8 @@ func TestLogBesideIntake(t *testing.T) {
 	}
 }
 
-// The limit of number can be far away: that many rows with times in the future in a row do
-// not keep retention from the rows behind them.
+// Many rows with times in the future in a row do not keep retention from the rows after them,
+// even if the limit for the number of rows is far away.
 func TestRetentionAhead(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir(), &Options{unsafe: true})

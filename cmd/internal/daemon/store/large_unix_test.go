@@ -16,8 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// A database that is truncated while it is open loses what was in it. That is counted, and
-// Verify tells which rows are missing.
+// If an open database is truncated, its rows are lost. They are counted, and Verify names them.
 func TestFilesTruncated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -32,7 +31,7 @@ func TestFilesTruncated(t *testing.T) {
 	for _, pragma := range []string{"PRAGMA wal_checkpoint(TRUNCATE)", "PRAGMA cache_size=1", "PRAGMA shrink_memory"} {
 		err = errors.Join(err, s.base.exec(pragma))
 	}
-	err = errors.Join(err, s.base.files.changed(dir)) // it learns how large the database is
+	err = errors.Join(err, s.base.files.changed(dir)) // stores the current size of the database
 	s.turn.Unlock()
 	if err != nil {
 		t.Fatal(err)

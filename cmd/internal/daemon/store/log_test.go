@@ -17,7 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// shown are the IDs that a log yields; "!" stands for an error.
+// shown returns the IDs that a log yields; "!" is an error.
 func shown(t testing.TB, l Log, q Query) []string {
 	t.Helper()
 	out := []string{}
@@ -65,14 +65,14 @@ func TestLogRead(t *testing.T) {
 	wantShown(t, l, Query{}, "a", "b", "!")
 	once(t, in)
 	add("d", 6*time.Second)
-	direct := entry("c") // straight into the store
+	direct := entry("c") // directly into the store
 	direct.Time = at.Add(2 * time.Second)
 	if err := s.Put(context.Background(), Item{Line: lineFor(t, direct)}); err != nil {
 		t.Fatal(err)
 	}
-	add("c", 7*time.Second) // of two answers to a firing the first counts
-	add("e", 3*time.Second) // is not in the store, but older than what is
-	add("e", 3*time.Second) // nor twice
+	add("c", 7*time.Second) // only the first of two answers to a firing counts
+	add("e", 3*time.Second) // not in the store, but older than the newest row
+	add("e", 3*time.Second) // the second one is not shown
 	early := shown(t, l, Query{})
 	slices.Sort(early[len(early)-2:])
 	if diff := cmp.Diff([]string{"a", "c", "b", "!", "d", "e"}, early); diff != "" {
@@ -99,7 +99,7 @@ func TestLogRead(t *testing.T) {
 		t.Errorf("Stats = %+v, %v", stats, err)
 	}
 	_ = s.Close()
-	wantShown(t, l, Query{}, "a", "c", "e", "b", "!", "d") // and without anybody at work
+	wantShown(t, l, Query{}, "a", "c", "e", "b", "!", "d") // the same without a running daemon
 }
 
 func TestLogFollow(t *testing.T) {
@@ -140,7 +140,7 @@ func TestLogFollow(t *testing.T) {
 	want("a")
 	write(t, w, "b")
 	want("b")
-	s := openTest(t, l.Store, nil) // a store that comes later
+	s := openTest(t, l.Store, nil) // a store that is created later
 	in := &Intake{Spool: l.Spool, Store: s, Grace: time.Nanosecond}
 	once(t, in)
 	if err := s.Put(ctx, Item{Line: lineFor(t, fresh("c"))}); err != nil {
@@ -154,7 +154,7 @@ func TestLogFollow(t *testing.T) {
 	once(t, in)
 	write(t, w, "f")
 	want("f")
-	time.Sleep(3 * followPoll) // nothing comes twice
+	time.Sleep(3 * followPoll) // no line is shown twice
 	if len(came) > 0 {
 		t.Errorf("came %q, too", <-came)
 	}
@@ -162,7 +162,7 @@ func TestLogFollow(t *testing.T) {
 	<-ended
 }
 
-// A store that cannot be read is said to be so, and the spool is shown all the same.
+// If the store cannot be read, the log reports it and still shows the spool.
 func TestLogBrokenStore(t *testing.T) {
 	t.Parallel()
 	l := Log{}
@@ -181,7 +181,7 @@ func TestLogBrokenStore(t *testing.T) {
 	}
 }
 
-// Lines that are late are many of one firing.
+// Late lines can belong to the same firing.
 func TestLogLate(t *testing.T) {
 	t.Parallel()
 	l := Log{}

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// aged puts a record with an age.
+// aged stores a record with the given age.
 func aged(t testing.TB, s *Store, id string, age time.Duration) {
 	t.Helper()
 	e := entry(id)
@@ -26,8 +26,8 @@ func aged(t testing.TB, s *Store, id string, age time.Duration) {
 
 const day = 24 * time.Hour
 
-// tampering deletes rows and appends a removal that is chained to the end of the log, as
-// somebody can who has the database and knows the format. Lie changes what the removal says.
+// tampering deletes rows and appends a removal that is chained to the end of the log, like an
+// attacker with access to the database and knowledge of the format. lie changes the removal.
 func tampering(t testing.TB, dir string, first, last int64, lie func(*Removal)) {
 	t.Helper()
 	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
@@ -89,8 +89,8 @@ func tampering(t testing.TB, dir string, first, last int64, lie func(*Removal)) 
 	}
 }
 
-// "log verify" accepted any deletion that somebody entered as retention, also with a head
-// that the user had kept.
+// "log verify" accepted a deletion that an attacker had entered as retention, even with a head
+// that the user had stored elsewhere.
 func TestForgedRetention(t *testing.T) {
 	t.Parallel()
 	forged := func(first, last int64, lie func(*Removal)) func(*testing.T, string) {
@@ -106,7 +106,7 @@ func TestForgedRetention(t *testing.T) {
 	// Rows 1 to 10 were 100 days old and are removed, row 21 says so. Row 11 is 80 days old.
 	for name, test := range map[string]struct {
 		do   func(*testing.T, string)
-		want []string // parts of findings; all must be there
+		want []string // parts of findings; all must occur
 	}{
 		"nothing": {func(*testing.T, string) {}, nil},
 
@@ -120,7 +120,7 @@ func TestForgedRetention(t *testing.T) {
 		"a forged digest": {
 			forged(11, 14, func(r *Removal) { r.Digest[0]++ }), []string{"it does not prove when row 14 was written"},
 		},
-		"another chain": { // whose hash does not lead to row 15
+		"another chain": { // its hash does not lead to row 15
 			forged(11, 14, func(r *Removal) {
 				r.Wrote = r.Wrote.Add(-100 * day)
 				r.After = Head{Seq: r.Last - 1, Hash: r.Prior}.next(r.Last, stamp(r.Wrote), r.Digest).Hash
@@ -235,8 +235,8 @@ func TestForgedRetention(t *testing.T) {
 	}
 }
 
-// A removal that reaches beyond a head of the user's own cannot be compared with it, however
-// well it is made: Verify must not call the log good.
+// A removal that goes beyond the user's stored head cannot be compared with it. Verify must not
+// report the log as good, even if the removal is well formed.
 func TestRemovedHead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -248,7 +248,7 @@ func TestRemovedHead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	aged(t, s, "as if it was old", 100*day) // the row that hides the others
+	aged(t, s, "as if it was old", 100*day) // this row hides the others
 	closeTest(t, s)
 	tampering(t, dir, 1, 11, nil)
 	r := readerTest(t, dir)
@@ -262,13 +262,13 @@ func TestRemovedHead(t *testing.T) {
 	}
 }
 
-// Retention that is honest verifies clean, whatever the clock said when rows were written.
+// Honest retention causes no findings, for any clock at the time of writing.
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		ages []time.Duration
 		opts Options
-		want int // records that are kept
+		want int // number of remaining records
 	}{
 		"by age":                            {[]time.Duration{100 * day, 91 * day, 89 * day, 0}, Options{}, 2},
 		"nothing":                           {[]time.Duration{89 * day, 0}, Options{}, 2},

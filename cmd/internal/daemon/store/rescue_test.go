@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// removeStore removes files of a store.
+// removeStore returns a function that removes files of a store.
 func removeStore(names ...string) func(string) error {
 	return func(dir string) error {
 		var errs []error
@@ -27,9 +27,8 @@ func removeStore(names ...string) func(string) error {
 	}
 }
 
-// A daemon went on writing into a database that was removed: its records were lost, and
-// nobody was told. Now the files are restored with all rows, while somebody writes and
-// while nobody does.
+// An earlier daemon wrote into a removed database: its records were lost without a report. Now
+// the files are restored with all rows, with and without writes in progress.
 func TestFilesRemoved(t *testing.T) {
 	t.Parallel()
 	other := func(dir string) error {
@@ -37,7 +36,7 @@ func TestFilesRemoved(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		do    func(dir string) error
-		aside int // files that are put aside
+		aside int // number of files that are put aside
 	}{
 		"the database":  {removeStore(baseFile), 0},
 		"all files":     {removeStore(baseFile, baseFile+"-wal", baseFile+"-shm"), 0},
@@ -46,7 +45,7 @@ func TestFilesRemoved(t *testing.T) {
 		"the lock too":  {removeStore(baseFile, baseFile+"-wal", baseFile+"-shm", lockName, headFile), 0},
 		"the directory": {removeDir, 0},
 		"the directory, made again": {func(dir string) error {
-			return errors.Join(removeDir(dir), os.MkdirAll(dir, 0o700)) // the store may be faster
+			return errors.Join(removeDir(dir), os.MkdirAll(dir, 0o700)) // the store may create it first
 		}, 0},
 		"replaced": {func(dir string) error {
 			return errors.Join(other(dir), os.Rename(filepath.Join(dir, "other"), filepath.Join(dir, baseFile)))
@@ -89,12 +88,12 @@ func TestFilesRemoved(t *testing.T) {
 				}
 				rows := 20
 				if busy {
-					// At first they go into a file that nobody can find.
+					// First the rows go into a file without a name.
 					for ; s.Condition().Restored == 0 && rows < 100000; rows++ {
 						if err := s.Put(t.Context(), item(t, fmt.Sprint(rows+1))); err != nil {
 							t.Fatal(err)
 						}
-						time.Sleep(5 * time.Millisecond) // more rows only take time
+						time.Sleep(5 * time.Millisecond) // more rows only take more time
 					}
 				}
 				await.Until(t, "the files are restored", func() bool { return s.Condition().Restored == 1 })
@@ -148,14 +147,14 @@ func TestFilesRemoved(t *testing.T) {
 	}
 }
 
-// What is truncated, and still in the write-ahead log, is not lost.
+// Truncated rows that are still in the write-ahead log are not lost.
 func TestFilesTruncatedEarly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openTest(t, dir, nil)
 	fill(t, s, 20)
 	s.turn.Lock()
-	s.base.files.size = 1 << 20 // as if it had been checkpointed
+	s.base.files.size = 1 << 20 // as after a checkpoint
 	s.turn.Unlock()
 	await.Until(t, "the database is restored", func() bool { return s.Condition().Restored == 1 })
 	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != 20 {
@@ -163,8 +162,8 @@ func TestFilesTruncatedEarly(t *testing.T) {
 	}
 }
 
-// While the files cannot be restored, nothing is accepted: what is written into a file
-// without a name does not survive the process.
+// While the files cannot be restored, the store accepts no record, because data in a file without
+// a name does not survive the process.
 func TestFilesNotRestored(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state", "store")
@@ -172,7 +171,7 @@ func TestFilesNotRestored(t *testing.T) {
 	s := openTest(t, dir, &Options{Note: told.add})
 	fill(t, s, 20)
 	away := filepath.Join(filepath.Dir(filepath.Dir(dir)), "away")
-	if err := os.Rename(filepath.Dir(dir), away); err != nil { // the whole state
+	if err := os.Rename(filepath.Dir(dir), away); err != nil { // the whole state directory
 		t.Fatal(err)
 	}
 	await.Until(t, "the loss is noticed", func() bool { return s.Condition().Err != nil })
@@ -195,7 +194,7 @@ func TestFilesNotRestored(t *testing.T) {
 	}
 }
 
-// The same, while a file is in the place of the directory.
+// The same with a file in place of the directory.
 func TestFilesNoDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "store")
@@ -218,8 +217,8 @@ func TestFilesNoDirectory(t *testing.T) {
 	}
 }
 
-// An error of the database stays in the Condition until writing works again, also when
-// nobody writes. An error of a caller is none of the database.
+// An error of the database stays in the Condition until a write succeeds, also without further
+// writes. An error of a caller is not an error of the database.
 func TestCondition(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir(), nil)
@@ -254,8 +253,8 @@ func TestCondition(t *testing.T) {
 	await.Until(t, "the error is gone", func() bool { return s.Condition().Err == nil })
 }
 
-// removeDir removes the directory of a store at once. os.RemoveAll alone fails if the store
-// writes a file there meanwhile.
+// removeDir removes the directory of a store in one step. os.RemoveAll alone fails if the store
+// writes a file at the same time.
 func removeDir(dir string) error {
 	gone := dir + "-gone"
 	return errors.Join(os.Rename(dir, gone), os.RemoveAll(gone))

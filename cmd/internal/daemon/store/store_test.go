@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// entry is a firing of a shell tool that a hook blocks.
+// entry returns a firing of a shell tool that a hook blocks.
 func entry(id string) spool.Entry {
 	return spool.Entry{Record: grapnel.Record{
 		ID: id, Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC), Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash",
@@ -38,7 +38,7 @@ func item(t testing.TB, id string) Item {
 	return Item{Line: append(raw, '\n')}
 }
 
-// notes is an Options.Note that can be asked.
+// notes collects the calls of Options.Note.
 type notes struct {
 	mu   sync.Mutex
 	list []string
@@ -87,7 +87,7 @@ func readerTest(t testing.TB, dir string) *Reader {
 	return r
 }
 
-// fill puts records named 1 to n.
+// fill stores records with the IDs 1 to n.
 func fill(t testing.TB, s *Store, n int) {
 	t.Helper()
 	for i := range n {
@@ -108,7 +108,7 @@ func count(t testing.TB, r *Reader) (n int) {
 	return n
 }
 
-// tamper changes the database as somebody could who has it.
+// tamper changes the database like an attacker with access to it.
 func tamper(t testing.TB, dir string, script string) {
 	t.Helper()
 	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
@@ -121,7 +121,7 @@ func tamper(t testing.TB, dir string, script string) {
 	}
 }
 
-// forge makes the chain anew from a row on, as somebody could who knows how.
+// forge recomputes the chain from a row on, like an attacker who knows the format.
 func forge(t testing.TB, dir string, from int64) Head {
 	t.Helper()
 	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
@@ -171,8 +171,8 @@ func TestVerify(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		do   func(*testing.T, string)
-		want []string // all findings; none = it cannot be found
-		head bool     // a head that was kept elsewhere tells
+		want []string // all findings; none = the change cannot be detected
+		head bool     // a head that was stored elsewhere shows the change
 	}{
 		"nothing":           {func(*testing.T, string) {}, nil, false},
 		"a line":            {script(edit), []string{"row 4: its line was changed"}, false},
@@ -231,7 +231,7 @@ func TestVerify(t *testing.T) {
 			}
 		}, []string{"the end of the log cannot be checked: grapnel.head is missing"}, false},
 		"the anchor's text": {anchor("nonsense"), []string{`the end of the log cannot be checked: grapnel.head: "nonsense" is not`}, false},
-		"an older anchor":   {anchor("0:" + strings.Repeat("0", 64)), nil, false}, // as a crash leaves it
+		"an older anchor":   {anchor("0:" + strings.Repeat("0", 64)), nil, false}, // as after a crash
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -262,7 +262,7 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// A log without its database is not one that never was.
+// A missing database is not the same as a log that never existed.
 func TestVerifyAbsent(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -311,8 +311,7 @@ func TestVerifyAbsent(t *testing.T) {
 	finds("there is no database, and its end is not known: grapnel.head: ")
 }
 
-// What is wrong when a daemon starts is told by it, and is not lost with the anchor that it
-// replaces.
+// A daemon reports problems at its start. They are not lost when it replaces the anchor.
 func TestOpenTells(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -396,7 +395,7 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// A database may turn out to be broken while it is written.
+// A database can turn out to be broken during a write.
 func TestBreaks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -430,7 +429,7 @@ func TestBreaks(t *testing.T) {
 	if got := count(t, r); got != 1 {
 		t.Errorf("a reader sees %d records, want those of the new database", got)
 	}
-	// Broken for good: every Put says so, and nothing else happens.
+	// The database is permanently broken: every Put returns the error, with no other effect.
 	for range 3 {
 		if err := s.write(t.Context(), 0, func(*change) error { return errBroken }); !errors.Is(err, errBroken) {
 			t.Errorf("write = %v", err)
@@ -451,7 +450,7 @@ func TestNewer(t *testing.T) {
 		t.Errorf("OpenReader = %v", err)
 	}
 	tamper(t, dir, fmt.Sprintf("PRAGMA user_version = %d", version()))
-	closeTest(t, openTest(t, dir, nil)) // it was left as it was, and unlocked
+	closeTest(t, openTest(t, dir, nil)) // the files are unchanged and unlocked
 	tamper(t, dir, "PRAGMA user_version = 1")
 	if _, err := Open(dir, nil); !errors.Is(err, ErrOlder) || !strings.Contains(err.Error(), "move the file away") {
 		t.Errorf("Open of a database without chained removals = %v", err)
@@ -523,7 +522,7 @@ func TestReader(t *testing.T) {
 	}
 }
 
-// A caller that goes away while others are written has nothing written, and does not wait.
+// If a caller's context ends while others write, its record is not written, and it does not wait.
 func TestGoesAway(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir(), nil)
@@ -553,7 +552,7 @@ func TestGoesAway(t *testing.T) {
 	}
 }
 
-// One caller's mistake is not another's.
+// An error of one caller does not affect other callers.
 func TestApart(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir(), nil)
@@ -579,7 +578,7 @@ func TestApart(t *testing.T) {
 			}
 		})
 	}
-	for len(s.work) < 19 { // the writer holds one
+	for len(s.work) < 19 { // the writer has taken one
 		time.Sleep(time.Millisecond)
 	}
 	close(leave)
@@ -603,7 +602,7 @@ func TestFull(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	limit(1) // it does not become smaller than it is
+	limit(1) // the limit cannot be below the current size
 	kept := 10
 	var err error
 	for ; err == nil && kept < 10000; kept++ {

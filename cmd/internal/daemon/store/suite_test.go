@@ -15,7 +15,7 @@ import (
 func TestQueue(t *testing.T) {
 	t.Parallel()
 	storetest.Queue(t, func(t storetest.TB) storetest.Opened {
-		dir, err := os.MkdirTemp("", "store") //nolint:usetesting // a case of a property has no directory of its own
+		dir, err := os.MkdirTemp("", "store") //nolint:usetesting // a case of a property has no t.TempDir
 		if err != nil {
 			t.Fatal(err)
 		}

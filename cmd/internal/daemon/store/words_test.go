@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// textsOf is what addTexts adds, found by decoding.
+// textsOf returns the texts that addTexts adds, by decoding the value.
 func textsOf(v any) (texts []string) {
 	switch v := v.(type) {
 	case string:
@@ -36,7 +36,7 @@ func FuzzTexts(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		var b strings.Builder
-		addTexts(&b, []byte(text)) // whatever it is, it does not crash
+		addTexts(&b, []byte(text)) // must not crash on any input
 		dec := json.NewDecoder(strings.NewReader(text))
 		dec.UseNumber()
 		var v any
@@ -48,7 +48,7 @@ func FuzzTexts(f *testing.F) {
 			slices.Sort(all)
 			return slices.DeleteFunc(all, func(s string) bool { return s == "" })
 		}
-		// Of a number, the sign is no word. Bytes that are no UTF-8 are as they were.
+		// The sign of a number is not a part of a word. Invalid UTF-8 stays unchanged.
 		want := lines(textsOf(v))
 		for i := range want {
 			want[i] = strings.TrimPrefix(want[i], "-")
@@ -60,7 +60,7 @@ func FuzzTexts(f *testing.F) {
 		slices.Sort(want)
 		slices.Sort(got)
 		if strings.ContainsRune(text, '\ufffd') || strings.ToValidUTF8(text, "") != text {
-			return // each decoder has its own way with these
+			return // decoders differ for such input
 		}
 		if !slices.Equal(slices.DeleteFunc(got, empty), slices.DeleteFunc(want, empty)) {
 			t.Errorf("texts of %s = %q, want %q", text, got, want)
@@ -70,7 +70,7 @@ func FuzzTexts(f *testing.F) {
 
 func empty(s string) bool { return s == "" }
 
-// repeats reports whether an object may have a name twice, of which a decoder keeps one.
+// repeats reports whether an object may contain a name twice. A decoder keeps only one of them.
 func repeats(text string) bool {
 	names := 0
 	dec := json.NewDecoder(strings.NewReader(text))
@@ -85,7 +85,7 @@ func repeats(text string) bool {
 	}
 }
 
-// Whatever is looked for, it is never an error in the language of the index.
+// No search text causes a syntax error of the index.
 func FuzzMatch(f *testing.F) {
 	db, err := memory(f.Context())
 	if err != nil {
@@ -112,7 +112,7 @@ func FuzzMatch(f *testing.F) {
 	})
 }
 
-// The index of words can be made again from the lines, and the rest is not given up for it.
+// The word index can be rebuilt from the lines, without effect on the rest.
 func TestBrokenWords(t *testing.T) {
 	t.Parallel()
 	for name, script := range map[string]string{
@@ -149,7 +149,7 @@ func TestBrokenWords(t *testing.T) {
 			indexedTest(t, s, 30)
 			find(30)
 
-			// And the same while it is written.
+			// The same damage during writes.
 			err := s.write(t.Context(), 0, func(c *change) error { return c.exec(script) })
 			if err != nil {
 				t.Fatal(err)
@@ -168,7 +168,7 @@ func TestBrokenWords(t *testing.T) {
 	}
 }
 
-// indexedTest waits until the words of so many rows are indexed.
+// indexedTest waits until the given number of rows is indexed.
 func indexedTest(t *testing.T, s *Store, rows int64) {
 	t.Helper()
 	for indexed := int64(0); indexed < rows; {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// A collector is what spans and logs are sent to. It reads them by types of its own, and
-// strictly, so that a misspelt member is found.
+// A collector is a server for spans and logs. It decodes them strictly into separate types, so
+// that a misspelled member is found.
 type collector struct {
 	*httptest.Server
 	t *testing.T
@@ -28,7 +28,7 @@ type collector struct {
 	res     map[string]any // attributes of the resource
 }
 
-// The wire format, as the collector reads it.
+// The wire format that the collector reads.
 type (
 	wireValue struct {
 		StringValue *string      `json:"stringValue"`
@@ -136,8 +136,8 @@ type logLine struct {
 	attrs                       map[string]any
 }
 
-// newCollector starts a collector. answer may be nil; it is asked for the answer to each
-// request first, and says whether it wrote one.
+// newCollector starts a collector. If answer is not nil, it can write the answer to a request,
+// and reports whether it did.
 func newCollector(t *testing.T, answer func(w http.ResponseWriter, r *http.Request) bool) *collector {
 	t.Helper()
 	c := &collector{t: t}

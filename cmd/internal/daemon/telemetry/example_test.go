@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 )
 
-// An engine tells its Metrics of every firing, and Prometheus reads them.
+// An engine reports every firing to its Metrics, and Prometheus reads them.
 func ExampleNewMetrics() {
 	guard := grapnel.Spec{
 		Name: "no-bash", Source: grapnel.Source{Name: "/home/ann/grapnel.yaml", File: "/home/ann/grapnel.yaml", Scope: grapnel.ScopeUser}, Tools: []string{"Bash"},

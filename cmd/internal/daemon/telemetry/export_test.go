@@ -21,13 +21,13 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// small is a firing that makes one span.
+// small returns a firing that makes one span.
 func small(i int) *grapnel.Record {
 	return &grapnel.Record{ID: fmt.Sprint("r", i), Time: started, Agent: "codex", Event: grapnel.ToolBefore, MS: 1}
 }
 
-// A collector that hangs slows nobody down; what does not fit is dropped and counted, and
-// the end is not waited for longer than was said.
+// A collector that hangs delays no firing. Data that does not fit is dropped and counted, and the
+// end waits only for the set time.
 func TestHangingCollector(t *testing.T) {
 	t.Parallel()
 	hang := make(chan struct{})
@@ -42,7 +42,7 @@ func TestHangingCollector(t *testing.T) {
 	m := NewMetrics(MetricsOptions{})
 	e, end := exporting(t, c, func(o *ExportOptions) {
 		o.Metrics, o.Queue, o.Batch = m, 50, 10
-		o.Timeout, o.Flush = time.Hour, 100*time.Millisecond // a test that waits for a request does not end
+		o.Timeout, o.Flush = time.Hour, 100*time.Millisecond // a test that waits for a request would not end
 	})
 	log := slog.New(e.LogHandler(slog.LevelInfo))
 	const n = 2000
@@ -64,7 +64,7 @@ func TestHangingCollector(t *testing.T) {
 	}
 }
 
-// What was told before the end arrives, and arrives once.
+// Data from before the end arrives, exactly once.
 func TestFlush(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t, nil)
@@ -89,7 +89,7 @@ func TestFlush(t *testing.T) {
 	}
 }
 
-// An answer is what a fake collector says to a request.
+// An answer is the reply of a fake collector.
 type answer struct {
 	status int
 	header string // Retry-After
@@ -98,12 +98,12 @@ type answer struct {
 	hang   bool
 }
 
-// answers is a transport that gives one answer after the other; the last stays.
+// answers is a transport that returns the answers in order. The last one is repeated.
 type answers struct {
 	mu    sync.Mutex
 	list  []answer
-	at    []time.Duration // of each request
-	sizes []int           // items of each request
+	at    []time.Duration // time of each request
+	sizes []int           // number of items in each request
 	begun time.Time
 }
 
@@ -137,11 +137,11 @@ func TestTriesAgain(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answers          []answer
 		spans            int
-		stop             time.Duration // when the daemon ends; 0 = after all of it
-		requests         []int         // spans in each
+		stop             time.Duration // the end of the daemon; 0 = after all data
+		requests         []int         // number of spans in each request
 		failed, rejected float64
-		after            []time.Duration // at least, between a request and the one before
-		last             time.Duration   // when the last request was made at the latest
+		after            []time.Duration // minimum time between a request and the one before
+		last             time.Duration   // latest time of the last request
 	}{
 		"taken":             {answers: []answer{ok}, spans: 3, requests: []int{3}},
 		"busy, then taken":  {answers: []answer{{status: 503}, {status: 429}, ok}, spans: 2, requests: []int{2, 2, 2}, after: []time.Duration{500 * time.Millisecond, time.Second}},
@@ -198,7 +198,7 @@ func TestTriesAgain(t *testing.T) {
 				if took := time.Since(stopped); took > 5*time.Second {
 					t.Errorf("the end took %v", took)
 				}
-				if name == "never takes it" { // how often that is depends on chance
+				if name == "never takes it" { // the number is random
 					if n := len(a.sizes); n < 4 || n > 10 {
 						t.Errorf("%d requests within a minute", n)
 					}
@@ -233,7 +233,7 @@ func TestTriesAgain(t *testing.T) {
 	}
 }
 
-// Whoever reads the log is told once that the collector fails, and once that it is back.
+// The log has one line when the collector begins to fail, and one when it works again.
 func TestSaysThatItFails(t *testing.T) {
 	t.Parallel()
 	var fail atomic.Bool
@@ -265,7 +265,7 @@ func TestSaysThatItFails(t *testing.T) {
 	}
 }
 
-// The key to a collector goes to that one only.
+// The credentials for a collector are sent only to that collector.
 func TestNoRedirect(t *testing.T) {
 	t.Parallel()
 	elsewhere := newCollector(t, nil)
@@ -284,7 +284,7 @@ func TestNoRedirect(t *testing.T) {
 	}
 }
 
-// An answer of any size costs the little that is read of it.
+// Only a small part of an answer is read, for any size.
 func TestEndlessAnswer(t *testing.T) {
 	t.Parallel()
 	var sent atomic.Int64

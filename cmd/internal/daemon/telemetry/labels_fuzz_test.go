@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Whatever a source is called, its label is short, can be shown, and names no directory.
+// For any name of a source, its label is short, printable, and contains no directory.
 func FuzzSourceLabel(f *testing.F) {
 	for _, name := range []string{
 		"/home/ann/grapnel.yaml#secrets", "claude-code:/home/ann/.claude/settings.json", `C:\Users\ann\grapnel.yaml#a/b`, "workspace:hooks/hooks.json", "a:b#c", "#", ":", "\xff/\xfe#\x00", "é#é",

@@ -53,13 +53,13 @@ func TestLoggerIsAHandler(t *testing.T) {
 	}
 }
 
-// within is a handler that is always called with a context.
+// within is a handler that adds a context to every call.
 type within struct {
 	slog.Handler
 	ctx context.Context
 }
 
-func (w within) Handle(_ context.Context, r slog.Record) error { return w.Handler.Handle(w.ctx, r) } //nolint:contextcheck // it is the point
+func (w within) Handle(_ context.Context, r slog.Record) error { return w.Handler.Handle(w.ctx, r) } //nolint:contextcheck // the test needs this context
 func (w within) WithAttrs(a []slog.Attr) slog.Handler          { return within{w.Handler.WithAttrs(a), w.ctx} }
 
 func (w within) WithGroup(name string) slog.Handler { return within{w.Handler.WithGroup(name), w.ctx} }
@@ -72,7 +72,7 @@ type valuer struct{ s string }
 
 func (v valuer) LogValue() slog.Value { return slog.StringValue(v.s) }
 
-// Wherever a secret is put, it is not in the log.
+// A secret in any part of a log call is not in the log.
 func TestNoSecretsInLog(t *testing.T) {
 	t.Parallel()
 	const word = "hunter2hunter2"

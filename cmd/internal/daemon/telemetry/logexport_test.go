@@ -43,7 +43,7 @@ func TestLogExport(t *testing.T) {
 	}
 }
 
-// A handler may be shared, and what is added to one is not in the other.
+// Handlers can be derived from a shared one. An attribute of one is not in the other.
 func TestHandlersShareNothing(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t, nil)

@@ -11,10 +11,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// started is when the firings of the tests began.
+// started is the begin of the firings in the tests.
 var started = time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)
 
-// blocked is a firing that two hooks had a say in, and one could not.
+// blocked returns a firing to which two hooks contributed and in which one failed.
 func blocked() *grapnel.Record {
 	return &grapnel.Record{
 		ID: "019cb7a1c0de0123456789abcdef", Time: started, Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash",
@@ -34,7 +34,7 @@ func blocked() *grapnel.Record {
 	}
 }
 
-// userScope knows the files of blocked.
+// userScope returns the scope of the files in blocked.
 func userScope(file string) (grapnel.Scope, bool) {
 	return grapnel.ScopeUser, file == "/home/ann/.config/grapnel/grapnel.yaml"
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// scrape reads the metrics as Prometheus does: over HTTP, with its parser.
+// scrape reads the metrics like Prometheus: over HTTP, with its parser.
 func scrape(t testing.TB, m *Metrics) map[string]*dto.MetricFamily {
 	t.Helper()
 	srv := httptest.NewServer(m.Handler())
@@ -50,8 +50,8 @@ func scrape(t testing.TB, m *Metrics) map[string]*dto.MetricFamily {
 	return families
 }
 
-// values returns the series of a metric, by their labels as a="b",c="d". Of a histogram
-// it is the count.
+// values returns the series of a metric, by labels in the form a="b",c="d". For a histogram it
+// returns the count.
 func values(families map[string]*dto.MetricFamily, name string) map[string]float64 {
 	all := map[string]float64{}
 	for _, m := range families[name].GetMetric() {
@@ -65,7 +65,7 @@ func values(families map[string]*dto.MetricFamily, name string) map[string]float
 	return all
 }
 
-// some leaves out what is 0.
+// some removes the zero values.
 func some(all map[string]float64) map[string]float64 {
 	maps.DeleteFunc(all, func(_ string, v float64) bool { return v == 0 })
 	return all
@@ -160,7 +160,7 @@ func TestScrape(t *testing.T) {
 	}
 }
 
-// The counters that alerts look at are there before anything happens.
+// The counters for alerts exist before the first event.
 func TestCountersBeginWithZero(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics(MetricsOptions{})
@@ -176,7 +176,7 @@ func TestCountersBeginWithZero(t *testing.T) {
 	if values(got, "grapnel_policy_reloads_total")[`result="failed"`] != 0 || len(got["grapnel_delivery_tries_total"].GetMetric()) != len(tryResults) {
 		t.Errorf("reloads %v, tries %v", got["grapnel_policy_reloads_total"], got["grapnel_delivery_tries_total"])
 	}
-	// A part that is not there is not shown as 0.
+	// A missing part is not shown as 0.
 	for _, name := range []string{"grapnel_store_records", "grapnel_deliveries"} {
 		if got[name] != nil {
 			t.Errorf("%s without such a part: %v", name, got[name])
@@ -260,8 +260,8 @@ func TestNamesOfEvents(t *testing.T) {
 	}
 }
 
-// Names that are made to break the exposition, to fill the memory, or to be seen where
-// they must not.
+// Names that try to break the exposition format, to fill the memory, or to be shown where they
+// must not.
 func TestHostileNames(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics(MetricsOptions{})
@@ -295,15 +295,15 @@ func TestHostileNames(t *testing.T) {
 		t.Errorf("firings %v, want all under other", some(n))
 	}
 	if n := values(got, "grapnel_scrape_errors_total")[`part="queue"`]; n == 0 {
-		// It is counted while it is scraped, so at the latest the next one shows it.
+		// The error is counted during the scrape, so the next scrape shows it at the latest.
 		if n = values(scrape(t, m), "grapnel_scrape_errors_total")[`part="queue"`]; n == 0 {
 			t.Error("a queue that panics was not counted")
 		}
 	}
 }
 
-// However many names there are, there is an end to the series, nothing is left out of
-// the sum, and one source does not take the room of another.
+// The number of series is limited for any number of names. The sum contains everything, and one
+// source does not use the series of another.
 func TestBoundedHooks(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -344,7 +344,7 @@ func TestBoundedHooks(t *testing.T) {
 	})
 }
 
-// A store that is stuck or broken costs a scrape its own numbers, and no more.
+// If the store hangs or is broken, a scrape lacks only its metrics.
 func TestBrokenParts(t *testing.T) {
 	t.Parallel()
 	for name, part := range map[string]func(context.Context) (StoreStats, error){
@@ -404,7 +404,7 @@ func TestOnlyRead(t *testing.T) {
 	}
 }
 
-// Answers end once, however often that is said.
+// A request ends only once, even if the caller reports the end twice.
 func TestRequestEndsOnce(t *testing.T) {
 	t.Parallel()
 	m := NewMetrics(MetricsOptions{})
@@ -426,7 +426,7 @@ func TestRequestEndsOnce(t *testing.T) {
 	}
 }
 
-// All at once, and scraped meanwhile; with -race this is worth more.
+// All methods run at the same time, with scrapes. The race detector finds more.
 func TestConcurrentMetrics(t *testing.T) {
 	t.Parallel()
 	m := busy()

@@ -31,8 +31,8 @@ const (
 	unsampled   = "00-" + parentTrace + "-" + parentSpan + "-00"
 )
 
-// exporting returns an Export to a collector, and the function that ends it when all has
-// been sent.
+// exporting returns an Export to a collector, and a function that ends it after all data has been
+// sent.
 func exporting(t *testing.T, c *collector, change func(*ExportOptions)) (e *Export, end func()) {
 	t.Helper()
 	opts := ExportOptions{Traces: c.URL + "/v1/traces", Logs: c.URL + "/v1/logs", Version: "1.2.3", Resource: map[string]string{"host.name": "h1"}, Interval: time.Millisecond}
@@ -57,7 +57,7 @@ func exporting(t *testing.T, c *collector, change func(*ExportOptions)) (e *Expo
 	return e, end
 }
 
-// told returns the spans that a collector gets of firings.
+// told returns the spans of firings that a collector receives.
 func told(t *testing.T, change func(*ExportOptions), observe func(*Export)) (*collector, []span) {
 	t.Helper()
 	c := newCollector(t, nil)
@@ -123,7 +123,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// What was seen to be read by the JSON decoder of the OpenTelemetry Collector.
+// This format was verified with the JSON decoder of the OpenTelemetry Collector.
 func TestTracesOnTheWire(t *testing.T) {
 	t.Parallel()
 	c, _ := told(t, func(o *ExportOptions) { o.Interval = time.Hour }, func(e *Export) { e.Observe(WithParent(t.Context(), sampled, ""), blocked()) })
@@ -160,12 +160,12 @@ func compare(t *testing.T, name string, got []byte) {
 	}
 }
 
-// Parents come from the environment and the payload of agents, which anybody may write.
+// Parents come from the environment and the payload of agents, which are not trusted.
 func TestParents(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		parent, state, native string
-		ours                  bool // a trace of its own
+		ours                  bool // a new trace
 	}{
 		"passed":            {parent: sampled},
 		"payload":           {native: `{"traceparent":"` + sampled + `","tracestate":"a=b"}`},
@@ -199,7 +199,8 @@ func TestParents(t *testing.T) {
 	}
 }
 
-// Whoever has the ID of a Record finds its trace, and a firing that is told of twice is one.
+// The trace of a Record is found by the ID of the Record, and a firing that is reported twice has
+// one trace.
 func TestIDsOfARecord(t *testing.T) {
 	t.Parallel()
 	_, spans := told(t, nil, func(e *Export) {
@@ -253,8 +254,8 @@ func TestLateSpans(t *testing.T) {
 	}
 }
 
-// A project can set the environment of its hooks, and with it the flag that says whether
-// a trace is wanted. What a guard stopped is told of all the same.
+// A project can set the environment of its hooks, including the sampling flag of a trace. A
+// blocked action is exported anyway.
 func TestSampling(t *testing.T) {
 	t.Parallel()
 	quiet := func() *grapnel.Record {
@@ -296,8 +297,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// However long hooks took, their spans lie inside of the firing, in order, and are as long
-// as the hooks took where that is possible.
+// For any times of hooks, their spans are inside the span of the firing, in order, and have the
+// duration of the hooks where possible.
 func TestTimes(t *testing.T) {
 	t.Parallel()
 	e, err := NewExport(ExportOptions{Traces: "http://127.0.0.1:9/v1/traces", Queue: 1 << 10})
@@ -336,7 +337,7 @@ func TestTimes(t *testing.T) {
 	})
 }
 
-// Names and texts that are made to hurt come out short, valid and masked.
+// Hostile names and texts become short, valid and masked.
 func TestHostileSpans(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{strings.Repeat("é", 1<<19), "\xff\xfe\x00", "a\nb\x1b[2J", "\u202egnp", "</script>", strings.Repeat("x", 900) + " sk-ant-api03-" + strings.Repeat("A", 95)} {
@@ -384,7 +385,7 @@ func TestNoTexts(t *testing.T) {
 	}
 }
 
-// Other parts of the program trace with the same provider.
+// Other parts of the program use the same provider for their traces.
 func TestOtherTracers(t *testing.T) {
 	t.Parallel()
 	_, spans := told(t, nil, func(e *Export) {
@@ -398,7 +399,7 @@ func TestOtherTracers(t *testing.T) {
 	}
 }
 
-// Without a collector there is nothing, and nothing breaks.
+// Without a collector, all methods do nothing.
 func TestNoExport(t *testing.T) {
 	t.Parallel()
 	e, err := NewExport(ExportOptions{})

@@ -54,7 +54,7 @@ hooks:
   - {name: house, on: [agent.before, prompt.before, compact.before, tool.after], context: house rules}
 `
 
-// A plugin under test: real code in a real node, beside the real grapnel-hook.
+// A plugin runs the generated code in a real Node.js, with the real grapnel-hook.
 type plugin struct {
 	t      *testing.T
 	root   string
@@ -64,8 +64,8 @@ type plugin struct {
 	end    func()
 }
 
-// run starts an agent's plugin. Its grapnel-hook writes its process id to a file pids, and
-// is the shell line of hook instead, if there is one.
+// run starts an agent's plugin. Its grapnel-hook appends its process ID to the file pids. If hook
+// is not empty, this shell line replaces grapnel-hook.
 func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 	t.Helper()
 	node, err := exec.LookPath("node")
@@ -102,7 +102,7 @@ func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 			main = filepath.Join(p.root, name)
 		}
 	}
-	if agent == "opencode" { // node takes it for an older kind of module otherwise
+	if agent == "opencode" { // without it, node expects an older kind of module
 		if err := os.WriteFile(filepath.Join(p.root, "package.json"), []byte(`{"type":"module"}`), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +132,7 @@ func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 	return p
 }
 
-// A heard is what the driver tells of a call.
+// A heard is the driver's report about a call.
 type heard struct {
 	Registered []string
 	Opts       struct{ Priority, TimeoutMs float64 }
@@ -159,9 +159,9 @@ func (p *plugin) call(line string) heard {
 	return h
 }
 
-// pids are those of all children that were started.
+// pids returns the process IDs of all children.
 func (p *plugin) pids() []int {
-	data, _ := os.ReadFile(filepath.Join(p.root, "pids")) // none was started
+	data, _ := os.ReadFile(filepath.Join(p.root, "pids")) // a missing file means no child
 	var list []int
 	for text := range strings.FieldsSeq(string(data)) {
 		pid, err := strconv.Atoi(text)
@@ -180,7 +180,7 @@ func text(v any) string {
 
 const tool = `{"hook":"before_tool_call","args":[{"toolName":"exec","params":{"command":"%s","timeout":7},"toolCallId":"c"},{"sessionId":"s1"}]}`
 
-// Each hook gives what OpenClaw takes for the meaning.
+// Each hook returns the value with this meaning in OpenClaw.
 func TestOpenClaw(t *testing.T) {
 	t.Parallel()
 	p := run(t, "openclaw", shim.Options{}, "")
@@ -207,7 +207,7 @@ func TestOpenClaw(t *testing.T) {
 			t.Errorf("a prompt of a new session: %s, want %s", text(got.Result), want)
 		}
 	}
-	// A call through another tool is told twice, and counts once: under its own name.
+	// A call through another tool is reported twice and counts once, under its own name.
 	for line, want := range map[string]string{
 		`{"hook":"before_tool_call","args":[{"toolName":"tool_call","params":{"id":"exec","args":{"command":"rm -rf x"}},"toolCallId":"c"},{}]}`:      "null",
 		`{"hook":"before_tool_call","args":[{"toolName":"exec","params":{"command":"rm -rf x"},"toolCallId":"tool_search_code:c:exec:1"},{"a":"b"}]}`: `{"block":true,"blockReason":"Use trash."}`,
@@ -225,8 +225,8 @@ func TestOpenClaw(t *testing.T) {
 	}
 }
 
-// What no JSON can say is left out, and secrets are; and a call works where the session
-// does.
+// Values that JSON cannot express, and secrets, are left out. A call works in the directory of
+// the session.
 func TestOpenClawForwards(t *testing.T) {
 	t.Parallel()
 	p := run(t, "openclaw", shim.Options{}, `tee "$3/seen" | "$0" "$@"`)
@@ -270,7 +270,8 @@ func TestOpenClawForwards(t *testing.T) {
 	}
 }
 
-// OpenCode keeps its own references: what changes, changes in place, and a block is thrown.
+// OpenCode keeps its own references: changes are made in place, and a block is thrown as an
+// error.
 func TestOpenCode(t *testing.T) {
 	t.Parallel()
 	p := run(t, "opencode", shim.Options{Events: []string{
@@ -317,7 +318,7 @@ func TestOpenCode(t *testing.T) {
 	if h := p.call(`{"hook":"tool.execute.before","strange":"frozen","args":[{"tool":"bash","sessionID":"s","callID":"f"},{"args":{"command":"echo sk-1"}}]}`); h.Threw == "" {
 		t.Error("a change that cannot be made let the call run as it was")
 	}
-	// Of the many states of tools only the failure of a call that had begun is told.
+	// Of the many states of tools, only the failure of a started call is reported.
 	part := func(status, call string) {
 		p.call(`{"hook":"event","args":[{"event":{"type":"message.part.updated","properties":{"part":{"type":"tool","tool":"read","callID":"` + call + `","sessionID":"s","state":{"status":"` + status + `","input":{},"error":"gone"}}}}}]}`)
 	}
@@ -341,14 +342,14 @@ func TestOpenCode(t *testing.T) {
 	}
 }
 
-// Many calls at once, and calls with much to say, go through one child.
+// Many concurrent calls, and calls with much data, use one child.
 func TestAtOnce(t *testing.T) {
 	t.Parallel()
 	p := run(t, "openclaw", shim.Options{}, "")
 	if h := p.call(`{"hook":"before_tool_call","times":200,"args":[{"toolName":"exec","params":{"command":"echo sk-1"}},{}]}`); h.Result != 200.0 {
 		t.Errorf("%+v", h)
 	}
-	big := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB, with both in its changed input
+	big := strings.Repeat("0123456789abcdef", 1<<17) // 2 MiB
 	h := p.call(`{"hook":"before_tool_call","args":[{"toolName":"write","params":{"path":"a","content":"sk-1 ` + big + `"}},{}]}`)
 	if got := text(h.Result); !strings.Contains(got, "sk-*** 0123456789") || len(got) < len(big) {
 		t.Errorf("%d bytes: %.100s", len(got), got)
@@ -358,8 +359,8 @@ func TestAtOnce(t *testing.T) {
 	}
 }
 
-// A child that is killed is replaced; while there is none, a guard is open or closed as
-// was chosen, everything else goes on, and the person is told once.
+// A killed child is replaced. Without a child, a guard is open or closed as configured,
+// everything else continues, and the user is informed once.
 func TestChildGone(t *testing.T) {
 	t.Parallel()
 	for _, agent := range []string{"openclaw", "opencode"} {
@@ -372,14 +373,14 @@ func TestChildGone(t *testing.T) {
 					notice = `{"hook":"event","args":[{"event":{"type":"session.idle","properties":{"sessionID":"s"}}}]}`
 				}
 				blocked := func(h heard) bool { return strings.Contains(h.Threw+text(h.Result), "could not judge") }
-				// Two end with their first event, and the third lives.
+				// Two children end at their first event, and the third one runs.
 				p := run(t, agent, shim.Options{Closed: closed}, `if [ -e "$3/2" ]; then exec "$0" "$@"; fi; read line; if [ -e "$3/1" ]; then : >"$3/2"; fi; : >"$3/1"; echo broken >&2; exit 3`)
 				if h := p.call(guard); blocked(h) != closed {
 					t.Errorf("without a child: %+v, want blocked %v", h, closed)
 				}
 				judged := func(h heard) bool { return strings.Contains(h.Threw+text(h.Result), "Use trash.") }
 				await.Until(t, "another child is started", func() bool { return judged(p.call(guard)) })
-				// Whoever kills it does not get past a guard: the next one judges.
+				// A kill of the child does not bypass a guard: the next child judges.
 				for range 3 {
 					pids := p.pids()
 					if err := syscall.Kill(pids[len(pids)-1], syscall.SIGKILL); err != nil {
@@ -401,8 +402,8 @@ func TestChildGone(t *testing.T) {
 	}
 }
 
-// A child that cannot be started, or hangs, is a guard that failed; one that hangs is
-// killed, and not started again and again.
+// A child that does not start or that hangs is a failed guard. A child that hangs is killed, and
+// not restarted repeatedly.
 func TestChildNever(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]string{"hangs": "exec sleep 1000", "ends": "exit 1", "noise": "echo nonsense; echo '{}'; exec cat >/dev/null"} {
@@ -432,7 +433,8 @@ func TestChildNever(t *testing.T) {
 
 const openCodeTool = `{"hook":"tool.execute.before","args":[{"tool":"bash","sessionID":"s","callID":"c"},{"args":{"command":"%s"}}]}`
 
-// What cannot be written down is no way past a guard, open or not: a model can make it.
+// A value that cannot be encoded does not bypass a guard, open or closed, because a model can
+// create one.
 func TestUnwritable(t *testing.T) {
 	t.Parallel()
 	for agent, line := range map[string]string{"openclaw": tool, "opencode": openCodeTool} {
@@ -447,7 +449,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// A conversation that is longer than an event may be keeps nobody from going on with it.
+// A conversation that is longer than the limit for an event does not stop the agent.
 func TestLongConversation(t *testing.T) {
 	t.Parallel()
 	p := run(t, "openclaw", shim.Options{}, "")
@@ -457,8 +459,7 @@ func TestLongConversation(t *testing.T) {
 	}
 }
 
-// Whatever a child says: what is an answer counts once, and what is none is a guard that
-// failed.
+// For any output of a child: a valid answer is used once, and an invalid one is a failed guard.
 func TestChildOdd(t *testing.T) {
 	t.Parallel()
 	odd, err := filepath.Abs(filepath.Join("testdata", "child.mjs"))
@@ -492,7 +493,7 @@ func TestChildOdd(t *testing.T) {
 	}
 }
 
-// A child that stands still is killed, and the one after it judges.
+// A stopped child is killed, and the next one judges.
 func TestChildStopped(t *testing.T) {
 	t.Parallel()
 	p := run(t, "openclaw", shim.Options{Closed: true, Deadline: time.Second}, "")
@@ -504,7 +505,7 @@ func TestChildStopped(t *testing.T) {
 		if err := syscall.Kill(pids[len(pids)-1], syscall.SIGSTOP); err != nil {
 			t.Fatal(err)
 		}
-		for state := ""; !strings.HasPrefix(state, "T"); { // it takes a moment
+		for state := ""; !strings.HasPrefix(state, "T"); { // the state changes after a moment
 			out, err := exec.CommandContext(t.Context(), "ps", "-o", "state=", "-p", strconv.Itoa(pids[len(pids)-1])).Output()
 			if err != nil {
 				t.Fatal(err)
@@ -517,8 +518,8 @@ func TestChildStopped(t *testing.T) {
 	}
 }
 
-// The agent waits for the second child no longer than for one: a second child that takes
-// as long as the first one is too late, and does not end by itself.
+// The agent waits for two children no longer than for one: if a second child takes as long as the
+// first one, it is too late and is killed.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	p := run(t, "openclaw", shim.Options{Closed: true, Deadline: 4 * time.Second}, "sleep 3; exit 1") // must fire: two children take 6 s
@@ -555,7 +556,7 @@ func TestReload(t *testing.T) {
 	}
 }
 
-// A hook that takes no promise is answered by a process of its own.
+// A hook that cannot return a promise is answered by a separate process.
 func TestOpenClawSync(t *testing.T) {
 	t.Parallel()
 	p := run(t, "openclaw", shim.Options{Events: []string{"before_message_write"}}, "")
@@ -565,7 +566,7 @@ func TestOpenClawSync(t *testing.T) {
 	}
 }
 
-// The files hold what they were given, whatever that is.
+// The files contain the given values, for any values.
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	files, ok := shim.Files("opencode", shim.Options{Command: []string{`/a "b"/$EVENTS`}, Closed: true})

@@ -30,8 +30,8 @@ func start(t *testing.T) *Server {
 	return s
 }
 
-// An agent is the client side of one wire protocol: a history, and a turn that
-// sends it and adds what the model says.
+// An agent is the client side of one protocol: it keeps a history, and a turn sends it and adds
+// the model's answer.
 type agent interface {
 	user(text string)
 	results(texts map[string]string, failed bool) // by call ID
@@ -40,7 +40,7 @@ type agent interface {
 
 type said struct {
 	Text   string
-	Chunks int // of the text
+	Chunks int // of all text, if the protocol has pieces
 	Pieces int // of all of it, where the protocol has such
 	Calls  []calledTool
 }
@@ -69,10 +69,10 @@ var protocols = map[string]func() agent{
 	"chat":      func() agent { return &chatAgent{} },
 }
 
-// marksErrors lists the protocols in which a tool result can be one.
+// marksErrors lists the protocols in which a tool result can be an error.
 var marksErrors = []string{"anthropic", "gemini"}
 
-// protocolOf returns the protocol that a speaks.
+// protocolOf returns the protocol of a.
 func protocolOf(a agent) string {
 	return strings.TrimSuffix(strings.TrimPrefix(fmt.Sprintf("%T", a), "*model."), "Agent")
 }
@@ -159,9 +159,9 @@ func TestStreamsInChunks(t *testing.T) {
 	}
 }
 
-// A retried request gets the same step again: the server does not count.
-// Text and calls come in one piece unless the step says in how many: to Gemini CLI a
-// piece is what its hooks judge.
+// A retried request gets the same step again, because the server keeps no count. Text and calls
+// come in one piece unless the step sets the number of pieces: Gemini CLI runs its hooks on each
+// piece.
 func TestCallsBesideText(t *testing.T) {
 	t.Parallel()
 	for chunks, want := range map[int]int{0: 1, 1: 2, 2: 3} {
@@ -173,7 +173,7 @@ func TestCallsBesideText(t *testing.T) {
 	}
 }
 
-// The report of a failed test tells each message once.
+// The report of a failed test contains each message once.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
@@ -210,8 +210,8 @@ func TestRetriesDoNotAdvance(t *testing.T) {
 	}
 }
 
-// Agents put messages of their own behind tool results: contexts of hooks,
-// reminders. They hold no plan and must not shift the steps.
+// Agents add messages after tool results: contexts of hooks, reminders. These contain no plan and
+// must not shift the steps.
 func TestOtherMessagesDoNotAdvance(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, _ *Server, a agent, turn func() said) {
@@ -246,8 +246,8 @@ func TestSecondPromptHasItsOwnPlan(t *testing.T) {
 	})
 }
 
-// A hook that blocks the stop makes the agent go on: the plan goes on as well,
-// and says its last words again when there is nothing more in it.
+// If a hook blocks the stop, the agent continues, and the plan does too. At the end of the plan
+// the model repeats its last message.
 func TestGoesOnAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
@@ -342,8 +342,8 @@ func TestUnknownRequests(t *testing.T) {
 	}
 }
 
-// An agent that is told to use the server as its proxy cannot leave, and what it
-// wanted is on record.
+// If an agent uses the server as its proxy, it cannot reach other hosts, and its requests are
+// logged.
 func TestTrafficToOtherHosts(t *testing.T) {
 	t.Parallel()
 	for _, target := range []string{"http://example.invalid/telemetry", "https://example.invalid/telemetry"} {
@@ -375,8 +375,8 @@ func TestContains(t *testing.T) {
 		"two lines:\n<marker>":  true,
 		"messages":              true, // a key
 		"absent":                false,
-		`\u003cmarker`:          false, // only as it is escaped on the wire
-		"quotes\"}":             false, // only across values
+		`\u003cmarker`:          false, // matches only in the escaped form
+		"quotes\"}":             false, // matches only across values
 	} {
 		if got := l.Contains(marker); got != want {
 			t.Errorf("Contains(%q) = %v, want %v", marker, got, want)
@@ -387,7 +387,7 @@ func TestContains(t *testing.T) {
 	}
 }
 
-// Agents side by side each get their own plan.
+// Each of several concurrent agents gets its own plan.
 func TestParallelConversations(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -413,8 +413,8 @@ func TestParallelConversations(t *testing.T) {
 	}
 }
 
-// post sends body as JSON and returns status and body of the answer. It may be
-// called from any goroutine.
+// post sends body as JSON and returns the status and body of the answer. Other goroutines may
+// call it.
 func post(t *testing.T, url string, body any) (int, string) {
 	resp, err := http.Post(url, "application/json", bytes.NewReader(encode(body)))
 	if err != nil {
@@ -429,8 +429,8 @@ func post(t *testing.T, url string, body any) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// events returns the data of server-sent events; event: lines, where there are
-// any, must repeat the type of the data.
+// events returns the data of server-sent events. If event: lines exist, they must match the type
+// of the data.
 func events(t *testing.T, body string) (out []json.RawMessage) {
 	name := ""
 	lines := bufio.NewScanner(strings.NewReader(body))
@@ -440,7 +440,7 @@ func events(t *testing.T, body string) (out []json.RawMessage) {
 		case "event":
 			name = value
 		case "data":
-			if value == "[DONE]" { // what ends a stream of chat completions
+			if value == "[DONE]" { // the end of a stream of chat completions
 				continue
 			}
 			var typed struct{ Type string }
@@ -481,7 +481,7 @@ func (a *anthropicAgent) results(texts map[string]string, failed bool) {
 	var blocks []any
 	for id, text := range texts {
 		block := map[string]any{"type": "tool_result", "tool_use_id": id, "content": text}
-		if failed { // an error comes as blocks, as agents do with longer results
+		if failed { // an error comes as blocks, like longer results of agents
 			block["is_error"], block["content"] = true, []any{map[string]any{"type": "text", "text": text}}
 		}
 		blocks = append(blocks, block)
@@ -628,7 +628,7 @@ func (a *geminiAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
 type chatAgent struct{ messages []any }
 
 func (a *chatAgent) user(text string) {
-	// Agents send text both ways.
+	// Agents send text in both forms.
 	content := any(text)
 	if len(a.messages)%2 == 0 {
 		content = []any{map[string]any{"type": "text", "text": text}}
@@ -704,8 +704,8 @@ func (a *chatAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
 	return out
 }
 
-// A request that offers nothing but Qwen Code's schema tool is a side call, and gets
-// what fits the schema.
+// A request that offers only Qwen Code's schema tool is a side request, and gets an answer that
+// matches the schema.
 func TestAnswerInSchema(t *testing.T) {
 	t.Parallel()
 	s := start(t)
@@ -745,7 +745,7 @@ func (a *responsesAgent) user(text string) {
 func (a *responsesAgent) results(texts map[string]string, failed bool) {
 	for id, text := range texts {
 		kind, output := "function_call_output", any(text)
-		if failed { // both forms of an output occur
+		if failed { // agents use both forms of an output
 			kind, output = "custom_tool_call_output", []any{map[string]any{"type": "input_text", "text": text}}
 		}
 		a.input = append(a.input, map[string]any{"type": kind, "call_id": id, "output": output})
@@ -754,7 +754,7 @@ func (a *responsesAgent) results(texts map[string]string, failed bool) {
 
 func (a *responsesAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
 	req := map[string]any{"model": "fake", "stream": stream, "input": a.input}
-	if tools := []any{map[string]any{"type": "function", "name": "any"}}; stream { // both places occur
+	if tools := []any{map[string]any{"type": "function", "name": "any"}}; stream { // agents use both places
 		req["tools"] = tools
 	} else {
 		req["input"] = append([]any{map[string]any{"type": "additional_tools", "role": "developer", "tools": tools}}, a.input...)
@@ -818,7 +818,7 @@ func (a *responsesAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
 	return out
 }
 
-// A tool that takes text gets it as it is.
+// A tool with a text input gets the text unchanged.
 func TestRawInput(t *testing.T) {
 	t.Parallel()
 	const patch = "*** Begin Patch\n*** Add File: b.txt\n+\"two\"\n*** End Patch\n"
