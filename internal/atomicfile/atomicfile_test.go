@@ -30,12 +30,12 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// A failure leaves the old file and nothing beside it.
+// A failed write keeps the old file and leaves no temporary file.
 func TestWriteFails(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	name := filepath.Join(dir, "taken")
-	if err := os.MkdirAll(filepath.Join(name, "inside"), 0o700); err != nil { // no file can have this name
+	if err := os.MkdirAll(filepath.Join(name, "inside"), 0o700); err != nil { // a file cannot replace a directory that is not empty
 		t.Fatal(err)
 	}
 	if err := WriteSync(name, []byte("x"), 0o600); err == nil {

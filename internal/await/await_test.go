@@ -25,7 +25,7 @@ func TestUntil(t *testing.T) {
 	})
 }
 
-// recorder is a test that fails without ending the real one.
+// recorder is a test that can fail without ending the real one.
 type recorder struct {
 	testing.TB
 	failure string

@@ -10,8 +10,8 @@ import (
 
 var limits = Limits{Failures: 3, Cooldown: 10 * time.Second}
 
-// A circuit opens after so many failures in a row, lets one through when its time is
-// over, and believes that one.
+// A circuit opens after a number of failures in a row, lets one probe pass after the cooldown,
+// and follows the result of the probe.
 func TestCircuit(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -29,18 +29,18 @@ func TestCircuit(t *testing.T) {
 	for range 2 {
 		leave(enter(Through), Failed)
 	}
-	leave(enter(Through), Answered) // not in a row
+	leave(enter(Through), Answered) // interrupts the row of failures
 	for range 2 {
 		leave(enter(Through), Failed)
 	}
 	late := enter(Through)
-	leave(enter(Through), Unknown) // says nothing
+	leave(enter(Through), Unknown) // gives no information
 	leave(enter(Through), Failed)
 	enter(Refused)
 	if err := s.Err(now); !strings.Contains(err.Error(), "circuit open until "+now.Add(10*time.Second).Format("15:04:05")+", after 3 failures") {
 		t.Error(err)
 	}
-	leave(late, Answered) // began before
+	leave(late, Answered) // began before the circuit opened
 	now = now.Add(9999 * time.Millisecond)
 	enter(Refused)
 
@@ -55,7 +55,7 @@ func TestCircuit(t *testing.T) {
 	enter(Refused)
 	now = now.Add(10 * time.Second)
 	enter(Probe)
-	now = now.Add(time.Second) // that one was killed
+	now = now.Add(time.Second) // the process with the probe was killed
 	leave(enter(Probe), Unknown)
 	leave(enter(Probe), Answered)
 	if enter(Through); s != (State{}) {
@@ -63,7 +63,7 @@ func TestCircuit(t *testing.T) {
 	}
 }
 
-// A clock that is turned back keeps nobody out.
+// A clock that is set back does not keep the circuit open.
 func TestClockTurnedBack(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
@@ -73,7 +73,7 @@ func TestClockTurnedBack(t *testing.T) {
 	}
 }
 
-// What is kept is read again as it was, and what is damaged is closed.
+// A State is decoded unchanged, and damaged data gives a closed circuit.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

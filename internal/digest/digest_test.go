@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// Digests name files of earlier versions and are written into policies (`trust:`).
+// Digests are file names of earlier versions and parts of policies (`trust:`), so they must not
+// change.
 func TestDigestOf(t *testing.T) {
 	t.Parallel()
 	const want = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad" // FIPS 180-2, B.1

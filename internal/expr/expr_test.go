@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/expr"
 )
 
-// A message says what is wrong, where, and what to write instead.
+// A message contains the mistake, its position, and a correct form.
 func TestErrors(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]string{
@@ -26,7 +26,7 @@ func TestErrors(t *testing.T) {
 		`kind ?? "a" == "b"`:                     `?? beside == wants brackets around one of them, at column 13`,
 		`#`:                                      `# is an element inside of any, all, filter and their like, at column 1`,
 		`kind`:                                   `the expression wants true or false, got text, at column 1`,
-		// What only a value tells.
+		// Mistakes that only the value shows.
 		`tool.input.a.b == 1`:        `nil has no member b; ?. instead of . would give nil, at column 13`,
 		`tool.input.n % 2 == 1`:      `% wants whole numbers: int(a) % int(b), at column 14`,
 		`tool.input.n && true`:       `want true or false, got a number, at column 14`,
@@ -43,7 +43,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// A number is wanted of some expressions.
+// Some expressions must give a number.
 func TestNumber(t *testing.T) {
 	t.Parallel()
 	for source, want := range map[string]any{

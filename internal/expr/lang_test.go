@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/expr"
 )
 
-// The language that ours is a part of, as it was used before ours was there: an
-// environment of flat names, no function but ours, no loop inside a loop.
+// The reference language, of which Grapnel's language is a subset, in the form in which Grapnel
+// used it before: an environment of flat names, only Grapnel's functions, no nested loops.
 
 var names = []expr.Name{
 	{Name: "kind", Like: ""},
@@ -45,7 +45,7 @@ func event(kind, prompt string, turn int, ratio float64, tool string, failed boo
 	}
 }
 
-// events are what expressions are asked about.
+// events are the events for which expressions are evaluated.
 var events = []map[string]any{
 	event("", "", 0, 0, "", false, []string{}, []string{}, map[string]any{}),
 	event("tool.before", "a", 1, 1.5, "Bash", false, []string{"ls", "rm -rf /"}, []string{"a", "b/c.go"}, map[string]any{
@@ -85,7 +85,7 @@ func (r *reference) run(event map[string]any) (any, error) {
 	return lang.Run(r.program, env)
 }
 
-// tree makes one name of tool.name, and refuses loops inside of loops.
+// tree replaces tool.name by one name, and rejects nested loops.
 type tree struct{ err error }
 
 func (t *tree) Visit(node *ast.Node) {
@@ -120,21 +120,21 @@ func (i inner) Visit(node *ast.Node) {
 	}
 }
 
-// ask runs a program of ours.
+// ask runs a compiled expression of package expr.
 func ask(p *expr.Program, event map[string]any) (any, error) {
 	return p.Run(func(name int) any { return event[names[name].Name] })
 }
 
-// differ says how the two languages disagree about an expression, or "". Where the
-// reference optimises it gives another answer at times than where it does not, as for
-// 1 in ["a"]. Ours is then that of the language as it is written down.
+// differ describes how the two languages disagree about an expression, or returns "". With its
+// optimizer, the reference sometimes gives another result than without it, for example for 1 in
+// ["a"]. Package expr then follows the documentation of the language.
 func differ(source string) string {
 	own, err := expr.Compile(source, expr.Truth, names)
 	ref, refErr := compileReference(source, true)
 	plain, plainErr := compileReference(source, false)
 	if (err == nil) != (refErr == nil) && (err == nil) != (plainErr == nil) {
-		// Of (a ? "x" : tool.input) they take for granted that it is a text, and of
-		// [tool.input.a, nil] that all is nil.
+		// The reference assumes that (a ? "x" : tool.input) is a text, and that all elements of
+		// [tool.input.a, nil] are nil.
 		unsound := strings.Contains(source, "?") || strings.Contains(source, "else") || strings.Contains(source, "nil")
 		if excused(err, fmt.Sprint(refErr)) || err == nil && unsound && !syntaxError(source) {
 			return ""
@@ -154,7 +154,8 @@ func differ(source string) string {
 			return (err == nil) == (wantErr == nil) && (err != nil || got == want), fmt.Sprint(want, wantErr)
 		}
 		if same, want := matches(ref, refErr); !same {
-			// An empty list of whole numbers is to them another than one of texts.
+			// The reference treats an empty list of integers as different from an empty list of
+			// texts.
 			if same, _ := matches(plain, plainErr); !same && !excused(err, want) && !strings.Contains(source, "..") {
 				return fmt.Sprintf("event %d: %v %v, want %s", i, got, err, want)
 			}
@@ -163,8 +164,8 @@ func differ(source string) string {
 	return ""
 }
 
-// excuses are words in what the two say about an expression and an event that tell why
-// they disagree. Each has its examples in different.
+// excuses are words in the messages of the two languages that explain a disagreement. Each has
+// examples in different.
 var excuses = []struct{ ours, theirs, why string }{
 	{ours: "want a list, got an object", why: "loops are over lists"},
 	{ours: "want a list, got text", why: "loops are over lists"},
@@ -174,8 +175,7 @@ var excuses = []struct{ ours, theirs, why string }{
 	{theirs: "interface conversion: interface {} is", why: "a type that a value did not keep to, as that of nil: it is no text, and that is all"},
 }
 
-// syntaxError reports whether the reference cannot read an expression, whatever its
-// types.
+// syntaxError reports whether the reference cannot parse an expression, independent of types.
 func syntaxError(source string) bool {
 	_, err := parser.Parse(source)
 	return err != nil
@@ -183,7 +183,7 @@ func syntaxError(source string) bool {
 
 func excused(err error, theirs string) bool {
 	if wrong, ok := errors.AsType[*expr.Error](err); ok && slices.Contains(functions, wrong.Unknown) {
-		return true // a function is no value
+		return true // a function is not a value
 	}
 	for _, e := range excuses {
 		if e.ours != "" && err != nil && strings.Contains(err.Error(), e.ours) || e.theirs != "" && strings.Contains(theirs, e.theirs) {
@@ -193,7 +193,7 @@ func excused(err error, theirs string) bool {
 	return false
 }
 
-// same are expressions about which the two have to agree.
+// same are expressions about which the two languages must agree.
 var same = []string{
 	// Values.
 	`true`, `false`, `nil`, `1`, `"a"`, `tool.failed`, `tool.input.yes`, `tool.input.nothing`, `tool.input.text`, `tool.input`, `tool`, `kind`, ``, ` `, `// x`, `true // x`, `/* a */ true /**/`, `true /*`,
@@ -241,7 +241,7 @@ func TestSameAsTheLanguage(t *testing.T) {
 	}
 }
 
-// different are expressions about which the two disagree, on purpose.
+// different are expressions about which the two languages disagree on purpose.
 var different = []struct{ source, ours, theirs, why string }{
 	{`$env.kind == "x"`, "refused", "false", "write kind"},
 	{`::len(kind) == 0`, "refused", "true", "write len(kind)"},
@@ -279,7 +279,8 @@ var different = []struct{ source, ours, theirs, why string }{
 	{`[nil, tool.input.nothing, nil][0].b == 1`, "fails", "refused", "as above"},
 }
 
-// TestDifferent holds the list of differences: each is one, and is as it says.
+// TestDifferent checks the list of differences: each is a real difference and is described
+// correctly.
 func TestDifferent(t *testing.T) {
 	t.Parallel()
 	answer := func(run func(map[string]any) (any, error), err error) string {
@@ -307,8 +308,8 @@ func TestDifferent(t *testing.T) {
 	}
 }
 
-// grammar makes expressions: for each sort of value, forms in which %b is a truth, %t
-// a text, %n a number, %l a list, %o an object, %v anything and %e an element's use.
+// grammar generates expressions: for each type of value, forms in which %b is a Boolean, %t a
+// text, %n a number, %l a list, %o an object, %v anything and %e the use of an element.
 var grammar = map[byte][]string{
 	'b': {
 		"true", "false", "tool.failed", "%t == %t", "%t != %t", "%n == %n", "%n < %n", "%n >= %n", "%t <= %t", "%n < %n <= %n", "%v == %v", "%v != %v", "%l == %l", "tool.input.one == %o", "%o != {}",
@@ -333,7 +334,7 @@ var grammar = map[byte][]string{
 	},
 }
 
-// drawn draws an expression of a sort. One in forty is of another sort than it should be.
+// drawn draws an expression of a type. One in forty has another type.
 func drawn(t *rapid.T, sort byte, depth int) string {
 	if rapid.IntRange(0, 40).Draw(t, "slip") == 0 {
 		sort = rapid.SampledFrom([]byte("btnlov")).Draw(t, "sort")
@@ -370,12 +371,12 @@ func TestSameAsTheLanguageDrawn(t *testing.T) {
 	})
 }
 
-// unshared are words that only one of the two languages reads; different has them all.
+// unshared are words that only one of the two languages accepts; different has examples of all.
 var unshared = []string{
 	"$env", ";", "\\u", "\r", "b'", "b\"", "B'", "B\"", "find", "sum", "reduce", "groupBy", "sortBy", "keys", "values", "{", "::", "[",
 }
 
-// FuzzSameAsTheLanguage compares the two about any text, without objects and slices.
+// FuzzSameAsTheLanguage compares the two languages for any text, without objects and slices.
 func FuzzSameAsTheLanguage(f *testing.F) {
 	for _, source := range same {
 		f.Add(source)
@@ -395,8 +396,8 @@ func FuzzSameAsTheLanguage(f *testing.F) {
 	})
 }
 
-// FuzzCompile: whatever is compiled and run ends soon, without a panic, and says where
-// it is wrong.
+// FuzzCompile checks that each expression compiles and runs in a short time, without a panic, and
+// that errors have a position.
 func FuzzCompile(f *testing.F) {
 	for _, source := range same {
 		f.Add(source, "a")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// What the parts say, joined, is what the whole says: whatever binds how strongly.
+// The results of the parts, combined, are the result of the whole, for any operator precedence.
 func TestPartsLaw(t *testing.T) {
 	t.Parallel()
 	names := []Name{{"a", true}, {"b", true}, {"c", true}, {"d", true}}

@@ -38,7 +38,7 @@ func TestHomeFromPasswd(t *testing.T) {
 	}
 }
 
-// What an agent's project settings put into the environment must not move it.
+// Environment variables from an agent's project settings must not change the home directory.
 func TestDirIgnoresEnvironment(t *testing.T) {
 	before, errBefore := Dir()
 	t.Setenv("HOME", t.TempDir())

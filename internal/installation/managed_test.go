@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A managed record counts only as root's alone; one that others could have written is
-// an error and not a reason to look elsewhere.
+// A managed record is valid only if only root can write it. Otherwise Find returns an error and
+// does not search for another record.
 func TestFindManaged(t *testing.T) {
 	t.Parallel()
 	managed := t.TempDir()

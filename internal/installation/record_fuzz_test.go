@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzRead: a record that was damaged is no installation, and one that is read can be
-// written and read again. An id is a token, whatever else is asked for.
+// FuzzRead checks that a damaged record is an error, and that a valid one can be written and read
+// again. An ID must be a token.
 func FuzzRead(f *testing.F) {
 	f.Add(idA, []byte(`{"id":"`+idA+`","agent":"claude-code","policy":"/p","state":"/s","events":["Stop"],"event_timeouts_ms":{"Stop":1},"time":"2026-11-20T08:00:00Z"}`))
 	f.Add(idB, []byte(`{"id":"`+idA+`"}`))
@@ -21,7 +21,7 @@ func FuzzRead(f *testing.F) {
 			}
 			defer func() { _ = os.Remove(filename(dir, id)) }()
 		} else if filepath.Dir(filename(dir, id)) == dir && id != "" {
-			// Even where its file would lie here, what is no token is not looked up.
+			// An ID that is not a token is not looked up, even if the file exists.
 			_ = os.WriteFile(filename(dir, id), data, 0o600)
 			defer func() { _ = os.Remove(filename(dir, id)) }()
 		}

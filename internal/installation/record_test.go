@@ -56,7 +56,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("Timeout = %v and %v, want 1m and 3s", got.Timeout("PreToolUse"), got.Timeout("SessionEnd"))
 	}
 
-	// Files that are no records do not disturb the list, a broken record is named.
+	// Other files do not disturb the list, and the error names a broken record.
 	for name, data := range map[string]string{
 		"README.json": "{}", ".new-123": "{", "cccccccccccccccccccccccccc.json": "{",
 	} {
@@ -72,7 +72,7 @@ func TestRoundTrip(t *testing.T) {
 		t.Errorf("List: error %v does not name the broken record", err)
 	}
 
-	for range 2 { // the second time there is nothing left to remove
+	for range 2 { // the second time no record is left
 		if err := Remove(dir, idA); err != nil {
 			t.Errorf("Remove: %v", err)
 		}
@@ -94,7 +94,7 @@ func TestReadRefuses(t *testing.T) {
 		if err := os.WriteFile(name, []byte(data), mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(name, mode); err != nil { // in spite of the umask
+		if err := os.Chmod(name, mode); err != nil { // independent of the umask
 			t.Fatal(err)
 		}
 	}
@@ -141,7 +141,7 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// A record that somebody else has written, or can exchange, is none.
+// A record that another user has written, or can replace, is invalid.
 func TestReadOfOthers(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {
@@ -202,7 +202,7 @@ func TestWrite(t *testing.T) {
 	if err != nil || len(entries) != 1 {
 		t.Errorf("%s holds %v, %v, want the record alone", dir, entries, err)
 	}
-	// A directory in the way: the write fails and leaves no temporary file.
+	// A directory has the name of the file: the write fails and leaves no temporary file.
 	if err := os.Mkdir(filename(dir, idB), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -227,8 +227,8 @@ func TestDirOfRoot(t *testing.T) {
 	}
 }
 
-// What an agent's project settings put into the environment must not move the
-// place where installations are looked up.
+// Environment variables from an agent's project settings must not change the directory of the
+// installations.
 func TestStateIgnoresEnvironment(t *testing.T) {
 	before, errBefore := State("")
 	t.Setenv("HOME", t.TempDir())

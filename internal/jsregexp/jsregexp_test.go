@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// What new RegExp(pattern).test(text) says, from Node.js 20. RE2 reads each of these
-// otherwise, or not at all, unless it is translated.
+// The results of new RegExp(pattern).test(text) in Node.js 20. Without a translation, RE2 reads
+// each of these patterns differently or rejects it.
 func TestCompileJS(t *testing.T) {
 	t.Parallel()
 	for pattern, tt := range map[string]struct {
@@ -82,8 +82,7 @@ func TestCompileJS(t *testing.T) {
 	}
 }
 
-// Whatever stands in a matcher, it is either translated or refused, and text that is
-// quoted finds itself.
+// Any matcher is either translated or rejected, and a quoted text matches itself.
 func FuzzCompileJS(f *testing.F) {
 	for _, seed := range []string{`^(?:a|b)+$`, `(?<n>[^\d-x]){2,3}?\k<n>`, `\u00e9\x4\cA\377[\c_]`, `(?!`, `[^]]{`, "\\"} {
 		f.Add(seed)
@@ -93,7 +92,7 @@ func FuzzCompileJS(f *testing.F) {
 			t.Errorf("compileJS(%q) = %v, which is neither wrong nor beyond us", text, err)
 		}
 		if !utf8.ValidString(text) {
-			return // in JavaScript there is no such text
+			return // JavaScript has no such text
 		}
 		re, err := Compile(strings.ReplaceAll(regexp.QuoteMeta(text), `-`, `\-`))
 		if err != nil || !re.MatchString(text) {

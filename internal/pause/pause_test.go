@@ -28,13 +28,13 @@ func TestPauseLength(t *testing.T) {
 	}
 }
 
-// A pause holds from when it was written to its end, and never again after a moment
-// at which it did not hold: whatever clocks do, not for longer than a day.
+// A pause is active from its begin to its end. After a moment at which it was not active, it is
+// never active again. For any clock changes, it lasts at most a day.
 func TestPauseAndTheClock(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 11, 21, 12, 0, 0, 500, time.UTC)
 	for _, tt := range []struct {
-		at   time.Duration // since it was written
+		at   time.Duration // time since it was written
 		want bool
 	}{
 		{0, true},
@@ -113,8 +113,7 @@ func TestPauseFile(t *testing.T) {
 	}
 }
 
-// While there is a pause hooks observe, but for managed ones and for what Grapnel
-// itself tells the person.
+// During a pause hooks observe, except for hooks of managed policies and Grapnel's own notices.
 func TestPauseApply(t *testing.T) {
 	t.Parallel()
 	p, err := pause.New(time.Now(), time.Minute)
@@ -128,7 +127,7 @@ func TestPauseApply(t *testing.T) {
 	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
 		specs = append(specs, spec(scope.String(), scope))
 	}
-	specs = append(specs, spec("policy-notice", grapnel.ScopeUser)) // of that name, but not Grapnel's
+	specs = append(specs, spec("policy-notice", grapnel.ScopeUser)) // it has the name of a notice, but is not from Grapnel
 	specs = append(specs, notice.Locked("a test")...)
 	enforced := []string{"managed::managed", "grapnel:grapnel::policy-notice", "grapnel:pause::policy-notice"}
 	var got []string
@@ -142,7 +141,8 @@ func TestPauseApply(t *testing.T) {
 	}
 }
 
-// No content makes a pause that is longer than a day, or holds when it should not.
+// No content of the file causes a pause that lasts longer than a day or is active at a wrong
+// time.
 func FuzzPause(f *testing.F) {
 	f.Add([]byte(`{"since":"2026-11-21T12:00:00Z","until":"2026-11-21T12:10:00Z"}`), int64(1795262400))
 	f.Add([]byte(`{"since":"0001-01-01T00:00:00Z","until":"9999-12-31T23:59:59+14:00"}`), int64(0))

@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
-// What is counted is kept as long as a Spool keeps it, and no more of it than there.
+// Counters are kept as long as in a Spool, and not more of them.
 func TestCounterIsBounded(t *testing.T) {
 	t.Parallel()
 	begin := time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
@@ -23,7 +23,7 @@ func TestCounterIsBounded(t *testing.T) {
 		return string(data) == key && err == nil
 	}
 	most := 0
-	for i := range 3 * spool.MaxCounts { // all of them are alive
+	for i := range 3 * spool.MaxCounts { // all of them are still valid
 		if err := count(fmt.Sprint(i), time.Hour+time.Duration(i)*time.Second); err != nil {
 			t.Fatal(err)
 		}
@@ -35,7 +35,7 @@ func TestCounterIsBounded(t *testing.T) {
 	if last := 3*spool.MaxCounts - 1; kept("0") || !kept(fmt.Sprint(last)) || !kept(fmt.Sprint(last-spool.MaxCounts/2)) {
 		t.Error("those did not go that would have gone next")
 	}
-	clock.at = begin.Add(48 * time.Hour) // by then nobody needs them
+	clock.at = begin.Add(48 * time.Hour) // all of them have expired
 	for i := range spool.MaxCounts {
 		if err := count(fmt.Sprint("late", i), time.Hour); err != nil {
 			t.Fatal(err)

@@ -52,7 +52,7 @@ func ExamplePlay() {
 	// Output: 1 of 1 newly-blocked by no-force-push: git push -f
 }
 
-// records are those below a directory.
+// records yields the Records below a directory.
 func records(dir string) iter.Seq2[replay.Record, error] {
 	return func(yield func(replay.Record, error) bool) {
 		for entry, err := range spool.Read(dir, spool.Filter{}) {

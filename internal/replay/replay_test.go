@@ -26,7 +26,8 @@ const file = "/policies/grapnel.yaml"
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// says makes a policy of the hooks in a file, whose programs are those of the Stage.
+// says returns a policy with the hooks in a file. The Stage provides the answers of their
+// programs.
 func says(t *testing.T, hooks string) replay.Policy {
 	t.Helper()
 	return func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
@@ -42,13 +43,13 @@ func says(t *testing.T, hooks string) replay.Policy {
 	}
 }
 
-// A log makes Records, a second apart.
+// A log makes Records with one second between them.
 type log struct {
 	list []replay.Record
 	at   time.Time
 }
 
-// call adds a shell command that is about to run, and what came of it.
+// call adds a shell command before it runs, with the decision.
 func (l *log) call(session, command string, decision grapnel.Decision, hooks ...grapnel.HookRun) *spool.Entry {
 	return l.add(map[string]any{
 		"hook_event_name": "PreToolUse", "session_id": session, "cwd": "/w", "tool_name": "Bash",
@@ -56,7 +57,7 @@ func (l *log) call(session, command string, decision grapnel.Decision, hooks ...
 	}, grapnel.ToolBefore, decision, hooks...)
 }
 
-// ended adds how the last call of a session ended.
+// ended adds the result of the last call of a session.
 func (l *log) ended(session, call, command string, failed bool) *spool.Entry {
 	p := map[string]any{
 		"hook_event_name": "PostToolUse", "session_id": session, "cwd": "/w", "tool_name": "Bash", "tool_use_id": call,
@@ -114,7 +115,7 @@ func (l *log) play(t *testing.T, opts replay.Options) *replay.Report {
 	return r
 }
 
-// shown is a report in a few words: each difference with its count, its rules and the IDs.
+// shown formats a report: each difference with its count, its rules and the IDs.
 func shown(r *replay.Report) []string {
 	var lines []string
 	for _, d := range r.Differences {
@@ -191,7 +192,7 @@ func TestPlay(t *testing.T) {
 		}, []string{"newly-blocked 1 none->block by no r001"}},
 		"what would be is not": {"hooks: [{name: no, on: tool.before, mode: observe, block: no}]", func(l *log) { l.call("s", "ls", none) }, nil},
 		"a limit by the time of then": {"hooks: [{name: twice, on: tool.before, limit: {count: 2, per: 1m, by: session}}]", func(l *log) {
-			for range 3 { // the third is too many
+			for range 3 { // the third exceeds the limit
 				l.call("a", "ls", none)
 				l.call("b", "ls", none)
 			}
@@ -279,7 +280,7 @@ func TestPlayWanted(t *testing.T) {
 	}
 }
 
-// Two policies on the same events: what was recorded does not count.
+// Two policies are compared for the same events, without the recorded results.
 func TestPlayAgainst(t *testing.T) {
 	t.Parallel()
 	var l log
@@ -299,7 +300,7 @@ func TestPlayAgainst(t *testing.T) {
 	}
 }
 
-// A policy that stands in the place of another has hooks of the same names.
+// A policy that replaces another one has hooks of the same names.
 func TestPlayStandIn(t *testing.T) {
 	t.Parallel()
 	var l log
@@ -348,7 +349,8 @@ func TestPlayEnds(t *testing.T) {
 	}
 }
 
-// Every agent's own words are read again, also where its payloads do not name the event.
+// Events of every agent are read again in its dialect, even if its payloads do not contain the
+// name of the event.
 func TestEvent(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

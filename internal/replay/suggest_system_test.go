@@ -33,8 +33,8 @@ func TestSuggest(t *testing.T) {
 		policy  string
 		records func(l *log)
 		want    string // kind and count; empty = nothing
-		title   string // a part of it
-		change  string // lines of the hunk that are added or taken away
+		title   string // a part of the title
+		change  string // added and removed lines of the hunk
 	}{
 		"always approved": {sure, func(l *log) {
 			times(5, func(int) {
@@ -78,7 +78,7 @@ func TestSuggest(t *testing.T) {
 		}, "", "", ""},
 		"asked twice, let through once": {sure, func(l *log) {
 			times(9, func(int) {
-				for range 2 { // an agent that gives calls no IDs
+				for range 2 { // an agent whose calls have no IDs
 					l.call("s", "terraform plan", ask, run("sure", ask)).Input.Native = json.RawMessage(`{"hook_event_name":"PreToolUse","session_id":"s","tool_name":"Bash","tool_input":{"command":"terraform plan"}}`)
 				}
 				l.ended("s", "", "terraform plan", false)
@@ -89,7 +89,7 @@ func TestSuggest(t *testing.T) {
 			times(6, func(i int) {
 				command := fmt.Sprintf("terraform plan -out %d.bin", i)
 				l.call("s", command, ask, run("sure", ask))
-				l.ended("s", l.last(), command, i%2 == 0) // it went on, whatever came of it
+				l.ended("s", l.last(), command, i%2 == 0) // the call ran, with any result
 			})
 		}, "always-approved 6", "asked 6 times", ""},
 		"always approved, of a pack": {"use:\n  - destructive # not undone\nhooks: []\n", func(l *log) {

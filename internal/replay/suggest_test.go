@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// suggestOptions are those for the hooks of a file.
+// suggestOptions returns options with the hooks of a file.
 func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 	t.Helper()
 	text = "version: 1\n" + text
@@ -58,19 +58,19 @@ func (l *log) suggest(t *testing.T, opts replay.SuggestOptions) *replay.Advice {
 	return advice
 }
 
-// last is the ID of the call that was added last.
+// last returns the ID of the newest call.
 func (l *log) last() string { return fmt.Sprintf("call-%d", len(l.list)-1) }
 
 func (l *log) prompt(session string) {
 	l.add(map[string]any{"hook_event_name": "UserPromptSubmit", "session_id": session, "cwd": "/w", "prompt": "no"}, grapnel.PromptBefore, none)
 }
 
-// read adds a file that is about to be read.
+// read adds a call before it reads a file.
 func (l *log) read(hooks ...grapnel.HookRun) *spool.Entry {
 	return l.add(map[string]any{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/w", "tool_name": "Read", "tool_input": map[string]any{"file_path": "/x"}}, grapnel.ToolBefore, none, hooks...)
 }
 
-// later lets time pass.
+// later advances the time.
 func (l *log) later(d time.Duration) {
 	if l.at.IsZero() {
 		l.at = noon
@@ -78,7 +78,7 @@ func (l *log) later(d time.Duration) {
 	l.at = l.at.Add(d)
 }
 
-// daily adds so many calls of which nobody has an opinion, four a day.
+// daily adds n calls that no hook matches, four a day.
 func daily(l *log, n int) {
 	times(n, func(int) {
 		l.later(6 * time.Hour)
@@ -86,14 +86,14 @@ func daily(l *log, n int) {
 	})
 }
 
-// times calls f so often.
+// times calls f n times.
 func times(n int, f func(i int)) {
 	for i := range n {
 		f(i)
 	}
 }
 
-// changedLines are the lines that a hunk takes away and adds.
+// changedLines returns the removed and added lines of a hunk.
 func changedLines(hunk string) string {
 	var lines []string
 	for i, line := range strings.Split(strings.TrimRight(hunk, "\n"), "\n") {
@@ -104,7 +104,8 @@ func changedLines(hunk string) string {
 	return strings.Join(lines, "\n")
 }
 
-// applies gives a hunk to the program patch, where there is one, and wants a valid policy.
+// applies applies a hunk with the program patch, if it exists, and checks that the result is a
+// valid policy.
 func applies(t *testing.T, content []byte, hunk string) {
 	t.Helper()
 	patch, err := exec.LookPath("patch")
@@ -125,7 +126,7 @@ func applies(t *testing.T, content []byte, hunk string) {
 	}
 }
 
-// A file that was changed meanwhile, hooks that nobody knows, and lines that are no events.
+// A file that has changed since, unknown hooks, and lines that are not events.
 func TestSuggestBeside(t *testing.T) {
 	t.Parallel()
 	var l log
@@ -169,8 +170,8 @@ func TestSuggestBeside(t *testing.T) {
 	}
 }
 
-// A rule of a project has no chance elsewhere, and what only holds in a project makes no rule
-// needless that holds everywhere.
+// Events outside a project are no chance for its rules. A rule of a project does not make a
+// global rule unnecessary.
 func TestSuggestProjects(t *testing.T) {
 	t.Parallel()
 	for dir, want := range map[string][]string{"/w": {"shadowed ours", "never-matched old"}, "/elsewhere": nil} {
@@ -197,7 +198,7 @@ func TestSuggestProjects(t *testing.T) {
 	}
 }
 
-// An exception frees what was let through, and nothing that only looks like it.
+// A suggested exception allows exactly the approved commands, and no similar ones.
 func TestSuggestedExceptionIsExact(t *testing.T) {
 	t.Parallel()
 	var l log

@@ -14,7 +14,7 @@ type row struct {
 	Say  func()
 }
 
-// What is shared is changed, and what is copied is not.
+// Shared data is changed, and copied data is not.
 func TestValue(t *testing.T) {
 	t.Parallel()
 	table := func() []row {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// coldVar names the text of noise that a process of its own is to search, once.
+// coldVar names the environment variable with the name of the text that a separate process
+// searches once.
 const coldVar = "SECRET_COLD"
 
 func TestMain(m *testing.M) {
@@ -26,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// The first search of a process prepares little: a program that answers one event makes no
-// other search. The memory that it allocates measures what it prepares.
+// The first search in a process prepares little, because a program that handles one event makes
+// only one search. The test measures the allocated memory.
 func TestCold(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// The work grows with the size of a text. If it grew with the square, 1 MB would take
-// longer than the timeout of the tests.
+// The time is proportional to the size of the text. If it were quadratic, 1 MB would take longer
+// than the timeout of the tests.
 func TestHostile(t *testing.T) {
 	t.Parallel()
 	for name, text := range noise(1 << 20) {
@@ -26,14 +26,14 @@ func TestHostile(t *testing.T) {
 	}
 }
 
-// What is looked with is the expression of the file, for texts that it fits and for such
-// as nearly fit.
+// A compiled program matches the same texts as the expression in the file, for matching texts and
+// for texts that almost match.
 func TestProgramsAreTheExpressions(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
 	for i, w := range readRules(t) {
 		if strings.HasSuffix(w.ID, "private-key") {
-			continue // chance makes no headers of PEM that end where they should; see TestFind
+			continue // random texts are not complete PEM blocks; see TestFind
 		}
 		re := regexp.MustCompile(w.Regex)
 		tree, err := syntax.Parse(w.Regex, syntax.Perl)
@@ -43,7 +43,7 @@ func TestProgramsAreTheExpressions(t *testing.T) {
 		fits, missed := 0, 0
 		for n := range 300 {
 			text := sample(rng, tree)
-			if n%2 == 1 && text != "" { // one byte is another
+			if n%2 == 1 && text != "" { // change one byte
 				b := []byte(text)
 				b[rng.IntN(len(b))] = "aZ09-_=/. \n\"'x"[rng.IntN(14)]
 				text = string(b)
@@ -51,7 +51,7 @@ func TestProgramsAreTheExpressions(t *testing.T) {
 			wantBegin, wantEnd := secretAt(re, text)
 			gotBegin, gotEnd := -1, -1
 			m := machine{text: text}
-			for at := range len(text) { // leftmost, as the expression does
+			for at := range len(text) { // leftmost, like the expression
 				if m.start(table[i].prog, at) {
 					gotBegin, gotEnd = m.begin, m.end
 					break
@@ -61,7 +61,7 @@ func TestProgramsAreTheExpressions(t *testing.T) {
 				fits++
 			}
 			if gotBegin < 0 && wantBegin >= 0 {
-				missed++ // it would have fit with less of what was read before
+				missed++ // it would match with a shorter match of an earlier part
 				continue
 			}
 			if gotBegin != wantBegin || gotEnd != wantEnd {
@@ -75,8 +75,7 @@ func TestProgramsAreTheExpressions(t *testing.T) {
 	}
 }
 
-// Every precise rule finds what it is for, wherever in a text it stands, and only the
-// secret of it is masked.
+// Every precise rule finds its secrets at any position in a text, and only the secret is masked.
 func TestEveryRuleFinds(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(3, 4))
@@ -98,7 +97,7 @@ func TestEveryRuleFinds(t *testing.T) {
 				if slices.ContainsFunc(got, func(f Finding) bool { return f.Rule == w.ID || table[f.rank].loose }) {
 					found++
 				} else if len(got) > 0 && w.check(t) != "checkNone" {
-					found++ // another rule says more of it
+					found++ // another rule is more specific
 				}
 				for _, f := range got {
 					if f.Begin+f.Keep > f.End || f.End > len(whole) {
@@ -107,7 +106,7 @@ func TestEveryRuleFinds(t *testing.T) {
 				}
 			}
 		}
-		// Chance also makes what is even, or holds a word of those that say it is none.
+		// Random texts may also have a low entropy, or contain a word that marks an example.
 		if found*10 < tried*4 {
 			t.Errorf("%s is found in %d of %d texts, for example not in %q", table[i].id, found, tried, certain(rng, w.ID, sample(rng, tree)))
 		}

@@ -11,10 +11,9 @@ import (
 	"testing"
 )
 
-// Secrets are put together here by chance, so that no scanner of repositories takes them
-// for real ones.
+// The tests assemble secrets at random, so that scanners of repositories do not report them.
 
-// sample writes a text that an expression fits.
+// sample returns a random text that matches an expression.
 func sample(rng *rand.Rand, re *syntax.Regexp) string {
 	one := func(runes []rune) string {
 		var all []byte
@@ -65,7 +64,7 @@ func sample(rng *rand.Rand, re *syntax.Regexp) string {
 	return ""
 }
 
-// secretAt is what the expression of a rule itself takes for the secret.
+// secretAt returns the position of the secret according to the expression of a rule.
 func secretAt(re *regexp.Regexp, text string) (begin, end int) {
 	m := re.FindStringSubmatchIndex(text)
 	for i := 2; i+1 < len(m); i += 2 {
@@ -79,7 +78,7 @@ func secretAt(re *regexp.Regexp, text string) (begin, end int) {
 	return m[0], m[1]
 }
 
-// withWords are the rules whose secrets hold more than an expression says.
+// certain completes the text for rules whose secrets have conditions beyond the expression.
 func certain(rng *rand.Rand, id, text string) string {
 	switch id {
 	case "jwt":
@@ -102,7 +101,7 @@ func chars(rng *rand.Rand, n int) string {
 	return string(b)
 }
 
-// rep and the pieces keep these lines from being what they are about.
+// rep and the pieces keep these lines from looking like secrets to scanners.
 func rep(s string, n int) string { return strings.Repeat(s, n) }
 
 func TestFind(t *testing.T) {
@@ -157,7 +156,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// What says itself that it is no secret, and what has the form of one by accident.
+// Texts that are marked as examples, and texts that only look like a secret.
 func TestFindKeeps(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -179,7 +178,7 @@ func TestFindKeeps(t *testing.T) {
 	}
 }
 
-// A checksum that is right is proof enough, whatever words are in a token.
+// A valid checksum is sufficient proof, for any words in a token.
 func TestChecksum(t *testing.T) {
 	t.Parallel()
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -200,7 +199,7 @@ func TestChecksum(t *testing.T) {
 	}
 }
 
-// noise are texts as tools print them, and such as were made to take long.
+// noise returns texts like the output of tools, and texts that are designed to take long.
 func noise(size int) map[string]string {
 	rng := rand.New(rand.NewPCG(7, 8))
 	fill := func(line func() string) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// The table is made from the two files of rules:
+// This test generates the table from the two files of rules:
 //
 //	go test ./internal/secret -update
 
@@ -27,7 +27,7 @@ const tableFile = "table.go"
 
 var ruleFiles = []string{filepath.Join("..", "..", "packs", "secrets.toml"), "records.toml"}
 
-// A written rule is one of the files.
+// A written rule is a rule in one of the files.
 type written struct {
 	ID, Description, Regex string
 	Entropy                float64
@@ -59,7 +59,7 @@ func readRules(t testing.TB) []written {
 	return all
 }
 
-// maker makes programs of expressions.
+// maker compiles expressions to programs.
 type maker struct {
 	sets []set
 	err  error
@@ -77,7 +77,7 @@ func (m *maker) set(runes []rune) byte {
 		for r := runes[i]; r <= min(runes[i+1], 127); r++ {
 			s[r>>6] |= 1 << (r & 63)
 		}
-		if runes[i+1] == 0x10ffff { // all others: then every byte of them
+		if runes[i+1] == 0x10ffff { // all others: then every byte of their encoding
 			s[2], s[3] = ^uint64(0), ^uint64(0)
 		}
 	}
@@ -170,7 +170,7 @@ func (m *maker) run(re *syntax.Regexp, least, most int) string {
 	return string([]byte{opSet, m.set(runes), byte(least >> 8), byte(least), byte(most >> 8), byte(most)})
 }
 
-// back reads the tag that says where a match begins.
+// back returns the begin of a match relative to the word, from a tag.
 func (w written) back(t testing.TB) [2]uint8 {
 	for _, tag := range w.Tags {
 		of, ok := strings.CutPrefix(tag, "back:")
@@ -255,9 +255,9 @@ func makeTable(t testing.TB) []byte {
 		fmt.Fprintf(&b, "\t{%#x, %#x, %#x, %#x},\n", s[0], s[1], s[2], s[3])
 	}
 	fmt.Fprintln(&b, "}")
-	list := []word{{}} // 0 means none
+	list := []word{{}} // index 0 is not used
 	var first [len(heads)]uint16
-	for i, r := range slices.Backward(rules) { // so that chains have the rules in order
+	for i, r := range slices.Backward(rules) { // so that chains contain the rules in order
 		for _, k := range r.Keywords {
 			k = strings.ToLower(k)
 			if len(k) < 3 {
@@ -289,7 +289,7 @@ func makeTable(t testing.TB) []byte {
 	return out
 }
 
-// The table says what the files of rules say.
+// The table has the same content as the files of rules.
 func TestTable(t *testing.T) {
 	want := makeTable(t)
 	if *update {
@@ -307,7 +307,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// The files are ones that other programs can read: unique ids, expressions of RE2.
+// Other programs can read the files: IDs are unique and expressions are valid RE2.
 func TestRuleFiles(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}

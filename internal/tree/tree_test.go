@@ -11,7 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 )
 
-// outline writes a tree with the place of each value.
+// outline formats a tree with the position of each value.
 func outline(n *tree.Node) string {
 	var b strings.Builder
 	var walk func(name string, n *tree.Node)
@@ -32,8 +32,8 @@ func outline(n *tree.Node) string {
 	return b.String()
 }
 
-// Each value of a file knows its line and column, in characters. Of equal names the
-// last counts, as it does for JavaScript.
+// Each value of a file has its line and column, in characters. The last of equal names applies,
+// as in JavaScript.
 func TestParseJSON(t *testing.T) {
 	t.Parallel()
 	n, err := tree.ParseJSON([]byte("\xef\xbb\xbf{\n \"\u00e4\u00f6\": 1, \"b\" :\t[true ,\r\n\tnull],\n\"\u00e4\u00f6\":\"x\\n\\u0041\"}\n"))

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// dump writes a tree so that two can be compared: kinds, places and texts. Where a
-// value stands that is not written is not compared: the library points behind the
-// colon or one further.
+// dump formats a tree for comparison: kinds, positions and texts. It omits the position of an
+// absent value, because the library uses either the column of the colon or the next one.
 func dump(n *Node) string {
 	var b strings.Builder
 	var walk func(n *Node, indent string)

@@ -6,21 +6,21 @@ import (
 	"testing"
 )
 
-// blind tells whether the library is known to read a document wrongly, so that
-// comparing with it says nothing: each line of it has a reason.
+// blind reports whether the library is known to read a document wrongly, so that a comparison is
+// useless. Each line has a reason.
 func blind(in string) bool {
-	return strings.Contains(in, "\t") || // it drops tabs inside of text and counts their columns otherwise
-		strings.Contains(in, " \n") || strings.Contains(in, " \r") || strings.HasSuffix(in, " ") || // it counts blanks at the end as before the text
+	return strings.Contains(in, "\t") || // it drops tabs inside text and counts their columns differently
+		strings.Contains(in, " \n") || strings.Contains(in, " \r") || strings.HasSuffix(in, " ") || // it counts blanks at the end as if they were before the text
 		lineWithDash.MatchString(in) || // it places text after a line of it that begins with a dash
-		strings.Contains(in, "...") || // it ends a document at ...x, too, and says nothing about the x
+		strings.Contains(in, "...") || // it also ends a document at ...x, and ignores the x
 		strings.Contains(in, ">") && !strings.HasSuffix(in, "\n") || // it does not fold text at the very end
 		emptyItem.MatchString(in) || // it makes the key below a list with an empty last item a part of that item
 		strings.Contains(in, "&") || // it lets an empty anchor swallow the next key, and makes text of numbers that are keys
-		strings.Contains(in, "\\\n") || strings.Contains(in, "+-") || // it loses empty lines after an escaped line end; +-1 is no number
+		strings.Contains(in, "\\\n") || strings.Contains(in, "+-") || // it loses empty lines after an escaped line end; +-1 is not a number
 		hashInBlock.MatchString(in) || // it loses a text after | that begins with #
 		colonInWord.MatchString(in) || // it reads [a:b] as text, but as a pair when the list is in a mapping in brackets
 		emptyKept.MatchString(in) || // it makes a line of text after |+ that has none
-		blockEnded.MatchString(in) || // it takes --- for a line of text after |, when it is the document
+		blockEnded.MatchString(in) || // it reads --- as a line of text after |, if it is the document
 		quotedReturn.MatchString(in) // it keeps the end of a line between quotes where \r\n ends it
 }
 
@@ -34,7 +34,8 @@ var (
 	blockEnded   = regexp.MustCompile(`[|>][-+\d]*( .*)?[\n\r](.*[\n\r])*---`)
 )
 
-// FuzzLibrary compares with the library: what both accept, both read alike.
+// FuzzLibrary compares with the library: both must read a document in the same way if both accept
+// it.
 func FuzzLibrary(f *testing.F) {
 	for _, in := range tricky {
 		f.Add(in + "\n")

@@ -16,9 +16,9 @@ import (
 	"testing"
 )
 
-// TestLinear gives the reader a megabyte of texts that could cost more than one pass. The
-// memory that is allocated measures the work, and a text that costs a pass for each of its
-// bytes takes longer than the timeout of the tests.
+// TestLinear reads a megabyte of texts that could need more than one pass. It measures the
+// allocated memory. A text that needs a pass for each of its bytes takes longer than the timeout
+// of the tests.
 func TestLinear(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
 	var keys strings.Builder
 	for i := range 49_000 {
@@ -79,8 +79,8 @@ func TestLinear(t *testing.T) { //nolint:paralleltest // it measures the memory 
 	}
 }
 
-// TestRepository reads all YAML there is in the repository, pages and transcripts
-// included, as the library reads it.
+// TestRepository reads all YAML in the repository, including pages and transcripts, and compares
+// the result with the library.
 func TestRepository(t *testing.T) {
 	t.Parallel()
 	files, docs := 0, 0

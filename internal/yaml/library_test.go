@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// libraryParse reads one document with the library: what the reader is compared with.
+// libraryParse parses one document with the library, for comparison.
 func libraryParse(data []byte) (*Node, error) {
 	if len(data) > MaxSize {
 		return nil, &Error{1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(data), MaxSize)}
@@ -45,7 +45,7 @@ func libraryParse(data []byte) (*Node, error) {
 	return root, nil
 }
 
-// libraryTokens calls the library. A file it chokes on is a bad file, not a crash.
+// libraryTokens calls the library. A panic of the library is treated as a parse error.
 func libraryTokens(data []byte) (file *ast.File, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -68,7 +68,7 @@ func libraryTokens(data []byte) (file *ast.File, err error) {
 	return nil, &Error{1, 1, first}
 }
 
-// tooDeep returns the line where flow brackets or indentation nest too deep, or 0.
+// tooDeep returns the line in which flow brackets or indentation are nested too deeply, or 0.
 func tooDeep(data []byte) int {
 	depth, line, indent := 0, 1, 0
 	atStart := true
@@ -95,7 +95,7 @@ func tooDeep(data []byte) int {
 	return 0
 }
 
-// converter makes the tree of this package of that of the library.
+// converter converts the tree of the library to the tree of this package.
 type converter struct {
 	anchors map[string]*Node
 	nodes   int
@@ -169,7 +169,7 @@ func (c *converter) convert(in ast.Node, depth int) (*Node, error) {
 		return nil, &Error{n.Line, n.Col, fmt.Sprintf("%s is not supported here", in.Type())}
 	}
 	if n.Kind == Map && len(n.Pairs) > 0 {
-		n.Line, n.Col = n.Pairs[0].Key.Line, n.Pairs[0].Key.Col // the library points at the colon
+		n.Line, n.Col = n.Pairs[0].Key.Line, n.Pairs[0].Key.Col // the library uses the position of the colon
 	}
 	return n, nil
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRefused has the message of all that is refused, with the place it points at.
+// TestRefused checks the message and the position for everything that the reader rejects.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -105,7 +105,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestAnchors pins what aliases give: a key that is an alias leaves its value alone.
+// TestAnchors checks the results of aliases: a key that is an alias does not change its value.
 func TestAnchors(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
@@ -114,11 +114,11 @@ func TestAnchors(t *testing.T) {
 		"a:\n- b\n-\nc: d":               `{"a":["b",null],"c":"d"}`, // the key is not swallowed by the item
 		"- &x\n  a: b\n- *x":             `[{"a":"b"},{"a":"b"}]`,
 		"&x a: &y b\nc: *x\nd: *y":       `{"a":"b","c":"a","d":"b"}`,
-		"&x\n&y a: b\nc: *y":             "", // two anchors in a row are refused
+		"&x\n&y a: b\nc: *y":             "", // two anchors in a row are rejected
 		"a: \"\\ud83d\\ude00\"":          `{"a":"😀"}`,
 		"a: |+\n\n\nb: 1":                `{"a":"\n\n","b":1}`,
 		"a: >\n\n  b\n  c\n\n    d\n  e": `{"a":"\nb c\n\n  d\ne"}`,
-		"---\n---\na: 1\n---\n...\n":     `{"a":1}`, // empty documents do not hide the one
+		"---\n---\na: 1\n---\n...\n":     `{"a":1}`, // empty documents do not hide the only other one
 		"a: 1\rb: 2\r\n":                 `{"a":1,"b":2}`,
 		"a: +-1":                         `{"a":"+-1"}`,
 	} {

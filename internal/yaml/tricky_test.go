@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// tricky are documents that use what YAML has, one per entry. "⇥" stands for a tab.
+// tricky are documents with the features of YAML, one per entry. "⇥" represents a tab.
 var tricky = strings.Split(strings.TrimPrefix(`
 a
 ===
@@ -1242,8 +1242,8 @@ a: [{b: c}, [d: e, f], "g": h]
 a: {b: {c}, d: [e: f]}
 `, "\n"), "\n===\n")
 
-// otherwise are the tricky documents that are read otherwise than the library
-// reads them, each with the reason. A tree that both give is never in here.
+// otherwise are the tricky documents that the library reads differently, each with the reason. A
+// document that both read in the same way must not be in the list.
 var otherwise = map[string]string{
 	"a: >\n  b\n  c":              "a folded text without a line end behind it: the library does not fold it",
 	"a: >\n  b\n\n  c":            "a folded text without a line end behind it: the library does not fold it",

@@ -74,8 +74,8 @@ func TestFormatRefuses(t *testing.T) {
 	}
 }
 
-// laidOut lays a file out and wants what holds for each: it says the same, its comments
-// are there, and laying it out again changes nothing.
+// laidOut formats a file and checks the general conditions: the meaning is the same, all comments
+// exist, and formatting again changes nothing.
 func laidOut(t *testing.T, in string) {
 	t.Helper()
 	before, err := yaml.Parse([]byte(in))
@@ -106,7 +106,8 @@ func laidOut(t *testing.T, in string) {
 	}
 }
 
-// longKey tells whether a key goes over lines, as it may in brackets: such files are left alone.
+// longKey reports whether a key spans several lines, as it may in brackets. Such files are not
+// formatted.
 func longKey(s *yaml.Source, n *yaml.Node) bool {
 	return slices.ContainsFunc(n.Items, func(item *yaml.Node) bool { return longKey(s, item) }) ||
 		slices.ContainsFunc(n.Pairs, func(p yaml.Pair) bool {
@@ -128,7 +129,7 @@ func comments(text string) []string {
 	return list
 }
 
-// repository returns all YAML there is in the repository, pages and transcripts included.
+// repository returns all YAML in the repository, including pages and transcripts.
 func repository(t testing.TB) []string {
 	t.Helper()
 	all, err := documents.All(filepath.Join("..", "..", ".."))
