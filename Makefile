@@ -1,5 +1,5 @@
-# The targets that continuous integration runs, and that you run before you push. They
-# need only Go; e2e also needs Node and npm. AGENTS.md explains the test tiers.
+# Continuous integration runs these targets. Run them before you push, too. They need
+# only Go; e2e also needs Node and npm. AGENTS.md explains the test tiers.
 
 GO            ?= go
 GOLANGCI_LINT := v2.15.0
@@ -15,8 +15,8 @@ RACE := $(shell set -- $$($(GO) env CC); command -v "$$1" >/dev/null 2>&1 && ech
 MODULES := . cmd cmd/test
 ALL     := ./... ./cmd/... ./cmd/test/...
 
-# Each bridge is a module of its own, so that other users do not load its framework. It is
-# not in go.work, which would give all of them the same versions.
+# Each bridge is a separate module, so that other users do not load its framework. Bridges are
+# not in go.work, because go.work would give all of them the same versions.
 BRIDGES := $(patsubst %/go.mod,%,$(wildcard bridge/*/go.mod))
 
 .PHONY: help
@@ -24,11 +24,11 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: ## show Grapnel at work, without any agent
+demo: ## show what Grapnel does, without any agent
 	@$(GO) run ./cmd/test/demo
 
-# make build compiles the same programs as "go install ./cmd/...": it uses no flags of its
-# own. cmd/test/bench builds with it, too.
+# make build compiles the same programs as "go install ./cmd/...": it adds no flags.
+# cmd/test/bench also builds with it.
 BIN      := bin/
 PROGRAMS := ./cmd/...
 
@@ -45,10 +45,10 @@ build: ## build grapnel and grapnel-hook into bin/
 	$(GO) build -o '$(BIN)' $(PROGRAMS)
 
 # Unit tests run under cmd/test/nofork, where Linux refuses to start programs. Only package
-# process starts programs in its unit tests, because that is what it is for.
+# process starts programs in its unit tests, because that is its purpose.
 NOFORK := $(if $(filter linux,$(shell $(GO) env GOOS)),-exec '$(CURDIR)/bin/test/nofork -except process.test')
-# SQLite is C translated to Go. Its pointer arithmetic and its memory are not ours to
-# check, and the checks make it five times slower.
+# SQLite is C translated to Go. We do not check its pointer arithmetic and memory accesses,
+# and the checks would make it five times slower.
 UNCHECKED := -gcflags='modernc.org/...=-race=false -d=checkptr=0'
 # Some packages wait more than they compute, so four at a time keep two cores busy. GOGC
 # trades memory (below 1 GB for each package) for a tenth of the time.
@@ -99,7 +99,7 @@ vectors: ## run the conformance vectors
 	$(GO) run ./conformance/cmd/vectors --gaps conformance/gaps.json conformance/vectors
 
 .PHONY: laws
-laws: ## hold every law against 10,000 random cases
+laws: ## test every law with 10,000 random cases
 	$(GO) test -count=1 . ./dialect ./internal/shell ./internal/spool ./policy ./cmd/internal/install -rapid.checks=10000
 
 .PHONY: bench
@@ -107,21 +107,21 @@ bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows;
 	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./cmd/test/bench $(BENCHFLAGS)
 
 .PHONY: load
-load: ## ask a daemon as 1, 8 and 64 agents do; LOADFLAGS=-gate fails, -limit 2 for shared machines, -time 10s measures longer, -profile FILE says where the time goes
+load: ## measure a daemon with 1, 8 and 64 clients; LOADFLAGS: -gate fails, -limit 2 for shared machines, -time 10s measures longer, -profile FILE writes a CPU profile
 	@$(GO) run ./cmd/test/load $(LOADFLAGS)
 
 .PHONY: crash
-crash: ## kill a daemon 1,000 times while agents ask it, and again with records: {sync: true}, and look whether anything was lost; CRASHFLAGS=-kills 100 -v
+crash: ## kill a daemon 1,000 times under load, and again with records: {sync: true}, and check that nothing was lost; CRASHFLAGS=-kills 100 -v
 	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
 	@$(GO) run ./cmd/test/crash -sync $(CRASHFLAGS)
 
 TIME ?= 10m
 .PHONY: soak
-soak: ## keep a daemon busy for TIME (10m) and look whether it grows; before that leave it alone, and look what it takes then
+soak: ## measure an idle daemon, then keep it busy for TIME (10m) and check that it does not grow
 	@$(GO) run ./cmd/test/soak -time $(TIME) $(SOAKFLAGS)
 
-# One after the other on one core, so that a machine stays usable. When its time is
-# over a target may fail without having found anything (golang/go#75804, before Go 1.27).
+# Targets run one after another on one core, so that the machine stays usable. At the end
+# of its time a target may fail without a finding (golang/go#75804, before Go 1.27).
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (1m) and keep failing inputs in testdata/fuzz
 	@log="$$(mktemp)"; trap 'rm -f "$$log"' EXIT; \
@@ -155,8 +155,8 @@ lint-fmt:
 lint-tidy:
 	@set -e; for dir in $(MODULES) $(BRIDGES); do $(GO) -C "$$dir" mod tidy -diff; done
 
-# Without cgo, because no C cross compiler is at hand. The e2e tests run on Linux
-# only, but have to be valid Go everywhere.
+# Without cgo, because no C cross compiler is available. The e2e tests run only on Linux,
+# but must be valid Go on every system.
 .PHONY: lint-vet
 lint-vet: lint-vet-linux lint-vet-darwin lint-vet-windows
 
@@ -169,8 +169,8 @@ lint-go: $(GOLANGCI)
 	$(GOLANGCI) run $(ALL)
 	@set -e; for dir in $(BRIDGES); do (cd "$$dir" && GOWORK=off '$(CURDIR)/$(GOLANGCI)' run ./...); done
 
-# Built from source, so that it is linked with the Go that builds Grapnel and no
-# downloaded program runs. The version is in the path: a new one is a new file.
+# Built from source, so that it is compiled with the Go that builds Grapnel, and no
+# downloaded program runs. The path contains the version, so a new version is a new file.
 $(GOLANGCI):
 	GOBIN='$(CURDIR)/$(@D)' GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
 

@@ -170,7 +170,8 @@ func (m *maker) run(re *syntax.Regexp, least, most int) string {
 	return string([]byte{opSet, m.set(runes), byte(least >> 8), byte(least), byte(most >> 8), byte(most)})
 }
 
-// back returns the begin of a match relative to the word, from a tag.
+// back returns the minimum and maximum number of bytes between the start of a match and the word,
+// from a tag.
 func (w written) back(t testing.TB) [2]uint8 {
 	for _, tag := range w.Tags {
 		of, ok := strings.CutPrefix(tag, "back:")

@@ -1,23 +1,23 @@
-// The plugin of Grapnel: it tells grapnel-hook what the agent's hooks are told, and does
-// what it answers. "grapnel install" writes it, and "grapnel uninstall" removes it.
+// The plugin of Grapnel: it sends the events of the agent's hooks to grapnel-hook, and applies
+// the replies. "grapnel install" writes it, and "grapnel uninstall" removes it.
 import { spawn } from "node:child_process"
 
-// Written by "grapnel install": how grapnel-hook is called, the events it is told of,
-// whether a guard that cannot be asked blocks, and how long an answer may take.
+// Written by "grapnel install": the command of grapnel-hook, the events to send, whether a
+// guard that cannot answer blocks, and the time limit for a reply in milliseconds.
 const COMMAND = $COMMAND
 const EVENTS = $EVENTS
 const CLOSED = $CLOSED
 const DEADLINE = $DEADLINE
 
-// One grapnel-hook --serve for the whole process: started by the first event, started
-// again when it has ended. Both sides speak lines of JSON.
-const HELLO = Math.min(DEADLINE, 10_000) // milliseconds until it has to have said something
-const MAX_QUEUE = 64 << 20 // characters that wait to be written; what comes then fails
-const MAX_LINE = 256 << 20 // characters of a line; far less than what a text can hold
-const MAX_EVENT = 8 << 20 // characters of an event that still has the part it can do without
+// One grapnel-hook --serve for the whole process. The first event starts it, and the next
+// event restarts it if it has ended. Both sides send lines of JSON.
+const HELLO = Math.min(DEADLINE, 10_000) // milliseconds until the first message
+const MAX_QUEUE = 64 << 20 // characters waiting to be written; further events fail
+const MAX_LINE = 256 << 20 // characters of a line; far below the limit of a string
+const MAX_EVENT = 8 << 20 // characters of an event with its optional part
 const LOADED = Symbol.for("grapnel " + COMMAND.join(" "))
-const waiting = new Map() // who is asked an event, and what to do with the answer, by its id
-const secrets = new WeakSet() // what is told nobody, wherever it hangs
+const waiting = new Map() // the child and the callback of each event, by ID
+const secrets = new WeakSet() // objects that are never sent, at any depth
 const said = new Set()
 let child
 let failures = 0
@@ -26,9 +26,9 @@ let lastID = 0
 let heard = 0
 let complaint = ""
 
-const now = () => performance.now() // the clock of the machine can be set back
+const now = () => performance.now() // monotonic; the system clock can be set back
 
-// say tells the person what went wrong, each thing once.
+// say prints an error for the user, each error once.
 function say(text) {
   text = text.trim()
   if (!text || said.has(text) || said.size > 100) return
@@ -51,23 +51,23 @@ function start() {
   it.stdout.setEncoding("utf8").on("data", (chunk) => {
     const lines = chunk.split("\n")
     if (rest.length > MAX_LINE) return end(it, "it said a line without an end")
-    rest += lines[0] // a long line comes in many
+    rest += lines[0] // a long line comes in several chunks
     if (lines.length === 1) return
     lines[0] = rest
     rest = lines.pop()
     for (const line of lines) if (hear(line)) clearTimeout(mute)
   })
-  for (const part of [it.stdin, it.stdout, it.stderr]) part.on("error", () => {}) // it has ended, which is told by then
-  // Neither keeps the agent alive: what does is the timer of an event under way.
+  for (const part of [it.stdin, it.stdout, it.stderr]) part.on("error", () => {}) // the exit event reports this
+  // These do not keep the agent alive. The timer of a current event does.
   for (const part of [it, it.stdin, it.stdout, it.stderr]) part.unref?.()
-  // This may be the same plugin, loaded again: what the one before has started is of no more use.
+  // If the plugin was loaded before in this process, retire the child of the earlier copy.
   globalThis[LOADED]?.()
   globalThis[LOADED] = retire
   child = it
   return it
 }
 
-// retire lets the child end when it has answered what it was asked.
+// retire lets the child end after it has answered all events.
 function retire() {
   const it = child
   child = undefined
@@ -81,9 +81,9 @@ function end(it, why) {
   gone(it, why, true)
 }
 
-// gone fails what the child has not answered. The next event starts another: at once
-// after the first failure, then later and later. Of one that hung the next one is not
-// asked: the agent would not wait for that as well.
+// gone fails the events that the child has not answered. The next event starts another child:
+// at once after the first failure, then with increasing delays. An event whose child hung is
+// not sent again, because the agent would not wait for that.
 function gone(it, why, hung = false) {
   if (child === it) {
     child = undefined
@@ -94,7 +94,7 @@ function gone(it, why, hung = false) {
   for (const asked of [...waiting.values()]) if (asked.it === it) asked.settle(hung ? undefined : null)
 }
 
-// hear reports whether a line is a message of ours.
+// hear handles a line, and reports whether it is a message of grapnel-hook.
 function hear(line) {
   let message
   try {
@@ -111,8 +111,8 @@ function hear(line) {
   return true
 }
 
-// ask tells grapnel-hook of an event, and gives what it answers: undefined when it does
-// not until then, and null when it ended before it could.
+// ask sends an event to grapnel-hook and resolves to the reply: undefined if there is none in
+// time, and null if the child ended before it replied.
 function ask(event, until) {
   return new Promise((resolve) => {
     const it = start()
@@ -121,7 +121,7 @@ function ask(event, until) {
     const asked = now()
     const timer = setTimeout(() => {
       const why = `it did not answer within ${DEADLINE} ms`
-      if (heard < asked) return end(it, why) // nor anything else
+      if (heard < asked) return end(it, why) // it has sent no other message either
       complaint = why
       it.stdin.write(`{"type":"cancel","id":"${id}"}\n`)
       settle(undefined)
@@ -136,8 +136,8 @@ function ask(event, until) {
   })
 }
 
-// plain copies what JSON can say of a value: without functions, signals and bytes, and
-// of a cycle nothing.
+// plain copies the parts of a value that JSON can express: no functions, signals, bytes and
+// cycles.
 function plain(value, above = new Set()) {
   if (typeof value === "bigint") return String(value)
   if (typeof value === "function" || typeof value === "symbol") return undefined
@@ -160,21 +160,21 @@ function copied(value, above) {
   return copy
 }
 
-// members are those of a value that can be read.
+// members returns the readable members of a value.
 function members(value) {
   const copy = Object.create(null) // a member can have any name
   for (const name of Object.keys(value ?? {})) {
     try {
       copy[name] = value[name]
     } catch {
-      // who else asks for it gets an error, too
+      // this member cannot be read
     }
   }
   return copy
 }
 
-// heed reduces what grapnel-hook answers to what the agent shall do: an object, or
-// nothing; block makes the object that blocks, of a hook that can.
+// heed converts a reply of grapnel-hook to the return value for the agent: an object, or
+// undefined. block makes the object that blocks, for a hook that can block.
 function heed({ exit, stdout, stderr }, block) {
   if (exit === 2) return block ? block(stderr || "blocked by grapnel") : say(stderr ?? "")
   if (exit) throw new Error(stderr || `it ended (${exit})`)
@@ -182,15 +182,15 @@ function heed({ exit, stdout, stderr }, block) {
   return stdout?.trim() ? JSON.parse(stdout) : undefined
 }
 
-// consult asks, and gives what the agent shall do. Of what is too long it asks the short
-// form, if there is one.
+// consult sends an event and returns the value for the agent. It sends the short form of an
+// event that is too long, if there is one.
 async function consult(payload, block, short) {
   let event
   try {
     event = JSON.stringify(plain(payload))
     if (short && event.length > MAX_EVENT) event = JSON.stringify(plain(short))
   } catch (err) {
-    // Whoever makes a call that nobody can write down shall not get past a guard by that.
+    // A call that cannot be encoded must not bypass a guard.
     const why = `the event cannot be told to grapnel-hook: ${err.message}`
     say(`grapnel: error: ${why}`)
     return block?.(`grapnel could not judge this: ${why}`)
@@ -199,11 +199,11 @@ async function consult(payload, block, short) {
   try {
     const until = now() + DEADLINE
     let reply = await ask(event, until)
-    if (reply === null) reply = await ask(event, until) // killing it must not be a way past a guard
+    if (reply === null) reply = await ask(event, until) // a kill of the child must not bypass a guard
     if (reply) return heed(reply, block)
     why = complaint || "it cannot be started"
   } catch (err) {
-    why = err.message // the answer cannot be read, or says so itself
+    why = err.message // the reply is unreadable, or is an error
   }
   why = `grapnel-hook did not answer: ${why}`
   const closed = CLOSED && block
@@ -211,12 +211,12 @@ async function consult(payload, block, short) {
   return closed ? block(`grapnel could not judge this: ${why}`) : undefined
 }
 
-// hide keeps a value from being told.
+// hide prevents that a value is sent.
 function hide(value) {
   if (typeof value === "object" && value !== null) secrets.add(value)
 }
 
-// keep puts a value into a map of bounded size.
+// keep stores a value in a map of limited size.
 function keep(map, name, value) {
   map.delete(name)
   map.set(name, value)

@@ -1,7 +1,7 @@
 import { spawnSync } from "node:child_process"
 
-// How each hook is told that something shall not happen. To throw would block in three
-// of them, and mean nothing in the others.
+// The return value with which each hook blocks. An exception would block in three of them,
+// and have no effect in the others.
 const BLOCK = {
   before_tool_call: (reason) => ({ block: true, blockReason: reason }),
   before_agent_run: (reason) => ({ outcome: "block", reason, message: reason }),
@@ -11,12 +11,12 @@ const BLOCK = {
   before_message_write: () => ({ block: true }),
 }
 
-const workspaces = new Map() // where a session works: calls of tools do not say so
-const openings = new Map() // what a session shall be told with its first prompt
+const workspaces = new Map() // workspace of each session; tool calls do not contain it
+const openings = new Map() // reply at the start of a session, added to its first prompt
 
 function payloadOf(hook, api, event, ctx) {
   const about = members(ctx)
-  for (const config of [about.config, api.config]) hide(config) // all secrets of the gateway
+  for (const config of [about.config, api.config]) hide(config) // contains all secrets of the gateway
   const sessions = [about.sessionId, about.sessionKey, event?.sessionId, event?.sessionKey].filter(Boolean)
   for (const session of sessions) if (about.workspaceDir) keep(workspaces, session, about.workspaceDir)
   const known = sessions.map((session) => workspaces.get(session)).find(Boolean)
@@ -27,12 +27,12 @@ function payloadOf(hook, api, event, ctx) {
 }
 
 async function told(hook, api, event, ctx) {
-  // The tool by which the model calls another: the call inside of it is told, too, and is
-  // the one that counts.
+  // With this tool the model calls another tool. OpenClaw also reports the inner call, which
+  // is the one to judge.
   if (event?.toolName === "tool_call") return undefined
   const payload = payloadOf(hook, api, event, ctx)
   const session = payload.ctx.sessionId ?? event?.sessionId
-  // Of a long conversation with pictures nothing could be judged; no rule is about it.
+  // A long conversation with images is too large to judge, and no rule matches its messages.
   const short = event?.messages && { ...payload, event: { ...members(event), messages: undefined } }
   const answer = consult(payload, BLOCK[hook], short)
   if (hook === "session_start") keep(openings, session, answer)
@@ -43,7 +43,7 @@ async function told(hook, api, event, ctx) {
   return prependContext ? { ...(await answer), prependContext } : await answer
 }
 
-// before_message_write takes no promise: a process for each message.
+// before_message_write does not accept a promise, so each message starts a process.
 function toldNow(hook, api, event, ctx) {
   try {
     const input = JSON.stringify(plain(payloadOf(hook, api, event, ctx)))
@@ -65,8 +65,8 @@ export default {
   register(api) {
     for (const hook of EVENTS) {
       const handler = SYNC.has(hook) ? toldNow : told
-      // The last of all plugins: the last to say what a call's parameters are. A block is
-      // kept whoever says it, and when.
+      // Run after all other plugins, so that none changes the parameters of a call afterwards.
+      // A block from any plugin stays.
       api.on(hook, (event, ctx) => handler(hook, api, event, ctx), { priority: -1_000_000, timeoutMs: DEADLINE + 1000 })
     }
   },

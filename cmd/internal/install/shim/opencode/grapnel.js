@@ -1,15 +1,15 @@
-// The hooks that are not experimental. What else there is comes over the bus, as an event
-// of this type.
+// The hooks that are not experimental. All other events come over the bus, as an event with
+// this type.
 const HOOKS = ["chat.message", "chat.params", "chat.headers", "command.execute.before", "dispose", "shell.env"]
 HOOKS.push("tool.definition", "tool.execute.before", "tool.execute.after")
 
 const stops = (reason) => ({ block: true, reason })
 const BLOCK = { "chat.message": stops, "tool.execute.before": stops }
 
-const calls = new Map() // those under way: one that fails has no tool.execute.after
-const openings = new Map() // what a session shall be told with its first prompt
+const calls = new Map() // current calls; a failed call has no tool.execute.after
+const openings = new Map() // reply at the start of a session, added to its first prompt
 
-// put makes an object equal to another in place: the agent has its own reference.
+// put makes an object equal to another in place, because the agent keeps its reference.
 function put(into, from) {
   for (const name of Object.keys(into)) if (!Object.hasOwn(from, name)) delete into[name]
   if (Array.isArray(into)) into.length = from.length
@@ -24,7 +24,7 @@ function put(into, from) {
 const asText = (value) => (typeof value === "string" ? value : JSON.stringify(value))
 const typed = (part) => part.type === "text" && !part.synthetic
 
-// How the output of a hook becomes what an answer says.
+// Functions that apply a reply to the output of a hook.
 const HEED = {
   "chat.message"({ message, parts }, answer) {
     if (answer.prompt !== undefined) {
@@ -42,7 +42,7 @@ const HEED = {
     if (answer.args) put(output.args, answer.args)
   },
   "tool.execute.after"(output, answer) {
-    const mcp = typeof output.output !== "string" // what the server sent, as it is
+    const mcp = typeof output.output !== "string" // the unchanged output of an MCP server
     if (answer.output !== undefined) {
       if (!mcp) output.output = asText(answer.output)
       else if (Array.isArray(answer.output?.content)) put(output, answer.output)
@@ -66,22 +66,22 @@ const HEED = {
 
 async function tell(ctx, hook, input, output) {
   const about = members(input)
-  hide(about.provider) // with the keys of its models
+  hide(about.provider) // contains the keys of its models
   const answer = await consult({ hook, directory: ctx.directory, input: about, output }, BLOCK[hook])
-  // Why a prompt fails OpenCode tells nobody.
+  // OpenCode does not show why a prompt fails.
   const message = [answer?.message, hook === "chat.message" && answer?.block && answer.reason].filter(Boolean).join("\n")
   if (message) {
     const toast = { message, variant: "warning" }
     const show = async () => ctx.client?.tui?.showToast?.({ body: toast })
-    show().catch(() => {}) // nobody sits there
+    show().catch(() => {}) // there is no user interface
   }
   if (hook === "chat.message" && answer?.block) say("grapnel: " + answer.reason)
   return answer
 }
 
 async function told(ctx, hook, input, output) {
-  // The model is asked for a title by the same hooks, beside the person's turn.
-  // What can be blocked is none of that, whatever its agent is called.
+  // OpenCode also requests a title from the model through these hooks. Skip such requests. A hook
+  // that can block is never one, for any name of the agent.
   if (!BLOCK[hook] && (input?.agent === "title" || /^You are a title generator/.test(output?.system?.[0]))) return
   const answer = (await tell(ctx, hook, input, output)) ?? {}
   if (answer.block) throw new Error(answer.reason)
@@ -95,7 +95,7 @@ async function told(ctx, hook, input, output) {
   try {
     HEED[hook]?.(output, answer)
   } catch (err) {
-    if (BLOCK[hook]) throw err // it would run as it was
+    if (BLOCK[hook]) throw err // otherwise the original call would run
     say(`grapnel: error: ${hook}: ${err.message}`)
   }
 }
