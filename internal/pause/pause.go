@@ -34,9 +34,9 @@ func New(now time.Time, length time.Duration) (Pause, error) {
 	return Pause{Since: now, Until: now.Add(length)}, nil
 }
 
-// Read returns the Pause in a file if it is active at now. A missing, invalid or unreadable file is
-// no pause. A Pause that has ended, or has not begun, is deleted, so that a clock change cannot
-// reactivate it.
+// Read returns the Pause in a file if it is active at now. A missing, invalid or unreadable file
+// means no Pause. A Pause that has ended, or has not begun, is deleted, so that a clock change
+// cannot reactivate it.
 func Read(name string, now time.Time) (Pause, bool) {
 	data, err := readfile.Regular(name, 1<<10)
 	if err != nil {

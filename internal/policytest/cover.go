@@ -367,7 +367,7 @@ func (c *covering) coverage() PolicyCovered {
 }
 
 // Missing returns a line for each point that is not reached, in the format of editors:
-// FILE:LINE:COL, the hook, what never happened, and a test that would reach it. For a hook that
+// FILE:LINE:COL, the hook, the missing result, and a test that would reach it. For a hook that
 // never matched it returns only one line, for the hook itself.
 func (c *PolicyCovered) Missing() []string {
 	var lines []string

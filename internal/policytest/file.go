@@ -106,7 +106,7 @@ type Want struct {
 	Rule        []policyfile.Word                 `json:"rule,omitempty"` // one of these hooks contributed to the result
 	Changes     map[grapnel.Field]json.RawMessage `json:"changes,omitempty"`
 	Context     []Text                            `json:"context,omitempty"` // each is in the added context
-	Message     []Text                            `json:"message,omitempty"` // each is in the messages to the person
+	Message     []Text                            `json:"message,omitempty"` // each is in the messages to the user
 	Halt        *Text                             `json:"halt,omitempty"`
 	Unsupported []Text                            `json:"unsupported,omitempty"` // each is in the unsupported parts of the verdict
 	Would       []grapnel.Decision                `json:"would,omitempty"`       // the would-block decision of hooks in observe mode

@@ -43,7 +43,7 @@ type Report struct {
 	Counts      map[Class]int `json:"counts"`
 	Differences []Difference  `json:"differences"`
 	More        int           `json:"more,omitempty"` // Records with differences that are not listed
-	Then        Cost          `json:"then"`           // recorded durations, including all hooks; or those of Options.Against
+	Then        Cost          `json:"then"`           // recorded durations, including all hooks, or the durations with Options.Against
 	Now         Cost          `json:"now"`            // without programs and servers, which do not run
 	Told        []Told        `json:"told"`           // hooks whose recorded answers were used
 	Gone        []GoneSource  `json:"gone"`           // sources of recorded hooks that the policy does not have

@@ -45,7 +45,7 @@ type Hook struct {
 // Thresholds are the minimum values for a suggestion. Zero means the default.
 type Thresholds struct {
 	Asked    int           // questions asked by a rule: 5
-	Answer   time.Duration // time between a question and the end of the call, below which no person can have answered: 1s
+	Answer   time.Duration // time between a question and the end of the call, below which no user can have answered: 1s
 	Matched  int           // matches of a rule before it is reported as shadowed: 5
 	Seen     int           // events that a rule could have matched, or at which a hook had no effect: 100
 	Days     int           // days between the first and the last of these events before a rule is reported as never matching: 21

@@ -44,7 +44,7 @@ type tally struct {
 	said    evidence
 	asked   evidence
 	yes, no int             // questions after which the call ran, and after which it did not
-	hasty   int             // questions after which the call ran too soon for a person's answer
+	hasty   int             // questions after which the call ran too soon for a user's answer
 	about   map[string]int  // the approved calls, by description
 	lines   map[string]int  // their complete command lines, as the agent wrote them
 	where   map[string]bool // the sessions of these calls
@@ -91,7 +91,7 @@ type adviser struct {
 	repeats map[string]*repeated
 }
 
-// A question is a tool call that a rule asked a person about.
+// A question is a tool call that a rule asked the user about.
 type question struct {
 	at      time.Time
 	session string
@@ -305,7 +305,7 @@ func (a *adviser) end(s *scene) {
 			a.ends[e.Agent+"\x00"+e.Tool] = true
 		}
 	case grapnel.PermissionDenied:
-	case grapnel.PromptBefore, grapnel.SessionEnd: // the person wrote a prompt or left, so the call did not run
+	case grapnel.PromptBefore, grapnel.SessionEnd: // the user wrote a prompt or left, so the call did not run
 		a.asked = slices.DeleteFunc(a.asked, func(q question) bool {
 			if ours(&q) && a.ends[q.agent+"\x00"+q.tool] { // otherwise the agent would not have reported the call
 				q.closed(false, 0, &a.th)

@@ -667,7 +667,7 @@ func (r *reader) pair(start, depth int, keys map[string]int) Pair {
 	return Pair{key, r.null(end, depth)}
 }
 
-// spaced rejects {a:b}: YAML reads a key that contains a colon, but a person reads a pair.
+// spaced rejects {a:b}: YAML reads a key that contains a colon, but people read a pair.
 func (r *reader) spaced(key *Node, plain bool) {
 	if plain && strings.IndexByte(key.Text, ':') >= 0 {
 		panic(&Error{key.Line, key.Col, fmt.Sprintf("%q would be a key: write a space after \":\", or put it in quotes", key.Text)})

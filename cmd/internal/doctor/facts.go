@@ -78,7 +78,7 @@ type agent struct {
 	layers   []layer
 	installs []installed
 	latency  *latency
-	lastFile string    // the newest of its own files
+	lastFile string    // the newest of the agent's own files
 	lastUsed time.Time // modification time of lastFile
 	last     time.Time // time of its last Record
 	tools    map[string]int
@@ -126,5 +126,5 @@ type latency struct {
 	wait         time.Duration // timeout of the agent
 	slow         time.Duration // limit for a warning; 0 = a multiple of floor
 	without      []string      // hooks that would have run, because of which the policy was left out
-	failed       string        // why there is no measurement
+	failed       string        // the reason for a missing measurement
 }

@@ -47,7 +47,7 @@ func (g *gatherer) latency(ctx context.Context, a *agent) *latency {
 	}
 	l := &latency{event: native, wait: in.Timeout(native), slow: g.Slow}
 	args := []string{a.Name, native, "--root", root}
-	file := cmp.Or(in.Policy, g.Place.Policy) // a managed installation has no policy of its own
+	file := cmp.Or(in.Policy, g.Place.Policy) // a managed installation has no separate policy
 	if _, err := os.Stat(file); err == nil {
 		if l.without, err = g.leaving(ctx, a.Dialect, file, root, dialect.Input{Payload: payload, Event: native}); err != nil {
 			l.failed = err.Error()

@@ -251,7 +251,7 @@ func (w *watchdog) keep() {
 	}
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
-		return // the reply says what happened
+		return // the reply contains the reason
 	}
 	defer func() { _ = sp.Close() }()
 	sp.Keep(spool.Metadata, nil, false)

@@ -65,7 +65,7 @@ func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, err
 		if err != nil {
 			return nil, err
 		}
-		if opts.Against, err = old.policy(from.Console, &opts); err != nil { //nolint:contextcheck // likewise
+		if opts.Against, err = old.policy(from.Console, &opts); err != nil { //nolint:contextcheck // it only reads files
 			return nil, err
 		}
 	}

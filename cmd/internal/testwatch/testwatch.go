@@ -97,7 +97,7 @@ func Dirs(paths []string, policy string) map[string]bool {
 		_ = filepath.WalkDir(path, func(at string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil:
-				return nil //nolint:nilerr // what cannot be read is not watched
+				return nil //nolint:nilerr // unreadable directories are not watched
 			case d.IsDir() && at != path && (strings.HasPrefix(d.Name(), ".") || d.Name() == "node_modules"):
 				return fs.SkipDir
 			case d.IsDir():

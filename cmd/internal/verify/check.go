@@ -39,7 +39,7 @@ type Row struct {
 	Event string       `json:"event"` // the agent's own name
 	Kind  grapnel.Kind `json:"kind"`
 	What  string       `json:"what"`            // "fires", a word of a verdict, or the behavior of a failing guard
-	Claim string       `json:"claim,omitempty"` // what the tables promise
+	Claim string       `json:"claim,omitempty"` // the promise in the tables
 	Seen  string       `json:"seen"`            // the observed result
 	OK    bool         `json:"ok"`
 }

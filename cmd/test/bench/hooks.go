@@ -281,7 +281,7 @@ func setupSessions(ctx context.Context, s *setup) error {
 	p := s.paths[0]
 	p.reference, p.subject = known.wall(), fresh.wall()
 	p.reference.name = "a later event"
-	// A first event has to create a file, where a later one appends to one.
+	// A first event must create a file; a later event appends to a file.
 	dir, err := s.tempDir("created")
 	if err != nil {
 		return err

@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 // root returns a directory with a short name, because the path of a socket has at most 107 bytes.
 func root(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "gc-") //nolint:usetesting // shorter
+	dir, err := os.MkdirTemp("", "gc-") //nolint:usetesting // the path is shorter
 	if err == nil {
 		dir, err = filepath.EvalSymlinks(dir)
 	}

@@ -36,7 +36,7 @@ func look(t *testing.T, width, height int, argv ...string) looked {
 		t.Logf("there is no tmux here (%v): the screen is one of the tests", err)
 		return pty.Start(t, &exec.Cmd{Path: argv[0], Args: argv, Env: env}, width, height)
 	}
-	dir, err := os.MkdirTemp("/tmp", "tmux") //nolint:usetesting // names of sockets are short, and that of t.TempDir is not
+	dir, err := os.MkdirTemp("/tmp", "tmux") //nolint:usetesting // a socket path must be short, and t.TempDir is long
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -146,7 +146,7 @@ func TestParentIsKilled(t *testing.T) {
 	w := newWorld(t, guardPolicy("kill -9 $PPID; sleep 300", ""))
 	cmd := w.hook(t, stdin(ls), claude.args...)
 	out, err := cmd.Output()
-	exit, ok := err.(*exec.ExitError) //nolint:errorlint // it is what Output returns
+	exit, ok := err.(*exec.ExitError) //nolint:errorlint // Output returns this type
 	if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL || len(out) > 0 {
 		t.Errorf("%v %q, want nothing said, and a signal", err, out)
 	}

@@ -353,7 +353,7 @@ var notText = []string{"y", "n", "yes", "no", "on", "off", "true", "false", "nul
 // duration matches one or more numbers with units.
 var duration = regexp.MustCompile(`^(\d+(\.\d+)?(ms|s|m|h))+$`)
 
-// plainText reports whether a text needs no quotes, for a YAML library or for a person: it
+// plainText reports whether a text needs no quotes, for a YAML library or for a reader: it
 // consists of words, or is a duration. Patterns keep their quotes.
 func (p *printer) plainText(n *yaml.Node) bool {
 	text := n.Text

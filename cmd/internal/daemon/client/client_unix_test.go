@@ -25,7 +25,7 @@ import (
 // daemon starts a fake daemon that calls does for each connection, and returns its socket.
 func daemon(t *testing.T, does func(net.Conn)) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short; mode 0700
+	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // a socket path must be short; mode 0700
 	if err != nil {
 		t.Fatal(err)
 	}

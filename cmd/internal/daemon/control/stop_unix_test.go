@@ -15,7 +15,7 @@ import (
 // Stop reports whether a daemon ran, and Status the files that it has left.
 func TestStopWithoutDaemon(t *testing.T) {
 	t.Parallel()
-	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
+	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // a socket path must be short
 	if err != nil {
 		t.Fatal(err)
 	}

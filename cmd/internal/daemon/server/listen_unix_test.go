@@ -25,7 +25,7 @@ import (
 // every system.
 func socketOf(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
+	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // a socket path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +191,7 @@ func TestAsOther(t *testing.T) {
 		t.Errorf("the daemon talks to user %d", os.Getuid())
 	}
 	// Other users do not trust a socket of this user.
-	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // what others reach
+	dir, err := os.MkdirTemp("", "gr") //nolint:usetesting // other users must reach it
 	if err != nil {
 		t.Fatal(err)
 	}

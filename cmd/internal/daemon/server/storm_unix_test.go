@@ -15,7 +15,7 @@ import (
 // its socket for a stale one.
 func TestListenAtOnce(t *testing.T) {
 	t.Parallel()
-	dir, err := os.MkdirTemp("", "gr-") //nolint:usetesting // the name of a socket has to be short
+	dir, err := os.MkdirTemp("", "gr-") //nolint:usetesting // a socket path must be short
 	if err != nil {
 		t.Fatal(err)
 	}

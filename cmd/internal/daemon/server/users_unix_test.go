@@ -33,7 +33,7 @@ func TestOtherUsers(t *testing.T) {
 	if err != nil {
 		t.Skip("this system does not show a program to itself")
 	}
-	bin, err := os.MkdirTemp("", "gr") //nolint:usetesting // what others reach
+	bin, err := os.MkdirTemp("", "gr") //nolint:usetesting // other users must reach it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 // shortPlace returns a place with a socket path that is short enough.
 func shortPlace(t *testing.T) local.Place {
 	t.Helper()
-	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // names of sockets are short
+	root, err := os.MkdirTemp("", "gr") //nolint:usetesting // a socket path must be short
 	if err != nil {
 		t.Fatal(err)
 	}
