@@ -28,7 +28,7 @@ func TestPauseLength(t *testing.T) {
 	}
 }
 
-// A pause is active from its begin to its end. After a moment at which it was not active, it is
+// A pause is active from its start to its end. After a moment at which it was not active, it is
 // never active again. For any clock changes, it lasts at most a day.
 func TestPauseAndTheClock(t *testing.T) {
 	t.Parallel()

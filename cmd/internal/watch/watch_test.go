@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the golden screens")
 
 var begin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// entry decodes a line of the log, with a time in seconds after the begin.
+// entry decodes a line of the log, with a time in seconds after the start.
 func entry(t testing.TB, second int, line string) *spool.Entry {
 	t.Helper()
 	var e spool.Entry

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// started is the begin of the firings in the tests.
+// started is the time of the firings in the tests.
 var started = time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC)
 
 // blocked returns a firing to which two hooks contributed and in which one failed.
