@@ -13,7 +13,7 @@ import (
 
 const referenceIntro = `# Commands
 
-This page lists every command of grapnel and every flag, as ` + "`grapnel COMMAND --help`" + ` prints them. The output of commands with ` + "`--json`" + `
+This page lists every command of grapnel and every flag, as the help of each command prints them. The output of commands with ` + "`--json`" + `
 is described in [JSON output](json.md), exit codes in [Exit codes](exit-codes.md).
 
 All commands take ` + "`--root DIR`" + `, which keeps policy and state below a directory of your choice. Durations have a unit: ` + "`30s`, `10m`, `1h`, `7d`, `2w`" + `.
