@@ -27,11 +27,16 @@ func init() {
 	}
 }
 
-// pages lists every page of the documentation, including the README.
+// pages lists every page of the documentation, the README and translations included.
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{filepath.Join("..", "README.md")}
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+	translated, err := filepath.Glob(filepath.Join("..", "*"+chinese))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list = append(list, translated...)
+	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
 			list = append(list, path)
 		}
@@ -62,7 +67,7 @@ type block struct {
 
 var (
 	fence   = regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$")
-	nameEnd = regexp.MustCompile("`([^`\n]+)`:\n\n?$")
+	nameEnd = regexp.MustCompile("`([^`\n]+)`[:：]\n\n?$")
 )
 
 // blocks returns the fenced blocks of a page. If the sentence directly before a block ends in a
