@@ -11,16 +11,17 @@ import (
 	"unicode"
 )
 
-// Chinese pages end in chinese and are next to their English page. Their console blocks are not
-// run: they are the blocks of the English page, byte for byte, and those are run.
+// TestPages does not run the console blocks of Chinese pages: TestTranslations requires that they
+// are equal to the blocks of the English page, which TestPages runs.
 const (
-	chinese  = ".zh-CN.md"
+	chinese  = ".zh-CN.md" // a Chinese page is next to its English page
 	glossary = "术语表" // heading of a section that only Chinese pages have, at their end
 )
 
 func isTranslation(page string) bool { return strings.HasSuffix(page, chinese) }
 
-// Every Chinese page has the headings, blocks and links of its English page.
+// Every Chinese page has the headings, blocks and links of its English page. With -update, the
+// generated parts are copied; the English page may change in the same run, so run it twice.
 func TestTranslations(t *testing.T) {
 	t.Parallel()
 	found := 0
@@ -36,6 +37,12 @@ func TestTranslations(t *testing.T) {
 		}
 		en := document{filepath.ToSlash(original), readPage(t, original)}
 		zh := document{filepath.ToSlash(page), readPage(t, page)}
+		if fresh := copyGenerated(en.text, zh.text); *update && fresh != zh.text {
+			zh.text = fresh
+			if err := os.WriteFile(page, []byte(fresh), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
 		for _, message := range drift(en, zh) {
 			t.Error(message)
 		}
@@ -63,27 +70,42 @@ type reference struct {
 }
 
 var (
-	heading  = regexp.MustCompile(`^(#{1,6}) +(.*)$`)
-	anyLink  = regexp.MustCompile(`\]\(([^)\s]+)[^)]*\)`)
-	anyFence = regexp.MustCompile("^ *```(.*)$")
+	heading   = regexp.MustCompile(`^(#{1,6}) +(.*)$`)
+	anyLink   = regexp.MustCompile(`\]\(([^)\s]+)[^)]*\)`)
+	generated = regexp.MustCompile(`(?ms)^<!-- generated: .*?^<!-- end -->$`)
 )
 
-// sections splits a page. Blocks are compared as they are, so comments in them are no headings.
+// blockEnd returns the line that ends a block, if this line begins one: a fenced block, or a
+// generated part. Otherwise it returns the empty string.
+func blockEnd(line string) string {
+	switch line = strings.TrimSpace(line); {
+	case strings.HasPrefix(line, "```"):
+		return "```"
+	case strings.HasPrefix(line, "<!-- generated: "):
+		return "<!-- end -->"
+	default:
+		return ""
+	}
+}
+
+// sections splits a page. The lang of a block is the whole line that begins it. Headings and links
+// in blocks are not listed.
 func sections(page string) []section {
 	list := []section{{line: 1}}
-	var code *block
-	at := 0 // where the line begins
+	var code *block // that has not ended yet
+	end := ""       // line that ends it
+	at := 0         // where the line begins
 	for i, line := range strings.Split(page, "\n") {
 		last := &list[len(list)-1]
-		mark := anyFence.FindStringSubmatch(line)
 		switch {
-		case code != nil && mark != nil:
+		case code != nil && strings.TrimSpace(line) == end:
 			last.blocks = append(last.blocks, *code)
 			code = nil
 		case code != nil:
 			code.text += line + "\n"
-		case mark != nil:
-			code = &block{line: i + 2, lang: mark[1]}
+		case blockEnd(line) != "":
+			end = blockEnd(line)
+			code = &block{line: i + 2, lang: strings.TrimSpace(line)}
 			if name := nameEnd.FindStringSubmatch(page[:at]); name != nil {
 				code.file = name[1]
 			}
@@ -137,6 +159,18 @@ func anchorOf(title string) string {
 	}, title)
 }
 
+// copyGenerated replaces the generated parts of a Chinese page by the parts of the English page.
+func copyGenerated(en, zh string) string {
+	parts := generated.FindAllString(en, -1)
+	return generated.ReplaceAllStringFunc(zh, func(old string) string {
+		if len(parts) == 0 {
+			return old
+		}
+		old, parts = parts[0], parts[1:]
+		return old
+	})
+}
+
 // drift returns the differences between an English page and its Chinese page. If the headings
 // differ, it reports the first difference and nothing else, because the sections do not correspond.
 func drift(en, zh document) []string {
@@ -169,24 +203,18 @@ func drift(en, zh document) []string {
 }
 
 func blockDrift(en, zh document, from, to section) []string {
+	if len(from.blocks) != len(to.blocks) {
+		return []string{fmt.Sprintf("%s:%d: %d blocks in the section, and %d in section %q of %s:%d; copy the blocks of the English page, in the same order",
+			zh.name, to.line, len(to.blocks), len(from.blocks), from.title, en.name, from.line)}
+	}
 	var list []string
-	for i := range max(len(from.blocks), len(to.blocks)) {
-		switch {
-		case i >= len(to.blocks):
-			list = append(list, fmt.Sprintf("%s:%d: the section lacks the block of %s:%d; copy it from the English page",
-				zh.name, to.line, en.name, from.blocks[i].line))
-			continue
-		case i >= len(from.blocks):
-			list = append(list, fmt.Sprintf("%s:%d: section %q of %s:%d does not have this block; remove it",
-				zh.name, to.blocks[i].line, from.title, en.name, from.line))
-			continue
-		}
+	for i := range from.blocks {
 		want, got := from.blocks[i], to.blocks[i]
 		if want.file != got.file {
 			list = append(list, fmt.Sprintf("%s:%d: %s:%d names the file %q before this block, the Chinese page %q; end the sentence with the name in backquotes and a colon",
 				zh.name, got.line, en.name, want.line, want.file, got.file))
 		}
-		wants, gots := strings.Split("```"+want.lang+"\n"+want.text, "\n"), strings.Split("```"+got.lang+"\n"+got.text, "\n")
+		wants, gots := strings.Split(want.lang+"\n"+want.text, "\n"), strings.Split(got.lang+"\n"+got.text, "\n")
 		for j := range max(len(wants), len(gots)) {
 			if j >= len(wants) || j >= len(gots) || wants[j] != gots[j] {
 				list = append(list, fmt.Sprintf("%s:%d: the block differs from %s:%d; copy the whole block from the English page, without a translation",
@@ -225,19 +253,20 @@ func linkDrift(en, zh document, from, to section) []string {
 
 func TestDrift(t *testing.T) {
 	t.Parallel()
-	const english = "# Title\n\nEnglish | [中文](page.zh-CN.md)\n\n[A](a.md), [b](b.md#x).\n\n## Two parts\n\nSave `x.yaml`:\n\n```yaml\na: 1 # one\n```\n\n[Above](#two-parts)\n"
-	const same = "# 标题\n\n[English](page.md) | 中文\n\n[乙](b.md#x)、[甲](a.zh-CN.md)。\n\n## 两个部分\n\n保存 `x.yaml`：\n\n```yaml\na: 1 # one\n```\n\n[上文](#两个部分)\n"
+	const english = "# Title\n\nEnglish | [中文](page.zh-CN.md)\n\n[A](a.md), [b](b.md#x).\n\n## Two parts\n\nSave `x.yaml`:\n\n```yaml\na: 1 # one\n```\n\n[Above](#two-parts)\n\n<!-- generated: b; -update -->\n| b |\n<!-- end -->\n"
+	const same = "# 标题\n\n[English](page.md) | 中文\n\n[乙](b.md#x)、[甲](a.zh-CN.md)。\n\n## 两个部分\n\n保存 `x.yaml`：\n\n```yaml\na: 1 # one\n```\n\n[上文](#两个部分)\n\n<!-- generated: b; -update -->\n| b |\n<!-- end -->\n"
 	for name, test := range map[string]struct{ old, new, want string }{
 		"same":              {"", "", ""},
-		"glossary":          {"(#两个部分)\n", "(#两个部分)\n\n## 术语表\n\n[c](c.md)\n", ""},
+		"glossary":          {"<!-- end -->\n", "<!-- end -->\n\n## 术语表\n\n[c](c.md)\n", ""},
 		"level":             {"## 两", "### 两", "page.zh-CN.md:7: heading"},
-		"heading missing":   {"## 两个部分\n", "", "page.zh-CN.md:14: the Chinese page has no section"},
-		"heading too many":  {"(#两个部分)\n", "(#两个部分)\n\n## 更多\n", "page.zh-CN.md:17: page.md has no section"},
+		"heading missing":   {"## 两个部分\n", "", "page.zh-CN.md:18: the Chinese page has no section"},
+		"heading too many":  {"<!-- end -->\n", "<!-- end -->\n\n## 更多\n", "page.zh-CN.md:21: page.md has no section"},
 		"block":             {"# one", "# 一", "page.zh-CN.md:12: the block differs from page.md:12"},
 		"language of block": {"```yaml", "```yml", "page.zh-CN.md:11: the block differs"},
 		"block is longer":   {"# one\n", "# one\nb: 2\n", "page.zh-CN.md:13: the block differs"},
-		"block missing":     {"```yaml\na: 1 # one\n```\n", "", "page.zh-CN.md:7: the section lacks the block of page.md:12"},
-		"block too many":    {"[上文]", "```sh\nls\n```\n\n[上文]", "page.zh-CN.md:16: section"},
+		"block missing":     {"```yaml\na: 1 # one\n```\n", "", "page.zh-CN.md:7: 1 blocks in the section, and 2 in section \"Two parts\" of page.md:7"},
+		"block too many":    {"[上文]", "```sh\nls\n```\n\n[上文]", "page.zh-CN.md:7: 3 blocks in the section"},
+		"generated part":    {"| b |", "| 乙 |", "page.zh-CN.md:18: the block differs from page.md:18; copy"},
 		"file":              {"保存 `x.yaml`：", "保存：", "page.zh-CN.md:12: page.md:12 names the file"},
 		"link missing":      {"[乙](b.md#x)", "乙", "page.zh-CN.md:1: the section lacks the link of page.md:5 to b.md#x"},
 		"link elsewhere":    {"、[甲](a.zh-CN.md)", "、[甲](a.zh-CN.md)、[丙](c.md)", "page.zh-CN.md:5: section"},
