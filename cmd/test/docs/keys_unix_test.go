@@ -11,9 +11,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// sections are the tables of policy-keys.md: a title and a definition of the schema, or the
+// keyTables are the tables of policy-keys.md: a title and a definition of the schema, or the
 // policy itself.
-var sections = []struct{ name, definition string }{
+var keyTables = []struct{ name, definition string }{
 	{"policy", ""}, {"hook", "hook"}, {"match", "match"}, {"after", "after"}, {"until", "until"}, {"limit", "limit"}, {"context", "context"},
 	{"http", "http"}, {"notify", "notify"}, {"breaker", "breaker"}, {"sandbox", "sandbox"}, {"builtin", "builtin"}, {"use", "usedPack"}, {"load", "loadFrom"},
 	{"defaults", "defaults"}, {"records", "records"}, {"redact", "redact"}, {"secrets", "secrets"}, {"grants", "grant"}, {"trust", "vouch"}, {"pack", "packInfo"}, {"replace", "replacement"},
@@ -28,7 +28,7 @@ func TestPolicyKeys(t *testing.T) {
 	}
 	k := keys{schema.Get("$defs")}
 	parts := map[string]string{}
-	for _, s := range sections {
+	for _, s := range keyTables {
 		def := schema
 		if s.definition != "" {
 			def = k.defs.Get(s.definition)
@@ -40,7 +40,7 @@ func TestPolicyKeys(t *testing.T) {
 	}
 	for _, pair := range k.defs.Pairs { // a new definition with keys needs a table
 		listed := false
-		for _, s := range sections {
+		for _, s := range keyTables {
 			listed = listed || s.definition == pair.Key.Text
 		}
 		if pair.Value.Get("properties") != nil && !listed {
@@ -117,7 +117,7 @@ func (k keys) values(node *yaml.Node, depth int) string {
 		case "text", "name":
 			return "text"
 		}
-		for _, s := range sections {
+		for _, s := range keyTables {
 			if s.definition == name {
 				return fmt.Sprintf("[%s](#%s)", s.name, s.name)
 			}
