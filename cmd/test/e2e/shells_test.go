@@ -102,7 +102,7 @@ end
 func TestCompletion(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
-		line string
+		line string   // ROOT is a directory for policy and state
 		want []string // words that must be offered
 		not  []string // prefixes that no offered word may have
 	}{
@@ -113,10 +113,10 @@ func TestCompletion(t *testing.T) {
 		{"grapnel log --se", []string{"--session"}, []string{"--hook"}},
 		{"grapnel log --agent gem", []string{"gemini-cli"}, []string{"codex"}},
 		{"grapnel log --event tool.", []string{"tool.before", "tool.after"}, []string{"prompt.before"}},
-		{"grapnel log --hook no-", []string{"no-force-push"}, []string{"remote-code", "told"}},
-		{"grapnel log --session se", []string{"session-1", "session-2"}, []string{"agent:"}},
-		{"grapnel log --session ag", []string{"agent:main:1"}, []string{"session"}},
-		{"grapnel install --scope ", []string{"user", "project"}, nil},
+		{"grapnel log --root ROOT --hook no-", []string{"no-force-push"}, []string{"remote-code", "told"}},
+		{"grapnel log --root ROOT --session se", []string{"session-1", "session-2"}, []string{"agent:"}},
+		{"grapnel log --root ROOT --session ag", []string{"agent:main:1"}, []string{"session"}},
+		{"grapnel install --scope ", []string{"user", "project", "managed"}, nil},
 		{"grapnel schema ", []string{"policy", "test"}, nil},
 		{"grapnel check de", []string{"demo.yaml"}, nil},
 	}
@@ -148,14 +148,19 @@ func TestCompletion(t *testing.T) {
 				}
 				return string(out)
 			}
-			write(".config/grapnel/grapnel.yaml", `version: 1
+			root := filepath.Join(home, "root")
+			cases := slices.Clone(cases)
+			for i := range cases {
+				cases[i].line = strings.ReplaceAll(cases[i].line, "ROOT", root)
+			}
+			write("root/grapnel.yaml", `version: 1
 hooks:
   - {name: no-force-push, on: tool.before, match: {command: git push --force}, block: Push a new branch.}
   - {name: told, on: session.start, context: Be kind.}
 `)
 			write("demo.yaml", "version: 1\n")
 			for _, session := range []string{"session-1", "session-2", "agent:main:1"} {
-				run(`{"hook_event_name":"PreToolUse","session_id":"`+session+`","cwd":"/tmp","tool_name":"Bash","tool_input":{"command":"git status"}}`, grapnel, "hook", "claude-code")
+				run(`{"hook_event_name":"PreToolUse","session_id":"`+session+`","cwd":"/tmp","tool_name":"Bash","tool_input":{"command":"git status"}}`, grapnel, "hook", "claude-code", "--root", root)
 			}
 			write(sh.file, run("", grapnel, "completion", sh.tool.Name))
 			args := append(slices.Clone(sh.args), write("ask", sh.script))
