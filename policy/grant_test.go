@@ -213,6 +213,37 @@ func TestUseOnlyManaged(t *testing.T) {
 	}
 }
 
+// If a managed policy with use_only_managed breaks, its last valid content stays in force, and
+// both notices of the file reach the user. Without a snapshot, tools are blocked.
+func TestUseOnlyManagedBreaks(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, "version: 1\nhooks: []\n")
+	const valid = "version: 1\nuse_only_managed: true\nhooks:\n  - {name: root, on: tool.before, match: {command: rm}, block: root}\n"
+	managed := policiesOf(t, grapnel.ScopeManaged, valid)
+	p.load(managed...)
+	if err := os.WriteFile(managed[0].Path, []byte(valid+"hooks: x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, e := p.load(managed...)
+	if v := e.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block || v.Reason() != "root" {
+		t.Errorf("rm: %v %q, want the block of the last valid content", v.Decision, v.Reason())
+	}
+	start, _ := told(e)
+	for _, want := range []string{"its last valid content stays active", "only managed policies"} {
+		if !strings.Contains(start, want) {
+			t.Errorf("the message at the start is %q, want %q in it", start, want)
+		}
+	}
+	set := policy.Load(policy.Request{Files: managed})
+	e, err := grapnel.New(set.Specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := e.Fire(t.Context(), sh("ls")); v.Decision != grapnel.Block || !strings.Contains(v.Reason(), "Ask an administrator to fix that file") {
+		t.Errorf("without a snapshot: %v %q, want a block that names the administrator", v.Decision, v.Reason())
+	}
+}
+
 // If a stronger policy vouches for a digest, no user is asked. The trust lasts as long as that
 // policy vouches.
 func TestVouched(t *testing.T) {

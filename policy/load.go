@@ -207,6 +207,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		}
 		set.OnlyManaged = policyfile.OneLine(set.OnlyManaged + ".")
 		spec := notice.For(grapnel.Source{Name: req.ruling.only, Scope: grapnel.ScopeManaged, File: req.ruling.only}, set.OnlyManaged)
+		spec.Name = "use-only-managed" // the file may have a notice of its own
 		spec.On = []grapnel.Kind{grapnel.SessionStart}
 		set.Specs = append(set.Specs, spec)
 	}
@@ -395,7 +396,11 @@ func (l Loaded) notice(source grapnel.Source) grapnel.Spec {
 
 // brokenSpec returns a Spec that blocks tools in place of a policy that cannot be read.
 func brokenSpec(source grapnel.Source, err *policyfile.Error) grapnel.Spec {
-	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. Ask the user to fix that file; \"grapnel check\" shows the mistake.", err))
+	who := "the user"
+	if source.Scope == grapnel.ScopeManaged {
+		who = "an administrator"
+	}
+	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. Ask %s to fix that file; \"grapnel check\" shows the mistake.", err, who))
 	spec.Name, spec.Line = "broken-policy", err.Line
 	return spec
 }

@@ -66,7 +66,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 			if err := c.reportInstall(&flags, res, "installed", err); err != nil {
 				return err
 			}
-			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && !c.JSON {
+			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && len(place.ManagedFiles()) == 0 && !c.JSON {
 				fmt.Fprintf(c.Out, "no policy exists, so nothing is guarded: grapnel init writes %s\n", place.Policy)
 			}
 			c.warnWithoutDaemon(cmd.Context(), place, res)

@@ -128,12 +128,8 @@ func (s *Report) policies(place local.Place, dir string) {
 
 // file adds warnings about problems in a policy file.
 func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
-	if file.State == policy.Absent {
-		unguarded := ", so nothing but Grapnel itself is guarded"
-		if slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }) {
-			unguarded = ""
-		}
-		s.warn("there is no policy %s%s: grapnel init writes one", file.File, unguarded)
+	if file.State == policy.Absent && !slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }) {
+		s.warn("there is no policy %s, so nothing but Grapnel itself is guarded: grapnel init writes one", file.File)
 	} else if file.Notice != "" {
 		s.warn("%s", file.Notice)
 	}
