@@ -55,10 +55,10 @@ func TestOtherDaemon(t *testing.T) {
 		stdout, stderr string
 	}{
 		{"start", 0, "the daemon already runs: version 9.9.9-next, process " + strconv.Itoa(os.Getpid()), `hint: this program is of version 0.1.0; hooks of that version do not ask it: run "grapnel daemon restart"`},
-		{"status", 0, "warning: it is of version 9.9.9-next and this program of 0.1.0", ""},
+		{"status", 0, "warning: the daemon has version 9.9.9-next and this program has version 0.1.0", ""},
 		{"status", 0, `queue      {"waiting":7}`, ""},
 		{"status --json", 0, `"waiting": 7`, ""},
-		{"stop", 1, "", "process " + strconv.Itoa(os.Getpid()) + " listens, and the daemon says that it is process 1"},
+		{"stop", 1, "", "process " + strconv.Itoa(os.Getpid()) + " listens, but the daemon reports process ID 1"},
 		{"restart", 1, "", "cannot stop the daemon"},
 	} {
 		var stdout, stderr bytes.Buffer

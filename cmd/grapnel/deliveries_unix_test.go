@@ -94,8 +94,8 @@ func TestDeliveries(t *testing.T) {
 	// No event was ever queued, and reading does not create a store.
 	wants(t, root, 0, "No deliveries.", "deliveries")
 	wants(t, root, 0, "No delivery is dead.", "deliveries", "retry", "--all-dead")
-	wants(t, root, 1, `there is no delivery "x"`, "deliveries", "show", "x")
-	wants(t, root, 1, `there is no target "x"`, "deliveries", "on", "x")
+	wants(t, root, 1, `no delivery "x" found`, "deliveries", "show", "x")
+	wants(t, root, 1, `no target "x" found`, "deliveries", "on", "x")
 	wants(t, root, 0, "0 delivered, 0 failed, 0 dead, 0 waiting", "drain")
 	if _, err := os.Stat(place.Store()); err == nil {
 		t.Error("a store was made")
@@ -120,7 +120,7 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 0, "only the 2 newest", "deliveries", "--limit", "2")
 	wants(t, root, 64, `unknown state "gone"`, "deliveries", "--state", "gone")
 	wants(t, root, 64, "unknown command", "deliveries", "shwo")
-	wants(t, root, 1, `there is no target "nobody"`, "deliveries", "--target", "nobody")
+	wants(t, root, 1, `no target "nobody" found`, "deliveries", "--target", "nobody")
 	if said := wants(t, root, 0, "session  s1", "deliveries", "show", "d1"); !strings.Contains(said, `"a  b"`) || strings.Contains(said, "\x1b") {
 		t.Errorf("%s", said)
 	}
@@ -133,9 +133,9 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 64, "no delivery given", "deliveries", "retry")
 	wants(t, root, 64, "not both", "deliveries", "retry", "d1", "--all-dead")
 	wants(t, root, 64, "--target needs --all-dead", "deliveries", "retry", "d1", "--target", "team")
-	wants(t, root, 1, `"ok" is not dead, it is delivered`, "deliveries", "retry", "d1", "ok")
+	wants(t, root, 1, `"ok" is not dead: its state is delivered`, "deliveries", "retry", "d1", "ok")
 	wants(t, root, 1, "it waits", "deliveries", "retry", "d1", "w1")
-	wants(t, root, 1, `there is no delivery "d9"`, "deliveries", "retry", "d1", "d9")
+	wants(t, root, 1, `no delivery "d9" found`, "deliveries", "retry", "d1", "d9")
 	wants(t, root, 0, "8 tries", "deliveries", "--state", "dead", "--target", "team")
 	status.Store(503)
 	wants(t, root, 0, "1 delivery is tried again", "deliveries", "retry", "d1")
@@ -179,7 +179,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 	defer s.Close()
 	wants(t, root, 0, "d1", "deliveries")
 	wants(t, root, 0, `A daemon or another drain sends`, "drain")
-	wants(t, root, 1, "hint: wait for the drain", "deliveries", "retry", "d1")
+	wants(t, root, 1, "hint: wait until the drain has finished", "deliveries", "retry", "d1")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -360,7 +360,7 @@ func (s *Spool) decodePending(line []byte) (Pending, error) {
 		}
 	}
 	if p.Event == nil {
-		return p, errors.New("its event is missing")
+		return p, errors.New("the event is missing")
 	}
 	return p, nil
 }

@@ -436,7 +436,7 @@ func ready(dir string) error {
 	case err != nil:
 		return err
 	case info.Mode()&os.ModeSymlink != 0:
-		return fmt.Errorf("%w: %s is a symbolic link, and who made it cannot be told", errPlace, dir)
+		return fmt.Errorf("%w: %s is a symbolic link, and its creator is unknown", errPlace, dir)
 	case !info.IsDir():
 		return fmt.Errorf("%w: %s is not a directory", errPlace, dir)
 	}

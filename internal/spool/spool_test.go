@@ -383,7 +383,7 @@ func TestRefusedPlaces(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-		}, "belongs to user"},
+		}, "is owned by user"},
 		"read-only": {func(t *testing.T, dir string) { mkdir(t, dir, 0o500) }, "permission denied"},
 	}
 	for name, tt := range tests {

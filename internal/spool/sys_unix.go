@@ -52,9 +52,9 @@ func checkOwner(dir string, info os.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case ok && int(stat.Uid) != os.Geteuid():
-		return fmt.Errorf("%w: %s belongs to user %d, and this is user %d", errPlace, dir, stat.Uid, os.Geteuid())
+		return fmt.Errorf("%w: %s is owned by user %d, not by this user (%d)", errPlace, dir, stat.Uid, os.Geteuid())
 	case info.Mode()&0o022 != 0:
-		return fmt.Errorf("%w: others can write into %s (chmod 700 %s, if nobody has)", errPlace, dir, dir)
+		return fmt.Errorf("%w: other users can write to %s (if you trust its files, run: chmod 700 %s)", errPlace, dir, dir)
 	case info.Mode()&0o055 != 0:
 		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x bit
 	default:

@@ -55,7 +55,7 @@ func WithNear(err error, word string, known []string, other string) error {
 // UnknownAgent returns the error for an agent that Grapnel does not know.
 func UnknownAgent(name string) error {
 	known := dialect.Names()
-	return Usage(WithNear(fmt.Errorf("unknown agent %q", name), name, known, "known are "+strings.Join(known, ", ")))
+	return Usage(WithNear(fmt.Errorf("unknown agent %q", name), name, known, "known agents: "+strings.Join(known, ", ")))
 }
 
 // Nearest lists at most three known names that are similar to a mistyped one.

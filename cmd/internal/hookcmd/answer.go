@@ -185,7 +185,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	if inv.agent != "" {
 		var ok bool
 		if named, ok = agents(nil).find(inv.agent); !ok {
-			fmt.Fprintf(stderr, "grapnel: error: unknown agent %q\ngrapnel: hint: known are %s\n", inv.agent, strings.Join(dialect.Names(), ", "))
+			fmt.Fprintf(stderr, "grapnel: error: unknown agent %q\ngrapnel: hint: known agents: %s\n", inv.agent, strings.Join(dialect.Names(), ", "))
 			return exitUsage
 		}
 	}

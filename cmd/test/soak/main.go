@@ -235,7 +235,7 @@ loop:
 		case <-ctx.Done():
 			break loop
 		case <-s.d.Done():
-			failed = fmt.Errorf("the daemon has ended: %s", s.d.Said())
+			failed = fmt.Errorf("the daemon has stopped: %s", s.d.Said())
 			stop()
 		case <-tick.C:
 			got, err := s.sample(ctx)

@@ -69,15 +69,15 @@ type Answer struct {
 
 // ErrSelf is the error if a daemon exists but declines to answer, so that the program must answer
 // by itself.
-var ErrSelf = errors.New("the program answers by itself")
+var ErrSelf = errors.New("the daemon declined to answer: the program must answer itself")
 
 // Reasons for not using a daemon. No message shows them, because the program answers by itself.
 var (
 	errAbsent   = errors.New("no daemon listens")
-	errStranger = errors.New("others than this user and root can listen there, or do")
-	errGone     = errors.New("the daemon has gone")
-	errSlow     = errors.New("the daemon does not answer in time")
-	errOdd      = errors.New("the daemon says what is no answer")
+	errStranger = errors.New("users other than this one and root listen or can listen there")
+	errGone     = errors.New("the daemon closed the connection")
+	errSlow     = errors.New("the daemon did not answer in time")
+	errOdd      = errors.New("invalid response from the daemon")
 )
 
 // Beginning is the time limit for the daemon's first response: the answer, or the status that it is

@@ -35,7 +35,7 @@ func OpenDeliveries(place local.Place) (Deliveries, error) {
 	}
 	s, err := service.OpenStore(context.Background(), place.Store(), service.LockWait, nil)
 	if errors.Is(err, store.ErrLocked) {
-		return nil, cli.WithHint(fmt.Errorf("cannot change deliveries: %w", err), `wait for the drain to end, and say it again`)
+		return nil, cli.WithHint(fmt.Errorf("cannot change deliveries: %w", err), `wait until the drain has finished, then run the command again`)
 	}
 	if err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ func (r daemonDeliveries) post(ctx context.Context, path string, what, into any)
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := server.Client(r.socket, 10*service.LockWait).Do(req)
 	if err != nil {
-		return fmt.Errorf("the daemon does not do it: %w", err)
+		return fmt.Errorf("the daemon did not make the change: %w", err)
 	}
 	defer resp.Body.Close()
 	switch {
@@ -79,7 +79,7 @@ func (r daemonDeliveries) post(ctx context.Context, path string, what, into any)
 		return store.ErrNoTarget
 	case resp.StatusCode >= 300:
 		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1<<10))
-		return fmt.Errorf("the daemon does not do it: %s", strings.TrimSpace(string(text)))
+		return fmt.Errorf("the daemon did not make the change: %s", strings.TrimSpace(string(text)))
 	case into == nil:
 		return nil
 	}
@@ -96,7 +96,7 @@ func Delivery(ctx context.Context, r *store.Reader, id string) (delivery.Job, er
 		}
 	}
 	if len(jobs) == 0 {
-		return delivery.Job{}, cli.WithHint(fmt.Errorf("there is no delivery %q", id), `run "grapnel deliveries"`)
+		return delivery.Job{}, cli.WithHint(fmt.Errorf("no delivery %q found", id), `run "grapnel deliveries"`)
 	}
 	return jobs[0], nil
 }
@@ -110,9 +110,9 @@ func DeadIDs(ctx context.Context, r *store.Reader, named []string, target string
 		case err != nil:
 			return nil, err
 		case job.State == delivery.Waiting:
-			return nil, cli.WithHint(fmt.Errorf("the delivery %q is not dead: it waits, and is tried again by itself", id), `run "grapnel deliveries show `+id+`"`)
+			return nil, cli.WithHint(fmt.Errorf("delivery %q is not dead: it is waiting, and the next attempt is automatic", id), `run "grapnel deliveries show `+id+`"`)
 		case job.State != delivery.Dead:
-			return nil, fmt.Errorf("the delivery %q is not dead, it is %s", id, job.State)
+			return nil, fmt.Errorf("delivery %q is not dead: its state is %s", id, job.State)
 		}
 	}
 	if len(named) > 0 || r == nil {
@@ -158,10 +158,10 @@ func Target(ctx context.Context, r *store.Reader, name string) (store.Target, er
 	case len(near) == 1:
 		return near[0], nil
 	case len(near) > 1:
-		return store.Target{}, cli.WithHint(fmt.Errorf("%d targets are named %q", len(near), name), "write one out: "+near[0].Name+", "+near[1].Name)
+		return store.Target{}, cli.WithHint(fmt.Errorf("%d targets have the name %q", len(near), name), "use a full name: "+near[0].Name+", "+near[1].Name)
 	case len(names) == 0:
-		return store.Target{}, fmt.Errorf("there is no target %q, and no other: nothing was ever to be delivered", name)
+		return store.Target{}, fmt.Errorf("no target %q found: there are no deliveries yet", name)
 	default:
-		return store.Target{}, cli.WithHint(fmt.Errorf("there is no target %q", name), "known are "+strings.Join(names, ", "))
+		return store.Target{}, cli.WithHint(fmt.Errorf("no target %q found", name), "known targets: "+strings.Join(names, ", "))
 	}
 }

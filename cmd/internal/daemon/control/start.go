@@ -40,7 +40,7 @@ func Start(ctx context.Context, place local.Place, root string) (Started, error)
 	case err == nil:
 		return Started{found, socket, true}, nil
 	case errors.Is(err, server.ErrSilent):
-		return Started{}, cli.WithHint(fmt.Errorf("a daemon runs%s, and does not say how it is: %w", processText(found), err), `run "grapnel daemon restart"`)
+		return Started{}, cli.WithHint(fmt.Errorf("a daemon is running%s, but its health check failed: %w", processText(found), err), `run "grapnel daemon restart"`)
 	case !errors.Is(err, server.ErrAbsent):
 		return Started{}, fmt.Errorf("cannot start the daemon: %w", err)
 	}
@@ -62,14 +62,14 @@ func Start(ctx context.Context, place local.Place, root string) (Started, error)
 		case how := <-ended:
 			ended = nil
 			if !server.Busy(socket) {
-				return Started{}, cli.WithHint(fmt.Errorf("the daemon has ended at once: %s%s", how, begun.output()), `"grapnel serve" runs it here, in the foreground`)
+				return Started{}, cli.WithHint(fmt.Errorf("the daemon stopped immediately after its start: %s%s", how, begun.output()), `"grapnel serve" runs the daemon in the foreground`)
 			}
 		case <-time.After(20 * time.Millisecond):
 		case <-ctx.Done():
 			return Started{}, ctx.Err()
 		}
 		if time.Now().After(limit) {
-			return Started{}, cli.WithHint(fmt.Errorf("the daemon does not answer within %v: %w%s", startTime, err, begun.output()), `see "grapnel daemon logs"`)
+			return Started{}, cli.WithHint(fmt.Errorf("the daemon did not answer within %v: %w%s", startTime, err, begun.output()), `see "grapnel daemon logs"`)
 		}
 	}
 }

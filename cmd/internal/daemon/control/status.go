@@ -60,11 +60,11 @@ func Status(ctx context.Context, place local.Place) *Report {
 	store := found.Store()
 	switch {
 	case r.Running && found.Health["failed"] != nil, r.Running && !found.Well && store.Well():
-		r.Problem = "it says that a part of it does not work"
+		r.Problem = "a part of the daemon has failed"
 	case r.Running && store.Problem() != "":
-		r.Problem = store.Problem() + " (\"grapnel log verify\" tells what is missing; a restart of the daemon resets this)"
+		r.Problem = store.Problem() + " (\"grapnel log verify\" shows what is missing; a restart of the daemon clears this message)"
 	case r.Running && r.Version != r.Program:
-		r.Problem = fmt.Sprintf("it is of version %s and this program of %s: hooks of this version answer by themselves until \"grapnel daemon restart\"", r.Version, r.Program)
+		r.Problem = fmt.Sprintf("the daemon has version %s and this program has version %s: hook programs of this version answer without the daemon until you run \"grapnel daemon restart\"", r.Version, r.Program)
 	}
 	return r
 }

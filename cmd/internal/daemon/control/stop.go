@@ -30,9 +30,9 @@ func Stop(ctx context.Context, place local.Place) (string, error) {
 	switch {
 	case errors.Is(err, server.ErrDead):
 		if err := errors.Join(server.Clear(socket), removeFile(service.File(place, service.NoteName))); err != nil {
-			return "", fmt.Errorf("no daemon is running, and what a dead one has left cannot be removed: %w", err)
+			return "", fmt.Errorf("no daemon is running, and the files of a daemon that died cannot be removed: %w", err)
 		}
-		return "no daemon is running; what one that died has left was removed", nil
+		return "no daemon is running; removed the files of a daemon that died", nil
 	case errors.Is(err, server.ErrAbsent):
 		return "no daemon is running", nil
 	case found == nil:
@@ -52,7 +52,7 @@ func Stop(ctx context.Context, place local.Place) (string, error) {
 	begun := time.Now()
 	for !Ended(proc) {
 		if time.Since(begun) > endTime {
-			return "", cli.WithHint(fmt.Errorf("the daemon%s was told to end and has not within %v", processText(found), endTime), fmt.Sprintf("end it: kill -9 %d", found.PID))
+			return "", cli.WithHint(fmt.Errorf("the daemon%s did not stop within %v", processText(found), endTime), fmt.Sprintf("kill it: kill -9 %d", found.PID))
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
@@ -60,7 +60,7 @@ func Stop(ctx context.Context, place local.Place) (string, error) {
 			return "", ctx.Err()
 		}
 	}
-	return "the daemon has ended" + processText(found), nil
+	return "the daemon has stopped" + processText(found), nil
 }
 
 func removeFile(name string) error {
@@ -75,7 +75,7 @@ func removeFile(name string) error {
 // ID. If it still listens after the process was opened, the process is the daemon.
 func identify(ctx context.Context, place local.Place, found *server.Found) (*os.Process, error) {
 	if found.PID == 0 {
-		return nil, cli.WithHint(errors.New("it runs where its process cannot be seen from here"), "stop it in its container")
+		return nil, cli.WithHint(errors.New("it runs in another PID namespace, where its process is not visible"), "stop it in its container")
 	}
 	proc, err := os.FindProcess(found.PID)
 	if err != nil {
@@ -84,16 +84,16 @@ func identify(ctx context.Context, place local.Place, found *server.Found) (*os.
 	again, err := server.Look(ctx, client.Socket(place.State))
 	switch {
 	case again == nil:
-		err = fmt.Errorf("it has just gone: %w", err)
+		err = fmt.Errorf("it has just stopped: %w", err)
 	case again.PID != found.PID:
-		err = fmt.Errorf("process %d listens now, where process %d has", again.PID, found.PID)
+		err = fmt.Errorf("process %d listens now instead of process %d", again.PID, found.PID)
 	default:
 		says := again.Number("pid")
 		if err != nil { // the daemon does not reply: use its status file
 			says = notedPID(service.File(place, service.NoteName))
 		}
 		if err = nil; says != found.PID {
-			err = fmt.Errorf("process %d listens, and the daemon says that it is process %d: it may be in a container, or was given its socket by a service manager", found.PID, says)
+			err = fmt.Errorf("process %d listens, but the daemon reports process ID %d: it may run in a container, or its socket comes from a service manager", found.PID, says)
 		}
 	}
 	if err != nil {

@@ -33,7 +33,7 @@ func NewSystemdUnit(_ local.Place, root string) (Unit, error) {
 		return Unit{}, err
 	}
 	if strings.ContainsAny(args[0], `"'\`) {
-		return Unit{}, cli.WithHint(fmt.Errorf("systemd runs no program that has a quote or a backslash in its path: %s", args[0]), "move it")
+		return Unit{}, cli.WithHint(fmt.Errorf("systemd cannot run a program with a quote or a backslash in its path: %s", args[0]), "move the program to another directory")
 	}
 	return systemdUnit(args), checkArgs(args)
 }
@@ -59,7 +59,7 @@ func serveArgs(root string) ([]string, error) {
 // checkArgs returns an error if an argument has a character that units cannot contain.
 func checkArgs(args []string) error {
 	if bad := slices.IndexFunc(args, func(a string) bool { return strings.ContainsFunc(a, isControl) }); bad >= 0 {
-		return fmt.Errorf("%q has a character that no unit can hold", args[bad])
+		return fmt.Errorf("%q contains a character that is not allowed in a unit", args[bad])
 	}
 	return nil
 }
@@ -84,7 +84,7 @@ func systemdUnit(args []string) Unit {
 	}
 	return Unit{
 		Text: "# " + ourUnit + `
-# What you change here is lost at the next --write: systemctl --user edit grapnel
+# The next --write overwrites changes in this file. Use: systemctl --user edit grapnel
 
 [Unit]
 Description=Grapnel, one policy for every AI agent
@@ -96,14 +96,14 @@ Type=exec
 ExecStart=` + strings.Join(words, " ") + `
 Restart=on-failure
 RestartSec=1
-# It ends its workers itself; what is left then is killed.
+# The daemon ends its workers itself; systemd kills the processes that remain.
 KillMode=mixed
 TimeoutStopSec=20
 
-# Workers and servers that policies name are reached from here, so files and network stay
-# open to them. ProtectSystem, ProtectHome, PrivateTmp and the like would put the daemon into
-# a user namespace, where files of root seem to be nobody's and programs such as ssh refuse
-# them; add them if no worker of yours minds.
+# The daemon starts workers and calls the servers that policies name, so files and network
+# stay accessible. ProtectSystem, ProtectHome, PrivateTmp and similar options put the daemon
+# into a user namespace, where files of root seem to have no owner and programs such as ssh
+# refuse them. Add the options if your workers run with them.
 NoNewPrivileges=yes
 LockPersonality=yes
 RestrictRealtime=yes
@@ -193,7 +193,7 @@ func (u Unit) Write() (file string, wrote bool, err error) {
 	case err == nil && string(old) == u.Text:
 		return file, false, nil
 	case err == nil && !bytes.Contains(old, []byte(ourUnit)):
-		return "", false, cli.WithHint(fmt.Errorf("%s is there, and not from here", file), "move it away, or print the unit and put it where you want it")
+		return "", false, cli.WithHint(fmt.Errorf("%s already exists and was not created by Grapnel", file), "move the file to another directory, or print the unit and install it yourself")
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", false, fmt.Errorf("cannot write the unit: %w", err)
 	}

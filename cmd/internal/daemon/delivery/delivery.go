@@ -294,7 +294,7 @@ func (r *run) failed(now time.Time, err error) {
 	if r.once {
 		r.broken = err
 	}
-	r.d.opts.Log.Error("deliveries wait, since their queue fails", "error", err, "again", r.backoff)
+	r.d.opts.Log.Error("delivery queue failed; deliveries wait", "error", err, "next", r.backoff)
 }
 
 // settle stores results in the queue. It reports false if that failed.
@@ -461,7 +461,7 @@ func (r *run) end() error {
 		_ = r.d.opts.Client.Close(r.base)
 	}
 	if n := len(r.results); n > 0 && !r.settle(r.d.opts.Now()) {
-		return fmt.Errorf("how %d tries ended could not be written down, and they will be made again: the queue fails", n)
+		return fmt.Errorf("cannot store the results of %d delivery attempts, which will be repeated: the queue failed", n)
 	}
 	return nil
 }

@@ -331,7 +331,7 @@ func TestResolveFails(t *testing.T) {
 		}
 		broken := job("b", "event")
 		broken.Event = []byte(`["no event"]`)
-		says["event"] = "cannot be read"
+		says["event"] = "cannot read the event"
 		w.add(broken, job("a", "later"))
 		_, stop := w.run()
 		time.Sleep(100 * time.Hour)

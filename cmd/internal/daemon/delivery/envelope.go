@@ -36,14 +36,14 @@ func envelope(name string, j *Job) (body []byte, media string, err error) {
 	media = "application/json"
 	body, err = plainEvent(j.Event)
 	if err != nil {
-		return nil, "", fmt.Errorf("the event of the delivery cannot be read: %w", err)
+		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
 	if name == "" || name == EnvelopePlain {
 		return body, media, nil
 	}
 	var ev grapnel.Event
 	if err := json.Unmarshal(j.Event, &ev); err != nil {
-		return nil, "", fmt.Errorf("the event of the delivery cannot be read: %w", err)
+		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
 	switch name {
 	case EnvelopeCloudEvents:
@@ -54,7 +54,7 @@ func envelope(name string, j *Job) (body []byte, media string, err error) {
 	case EnvelopeIronClaw:
 		body, err = outbound.WriteBody("ironclaw", j.Target, &ev, j.Created)
 	default:
-		err = fmt.Errorf("nobody knows the envelope %q", name)
+		err = fmt.Errorf("unknown envelope %q", name)
 	}
 	return body, media, err
 }
@@ -77,7 +77,7 @@ func plainEvent(raw json.RawMessage) ([]byte, error) {
 		return text, nil
 	}
 	if len(text) == 0 || text[0] != '{' {
-		return nil, fmt.Errorf("it is no JSON object")
+		return nil, fmt.Errorf("not a JSON object")
 	}
 	head := append([]byte(`{"grapnel":`), strconv.Itoa(dialect.PlainVersion)...)
 	if len(text) > len("{}") {

@@ -40,7 +40,7 @@ const (
 )
 
 // errStopped is the error of an attempt that was canceled.
-var errStopped = errors.New("the deliverer stops")
+var errStopped = errors.New("the delivery service is stopping")
 
 // A tried is the result of an attempt. Before that, a tried with known set has only its target.
 type tried struct {
@@ -112,7 +112,7 @@ func (d *Deliverer) resolve(ctx context.Context, j *Job) (t Target, err error) {
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
-			err = fmt.Errorf("where it goes could not be found out: panic: %v\n%s", p, debug.Stack())
+			err = fmt.Errorf("cannot resolve the target: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
 	return d.opts.Resolve(ctx, j)

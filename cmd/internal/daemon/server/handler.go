@@ -142,9 +142,9 @@ func (o *Options) reply(ctx context.Context, q *client.Question, slow func()) (a
 	var reason string
 	switch {
 	case q.Version != o.protocol():
-		reason, err = "version", errors.New("this daemon is of version "+o.protocol())
+		reason, err = "version", errors.New("this daemon has version "+o.protocol())
 	case o.Answer == nil:
-		reason, err = "off", errors.New("this daemon answers no events")
+		reason, err = "off", errors.New("this daemon does not answer events")
 	default:
 		reason = "error"
 		if answer, err = o.safeAnswer(ctx, q, slow); errors.Is(err, client.ErrSelf) {
@@ -230,7 +230,7 @@ func (o *Options) message(r *http.Request, data []byte) (q *client.Question, id 
 // readBody reads a body of at most most bytes within bodyTime. With an error it returns the HTTP
 // status for it.
 func readBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, status int, err error) {
-	tooLarge := fmt.Errorf("the body has more than %d bytes", most)
+	tooLarge := fmt.Errorf("the body is larger than %d bytes", most)
 	if r.ContentLength > most {
 		return nil, http.StatusRequestEntityTooLarge, tooLarge
 	}
@@ -248,7 +248,7 @@ func readBody(w http.ResponseWriter, r *http.Request, most int64) (data []byte, 
 		return nil, http.StatusRequestEntityTooLarge, tooLarge
 	case err != nil:
 		w.Header().Set("Connection", "close") // the beginning of the next request is unknown
-		return nil, http.StatusBadRequest, fmt.Errorf("the body did not arrive: %w", err)
+		return nil, http.StatusBadRequest, fmt.Errorf("cannot read the body: %w", err)
 	}
 	_ = control.SetReadDeadline(time.Time{}) // computing the answer is not limited by this deadline
 	return data, 0, nil

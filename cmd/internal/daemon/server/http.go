@@ -80,7 +80,7 @@ func (h *hooksHandler) logRefusal(status int, why string) {
 		h.unlogged++
 		return
 	}
-	h.Log.Warn("a request over http was refused", "status", status, "why", why, "others_before", h.unlogged)
+	h.Log.Warn("HTTP request refused", "status", status, "why", why, "others_before", h.unlogged)
 	h.logged, h.unlogged = time.Now(), 0
 }
 
@@ -96,7 +96,7 @@ func (h *hooksHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	answer, err := h.Answer(r.Context(), q)
 	if err != nil {
-		h.Log.Error("an event over http was not judged", "agent", q.Agent, "error", err)
+		h.Log.Error("cannot answer an HTTP event", "agent", q.Agent, "error", err)
 	}
 	if answer == nil {
 		http.Error(w, "no answer", http.StatusInternalServerError)
@@ -104,12 +104,12 @@ func (h *hooksHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	body, err := overHTTP(answer)
 	if err != nil {
-		h.Log.Error("an answer cannot be given over http", "error", err)
+		h.Log.Error("cannot convert a reply to HTTP", "error", err)
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
 	if len(answer.Stderr) > 0 {
-		h.Log.Warn("said beside an answer over http", "text", string(bytes.TrimSpace(answer.Stderr)))
+		h.Log.Warn("reply over HTTP has stderr text", "text", string(bytes.TrimSpace(answer.Stderr)))
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
@@ -122,28 +122,28 @@ func (h *hooksHandler) question(w http.ResponseWriter, r *http.Request) (q *clie
 	agent, below := strings.CutPrefix(r.URL.Path, hooksPath)
 	switch {
 	case !h.isOwn(r.Host): // DNS rebinding: a web page whose name resolves to this machine
-		return nil, http.StatusMisdirectedRequest, "this is not the host"
+		return nil, http.StatusMisdirectedRequest, "wrong Host header"
 	case fromBrowser(r.Header):
-		return nil, http.StatusForbidden, "browsers are not answered"
+		return nil, http.StatusForbidden, "requests from browsers are refused"
 	case !below || agent == "" || strings.Contains(agent, "/"):
-		return nil, http.StatusNotFound, "there is nothing here"
+		return nil, http.StatusNotFound, "not found"
 	case r.Method != http.MethodPost:
 		w.Header().Set("Allow", http.MethodPost)
-		return nil, http.StatusMethodNotAllowed, "want a POST"
+		return nil, http.StatusMethodNotAllowed, "method not allowed: use POST"
 	case !isJSON(r): // a form of a web page cannot send JSON without a preflight request
-		return nil, http.StatusUnsupportedMediaType, "want application/json"
+		return nil, http.StatusUnsupportedMediaType, "Content-Type must be application/json"
 	}
 	installation := r.URL.Query().Get("installation")
 	caller, ok := h.Caller(installation)
 	if !hasSecret(r.Header, caller.Secret) || !ok || caller.Agent != agent {
-		return nil, http.StatusUnauthorized, "this secret opens nothing"
+		return nil, http.StatusUnauthorized, "invalid secret"
 	}
 	payload, status, err := readBody(w, r, dialect.MaxPayload)
 	switch {
 	case status == http.StatusRequestEntityTooLarge:
 		return nil, status, "the event is too large"
 	case err != nil:
-		return nil, status, "the event did not arrive"
+		return nil, status, "cannot read the event"
 	}
 	q = &client.Question{Payload: payload, ID: installation, Parent: r.Header.Get(client.HeaderParent)}
 	if caller.Root != "" {
@@ -269,7 +269,7 @@ func Health(ctx context.Context, socket string, into any) error {
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // both have a body
-		return errors.New("the daemon says " + resp.Status)
+		return errors.New("the daemon returned status " + resp.Status)
 	}
 	return json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(into)
 }

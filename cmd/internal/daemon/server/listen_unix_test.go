@@ -114,7 +114,7 @@ func TestDirectoriesOfOthers(t *testing.T) {
 		"open to the group": {func(t *testing.T, dir string) { chmod(t, dir, 0o750) }, "chmod 700"},
 		"open to read":      {func(t *testing.T, dir string) { chmod(t, dir, 0o755) }, "chmod 700"},
 		"a file":            {func(t *testing.T, dir string) { chmod(t, dir, 0o600); replace(t, dir, false) }, "not a directory"},
-		"a link":            {func(t *testing.T, dir string) { replace(t, dir, true) }, "no directory"},
+		"a link":            {func(t *testing.T, dir string) { replace(t, dir, true) }, "not a directory"},
 		"of another user": {func(t *testing.T, dir string) {
 			if os.Getuid() != 0 {
 				t.Skip("only root can give a directory away")
@@ -122,7 +122,7 @@ func TestDirectoriesOfOthers(t *testing.T) {
 			if err := os.Chown(dir, 4711, -1); err != nil {
 				t.Fatal(err)
 			}
-		}, "belongs to user 4711"},
+		}, "is owned by user 4711"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -48,11 +48,11 @@ func private(dir string) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !info.IsDir():
-		return fmt.Errorf("%s is no directory: move it away", dir)
+		return fmt.Errorf("%s is not a directory: move it away", dir)
 	case ok && int(stat.Uid) != os.Getuid():
-		return fmt.Errorf("%s belongs to user %d, and this is user %d: who owns it decides who listens there", dir, stat.Uid, os.Getuid())
+		return fmt.Errorf("%s is owned by user %d, not by this user (%d): its owner could replace the socket of the daemon", dir, stat.Uid, os.Getuid())
 	case info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("%s can be reached by others than its owner: run \"chmod 700 %s\"", dir, dir)
+		return fmt.Errorf("other users can access %s: run \"chmod 700 %s\"", dir, dir)
 	}
 	return nil
 }

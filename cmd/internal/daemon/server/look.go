@@ -22,10 +22,10 @@ var (
 
 	// ErrDead is an ErrAbsent with a stale socket of a daemon that has ended. The next daemon
 	// replaces it.
-	ErrDead = fmt.Errorf("%w: the one that listened here has died", ErrAbsent)
+	ErrDead = fmt.Errorf("%w: the previous daemon died", ErrAbsent)
 
 	// ErrSilent is the error of Look if a daemon listens and does not answer.
-	ErrSilent = errors.New("the daemon does not answer")
+	ErrSilent = errors.New("the daemon does not respond")
 )
 
 // A Found is a daemon that listens.
@@ -74,13 +74,13 @@ func Dial(ctx context.Context, socket string) (*net.UnixConn, error) {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return nil, ErrDead
 	case err != nil && (ctx.Err() != nil || errors.Is(err, syscall.EAGAIN)): // its backlog is full
-		return nil, fmt.Errorf("%w: it takes no connection", ErrSilent)
+		return nil, fmt.Errorf("%w: it accepts no connections", ErrSilent)
 	case err != nil:
 		return nil, err
 	}
 	conn := raw.(*net.UnixConn)
 	if uid, err := peerOf(conn); err != nil || uid != os.Getuid() && uid != 0 {
-		return nil, errors.Join(fmt.Errorf("user %d listens on %s, and this is user %d", uid, socket, os.Getuid()), err, conn.Close())
+		return nil, errors.Join(fmt.Errorf("user %d listens on %s, not this user (%d)", uid, socket, os.Getuid()), err, conn.Close())
 	}
 	return conn, nil
 }
@@ -131,10 +131,10 @@ func (f *Found) ask(ctx context.Context, conn net.Conn) error {
 	defer func() { _ = resp.Body.Close() }()
 	var health map[string]json.RawMessage
 	if err := json.NewDecoder(resp.Body).Decode(&health); err != nil {
-		return fmt.Errorf("what it says of itself is no JSON (%s): %w", resp.Status, err)
+		return fmt.Errorf("its health report is not valid JSON (%s): %w", resp.Status, err)
 	}
 	if health == nil {
-		return fmt.Errorf("it says nothing of itself (%s)", resp.Status)
+		return fmt.Errorf("its health report is empty (%s)", resp.Status)
 	}
 	f.Health, f.Well = health, resp.StatusCode == http.StatusOK
 	return nil

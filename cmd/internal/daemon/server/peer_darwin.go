@@ -46,7 +46,7 @@ const maxName = 103
 
 func shortName(socket string) (name string, done func(), err error) {
 	if len(socket) > maxName {
-		return "", nil, fmt.Errorf("the name of %s is too long for a socket (%d bytes, at most %d): use a shorter --root", socket, len(socket), maxName)
+		return "", nil, fmt.Errorf("path %s is too long for a socket (%d bytes, maximum %d): use a shorter --root", socket, len(socket), maxName)
 	}
 	return socket, func() {}, nil
 }

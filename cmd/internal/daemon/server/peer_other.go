@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-var errNoPeer = errors.New("this system does not say who is on the other side of a socket, so no daemon listens")
+var errNoPeer = errors.New("this system does not report the user at the other end of a socket, so the daemon cannot run")
 
 func peerOf(*net.UnixConn) (int, error) { return -1, errNoPeer }
 

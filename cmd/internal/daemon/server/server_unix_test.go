@@ -81,7 +81,7 @@ func TestOneConnection(t *testing.T) {
 		{question("v/"+client.Version, "one"), "one;  ", 200},
 		{question("v/"+client.Version, "two", "Grapnel-Agent: a%20b", "Grapnel-Policy: %2Fx", "Grapnel-Policy: y"), "two; a b /x,y", 200},
 		{question("v/"+client.Version, strings.Repeat("long", 20000)), strings.Repeat("long", 20000) + ";  ", 200},
-		{question("old/"+client.Version, "three"), "this daemon is of version v/" + client.Version + "\n", 409},
+		{question("old/"+client.Version, "three"), "this daemon has version v/" + client.Version + "\n", 409},
 		{question("v/"+client.Version, "four", "Grapnel-Agent: self"), client.ErrSelf.Error() + "\n", 409},
 		{question("v/"+client.Version, ""), ";  ", 200},
 		{question("v/"+client.Version, "five", "X-Other: header"), "five;  ", 200},

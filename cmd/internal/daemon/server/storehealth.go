@@ -22,16 +22,16 @@ func (h StoreHealth) Well() bool { return h.Error == "" && h.Lost == 0 && h.Unre
 func (h StoreHealth) Problem() string {
 	var parts []string
 	if h.Error != "" {
-		parts = append(parts, "records cannot be stored: "+h.Error)
+		parts = append(parts, "cannot store records: "+h.Error)
 	}
 	if h.Lost > 0 {
 		parts = append(parts, fmt.Sprintf("%d rows of the log were lost", h.Lost))
 	}
 	if h.Unrecorded > 0 {
-		parts = append(parts, fmt.Sprintf("%d answers have no record", h.Unrecorded))
+		parts = append(parts, fmt.Sprintf("%d replies have no record", h.Unrecorded))
 	}
 	if h.Restored > 0 {
-		parts = append(parts, fmt.Sprintf("the database was removed, replaced or truncated, and restored without loss: %d times", h.Restored))
+		parts = append(parts, fmt.Sprintf("the database was removed, replaced or truncated %d times, and restored without loss", h.Restored))
 	}
 	return strings.Join(parts, "; ")
 }

@@ -77,7 +77,7 @@ func TestOtherUsers(t *testing.T) {
 			}
 		}
 		q := &client.Question{Version: "1", Budget: await.Limit}
-		if _, err := client.Ask(theirs, q); err == nil || !strings.Contains(err.Error(), "others than this user") {
+		if _, err := client.Ask(theirs, q); err == nil || !strings.Contains(err.Error(), "users other than this one") {
 			t.Errorf("thin.Ask, given %v: %v", given, err)
 		}
 		if _, err := Look(t.Context(), theirs); err == nil || !strings.Contains(err.Error(), "4711") && given {

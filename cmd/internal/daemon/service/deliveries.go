@@ -82,7 +82,7 @@ func (d *daemon) drain(ctx context.Context) error {
 	for {
 		if d.overdue(time.Now()) {
 			if err := hookcmd.Drain(ctx, d.place, openOutbox{d.store}); err != nil && ctx.Err() == nil {
-				d.log.Warn("hooks that wait were not run", "error", err)
+				d.log.Warn("cannot run pending hooks", "error", err)
 			}
 		}
 		select {

@@ -51,7 +51,7 @@ func (d *daemon) losses() telemetry.Losses {
 // disk is full.
 func (d *daemon) noRecord(err error) {
 	if d.unrecorded.Add(1) == 1 {
-		d.log.Error("a record was lost", "error", err)
+		d.log.Error("record lost", "error", err)
 	}
 }
 

@@ -86,7 +86,7 @@ func (o *httpListener) update(ctx context.Context) {
 	switch {
 	case err != nil:
 		if o.failure() != err.Error() {
-			o.d.log.Error("agents that ask over http are not answered", "address", host, "error", err)
+			o.d.log.Error("cannot listen for agents over http", "address", host, "error", err)
 		}
 		o.set("", err.Error())
 	case l != nil:
@@ -101,7 +101,7 @@ func (o *httpListener) serve(l net.Listener, host string) {
 	go func() {
 		defer close(done)
 		if err := s.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			o.d.log.Error("cannot go on listening over http", "address", host, "error", err)
+			o.d.log.Error("listener for agents over http failed", "address", host, "error", err)
 			o.set("", err.Error())
 		}
 	}()
@@ -132,7 +132,7 @@ func (o *httpListener) look() (host string, err error) {
 	for id, guest := range addresses.Guests {
 		rec, broken := installation.Read(o.d.place.Installs(), id)
 		if broken != nil {
-			o.d.log.Warn("an installation may not ask over http", "installation", id, "error", broken)
+			o.d.log.Warn("cannot read an installation that uses http", "installation", id, "error", broken)
 			continue
 		}
 		callers[id] = server.Caller{Agent: rec.Agent, Secret: guest.Secret, Root: rec.Root}

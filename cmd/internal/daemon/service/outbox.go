@@ -54,7 +54,7 @@ func jobFor(p *spool.Pending, h *policyfile.HTTP) (delivery.Job, error) {
 		Ordered: h.Ordered, Created: p.Time, State: delivery.Waiting,
 	}
 	if p.Event == nil {
-		return job, errors.New("its event is missing")
+		return job, errors.New("the event is missing")
 	}
 	job.Record, job.Session = cmp.Or(p.Event.ID, p.ID), p.Event.Session.ID
 	var err error

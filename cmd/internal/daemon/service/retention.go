@@ -66,7 +66,7 @@ func (d *daemon) retention(ctx context.Context) error {
 	watch := &clockwatch{base: rightNow()}
 	for row, err := range d.store.Records(ctx, store.Query{Limit: 1, Lean: true}) {
 		if err == nil && !watch.start(row.Time) {
-			d.log.Info("retention waits for a day: the newest record is old, so the clock may be wrong", "newest", row.Time)
+			d.log.Info("retention paused for a day: the newest record is old, so the clock may be wrong", "newest", row.Time)
 		}
 	}
 	for {
@@ -82,12 +82,12 @@ func (d *daemon) retention(ctx context.Context) error {
 // prune removes the Records that are old at a moment, if the clock is trusted.
 func (d *daemon) prune(ctx context.Context, watch *clockwatch, now moment) {
 	if by := watch.look(now); by != 0 {
-		d.log.Warn("nothing is removed from the store for a day: the clock was set while the daemon ran", "by", by)
+		d.log.Warn("retention paused for a day: the clock was changed while the daemon was running", "by", by)
 	}
 	if !watch.believed(now) {
 		return
 	}
 	if err := d.store.Prune(ctx, now.clock); err != nil && ctx.Err() == nil {
-		d.log.Warn("what is old was not removed from the store", "error", err)
+		d.log.Warn("cannot remove old records from the store", "error", err)
 	}
 }

@@ -80,7 +80,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	d.store, err = OpenStore(ctx, d.place.Store(), storeWait, &store.Options{
-		Note: func(err error) { d.log.Warn("the store has a note", "note", err) },
+		Note: func(err error) { d.log.Warn("store warning", "note", err) },
 		Due:  func() { d.wake() },
 	})
 	if err != nil {
@@ -93,11 +93,11 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	d.metrics = telemetry.NewMetrics(telemetry.MetricsOptions{Version: hookcmd.Version, Scope: d.scopeOf, Store: d.storeStats, Deliver: d.deliveryStats, Losses: d.losses})
 	exportOpts, err := telemetry.FromEnv(os.Getenv)
 	if err != nil {
-		d.log.Warn("no collector is told anything", "error", err)
+		d.log.Warn("cannot export telemetry", "error", err)
 	}
 	exportOpts.Version, exportOpts.Metrics, exportOpts.Log = hookcmd.Version, d.metrics, d.log
 	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
-		d.log.Warn("no collector is told anything", "error", err)
+		d.log.Warn("cannot export telemetry", "error", err)
 	}
 	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Ask, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
 	routes := server.Options{
@@ -128,20 +128,20 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer shut()
 	go func() { served <- server.Serve(l) }()
 	if err := d.note(); err != nil {
-		d.log.Warn("nobody can see that this daemon runs", "error", err)
+		d.log.Warn("cannot write daemon status file", "error", err)
 	}
 	d.log.Info("listening", "socket", client.Socket(d.place.State), "version", hookcmd.Version, "pid", os.Getpid())
 	select {
 	case <-ctx.Done():
 	case err := <-served:
-		return errors.Join(fmt.Errorf("cannot go on listening: %w", err), d.warm.Close(context.WithoutCancel(ctx)))
+		return errors.Join(fmt.Errorf("the listener failed: %w", err), d.warm.Close(context.WithoutCancel(ctx)))
 	}
 	d.log.Info("stopping")
 	endWork()
 	end, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
 	defer cancel()
 	if err = server.Shutdown(end); errors.Is(err, context.DeadlineExceeded) {
-		d.log.Warn("what took longer was cut off: grapnel-hook answers it by itself", "than", StopTime)
+		d.log.Warn("requests in progress were canceled; grapnel-hook answers these events without the daemon", "timeout", StopTime)
 		err = nil
 	}
 	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
@@ -160,7 +160,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 }
 
 // errLost is why a daemon stops if no client can connect to it any more.
-var errLost = errors.New("the socket was removed, so nobody finds this daemon: it ends")
+var errLost = errors.New("the socket was removed, so clients cannot find this daemon: it stops")
 
 // watchSocket stops the daemon when its socket file was removed or replaced.
 func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCauseFunc) error {
@@ -181,7 +181,7 @@ func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCau
 
 // partFailed stores and logs that a part has ended unexpectedly.
 func (d *daemon) partFailed(name string, err error) {
-	d.log.Error("a part of the daemon has ended", "part", name, "error", err)
+	d.log.Error("part of the daemon failed", "part", name, "error", err)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.failed == nil {
@@ -245,7 +245,7 @@ func (d *daemon) keepAnswer(ctx context.Context, lines []spool.Made, notices []h
 func (d *daemon) intake(ctx context.Context) error {
 	in := &store.Intake{
 		Spool: d.place.Spool(), Store: d.store,
-		Note: func(err error) { d.log.Warn("the spool is not taken in", "error", err) },
+		Note: func(err error) { d.log.Warn("cannot read the spool into the store", "error", err) },
 		Took: func(row store.Row) { d.took(ctx, &row) },
 	}
 	return in.Run(ctx)

@@ -77,7 +77,7 @@ func (d *daemon) policyLoaded(set *policy.Set) {
 	d.metrics.PolicyLoaded(time.Now(), broken)
 	for i := range set.Files {
 		if f := &set.Files[i]; len(f.Errors) > 0 {
-			d.log.Warn("a policy is broken", "file", f.File, "state", f.State, "error", f.Errors[0])
+			d.log.Warn("invalid policy", "file", f.File, "state", f.State, "error", f.Errors[0])
 		}
 	}
 }

@@ -21,7 +21,7 @@ func ready(dir string) error {
 	case err != nil:
 		return err
 	case info.Mode()&fs.ModeSymlink != 0:
-		return fmt.Errorf("%s is a symbolic link, and who made it cannot be told", dir)
+		return fmt.Errorf("%s is a symbolic link, and its creator is unknown", dir)
 	case !info.IsDir():
 		return fmt.Errorf("%s is not a directory", dir)
 	}

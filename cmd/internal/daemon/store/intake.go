@@ -238,7 +238,7 @@ func (in *Intake) remove(ctx context.Context, f *spool.LogFile, key string, size
 func (in *Intake) take(ctx context.Context, f *spool.LogFile, key string, done, size int64, final bool) (mark int64, lines int, err error) {
 	if size < done {
 		// The writer that truncated it continues at its end. The earlier lines are in the store.
-		in.note(fmt.Errorf("%s has %d bytes, and %d were taken in before: somebody has cut it", f.Name(), size, done))
+		in.note(fmt.Errorf("%s has %d bytes, but %d bytes were read before: another program truncated it", f.Name(), size, done))
 		if err := in.Store.Put(ctx, Item{Mark: &Mark{key, size}}); err != nil {
 			return done, 0, err
 		}

@@ -269,7 +269,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 	appendTo(t, name, string(lineFor(t, fresh("g"))))
 	once(t, in)
 	wantIDs(t, s.Reader, "a", "b", "c", "d", "e", "f", "g")
-	if len(noted) != 1 || !strings.Contains(noted[0], "somebody has cut it") {
+	if len(noted) != 1 || !strings.Contains(noted[0], "another program truncated it") {
 		t.Errorf("noted were %q", noted)
 	}
 }

@@ -37,9 +37,9 @@ func checkOwner(dir string, info fs.FileInfo) error {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case ok && int(stat.Uid) != os.Geteuid():
-		return fmt.Errorf("%s belongs to user %d, and this is user %d", dir, stat.Uid, os.Geteuid())
+		return fmt.Errorf("%s is owned by user %d, not by this user (%d)", dir, stat.Uid, os.Geteuid())
 	case info.Mode()&0o022 != 0:
-		return fmt.Errorf("others can write into %s (chmod 700 %s, if nobody has)", dir, dir)
+		return fmt.Errorf("other users can write to %s (if you trust its files, run: chmod 700 %s)", dir, dir)
 	case info.Mode()&0o055 != 0:
 		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x bit
 	default:

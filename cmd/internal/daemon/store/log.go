@@ -293,7 +293,7 @@ func kept(raw []byte) (Kept, error) {
 	return Kept{Entry: l.Entry, event: func(e *spool.Entry) error {
 		err := l.input()
 		if err == nil && l.Input == nil && l.InputAt != "" {
-			err = errors.New("it was gone when the record was taken in")
+			err = errors.New("the event's file was missing when the record was read from the spool")
 		}
 		if err != nil {
 			return fmt.Errorf("cannot read the event of record %s: %w", e.ID, err)

@@ -54,14 +54,14 @@ const (
 
 var (
 	// ErrLocked is the error of Open if another process writes to the store.
-	ErrLocked = errors.New("another process writes there")
+	ErrLocked = errors.New("another process writes to the store")
 
 	// ErrNewer is the error for a database that a newer version of Grapnel has created.
-	ErrNewer = errors.New("a newer version of Grapnel has made it")
+	ErrNewer = errors.New("created by a newer version of Grapnel")
 
 	// ErrOlder is the error for a database of a development version before the first release. Its
 	// rows are chained in another way.
-	ErrOlder = errors.New("a development version of Grapnel has made it")
+	ErrOlder = errors.New("created by a development version of Grapnel")
 
 	// ErrClosed is the error of a Store after Close.
 	ErrClosed = errors.New("the store is closed")
@@ -303,7 +303,7 @@ func (b *base) check(note func(error)) error {
 	}
 	err := b.exec("INSERT INTO words(words) VALUES ('integrity-check')")
 	if broken(err) {
-		note(fmt.Errorf("the index of words is damaged (%w): it is made anew", err))
+		note(fmt.Errorf("the word index is damaged (%w): rebuilding it", err))
 		err = b.forgetWords()
 	}
 	return err
@@ -325,11 +325,11 @@ func (b *base) migrate(dir string) error {
 		return err
 	}
 	if have > version() {
-		return fmt.Errorf("%s: %w (its version is %d, and this one knows %d): update Grapnel, or move the file away",
+		return fmt.Errorf("%s: %w (database version %d, newest supported version %d): update Grapnel, or move the file away",
 			filepath.Join(dir, baseFile), ErrNewer, have, version())
 	}
 	if have > 0 && have < firstVersion {
-		return fmt.Errorf("%s: %w (its version is %d, and this one needs %d): move the file away",
+		return fmt.Errorf("%s: %w (database version %d, required version %d): move the file away",
 			filepath.Join(dir, baseFile), ErrOlder, have, version())
 	}
 	if have == version() {
@@ -365,7 +365,7 @@ func (b *base) compare(dir string, note func(error)) error {
 		}
 		what = headFile + " was missing"
 	case err != nil:
-		what = "cannot be read: " + err.Error()
+		what = "cannot read the anchor: " + err.Error()
 	case anchor.Seq > b.head.Seq:
 		what = fmt.Sprintf("rows %d to %d were missing at the end", b.head.Seq+1, anchor.Seq)
 		b.lost = anchor.Seq - b.head.Seq
@@ -377,7 +377,7 @@ func (b *base) compare(dir string, note func(error)) error {
 		case hash == nil && anchor.Seq > 0:
 			what = fmt.Sprintf("row %d, which %s names, was missing", anchor.Seq, headFile)
 		case hash != nil && *hash != anchor.Hash:
-			what = fmt.Sprintf("row %d was not the one that %s names", anchor.Seq, headFile)
+			what = fmt.Sprintf("row %d did not match %s", anchor.Seq, headFile)
 		default:
 			return nil
 		}
@@ -398,7 +398,7 @@ func (b *base) compare(dir string, note func(error)) error {
 	if b.lost > 0 {
 		b.head = anchor
 	}
-	note(fmt.Errorf("%s: somebody may have changed the log: %s", filepath.Join(dir, baseFile), what))
+	note(fmt.Errorf("%s: another program or user may have changed the log: %s", filepath.Join(dir, baseFile), what))
 	return nil
 }
 
@@ -411,9 +411,9 @@ func (s *Store) anew(why error) (*base, error) {
 	name := filepath.Join(s.dir, baseFile)
 	aside, err := putAside(name, "broken")
 	if err != nil {
-		return nil, fmt.Errorf("%w; and it cannot be put aside: %w", why, err)
+		return nil, fmt.Errorf("%w; cannot rename it: %w", why, err)
 	}
-	s.opts.Note(fmt.Errorf("%s is damaged (%w): it is now %s, and a new one is begun", name, why, aside))
+	s.opts.Note(fmt.Errorf("%s is damaged (%w): renamed it to %s and created a new database", name, why, aside))
 	return attach(s.dir, &s.opts)
 }
 

@@ -99,7 +99,7 @@ func parse(raw []byte) (line, error) {
 
 func short(raw []byte) error {
 	if len(raw) > MaxLine {
-		return fmt.Errorf("%w: it has %d bytes, and %d is the most", ErrLine, len(raw), MaxLine)
+		return fmt.Errorf("%w: it has %d bytes, the maximum is %d", ErrLine, len(raw), MaxLine)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (s *Store) put(ctx context.Context, want bool, items []Item) (rows []Row, e
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("cannot keep a record: %w", err)
+		return nil, fmt.Errorf("cannot store a record: %w", err)
 	}
 	return rows, nil
 }
@@ -180,7 +180,7 @@ func (item *Item) check() (l *line, size int, err error) {
 		size += len(item.Jobs[i].Event)
 	}
 	if item.Mark != nil && (item.Mark.File == "" || item.Mark.Offset < 0) {
-		return nil, 0, fmt.Errorf("cannot keep the mark %+v: it needs a file, and an offset that is not negative", *item.Mark)
+		return nil, 0, fmt.Errorf("cannot store the mark %+v: want a file and an offset of at least 0", *item.Mark)
 	}
 	return l, size, nil
 }
@@ -223,7 +223,7 @@ func (c *change) putLine(l *line, publish bool) error {
 			return err
 		}
 		if !found {
-			return fmt.Errorf("record %s was refused, although there is no other with its number %d", l.ID, head.Seq)
+			return fmt.Errorf("the database refused record %s, although no other record has number %d", l.ID, head.Seq)
 		}
 		return c.run("INSERT INTO again(id, digest) VALUES (?,?) ON CONFLICT DO NOTHING", l.ID, l.digest[:])
 	}
@@ -270,11 +270,11 @@ func check(j *delivery.Job) error {
 	case len(j.Event) > 0 && !json.Valid(j.Event):
 		what = "its event is not valid JSON"
 	case !known(j.State) && j.State != "":
-		what = fmt.Sprintf("%q is not a state", j.State)
+		what = fmt.Sprintf("unknown state %q", j.State)
 	default:
 		return nil
 	}
-	return fmt.Errorf("cannot keep the delivery %q of record %q: %s", j.ID, j.Record, what)
+	return fmt.Errorf("cannot store delivery %q of record %q: %s", j.ID, j.Record, what)
 }
 
 func known(state delivery.State) bool {

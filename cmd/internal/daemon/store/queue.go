@@ -15,7 +15,7 @@ import (
 var _ delivery.Queue = (*Store)(nil)
 
 // ErrNoTarget is the error of SwitchOn for an unknown target.
-var ErrNoTarget = errors.New("there is no such target")
+var ErrNoTarget = errors.New("unknown target")
 
 // putJob adds a delivery.
 func (c *change) putJob(j *delivery.Job) error {
@@ -163,7 +163,7 @@ func liveTargets(row func(query string, args []any, into ...any) (bool, error), 
 func (s *Store) Settle(ctx context.Context, results []delivery.Result) error {
 	for _, r := range results {
 		if !known(r.State) {
-			return fmt.Errorf("cannot settle the delivery %q: %q is not a state", r.ID, r.State)
+			return fmt.Errorf("cannot store the result of delivery %q: unknown state %q", r.ID, r.State)
 		}
 	}
 	if len(results) == 0 {
@@ -178,7 +178,7 @@ func (s *Store) Settle(ctx context.Context, results []delivery.Result) error {
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("cannot settle deliveries: %w", err)
+		return fmt.Errorf("cannot store delivery results: %w", err)
 	}
 	return nil
 }
@@ -234,7 +234,7 @@ func (s *Store) NextDue(ctx context.Context) (time.Time, error) {
 		return err
 	})
 	if err != nil {
-		return time.Time{}, fmt.Errorf("cannot tell when a delivery is due: %w", err)
+		return time.Time{}, fmt.Errorf("cannot read when the next delivery is due: %w", err)
 	}
 	return next, nil
 }
@@ -271,7 +271,7 @@ func (s *Store) Retry(ctx context.Context, ids ...string) (n int, err error) {
 		return nil
 	})
 	if err != nil {
-		return 0, fmt.Errorf("cannot have deliveries tried again: %w", err)
+		return 0, fmt.Errorf("cannot retry deliveries: %w", err)
 	}
 	return n, nil
 }
@@ -295,7 +295,7 @@ func (s *Store) SwitchOn(ctx context.Context, target string) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("cannot switch %q on: %w", target, err)
+		return fmt.Errorf("cannot resume deliveries to %q: %w", target, err)
 	}
 	return nil
 }

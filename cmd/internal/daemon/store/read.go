@@ -55,14 +55,14 @@ func OpenReader(dir string) (*Reader, error) {
 		case have == 0: // another process is creating it
 			return fmt.Errorf("%s: %w yet", filepath.Join(dir, baseFile), fs.ErrNotExist)
 		case have > version():
-			return fmt.Errorf("%s: %w (its version is %d, and this one knows %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
+			return fmt.Errorf("%s: %w (database version %d, newest supported version %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
 		case have < version():
-			return fmt.Errorf("%s: %w (its version is %d, and this one needs %d): move the file away", filepath.Join(dir, baseFile), ErrOlder, have, version())
+			return fmt.Errorf("%s: %w (database version %d, required version %d): move the file away", filepath.Join(dir, baseFile), ErrOlder, have, version())
 		}
 		return nil
 	})
 	if broken(err) {
-		err = fmt.Errorf("%s: %w: a daemon that starts puts it aside, and begins a new one", filepath.Join(dir, baseFile), err)
+		err = fmt.Errorf("%s: %w: the next start of the daemon renames it and creates a new database", filepath.Join(dir, baseFile), err)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("cannot open the store: %w", err), r.Close())

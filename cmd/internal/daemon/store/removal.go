@@ -66,25 +66,25 @@ func (r *Removal) implausible(before *Removal, limitAge time.Duration, limitReco
 	behind := r.Seq - 1 - r.Last // rows when the removal was made
 	switch {
 	case r.First < 1 || r.Last < r.First || r.Last >= r.Seq || r.Records < 0 || r.Records > r.Last-r.First+1:
-		return "these are not rows before it"
+		return "this is not a valid range of earlier rows"
 	case before != nil && (r.First != before.Last+1 || r.Before != before.After):
-		return fmt.Sprintf("row %d says that row %d was the last removed before", before.Seq, before.Last)
+		return fmt.Sprintf("the previous removal, in row %d, ended at row %d", before.Seq, before.Last)
 	case r.First == 1 && r.Before != Hash{}:
-		return "there is no row before row 1"
+		return "it states a hash for the row before row 1, which does not exist"
 	case wrote.Hash != r.After:
 		return fmt.Sprintf("it does not prove when row %d was written", r.Last)
 	case r.Time.After(now.Add(maxAhead)):
 		return fmt.Sprintf("its time, %s, is in the future", r.Time.Format(time.RFC3339))
 	case r.Reason == byAge && age < limitAge:
-		return fmt.Sprintf("it states that records are kept for %v, and the limit is %v", age, limitAge)
+		return fmt.Sprintf("it states a retention of %v, but the limit is %v", age, limitAge)
 	case r.Reason == byAge && !r.Wrote.Before(r.Time.Add(-age)):
 		return fmt.Sprintf("row %d was written on %s, and was not older than %v on %s", r.Last, r.Wrote.Format(time.RFC3339), age, r.Time.Format(time.RFC3339))
 	case r.Reason == byNumber && r.MaxRecords < limitRecords:
-		return fmt.Sprintf("it states that %d records are kept, and the limit is %d", r.MaxRecords, limitRecords)
+		return fmt.Sprintf("it states a retention of %d records, but the limit is %d", r.MaxRecords, limitRecords)
 	case r.Reason == byNumber && behind < int64(r.MaxRecords):
-		return fmt.Sprintf("the log had only %d rows after row %d, and %d records are kept", behind, r.Last, r.MaxRecords)
+		return fmt.Sprintf("the log had only %d rows after row %d, but retention keeps %d records", behind, r.Last, r.MaxRecords)
 	case r.Reason != byAge && r.Reason != byNumber:
-		return fmt.Sprintf("%q is not a reason", r.Reason)
+		return fmt.Sprintf("unknown reason %q", r.Reason)
 	}
 	return ""
 }

@@ -110,8 +110,8 @@ func TestForgedRetention(t *testing.T) {
 	}{
 		"nothing": {func(*testing.T, string) {}, nil},
 
-		"a row in between":      {forged(14, 14, nil), []string{"row 22: " + cannot + "rows 14 to 14: row 21 says that row 10 was the last", "rows up to this one are there"}},
-		"rows at the end":       {forged(18, 20, nil), []string{"row 22: " + cannot + "rows 18 to 20: row 21 says", "rows up to this one are there"}},
+		"a row in between":      {forged(14, 14, nil), []string{"row 22: " + cannot + "rows 14 to 14: the previous removal, in row 21, ended at row 10", "rows up to this one exist"}},
+		"rows at the end":       {forged(18, 20, nil), []string{"row 22: " + cannot + "rows 18 to 20: the previous removal, in row 21", "rows up to this one exist"}},
 		"all rows":              {forged(11, 20, nil), []string{"row 22: " + cannot + "rows 11 to 20: row 20 was written on"}},
 		"young rows at a start": {forged(11, 14, nil), []string{"row 22: " + cannot + "rows 11 to 14: row 14 was written on"}},
 		"a forged age": {
@@ -124,27 +124,27 @@ func TestForgedRetention(t *testing.T) {
 			forged(11, 14, func(r *Removal) {
 				r.Wrote = r.Wrote.Add(-100 * day)
 				r.After = Head{Seq: r.Last - 1, Hash: r.Prior}.next(r.Last, stamp(r.Wrote), r.Digest).Hash
-			}), []string{"row 15: its hash does not follow"},
+			}), []string{"row 15: its hash does not match the previous row"},
 		},
 		"a forged time": {
 			forged(11, 14, func(r *Removal) { r.Time = r.Time.Add(100 * day) }), []string{"is in the future"},
 		},
 		"a forged limit of age": {
-			forged(11, 14, func(r *Removal) { r.MaxAge = 3600 }), []string{"it states that records are kept for 1h0m0s, and the limit is 2160h0m0s"},
+			forged(11, 14, func(r *Removal) { r.MaxAge = 3600 }), []string{"it states a retention of 1h0m0s, but the limit is 2160h0m0s"},
 		},
 		"by number": {
-			forged(11, 14, func(r *Removal) { r.Reason = byNumber }), []string{"the log had only 7 rows after row 14, and 1000000 records are kept"},
+			forged(11, 14, func(r *Removal) { r.Reason = byNumber }), []string{"the log had only 7 rows after row 14, but retention keeps 1000000 records"},
 		},
 		"a forged limit of number": {
-			forged(11, 14, func(r *Removal) { r.Reason, r.MaxRecords = byNumber, 5 }), []string{"it states that 5 records are kept, and the limit is 1000000"},
+			forged(11, 14, func(r *Removal) { r.Reason, r.MaxRecords = byNumber, 5 }), []string{"it states a retention of 5 records, but the limit is 1000000"},
 		},
-		"another reason": {forged(11, 14, func(r *Removal) { r.Reason = "tidy" }), []string{`"tidy" is not a reason`}},
+		"another reason": {forged(11, 14, func(r *Removal) { r.Reason = "tidy" }), []string{`unknown reason "tidy"`}},
 		"more than it says": {
-			forged(11, 14, func(r *Removal) { r.Last = 13 }), []string{"these are not rows before it", "row 14: rows 14 to 14 are missing"},
+			forged(11, 14, func(r *Removal) { r.Last = 13 }), []string{"this is not a valid range of earlier rows", "row 14: rows 14 to 14 are missing"},
 		},
-		"itself": {forged(11, 20, func(r *Removal) { r.Last = 25 }), []string{"these are not rows before it"}},
+		"itself": {forged(11, 20, func(r *Removal) { r.Last = 25 }), []string{"this is not a valid range of earlier rows"}},
 		"nothing at all": {
-			forged(11, 14, func(r *Removal) { r.First, r.Records = 15, 9 }), []string{"these are not rows before it"},
+			forged(11, 14, func(r *Removal) { r.First, r.Records = 15, 9 }), []string{"this is not a valid range of earlier rows"},
 		},
 		"two removals": {
 			func(t *testing.T, dir string) {
@@ -154,21 +154,21 @@ func TestForgedRetention(t *testing.T) {
 		},
 		"a former removal": {
 			script("UPDATE removal SET line = CAST(replace(CAST(line AS TEXT), '\"last\":10', '\"last\":11') AS BLOB)"),
-			[]string{"row 21: what retention removed was changed"},
+			[]string{"row 21: the removal entry of retention was changed"},
 		},
 		"a former removal and its columns": {
 			script(remove("seq = 11") + "UPDATE removal SET last = 11, line = CAST(replace(CAST(line AS TEXT), '\"last\":10', '\"last\":11') AS BLOB)"),
-			[]string{"row 21: what retention removed was changed", "it does not prove when row 11"},
+			[]string{"row 21: the removal entry of retention was changed", "it does not prove when row 11"},
 		},
 		"a removal that is gone": {script("DELETE FROM removal"), []string{"row 1: rows 1 to 10 are missing"}},
-		"unreadable":             {script("UPDATE removal SET line = x'00'"), []string{"row 21: what retention removed cannot be read"}},
+		"unreadable":             {script("UPDATE removal SET line = x'00'"), []string{"row 21: cannot read the removal entry of retention"}},
 		"not chained": {
 			script(remove("seq = 14") + "INSERT INTO removal SELECT 14, time, 14, after, replace(line, '\"seq\":21', '\"seq\":14'), digest, hash FROM removal"),
-			[]string{"row 14: its hash does not follow"},
+			[]string{"row 14: its hash does not match the previous row"},
 		},
 		"a copy": {
 			script("INSERT INTO removal SELECT 22, time, last, after, line, digest, hash FROM removal"),
-			[]string{"row 22: what retention removed was changed", "row 22: its hash does not follow"},
+			[]string{"row 22: the removal entry of retention was changed", "row 22: its hash does not match the previous row"},
 		},
 		"on a row's number": {
 			script("INSERT INTO removal SELECT 15, time, last, after, replace(line, '\"seq\":21', '\"seq\":15'), digest, hash FROM removal"),
@@ -176,20 +176,20 @@ func TestForgedRetention(t *testing.T) {
 		},
 		"a removed row that came back": {
 			script("INSERT INTO record SELECT 5, 'back', late, digest, hash, time, agent, session, event, tool, decision, would, error FROM record WHERE seq = 12"),
-			[]string{"1 rows up to this one are there, although retention is said to have removed them"},
+			[]string{"1 rows up to this one exist, although the log states that retention removed them"},
 		},
 		"the anchor's row": {
 			func(t *testing.T, dir string) {
 				if err := writeAnchor(dir, Head{Seq: 9}); err != nil {
 					t.Fatal(err)
 				}
-			}, []string{"retention is said to have removed the rows up to 10, and grapnel.head names one before them"},
+			}, []string{"the log states that retention removed the rows up to 10, but grapnel.head names an earlier row"},
 		},
 		"a gap": {
 			script(remove("seq = 14") + "INSERT INTO gap SELECT 14, 14, hash, 0 FROM record WHERE seq = 13"), []string{"row 14: rows 14 to 14 are missing"},
 		},
 		"a gap that is none": {
-			script("INSERT INTO gap SELECT 14, 14, hash, 0 FROM record WHERE seq = 14"), []string{"row 14: rows 14 to 14 are said to be missing, and some are there"},
+			script("INSERT INTO gap SELECT 14, 14, hash, 0 FROM record WHERE seq = 14"), []string{"row 14: the log lists rows 14 to 14 as missing, but some of them exist"},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -198,20 +198,20 @@ func (s *Store) restore(why error) error {
 	name := filepath.Join(s.dir, baseFile+".rescue")
 	err := s.base.copyTo(name, errors.Is(why, errShorter))
 	if err != nil && !broken(err) {
-		return fmt.Errorf("%w; it cannot be restored yet: %w", why, err)
+		return fmt.Errorf("%w; cannot restore the database yet: %w", why, err)
 	}
 	if err := s.writeAnchor(head); err != nil {
-		return fmt.Errorf("%w; it cannot be restored yet: %w", why, err)
+		return fmt.Errorf("%w; cannot restore the database yet: %w", why, err)
 	}
 	if err != nil {
-		s.opts.Note(fmt.Errorf("%w, and cannot be restored: %w", why, err))
+		s.opts.Note(fmt.Errorf("%w; cannot restore the database: %w", why, err))
 		return s.replace(err)
 	}
 	if err := errors.Join(s.Reader.Close(), s.clear()); err != nil {
-		return fmt.Errorf("%w; it cannot be restored yet: %w", why, err)
+		return fmt.Errorf("%w; cannot restore the database yet: %w", why, err)
 	}
 	if err := os.Rename(name, filepath.Join(s.dir, baseFile)); err != nil {
-		return fmt.Errorf("%w; it cannot be restored yet: %w", why, err)
+		return fmt.Errorf("%w; cannot restore the database yet: %w", why, err)
 	}
 	_ = s.base.close() // SQLite notices that the file was moved, and does not touch the new one
 	s.base = nil
@@ -240,7 +240,7 @@ func (s *Store) clear() error {
 		if err != nil {
 			return err
 		}
-		s.opts.Note(fmt.Errorf("%s was put in the place of the database: it is now %s", name, aside))
+		s.opts.Note(fmt.Errorf("another file replaced the database %s: renamed that file to %s", name, aside))
 	}
 	for _, suffix := range []string{"-wal", "-shm"} {
 		if err := os.Remove(name + suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -31,7 +31,7 @@ func (r *Reader) Size(ctx context.Context) (Size, error) {
 		}
 	}
 	if err != nil {
-		return Size{}, fmt.Errorf("cannot tell how much is kept: %w", err)
+		return Size{}, fmt.Errorf("cannot read the size of the store: %w", err)
 	}
 	return s, nil
 }

@@ -178,21 +178,21 @@ func TestVerify(t *testing.T) {
 		"a line":            {script(edit), []string{"row 4: its line was changed"}, false},
 		"a line's spaces":   {script("UPDATE line SET line = line || x'20' WHERE seq = 4"), []string{"row 4: its line was changed"}, false},
 		"a line is missing": {script("DELETE FROM line WHERE seq = 4"), []string{"row 4: its line is missing"}, false},
-		"decision":          {script("UPDATE record SET decision = 1 WHERE seq = 4"), []string{"row 4: decision is not what its line says"}, false},
+		"decision":          {script("UPDATE record SET decision = 1 WHERE seq = 4"), []string{"row 4: columns differ from the line: decision"}, false},
 		"some columns": {
 			script("UPDATE record SET agent = 'x', time = time + 1, session = '', late = 1, error = 'e', would = 2, tool = 't', event = 'x', id = 'y' WHERE seq = 4"),
-			[]string{"row 4: id, late, time, agent, session, event, tool, would, error is not what its line says", "row 4: its hash does not follow"},
+			[]string{"row 4: columns differ from the line: id, late, time, agent, session, event, tool, would, error", "row 4: its hash does not match the previous row"},
 			false,
 		},
-		"a hook":           {script("UPDATE hook SET decision = 0 WHERE seq = 4"), []string{"row 4: hooks is not what its line says"}, false},
-		"a hook's absence": {script("DELETE FROM hook WHERE seq = 4"), []string{"row 4: hooks is not what its line says"}, false},
+		"a hook":           {script("UPDATE hook SET decision = 0 WHERE seq = 4"), []string{"row 4: columns differ from the line: hooks"}, false},
+		"a hook's absence": {script("DELETE FROM hook WHERE seq = 4"), []string{"row 4: columns differ from the line: hooks"}, false},
 		"a hook too many": {
 			script("INSERT INTO hook SELECT 40, n, name, source, decision, cause, error, fail_open, async, ms FROM hook WHERE seq = 4"),
-			[]string{"1 hooks belong to rows that are not there"},
+			[]string{"1 hooks belong to rows that do not exist"},
 			false,
 		},
-		"a digest":       {script("UPDATE record SET digest = x'00' WHERE seq = 4"), []string{"row 4: its line was changed", "row 4: its hash does not follow"}, false},
-		"a hash":         {script("UPDATE record SET hash = zeroblob(32) WHERE seq = 4"), []string{"row 4: its hash does not follow", "row 5: its hash does not follow"}, false},
+		"a digest":       {script("UPDATE record SET digest = x'00' WHERE seq = 4"), []string{"row 4: its line was changed", "row 4: its hash does not match the previous row"}, false},
+		"a hash":         {script("UPDATE record SET hash = zeroblob(32) WHERE seq = 4"), []string{"row 4: its hash does not match the previous row", "row 5: its hash does not match the previous row"}, false},
 		"a row":          {script(remove("seq = 4")), []string{"row 4: rows 4 to 4 are missing"}, false},
 		"the first rows": {script(remove("seq < 4")), []string{"row 1: rows 1 to 3 are missing"}, false},
 		"the last rows":  {script(remove("seq > 7")), []string{"row 8: rows 8 to 10 are missing at the end"}, false},
@@ -216,7 +216,7 @@ func TestVerify(t *testing.T) {
 				tamper(t, dir, edit+"UPDATE record SET decision = 1 WHERE seq = 4; UPDATE hook SET decision = 1 WHERE seq = 4")
 				forge(t, dir, 4)
 			},
-			[]string{"row 10: this is not the row that grapnel.head names"},
+			[]string{"row 10: the row does not match grapnel.head"},
 			true,
 		},
 		"a forged chain and anchor": {
@@ -229,8 +229,8 @@ func TestVerify(t *testing.T) {
 			if err := os.Remove(filepath.Join(dir, headFile)); err != nil {
 				t.Fatal(err)
 			}
-		}, []string{"the end of the log cannot be checked: grapnel.head is missing"}, false},
-		"the anchor's text": {anchor("nonsense"), []string{`the end of the log cannot be checked: grapnel.head: "nonsense" is not`}, false},
+		}, []string{"cannot check the end of the log: grapnel.head is missing"}, false},
+		"the anchor's text": {anchor("nonsense"), []string{`cannot check the end of the log: grapnel.head: "nonsense" is not`}, false},
 		"an older anchor":   {anchor("0:" + strings.Repeat("0", 64)), nil, false}, // as after a crash
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -295,20 +295,20 @@ func TestVerifyAbsent(t *testing.T) {
 	if err := os.Truncate(filepath.Join(dir, baseFile), 0); err != nil {
 		t.Fatal(err)
 	}
-	finds("row 1: rows 1 to 10 are missing: there is no database, and grapnel.head says")
+	finds("row 1: rows 1 to 10 are missing: the database does not exist, but grapnel.head covers them")
 	if err := os.Remove(filepath.Join(dir, baseFile)); err != nil {
 		t.Fatal(err)
 	}
-	finds("row 1: rows 1 to 10 are missing: there is no database, and grapnel.head says", head)
-	finds("row 1: rows 1 to 12 are missing: there is no database, and the head 12:", later)
+	finds("row 1: rows 1 to 10 are missing: the database does not exist, but grapnel.head covers them", head)
+	finds("row 1: rows 1 to 12 are missing: the database does not exist, but the head 12:", later)
 	if err := os.Remove(filepath.Join(dir, headFile)); err != nil {
 		t.Fatal(err)
 	}
-	finds("row 1: rows 1 to 10 are missing: there is no database, and the head 10:", head)
+	finds("row 1: rows 1 to 10 are missing: the database does not exist, but the head 10:", head)
 	if err := os.WriteFile(filepath.Join(dir, headFile), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	finds("there is no database, and its end is not known: grapnel.head: ")
+	finds("the database does not exist, and its end is unknown: grapnel.head: ")
 }
 
 // A daemon reports problems at its start. They are not lost when it replaces the anchor.
@@ -443,7 +443,7 @@ func TestNewer(t *testing.T) {
 	dir := t.TempDir()
 	closeTest(t, openTest(t, dir, nil))
 	tamper(t, dir, "PRAGMA user_version = 99")
-	if _, err := Open(dir, nil); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "its version is 99") {
+	if _, err := Open(dir, nil); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "database version 99") {
 		t.Errorf("Open = %v", err)
 	}
 	if _, err := OpenReader(dir); !errors.Is(err, ErrNewer) {
@@ -517,7 +517,7 @@ func TestReader(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(other, baseFile), bytes.Repeat([]byte("no database "), 500), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenReader(other); err == nil || !strings.Contains(err.Error(), filepath.Join(other, baseFile)) || !strings.Contains(err.Error(), "puts it aside") {
+	if _, err := OpenReader(other); err == nil || !strings.Contains(err.Error(), filepath.Join(other, baseFile)) || !strings.Contains(err.Error(), "renames it") {
 		t.Errorf("OpenReader of what is no database = %v", err)
 	}
 }

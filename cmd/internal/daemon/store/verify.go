@@ -68,16 +68,16 @@ func (r *Reader) Verify(ctx context.Context, heads ...Head) (Report, error) {
 		v.report.Anchor = &anchor
 		v.claims = append(v.claims, claim{anchor, headFile})
 	case !errors.Is(err, fs.ErrNotExist):
-		v.find(0, "the end of the log cannot be checked: %v", err)
+		v.find(0, "cannot check the end of the log: %v", err)
 	default:
-		v.find(0, "the end of the log cannot be checked: %s is missing", headFile)
+		v.find(0, "cannot check the end of the log: %s is missing", headFile)
 	}
 	for _, h := range heads {
 		v.claims = append(v.claims, claim{h, "the head " + h.String()})
 	}
 	err = r.read(ctx, v.read)
 	if broken(err) {
-		v.find(v.head.Seq, "from here on the database cannot be read: %v", err)
+		v.find(v.head.Seq, "cannot read the database from this row on: %v", err)
 		err = nil
 	}
 	v.report.Head = v.head
@@ -95,17 +95,17 @@ func VerifyAbsent(dir string, heads ...Head) (Report, error) {
 	switch anchor, err := readAnchor(dir); {
 	case err == nil:
 		r.Anchor = &anchor
-		last, who = anchor, headFile+" says"
+		last, who = anchor, headFile
 	case !errors.Is(err, fs.ErrNotExist):
-		r.Findings = append(r.Findings, Finding{0, fmt.Sprintf("there is no database, and its end is not known: %v", err)})
+		r.Findings = append(r.Findings, Finding{0, fmt.Sprintf("the database does not exist, and its end is unknown: %v", err)})
 	}
 	for _, h := range heads {
 		if h.Seq > last.Seq {
-			last, who = h, "the head "+h.String()+" says"
+			last, who = h, "the head "+h.String()
 		}
 	}
 	if last.Seq > 0 {
-		r.Findings = append(r.Findings, Finding{1, fmt.Sprintf("rows 1 to %d are missing: there is no database, and %s there were that many", last.Seq, who)})
+		r.Findings = append(r.Findings, Finding{1, fmt.Sprintf("rows 1 to %d are missing: the database does not exist, but %s covers them", last.Seq, who)})
 	}
 	if len(r.Findings) == 0 {
 		return r, ErrNothing
@@ -114,7 +114,7 @@ func VerifyAbsent(dir string, heads ...Head) (Report, error) {
 }
 
 // ErrNothing is the error of VerifyAbsent if nothing shows that a log existed.
-var ErrNothing = errors.New("nothing was made that could be verified")
+var ErrNothing = errors.New("no log found to verify")
 
 // claim is the hash that the anchor or a given head states for a row.
 type claim struct {
@@ -215,15 +215,15 @@ func (v *verifier) read(view *view) error {
 		return err
 	}
 	if hooks.lone > 0 {
-		v.find(0, "%d hooks belong to rows that are not there", hooks.lone)
+		v.find(0, "%d hooks belong to rows that do not exist", hooks.lone)
 	}
 	v.upTo(1 << 62)
 	if v.below > 0 {
-		v.find(v.floor, "%d rows up to this one are there, although retention is said to have removed them", v.below)
+		v.find(v.floor, "%d rows up to this one exist, although the log states that retention removed them", v.below)
 	}
 	for _, c := range v.claims {
 		if c.Seq > v.head.Seq {
-			v.find(v.head.Seq+1, "rows %d to %d are missing at the end: %s says there were that many", v.head.Seq+1, c.Seq, c.who)
+			v.find(v.head.Seq+1, "rows %d to %d are missing at the end, but %s covers them", v.head.Seq+1, c.Seq, c.who)
 		}
 	}
 	return nil
@@ -254,9 +254,9 @@ func (v *verifier) readRemovals(view *view) error {
 			return err
 		}
 		if err := json.Unmarshal(r.line, &r.Removal); err != nil {
-			v.find(seq, "what retention removed cannot be read: %v", err)
+			v.find(seq, "cannot read the removal entry of retention: %v", err)
 		} else if r.Seq != seq || stamp(r.Time) != r.time {
-			v.find(seq, "what retention removed was changed")
+			v.find(seq, "the removal entry of retention was changed")
 		}
 		r.Seq = seq
 		v.removals = append(v.removals, r)
@@ -288,7 +288,7 @@ func (v *verifier) readRemovals(view *view) error {
 			if now, err := readAnchor(v.limits.dir); err == nil && now.Seq >= v.floor {
 				continue
 			}
-			v.find(c.Seq, "retention is said to have removed the rows up to %d, and %s names one before them", v.floor, headFile)
+			v.find(c.Seq, "the log states that retention removed the rows up to %d, but %s names an earlier row", v.floor, headFile)
 		default:
 			v.report.Unknown = append(v.report.Unknown, c.Head)
 		}
@@ -310,7 +310,7 @@ func (v *verifier) upTo(seq int64) {
 			v.removals = v.removals[1:]
 		}
 		for len(v.gaps) > 0 && (v.gaps[0].first < next || v.gaps[0].last < v.gaps[0].first || v.gaps[0].first < seq && v.gaps[0].last >= seq) {
-			v.find(v.gaps[0].first, "rows %d to %d are said to be missing, and some are there", v.gaps[0].first, v.gaps[0].last)
+			v.find(v.gaps[0].first, "the log lists rows %d to %d as missing, but some of them exist", v.gaps[0].first, v.gaps[0].last)
 			v.gaps = v.gaps[1:]
 		}
 		end := seq
@@ -335,7 +335,7 @@ func (v *verifier) upTo(seq int64) {
 		default:
 			r := &v.removals[0]
 			if sum := sha256.Sum256(r.line); !bytes.Equal(sum[:], r.digest) {
-				v.find(r.Seq, "what retention removed was changed")
+				v.find(r.Seq, "the removal entry of retention was changed")
 			}
 			v.chain(r.Seq, r.time, r.digest, r.hash)
 			v.removals = v.removals[1:]
@@ -349,7 +349,7 @@ func (v *verifier) chain(seq, time int64, digest, hash []byte) {
 	copy(sum[:], digest)
 	want := v.head.next(seq, time, sum)
 	if v.known && !bytes.Equal(want.Hash[:], hash) {
-		v.find(seq, "its hash does not follow from the row before: it was changed or put there, or is not in its place")
+		v.find(seq, "its hash does not match the previous row: the row was changed, inserted or moved")
 	}
 	v.head, v.known = Head{Seq: seq}, true
 	copy(v.head.Hash[:], hash)
@@ -360,7 +360,7 @@ func (v *verifier) chain(seq, time int64, digest, hash []byte) {
 func (v *verifier) claimed() {
 	for _, c := range v.claims {
 		if c.Seq == v.head.Seq && c.Hash != v.head.Hash {
-			v.find(c.Seq, "this is not the row that %s names: it or one before it was changed, and the chain made anew", c.who)
+			v.find(c.Seq, "the row does not match %s: this row or an earlier row was changed, and the chain was rebuilt", c.who)
 		}
 	}
 }
@@ -384,7 +384,7 @@ func (v *verifier) row(s *stored) {
 	} else if !bytes.Equal(sum[:], s.digest) {
 		v.find(s.seq, "its line was changed")
 	} else if what := s.differs(); what != "" {
-		v.find(s.seq, "%s is not what its line says", what)
+		v.find(s.seq, "columns differ from the line: %s", what)
 	}
 	v.chain(s.seq, s.time, s.digest, s.hash)
 }
@@ -393,7 +393,7 @@ func (v *verifier) row(s *stored) {
 func (s *stored) differs() string {
 	l, err := parse(s.line)
 	if err != nil {
-		return "all of it"
+		return "all"
 	}
 	var names []string
 	for _, c := range []struct {

@@ -182,7 +182,7 @@ func matchOf(text string) (string, error) {
 		terms = append(terms, term)
 	}
 	if len(terms) == 0 {
-		return "", fmt.Errorf("there is no word to look for in %q", text)
+		return "", fmt.Errorf("no word to search for in %q", text)
 	}
 	return strings.Join(terms, " "), nil
 }

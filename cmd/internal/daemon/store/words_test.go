@@ -129,7 +129,7 @@ func TestBrokenWords(t *testing.T) {
 			tamper(t, dir, script)
 			var told notes
 			s = openTest(t, dir, &Options{Note: told.add})
-			if !strings.Contains(told.String(), "the index of words is damaged") {
+			if !strings.Contains(told.String(), "the word index is damaged") {
 				t.Errorf("Note = %q", &told)
 			}
 			find := func(want int) {

@@ -224,7 +224,7 @@ func (s *Store) commit(ops []*op) {
 // mend repairs a damaged database so that it can be written again.
 func (s *Store) mend(why error) error {
 	if brokenWords(why) {
-		s.opts.Note(fmt.Errorf("the index of words is damaged (%w): it is made anew", why))
+		s.opts.Note(fmt.Errorf("the word index is damaged (%w): rebuilding it", why))
 		if err := s.base.forgetWords(); err == nil {
 			s.behind = s.base.head.Seq
 			return nil
@@ -346,7 +346,7 @@ func (s *Store) keepAnchor() {
 	write := func() {
 		err := s.writeAnchor(*s.head.Load())
 		if err != nil && failed == nil {
-			s.opts.Note(fmt.Errorf("the end of the log cannot be kept: %w", err))
+			s.opts.Note(fmt.Errorf("cannot write the anchor of the log: %w", err))
 		}
 		failed = err
 	}

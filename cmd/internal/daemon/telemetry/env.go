@@ -124,7 +124,7 @@ func endpoint(get func(string) string, signal, suffix string) (string, error) {
 	case "", "http/json", "http/protobuf": // a collector that accepts one accepts the other: the content type decides
 		return address, nil
 	}
-	return "", fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%.40q: Grapnel speaks http/json, which collectors take at port 4318", protocol)
+	return "", fmt.Errorf("OTEL_EXPORTER_OTLP_PROTOCOL=%.40q: Grapnel supports http/json, which collectors accept on port 4318", protocol)
 }
 
 // checkURL checks the address of a collector; an empty address is valid. Its errors do not repeat
@@ -138,11 +138,11 @@ func checkURL(address string) error {
 	case err != nil:
 		return errors.New("the address of the collector is not a URL")
 	case u.Scheme != "http" && u.Scheme != "https", u.Host == "", u.Opaque != "":
-		return errors.New("the address of the collector has to begin with http:// or https:// and a host")
+		return errors.New("the address of the collector must begin with http:// or https:// and a host")
 	case u.User != nil:
-		return errors.New("the address of the collector holds a password: use OTEL_EXPORTER_OTLP_HEADERS")
+		return errors.New("the address of the collector contains a password: use OTEL_EXPORTER_OTLP_HEADERS")
 	case u.Fragment != "":
-		return errors.New("the address of the collector has a # in it")
+		return errors.New("the address of the collector contains a #")
 	}
 	return nil
 }
@@ -172,7 +172,7 @@ func pairs(text string) (map[string]string, error) {
 		}
 		value, err := url.PathUnescape(strings.TrimSpace(value))
 		if err != nil {
-			return nil, fmt.Errorf("the value of %.40q is not percent-encoded well", key)
+			return nil, fmt.Errorf("the value of %.40q has an invalid percent-encoding", key)
 		}
 		all[key] = value
 	}

@@ -274,7 +274,7 @@ func (p *pipe[T]) run(ctx context.Context) {
 		defer late.Stop()
 		select {
 		case <-late.C:
-			cancel(fmt.Errorf("the %v that the last ones have are spent", p.opts.Flush))
+			cancel(fmt.Errorf("the last export did not finish within %v", p.opts.Flush))
 		case <-work.Done():
 		}
 	})
@@ -374,9 +374,9 @@ func (p *pipe[T]) end(err error) {
 	}
 	switch failing := err != nil; {
 	case failing && !p.failing:
-		p.opts.Log.Warn("the collector does not take "+p.signal, "error", err)
+		p.opts.Log.Warn("telemetry export failed", "signal", p.signal, "error", err)
 	case !failing && p.failing:
-		p.opts.Log.Info("the collector takes "+p.signal+" again", "dropped", p.dropped.Load())
+		p.opts.Log.Info("telemetry export works again", "signal", p.signal, "dropped", p.dropped.Load())
 	}
 	p.failing = err != nil
 }

@@ -257,7 +257,7 @@ func TestSaysThatItFails(t *testing.T) {
 	e.Observe(t.Context(), small(4))
 	end()
 	lines := strings.Split(strings.TrimSpace(b.String()), "\n")
-	if len(lines) != 2 || !strings.Contains(lines[0], "does not take traces") || !strings.Contains(lines[0], "403") || !strings.Contains(lines[1], "dropped=3") {
+	if len(lines) != 2 || !strings.Contains(lines[0], "signal=traces") || !strings.Contains(lines[0], "403") || !strings.Contains(lines[1], "dropped=3") {
 		t.Errorf("the log:\n%s", &b)
 	}
 	if strings.Contains(b.String(), "hunter2") {

@@ -58,17 +58,17 @@ func newGaugeDescs() gaugeDescs {
 	return gaugeDescs{
 		records:    desc("grapnel_store_records", "Records in the store."),
 		bytes:      desc("grapnel_store_size_bytes", "Size of the store on disk."),
-		lag:        desc("grapnel_spool_intake_lag_seconds", "How long the oldest line of the spool has waited to be taken in."),
-		spoolBytes: desc("grapnel_spool_pending_bytes", "Bytes of the spool that are yet to be taken in."),
-		taken:      desc("grapnel_spool_taken_records_total", "Records that were taken in from the spool."),
-		failing:    desc("grapnel_store_failing", "Whether Records cannot be stored now."),
+		lag:        desc("grapnel_spool_intake_lag_seconds", "Age of the oldest line of the spool that is not in the store yet."),
+		spoolBytes: desc("grapnel_spool_pending_bytes", "Bytes of the spool that are not in the store yet."),
+		taken:      desc("grapnel_spool_taken_records_total", "Records that were moved from the spool to the store."),
+		failing:    desc("grapnel_store_failing", "Whether the daemon currently cannot store Records."),
 		restored:   desc("grapnel_store_restores_total", "Times that the database was restored after it was removed, replaced or truncated."),
 		rows:       desc("grapnel_store_lost_rows_total", "Rows of the log that could not be restored, or were missing at the start."),
-		answers:    desc("grapnel_unrecorded_answers_total", "Answers of which neither the store nor the spool could keep a Record."),
+		answers:    desc("grapnel_unrecorded_answers_total", "Replies without a Record, because neither the store nor the spool could save one."),
 		jobs:       desc("grapnel_deliveries", "Deliveries in the outbox.", "target", "state"),
-		oldest:     desc("grapnel_delivery_oldest_waiting_seconds", "Age of the oldest delivery that waits.", "target"),
-		off:        desc("grapnel_delivery_target_off", "Whether a target was switched off because it wants no more.", "target"),
-		depth:      desc("grapnel_queue_depth", "Things that wait in a queue of the daemon.", "queue"),
+		oldest:     desc("grapnel_delivery_oldest_waiting_seconds", "Age of the oldest pending delivery.", "target"),
+		off:        desc("grapnel_delivery_target_off", "Whether deliveries to a target are disabled because it answered 410 (gone).", "target"),
+		depth:      desc("grapnel_queue_depth", "Number of items in a queue of the daemon.", "queue"),
 	}
 }
 
@@ -86,7 +86,7 @@ func (g *gauges) Describe(ch chan<- *prometheus.Desc) {
 // Collect reads the state of the store and of the deliveries. If a part returns an error, Collect
 // omits its metrics instead of showing 0, and counts the error.
 func (g *gauges) Collect(ch chan<- prometheus.Metric) {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), askTimeout, fmt.Errorf("a scrape waits for %v", askTimeout))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), askTimeout, fmt.Errorf("the scrape did not finish within %v", askTimeout))
 	defer cancel()
 	set := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)

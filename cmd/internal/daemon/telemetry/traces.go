@@ -451,7 +451,7 @@ func (s sampler) ShouldSample(p sdktrace.SamplingParameters) sdktrace.SamplingRe
 // newSampler returns the sampler with a name from OTEL_TRACES_SAMPLER.
 func newSampler(name string, ratio float64) (sdktrace.Sampler, error) {
 	if !(ratio >= 0 && ratio <= 1) {
-		return nil, fmt.Errorf("the ratio of a sampler is between 0 and 1, not %v", ratio)
+		return nil, fmt.Errorf("the ratio of a sampler must be between 0 and 1, not %v", ratio)
 	}
 	switch name {
 	case "", "parentbased_always_on":

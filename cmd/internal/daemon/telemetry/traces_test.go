@@ -134,7 +134,7 @@ func TestLogsOnTheWire(t *testing.T) {
 	t.Parallel()
 	c := newCollector(t, nil)
 	e, end := exporting(t, c, func(o *ExportOptions) { o.Interval = time.Hour })
-	r := slog.NewRecord(started, slog.LevelWarn, "a policy is broken", 0)
+	r := slog.NewRecord(started, slog.LevelWarn, "invalid policy", 0)
 	r.AddAttrs(slog.String("file", "grapnel.yaml"), slog.Int("line", 3), slog.Bool("kept", true), slog.Float64("ratio", 0.5))
 	if err := e.LogHandler(slog.LevelInfo).Handle(WithParent(t.Context(), sampled, ""), r); err != nil {
 		t.Fatal(err)

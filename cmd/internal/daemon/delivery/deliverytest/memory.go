@@ -43,7 +43,7 @@ func (m *Memory) fail(method string) error {
 func (m *Memory) Add(_ context.Context, jobs ...delivery.Job) error {
 	for i := range jobs {
 		if j := &jobs[i]; j.ID == "" || j.Target == "" || j.State != "" && !known(j.State) || len(j.Event) > 0 && !json.Valid(j.Event) {
-			return fmt.Errorf("%q for %q in the state %q is no job", j.ID, j.Target, j.State)
+			return fmt.Errorf("delivery %q for %q in the state %q is not valid", j.ID, j.Target, j.State)
 		}
 	}
 	m.mu.Lock()
@@ -120,7 +120,7 @@ func (m *Memory) Settle(_ context.Context, results []delivery.Result) error {
 	}
 	for _, r := range results {
 		if !known(r.State) {
-			return fmt.Errorf("%q is no state", r.State)
+			return fmt.Errorf("unknown state %q", r.State)
 		}
 	}
 	m.mu.Lock()

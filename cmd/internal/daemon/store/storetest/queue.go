@@ -176,10 +176,10 @@ func testSettle(_ *testing.T, q *queue) {
 	q.due(time.Second)
 	jobs, err := q.Lease(context.Background(), epoch.Add(time.Second), time.Minute, 9, nil)
 	if err != nil || len(jobs) != 1 {
-		q.t.Fatalf("Lease = %+v, %v, want the one that waits", jobs, err)
+		q.t.Fatalf("Lease = %+v, %v, want the waiting job", jobs, err)
 	}
 	if j := jobs[0]; j.ID != "2" || j.Tries != 1 || j.Status != 503 || j.Error != "busy" || !j.Next.Equal(epoch.Add(time.Second)) {
-		q.t.Fatalf("Lease = %+v, want what was settled", j)
+		q.t.Fatalf("Lease = %+v, want the job with its settled result", j)
 	}
 	q.settle(later("1", 0), later("3", 0)) // a job that has ended stays so
 	q.want(time.Second, 9)
@@ -187,7 +187,7 @@ func testSettle(_ *testing.T, q *queue) {
 	q.want(time.Second, 9, "2") // settled before its lease ended
 	q.settle()
 	if err := q.Settle(context.Background(), []delivery.Result{{ID: "2", State: "lost"}}); err == nil {
-		q.t.Fatal("Settle took a state that is none")
+		q.t.Fatal("Settle accepted an unknown state")
 	}
 	q.settle(delivered("2"))
 	q.due(-1)
@@ -270,7 +270,7 @@ func testKept(t *testing.T, q *queue) {
 	q.put(want)
 	jobs, err := q.Lease(context.Background(), epoch, time.Minute, 9, nil)
 	if diff := cmp.Diff([]delivery.Job{want}, jobs, cmpopts.EquateApproxTime(0)); diff != "" || err != nil {
-		t.Fatalf("Lease differs from what was put (- want + got): %v\n%s", err, diff)
+		t.Fatalf("Lease differs from the stored jobs (- want + got): %v\n%s", err, diff)
 	}
 	for _, bad := range []delivery.Job{{Target: "a"}, {ID: "x"}, {ID: "x", Target: "a", Event: []byte(`{`)}, {ID: "x", Target: "a", State: "odd"}} {
 		if err := q.Put(context.Background(), job("good", "a"), bad); err == nil {

@@ -184,7 +184,7 @@ func testRecordOnce(t *testing.T, open Open) {
 		got = append(got, row.Late)
 	}
 	if !slices.Equal(got, []bool{false, true, true}) {
-		t.Errorf("late = %v, want one firing and two lines behind it", got)
+		t.Errorf("late = %v, want one firing and two later lines", got)
 	}
 	if stats, err := s.Stats(s.ctx, time.Time{}); err != nil || stats.Again != 1 || stats.Firings != 1 {
 		t.Errorf("Stats = %+v, %v, want one firing and one other answer", stats, err)
@@ -433,7 +433,7 @@ func testPages(t *testing.T, open Open) {
 	cancel()
 	for _, err := range s.Records(ctx, store.Query{}) {
 		if !errors.Is(err, context.Canceled) {
-			t.Errorf("Records = %v, want that it was given up", err)
+			t.Errorf("Records = %v, want context.Canceled", err)
 		}
 	}
 }
@@ -459,7 +459,7 @@ func testStats(t *testing.T, open Open) {
 			return cmp.Or(cmp.Compare(a.Source, b.Source), cmp.Compare(a.Name, b.Name))
 		})
 		if diff := gocmp.Diff(store.Stats{Stats: want}, got, order); diff != "" || err != nil {
-			t.Errorf("Stats since %v are not those of the log (- want + got): %v\n%s", since, err, diff)
+			t.Errorf("Stats since %v differ from the log (- want + got): %v\n%s", since, err, diff)
 		}
 	}
 }
@@ -558,7 +558,7 @@ func testPrune(t *testing.T, open Open) {
 	s.want(store.Query{Oldest: true, Text: "wintermute"}, "edge", "old behind a young one")
 	jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{})
 	if err != nil || len(jobs) != 2 || jobs[0].ID != "lone2" || jobs[1].ID != "j3" {
-		t.Errorf("Deliveries = %+v, %v, want those that wait", jobs, err)
+		t.Errorf("Deliveries = %+v, %v, want the waiting ones", jobs, err)
 	}
 	report := s.sound(2)
 	if n := len(report.Removed); n != 1 || report.Head.Seq != head.Seq+1 || report.Removed[0].Last != 5 || report.Removed[0].Records != 5 {
@@ -571,7 +571,7 @@ func testPrune(t *testing.T, open Open) {
 		t.Fatal(err)
 	}
 	if again := s.sound(2); again.Head != report.Head {
-		t.Errorf("Verify = %+v, want no removal where nothing was old", again)
+		t.Errorf("Verify = %+v, want no removal if no row was old", again)
 	}
 	q.settle(delivered("j3"))
 	if err := s.Prune(s.ctx, now.Add(30*time.Hour)); err != nil {
@@ -579,14 +579,14 @@ func testPrune(t *testing.T, open Open) {
 	}
 	s.want(store.Query{})
 	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{}); err != nil || len(jobs) != 1 {
-		t.Errorf("Deliveries = %+v, %v, want the one that waits", jobs, err)
+		t.Errorf("Deliveries = %+v, %v, want the waiting one", jobs, err)
 	}
 	report = s.sound(0)
 	if n := len(report.Removed); n != 1 || report.Removed[0].First != 6 || report.Removed[0].Last != 8 || report.Removed[0].Records != 2 {
 		t.Errorf("Verify = %+v, want one removal of 2 Records and of the removal before", report)
 	}
 	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) != 1 {
-		t.Errorf("Verify with a head that was removed = %+v, %v, want that nothing is known of it", report, err)
+		t.Errorf("Verify with a removed head = %+v, %v, want it to be unknown", report, err)
 	}
 	// By number, and over several batches.
 	var items []store.Item
@@ -604,7 +604,7 @@ func testPrune(t *testing.T, open Open) {
 		t.Errorf("Records = %v, want the newest 100", got)
 	}
 	if jobs, err := s.Deliveries(s.ctx, store.DeliveryQuery{ID: "held"}); err != nil || len(jobs) != 1 {
-		t.Errorf("Deliveries = %+v, %v, want that the one of a removed Record still waits", jobs, err)
+		t.Errorf("Deliveries = %+v, %v, want the delivery of a removed Record to be waiting still", jobs, err)
 	}
 	if report := s.sound(100); len(report.Removed) != 3 || report.Removed[2].Reason != "number" {
 		t.Errorf("Verify = %+v, want three removals by number", report)
@@ -633,13 +633,13 @@ func testSubscribe(t *testing.T, open Open) {
 	}
 	cancel()
 	if got, ok := <-live; ok {
-		t.Errorf("after the end came %+v", got)
+		t.Errorf("got %+v after the end", got)
 	}
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if got, ok := <-other; ok {
-		t.Errorf("after Close came %+v", got)
+		t.Errorf("got %+v after Close", got)
 	}
 	if got, ok := <-s.Subscribe(s.ctx); ok {
 		t.Errorf("Subscribe after Close = %+v", got)
@@ -662,12 +662,12 @@ func testSlow(t *testing.T, open Open) {
 		got := <-live
 		seen, lost = seen+1, lost+got.Lost
 		if got.Seq != last+1+int64(got.Lost) {
-			t.Fatalf("row %d came after %d, and %d are said to be lost", got.Seq, last, got.Lost)
+			t.Fatalf("row %d came after %d, and %d were reported as lost", got.Seq, last, got.Lost)
 		}
 		last = got.Seq
 	}
 	if lost == 0 || seen+lost != rows {
-		t.Errorf("saw %d and lost %d of %d, want that some were lost", seen, lost, rows)
+		t.Errorf("saw %d and lost %d of %d, want some to be lost", seen, lost, rows)
 	}
 }
 
@@ -683,7 +683,7 @@ func testCallers(t *testing.T, open Open) {
 				}
 				if w%16 == i {
 					if got := s.ids(store.Query{Limit: 1, Text: "wintermute"}); len(got) != 1 {
-						t.Errorf("nothing is there after Put")
+						t.Errorf("no record exists after Put")
 					}
 				}
 			}
@@ -726,7 +726,7 @@ func testGone(t *testing.T, open Open) {
 	got := s.ids(store.Query{Lean: true})
 	for _, id := range got {
 		if !kept[id] {
-			t.Errorf("%s is there, and Put said that it is not", id)
+			t.Errorf("%s exists, but Put returned an error", id)
 		}
 	}
 	if len(got) != len(kept) {
