@@ -32,7 +32,7 @@ var bodies = map[string]body{
 func WriteBody(language, hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
 	b, known := bodies[language]
 	if !known {
-		return nil, fault(BadBody, "nobody knows the body %q", language)
+		return nil, fault(BadBody, "unknown body %q", language)
 	}
 	return b.write(hook, ev, cmp.Or(ev.Time, at))
 }
@@ -88,7 +88,7 @@ const ironclawTime = "2006-01-02T15:04:05.999999999-07:00"
 func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) {
 	i := slices.IndexFunc(dialect.IronClawEvents(), func(row dialect.EventRow) bool { return row.Kind == ev.Kind })
 	if i < 0 {
-		return nil, fault(BadBody, "IronClaw has no event like %s", ev.Kind)
+		return nil, fault(BadBody, "IronClaw has no event that corresponds to %s", ev.Kind)
 	}
 	b := ironclawBody{Hook: hook, Point: dialect.IronClawEvents()[i].Native, Timestamp: at.UTC().Format(ironclawTime)}
 	// The native payload contains the members that only IronClaw has.

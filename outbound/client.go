@@ -77,7 +77,7 @@ func NewClient(opts *Options) *Client {
 	}
 	if c.opts.Failed == nil {
 		c.opts.Failed = func(webhook string, err error) {
-			slog.Warn("a webhook was not told of an event", "webhook", webhook, "error", err)
+			slog.Warn("webhook delivery failed", "webhook", webhook, "error", err)
 		}
 	}
 	return c
@@ -89,7 +89,7 @@ func dialer(guard func() Guard) *net.Dialer {
 	return &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
 		if err != nil {
-			return fault(ForbiddenIP, "%q is no address", address)
+			return fault(ForbiddenIP, "%q is not an IP address", address)
 		}
 		return guard().CheckAddr(to.Addr())
 	}}
@@ -130,7 +130,7 @@ func (c *Client) Close(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("deliveries are still under way: %w", context.Cause(ctx))
+		return fmt.Errorf("deliveries are still in progress: %w", context.Cause(ctx))
 	}
 }
 
@@ -277,7 +277,7 @@ func (c *Client) talk(ctx context.Context, conn *connection, r request, read fun
 	case failed != nil: // the server rejected the request before reading all of it; its status is the reason
 		return false, read(answer{resp, limit, conn.tcp})
 	case err != nil && limit.N <= 0:
-		return false, fault(Unreachable, "%s: the headers of its answer have more than %d bytes", r.url.Hostname(), r.head)
+		return false, fault(Unreachable, "%s: the response headers are larger than %d bytes", r.url.Hostname(), r.head)
 	case err != nil:
 		return silent, err
 	}
@@ -308,7 +308,7 @@ func readAnswer(r *bufio.Reader, req *http.Request) (*http.Response, error) {
 			return resp, err
 		}
 	}
-	return nil, fmt.Errorf("more than %d answers before the answer", maxInterim)
+	return nil, fmt.Errorf("more than %d interim responses", maxInterim)
 }
 
 // resolve returns the addresses of a host. It returns an error if any address fails the check.
@@ -325,15 +325,15 @@ func (c *Client) resolve(ctx context.Context, host string, check func(netip.Addr
 	addrs, err := c.opts.Resolver.LookupNetIP(lookup, "ip", host+".")
 	switch {
 	case lookup.Err() != nil:
-		return nil, fault(DNSError, "the addresses of %s were not found: %w", host, context.Cause(lookup))
+		return nil, fault(DNSError, "cannot look up the addresses of %s: %w", host, context.Cause(lookup))
 	case err != nil:
-		return nil, fault(DNSError, "the addresses of %s were not found: %w", host, err)
+		return nil, fault(DNSError, "cannot look up the addresses of %s: %w", host, err)
 	case len(addrs) == 0:
 		return nil, fault(DNSError, "%s has no address", host)
 	}
 	for _, addr := range addrs { // reject all, because an attacker could make the client dial the non-public address second
 		if err := check(addr); err != nil {
-			return nil, fault(DNSForbiddenIP, "%s has the address %v, and %w", host, addr, err)
+			return nil, fault(DNSForbiddenIP, "%s has the address %v: %w", host, addr, err)
 		}
 	}
 	return addrs, nil
@@ -372,7 +372,7 @@ func explain(ctx context.Context, host string, err error) error {
 	case ctx.Err() != nil && errors.Is(context.Cause(ctx), grapnel.ErrTimeout):
 		return fault(Timeout, "%s did not answer in time: %w", host, context.Cause(ctx))
 	case ctx.Err() != nil:
-		return fault(Unreachable, "%s: given up: %w", host, context.Cause(ctx))
+		return fault(Unreachable, "%s: canceled: %w", host, context.Cause(ctx))
 	default:
 		return fault(Unreachable, "%s: %w", host, err)
 	}

@@ -26,9 +26,9 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 		p, err := netip.ParsePrefix(text)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("network %q: want an address and the length of its prefix, such as 10.1.2.0/24", text)
+			return nil, fmt.Errorf("network %q: want an address and a prefix length, such as 10.1.2.0/24", text)
 		case p.Masked() != p:
-			return nil, fmt.Errorf("network %q: bits are set behind its prefix (did you mean %v?)", text, p.Masked())
+			return nil, fmt.Errorf("network %q: the address has bits after the prefix (did you mean %v?)", text, p.Masked())
 		case p.Addr().Is4In6():
 			return nil, fmt.Errorf("network %q: write it as an IPv4 network", text)
 		}
@@ -87,11 +87,11 @@ func (g Guard) checkURL(raw string, inClear bool) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case u.Scheme != "https" && (u.Scheme != "http" || !inClear):
-		return nil, fault(BadScheme, "the scheme is %q: only https is permitted", u.Scheme)
+		return nil, fault(BadScheme, "scheme %q is not allowed: use https", u.Scheme)
 	case u.User != nil:
-		return nil, fault(UserInfo, "it holds a user name or a password: use a header instead")
+		return nil, fault(UserInfo, "the URL contains a user name or password: use a header instead")
 	case u.Hostname() == "":
-		return nil, fault(NoHost, "there is no host behind %s://", u.Scheme)
+		return nil, fault(NoHost, "the host is missing after %s://", u.Scheme)
 	}
 	host, err := g.checkHost(u)
 	if err == nil && u.Scheme == "http" {
@@ -103,7 +103,7 @@ func (g Guard) checkURL(raw string, inClear bool) (*url.URL, error) {
 	case err != nil:
 		return nil, err
 	case slices.Contains(forbiddenPorts, port):
-		return nil, fault(ForbiddenPort, "port %d is that of another protocol", port)
+		return nil, fault(ForbiddenPort, "port %d is reserved for another protocol", port)
 	case port != defaultPort(u.Scheme):
 		host = fmt.Sprintf("%s:%d", host, port)
 	}
@@ -114,13 +114,13 @@ func (g Guard) checkURL(raw string, inClear bool) (*url.URL, error) {
 // white space and control characters, and treat a backslash as a slash.
 func parseURL(raw string) (*url.URL, uint16, error) {
 	if !utf8.ValidString(raw) {
-		return nil, 0, fault(BadURL, "it is no valid UTF-8")
+		return nil, 0, fault(BadURL, "the URL is not valid UTF-8")
 	}
 	if i := strings.IndexFunc(raw, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }); i >= 0 {
-		return nil, 0, fault(BadURL, "there is white space or a control character at byte %d", i)
+		return nil, 0, fault(BadURL, "white space or control character at byte %d", i)
 	}
 	if head, _, _ := strings.Cut(raw, "?"); strings.Contains(head, `\`) {
-		return nil, 0, fault(BadURL, "there is a backslash, which some take for a slash: write %%5C if you mean it")
+		return nil, 0, fault(BadURL, "the URL contains a backslash, which some parsers read as a slash: write %%5C for a backslash")
 	}
 	u, err := url.Parse(raw)
 	if wrapped, ok := errors.AsType[*url.Error](err); ok {
@@ -128,17 +128,17 @@ func parseURL(raw string) (*url.URL, uint16, error) {
 	}
 	switch {
 	case err != nil:
-		return nil, 0, fault(BadURL, "it cannot be read: %w", err)
+		return nil, 0, fault(BadURL, "cannot parse the URL: %w", err)
 	case u.Scheme == "":
-		return nil, 0, fault(BadURL, "it does not begin with https://")
+		return nil, 0, fault(BadURL, "the URL does not begin with https://")
 	case (u.Scheme == "https" || u.Scheme == "http") && u.Opaque != "":
-		return nil, 0, fault(BadURL, "there is no // behind %s:", u.Scheme)
+		return nil, 0, fault(BadURL, "// is missing after %s:", u.Scheme)
 	case u.Port() == "":
 		return u, defaultPort(u.Scheme), nil
 	}
 	port, err := strconv.ParseUint(u.Port(), 10, 16)
 	if err != nil {
-		return nil, 0, fault(BadURL, "there is no port %s", u.Port())
+		return nil, 0, fault(BadURL, "invalid port %s", u.Port())
 	}
 	return u, uint16(port), nil
 }
@@ -154,7 +154,7 @@ func defaultPort(scheme string) uint16 {
 // address that maps to an IPv4 address as that IPv4 address.
 func (g Guard) CheckAddr(addr netip.Addr) error {
 	if addr.Zone() != "" {
-		return fault(ForbiddenIP, "%v is an address of one link", addr)
+		return fault(ForbiddenIP, "%v has a zone, so it is valid on one link only", addr)
 	}
 	addr = meant(addr)
 	what := special(addr)
@@ -162,11 +162,11 @@ func (g Guard) CheckAddr(addr netip.Addr) error {
 	case what == "":
 		return nil
 	case slices.ContainsFunc(credentials, func(p netip.Prefix) bool { return p.Contains(addr) }):
-		return fault(ForbiddenIP, "%v is %s and cannot be opened: clouds give out credentials there", addr, what)
+		return fault(ForbiddenIP, "%v is %s and cannot be allowed: cloud providers serve credentials there", addr, what)
 	case slices.ContainsFunc(g.Networks, func(p netip.Prefix) bool { return p.Contains(addr) }):
 		return nil
 	default:
-		return fault(ForbiddenIP, "%v is %s: only public addresses and networks that were opened are dialled", addr, what)
+		return fault(ForbiddenIP, "%v is %s: only public addresses and allowed networks can be reached", addr, what)
 	}
 }
 
@@ -187,7 +187,7 @@ func (g Guard) checkClear(addr netip.Addr) error {
 		return err
 	}
 	if addr = meant(addr); !slices.ContainsFunc(g.Networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-		return fault(BadScheme, "%v is in no network that was opened: only https is permitted there", addr)
+		return fault(BadScheme, "%v is not in an allowed network: use https", addr)
 	}
 	return nil
 }
@@ -208,7 +208,7 @@ func special(addr netip.Addr) string {
 		}
 	}
 	if !addr.Is4() && !global.Contains(addr) {
-		return "outside of 2000::/3, where all public addresses are"
+		return "outside of 2000::/3, the range of public addresses"
 	}
 	return ""
 }
@@ -233,10 +233,10 @@ var ranges = []network{
 	{netip.MustParsePrefix("10.0.0.0/8"), "private"},
 	{netip.MustParsePrefix("100.64.0.0/10"), "private to a provider"},
 	{netip.MustParsePrefix("127.0.0.0/8"), "loopback"},
-	{netip.MustParsePrefix("168.63.129.16/32"), "the platform of Azure"},
+	{netip.MustParsePrefix("168.63.129.16/32"), "the Azure platform address"},
 	{netip.MustParsePrefix("169.254.0.0/16"), "link-local"},
 	{netip.MustParsePrefix("172.16.0.0/12"), "private"},
-	{netip.MustParsePrefix("192.0.0.0/24"), "set aside for protocols"},
+	{netip.MustParsePrefix("192.0.0.0/24"), "reserved for protocols"},
 	{netip.MustParsePrefix("192.0.2.0/24"), "for documentation"},
 	{netip.MustParsePrefix("192.88.99.0/24"), "reserved"},
 	{netip.MustParsePrefix("192.168.0.0/16"), "private"},
@@ -251,9 +251,9 @@ var ranges = []network{
 	{netip.MustParsePrefix("fc00::/7"), "private"},
 	{netip.MustParsePrefix("fe80::/10"), "link-local"},
 	{netip.MustParsePrefix("ff00::/8"), "multicast"},
-	{netip.MustParsePrefix("2001::/23"), "set aside for protocols"}, // Teredo, benchmarks, ORCHID
+	{netip.MustParsePrefix("2001::/23"), "reserved for protocols"}, // Teredo, benchmarks, ORCHID
 	{netip.MustParsePrefix("2001:db8::/32"), "for documentation"},
-	{netip.MustParsePrefix("2002::/16"), "a way to an IPv4 address"}, // 6to4
+	{netip.MustParsePrefix("2002::/16"), "a tunnel to an IPv4 address"}, // 6to4
 	{netip.MustParsePrefix("3fff::/20"), "for documentation"},
 }
 

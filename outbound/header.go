@@ -25,10 +25,10 @@ func checkHeaders(headers iter.Seq2[string, string], hook bool) error {
 		// Only one of two equal headers would be sent, and the choice would be arbitrary.
 		lower := strings.ToLower(name)
 		if seen[lower] {
-			return fault(BadHeader, "header %q is there twice: case makes no difference", name)
+			return fault(BadHeader, "header %q is set twice: letter case makes no difference", name)
 		}
 		if seen[lower] = true; len(seen) > maxHeaders {
-			return fault(BadHeader, "there are more than %d headers", maxHeaders)
+			return fault(BadHeader, "more than %d headers", maxHeaders)
 		}
 	}
 	return nil
@@ -37,11 +37,11 @@ func checkHeaders(headers iter.Seq2[string, string], hook bool) error {
 func checkHeader(name, value string, hook bool) error {
 	switch {
 	case name == "" || strings.ContainsFunc(name, func(r rune) bool { return !tokenRune(r) }):
-		return fault(BadHeader, "header %q: a name is made of letters, digits and !#$%%&'*+-.^_`|~", name)
+		return fault(BadHeader, "header %q: a name can contain only letters, digits and !#$%%&'*+-.^_`|~", name)
 	case len(value) > maxHeaderValue:
-		return fault(BadHeader, "header %q: its value has %d bytes, more than %d", name, len(value), maxHeaderValue)
+		return fault(BadHeader, "header %q: the value has %d bytes, the maximum is %d", name, len(value), maxHeaderValue)
 	case strings.ContainsFunc(value, func(r rune) bool { return r != '\t' && (r < ' ' || r > '~') }):
-		return fault(BadHeader, "header %q: a value is made of visible ASCII, spaces and tabs", name)
+		return fault(BadHeader, "header %q: a value can contain only visible ASCII, spaces and tabs", name)
 	}
 	// Servers behind a proxy often treat X_Real_IP and X-Real-IP as equal.
 	folded := strings.ReplaceAll(strings.ToLower(name), "_", "-")
@@ -50,7 +50,7 @@ func checkHeader(name, value string, hook bool) error {
 	}
 	if slices.Contains(forbiddenHeaders, folded) ||
 		slices.ContainsFunc(forbiddenPrefixes, func(p string) bool { return strings.HasPrefix(folded, p) }) {
-		return fault(ForbiddenHeader, "header %q is not a webhook's to set", name)
+		return fault(ForbiddenHeader, "header %q cannot be set for a webhook", name)
 	}
 	return nil
 }

@@ -106,9 +106,9 @@ func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
 	}
 	switch {
 	case h.timeout < 0 || h.timeout > MaxTimeout:
-		return nil, fault(BadTimeout, "timeout %v: it is more than 0 and at most %v", cfg.Timeout, MaxTimeout)
+		return nil, fault(BadTimeout, "timeout %v: must be more than 0 and at most %v", cfg.Timeout, MaxTimeout)
 	case cfg.Body != "" && cfg.Body != "plain" && !h.summary:
-		return nil, fault(BadBody, "nobody knows the body %q", cfg.Body)
+		return nil, fault(BadBody, "unknown body %q", cfg.Body)
 	}
 	return h, nil
 }
@@ -132,7 +132,7 @@ func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, 
 func (h *Hook) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	plain, err := dialect.Plain().WriteEvent(ev)
 	if err != nil {
-		return grapnel.Outcome{}, fault(BadBody, "the event cannot be written: %w", err)
+		return grapnel.Outcome{}, fault(BadBody, "cannot encode the event: %w", err)
 	}
 	answer, err := h.Ask(ctx, ev.ID, plain)
 	if err != nil {
@@ -195,7 +195,7 @@ func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessag
 			body, err = writeSummary(h.name, &ev, cmp.Or(ev.Time, time.Now()))
 		}
 		if err != nil {
-			return nil, fault(BadBody, "the event cannot be read: %w", err)
+			return nil, fault(BadBody, "cannot decode the event: %w", err)
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, h.timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, h.timeout))
@@ -241,20 +241,20 @@ func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) (
 	case code == http.StatusNoContent, code == http.StatusResetContent:
 		return nil, nil
 	case code >= 600:
-		return nil, fault(BadAnswer, "%s answered with the status %d, which there is not", host, code)
+		return nil, fault(BadAnswer, "%s answered with the invalid status %d", host, code)
 	case code == http.StatusTooManyRequests:
-		return nil, fault(Refused, "%s wants to be asked less often (status %d)", host, code)
+		return nil, fault(Refused, "%s limits the request rate (status %d)", host, code)
 	case code == http.StatusGone:
-		return nil, fault(Rejected, "%s says that nobody answers there any more, and will not again (status %d): take the hook out", host, code)
+		return nil, fault(Rejected, "%s no longer answers at this URL (status %d): remove the hook", host, code)
 	case code >= 500, code == http.StatusRequestTimeout:
 		return nil, fault(Refused, "%s answered with status %d", host, code)
 	case code >= 400:
 		return nil, fault(Rejected, "%s answered with status %d", host, code)
 	case code >= 300:
-		return nil, fault(Redirect, "%s answered with a redirect (status %d), which is not followed: give the URL that it leads to", host, code)
+		return nil, fault(Redirect, "%s answered with a redirect (status %d), which Grapnel does not follow: use the URL of its target", host, code)
 	}
 	if coding := resp.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return nil, fault(BadAnswer, "%s answered in the encoding %.40q, which nobody asked for", host, coding)
+		return nil, fault(BadAnswer, "%s answered in the encoding %.40q, which Grapnel did not request", host, coding)
 	}
 	if resp.ContentLength > maxHookAnswer {
 		return nil, tooLarge(host)
@@ -272,15 +272,15 @@ func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) (
 	case len(text) == 0 && resp.ContentLength < 0 && len(resp.TransferEncoding) == 0:
 		// A server that crashes after sending the headers looks like this, so it is not an
 		// opinion.
-		return nil, fault(BadAnswer, "%s answered with status %d and broke off: without an opinion the status is 204, or the length 0", host, resp.StatusCode)
+		return nil, fault(BadAnswer, "%s answered with status %d and closed the connection: for no opinion, send status 204 or Content-Length: 0", host, resp.StatusCode)
 	case len(text) == 0:
 		return nil, nil
 	case text[0] != '{' || !json.Valid(text):
-		return nil, fault(BadAnswer, "%s answered with status %d and no JSON object", host, resp.StatusCode)
+		return nil, fault(BadAnswer, "%s answered with status %d, but not with a JSON object", host, resp.StatusCode)
 	}
 	return text, nil
 }
 
 func tooLarge(host string) error {
-	return fault(TooLarge, "the answer of %s is larger than %d bytes", host, maxHookAnswer)
+	return fault(TooLarge, "the response of %s is larger than %d bytes", host, maxHookAnswer)
 }

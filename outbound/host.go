@@ -18,7 +18,7 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 	if strings.HasPrefix(u.Host, "[") {
 		addr, err := netip.ParseAddr(written)
 		if err != nil || addr.Is4() || addr.Zone() != "" {
-			return "", fault(BadURL, "[%s] is no IPv6 address", written)
+			return "", fault(BadURL, "[%s] is not an IPv6 address", written)
 		}
 		return "[" + addr.String() + "]", g.CheckAddr(addr)
 	}
@@ -27,11 +27,11 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 	case err != nil:
 		return "", fault(BadURL, "host %q: %w", written, err)
 	case !encodedOnce(written):
-		return "", fault(BadURL, "host %q: what begins with xn-- is not encoded as it should be", written)
+		return "", fault(BadURL, "host %q: invalid encoding after xn--", written)
 	}
 	name = strings.TrimSuffix(name, ".")
 	if again, err := spelling.ToASCII(name); err != nil || again != name { // invalid UTF-8, percent-encoded
-		return "", fault(BadURL, "host %q: there is no spelling of it that stays", written)
+		return "", fault(BadURL, "host %q: the name has no stable ASCII form", written)
 	}
 	if !endsInNumber(name) {
 		return name, checkName(name)
@@ -40,13 +40,13 @@ func (g Guard) checkHost(u *url.URL) (string, error) {
 	// 127.0.0.1; others read them as names.
 	addr, err := parseIPv4(name)
 	if err != nil {
-		return "", fault(BadURL, "host %q: it ends in a number and %w", written, err)
+		return "", fault(BadURL, "host %q: it ends in a number, but is not an IPv4 address: %w", written, err)
 	}
 	if err := g.CheckAddr(addr); err != nil {
 		return "", err
 	}
 	if addr.String() != written {
-		return "", fault(AmbiguousHost, "host %q: some take it for the address %v, others do not", written, addr)
+		return "", fault(AmbiguousHost, "host %q: some parsers read it as the address %v, others do not", written, addr)
 	}
 	return written, nil
 }
@@ -88,7 +88,7 @@ func endsInNumber(host string) bool {
 func parseIPv4(s string) (netip.Addr, error) {
 	parts := strings.Split(s, ".")
 	if len(parts) > 4 {
-		return netip.Addr{}, fmt.Errorf("has %d parts", len(parts))
+		return netip.Addr{}, fmt.Errorf("it has %d parts", len(parts))
 	}
 	var sum uint64
 	for i, part := range parts {
@@ -98,7 +98,7 @@ func parseIPv4(s string) (netip.Addr, error) {
 			rest = 5 - len(parts)
 		}
 		if err != nil || n >= 1<<(8*rest) {
-			return netip.Addr{}, fmt.Errorf("%q is none that fits into an address", part)
+			return netip.Addr{}, fmt.Errorf("%q is not a number that fits into an address", part)
 		}
 		sum = sum<<(8*rest) | n
 	}
@@ -122,25 +122,25 @@ func parseNumber(s string) (uint64, error) {
 // checkName returns an error if an ASCII name is invalid or refers to a local host.
 func checkName(name string) error {
 	if len(name) > 253 {
-		return fault(BadURL, "the host has %d bytes, and no name has more than 253", len(name))
+		return fault(BadURL, "the host name has %d bytes, the maximum is 253", len(name))
 	}
 	labels := strings.Split(name, ".")
 	for _, label := range labels {
 		switch {
 		case label == "":
-			return fault(BadURL, "host %q: there is nothing between two dots", name)
+			return fault(BadURL, "host %q: empty label between two dots", name)
 		case len(label) > 63:
-			return fault(BadURL, "host %q: no part has more than 63 bytes", name)
+			return fault(BadURL, "host %q: a label can have at most 63 bytes", name)
 		case label[0] == '-' || label[len(label)-1] == '-':
-			return fault(BadURL, "host %q: no part begins or ends with a hyphen", name)
+			return fault(BadURL, "host %q: a label cannot begin or end with a hyphen", name)
 		}
 	}
 	switch {
 	case len(labels) == 1:
-		return fault(ForbiddenHost, "host %q: a name without a dot means something nearby", name)
+		return fault(ForbiddenHost, "host %q: a name without a dot is a local name", name)
 	case slices.Contains(nearbyNames, name),
 		slices.ContainsFunc(nearbyEnds, func(end string) bool { return strings.HasSuffix(name, end) }):
-		return fault(ForbiddenHost, "host %q: this name means something nearby", name)
+		return fault(ForbiddenHost, "host %q: this is a local name", name)
 	}
 	return nil
 }

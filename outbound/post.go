@@ -83,9 +83,9 @@ func (c *Client) request(m Message) (request, time.Duration, error) {
 	case err != nil:
 		return request{}, 0, err
 	case timeout < 0 || timeout > MaxTimeout:
-		return request{}, 0, fault(BadTimeout, "timeout %v: it is more than 0 and at most %v", m.Timeout, MaxTimeout)
+		return request{}, 0, fault(BadTimeout, "timeout %v: must be more than 0 and at most %v", m.Timeout, MaxTimeout)
 	case m.ID == "" || len(m.ID) > 256 || strings.ContainsFunc(m.ID, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return request{}, 0, fault(BadHeader, "the id %.40q of a message is none", m.ID)
+		return request{}, 0, fault(BadHeader, "invalid message ID %.40q", m.ID)
 	}
 	header := http.Header{"User-Agent": {"grapnel"}}
 	for name, value := range m.Headers {
@@ -106,15 +106,15 @@ func (c *Client) refusal(u *url.URL, resp *http.Response) error {
 	case code < 300:
 		return nil
 	case code < 400:
-		return fault(Redirect, "%s answered with a redirect (status %d)%s, which is not followed: give the URL that it leads to", host, code, c.leads(u, resp.Header.Get("Location")))
+		return fault(Redirect, "%s answered with a redirect (status %d)%s, which Grapnel does not follow: use the URL of its target", host, code, c.leads(u, resp.Header.Get("Location")))
 	case code == http.StatusGone:
-		return fault(Rejected, "%s wants to hear no more (status %d)", host, code)
+		return fault(Rejected, "%s accepts no more deliveries (status %d)", host, code)
 	case code == http.StatusTooManyRequests:
-		return fault(Refused, "%s wants to hear less often (status %d)", host, code)
+		return fault(Refused, "%s limits the delivery rate (status %d)", host, code)
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code >= 500 && code < 600:
 		return fault(Refused, "%s answered with status %d", host, code)
 	case code >= 600:
-		return fault(BadAnswer, "%s answered with the status %d, which there is not", host, code)
+		return fault(BadAnswer, "%s answered with the invalid status %d", host, code)
 	default:
 		return fault(Rejected, "%s answered with status %d", host, code)
 	}

@@ -160,7 +160,7 @@ func TestReplies(t *testing.T) {
 		"not found":        {says(404, "s3cret"), Reply{Status: 404}, Rejected, "404"},
 		"broken":           {says(500, ""), Reply{Status: 500}, Refused, "500"},
 		"unknown":          {says(799, ""), Reply{Status: 799}, BadAnswer, "799"},
-		"too many":         {later(429, "120", ""), Reply{429, 2 * time.Minute}, Refused, "less often"},
+		"too many":         {later(429, "120", ""), Reply{429, 2 * time.Minute}, Refused, "limits the delivery rate"},
 		"down":             {later(503, "Sat, 21 Nov 2026 20:00:30 GMT", "Sat, 21 Nov 2026 20:00:00 GMT"), Reply{503, 30 * time.Second}, Refused, "503"},
 		"was down":         {later(503, "Sat, 21 Nov 2026 20:00:00 GMT", "Sat, 21 Nov 2026 20:00:30 GMT"), Reply{503, 0}, Refused, "503"},
 		"for ever":         {later(503, "99999999999999999999", ""), Reply{503, MaxRetryAfter}, Refused, "503"},

@@ -22,7 +22,7 @@ func newSigner(secret string) (signer, error) {
 	text, asymmetric := strings.CutPrefix(secret, "whsk_")
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(text, "whsec_"))
 	if err != nil || len(key) == 0 {
-		return nil, fault(BadSecret, "a secret is no key: want whsec_ or whsk_ and base64 behind it")
+		return nil, fault(BadSecret, "invalid secret: want whsec_ or whsk_, followed by base64")
 	}
 	if !asymmetric {
 		return func(signed []byte) string {
@@ -32,13 +32,13 @@ func newSigner(secret string) (signer, error) {
 		}, nil
 	}
 	if len(key) != ed25519.SeedSize && len(key) != ed25519.PrivateKeySize {
-		return nil, fault(BadSecret, "a secret is no key: behind whsk_ there are %d bytes, want the %d of an Ed25519 seed, or the public key behind them", len(key), ed25519.SeedSize)
+		return nil, fault(BadSecret, "invalid secret: %d bytes follow whsk_, want the %d bytes of an Ed25519 seed, with or without its public key", len(key), ed25519.SeedSize)
 	}
 	private := ed25519.NewKeyFromSeed(key[:ed25519.SeedSize])
 	if len(key) == ed25519.PrivateKeySize && !private.Equal(ed25519.PrivateKey(key)) {
 		// A signature with the seed of one pair and the public key of another would reveal the
 		// key.
-		return nil, fault(BadSecret, "a secret is no key: the two halves behind whsk_ are not of one pair")
+		return nil, fault(BadSecret, "invalid secret: the seed and the public key after whsk_ do not match")
 	}
 	return func(signed []byte) string {
 		return "v1a," + base64.StdEncoding.EncodeToString(ed25519.Sign(private, signed))

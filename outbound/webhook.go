@@ -81,11 +81,11 @@ func (c *Client) newWebhook(cfg Config) (*Webhook, error) {
 	w.body, known = bodies[cfg.Body]
 	switch {
 	case w.timeout < 0 || w.timeout > MaxTimeout:
-		return nil, fault(BadTimeout, "timeout %v: it is more than 0 and at most %v", cfg.Timeout, MaxTimeout)
+		return nil, fault(BadTimeout, "timeout %v: must be more than 0 and at most %v", cfg.Timeout, MaxTimeout)
 	case cap(w.permits) == 0:
-		return nil, fault(BadMaxInFlight, "max_in_flight %d: it is at least 1", cfg.MaxInFlight)
+		return nil, fault(BadMaxInFlight, "max_in_flight %d: must be at least 1", cfg.MaxInFlight)
 	case !known:
-		return nil, fault(BadBody, "nobody knows the body %q", cfg.Body)
+		return nil, fault(BadBody, "unknown body %q", cfg.Body)
 	}
 	return w, nil
 }
@@ -97,7 +97,7 @@ func (w *Webhook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	select {
 	case w.permits <- struct{}{}: // limits memory use if the server is slow
 	default:
-		w.client.opts.Failed(w.name, fault(Dropped, "%d deliveries are under way, as many as may be", cap(w.permits)))
+		w.client.opts.Failed(w.name, fault(Dropped, "%d deliveries are in progress, which is the maximum", cap(w.permits)))
 		return grapnel.Outcome{}, nil
 	}
 	// Encode now, because the caller may reuse the event after the return, and it may be large.
@@ -145,7 +145,7 @@ func (w *Webhook) send(ctx context.Context, text []byte) error {
 	case w.body.anyStatus, status < 300:
 		return nil
 	case status < 400:
-		return fault(Redirect, "%s answered with a redirect (status %d), which is not followed: give the URL that it leads to", w.url.Hostname(), status)
+		return fault(Redirect, "%s answered with a redirect (status %d), which Grapnel does not follow: use the URL of its target", w.url.Hostname(), status)
 	default:
 		return fault(Refused, "%s answered with status %d", w.url.Hostname(), status)
 	}

@@ -126,6 +126,6 @@ func ExampleClient_Webhook() {
 	}
 	// Output:
 	// <nil>
-	// webhook "team": url: 127.0.0.1 is loopback: only public addresses and networks that were opened are dialled
-	// webhook "team": url: host "metadata.google.internal": this name means something nearby
+	// webhook "team": url: 127.0.0.1 is loopback: only public addresses and allowed networks can be reached
+	// webhook "team": url: host "metadata.google.internal": this is a local name
 }

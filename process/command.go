@@ -85,7 +85,7 @@ type Command struct {
 // added.
 func (c *Command) Check() error {
 	if c.Executor == nil {
-		return fmt.Errorf("nobody runs %s: set Command.Executor (process.System runs it on this machine)", c.title())
+		return fmt.Errorf("%s has no Executor: set Command.Executor (process.System runs it on this machine)", c.title())
 	}
 	return nil
 }
@@ -111,11 +111,11 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 		d = plain
 	}
 	if d.WriteEvent == nil || d.ReadOutcome == nil {
-		return grapnel.Outcome{}, fmt.Errorf("%w %s: there are no hook programs that speak %q", ErrStart, c.title(), d.Name)
+		return grapnel.Outcome{}, fmt.Errorf("%w %s: the dialect %q has no hook programs", ErrStart, c.title(), d.Name)
 	}
 	payload, err := d.WriteEvent(ev)
 	if err != nil {
-		return grapnel.Outcome{}, fmt.Errorf("%w %s: cannot write the event for it: %w", ErrStart, c.title(), err)
+		return grapnel.Outcome{}, fmt.Errorf("%w %s: cannot encode the event: %w", ErrStart, c.title(), err)
 	}
 	if len(payload) > 0 && !bytes.HasSuffix(payload, []byte("\n")) {
 		payload = append(payload, '\n')
@@ -135,7 +135,7 @@ func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcom
 	limit := p.MaxOutput
 	end, err := c.Executor.Run(ctx, p)
 	if err == nil && end == nil {
-		err = errors.New("its Executor does not say how it ended")
+		err = errors.New("the Executor returned no result")
 	}
 	if err != nil {
 		return grapnel.Outcome{}, fmt.Errorf("%w %s: %w", ErrStart, c.title(), err)
@@ -149,13 +149,13 @@ func (c *Command) program(ev *grapnel.Event) (*Program, error) {
 	args := c.Args
 	switch {
 	case c.Args == nil && strings.TrimSpace(c.Line) == "":
-		return nil, errors.New("there is no program: set Line or Args")
+		return nil, errors.New("no program is set: set Line or Args")
 	case c.Args != nil && c.Line != "":
-		return nil, errors.New("both Line and Args are set, and only one can run")
+		return nil, errors.New("both Line and Args are set: set only one")
 	case c.Args == nil:
 		args = shell(c.Line)
 	case len(c.Args) == 0 || c.Args[0] == "":
-		return nil, errors.New("there is no program: Args is empty")
+		return nil, errors.New("no program is set: Args is empty")
 	}
 	dir := c.dir(ev)
 	return &Program{
@@ -190,7 +190,7 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 	case err == nil:
 		return out, nil
 	case c.Args == nil && end.Exit == 126:
-		return out, fmt.Errorf("%w %s: the shell may not run it (exit code 126)%s (is the file executable, and not a directory%s?)", ErrStart, c.title(), said, c.orHidden())
+		return out, fmt.Errorf("%w %s: the shell cannot run it (exit code 126)%s (is the file executable, and not a directory%s?)", ErrStart, c.title(), said, c.orHidden())
 	case c.Args == nil && end.Exit == 127:
 		return out, fmt.Errorf("%w %s: the shell did not find it (exit code 127)%s (give its full path, or put its directory on PATH)", ErrStart, c.title(), said)
 	default:
@@ -201,7 +201,7 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 // orHidden returns a further possible reason for exit code 126: the sandbox hides the file.
 func (c *Command) orHidden() string {
 	if _, ok := c.Executor.(*Sandbox); ok {
-		return ", and may its sandbox read it"
+		return ", and can its sandbox read it"
 	}
 	return ""
 }

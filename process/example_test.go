@@ -55,7 +55,7 @@ func ExampleExecutor() {
 	fmt.Println(err)
 	// Output:
 	// block my home is <>
-	// hook "careless": nobody runs "echo hello": set Command.Executor (process.System runs it on this machine)
+	// hook "careless": "echo hello" has no Executor: set Command.Executor (process.System runs it on this machine)
 }
 
 // A program is started by the first event and answers the others too.

@@ -92,7 +92,7 @@ func (system) Run(ctx context.Context, p *Program) (*Ending, error) { return run
 // run runs a program. If held is not nil, the program is sandboxed by these rules.
 func run(ctx context.Context, p *Program, held *rules) (*Ending, error) {
 	if len(p.Args) == 0 || p.Args[0] == "" {
-		return nil, errors.New("there is no program: Args is empty")
+		return nil, errors.New("no program is set: Args is empty")
 	}
 	path, err := lookPath(p.Args[0], p.Env)
 	if err != nil {

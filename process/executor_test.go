@@ -24,7 +24,7 @@ func TestNoExecutorNoFallback(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
 	c := &process.Command{Name: "h", Line: "echo ran > ran"}
-	const want = `nobody runs "echo ran > ran": set Command.Executor (process.System runs it on this machine)`
+	const want = `"echo ran > ran" has no Executor: set Command.Executor (process.System runs it on this machine)`
 	if out, err := c.Handle(t.Context(), ev); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), want) || !cmp.Equal(out, grapnel.Outcome{}) {
 		t.Errorf("Handle = %+v, %v, want ErrStart with %q", out, err, want)
 	}
@@ -103,7 +103,7 @@ func TestExecutorFails(t *testing.T) {
 		says string
 	}{
 		"not started": {nil, down, down, `cannot start "x": the sandbox is down`},
-		"nothing":     {nil, nil, process.ErrStart, "does not say how it ended"},
+		"nothing":     {nil, nil, process.ErrStart, "the Executor returned no result"},
 		"stopped":     {&process.Ending{Exit: -1, Stopped: grapnel.ErrTimeout}, nil, grapnel.ErrTimeout, `"x" took longer`},
 		"signal":      {&process.Ending{Exit: -1, Signal: "SIGSYS"}, nil, process.ErrSignal, "SIGSYS"},
 		"cut":         {&process.Ending{Stdout: process.Output{Head: []byte(`{"decision":`), Cut: 9}}, nil, process.ErrOutput, "12 bytes"},

@@ -102,9 +102,9 @@ func startError(p *Program, err error) error {
 	case errors.Is(err, exec.ErrNotFound):
 		hint = "give its full path, or put its directory on PATH"
 	case errors.Is(err, syscall.ENOENT) && statErr == nil:
-		hint = "the file is there, but the interpreter in its first line is not"
+		hint = "the file exists, but the interpreter in its first line does not"
 	case errors.Is(err, syscall.ENOENT) && !filepath.IsAbs(file):
-		hint = "looked for it in " + p.Dir
+		hint = "searched in " + p.Dir
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.IsDir():
 		hint = "it is a directory"
 	case errors.Is(err, syscall.EACCES) && statErr == nil && info.Mode()&0o111 == 0:
@@ -112,7 +112,7 @@ func startError(p *Program, err error) error {
 	case errors.Is(err, syscall.ENOEXEC):
 		hint = "it is neither a program for this machine nor a script with a first line such as #!/bin/sh"
 	case errors.Is(err, syscall.ETXTBSY):
-		hint = "somebody is writing it"
+		hint = "another process is writing to the file"
 	case errors.Is(err, syscall.E2BIG):
 		hint = "its arguments and its environment are too large"
 	}

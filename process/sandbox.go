@@ -76,7 +76,7 @@ func (s *Sandbox) Run(ctx context.Context, p *Program) (*Ending, error) {
 	case err != nil || missing != "" && !s.Optional:
 		return nil, s.Possible()
 	case !shimmed:
-		return nil, fmt.Errorf("%w: main has to begin with process.SandboxMain()", ErrSandbox)
+		return nil, fmt.Errorf("%w: main must begin with process.SandboxMain()", ErrSandbox)
 	}
 	r := rules{Net: s.Net, Ports: s.Ports, Optional: s.Optional}
 	err := s.paths(&r, p) //nolint:contextcheck // looking up the home directory takes no time
@@ -156,7 +156,7 @@ func (s *Sandbox) reach(name string, p *Program, homes above) (reach, error) {
 	case strings.HasPrefix(name, "{"):
 		word, after, _ := strings.Cut(name, "/")
 		if word != "{root}" && word != "{cwd}" {
-			return reach{}, fmt.Errorf("%s: only {root} and {cwd} stand for something", name)
+			return reach{}, fmt.Errorf("%s: unknown placeholder: want {root} or {cwd}", name)
 		}
 		if rest = after; p.Event != nil {
 			base = p.Event.Session.CWD
@@ -165,13 +165,13 @@ func (s *Sandbox) reach(name string, p *Program, homes above) (reach, error) {
 			}
 		}
 		if homes.below(base) && filepath.Clean("/"+rest) == "/" {
-			return reach{}, fmt.Errorf("%s is %s, which holds the home directory and so all that there is to hide: list what it needs", word, base)
+			return reach{}, fmt.Errorf("%s is %s, which contains the home directory with all private files: list only the files that the program needs", word, base)
 		}
 	case filepath.IsAbs(name):
 		return reach{Path: filepath.Clean(name)}, nil
 	}
 	if !filepath.IsAbs(base) {
-		return reach{}, fmt.Errorf("%s: nobody knows where that is", name)
+		return reach{}, fmt.Errorf("%s: cannot resolve this relative path, because the working directory is unknown", name)
 	}
 	at := reach{Path: filepath.Join(base, rest), Below: base}
 	if rest = filepath.Clean(rest); rest == ".." || strings.HasPrefix(rest, "../") {

@@ -39,17 +39,17 @@ func landlockABI() int {
 // it supports no sandbox.
 func (s *Sandbox) missing() (string, error) {
 	if auditArch() == 0 {
-		return "", errors.New("there are no sandboxes on " + runtime.GOARCH)
+		return "", errors.New("sandboxes do not work on " + runtime.GOARCH)
 	}
 	switch abi := landlockABI(); {
 	case abi >= wholeABI:
 		return "", nil
 	case abi == 0:
-		return "this kernel has no Landlock, or it is switched off, so files cannot be kept from a program (Linux 6.12 can)", nil
+		return "this kernel has no Landlock, or Landlock is disabled, so Grapnel cannot restrict file access (Linux 6.12 or later can)", nil
 	case abi < truncateABI:
-		return "this kernel cannot keep a program from emptying files, nor from sending signals (Linux 6.12 can)", nil
+		return "this kernel cannot prevent a program from truncating files or sending signals (Linux 6.12 or later can)", nil
 	default:
-		return "this kernel cannot keep a program from sending signals to others (Linux 6.12 can)", nil
+		return "this kernel cannot prevent a program from sending signals to other programs (Linux 6.12 or later can)", nil
 	}
 }
 
@@ -99,7 +99,7 @@ func (s *shim) became(p *Program, end *Ending) error {
 	if no, notErrno := strconv.Atoi(after); ok && notErrno == nil {
 		err := startError(p, syscall.Errno(no))
 		if syscall.Errno(no) == syscall.EACCES {
-			err = fmt.Errorf("%w; its sandbox has to let it read the file and its interpreter", err)
+			err = fmt.Errorf("%w; the sandbox must allow reading the file and its interpreter", err)
 		}
 		return err
 	}
@@ -109,7 +109,7 @@ func (s *shim) became(p *Program, end *Ending) error {
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrSandbox, err)
 	case len(said) == 0:
-		return fmt.Errorf("%w: what stands in for it ended with exit code %d%s", ErrSandbox, end.Exit, end.Stderr.last())
+		return fmt.Errorf("%w: the process that sets up the sandbox ended with exit code %d%s", ErrSandbox, end.Exit, end.Stderr.last())
 	}
 	return fmt.Errorf("%w: %s", ErrSandbox, said)
 }
@@ -123,7 +123,7 @@ func become(r *rules, args []string) error {
 	}
 	abi := landlockABI()
 	if abi < wholeABI && !r.Optional {
-		return errors.New("Landlock is gone") //nolint:staticcheck // a proper name
+		return errors.New("Landlock is no longer available") //nolint:staticcheck // a proper name
 	}
 	rules, err := landlock(abi, r)
 	if err != nil {
@@ -328,7 +328,7 @@ func (at reach) open(create bool) (int, error) {
 		}
 	}
 	if errors.Is(err, unix.EXDEV) || errors.Is(err, unix.ELOOP) {
-		return 0, errors.New("a link leads out of " + at.Below)
+		return 0, errors.New("a link leads outside of " + at.Below)
 	}
 	return fd, err
 }

@@ -354,14 +354,14 @@ func TestSandboxErrors(t *testing.T) {
 		want string
 	}{
 		"no program":          {process.Sandbox{}, []string{filepath.Join(dir, "absent")}, project, "no such file"},
-		"no interpreter":      {process.Sandbox{}, []string{filepath.Join(dir, "nothing")}, project, "the interpreter in its first line is not"},
-		"hidden interpreter":  {process.Sandbox{}, []string{strange}, project, "its sandbox has to let it read"},
-		"a link leads out":    {process.Sandbox{Write: []string{"away"}, Dir: dir}, []string{touching}, project, "a link leads out of " + dir},
-		"out of the root":     {process.Sandbox{Read: []string{"{root}/away"}}, []string{touching}, project, "a link leads out of " + dir},
-		"a new one leads out": {process.Sandbox{Write: []string{"away/new/dir"}, Dir: dir}, []string{touching}, project, "a link leads out of " + dir},
-		"all of home":         {process.Sandbox{Read: []string{"{root}"}, Write: []string{dir}}, []string{touching}, everything, "holds the home directory"},
-		"nowhere":             {process.Sandbox{Read: []string{"x"}}, []string{touching}, project, "nobody knows where"},
-		"unknown word":        {process.Sandbox{Read: []string{"{home}"}}, []string{touching}, project, "only {root} and {cwd}"},
+		"no interpreter":      {process.Sandbox{}, []string{filepath.Join(dir, "nothing")}, project, "the interpreter in its first line does not"},
+		"hidden interpreter":  {process.Sandbox{}, []string{strange}, project, "the sandbox must allow reading"},
+		"a link leads out":    {process.Sandbox{Write: []string{"away"}, Dir: dir}, []string{touching}, project, "a link leads outside of " + dir},
+		"out of the root":     {process.Sandbox{Read: []string{"{root}/away"}}, []string{touching}, project, "a link leads outside of " + dir},
+		"a new one leads out": {process.Sandbox{Write: []string{"away/new/dir"}, Dir: dir}, []string{touching}, project, "a link leads outside of " + dir},
+		"all of home":         {process.Sandbox{Read: []string{"{root}"}, Write: []string{dir}}, []string{touching}, everything, "contains the home directory"},
+		"nowhere":             {process.Sandbox{Read: []string{"x"}}, []string{touching}, project, "cannot resolve this relative path"},
+		"unknown word":        {process.Sandbox{Read: []string{"{home}"}}, []string{touching}, project, "unknown placeholder"},
 		"many rules":          {process.Sandbox{Read: slices.Repeat([]string{strings.Repeat("/x", 2000)}, 100)}, []string{touching}, project, "argument list too long"},
 	}
 	for name, test := range tests {

@@ -9,7 +9,7 @@ import (
 )
 
 func (s *Sandbox) missing() (string, error) {
-	return "", errors.New("there are only sandboxes on Linux, and this is " + runtime.GOOS)
+	return "", errors.New("sandboxes need Linux, but this system is " + runtime.GOOS)
 }
 
 func become(*rules, []string) error { return ErrSandbox }

@@ -78,7 +78,7 @@ type Worker struct {
 // for a worker.
 func (w *Worker) Check() error {
 	if w.Dialect != nil && (w.Dialect.Name != plain.Name || w.Dialect.IsOnce()) || w.Vars != nil {
-		return fmt.Errorf("%s cannot be kept running: a worker speaks %q and gets no variables of events", w.title(), plain.Name)
+		return fmt.Errorf("%s cannot be a worker: a worker must use the dialect %q and gets no event variables", w.title(), plain.Name)
 	}
 	return w.Command.Check()
 }
@@ -104,12 +104,12 @@ func (w *Worker) Handle(ctx context.Context, ev *grapnel.Event) (out grapnel.Out
 	}
 	event, err := plain.WriteEvent(ev)
 	if err != nil {
-		return out, fmt.Errorf("%s: cannot write the event for it: %w", w.title(), err)
+		return out, fmt.Errorf("%s: cannot encode the event: %w", w.title(), err)
 	}
 	id := strconv.FormatUint(w.ids.Add(1), 10)
 	line, err := dialect.Message{Type: dialect.TypeEvent, ID: id, Event: event}.Write()
 	if err != nil {
-		return out, fmt.Errorf("%s: cannot write the event for it: %w", w.title(), err)
+		return out, fmt.Errorf("%s: cannot encode the event: %w", w.title(), err)
 	}
 	c := &call{id: id, answer: make(chan answer, 1)}
 	for i := (*instance)(nil); ; {
@@ -128,7 +128,7 @@ func (w *Worker) Handle(ctx context.Context, ev *grapnel.Event) (out grapnel.Out
 }
 
 var (
-	errClosed = errors.New("it was closed")
+	errClosed = errors.New("the worker was closed")
 	errGone   = errors.New("gone")
 )
 
@@ -160,7 +160,7 @@ func (w *Worker) instance(ctx context.Context, before *instance) (*instance, err
 			return i, nil
 		}
 		if end, ok := ctx.Deadline(); before == nil || ok && time.Until(end) < pause {
-			return nil, fmt.Errorf("%w %s: it has failed %d times in a row and is tried again in %v: %w", ErrStart, w.title(),
+			return nil, fmt.Errorf("%w %s: it has failed %d times in a row, next attempt in %v: %w", ErrStart, w.title(),
 				failures, max(pause.Round(10*time.Millisecond), 10*time.Millisecond), i.err)
 		}
 		select {
@@ -221,7 +221,7 @@ func (w *Worker) Close(ctx context.Context) error {
 		return nil // the program was never started
 	}
 	_ = i.lines.Close()
-	ctx, cancel := context.WithTimeoutCause(ctx, closeGrace, fmt.Errorf("did not end within %v after its input had ended", closeGrace))
+	ctx, cancel := context.WithTimeoutCause(ctx, closeGrace, fmt.Errorf("did not end within %v after the end of its input", closeGrace))
 	defer cancel()
 	var err error
 	select {
@@ -317,7 +317,7 @@ func (i *instance) run(ctx context.Context, before <-chan struct{}) {
 			select {
 			case <-i.ready:
 			default:
-				i.fail(w.cannotStart(fmt.Errorf("it did not say hello within %v%s", hello, i.said.last())))
+				i.fail(w.cannotStart(fmt.Errorf("it did not send its hello within %v%s", hello, i.said.last())))
 			}
 		})
 		defer late.Stop()
@@ -335,7 +335,7 @@ func (i *instance) why(end *Ending, err error) error {
 	var how string
 	switch {
 	case err == nil && end == nil:
-		err = errors.New("its Executor does not say how it ended")
+		err = errors.New("the Executor returned no result")
 		fallthrough
 	case err != nil:
 		return w.cannotStart(err)
@@ -348,7 +348,7 @@ func (i *instance) why(end *Ending, err error) error {
 	case <-i.ready:
 		return fmt.Errorf("%s ended%s before it answered%s", w.title(), how, i.said.last())
 	default:
-		return w.cannotStart(fmt.Errorf("it ended%s before it said hello%s", how, i.said.last()))
+		return w.cannotStart(fmt.Errorf("it ended%s before it sent its hello%s", how, i.said.last()))
 	}
 }
 
@@ -387,7 +387,7 @@ func (i *instance) ask(ctx context.Context, kind grapnel.Kind, c *call, line []b
 	case <-i.broken:
 		return false, i.err
 	case <-ctx.Done():
-		return false, fmt.Errorf("%s %w, and has not said hello yet%s", w.title(), reason(ctx), i.said.last())
+		return false, fmt.Errorf("%s %w, and has not sent its hello yet%s", w.title(), reason(ctx), i.said.last())
 	}
 	if !i.hello.Wants(kind) {
 		return false, nil
@@ -397,7 +397,7 @@ func (i *instance) ask(ctx context.Context, kind grapnel.Kind, c *call, line []b
 	case <-i.broken:
 		return false, errGone
 	case <-ctx.Done():
-		return false, fmt.Errorf("%s %w: it takes %d events at once, and this one had to wait", w.title(), reason(ctx), cap(i.places))
+		return false, fmt.Errorf("%s %w: it handles %d events at once, and this event had to wait", w.title(), reason(ctx), cap(i.places))
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

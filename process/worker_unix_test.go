@@ -190,7 +190,7 @@ func TestWorkerStaysWarm(t *testing.T) {
 	if err := syscall.Kill(first, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d is still there: %v", first, err)
 	}
-	if _, err := ask(t, w, "late"); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), "it was closed") {
+	if _, err := ask(t, w, "late"); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), "the worker was closed") {
 		t.Errorf("after Close: %v", err)
 	}
 	if err := w.Close(t.Context()); err != nil {
@@ -395,7 +395,7 @@ func TestWorkerBacksOff(t *testing.T) {
 			died++
 		}
 	}
-	if died < 2 || !strings.Contains(paused, fmt.Sprintf("it has failed %d times in a row and is tried again in ", died)) || !strings.Contains(paused, "exit code 4") {
+	if died < 2 || !strings.Contains(paused, fmt.Sprintf("it has failed %d times in a row, next attempt in ", died)) || !strings.Contains(paused, "exit code 4") {
 		t.Errorf("it died %d times, then %q", died, paused)
 	}
 	await.Until(t, "it is started again", func() bool {
@@ -602,12 +602,12 @@ func TestWorkerCannotStart(t *testing.T) {
 		w    *process.Worker
 		says string
 	}{
-		"no hello":     {deaf, "it did not say hello within 300ms: loading"},
+		"no hello":     {deaf, "it did not send its hello within 300ms: loading"},
 		"no program":   {gone, "no such file"},
 		"no directory": {nowhere, "no such file or directory"},
-		"it ends":      {line, "it ended with exit code 1 before it said hello: oops"},
-		"another's":    {foreign, "cannot be kept running"},
-		"nobody":       {nobody, "nobody runs"},
+		"it ends":      {line, "it ended with exit code 1 before it sent its hello: oops"},
+		"another's":    {foreign, "cannot be a worker"},
+		"nobody":       {nobody, "has no Executor"},
 		"no JSON":      {hello("hello"), `"hello" is no JSON object`},
 		"no version":   {hello(`{"type":"hello"}`), "version 0 of the plain dialect, want 1"},
 		"of later":     {hello(`{"grapnel":2,"type":"hello"}`), "version 2 of the plain dialect, want 1"},
@@ -623,7 +623,7 @@ func TestWorkerCannotStart(t *testing.T) {
 		})
 	}
 	slow := worker(t, "-deaf")
-	if _, err := askFor(t, slow, 100*time.Millisecond, "who"); !errors.Is(err, grapnel.ErrTimeout) || !strings.Contains(err.Error(), "has not said hello yet") {
+	if _, err := askFor(t, slow, 100*time.Millisecond, "who"); !errors.Is(err, grapnel.ErrTimeout) || !strings.Contains(err.Error(), "has not sent its hello yet") {
 		t.Errorf("%v, want ErrTimeout", err)
 	}
 }
@@ -658,7 +658,7 @@ func TestWorkerClose(t *testing.T) {
 	if err := stays.Close(ctx); err == nil || !strings.Contains(err.Error(), "was killed") {
 		t.Errorf("Close = %v, want that it was killed", err)
 	}
-	if err := <-answered; err == nil || !strings.Contains(err.Error(), "it was closed") {
+	if err := <-answered; err == nil || !strings.Contains(err.Error(), "the worker was closed") {
 		t.Errorf("asked: %v, want that it was closed", err)
 	}
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {

@@ -203,7 +203,7 @@ func (a *asker) question(ctx context.Context, ev *grapnel.Event) ([]byte, error)
 	}
 	event, err := dialect.Plain().WriteEvent(ev)
 	if err != nil {
-		return nil, fmt.Errorf("the event cannot be written: %w", err)
+		return nil, fmt.Errorf("cannot encode the event: %w", err)
 	}
 	head, err := json.Marshal(Question{HTTP: h, Networks: a.networks(), ID: ev.ID, Until: until, Event: json.RawMessage("0")})
 	if err != nil {
