@@ -140,84 +140,84 @@ func TestDegrade(t *testing.T) {
 			grapnel.ToolBefore,
 			grapnel.Can{Block: true},
 			changed, grapnel.Block, "",
-			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
-			[]string{"change of tool.input: told as block"},
+			`tool.input must be changed, but test does not support that. Use this instead: {"command":"y"}`,
+			[]string{"change of tool.input: downgraded to block"},
 		},
 		"rewrite to what is no call": {
 			grapnel.ToolBefore,
 			grapnel.Can{Block: true, Change: []grapnel.Field{grapnel.FieldInput}},
 			set(grapnel.FieldInput, `[1]`), grapnel.Block, "",
-			`tool.input must be changed, and test cannot be told to do so. Use this instead: [1]`,
-			[]string{"change of tool.input: told as block"},
+			`tool.input must be changed, but test does not support that. Use this instead: [1]`,
+			[]string{"change of tool.input: downgraded to block"},
 		},
 		"rewrite to what is no request": {
 			grapnel.ModelBefore,
 			grapnel.Can{Block: true, Change: []grapnel.Field{grapnel.FieldRequest}},
 			set(grapnel.FieldRequest, `0`), grapnel.Block, "",
-			`request must be changed, and test cannot be told to do so. Use this instead: 0`,
-			[]string{"change of request: told as block"},
+			`request must be changed, but test does not support that. Use this instead: 0`,
+			[]string{"change of request: downgraded to block"},
 		},
 		"rewrite to halt": {
 			grapnel.ToolBefore,
 			grapnel.Can{Halt: true},
 			changed, grapnel.Block,
-			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
-			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
-			[]string{"block: told as halt", "change of tool.input: told as block"},
+			`tool.input must be changed, but test does not support that. Use this instead: {"command":"y"}`,
+			`tool.input must be changed, but test does not support that. Use this instead: {"command":"y"}`,
+			[]string{"block: downgraded to halt", "change of tool.input: downgraded to block"},
 		},
 		"rewrite to nothing": {
-			grapnel.ToolBefore, grapnel.Can{Ask: true}, changed, grapnel.None, "", "", []string{"change of tool.input: not told"},
+			grapnel.ToolBefore, grapnel.Can{Ask: true}, changed, grapnel.None, "", "", []string{"change of tool.input: not sent"},
 		},
 		"ask to block": {
 			grapnel.ToolBefore,
 			grapnel.Can{Block: true},
 			grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"},
 			grapnel.Block, "", "sure?",
-			[]string{"ask: told as block"},
+			[]string{"ask: downgraded to block"},
 		},
 		"ask without a reason to halt": {
 			grapnel.ToolBefore,
 			grapnel.Can{Halt: true},
 			grapnel.Outcome{Decision: grapnel.Ask},
 			grapnel.Block,
-			"this needs the consent of a person, and test cannot ask for it",
-			"this needs the consent of a person, and test cannot ask for it",
-			[]string{"ask: told as block", "block: told as halt"},
+			"this needs the approval of a person, but test cannot ask for it",
+			"this needs the approval of a person, but test cannot ask for it",
+			[]string{"ask: downgraded to block", "block: downgraded to halt"},
 		},
 		"ask with a change": {
 			grapnel.ToolBefore,
 			grapnel.Can{Ask: true, Block: true},
 			asked, grapnel.Block, "",
-			`tool.input must be changed, and test cannot be told to do so. Use this instead: {"command":"y"}`,
-			[]string{"change of tool.input: told as block"},
+			`tool.input must be changed, but test does not support that. Use this instead: {"command":"y"}`,
+			[]string{"change of tool.input: downgraded to block"},
 		},
 		"what is blocked is not changed": {
 			grapnel.ToolBefore,
 			grapnel.Can{Block: true, Change: []grapnel.Field{grapnel.FieldInput}},
 			asked, grapnel.Block, "",
-			"this needs the consent of a person, and test cannot ask for it",
-			[]string{"ask: told as block"},
+			"this needs the approval of a person, but test cannot ask for it",
+			[]string{"ask: downgraded to block"},
 		},
 		"ask to nothing": {
 			grapnel.ToolBefore,
 			grapnel.Can{},
 			grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"},
 			grapnel.None, "", "",
-			[]string{"ask: not told"},
+			[]string{"ask: not sent"},
 		},
 		"allow to nothing": {
 			grapnel.ToolBefore,
 			grapnel.Can{Block: true, Ask: true, Halt: true},
 			grapnel.Outcome{Decision: grapnel.Allow},
 			grapnel.None, "", "",
-			[]string{"allow: not told"},
+			[]string{"allow: not sent"},
 		},
 		"stop goes on in silence": {
 			grapnel.AgentAfter,
 			grapnel.Can{Halt: true},
 			grapnel.Outcome{Decision: grapnel.Block, Reason: "go on"},
 			grapnel.Block, "", "go on",
-			[]string{"block: not told"},
+			[]string{"block: not sent"},
 		},
 		"block and halt to halt": {
 			grapnel.ToolBefore,
@@ -230,34 +230,34 @@ func TestDegrade(t *testing.T) {
 			grapnel.Can{Block: true},
 			grapnel.Outcome{Halt: "stop"},
 			grapnel.Block, "", "stop",
-			[]string{"halt: told as block"},
+			[]string{"halt: downgraded to block"},
 		},
 		"halt to feedback": {
 			grapnel.ToolAfter,
 			grapnel.Can{Block: true},
 			grapnel.Outcome{Halt: "stop"},
 			grapnel.Block, "", "stop",
-			[]string{"halt: told as block"},
+			[]string{"halt: downgraded to block"},
 		},
 		"output to feedback": {
 			grapnel.ToolAfter,
 			grapnel.Can{Block: true},
 			set(grapnel.FieldOutput, `"***"`), grapnel.Block, "",
-			`tool.output must be changed, and test cannot be told to do so. Use this instead: ***`,
-			[]string{"change of tool.output: told as block"},
+			`tool.output must be changed, but test does not support that. Use this instead: ***`,
+			[]string{"change of tool.output: downgraded to block"},
 		},
 		"output to nothing": {
 			grapnel.ToolAfter,
 			grapnel.Can{Halt: true},
 			set(grapnel.FieldOutput, `"***"`), grapnel.None, "", "",
-			[]string{"change of tool.output: not told"},
+			[]string{"change of tool.output: not sent"},
 		},
 		"context and message": {
 			grapnel.ToolAfter,
 			grapnel.Can{},
 			grapnel.Outcome{Context: []string{"c"}, Message: "m"},
 			grapnel.None, "", "",
-			[]string{"context: not told", "message: not told"},
+			[]string{"context: not sent", "message: not sent"},
 		},
 	}
 	for name, tt := range tests {
@@ -289,7 +289,7 @@ func TestDegradeCutsTheSuggestion(t *testing.T) {
 	v, _ := fire(t, ev, rewrite("h", says(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
 		grapnel.FieldPrompt: encoded(strings.Repeat("x", 5000)),
 	}})))
-	want := fmt.Sprintf("prompt must be changed, and the agent cannot be told to do so. Use this instead: %s… [grapnel: 3000 more bytes cut]", strings.Repeat("x", 2000))
+	want := fmt.Sprintf("prompt must be changed, but the agent does not support that. Use this instead: %s… [grapnel: 3000 more bytes cut]", strings.Repeat("x", 2000))
 	if v.Reason() != want {
 		t.Errorf("reason %q", v.Reason())
 	}
@@ -319,7 +319,7 @@ func TestAnAnswerInTheToolsPlaceIsABlock(t *testing.T) {
 			}
 			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Can: tt.can, Tool: &grapnel.Tool{Name: "sum", Input: json.RawMessage(`{}`)}})
 			if told := string(v.Changes[grapnel.FieldOutput]); v.Decision != tt.want || len(v.Unsupported) != tt.lost || (told == `"42"`) == (tt.lost > 0) ||
-				strings.HasSuffix(v.Reason(), "Take it from here: 42") != (tt.lost > 0) {
+				strings.HasSuffix(v.Reason(), "Use this result: 42") != (tt.lost > 0) {
 				t.Errorf("%v because %q, changes %s, lost %q", v.Decision, v.Reason(), v.Changes, v.Unsupported)
 			}
 		})

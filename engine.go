@@ -291,7 +291,7 @@ func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
 // replaced by a general one.
 func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	if err == nil {
-		err = errors.New("it could not be read")
+		err = errors.New("the event could not be read")
 	}
 	t := e.now()
 	l := t.lineup(ev.Kind)

@@ -55,7 +55,7 @@ func TestWithAddRemove(t *testing.T) {
 
 func TestNamesAreUniqueInASource(t *testing.T) {
 	t.Parallel()
-	const want = `two hooks are named "a" in source "git": names are unique in a source`
+	const want = `two hooks have the name "a" in source "git": names must be unique in a source`
 	if _, err := grapnel.New([]grapnel.Spec{from("git", "a"), from("", "a"), from("git", "a")}, nil); err == nil || err.Error() != want {
 		t.Errorf("New = %v, want %q", err, want)
 	}
@@ -117,11 +117,11 @@ func TestSpecErrors(t *testing.T) {
 		{grapnel.Spec{Name: "h", Hook: hook, Timeout: -1}, `hook "h": timeout -1ns is negative`},
 		{grapnel.Spec{Name: "h", Hook: hook, On: []grapnel.Kind{"tool.befor"}}, `hook "h": unknown event "tool.befor"`},
 		{grapnel.Spec{Name: "h", Hook: hook, Tools: []string{"bash", "[a"}}, `hook "h": tool pattern "[a": syntax error in pattern`},
-		{grapnel.Spec{Name: "h", Hook: hook, Phase: 4}, `hook "h": there is no phase(4)`},
-		{grapnel.Spec{Name: "h", Hook: hook, OnError: 4}, `hook "h": there is no on_error(4)`},
-		{grapnel.Spec{Name: "h", Hook: hook, Mode: 2}, `hook "h": there is no mode(2)`},
-		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: -2}}, `hook "h": there is no scope(-2)`},
-		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: 4}}, `hook "h": there is no scope(4)`},
+		{grapnel.Spec{Name: "h", Hook: hook, Phase: 4}, `hook "h": unknown value phase(4)`},
+		{grapnel.Spec{Name: "h", Hook: hook, OnError: 4}, `hook "h": unknown value on_error(4)`},
+		{grapnel.Spec{Name: "h", Hook: hook, Mode: 2}, `hook "h": unknown value mode(2)`},
+		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: -2}}, `hook "h": unknown value scope(-2)`},
+		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: 4}}, `hook "h": unknown value scope(4)`},
 	}
 	for _, tt := range tests {
 		if _, err := grapnel.New([]grapnel.Spec{tt.spec}, nil); err == nil || err.Error() != tt.want {
@@ -246,7 +246,7 @@ func TestPlan(t *testing.T) {
 		{Step: 2, Phase: grapnel.PhaseRewrite, Hook: "rewrite 2", Source: "user", Matched: "event tool.before"},
 		{Step: 3, Phase: grapnel.PhaseRule, Hook: "rule", Source: "user", Matched: "event tool.before"},
 		{Step: 3, Phase: grapnel.PhaseRule, Hook: "rule 2", Source: "user", Matched: "event tool.before"},
-		{Step: 4, Hook: "broken", Source: "user", Matched: "event tool.before", Error: "cannot tell whether it listens: bad pattern"},
+		{Step: 4, Hook: "broken", Source: "user", Matched: "event tool.before", Error: "cannot check whether the hook listens: bad pattern"},
 		{Step: 4, Hook: "matched", Source: "user", File: "grapnel.yaml", Line: 12, Matched: "command x"},
 		{Step: 5, Hook: "shell", Source: "user", Matched: "tool bash"},
 		{Step: 6, Phase: grapnel.PhaseObserve, Hook: "observer", Source: "user", Matched: "event tool.before"},
@@ -315,7 +315,7 @@ func TestBackground(t *testing.T) {
 		if want := "observing hooks were not started: spool full"; k.rec.Error != want || !slices.Contains(v.Messages, "grapnel: "+want) {
 			t.Errorf("Record.Error %q, messages %q, want %q", k.rec.Error, v.Messages, want)
 		}
-		if r := run(t, k.rec, "broken"); r.Error != "cannot tell whether it listens: bad pattern" || !r.Async {
+		if r := run(t, k.rec, "broken"); r.Error != "cannot check whether the hook listens: bad pattern" || !r.Async {
 			t.Errorf("run %+v", r)
 		}
 		if v.Decision != tt.decision || v.Event.Verdict != nil || ev.Verdict != nil {

@@ -500,7 +500,7 @@ func (ev *Event) Set(f Field, value json.RawMessage) (*Event, error) {
 	case FieldCommand, FieldPath, FieldURL, FieldContent:
 		return ev.setView(f, value)
 	default:
-		return nil, fmt.Errorf("set %s: no such field", f)
+		return nil, fmt.Errorf("set %s: unknown field", f)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("set %s: %w", f, err)
@@ -521,14 +521,14 @@ func (ev *Event) setView(f Field, value json.RawMessage) (*Event, error) {
 		}
 		n := len(rawFind(ev.Tool.Input, fact.At))
 		if n > 0 && fact.Form != "" {
-			return nil, fmt.Errorf("set %s: tool %s has it inside of a %s, where it can only be read", f, ev.Tool.Name, fact.Form)
+			return nil, fmt.Errorf("set %s: tool %s has this field inside of a %s, where it is read-only", f, ev.Tool.Name, fact.Form)
 		}
 		if n > 0 {
 			at, places = fact.At, places+n
 		}
 	}
 	if places != 1 {
-		return nil, fmt.Errorf("set %s: tool %s has %d places for it, want exactly one", f, ev.Tool.Name, places)
+		return nil, fmt.Errorf("set %s: tool %s has %d places for this field, want exactly one", f, ev.Tool.Name, places)
 	}
 	input, err := rawReplace(ev.Tool.Input, at, value)
 	if err != nil {

@@ -46,8 +46,8 @@ func TestSetRefuses(t *testing.T) {
 		"list of numbers": {grapnel.FieldTools, `[1]`, "set tools: want []string, got number"},
 		"null as list":    {grapnel.FieldTools, `null`, "set tools: want []string, got null"},
 		"object as view":  {grapnel.FieldCommand, `{}`, "set tool.command: want a JSON string"},
-		"no such view":    {grapnel.FieldPath, `"x"`, "set tool.path: tool bash has 0 places for it, want exactly one"},
-		"no such field":   {"weather", `"x"`, "set weather: no such field"},
+		"no such view":    {grapnel.FieldPath, `"x"`, "set tool.path: tool bash has 0 places for this field, want exactly one"},
+		"no such field":   {"weather", `"x"`, "set weather: unknown field"},
 		"too deep": {
 			grapnel.FieldOutput, strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000), "set tool.output: not valid JSON",
 		},

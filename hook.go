@@ -300,13 +300,13 @@ func (s *Spec) check() error {
 	case s.Timeout < 0:
 		return fmt.Errorf("hook %q: timeout %v is negative", s.Name, s.Timeout)
 	case int(s.Phase) >= len(phaseNames):
-		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Phase)
+		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.Phase)
 	case int(s.OnError) >= len(onErrorNames):
-		return fmt.Errorf("hook %q: there is no %v", s.Name, s.OnError)
+		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.OnError)
 	case int(s.Mode) >= len(modeNames):
-		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Mode)
+		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.Mode)
 	case s.Source.Scope < ScopeManaged || s.Source.Scope > ScopeSession:
-		return fmt.Errorf("hook %q: there is no %v", s.Name, s.Source.Scope)
+		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.Source.Scope)
 	}
 	if c, ok := HookAs[Checker](s.Hook); ok {
 		if err := c.Check(); err != nil {

@@ -212,7 +212,7 @@ func rawReplace(raw json.RawMessage, pointer string, value json.RawMessage) (jso
 		found = i >= 0
 	}
 	if !found {
-		return nil, fmt.Errorf("nothing at %s", pointer)
+		return nil, fmt.Errorf("no value at %s", pointer)
 	}
 	changed, err := rawReplace(members[i].value, rest, value)
 	if err != nil {

@@ -534,7 +534,7 @@ func TestOnErrorDefaults(t *testing.T) {
 func TestFailuresAreSeen(t *testing.T) {
 	t.Parallel()
 	v, rec := fire(t, toolEvent("x"), step("h", fails(errors.New("no network"))))
-	if want := []string{`grapnel: hook "h" could not answer, which counts as no opinion: no network`}; !slices.Equal(v.Messages, want) {
+	if want := []string{`grapnel: hook "h" could not answer, treated as no opinion: no network`}; !slices.Equal(v.Messages, want) {
 		t.Errorf("messages %q, want %q", v.Messages, want)
 	}
 	if r := run(t, rec, "h"); r.Error != "no network" || r.Cause != grapnel.CauseError || !r.FailOpen {
@@ -617,7 +617,7 @@ func TestMatcherError(t *testing.T) {
 	s := rule("h", decides(grapnel.Allow, ""))
 	s.Match = brokenMatcher{}
 	v, rec := fire(t, toolEvent("x"), s)
-	if r := run(t, rec, "h"); v.Decision != grapnel.Block || r.Error != "cannot tell whether it listens: bad pattern" {
+	if r := run(t, rec, "h"); v.Decision != grapnel.Block || r.Error != "cannot check whether the hook listens: bad pattern" {
 		t.Errorf("decision %v, run %+v", v.Decision, r)
 	}
 }
@@ -702,7 +702,7 @@ func TestNative(t *testing.T) {
 	if len(v.Native) != 1 || string(v.Native["test.color"]) != "2" {
 		t.Errorf("native %s, want the last test.color only", v.Native)
 	}
-	want := []string{"other.color: only for another agent", "testing.x: only for another agent"}
+	want := []string{"other.color: only valid for another agent", "testing.x: only valid for another agent"}
 	if !slices.Equal(v.Unsupported, want) || !slices.Equal(rec.Unsupported, want) {
 		t.Errorf("lost %q, want %q", v.Unsupported, want)
 	}
@@ -879,7 +879,7 @@ func TestObserverPanics(t *testing.T) {
 	if v.Decision != grapnel.Block || k.n != 1 {
 		t.Errorf("decision %v, the other Observer was told %d times", v.Decision, k.n)
 	}
-	if want := []string{"grapnel: a Record was not kept: panicked: disk full"}; !slices.Equal(v.Messages, want) {
+	if want := []string{"grapnel: cannot store a Record: panicked: disk full"}; !slices.Equal(v.Messages, want) {
 		t.Errorf("messages %q, want %q", v.Messages, want)
 	}
 }

@@ -166,7 +166,7 @@ func (f *firing) mergeUnread() Verdict {
 	return v
 }
 
-const countsAsNone = ", which counts as no opinion"
+const countsAsNone = ", treated as no opinion"
 
 // failure returns the message for a hook, and a number of further hooks, that could not answer.
 func failure(hook string, more int, counts string, err error) string {
@@ -194,7 +194,7 @@ func (f *firing) gives(a *answer, v *Verdict) bool {
 // unsupported.
 func (v *Verdict) native(agent, key string, value json.RawMessage) {
 	if !strings.HasPrefix(key, agent+".") {
-		v.Unsupported = appendNew(v.Unsupported, key+": only for another agent")
+		v.Unsupported = appendNew(v.Unsupported, key+": only valid for another agent")
 		return
 	}
 	if v.Native == nil {
@@ -304,11 +304,11 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	d.decision(d.changes())
 	d.stop()
 	if len(v.Context) > 0 && !can.Context {
-		d.lose("context", "not told")
+		d.lose("context", "not sent")
 		v.Context = nil
 	}
 	if len(v.Messages) > 0 && !can.Message {
-		d.lose("message", "not told")
+		d.lose("message", "not sent")
 		v.Messages = nil
 	}
 	if len(v.Changes) == 0 || v.Decision == Block && blocks == BlockAction {
@@ -325,12 +325,12 @@ type degrading struct {
 	strict bool // a Block is stricter than an unsupported part
 }
 
-func (d *degrading) lose(what, told string) {
-	d.v.Unsupported = append(d.v.Unsupported, what+": "+told)
+func (d *degrading) lose(what, result string) {
+	d.v.Unsupported = append(d.v.Unsupported, what+": "+result)
 }
 
 func (d *degrading) block(what, why string) {
-	d.lose(what, "told as block")
+	d.lose(what, "downgraded to block")
 	if d.v.Decision < Block {
 		d.v.Decision, d.v.Reasons = Block, nil
 	}
@@ -353,13 +353,13 @@ func (d *degrading) changes() bool {
 		delete(v.Changes, field)
 		what := "change of " + string(field)
 		if !d.strict || field == FieldOutput && can.Keeps {
-			d.lose(what, "not told")
+			d.lose(what, "not sent")
 			approved = false
 			continue
 		}
-		why := "%s must be changed, and %s cannot be told to do so. Use this instead: %s"
+		why := "%s must be changed, but %s does not support that. Use this instead: %s"
 		if field == FieldOutput && d.contract.Blocks == BlockAction {
-			why = "%s is known without the call, and %s cannot be told that. Take it from here: %s"
+			why = "%s is known without the call, but %s does not support that. Use this result: %s"
 		}
 		d.block(what, fmt.Sprintf(why, field, d.agent(), capText(text, 2000)))
 	}
@@ -369,16 +369,16 @@ func (d *degrading) changes() bool {
 func (d *degrading) decision(approved bool) {
 	switch v := d.v; {
 	case v.Decision == Allow && !(d.can.Allow && approved):
-		d.lose("allow", "not told")
+		d.lose("allow", "not sent")
 		v.Decision, v.Reasons = None, nil
 	case v.Decision == Ask && !d.can.Ask && d.strict:
 		reasons := v.Reasons
-		d.block("ask", fmt.Sprintf("this needs the consent of a person, and %s cannot ask for it", d.agent()))
+		d.block("ask", fmt.Sprintf("this needs the approval of a person, but %s cannot ask for it", d.agent()))
 		if len(reasons) > 0 {
 			v.Reasons = reasons
 		}
 	case v.Decision == Ask && !d.can.Ask:
-		d.lose("ask", "not told")
+		d.lose("ask", "not sent")
 		v.Decision, v.Reasons = None, nil
 	}
 }
@@ -389,20 +389,20 @@ func (d *degrading) stop() {
 	if v.Decision == Block && !can.Block {
 		switch {
 		case !can.Halt || d.contract.Blocks == BlockStop:
-			d.lose("block", "not told")
+			d.lose("block", "not sent")
 		case v.Halt == "":
-			d.lose("block", "told as halt")
+			d.lose("block", "downgraded to halt")
 			v.Halt = v.Reason()
 		}
 	}
 	if v.Halt != "" && !can.Halt {
 		switch {
 		case !d.strict:
-			d.lose("halt", "not told")
+			d.lose("halt", "not sent")
 		case v.Decision < Block:
 			d.block("halt", v.Halt)
 		default:
-			d.lose("halt", "told as block")
+			d.lose("halt", "downgraded to block")
 		}
 		v.Halt = ""
 	}

@@ -243,7 +243,7 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 		}
 		a := newAnswer(s, ev)
 		if err != nil {
-			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
+			a.err = fmt.Errorf("cannot check whether the hook listens: %w", err)
 		}
 		if all == nil {
 			all = make([]answer, 0, min(len(hooks)+1, 16))

@@ -164,7 +164,7 @@ func (p *Preset) named(specs []Spec) ([]Spec, error) {
 		first, taken := at[name]
 		switch {
 		case taken && p.Names == NamesUnique:
-			return nil, fmt.Errorf("two hooks are named %q in source %q: names are unique in a source", s.Name, s.Source.Name)
+			return nil, fmt.Errorf("two hooks have the name %q in source %q: names must be unique in a source", s.Name, s.Source.Name)
 		case taken && p.Names == NamesReplace:
 			kept[first] = *s
 			continue

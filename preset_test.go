@@ -210,7 +210,7 @@ func TestNames(t *testing.T) {
 			t.Errorf("%s: %q ran, want %q", name, log, want)
 		}
 	}
-	if _, err := grapnel.New([]grapnel.Spec{first, again}, nil); err == nil || !strings.Contains(err.Error(), "names are unique") {
+	if _, err := grapnel.New([]grapnel.Spec{first, again}, nil); err == nil || !strings.Contains(err.Error(), "names must be unique") {
 		t.Errorf("Grapnel took two hooks of one name: %v", err)
 	}
 }

@@ -68,7 +68,7 @@ const (
 )
 
 var expiryNames = [...]string{
-	NotExpired: "", ExpiredOpen: "a guard could not answer", ExpiredInput: "it was for another input", ExpiredSource: "its source may not give it",
+	NotExpired: "", ExpiredOpen: "a guard could not answer", ExpiredInput: "it was for another input", ExpiredSource: "its source may not allow",
 }
 
 // String returns the reason in a few words, and the empty string for NotExpired.

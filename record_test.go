@@ -36,7 +36,7 @@ func TestRecordOfSteps(t *testing.T) {
 		"3 0 step one saw b [tool.input] it was for another input",
 		"3 0 step two saw b [tool.input] ",
 		"4 0 step changes saw b [tool.input] ",
-		"5 0 step own saw c [tool.input] its source may not give it",
+		"5 0 step own saw c [tool.input] its source may not allow",
 		"6 2 rule judge saw c [tool.input] ",
 		"0 0 observe later saw nothing [] ",
 	}

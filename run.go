@@ -19,7 +19,7 @@ import (
 var (
 	ErrTimeout = errors.New("took longer than its timeout")
 	ErrPanic   = errors.New("panicked")
-	ErrIllegal = errors.New("answered what this event does not permit")
+	ErrIllegal = errors.New("answered with something that this event does not permit")
 )
 
 // firing holds the state of one event while its hooks run.
@@ -119,7 +119,7 @@ func (f *firing) run(ctx context.Context) {
 		// Only for steps: a timer starts a thread, which is expensive for a program that answers
 		// one event.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, budget, fmt.Errorf("the %v that all hooks of this event have are spent: %w", budget, ErrTimeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, budget, fmt.Errorf("the hooks of this event exceeded their common limit of %v: %w", budget, ErrTimeout))
 		defer cancel()
 	}
 	for _, step := range f.lineup.steps {
@@ -581,7 +581,7 @@ func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 		}
 		a := newAnswer(s, f.first)
 		if err != nil {
-			a.err = fmt.Errorf("cannot tell whether it listens: %w", err)
+			a.err = fmt.Errorf("cannot check whether the hook listens: %w", err)
 		} else {
 			a.mark(ctx, &v)
 		}
@@ -626,7 +626,7 @@ func (f *firing) tell(ctx context.Context, v Verdict, begun time.Time, unread er
 		ok, err := s.listens(v.Event, &v)
 		switch {
 		case err != nil:
-			run.Cause, run.Error = CauseError, fmt.Sprintf("cannot tell whether it listens: %v", err)
+			run.Cause, run.Error = CauseError, fmt.Sprintf("cannot check whether the hook listens: %v", err)
 			f.heard.add(run)
 		case ok:
 			late = append(late, s)
@@ -644,7 +644,7 @@ func (f *firing) tell(ctx context.Context, v Verdict, begun time.Time, unread er
 		}
 		for _, o := range f.table.observers {
 			if err := observe(ctx, o, rec); err != nil {
-				failed = errors.Join(failed, fmt.Errorf("a Record was not kept: %w", err))
+				failed = errors.Join(failed, fmt.Errorf("cannot store a Record: %w", err))
 			}
 		}
 	}

@@ -263,7 +263,7 @@ func TestFireAll(t *testing.T) {
 			"quits":  {Cause: grapnel.CauseError, Error: "ended its goroutine without an answer", Observed: true},
 			"slow":   {Cause: grapnel.CauseTimeout, Error: late2, Observed: true, MS: 2000},
 			"deaf":   {Cause: grapnel.CauseTimeout, Error: late2, Observed: true, MS: 3000, Outcome: &grapnel.Outcome{Message: "m"}},
-			"unsure": {Cause: grapnel.CauseError, Error: "cannot tell whether it listens: bad pattern"},
+			"unsure": {Cause: grapnel.CauseError, Error: "cannot check whether the hook listens: bad pattern"},
 		}
 		if diff := cmp.Diff(want, got, cmpopts.IgnoreFields(grapnel.HookRun{}, "Name", "Async", "Phase", "Saw")); diff != "" {
 			t.Errorf("runs (-want +got):\n%s", diff)

@@ -24,15 +24,15 @@ func (f *firing) letStop(v *Verdict) {
 	why := ""
 	switch {
 	case err != nil && again:
-		why = fmt.Sprintf("the agent may stop, since nobody knows how often it was kept from it: %v", err)
+		why = fmt.Sprintf("the agent may stop, because the number of prevented stops is unknown: %v", err)
 		v.Messages = append(v.Messages, "grapnel: "+why)
 	case err == nil && inARow > f.contract.MaxStops:
-		why = fmt.Sprintf("the agent was kept from stopping %d times in a row and may stop now", f.contract.MaxStops)
+		why = fmt.Sprintf("hooks prevented the agent from stopping %d times in a row; it may stop now", f.contract.MaxStops)
 		v.Messages = append(v.Messages, "grapnel: "+why+": "+v.Reason())
 	default:
 		return
 	}
-	v.Unsupported = append(v.Unsupported, "block: not told, "+why)
+	v.Unsupported = append(v.Unsupported, "block: not sent, "+why)
 	v.Decision, v.Reasons, v.Changes = None, nil, nil
 }
 

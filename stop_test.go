@@ -35,7 +35,7 @@ func TestStopsAreCapped(t *testing.T) {
 			}
 			v := e.Fire(t.Context(), stop(kind, "s", true))
 			if v.Decision != grapnel.None || len(v.Reasons) > 0 || !strings.Contains(strings.Join(v.Messages, ""), "may stop now: go on") ||
-				!strings.Contains(strings.Join(v.Unsupported, ""), "block: not told") {
+				!strings.Contains(strings.Join(v.Unsupported, ""), "block: not sent") {
 				t.Errorf("%s: the block after %d is %v, %q, want that the agent may stop, and that the person is told", kind, grapnel.MaxStops, v.Decision, v.Messages)
 			}
 			if v := e.Fire(t.Context(), stop(kind, "other", false)); v.Decision != grapnel.Block {

@@ -30,7 +30,7 @@ func TestUnreadIsSaidOnce(t *testing.T) {
 	if want := `hook "arule" and 2 more could not answer: it is empty`; v.Decision != grapnel.Block || v.Reason() != want {
 		t.Errorf("%v with the reason %q, want a block with %q", v.Decision, v.Reason(), want)
 	}
-	if want := []string{`grapnel: hook "astep" and 2 more could not answer, which counts as no opinion: it is empty`}; !slices.Equal(v.Messages, want) {
+	if want := []string{`grapnel: hook "astep" and 2 more could not answer, treated as no opinion: it is empty`}; !slices.Equal(v.Messages, want) {
 		t.Errorf("the person reads %q, want %q", v.Messages, want)
 	}
 }

@@ -42,7 +42,7 @@ func TestBudget(t *testing.T) {
 			if second {
 				t.Errorf("%s: a step started after the time was spent", native)
 			}
-			if len(rec.Hooks) != 2 || !strings.Contains(rec.Hooks[1].Error, "are spent") {
+			if len(rec.Hooks) != 2 || !strings.Contains(rec.Hooks[1].Error, "exceeded their common limit") {
 				t.Errorf("%s: the Record says %+v, want that the time was spent", native, rec.Hooks)
 			}
 			if native == "PreToolUse" && !strings.Contains(string(reply.Stdout), `"deny"`) {

@@ -157,8 +157,8 @@ func TestCodexHooks(t *testing.T) {
 func TestCodexTakesTheCommand(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{
-		`{"hook_event_name":"PreToolUse","turn_id":"t","tool_name":"Bash","tool_input":{"command":"ls"}}`:       "change of tool.input: told as block",
-		`{"hook_event_name":"PreToolUse","turn_id":"t","tool_name":"apply_patch","tool_input":{"command":"x"}}`: "change of tool.input: told as block",
+		`{"hook_event_name":"PreToolUse","turn_id":"t","tool_name":"Bash","tool_input":{"command":"ls"}}`:       "change of tool.input: downgraded to block",
+		`{"hook_event_name":"PreToolUse","turn_id":"t","tool_name":"apply_patch","tool_input":{"command":"x"}}`: "change of tool.input: downgraded to block",
 		`{"hook_event_name":"PreToolUse","turn_id":"t","tool_name":"mcp__a__b","tool_input":{"command":"ls"}}`:  "",
 	} {
 		ev, err := dialect.Codex().Read(dialect.Input{Payload: []byte(payload)})

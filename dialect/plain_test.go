@@ -50,7 +50,7 @@ func TestPlainVerdict(t *testing.T) {
 	for name, v := range map[string]grapnel.Verdict{
 		"none": {},
 		"everything": {
-			Decision: grapnel.Block, Halt: "enough", Messages: []string{"m"}, Context: []string{"a < b"}, Unsupported: []string{"ask: told as block"},
+			Decision: grapnel.Block, Halt: "enough", Messages: []string{"m"}, Context: []string{"a < b"}, Unsupported: []string{"ask: downgraded to block"},
 			Reasons: []grapnel.Reason{{Hook: "user::h", Text: "because", Cause: grapnel.CauseTimeout}},
 			Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"n":1e400}`)},
 			Native:  map[string]json.RawMessage{"claude-code.retry": json.RawMessage("true")},

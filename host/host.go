@@ -105,7 +105,7 @@ func (h *Host) Close(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		if n := h.busy.Load(); n > 0 {
-			return fmt.Errorf("what is fired in the background has not come to an end (%d events): %w", n, context.Cause(ctx))
+			return fmt.Errorf("%d background events have not finished: %w", n, context.Cause(ctx))
 		}
 		return nil
 	}
@@ -219,11 +219,11 @@ func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
 	v := s.fire(ctx, ev)
 	switch no := s.refusal(ev, &v); {
 	case no != nil:
-		s.host.opts.Tell(ctx, "grapnel: nothing can be stopped at "+string(ev.Kind)+", where a hook wanted that: "+no.Reason)
+		s.host.opts.Tell(ctx, "grapnel: a hook wants to block "+string(ev.Kind)+", which is not possible: "+no.Reason)
 	case v.Decision == grapnel.Ask:
-		s.host.opts.Tell(ctx, "grapnel: nobody is asked at "+string(ev.Kind)+", where a hook wanted that: "+v.Reason())
+		s.host.opts.Tell(ctx, "grapnel: a hook wants to ask at "+string(ev.Kind)+", which is not possible: "+v.Reason())
 	case len(v.Changes) > 0 || len(v.Context) > 0:
-		s.host.opts.Tell(ctx, "grapnel: nothing can be changed or added at "+string(ev.Kind)+", where a hook wanted that")
+		s.host.opts.Tell(ctx, "grapnel: a hook wants to change or add something at "+string(ev.Kind)+", which is not possible")
 	}
 }
 
@@ -279,12 +279,12 @@ func mayRun(ctx context.Context, no *Refusal) error {
 func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Refusal {
 	approver := s.host.opts.Approve
 	if approver == nil {
-		return s.refuse(ev, strings.TrimSpace("this needs the consent of a person, and there is nobody to ask. "+reason), false)
+		return s.refuse(ev, strings.TrimSpace("this needs the approval of a person, but the agent has no way to ask. "+reason), false)
 	}
 	answer, err := approve(ctx, approver, &Question{Event: ev, Reason: reason})
 	switch {
 	case err != nil:
-		return s.refuse(ev, "this needs the consent of a person, and nobody answered: "+err.Error(), true)
+		return s.refuse(ev, "this needs the approval of a person, but the approver failed: "+err.Error(), true)
 	case answer.Yes:
 		return nil
 	case answer.Reason != "":
@@ -297,7 +297,7 @@ func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Re
 func approve(ctx context.Context, approver Approver, q *Question) (c Consent, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			c, err = Consent{}, fmt.Errorf("the question panicked: %v", r)
+			c, err = Consent{}, fmt.Errorf("it panicked: %v", r)
 		}
 	}()
 	return approver.Approve(ctx, q)

@@ -247,7 +247,7 @@ var verdicts = []struct {
 	{"ask, no without a word", person(false, "", nil), answering(sure), "did not agree", map[string]string{
 		"action": "asked refused", "open": "asked refused", "tool": "asked refused", "permission": "asked refused", "": "goes told",
 	}},
-	{"ask, nobody there", nil, answering(sure), "nobody to ask. sure?", map[string]string{
+	{"ask, nobody there", nil, answering(sure), "the agent has no way to ask. sure?", map[string]string{
 		"action": "refused", "open": "refused", "tool": "refused", "permission": "refused", "": "goes told",
 	}},
 	{"ask, nobody answers", person(true, "", errors.New("terminal closed")), answering(sure), "terminal closed", map[string]string{

@@ -123,7 +123,7 @@ func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
 func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, error) {
 	for i := range l.Tools {
 		if t := &l.Tools[i]; (t.Ask || len(t.Secrets) > 0) && s != nil && s.host.tools[t.Name] == nil {
-			return nil, fmt.Errorf("nobody would be asked about the tool %q, nor its secrets hidden, since the host does not know it: host.Options.Tools needs host.Infos(Loop.Tools)", t.Name)
+			return nil, fmt.Errorf("the host does not know the tool %q, so it cannot ask about the tool or mask its secrets: host.Options.Tools needs host.Infos(Loop.Tools)", t.Name)
 		}
 	}
 	begin, err := l.begin(ctx, s, prompt)
@@ -217,7 +217,7 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 		}
 		m = Message{}
 		if err := json.Unmarshal(raw, &m); err != nil {
-			return fmt.Errorf("cannot keep a message as hooks have changed it: %w", err)
+			return fmt.Errorf("cannot decode a message that hooks changed: %w", err)
 		}
 	}
 	return l.Store(ctx, m)
@@ -265,7 +265,7 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 			return response, nil
 		}
 	}
-	return nil, fmt.Errorf("the model was called %d times and has not come to an end (Loop.MaxCalls)", l.calls())
+	return nil, fmt.Errorf("the model did not finish after %d calls (Loop.MaxCalls)", l.calls())
 }
 
 // goOn asks hooks whether the agent may stop with a response. If not, it adds their message to
@@ -319,7 +319,7 @@ func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response
 	response, err := Stream(ctx, request, l.generate, func(soFar Response) error {
 		switch {
 		case soFar.FinishReason == FinishIncomplete: // hooks got the incomplete response; nothing else to do
-			return errors.New("the model's answer broke off")
+			return errors.New("the model's answer was cut off")
 		case l.held:
 			return nil
 		default:
@@ -339,7 +339,7 @@ func (l *Loop) generate(ctx context.Context, request Request, yield func(Respons
 	case err != nil:
 		return Response{}, err
 	case response == nil:
-		return Response{}, errors.New("the model gave neither a response nor an error")
+		return Response{}, errors.New("the provider returned neither a response nor an error")
 	}
 	r := *response // a copy, because the provider may reuse it
 	r.Content, r.ToolCalls = asJSON(r.Content), slices.Clone(r.ToolCalls)
@@ -383,7 +383,7 @@ func (l *Loop) holds(s *Session) bool {
 func (l *Loop) show(ctx context.Context, soFar string) error {
 	rest, ok := strings.CutPrefix(soFar, l.shown.String())
 	if !ok {
-		l.withdraw(ctx, "it was changed")
+		l.withdraw(ctx, "a hook changed it")
 	}
 	if rest == "" || l.Show == nil {
 		return nil
@@ -401,7 +401,7 @@ func (l *Loop) withdraw(ctx context.Context, why string) {
 	case l.Withdraw != nil:
 		l.Withdraw(ctx, shown)
 	case s != nil:
-		s.host.opts.Tell(ctx, "grapnel: what was shown of an answer does not stand: "+why)
+		s.host.opts.Tell(ctx, "grapnel: part of an answer was shown, but is no longer valid: "+why)
 	}
 }
 
@@ -423,7 +423,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 		limit <- struct{}{}
 		call := Call{ID: w.ID, Name: w.Name, Input: w.Args, Job: l.Job}
 		if over.Load() || ctx.Err() != nil {
-			results[i] = Result{Call: call, Output: rawjson.Quote("the turn was ended before this call"), Failed: true}
+			results[i] = Result{Call: call, Output: rawjson.Quote("the turn ended before this call"), Failed: true}
 			<-limit
 			continue
 		}
@@ -460,7 +460,7 @@ func (r *Result) content() json.RawMessage {
 
 // lost returns the result of a call that did not complete.
 func lost(call Call) Result {
-	return Result{Call: call, Output: rawjson.Quote("the call did not come to an end"), Failed: true}
+	return Result{Call: call, Output: rawjson.Quote("the call did not finish"), Failed: true}
 }
 
 // one runs a tool, and the calls that hooks want to run next instead. It recovers panics of code
@@ -480,7 +480,7 @@ func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err er
 		}
 		call, offered = *r.Next, true // hooks may call tools that the model may not call
 	}
-	s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: %d calls of tools in a row were made because hooks wanted each, and no more are: %s", maxRefused, r.Next.Name))
+	s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: hooks requested %d tool calls in a row, which is the limit; not called: %s", maxRefused, r.Next.Name))
 	return r, err
 }
 
@@ -490,7 +490,7 @@ func (l *Loop) tool(name string, offered bool) ToolFunc {
 	return func(ctx context.Context, input json.RawMessage) (output json.RawMessage, err error) {
 		i := slices.IndexFunc(l.Tools, func(t AgentTool) bool { return t.Name == name })
 		if i < 0 || !offered {
-			return nil, fmt.Errorf("there is no tool %q to choose from", name)
+			return nil, fmt.Errorf("tool %q is not available", name)
 		}
 		defer func() {
 			if r := recover(); r != nil {

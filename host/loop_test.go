@@ -183,12 +183,12 @@ func TestLoopVerdicts(t *testing.T) {
 		"halt before the second of three": {
 			says: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolBefore, halt)},
 			outcome: host.Blocked, answer: "The call was blocked: enough", ran: []string{`echo{"n":1}`},
-			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, "tool call2 failed: The call was blocked: enough", "tool call3 failed: the turn was ended before this call"),
+			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, "tool call2 failed: The call was blocked: enough", "tool call3 failed: the turn ended before this call"),
 		},
 		"halt after the second of three": {
 			says: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolAfter, halt)},
 			outcome: host.Blocked, answer: "enough", ran: []string{`echo{"n":1}`, `other{"n":2}`},
-			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, `tool call2: {"n":2}`, "tool call3 failed: the turn was ended before this call"),
+			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, `tool call2: {"n":2}`, "tool call3 failed: the turn ended before this call"),
 		},
 		"feedback and context": {
 			says: calls("echo"), specs: []grapnel.Spec{says("h", grapnel.ToolAfter, grapnel.Outcome{Decision: grapnel.Block, Reason: "format it", Context: []string{"gofmt"}})},
@@ -207,16 +207,16 @@ func TestLoopVerdicts(t *testing.T) {
 		},
 		"a tool that there is not, and one that panics": {
 			says: calls("nothing", "panics"), outcome: host.Completed, answer: "done", ran: []string{`panics{"n":2}`},
-			talk: lines("user: hello", `assistant nothing({"n":1}) panics({"n":2}): `, `tool call1 failed: there is no tool "nothing" to choose from`, "tool call2 failed: the tool panicked: oops", "assistant: done"),
+			talk: lines("user: hello", `assistant nothing({"n":1}) panics({"n":2}): `, `tool call1 failed: tool "nothing" is not available`, "tool call2 failed: the tool panicked: oops", "assistant: done"),
 		},
 		"a tool that may not be chosen": {
 			says: calls("echo", "other"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldTools, `["other"]`)},
 			outcome: host.Completed, answer: "done", ran: []string{`other{"n":2}`},
-			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}): `, `tool call1 failed: there is no tool "echo" to choose from`, `tool call2: {"n":2}`, "assistant: done"),
+			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}): `, `tool call1 failed: tool "echo" is not available`, `tool call2: {"n":2}`, "assistant: done"),
 		},
 		"no tools": {
 			says: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldMode, `"none"`)}, outcome: host.Completed, answer: "done",
-			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1 failed: there is no tool "echo" to choose from`, "assistant: done"),
+			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1 failed: tool "echo" is not available`, "assistant: done"),
 		},
 		"content that is no JSON": {
 			says: []host.Response{{Content: json.RawMessage("done")}}, outcome: host.Completed, answer: "done", talk: lines("user: hello", "assistant: done"),
@@ -225,7 +225,7 @@ func TestLoopVerdicts(t *testing.T) {
 		"arguments that are no JSON": {
 			says: []host.Response{{ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage(`{"n":`)}}}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
 			specs: []grapnel.Spec{says("h", grapnel.ToolBefore, grapnel.Outcome{})},
-			talk:  lines("user: hello", `assistant echo("{\"n\":"): `, "tool call1 failed: The call was blocked, since a guard could not answer: its input is not a JSON object, so nobody can judge it", "assistant: done"),
+			talk:  lines("user: hello", `assistant echo("{\"n\":"): `, "tool call1 failed: The call was blocked, since a guard could not answer: the input is not a JSON object, so hooks cannot judge it", "assistant: done"),
 		},
 		"next": {
 			says: calls("echo"), specs: []grapnel.Spec{says("h", grapnel.ToolAfter, grapnel.Outcome{}), hook("n", grapnel.ToolAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -368,7 +368,7 @@ func TestLoopHaltInParallel(t *testing.T) {
 			t.Errorf("Run = %+v, %v", answer, err)
 		}
 		talk := written(a.loop.Messages)
-		if n := strings.Count(talk, "the turn was ended before this call"); len(a.loop.Messages) != 22 || len(a.ran) != 3 || n != 16 {
+		if n := strings.Count(talk, "the turn ended before this call"); len(a.loop.Messages) != 22 || len(a.ran) != 3 || n != 16 {
 			t.Errorf("%d ran, %d were left out, want 3 and 16, and an answer to each:\n%s", len(a.ran), n, talk)
 		}
 	})
@@ -485,20 +485,20 @@ func TestLoopFails(t *testing.T) {
 	}{
 		"the model":  {func(a *agent) { a.model.says, a.model.err = nil, errBroken }, "broken"},
 		"neither":    {func(a *agent) { a.model.says = nil }, "neither a response nor an error"},
-		"broken off": {func(a *agent) { a.model.says[0].FinishReason = host.FinishIncomplete }, "broke off"},
+		"broken off": {func(a *agent) { a.model.says[0].FinishReason = host.FinishIncomplete }, "was cut off"},
 		"Show":       {func(a *agent) { a.loop.Show = func(context.Context, string) error { return errBroken } }, "broken"},
 		"Store":      {func(a *agent) { a.loop.Store = func(context.Context, host.Message) error { return errBroken } }, "broken"},
 		"Deliver":    {func(a *agent) { a.loop.Deliver = func(context.Context, host.Outgoing) error { return errBroken } }, "broken"},
 		"Summarize": {func(a *agent) {
 			a.loop.CompactAt, a.loop.Messages, a.loop.Summarize = 1, slices.Repeat([]host.Message{host.Text("user", "x")}, 3), func(context.Context, []host.Message, string) (string, error) { return "", errBroken }
 		}, "broken"},
-		"too many calls":      {func(a *agent) { a.model.says, a.loop.MaxCalls = []host.Response{wants("echo")}, 3 }, "called 3 times"},
+		"too many calls":      {func(a *agent) { a.model.says, a.loop.MaxCalls = []host.Response{wants("echo")}, 3 }, "after 3 calls"},
 		"nobody waits":        {func(a *agent) { var cancel context.CancelFunc; a.ctx, cancel = context.WithCancel(a.ctx); cancel() }, "canceled"},
 		"canceled in a batch": {func(a *agent) { cancelInBatch(a) }, "canceled"},
 		"stored as no message": {func(a *agent) {
 			a.loop.Store = func(context.Context, host.Message) error { return nil }
 			a.add(sets(grapnel.TranscriptBefore, grapnel.FieldMessage, `[]`))
-		}, "cannot keep a message"},
+		}, "cannot decode a message"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -705,7 +705,7 @@ func TestLoopWithdraw(t *testing.T) {
 		if answer, err := a.run("go"); err != nil || answer.Text() != "it is late!" || !slices.Equal(a.shown, want) {
 			t.Errorf("Run = %+v, %v, shown %q, want %q", answer, err, a.shown, want)
 		}
-		if messages := a.messages(); told != slices.Contains(messages, "grapnel: what was shown of an answer does not stand: keep it") {
+		if messages := a.messages(); told != slices.Contains(messages, "grapnel: part of an answer was shown, but is no longer valid: keep it") {
 			t.Errorf("told %q", messages)
 		}
 	}
@@ -790,7 +790,7 @@ func TestLoopPanics(t *testing.T) {
 		return nil, nil
 	}})
 	answer, err := a.run("go")
-	if want := "tool call1 failed: the call did not come to an end\n"; err != nil || answer.Text() != "done" || !strings.Contains(written(a.loop.Messages), want) {
+	if want := "tool call1 failed: the call did not finish\n"; err != nil || answer.Text() != "done" || !strings.Contains(written(a.loop.Messages), want) {
 		t.Errorf("Run = %+v, %v\n%s", answer, err, written(a.loop.Messages))
 	}
 }

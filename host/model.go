@@ -59,7 +59,7 @@ func stream[Q, R any](
 	var none R
 	raw, err := JSON(request)
 	if err != nil {
-		return none, fmt.Errorf("cannot show the request to hooks: %w", err)
+		return none, fmt.Errorf("cannot encode the request for hooks: %w", err)
 	}
 	asked, answer, err := s.BeforeModel(ctx, raw)
 	if err != nil {
@@ -68,14 +68,14 @@ func stream[Q, R any](
 	if string(asked) != string(raw) {
 		var other Q // a zero value, so that no members of the old request remain
 		if err := json.Unmarshal(asked, &other); err != nil {
-			return none, fmt.Errorf("cannot read the request as hooks have changed it: %w", err)
+			return none, fmt.Errorf("cannot decode the request that hooks changed: %w", err)
 		}
 		request = other
 	}
 	judge := func(response R) (R, error) {
 		raw, err := JSON(response)
 		if err != nil {
-			return none, fmt.Errorf("cannot show the response to hooks: %w", err)
+			return none, fmt.Errorf("cannot encode the response for hooks: %w", err)
 		}
 		judged, err := s.AfterModel(ctx, asked, raw)
 		if err != nil || string(judged) == string(raw) {
@@ -124,7 +124,7 @@ func stream[Q, R any](
 
 func decode[R any](raw json.RawMessage) (response R, err error) {
 	if err := json.Unmarshal(raw, &response); err != nil {
-		return response, fmt.Errorf("cannot read the response as hooks have changed it: %w", err)
+		return response, fmt.Errorf("cannot decode the response that hooks changed: %w", err)
 	}
 	return response, nil
 }

@@ -54,11 +54,11 @@ func TestModelUnreadable(t *testing.T) {
 		t.Errorf("without hooks: %d, %v", got, err)
 	}
 	w := newWorld(t, nil, says("h", grapnel.ModelBefore, grapnel.Outcome{}))
-	if _, err := ask(w, func() {}, 1); err == nil || host.Refused(err) != nil || !strings.Contains(err.Error(), "cannot show the request") {
+	if _, err := ask(w, func() {}, 1); err == nil || host.Refused(err) != nil || !strings.Contains(err.Error(), "cannot encode the request") {
 		t.Errorf("a request that is no JSON: %v", err)
 	}
 	w = newWorld(t, nil, sets(grapnel.ModelAfter, grapnel.FieldResponse, `"x"`))
-	if _, err := ask(w, 1, 1); err == nil || host.Refused(err) != nil || !strings.Contains(err.Error(), "as hooks have changed it") {
+	if _, err := ask(w, 1, 1); err == nil || host.Refused(err) != nil || !strings.Contains(err.Error(), "that hooks changed") {
 		t.Errorf("a response of another type: %v", err)
 	}
 	w = newWorld(t, nil, sets(grapnel.ModelBefore, grapnel.FieldResponse, `"x"`))

@@ -79,8 +79,8 @@ func (h *Host) in(ctx context.Context) (Hooks, error) {
 	carried := grapnel.FromContext(ctx)
 	if s := FromContext(ctx); s != nil && s.host != h && s.hooks != nil {
 		if _, ok := s.hooks.(*grapnel.Engine); !ok {
-			return nil, fmt.Errorf("cannot start a session for another one whose hooks, a %T, are no engine: nobody would ask them "+
-				"(to start without them, take them away with host.NewContext(ctx, nil))", s.hooks)
+			return nil, fmt.Errorf("cannot start a session inside another session whose hooks are a %T and not an engine: its hooks would not run "+
+				"(to start without them, use host.NewContext(ctx, nil))", s.hooks)
 		}
 	}
 	switch {
@@ -91,8 +91,8 @@ func (h *Host) in(ctx context.Context) (Hooks, error) {
 	case h.hooks == nil:
 		return carried, nil
 	default:
-		return nil, fmt.Errorf("cannot start a session with the hooks that the context carries: those of the host, a %T, are no engine "+
-			"(give host.New an engine, or take the others away with grapnel.NewContext(ctx, nil))", h.hooks)
+		return nil, fmt.Errorf("cannot start a session with the hooks of the context: the hooks of the host are a %T and not an engine "+
+			"(give host.New an engine, or remove the others with grapnel.NewContext(ctx, nil))", h.hooks)
 	}
 }
 

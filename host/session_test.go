@@ -219,7 +219,7 @@ func TestUnwaited(t *testing.T) {
 				if err := w.host.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if told := strings.Join(w.messages(), "\n"); heard.Load() != 1 || !strings.Contains(told, "broken") || !strings.Contains(told, "nothing can be stopped at "+string(kind)) {
+				if told := strings.Join(w.messages(), "\n"); heard.Load() != 1 || !strings.Contains(told, "broken") || !strings.Contains(told, "a hook wants to block "+string(kind)) {
 					t.Errorf("%s, %s: heard %d, told %q", name, kind, heard.Load(), told)
 				}
 			})
@@ -286,12 +286,12 @@ func TestUnwaitedChanges(t *testing.T) {
 		spec    grapnel.Spec
 		told    string
 	}{
-		grapnel.SessionStart: {ironclaw, says("h", grapnel.SessionStart, grapnel.Outcome{Context: []string{"be brief"}}), "nothing can be changed or added at session.start"},
-		grapnel.ModelAfter:   {flyto, sets(grapnel.ModelAfter, grapnel.FieldResponse, `"x"`), "nothing can be changed or added at model.after"},
-		grapnel.ToolAfter:    {miniclaw, sets(grapnel.ToolAfter, grapnel.FieldOutput, `"x"`), "nothing can be changed or added at tool.after"},
+		grapnel.SessionStart: {ironclaw, says("h", grapnel.SessionStart, grapnel.Outcome{Context: []string{"be brief"}}), "a hook wants to change or add something at session.start"},
+		grapnel.ModelAfter:   {flyto, sets(grapnel.ModelAfter, grapnel.FieldResponse, `"x"`), "a hook wants to change or add something at model.after"},
+		grapnel.ToolAfter:    {miniclaw, sets(grapnel.ToolAfter, grapnel.FieldOutput, `"x"`), "a hook wants to change or add something at tool.after"},
 		grapnel.PromptBefore: {
 			&host.Manners{Ignored: []grapnel.Kind{grapnel.PromptBefore}},
-			says("h", grapnel.PromptBefore, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), "nobody is asked at prompt.before, where a hook wanted that: sure?",
+			says("h", grapnel.PromptBefore, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), "a hook wants to ask at prompt.before, which is not possible: sure?",
 		},
 	}
 	for kind, tt := range tests {
@@ -318,7 +318,7 @@ func TestCloseInTime(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, errBroken)
 		defer cancel()
-		if err := w.host.Close(ctx); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "(1 events)") {
+		if err := w.host.Close(ctx); !errors.Is(err, errBroken) || !strings.Contains(err.Error(), "1 background events") {
 			t.Errorf("Close = %v, want %v", err, errBroken)
 		}
 		if err := w.host.Close(t.Context()); err != nil { // with enough time it succeeds

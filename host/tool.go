@@ -114,11 +114,11 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 		return r, false, nil
 	}
 	if !isObject(call.Input) { // guards could not read its members
-		return s.notRun(call, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "its input is not a JSON object, so nobody can judge it", true))
+		return s.notRun(call, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "the input is not a JSON object, so hooks cannot judge it", true))
 	}
 	ev := s.toolEvent(grapnel.ToolBefore, &call, info)
 	if name := misspelt(call.Input, info.Facts); name != "" {
-		return s.notRun(call, s.refuse(ev, fmt.Sprintf("its input has a member %q, whose name is not spelt as the tool's: in another letter case hooks do not see it, and the tool may", name), true))
+		return s.notRun(call, s.refuse(ev, fmt.Sprintf("the input has a member %q in another letter case than the tool's parameter: hooks would not see it, but the tool might", name), true))
 	}
 	v := s.Fire(ctx, ev)
 	no := s.take(&r.Call, info, ev, &v)
@@ -151,12 +151,12 @@ func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel
 		return nil
 	}
 	if !isObject(input) { // see BeforeTool
-		return s.refuse(ev, "hooks changed its input into something that is not a JSON object", true)
+		return s.refuse(ev, "hooks changed the input to a value that is not a JSON object", true)
 	}
 	if len(info.Secrets) > 0 {
 		var err error
 		if input, err = unveil(input, call.Input, info.Secrets); err != nil {
-			return s.refuse(ev, fmt.Sprintf("hooks changed the input into something that its secrets cannot be put back into: %v", err), true)
+			return s.refuse(ev, fmt.Sprintf("cannot restore the secrets in the input that hooks changed: %v", err), true)
 		}
 	}
 	call.Input = input
@@ -190,7 +190,7 @@ func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grap
 				return v, no
 			}
 			if _, third := v.Changes[grapnel.FieldInput]; third {
-				return v, s.refuse(again, "hooks of tool.before and permission.before do not agree on the input", true)
+				return v, s.refuse(again, "hooks of tool.before and permission.before changed the input in different ways", true)
 			}
 			allowed = allowed && v.Decision != grapnel.Ask // an Ask applies to another input than the earlier Allow
 			reason = lines(reason, v.Reason())
@@ -222,7 +222,7 @@ func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
 
 // canceled returns the result of a call if its context was done before the tool ran.
 func canceled(call Call, err error) (Result, bool, error) {
-	return Result{Call: call, Output: rawjson.Quote("the call was not made: " + err.Error()), Failed: true}, true, err
+	return Result{Call: call, Output: rawjson.Quote("the call was canceled: " + err.Error()), Failed: true}, true, err
 }
 
 // AfterTool is the second half of [Session.Tool]. It takes the output of the tool or its error.
@@ -261,7 +261,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 			Input json.RawMessage `json:"input"`
 		}{}
 		if err := json.Unmarshal(raw, &next); err != nil || next.Name == "" {
-			s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: a hook wants a next call that cannot be read: want {name, input}, got %s", raw))
+			s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: a hook requested an invalid next call: want {name, input}, got %s", raw))
 		} else {
 			r.Next = &Call{ID: call.ID, Name: next.Name, Input: next.Input, Job: call.Job}
 		}

@@ -82,7 +82,7 @@ func TestConsent(t *testing.T) {
 		"permission changes, a hook answered ls": {specs: []grapnel.Spec{says("h", before, asks("")), about("g", before, "ls", answer), says("p", permission, allowAs("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
 		"permission changes it back": {
 			specs: []grapnel.Spec{says("h", before, asks("")), about("a", before, "ls", commandOf("ls -l")), about("p", permission, "ls -l", commandOf("ls"))},
-			out:   "The call was blocked, since a guard could not answer: hooks of tool.before and permission.before do not agree on the input",
+			out:   "The call was blocked, since a guard could not answer: hooks of tool.before and permission.before changed the input in different ways",
 		},
 		"permission refuses": {ask: true, specs: []grapnel.Spec{blocks(permission, "never")}, out: "The call was blocked: never"},
 	}
@@ -279,9 +279,9 @@ func TestToolResults(t *testing.T) {
 		"an error that is text":   {`{}`, ``, &host.ToolError{Output: json.RawMessage(`oops`)}, `"oops"`, true, `{}`},
 		"no input":                {``, `1`, nil, `1`, false, `{}`},
 		"null as input":           {`null`, `1`, nil, `1`, false, `{}`},
-		"input that is no JSON":   {`{"a":`, `1`, nil, `"The call was blocked, since a guard could not answer: its input is not a JSON object, so nobody can judge it"`, true, ``},
-		"input with a tail":       {`{"a":1} {"a":2}`, `1`, nil, `"The call was blocked, since a guard could not answer: its input is not a JSON object, so nobody can judge it"`, true, ``},
-		"input that is no object": {`"{}"`, `1`, nil, `"The call was blocked, since a guard could not answer: its input is not a JSON object, so nobody can judge it"`, true, ``},
+		"input that is no JSON":   {`{"a":`, `1`, nil, `"The call was blocked, since a guard could not answer: the input is not a JSON object, so hooks cannot judge it"`, true, ``},
+		"input with a tail":       {`{"a":1} {"a":2}`, `1`, nil, `"The call was blocked, since a guard could not answer: the input is not a JSON object, so hooks cannot judge it"`, true, ``},
+		"input that is no object": {`"{}"`, `1`, nil, `"The call was blocked, since a guard could not answer: the input is not a JSON object, so hooks cannot judge it"`, true, ``},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -533,7 +533,7 @@ func TestApproverPanics(t *testing.T) {
 		Approve: host.ApproverFunc(func(context.Context, *host.Question) (host.Consent, error) { panic("no terminal") }),
 	})
 	r, err := w.s.Tool(w.ctx, host.Call{Name: "sh"}, echo)
-	if err != nil || r.Refusal == nil || !r.Refusal.Failed || !strings.Contains(r.Refusal.Reason, "nobody answered: the question panicked: no terminal") {
+	if err != nil || r.Refusal == nil || !r.Refusal.Failed || !strings.Contains(r.Refusal.Reason, "the approver failed: it panicked: no terminal") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -218,7 +218,7 @@ func TestResponseUnreadable(t *testing.T) {
 		} {
 			s := newSetup(t, nil, []grapnel.Spec{on(kind, sets(grapnel.FieldResponse, response))}, says("one"))
 			answer, err := s.turn(t.Context(), "s1", "go on", agent.RunConfig{}, nil)
-			if err == nil || !strings.Contains(err.Error(), "as hooks have changed it: ") || !strings.Contains(err.Error(), want) {
+			if err == nil || !strings.Contains(err.Error(), "that hooks changed: ") || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: the answer to %s is %q, %v, want %q", kind, response, answer, err, want)
 			}
 		}

@@ -56,7 +56,7 @@ func (b *bridge) beforeModel(ctx agent.Context, request *model.LLMRequest) (*mod
 	}
 	raw, err := host.JSON(request)
 	if err != nil {
-		return nil, fmt.Errorf("grapnel: cannot show the request to hooks: %w", err)
+		return nil, fmt.Errorf("grapnel: cannot encode the request for hooks: %w", err)
 	}
 	asked, answer, err := w.session.BeforeModel(ctx, raw)
 	if err != nil {
@@ -204,7 +204,7 @@ func keep(request *model.LLMRequest, allowed []string) {
 func change(request *model.LLMRequest, asked json.RawMessage) error {
 	now := model.LLMRequest{}
 	if err := json.Unmarshal(asked, &now); err != nil {
-		return fmt.Errorf("grapnel: cannot read the request as hooks have changed it: %w", err)
+		return fmt.Errorf("grapnel: cannot decode the request that hooks changed: %w", err)
 	}
 	if was := request.Config; was != nil && was.HTTPOptions != nil && now.Config != nil && now.Config.HTTPOptions != nil {
 		now.Config.HTTPOptions.ExtrasRequestProvider = was.HTTPOptions.ExtrasRequestProvider // JSON does not include it
@@ -222,10 +222,10 @@ func decode(raw json.RawMessage) (*model.LLMResponse, error) {
 	}
 	response := &model.LLMResponse{}
 	if err := json.Unmarshal(raw, response); err != nil {
-		return nil, fmt.Errorf("grapnel: cannot read the response as hooks have changed it: %w", err)
+		return nil, fmt.Errorf("grapnel: cannot decode the response that hooks changed: %w", err)
 	}
 	if response.Content != nil && slices.Contains(response.Content.Parts, nil) { // ADK would panic
-		return nil, errors.New("grapnel: cannot read the response as hooks have changed it: a part is null")
+		return nil, errors.New("grapnel: cannot decode the response that hooks changed: a part is null")
 	}
 	return response, nil
 }
@@ -279,7 +279,7 @@ func (w *working) ask(ctx agent.Context, response *model.LLMResponse) (*model.LL
 	}
 	raw, err := host.JSON(response)
 	if err != nil {
-		return nil, fmt.Errorf("grapnel: cannot show the response to hooks: %w", err)
+		return nil, fmt.Errorf("grapnel: cannot encode the response for hooks: %w", err)
 	}
 	judged, err := w.session.AfterModel(ctx, nil, raw)
 	if err != nil || string(judged) == string(raw) {

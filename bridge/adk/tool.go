@@ -43,7 +43,7 @@ func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any)
 	}
 	var now map[string]any
 	if err := json.Unmarshal(result.Call.Input, &now); err != nil {
-		return nil, fmt.Errorf("cannot read the input as hooks have changed it: %w", err)
+		return nil, fmt.Errorf("cannot decode the input that hooks changed: %w", err)
 	}
 	if args == nil && len(now) > 0 { // without a map, the tool would not get the change
 		return nil, fmt.Errorf("hooks have changed the input of a call that has none to %s", result.Call.Input)

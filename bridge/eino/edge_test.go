@@ -105,7 +105,7 @@ func TestUnreadable(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := bridge(t, nil, hook("bad", tt.kind, func(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Replace(tt.field, tt.value) }))
-			if m, err := b.Model(says(text("done"))).Generate(t.Context(), prompt); err == nil || !strings.Contains(err.Error(), "as hooks have changed it") {
+			if m, err := b.Model(says(text("done"))).Generate(t.Context(), prompt); err == nil || !strings.Contains(err.Error(), "that hooks changed") {
 				t.Errorf("the model said %v, %v", m, err)
 			}
 		})

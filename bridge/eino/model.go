@@ -257,7 +257,7 @@ func (m *chatModel) ask(ctx context.Context, s *host.Session, input []*schema.Me
 	}
 	raw, err := host.JSON(a.request)
 	if err != nil {
-		return nil, nil, fmt.Errorf("cannot show the request to hooks: %w", err)
+		return nil, nil, fmt.Errorf("cannot encode the request for hooks: %w", err)
 	}
 	asked, answer, err := s.BeforeModel(ctx, raw)
 	if err != nil {
@@ -266,7 +266,7 @@ func (m *chatModel) ask(ctx context.Context, s *host.Session, input []*schema.Me
 	a.raw = asked
 	if string(asked) != string(raw) {
 		if allowed, err = a.change(asked, allowed); err != nil {
-			return nil, nil, fmt.Errorf("cannot read the request as hooks have changed it: %w", err)
+			return nil, nil, fmt.Errorf("cannot decode the request that hooks changed: %w", err)
 		}
 	}
 	if answer != nil {
@@ -456,7 +456,7 @@ func (a *ask) judge(ctx context.Context, message *schema.Message) (*schema.Messa
 	}
 	raw, err := host.JSON(message)
 	if err != nil {
-		return nil, fmt.Errorf("cannot show the response to hooks: %w", err)
+		return nil, fmt.Errorf("cannot encode the response for hooks: %w", err)
 	}
 	judged, err := a.session.AfterModel(ctx, a.raw, raw)
 	if err != nil || string(judged) == string(raw) {
@@ -473,7 +473,7 @@ func decode(raw json.RawMessage) (*schema.Message, error) {
 	}
 	message := schema.AssistantMessage("", nil)
 	if err := json.Unmarshal(raw, message); err != nil {
-		return nil, fmt.Errorf("cannot read the response as hooks have changed it: %w", err)
+		return nil, fmt.Errorf("cannot decode the response that hooks changed: %w", err)
 	}
 	return message, nil
 }

@@ -47,7 +47,7 @@ func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNex
 	}
 	raw, err := host.JSON(request)
 	if err != nil {
-		return nil, fmt.Errorf("grapnel: cannot show the request to hooks: %w", err)
+		return nil, fmt.Errorf("grapnel: cannot encode the request for hooks: %w", err)
 	}
 	asked, answer, err := s.BeforeModel(ctx, raw)
 	if err != nil {
@@ -56,7 +56,7 @@ func (t *turn) ask(ctx context.Context, params *ai.ModelParams, next ai.ModelNex
 	if string(asked) != string(raw) {
 		request = &ai.ModelRequest{} // keep nothing of the old request
 		if err := json.Unmarshal(asked, request); err != nil {
-			return nil, fmt.Errorf("grapnel: cannot read the request as hooks have changed it: %w", err)
+			return nil, fmt.Errorf("grapnel: cannot decode the request that hooks changed: %w", err)
 		}
 	}
 	callback := params.Callback
@@ -113,7 +113,7 @@ func (t *turn) judge(ctx context.Context, asked json.RawMessage, response *ai.Mo
 	shown.Request = nil // hooks already have it
 	raw, err := host.JSON(&shown)
 	if err != nil {
-		return nil, fmt.Errorf("grapnel: cannot show the response to hooks: %w", err)
+		return nil, fmt.Errorf("grapnel: cannot encode the response for hooks: %w", err)
 	}
 	judged, err := t.session.AfterModel(ctx, asked, raw)
 	if err != nil || string(judged) == string(raw) {
@@ -135,7 +135,7 @@ func decode(raw json.RawMessage) (*ai.ModelResponse, error) {
 	}
 	response := &ai.ModelResponse{}
 	if err := json.Unmarshal(raw, response); err != nil {
-		return nil, fmt.Errorf("grapnel: cannot read the response as hooks have changed it: %w", err)
+		return nil, fmt.Errorf("grapnel: cannot decode the response that hooks changed: %w", err)
 	}
 	if response.Message == nil {
 		response.Message = ai.NewModelMessage()

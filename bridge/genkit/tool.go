@@ -41,7 +41,7 @@ func (t *turn) tool(ctx context.Context, params *ai.ToolParams, next ai.ToolNext
 	if string(r.Call.Input) != string(input) {
 		request.Input = nil
 		if err := json.Unmarshal(r.Call.Input, &request.Input); err != nil {
-			return nil, fmt.Errorf("grapnel: cannot read the input as hooks have changed it: %w", err)
+			return nil, fmt.Errorf("grapnel: cannot decode the input that hooks changed: %w", err)
 		}
 	}
 	got, failure := next(context.WithValue(ctx, inside{}, r.Call), &ai.ToolParams{Request: &request, Tool: params.Tool})

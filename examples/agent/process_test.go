@@ -50,8 +50,8 @@ func TestEndpointFails(t *testing.T) {
 		want   string
 	}{
 		"status":       {`{"status": 500, "say": "the disk is full"}`, nil, "answers 500 Internal Server Error: the disk is full"},
-		"breaks off":   {`{"say": "Once upon", "break": true}`, nil, "the model's answer broke off"},
-		"and judged":   {`{"say": "Once upon", "break": true}`, []string{"--incremental"}, "the model's answer broke off"},
+		"breaks off":   {`{"say": "Once upon", "break": true}`, nil, "the model's answer was cut off"},
+		"and judged":   {`{"say": "Once upon", "break": true}`, []string{"--incremental"}, "the model's answer was cut off"},
 		"hangs":        {`{"hang": true}`, []string{"--timeout", "100ms"}, "no answer within 100ms (--timeout)"},
 		"stalls":       {`{"say": "Once upon", "hang": true}`, []string{"--timeout", "300ms"}, "no answer within 300ms (--timeout)"},
 		"no choices":   {`{"raw": "{\"choices\": []}"}`, nil, `the model's answer has no choices: {"choices": []}`},

@@ -111,7 +111,7 @@ func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent,
 		why = "no rule allows it"
 	}
 	if !t.person {
-		return host.Consent{Reason: "this needs the consent of a person, and there is no terminal to ask at: " + why}, nil
+		return host.Consent{Reason: "this needs the approval of a person, but the agent runs without a terminal: " + why}, nil
 	}
 	t.asking.Lock()
 	defer t.asking.Unlock()
@@ -144,7 +144,7 @@ func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent,
 	if no := host.Refused(err); no != nil {
 		return host.Consent{Reason: no.Text}, nil
 	}
-	return host.Consent{Reason: "the person did not agree and says: " + reason}, nil
+	return host.Consent{Reason: "the person did not agree: " + reason}, nil
 }
 
 // subject returns the complete subject of a question, so that users do not approve hidden text.

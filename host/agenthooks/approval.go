@@ -105,7 +105,7 @@ func settle(identity *string, r *Resolution) (Verdict, bool) {
 		}
 	case Unresolved:
 		if has {
-			return denied(reasonResolverFailed, "the resolution has a verdict, and decides nothing"), false
+			return denied(reasonResolverFailed, "the resolution is unresolved, but has a verdict"), false
 		}
 		return denied(reasonUnresolved, ""), false
 	default:

@@ -81,11 +81,11 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 	switch {
 	case lost != "":
 		// An unsupported part becomes a deny.
-		v.Unsupported = append(v.Unsupported, lost+": told as block")
-		return deny(lost + " must be changed, and an interceptor cannot do that")
+		v.Unsupported = append(v.Unsupported, lost+": downgraded to block")
+		return deny(lost + " must be changed, but an interceptor cannot do that")
 	case v.Decision == grapnel.Ask && changed:
 		// A Resolver that lifts the deny would permit the unchanged input.
-		v.Unsupported = append(v.Unsupported, "ask beside a change: told as block")
+		v.Unsupported = append(v.Unsupported, "ask together with a change: downgraded to block")
 		v.Reasons = append(v.Reasons, grapnel.Reason{
 			Hook: namespace, Text: fmt.Sprintf("Use this instead: %s", appendJSON(nil, target)), Cause: grapnel.CauseDecision,
 		})

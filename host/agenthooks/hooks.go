@@ -150,8 +150,8 @@ func New(opts *Options) (*Hooks, error) {
 	}
 	if h.opts.Engine != nil {
 		if h.composition.OnDisagreement == Approvals {
-			return nil, errors.New("agent hooks: with on_disagreement: approval somebody could lift what Grapnel's engine blocked; " +
-				"take another profile, or leave the engine out")
+			return nil, errors.New("agent hooks: with on_disagreement: approval, a resolver could allow calls that Grapnel's engine blocked; " +
+				"use another profile, or omit the engine")
 		}
 		judge, err := judgeBy(h.opts.Engine)
 		if err != nil {
@@ -302,7 +302,7 @@ func (f *firing) run(ctx context.Context) *composed {
 	case err != nil:
 		out.verdict = denied(reasonContextInvalid, failureOf(err))
 	case em.incomplete():
-		out.verdict = denied(reasonStreaming, "the response broke off")
+		out.verdict = denied(reasonStreaming, "the response was cut off")
 	case len(h.slots) == 0:
 		out.verdict = denied(reasonNoInterceptor, "")
 	default:

@@ -520,7 +520,7 @@ func TestNew(t *testing.T) {
 		"has no Judge":          {Interceptors: []agenthooks.Interceptor{{Name: "x"}}},
 		"begin with jcs":        {Identity: &agenthooks.Provider{Name: "jcs-mine", Identify: identify}},
 		`identity provider "9"`: {Identity: &agenthooks.Provider{Name: "9", Identify: identify}},
-		"has no Identify":       {Identity: &agenthooks.Provider{Name: "own"}},
+		"Identify is not set":   {Identity: &agenthooks.Provider{Name: "own"}},
 		"engine blocked":        {Engine: engine, Composition: agenthooks.Composition{Profile: agenthooks.Unanimous, OnDisagreement: agenthooks.Approvals}},
 	} {
 		if _, err := agenthooks.New(&opts); err == nil || !strings.Contains(err.Error(), want) {

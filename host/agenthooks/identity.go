@@ -53,9 +53,9 @@ func (p *Provider) check() error {
 	case !providers.MatchString(p.Name):
 		return fmt.Errorf("identity provider %q: want a name of lower-case letters, digits, - and _", p.Name)
 	case strings.HasPrefix(p.Name, "jcs"):
-		return fmt.Errorf("identity provider %q: names that begin with jcs are the specification's", p.Name)
+		return fmt.Errorf("identity provider %q: names that begin with jcs are reserved by the specification", p.Name)
 	case p.Identify == nil:
-		return fmt.Errorf("identity provider %q: it has no Identify", p.Name)
+		return fmt.Errorf("identity provider %q: Identify is not set", p.Name)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (p *Provider) of(em *emission) (identity *string, err error) {
 	case err != nil:
 		return nil, err
 	case text == "":
-		return nil, &unfit{"identity", "none was given"}
+		return nil, &unfit{"identity", "it is empty"}
 	}
 	return &text, nil
 }

@@ -121,7 +121,7 @@ func TestSuggest(t *testing.T) {
 		}, "", "", ""},
 		"the agent cannot ask": {sure, func(l *log) {
 			times(5, func(int) {
-				l.call("s", "terraform plan", ask, run("sure", ask)).Unsupported = []string{"ask: not told"}
+				l.call("s", "terraform plan", ask, run("sure", ask)).Unsupported = []string{"ask: not sent"}
 				l.ended("s", l.last(), "terraform plan", false)
 			})
 		}, "", "", ""},

@@ -171,7 +171,7 @@ func record(id string) *grapnel.Record {
 		ID: id, Time: time.Now().UTC().Round(0), Agent: "claude-code", Session: "s1", Event: grapnel.ToolBefore, Tool: "Bash", Decision: grapnel.Block,
 		Would: grapnel.Ask, Hooks: []grapnel.HookRun{{Name: "no-ls", Source: "user", Decision: grapnel.Block, Cause: grapnel.CauseDecision, MS: 0.25}},
 		Reasons: []grapnel.Reason{{Hook: "user::no-ls", Text: "No <ls> here.", Cause: grapnel.CauseDecision}}, Changed: []grapnel.Field{grapnel.FieldInput},
-		Unsupported: []string{"context: not told"}, MS: 1.5, Input: event(id),
+		Unsupported: []string{"context: not sent"}, MS: 1.5, Input: event(id),
 	}
 }
 

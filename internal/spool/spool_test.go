@@ -620,7 +620,7 @@ func TestLine(t *testing.T) {
 		"id": "a", "agent": "claude-code", "session": "s1", "event": "tool.before", "tool": "Bash", "decision": "block", "would": "ask",
 		"hooks":   []any{map[string]any{"name": "no-ls", "source": "user", "decision": "block", "cause": "decision", "ms": 0.25}},
 		"reasons": []any{map[string]any{"hook": "user::no-ls", "text": "No <ls> here.", "cause": "decision"}},
-		"changed": []any{"tool.input"}, "unsupported": []any{"context: not told"}, "ms": 1.5,
+		"changed": []any{"tool.input"}, "unsupported": []any{"context: not sent"}, "ms": 1.5,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("line (-want +got):\n%s", diff)

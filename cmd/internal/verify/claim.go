@@ -102,9 +102,9 @@ func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 	}
 	v := engine.Fire(context.Background(), ev)
 	switch {
-	case slices.ContainsFunc(v.Unsupported, func(l string) bool { return strings.HasSuffix(l, "told as block") }):
+	case slices.ContainsFunc(v.Unsupported, func(l string) bool { return strings.HasSuffix(l, "downgraded to block") }):
 		return AsBlock
-	case slices.ContainsFunc(v.Unsupported, func(l string) bool { return strings.HasSuffix(l, "told as halt") }):
+	case slices.ContainsFunc(v.Unsupported, func(l string) bool { return strings.HasSuffix(l, "downgraded to halt") }):
 		return AsHalt
 	case len(v.Unsupported) > 0:
 		return Not

@@ -42,7 +42,7 @@ var work = []string{
 	`{"agent":"claude-code","session":"7f3c2a10","event":"tool.before","tool":"Bash","decision":"none","hooks":[{"name":"lint","source":"/home/ann/.config/grapnel/grapnel.yaml","line":9,"decision":"none","ms":412.5}],"ms":413,
 	  "input":{"kind":"tool.before","agent":{"name":"claude-code"},"native":{"session_id":"7f3c2a10","cwd":"/home/ann/shop","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"make test"}}}}`,
 	`{"agent":"codex","session":"0193","event":"tool.before","tool":"apply_patch","decision":"ask","hooks":[{"name":"keep-out-of-prod","source":"/home/ann/.config/grapnel/grapnel.yaml","line":14,"decision":"ask","cause":"decision","ms":0.1}],
-	  "reasons":[{"hook":"keep-out-of-prod","text":"This changes production. Go on?","cause":"decision"}],"unsupported":["ask: not told, the agent was told block"],"ms":0.4,
+	  "reasons":[{"hook":"keep-out-of-prod","text":"This changes production. Go on?","cause":"decision"}],"unsupported":["ask: downgraded to block"],"ms":0.4,
 	  "input":{"kind":"tool.before","agent":{"name":"codex"},"native":{"session_id":"0193","cwd":"/srv/api","hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Begin Patch\n*** Update File: deploy/prod/app.yaml\n@@\n-a\n+b\n*** End Patch\n"}}}}`,
 	`{"agent":"claude-code","session":"7f3c2a10","event":"tool.before","tool":"Bash","decision":"block","hooks":[{"name":"no-force-push","source":"/home/ann/.config/grapnel/grapnel.yaml","line":20,"decision":"block","cause":"decision","ms":0}],
 	  "reasons":[{"hook":"/home/ann/.config/grapnel/grapnel.yaml::no-force-push","text":"Force pushing rewrites shared history. Push a new branch instead.","cause":"decision"}],"ms":0.5,

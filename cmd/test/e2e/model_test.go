@@ -208,7 +208,7 @@ hooks:
 	if !strings.Contains(res.Shown, "that is not for EVERYBODY") {
 		t.Errorf("the person was not told the reason:\n%s", res.Shown)
 	}
-	if log := g.records(t).of("model.after"); !slices.Contains(log[len(log)-1].Unsupported, "block: told as halt") {
+	if log := g.records(t).of("model.after"); !slices.Contains(log[len(log)-1].Unsupported, "block: downgraded to halt") {
 		t.Errorf("the log does not say that the block was told as a halt: %+v", log)
 	}
 }

@@ -136,7 +136,7 @@ hooks:
 	}
 	log := g.records(t)
 	// No reply at this event can prevent the start of a sub-agent.
-	if start := log.of("subagent.start"); len(start) != 1 || !slices.Contains(start[0].Unsupported, "block: not told") {
+	if start := log.of("subagent.start"); len(start) != 1 || !slices.Contains(start[0].Unsupported, "block: not sent") {
 		t.Errorf("records of subagent.start: %+v, want one that lost its block", start)
 	}
 	if got, want := log.of("subagent.after").decisions(), []string{"block", "none"}; !slices.Equal(got, want) {

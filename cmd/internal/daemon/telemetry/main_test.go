@@ -26,7 +26,7 @@ func blocked() *grapnel.Record {
 			{Name: "tell", Source: "/home/ann/.config/grapnel/grapnel.yaml", Async: true},
 		},
 		Reasons:     []grapnel.Reason{{Hook: "/home/ann/.config/grapnel/grapnel.yaml::no-rm", Text: "Name the files; password=hunter2hunter2", Cause: grapnel.CauseDecision}},
-		Unsupported: []string{"context: not told", "message: not told"},
+		Unsupported: []string{"context: not sent", "message: not sent"},
 		Input: &grapnel.Event{
 			Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "claude-code", Version: "2.1.0"}, Session: grapnel.Session{ID: "s1", CWD: "/home/ann/work", Model: "opus"},
 			Tool: &grapnel.Tool{ID: "toolu_1", Name: "Bash", Class: grapnel.ClassShell, Input: []byte(`{"command":"rm -rf /tmp/secret-customer"}`)},

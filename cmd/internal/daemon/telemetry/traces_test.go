@@ -82,7 +82,7 @@ func TestTraces(t *testing.T) {
 		attrs: map[string]any{
 			"gen_ai.agent.name": "claude-code", "gen_ai.agent.version": "2.1.0", "gen_ai.conversation.id": "s1", "gen_ai.tool.name": "Bash", "gen_ai.tool.call.id": "toolu_1",
 			"grapnel.record.id": "019cb7a1c0de0123456789abcdef", "grapnel.event": "tool.before", "grapnel.decision": "block", "grapnel.would": "ask",
-			"grapnel.tool.class": "shell", "grapnel.fail_open": true, "grapnel.hooks": int64(3), "grapnel.unsupported": []any{"context: not told", "message: not told"},
+			"grapnel.tool.class": "shell", "grapnel.fail_open": true, "grapnel.hooks": int64(3), "grapnel.unsupported": []any{"context: not sent", "message: not sent"},
 		},
 		events: []event{
 			{"grapnel.decision", started.Add(120 * time.Millisecond), map[string]any{"grapnel.hook.name": "no-rm", "grapnel.hook.cause": "decision", "grapnel.reason": "Name the files; password=***"}},
@@ -375,7 +375,7 @@ func TestNoTexts(t *testing.T) {
 	rec.Error = "cannot read /home/ann/x"
 	c, spans := told(t, func(o *ExportOptions) { o.NoTexts = true }, func(e *Export) { e.Observe(t.Context(), rec) })
 	all := string(bytes.Join(c.bodies, nil))
-	for _, text := range []string{"Name the files", "took longer", "cannot read", "not told"} {
+	for _, text := range []string{"Name the files", "took longer", "cannot read", "not sent"} {
 		if strings.Contains(all, text) {
 			t.Errorf("%q was sent", text)
 		}

@@ -275,7 +275,7 @@ func various() []spool.Entry {
 		}
 		if i == 13 {
 			e.Hooks = append(e.Hooks, grapnel.HookRun{Name: "odd::name", Source: "a::b"})
-			e.Error = "it could not be read"
+			e.Error = "the event could not be read"
 		}
 		entries = append(entries, e)
 	}
