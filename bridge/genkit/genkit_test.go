@@ -77,7 +77,7 @@ func TestTool(t *testing.T) {
 		},
 		"asked about, and nobody there": {
 			hook:  on(grapnel.ToolBefore, answers(grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"})),
-			reads: "nobody to ask",
+			reads: "the agent has no way to ask",
 		},
 		"asked about, and agreed to": {
 			hook: on(grapnel.ToolBefore, answers(grapnel.Outcome{Decision: grapnel.Ask})),

@@ -41,7 +41,7 @@ const (
 func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("cannot count: %w", err)
+			err = fmt.Errorf("cannot update a counter: %w", err)
 		}
 	}()
 	dir := s.path(countsDir)
@@ -65,7 +65,7 @@ func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep tim
 	case data == nil:
 		return nil
 	case len(data) > MaxCount:
-		return fmt.Errorf("%d bytes are more than %d", len(data), MaxCount)
+		return fmt.Errorf("%d bytes exceed the maximum of %d", len(data), MaxCount)
 	case kept == nil:
 		sweepCounts(dir, time.Now())
 	}
@@ -84,7 +84,7 @@ func (s *Spool) Counted(key string) ([]byte, error) {
 	defer f.Close()
 	data, err := io.ReadAll(io.LimitReader(f, MaxCount+1))
 	if err == nil && len(data) > MaxCount {
-		err = fmt.Errorf("%s has more than %d bytes", f.Name(), MaxCount)
+		err = fmt.Errorf("%s is larger than %d bytes", f.Name(), MaxCount)
 	}
 	return data, err
 }
@@ -160,7 +160,7 @@ func (s *Spool) Blocked(ev *grapnel.Event) (inARow int, err error) {
 		return strconv.AppendInt(nil, int64(inARow), 10), stopsAge
 	})
 	if err != nil {
-		return 0, fmt.Errorf("how often the agent was kept from stopping: %w", err)
+		return 0, fmt.Errorf("cannot count the prevented stops: %w", err)
 	}
 	return inARow, nil
 }

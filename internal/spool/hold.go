@@ -43,7 +43,7 @@ func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 		f, err = waitLock(filepath.Join(dir, digest.Of([]byte(key))[:2]), exclusive, wait)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot hold what others may be judging: %w", err)
+		return nil, fmt.Errorf("cannot lock an action that another process may be judging: %w", err)
 	}
 	h := &Held{file: f}
 	data, err := io.ReadAll(io.LimitReader(f, maxHeld+1))
@@ -57,7 +57,7 @@ func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 // value stays after it in the file.
 func (h *Held) Keep(data []byte) error {
 	if len(data) >= maxHeld || bytes.IndexByte(data, 0) >= 0 {
-		return fmt.Errorf("%d bytes are more than %d, or one of them is 0", len(data), maxHeld-1)
+		return fmt.Errorf("%d bytes exceed the maximum of %d, or contain a zero byte", len(data), maxHeld-1)
 	}
 	_, err := h.file.WriteAt(append(slices.Clip(data), 0), 0)
 	return err

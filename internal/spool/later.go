@@ -11,7 +11,7 @@ import (
 // a later drain: its line is kept, and the lines after it are run. If a line is written twice,
 // the hook runs twice with the same ID. A hook that has waited for a week is not kept any longer,
 // and ends with this error.
-var ErrLater = errors.New("it is left for later")
+var ErrLater = errors.New("postponed to a later drain")
 
 const (
 	laterFile = "later.jsonl"

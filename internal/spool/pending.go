@@ -52,7 +52,7 @@ func (s *Spool) Run(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) 
 	s.queued = s.queued || err == nil && len(hooks) > 0
 	s.mu.Unlock()
 	if err != nil {
-		err = fmt.Errorf("cannot write them down: %w", err)
+		err = fmt.Errorf("cannot queue the hooks: %w", err)
 		s.fail(fmt.Errorf("observing hooks will not run: %w", err))
 	}
 	return err
@@ -159,7 +159,7 @@ func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pendi
 		return nil
 	}
 	if err := ready(s.dir); err != nil {
-		return fmt.Errorf("cannot drain: %w", err)
+		return fmt.Errorf("cannot run pending hooks: %w", err)
 	}
 	for {
 		lock, err := tryLock(s.path(drainLock), exclusive)
@@ -167,12 +167,12 @@ func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pendi
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("cannot drain: %w", err)
+			return fmt.Errorf("cannot run pending hooks: %w", err)
 		}
 		err = s.drain(ctx, run)
 		_ = lock.Close()
 		if err != nil {
-			return fmt.Errorf("cannot drain: %w", err)
+			return fmt.Errorf("cannot run pending hooks: %w", err)
 		}
 		// A writer that found the lock held relies on this drain to run its line.
 		if !s.waiting() {
@@ -337,7 +337,7 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 		e.Hooks = append(e.Hooks, h)
 	}
 	if err := s.keep(e); err != nil {
-		s.fail(fmt.Errorf("cannot keep how hook %q ended: %w", p.Hook, err))
+		s.fail(fmt.Errorf("cannot store the result of hook %q: %w", p.Hook, err))
 	}
 	return nil
 }
@@ -347,7 +347,7 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 func (s *Spool) decodePending(line []byte) (Pending, error) {
 	var p Pending
 	if err := json.Unmarshal(line, &p); err != nil || p.Hook == "" {
-		return Pending{ID: NewID(time.Now())}, fmt.Errorf("%w of observing hooks; what it asked for did not run", ErrTorn)
+		return Pending{ID: NewID(time.Now())}, fmt.Errorf("%w of observing hooks; its hook did not run", ErrTorn)
 	}
 	if p.ID == "" {
 		p.ID = NewID(time.Now()) // the result of the hook is still recorded
@@ -356,7 +356,7 @@ func (s *Spool) decodePending(line []byte) (Pending, error) {
 		p.Event = new(grapnel.Event)
 		if err := readAside(s.dir, p.EventAt, p.Event); err != nil {
 			p.Event = nil
-			return p, fmt.Errorf("its event cannot be read: %w", err)
+			return p, fmt.Errorf("cannot read its event: %w", err)
 		}
 	}
 	if p.Event == nil {

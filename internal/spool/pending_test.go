@@ -199,7 +199,7 @@ func TestDrainDamage(t *testing.T) {
 		said = append(said, text)
 	}
 	all := strings.Join(said, "\n")
-	if len(entries) != 7 || strings.Count(all, "torn line") != 3 || !strings.Contains(all, "eventless the event is missing") || !strings.Contains(all, "sideless its event cannot be read") {
+	if len(entries) != 7 || strings.Count(all, "torn line") != 3 || !strings.Contains(all, "eventless the event is missing") || !strings.Contains(all, "sideless cannot read its event") {
 		t.Errorf("the log says:\n%s\nwant each line that could not run", all)
 	}
 

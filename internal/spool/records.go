@@ -57,7 +57,7 @@ func (s *Spool) current() (rotation, err error) {
 	_ = s.records.Close() // Windows cannot rename an open file
 	s.records = nil
 	if rotation = s.rotate(); rotation != nil {
-		rotation = fmt.Errorf("cannot put %s aside: %w", recordsFile, rotation)
+		rotation = fmt.Errorf("cannot rename %s: %w", recordsFile, rotation)
 	}
 	s.records, err = openAppend(name)
 	return rotation, err
@@ -212,14 +212,14 @@ func sideFile(dir, sum string) string { return filepath.Join(dir, sideDir, sum+"
 // readAside decodes a side file into v, after it has checked the digest in the name.
 func readAside(dir, sum string, v any) error {
 	if !digest.Valid(sum) {
-		return fmt.Errorf("%q is no digest", sum)
+		return fmt.Errorf("%q is not a digest", sum)
 	}
 	content, err := os.ReadFile(sideFile(dir, sum))
 	if err != nil {
 		return err
 	}
 	if digest.Of(content) != sum {
-		return fmt.Errorf("side file %s: the content is not what the name says", sum)
+		return fmt.Errorf("side file %s: the content does not match the digest in the name", sum)
 	}
 	return json.Unmarshal(content, v)
 }

@@ -191,7 +191,7 @@ func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 // Observe appends a Record to the log. Err returns its errors.
 func (s *Spool) Observe(_ context.Context, rec *grapnel.Record) {
 	if err := s.keep(Entry{Record: *rec}); err != nil {
-		s.fail(fmt.Errorf("keeping the record of an event: %w", err))
+		s.fail(fmt.Errorf("cannot store the record of an event: %w", err))
 	}
 }
 
@@ -227,7 +227,7 @@ func (s *Spool) keep(e Entry) error {
 	if len(line) > maxLine {
 		at, err := s.aside(input)
 		if err != nil {
-			partly = fmt.Errorf("the event is not kept with it: %w", err)
+			partly = fmt.Errorf("the record was stored without its event: %w", err)
 			line = join(meta, "", nil)
 		} else {
 			line = join(meta, "input_at", fmt.Appendf(nil, "%q", at))
@@ -281,7 +281,7 @@ func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
 	if s.opts.Edit != nil {
 		edited, err := s.opts.Edit(meta, false)
 		if err != nil {
-			partly = fmt.Errorf("the texts of its hooks are not kept with it: %w", err)
+			partly = fmt.Errorf("the record was stored without the texts of its hooks: %w", err)
 			if edited, err = bare(*e).meta(); err != nil {
 				return nil, nil, nil, nil, err
 			}
@@ -296,7 +296,7 @@ func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
 	if ev != nil {
 		var failed error
 		if input, failed = s.input(ev); failed != nil {
-			input, partly = nil, fmt.Errorf("the event is not kept with it: %w", failed)
+			input, partly = nil, fmt.Errorf("the record was stored without its event: %w", failed)
 		}
 	}
 	return said, meta, input, partly, nil
@@ -341,7 +341,7 @@ func (s *Spool) changes(v *grapnel.Verdict) (map[grapnel.Field]json.RawMessage, 
 		err = json.Unmarshal(raw, &ev)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("what was changed is not kept with it: %w", err)
+		return nil, fmt.Errorf("the record was stored without the changes: %w", err)
 	}
 	changes := map[grapnel.Field]json.RawMessage{}
 	for field := range v.Changes {
@@ -421,7 +421,7 @@ func NewID(now time.Time) string {
 }
 
 // errPlace means that a directory or file is not safe to write to.
-var errPlace = errors.New("will not write there")
+var errPlace = errors.New("not safe to write to")
 
 // ready creates the directory, or checks the existing one: no other user may be able to put files
 // or links into it.

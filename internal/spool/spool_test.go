@@ -266,7 +266,7 @@ func TestSideFile(t *testing.T) {
 
 	file := sideFile(dir, got[0].InputAt)
 	for name, damage := range map[string]func() error{
-		"content is not what the name says": func() error { return os.WriteFile(file, []byte(`{"kind":"tool.before"}`), 0o600) },
+		"content does not match the digest": func() error { return os.WriteFile(file, []byte(`{"kind":"tool.before"}`), 0o600) },
 		"no such file":                      func() error { return os.Remove(file) },
 	} {
 		if err := damage(); err != nil {
@@ -289,7 +289,7 @@ func TestUnwritable(t *testing.T) {
 	rec := record("a")
 	rec.Input.Native = []byte(`{"broken":`)
 	s.Observe(t.Context(), rec)
-	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "event is not kept") {
+	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "stored without its event") {
 		t.Errorf("Err = %v, want that the event is not kept", err)
 	}
 	if got, problems := read(t, dir); len(got) != 1 || problems != nil || got[0].Input != nil {

@@ -214,7 +214,7 @@ func readLines(piece []byte, cut bool) []Line {
 	var err error
 	switch line.Entry, line.input, err = decode(text); {
 	case cut:
-		err = fmt.Errorf("it has no end within %d bytes", len(piece))
+		err = fmt.Errorf("the line has no end within %d bytes", len(piece))
 	case err == nil:
 		return []Line{line}
 	}
@@ -372,7 +372,7 @@ func LockIntake(dir string) (io.Closer, error) {
 		lock, err = take(filepath.Join(dir, takeLock))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("cannot take the log in: %w", err)
+		return nil, fmt.Errorf("cannot lock the log for reading: %w", err)
 	}
 	return lock, nil
 }
@@ -402,14 +402,14 @@ func (f *LogFile) PutAside() error {
 	}
 	name := recordsPrefix + time.Now().UTC().Format(asideFormat) + recordsSuffix
 	if _, err := os.Lstat(f.log.path(name)); err == nil {
-		return fmt.Errorf("%w: there is a %s", ErrBusy, name)
+		return fmt.Errorf("%w: %s already exists", ErrBusy, name)
 	}
 	f.letGo()
 	if err := os.Rename(f.log.path(recordsFile), f.log.path(name)); err != nil {
 		if inUse(err) {
 			return fmt.Errorf("%w: %w", ErrBusy, err)
 		}
-		return fmt.Errorf("cannot put %s aside: %w", recordsFile, err)
+		return fmt.Errorf("cannot rename %s: %w", recordsFile, err)
 	}
 	f.tracked.name = name
 	return nil
@@ -439,7 +439,7 @@ func (f *LogFile) is(name string) (bool, error) {
 // Remove also removes side files that only removed files referred to.
 func (f *LogFile) Remove(size int64) error {
 	if f.Current() {
-		return fmt.Errorf("cannot remove %s: it is the current one", f.Name())
+		return fmt.Errorf("cannot remove %s: it is the current file", f.Name())
 	}
 	lock, err := take(f.log.path(recordsLock))
 	if err != nil {
@@ -451,7 +451,7 @@ func (f *LogFile) Remove(size int64) error {
 		return err // it was removed already
 	}
 	if writing(f.tracked.file) {
-		return fmt.Errorf("%w: somebody may still write into %s", ErrBusy, f.Name())
+		return fmt.Errorf("%w: another process may still write to %s", ErrBusy, f.Name())
 	}
 	now, err := f.Size()
 	if err != nil {
@@ -465,7 +465,7 @@ func (f *LogFile) Remove(size int64) error {
 		if inUse(err) {
 			return fmt.Errorf("%w: %w", ErrBusy, err)
 		}
-		return fmt.Errorf("cannot remove what was taken in: %w", err)
+		return fmt.Errorf("cannot remove a file whose records are in the store: %w", err)
 	}
 	s := Spool{dir: f.log.tail.dir}
 	return s.sweep()

@@ -269,7 +269,7 @@ func TestRemove(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.Remove(size); err == nil || !strings.Contains(err.Error(), "it is the current one") {
+	if err := f.Remove(size); err == nil || !strings.Contains(err.Error(), "it is the current file") {
 		t.Errorf("Remove of the current file: %v", err)
 	}
 	if err := s.Close(); err != nil {

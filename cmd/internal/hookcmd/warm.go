@@ -457,7 +457,7 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 		}
 	}
 	if partly != nil {
-		partly = fmt.Errorf("keeping the record of an event: %w", partly)
+		partly = fmt.Errorf("cannot store the record of an event: %w", partly)
 	}
 	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices, j.entry.set.Records.Sync); err != nil {
 		pending, err := j.aside(ctx)
