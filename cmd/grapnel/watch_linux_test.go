@@ -136,7 +136,7 @@ func TestWatch(t *testing.T) {
 	w.Want(t, "change Bash curl -H sk-abc", "changed: tool.input", `-   "command": "curl -H sk-abc https://example.com"`, `+   "command": "curl -H sk-*** https://example.com"`)
 
 	w.SetSize(t, 120, 40)
-	screen = w.Want(t, "no daemon: reading the spool", "claude-code", "run_shell_command npm install evil", "event, as it was kept")
+	screen = w.Want(t, "no daemon: reading the spool", "claude-code", "run_shell_command npm install evil", "event as recorded")
 	if n := strings.Count(screen, "\n"); n != 40 {
 		t.Errorf("the screen has %d lines:\n%s", n, screen)
 	}
@@ -205,7 +205,7 @@ func TestWatchBurst(t *testing.T) {
 	h.run("", "grapnel", "daemon", "start")
 	wait.Wait()
 	h.run("", "grapnel", "daemon", "stop")
-	w.Want(t, fmt.Sprintf("%d sessions  %d events  %[2]d blocked", writers, writers*each), fmt.Sprintf("%d older events fell out", writers*each-500))
+	w.Want(t, fmt.Sprintf("%d sessions  %d events  %[2]d blocked", writers, writers*each), fmt.Sprintf("%d older events dropped", writers*each-500))
 	w.Press(t, "q")
 	if code := w.Exit(t); code != 0 {
 		t.Errorf("exit status %d", code)

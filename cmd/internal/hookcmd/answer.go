@@ -98,7 +98,7 @@ func parseArgs(args []string) (invocation, error) {
 		case into != nil:
 			if !hasValue {
 				if i++; i == len(args) {
-					return inv, fmt.Errorf("%s wants a value", name)
+					return inv, fmt.Errorf("%s needs a value", name)
 				}
 				value = args[i]
 			}
@@ -143,7 +143,7 @@ func parseArgs(args []string) (invocation, error) {
 		inv.agent = words[0]
 	case 0:
 	default:
-		return inv, fmt.Errorf("too many words: %s", strings.Join(words[2:], " "))
+		return inv, fmt.Errorf("too many arguments: %s", strings.Join(words[2:], " "))
 	}
 	return inv, nil
 }
@@ -233,7 +233,7 @@ func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending boo
 	}
 	if pending {
 		if err := startDrain(*inv); err != nil {
-			fmt.Fprintf(stderr, "grapnel: error: async hooks wait for the next event: %v\n", err)
+			fmt.Fprintf(stderr, "grapnel: error: cannot start async hooks now; they run after the next event: %v\n", err)
 		}
 	}
 	return exit
@@ -377,7 +377,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 }
 
 // errHandedOver ends local.Open: the program grapnel has given the reply.
-var errHandedOver = errors.New("the event was handed over")
+var errHandedOver = errors.New("grapnel replied to the event")
 
 // warn adds an error to the stderr of the reply, unless the reply must stay silent.
 func warn(reply *dialect.Reply, err error) {

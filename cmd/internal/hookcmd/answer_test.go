@@ -49,11 +49,11 @@ func TestParseArgs(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"--id":            "--id wants a value",
+		"--id":            "--id needs a value",
 		"--root=":         "--root is empty",
 		"--policy=":       "--policy is empty",
 		"--id a --root b": "cannot be used together",
-		"a b c d":         "too many words: c d",
+		"a b c d":         "too many arguments: c d",
 		"--nonsense":      "unknown flag --nonsense",
 		"--help=yes":      "unknown flag --help=yes",
 		"-":               "unknown flag -",

@@ -238,13 +238,13 @@ func runDeliver(ctx context.Context, program, hook string, stdin []byte) (Server
 	case end.Exit != 0:
 		return ServerReply{}, fmt.Errorf("exit code %d: %s", end.Exit, text)
 	case end.Stdout.Cut > 0:
-		return ServerReply{}, fmt.Errorf("%s says more than %d bytes", filepath.Base(program), maxServerReply)
+		return ServerReply{}, fmt.Errorf("the output of %s is larger than %d bytes", filepath.Base(program), maxServerReply)
 	case len(end.Stdout.Head) == 0:
 		return ServerReply{}, nil // it delivered to a webhook, which has no answer
 	}
 	var said ServerReply
 	if err := json.Unmarshal(end.Stdout.Head, &said); err != nil {
-		return ServerReply{}, fmt.Errorf("cannot read what %s says (are both programs of one version?): %w", filepath.Base(program), err)
+		return ServerReply{}, fmt.Errorf("cannot decode the output of %s (do both programs have the same version?): %w", filepath.Base(program), err)
 	}
 	return said, nil
 }

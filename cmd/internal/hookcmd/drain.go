@@ -143,7 +143,7 @@ func runOne(ctx context.Context, place local.Place, c circuits, box Outbox, p sp
 	spec, told, err := findHook(place, c, refOf(&p))
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w, put off at %s", err, p.Time.Format(time.RFC3339))
+		return fmt.Errorf("%w, queued on %s", err, p.Time.Format(time.RFC3339))
 	case told != nil && box != nil:
 		if err := box.Put(ctx, p, *told); err != nil {
 			return fmt.Errorf("%w: %w", spool.ErrLater, err)
@@ -199,5 +199,5 @@ func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policy
 		}
 		return spec, nil, nil
 	}
-	return grapnel.Spec{}, nil, fmt.Errorf("hook %q of %s is not to be found any more", ref.Name, ref.Source)
+	return grapnel.Spec{}, nil, fmt.Errorf("hook %q of %s no longer exists", ref.Name, ref.Source)
 }

@@ -13,7 +13,7 @@ import (
 
 // errNoProgram is the error of a hook that starts a program, if the agent sends its events over
 // HTTP.
-var errNoProgram = errors.New("not started: it runs where the agent does, and the agent asks over http; run \"grapnel install\" again, so that this event starts grapnel-hook")
+var errNoProgram = errors.New("not started: it needs the environment of the agent, but the agent sends events over HTTP; run \"grapnel install\" again, so that this event starts grapnel-hook")
 
 // AnswerFallback returns the reply to an event that the agent sent to the daemon itself, so that
 // no hook program can reply instead. A hook that the daemon cannot run is a failure here: on_error

@@ -61,10 +61,10 @@ func TestAloneStartsNothing(t *testing.T) {
 		answer  string // part of the reply; empty = empty reply
 		records []string
 	}{
-		"open":   {"{name: it, on: tool.before, run: touch RAN}", "it runs where the agent does", []string{"it runs where the agent does", `"fail_open":true`}},
-		"closed": {"{name: it, on: tool.before, run: touch RAN, on_error: closed}", `"permissionDecision":"deny"`, []string{"it runs where the agent does", `"decision":"block"`}},
-		"ask":    {"{name: it, on: tool.before, run: touch RAN, on_error: ask}", `"permissionDecision":"ask"`, []string{"it runs where the agent does"}},
-		"async":  {"{name: it, on: tool.before, run: touch RAN, async: true}", "observing hooks were not started", []string{"not started", "it runs where the agent does"}},
+		"open":   {"{name: it, on: tool.before, run: touch RAN}", "it needs the environment of the agent", []string{"it needs the environment of the agent", `"fail_open":true`}},
+		"closed": {"{name: it, on: tool.before, run: touch RAN, on_error: closed}", `"permissionDecision":"deny"`, []string{"it needs the environment of the agent", `"decision":"block"`}},
+		"ask":    {"{name: it, on: tool.before, run: touch RAN, on_error: ask}", `"permissionDecision":"ask"`, []string{"it needs the environment of the agent"}},
+		"async":  {"{name: it, on: tool.before, run: touch RAN, async: true}", "observing hooks were not started", []string{"not started", "it needs the environment of the agent"}},
 		"other":  {"{name: it, on: tool.before, match: {command: rm}, run: touch RAN}", "", []string{`"decision":"none"`}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -112,7 +112,7 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 		warn(&reply, lost)
 	}
 	if pending, err = f.keep.end(ctx); err != nil {
-		err = fmt.Errorf("no Record was kept: %w", err)
+		err = fmt.Errorf("no Record was stored: %w", err)
 		// A strict policy permits nothing without a Record. A decision to block stays: it must
 		// not be replaced by a weaker one.
 		if f.set.Strict && f.record.Decision < grapnel.Block && (notice.Locks(f.record.Event) || len(reply.Stdout) == 0) {

@@ -18,7 +18,7 @@ import (
 )
 
 // errBeyond is the error for policies that need more than this program supports.
-var errBeyond = errors.New("the policies load files in the words of other systems")
+var errBeyond = errors.New("the policies load hook files of other systems")
 
 const (
 	// handoverTime is the time of the other program in addition to the hooks, which have their
@@ -40,7 +40,7 @@ const (
 func handOver(ctx context.Context, inv invocation, got dialect.Received, input dialect.Input) (dialect.Reply, error) {
 	reply, err := runGrapnel(ctx, inv, got, input)
 	if err != nil {
-		err = fmt.Errorf("%w, which the program grapnel reads: %w", errBeyond, err)
+		err = fmt.Errorf("%w, which need the program grapnel: %w", errBeyond, err)
 	}
 	return reply, err
 }
@@ -75,9 +75,9 @@ func runGrapnel(ctx context.Context, inv invocation, got dialect.Received, input
 		return dialect.Reply{Stdout: said, Stderr: stderr.Bytes(), Exit: exit}, nil
 	case err == nil || cmd.ProcessState != nil && cmd.ProcessState.Exited():
 		text, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(stderr.String()), "grapnel: error: "), "\n")
-		err = fmt.Errorf("it does not answer as it should, exit code %d, %.200q", cmd.ProcessState.ExitCode(), text)
+		err = fmt.Errorf("invalid output, exit code %d, %.200q", cmd.ProcessState.ExitCode(), text)
 	}
-	return dialect.Reply{}, fmt.Errorf("%s: %w (install grapnel and grapnel-hook of one version into the same directory)", program, err)
+	return dialect.Reply{}, fmt.Errorf("%s: %w (install grapnel and grapnel-hook of the same version into the same directory)", program, err)
 }
 
 // terminate sends SIGTERM to a process, or kills it if the system has no such signal.
@@ -114,7 +114,7 @@ func WithParent(ctx context.Context) (context.Context, context.CancelFunc) {
 				return
 			case <-tick.C:
 				if now := os.Getppid(); now != parent {
-					cancel(fmt.Errorf("whoever asked is gone: %w", context.Canceled))
+					cancel(fmt.Errorf("the process that sent the event has ended: %w", context.Canceled))
 					return
 				}
 			}
@@ -131,14 +131,14 @@ func handoverProgram() (string, error) {
 		return "", err
 	}
 	if isHandoverProgram(self) {
-		return "", errors.New("it is this one, and cannot")
+		return "", errors.New("the program grapnel cannot hand an event over to itself")
 	}
 	program, err := beside(self)
 	if err != nil {
 		return "", err
 	}
 	if info, err := os.Stat(program); err == nil && !info.Mode().IsRegular() {
-		return "", fmt.Errorf("%s is no program (install grapnel and grapnel-hook into the same directory)", program)
+		return "", fmt.Errorf("%s is not a program (install grapnel and grapnel-hook into the same directory)", program)
 	}
 	return program, nil
 }

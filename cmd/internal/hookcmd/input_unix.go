@@ -41,7 +41,7 @@ func (t *timed) Read(p []byte) (int, error) {
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err == nil && n == 0:
-			return 0, fmt.Errorf("it was not closed within %v", readTime)
+			return 0, fmt.Errorf("standard input was not closed within %v", readTime)
 		default: // also reads if polling failed
 			return t.File.Read(p)
 		}

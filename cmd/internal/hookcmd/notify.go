@@ -48,7 +48,7 @@ func newTeller(policyfile.HTTP) (grapnel.Hook, error) { return teller{}, nil }
 
 // Handle always fails. It is called only without an Outbox.
 func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-	return grapnel.Outcome{}, errors.New("the program grapnel is needed to tell a server, and it is not beside grapnel-hook (install both into the same directory)")
+	return grapnel.Outcome{}, errors.New("notify needs the program grapnel in the directory of grapnel-hook (install both into the same directory)")
 }
 
 // NotifyOf returns the target of a `notify:` hook and the private networks that are allowed now.
@@ -61,7 +61,7 @@ func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, []string, error)
 		return policyfile.HTTP{}, nil, err
 	}
 	if told == nil {
-		return policyfile.HTTP{}, nil, fmt.Errorf("hook %q of %s tells no server", ref.Name, ref.Source)
+		return policyfile.HTTP{}, nil, fmt.Errorf("hook %q of %s has no notify target", ref.Name, ref.Source)
 	}
 	h, err := told.Resolve()
 	if err != nil {

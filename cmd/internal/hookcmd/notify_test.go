@@ -160,11 +160,11 @@ func TestNotify(t *testing.T) {
 	}
 	other := box.refs[0]
 	other.Name = "guard"
-	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "tells no server") {
+	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "has no notify target") {
 		t.Errorf("of a rule: %v", err)
 	}
 	other.Name = "nobody"
-	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "not to be found any more") {
+	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "no longer exists") {
 		t.Errorf("of nobody: %v", err)
 	}
 	if err := os.Remove(filepath.Join(root, "key")); err != nil {
@@ -202,7 +202,7 @@ func TestNotifyLater(t *testing.T) {
 	}
 	fire(t, place, remove)
 	drained(t, root, nil)
-	if ends := lateErrors(t, place); !strings.Contains(fmt.Sprint(ends), "team the program grapnel is needed to tell a server") {
+	if ends := lateErrors(t, place); !strings.Contains(fmt.Sprint(ends), "team notify needs the program grapnel") {
 		t.Errorf("without an outbox: %q", ends)
 	}
 }

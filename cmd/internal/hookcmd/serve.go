@@ -60,7 +60,7 @@ func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stde
 		defer close(drained)
 		for range s.left {
 			if err := startDrain(inv); err != nil {
-				fmt.Fprintf(stderr, "grapnel: error: async hooks wait for the next event: %v\n", err)
+				fmt.Fprintf(stderr, "grapnel: error: cannot start async hooks now; they run after the next event: %v\n", err)
 			}
 		}
 	}()

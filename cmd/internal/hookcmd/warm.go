@@ -116,7 +116,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 		place.Home = asked.Home
 	}
 	if place.State != w.opts.State {
-		return reply, false, fmt.Errorf("%w: its state is in %s", client.ErrSelf, place.State)
+		return reply, false, fmt.Errorf("%w: the state of the installation is in %s", client.ErrSelf, place.State)
 	}
 	inv := &invocation{agent: asked.Agent, event: asked.Event, id: asked.ID, root: asked.Root, policies: asked.Policies, serve: true, firing: asked.Firing}
 	var named *dialect.Dialect
@@ -129,7 +129,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 	d := w.agents.choose(named, asked.Payload, place.Agent)
 	got := inv.receive(d, dialect.Input{Payload: asked.Payload, Event: asked.Event})
 	if !filepath.IsAbs(got.Event.Session.CWD) || len(got.Event.Session.CWD) > local.MaxPath {
-		return reply, false, fmt.Errorf("%w: the event does not say where the agent works", client.ErrSelf)
+		return reply, false, fmt.Errorf("%w: the event has no valid working directory", client.ErrSelf)
 	}
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) //nolint:contextcheck // loaded policies also serve other events
@@ -137,7 +137,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}
 	if name, runs := entry.runs(got.Event); runs && !alone {
-		return reply, false, fmt.Errorf("%w: hook %q runs where the agent does", client.ErrSelf, name)
+		return reply, false, fmt.Errorf("%w: hook %q needs the environment of the agent", client.ErrSelf, name)
 	}
 	j := &journal{warm: w, entry: entry, alone: alone}
 	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless}
@@ -155,7 +155,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 	}()
 	reply, pending, err = inv.fire(ctx, engine, f, got, rootless)
 	if j.left {
-		return dialect.Reply{}, false, fmt.Errorf("%w: a hook runs where the agent does", client.ErrSelf)
+		return dialect.Reply{}, false, fmt.Errorf("%w: a hook needs the environment of the agent", client.ErrSelf)
 	}
 	if err != nil {
 		return lastResort(ctx, d, dialect.Input{Payload: asked.Payload, Event: asked.Event}, err), false, nil

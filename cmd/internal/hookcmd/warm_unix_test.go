@@ -305,7 +305,7 @@ func TestWarmCannotKeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := program(args, bash("s", "ls"))
-	if !strings.Contains(got.Stdout, `"deny"`) || !strings.Contains(got.Stdout, "no Record was kept") {
+	if !strings.Contains(got.Stdout, `"deny"`) || !strings.Contains(got.Stdout, "no Record was stored") {
 		t.Errorf("%+v, want a block that says why", got)
 	}
 }

@@ -97,14 +97,14 @@ func (w *watchdog) run(ctx context.Context, work func(ctx context.Context) worke
 		case result := <-w.done:
 			return result
 		case s := <-w.signals:
-			w.asked, w.why = true, fmt.Errorf("it was told to end (%v) before it had judged this event", s)
+			w.asked, w.why = true, fmt.Errorf("the process received a signal (%v) before it had judged this event", s)
 		case <-timer.C:
 			w.listen()
 			limit := w.limit()
 			if left := limit - time.Since(w.begun); left > 0 {
 				timer.Reset(min(left, lookEvery))
 			} else {
-				w.why = fmt.Errorf("it did not judge this event within %v", limit)
+				w.why = fmt.Errorf("this event was not judged within %v", limit)
 			}
 		}
 	}

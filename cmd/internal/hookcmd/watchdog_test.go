@@ -74,7 +74,7 @@ func TestWatchdogDeadline(t *testing.T) {
 				if blocked := strings.Contains(string(result.reply.Stdout), `"deny"`) || strings.Contains(string(result.reply.Stdout), `"block"`); blocked != tt.blocked {
 					t.Errorf("reply %q and %q, want blocked=%v", result.reply.Stdout, result.reply.Stderr, tt.blocked)
 				}
-				if !strings.Contains(string(result.reply.Stdout)+string(result.reply.Stderr), "did not judge this event within 57s") || strings.Contains(string(result.reply.Stdout), "late") {
+				if !strings.Contains(string(result.reply.Stdout)+string(result.reply.Stderr), "this event was not judged within 57s") || strings.Contains(string(result.reply.Stdout), "late") {
 					t.Errorf("reply %q and %q, want the reason", result.reply.Stdout, result.reply.Stderr)
 				}
 				w.settle()

@@ -63,7 +63,7 @@ func beside(self string) (string, error) {
 	}
 	program := filepath.Join(filepath.Dir(self), "grapnel"+ext)
 	if _, err := os.Stat(program); err != nil {
-		return "", fmt.Errorf("the program grapnel is needed for that, and it is not beside this one: %w (install grapnel and grapnel-hook into the same directory)", err)
+		return "", fmt.Errorf("the program grapnel is missing in the directory of grapnel-hook: %w (install both into the same directory)", err)
 	}
 	return program, nil
 }

@@ -127,7 +127,7 @@ func TestAsker(t *testing.T) {
 
 	for text, want := range map[string]string{
 		`exit 2`:                                "exit code 2",
-		`echo nonsense`:                         "are both programs of one version?",
+		`echo nonsense`:                         "do both programs have the same version?",
 		`echo '{"answer":{"decision":"deny"}}'`: "cannot read its answer",
 		`kill -9 $$`:                            "was ended by signal",
 		`echo 'grapnel: error: no' >&2; exit 1`: "exit code 1: no",

@@ -69,13 +69,13 @@ func (m *Model) detailRows(width int) []row {
 		}
 	}
 	if len(it.Unsupported) > 0 {
-		d.section("unsupported: what the agent cannot express")
+		d.section("unsupported by the agent")
 		for _, text := range it.Unsupported {
 			d.text(yellow, "  ", text)
 		}
 	}
 	if it.event != "" {
-		d.section("event, as it was kept")
+		d.section("event as recorded")
 		for _, text := range broken(it.event, width-2, false) {
 			d.add(line(normal, "  "+text))
 		}
@@ -94,7 +94,7 @@ func (d *details) add(r row) {
 	if len(d.rows) < maxRows {
 		d.rows = append(d.rows, r)
 	} else if len(d.rows) == maxRows {
-		d.rows = append(d.rows, line(dim, "… more than can be shown: see \"grapnel log --json\""))
+		d.rows = append(d.rows, line(dim, "… too long to show: see \"grapnel log --json\""))
 	}
 }
 
@@ -145,10 +145,10 @@ func (d *details) hook(h *grapnel.HookRun) {
 	}
 	var notes []string
 	if h.Observed && h.Decision == grapnel.None {
-		notes = append(notes, "observing")
+		notes = append(notes, "observe mode")
 	}
 	if h.Expired {
-		notes = append(notes, "its allow does not count")
+		notes = append(notes, "its allow is ignored")
 	}
 	if h.Round > 1 {
 		notes = append(notes, "asked again")
@@ -173,7 +173,7 @@ func (d *details) hook(h *grapnel.HookRun) {
 // change adds the difference between the old and the new value of a field, line by line.
 func (d *details) change(c change) {
 	if len(c.lines) == 0 {
-		d.add(line(dim, "  what it became was not kept"))
+		d.add(line(dim, "  the new value was not recorded"))
 	}
 	for _, text := range c.lines {
 		if text == "" {

@@ -59,12 +59,12 @@ func ParseFilter(text string) (Filter, error) {
 			f.words = append(f.words, word{value, not})
 		case !isKey:
 		case !slices.Contains(keyNames, key):
-			errs = append(errs, fmt.Errorf("%s: is no key (%s); as a word write \"%s:%s\"", key, strings.Join(keyNames, ", "), key, value))
+			errs = append(errs, fmt.Errorf("unknown key %s (want %s); to search for the text, write \"%s:%s\"", key, strings.Join(keyNames, ", "), key, value))
 		case value == "": // the user is still typing it
 		case key == "is" && !slices.Contains(isNames, value):
-			errs = append(errs, fmt.Errorf("is:%s is none of %s", value, strings.Join(isNames, ", ")))
+			errs = append(errs, fmt.Errorf("unknown value is:%s (want %s)", value, strings.Join(isNames, ", ")))
 		case key == "decision" && !begins(decisionNames, value):
-			errs = append(errs, fmt.Errorf("decision:%s is none of %s", value, strings.Join(decisionNames, ", ")))
+			errs = append(errs, fmt.Errorf("unknown value decision:%s (want %s)", value, strings.Join(decisionNames, ", ")))
 		default:
 			at := slices.IndexFunc(f.keys, func(k keyed) bool { return k.key == key && k.not == not })
 			if at < 0 {

@@ -173,7 +173,7 @@ func (m *Model) state() row {
 		add(dim, strconv.Itoa(len(m.shown))+" of "+strconv.Itoa(len(m.items)))
 	}
 	if m.gone > 0 {
-		add(dim, printable.Count(m.gone, "older event")+" fell out")
+		add(dim, printable.Count(m.gone, "older event")+" dropped")
 	}
 	if m.problems > 0 {
 		add(yellow, strconv.Itoa(m.problems)+" unreadable: "+inLine(m.problem))
@@ -188,17 +188,17 @@ func (m *Model) foot() string {
 		if m.wrong != "" {
 			return append(r, span{"  " + inLine(m.wrong), yellow}).fit(m.width, false)
 		}
-		return append(r, span{"  words, key:value of " + strings.Join(keyNames, " ") + "; enter keeps it, esc does not", dim}).fit(m.width, false)
+		return append(r, span{"  words, key:value of " + strings.Join(keyNames, " ") + "; enter: apply, esc: cancel", dim}).fit(m.width, false)
 	}
 	if m.wrong != "" {
 		return line(yellow, inLine(m.wrong)).fit(m.width, false)
 	}
 	if m.help {
-		return line(dim, "any key goes back, q quits").fit(m.width, false)
+		return line(dim, "any key: back  q: quit").fit(m.width, false)
 	}
 	keys := []string{"↑↓ select", "enter details", "/ filter", "space pause", "f follow", "s session", "tab pane", "? help", "q quit"}
 	if m.paused {
-		keys[3] = "space go on"
+		keys[3] = "space continue"
 	}
 	if m.focus != nil {
 		keys[5] = "s all sessions"
@@ -212,23 +212,23 @@ func (m *Model) foot() string {
 func helpRows() []row {
 	rows := []row{nil}
 	for _, h := range [][2]string{
-		{"↑ ↓  k j", "the event before, the next; also page up and down"},
-		{"g  G", "the oldest, the newest"},
-		{"enter", "all that is known of an event; in the sessions: this one alone"},
-		{"tab", "from events to details to sessions"},
-		{"space", "hold what is shown; what comes meanwhile is counted"},
-		{"f", "follow: go to the newest, and stay there"},
-		{"s", "only the session of this event; once more: all"},
+		{"↑ ↓  k j", "previous and next event; also page up and down"},
+		{"g  G", "oldest and newest event"},
+		{"enter", "all details of an event; in the session list: only this session"},
+		{"tab", "switch between events, details and sessions"},
+		{"space", "pause the list; new events are counted"},
+		{"f", "follow: go to the newest event and keep following"},
+		{"s", "only the session of this event; again: all sessions"},
 		{"/", "filter: words, and key:value"},
 		{"", "  " + strings.Join(keyNames, ": ") + ":"},
 		{"", "  decision: " + strings.Join(decisionNames, " ")},
 		{"", "  is: " + strings.Join(isNames, " ")},
-		{"", "  -key:value and -word take out, \"words in quotes\" stand together"},
-		{"esc", "back: from a pane, the details, the filter, the session"},
+		{"", "  -key:value and -word exclude; \"words in quotes\" are one phrase"},
+		{"esc", "back: leave the pane, details, filter or session"},
 		{"q", "quit"},
 		{"", ""},
-		{"FAILED", "a hook could not answer; FAILED OPEN: and the action went on"},
-		{"late", "how a hook that ran after the answer ended"},
+		{"FAILED", "a hook could not answer; FAILED OPEN: the action continued anyway"},
+		{"late", "result of a hook that ran after the reply"},
 	} {
 		rows = append(rows, row{{"  " + left(h[0], 10), bold}, {h[1], normal}})
 	}
@@ -275,7 +275,7 @@ func (m *Model) sessionLines(n int) []string {
 		case i == 0:
 			r = line(normal, "all sessions")
 			if len(m.sessions) == 0 {
-				r = line(dim, "no agent has asked yet")
+				r = line(dim, "no events yet")
 			}
 		case i <= len(m.sessions):
 			s := m.sessions[i-1]
@@ -344,9 +344,9 @@ func (m *Model) eventLines(n int) []string {
 		case i < len(m.shown):
 			lines = append(lines, m.listed(m.eventRow(m.shown[i]), i == m.at, m.pane == eventsPane))
 		case i == 0 && len(m.items) > 0:
-			lines = append(lines, line(dim, " nothing matches").fit(m.width, false))
+			lines = append(lines, line(dim, " no events match").fit(m.width, false))
 		case i == 0:
-			lines = append(lines, line(dim, " waiting for events; what was before shows --since 1h").fit(m.width, false))
+			lines = append(lines, line(dim, " waiting for events; --since 1h shows earlier events").fit(m.width, false))
 		default:
 			lines = append(lines, "")
 		}

@@ -154,7 +154,7 @@ func TestLooks(t *testing.T) {
 func TestNothingYet(t *testing.T) {
 	t.Parallel()
 	m := New(Options{})
-	if got := screen(m); !strings.Contains(got, "waiting for events") || !strings.Contains(got, "no agent has asked yet") {
+	if got := screen(m); !strings.Contains(got, "waiting for events") || !strings.Contains(got, "no events yet") {
 		t.Errorf("the screen is\n%s", got)
 	}
 	press(m, "up", "down", "enter", "tab", "tab", "tab", "s", "space", "f", "g", "G", "esc", "esc")
@@ -241,7 +241,7 @@ func TestOlderOnesFallOut(t *testing.T) {
 		press(m, "space", "up", "up")
 		was := m.selected()
 		m.Update(Batch{Items: []*Item{NewItem(entry(t, 500, work[4]))}})
-		if m.selected() != was || !strings.Contains(screen(m), "981 older events fell out") {
+		if m.selected() != was || !strings.Contains(screen(m), "981 older events dropped") {
 			t.Errorf("%s: selected is %d, was %d:\n%s", name, m.selected().seq, was.seq, screen(m))
 		}
 		for range 100 {
@@ -388,7 +388,7 @@ func TestFilter(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"agnet:codex": `agnet: is no key (agent, session,`, "is:fast": "is:fast is none of slow, failed", "decision:deny": "decision:deny is none of none, allow",
+		"agnet:codex": `unknown key agnet (want agent, session,`, "is:fast": "unknown value is:fast (want slow, failed", "decision:deny": "unknown value decision:deny (want none, allow",
 	} {
 		if _, err := ParseFilter(text); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("ParseFilter(%q) = %v, want %s", text, err, want)

@@ -130,7 +130,7 @@ func TestFullDisk(t *testing.T) {
 			switch {
 			case blocked && !denied:
 				t.Fatalf("strict %v, %s: the canary passes: %q, %q", strict, id, stdout, stderr)
-			case strict && denied && !blocked, strings.Contains(stderr, "no Record was kept"):
+			case strict && denied && !blocked, strings.Contains(stderr, "no Record was stored"):
 				told++
 			case denied && !blocked:
 				t.Fatalf("%s: blocked for want of room: %q, %q", id, stdout, stderr)

@@ -193,7 +193,7 @@ func TestNowhereToKeep(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err == nil {
-				if denied := strings.Contains(string(a.Stdout), `"permissionDecision":"deny"`); denied != strict || !denied && !strings.Contains(string(a.Stderr), "no Record was kept") {
+				if denied := strings.Contains(string(a.Stdout), `"permissionDecision":"deny"`); denied != strict || !denied && !strings.Contains(string(a.Stderr), "no Record was stored") {
 					t.Errorf("the answer is %q, %q", a.Stdout, a.Stderr)
 				}
 			} else {

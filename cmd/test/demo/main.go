@@ -125,7 +125,7 @@ func (d *demo) lastRecord() (*grapnel.Record, error) {
 	}
 	line, err := bufio.NewReader(f).ReadBytes('\n')
 	if err != nil {
-		return nil, fmt.Errorf("no Record was kept: %w", err)
+		return nil, fmt.Errorf("no Record was stored: %w", err)
 	}
 	d.offset += int64(len(line))
 	var rec grapnel.Record

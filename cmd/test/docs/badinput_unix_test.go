@@ -55,11 +55,11 @@ hooks:
 		},
 		"strict without a Record, a tool": {
 			policy: "version: 1\nstrict: true\n", agent: "claude-code", broken: true,
-			event: `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`, stdout: `"permissionDecision":"deny"`, stderr: "no Record was kept",
+			event: `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`, stdout: `"permissionDecision":"deny"`, stderr: "no Record was stored",
 		},
 		"strict without a Record, a prompt": {
 			policy: "version: 1\nstrict: true\n", agent: "claude-code", broken: true,
-			event: `{"hook_event_name":"UserPromptSubmit","prompt":"hello"}`, stdout: `{"systemMessage":"grapnel: no Record was kept`, stderr: "no Record was kept",
+			event: `{"hook_event_name":"UserPromptSubmit","prompt":"hello"}`, stdout: `{"systemMessage":"grapnel: no Record was stored`, stderr: "no Record was stored",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

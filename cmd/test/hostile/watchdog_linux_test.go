@@ -126,7 +126,7 @@ func TestEndedWhileAHookHangs(t *testing.T) {
 			got := wait()
 			ended(t, pid)
 
-			why := "it was told to end (" + signal.String() + ") before it had judged this event"
+			why := "the process received a signal (" + signal.String() + ") before it had judged this event"
 			engine, err := grapnel.New(notice.Locked(why), nil)
 			if err != nil {
 				t.Fatal(err)

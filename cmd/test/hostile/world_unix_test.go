@@ -271,7 +271,7 @@ func TestNoState(t *testing.T) {
 			if err := plant(filepath.Join(w.root, "state")); err != nil {
 				t.Fatal(err)
 			}
-			if r := blocked(t, w.hook(t, stdin(rm), claude.args...)); !strings.Contains(r.stdout, "Not this one.") || !strings.Contains(r.stderr, "no Record was kept") {
+			if r := blocked(t, w.hook(t, stdin(rm), claude.args...)); !strings.Contains(r.stdout, "Not this one.") || !strings.Contains(r.stderr, "no Record was stored") {
 				t.Errorf("%v", r)
 			}
 			// A strict policy blocks an event without a Record, but never a stop.
