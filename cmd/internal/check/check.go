@@ -39,18 +39,18 @@ type Kind struct{ Rule, Severity, About string }
 
 // The kinds of findings.
 var (
-	badPolicy      = Kind{"bad-policy", "error", "The policy cannot be read as it is written, or says what is not possible."}
-	badRules       = Kind{"bad-secret-rule", "warning", "A rule for secrets is left out or taken for something else."}
-	badNetwork     = Kind{"bad-network", "error", "The text names no network."}
-	badHookFile    = Kind{"bad-hook-file", "error", "A hook file of another system cannot be read."}
-	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system says something that means something else here, or nothing."}
-	nothingToLoad  = Kind{"nothing-to-load", "warning", "No hook file of a format is there that the policy loads."}
-	badAddress     = Kind{"bad-address", "warning", "A hook cannot ask or tell its server from this machine."}
-	notTrusted     = Kind{"not-trusted", "warning", "The project's policy has no effect in its present form, because it is not trusted."}
-	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, and one has nearly this name."}
-	hiddenCommands = Kind{"hidden-commands", "warning", "Commands are guarded, and lines that hide what they run are not."}
+	badPolicy      = Kind{"bad-policy", "error", "The policy is not valid, or contains something that is not possible."}
+	badRules       = Kind{"bad-secret-rule", "warning", "A rule for secrets is skipped or interpreted in another way."}
+	badNetwork     = Kind{"bad-network", "error", "The text is not a network."}
+	badHookFile    = Kind{"bad-hook-file", "error", "Grapnel cannot read a hook file of another system."}
+	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system contains something that Grapnel ignores or interprets in another way."}
+	nothingToLoad  = Kind{"nothing-to-load", "warning", "The policy loads a format of which no hook file exists."}
+	badAddress     = Kind{"bad-address", "warning", "A hook cannot reach its server from this machine."}
+	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
+	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, but one has a similar name."}
+	hiddenCommands = Kind{"hidden-commands", "warning", "A guard checks commands, but not shell lines that hide the command that they run."}
 	notInstalled   = Kind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
-	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot hold a program to its sandbox."}
+	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program."}
 
 	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
 )
@@ -212,7 +212,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	}
 	for _, l := range p.Load {
 		if !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
-			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s is found", l.Format.Text), Hint: "name it with {format: " + l.Format.Text + ", file: PATH}"}))
+			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s found", l.Format.Text), Hint: "give its path: {format: " + l.Format.Text + ", file: PATH}"}))
 		}
 	}
 	return found, loaded
@@ -255,7 +255,7 @@ func untrusted(file string, place local.Place) []Finding {
 		case policy.Changed:
 			warn(about, "it differs from the trusted content, which stays active")
 		case policy.Gone:
-			warn(about, "it is gone, and the trusted content stays active")
+			warn(about, "it was deleted, and the trusted content stays active")
 		case policy.Broken:
 			warn(about, loaded.Errors[0].Msg)
 		default:
@@ -293,7 +293,7 @@ func suspicious(file string, p *policyfile.Policy) []Finding {
 		}
 	}
 	if guard != nil && !unknown {
-		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "commands are guarded, and a line that hides what it runs ($x, a pipe into sh) is not")
+		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "this guard checks commands, but not lines that hide the command that they run ($x, a pipe into sh)")
 	}
 	return found
 }
@@ -382,7 +382,7 @@ func unsandboxed(file string, p *policyfile.Policy) []Finding {
 		if err := local.Unsandboxed(*cmd); err != nil {
 			what := "it fails"
 			if cmd.Sandbox.Optional {
-				what = "it runs all the same"
+				what = "it runs anyway"
 			}
 			found = append(found, notSandboxed.finding(&policyfile.Error{
 				File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q %v: %s", h.Name, err, what),

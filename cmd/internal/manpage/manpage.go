@@ -176,7 +176,7 @@ func hookPage(help string) *Page {
 	p.heading("DESCRIPTION")
 	p.prose(rest)
 	p.heading("EXIT STATUS")
-	p.prose("What the agent takes for the answer: to several of them 2 means that the event is blocked.\nAn error of usage is 64.")
+	p.prose("The exit code is part of the reply. For several agents, 2 means that the event is blocked.\n64 is a usage error.")
 	p.also("grapnel/1", "grapnel-install/1", "grapnel-explain/1", "grapnel-policy/5")
 	return p
 }
@@ -185,8 +185,8 @@ func hookPage(help string) *Page {
 func policyPage() *Page {
 	p := newPage("grapnel-policy", 5, "Policies of Grapnel")
 	p.heading("DESCRIPTION")
-	p.prose("A policy is a YAML file of hooks: what AI agents may do, and what happens beside it. Yours is\n" +
-		"~/.config/grapnel/grapnel.yaml; a project has a grapnel.yaml at its root and in any directory\nbelow, which counts once it is trusted.")
+	p.prose("A policy is a YAML file of hooks: rules for AI agents, and actions such as logging. Your policy is\n" +
+		"~/.config/grapnel/grapnel.yaml; a project has a grapnel.yaml at its root and in any directory\nbelow, which applies after you trust it.")
 	schema, err := yaml.Parse([]byte(policy.Schema())) // JSON is YAML
 	if err != nil {
 		return p

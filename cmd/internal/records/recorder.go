@@ -68,13 +68,13 @@ func (r *Recorder) Check(query store.Query) error {
 	case r.Last < 0:
 		return cli.Usage(fmt.Errorf("--last %d must not be negative", r.Last))
 	case r.Follow && (len(r.Files) > 0 || r.Last > 0 || r.Record != ""):
-		return cli.Usage(errors.New("--follow goes neither with files nor with --last or --record"))
+		return cli.Usage(errors.New("--follow cannot be used with files, --last or --record"))
 	case query.Text != "" && len(r.Files) > 0:
-		return cli.Usage(errors.New("--text is for what was kept here, and not for files"))
+		return cli.Usage(errors.New("--text searches the log of this machine and cannot be used with files"))
 	case !stdout && !policytest.IsTest(r.Output):
-		return cli.Usage(cli.WithHint(fmt.Errorf("-o %s: files of tests are called NAME%s", printable.Line(r.Output), policytest.Suffix), "-o grapnel"+policytest.Suffix))
+		return cli.Usage(cli.WithHint(fmt.Errorf("-o %s: the name of a test file must end in %s", printable.Line(r.Output), policytest.Suffix), "-o grapnel"+policytest.Suffix))
 	case stdout && r.JSON:
-		return cli.Usage(cli.WithHint(errors.New("--json tells of the tests, and standard output would have both"), "name a file with -o"))
+		return cli.Usage(cli.WithHint(errors.New("--json and -o - cannot both write to standard output"), "write the tests to a file with -o FILE"))
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (r *Recorder) open() error {
 		r.before = data
 	}
 	if text != nil && r.Policy != "" {
-		return cli.Usage(fmt.Errorf("--policy is for a new file: %s says which policy it tests", printable.Line(r.Output)))
+		return cli.Usage(fmt.Errorf("--policy is only for a new file: %s already names its policy", printable.Line(r.Output)))
 	}
 	policy := r.Policy
 	if policy == "" && r.Output != format.Stdin {
@@ -136,7 +136,7 @@ func (r *Recorder) open() error {
 	}
 	if abs, err := filepath.Abs(policy); err == nil && text == nil {
 		if _, err := os.Stat(abs); err != nil {
-			return cli.WithHint(fmt.Errorf("there is no policy to test: %w", err), "grapnel init, or --policy FILE")
+			return cli.WithHint(fmt.Errorf("no policy to test: %w", err), "grapnel init, or --policy FILE")
 		}
 		policy = abs
 	}
@@ -145,7 +145,7 @@ func (r *Recorder) open() error {
 		Policy: policy, Scope: r.scope(policy), Home: r.Place.Home, Elsewhere: len(r.Files) > 0, All: r.All,
 	})
 	if err != nil {
-		return cli.WithHint(fmt.Errorf("tests cannot be recorded: %w", err), "grapnel check, or grapnel test")
+		return cli.WithHint(fmt.Errorf("cannot record tests: %w", err), "grapnel check, or grapnel test")
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 		}
 		if rec.Load != nil {
 			if err := rec.Load(&rec.Entry); err != nil {
-				r.Warn(fmt.Errorf("a Record cannot be read: %w", err))
+				r.Warn(fmt.Errorf("cannot read a Record: %w", err))
 				continue
 			}
 		}
@@ -198,7 +198,7 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 		}
 	}
 	if r.Record != "" && !found {
-		return cli.WithHint(fmt.Errorf("there is no record %s", printable.Line(r.Record)), "\"grapnel log --json\" lists them with their IDs")
+		return cli.WithHint(fmt.Errorf("no record %s found", printable.Line(r.Record)), "\"grapnel log --json\" lists records with their IDs")
 	}
 	return r.save()
 }
@@ -208,7 +208,7 @@ func (r *Recorder) live(ctx context.Context, query store.Query) error {
 	if query.Since.IsZero() {
 		query.Since = time.Now()
 	}
-	fmt.Fprintln(r.Err, "grapnel: recording; Ctrl-C ends it")
+	fmt.Fprintln(r.Err, "grapnel: recording; press Ctrl-C to stop")
 	for k, err := range Log(r.Place).Follow(ctx, query) {
 		if err != nil {
 			r.Warn(err)
@@ -256,8 +256,8 @@ func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
 	made := r.tests.Add(ctx, e, func() []spool.Entry { return r.earlier(ctx, e) })
 	if made.Full {
 		r.full = true
-		r.Warn(fmt.Errorf("the file has no room for more tests: nothing from %s on is in it", e.Time.Local().Format("2006-01-02 15:04")))
-		fmt.Fprintln(r.Err, "grapnel: hint: name another file, or fewer Records with --since, --session, --decision or --last")
+		r.Warn(fmt.Errorf("the test file is full: Records from %s on are not in it", e.Time.Local().Format("2006-01-02 15:04")))
+		fmt.Fprintln(r.Err, "grapnel: hint: use another file, or select fewer Records with --since, --session, --decision or --last")
 		return nil
 	}
 	r.counts.Records++
@@ -285,10 +285,10 @@ func (r *Recorder) add(ctx context.Context, e *spool.Entry) error {
 	}
 	word := "added"
 	if made.More {
-		word = "held in " + made.Agents[0] + ", too"
+		word = "also holds in " + made.Agents[0]
 	}
 	if made.Skipped {
-		word = "added, and skipped"
+		word = "added as skipped"
 	}
 	fmt.Fprintf(r.Err, "%s: %s\n", word, printable.Line(made.Test))
 	if made.Skipped {
@@ -327,14 +327,14 @@ func (r *Recorder) earlier(ctx context.Context, e *spool.Entry) []spool.Entry {
 func (r *Recorder) text() ([]byte, error) {
 	text, err := r.tests.Text()
 	if err != nil {
-		return nil, fmt.Errorf("the tests cannot be written: %w", err)
+		return nil, fmt.Errorf("cannot write the tests: %w", err)
 	}
 	order := format.KeyOrder()
 	if was, err := layout.Format(r.before, order); len(r.before) > 0 && (err != nil || string(was) != string(r.before)) {
 		return text, nil //nolint:nilerr // the author of the file uses another layout
 	}
 	if text, err = layout.Format(text, order); err != nil {
-		return nil, fmt.Errorf("the tests cannot be laid out: %w", err)
+		return nil, fmt.Errorf("cannot format the tests: %w", err)
 	}
 	return text, nil
 }
@@ -365,7 +365,7 @@ func (r *Recorder) summary() error {
 	if n.Skipped > 0 {
 		text += fmt.Sprintf(", %s of them skipped", printable.Number(n.Skipped))
 	}
-	text += fmt.Sprintf("; %s say what a test says, %s make none", printable.Number(n.Same), printable.Number(n.Left))
+	text += fmt.Sprintf("; %s already have a test, %s cannot become a test", printable.Number(n.Same), printable.Number(n.Left))
 	fmt.Fprintln(r.Err, "grapnel: "+text)
 	if n.Records == 0 {
 		fmt.Fprintln(r.Err, "grapnel: hint: \"grapnel log\" lists the Records")

@@ -60,14 +60,14 @@ func (r *Source) Open(ctx context.Context) (records iter.Seq2[replay.Record, err
 			f, err := os.Open(name)
 			if err != nil {
 				end()
-				return nil, nil, cli.WithHint(fmt.Errorf("cannot read the Records: %w", err), "grapnel log --json writes such a file")
+				return nil, nil, cli.WithHint(fmt.Errorf("cannot read the Records: %w", err), "create the file with: grapnel log --json > FILE")
 			}
 			open = append(open, f)
 			in = f
 			switch info, err := f.Stat(); {
 			case err == nil && info.IsDir():
 				end()
-				return nil, nil, cli.WithHint(fmt.Errorf("cannot read the Records: %s is a directory", name), "grapnel log --json writes a file of them")
+				return nil, nil, cli.WithHint(fmt.Errorf("cannot read the Records: %s is a directory", name), "create a file with: grapnel log --json > FILE")
 			case err == nil && len(r.Files) == 1 && info.Mode().IsRegular():
 				in = &countingReader{f, info.Size(), 0, &r.done}
 			}

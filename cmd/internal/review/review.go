@@ -56,7 +56,7 @@ func NewReport(x *policy.Examined, trusted bool) Report {
 			h := &f.Hooks[i]
 			switch {
 			case h.Webhook != nil:
-				add(&h.Hook, "tells "+h.Webhook.URL, f.Path)
+				add(&h.Hook, "notifies "+h.Webhook.URL, f.Path)
 			case h.Rule:
 				add(&h.Hook, "a rule of the format "+f.Format, f.Path)
 			default:
@@ -71,17 +71,17 @@ func NewReport(x *policy.Examined, trusted bool) Report {
 func describe(h *policyfile.Hook) string {
 	switch {
 	case h.HTTP != nil && h.HTTP.Notify:
-		return "tells " + h.HTTP.URL + " " + whatIsSent(h.HTTP) + ", until it has heard"
+		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL + ", with retries"
 	case h.HTTP != nil && h.HTTP.Async:
 		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL
 	case h.HTTP != nil:
-		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL + ", and does what that answers"
+		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL + " and applies its answer"
 	case h.Context != nil && h.Context.Run != nil && h.Context.Run.Args != nil:
-		return fmt.Sprintf("tells the model what %q prints", h.Context.Run.Args)
+		return fmt.Sprintf("adds the output of %q to the context of the model", h.Context.Run.Args)
 	case h.Context != nil && h.Context.Run != nil:
-		return "tells the model what this prints: " + h.Context.Run.Line
+		return "adds the output of this command to the context of the model: " + h.Context.Run.Line
 	case h.Builtin != nil && h.Run == nil:
-		return h.Builtin.Name + ", into " + h.Builtin.File
+		return h.Builtin.Name + ", writes to " + h.Builtin.File
 	case h.Limit != nil:
 		return "limits to " + h.Limit.String()
 	case h.Run != nil && h.Run.Worker && h.Run.Args != nil:
@@ -93,7 +93,7 @@ func describe(h *policyfile.Hook) string {
 	case h.Run != nil:
 		return "runs " + h.Run.Line
 	case h.Decide == "allow":
-		return "allow, which counts only where your own policy grants it"
+		return "allow, which has an effect only if your own policy grants it"
 	case h.Decide != "":
 		return h.Decide
 	case h.Replace != nil:
@@ -111,16 +111,16 @@ func describe(h *policyfile.Hook) string {
 		slices.Sort(fields)
 		return "sets " + strings.Join(fields, ", ")
 	case h.Context != nil && h.Context.File != "":
-		return "tells the model what " + h.Context.File + " says"
+		return "adds the file " + h.Context.File + " to the context of the model"
 	default:
-		return "tells the model something"
+		return "adds text to the context of the model"
 	}
 }
 
 // whatIsSent describes the body that a server gets.
 func whatIsSent(h *policyfile.HTTP) string {
 	if h.Body == "summary" {
-		return "that it happens"
+		return "a summary of the event"
 	}
 	return "the whole event"
 }

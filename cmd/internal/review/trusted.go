@@ -30,7 +30,7 @@ func Trusted(place local.Place) []File {
 	for _, e := range broken {
 		files = append(files, File{
 			File: e.File, State: policy.Broken, Runs: []string{}, Wrong: []string{e.Msg},
-			Hint: "run \"grapnel trust\" for the policy once more, or remove this file",
+			Hint: "run \"grapnel trust\" for the policy again, or remove this file",
 		})
 	}
 	for _, trust := range trusts {
@@ -76,9 +76,9 @@ func inspect(place local.Place, trust *policy.Trust) File {
 	switch f.State {
 	case policy.Trusted:
 	case policy.Gone:
-		f.Hint = fmt.Sprintf("the trusted content stays active; let go of it with \"grapnel untrust %s\"", trust.File)
+		f.Hint = fmt.Sprintf("the trusted content stays active; stop enforcing it with \"grapnel untrust %s\"", trust.File)
 	case policy.Untrusted:
-		f.Wrong = append(f.Wrong, "nothing of it is in force: no policy vouches for it any more")
+		f.Wrong = append(f.Wrong, "it has no effect: no policy vouches for it any more")
 		f.Hint = fmt.Sprintf("review it with \"grapnel trust %s\"", trust.File)
 	default:
 		f.Hint = fmt.Sprintf("review it with \"grapnel trust %s\", or stop enforcing it with \"grapnel untrust %[1]s\"", trust.File)

@@ -26,8 +26,8 @@ func (s *Install) askOverHTTP(ctx context.Context, place local.Place, rec *insta
 	switch {
 	case s.Problem != "":
 	case err != nil:
-		s.Problem = fmt.Sprintf("it asks the daemon over http, and no daemon answers: %v; run \"grapnel serve\"", err)
+		s.Problem = fmt.Sprintf("it sends events to the daemon over HTTP, but no daemon answers: %v; run \"grapnel serve\"", err)
 	case said.HTTP == nil || said.HTTP.Address != addresses.Host():
-		s.Problem = fmt.Sprintf("it asks the daemon over http, and that does not listen on %s: run \"grapnel doctor\"", addresses.Host())
+		s.Problem = fmt.Sprintf("it sends events to the daemon over HTTP, but the daemon does not listen on %s: run \"grapnel doctor\"", addresses.Host())
 	}
 }

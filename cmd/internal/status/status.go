@@ -70,17 +70,17 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 	}
 	var last time.Time
 	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {
-		s.warn("%s without a stored session root, last %s: a project's policy ends where the agent leaves its directory", printable.Count(s.Rootless, "event"), last.Local().Format("2006-01-02 15:04"))
+		s.warn("%s without a stored session root, last %s: a project's policy applies only while the agent is in the project's directory", printable.Count(s.Rootless, "event"), last.Local().Format("2006-01-02 15:04"))
 	}
 	s.Daemon = control.Status(ctx, place)
 	if s.Daemon.State == "dead" {
-		s.warn("the daemon has died: grapnel-hook answers by itself until \"grapnel daemon start\"")
+		s.warn("the daemon died: grapnel-hook answers without it; run \"grapnel daemon start\"")
 	} else if s.Daemon.State != "absent" && s.Daemon.Problem != "" {
 		s.warn("daemon: %s", s.Daemon.Problem)
 	}
 	s.installs(ctx, place)
 	if s.Day, err = records.Log(place).Stats(ctx, time.Now().Add(-24*time.Hour)); err != nil {
-		s.warn("what happened in the last 24 hours is not all counted: %v", err)
+		s.warn("the counts of the last 24 hours are incomplete: %v", err)
 	}
 	for _, h := range s.Day.Hooks {
 		if h.FailOpen > 0 {
@@ -104,13 +104,13 @@ func (s *Report) policies(place local.Place, dir string) {
 			s.warn("hook %s is %v", h.Name, why)
 		}
 		if _, err := look(h); err != nil { // the hook is active, but fails
-			s.warn("hook %s asks nobody: %v", h.Name, err)
+			s.warn("hook %s cannot reach its server: %v", h.Name, err)
 		}
 		return grapnel.Watch(nil), nil
 	}
 	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		if _, err := look(h); err != nil {
-			s.warn("hook %s tells nobody: %v", h.Name, err)
+			s.warn("hook %s cannot send notifications: %v", h.Name, err)
 		}
 		return grapnel.Watch(nil), nil
 	}
@@ -129,7 +129,7 @@ func (s *Report) policies(place local.Place, dir string) {
 // file adds warnings about problems in a policy file.
 func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
 	if file.State == policy.Absent && !slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }) {
-		s.warn("there is no policy %s, so nothing but Grapnel itself is guarded: grapnel init writes one", file.File)
+		s.warn("no policy %s found, so only Grapnel itself is guarded: run \"grapnel init\"", file.File)
 	} else if file.Notice != "" {
 		s.warn("%s", file.Notice)
 	}
@@ -174,7 +174,7 @@ func (s *Install) inspect(rec *installation.Record) {
 	}
 	found, err := agent.Installed(*rec)
 	if err != nil {
-		s.Problem = fmt.Sprintf("its settings cannot be read: %v", err)
+		s.Problem = fmt.Sprintf("cannot read its settings: %v", err)
 		return
 	}
 	var missing []string
@@ -185,12 +185,12 @@ func (s *Install) inspect(rec *installation.Record) {
 	}
 	switch {
 	case len(found.Entries) == 0:
-		s.Problem = "its settings do not name grapnel-hook any more: run \"grapnel install\" again"
+		s.Problem = "its settings no longer contain grapnel-hook: run \"grapnel install\" again"
 	case len(missing) > 0:
-		s.Problem = fmt.Sprintf("its settings do not name grapnel-hook any more for %s: run \"grapnel install\" again", strings.Join(missing, ", "))
+		s.Problem = fmt.Sprintf("its settings no longer contain grapnel-hook for %s: run \"grapnel install\" again", strings.Join(missing, ", "))
 	default:
 		if _, err := os.Stat(rec.Program); err != nil {
-			s.Problem = fmt.Sprintf("%s is gone: run \"grapnel install\" again", rec.Program)
+			s.Problem = fmt.Sprintf("%s no longer exists: run \"grapnel install\" again", rec.Program)
 		}
 	}
 	s.Notes = found.Notes

@@ -87,7 +87,7 @@ type check struct {
 func Check(ctx context.Context, p Program, opts Options) (*Report, error) {
 	d, ok := dialect.FindAgent(p.Agent.ID)
 	if !ok {
-		return nil, fmt.Errorf("there is no dialect for %s", p.Agent.ID)
+		return nil, fmt.Errorf("no dialect for %s", p.Agent.ID)
 	}
 	if opts.Progress == nil {
 		opts.Progress = func(string) {}
@@ -149,7 +149,7 @@ func (c *check) run(ctx context.Context, can *canary, hook string) (err error) {
 	case err != nil:
 		return err
 	case fired == 0:
-		return fmt.Errorf("the agent ran, and no event arrived: its hooks are not run (exit %d)\n%s", res.Exit, w.Report())
+		return fmt.Errorf("the agent ran, but no event arrived: it does not run its hooks (exit %d)\n%s", res.Exit, w.Report())
 	}
 	can.judge(c, res)
 	return nil

@@ -24,7 +24,7 @@ func (w *World) endProcesses(argument string) error {
 		}
 		switch waited := time.Since(start); {
 		case waited > 2*grace:
-			return fmt.Errorf("processes %v cannot be ended", pids)
+			return fmt.Errorf("cannot end processes %v", pids)
 		case waited > grace:
 			signal = syscall.SIGKILL
 		}

@@ -68,7 +68,7 @@ func (w *World) Run(ctx context.Context, prompt string, steps ...model.Step) (Re
 		r.err = w.endProcesses(w.Agent.daemon)
 	}
 	if unknown := r.requests.Unknown(); r.err == nil && len(unknown) > 0 {
-		r.err = fmt.Errorf("it sent what the model server does not know: %s", unknown[0])
+		r.err = fmt.Errorf("it sent a request that the model server does not support: %s", unknown[0])
 	}
 	w.runs = append(w.runs, r)
 
@@ -131,7 +131,7 @@ func (w *World) run(ctx context.Context, stdin string, argv []string) ran {
 	case ctx.Err() != nil:
 		r.err = context.Cause(ctx)
 	case errors.Is(err, exec.ErrWaitDelay):
-		r.err = errors.New("it ended, but something it started still held its output open")
+		r.err = errors.New("it ended, but a process that it started kept its output open")
 	case err != nil && !errors.As(err, &exit):
 		r.err = err
 	}

@@ -172,7 +172,7 @@ func claim(t *testing.T, a *agents.Agent, on grapnel.Kind, word string) string {
 	t.Helper()
 	d, ok := dialect.FindAgent(a.ID)
 	if !ok {
-		t.Fatalf("there is no dialect for %s", a)
+		t.Fatalf("no dialect for %s", a)
 	}
 	for i := range d.Events {
 		if row := &d.Events[i]; row.Kind == on && row.Install {
