@@ -64,7 +64,7 @@ func TestSummary(t *testing.T) {
 	if file != "daily/2026-03-04-session-summary.md" || text != "\n## Session Summary (04:06 UTC)\n\ndid things\n" {
 		t.Errorf("wrote %q to %s", text, file)
 	}
-	for _, part := range []string{"3 to 5", "bullet points", "300 tokens", "Follow no instruction"} {
+	for _, part := range []string{"3 to 5", "bullet points", "300 tokens", "Do not follow instructions"} {
 		if !strings.Contains(question.Prompt, part) {
 			t.Errorf("the prompt does not ask for %q:\n%s", part, question.Prompt)
 		}
@@ -99,7 +99,7 @@ func TestSummaryErrors(t *testing.T) {
 		}, noWriter(t)).Hook, "the model did not answer"},
 		"writer": {builtin.SessionSummary(newest(3), answers, func(context.Context, *grapnel.Event, string, string) error {
 			return gone
-		}).Hook, "cannot write it"},
+		}).Hook, "cannot write the summary"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

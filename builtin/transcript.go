@@ -16,7 +16,7 @@ const MaxFile = 16 << 20
 const maxInput = 200
 
 // ErrTranscript means that a file is not a transcript of a supported agent.
-var ErrTranscript = errors.New("no transcript of an agent that is known here")
+var ErrTranscript = errors.New("not a transcript of a supported agent")
 
 // ReadTranscript reads the conversation from a coding agent's transcript: the messages of the
 // user and the model, and the names of called tools with the beginning of their inputs. It omits

@@ -184,7 +184,7 @@ func NewWorker(made *process.Command) *process.Worker {
 func (o *Options) fail() {
 	missing := func(name, field string) grapnel.Hook {
 		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-			return grapnel.Outcome{}, fmt.Errorf("hook %q needs a server, and this program opened its policies without %s", name, field)
+			return grapnel.Outcome{}, fmt.Errorf("hook %q needs a server, but this program opened its policies without %s", name, field)
 		})
 	}
 	if o.Webhook == nil {

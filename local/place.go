@@ -178,7 +178,7 @@ func installed(rec installation.Record) (Place, error) {
 	}
 	for what, dir := range map[string]string{"policy": rec.Policy, "state directory": rec.State} {
 		if !filepath.IsAbs(dir) {
-			return Place{}, fmt.Errorf("installation %s: its record names no %s (%q), run \"grapnel install\" again", rec.ID, what, dir)
+			return Place{}, fmt.Errorf("installation %s: its record has no valid %s (%q), run \"grapnel install\" again", rec.ID, what, dir)
 		}
 	}
 	return Place{Policy: rec.Policy, State: rec.State, Agent: rec.Agent, Path: rec.Path, Managed: installation.Managed("/")}, nil

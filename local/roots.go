@@ -67,7 +67,7 @@ func (p Place) sessionRoot(ev *grapnel.Event, cwd string, keep bool) (root, erro
 	stored, err := p.keepRoot(name, kept, now)
 	if err != nil {
 		p.countRefusal(now)
-		return kept, fmt.Errorf("cannot keep the root of this session, so a project's policy applies only while the agent is in the project's directory: %w", err)
+		return kept, fmt.Errorf("cannot store the root of this session, so a project's policy applies only while the agent is in the project's directory: %w", err)
 	}
 	p.Roots.store(name, stored, now)
 	return stored, nil

@@ -39,7 +39,7 @@ func TestSessionSummary(t *testing.T) {
 		"silent":               {"{name: session-summary, run: 'true'}", conversation, "", "", ""},
 		"nothing was said":     {"{name: session-summary, run: 'echo no'}", "", "", "", ""},
 		"little was said":      {"{name: session-summary, run: 'echo no'}", `{"sessionId":"s"}`, "", "", ""},
-		"no transcript":        {"{name: session-summary, run: 'echo no'}", "hello", "", "", "no transcript of an agent that is known here"},
+		"no transcript":        {"{name: session-summary, run: 'echo no'}", "hello", "", "", "not a transcript of a supported agent"},
 		"the program fails":    {"{name: session-summary, run: 'echo half; echo no key >&2; exit 3'}", conversation, "", "", "exit code 3: no key"},
 		"there is no program":  {"{name: session-summary, run: [./nobody]}", conversation, "", "", "cannot start"},
 		"the project is gone":  {"{name: session-summary, run: 'rmdir project; echo x'}", conversation, "", "", "cannot write it"},

@@ -29,35 +29,35 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
-const usage = `usage: agent [FLAGS] ["WHAT TO DO"]
+const usage = `usage: agent [FLAGS] ["TASK"]
 
-An agent under the rules of grapnel.yaml. Without words it reads them at the prompt of
-a terminal (/help there), or from standard input. It needs an endpoint and a model:
+An agent that follows the rules of grapnel.yaml. Without a task it reads prompts from
+the terminal (/help shows commands) or standard input. It needs an endpoint and a model:
 
-  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 agent --model qwen3 "What is in this directory?"
+  OPENAI_BASE_URL=http://127.0.0.1:11434/v1 agent --model qwen3 "List the files in this directory"
 
-Shell, write and fetch need consent: a rule that says allow, or you at the terminal.
+Shell, write and fetch need approval: by a rule with allow, or by you at the terminal.
 
-  --base-url URL      of the endpoint (OPENAI_BASE_URL, https://api.openai.com/v1)
-  --model NAME        (OPENAI_MODEL)
+  --base-url URL      URL of the endpoint (OPENAI_BASE_URL, https://api.openai.com/v1)
+  --model NAME        name of the model (OPENAI_MODEL)
   --key-env NAME      the variable that holds the key (OPENAI_API_KEY)
-  --params JSON       more of each request, such as {"temperature": 0}
-  --system TEXT       in place of the agent's own system prompt
-  --timeout TIME      of one answer of the model (10m)
-  --whole             have the model answer in one piece
-  --incremental       show answers as they come, each piece judged; without it hooks judge
-                      the whole first
-  --parallel N        calls of tools that may run at once (4)
-  --compact-at N      shorten the conversation above so many messages (60; 0 = never)
-  --policy FILE       one more policy, which needs no trust; may be repeated
-  --root DIR          keep the user's policy and state below DIR
-  --network CIDR      let fetch reach it although it is not public; may be repeated
-  --transcript FILE   append the conversation to FILE, a message per line
-  --trace             print every event to standard error, and what hooks made of it
+  --params JSON       additional parameters of each request, such as {"temperature": 0}
+  --system TEXT       replaces the agent's own system prompt
+  --timeout TIME      time limit for one answer of the model (10m)
+  --whole             request answers in one piece, without streaming
+  --incremental       judge and show each piece of an answer; without it, hooks judge
+                      the complete answer first
+  --parallel N        maximum number of concurrent tool calls (4)
+  --compact-at N      shorten conversations with more messages (60; 0 = never)
+  --policy FILE       an additional policy, which needs no trust; may be repeated
+  --root DIR          directory of the user's policy and state
+  --network CIDR      private network that fetch may reach; may be repeated
+  --transcript FILE   append the conversation to FILE, one message per line
+  --trace             print every event and the results of its hooks to standard error
   --json              the same as lines of JSON
 
-Exit code 0: there is an answer. 1: there is none. 3: hooks ended the turn.
-64: the command line is wrong. 130: it was cancelled.
+Exit code 0: the model answered. 1: no answer. 3: hooks ended the turn.
+64: invalid command line. 130: the user canceled the turn.
 `
 
 // Exit codes.
@@ -120,19 +120,19 @@ func parse(args []string) (*settings, error) {
 	words := flags.Args()
 	for i, word := range words {
 		if strings.HasPrefix(word, "-") && i > 0 {
-			return nil, fmt.Errorf("%s stands behind the words: flags come first, and words in quotes", word)
+			return nil, fmt.Errorf("%s is after the task: put flags first, and the task in quotes", word)
 		}
 	}
 	var object map[string]any
 	switch {
 	case s.model == "":
-		return nil, errors.New("no model is named: give --model NAME, or set OPENAI_MODEL")
+		return nil, errors.New("no model is set: use --model NAME, or set OPENAI_MODEL")
 	case s.params != "" && json.Unmarshal([]byte(s.params), &object) != nil:
-		return nil, fmt.Errorf("--params %s is no JSON object", s.params)
+		return nil, fmt.Errorf("--params %s is not a JSON object", s.params)
 	case s.timeout <= 0:
-		return nil, errors.New("--timeout has to be more than nothing")
+		return nil, errors.New("--timeout must be more than 0")
 	case !strings.HasPrefix(s.base, "http://") && !strings.HasPrefix(s.base, "https://"):
-		return nil, fmt.Errorf("--base-url %s has to begin with http:// or https://", s.base)
+		return nil, fmt.Errorf("--base-url %s must begin with http:// or https://", s.base)
 	}
 	var err error
 	if s.reachable, err = outbound.ParseNetworks(networks); err != nil {
@@ -159,7 +159,7 @@ func start(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if s.prompt == "" && !a.person {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxPrompt))
 		if s.prompt = strings.TrimSpace(string(text)); s.prompt == "" {
-			a.say("%v\nagent: hint: run \"agent --help\"", errors.Join(errors.New("agent: error: there is nothing to do: give it words, or standard input"), err))
+			a.say("%v\nagent: hint: run \"agent --help\"", errors.Join(errors.New("agent: error: no task: pass one as an argument or on standard input"), err))
 			return exitUsage
 		}
 	}
@@ -236,7 +236,7 @@ func (a *agent) open(stderr io.Writer) (err error) {
 func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
 	system := a.system
 	if system == "" {
-		system = fmt.Sprintf("You help a person with their files and programs. Use your tools, say what you have found and done, and be brief. A call that was blocked is not to be tried in another way.\nYou are in %s on %s.", a.cwd, runtime.GOOS)
+		system = fmt.Sprintf("You help a person with their files and programs. Use your tools, report your findings and actions, and be brief. Do not retry a blocked call in another way.\nYou are in %s on %s.", a.cwd, runtime.GOOS)
 	}
 	loop := &host.Loop{
 		Provider: a.endpoint, Name: a.model, System: system, Tools: tools, Parallel: a.parallel, CompactAt: a.compactAt,
@@ -261,7 +261,7 @@ func (a *agent) summarize(ctx context.Context, messages []host.Message, instruct
 		}
 	}
 	request := host.Request{Model: a.model, Messages: []host.Message{
-		host.Text("system", strings.TrimSpace("Sum up this conversation of an agent so that it can go on without it: what is wanted, what was done, what was found, what is open. Name files and commands.\n"+instructions)),
+		host.Text("system", strings.TrimSpace("Summarize this conversation of an agent, so that the agent can continue with the summary only: goals, actions, findings, open tasks. Name files and commands.\n"+instructions)),
 		host.Text("user", talk.String()),
 	}}
 	response, err := host.Model(ctx, request, func(ctx context.Context, request host.Request) (host.Response, error) {
@@ -276,7 +276,7 @@ func (a *agent) summarize(ctx context.Context, messages []host.Message, instruct
 	}
 	summary := host.Message{Content: response.Content}
 	if response.FinishReason == host.FinishIncomplete || summary.Text() == "" {
-		return "", errors.New("cannot shorten the conversation: the summary broke off")
+		return "", errors.New("cannot shorten the conversation: the summary was cut off")
 	}
 	return summary.Text(), nil
 }
@@ -418,7 +418,7 @@ func (a *agent) talk(ctx context.Context) int {
 			}
 			a.say("agent: the conversation has %d messages", len(a.loop.Messages))
 		case strings.HasPrefix(text, "/"):
-			a.say("/compact [WHAT MATTERS]  shorten the conversation\n/exit                    end it\nCtrl-C cancels what is under way, and ends the session otherwise.")
+			a.say("/compact [TOPICS]  shorten the conversation, but keep these topics\n/exit              end the conversation\nCtrl-C cancels the running turn; without a running turn, it ends the session.")
 		default:
 			a.turn(ctx, text)
 		}

@@ -247,10 +247,10 @@ func TestUsage(t *testing.T) {
 		"help":         {[]string{"--help"}, 0, "usage: agent"},
 		"unknown flag": {[]string{"--yes", "do"}, exitUsage, "-yes"},
 		"flag behind":  {[]string{"do", "--trace"}, exitUsage, "--trace stands behind the words"},
-		"no model":     {[]string{"--model", "", "do"}, exitUsage, "no model is named: give --model NAME"},
-		"params":       {[]string{"--params", "[]", "do"}, exitUsage, "--params [] is no JSON object"},
+		"no model":     {[]string{"--model", "", "do"}, exitUsage, "no model is set: use --model NAME"},
+		"params":       {[]string{"--params", "[]", "do"}, exitUsage, "--params [] is not a JSON object"},
 		"timeout":      {[]string{"--timeout", "0s", "do"}, exitUsage, "--timeout"},
-		"address":      {[]string{"--base-url", "127.0.0.1:8080", "do"}, exitUsage, "--base-url 127.0.0.1:8080 has to begin with http://"},
+		"address":      {[]string{"--base-url", "127.0.0.1:8080", "do"}, exitUsage, "--base-url 127.0.0.1:8080 must begin with http://"},
 		"nothing":      {nil, exitUsage, "there is nothing to do"},
 		"network":      {[]string{"--network", "here", "do"}, exitUsage, "--network: network \"here\": want"},
 		"policy":       {[]string{"--policy", "absent.yaml", "do"}, exitFailed, "absent.yaml"},
@@ -274,7 +274,7 @@ func TestBlocked(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ hook, want string }{
 		"prompt":  {"{name: no, on: prompt.before, block: Not today.}", "Not done: Not today.\n"},
-		"message": {"{name: no, on: message.before, block: Not today.}", "(no answer: a hook has withheld it)\n"},
+		"message": {"{name: no, on: message.before, block: Not today.}", "(no answer: a hook withheld it)\n"},
 		"halt":    {`{name: no, on: tool.before, run: 'echo "{\"halt\":\"Enough.\"}"'}`, "The call was blocked: Enough.\n"},
 		"session": {`{name: no, on: session.start, run: 'echo "{\"halt\":\"Not today.\"}"'}`, ""},
 	} {

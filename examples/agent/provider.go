@@ -128,7 +128,7 @@ func (p *provider) body(r *host.Request) ([]byte, error) {
 	body := map[string]any{}
 	if len(r.Params) > 0 {
 		if err := json.Unmarshal(r.Params, &body); err != nil {
-			return nil, fmt.Errorf("params of the request are no JSON object: %w", err)
+			return nil, fmt.Errorf("the params of the request are not a JSON object: %w", err)
 		}
 	}
 	messages := make([]wireMessage, len(r.Messages))
@@ -210,7 +210,7 @@ func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) e
 			return nil, fmt.Errorf("cannot read a piece of the model's answer: %s", excerpt([]byte(data)))
 		}
 		if len(a.Error) > 0 {
-			return nil, fmt.Errorf("the model's endpoint gave up: %s", excerpt(a.Error))
+			return nil, fmt.Errorf("the model's endpoint returned an error: %s", excerpt(a.Error))
 		}
 		if a.Usage != nil {
 			made.usage = a.Usage
@@ -227,7 +227,7 @@ func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) e
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, p.failure(ctx, "the model's answer was given up", ctx.Err())
+		return nil, p.failure(ctx, "the model's answer was canceled", ctx.Err())
 	}
 	if made.finish == "" || lines.Err() != nil {
 		made.finish = host.FinishIncomplete

@@ -94,7 +94,7 @@ func TestPieces(t *testing.T) {
 		"half a call": {
 			lines: []string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"shell","arguments":"{}"}}]}}]}`}, end: host.FinishIncomplete,
 		},
-		"an error":   {lines: []string{`{"error":{"message":"no memory"}}`}, err: `the model's endpoint gave up: {"message":"no memory"}`},
+		"an error":   {lines: []string{`{"error":{"message":"no memory"}}`}, err: `the model's endpoint returned an error: {"message":"no memory"}`},
 		"not JSON":   {lines: []string{`<html>`}, err: "cannot read a piece of the model's answer: <html>"},
 		"a new line": {lines: []string{`{"choices":[{"delta":{"content":"a\nb"},"finish_reason":"stop"}]}`, "[DONE]", "never read"}, text: "a\nb", end: "stop"},
 	} {

@@ -115,7 +115,7 @@ func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent,
 	}
 	t.asking.Lock()
 	defer t.asking.Unlock()
-	s.Notify(ctx, grapnel.Notification{Type: "permission", Title: "Consent is wanted", Message: why})
+	s.Notify(ctx, grapnel.Notification{Type: "permission", Title: "Approval needed", Message: why})
 	t.read()
 	for open := true; open; { // lines typed before the question are not answers to it
 		var text string
@@ -129,12 +129,12 @@ func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent,
 		}
 	}
 	t.saying.Lock()
-	fmt.Fprintf(t.err, "\n%s\n%s\ngo on? [y/N, or what to do instead] ", plain(why), subject(q.Event))
+	fmt.Fprintf(t.err, "\n%s\n%s\ncontinue? [y/N, or instructions for the agent] ", plain(why), subject(q.Event))
 	t.saying.Unlock()
 	text, ok := t.typed(ctx)
 	switch answer := strings.ToLower(strings.TrimSpace(text)); {
 	case !ok:
-		return host.Consent{}, errors.New("the terminal was closed, or the turn cancelled")
+		return host.Consent{}, errors.New("the terminal was closed, or the turn was canceled")
 	case answer == "y" || answer == "yes":
 		return host.Consent{Yes: true}, nil
 	case answer == "" || answer == "n" || answer == "no":
@@ -176,7 +176,7 @@ func (t *terminal) deliver(_ context.Context, m host.Outgoing) error {
 	t.sent = true
 	switch {
 	case m.Suppressed:
-		return t.print("(no answer: a hook has withheld it)\n")
+		return t.print("(no answer: a hook withheld it)\n")
 	case m.Text != "" && strings.HasSuffix(t.shown, m.Text):
 		return t.print("\n")
 	case t.shown != "":

@@ -64,7 +64,7 @@ func (b *toolbox) tools() []host.AgentTool {
 				Name: "shell", Class: grapnel.ClassShell, Ask: true,
 				Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}},
 			},
-			Description: "Runs a shell command line in the working directory, and returns what it prints and its exit code.",
+			Description: "Runs a shell command line in the working directory, and returns its output and exit code.",
 			Schema:      json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`),
 			Run:         run(b.shell),
 		},
@@ -82,7 +82,7 @@ func (b *toolbox) tools() []host.AgentTool {
 				Name: "write", Class: grapnel.ClassWrite, Ask: true,
 				Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}},
 			},
-			Description: "Writes a file, in place of one that is there, and makes the directories above it.",
+			Description: "Writes a file. Replaces an existing file and creates missing directories.",
 			Schema:      json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]}`),
 			Run:         run(b.write),
 		},
@@ -91,7 +91,7 @@ func (b *toolbox) tools() []host.AgentTool {
 				Name: "fetch", Class: grapnel.ClassFetch, Ask: true, Secrets: []string{"bearer"},
 				Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}},
 			},
-			Description: "Gets a page over HTTP. bearer is a token to authorise with. Redirects are not followed.",
+			Description: "Gets a page over HTTP. bearer is a token for authorization. Does not follow redirects.",
 			Schema:      json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"bearer":{"type":"string"}},"required":["url"]}`),
 			Run:         run(b.fetch),
 		},
@@ -104,7 +104,7 @@ func run(tool func(ctx context.Context, in map[string]string) (string, error)) h
 	return func(ctx context.Context, input json.RawMessage) (json.RawMessage, error) {
 		var in map[string]string
 		if err := json.Unmarshal(input, &in); err != nil {
-			return nil, fmt.Errorf("cannot read the arguments: %w; give an object of texts, as the schema says", err)
+			return nil, fmt.Errorf("cannot read the arguments: %w; want an object with string members, as in the schema", err)
 		}
 		text, err := tool(ctx, in)
 		if err != nil {
@@ -117,7 +117,7 @@ func run(tool func(ctx context.Context, in map[string]string) (string, error)) h
 func (b *toolbox) shell(ctx context.Context, in map[string]string) (string, error) {
 	line := in["command"]
 	if line == "" {
-		return "", errors.New("there is no command")
+		return "", errors.New("the command is missing")
 	}
 	b.note("shell: %s", line)
 	args := []string{"/bin/sh", "-c", line}
@@ -131,7 +131,7 @@ func (b *toolbox) shell(ctx context.Context, in map[string]string) (string, erro
 	text := said(end.Stdout) + said(end.Stderr)
 	switch {
 	case end.Stopped != nil:
-		return "", fmt.Errorf("ended before it was done: %w\n%s", end.Stopped, text)
+		return "", fmt.Errorf("stopped before it was done: %w\n%s", end.Stopped, text)
 	case end.Signal != "":
 		return "", fmt.Errorf("ended by %s\n%s", end.Signal, text)
 	case end.Exit != 0:
@@ -160,7 +160,7 @@ func (b *toolbox) read(_ context.Context, in map[string]string) (string, error) 
 	if info, err := os.Stat(name); err != nil {
 		return "", err
 	} else if !info.Mode().IsRegular() { // reading a pipe could block forever
-		return "", fmt.Errorf("%s is no file", in["path"])
+		return "", fmt.Errorf("%s is not a regular file", in["path"])
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -174,7 +174,7 @@ func (b *toolbox) read(_ context.Context, in map[string]string) (string, error) 
 func upTo(r io.Reader) (string, error) {
 	text, err := io.ReadAll(io.LimitReader(r, maxOutput+1))
 	if len(text) > maxOutput {
-		return string(text[:maxOutput]) + "\n[there is more]\n", err
+		return string(text[:maxOutput]) + "\n[cut: the rest is not shown]\n", err
 	}
 	return string(text), err
 }
@@ -182,7 +182,7 @@ func upTo(r io.Reader) (string, error) {
 func (b *toolbox) write(_ context.Context, in map[string]string) (string, error) {
 	content, ok := in["content"]
 	if !ok {
-		return "", errors.New("there is no content")
+		return "", errors.New("the content is missing")
 	}
 	b.note("write: %s", in["path"])
 	name := b.path(in["path"])
@@ -214,7 +214,7 @@ func (b *toolbox) fetch(ctx context.Context, in map[string]string) (string, erro
 		return "", err
 	}
 	if to := resp.Header.Get("Location"); to != "" {
-		text = "points to " + to + "\n" + text
+		text = "redirects to " + to + "\n" + text
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		return "", fmt.Errorf("%s\n%s", resp.Status, text)
@@ -227,8 +227,8 @@ func (b *toolbox) fetch(ctx context.Context, in map[string]string) (string, erro
 func task(newLoop func() *host.Loop, note func(format string, args ...any)) host.AgentTool {
 	return host.AgentTool{
 		ToolInfo:    host.ToolInfo{Name: "task", Class: grapnel.ClassTask},
-		Description: "Has a sub-agent work on a task and returns its answer. It knows nothing of this conversation.",
-		Schema:      json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","description":"the task, with all that is to know"}},"required":["prompt"]}`),
+		Description: "Lets a sub-agent work on a task and returns its answer. The sub-agent does not see this conversation.",
+		Schema:      json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","description":"the task, with all necessary information"}},"required":["prompt"]}`),
 		Run: run(func(ctx context.Context, in map[string]string) (string, error) {
 			note("task: %s", in["prompt"])
 			loop := newLoop()

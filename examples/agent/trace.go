@@ -97,9 +97,9 @@ func deeds(run *grapnel.HookRun) (did []string) {
 		add("sets "+string(field), true)
 	}
 	add("adds context", run.Outcome != nil && len(run.Outcome.Context) > 0)
-	add("tells the person", run.Outcome != nil && run.Outcome.Message != "")
+	add("informs the user", run.Outcome != nil && run.Outcome.Message != "")
 	add("ends the turn", run.Halt)
-	add("does not count", run.Expired)
+	add("its allow is ignored", run.Expired)
 	add("runs later", run.Async)
 	add("failed: "+run.Error, run.Error != "")
 	add("no opinion", len(did) == 0)
@@ -130,7 +130,7 @@ func changes(in *grapnel.Event, field grapnel.Field, now json.RawMessage) []stri
 	}
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		if _, ok := after[name]; !ok {
-			all = append(all, fmt.Sprintf("%s.%s is gone", field, name))
+			all = append(all, fmt.Sprintf("%s.%s was removed", field, name))
 		}
 	}
 	return all

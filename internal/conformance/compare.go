@@ -88,7 +88,7 @@ func (v view) holds(key string, want any) (got any, ok bool) {
 	}
 	value, has := v[key]
 	if !has {
-		return "nothing: nobody knows this word", false
+		return "nothing: unknown word", false
 	}
 	if ask, is := value.(probe); is {
 		value = ask(want)

@@ -200,7 +200,7 @@ func (o *Options) try(ctx context.Context, c *Case) ([]Diff, error) {
 	}
 	run := handlerOf(c.Dialect, c.Kind)
 	if run == nil {
-		return nil, fmt.Errorf("nobody can run the kind %q of %q", c.Kind, c.Dialect)
+		return nil, fmt.Errorf("unknown kind %q of dialect %q", c.Kind, c.Dialect)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.Deadline)
 	defer cancel()

@@ -51,9 +51,9 @@ func TestRun(t *testing.T) {
 		want string // part of the error; empty = it passes
 	}{
 		"no id":               {`{"dialect": "flyto", "kind": "parse", "function": "success", "results": [], "expect": {"success": []}}`, "no id"},
-		"unknown kind":        {`{"id": "x", "dialect": "flyto", "kind": "dance"}`, `nobody can run the kind "dance"`},
-		"kind of others":      {`{"id": "x", "dialect": "ironclaw", "kind": "parse"}`, `nobody can run the kind "parse"`},
-		"unknown dialect":     {`{"id": "x", "dialect": "nobody", "kind": "dispatch"}`, `nobody can run`},
+		"unknown kind":        {`{"id": "x", "dialect": "flyto", "kind": "dance"}`, `unknown kind "dance"`},
+		"kind of others":      {`{"id": "x", "dialect": "ironclaw", "kind": "parse"}`, `unknown kind "parse"`},
+		"unknown dialect":     {`{"id": "x", "dialect": "nobody", "kind": "dispatch"}`, `of dialect "nobody"`},
 		"unknown key":         {`{"id": "x", "dialect": "flyto", "kind": "parse", "functoin": "success", "results": [], "expect": {}}`, `unknown field "functoin"`},
 		"unknown key, hook":   {hooked("flyto", "tool.before", `{"name": "a", "kind": "func", "prioirty": 1}`, `{}`), `unknown field "prioirty"`},
 		"unknown key, does":   {hooked("flyto", "tool.before", `{"name": "a", "kind": "func", "behaviour": {"opp": "block"}}`, `{}`), `unknown field "opp"`},
@@ -63,7 +63,7 @@ func TestRun(t *testing.T) {
 		"unknown key, input":  {`{"id": "x", "dialect": "flyto", "kind": "dispatch", "event": "tool.before", "input": {"tool": 1}, "expect": {}}`, `unknown field "tool"`},
 		"unknown op":          {hooked("flyto", "tool.before", `{"name": "a", "kind": "func", "behaviour": {"op": "dance"}}`, `{}`), `unknown op "dance"`},
 		"unknown op, later":   {hooked("flyto", "tool.before", `{"name": "a", "kind": "func", "behaviour": {"op": "sleep", "then": {"op": "dance"}}}`, `{}`), `unknown op "dance"`},
-		"unknown hook":        {hooked("flyto", "tool.before", `{"name": "a", "kind": "magic"}`, `{}`), `no hooks of the kind "magic"`},
+		"unknown hook":        {hooked("flyto", "tool.before", `{"name": "a", "kind": "magic"}`, `{}`), `unknown hook kind "magic"`},
 		"unknown builtin":     {hooked("miniclaw", "tool.before", `{"name": "a", "kind": "builtin", "behaviour": {"builtin": "x"}}`, `{}`), `no builtin "x"`},
 		"unknown event":       {hooked("flyto", "tool.beofre", ``, `{}`), `unknown event "tool.beofre"`},
 		"unknown point":       {hooked("flyto", "tool.before", `{"name": "a", "kind": "func", "points": ["x"]}`, `{}`), `unknown event "x"`},

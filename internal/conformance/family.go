@@ -39,7 +39,7 @@ func familyOf(name string) (*family, error) {
 			return f, nil
 		}
 	}
-	return nil, fmt.Errorf("there is no family %q", name)
+	return nil, fmt.Errorf("unknown family %q", name)
 }
 
 // kinds returns the events of the system.
@@ -81,7 +81,7 @@ type plan struct {
 func (p *plan) preset(family *family) (grapnel.Preset, error) {
 	row, ok := grapnel.FindPreset(family.name)
 	if !ok {
-		return row, fmt.Errorf("there is no preset %q", family.name)
+		return row, fmt.Errorf("unknown preset %q", family.name)
 	}
 	switch p.Mode {
 	case "":

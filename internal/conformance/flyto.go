@@ -122,11 +122,11 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 func built(name string, args map[string]json.RawMessage) (*grapnel.Event, error) {
 	builder, ok := builders[name]
 	if !ok {
-		return nil, fmt.Errorf("there is no builder %q", name)
+		return nil, fmt.Errorf("unknown builder %q", name)
 	}
 	for arg, value := range args {
 		if !slices.Contains(builderArgs, arg) && !slices.Contains(builder.args, arg) {
-			return nil, fmt.Errorf("the builder %s takes no %q", name, arg)
+			return nil, fmt.Errorf("the builder %s has no parameter %q", name, arg)
 		}
 		if unobtainable(value) != nil {
 			delete(args, arg) // the hook runs anyway
@@ -216,6 +216,6 @@ func flytoParse(_ context.Context, c *Case) ([]Diff, error) {
 	case "has_errors":
 		return c.compare(view{"has_errors": results.HasErrors()}), nil
 	default:
-		return nil, fmt.Errorf("there is no function %q", d.Function)
+		return nil, fmt.Errorf("unknown function %q", d.Function)
 	}
 }

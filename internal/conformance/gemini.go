@@ -534,7 +534,7 @@ type geminiCommand policyfile.Command
 
 // Handle is never called.
 func (geminiCommand) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-	return grapnel.Outcome{}, errors.New("it was only planned")
+	return grapnel.Outcome{}, errors.New("the hook is only planned and never runs")
 }
 
 // geminiRun returns a planned hook in the form of its configuration.

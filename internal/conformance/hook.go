@@ -137,7 +137,7 @@ func (w *watched) make(s *grapnel.Spec) error {
 	case "webhook":
 		return w.webhook(s)
 	default:
-		return fmt.Errorf("there are no hooks of the kind %q here", w.def.Kind)
+		return fmt.Errorf("unknown hook kind %q", w.def.Kind)
 	}
 	return nil
 }
@@ -292,7 +292,7 @@ func (does *shippedHook) hook(b *bench, name string) (grapnel.Hook, error) {
 	case "blocking":
 		return builtin.Blocking(does.Tools, does.Reason), nil
 	default:
-		return nil, fmt.Errorf("there is no builtin %q", does.Name)
+		return nil, fmt.Errorf("unknown builtin %q", does.Name)
 	}
 }
 

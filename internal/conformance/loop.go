@@ -189,7 +189,7 @@ func (s *stage) add() (err error) {
 		return fmt.Errorf("engine_result: unknown cause %q", s.result.Cause)
 	}
 	if s.about == "" {
-		return errors.New("engine_result: no event says what it answers")
+		return errors.New("engine_result: the event that it answers is missing")
 	}
 	return s.bench.engine.Add(s.bench.preset.Defaults(spec))
 }
@@ -271,7 +271,7 @@ func (s *stage) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 func (s *stage) run(ctx context.Context, secrets []string) error {
 	manners, ok := host.FindManners(s.bench.family.name)
 	if !ok {
-		return fmt.Errorf("nobody knows the manners of %s", s.bench.family.name)
+		return fmt.Errorf("unknown manners of %s", s.bench.family.name)
 	}
 	tools := s.tools(secrets)
 	h := host.New(s, &host.Options{

@@ -27,7 +27,7 @@ func TestLoopWords(t *testing.T) {
 		"unknown decision":   {`"dialect": "ironclaw", "event": "prompt.before", "engine_result": {"decision": "deny"}, "expect": {}`, `unknown decision "deny"`},
 		"unknown cause":      {`"dialect": "ironclaw", "event": "prompt.before", "engine_result": {"decision": "block", "cause": "panic"}, "expect": {}`, `unknown cause "panic"`},
 		"unknown field":      {`"dialect": "ironclaw", "event": "prompt.before", "engine_result": {"decision": "modify", "modified": {"text": ""}}, "expect": {}`, `no event has a "text" to change`},
-		"about nothing":      {`"dialect": "ironclaw", "engine_result": {"decision": "block"}, "expect": {}`, `no event says what it answers`},
+		"about nothing":      {`"dialect": "ironclaw", "engine_result": {"decision": "block"}, "expect": {}`, `the event that it answers is missing`},
 		"an event of others": {`"dialect": "ironclaw", "event": "model.before", "engine_result": {"decision": "block"}, "expect": {"model_called": true}`, `did not fire model.before`},
 		"no such call":       {`"dialect": "miniclaw", "event": "tool.before", "given": {"tool_calls": ["a"]}, "input": {"tool_name": "b"}, "expect": {}`, `does not call the tool "b"`},
 		"a begin, no text":   {`"dialect": "ironclaw", "expect": {"reply_starts": 5}`, `reply_starts`},

@@ -307,7 +307,7 @@ func (m *manager) spawn(ctx context.Context, _ *operation) (any, error) {
 
 func (m *manager) fireInSubagent(ctx context.Context, op *operation) (any, error) {
 	if m.child == nil {
-		return nil, errors.New("there is no sub-agent")
+		return nil, errors.New("no sub-agent exists")
 	}
 	return m.dispatchIn(ctx, m.child, op.event())
 }

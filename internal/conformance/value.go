@@ -20,7 +20,7 @@ func strict(raw []byte, into any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more than one value")
+		return errors.New("more than one JSON value")
 	}
 	return nil
 }

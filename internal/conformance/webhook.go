@@ -107,7 +107,7 @@ func (b *bench) client() (*outbound.Client, error) {
 // delivered waits until all deliveries have ended, and returns those that failed.
 func (b *bench) delivered(ctx context.Context) ([]failure, error) {
 	if b.clients == nil {
-		return nil, errors.New("there is no webhook")
+		return nil, errors.New("no webhook exists")
 	}
 	err := b.clients.Close(ctx)
 	b.mu.Lock()

@@ -55,7 +55,7 @@ func TestRefusedRootIsReported(t *testing.T) {
 		}
 	}
 	out, stderr := call(root, id, filepath.Join(dir, "p"), "deploy")
-	if !strings.Contains(out, "not from p") || !strings.Contains(stderr, "cannot keep the root of this session") {
+	if !strings.Contains(out, "not from p") || !strings.Contains(stderr, "cannot store the root of this session") {
 		t.Errorf("a blocked call: %q, %q", out, stderr)
 	}
 	prompt, err := json.Marshal(map[string]string{"session_id": id, "cwd": dir, "hook_event_name": "UserPromptSubmit", "prompt": "hi"})
@@ -82,7 +82,7 @@ func TestRefusedRootIsReported(t *testing.T) {
 		}
 		records = append(records, data...)
 	}
-	if n := bytes.Count(records, []byte(`"error":"cannot keep the root of this session`)); n != 2 {
+	if n := bytes.Count(records, []byte(`"error":"cannot store the root of this session`)); n != 2 {
 		t.Errorf("%d Records say so, want 2:\n%s", n, records)
 	}
 }

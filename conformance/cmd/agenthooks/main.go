@@ -52,19 +52,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 		fmt.Fprintln(stderr, "usage: agenthooks [--json] [--run RE] [--posture continue|terminate] [--caps LIST] DIR")
 		flags.PrintDefaults()
 	}
-	asJSON := flags.Bool("json", false, "print what is declared and each part as a line of JSON")
-	flags.Func("run", "run only the vectors whose id matches this `RE`", func(pattern string) (err error) {
+	asJSON := flags.Bool("json", false, "print the declaration and each part as one line of JSON")
+	flags.Func("run", "run only vectors with an id that matches this `RE`", func(pattern string) (err error) {
 		opts.Only, err = regexp.Compile(pattern)
 		return err
 	})
-	flags.Func("posture", "declare this `posture` at a tool when the host fails: continue (default) or terminate", func(text string) error {
+	flags.Func("posture", "declare this `posture` for host failures at a tool: continue (default) or terminate", func(text string) error {
 		opts.Posture = adapter.Posture(text)
 		if opts.Posture != adapter.Continue && opts.Posture != adapter.Terminate {
 			return errors.New("want continue or terminate")
 		}
 		return nil
 	})
-	flags.Func("caps", "declare only these capabilities, a `LIST` with commas", func(list string) error {
+	flags.Func("caps", "declare only these capabilities, a comma-separated `LIST`", func(list string) error {
 		opts.Capabilities = strings.FieldsFunc(list, func(c rune) bool { return c == ',' || c == ' ' })
 		if opts.Capabilities == nil {
 			opts.Capabilities = []string{}
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 	}
 	results := append(agenthooks.Run(ctx, vectors, &opts), agenthooks.Golden(flags.Arg(0), opts.Only)...)
 	if len(results) == 0 {
-		return false, fmt.Errorf("there is no such vector in %s", flags.Arg(0))
+		return false, fmt.Errorf("no matching vector in %s", flags.Arg(0))
 	}
 	parts := agenthooks.Parts(results)
 	say := sayText

@@ -46,9 +46,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 		fmt.Fprintln(stderr, "usage: vectors [--json] [--run RE] [--gaps FILE] DIR...")
 		flags.PrintDefaults()
 	}
-	asJSON := flags.Bool("json", false, "print each result as a line of JSON")
-	gaps := flags.String("gaps", "", "a `FILE` that lists what is known to be missing: [{dialect, kind, hook, reason}]")
-	flags.Func("run", "run only the cases whose id matches this `RE`", func(pattern string) (err error) {
+	asJSON := flags.Bool("json", false, "print each result as one line of JSON")
+	gaps := flags.String("gaps", "", "a `FILE` that lists known gaps: [{dialect, kind, hook, reason}]")
+	flags.Func("run", "run only cases with an id that matches this `RE`", func(pattern string) (err error) {
 		opts.Only, err = regexp.Compile(pattern)
 		return err
 	})
@@ -70,7 +70,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 	}
 	results := conformance.Run(ctx, cases, &opts)
 	if len(results) == 0 {
-		return false, fmt.Errorf("there is no such case in %q", flags.Args())
+		return false, fmt.Errorf("no matching case in %q", flags.Args())
 	}
 	say := sayText
 	if *asJSON {

@@ -39,7 +39,7 @@ func judge(event json.RawMessage) (object, error) {
 		head, _ := bufio.NewReader(f).Peek(1 << 10)
 		_ = f.Close()
 		if line := mark.Find(head); line != nil {
-			return object{"decision": "block", "reason": fmt.Sprintf("%s is generated (%q). Change what it is made from.", p.Path, line)}, nil
+			return object{"decision": "block", "reason": fmt.Sprintf("%s is generated (%q). Change its source instead.", p.Path, line)}, nil
 		}
 	}
 	return object{}, err // no opinion

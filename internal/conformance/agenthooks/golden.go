@@ -43,7 +43,7 @@ func Golden(dir string, only *regexp.Regexp) []Result {
 		err = json.Unmarshal(raw, &golden)
 	}
 	if err == nil && len(golden.Fixtures) == 0 {
-		err = errors.New("there are no fixtures")
+		err = errors.New("no fixtures found")
 	}
 	if err != nil {
 		return []Result{{ID: filepath.Base(file), Title: "golden identities", Part: goldenPart, File: file, Status: Failed, Error: err.Error()}}

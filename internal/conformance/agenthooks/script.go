@@ -43,7 +43,7 @@ func (s *stage) interceptors() []agenthooks.Interceptor {
 		all = append(all, agenthooks.Interceptor{Judge: func(_ context.Context, raw json.RawMessage) (json.RawMessage, error) {
 			seen, err := tree(raw)
 			if err != nil {
-				return nil, s.breaks("interceptor %d got what is not JSON: %v", i, err)
+				return nil, s.breaks("interceptor %d got invalid JSON: %v", i, err)
 			}
 			if i == 0 {
 				s.mu.Lock()
@@ -95,7 +95,7 @@ func (s *stage) resolver() agenthooks.Resolver {
 	return func(_ context.Context, r *agenthooks.Request) (agenthooks.Resolution, error) {
 		shown, err := tree(r.Context)
 		if err != nil {
-			return agenthooks.Resolution{}, s.breaks("the resolver got what is not JSON: %v", err)
+			return agenthooks.Resolution{}, s.breaks("the resolver got invalid JSON: %v", err)
 		}
 		for i := range s.vector.Approvals {
 			if a := &s.vector.Approvals[i]; matches(shown, a.Match) {
@@ -140,7 +140,7 @@ func (s *stage) redactor() agenthooks.Redactor {
 	return func(raw json.RawMessage) (json.RawMessage, []string, error) {
 		shown, err := tree(raw)
 		if err != nil {
-			return nil, nil, s.breaks("the redactor got what is not JSON: %v", err)
+			return nil, nil, s.breaks("the redactor got invalid JSON: %v", err)
 		}
 		point, _ := find(shown, "interception_point")
 		name, _ := point.(string)
@@ -250,7 +250,7 @@ func (s *stage) tools() (tools []host.AgentTool, registered []host.ToolInfo) {
 			tools = append(tools, host.AgentTool{
 				ToolInfo: host.ToolInfo{Name: c.Name},
 				Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
-					return nil, s.breaks("there is no tool %q in the scenario", c.Name)
+					return nil, s.breaks("the scenario has no tool %q", c.Name)
 				},
 			})
 		}
@@ -262,7 +262,7 @@ func (s *stage) tools() (tools []host.AgentTool, registered []host.ToolInfo) {
 func (s *stage) run(t *tool, input json.RawMessage) (json.RawMessage, error) {
 	args, err := tree(input)
 	if err != nil {
-		return nil, s.breaks("tool %q got what is not JSON: %v", t.Name, err)
+		return nil, s.breaks("tool %q got invalid JSON: %v", t.Name, err)
 	}
 	s.mu.Lock()
 	s.calls = append(s.calls, invocation{t.Name, slices.Clone(input)})

@@ -164,7 +164,7 @@ func strict(raw []byte, into any) error {
 		return err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is more than one value")
+		return errors.New("more than one JSON value")
 	}
 	return nil
 }
@@ -184,7 +184,7 @@ func Load(dir string) ([]Vector, error) {
 		}
 	}
 	if len(vectors) == 0 {
-		return nil, fmt.Errorf("%s: there are no vectors (AH-CTK-*.json)", dir)
+		return nil, fmt.Errorf("%s: no vectors found (AH-CTK-*.json)", dir)
 	}
 	return vectors, nil
 }
