@@ -218,7 +218,7 @@ func TestGeminiMatcherBeyondRE2(t *testing.T) {
 		if v.Decision != want {
 			t.Errorf("on_error %v: decision %v, want %v", onError, v.Decision, want)
 		}
-		const why = `the matcher "^(?!mcp_)" cannot be told to RE2: a look-ahead`
+		const why = `the matcher "^(?!mcp_)" is not supported by RE2: a look-ahead`
 		if len(rec.Hooks) != 1 || !strings.Contains(rec.Hooks[0].Error, why) {
 			t.Errorf("on_error %v: Record %+v, want an error with %q", onError, rec.Hooks, why)
 		}

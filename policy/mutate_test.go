@@ -32,7 +32,7 @@ match.command[2]: "git push --force" is dropped = wherever it fits, git push doe
 		"keys": {"on: [tool.before, prompt.before]\n    match: {tool: shell, text: x, not: {path: [/a, /b]}}\n    except: [{agent: claude, mode: plan}]\n    ask: really?", `
 : the hook is taken away
 on.tool.before: it does not listen to tool.before
-on.prompt.before: it does not listen to prompt.before = prompt.before is about no tool, and has no tool
+on.prompt.before: it does not listen to prompt.before = prompt.before has no tool, and so no tool
 + match.tool: "tool" is dropped
 + match.text: "text" is dropped
 + match.not: "not" is dropped
@@ -68,7 +68,7 @@ limit.then: it asks instead of blocking`},
 		"what happened": {"on: tool.before\n    after: {event: [tool.after, tool.failed], match: {command: [a, b]}, within: 5m, same: tool, until: {event: prompt.before, match: {prompt: [x, y]}}}\n    block: no", `
 : the hook is taken away
 block: it asks instead of blocking
-+ after: what has to have happened before is dropped
++ after: the after condition is dropped
 after[0].times: it has to happen 2 times
 + after[0].within: however long ago it may be
 after[0].within: it has to be within 2m30s

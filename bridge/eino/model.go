@@ -547,7 +547,7 @@ func beyond(m, shown *schema.Message) (*schema.Message, error) {
 	rest.Content, text = strings.CutPrefix(m.Content, shown.Content)
 	rest.ReasoningContent, thoughts = strings.CutPrefix(m.ReasoningContent, shown.ReasoningContent)
 	if !text || !thoughts {
-		return nil, errors.New("hooks have changed what was shown already")
+		return nil, errors.New("hooks changed text that was already shown")
 	}
 	return &rest, nil
 }

@@ -60,7 +60,7 @@ hooks:
 		{nil, 0, 0, false, []string{"unchanged: 3\n", "hook company was not run: 0 recorded answers, and 3 times no answer", "hook guard was not run", "hook other was not run"}},
 		{[]string{"--against", filepath.Join(root, "grapnel.yaml")}, 0, 0, false, []string{"unchanged: 3\n"}},
 		{[]string{"--ask", "company"}, 0, 3, false, []string{"newly blocked 3\n", "none -> block  company (", "hook other was not run"}},
-		{[]string{"--ask", "teller"}, 64, 0, false, []string{"--ask teller: no hook of that name asks a server", "hint: those that do are company, other"}},
+		{[]string{"--ask", "teller"}, 64, 0, false, []string{"--ask teller: no hook with this name asks a server", "hint: hooks that ask a server: company, other"}},
 		{[]string{"--run"}, 0, 0, true, []string{"unchanged: 3\n", "hook company was not run"}},
 	} {
 		asks.Store(0)

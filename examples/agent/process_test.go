@@ -246,7 +246,7 @@ func TestUsage(t *testing.T) {
 	}{
 		"help":         {[]string{"--help"}, 0, "usage: agent"},
 		"unknown flag": {[]string{"--yes", "do"}, exitUsage, "-yes"},
-		"flag behind":  {[]string{"do", "--trace"}, exitUsage, "--trace stands behind the words"},
+		"flag behind":  {[]string{"do", "--trace"}, exitUsage, "--trace is after the task"},
 		"no model":     {[]string{"--model", "", "do"}, exitUsage, "no model is set: use --model NAME"},
 		"params":       {[]string{"--params", "[]", "do"}, exitUsage, "--params [] is not a JSON object"},
 		"timeout":      {[]string{"--timeout", "0s", "do"}, exitUsage, "--timeout"},

@@ -127,7 +127,7 @@ func State(root string) (string, error) {
 		return "", fmt.Errorf("cannot find the home directory of this user, use --root DIR: %w", err)
 	}
 	if !filepath.IsAbs(dir) {
-		return "", fmt.Errorf("the user database names no home directory for this user (%q), use --root DIR", dir)
+		return "", fmt.Errorf("the user database has no home directory for this user (%q), use --root DIR", dir)
 	}
 	return filepath.Join(dir, ".local", "state", "grapnel"), nil
 }
@@ -177,9 +177,9 @@ func find(managed, id string) (Record, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return Record{}, fmt.Errorf("installation %s: %w in %s", id, ErrNotFound, managed)
 	case err != nil:
-		return Record{}, fmt.Errorf("installation %s: %w; root has to run \"grapnel install --scope managed\" again", id, err)
+		return Record{}, fmt.Errorf("installation %s: %w; root must run \"grapnel install --scope managed\" again", id, err)
 	case rec.ID != id || rec.Scope != "managed":
-		return Record{}, fmt.Errorf("installation %s: %s is the record of %q for scope %q; root has to run \"grapnel install --scope managed\" again", id, name, rec.ID, rec.Scope)
+		return Record{}, fmt.Errorf("installation %s: %s is the record of %q for scope %q; root must run \"grapnel install --scope managed\" again", id, name, rec.ID, rec.Scope)
 	}
 	return rec, nil
 }
@@ -205,7 +205,7 @@ func Read(dir, id string) (Record, error) {
 	case err != nil:
 		return Record{}, fmt.Errorf("installation %s: %w, run \"grapnel install\" again", id, err)
 	case rec.ID != id:
-		return Record{}, fmt.Errorf("installation %s: %s belongs to %q, run \"grapnel install\" again", id, name, rec.ID)
+		return Record{}, fmt.Errorf("installation %s: %s is the record of %q, run \"grapnel install\" again", id, name, rec.ID)
 	}
 	return rec, nil
 }
@@ -214,7 +214,7 @@ func Read(dir, id string) (Record, error) {
 func ownDir(dir string) error {
 	info, err := os.Stat(dir)
 	if err == nil && runtime.GOOS != "windows" && info.Mode().Perm()&0o002 != 0 {
-		err = fmt.Errorf("everybody can write %s (mode %04o)", dir, info.Mode().Perm())
+		err = fmt.Errorf("all users can write to %s (mode %04o)", dir, info.Mode().Perm())
 	}
 	return err
 }
@@ -235,7 +235,7 @@ func read(name string, check func(fs.FileInfo) error) (Record, error) {
 		return Record{}, fmt.Errorf("%s is not a regular file", name)
 	}
 	if err := check(info); err != nil {
-		return Record{}, fmt.Errorf("%s does not count: %w", name, err)
+		return Record{}, fmt.Errorf("%s is ignored: %w", name, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
@@ -261,7 +261,7 @@ func Write(dir string, rec Record) (err error) {
 		}
 	}()
 	if !ValidID(rec.ID) {
-		return errors.New("its ID is not a token")
+		return errors.New("the ID is not a token")
 	}
 	data, err := json.MarshalIndent(rec, "", "  ")
 	if err != nil {

@@ -119,7 +119,7 @@ func TestReadRefuses(t *testing.T) {
 		"NUL":                 {idA[:25] + "\x00", "not a token"},
 		"absent":              {id("z"), ErrNotFound.Error()},
 		"broken":              {id("c"), "unexpected end of JSON input"},
-		"of another":          {id("d"), "belongs to"},
+		"of another":          {id("d"), "is the record of"},
 		"group-writable":      {id("e"), "can be written by other users (mode 0620)"},
 		"huge":                {id("f"), "larger than"},
 		"directory":           {id("g"), "not a regular file"},
@@ -160,7 +160,7 @@ func TestReadOfOthers(t *testing.T) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	wrong("everybody can write")
+	wrong("all users can write")
 	if err := os.Chmod(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

@@ -14,11 +14,11 @@ import (
 )
 
 var (
-	errNotJS = errors.New("is no regular expression") // invalid in JavaScript too
+	errNotJS = errors.New("is not a valid regular expression") // invalid in JavaScript too
 
 	// ErrNoRE2 is the error for a pattern that is valid in JavaScript and that RE2 cannot
 	// express.
-	ErrNoRE2 = errors.New("cannot be told to RE2")
+	ErrNoRE2 = errors.New("is not supported by RE2")
 )
 
 // Compile returns an expression that matches like new RegExp(pattern). If the pattern is valid in
@@ -26,13 +26,13 @@ var (
 // U+FFFF are one character, and \s matches only ASCII.
 func Compile(pattern string) (*regexp.Regexp, error) {
 	if len(pattern) > maxJSPattern {
-		return nil, fmt.Errorf("%w: it has more than %d bytes", ErrNoRE2, maxJSPattern)
+		return nil, fmt.Errorf("%w: it is larger than %d bytes", ErrNoRE2, maxJSPattern)
 	}
 	p := &jsPattern{in: pattern}
 	p.count()
 	p.disjunction()
 	if p.err == nil && p.at < len(p.in) {
-		p.fail("a ) without its (")
+		p.fail("unmatched )")
 	}
 	switch {
 	case p.err != nil:
@@ -123,7 +123,7 @@ func (p *jsPattern) disjunction() {
 
 func (p *jsPattern) term() {
 	if n, _, _ := quantifier(p.in[p.at:]); n > 0 {
-		p.fail("%q repeats nothing", p.in[p.at:p.at+n])
+		p.fail("nothing to repeat before %q", p.in[p.at:p.at+n])
 		return
 	}
 	repeatable := true
@@ -153,7 +153,7 @@ func (p *jsPattern) term() {
 		p.fail("%w", err)
 		return
 	case !repeatable:
-		p.fail("%q repeats what is no text", p.in[p.at:p.at+n])
+		p.fail("%q follows an assertion, which cannot be repeated", p.in[p.at:p.at+n])
 		return
 	}
 	p.at += n
@@ -203,20 +203,20 @@ func (p *jsPattern) group() (repeatable bool) {
 	case p.skip("?<"):
 		name := p.groupName()
 		if p.names[name] {
-			p.fail("two groups are called %q", name)
+			p.fail("duplicate group name %q", name)
 		}
 		if p.names == nil {
 			p.names = map[string]bool{}
 		}
 		p.names[name] = true
 	case p.skip("?"):
-		p.fail("(? begins no group")
+		p.fail("invalid group after (?")
 		return false
 	}
 	p.out.WriteString("(?:")
 	p.disjunction()
 	if p.err == nil && !p.skip(")") {
-		p.fail("a ( without its )")
+		p.fail("missing )")
 	}
 	p.out.WriteByte(')')
 	return repeatable
@@ -226,7 +226,7 @@ func (p *jsPattern) group() (repeatable bool) {
 func (p *jsPattern) groupName() string {
 	name, _, ok := strings.Cut(p.in[p.at:], ">")
 	if !ok || !isJSName(name) {
-		p.fail("a group has no valid name")
+		p.fail("invalid group name")
 		return ""
 	}
 	p.at += len(name) + 1
@@ -250,7 +250,7 @@ func (p *jsPattern) escape() (repeatable bool) {
 	rest := p.in[p.at:]
 	switch {
 	case rest == "":
-		p.fail(`it ends with a \`)
+		p.fail(`trailing \`)
 	case rest[0] == 'b', rest[0] == 'B':
 		p.at++
 		p.out.WriteString(`\` + rest[:1])
@@ -258,7 +258,7 @@ func (p *jsPattern) escape() (repeatable bool) {
 	case rest[0] == 'k' && p.named:
 		p.at++
 		if !p.skip("<") {
-			p.fail(`\k names no group`)
+			p.fail(`\k refers to an unknown group`)
 			break
 		}
 		p.groupName() // JavaScript rejects a reference to a missing group; RE2 supports no references
@@ -357,7 +357,7 @@ func (p *jsPattern) class() {
 	var items strings.Builder
 	for {
 		if p.at >= len(p.in) {
-			p.fail("a [ without its ]")
+			p.fail("missing ]")
 			return
 		}
 		if p.skip("]") {
@@ -407,7 +407,7 @@ func (p *jsPattern) classAtom() (r rune, set string) {
 	rest := p.in[p.at:]
 	switch {
 	case rest == "":
-		p.fail(`it ends with a \`)
+		p.fail(`trailing \`)
 		return 0, ""
 	case rest[0] == 'b':
 		p.at++

@@ -179,11 +179,11 @@ func NeverMatches(h *policyfile.Hook, kind grapnel.Kind) string {
 	}
 	for _, k := range KeysOf(m) {
 		if k.tool {
-			return string(kind) + " is about no tool, and has no " + k.Name
+			return string(kind) + " has no tool, and so no " + k.Name
 		}
 	}
 	if m.Failed != nil {
-		return string(kind) + " is about no tool, which could fail"
+		return string(kind) + " has no tool that could fail"
 	}
 	return ""
 }

@@ -193,7 +193,7 @@ func (m *mutator) after() {
 	if steps == nil {
 		return
 	}
-	m.edit("after", true, "what has to have happened before is dropped", func(h *policyfile.Hook) { h.After = nil })
+	m.edit("after", true, "the after condition is dropped", func(h *policyfile.Hook) { h.After = nil })
 	for i := range steps {
 		s := &steps[i]
 		at := "after[" + strconv.Itoa(i) + "]"

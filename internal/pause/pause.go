@@ -28,7 +28,7 @@ type Pause struct {
 // more than Max.
 func New(now time.Time, length time.Duration) (Pause, error) {
 	if length < time.Second || length > Max {
-		return Pause{}, fmt.Errorf("a pause lasts between one second and %v, not %v", Max, length)
+		return Pause{}, fmt.Errorf("a pause must last between one second and %v, not %v", Max, length)
 	}
 	now = now.UTC().Truncate(time.Second) // also removes the monotonic clock reading, which is only valid in this process
 	return Pause{Since: now, Until: now.Add(length)}, nil
@@ -77,7 +77,7 @@ func (p Pause) String() string {
 
 // Notice returns the message for the user.
 func (p Pause) Notice() string {
-	return fmt.Sprintf("grapnel: %v: hooks say what they would do, and only managed ones do it. \"grapnel pause --off\" ends it.", p)
+	return fmt.Sprintf("grapnel: %v: hooks only observe, except hooks of managed policies. \"grapnel pause --off\" ends the pause.", p)
 }
 
 // Apply switches hooks to observe mode, and adds a hook that shows the notice at session start and

@@ -52,7 +52,7 @@ func Start(t testing.TB, cmd *exec.Cmd, width, height int) *Terminal {
 		<-term.ended
 		_ = person.Close()
 		if unknown := term.Unknown(); len(unknown) > 0 {
-			t.Errorf("what was seen may be wrong: unknown sequences %v", unknown)
+			t.Errorf("the screen content may be wrong: unknown sequences %v", unknown)
 		}
 	})
 	return term

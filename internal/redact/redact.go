@@ -124,7 +124,7 @@ func Shown(h grapnel.Hook, ev *grapnel.Event) (*grapnel.Event, error) {
 func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("not shown to it, since it cannot be redacted: %w", err)
+			err = fmt.Errorf("the hook did not get the event, because Grapnel cannot redact it: %w", err)
 		}
 	}()
 	s := r.scrubber(ev)
@@ -137,7 +137,7 @@ func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 		return nil, errors.New("the event is not valid JSON")
 	}
 	if len(s.values) > maxSought/(len(data)+1) {
-		return nil, fmt.Errorf("there are %d secrets to look for in %d bytes", len(s.values), len(data))
+		return nil, fmt.Errorf("too many secrets to search for: %d in %d bytes", len(s.values), len(data))
 	}
 	data, err = s.walk(data, freeForm, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		if input, ok := inputPath(path); ok && r.place(input) {
@@ -253,7 +253,7 @@ func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit vis
 		}
 		key := pathKey(append(slices.Clone(path[:last]), shown))
 		if was, twice := s.names[key]; twice && was != known {
-			return "", "", errors.New("two names of members would be the same")
+			return "", "", errors.New("two members would get the same name")
 		}
 		if s.names == nil {
 			s.names = map[string]string{}
@@ -455,7 +455,7 @@ func (r *Redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *g
 		}
 		back, kept, err := s.back(field, now)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%w: a change of what is redacted in %s: %w", grapnel.ErrIllegal, field, err))
+			errs = append(errs, fmt.Errorf("%w: a change of redacted text in %s: %w", grapnel.ErrIllegal, field, err))
 		}
 		if kept && !bytes.Equal(back, was) {
 			if out.Set == nil {
@@ -530,7 +530,7 @@ func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawM
 		left[s.spots[i].path] = append(left[s.spots[i].path], i)
 	}
 	open, names := len(s.spots), len(s.names)
-	gone := errors.New("a place is not what it was any more")
+	gone := errors.New("redacted text was changed or moved")
 	was, wrong := walkNamed(raw, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) {
 		key := pathKey(path)
 		if len(left[key]) == 0 {

@@ -35,7 +35,7 @@ func walkNamed(raw json.RawMessage, visit visitor, rename renamer) (json.RawMess
 		return raw, nil
 	}
 	if !json.Valid(raw) {
-		return nil, errors.New("it is not valid JSON")
+		return nil, errors.New("not valid JSON")
 	}
 	w := walker{raw: raw, visit: visit, rename: rename, out: make([]byte, 0, len(raw))}
 	w.measure()
@@ -114,7 +114,7 @@ func (w *walker) space(i int) int {
 // value copies the value between two indexes, and reports whether it was kept.
 func (w *walker) value(i, end int, path []string) (kept bool, err error) {
 	if len(path) > MaxDepth {
-		return false, fmt.Errorf("it is nested deeper than %d", MaxDepth)
+		return false, fmt.Errorf("nested deeper than %d", MaxDepth)
 	}
 	raw := w.raw[i:end]
 	now, done, err := w.visit(path, raw)

@@ -129,7 +129,7 @@ func compile(terms []term) (*Pattern, error) {
 	case strings.HasPrefix(terms[0].text, "$"):
 		return nil, fmt.Errorf(`the program %s is a variable: a computed program is reported as unknown, match "shell: unknown"`, terms[0].text)
 	case isAssignment(terms[0].text):
-		return nil, fmt.Errorf("it begins with the assignment %s: assignments are no part of a command, write the program first%s", terms[0].text, example)
+		return nil, fmt.Errorf("it begins with the assignment %s: assignments are not part of a command, write the program first%s", terms[0].text, example)
 	case len(terms) > most:
 		return nil, fmt.Errorf("it has %d words, more than %d", len(terms), most)
 	}

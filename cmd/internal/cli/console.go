@@ -97,7 +97,7 @@ func Terminal(stream any) bool {
 func WorkDir() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
-		return "", WithHint(fmt.Errorf("cannot find the working directory: %w", err), "go to a directory that is there")
+		return "", WithHint(fmt.Errorf("cannot find the working directory: %w", err), "change to an existing directory")
 	}
 	return dir, nil
 }

@@ -30,10 +30,10 @@ func ofFormat(p policy.Loaded) string {
 		}
 	}
 	if p.Skipped > 0 {
-		parts = append(parts, fmt.Sprintf("%d left out", p.Skipped))
+		parts = append(parts, fmt.Sprintf("%d skipped", p.Skipped))
 	}
 	if p.RunBy != "" {
-		parts = append(parts, "not for "+p.RunBy+", which runs them by itself")
+		parts = append(parts, p.RunBy+" runs them itself")
 	}
 	if len(parts) == 0 {
 		return fmt.Sprintf(" (%s)", p.Format)

@@ -172,7 +172,7 @@ func TestJudge(t *testing.T) {
 		"a dead daemon":               {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = server.ErrDead }, "daemon.dead", Warn, "has died", "grapnel daemon start", false},
 		"a daemon that hangs": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.daemon.found, f.daemon.err = &server.Found{PID: 7}, fmt.Errorf("%w: timeout", server.ErrSilent)
-		}, "daemon.silent", Warn, "does not answer: timeout", "grapnel daemon restart", false},
+		}, "daemon.silent", Warn, "does not respond: timeout", "grapnel daemon restart", false},
 		"a daemon of somebody": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = errors.New("user 9 listens") }, "daemon.refused", Bad, "user 9 listens", "grapnel daemon status", false},
 		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 lines of the log hold no whole Record, the last: records.jsonl:7", "", false},
 		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {

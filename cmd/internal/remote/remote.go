@@ -92,7 +92,7 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 	}
 	h, err := client.PolicyHook(q.HTTP)
 	if err == nil && len(q.Event) == 0 {
-		err = errors.New("cannot read what to ask: there is no event")
+		err = errors.New("cannot read the question: the event is missing")
 	}
 	if err != nil {
 		return hookcmd.ServerReply{Error: err.Error()}

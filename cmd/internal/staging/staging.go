@@ -72,7 +72,7 @@ func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, err
 	if result.Report, err = play(ctx, from, opts); errors.Is(err, errAcrossSessions) {
 		opts.Workers = 1
 		if slices.Contains(from.Files, "-") {
-			return nil, cli.WithHint(err, "write the Records to a file, and name that")
+			return nil, cli.WithHint(err, "write the Records to a file, and pass its name")
 		}
 		result.Report, err = play(ctx, from, opts)
 	}
@@ -117,11 +117,11 @@ func (s *serverNames) all(names []string) error {
 		if s.names[name] {
 			continue
 		}
-		hint := "no policy that was played has one"
+		hint := "the policies have no such hook"
 		if known := slices.Sorted(maps.Keys(s.names)); len(known) > 0 {
-			hint = "those that do are " + printable.Line(strings.Join(known, ", "))
+			hint = "hooks that ask a server: " + printable.Line(strings.Join(known, ", "))
 		}
-		return cli.Usage(cli.WithHint(fmt.Errorf("--ask %s: no hook of that name asks a server", printable.Line(name)), hint))
+		return cli.Usage(cli.WithHint(fmt.Errorf("--ask %s: no hook with this name asks a server", printable.Line(name)), hint))
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func (s *stagedPolicy) with(ctx context.Context, named, at string) (*stagedPolic
 		return nil, err
 	}
 	if _, errs := policy.Parse(named, content); len(errs) > 0 {
-		return nil, cli.WithHint(fmt.Errorf("%d mistakes in the policy, the first: %w", len(errs), errs[0]), fmt.Sprintf("grapnel check %s", named))
+		return nil, cli.WithHint(fmt.Errorf("%d errors in the policy, the first: %w", len(errs), errs[0]), fmt.Sprintf("grapnel check %s", named))
 	}
 	other := *s
 	other.place.Policy, other.content = abs, map[string][]byte{abs: content}
@@ -151,13 +151,13 @@ func readPolicy(ctx context.Context, named string) ([]byte, error) {
 		return append([]byte{}, content...), nil // an empty file is not nil
 	}
 	if _, _, revision := strings.Cut(named, ":"); !revision || !errors.Is(err, os.ErrNotExist) {
-		return nil, cli.WithHint(fmt.Errorf("cannot read the policy: %w", err), "name a file, or REVISION:PATH as git has it")
+		return nil, cli.WithHint(fmt.Errorf("cannot read the policy: %w", err), "use a file name, or REVISION:PATH of git")
 	}
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "git", "show", "--no-textconv", "--end-of-options", named)
 	cmd.Stderr = &said
 	if content, err = cmd.Output(); err != nil {
-		return nil, cli.WithHint(fmt.Errorf("there is no file %s, and git does not have it: %s", named, gitError(said.String(), err)), "name a file, or REVISION:PATH as git has it: main:grapnel.yaml, HEAD~3:./grapnel.yaml")
+		return nil, cli.WithHint(fmt.Errorf("file %s not found, also not in git: %s", named, gitError(said.String(), err)), "use a file name, or REVISION:PATH of git: main:grapnel.yaml, HEAD~3:./grapnel.yaml")
 	}
 	return append([]byte{}, content...), nil
 }
@@ -191,7 +191,7 @@ func (s *stagedPolicy) policy(c *cli.Console, opts *replay.Options) (replay.Poli
 
 // errAcrossSessions is the error for a project policy that counts events across sessions. Play
 // finds such a policy only at the first event of its project.
-var errAcrossSessions = errors.New("a project's policy counts what happens in several sessions together, so that these have to be played in turn")
+var errAcrossSessions = errors.New("a project's policy counts events of several sessions together, so these sessions must be replayed in sequence")
 
 // open loads the policies that apply in the given directories.
 func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Engine, *policy.Set, error) {
@@ -226,7 +226,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 	set = opened.Set
 	for _, file := range set.Files {
 		if s.content[file.File] != nil && file.State != policy.Valid {
-			return nil, nil, cli.WithHint(fmt.Errorf("the policy cannot be played: %w", file.Errors[0]), "grapnel check "+file.File)
+			return nil, nil, cli.WithHint(fmt.Errorf("cannot replay the policy: %w", file.Errors[0]), "grapnel check "+file.File)
 		}
 	}
 	return opened.Engine, &set, nil

@@ -49,9 +49,9 @@ func TestPlay(t *testing.T) {
 		"in force":      {},
 		"draft":         {opts: Options{Policy: draft}, class: replay.NewlyBlocked},
 		"against":       {opts: Options{Policy: draft, Against: draft}},
-		"broken":        {opts: Options{Policy: broken}, want: "mistakes in the policy"},
+		"broken":        {opts: Options{Policy: broken}, want: "errors in the policy"},
 		"missing":       {opts: Options{Policy: filepath.Join(dir, "none.yaml")}, want: "cannot read the policy"},
-		"no such asker": {opts: Options{Ask: []string{"nobody"}}, want: "no hook of that name asks a server", usage: true},
+		"no such asker": {opts: Options{Ask: []string{"nobody"}}, want: "no hook with this name asks a server", usage: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

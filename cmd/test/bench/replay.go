@@ -66,7 +66,7 @@ func setupReplay(ctx context.Context, s *setup) error {
 			out, err := exec.CommandContext(ctx, s.exe("grapnel"), append([]string{"replay", "--root", root}, args...)...).CombinedOutput()
 			took := inMicroseconds(time.Since(begin))
 			if err == nil && !strings.Contains(string(out), "played 2,000 Records") {
-				err = errors.New("it does not say that it replayed all Records")
+				err = errors.New("its output does not confirm that it replayed all Records")
 			}
 			if err != nil {
 				err = fmt.Errorf("grapnel replay: %w\n%s", err, out)

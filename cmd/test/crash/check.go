@@ -104,12 +104,12 @@ func (t *trial) told(ctx context.Context) error {
 		}
 		if time.Now().After(end) {
 			files, _ := filepath.Glob(filepath.Join(t.spool(), "*"))
-			return fmt.Errorf("after %v there are still deliveries that wait: %+v, %v", settles, jobs, files)
+			return fmt.Errorf("deliveries still wait after %v: %+v, %v", settles, jobs, files)
 		}
 	}
 	dead, err := r.Deliveries(ctx, store.DeliveryQuery{State: delivery.Dead, Limit: 1})
 	if err != nil || len(dead) > 0 {
-		return errors.Join(fmt.Errorf("deliveries were given up: %+v", dead), err)
+		return errors.Join(fmt.Errorf("dead deliveries: %+v", dead), err)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -117,7 +117,7 @@ func (t *trial) told(ctx context.Context) error {
 	for id, a := range t.asked {
 		switch n := t.heard.ids(id); {
 		case !a.blocked && n > 0:
-			return fmt.Errorf("a server was told of call %s, which was not blocked", id)
+			return fmt.Errorf("a server got a delivery about call %s, which was not blocked", id)
 		case a.blocked && a.given && n == 0:
 			lost = append(lost, id)
 		case n > 1:
@@ -125,10 +125,10 @@ func (t *trial) told(ctx context.Context) error {
 		}
 	}
 	if len(lost) > 0 {
-		return fmt.Errorf("nobody was told of %d calls that were blocked: %v", len(lost), lost[:min(len(lost), 10)])
+		return fmt.Errorf("no server got a delivery about %d blocked calls: %v", len(lost), lost[:min(len(lost), 10)])
 	}
 	if len(twice) > 0 {
-		return fmt.Errorf("a server was told of %d calls under several IDs: %v", len(twice), twice[:min(len(twice), 10)])
+		return fmt.Errorf("a server got deliveries about %d calls with several IDs: %v", len(twice), twice[:min(len(twice), 10)])
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (t *trial) records(ctx context.Context) (err error) {
 		return err
 	}
 	if !report.OK() {
-		return fmt.Errorf("the chain is not whole: %v", report.Findings)
+		return fmt.Errorf("the chain is broken: %v", report.Findings)
 	}
 	have := map[string]*spool.Entry{} // by the ID of the call
 	n := 0
@@ -180,20 +180,20 @@ func (t *trial) records(ctx context.Context) (err error) {
 			lost = append(lost, id)
 		case e == nil:
 		case (e.Decision == grapnel.Block) != a.blocked:
-			return fmt.Errorf("call %s was told that it is blocked: %v; its Record says %v", id, a.blocked, e.Decision)
+			return fmt.Errorf("call %s: blocked in the reply: %v; decision in its Record: %v", id, a.blocked, e.Decision)
 		case a.firing != "" && a.firing != e.ID:
-			return fmt.Errorf("call %s was firing %s; its Record says %s", id, a.firing, e.ID)
+			return fmt.Errorf("call %s: firing %s in the reply; %s in its Record", id, a.firing, e.ID)
 		}
 	}
 	if len(lost) > 0 {
 		slices.Sort(lost)
-		return fmt.Errorf("%d of %d answers have no Record: %v", len(lost), len(t.asked), lost[:min(len(lost), 10)])
+		return fmt.Errorf("%d of %d replies have no Record: %v", len(lost), len(t.asked), lost[:min(len(lost), 10)])
 	}
 	for id := range have {
 		if t.loose {
 			break
 		}
-		return fmt.Errorf("a Record is about call %s, which nobody has made", id)
+		return fmt.Errorf("a Record is about call %s, which never happened", id)
 	}
 	return nil
 }
@@ -209,7 +209,7 @@ func (t *trial) files() error {
 		}
 		for _, part := range unfinished {
 			if strings.Contains(e.Name(), part) || e.Name() == "socket" {
-				return fmt.Errorf("%s is left behind", path)
+				return fmt.Errorf("%s was not removed", path)
 			}
 		}
 		return nil

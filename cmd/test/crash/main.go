@@ -48,10 +48,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("crash", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	kills := flags.Int("kills", 1000, "how `often` the daemon is killed; at least once at each point")
-	seed := flags.Uint64("seed", rand.Uint64(), "what chance begins with")
+	seed := flags.Uint64("seed", rand.Uint64(), "seed of the random numbers")
 	sync := flags.Bool("sync", false, "have each Record flushed to the disk before its reply")
 	verbose := flags.Bool("v", false, "print each kill")
-	keep := flags.Bool("keep", false, "leave the directory behind")
+	keep := flags.Bool("keep", false, "keep the directory after the test")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0

@@ -185,7 +185,7 @@ func (t *trial) visit(ctx context.Context, p point) error {
 		select {
 		case <-d.Done():
 			if !d.Killed() {
-				return fmt.Errorf("grapnel serve has ended by itself before %q: %s", p.name, d.Said())
+				return fmt.Errorf("grapnel serve stopped before %q: %s", p.name, d.Said())
 			}
 			t.hits[p.name]++
 			if t.verbose {
@@ -198,7 +198,7 @@ func (t *trial) visit(ctx context.Context, p point) error {
 			return errors.Join(err, d.Kill())
 		}
 		if time.Now().After(end) {
-			return errors.Join(fmt.Errorf("grapnel serve does not come to %q within %v: %s", p.name, limit, d.Said()), d.Kill())
+			return errors.Join(fmt.Errorf("grapnel serve did not reach %q within %v: %s", p.name, limit, d.Said()), d.Kill())
 		}
 		if p.first {
 			continue
@@ -284,7 +284,7 @@ func (t *trial) one(ctx context.Context) error {
 		}
 	}
 	if !d.Killed() {
-		return fmt.Errorf("grapnel serve has ended by itself (%v): %s", env, d.Said())
+		return fmt.Errorf("grapnel serve stopped (%v): %s", env, d.Said())
 	}
 	t.hits[where]++
 	if t.verbose {
@@ -298,7 +298,7 @@ func (t *trial) one(ctx context.Context) error {
 func (t *trial) quiet(d *served.Daemon) error {
 	for line := range strings.Lines(d.Said()) {
 		if !strings.Contains(line, "level=INFO") {
-			return fmt.Errorf("grapnel serve says: %s", d.Said())
+			return fmt.Errorf("output of grapnel serve: %s", d.Said())
 		}
 	}
 	return nil
@@ -456,7 +456,7 @@ func (t *trial) report() string {
 	fmt.Fprintf(&b, "%d answers to %d questions, each with one Record", given, all)
 	if t.heard != nil {
 		calls, times := t.heard.counts()
-		fmt.Fprintf(&b, "; a server was told of %d calls, %d times", calls, times)
+		fmt.Fprintf(&b, "; a server got deliveries about %d calls, %d in total", calls, times)
 	}
 	return b.String()
 }

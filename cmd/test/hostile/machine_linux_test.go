@@ -295,13 +295,13 @@ func TestInstallationWithoutRecord(t *testing.T) {
 		"cut off":  {func(_ machine, record string) error { return os.Truncate(record, 20) }, "unexpected end of JSON"},
 		"of another": {func(_ machine, record string) error {
 			return os.WriteFile(record, []byte(`{"id":"bbbbbbbbbbbbbbbbbbbbbbbbbb"}`), 0o600)
-		}, "belongs to"},
+		}, "is the record of"},
 		"names nothing": {func(_ machine, record string) error {
 			id := strings.TrimSuffix(filepath.Base(record), ".json")
 			return os.WriteFile(record, []byte(`{"id":"`+id+`"}`), 0o600)
 		}, "names no"},
 		"for all":        {func(_ machine, record string) error { return os.Chmod(record, 0o666) }, "can be written by other users"},
-		"a directory of": {func(_ machine, record string) error { return os.Chmod(filepath.Dir(record), 0o777) }, "everybody can write"},
+		"a directory of": {func(_ machine, record string) error { return os.Chmod(filepath.Dir(record), 0o777) }, "all users can write"},
 		"a pipe": {func(_ machine, record string) error {
 			return errors.Join(os.Remove(record), syscall.Mkfifo(record, 0o600))
 		}, "not a regular file"},

@@ -78,12 +78,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.BoolVar(&o.gate, "gate", false, fmt.Sprintf("exit 1 if %d callers get too few Records per second", gateCallers))
 	flags.Float64Var(&o.limit, "limit", 1.15, "the gate fails if a Record takes this `multiple` of its time")
 	flags.BoolVar(&o.json, "json", false, "print rows as JSON")
-	flags.BoolVar(&o.anew, "new", false, "connect for each question, as grapnel-hook does")
-	flags.DurationVar(&o.time, "time", 5*time.Second, "how `long` each row is measured")
-	flags.IntVar(&o.rules, "rules", 10, "how many `rules` the policy has")
-	flags.StringVar(&o.dir, "dir", "", "the `directory` for the daemon's; empty = that of the system for what is temporary")
+	flags.BoolVar(&o.anew, "new", false, "open a connection for each question, like grapnel-hook")
+	flags.DurationVar(&o.time, "time", 5*time.Second, "measure each row this `long`")
+	flags.IntVar(&o.rules, "rules", 10, "number of `rules` in the policy")
+	flags.StringVar(&o.dir, "dir", "", "the `directory` for the files of the daemon; empty = the system's temporary directory")
 	flags.StringVar(&o.profile, "profile", "", "keep a CPU profile of the daemon in this `file`")
-	flags.Func("callers", "how many ask at once, as a `list` like 1,8,64", func(text string) (err error) {
+	flags.Func("callers", "numbers of concurrent callers, as a `list` like 1,8,64", func(text string) (err error) {
 		o.callers = nil
 		for word := range strings.SplitSeq(text, ",") {
 			n, err := strconv.Atoi(word)
@@ -212,7 +212,7 @@ func (o *options) measure(ctx context.Context, stdout io.Writer) (rows []row, er
 		return nil, err
 	}
 	if !o.json {
-		fmt.Fprintf(stdout, "\nthe store holds one Record for each of %d answers, and its chain is whole\n", answers)
+		fmt.Fprintf(stdout, "\nthe store has one Record for each of %d answers, and its chain is intact\n", answers)
 	}
 	return rows, nil
 }
@@ -328,7 +328,7 @@ func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
 		}
 		seen[rec.ID] = true
 		if _, ok := asked[rec.ID]; !ok {
-			return fmt.Errorf("record %s is of no answer", rec.ID)
+			return fmt.Errorf("record %s belongs to no answer", rec.ID)
 		}
 	}
 	for id, answered := range asked {
@@ -344,7 +344,7 @@ func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
 		return err
 	}
 	if !report.OK() {
-		return fmt.Errorf("the chain is not whole: %v", report.Findings)
+		return fmt.Errorf("the chain is broken: %v", report.Findings)
 	}
 	if report.Rows != len(seen) {
 		return fmt.Errorf("the chain has %d rows, and %d were read", report.Rows, len(seen))

@@ -115,7 +115,7 @@ func (s *session) next(r *rand.Rand, i int) (*dialect.Dialect, []byte) {
 		case 1:
 			s.tool, s.input = names[4], map[string]any{names[7]: fmt.Sprintf("/home/dev/work/shop/src/row%d.go", r.IntN(40)), "content": strings.Repeat("	rows = append(rows, parse(line)) // \"quoted\"\n", 1+r.IntN(40))}
 		default:
-			s.tool, s.input = names[3], map[string]any{names[6]: commands[r.IntN(len(commands))], "description": "what the model says of it"}
+			s.tool, s.input = names[3], map[string]any{names[6]: commands[r.IntN(len(commands))], "description": "the model's summary of the change"}
 		}
 		p["hook_event_name"], p["tool_name"], p["tool_input"], p["tool_use_id"] = names[0], s.tool, s.input, s.call
 	}

@@ -58,7 +58,7 @@ func (c *Caller) Ask(q *client.Question) (*client.Answer, error) {
 	}
 	stdout, err := strconv.Atoi(resp.Header.Get(client.HeaderStdout))
 	if err != nil || resp.StatusCode != http.StatusOK || stdout > len(body) {
-		return nil, fmt.Errorf("the daemon says %s: %s", resp.Status, body)
+		return nil, fmt.Errorf("the daemon returned %s: %s", resp.Status, body)
 	}
 	exit, err := strconv.Atoi(resp.Header.Get(client.HeaderExit))
 	return &client.Answer{Stdout: body[:stdout], Stderr: body[stdout:], Exit: exit}, err

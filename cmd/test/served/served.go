@@ -112,7 +112,7 @@ func Start(ctx context.Context, bin, root string, more []string) (*Daemon, error
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			return nil, errors.Join(fmt.Errorf("grapnel serve does not answer within %v: %w: %s", ready, err, d.Said()), d.Kill())
+			return nil, errors.Join(fmt.Errorf("grapnel serve did not answer within %v: %w: %s", ready, err, d.Said()), d.Kill())
 		}
 	}
 }
@@ -160,10 +160,10 @@ func (d *Daemon) Stop() error {
 	select {
 	case <-d.done:
 	case <-time.After(ready):
-		return errors.Join(fmt.Errorf("grapnel serve does not end within %v: %s", ready, d.Said()), d.Kill())
+		return errors.Join(fmt.Errorf("grapnel serve did not stop within %v: %s", ready, d.Said()), d.Kill())
 	}
 	if d.err != nil {
-		return fmt.Errorf("grapnel serve ends with %w: %s", d.err, d.Said())
+		return fmt.Errorf("grapnel serve stopped with %w: %s", d.err, d.Said())
 	}
 	return nil
 }

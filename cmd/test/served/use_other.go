@@ -17,5 +17,5 @@ type Use struct {
 
 // Use returns an error, because only Linux is supported.
 func (d *Daemon) Use() (Use, error) {
-	return Use{}, errors.New("what a process takes is read from /proc, which only Linux has")
+	return Use{}, errors.New("the resource usage of a process comes from /proc, which only Linux has")
 }

@@ -66,10 +66,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	var o options
 	flags := flag.NewFlagSet("soak", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.DurationVar(&o.time, "time", 10*time.Minute, "how `long` the daemon is kept busy; 0 = it is only left alone")
-	flags.DurationVar(&o.idle, "idle", 30*time.Second, "how `long` it is left alone before; 0 = not at all")
-	flags.IntVar(&o.rate, "rate", 300, "how many events a `second` it is asked about")
-	flags.StringVar(&o.dir, "dir", "", "the `directory` for the daemon's; empty = that of the system for what is temporary")
+	flags.DurationVar(&o.time, "time", 10*time.Minute, "keep the daemon busy this `long`; 0 = only idle")
+	flags.DurationVar(&o.idle, "idle", 30*time.Second, "leave the daemon idle this `long` before; 0 = not at all")
+	flags.IntVar(&o.rate, "rate", 300, "number of events per `second`")
+	flags.StringVar(&o.dir, "dir", "", "the `directory` for the files of the daemon; empty = the system's temporary directory")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -194,11 +194,11 @@ func (s *soak) idle(ctx context.Context) error {
 	fmt.Fprintf(s.out, "idle for %v: %.1f MB, %.2f %% CPU, %d handles, %d threads\n", s.options.idle, float64(after.RSS)/1e6, 100*cpu, after.Handles, after.Threads)
 	var errs []error
 	if after.RSS > idleRSS {
-		errs = append(errs, fmt.Errorf("the idle daemon takes %.1f MB, and %.0f is the most", float64(after.RSS)/1e6, idleRSS/1e6))
+		errs = append(errs, fmt.Errorf("the idle daemon uses %.1f MB, the maximum is %.0f", float64(after.RSS)/1e6, idleRSS/1e6))
 	}
 	// CPU clocks tick every 10 ms, so one extra tick is within the limit.
 	if cpu > idleCPU+0.01/time.Since(begun).Seconds() {
-		errs = append(errs, fmt.Errorf("the idle daemon takes %.2f %% of a CPU, and %.2f is the most", 100*cpu, 100*idleCPU))
+		errs = append(errs, fmt.Errorf("the idle daemon uses %.2f %% of a CPU, the maximum is %.2f", 100*cpu, 100*idleCPU))
 	}
 	return errors.Join(errs...)
 }
@@ -254,13 +254,13 @@ loop:
 	}
 	wait.Wait()
 	if failed == nil && s.errs.Load() > 0 {
-		failed = fmt.Errorf("%d answers were wrong or did not come: %w", s.errs.Load(), *s.last.Load())
+		failed = fmt.Errorf("%d answers were wrong or missing: %w", s.errs.Load(), *s.last.Load())
 	}
 	if slow, all := s.slow.Load(), s.next.Load(); failed == nil && slow > 10+all/100 {
 		failed = fmt.Errorf("%d of %d questions were not answered in time", slow, slow+all)
 	}
 	if len(samples) > 0 && samples[0].goroutines == 0 {
-		fmt.Fprintln(s.out, "the daemon has no metrics: how many goroutines it has is not known")
+		fmt.Fprintln(s.out, "the daemon has no metrics: the number of goroutines is unknown")
 	}
 	return errors.Join(failed, grown(samples))
 }
@@ -270,7 +270,7 @@ loop:
 func grown(samples []sample) error {
 	n := len(samples) / 3
 	if n < 2 {
-		return fmt.Errorf("%d samples are too few to see what grows: soak for longer", len(samples))
+		return fmt.Errorf("%d samples are too few to find growth: use a longer soak time", len(samples))
 	}
 	first, last := samples[n/2:n+n/2], samples[len(samples)-n:]
 	middle := func(of []sample, what func(*sample) int64) int64 {
@@ -292,7 +292,7 @@ func grown(samples []sample) error {
 		{"goroutines", moreGoroutines, func(s *sample) int64 { return int64(s.goroutines) }},
 	} {
 		if a, b := middle(first, c.what), middle(last, c.what); b > a+c.more {
-			errs = append(errs, fmt.Errorf("%d %s have become %d: more than %d are too many", a, c.name, b, c.more))
+			errs = append(errs, fmt.Errorf("%d %s grew to %d, the maximum is %d", a, c.name, b, c.more))
 		}
 	}
 	return errors.Join(errs...)
@@ -416,10 +416,10 @@ func (s *soak) whole(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, r.Close()) }()
 	report, err := r.Verify(ctx)
 	if err == nil && !report.OK() {
-		err = fmt.Errorf("the chain is not whole: %v", report.Findings)
+		err = fmt.Errorf("the chain is broken: %v", report.Findings)
 	}
 	if err == nil {
-		fmt.Fprintf(s.out, "the store holds %d Records, and its chain is whole\n", report.Rows)
+		fmt.Fprintf(s.out, "the store has %d Records, and its chain is intact\n", report.Rows)
 	}
 	return err
 }

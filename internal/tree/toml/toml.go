@@ -64,7 +64,7 @@ func (r *reader) where(n *unstable.Node, or *tree.Node) (line, col int) {
 }
 
 func twice(key string, line, col int) *tree.Error {
-	return &tree.Error{Line: line, Col: col, Msg: fmt.Sprintf("is not TOML: %q stands twice", key)}
+	return &tree.Error{Line: line, Col: col, Msg: fmt.Sprintf("is not TOML: duplicate key %q", key)}
 }
 
 // into follows a dotted key from a table and creates missing tables. It does not follow the last
@@ -169,7 +169,7 @@ func (r *reader) value(e *unstable.Node, key *tree.Node, depth int) (*tree.Node,
 	case unstable.Integer:
 		i, err := strconv.ParseInt(text, 0, 64)
 		if err != nil {
-			return nil, &tree.Error{Line: line, Col: col, Msg: fmt.Sprintf("is not TOML: %s is no integer of 64 bits", text)}
+			return nil, &tree.Error{Line: line, Col: col, Msg: fmt.Sprintf("is not TOML: %s does not fit into a 64-bit integer", text)}
 		}
 		n.Kind, n.Raw = tree.Number, strconv.AppendInt(nil, i, 10)
 	case unstable.Float:

@@ -46,7 +46,7 @@ func (a *Agent) install(ctx context.Context, cache, program string) error {
 			}
 			version, err := p.AskVersion(ctx)
 			if err == nil && version != a.Version {
-				err = fmt.Errorf("%s says %q, want version %s", strings.Join(p.Command, " "), version, a.Version)
+				err = fmt.Errorf("%s printed %q, want version %s", strings.Join(p.Command, " "), version, a.Version)
 			}
 			return err
 		},

@@ -77,7 +77,7 @@ func (w Wanted) Install(ctx context.Context, npm string) (err error) {
 
 	if _, err := os.Stat(w.Prefix); err == nil {
 		if err := w.Check(ctx, w.Prefix); err != nil {
-			return fmt.Errorf("%w (remove %s to install it anew)", err, w.Prefix)
+			return fmt.Errorf("%w (remove %s to install it again)", err, w.Prefix)
 		}
 		return nil
 	}
