@@ -42,7 +42,7 @@ func TestSessionSummary(t *testing.T) {
 		"no transcript":        {"{name: session-summary, run: 'echo no'}", "hello", "", "", "not a transcript of a supported agent"},
 		"the program fails":    {"{name: session-summary, run: 'echo half; echo no key >&2; exit 3'}", conversation, "", "", "exit code 3: no key"},
 		"there is no program":  {"{name: session-summary, run: [./nobody]}", conversation, "", "", "cannot start"},
-		"the project is gone":  {"{name: session-summary, run: 'rmdir project; echo x'}", conversation, "", "", "cannot write it"},
+		"the project is gone":  {"{name: session-summary, run: 'rmdir project; echo x'}", conversation, "", "", "cannot write the summary"},
 		"an answer of no text": {"{name: session-summary, run: 'printf \"\\0\\001 \\n\"'}", conversation, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

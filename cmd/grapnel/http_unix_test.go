@@ -174,7 +174,7 @@ func TestAskFails(t *testing.T) {
 		"hangs":     {func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body); <-r.Context().Done() }, "timeout: .*2s"}, // of a -race build too, which takes a second to exit,
 		"500":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "error: .*status 500"},
 		"410":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, "error: .*status 410.*remove the hook"},
-		"429":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "error: .*asked less often"},
+		"429":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "error: .*limits the request rate"},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, metadata.URL, http.StatusFound) }, "error: .*redirect"},
 		"no JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }, "error: .*no JSON object"},
 		"a lot": {func(w http.ResponseWriter, _ *http.Request) {

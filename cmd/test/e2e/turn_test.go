@@ -34,7 +34,7 @@ hooks:
 		if !strings.HasSuffix(res.Answer, "finished") {
 			t.Errorf("answer %q, want that of the model", res.Answer)
 		}
-		if want := "kept from stopping 8 times in a row"; !strings.Contains(res.Shown, want) {
+		if want := "hooks prevented the agent from stopping 8 times in a row"; !strings.Contains(res.Shown, want) {
 			t.Errorf("the person was not told %q:\n%s", want, res.Shown)
 		}
 
