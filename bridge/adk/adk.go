@@ -251,7 +251,7 @@ func (b *bridge) close() error {
 }
 
 // Withheld replaces a refused prompt in ADK's session.
-const Withheld = "[This message was refused and is not kept.]"
+const Withheld = "[This message was refused and is not stored.]"
 
 // userMessage fires the events of a prompt. ADK always stores the message, so a refused prompt
 // is replaced by [Withheld]. The refusal is the answer when the agent starts.

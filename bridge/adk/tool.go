@@ -46,7 +46,7 @@ func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any)
 		return nil, fmt.Errorf("cannot decode the input that hooks changed: %w", err)
 	}
 	if args == nil && len(now) > 0 { // without a map, the tool would not get the change
-		return nil, fmt.Errorf("hooks have changed the input of a call that has none to %s", result.Call.Input)
+		return nil, fmt.Errorf("hooks changed the input of a call without input to %s", result.Call.Input)
 	}
 	clear(args)
 	maps.Copy(args, now)
@@ -65,7 +65,7 @@ func (b *bridge) afterTool(ctx agent.Context, t tool.Tool, args, got map[string]
 	}
 	raw, err := host.JSON(got)
 	if err != nil {
-		return nil, fmt.Errorf("cannot show the output to hooks: %w", err)
+		return nil, fmt.Errorf("cannot encode the output for hooks: %w", err)
 	}
 	return b.after(ctx, r, w, t, args, raw, nil)
 }
@@ -164,7 +164,7 @@ func callOf(ctx agent.Context, t tool.Tool, args map[string]any) (host.Call, err
 	if len(args) > 0 {
 		var err error
 		if input, err = host.JSON(args); err != nil {
-			return host.Call{}, fmt.Errorf("cannot show the input to hooks: %w", err)
+			return host.Call{}, fmt.Errorf("cannot encode the input for hooks: %w", err)
 		}
 	}
 	return host.Call{ID: ctx.FunctionCallID(), Name: t.Name(), Input: input}, nil

@@ -296,7 +296,7 @@ func (a *ask) batch(ctx context.Context) error {
 		if len(m.UserInputMultiContent) > 0 { // result of an enhanced tool
 			var err error
 			if r.Output, err = host.JSON(m.UserInputMultiContent); err != nil {
-				return fmt.Errorf("cannot show the output of the tool %s to hooks: %w", m.ToolName, err)
+				return fmt.Errorf("cannot encode the output of the tool %s for hooks: %w", m.ToolName, err)
 			}
 		}
 		if i := slices.IndexFunc(calls, func(c schema.ToolCall) bool { return c.ID == m.ToolCallID }); i >= 0 {
@@ -350,12 +350,12 @@ func describe(tools []*schema.ToolInfo) ([]Tool, error) {
 	for _, t := range tools {
 		parameters, err := t.ToJSONSchema()
 		if err != nil {
-			return nil, fmt.Errorf("cannot show the tool %s to hooks: %w", t.Name, err)
+			return nil, fmt.Errorf("cannot encode the tool %s for hooks: %w", t.Name, err)
 		}
 		told := Tool{Name: t.Name, Desc: t.Desc}
 		if parameters != nil {
 			if told.Parameters, err = host.JSON(parameters); err != nil {
-				return nil, fmt.Errorf("cannot show the tool %s to hooks: %w", t.Name, err)
+				return nil, fmt.Errorf("cannot encode the tool %s for hooks: %w", t.Name, err)
 			}
 		}
 		list = append(list, told)

@@ -158,7 +158,7 @@ func invoke[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kin
 		}
 		call = *r.Next
 	}
-	return none, fmt.Errorf("hooks wanted the tool %s to be called more than %d times in a row", in.Name, maxNext)
+	return none, fmt.Errorf("hooks requested the tool %s more than %d times in a row", in.Name, maxNext)
 }
 
 // stream is invoke for a tool that streams.
@@ -219,7 +219,7 @@ func after[V any](ctx context.Context, s *host.Session, call host.Call, value V,
 	var output json.RawMessage
 	if failure == nil {
 		if output, err = k.show(value); err != nil {
-			return r, false, fmt.Errorf("cannot show the output of the tool %s to hooks: %w", call.Name, err)
+			return r, false, fmt.Errorf("cannot encode the output of the tool %s for hooks: %w", call.Name, err)
 		}
 	}
 	var nobody *host.Session

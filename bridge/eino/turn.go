@@ -82,7 +82,7 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 		case err != nil:
 			return nil, err
 		case answer == nil:
-			return nil, errors.New("the agent gave neither an answer nor an error")
+			return nil, errors.New("the agent returned neither an answer nor an error")
 		}
 		stop, err := s.Stop(ctx, answer.Content, active)
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 func (t *turn) tool(ctx context.Context, params *ai.ToolParams, next ai.ToolNext) (*ai.MultipartToolResponse, error) {
 	input, err := host.JSON(params.Request.Input)
 	if err != nil {
-		return nil, fmt.Errorf("grapnel: cannot show the input to hooks: %w", err)
+		return nil, fmt.Errorf("grapnel: cannot encode the input for hooks: %w", err)
 	}
 	if string(input) == "null" {
 		input = json.RawMessage("{}")
@@ -78,7 +78,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 		}
 		var err error
 		if raw, err = host.JSON(shown); err != nil {
-			return nil, fmt.Errorf("grapnel: cannot show the output to hooks: %w", err)
+			return nil, fmt.Errorf("grapnel: cannot encode the output for hooks: %w", err)
 		}
 	}
 	var nobody *host.Session

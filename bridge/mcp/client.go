@@ -68,7 +68,7 @@ func (b *Bridge) elicit(ctx context.Context, server string, r *sdk.ElicitRequest
 	}
 	if r.Params.RequestedSchema != nil {
 		if e.Schema, err = host.JSON(r.Params.RequestedSchema); err != nil {
-			return nil, fmt.Errorf("cannot show the schema of a question to hooks: %w", err)
+			return nil, fmt.Errorf("cannot encode the schema of a question for hooks: %w", err)
 		}
 	}
 	var given *sdk.ElicitResult
@@ -88,7 +88,7 @@ func (b *Bridge) elicit(ctx context.Context, server string, r *sdk.ElicitRequest
 	}
 	var result sdk.ElicitResult
 	if err := json.Unmarshal(answer, &result); err != nil {
-		return nil, fmt.Errorf("cannot read the answer as a hook has given it: %w", err)
+		return nil, fmt.Errorf("cannot decode the answer of a hook: %w", err)
 	}
 	return &result, nil
 }

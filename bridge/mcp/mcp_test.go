@@ -600,7 +600,7 @@ func TestBadHooks(t *testing.T) {
 	t.Cleanup(b.Close)
 	w := &workshop{filepath.Join(t.TempDir(), "got")}
 	s := wires["memory"](t, w, "", nil, newClient(b))
-	for tool, want := range map[string]string{"asks": "cannot read the answer", "plain": "one call after the other"} {
+	for tool, want := range map[string]string{"asks": "cannot decode the answer", "plain": "calls in a row"} {
 		if result, err := ask(t, s, tool, "x"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s gave %v, %v, want an error: %s", tool, result, err, want)
 		}

@@ -117,7 +117,7 @@ func call(ctx context.Context, s *host.Session, server string, r sdk.Request, ne
 		c = *judged.Next
 		c.Name, c.MCP = canonical(server, tool), &grapnel.MCP{Server: server, Tool: tool}
 	}
-	return nil, fmt.Errorf("hooks wanted one call after the other, more than %d times in a row", maxNext)
+	return nil, fmt.Errorf("hooks requested more than %d calls in a row", maxNext)
 }
 
 func canonical(server, tool string) string { return "mcp__" + server + "__" + tool }
@@ -131,11 +131,11 @@ func asked(params sdk.Params) (name string, input json.RawMessage, err error) {
 		name = p.Name
 		if p.Arguments != nil {
 			if input, err = host.JSON(p.Arguments); err != nil {
-				return "", nil, fmt.Errorf("cannot show the arguments of %s to hooks: %w", name, err)
+				return "", nil, fmt.Errorf("cannot encode the arguments of %s for hooks: %w", name, err)
 			}
 		}
 	default:
-		return "", nil, fmt.Errorf("cannot show a call to hooks: its parameters are a %T", params)
+		return "", nil, fmt.Errorf("cannot pass a call to hooks: its parameters are a %T", params)
 	}
 	if len(input) == 0 {
 		input = json.RawMessage("{}")
@@ -174,7 +174,7 @@ func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result,
 	var output json.RawMessage
 	if failed == nil {
 		if output, err = host.JSON(result); err != nil {
-			return r, false, fmt.Errorf("cannot show the result of %s to hooks: %w", c.Name, err)
+			return r, false, fmt.Errorf("cannot encode the result of %s for hooks: %w", c.Name, err)
 		}
 		if given, ok := result.(*sdk.CallToolResult); ok && given.IsError {
 			failed = &host.ToolError{Output: output}

@@ -40,7 +40,7 @@ Shell, write and fetch need approval: by a rule with allow, or by you at the ter
 
   --base-url URL      URL of the endpoint (OPENAI_BASE_URL, https://api.openai.com/v1)
   --model NAME        name of the model (OPENAI_MODEL)
-  --key-env NAME      the variable that holds the key (OPENAI_API_KEY)
+  --key-env NAME      the variable that contains the key (OPENAI_API_KEY)
   --params JSON       additional parameters of each request, such as {"temperature": 0}
   --system TEXT       replaces the agent's own system prompt
   --timeout TIME      time limit for one answer of the model (10m)

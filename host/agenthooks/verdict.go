@@ -131,13 +131,13 @@ func readVerdict(raw json.RawMessage) (v Verdict, wrong string) {
 		return v, "warnings are not a list of {reason, message}"
 	}
 	if approval, ok := optional[map[string]any](tree["approval"]); !ok || approval != nil && v.Decision != Deny {
-		return v, "approval is not an object, or not beside a deny"
+		return v, "approval is not an object, or the decision is not deny"
 	} else if approval != nil {
 		v.Approval = appendJSON(nil, approval)
 	}
 	change, ok := optional[map[string]any](tree["transform"])
 	if !ok || (change != nil) != (v.Decision == Transform) {
-		return v, "transform is not an object, or not beside the decision transform"
+		return v, "transform is not an object, or the decision is not transform"
 	}
 	if change != nil {
 		path, is := change["path"].(string)

@@ -211,7 +211,7 @@ word:
 		case '<', '>':
 			return term{}, 0, fmt.Errorf("a pattern describes a command without its redirections (%c): match the path instead, or quote it", c)
 		case '(', ')', '`':
-			return term{}, 0, fmt.Errorf("%c is shell syntax: a pattern is words only, quote it if it is meant as text", c)
+			return term{}, 0, fmt.Errorf("%c is shell syntax: a pattern can contain only words, so quote it if it is text", c)
 		default:
 			literal.WriteByte(c)
 			pattern.WriteByte(c)

@@ -337,7 +337,7 @@ func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
 		}
 	}
 	for e, err := range spool.Read(filepath.Join(served.State(root), "spool"), spool.Filter{}) {
-		return errors.Join(fmt.Errorf("the spool holds Record %s, which the store should have", e.ID), err)
+		return errors.Join(fmt.Errorf("the spool still has Record %s, which the store should have", e.ID), err)
 	}
 	report, err := r.Verify(ctx)
 	if err != nil {
