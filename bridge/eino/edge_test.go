@@ -201,7 +201,7 @@ func TestIncremental(t *testing.T) {
 		}
 		return grapnel.Outcome{}, nil
 	})
-	if got, err := whole(bridge(t, opts, fickle).Model(says(text("one two"))).Stream(t.Context(), prompt)); err == nil || !strings.Contains(err.Error(), "shown already") {
+	if got, err := whole(bridge(t, opts, fickle).Model(says(text("one two"))).Stream(t.Context(), prompt)); err == nil || !strings.Contains(err.Error(), "already shown") {
 		t.Errorf("let go %v, %v, want an error", got, err)
 	}
 }

@@ -134,7 +134,7 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 64, "not both", "deliveries", "retry", "d1", "--all-dead")
 	wants(t, root, 64, "--target needs --all-dead", "deliveries", "retry", "d1", "--target", "team")
 	wants(t, root, 1, `"ok" is not dead: its state is delivered`, "deliveries", "retry", "d1", "ok")
-	wants(t, root, 1, "it waits", "deliveries", "retry", "d1", "w1")
+	wants(t, root, 1, "it is waiting", "deliveries", "retry", "d1", "w1")
 	wants(t, root, 1, `no delivery "d9" found`, "deliveries", "retry", "d1", "d9")
 	wants(t, root, 0, "8 tries", "deliveries", "--state", "dead", "--target", "team")
 	status.Store(503)
