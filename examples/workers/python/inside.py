@@ -33,7 +33,7 @@ def judge(event):
     real = outside(event)
     if real is None:
         return {}  # no opinion
-    return {"decision": "block", "reason": f"{real} lies outside of the project. Write inside of it, or ask the person."}
+    return {"decision": "block", "reason": f"{real} is outside of the project. Write inside the project, or ask the user."}
 
 
 sys.setrecursionlimit(20_000)  # a model can nest JSON, and Grapnel accepts up to 10,000 levels
