@@ -176,7 +176,7 @@ func TestAskFails(t *testing.T) {
 		"410":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(410) }, "error: .*status 410.*remove the hook"},
 		"429":       {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(429) }, "error: .*limits the request rate"},
 		"elsewhere": {func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, metadata.URL, http.StatusFound) }, "error: .*redirect"},
-		"no JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }, "error: .*no JSON object"},
+		"no JSON":   {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "yes") }, "error: .*not with a JSON object"},
 		"a lot": {func(w http.ResponseWriter, _ *http.Request) {
 			for {
 				if _, err := w.Write(bytes.Repeat([]byte("{"), 1<<16)); err != nil {

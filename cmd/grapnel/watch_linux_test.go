@@ -307,7 +307,7 @@ func TestWatchDaemonIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.claude("echo orphaned")
-	w.Want(t, "the daemon has died", "echo orphaned")
+	w.Want(t, "the daemon died", "echo orphaned")
 	h.run("", "grapnel", "daemon", "start")
 	if second := serving(); second == first {
 		t.Errorf("it still says that process %d serves", first)

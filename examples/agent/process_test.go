@@ -251,7 +251,7 @@ func TestUsage(t *testing.T) {
 		"params":       {[]string{"--params", "[]", "do"}, exitUsage, "--params [] is not a JSON object"},
 		"timeout":      {[]string{"--timeout", "0s", "do"}, exitUsage, "--timeout"},
 		"address":      {[]string{"--base-url", "127.0.0.1:8080", "do"}, exitUsage, "--base-url 127.0.0.1:8080 must begin with http://"},
-		"nothing":      {nil, exitUsage, "there is nothing to do"},
+		"nothing":      {nil, exitUsage, "no task"},
 		"network":      {[]string{"--network", "here", "do"}, exitUsage, "--network: network \"here\": want"},
 		"policy":       {[]string{"--policy", "absent.yaml", "do"}, exitFailed, "absent.yaml"},
 	} {

@@ -299,7 +299,7 @@ func TestInstallationWithoutRecord(t *testing.T) {
 		"names nothing": {func(_ machine, record string) error {
 			id := strings.TrimSuffix(filepath.Base(record), ".json")
 			return os.WriteFile(record, []byte(`{"id":"`+id+`"}`), 0o600)
-		}, "names no"},
+		}, "has no valid"},
 		"for all":        {func(_ machine, record string) error { return os.Chmod(record, 0o666) }, "can be written by other users"},
 		"a directory of": {func(_ machine, record string) error { return os.Chmod(filepath.Dir(record), 0o777) }, "all users can write"},
 		"a pipe": {func(_ machine, record string) error {

@@ -140,7 +140,7 @@ func TestReceivers(t *testing.T) {
 		says   string
 	}{
 		"metadata": {delivery.Waiting, 302, `to "http://169.254.169.254" (169.254.169.254 is link-local`},
-		"inside":   {delivery.Waiting, 307, "not followed"},
+		"inside":   {delivery.Waiting, 307, "does not follow"},
 		"large":    {delivery.Delivered, 200, ""},
 		"hangs":    {delivery.Waiting, 0, "in time"},
 		"breaks":   {delivery.Waiting, 0, "EOF"},
