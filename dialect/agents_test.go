@@ -543,16 +543,16 @@ func TestOddChanges(t *testing.T) {
 		want   string // part of the reply
 	}{
 		{dialect.ClaudeCode(), "MessageDisplay", grapnel.FieldResponse, `{"a":"b"}`, `"displayContent":"{\"a\":\"b\"}"`},
-		{dialect.ClaudeCode(), "PostToolUse", grapnel.FieldOutput, `{"stdout":7}`, `"systemMessage":"grapnel: Claude Code accepts no output of another shape from Bash`},
+		{dialect.ClaudeCode(), "PostToolUse", grapnel.FieldOutput, `{"stdout":7}`, `"systemMessage":"grapnel: tool.output was not changed: Claude Code accepts no output of another shape from Bash`},
 		{dialect.ClaudeCode(), "PostToolUse", grapnel.FieldOutput, `{"stdout":"","more":[null,true]}`, `"updatedToolOutput":{"stdout":"","more":[null,true]}`},
 		{dialect.ClaudeCode(), "Elicitation", grapnel.FieldAnswer, `{"action":"decline","content":"why"}`, `"action":"decline"}`},
-		{dialect.ClaudeCode(), "Elicitation", grapnel.FieldAnswer, long, `… was not given`},
+		{dialect.ClaudeCode(), "Elicitation", grapnel.FieldAnswer, long, `… was not sent`},
 		{dialect.GeminiCLI(), "AfterModel", grapnel.FieldResponse, `{"text":"u","candidates":[]}`, `"parts":["u"]`},
 		{dialect.GeminiCLI(), "AfterModel", grapnel.FieldResponse, `[1]`, `"parts":[""]`},
 		{dialect.GeminiCLI(), "BeforeToolSelection", grapnel.FieldMode, `"none"`, `"toolConfig":{"mode":"NONE"}`},
 		{dialect.GeminiCLI(), "BeforeToolSelection", grapnel.FieldMode, `"maybe"`, `"toolConfig":{"mode":"AUTO"}`},
 		{dialect.GeminiCLI(), "AfterTool", grapnel.FieldNext, `{"name":"glob"}`, `"tailToolCallRequest":{"name":"glob","args":{}}`},
-		{dialect.GeminiCLI(), "AfterTool", grapnel.FieldNext, `{"name":"glob","input":[]}`, `was not asked for`},
+		{dialect.GeminiCLI(), "AfterTool", grapnel.FieldNext, `{"name":"glob","input":[]}`, `was not requested`},
 	} {
 		_, v, reply, _ := answered(t, tt.d, tt.native, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{tt.field: json.RawMessage(tt.value)}})
 		if !emptyOrObject(reply) || !strings.Contains(string(reply.Stdout), tt.want) || len(reply.Stdout) > 4500 {

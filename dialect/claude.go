@@ -47,8 +47,8 @@ var claudeSetup = Setup{
 	Off: []Switch{
 		{Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
 		{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
-		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
-		{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask whoever manages it"},
+		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask its administrator"},
+		{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask its administrator"},
 		{Path: "env.LD_PRELOAD", Says: loadsCode},
 		{Path: "env.LD_AUDIT", Says: loadsCode},
 		{Path: "env.LD_LIBRARY_PATH", Says: loadsCode},
@@ -686,7 +686,7 @@ func writeClaudeOutput(s *claudeSpecific, ev *grapnel.Event, t *told) {
 		return
 	}
 	if !sameShape(ev.Tool.Output, output) {
-		t.warn(fmt.Sprintf("grapnel: Claude Code accepts no output of another shape from %s, so a change of tool.output was not made", ev.Tool.Name))
+		t.warn(fmt.Sprintf("grapnel: tool.output was not changed: Claude Code accepts no output of another shape from %s", ev.Tool.Name))
 		return
 	}
 	s.UpdatedToolOutput = output
@@ -725,7 +725,7 @@ func writeClaudeAnswer(s *claudeSpecific, t *told) {
 			s.Content = content
 		}
 	default:
-		t.warn(fmt.Sprintf("grapnel: the answer %s was not given: its action must be accept, decline or cancel", shorten(raw)))
+		t.warn(fmt.Sprintf("grapnel: the answer %s was not sent: its action must be accept, decline or cancel", shorten(raw)))
 	}
 }
 

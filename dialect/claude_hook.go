@@ -318,7 +318,7 @@ type claudeAnswered struct {
 // readClaudeAnswer checks an answer as Claude Code does.
 func readClaudeAnswer(native string, stdout []byte) (*claudeAnswered, error) {
 	if !json.Valid(stdout) {
-		return nil, errors.New("it begins like a JSON object and is none (nothing else may stand on stdout)")
+		return nil, errors.New("stdout starts with { but is not a valid JSON object (stdout must contain only the JSON object)")
 	}
 	a := &claudeAnswered{top: split(stdout)}
 	if err := fits("", a.top, claudeTypes); err != nil {
@@ -403,7 +403,7 @@ func readClaudeOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 			bad = a.outcome(&o, row, ev)
 		}
 		if bad != nil {
-			bad = fmt.Errorf("cannot heed its answer: %w", bad)
+			bad = fmt.Errorf("cannot use its answer: %w", bad)
 		}
 	} else if len(stdout) > 0 && out.Exit == 0 && (ev.Kind == grapnel.SessionStart || ev.Kind == grapnel.PromptBefore) {
 		o.Context = []string{string(stdout)}
@@ -559,7 +559,7 @@ func (a *claudeAnswered) output(o *grapnel.Outcome, ev *grapnel.Event) error {
 	text := said(updated)
 	switch {
 	case text == "" && said(ev.Tool.Output) != "":
-		return fmt.Errorf("its updatedToolOutput has no text that could be told to %s", ev.Agent.Name)
+		return fmt.Errorf("its updatedToolOutput has no text that %s can show", ev.Agent.Name)
 	case ev.Agent.Name == geminiName:
 		set(o, grapnel.FieldOutput, members{{"llmContent", rawjson.Quote(text)}, {"returnDisplay", rawjson.Quote(text)}}.raw())
 	default:

@@ -48,9 +48,9 @@ var clineSetup = Setup{
 	Program: "cline", User: ".cline/hooks", Project: ".cline/hooks",
 	// All files for one event run, in the order of their paths (seen live).
 	Shape: ShapeFiles, Files: []string{"$event.sh", "$event", "$event.bash"}, Entry: "#!/bin/sh\n# $marker\nexec $command\n",
-	Undone: "a hook file whose path sorts after Grapnel's can give a blocked or changed call another input, and the call runs with it",
+	Undone: "a hook file whose path sorts after Grapnel's can replace the input of a blocked or changed call; the call then runs with that input",
 	Unseen: []string{
-		"a call whose hooks took more than 120 seconds: Cline ends them, and it runs",
+		"a call whose hooks took more than 120 seconds: Cline stops the hooks and runs the call",
 		"with cline --json: prompts, and the end of a session",
 	},
 }
@@ -93,7 +93,7 @@ var clineEvents = []EventRow{
 	{Native: "SessionShutdown", Wire: "session_shutdown", Kind: grapnel.SessionEnd, Install: true, In: "reason=cause"},
 	{
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Never: true,
-		Why: "is a name of a file that Cline takes and never runs",
+		Why: "is a file name that Cline accepts but never runs",
 	},
 }
 
@@ -251,7 +251,7 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 	for i, e := range list {
 		switch {
 		case isObject(e) && tool == "run_commands":
-			return nil, errors.New("run_commands names a program and its arguments, which is no shell line") // rules would see only the program
+			return nil, errors.New("run_commands contains a program with arguments instead of a shell line") // rules would see only the program
 		case isObject(e) && spells.inner != nil:
 			file := membersOf(e)
 			for _, name := range spells.inner[1:] {

@@ -34,7 +34,7 @@ var codexSetup = Setup{
 	Off: []Switch{
 		{File: ".codex/config.toml", Path: "features.hooks", Is: "false", Says: "switches all hooks off"},
 		{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Says: "switches all hooks off"},
-		{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Says: "keeps Codex from running the hooks of users and projects; ask whoever manages it"},
+		{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Says: "keeps Codex from running the hooks of users and projects; ask its administrator"},
 	},
 	Todo:        []string{"Codex runs a hook only after you have trusted it: open codex, enter /hooks, and trust the entries of grapnel"},
 	TodoProject: []string{"Codex reads the hooks of a project only after you have trusted the project"},

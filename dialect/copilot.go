@@ -54,7 +54,7 @@ var copilotSetup = Setup{
 		{File: ".copilot/settings.json", Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running hooks"},
 	},
 	Undone:      "a hook that runs later can change the arguments of a call after Grapnel's decision; a block by Grapnel always holds",
-	Todo:        []string{"Copilot CLI runs the hooks of your own files everywhere, and those of a project only in a folder you trust"},
+	Todo:        []string{"Copilot CLI runs the hooks in your own files everywhere, but hooks of a project only in a folder you trust"},
 	TodoProject: []string{"open copilot there and trust the folder, or, with -p, add --trust-folder"},
 }
 
@@ -80,7 +80,7 @@ var copilotEvents = []EventRow{
 	},
 	{
 		Native: "userPromptTransformed", Kind: grapnel.PromptBefore, In: "transformedPrompt=prompt.text", Out: "modifiedTransformedPrompt=prompt",
-		Why: "tells of a prompt once more, with what Copilot CLI wraps around it, and cannot stop it",
+		Why: "reports the prompt again, with the text that Copilot CLI adds around it, and cannot stop it",
 	},
 	{
 		// If no user can be asked, as with -p, an ask is a deny (seen live). The desktop app is
@@ -100,7 +100,7 @@ var copilotEvents = []EventRow{
 	{
 		Native: "preMcpToolCall", Kind: copilotPrefix + "preMcpToolCall",
 		In: "toolCallId=tool.id serverName=mcp.server toolName=mcp.tool arguments=tool.input", Out: "metaToUse=native:object",
-		Why: "preToolUse has told of the call, and here it cannot be stopped",
+		Why: "preToolUse has reported the call, and this event cannot stop it",
 	},
 	{
 		// For the model, a block turns the result into an error. Commands that fail are also

@@ -78,7 +78,7 @@ const cursorPrefix = grapnel.NativePrefix + "cursor."
 var cursorEvents = []EventRow{
 	{
 		Native: "workspaceOpen", Kind: cursorPrefix + "workspaceOpen", Out: "pluginPaths=native:list",
-		Why: "fires when a window opens, and is no part of a session",
+		Why: "fires when a window opens, outside of any session",
 	},
 	{
 		Native: "sessionStart", Kind: grapnel.SessionStart, Install: true,
@@ -104,7 +104,7 @@ var cursorEvents = []EventRow{
 	{
 		// The file is already read; a deny keeps its content from the model.
 		Native: "beforeReadFile", Kind: grapnel.ToolBefore, Closed: true, Out: cursorDeny,
-		Why: "would hand over the content of each file that is read, of which preToolUse has told",
+		Why: "would send the content of each file read; preToolUse has reported the call",
 	},
 	{
 		Native: "beforeTabFileRead", Kind: grapnel.ToolBefore, Closed: true, Out: cursorDeny,
@@ -122,17 +122,17 @@ var cursorEvents = []EventRow{
 	},
 	{
 		Native: "afterShellExecution", Kind: grapnel.ToolAfter, In: "output=tool.output",
-		Why: "postToolUse tells of the same call",
+		Why: "postToolUse reports the same call",
 	},
 	{
 		Native: "afterMCPExecution", Kind: grapnel.ToolAfter, In: cursorMCP + "result_json=tool.output:text",
-		Why: "postToolUse tells of the same call",
+		Why: "postToolUse reports the same call",
 	},
 	{
 		// The agent rereads the file only if a hook of this event has answered (seen in the
 		// source). Hooks that format files need this event.
 		Native: "afterFileEdit", Kind: grapnel.ToolAfter,
-		Why: "postToolUse tells of the same call",
+		Why: "postToolUse reports the same call",
 	},
 	{
 		Native: "afterTabFileEdit", Kind: grapnel.ToolAfter,

@@ -37,7 +37,7 @@ var droidSetup = Setup{
 	Over:  []string{"hooks.json", "hooks/hooks.json"},
 	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Comments: true,
 	Off: []Switch{
-		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Droid from running the hooks of users and projects, if it takes effect; ask whoever manages it"},
+		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Droid from running the hooks of users and projects, if it takes effect; ask its administrator"},
 	},
 	Undone: "the first hook in the file that decides wins: an allow above Grapnel's hook overrides a block by Grapnel",
 	Unseen: []string{"everything before the folder is trusted: no hook runs before that"},

@@ -306,15 +306,15 @@ func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 		answer := split(stdout) // other values have no members
 		for _, name := range []string{"decision", "reason"} {
 			if value := present(answer[name]); value != nil && value[0] != '"' {
-				return answer, fmt.Errorf("cannot heed its answer: %s is %s, want text", name, value)
+				return answer, fmt.Errorf("cannot use its answer: %s is %s, want text", name, value)
 			}
 		}
 		return answer, nil
 	case isObject(stdout):
-		return nil, errors.New("cannot heed its answer: it begins like a JSON object and is none (nothing else may stand on stdout)")
+		return nil, errors.New("cannot use its answer: stdout starts with { but is not a valid JSON object (stdout must contain only the JSON object)")
 	}
 	if _, rest, ok := bytes.Cut(stdout, []byte("\n{")); ok && json.Valid(append([]byte{'{'}, rest...)) {
-		return nil, errors.New("cannot heed its answer: other text stands before the JSON object (a greeting of the shell's profile?)")
+		return nil, errors.New("cannot use its answer: other text comes before the JSON object (does the shell profile print a greeting?)")
 	}
 	return nil, nil
 }

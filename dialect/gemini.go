@@ -384,7 +384,7 @@ func geminiNext(t *told) *geminiCall {
 		call.Args = json.RawMessage("{}")
 	}
 	if call.Name == "" || !isObject(call.Args) {
-		t.warn("grapnel: the next tool was not asked for: tool.next must be {name, input}, got " + shorten(raw))
+		t.warn("grapnel: the next tool was not requested: tool.next must be {name, input}, got " + shorten(raw))
 		return nil
 	}
 	return call

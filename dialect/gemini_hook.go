@@ -265,7 +265,7 @@ func geminiAnswer(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top map[
 	case "allow", "approve":
 	default:
 		if decision != nil {
-			errs = append(errs, fmt.Errorf("its decision %s is none of allow, deny, block and ask", shorten(decision)))
+			errs = append(errs, fmt.Errorf("its decision %s is not allow, deny, block or ask", shorten(decision)))
 		}
 	}
 	if string(top["continue"]) == "false" {
@@ -340,7 +340,7 @@ func geminiModel(o *grapnel.Outcome, ev *grapnel.Event, object func(string) (jso
 	response, err := object("llm_response")
 	if response != nil && o.Decision != grapnel.Block {
 		native(o, geminiName, "llm_response", response) // another hook may deny
-		response, err = nil, errors.New(`its llm_response counts only beside the decision "deny"`)
+		response, err = nil, errors.New(`its llm_response is used only with the decision "deny"`)
 	}
 	switch {
 	case response != nil:
@@ -406,7 +406,7 @@ func geminiChosen(o *grapnel.Outcome, config map[string]json.RawMessage) error {
 	var err error
 	mode := text(config["mode"])
 	if present(config["mode"]) != nil && mode != "AUTO" && mode != "ANY" && mode != "NONE" {
-		err = fmt.Errorf("its toolConfig.mode %s is none of AUTO, ANY and NONE", shorten(config["mode"]))
+		err = fmt.Errorf("its toolConfig.mode %s is not AUTO, ANY or NONE", shorten(config["mode"]))
 		mode = ""
 	}
 	names := present(config["allowedFunctionNames"])

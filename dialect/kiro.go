@@ -36,9 +36,9 @@ var kiroCLISetup = Setup{
 	Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
 	Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
 	Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,
-	Unseen: []string{"every other agent of Kiro: hooks run only for the agent whose file contains them"},
+	Unseen: []string{"all other agents of Kiro: hooks run only for the agent whose file contains them"},
 	Todo: []string{
-		"$file is an agent named grapnel: start it with kiro-cli chat --agent grapnel, or make it the one that starts by itself with kiro-cli settings chat.defaultAgent grapnel",
+		"$file is an agent named grapnel: start it with kiro-cli chat --agent grapnel, or make it the default with kiro-cli settings chat.defaultAgent grapnel",
 		"copy the hooks of $file into the files of your other agents in .kiro/agents",
 	},
 }
@@ -91,10 +91,10 @@ var kiroEvents = []EventRow{
 	{Native: "PostFileSave", Kind: grapnel.NativePrefix + "kiro.PostFileSave", Why: kiroFiles},
 	{Native: "PostFileDelete", Kind: grapnel.NativePrefix + "kiro.PostFileDelete", Why: kiroFiles},
 	{Native: "Stop", Kind: grapnel.AgentAfter, Install: true},
-	{Native: "SessionEnd", Kind: grapnel.SessionEnd, Why: "is not in all lists of triggers, and nobody knows what one too many does"},
+	{Native: "SessionEnd", Kind: grapnel.SessionEnd, Why: "is not in every list of triggers, and the effect of an unknown trigger is not documented"},
 }
 
-const kiroFiles = "is told of the person's edits too; PostToolUse tells of the agent's"
+const kiroFiles = "also fires for the user's edits; PostToolUse reports the agent's edits"
 
 // kiroTools lists the built-in tools by their names, and by the short names in the files of agents.
 var kiroTools = []ToolRow{

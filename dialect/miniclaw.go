@@ -60,7 +60,7 @@ func miniclawHookEnv(ev *grapnel.Event) []string {
 func writeMiniclawEvent(ev *grapnel.Event) ([]byte, error) {
 	row, err := eventRow(miniclawEvents, miniclawName, ev)
 	if err == nil && row.Kind != grapnel.ToolBefore && row.Kind != grapnel.ToolAfter {
-		err = fmt.Errorf("%w: %s tells its shell hooks of calls of tools only, not of %s", ErrNoSuchEvent, miniclawName, row.Native)
+		err = fmt.Errorf("%w: %s sends only tool calls to shell hooks, not %s", ErrNoSuchEvent, miniclawName, row.Native)
 	}
 	return nil, err
 }

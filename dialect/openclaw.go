@@ -45,12 +45,12 @@ var openClawSetup = Setup{
 	Off: []Switch{
 		{Path: "plugins.enabled", Is: "false", Says: "keeps OpenClaw from loading plugins"},
 		{Path: "plugins.entries.grapnel.enabled", Is: "false", Says: "switches the plugin of Grapnel off"},
-		{Path: "plugins.entries.grapnel.hooks.allowConversationAccess", Is: "false", Says: "keeps it from the hooks of prompts, answers and turns, without a word"},
+		{Path: "plugins.entries.grapnel.hooks.allowConversationAccess", Is: "false", Says: "silently disables its hooks for prompts, answers and turns"},
 		{Path: "plugins.entries.grapnel.hooks.allowPromptInjection", Is: "false", Says: "keeps it from adding context"},
 		{Path: "plugins.deny", Names: true, Says: "keeps OpenClaw from loading the plugin of Grapnel"},
 	},
 	Undone: "every plugin gets the call as the model made it: if no Grapnel hook changes its parameters, changes by another plugin run without a check, " +
-		"and OpenClaw drops a change by Grapnel if another plugin asked for approval before",
+		"and OpenClaw drops a change by Grapnel if another plugin has already asked for approval",
 	Unseen: []string{
 		"openclaw agent exec: it calls no plugin hooks",
 		"runs of other harnesses (Codex, Copilot, CLI backends): they skip hooks and refuse changed parameters",
@@ -144,16 +144,16 @@ var openclawEvents = []EventRow{
 	},
 	{
 		Native: "resolve_exec_env", Kind: grapnel.NativePrefix + "openclaw.resolve_exec_env",
-		Why: "only sets variables; before_tool_call tells of the command",
+		Why: "only sets variables; before_tool_call reports the command",
 	},
 	{
 		Native: "tool_result_persist", Kind: grapnel.NativePrefix + "openclaw.tool_result_persist",
-		Why: "before_message_write tells of the same message",
+		Why: "before_message_write reports the same message",
 	},
 	{
 		Native: "before_message_write", Kind: grapnel.TranscriptBefore,
 		In: "event.message.role=message.role event.message=message.raw", Out: "block=block:true reason=reason message=message",
-		Why: "is synchronous: the whole gateway stands still while a program is started for each message", Budget: 5 * time.Second,
+		Why: "is synchronous: starting a program for each message would block the whole gateway", Budget: 5 * time.Second,
 	},
 	{
 		// OpenClaw itself ignores the answer: the plugin keeps the context for the first
@@ -167,8 +167,8 @@ var openclawEvents = []EventRow{
 	{Native: "before_reset", Kind: grapnel.NativePrefix + "openclaw.before_reset", In: "event.reason=cause", Why: "session_end follows"},
 	{Native: "before_compaction", Kind: grapnel.CompactBefore, Install: true, In: "event.sessionFile=session.transcript"},
 	{Native: "after_compaction", Kind: grapnel.CompactAfter, Install: true, In: "event.sessionFile=session.transcript"},
-	{Native: "inbound_claim", Kind: grapnel.NativePrefix + "openclaw.inbound_claim", Why: "message_received tells of the same message"},
-	{Native: "before_dispatch", Kind: grapnel.NativePrefix + "openclaw.before_dispatch", Why: "message_received tells of the same message"},
+	{Native: "inbound_claim", Kind: grapnel.NativePrefix + "openclaw.inbound_claim", Why: "message_received reports the same message"},
+	{Native: "before_dispatch", Kind: grapnel.NativePrefix + "openclaw.before_dispatch", Why: "message_received reports the same message"},
 	{Native: "reply_dispatch", Kind: grapnel.NativePrefix + "openclaw.reply_dispatch", Why: openclawChore},
 	{
 		Native: "message_received", Kind: grapnel.MessageReceived, Install: true,
@@ -182,7 +182,7 @@ var openclawEvents = []EventRow{
 	{
 		Native: "reply_payload_sending", Kind: grapnel.ResponseBefore,
 		In: "event.payload=model.response", Out: "cancel=block:true reason=reason payload=response",
-		Why: "message_sending tells of every message that leaves", Budget: openclawBudget,
+		Why: "message_sending reports every outgoing message", Budget: openclawBudget,
 	},
 	{
 		Native: "message_sent", Kind: grapnel.MessageSent, Install: true,
@@ -190,10 +190,10 @@ var openclawEvents = []EventRow{
 	},
 	{
 		Native: "channel_pairing_requested", Kind: grapnel.NativePrefix + "openclaw.channel_pairing_requested",
-		Why: "carries a code that lets somebody in",
+		Why: "contains an access code",
 	},
 	{Native: "subagent_spawned", Kind: grapnel.SubagentStart, Install: true, In: "event.childSessionKey=subagent.id event.agentId=subagent.type"},
-	{Native: "subagent_progress", Kind: grapnel.NativePrefix + "openclaw.subagent_progress", Why: "subagent_spawned and subagent_ended tell of the same"},
+	{Native: "subagent_progress", Kind: grapnel.NativePrefix + "openclaw.subagent_progress", Why: "subagent_spawned and subagent_ended report the same"},
 	{
 		Native: "subagent_ended", Kind: grapnel.SubagentAfter, Install: true,
 		In: "event.targetSessionKey=subagent.id event.targetKind=subagent.type event.reason=cause",

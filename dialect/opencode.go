@@ -38,7 +38,7 @@ var openCodeSetup = Setup{
 	Unseen: []string{"opencode --pure and OPENCODE_PURE: OpenCode loads no plugins"},
 	Todo: []string{
 		"OpenCode loads plugins when it starts: restart it",
-		"at its next start OpenCode installs the package @opencode-ai/plugin beside $file, and waits for that: be online once",
+		"at its next start, OpenCode installs the package @opencode-ai/plugin next to $file and waits until that is done: this needs a network connection once",
 	},
 }
 
@@ -51,7 +51,7 @@ const (
 // opencodeEvents lists the hooks of 1.18.33 and the bus events that are more than notifications for
 // its own user interface, in the order of a session.
 var opencodeEvents = []EventRow{
-	{Native: "config", Kind: grapnel.NativePrefix + "opencode.config", Never: true, Why: "carries the keys of the model providers"},
+	{Native: "config", Kind: grapnel.NativePrefix + "opencode.config", Never: true, Why: "contains the keys of the model providers"},
 	{
 		// OpenCode does not wait for bus events: the plugin keeps the context for the first prompt
 		// of the session.
@@ -76,14 +76,14 @@ var opencodeEvents = []EventRow{
 	{Native: "tool.definition", Kind: grapnel.NativePrefix + "opencode.tool.definition", Why: opencodeModel},
 	{
 		Native: "command.execute.before", Kind: grapnel.NativePrefix + "opencode.command.execute.before",
-		Why: "is told of slash commands, which a person types",
+		Why: "fires for slash commands, which the user types",
 	},
 	{
 		Native: "tool.execute.before", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In:  "input.tool=tool.name input.callID=tool.id output.args=tool.input",
 		Out: "block=block:true reason=reason args=tool.input message=message",
 	},
-	{Native: "shell.env", Kind: grapnel.NativePrefix + "opencode.shell.env", In: "input.cwd=session.cwd", Why: "only sets variables; tool.execute.before tells of the command"},
+	{Native: "shell.env", Kind: grapnel.NativePrefix + "opencode.shell.env", In: "input.cwd=session.cwd", Why: "only sets variables; tool.execute.before reports the command"},
 	{
 		Native: "permission.asked", Kind: grapnel.NotificationSent, Install: true,
 		In: "input.event.type=notification.type input.event.properties.permission=notification.title",
@@ -107,14 +107,14 @@ var opencodeEvents = []EventRow{
 			"input.event.properties.part.state.input=tool.input input.event.properties.part.state.error=tool.output",
 		Out: "message=message",
 	},
-	{Native: "file.edited", Kind: grapnel.NativePrefix + "opencode.file.edited", Why: "tool.execute.after tells of the edit"},
-	{Native: "file.watcher.updated", Kind: grapnel.NativePrefix + "opencode.file.watcher.updated", Why: "is told of every file that changes"},
+	{Native: "file.edited", Kind: grapnel.NativePrefix + "opencode.file.edited", Why: "tool.execute.after reports the edit"},
+	{Native: "file.watcher.updated", Kind: grapnel.NativePrefix + "opencode.file.watcher.updated", Why: "fires for every file that changes"},
 	{
 		// Replaces the stored answer (seen live). The user may already have read the original while
 		// it was streamed. A blocked text is replaced by the reason.
 		Native: "experimental.text.complete", Kind: grapnel.ResponseBefore,
 		In: "output.text=model.response", Out: "block text=response text=reason:block message=message",
-		Why: "is told for every text of the model",
+		Why: "fires for every text of the model",
 	},
 	{
 		Native: "session.idle", Kind: grapnel.AgentAfter, Install: true, Out: "message=message", // the turn is over regardless of the answer

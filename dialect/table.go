@@ -618,7 +618,7 @@ func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outco
 	case isObject(stdout) && json.Valid(stdout):
 		bad = d.heed(&o, row, ev, split(stdout))
 	case isObject(stdout):
-		bad = errors.New("cannot heed its answer: it begins like a JSON object and is none (nothing else may stand on stdout)")
+		bad = errors.New("cannot use its answer: stdout starts with { but is not a valid JSON object (stdout must contain only the JSON object)")
 	case len(stdout) > 0 && out.Exit == 0 && strings.Contains(row.Out, "stdout=context"):
 		o.Context = []string{string(stdout)}
 	case len(stdout) > 0 && out.Exit == 0:
@@ -680,7 +680,7 @@ func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top
 				err = changeOrAsk(o, ev, d.Name, input)
 			}
 			if err != nil {
-				return fmt.Errorf("cannot heed its answer: %w", err)
+				return fmt.Errorf("cannot use its answer: %w", err)
 			}
 		default:
 			set(o, grapnel.Field(p.word), raw)

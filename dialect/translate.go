@@ -126,7 +126,7 @@ func eventRow(rows []EventRow, agent string, ev *grapnel.Event) (*EventRow, erro
 			return &rows[i], nil
 		}
 	}
-	return nil, fmt.Errorf("%w: %s has none that is %s", ErrNoSuchEvent, agent, ev.Kind)
+	return nil, fmt.Errorf("%w: %s has no event for %s", ErrNoSuchEvent, agent, ev.Kind)
 }
 
 // contractFor returns the Contract of an event, which may be nil for a native event.
@@ -304,7 +304,7 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 	}
 	inForm := func(fact grapnel.Fact) bool { return fact.Form != "" }
 	if slices.ContainsFunc(row.Facts, inForm) && !slices.ContainsFunc(t.Facts, inForm) {
-		return nil, fmt.Errorf("tool %s as %s: there a %s names the files, and a hook would look for them in it", t.Name, row.Native, grapnel.FormPatch)
+		return nil, fmt.Errorf("tool %s as %s: there a %s names the files, so a hook would look for the files in it", t.Name, row.Native, grapnel.FormPatch)
 	}
 	r.name, r.same = row.Native, false
 	if own != nil {
@@ -320,7 +320,7 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 	for i := range renamed {
 		name := r.there(renamed[i].name)
 		if taken[name] {
-			return nil, fmt.Errorf("tool %s as %s: %s stands in more than one member of the input", t.Name, row.Native, name)
+			return nil, fmt.Errorf("tool %s as %s: %s is in more than one member of the input", t.Name, row.Native, name)
 		}
 		renamed[i].name, taken[name] = name, true
 	}
@@ -388,11 +388,11 @@ func (r *rendering) pairFacts(f grapnel.Field, t *grapnel.Tool, row *ToolRow) er
 		case grapnel.FieldCommand: // the commands run one after the other
 			value = strings.Join(values, "\n")
 		default:
-			return fmt.Errorf("it has %d values for %s, which are one there", len(values), f)
+			return fmt.Errorf("it has %d values for %s, but the other agent's tool accepts one", len(values), f)
 		}
 	}
 	if r.input.find(slots[0]) >= 0 {
-		return fmt.Errorf("%s stands in more than one member of the input", slots[0])
+		return fmt.Errorf("%s is in more than one member of the input", slots[0])
 	}
 	r.input = append(slices.Clone(r.input), entry{slots[0], rawjson.Quote(value)})
 	r.made = append(r.made, slots[0])
@@ -479,7 +479,7 @@ func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMe
 		case slices.Contains(r.made, e.name), was == nil && !paired:
 			return fmt.Errorf("it sets %s of %s, which %s of %s does not have", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
 		case isObject(e.value):
-			return fmt.Errorf("it sets %s of %s to an object, which cannot be told to %s of %s", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
+			return fmt.Errorf("it sets %s of %s to an object, which %s of %s does not accept", e.name, r.name, ev.Tool.Name, ev.Agent.Name)
 		}
 		if f := viewAt(ev.Tool, own); f != "" && e.value[0] == '"' {
 			set(o, f, e.value)

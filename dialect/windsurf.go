@@ -63,11 +63,11 @@ var windsurfEvents = []EventRow{
 	{Native: "post_cascade_response", Kind: grapnel.AgentAfter, Install: true, In: "tool_info.response=stop.last_message"},
 	{
 		Native: "post_cascade_response_with_transcript", Kind: grapnel.AgentAfter, In: "tool_info.transcript_path=session.transcript",
-		Why: "post_cascade_response tells of the same",
+		Why: "post_cascade_response reports the same",
 	},
 	{
 		Native: "post_setup_worktree", Kind: grapnel.NativePrefix + "windsurf.post_setup_worktree",
-		Why: "is told of a directory that Windsurf has made, not of what the agent does",
+		Why: "reports a directory that Windsurf created, not an action of the agent",
 	},
 }
 
@@ -104,7 +104,7 @@ func writeWindsurfEvent(ev *grapnel.Event) ([]byte, error) {
 		if t.MCP == nil {
 			there, _ := counterpart(t, toolsOf(ev.Agent.Name), d.Tools)
 			if there == nil {
-				return nil, fmt.Errorf("%w: %s tells its hooks of no %s", ErrNoSuchEvent, d.Name, t.Name)
+				return nil, fmt.Errorf("%w: %s has no hook event for %s", ErrNoSuchEvent, d.Name, t.Name)
 			}
 			action = there.Native
 		}

@@ -93,11 +93,11 @@ func ReadMessage(line []byte) (*Message, error) {
 		if _, rest, ok := bytes.Cut(line, []byte(`"event":`)); ok && m.Event == nil {
 			m.Event = rest // the readable part
 		}
-		return m, fmt.Errorf("%s is no JSON object on a line", excerpt(line))
+		return m, fmt.Errorf("%s is not a JSON object on one line", excerpt(line))
 	case m.Type == "":
 		return m, fmt.Errorf("%s has no type", excerpt(line))
 	case m.Type == TypeAnswer && m.ID == "" && present(top["id"]) != nil:
-		return m, fmt.Errorf("its id %s is no text: it is given back as it was", clip(top["id"], 80))
+		return m, fmt.Errorf("its id %s is not a string: return the id of the event unchanged", clip(top["id"], 80))
 	case m.Type != TypeHello:
 		return m, nil
 	}
@@ -108,7 +108,7 @@ func ReadMessage(line []byte) (*Message, error) {
 	for _, kind := range m.Kinds {
 		// With a misspelled kind the worker would never be called, and users would not notice.
 		if err == nil && !kind.Known() && !kind.Native() {
-			err = fmt.Errorf("its kinds name the event %q, which there is not", kind)
+			err = fmt.Errorf("its kinds contain the unknown event %q", kind)
 		}
 	}
 	if err != nil {
@@ -129,7 +129,7 @@ func (m *Message) ReadOutcome(ev *grapnel.Event) (out grapnel.Outcome, err error
 	case isObject(m.Outcome):
 		out, err = readPlainOutcome(ev, Output{Stdout: m.Outcome})
 	case m.Outcome != nil:
-		err = fmt.Errorf("its outcome %s is no object", excerpt(m.Outcome))
+		err = fmt.Errorf("its outcome %s is not an object", excerpt(m.Outcome))
 	case m.Error == "":
 		err = errors.New("its answer has neither an outcome nor an error")
 	}
@@ -144,7 +144,7 @@ func (m *Message) ReadOutcome(ev *grapnel.Event) (out grapnel.Outcome, err error
 
 // Unasked returns the error for an answer to an event that was never sent or was already answered.
 func (m *Message) Unasked() error {
-	return fmt.Errorf("it answered %s, which nobody waits for", excerpt([]byte(m.ID)))
+	return fmt.Errorf("it answered %s, which is not the id of an open event", excerpt([]byte(m.ID)))
 }
 
 // excerpt quotes the start of unexpected program output for an error message.
@@ -208,7 +208,7 @@ func readOnce(ev *grapnel.Event, out Output) (o grapnel.Outcome, err error) {
 	case out.Exit != 0:
 		err = errors.New(exitText(out.Exit) + said)
 	case hello == nil:
-		err = errors.New("it ended before it said hello" + said)
+		err = errors.New("it ended before it sent hello" + said)
 	case answer == nil && hello.Wants(ev.Kind):
 		err = errors.New("it ended before it answered" + said)
 	}
@@ -220,9 +220,9 @@ func readOnce(ev *grapnel.Event, out Output) (o grapnel.Outcome, err error) {
 func (m *Message) Check(greeted bool) error {
 	switch {
 	case m.Type == TypeEvent || m.Type == TypeCancel:
-		return fmt.Errorf("it sent a message of type %s, which only grapnel does", m.Type)
+		return fmt.Errorf("it sent a message of type %s, which only grapnel may send", m.Type)
 	case m.Type == TypeAnswer && !greeted:
-		return errors.New("it answered before it said hello")
+		return errors.New("it answered before it sent hello")
 	}
 	return nil
 }

@@ -152,15 +152,15 @@ func TestBrokenWorkers(t *testing.T) {
 		program, law, says string
 	}{
 		"fine":               {hello + echoes, "AtOnce", ""},
-		"noise":              {"echo loading; " + hello + echoes, "End", `"loading" is no JSON object on a line`},
+		"noise":              {"echo loading; " + hello + echoes, "End", `"loading" is not a JSON object on one line`},
 		"a bare outcome":     {hello + `read -r l; read -r l; echo '{"decision":"block"}'; ` + echoes, "Answers", "has no type"},
 		"no hello":           {echoes, "End", "its hello did not come"},
 		"hello, no version":  {`echo '{"type":"hello","name":"x"}'; ` + echoes, "End", "version 0 of the plain dialect, want 1"},
 		"hello, later":       {`echo '{"grapnel":2,"type":"hello","name":"x"}'; ` + echoes, "End", "version 2"},
 		"hello, no name":     {`echo '{"grapnel":1,"type":"hello"}'; ` + echoes, "Cancel", "no name"},
-		"hello, no event":    {`echo '{"grapnel":1,"type":"hello","name":"x","kinds":["tool.befor"]}'; cat >/dev/null`, "", `the event "tool.befor", which there is not`},
+		"hello, no event":    {`echo '{"grapnel":1,"type":"hello","name":"x","kinds":["tool.befor"]}'; cat >/dev/null`, "", `the unknown event "tool.befor"`},
 		"silence":            {hello + `cat >/dev/null`, "Answers", `the answer to event "0" did not come`},
-		"twice":              {hello + `read -r l; while read -r l; do echo '{"type":"answer","id":"0","outcome":{}}'; done`, "Answers", `answered "0", which nobody waits for`},
+		"twice":              {hello + `read -r l; while read -r l; do echo '{"type":"answer","id":"0","outcome":{}}'; done`, "Answers", `answered "0", which is not the id of an open event`},
 		"no outcome":         {hello + `read -r l; read -r l; echo '{"type":"answer","id":"0","outcom":{}}'`, "Answers", "neither an outcome nor an error"},
 		"not permitted":      {hello + `read -r l; read -r l; echo '{"type":"answer","id":"0","outcome":{"set":{"summary":"x"}}}'`, "Answers", "summary"},
 		"reads no long line": {hello + `sleep 60`, "Huge", "has not read a line"},

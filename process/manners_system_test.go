@@ -28,7 +28,7 @@ func TestWorkerBadManners(t *testing.T) { //nolint:tparallel // see above
 		program, says string
 	}{
 		"reads nothing":    {hello + `trap '' TERM INT; sleep 1000`, "took longer than its timeout"},
-		"floods":           {hello + `exec yes`, `"y" is no JSON object`},
+		"floods":           {hello + `exec yes`, `"y" is not a JSON object`},
 		"floods one line":  {hello + `exec tr '\0' x </dev/zero`, "answer larger than"},
 		"floods weather":   {hello + `exec yes '{"type":"weather"}'`, "took longer than its timeout"},
 		"floods hello":     {hello + `exec yes '{"grapnel":1,"type":"hello","kinds":["session.end"]}'`, "took longer than its timeout"},

@@ -258,7 +258,7 @@ func TestWorkerAnswers(t *testing.T) {
 		`"error":"half","outcome":{"decision":"block"}`: {grapnel.Outcome{Decision: grapnel.Block}, "could not decide: half"},
 		`"error":null,"outcome":{"decision":"ask"}`:     {want: grapnel.Outcome{Decision: grapnel.Ask}},
 		`"outcome":null`:                                {says: "neither an outcome nor an error"},
-		`"outcome":"block"`:                             {says: `its outcome "\"block\"" is no object`},
+		`"outcome":"block"`:                             {says: `its outcome "\"block\"" is not an object`},
 		`"outcome":{"decision":"maybe"}`:                {says: "cannot read its answer"},
 		`"decision":"block"`:                            {says: "neither an outcome nor an error"},
 	} {
@@ -409,16 +409,16 @@ func TestWorkerBacksOff(t *testing.T) {
 func TestWorkerNoise(t *testing.T) {
 	t.Parallel()
 	for said, says := range map[string]string{
-		`hello world`:          `"hello world" is no JSON object on a line`,
-		`[1]`:                  "no JSON object",
-		`1 2`:                  "no JSON object",
+		`hello world`:          `"hello world" is not a JSON object on one line`,
+		`[1]`:                  "not a JSON object",
+		`1 2`:                  "not a JSON object",
 		`{"decision":"block"}`: "has no type",
-		`{"type":"answer","id":"77","outcome":{}}`: `answered "77", which nobody waits for`,
-		`{"type":"answer","id":1,"outcome":{}}`:    "its id 1 is no text",
-		`{"type":"answer","outcome":{}}`:           `answered "", which nobody waits for`,
-		`{"type":"event","id":"1","event":{}}`:     "which only grapnel does",
-		`{"type":"cancel","id":"1"}`:               "which only grapnel does",
-		`{"type":"answer","id":"1","outcome":{}}}`: "no JSON object",
+		`{"type":"answer","id":"77","outcome":{}}`: `answered "77", which is not the id of an open event`,
+		`{"type":"answer","id":1,"outcome":{}}`:    "its id 1 is not a string",
+		`{"type":"answer","outcome":{}}`:           `answered "", which is not the id of an open event`,
+		`{"type":"event","id":"1","event":{}}`:     "which only grapnel may send",
+		`{"type":"cancel","id":"1"}`:               "which only grapnel may send",
+		`{"type":"answer","id":"1","outcome":{}}}`: "not a JSON object",
 	} {
 		t.Run(said, func(t *testing.T) {
 			t.Parallel()
@@ -435,7 +435,7 @@ func TestWorkerNoise(t *testing.T) {
 	}
 	await.Until(t, "a caller gets an error because of an answer too many", func() bool {
 		_, err := ask(t, w, "who")
-		return err != nil && strings.Contains(err.Error(), "which nobody waits for")
+		return err != nil && strings.Contains(err.Error(), "which is not the id of an open event")
 	})
 	pidOf(t, w)
 	for _, harmless := range []string{`{"type":"weather","id":7}`, ` `, plainHello} {
@@ -608,12 +608,12 @@ func TestWorkerCannotStart(t *testing.T) {
 		"it ends":      {line, "it ended with exit code 1 before it sent its hello: oops"},
 		"another's":    {foreign, "cannot be a worker"},
 		"nobody":       {nobody, "has no Executor"},
-		"no JSON":      {hello("hello"), `"hello" is no JSON object`},
+		"no JSON":      {hello("hello"), `"hello" is not a JSON object`},
 		"no version":   {hello(`{"type":"hello"}`), "version 0 of the plain dialect, want 1"},
 		"of later":     {hello(`{"grapnel":2,"type":"hello"}`), "version 2 of the plain dialect, want 1"},
-		"no event":     {hello(`{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`), `": cannot read its hello: its kinds name the event "tool.befor"`},
+		"no event":     {hello(`{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`), `": cannot read its hello: its kinds contain the unknown event "tool.befor"`},
 		"odd":          {hello(`{"grapnel":1,"type":"hello","concurrency":"many"}`), "cannot read its hello"},
-		"an answer":    {hello(`{"type":"answer","id":"1","outcome":{"decision":"allow"}}`), "it answered before it said hello"},
+		"an answer":    {hello(`{"type":"answer","id":"1","outcome":{"decision":"allow"}}`), "it answered before it sent hello"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -703,12 +703,12 @@ func TestWorkerOnce(t *testing.T) {
 		`die 3`:                                              {says: "exit code 3: does die\nlast words"},
 		`die 2`:                                              {says: "exit code 2"},
 		`suicide`:                                            {says: "SIGKILL"},
-		`say noise`:                                          {says: `"noise" is no JSON object`},
-		`twice`:                                              {says: "which nobody waits for"},
+		`say noise`:                                          {says: `"noise" is not a JSON object`},
+		`twice`:                                              {says: "which is not the id of an open event"},
 		`hang 1`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["session.end"]}`},
 		`hang 2`:                                             {hello: `{"grapnel":3,"type":"hello"}`, says: "version 3"},
-		`hang 4`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`, says: `"tool.befor", which there is not`},
-		`hang 3`:                                             {hello: `{"type":"weather"}`, says: "it ended before it said hello"},
+		`hang 4`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`, says: `unknown event "tool.befor"`},
+		`hang 3`:                                             {hello: `{"type":"weather"}`, says: "it ended before it sent hello"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
