@@ -111,7 +111,7 @@ func (c *console) printFindings(r *doctor.Report) {
 	}
 	for i, name := range absent {
 		if i == 0 {
-			fmt.Fprint(c.Out, c.Paint(cli.Dim, "not here: "))
+			fmt.Fprint(c.Out, c.Paint(cli.Dim, "not found: "))
 		} else {
 			fmt.Fprint(c.Out, ", ")
 		}

@@ -120,7 +120,7 @@ func TestReadRefuses(t *testing.T) {
 		"absent":              {id("z"), ErrNotFound.Error()},
 		"broken":              {id("c"), "unexpected end of JSON input"},
 		"of another":          {id("d"), "is the record of"},
-		"group-writable":      {id("e"), "can be written by other users (mode 0620)"},
+		"group-writable":      {id("e"), "is writable by other users (mode 0620)"},
 		"huge":                {id("f"), "larger than"},
 		"directory":           {id("g"), "not a regular file"},
 	}

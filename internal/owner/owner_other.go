@@ -10,7 +10,7 @@ import (
 	"io/fs"
 )
 
-var errUnknown = errors.New("on this system Grapnel cannot tell who may write a file")
+var errUnknown = errors.New("cannot check file permissions on this system")
 
 // Root returns an error, because Grapnel cannot determine here who may write a file. Therefore it
 // treats no file as owned by root.

@@ -20,11 +20,11 @@ func Root(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:
-		return errors.New("who owns it cannot be told")
+		return errors.New("its owner is unknown")
 	case st.Uid != 0:
-		return fmt.Errorf("it belongs to user %d and not to root", st.Uid)
+		return fmt.Errorf("it belongs to user %d, not to root", st.Uid)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("others than root can write it (mode %04o)", info.Mode().Perm())
+		return fmt.Errorf("users other than root can write to it (mode %04o)", info.Mode().Perm())
 	}
 	return nil
 }
@@ -35,11 +35,11 @@ func Mine(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
 	case !ok:
-		return errors.New("who owns it cannot be told")
+		return errors.New("its owner is unknown")
 	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
 		return fmt.Errorf("it belongs to user %d", st.Uid)
 	case info.Mode().Perm()&0o022 != 0:
-		return fmt.Errorf("it can be written by other users (mode %04o)", info.Mode().Perm())
+		return fmt.Errorf("it is writable by other users (mode %04o)", info.Mode().Perm())
 	}
 	return nil
 }
@@ -53,7 +53,7 @@ const maxLinks = 40
 // to root, is accepted if the next element of the path belongs to root.
 func Path(name string) error {
 	if !filepath.IsAbs(name) {
-		return fmt.Errorf("%s is no absolute path", name)
+		return fmt.Errorf("%s is not an absolute path", name)
 	}
 	rest := strings.Split(filepath.Clean(name), "/")[1:]
 	at := "/"
@@ -86,10 +86,10 @@ func Path(name string) error {
 			continue
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != 0 {
-			return fmt.Errorf("%s is a link that is not root's", next)
+			return fmt.Errorf("%s is a symbolic link that does not belong to root", next)
 		}
 		if links++; links > maxLinks {
-			return fmt.Errorf("%s leads over too many links", name)
+			return fmt.Errorf("%s leads through too many symbolic links", name)
 		}
 		target, err := os.Readlink(next)
 		if err != nil {

@@ -39,7 +39,7 @@ func TestPath(t *testing.T) {
 			t.Helper()
 			mode(t, dir, "a/b/file", 0o664)
 			return "a/b/file"
-		}, "others than root can write it"},
+		}, "users other than root can write to it"},
 		"a directory of somebody": {func(t *testing.T, dir string) string {
 			t.Helper()
 			own(t, dir, "a")
@@ -49,7 +49,7 @@ func TestPath(t *testing.T) {
 			t.Helper()
 			mode(t, dir, "a", 0o777)
 			return "a/b/file"
-		}, "others than root can write it"},
+		}, "users other than root can write to it"},
 		"a sticky one, with what is root's in it": {func(t *testing.T, dir string) string {
 			t.Helper()
 			mode(t, dir, "a", 0o777|os.ModeSticky)
@@ -65,7 +65,7 @@ func TestPath(t *testing.T) {
 			t.Helper()
 			mode(t, dir, "a/b", 0o777|os.ModeSticky)
 			return "a/b"
-		}, "others than root can write it"},
+		}, "users other than root can write to it"},
 		"a link of root's to what is somebody's": {func(t *testing.T, dir string) string {
 			t.Helper()
 			own(t, dir, "a/b")
@@ -91,12 +91,12 @@ func TestPath(t *testing.T) {
 				t.Fatal(err)
 			}
 			return "c/link/file"
-		}, "a link that is not root's"},
+		}, "a symbolic link that does not belong to root"},
 		"links without end": {func(t *testing.T, dir string) string {
 			t.Helper()
 			link(t, dir, "link", "c/link")
 			return "c/link"
-		}, "too many links"},
+		}, "too many symbolic links"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

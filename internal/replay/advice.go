@@ -27,7 +27,7 @@ func (a *adviser) failing(t *tally) *Suggestion {
 		more = append(more, fmt.Sprintf("%d of them took longer than the timeout", t.timeout))
 	}
 	if t.open.count >= a.th.Failures {
-		s := suggest(FailsOpen, &t.open, fmt.Sprintf("it failed %d times of %d, and %d times the action went on unguarded", t.failed.count, t.runs, t.open.count),
+		s := suggest(FailsOpen, &t.open, fmt.Sprintf("it failed %d times of %d, and %d times the action continued unguarded", t.failed.count, t.runs, t.open.count),
 			"Mend the hook. If it is a guard, let a failure stop what it guards, with on_error: closed or ask. That of a hook that only informs may stay open; a Record does not tell which it is.", more...)
 		s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.set("on_error", "closed") })
 		return s

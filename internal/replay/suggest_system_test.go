@@ -187,7 +187,7 @@ func TestSuggest(t *testing.T) {
 		}, "", "", ""},
 		"fails open": {guarded, func(l *log) {
 			times(3, func(int) { l.call("s", "ls", none, failed(true)) })
-		}, "fails-open 3", "3 times the action went on unguarded", "+    on_error: closed"},
+		}, "fails-open 3", "3 times the action continued unguarded", "+    on_error: closed"},
 		"fails closed": {guarded + "    on_error: closed\n", func(l *log) {
 			times(3, func(int) { l.call("s", "ls", none, failed(false)) })
 		}, "fails 3", "it failed 3 times of 3", ""},

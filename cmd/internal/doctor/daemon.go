@@ -14,14 +14,14 @@ func judgeDaemon(f *facts) []Finding {
 	finding := func(id string, level Level, what, why, hint string) []Finding {
 		return []Finding{{ID: id, Level: level, Subject: d.socket, What: what, Why: why, Hint: hint}}
 	}
-	const without = "grapnel-hook answers by itself, a little slower"
+	const without = "grapnel-hook answers itself, a little slower"
 	switch {
 	case errors.Is(d.err, server.ErrDead):
-		return finding("daemon.dead", Warn, "the daemon has died, and has left its socket", without, `grapnel daemon start; without a daemon, grapnel daemon stop removes leftover files`)
+		return finding("daemon.dead", Warn, "the daemon has died and left its socket behind", without, `grapnel daemon start; without a daemon, grapnel daemon stop removes leftover files`)
 	case errors.Is(d.err, server.ErrAbsent), d.err == nil && d.found == nil:
 		return nil
 	case errors.Is(d.err, server.ErrSilent):
-		return finding("daemon.silent", Warn, "a daemon listens, but does not report its state: "+cut(d.err.Error(), 200), "each event waits for it a moment before grapnel-hook answers by itself", "grapnel daemon restart")
+		return finding("daemon.silent", Warn, "a daemon listens, but does not report its state: "+cut(d.err.Error(), 200), "each event waits a moment for the daemon before grapnel-hook answers itself", "grapnel daemon restart")
 	case d.err != nil:
 		return finding("daemon.refused", Bad, "cannot trust the process that listens for events: "+cut(d.err.Error(), 200), without, "grapnel daemon status")
 	}
@@ -37,9 +37,9 @@ func judgeStore(f *facts) []Finding {
 	finding := Finding{ID: "daemon.store", Level: Bad, Subject: f.daemon.socket, What: cut(store.Problem(), 300), Hint: "grapnel log verify; grapnel daemon restart resets the counts"}
 	switch {
 	case store.Error != "":
-		finding.Why = "grapnel-hook keeps records in files meanwhile; a strict policy blocks where that fails, too"
+		finding.Why = "until then, grapnel-hook writes records to files; if that fails too, a strict policy blocks"
 	case store.Well():
-		finding.Level, finding.Why = Warn, "no program of Grapnel removes its database"
+		finding.Level, finding.Why = Warn, "no program of Grapnel deletes this database"
 	default:
 		finding.Why = "the log has a gap"
 	}
@@ -53,9 +53,9 @@ func judgeRunning(f *facts, finding func(id string, level Level, what, why, hint
 	what := fmt.Sprintf("the daemon runs: process %d, version %s", d.found.PID, version)
 	switch {
 	case version != f.version:
-		return finding("daemon.version", Warn, what+"; this is "+f.version, "programs of another version do not ask it", "grapnel daemon restart")
+		return finding("daemon.version", Warn, what+"; this program is "+f.version, "programs of another version do not use this daemon", "grapnel daemon restart")
 	case d.found.Health["failed"] != nil, !d.found.Well && d.found.Store().Well():
-		return finding("daemon.ill", Warn, what+", and reports that one of its parts failed", "", "grapnel daemon status")
+		return finding("daemon.ill", Warn, what+", but one of its parts failed", "", "grapnel daemon status")
 	default:
 		return finding("daemon.running", OK, what, "", "")
 	}

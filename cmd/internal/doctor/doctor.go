@@ -126,7 +126,7 @@ func Look(ctx context.Context, req Request) (*Report, error) {
 	found, kept := judge(f)
 	if err := kept.write(memoryFile(req.Place.State)); err != nil {
 		found = append(found, Finding{
-			ID: "hooks.unremembered", Level: Warn, What: "the fingerprints of others' hooks cannot be kept",
+			ID: "hooks.unremembered", Level: Warn, What: "cannot save the fingerprints of other hooks",
 			Why: err.Error(), Hint: "without them, the next check cannot find changes",
 		})
 	}

@@ -165,16 +165,16 @@ func TestJudge(t *testing.T) {
 		}, "sandbox.missing", Bad, "hook g cannot be sandboxed here: no", "required: false", false},
 		"no sandbox, and none needed": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.boxes = []box{{hook: "g", missing: errors.New("cannot be sandboxed here: no"), optional: true}}
-		}, "sandbox.missing", Warn, "hook g runs, and cannot be sandboxed here", "", false},
+		}, "sandbox.missing", Warn, "hook g runs, but cannot be sandboxed here", "", false},
 		"a daemon":                    {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", true) }, "daemon.running", OK, "process 7, version 1", "", false},
-		"a daemon of another version": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("2", true) }, "daemon.version", Warn, "version 2; this is 1", "grapnel daemon restart", false},
+		"a daemon of another version": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("2", true) }, "daemon.version", Warn, "version 2; this program is 1", "grapnel daemon restart", false},
 		"a daemon with a broken part": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.found = daemonOf("1", false) }, "daemon.ill", Warn, "one of its parts", "grapnel daemon status", false},
 		"a dead daemon":               {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = server.ErrDead }, "daemon.dead", Warn, "has died", "grapnel daemon start", false},
 		"a daemon that hangs": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.daemon.found, f.daemon.err = &server.Found{PID: 7}, fmt.Errorf("%w: timeout", server.ErrSilent)
 		}, "daemon.silent", Warn, "does not respond: timeout", "grapnel daemon restart", false},
 		"a daemon of somebody": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = errors.New("user 9 listens") }, "daemon.refused", Bad, "user 9 listens", "grapnel daemon status", false},
-		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 lines of the log hold no whole Record, the last: records.jsonl:7", "", false},
+		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 incomplete lines in the log, the last: records.jsonl:7", "", false},
 		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.damaged = []policy.Corruption{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}
 		}, "policy.damaged", Bad, "the snapshot lies", "rm /s/x.json", false},
@@ -196,9 +196,9 @@ func TestJudge(t *testing.T) {
 		"moved settings":     {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].now = "/elsewhere" }, "install.moved", Warn, "/elsewhere", "", false},
 		"program gone":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.gone = true }, "program.gone", Bad, "/usr/bin/grapnel-hook is gone", "grapnel install", false},
 		"program dead":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.cannot = "its mode is 0600" }, "program.dead", Bad, "0600", "", false},
-		"another version":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.version = "0" }, "program.version", Warn, "version 0, this is 1", "", false},
-		"of another version": {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.version, a.installs[0].Version = "", "0" }, "install.version", Warn, "version 0, this is 1", "", false},
-		"program open":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.open = "/usr/bin" }, "program.open", Bad, "/usr/bin can be written", "chmod go-w /usr/bin", false},
+		"another version":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.version = "0" }, "program.version", Warn, "version 0, this program has 1", "", false},
+		"of another version": {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.version, a.installs[0].Version = "", "0" }, "install.version", Warn, "version 0, this program has 1", "", false},
+		"program open":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].program.open = "/usr/bin" }, "program.open", Bad, "/usr/bin is writable", "chmod go-w /usr/bin", false},
 		"no PATH":            {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].Path = "" }, "install.path", Warn, "no PATH", "", false},
 		"relative PATH": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.installs[0].Path = "/bin" + string(filepath.ListSeparator) + "bin"
@@ -238,7 +238,7 @@ func TestJudge(t *testing.T) {
 		"another secret": {claude, func(_ *testing.T, f *facts, a *agent) {
 			f.http = asking()
 			a.layers[0].hooks = []install.Found{{Event: "PreToolUse", Ours: true, ID: strings.Repeat("a", 26), Command: asked, Entry: json.RawMessage(`{"headers":{"Authorization":"Bearer other"}}`)}}
-		}, "http.secret", Bad, "is not the one that the daemon knows", "--via http", false},
+		}, "http.secret", Bad, "differs from the secret of the daemon", "--via http", false},
 		"the same secret": {claude, func(_ *testing.T, f *facts, a *agent) {
 			f.http = asking()
 			a.layers[0].hooks = []install.Found{{Event: "PreToolUse", Ours: true, ID: strings.Repeat("a", 26), Command: asked, Entry: json.RawMessage(`{"headers":{"Authorization":"Bearer s"}}`)}}
@@ -254,7 +254,7 @@ func TestJudge(t *testing.T) {
 			f.http = asking()
 			a.layers = append(a.layers, layer{scope: "project", file: "/p", tree: tree(t, `{"env": {"http_proxy": "http://x"}}`)})
 		}, "http.proxy", Bad, "env.http_proxy is set in /p", "remove it", false},
-		"a proxy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.proxy = "HTTP_PROXY" }, "http.proxy", Warn, "HTTP_PROXY names a proxy", "NO_PROXY", false},
+		"a proxy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.proxy = "HTTP_PROXY" }, "http.proxy", Warn, "HTTP_PROXY sets a proxy", "NO_PROXY", false},
 		"not on the list": {claude, func(t *testing.T, f *facts, a *agent) {
 			f.http = asking()
 			a.layers = append(a.layers, layer{scope: "project", file: "/p", tree: tree(t, `{"allowedHttpHookUrls": []}`)})
@@ -291,7 +291,7 @@ func TestJudge(t *testing.T) {
 		}, "trust.folder", Bad, "/home/ann/project", "/t", false},
 		"folder unknown": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/bob": "TRUST_FOLDER"}`)})
-		}, "trust.folder", Info, "does not know yet", "", false},
+		}, "trust.folder", Info, "has not been asked yet", "", false},
 		"parent trusted": {dialect.GeminiCLI(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: trustedFolders("gemini"), tree: tree(t, `{"/home/ann/other": "TRUST_PARENT"}`)})
 		}, "trust.folder", Info, "", "", true},
@@ -323,11 +323,11 @@ func TestJudge(t *testing.T) {
 		}, "settings.void", Bad, "an entry for stop has a list of hooks", "", false},
 		"an address": {find(t, "cursor"), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"version":1,"hooks":{"stop":[{"command":"curl http://x"}]}}`)
-		}, "settings.void", Bad, `"curl http://x" has // or /* in it`, "", false},
+		}, "settings.void", Bad, `"curl http://x" contains // or /*`, "", false},
 		"Claude's form in Crush": {find(t, "crush"), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"hooks":{"PreToolUse":[{"hooks":[{"command":"x"}]}]}}`)
 		}, "settings.fatal", Bad, "a list of hooks", "", false},
-		"a member too many": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"theme":1,"hooks":{}}`) }, "settings.void", Bad, `"theme" at its top`, "", false},
+		"a member too many": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"theme":1,"hooks":{}}`) }, "settings.void", Bad, `top-level member "theme"`, "", false},
 		"half a second": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree = tree(t, `{"hooks":{"Stop":[{"hooks":[{"type":"command","timeout":1.5}]}]}}`)
 		}, "settings.void", Bad, "an entry for Stop has a timeout", "", false},
@@ -341,10 +341,10 @@ func TestJudge(t *testing.T) {
 		}, "settings.grant", Bad, "plugins.load.paths", "grapnel install openclaw", false},
 		"a switch whose way out is plain": {dialect.Codex(), func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "user", rel: ".codex/config.toml", tree: tree(t, `{"features": {"hooks": false}}`)})
-		}, "settings.off", Bad, "features.hooks is false", "change it there", false},
+		}, "settings.off", Bad, "features.hooks is false", "change or remove it there", false},
 		"event missing": {dialect.GeminiCLI(), func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "no-keys", On: []grapnel.Kind{grapnel.ModelBefore}})
-		}, "events.missing", Warn, "is not asked for BeforeModel, which hooks listen to: no-keys", "grapnel install gemini-cli", false},
+		}, "events.missing", Warn, "does not call Grapnel for BeforeModel, which hooks listen to: no-keys", "grapnel install gemini-cli", false},
 		"event absent": {dialect.GeminiCLI(), func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{grapnel.SubagentStart}})
 		}, "events.absent", Info, "has no subagent.start, which hooks listen to: x", "", false},
@@ -356,12 +356,12 @@ func TestJudge(t *testing.T) {
 		}, "events.absent", Info, "", "", true},
 		"unseen":           {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
 		"unknown tools":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.tools = map[string]int{"B": 2, "A": 1} }, "tools.unknown", Info, "A (1), B (2)", "{tool: NAME}", false},
-		"Records stopped":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = now.Add(-5*time.Hour), now }, "records.stopped", Warn, "the last Record is of", "grapnel log --agent claude-code", false},
-		"no Record at all": {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "no Record since 2026-11-13", "", false},
+		"Records stopped":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = now.Add(-5*time.Hour), now }, "records.stopped", Warn, "the last record is from", "grapnel log --agent claude-code", false},
+		"no Record at all": {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "no record since 2026-11-13", "", false},
 		"used before it was installed": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.last, a.lastUsed, a.installs[0].Time = time.Time{}, now.Add(-2*time.Hour), now.Add(-time.Hour)
 		}, "records.stopped", Warn, "", "", true},
-		"too late":           {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.most = 2 * time.Minute }, "latency.late", Bad, "at worst 120000.0 ms", "", false},
+		"too late":           {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.most = 2 * time.Minute }, "latency.late", Bad, "at most 120000.0 ms", "", false},
 		"very slow":          {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.median = time.Second }, "latency.slow", Warn, "1000.0 times", "", false},
 		"slower than asked":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.slow = 2 * time.Millisecond }, "latency.slow", Warn, "answered in 3.0 ms", "", false},
 		"allowed to be slow": {claude, func(_ *testing.T, _ *facts, a *agent) { a.latency.median, a.latency.slow = time.Second, time.Minute }, "latency.slow", Warn, "", "", true},
@@ -370,11 +370,11 @@ func TestJudge(t *testing.T) {
 		"first look": {claude, func(_ *testing.T, f *facts, a *agent) {
 			f.before = nil
 			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "x"))
-		}, "hooks.remembered", Info, "from now on: 1", "", false},
+		}, "hooks.remembered", Info, "for the first time: 1", "", false},
 		"forgotten": {claude, func(_ *testing.T, f *facts, _ *agent) { f.before, f.beforeTo = nil, "EOF" }, "hooks.forgotten", Warn, "EOF", "", false},
 		"undone": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, other("PreToolUse", "x"), other("Stop", "y"))
-		}, "hooks.undo", Info, "decides: PreToolUse: x (user, /home/ann/.claude/settings.json)", "", false},
+		}, "hooks.undo", Info, "decisions: PreToolUse: x (user, /home/ann/.claude/settings.json)", "", false},
 		"cannot be undone": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "y"), other("Notification", "y"))
 		}, "hooks.undo", Info, "", "", true},
@@ -382,10 +382,10 @@ func TestJudge(t *testing.T) {
 			h := ours(claude)
 			h.Program, h.Command = "/tmp/grapnel-hook", "/tmp/grapnel-hook --id x"
 			a.layers[0].hooks = append(a.layers[0].hooks, h)
-		}, "hooks.new", Warn, "PreToolUse: /tmp/grapnel-hook --id x", "read it", false},
+		}, "hooks.new", Warn, "PreToolUse: /tmp/grapnel-hook --id x", "review it", false},
 		"a secret is not shown": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.layers[0].hooks = append(a.layers[0].hooks, other("Stop", "x sk-ant-api03-aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"))
-		}, "hooks.new", Warn, "Stop: x sk-ant-***", "read it", false},
+		}, "hooks.new", Warn, "Stop: x sk-ant-***", "review it", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

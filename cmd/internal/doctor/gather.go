@@ -227,7 +227,7 @@ func versionOf(ctx context.Context, program string) (version, mute string) {
 	case err != nil:
 		return "", fmt.Sprintf("%s --version: %v", program, err)
 	case v == "":
-		return "", program + " --version names none"
+		return "", program + " --version prints no version"
 	default:
 		return v, ""
 	}
@@ -464,7 +464,7 @@ func programOf(rec installation.Record) program {
 	case err != nil:
 		p.cannot = err.Error()
 	case !info.Mode().IsRegular():
-		p.cannot = "it is no file"
+		p.cannot = "it is not a file"
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o111 == 0:
 		p.cannot = fmt.Sprintf("its mode is %04o", info.Mode().Perm())
 	}
@@ -602,7 +602,7 @@ func readFile(name string, most int64) ([]byte, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
+		return nil, fmt.Errorf("%s is not a regular file", name)
 	}
 	f, err := os.Open(name)
 	if err != nil {

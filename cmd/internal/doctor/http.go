@@ -79,31 +79,31 @@ func judgeHTTPOf(f *facts, a *agent, in *installed) (found []Finding) {
 	}
 	switch health := f.http.health; {
 	case f.http.daemon != nil:
-		add("http.dead", Bad, f.http.Host(), fmt.Sprintf("%s asks the daemon over http, and no daemon answers: %v", a.Title, f.http.daemon),
-			unguarded+"; whoever listens on "+f.http.Host()+" meanwhile is asked instead", "grapnel serve")
+		add("http.dead", Bad, f.http.Host(), fmt.Sprintf("%s calls the daemon over HTTP, but no daemon answers: %v", a.Title, f.http.daemon),
+			unguarded+"; until then, events go to any other process that listens on "+f.http.Host(), "grapnel serve")
 	case health.Error != "":
-		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host()+": "+health.Error, unguarded, "end what listens there, or take Grapnel out and install it again for another port")
+		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host()+": "+health.Error, unguarded, "stop the process that listens there, or uninstall Grapnel and install it again with another port")
 	case health.Address != f.http.Host():
 		add("http.deaf", Bad, f.http.Host(), "the daemon does not listen on "+f.http.Host(), unguarded, "read the log of the daemon, and restart it")
 	default:
 		add("http.good", OK, f.http.Host(), "the daemon listens on "+f.http.Host(), "", "")
 	}
 	if mode := f.http.modes[in.ID]; runtime.GOOS != "windows" && mode&0o077 != 0 {
-		add("http.open", Bad, in.Settings, fmt.Sprintf("others can read %s (mode %04o), and the secret in it", in.Settings, mode), "a process that has it can call the daemon as "+a.Title, "chmod 600 "+in.Settings)
+		add("http.open", Bad, in.Settings, fmt.Sprintf("other users can read %s (mode %04o), which contains the secret", in.Settings, mode), "a process with the secret can call the daemon as "+a.Title, "chmod 600 "+in.Settings)
 	}
 	if f.http.proxy != "" {
-		add("http.proxy", Warn, f.http.proxy, f.http.proxy+" names a proxy, and NO_PROXY does not hold 127.0.0.1", "where "+a.Title+" is started so, it asks the proxy in place of the daemon", "add 127.0.0.1 to NO_PROXY")
+		add("http.proxy", Warn, f.http.proxy, f.http.proxy+" sets a proxy, and NO_PROXY does not contain 127.0.0.1", "with this environment, "+a.Title+" calls the proxy instead of the daemon", "add 127.0.0.1 to NO_PROXY")
 	}
 	for _, l := range a.layers {
 		for _, name := range install.Proxies(l.tree) {
-			add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can lead what "+a.Title+" asks the daemon to a proxy, which gets the secret and can decide", "remove it")
+			add("http.proxy", Bad, l.file, fmt.Sprintf("env.%s is set in %s", name, l.file), "it can send requests of "+a.Title+" to a proxy instead of the daemon; the proxy gets the secret and can decide", "remove it")
 		}
 		if install.Refuses(l.tree, address) {
-			add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "that keeps "+a.Title+" from asking the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))
+			add("settings.off", Bad, l.file, "allowedHttpHookUrls in "+l.file+" does not list "+f.http.Host(), "this keeps "+a.Title+" from calling the daemon", fmt.Sprintf("add \"http://%s/*\" to it", f.http.Host()))
 		}
 	}
 	if l := a.layerOf(in.Settings); l != nil && guest.Secret != "" && !shownIn(l, in.ID, guest.Secret) {
-		add("http.secret", Bad, in.Settings, "the secret in "+in.Settings+" is not the one that the daemon knows", unguarded, again)
+		add("http.secret", Bad, in.Settings, "the secret in "+in.Settings+" differs from the secret of the daemon", unguarded, again)
 	}
 	return found
 }

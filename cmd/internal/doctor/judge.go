@@ -57,7 +57,7 @@ func judgePolicy(f *facts) []Finding {
 		switch {
 		case p.State == policy.Absent && !slices.ContainsFunc(f.specs, func(s grapnel.Spec) bool { return !notice.Own(&s) }):
 			found = append(found, Finding{
-				ID: "policy.absent", Level: Warn, Subject: p.File, What: "there is no policy " + p.File, Why: "so nothing but Grapnel itself is guarded", Hint: "grapnel init",
+				ID: "policy.absent", Level: Warn, Subject: p.File, What: "policy file " + p.File + " does not exist", Why: "only Grapnel's own files are guarded", Hint: "grapnel init",
 			})
 		case p.Notice != "":
 			level := Warn
@@ -79,24 +79,24 @@ func judgePolicy(f *facts) []Finding {
 	if f.rootless > 0 {
 		found = append(found, Finding{
 			ID: "sessions.rootless", Level: Warn, What: fmt.Sprintf("%s had a session whose root could not be stored, last %s", printable.Count(f.rootless, "event"), minute(f.lastRootless)),
-			Why: "a project's policy ends where the agent leaves its directory", Hint: "grapnel log shows these sessions; a new one gets a root when old ones have been idle for seven days",
+			Why: "in these sessions, a project's policy stops applying when the agent leaves the project directory", Hint: "grapnel log shows these sessions; a new one gets a root when old ones have been idle for seven days",
 		})
 	}
 	for _, why := range f.broken {
 		found = append(found, Finding{
-			ID: "install.unreadable", Level: Bad, What: "the record of an installation cannot be read: " + why,
-			Why: "the hook does not find its policy by it, and its guards fail closed",
+			ID: "install.unreadable", Level: Bad, What: "cannot read the record of an installation: " + why,
+			Why: "the hook cannot find its policy, so its guards fail closed",
 		})
 	}
 	if len(f.records) == 0 && !slices.ContainsFunc(f.agents, func(a agent) bool { return a.named }) {
-		found = append(found, Finding{ID: "install.nowhere", Level: Warn, What: "Grapnel is installed into no agent", Hint: "grapnel install"})
+		found = append(found, Finding{ID: "install.nowhere", Level: Warn, What: "Grapnel is not installed into any agent", Hint: "grapnel install"})
 	}
 	if f.logError != "" {
-		found = append(found, Finding{ID: "log.unreadable", Level: Warn, What: "the log cannot be read: " + f.logError, Why: "which guards did not answer is not known"})
+		found = append(found, Finding{ID: "log.unreadable", Level: Warn, What: "cannot read the log: " + f.logError, Why: "so failed guards are not listed here"})
 	}
 	if f.torn > 0 {
 		found = append(found, Finding{
-			ID: "log.torn", Level: Info, What: fmt.Sprintf("%d lines of the log hold no whole Record, the last: %s", f.torn, cut(f.lastTorn, 200)),
+			ID: "log.torn", Level: Info, What: fmt.Sprintf("%d incomplete lines in the log, the last: %s", f.torn, cut(f.lastTorn, 200)),
 			Why: "a disk was full, the power failed, or the file was changed",
 		})
 	}
@@ -105,7 +105,7 @@ func judgePolicy(f *facts) []Finding {
 		case b.missing == nil:
 			found = append(found, Finding{ID: "sandbox.held", Level: OK, Subject: b.hook, What: fmt.Sprintf("hook %s, %s", b.hook, b.holds)})
 		case b.optional:
-			found = append(found, Finding{ID: "sandbox.missing", Level: Warn, Subject: b.hook, What: fmt.Sprintf("hook %s runs, and %v", b.hook, b.missing), Why: "its policy says `required: false`"})
+			found = append(found, Finding{ID: "sandbox.missing", Level: Warn, Subject: b.hook, What: fmt.Sprintf("hook %s runs, but %v", b.hook, b.missing), Why: "its policy sets `required: false`"})
 		default:
 			found = append(found, Finding{
 				ID: "sandbox.missing", Level: Bad, Subject: b.hook, What: fmt.Sprintf("hook %s %v", b.hook, b.missing),
@@ -121,9 +121,9 @@ func judgePolicy(f *facts) []Finding {
 		if g.timeouts > 0 {
 			what += fmt.Sprintf(" (%s it was too slow)", times(g.timeouts))
 		}
-		why := "each time the action was held back"
+		why := "each time the action was blocked"
 		if g.opened > 0 {
-			why = times(g.opened) + " the action went on unguarded"
+			why = times(g.opened) + " the action continued unguarded"
 		}
 		found = append(found, Finding{
 			ID: "guard.failed", Level: Warn, Subject: g.source + "::" + g.name, What: what, Why: why,
@@ -153,11 +153,11 @@ func judgePresence(f *facts, a *agent) []Finding {
 	}
 	switch {
 	case !a.present() && len(a.installs) == 0:
-		return []Finding{{ID: "agent.absent", Level: unasked, What: a.Title + " is not here", Why: setup.Program + " is not on PATH, and its settings have no directory"}}
+		return []Finding{{ID: "agent.absent", Level: unasked, What: a.Title + " was not found", Why: setup.Program + " is not on PATH, and its settings directory does not exist"}}
 	case a.inside:
 		found = append(found, Finding{
 			ID: "agent.inside", Level: Warn, Subject: a.program, What: fmt.Sprintf("the first %s on PATH is part of this project: %s", setup.Program, a.program),
-			Why: "the program comes from the project, so it was not started to read its version", Hint: "take that directory from PATH",
+			Why: "the program comes from the project, so it was not started to read its version", Hint: "remove that directory from PATH",
 		})
 	case a.program == "":
 		found = append(found, Finding{ID: "agent.settings", Level: OK, Subject: a.dir, What: fmt.Sprintf("%s has settings in %s; %s is not on PATH", a.Title, a.dir, setup.Program)})
@@ -165,10 +165,10 @@ func judgePresence(f *facts, a *agent) []Finding {
 		found = append(found, Finding{ID: "agent.found", Level: OK, Subject: a.program, What: strings.TrimSpace(a.Title+" "+a.version) + ", " + a.program})
 	}
 	if a.mute != "" {
-		found = append(found, Finding{ID: "agent.mute", Level: Info, Subject: a.program, What: "its version is not known: " + a.mute})
+		found = append(found, Finding{ID: "agent.mute", Level: Info, Subject: a.program, What: "unknown version: " + a.mute})
 	}
 	if len(a.installs) == 0 {
-		found = append(found, Finding{ID: "install.none", Level: unasked, What: "Grapnel is not installed into " + a.Title, Why: "so nothing it does is guarded", Hint: "grapnel install " + a.Name})
+		found = append(found, Finding{ID: "install.none", Level: unasked, What: "Grapnel is not installed into " + a.Title, Why: "so its actions are not guarded", Hint: "grapnel install " + a.Name})
 	}
 	return found
 }
@@ -185,40 +185,40 @@ func judgeInstalls(f *facts, a *agent) []Finding {
 		before := len(found)
 		switch {
 		case in.void != "":
-			add("install.void", Bad, in.void, "the agent asks nobody", "repair it, or: "+again)
+			add("install.void", Bad, in.void, "the agent does not call Grapnel", "repair it, or: "+again)
 			continue
 		case in.cannot != "":
 			add("install.unsure", Warn, "cannot check whether the entries are current: "+in.cannot, "", again)
 		case in.now != "":
-			add("install.moved", Warn, fmt.Sprintf("%s looks for its settings in %s now, and Grapnel is in %s", a.Title, in.now, in.Settings), "a variable has moved them, here and now", again)
+			add("install.moved", Warn, fmt.Sprintf("%s now reads its settings from %s, but Grapnel is installed in %s", a.Title, in.now, in.Settings), "an environment variable changes the location", again)
 		case in.stale != "":
-			add("install.stale", Warn, fmt.Sprintf("the entries in %s differ from those of this version", in.Settings), in.stale, again)
+			add("install.stale", Warn, fmt.Sprintf("the entries in %s differ from the entries of this version", in.Settings), in.stale, again)
 		}
 		if len(in.missing) > 0 {
-			add("install.missing", Bad, fmt.Sprintf("%s does not name grapnel-hook any more for %s", in.Settings, strings.Join(in.missing, ", ")), "these events are not judged", again)
+			add("install.missing", Bad, fmt.Sprintf("%s no longer contains grapnel-hook for %s", in.Settings, strings.Join(in.missing, ", ")), "Grapnel does not get these events", again)
 		}
 		p := in.program
 		switch {
 		case p.gone:
-			add("program.gone", Bad, in.Program+" is gone", "the agent starts nothing", again)
+			add("program.gone", Bad, in.Program+" is gone", "the agent cannot start the hook", again)
 		case p.cannot != "":
-			add("program.dead", Bad, fmt.Sprintf("%s cannot be run: %s", in.Program, p.cannot), "the agent starts nothing", again)
+			add("program.dead", Bad, fmt.Sprintf("cannot run %s: %s", in.Program, p.cannot), "the agent cannot start the hook", again)
 		case p.version != "" && p.version != f.version:
-			add("program.version", Warn, fmt.Sprintf("%s is of version %s, this is %s", in.Program, p.version, f.version), "", again)
+			add("program.version", Warn, fmt.Sprintf("%s has version %s, this program has %s", in.Program, p.version, f.version), "", again)
 		case p.version == "" && in.Version != "" && in.Version != f.version:
-			add("install.version", Warn, fmt.Sprintf("it was installed by version %s, this is %s", in.Version, f.version), "", again)
+			add("install.version", Warn, fmt.Sprintf("installed by version %s, this program has %s", in.Version, f.version), "", again)
 		}
 		if p.open != "" {
-			add("program.open", Bad, p.open+" can be written by other users", "who writes there decides what "+a.Title+" is told", "chmod go-w "+p.open)
+			add("program.open", Bad, p.open+" is writable by other users", "a user who changes it controls the replies to "+a.Title, "chmod go-w "+p.open)
 		}
 		for _, dir := range filepath.SplitList(in.Path) {
 			if !filepath.IsAbs(dir) {
-				add("install.path", Warn, fmt.Sprintf("the PATH of the installation has %q in it", dir), "programs of hooks are looked for in the project, too", "take it from PATH, then "+again)
+				add("install.path", Warn, fmt.Sprintf("the PATH of the installation contains %q", dir), "so programs of hooks are also searched for in the project", "remove it from PATH, then "+again)
 				break
 			}
 		}
 		if in.Path == "" && in.Root == "" {
-			add("install.path", Warn, "the installation knows no PATH", "the settings of the project decide where programs of hooks are found", again)
+			add("install.path", Warn, "the installation has no PATH", "so settings of the project decide which programs hooks start", again)
 		}
 		if len(found) == before {
 			add("install.good", OK, fmt.Sprintf("installed for the %s, %s, %s", cmp.Or(in.Scope, "user"), printable.Count(len(in.Events), "event"), in.Settings), "", "")
@@ -250,13 +250,13 @@ func judgeStrays(f *facts, a *agent) []Finding {
 			if known {
 				found = append(found, Finding{
 					ID: "install.copy", Level: Bad, Subject: l.file, What: l.file + " repeats the entries of another installation",
-					Why: "of two equal ones the agent may take this one, with its timeout and its other settings", Hint: "remove it there",
+					Why: "if two entries are equal, the agent may use this one, with its timeout and other settings", Hint: "remove it there",
 				})
 				continue
 			}
 			found = append(found, Finding{
-				ID: "install.stray", Level: Warn, Subject: l.file, What: l.file + " holds entries of an installation that nobody here knows",
-				Why: "their guards find no policy and fail closed", Hint: "remove them, or install there",
+				ID: "install.stray", Level: Warn, Subject: l.file, What: l.file + " contains entries of an unknown installation",
+				Why: "their guards find no policy, so they fail closed", Hint: "remove them, or install there",
 			})
 		}
 	}
@@ -268,7 +268,7 @@ func judgeStrays(f *facts, a *agent) []Finding {
 	}
 	if len(scopes) > 1 {
 		found = append(found, Finding{
-			ID: "install.twice", Level: Warn, Subject: scopes[1], What: "Grapnel is asked twice about everything here: from " + strings.Join(scopes, " and from "),
+			ID: "install.twice", Level: Warn, Subject: scopes[1], What: "Grapnel gets each event twice here: from " + strings.Join(scopes, " and from "),
 			Hint: fmt.Sprintf("grapnel uninstall %s --scope project", a.Name),
 		})
 	}
@@ -293,7 +293,7 @@ func judgeLayers(a *agent) []Finding {
 			if a.Setup().JSON5 {
 				level = Info // the agent may accept the file
 			}
-			found = append(found, Finding{ID: "settings.unreadable", Level: level, Subject: l.file, What: l.err, Why: "what it switches off is not known", Hint: "repair it"})
+			found = append(found, Finding{ID: "settings.unreadable", Level: level, Subject: l.file, What: l.err, Why: "so switches in it that turn hooks off are unknown", Hint: "repair it"})
 		}
 		for _, sw := range a.Setup().Off {
 			if sw.File != l.rel {
@@ -305,10 +305,10 @@ func judgeLayers(a *agent) []Finding {
 			}
 			why, hint, ok := strings.Cut(sw.Says, "; ")
 			if !ok {
-				hint = "change it there, or remove it"
+				hint = "change or remove it there"
 			}
 			found = append(found, Finding{
-				ID: "settings.off", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s is %s in %s", sw.Path, cut(raw(value), 60), l.file), Why: "that " + why, Hint: hint,
+				ID: "settings.off", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s is %s in %s", sw.Path, cut(raw(value), 60), l.file), Why: "this " + why, Hint: hint,
 			})
 		}
 		found = append(found, judgeStrict(a, &l)...)
@@ -372,8 +372,8 @@ func judgeStrict(a *agent, l *layer) []Finding {
 		}
 		told[h.Event] = true
 		found = append(found, Finding{
-			ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s names the event %q, which is not known of %s", l.file, h.Event, a.Title),
-			Why: "one event that it does not know voids the whole file, ours included", Hint: "remove it, unless this version of " + a.Title + " has it",
+			ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s contains the event %q, which %s is not known to have", l.file, h.Event, a.Title),
+			Why: "one unknown event makes it ignore the whole file, including Grapnel's entries", Hint: "remove it, unless this version of " + a.Title + " has it",
 		})
 	}
 	return found
@@ -415,12 +415,12 @@ func judgeEvents(f *facts, a *agent) []Finding {
 			})
 		case rows[0].Never:
 			found = append(found, Finding{
-				ID: "events.never", Level: Info, Subject: string(kind), What: fmt.Sprintf("%s is never asked for %s, which hooks listen to: %s", a.Title, rows[0].Native, hooks),
+				ID: "events.never", Level: Info, Subject: string(kind), What: fmt.Sprintf("Grapnel never gets %s's event %s, which hooks listen to: %s", a.Title, rows[0].Native, hooks),
 				Why: rows[0].Why,
 			})
 		default:
 			found = append(found, Finding{
-				ID: "events.missing", Level: Warn, Subject: string(kind), What: fmt.Sprintf("%s is not asked for %s, which hooks listen to: %s", a.Title, rows[0].Native, hooks),
+				ID: "events.missing", Level: Warn, Subject: string(kind), What: fmt.Sprintf("%s does not call Grapnel for %s, which hooks listen to: %s", a.Title, rows[0].Native, hooks),
 				Why: "they never run there", Hint: "grapnel install " + a.Name,
 			})
 		}
@@ -457,13 +457,13 @@ func judgeUnseen(f *facts, a *agent) []Finding {
 		}
 	}
 	if a.lastUsed.Sub(since) > quiet {
-		last := "no Record since " + day(f.since)
+		last := "no record since " + day(f.since)
 		if !a.last.IsZero() {
-			last = "the last Record is of " + minute(a.last)
+			last = "the last record is from " + minute(a.last)
 		}
 		found = append(found, Finding{
-			ID: "records.stopped", Level: Warn, Subject: a.lastFile, What: fmt.Sprintf("%s was used at %s, and %s", a.Title, minute(a.lastUsed), last),
-			Why: "a session has gone by without asking Grapnel", Hint: "start it once, do anything, and look: grapnel log --agent " + a.Name,
+			ID: "records.stopped", Level: Warn, Subject: a.lastFile, What: fmt.Sprintf("%s was used at %s, but %s", a.Title, minute(a.lastUsed), last),
+			Why: "a session ran without calling Grapnel", Hint: "start it, run any tool, then check: grapnel log --agent " + a.Name,
 		})
 	}
 	return found
@@ -480,10 +480,10 @@ func judgeLatency(a *agent) []Finding {
 		return nil
 	}
 	if l.failed != "" {
-		return []Finding{{ID: "latency.failed", Level: Bad, Subject: l.event, What: "the installed command does not answer: " + l.failed, Why: "the agent gets no answer either", Hint: "grapnel install " + a.Name}}
+		return []Finding{{ID: "latency.failed", Level: Bad, Subject: l.event, What: "the installed command does not answer: " + l.failed, Why: "so the agent gets no answer", Hint: "grapnel install " + a.Name}}
 	}
 	ratio := 0.0
-	what := fmt.Sprintf("%s is answered in %s, at worst %s (%d runs", l.event, ms(l.median), ms(l.most), l.runs)
+	what := fmt.Sprintf("%s is answered in %s, at most %s (%d runs", l.event, ms(l.median), ms(l.most), l.runs)
 	if l.floor > 0 {
 		ratio = float64(l.median) / float64(l.floor)
 		what += fmt.Sprintf(", %.1f times a program that does nothing", ratio)
@@ -491,13 +491,13 @@ func judgeLatency(a *agent) []Finding {
 	f := Finding{ID: "latency", Level: OK, Subject: l.event, What: what + ")"}
 	if len(l.without) > 0 {
 		f.What += ", without your policy"
-		f.Why = "with it, programs of yours would have run: " + strings.Join(l.without, ", ")
+		f.Why = "with your policy, these programs would have run: " + strings.Join(l.without, ", ")
 	}
 	switch {
 	case l.wait > 0 && l.most > l.wait:
 		f.ID, f.Level, f.Why, f.Hint = "latency.late", Bad, fmt.Sprintf("%s waits %s, and continues without a reply", a.Title, l.wait), "grapnel status names the slow hooks"
 	case l.slow > 0 && l.median > l.slow, l.slow == 0 && ratio > absurd:
-		f.ID, f.Level, f.Why, f.Hint = "latency.slow", Warn, "this is waited for at every event", "grapnel status names the slow hooks"
+		f.ID, f.Level, f.Why, f.Hint = "latency.slow", Warn, "the agent waits this long at every event", "grapnel status names the slow hooks"
 	}
 	return []Finding{f}
 }

@@ -132,7 +132,7 @@ func judgeOthers(f *facts) ([]Finding, *memory) {
 		found = append(found, Finding{ID: "hooks.forgotten", Level: Warn, What: "cannot read the fingerprints of other hooks: " + f.beforeTo, Why: "changes since then are unknown; new fingerprints are saved"})
 	}
 	if fresh > 0 {
-		found = append(found, Finding{ID: "hooks.remembered", Level: Info, What: fmt.Sprintf("hooks of others in files seen for the first time, remembered from now on: %d", fresh), Why: "the next check reports new, changed and removed hooks"})
+		found = append(found, Finding{ID: "hooks.remembered", Level: Info, What: fmt.Sprintf("other hooks in files seen for the first time: %d", fresh), Why: "from now on, each check reports new, changed and removed hooks"})
 	}
 	return found, kept
 }
@@ -159,7 +159,7 @@ func (r remembered) said() string {
 // drift compares a hook with its remembered state, and removes that from before. known means that
 // its file was checked before.
 func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
-	found := Finding{ID: "hooks.other", Level: Info, Agent: now.Agent, Subject: now.File, What: "a hook of others: " + now.said(), Fingerprint: now.Digest}
+	found := Finding{ID: "hooks.other", Level: Info, Agent: now.Agent, Subject: now.File, What: "another hook: " + now.said(), Fingerprint: now.Digest}
 	equal := slices.IndexFunc(*before, func(r remembered) bool { return r.same(now) && r.Digest == now.Digest })
 	if equal < 0 {
 		equal = slices.IndexFunc(*before, now.same)
@@ -170,11 +170,11 @@ func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
 		*before = slices.Delete(*before, equal, equal+1)
 		if was.Digest != now.Digest {
 			found.ID, found.Level, found.What = "hooks.changed", Warn, "changed since "+minute(f.before.Time)+": "+now.said()
-			found.Why, found.Hint = "the entry or the file that it runs is another than at the last look", "read it, unless it was you"
+			found.Why, found.Hint = "the entry, or the file that it runs, has changed since the last check", "review it, unless you made the change"
 		}
 	case known:
 		found.ID, found.Level, found.What = "hooks.new", Warn, "new since "+minute(f.before.Time)+": "+now.said()
-		found.Why, found.Hint = "it runs with your rights at each of these events", "read it, unless it was you"
+		found.Why, found.Hint = "it runs with your permissions at each of these events", "review it, unless you made the change"
 	}
 	return found
 }
@@ -201,8 +201,8 @@ func undone(f *facts, a *agent) []Finding {
 		return nil
 	}
 	return []Finding{{
-		ID: "hooks.undo", Level: Info, Agent: a.Name, What: "could undo what Grapnel decides: " + strings.Join(names, "; "),
-		Why: a.Setup().Undone, Hint: "let Grapnel run them (load: in the policy), or make sure that they never answer there",
+		ID: "hooks.undo", Level: Info, Agent: a.Name, What: "can undo Grapnel's decisions: " + strings.Join(names, "; "),
+		Why: a.Setup().Undone, Hint: "let Grapnel run them (load: in the policy), or make sure that they never decide at these events",
 	}}
 }
 

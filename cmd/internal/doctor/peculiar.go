@@ -70,13 +70,13 @@ func codexTrust(_ *facts, a *agent) []Finding {
 		}
 		if len(not) > 0 {
 			found = append(found, Finding{
-				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("Codex does not trust our entries for %s", strings.Join(not, ", ")),
-				Why: "it passes over a hook that is not trusted, without a word", Hint: "open codex, enter /hooks, and trust the entries of grapnel",
+				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("Codex does not trust Grapnel's entries for %s", strings.Join(not, ", ")),
+				Why: "it silently skips hooks that are not trusted", Hint: "open codex, enter /hooks, and trust the entries of grapnel",
 			})
 		}
 		if len(off) > 0 {
 			found = append(found, Finding{
-				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("our entries for %s are switched off in Codex", strings.Join(off, ", ")), Hint: "open codex, enter /hooks, and switch them on",
+				ID: "trust.hooks", Level: Bad, Subject: l.file, What: fmt.Sprintf("Grapnel's entries for %s are switched off in Codex", strings.Join(off, ", ")), Hint: "open codex, enter /hooks, and switch them on",
 			})
 		}
 	}
@@ -100,7 +100,7 @@ func (l *layer) entries(see func(event string, entry map[string]any)) {
 func void(a *agent, l *layer, what string) Finding {
 	return Finding{
 		ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s does not read %s: %s", a.Title, l.file, what),
-		Why: "that voids the whole file", Hint: "repair or remove it",
+		Why: "so it ignores the whole file", Hint: "repair or remove it",
 	}
 }
 
@@ -114,7 +114,7 @@ func codexFile(a *agent) []Finding {
 		}
 		for _, key := range slices.Sorted(maps.Keys(l.tree)) {
 			if !slices.Contains(a.Setup().Tops, key) {
-				found = append(found, void(a, l, fmt.Sprintf("it has the member %q at its top", key)))
+				found = append(found, void(a, l, fmt.Sprintf("it has the top-level member %q", key)))
 			}
 		}
 		l.entries(func(event string, group map[string]any) {
@@ -208,9 +208,9 @@ func folderTrust(f *facts, a *agent, asks bool) []Finding {
 	}
 	switch {
 	case says == "DO_NOT_TRUST":
-		return []Finding{{ID: "trust.folder", Level: Bad, Subject: best, What: a.Title + " was told not to trust " + best, Why: "in a folder that is not trusted it leaves hooks out", Hint: "trust it in " + l.file + ", or with /permissions in the agent"}}
+		return []Finding{{ID: "trust.folder", Level: Bad, Subject: best, What: a.Title + " is set not to trust " + best, Why: "it runs no hooks in an untrusted folder", Hint: "trust it in " + l.file + ", or with /permissions in the agent"}}
 	case says == "":
-		return []Finding{{ID: "trust.folder", Level: Info, Subject: f.dir, What: a.Title + " does not know yet whether to trust " + f.dir, Why: "in a folder that is not trusted it leaves hooks out", Hint: "start it here once, and answer"}}
+		return []Finding{{ID: "trust.folder", Level: Info, Subject: f.dir, What: a.Title + " has not been asked yet whether to trust " + f.dir, Why: "it runs no hooks in an untrusted folder", Hint: "start it here once and answer its question"}}
 	}
 	return nil
 }
@@ -227,7 +227,7 @@ func openclawGrants(_ *facts, a *agent) []Finding {
 		if granted, ok := at(l.tree, "plugins.entries.grapnel.hooks.allowConversationAccess"); !ok || granted != true && granted != false {
 			found = append(found, Finding{
 				ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.entries.grapnel.hooks.allowConversationAccess is not true in " + l.file,
-				Why: "that keeps Grapnel from prompts, answers and turns, without a word", Hint: "grapnel install " + a.Name,
+				Why: "so Grapnel silently gets no prompts, answers and turns", Hint: "grapnel install " + a.Name,
 			})
 		}
 		if len(in.Files) > 0 && !slices.ContainsFunc(in.Files, func(f installation.File) bool {
@@ -236,14 +236,14 @@ func openclawGrants(_ *facts, a *agent) []Finding {
 			return slices.Contains(list, any(filepath.ToSlash(filepath.Dir(f.Path))))
 		}) {
 			found = append(found, Finding{
-				ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.load.paths in " + l.file + " does not name the plugin of Grapnel", Why: "OpenClaw does not load it", Hint: "grapnel install " + a.Name,
+				ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.load.paths in " + l.file + " does not contain the plugin of Grapnel", Why: "OpenClaw does not load it", Hint: "grapnel install " + a.Name,
 			})
 		}
 		if list, ok := at(l.tree, "plugins.allow"); ok {
 			names, _ := list.([]any)
 			if !slices.Contains(names, any("grapnel")) {
 				found = append(found, Finding{
-					ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.allow in " + l.file + " does not name grapnel", Why: "OpenClaw loads only the plugins that it names", Hint: "grapnel install " + a.Name,
+					ID: "settings.grant", Level: Bad, Subject: l.file, What: "plugins.allow in " + l.file + " does not name grapnel", Why: "OpenClaw loads only the plugins in this list", Hint: "grapnel install " + a.Name,
 				})
 			}
 		}
@@ -262,7 +262,7 @@ func cursorEntries(_ *facts, a *agent) []Finding {
 		}
 		for _, what := range cursorFaults(l) {
 			found = append(found, Finding{
-				ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("Cursor does not read %s: %s", l.file, what), Why: "one entry that is wrong voids the whole file", Hint: "repair or remove it",
+				ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("Cursor does not read %s: %s", l.file, what), Why: "one wrong entry makes it ignore the whole file", Hint: "repair or remove it",
 			})
 		}
 	}
@@ -280,11 +280,11 @@ func cursorFaults(l *layer) (wrong []string) {
 	}
 	l.entries(func(event string, entry map[string]any) {
 		if _, nested := entry["hooks"]; nested {
-			wrong = append(wrong, fmt.Sprintf("an entry for %s has a list of hooks, as only Claude Code has it", event))
+			wrong = append(wrong, fmt.Sprintf("an entry for %s has a list of hooks, which only Claude Code supports", event))
 		}
 	})
 	if text := slash(l.tree); text != "" {
-		wrong = append(wrong, fmt.Sprintf("%q has // or /* in it, which Cursor takes for a comment", cut(text, 60)))
+		wrong = append(wrong, fmt.Sprintf("%q contains // or /*, which Cursor reads as a comment", cut(text, 60)))
 	}
 	return wrong
 }
@@ -362,7 +362,7 @@ func crushEntries(_ *facts, a *agent) []Finding {
 		}
 		l.entries(func(event string, entry map[string]any) {
 			if _, nested := entry["hooks"]; nested {
-				found = append(found, fatal(&l, event, "it has a list of hooks, as only Claude Code has it, and no command"))
+				found = append(found, fatal(&l, event, "it has a list of hooks, which only Claude Code supports, and no command"))
 			}
 		})
 	}
@@ -371,6 +371,6 @@ func crushEntries(_ *facts, a *agent) []Finding {
 
 func fatal(l *layer, event, why string) Finding {
 	return Finding{
-		ID: "settings.fatal", Level: Bad, Subject: l.file, What: fmt.Sprintf("an entry for %s in %s: %s", event, l.file, why), Why: "Crush refuses to start with it", Hint: "repair or remove it",
+		ID: "settings.fatal", Level: Bad, Subject: l.file, What: fmt.Sprintf("an entry for %s in %s: %s", event, l.file, why), Why: "Crush does not start with this entry", Hint: "repair or remove it",
 	}
 }

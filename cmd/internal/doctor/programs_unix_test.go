@@ -18,7 +18,7 @@ func TestVersionOf(t *testing.T) {
 	dir := t.TempDir()
 	for name, tt := range map[string]struct{ script, version, mute string }{
 		"good":   {"echo 'codex-cli 0.169.0'", "0.169.0", ""},
-		"silent": {"true", "", "names none"},
+		"silent": {"true", "", "prints no version"},
 		"broken": {"exit 3", "", "exit status 3"},
 		"hangs":  {"exec sleep 600", "", "took more than 5s"},
 	} {

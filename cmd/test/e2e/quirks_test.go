@@ -55,7 +55,7 @@ func TestCodexUntrusted(t *testing.T) {
 	if _, written := res.Files["forbidden.txt"]; !written || len(g.records(t)) != judged {
 		t.Error("Codex runs hooks that nobody trusted; then the documentation is wrong")
 	}
-	wantFinding(t, g.findings(t), "trust.hooks bad: Codex does not trust our entries for ")
+	wantFinding(t, g.findings(t), "trust.hooks bad: Codex does not trust Grapnel's entries for ")
 }
 
 // In a trusted folder Copilot CLI also runs the hooks of .claude/settings.json. Both hooks report
@@ -116,7 +116,7 @@ func TestQwenLaterHookAllows(t *testing.T) {
 	if got := strings.Join(g.records(t).of("tool.before").decisions(), " "); got != "block none" {
 		t.Errorf("decided %q, want block none", got)
 	}
-	wantFinding(t, g.findings(t), "hooks.undo info: could undo what Grapnel decides: ")
+	wantFinding(t, g.findings(t), "hooks.undo info: can undo Grapnel's decisions: ")
 }
 
 // Without the grant, OpenClaw silently does not report prompts and turns to a plugin, only calls.

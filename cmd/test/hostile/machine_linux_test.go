@@ -300,7 +300,7 @@ func TestInstallationWithoutRecord(t *testing.T) {
 			id := strings.TrimSuffix(filepath.Base(record), ".json")
 			return os.WriteFile(record, []byte(`{"id":"`+id+`"}`), 0o600)
 		}, "has no valid"},
-		"for all":        {func(_ machine, record string) error { return os.Chmod(record, 0o666) }, "can be written by other users"},
+		"for all":        {func(_ machine, record string) error { return os.Chmod(record, 0o666) }, "is writable by other users"},
 		"a directory of": {func(_ machine, record string) error { return os.Chmod(filepath.Dir(record), 0o777) }, "all users can write"},
 		"a pipe": {func(_ machine, record string) error {
 			return errors.Join(os.Remove(record), syscall.Mkfifo(record, 0o600))
@@ -407,5 +407,5 @@ func TestManagedMachine(t *testing.T) {
 	if err := os.Chmod(filepath.Join(m.etc(), "grapnel"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	m.denied(t, "a directory that all can write", m.run(t, hook, nil, m.bash("ls")), "others than root can write it")
+	m.denied(t, "a directory that all can write", m.run(t, hook, nil, m.bash("ls")), "users other than root can write to it")
 }
