@@ -84,7 +84,7 @@ func TestFiringSaysAll(t *testing.T) {
 	}
 	got := Fire(t, Shell("make <all>"), specs...).String()
 	for _, want := range []string{
-		`"command":"make <all>"`, `"decision":"none"`, "guard: no opinion", `dry: it only observes; {"decision":"block","reason":"would"}`,
+		`"command":"make <all>"`, `"decision":"none"`, "guard: no opinion", `dry: it is in observe mode; {"decision":"block","reason":"would"}`,
 		"broken: could not answer: no such script", "silent: no opinion", `late: {"message":"noted"}`,
 	} {
 		if !strings.Contains(got, want) {

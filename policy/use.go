@@ -63,7 +63,7 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 		if pack == nil {
 			hint := nearest.Hint(use.Pack.Text, registry.Names())
 			if hint == "" {
-				hint = "there are " + strings.Join(registry.Names(), ", ")
+				hint = "valid values: " + strings.Join(registry.Names(), ", ")
 			}
 			fail(use.Pack, hint, "unknown pack %q", use.Pack.Text)
 			continue

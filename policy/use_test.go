@@ -138,7 +138,7 @@ func TestUseMistakes(t *testing.T) {
 	packs := shipped("destructive", twoRules, "other", twoRules)
 	for use, want := range map[string]string{
 		"[destructiv]":     `p.yaml:2:7: unknown pack "destructiv" (did you mean "destructive"?)`,
-		"[x, {pack: y}]":   `p.yaml:2:17: unknown pack "y" (there are destructive, other)`,
+		"[x, {pack: y}]":   `p.yaml:2:17: unknown pack "y" (valid values: destructive, other)`,
 		"[../destructive]": `p.yaml:2:7: unknown pack "../destructive"`,
 		"[{pack: destructive, except: [no-tuch]}]":     `p.yaml:2:36: pack "destructive" has no hook "no-tuch" (did you mean "no-touch"?)`,
 		"[{pack: destructive, except: no-such-thing}]": `p.yaml:2:35: pack "destructive" has no hook "no-such-thing"`,

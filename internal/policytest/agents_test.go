@@ -48,11 +48,11 @@ func TestAgents(t *testing.T) {
 				switch r.Status {
 				case policytest.Passed:
 				case policytest.Broken:
-					if want := r.Agent + " cannot tell of it: "; !strings.Contains(r.Error.Error(), want) {
+					if want := r.Agent + " cannot express this event: "; !strings.Contains(r.Error.Error(), want) {
 						t.Errorf("%s: %v, want %q", r.Agent, r.Error, want)
 					}
 				default:
-					if !slices.Contains(tt.fail, r.Agent) || !strings.Contains(fmt.Sprint(r.Mismatches), "cannot be told all: ") {
+					if !slices.Contains(tt.fail, r.Agent) || !strings.Contains(fmt.Sprint(r.Mismatches), "does not support: ") {
 						t.Errorf("%v\n%s", r, r.Details())
 					}
 				}

@@ -187,10 +187,10 @@ func (s *subject) points(i int) ([]point, error) {
 		p.Line, p.Col = s.place(h.Name, at)
 		all = append(all, p)
 	}
-	add(RuleGroup, "", "", "", "acts", "an event that it is about, with want: {rule: "+h.Name+"}")
+	add(RuleGroup, "", "", "", "acts", "an event that the rule matches, with want: {rule: "+h.Name+"}")
 	words := func(c *match.Check, test string) {
 		for j, word := range c.Want {
-			add(MatcherGroup, wordKey(c.Key, j), wordKey(c.Key, j), word, "fits", fmt.Sprintf(test, word))
+			add(MatcherGroup, wordKey(c.Key, j), wordKey(c.Key, j), word, "matches", fmt.Sprintf(test, word))
 		}
 	}
 	why := policy.NewReasoner(&specs[0]).Why(&grapnel.Event{}, nil)
@@ -199,25 +199,25 @@ func (s *subject) points(i int) ([]point, error) {
 		const not = ", with want: {not: {rule: %s}}"
 		switch {
 		case c.Key == "when":
-			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits"+not, h.Name))
+			add(MatcherGroup, keptBy+c.Key, c.Key, "", "excludes an event", fmt.Sprintf("an event that matches everything else"+not, h.Name))
 			leaves(c, func(n int, leaf *match.Check) {
 				for _, is := range []string{isTrue, isFalse} {
-					add(BranchGroup, fmt.Sprint(is, n), c.Key, leaf.Want[0], "is "+strings.TrimSpace(is), "an event that all else fits, and of which it is "+strings.TrimSpace(is))
+					add(BranchGroup, fmt.Sprint(is, n), c.Key, leaf.Want[0], "is "+strings.TrimSpace(is), "an event that matches everything else, for which this is "+strings.TrimSpace(is))
 				}
 			})
 		case strings.HasPrefix(c.Key, "after"):
-			add(MatcherGroup, c.Key, c.Key, c.Want[0], "has happened when the hook listens", "an event with `before:` in which that happens")
-			add(MatcherGroup, keptBy+c.Key, c.Key, c.Want[0], "keeps the hook from an event", fmt.Sprintf("an event that all else fits, and before which that does not happen"+not, h.Name))
+			add(MatcherGroup, c.Key, c.Key, c.Want[0], "happens before the event", "an event with that in `before:`")
+			add(MatcherGroup, keptBy+c.Key, c.Key, c.Want[0], "excludes an event", fmt.Sprintf("an event that matches everything else, without that in `before:`"+not, h.Name))
 		case len(c.Of) > 0:
-			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits, and that too"+not, h.Name))
+			add(MatcherGroup, keptBy+c.Key, c.Key, "", "excludes an event", fmt.Sprintf("an event that matches everything else, and this too"+not, h.Name))
 			for j := range c.Of {
 				if of := &c.Of[j]; len(of.Want) > 1 { // a single word matches when the whole condition does
-					words(of, "an event that all of the hook fits, and of that %q")
+					words(of, "an event that matches the hook, and %q of this key")
 				}
 			}
 		case len(c.Want) > 0:
-			words(c, "an event that %q fits")
-			add(MatcherGroup, keptBy+c.Key, c.Key, "", "keeps the hook from an event", fmt.Sprintf("an event that all else fits"+not, h.Name))
+			words(c, "an event that matches %q")
+			add(MatcherGroup, keptBy+c.Key, c.Key, "", "excludes an event", fmt.Sprintf("an event that matches everything else"+not, h.Name))
 		}
 	}
 	return all, nil

@@ -96,9 +96,9 @@ p.yaml:14:5: after-env never acts`,
   - {command: rm -rf dist, want: none}
   - {command: ls x, want: block}
   - {url: "https://example.com", want: none}`, `
-p.yaml:5:45: no-rm: match.tool never keeps the hook from an event
-p.yaml:7:33: no-rm: except[0].command[1] "rm -rf build" never fits
-p.yaml:8:10: no-rm: except[1] never keeps the hook from an event
+p.yaml:5:45: no-rm: match.tool never excludes an event
+p.yaml:7:33: no-rm: except[0].command[1] "rm -rf build" never matches
+p.yaml:8:10: no-rm: except[1] never excludes an event
 p.yaml:12:11: careful: when "session.mode == \"plan\"" never is true
 p.yaml:14:5: after-env never acts`,
 			"",
@@ -115,7 +115,7 @@ p.yaml:14:5: after-env never acts`,
   - {url: "https://example.com", want: none}
   - {tool: read, path: a, before: [{tool: read, path: .env, output: x}], want: none}
   - {url: "https://example.com", before: [{tool: read, path: .env, output: x}], want: ask}`, `
-p.yaml:5:45: no-rm: match.tool never keeps the hook from an event`,
+p.yaml:5:45: no-rm: match.tool never excludes an event`,
 			"95 % (rules 3/3, matchers 13/14, branches 4/4)",
 		},
 	} {

@@ -138,7 +138,7 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 			}
 		}
 		if member == "" {
-			return "", nil, &wrong{fmt.Sprintf("the tool %s has no %s", name, part.name), "write what it is given as `input: {...}`"}
+			return "", nil, &wrong{fmt.Sprintf("the tool %s has no %s", name, part.name), "write its input as `input: {...}`"}
 		}
 		input[member] = **part.text
 	}
@@ -171,14 +171,14 @@ func (e *Event) toolName() (string, *wrong) {
 	case e.URL != nil:
 		name = string(grapnel.ClassFetch)
 	default:
-		return "", &wrong{"it is not said which tool is called", "for example `tool: write`"}
+		return "", &wrong{"the test does not name the tool", "for example `tool: write`"}
 	}
 	if !slices.Contains(grapnel.Classes(), grapnel.Class(name)) {
 		return name, nil
 	}
 	tool, ok := classTools[grapnel.Class(name)]
 	if !ok {
-		return "", &wrong{fmt.Sprintf("there are many tools of the class %s", name), "write the name of one, of a server's tool mcp__server__tool"}
+		return "", &wrong{fmt.Sprintf("the class %s has many tools", name), "write the name of one tool, for a tool of a server: mcp__server__tool"}
 	}
 	return tool, nil
 }
@@ -192,7 +192,7 @@ func unknownTool(name string) *wrong {
 		known = append(known, string(class))
 	}
 	slices.Sort(known)
-	hint := cmp.Or(didYouMean(name, known), "write a class (shell, read, write, ...), a name of Claude Code's, or `input:` beside a name of another")
+	hint := cmp.Or(didYouMean(name, known), "write a class (shell, read, write, ...) or the name of a tool of Claude Code; for another tool, add `input:`")
 	return &wrong{fmt.Sprintf("unknown tool %q", name), hint}
 }
 
@@ -247,7 +247,7 @@ func (e *Event) recorded(name string, data []byte) error {
 	}
 	e.Payload = bytes.TrimSpace(data)
 	if !json.Valid(e.Payload) {
-		return errors.New("it is no JSON")
+		return errors.New("it is not valid JSON")
 	}
 	var rec struct {
 		Agent string          `json:"agent"`
@@ -259,7 +259,7 @@ func (e *Event) recorded(name string, data []byte) error {
 		return nil
 	}
 	if rec.Input == nil {
-		return errors.New("the Record holds no event: `records: metadata` keeps none")
+		return errors.New("the record contains no event: `records: metadata` does not store events")
 	}
 	var input struct {
 		Native json.RawMessage `json:"native"`
@@ -283,7 +283,7 @@ type told struct {
 }
 
 // errUntold is the error for an event that an agent cannot express, or only in part.
-var errUntold = errors.New("cannot tell of it")
+var errUntold = errors.New("cannot express this event")
 
 // tell converts the event to the format of an agent: it writes the event in the agent's dialect
 // and reads it back, like grapnel-hook. dir is the agent's working directory, and n distinguishes
@@ -324,7 +324,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 	}
 	if d.Name != by.Name {
 		if lost := missing(ev, t.Event); lost != "" {
-			return told{}, fmt.Errorf("%s %w: as it says it, %s", d.Name, errUntold, lost)
+			return told{}, fmt.Errorf("%s %w: in its format, %s", d.Name, errUntold, lost)
 		}
 	}
 	return t, nil
@@ -383,7 +383,7 @@ func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error
 func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	ev, err := sample.Event(dir, e.kind())
 	if err != nil {
-		return nil, nil, fmt.Errorf("%w that could be made up: write what the agent sends, as `payload:`", err)
+		return nil, nil, fmt.Errorf("%w with sample values: write the payload of the agent as `payload:`", err)
 	}
 	by, ok := dialect.FindAgent(ev.Agent.Name)
 	if !ok {
@@ -419,7 +419,7 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	}
 	ev.Native = nil
 	if text, err = by.WriteEvent(ev); err != nil {
-		return nil, nil, fmt.Errorf("%s cannot tell of it: %w", by.Name, err)
+		return nil, nil, fmt.Errorf("%s cannot express this event: %w", by.Name, err)
 	}
 	ev, err = by.Read(dialect.Input{Payload: text})
 	if err == nil {
@@ -447,17 +447,17 @@ func laidOver(under, over json.RawMessage) json.RawMessage {
 // An agent may report more than the test gives.
 func missing(was, is *grapnel.Event) string {
 	if was.Kind != is.Kind {
-		return fmt.Sprintf("it is %s and no %s", is.Kind, was.Kind)
+		return fmt.Sprintf("it is %s instead of %s", is.Kind, was.Kind)
 	}
 	if was.Prompt != nil && (is.Prompt == nil || was.Prompt.Text != is.Prompt.Text) {
-		return "the prompt is another"
+		return "the prompt differs"
 	}
 	if was.Tool == nil {
 		return ""
 	}
 	tool := is.Tool
 	if tool == nil {
-		return "there is no call of a tool"
+		return "the tool call is missing"
 	}
 	paths := func(t *grapnel.Tool) []string {
 		var list []string
@@ -476,14 +476,14 @@ func missing(was, is *grapnel.Event) string {
 		{"content", []string{was.Tool.Content}, []string{tool.Content}},
 	} {
 		if slices.ContainsFunc(part.was, func(text string) bool { return text != "" && !slices.Contains(part.is, text) }) {
-			return fmt.Sprintf("the %s is %s and not %s", part.name, listed(part.is), listed(part.was))
+			return fmt.Sprintf("the %s is %s instead of %s", part.name, listed(part.is), listed(part.was))
 		}
 	}
 	if was.Tool.Output != nil && tool.Output == nil {
 		return "the call has no output"
 	}
 	if was.Tool.Class != tool.Class && tool.Class == grapnel.ClassOther {
-		return fmt.Sprintf("the tool %s is none that it has, and of the class %s and not %s", tool.Name, tool.Class, was.Tool.Class)
+		return fmt.Sprintf("it does not know the tool %s and gives it the class %s instead of %s", tool.Name, tool.Class, was.Tool.Class)
 	}
 	return ""
 }

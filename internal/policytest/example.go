@@ -24,7 +24,7 @@ var draftKeys = []string{"tool", "command", "path", "content", "url", "prompt", 
 func (p *mutating) example(i int) string {
 	mu := &p.mutants[i]
 	if mu.hook < 0 {
-		return "an event that a hook of the pack is about"
+		return "an event that matches a hook of the pack"
 	}
 	h := &p.hooks[mu.hook]
 	want := fmt.Sprintf("{rule: %s}", quotedWord(h.Name))
@@ -56,19 +56,19 @@ func (p *mutating) example(i int) string {
 		if !mu.More {
 			lasts -= lasts / 60 // the original time has not passed yet, the shorter time has
 		}
-		return fmt.Sprintf("the event with `later: %v` behind what `before:` says, and want: %s", lasts, want)
+		return fmt.Sprintf("the event with `later: %v` after the events of `before:`, and want: %s", lasts, want)
 	}
 	switch {
 	case strings.HasPrefix(mu.At, "after"), strings.HasPrefix(mu.At, "limit"):
-		return fmt.Sprintf("events, with `before:`, of which %s makes a difference, and want: %s", mu.At, want)
+		return fmt.Sprintf("events, with `before:`, for which %s makes a difference, and want: %s", mu.At, want)
 	case mu.At == "":
-		return "an event that the hook is about, and want: " + want
+		return "an event that matches the hook, and want: " + want
 	case mu.looks() && !mu.More && strings.HasSuffix(mu.At, "]"):
-		return fmt.Sprintf("an event that the hook is about by nothing else than %s, and want: %s", mu.At, want)
+		return fmt.Sprintf("an event that matches the hook only because of %s, and want: %s", mu.At, want)
 	case mu.looks() && mu.More:
-		return fmt.Sprintf("an event that nothing else than %s keeps the hook from, and want: %s", mu.At, want)
+		return fmt.Sprintf("an event that only %s excludes, and want: %s", mu.At, want)
 	}
-	return fmt.Sprintf("an event of which %s makes a difference, and what comes of it", mu.At)
+	return fmt.Sprintf("an event for which %s makes a difference, and its result", mu.At)
 }
 
 // lasting returns the duration that a mutant changed, or 0 if it changed something else.

@@ -72,7 +72,7 @@ func (f Firing) String() string {
 		line("hook", f.name(run)+": "+shownRun(run))
 	}
 	if specs := f.engine.Specs(); len(runs) == 0 {
-		line("hook", fmt.Sprintf("none of the %d listens", len(specs)))
+		line("hook", fmt.Sprintf("none of the %d hooks listens", len(specs)))
 		for _, s := range specs[:min(len(specs), mostListed)] {
 			line("", fmt.Sprintf("%s: on %v tools %v", s.FullName(), s.On, s.Tools))
 		}
@@ -95,7 +95,7 @@ func shownRun(run grapnel.HookRun) string {
 	if run.Outcome != nil {
 		said = append(said, sample.Shown(run.Outcome))
 	}
-	for note, is := range map[string]bool{"it only observes": run.Observed && !run.Async, "its allow does not count": run.Expired} {
+	for note, is := range map[string]bool{"it is in observe mode": run.Observed && !run.Async, "its allow is ignored": run.Expired} {
 		if is {
 			said = append(said, note)
 		}

@@ -48,7 +48,7 @@ func (w *Want) judge(f *Firing) []Mismatch {
 	}
 	for _, name := range w.Failed {
 		if !slices.ContainsFunc(f.Runs(), func(r grapnel.HookRun) bool { return r.Error != "" && called(r.Name, name.Text) }) {
-			list = append(list, Mismatch{"hook " + name.Text, "that it cannot answer", "an answer"})
+			list = append(list, Mismatch{"hook " + name.Text, "an error", "an answer"})
 		}
 	}
 	for _, agent := range []string{"", f.Agent} {
@@ -225,7 +225,7 @@ func (f *Firing) decided(want grapnel.Decision) bool {
 // losing adds the unsupported parts of the verdict to an actual result.
 func (f *Firing) losing(got string) string {
 	if len(f.Unsupported) > 0 {
-		got += " (" + f.Agent + " cannot be told all: " + strings.Join(f.Unsupported, ", ") + ")"
+		got += " (" + f.Agent + " does not support: " + strings.Join(f.Unsupported, ", ") + ")"
 	}
 	return got
 }

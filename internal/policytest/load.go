@@ -93,7 +93,7 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 // noServer returns a hook that fails, for a server without an answer in the test.
 func noServer(file, hook string) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-		return grapnel.Outcome{}, fmt.Errorf("%s: no server is asked in a test: let `programs:` answer for the hook %s", file, hook)
+		return grapnel.Outcome{}, fmt.Errorf("%s: tests call no servers: set the answer of the hook %s in `programs:`", file, hook)
 	})
 }
 

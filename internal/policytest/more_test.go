@@ -74,8 +74,8 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 	for from, want := range map[string]string{
-		"big":      "there is more below big than a test can have: 10000 files, or 64 MB",
-		os.DevNull: "it is no regular file",
+		"big":      "big is too large for a test: more than 10000 files or 64 MB",
+		os.DevNull: "it is not a regular file",
 	} {
 		name := filepath.Join(dir, "p_test.yaml")
 		if err := os.WriteFile(name, []byte("version: 1\npolicy: grapnel.yaml\ntests:\n  - {command: ls, files: {x: {from: "+from+"}}, want: none}\n"), 0o600); err != nil {
@@ -124,7 +124,7 @@ tests:
 		t.Errorf("the agents are %v, want %v", agents, want)
 	}
 	_, errs := policytest.Parse(filepath.Join(dir, "grapnel_test.yaml"), []byte(test("payload: grapnel.yaml, agent: claude, want: none")))
-	if len(errs) != 1 || !strings.Contains(errs[0].Msg, "it is no JSON") {
+	if len(errs) != 1 || !strings.Contains(errs[0].Msg, "it is not valid JSON") {
 		t.Errorf("no JSON: %v", errs)
 	}
 }
@@ -154,7 +154,7 @@ func TestScope(t *testing.T) {
 func TestBrokenPolicy(t *testing.T) {
 	t.Parallel()
 	file := read(t, "version: 1\nhooks: [{name: a, on: tool.befor, block: true}]\n", test("command: make, want: none"))
-	if got := run(t, file, nil); len(got) != 1 || !strings.HasPrefix(got[0], `error; the policy cannot be loaded: grapnel.yaml:2:23: unknown event "tool.befor"`) {
+	if got := run(t, file, nil); len(got) != 1 || !strings.HasPrefix(got[0], `error; cannot load the policy: grapnel.yaml:2:23: unknown event "tool.befor"`) {
 		t.Errorf("got %q", got)
 	}
 }

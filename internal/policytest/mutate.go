@@ -66,7 +66,7 @@ func (m *Mutation) Score() float64 { return Share{m.Killed, m.Killed + m.Survive
 type Progress func(done, all int)
 
 // ErrNotPassed is the error for a test that fails without any change.
-var ErrNotPassed = errors.New("does not pass as the policy is")
+var ErrNotPassed = errors.New("does not pass with the unchanged policy")
 
 // Mutate applies one change at a time to the policies of tests, and checks whether a test that
 // passed then fails. It does not change hooks of packs that a policy uses, or of hook files of
@@ -196,7 +196,7 @@ func (p *mutating) changes() {
 	}
 	for _, use := range p.uses {
 		w := use.Pack
-		p.mutants = append(p.mutants, mutant{Mutant: Mutant{At: "use", Line: w.Line, Col: w.Col, What: fmt.Sprintf("the pack %q is not used", w.Text), Status: Survived}, hook: -1, pack: "#" + w.Text})
+		p.mutants = append(p.mutants, mutant{Mutant: Mutant{At: "use", Line: w.Line, Col: w.Col, What: fmt.Sprintf("without the pack %q", w.Text), Status: Survived}, hook: -1, pack: "#" + w.Text})
 	}
 }
 

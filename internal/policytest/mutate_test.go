@@ -51,13 +51,13 @@ func TestMutate(t *testing.T) {
 5:54 no-force: "git reset --hard" is dropped <- - {command: git reset --hard, want: {decision: block, rule: no-force}}
 5:13 no-force: the match is dropped <- - {command: "true", want: {not: {rule: no-force}}}
 6:14 no-force: the exception is dropped <- - {command: git push --force origin mine, want: {not: {rule: no-force}}}
-8:5 slowly: the hook is taken away <- an event that the hook is about, and want: {rule: slowly}
-10:13 slowly: the match is dropped <- an event that nothing else than match keeps the hook from, and want: {not: {rule: slowly}}
-11:20 slowly: it lets 3 through <- events, with ` + "`before:`" + `, of which limit.count makes a difference, and want: {rule: slowly}
-11:28 slowly: it counts for 2m <- the event with ` + "`later: 1m` behind what `before:`" + ` says, and want: {not: {rule: slowly}}
-11:28 slowly: it counts for 30s <- the event with ` + "`later: 59s` behind what `before:`" + ` says, and want: {rule: slowly}
-11:36 slowly: it does not count by session <- events, with ` + "`before:`" + `, of which limit.by[0] makes a difference, and want: {not: {rule: slowly}}
-11:13 slowly: it asks instead of blocking <- events, with ` + "`before:`" + `, of which limit.then makes a difference, and want: {rule: slowly}
+8:5 slowly: the hook is taken away <- an event that matches the hook, and want: {rule: slowly}
+10:13 slowly: the match is dropped <- an event that only match excludes, and want: {not: {rule: slowly}}
+11:20 slowly: it lets 3 through <- events, with ` + "`before:`" + `, for which limit.count makes a difference, and want: {rule: slowly}
+11:28 slowly: it counts for 2m <- the event with ` + "`later: 1m` after the events of `before:`" + `, and want: {not: {rule: slowly}}
+11:28 slowly: it counts for 30s <- the event with ` + "`later: 59s` after the events of `before:`" + `, and want: {rule: slowly}
+11:36 slowly: it does not count by session <- events, with ` + "`before:`" + `, for which limit.by[0] makes a difference, and want: {not: {rule: slowly}}
+11:13 slowly: it asks instead of blocking <- events, with ` + "`before:`" + `, for which limit.then makes a difference, and want: {rule: slowly}
 14:50 hide: "pk-[a-z]+" is not replaced <- - {prompt: pk-a, want: {rule: hide}}`},
 		"strong": {`
   - {command: git push -f, want: block}
@@ -71,7 +71,7 @@ func TestMutate(t *testing.T) {
   - {command: ls, before: [{command: ls}, {command: ls}], want: none}
   - {prompt: my sk-abc, want: {changes: {prompt: my sk}}}
   - {prompt: my pk-abc, want: {changes: {prompt: my pk}}}`, `
-11:36 slowly: it does not count by session <- events, with ` + "`before:`" + `, of which limit.by[0] makes a difference, and want: {not: {rule: slowly}}`},
+11:36 slowly: it does not count by session <- events, with ` + "`before:`" + `, for which limit.by[0] makes a difference, and want: {not: {rule: slowly}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +145,7 @@ hooks:
 func TestMutateWants(t *testing.T) {
 	t.Parallel()
 	_, err := policytest.Mutate(t.Context(), tested(t, mutatePolicy, "version: 1\ntests: [{command: ls, want: block}]\n"), nil, nil)
-	if !errors.Is(err, policytest.ErrNotPassed) || !strings.Contains(err.Error(), "p_test.yaml:2: ls does not pass as the policy is: decision: got none, want block") {
+	if !errors.Is(err, policytest.ErrNotPassed) || !strings.Contains(err.Error(), "p_test.yaml:2: ls does not pass with the unchanged policy: decision: got none, want block") {
 		t.Errorf("%v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())

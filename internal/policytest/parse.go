@@ -25,7 +25,7 @@ const (
 func Read(file string) (*File, []*policyfile.Error) {
 	data, err := readFile(file)
 	if err != nil {
-		return nil, []*policyfile.Error{{File: file, Msg: "cannot be read: " + err.Error()}}
+		return nil, []*policyfile.Error{{File: file, Msg: "cannot read the file: " + err.Error()}}
 	}
 	return Parse(file, data)
 }
@@ -41,9 +41,9 @@ func readFile(name string) ([]byte, error) {
 	switch {
 	case err != nil:
 	case !info.Mode().IsRegular():
-		err = errors.New("it is no regular file")
+		err = errors.New("it is not a regular file")
 	case info.Size() > maxFile:
-		err = fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxFile)
+		err = fmt.Errorf("it has %d bytes, the limit is %d", info.Size(), maxFile)
 	default:
 		data, err = os.ReadFile(name)
 	}
@@ -97,7 +97,7 @@ func (p *parser) unknown(n *yaml.Node, what string, known []string) {
 	}
 	hint := cmp.Or(didYouMean(n.Text, known), examples[what])
 	if hint == "" && len(known) <= 30 {
-		hint = "there are " + strings.Join(known, ", ")
+		hint = "valid values: " + strings.Join(known, ", ")
 	}
 	p.fail(n, hint, "unknown %s %q", what, n.Text)
 }
@@ -112,7 +112,7 @@ type key struct {
 var examples = map[string]string{
 	aTest:       "for example `{command: git push --force, want: block}`",
 	anEvent:     "write a shell line, or for example `{prompt: hello}`",
-	anAnswer:    "for example `none`, `block` or `{block: not so}`",
+	anAnswer:    "for example `none`, `block` or `{block: reason}`",
 	theKind:     "for example `session.start`; docs/events.md lists them",
 	aWant:       "for example `want: {decision: block, rule: no-force-push}`",
 	notThat:     "for example `not: {rule: no-force-push}`",
@@ -188,10 +188,10 @@ func (p *parser) file(n *yaml.Node) {
 	case n.Get("version") == nil:
 		p.fail(n, "write `version: 1` as the first line", "the version is missing")
 	case p.Pack != "" && n.Get("policy") != nil:
-		p.fail(of, "write one file for each", "a file tests a policy or a pack, and not both")
+		p.fail(of, "write a separate file for each", "a file tests either a policy or a pack")
 	case p.Policy != "":
 		if _, err := os.Stat(p.Policy); err != nil {
-			p.fail(of, "names count from the directory of this file", "there is no policy %s", of.Text)
+			p.fail(of, "names are relative to the directory of this file", "policy %s does not exist", of.Text)
 		}
 	}
 	if p.Pack == "" && n.Get("policy") == nil {
@@ -199,7 +199,7 @@ func (p *parser) file(n *yaml.Node) {
 	}
 	switch {
 	case tests == nil:
-		p.fail(n, "for example `tests: [{command: git push --force, want: block}]`", "there are no tests")
+		p.fail(n, "for example `tests: [{command: git push --force, want: block}]`", "the file has no tests")
 	case tests.Kind != yaml.List:
 		p.fail(tests, "with a dash before each", "tests must be a list, not %s", tests.Kind)
 	default:
@@ -218,7 +218,7 @@ func (p *parser) tested(n *yaml.Node) {
 		base, ok = strings.CutSuffix(p.Path, suffixShort)
 	}
 	if !ok {
-		p.fail(n, "write `policy: FILE`", "it is not said which policy is tested, and the file is not called NAME%s", Suffix)
+		p.fail(n, "write `policy: FILE`", "the file does not name the policy, and its own name is not NAME%s", Suffix)
 		return
 	}
 	for _, ending := range []string{".yaml", ".yml"} {
@@ -227,7 +227,7 @@ func (p *parser) tested(n *yaml.Node) {
 			return
 		}
 	}
-	p.fail(n, "write `policy: FILE`", "there is no policy %s beside it", filepath.Base(base)+".yaml")
+	p.fail(n, "write `policy: FILE`", "policy %s does not exist in its directory", filepath.Base(base)+".yaml")
 }
 
 // beside returns a path in the file, relative to the directory of the file.
@@ -258,7 +258,7 @@ func (p *parser) test(n *yaml.Node) {
 	}
 	for _, item := range each.Items {
 		if item.Kind == yaml.Map && item.Get("each") != nil {
-			p.fail(item.Get("each"), "write a table of its own", "a row of a table is no table")
+			p.fail(item.Get("each"), "write a separate table", "a row of a table cannot be a table")
 			continue
 		}
 		row := &yaml.Node{Kind: yaml.Map, Line: item.Line, Col: item.Col}
@@ -291,10 +291,10 @@ func (p *parser) passing(n *yaml.Node, t *Test) {
 		switch {
 		case ev.Later == 0:
 		case i == 0:
-			p.fail(at, "write what that is as `before:`", "nothing comes before this event, so that it cannot be `later` than that")
+			p.fail(at, "write the earlier events as `before:`", "`later` needs an earlier event")
 			return
 		case ev.Later > mostPassing || passed > mostPassing:
-			p.fail(at, "no hook remembers anything for as long", "more than %v pass in this test", mostPassing)
+			p.fail(at, "no hook remembers anything that long", "more than %v pass in this test", mostPassing)
 			return
 		}
 	}
@@ -309,7 +309,7 @@ func (p *parser) row(n *yaml.Node, in string) {
 		key{"name", func(n *yaml.Node) { t.Name = p.text(n) }},
 		key{"skip", func(n *yaml.Node) {
 			if t.Skip = n.Text; n.Kind != yaml.String {
-				p.fail(n, "for example `skip: until the server answers`", "skip must say why")
+				p.fail(n, "for example `skip: until the server answers`", "skip must give a reason")
 			}
 		}},
 		key{"agents", func(n *yaml.Node) { t.Agents = p.agents(n) }},
@@ -326,10 +326,10 @@ func (p *parser) row(n *yaml.Node, in string) {
 	case p.failed > before:
 		return
 	case !want:
-		p.fail(n, "for example `want: block`", "the test does not say what it wants")
+		p.fail(n, "for example `want: block`", "the test has no `want`")
 		return
 	case len(t.Files) > 0 && t.CWD != "":
-		p.fail(n.Get("cwd"), "leave `cwd` out", "the agent works where `files` are, and that is a new directory")
+		p.fail(n.Get("cwd"), "leave `cwd` out", "with `files`, the working directory is a new directory")
 	}
 	p.passing(n, t)
 	p.looksAt(n.Get("want"), t.In())
@@ -344,7 +344,7 @@ func (p *parser) row(n *yaml.Node, in string) {
 		t.Name = in + ": " + t.Name
 	}
 	if first := p.names[t.Name]; first > 0 && own {
-		p.fail(n, "names are unique in a file; a test that has none is called what happens in it", "the test %q stands twice, first in line %d", t.Name, first)
+		p.fail(n, "names must be unique in a file; a test without a name is named after its events", "two tests have the name %q, the first in line %d", t.Name, first)
 	} else if first > 0 {
 		name := t.Name
 		t.Name = fmt.Sprintf("%s (line %d)", name, n.Line)
@@ -362,22 +362,22 @@ func (p *parser) seeds(n *yaml.Node) []Seed {
 		s := Seed{Name: pair.Key.Text, Line: pair.Key.Line, Col: pair.Key.Col}
 		local := filepath.Clean(filepath.FromSlash(s.Name))
 		if !filepath.IsLocal(filepath.FromSlash(s.Name)) || local == "." {
-			p.fail(pair.Key, "names are relative, as src/main.go", "the file %q would lie outside of the project", s.Name)
+			p.fail(pair.Key, "write a relative name, for example src/main.go", "the file %q is outside of the project", s.Name)
 		}
 		for _, other := range seeds {
 			if in, err := filepath.Rel(filepath.FromSlash(other.Name), local); err == nil && filepath.IsLocal(in) && other.From == "" {
-				p.fail(pair.Key, "write a file that lies elsewhere", "%q is a file of this project already, in line %d", other.Name, other.Line)
+				p.fail(pair.Key, "write another path", "%q is already a file of this project, in line %d", other.Name, other.Line)
 			}
 		}
 		if v := pair.Value; v.Kind == yaml.Map {
 			p.keys(v, "a file", key{"from", func(n *yaml.Node) {
 				s.From = p.beside(p.text(n))
 				if _, err := os.Stat(s.From); err != nil && n.Text != "" {
-					p.fail(n, "names count from the directory of this file", "there is no %s", n.Text)
+					p.fail(n, "names are relative to the directory of this file", "%s does not exist", n.Text)
 				}
 			}})
 			if len(v.Pairs) == 0 {
-				p.fail(v, "write its text, or for example `{from: main.go}`", "it is not said what is in the file %s", s.Name)
+				p.fail(v, "write its text, or for example `{from: main.go}`", "the file %s has no content", s.Name)
 			}
 		} else if s.Text = v.Text; v.Kind == yaml.List {
 			p.fail(v, "", "want the text of the file, not %s", v.Kind)

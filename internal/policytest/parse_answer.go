@@ -61,7 +61,7 @@ func (p *parser) answer(name, n *yaml.Node) Answer {
 		key{"exit", func(n *yaml.Node) {
 			const most = 255
 			if output().Exit = *p.integer(n); a.Output.Exit < 0 || a.Output.Exit > most {
-				p.fail(n, "of a program that could not run, `error: gone` says so", "a program ends with a number from 0 to %d", most)
+				p.fail(n, "for a program that cannot run, write for example `error: gone`", "an exit code is a number from 0 to %d", most)
 			}
 		}},
 		key{"stdout", func(n *yaml.Node) { output().Stdout = p.written(n) }},
@@ -74,7 +74,7 @@ func (p *parser) answer(name, n *yaml.Node) Answer {
 		}},
 	)
 	if out := &a.Outcome; a.Output != nil && (out.Decision > grapnel.None || out.Message != "" || out.Halt != "" || out.Context != nil || out.Set != nil || out.Patch != nil) {
-		p.fail(n, "write the one or the other", "an answer is what the program leaves (exit, stdout, stderr) or what it means")
+		p.fail(n, "write one of the two", "an answer has either the output of the program (exit, stdout, stderr) or its meaning")
 	}
 	return a
 }

@@ -79,25 +79,25 @@ func (p *parser) whole(n *yaml.Node, what string, ev *Event) {
 	}
 	switch {
 	case len(said) == 0:
-		p.fail(n, "write one of `command`, `tool`, `prompt`, `event` and `payload`", "%s says nothing that happens", what)
+		p.fail(n, "write one of `command`, `tool`, `prompt`, `event` and `payload`", "%s contains no event", what)
 		return
 	case len(said) > 1:
-		p.fail(n, "write one test for each", "%s says several things that happen: %s", what, strings.Join(said, ", "))
+		p.fail(n, "write one test for each", "%s contains several events: %s", what, strings.Join(said, ", "))
 		return
 	case !call && (ev.Output != nil || ev.Error != nil):
-		p.fail(n, "", "`output` and `error` go with a call of a tool")
+		p.fail(n, "", "`output` and `error` need a tool call")
 		return
 	case ev.Output != nil && ev.Error != nil:
-		p.fail(n, "", "a call has an `output` or an `error`, and not both")
+		p.fail(n, "", "a call has either an `output` or an `error`")
 		return
 	case ev.Agent != "" && ev.Payload == nil:
-		p.fail(n.Get("agent"), "`agents:` says in which agents a test holds", "`agent` goes with `payload`")
+		p.fail(n.Get("agent"), "`agents:` lists the agents in which a test runs", "`agent` needs `payload`")
 		return
 	case ev.Payload != nil && ev.Agent == "" && dialect.Detect(ev.Payload) == nil:
-		p.fail(n.Get("payload"), "write `agent:` beside it", "nobody can tell which agent sent this payload")
+		p.fail(n.Get("payload"), "add `agent:`", "cannot detect which agent sent this payload")
 		return
 	case (ev.Mode != "" || ev.Subagent != "") && !call && ev.Prompt == nil:
-		p.fail(n, "", "`mode` and `subagent` go with a call of a tool and with a prompt")
+		p.fail(n, "", "`mode` and `subagent` need a tool call or a prompt")
 		return
 	}
 	if call {
@@ -175,13 +175,13 @@ func (p *parser) payload(n *yaml.Node, ev *Event) {
 		name := p.beside(n.Text)
 		data, err := readFile(name)
 		if err != nil {
-			p.fail(n, "names count from the directory of this file", "the payload %s cannot be read: %v", n.Text, err)
+			p.fail(n, "names are relative to the directory of this file", "cannot read the payload %s: %v", n.Text, err)
 			return
 		}
 		if err := ev.recorded(name, data); err != nil {
-			p.fail(n, "JSON that an agent sent, a Record, or a conversation (.txtar)", "the payload %s: %v", n.Text, err)
+			p.fail(n, "use JSON from an agent, a record, or a conversation (.txtar)", "the payload %s: %v", n.Text, err)
 		}
 	default:
-		p.fail(n, "write what the agent sent, or the name of a file with it", "payload must be a mapping or a file, not %s", n.Kind)
+		p.fail(n, "write the payload of the agent, or the name of a file that contains it", "payload must be a mapping or a file, not %s", n.Kind)
 	}
 }

@@ -34,7 +34,7 @@ func (p *parser) text(n *yaml.Node) string {
 	case n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null:
 		p.fail(n, "", "want text, not %s", n.Kind)
 	case n.Text == "":
-		p.fail(n, "", "want text, and this is empty")
+		p.fail(n, "", "want text, got an empty value")
 	}
 	return n.Text
 }
@@ -43,7 +43,7 @@ func (p *parser) text(n *yaml.Node) string {
 func (p *parser) some(n *yaml.Node) []*yaml.Node {
 	items := itemsOf(n)
 	if len(items) == 0 {
-		p.fail(n, "leave it out", "the list is empty, and says nothing")
+		p.fail(n, "leave it out", "the list is empty")
 	}
 	return items
 }
@@ -73,7 +73,7 @@ func (p *parser) duration(n *yaml.Node) policyfile.Duration {
 	case err != nil:
 		p.fail(n, "write a number with a unit: 30s, 10m, 2h", "%q is not a duration", n.Text)
 	case d <= 0:
-		p.fail(n, "leave it out where no time passes", "time only goes on: want more than nothing, not %q", n.Text)
+		p.fail(n, "leave it out if no time passes", "want a duration above zero, not %q", n.Text)
 	}
 	return d
 }
@@ -94,7 +94,7 @@ func (p *parser) agents(n *yaml.Node) []string {
 	var agents []string
 	for _, item := range p.some(n) {
 		if name := p.agent(item); slices.Contains(agents, name) {
-			p.fail(item, "once will do", "the agent %s is listed twice", name)
+			p.fail(item, "remove one of them", "the agent %s is listed twice", name)
 		} else {
 			agents = append(agents, name)
 		}
@@ -112,7 +112,7 @@ func (p *parser) agent(n *yaml.Node) string {
 		return ""
 	}
 	known := dialect.Names()
-	hint := "there are " + strings.Join(known, ", ")
+	hint := "valid values: " + strings.Join(known, ", ")
 	for _, d := range dialect.All() {
 		known = append(known, d.Aliases...)
 	}

@@ -18,7 +18,7 @@ func (p *parser) variables(n *yaml.Node) {
 	}
 	for _, pair := range n.Pairs {
 		if !variable.MatchString(pair.Key.Text) {
-			p.fail(pair.Key, "", "%q is no name for a variable: letters, digits and _ are", pair.Key.Text)
+			p.fail(pair.Key, "", "%q is not a variable name: use letters, digits and _", pair.Key.Text)
 		}
 		p.vars = append(p.vars, "${"+pair.Key.Text+"}", p.text(pair.Value))
 	}
@@ -84,7 +84,7 @@ func (p *parser) misspelt(tests *yaml.Node) {
 		}
 		for _, name := range names {
 			if nearest.Word(name, []string{mine}) != "" && !slices.Contains(p.vars, "${"+name+"}") {
-				p.fail(found[name], fmt.Sprintf("did you mean ${%s}? Write $${%s} for the shell's", mine, name), "${%s} is no variable of this file, of which ${%s} stands nowhere", name, mine)
+				p.fail(found[name], fmt.Sprintf("did you mean ${%s}? Write $${%s} for a variable of the shell", mine, name), "${%s} is not a variable of this file, and its variable ${%s} is never used", name, mine)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func (p *parser) want(n *yaml.Node) Want {
 		for _, pair := range p.pairs(replies, someReplies) {
 			agent := p.agent(pair.Key)
 			if _, ok := w.Replies[agent]; ok && agent != "" {
-				p.fail(pair.Key, "once will do", "the agent %s is listed twice", agent)
+				p.fail(pair.Key, "remove one of them", "the agent %s is listed twice", agent)
 			}
 			if w.Replies == nil {
 				w.Replies = map[string]Reply{}
@@ -49,7 +49,7 @@ func (p *parser) want(n *yaml.Node) Want {
 // wants reports a mapping without expectations, which every result would satisfy.
 func (p *parser) wants(n *yaml.Node, what string) {
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
-		p.fail(n, examples[what], "%s is empty: the test wants nothing", what)
+		p.fail(n, examples[what], "%s is empty: the test checks nothing", what)
 	}
 }
 
@@ -72,7 +72,7 @@ func (p *parser) looksAt(want *yaml.Node, agents []string) {
 func (p *parser) unseen() {
 	for _, agent := range p.replies {
 		if p.failed == 0 && !p.looked[agent] {
-			p.fail(agent, "`agents:` says in which agents a test holds", "the test is not run in %s, and nobody looks at this reply", agent.Text)
+			p.fail(agent, "`agents:` lists the agents in which a test runs", "the test does not run in %s, so this reply is never checked", agent.Text)
 		}
 	}
 }

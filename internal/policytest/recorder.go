@@ -63,7 +63,7 @@ type Recorded struct {
 	Why     string   // why there is no test, or why it is skipped
 	Skipped bool     // the test exists, but is skipped
 	More    bool     // an earlier test now also covers this agent
-	Full    bool     // no test, because the file has no room for it
+	Full    bool     // no test, because the file would become too large
 	Masked  bool     // a secret or a long text is missing in its event
 	Want    string   // the expected result, in a word
 	Agents  []string // agents in which it passes
@@ -158,14 +158,14 @@ func said(agent string, t *Test) string {
 // first. Add calls it if the test fails without them; nil = none are known.
 func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spool.Entry) Recorded {
 	if e.Error != "" {
-		return Recorded{Why: "it could not be read when it came: " + e.Error}
+		return Recorded{Why: "Grapnel could not read the event: " + e.Error}
 	}
 	ev, err := replay.Event(e)
 	if err != nil {
 		return Recorded{Why: err.Error()}
 	}
 	if !r.opts.All && !r.speaks(e) && !slices.Contains([]grapnel.Kind{grapnel.ToolBefore, grapnel.PromptBefore, grapnel.PermissionBefore}, e.Event) {
-		return Recorded{Why: "no hook had anything to say"}
+		return Recorded{Why: "no hook had an effect"}
 	}
 	told, err := r.retold(ev, e)
 	if err != nil {
@@ -187,9 +187,9 @@ func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spo
 			return r.keep(t, test, told, made)
 		}
 	}
-	note := "it is not what comes of it now: "
+	note := "the policy now gives another result: "
 	if told.masked {
-		note = "the Record does not hold all of the event: "
+		note = "the record does not contain the whole event: "
 	}
 	t := r.draft(e, told, forms[0], nil)
 	t.words.add("skip", text(note+why))
@@ -206,7 +206,7 @@ func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded
 	key := said(told.agent, test)
 	if old := r.known[key]; old != nil {
 		if t.skip || !old.skip {
-			made.Why, made.Skipped = "there is such a test: "+old.name, false
+			made.Why, made.Skipped = "this test already exists: "+old.name, false
 			return made
 		}
 		r.tests = slices.DeleteFunc(r.tests, func(x *recordedTest) bool { return x == old })
@@ -226,7 +226,7 @@ func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded
 	var b strings.Builder
 	r.write(&b, t)
 	if r.size+b.Len() > max(0, maxRecorded-len(r.base)) {
-		return Recorded{Why: "the file has no room for it", Full: true}
+		return Recorded{Why: "the file would become too large", Full: true}
 	}
 	r.size += b.Len()
 	r.tests = append(r.tests, t)
@@ -352,7 +352,7 @@ func (r *Recorder) try(ctx context.Context, t *recordedTest, agent string) (*Tes
 		return nil, errs[0].Msg
 	}
 	if len(file.Tests) != len(r.file.Tests)+1 {
-		return nil, "the file cannot take it"
+		return nil, "cannot add the test to the file"
 	}
 	test := file.Tests[len(file.Tests)-1]
 	if test.Skip != "" {
@@ -367,7 +367,7 @@ func (r *Recorder) try(ctx context.Context, t *recordedTest, agent string) (*Tes
 	}
 	for _, name := range s.loaded.Programs { // a recording must not run programs
 		if _, ok := s.answers[name]; !ok {
-			s.answers[name] = Answer{Error: "it was not asked then"}
+			s.answers[name] = Answer{Error: "it did not run then"}
 		}
 	}
 	d, _ := dialect.FindAgent(agent)
@@ -397,7 +397,7 @@ func (r *Recorder) Text() ([]byte, error) {
 	}
 	for i, t := range r.file.Tests {
 		if file.Tests[i].Name != t.Name {
-			return nil, fmt.Errorf("%s: the test %q would become another one", r.path, t.Name)
+			return nil, fmt.Errorf("%s: the test %q would change", r.path, t.Name)
 		}
 	}
 	return []byte(text), nil

@@ -72,7 +72,7 @@ func TestRecorder(t *testing.T) {
 		"a path in a text": {call("Bash", `{"command":"cat /home/ann/app/x /home/anna/y /mnt/home/ann/z \"/home/ann\""}`), nil, []string{
 			`command: 'cat /repo/x /home/anna/y /mnt/home/ann/z "~"'`, "want: none",
 		}, false},
-		"a secret that was kept":   {call("Bash", `{"command":"curl -H 'Authorization: Bearer sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789' x.example"}`), nil, []string{"sk-ant-***", "# a part of this event was secret"}, false},
+		"a secret that was kept":   {call("Bash", `{"command":"curl -H 'Authorization: Bearer sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789' x.example"}`), nil, []string{"sk-ant-***", "# a part of this event is missing because it was secret"}, false},
 		"more than words say":      {call("Bash", `{"command":"make","run_in_background":true}`), nil, []string{"input: {run_in_background: true}"}, false},
 		"a tool of a server":       {call("mcp__lab__run", `{"n":1.50,"path":"/home/ann/x"}`), nil, []string{`input: {"n": 1.50, path: "~/x"}`}, false},
 		"lines":                    {call("Bash", `{"command":"cat <<E\n ${x}\nE\n"}`), nil, []string{"    command: |\n      cat <<E\n       ${x}\n      E\n"}, false},
@@ -80,7 +80,7 @@ func TestRecorder(t *testing.T) {
 		"what turns the direction": {call("Bash", `{"command":"echo \u202egnp.exe\u200d\udb40\udc41"}`), nil, []string{`command: "echo \u202egnp.exe\u200d\udb40\udc41"`}, false},
 		"the same in a payload":    {call("Bash", "{\"command\":\"make \u2066x\",\"run_in_background\":\"\u2069\"}"), nil, []string{`\u2066x`, `\u2069`}, false},
 		"another policy's":         {call("Bash", `{"command":"ls"}`), []grapnel.HookRun{by("not-ours", grapnel.Block)}, []string{"want: none"}, false},
-		"no longer so":             {call("Bash", `{"command":"ls"}`), []grapnel.HookRun{by("no-push", grapnel.Block)}, []string{"skip: \"it is not what comes of it now: decision: got none, want block"}, true},
+		"no longer so":             {call("Bash", `{"command":"ls"}`), []grapnel.HookRun{by("no-push", grapnel.Block)}, []string{"skip: \"the policy now gives another result: decision: got none, want block"}, true},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

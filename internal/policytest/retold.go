@@ -76,10 +76,10 @@ func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 	}
 	root, err := yaml.Parse(payload) // YAML includes JSON, and this parser keeps the order of members
 	if err != nil {
-		return nil, fmt.Errorf("the event cannot be read again: %w", err)
+		return nil, fmt.Errorf("cannot read the event again: %w", err)
 	}
 	if root.Kind != yaml.Map {
-		return nil, errors.New("the event is no object")
+		return nil, errors.New("the event is not a JSON object")
 	}
 	gone := func(p yaml.Pair) bool {
 		return slices.Contains([]string{"transcript_path", "timestamp", "time"}, p.Key.Text) ||

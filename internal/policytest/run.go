@@ -213,7 +213,7 @@ func (r *runner) run(ctx context.Context, res *Result) {
 	}
 	defer r.leave(key, s)
 	if len(s.errs) > 0 {
-		fail(fmt.Errorf("the policy cannot be loaded: %w", s.errs[0]))
+		fail(fmt.Errorf("cannot load the policy: %w", s.errs[0]))
 		return
 	}
 	timeout := r.Timeout
@@ -258,7 +258,7 @@ func (s *stage) unknownRule(t *Test) error {
 		}
 		hint := didYouMean(w.Text, s.names)
 		if hint == "" && len(s.names) <= 20 {
-			hint = "there are " + strings.Join(s.names, ", ")
+			hint = "valid values: " + strings.Join(s.names, ", ")
 		}
 		return &policyfile.Error{File: t.File.Path, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("%s has no hook %q", filepath.Base(s.file), w.Text), Hint: hint}
 	}

@@ -123,7 +123,7 @@ func (s *stage) set(t *Test) error {
 	for _, name := range slices.Sorted(maps.Keys(s.answers)) {
 		if !slices.Contains(s.loaded.Programs, name) {
 			return &policyfile.Error{
-				File: t.File.Path, Line: s.answers[name].Line, Col: s.answers[name].Col, Msg: fmt.Sprintf("no hook %q of %s is a program or has a server", name, filepath.Base(s.file)),
+				File: t.File.Path, Line: s.answers[name].Line, Col: s.answers[name].Col, Msg: fmt.Sprintf("no hook %q of %s runs a program or calls a server", name, filepath.Base(s.file)),
 				Hint: didYouMean(name, s.loaded.Programs),
 			}
 		}
@@ -216,7 +216,7 @@ func few(dir string) error {
 			return err
 		}
 		if !d.Type().IsRegular() && d.Type() != fs.ModeSymlink {
-			return fmt.Errorf("%s is no regular file", at)
+			return fmt.Errorf("%s is not a regular file", at)
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -224,7 +224,7 @@ func few(dir string) error {
 		}
 		n, size = n+1, size+info.Size()
 		if n > maxCopies || size > maxCopyBytes {
-			return fmt.Errorf("there is more below %s than a test can have: %d files, or %d MB", dir, maxCopies, maxCopyBytes>>20)
+			return fmt.Errorf("%s is too large for a test: more than %d files or %d MB", dir, maxCopies, maxCopyBytes>>20)
 		}
 		return nil
 	})
@@ -272,7 +272,7 @@ func (s *server) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome
 func (a Answer) give(ev *grapnel.Event, d *dialect.Dialect) (grapnel.Outcome, error) {
 	switch {
 	case a.Timeout:
-		return a.Outcome, fmt.Errorf("%w: the test says so", grapnel.ErrTimeout)
+		return a.Outcome, fmt.Errorf("%w: set by the test", grapnel.ErrTimeout)
 	case a.Output != nil:
 		out, err := cmp.Or(d, dialect.Plain()).ReadOutcome(ev, dialect.Output{Exit: a.Output.Exit, Stdout: []byte(a.Output.Stdout), Stderr: []byte(a.Output.Stderr)})
 		if err == nil && a.Error != "" {
@@ -315,7 +315,7 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 		if err != nil {
 			at := &policyfile.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
 			if errors.Is(err, errUntold) {
-				at.Hint = "`agents:` says in which agents a test holds"
+				at.Hint = "`agents:` lists the agents in which a test runs"
 			}
 			return firings, at
 		}

@@ -96,7 +96,7 @@ func (t *recordedTest) rename(name string) {
 func (r *Recorder) head() string {
 	var b strings.Builder
 	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/test.json\n")
-	fmt.Fprintf(&b, "# Recorded from real work. %s stands for the project, ~ for the home directory and *** for what was secret.\nversion: 1\n", recordedProject)
+	fmt.Fprintf(&b, "# Recorded from real work. %s is the project, ~ the home directory, and *** replaces secrets.\nversion: 1\n", recordedProject)
 	if named := r.named(); named != "" {
 		fmt.Fprintf(&b, "policy: %s\n", text(named))
 	}
@@ -439,7 +439,7 @@ func (r *Recorder) with(tests []*recordedTest) (string, error) {
 	}
 	laid, err := layout.Format([]byte(items.String()), nil)
 	if err != nil {
-		return "", fmt.Errorf("the test cannot be written: %w", err)
+		return "", fmt.Errorf("cannot write the test: %w", err)
 	}
 	_, body, _ := strings.Cut(string(laid), "\n")
 	if r.file.Tests == nil { // a new file
@@ -455,7 +455,7 @@ func (r *Recorder) with(tests []*recordedTest) (string, error) {
 // write writes a test as a block of YAML for the formatter.
 func (r *Recorder) write(b *strings.Builder, t *recordedTest) {
 	if t.masked {
-		b.WriteString("  # a part of this event was secret, or too long to be kept, and is not in it\n")
+		b.WriteString("  # a part of this event is missing because it was secret or too long\n")
 	}
 	for i, w := range t.words {
 		lead := "    "
@@ -541,7 +541,7 @@ func (r *Recorder) place() (gap, error) {
 	}
 	tests := src.Root.Get("tests")
 	if tests == nil || len(tests.Items) == 0 || src.Text[src.Written(tests).Start] == '[' {
-		return gap{}, fmt.Errorf("%s: tests can be added to a list that goes over lines, with a dash before each", r.path)
+		return gap{}, fmt.Errorf("%s: tests can only be added to a list with one item per line, each with a dash", r.path)
 	}
 	dash := src.Written(tests.Items[0]).Dash
 	g := gap{indent: strings.Repeat(" ", dash-strings.LastIndexByte("\n"+src.Text[:dash], '\n')), crlf: strings.Contains(r.base, "\r\n")}

@@ -197,7 +197,7 @@ func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 	case run.Async:
 		return partLater, "it runs after the answer"
 	case run.Observed && (run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0):
-		return partObserves, "it only observes"
+		return partObserves, "it is in observe mode"
 	case run.Expired:
 		return partExpired, run.Expiry.String()
 	case run.FailOpen && run.Decision == grapnel.None:

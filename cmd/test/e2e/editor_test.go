@@ -48,7 +48,9 @@ func kinds(t *testing.T) []*kind {
 		}, map[string]string{}},
 		{"test", validator(policytest.Schema()), func(name, text string) []*policyfile.Error {
 			_, errs := policytest.Parse(name, []byte(text))
-			return slices.DeleteFunc(errs, func(err *policyfile.Error) bool { return strings.HasPrefix(err.Msg, "it is not said which policy") })
+			return slices.DeleteFunc(errs, func(err *policyfile.Error) bool {
+				return strings.HasPrefix(err.Msg, "the file does not name the policy")
+			})
 		}, map[string]string{}},
 	}
 	held, err := documents.All(filepath.Join("..", "..", ".."))
