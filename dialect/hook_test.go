@@ -57,7 +57,7 @@ func playHook(t *testing.T, d *dialect.Dialect, file string) {
 		t.Fatal(err)
 	}
 	if len(bytes.TrimSpace(want.Comment)) == 0 {
-		t.Errorf("%s does not say what it shows", file)
+		t.Errorf("%s has no comment", file)
 	}
 	part := func(name string) []byte {
 		for _, f := range want.Files {

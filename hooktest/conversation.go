@@ -28,7 +28,7 @@ func updating() bool {
 func (s *dialectSuite) play(t testing.TB, c conversation) {
 	t.Helper()
 	if len(bytes.TrimSpace(c.archive.Comment)) == 0 {
-		t.Errorf("%s does not say what it shows", c.file)
+		t.Errorf("%s has no comment", c.file)
 	}
 	engine := says(t, c.outcome, grapnel.OnErrorDefault)
 	v := engine.Fire(t.Context(), c.ev)
@@ -36,7 +36,7 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 	whole := dialect.Answer(t.Context(), engine, s.Dialect, dialect.Input{Payload: c.payload})
 	whole.Silent = reply.Silent // only Answer sets Silent
 	if !reflect.DeepEqual(whole, reply) {
-		t.Errorf("Answer says something else than Read, Fire and Write: %s, want %s", shownReply(whole), shownReply(reply))
+		t.Errorf("the reply of Answer differs from Read, Fire and Write: got %s, want %s", shownReply(whole), shownReply(reply))
 	}
 
 	got := &txtar.Archive{Comment: c.archive.Comment}

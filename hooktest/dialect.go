@@ -57,7 +57,7 @@ func TestDialect(t *testing.T, d *dialect.Dialect, dir string) { //nolint:tparal
 		t.Run(law.name, func(t *testing.T) {
 			t.Parallel()
 			if law.agent == (d.ReadEvent == nil) || law.name == "Hooks" && d.WriteEvent == nil {
-				t.Skipf("%s has no such side", d.Name)
+				t.Skipf("%s does not support this direction", d.Name)
 			}
 			law.hold(s, t)
 		})
@@ -201,23 +201,23 @@ func (s *dialectSuite) tables(t testing.TB) {
 	for i := range s.Events {
 		row := &s.Events[i]
 		if seen[row.Native] {
-			t.Errorf("%s stands there twice", row.Native)
+			t.Errorf("%s is listed twice", row.Native)
 		}
 		seen[row.Native] = true
 		if row.Install == (row.Why != "") {
-			t.Errorf("%s: Install is %v and Why is %q: an event that is not installed says why", row.Native, row.Install, row.Why)
+			t.Errorf("%s: Install is %v and Why is %q: exactly the events that are not installed have a Why", row.Native, row.Install, row.Why)
 		}
 		s.rowContract(t, row)
 	}
 	tools := map[string]bool{}
 	for _, tool := range s.Tools {
 		if tools[tool.Native] || !slices.Contains(grapnel.Classes(), tool.Class) {
-			t.Errorf("tool %s stands there twice or has no class (%q)", tool.Native, tool.Class)
+			t.Errorf("tool %s is listed twice or has no known class (%q)", tool.Native, tool.Class)
 		}
 		tools[tool.Native] = true
 		for _, fact := range tool.Facts {
 			if !strings.HasPrefix(fact.At, "/") || (fact.Use != "") != (fact.Field == grapnel.FieldPath) {
-				t.Errorf("tool %s has the fact %+v: a place begins with a slash, and a use is that of a path", tool.Native, fact)
+				t.Errorf("tool %s has the fact %+v: At must start with a slash, and exactly the paths have a Use", tool.Native, fact)
 			}
 		}
 	}
@@ -229,7 +229,7 @@ func (s *dialectSuite) rowContract(t testing.TB, row *dialect.EventRow) {
 	switch {
 	case !row.Kind.Native():
 		if contract != nil {
-			t.Errorf("%s: only native events bring a Contract", row.Native)
+			t.Errorf("%s: only native events have their own Contract", row.Native)
 		}
 		if c, ok := grapnel.ContractOf(row.Kind); ok {
 			contract = &c
@@ -246,7 +246,7 @@ func (s *dialectSuite) rowContract(t testing.TB, row *dialect.EventRow) {
 		return
 	}
 	if row.Permits().Block && contract.Blocks == grapnel.BlockNothing || (row.Permits().Ask || row.Permits().Allow) && !contract.Permit {
-		t.Errorf("%s: the agent can be told what the Contract forbids: %+v, %+v", row.Native, row.Can, contract)
+		t.Errorf("%s: Can contains decisions that the Contract forbids: %+v, %+v", row.Native, row.Can, contract)
 	}
 	for _, f := range row.Permits().Change {
 		if !contract.Permits(f) {
@@ -275,12 +275,12 @@ func (s *dialectSuite) noOpinion(t testing.TB) {
 		_, reply := s.tell(t, c.ev, grapnel.Outcome{})
 		out, err := s.heard(c.ev, reply)
 		if reply.Exit != 0 || err != nil || !reflect.ValueOf(out).IsZero() || s.ReadOutcome == nil && len(reply.Stdout)+len(reply.Stderr) > 0 {
-			t.Errorf("%s: no opinion is written as %s, which says %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
+			t.Errorf("%s: no opinion is written as %s, which reads as %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
 		}
 		for range 2 { // both replies must be equal
 			whole := dialect.Answer(t.Context(), nobody, s.Dialect, c.input(c.payload))
 			if whole.Silent = false; !reflect.DeepEqual(whole, reply) {
-				t.Errorf("%s: without hooks the answer is %s, want %s", c.name, shownReply(whole), shownReply(reply))
+				t.Errorf("%s: without hooks the reply is %s, want %s", c.name, shownReply(whole), shownReply(reply))
 			}
 		}
 	}
@@ -294,13 +294,13 @@ func (s *dialectSuite) block(t testing.TB) {
 		v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 		if !may.Block {
 			if contractOf(c.ev).Blocks != grapnel.BlockNothing && len(v.Unsupported) == 0 {
-				t.Errorf("%s: a block cannot be told, and Unsupported does not say so: %s", c.name, sample.Shown(v))
+				t.Errorf("%s: the agent does not support a block, but Unsupported does not list it: %s", c.name, sample.Shown(v))
 			}
 			continue
 		}
 		said := slices.Concat(reply.Stdout, reply.Stderr)
 		if !bytes.Contains(said, bytes.Trim(quoted, `"`)) && !bytes.Contains(said, []byte(reason)) {
-			t.Errorf("%s: a block is written as %s, without its reason as it stands (and without escapes for HTML)", c.name, shownReply(reply))
+			t.Errorf("%s: a block is written as %s, without its unchanged reason (without escapes for HTML)", c.name, shownReply(reply))
 		}
 		if s.ReadOutcome == nil {
 			continue
@@ -310,7 +310,7 @@ func (s *dialectSuite) block(t testing.TB) {
 		// permission prompt.
 		asText := !contractOf(c.ev).Permit && strings.Contains(sample.Shown(out), string(bytes.Trim(quoted, `"`)))
 		if out.Decision != grapnel.Block && !asText {
-			t.Errorf("%s: a block is written as %s, which says %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
+			t.Errorf("%s: a block is written as %s, which reads as %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
 		}
 	}
 }
@@ -330,7 +330,7 @@ func (s *dialectSuite) notWeaker(t testing.TB, c *conversation, decision grapnel
 	may := can(c.ev)
 	v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: decision, Reason: "because", Halt: halt, Message: "m", Context: []string{"c"}})
 	out, err := s.heard(c.ev, reply)
-	about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which says %s, %v", c.name, decision, halt, sample.Shown(v), shownReply(reply), sample.Shown(out), err)
+	about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which reads as %s, %v", c.name, decision, halt, sample.Shown(v), shownReply(reply), sample.Shown(out), err)
 	if s.ReadOutcome == nil {
 		return
 	}
@@ -338,17 +338,17 @@ func (s *dialectSuite) notWeaker(t testing.TB, c *conversation, decision grapnel
 		t.Errorf("%s", about)
 	}
 	if out.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !may.Allow) {
-		t.Errorf("an allow that nobody gave: %s", about)
+		t.Errorf("an allow without a hook that allows: %s", about)
 	}
 	asked := contractOf(c.ev).Kind == grapnel.PermissionBefore // the agent shows the prompt anyway
 	if v.Decision == grapnel.Ask && may.Ask && out.Decision < grapnel.Ask && !asked {
-		t.Errorf("the question is lost: %s", about)
+		t.Errorf("the ask is missing: %s", about)
 	}
 	if contractOf(c.ev).Permit && v.Decision == grapnel.Block && may.Block && out.Decision != grapnel.Block {
-		t.Errorf("the block is lost: %s", about)
+		t.Errorf("the block is missing: %s", about)
 	}
 	if may.Halt && (out.Halt != "") != (v.Halt != "") {
-		t.Errorf("the halt is lost, or nobody's: %s", about)
+		t.Errorf("the halt is missing, or no hook halted: %s", about)
 	}
 }
 
@@ -369,7 +369,7 @@ func (s *dialectSuite) unmerged(t testing.TB) {
 			out, err := s.heard(c.ev, reply)
 			if out.Decision == grapnel.Allow && !(decision == grapnel.Allow && may.Allow) ||
 				contract.Permit && may.Block && out.Decision != grapnel.Block && decision == grapnel.Block && s.ReadOutcome != nil {
-				t.Errorf("%s: %v beside a halt is written as %s, which says %s, %v", c.name, decision, shownReply(reply), sample.Shown(out), err)
+				t.Errorf("%s: %v with a halt is written as %s, which reads as %s, %v", c.name, decision, shownReply(reply), sample.Shown(out), err)
 			}
 		}
 	}
@@ -416,7 +416,7 @@ func (s *dialectSuite) change(t testing.TB, c *conversation, f grapnel.Field, va
 	none := s.Write(c.ev, &grapnel.Verdict{Event: c.ev}, "")
 	v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: can(c.ev).Beside, Reason: "again", Set: map[grapnel.Field]json.RawMessage{f: value}})
 	if _, told := v.Changes[f]; told && reflect.DeepEqual(reply, none) {
-		t.Errorf("%s: %s is set to %s, and nothing is said: %s", c.name, f, value, shownReply(reply))
+		t.Errorf("%s: %s is set to %s, but the reply does not contain it: %s", c.name, f, value, shownReply(reply))
 	}
 	if s.ReadOutcome == nil || s.Events == nil || f != grapnel.FieldInput && f != grapnel.FieldPrompt {
 		return // other values are in the agent's own format
@@ -468,11 +468,11 @@ func (s *dialectSuite) roundTrip(t testing.TB) {
 		}
 		again, err := s.Read(c.input(line))
 		if err != nil {
-			t.Errorf("%s: WriteEvent gives %s, which cannot be read: %v", c.name, sample.Short(string(line)), err)
+			t.Errorf("%s: Read cannot read the output %s of WriteEvent: %v", c.name, sample.Short(string(line)), err)
 			continue
 		}
 		if got, want := state(bare(again)), state(bare(c.ev)); got != want {
-			t.Errorf("%s: an event changes as it is written and read\n\twas %s\n\tis  %s", c.name, sample.Short(want), sample.Short(got))
+			t.Errorf("%s: an event changes when it is written and read again\n\twas %s\n\tis  %s", c.name, sample.Short(want), sample.Short(got))
 		}
 	}
 }
@@ -488,11 +488,11 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	}()
 	ev, readErr := s.Read(in)
 	if ev == nil {
-		t.Errorf("%s: Read gives no event (%v): %s", about, readErr, sample.Short(string(in.Payload)))
+		t.Errorf("%s: Read returns no event (%v): %s", about, readErr, sample.Short(string(in.Payload)))
 		return
 	}
 	if _, err := json.Marshal(ev); err != nil {
-		t.Errorf("%s: Read gives an event that cannot be written down: %v: %s", about, err, sample.Short(string(in.Payload)))
+		t.Errorf("%s: Read returns an event that cannot be encoded: %v: %s", about, err, sample.Short(string(in.Payload)))
 	}
 	guarded := dialect.Answer(t.Context(), says(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
 	contract, may := contractOf(ev), can(ev)
@@ -501,18 +501,18 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 		counts, may.Block = true, true
 	}
 	if counts && may.Block && len(guarded.Stdout) == 0 && guarded.Exit == 0 {
-		t.Errorf("%s: a block is lost (%v): %s for %s", about, readErr, shownReply(guarded), sample.Short(string(in.Payload)))
+		t.Errorf("%s: a block is missing (%v): %s for %s", about, readErr, shownReply(guarded), sample.Short(string(in.Payload)))
 	}
 	nobody := dialect.Answer(t.Context(), engineOf(t, []grapnel.Spec{}), s.Dialect, in)
 	if nobody.Exit == 2 {
-		t.Errorf("%s: nobody listens, and the exit code is 2, which blocks: %s for %s", about, shownReply(nobody), sample.Short(string(in.Payload)))
+		t.Errorf("%s: without hooks the exit code is 2, which blocks: %s for %s", about, shownReply(nobody), sample.Short(string(in.Payload)))
 	}
 	guarded.Stderr, nobody.Stderr = nil, nil // stderr may contain the error
 	if out, _ := s.heard(ev, guarded); out.Decision == grapnel.Allow {
-		t.Errorf("%s: a guard blocks, and %s allows (%v) %s", about, shownReply(guarded), readErr, sample.Short(string(in.Payload)))
+		t.Errorf("%s: a guard blocks, but %s allows (%v) %s", about, shownReply(guarded), readErr, sample.Short(string(in.Payload)))
 	}
 	if out, _ := s.heard(ev, nobody); out.Decision != grapnel.None {
-		t.Errorf("%s: nobody listens, and %s says %v (%v) to %s", about, shownReply(nobody), out.Decision, readErr, sample.Short(string(in.Payload)))
+		t.Errorf("%s: without hooks %s decides %v (%v) for %s", about, shownReply(nobody), out.Decision, readErr, sample.Short(string(in.Payload)))
 	}
 }
 
@@ -528,12 +528,12 @@ func (s *dialectSuite) unreadable(t testing.TB) {
 		}
 		in := c.input(c.payload)
 		in.Err = io.ErrUnexpectedEOF
-		s.answer(t, c.name+", stdin broke", in)
+		s.answer(t, c.name+", stdin failed", in)
 		if _, err := s.Read(in); !errors.Is(err, in.Err) {
-			t.Errorf("%s: stdin broke, and Read says %v", c.name, err)
+			t.Errorf("%s: stdin failed, but Read returns %v", c.name, err)
 		}
 		s.answer(t, c.name+", byte order mark", c.input(append([]byte("\xef\xbb\xbf"), c.payload...)))
-		s.answer(t, c.name+", more behind it", c.input(append(bytes.Clone(c.payload), '}')))
+		s.answer(t, c.name+", more after it", c.input(append(bytes.Clone(c.payload), '}')))
 	}
 }
 
@@ -567,7 +567,7 @@ func (s *dialectSuite) hostile(t testing.TB) {
 				payload := slices.Concat([]byte("{"+string(rawjson.Quote(also))+":\"odd\","), body[1:])
 				again, err := s.Read(c.input(payload))
 				if err != nil || state(bare(again)) != state(bare(c.ev)) {
-					t.Errorf("%s: with %q in front the event is another one (%v)\n\twas %s\n\tis  %s", c.name, also, err, sample.Short(state(bare(c.ev))), sample.Short(state(bare(again))))
+					t.Errorf("%s: with %q first, the event differs (%v)\n\twas %s\n\tis  %s", c.name, also, err, sample.Short(state(bare(c.ev))), sample.Short(state(bare(again))))
 				}
 			}
 		}
@@ -611,7 +611,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 		}
 	}
 	if told == 0 {
-		t.Errorf("%s tells its hooks of no event at all", s.Name)
+		t.Errorf("%s writes no event for its hooks", s.Name)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestBrokenDialects(t *testing.T) {
 	}{
 		"says nothing": {func(d *dialect.Dialect) {
 			d.WriteVerdict = func(*dialect.EventRow, *grapnel.Event, *grapnel.Verdict) dialect.Reply { return dialect.Reply{} }
-		}, "Block", "without its reason"},
+		}, "Block", "without its unchanged reason"},
 		"allows what nobody judged": {func(d *dialect.Dialect) {
 			d.WriteVerdict = func(row *dialect.EventRow, ev *grapnel.Event, v *grapnel.Verdict) dialect.Reply {
 				if v.Decision == grapnel.None {
@@ -68,14 +68,14 @@ func TestBrokenDialects(t *testing.T) {
 				}
 				return write(row, ev, v)
 			}
-		}, "Never weaker", "an allow that nobody gave"},
+		}, "Never weaker", "an allow without a hook that allows"},
 		"forgets the change": {func(d *dialect.Dialect) {
 			d.WriteVerdict = func(row *dialect.EventRow, ev *grapnel.Event, v *grapnel.Verdict) dialect.Reply {
 				told := *v
 				told.Changes = nil
 				return write(row, ev, &told)
 			}
-		}, "Changes", "and nothing is said"},
+		}, "Changes", "but the reply does not contain it"},
 		"blocks beside a halt no more": {func(d *dialect.Dialect) {
 			d.WriteVerdict = func(row *dialect.EventRow, ev *grapnel.Event, v *grapnel.Verdict) dialect.Reply {
 				if v.Halt != "" && v.Decision == grapnel.Block {
@@ -83,7 +83,7 @@ func TestBrokenDialects(t *testing.T) {
 				}
 				return write(row, ev, v)
 			}
-		}, "Unmerged", "block beside a halt"},
+		}, "Unmerged", "block with a halt"},
 		"panics": {func(d *dialect.Dialect) {
 			d.ReadEvent = func(row *dialect.EventRow, top payload, in dialect.Input) (*grapnel.Event, error) {
 				if string(top["tool_name"]) == "{}" {
@@ -99,7 +99,7 @@ func TestBrokenDialects(t *testing.T) {
 				}
 				return read(row, top, in)
 			}
-		}, "Hostile", `with "Tool_name" in front`},
+		}, "Hostile", `with "Tool_name" first`},
 		"exits with 2": {func(d *dialect.Dialect) {
 			d.WriteVerdict = func(row *dialect.EventRow, ev *grapnel.Event, v *grapnel.Verdict) dialect.Reply {
 				reply := write(row, ev, v)
@@ -114,13 +114,13 @@ func TestBrokenDialects(t *testing.T) {
 				}
 				return write(row, ev, v)
 			}
-		}, "Unreadable", "a block is lost"},
+		}, "Unreadable", "a block is missing"},
 		"loses the input": {func(d *dialect.Dialect) {
 			d.WriteEvent = func(ev *grapnel.Event) ([]byte, error) {
 				line, err := dialect.ClaudeCode().WriteEvent(ev)
 				return bytes.ReplaceAll(line, []byte(`"tool_input"`), []byte(`"input"`)), err
 			}
-		}, "Round trip", "an event changes as it is written and read"},
+		}, "Round trip", "an event changes when it is written and read again"},
 		"takes text for an allow": {func(d *dialect.Dialect) {
 			d.ReadOutcome = func(*grapnel.Event, dialect.Output) (grapnel.Outcome, error) {
 				return grapnel.Outcome{Decision: grapnel.Allow}, nil
@@ -128,9 +128,9 @@ func TestBrokenDialects(t *testing.T) {
 		}, "Hooks", "is an allow"},
 		"speaks of nothing": {func(d *dialect.Dialect) {
 			d.WriteEvent = func(*grapnel.Event) ([]byte, error) { return nil, errors.New("no") }
-		}, "Hooks", "tells its hooks of no event at all"},
-		"has a row twice":   {func(d *dialect.Dialect) { d.Events = append(d.Events, d.Events[0]) }, "Tables", "SessionStart stands there twice"},
-		"promises too much": {func(d *dialect.Dialect) { d.Events[0].Can.Block = true }, "Tables", "what the Contract forbids"},
+		}, "Hooks", "writes no event for its hooks"},
+		"has a row twice":   {func(d *dialect.Dialect) { d.Events = append(d.Events, d.Events[0]) }, "Tables", "SessionStart is listed twice"},
+		"promises too much": {func(d *dialect.Dialect) { d.Events[0].Can.Block = true }, "Tables", "that the Contract forbids"},
 		"has a new event": {func(d *dialect.Dialect) {
 			d.Events = append(d.Events, dialect.EventRow{Native: "New", Kind: grapnel.TaskBefore})
 		}, "Every event", "no conversation has New"},

@@ -42,7 +42,7 @@ func Tool(name string, input any) *grapnel.Event {
 // output. If output is an error, the call failed. After panics if the event is not a tool call.
 func After(call *grapnel.Event, output any) *grapnel.Event {
 	if call.Tool == nil {
-		panic(fmt.Sprintf("hooktest.After: %s is no call of a tool", call.Kind))
+		panic(fmt.Sprintf("hooktest.After: %s is not a tool call", call.Kind))
 	}
 	ev := must(sample.Made(directory(), call.Tool.CanonicalName(), call.Tool.ID, call.Tool.Input, output))
 	ev.Session = call.Session

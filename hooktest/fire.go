@@ -87,7 +87,7 @@ func engineOf[H grapnel.Spec | *grapnel.Engine](t testing.TB, by []H) *grapnel.E
 		switch one := any(one).(type) {
 		case *grapnel.Engine:
 			if len(by) > 1 {
-				t.Fatalf("an event is fired at one engine, and there are %d; see grapnel.Engine.With", len(by))
+				t.Fatalf("an event needs exactly one engine, got %d; see grapnel.Engine.With", len(by))
 			}
 			return one
 		case grapnel.Spec:
@@ -110,7 +110,7 @@ func expect(t testing.TB, f Firing, holds bool, want string) bool {
 	case !holds:
 		t.Errorf("got %v, want %s\n%v", f.Decision, want, f)
 	case failed:
-		t.Errorf("got %v, but a hook could not answer\n%v", f.Decision, f)
+		t.Errorf("got %v, but a hook failed\n%v", f.Decision, f)
 	}
 	return holds && !failed
 }

@@ -56,7 +56,7 @@ var hookLaws = []struct {
 			s.permitted(t, ev, s.call(t, patient(s.spec), ev))
 		}
 		if called == 0 {
-			t.Errorf("none of %d events reached the hook; give TestHook one that does", len(events))
+			t.Errorf("none of %d events reached the hook; pass a matching event to TestHook", len(events))
 		}
 	}},
 	{"Hostile", func(t testing.TB, s *hookSuite, events []*grapnel.Event) {
@@ -153,18 +153,18 @@ func (s *hookSuite) call(t testing.TB, within time.Duration, ev *grapnel.Event) 
 	select {
 	case a = <-done:
 	case <-time.After(within + limit):
-		t.Errorf("it is still at work %v after its context was done\n\tevent %s", limit, sample.ShownEvent(ev))
+		t.Errorf("it still runs %v after its context was done\n\tevent %s", limit, sample.ShownEvent(ev))
 		return answer{err: ctx.Err()}
 	}
 	if a.panicked != "" {
 		t.Errorf("it panicked: %s\n\tevent %s", a.panicked, sample.ShownEvent(ev))
 	}
 	if a.err != nil && a.out.Decision == grapnel.Allow {
-		t.Errorf("it allows, and could not answer: %v\n\tevent %s", a.err, sample.ShownEvent(ev))
+		t.Errorf("it allows although it failed: %v\n\tevent %s", a.err, sample.ShownEvent(ev))
 	}
 	own.ID = ev.ID
 	if now := state(&own); now != before {
-		t.Errorf("it changed the event; to change what happens, return an Outcome\n\twas %s\n\tis  %s", sample.Short(before), sample.Short(now))
+		t.Errorf("it changed the event; return an Outcome instead\n\twas %s\n\tis  %s", sample.Short(before), sample.Short(now))
 	}
 	return a
 }
@@ -192,7 +192,7 @@ func (s *hookSuite) permitted(t testing.TB, ev *grapnel.Event, a answer) {
 		func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return a.out, a.err })})
 	for _, run := range f.Record.Hooks {
 		if strings.Contains(run.Error, grapnel.ErrIllegal.Error()) {
-			t.Errorf("it %s; narrow the Spec's On, or the answer\n%v", run.Error, f)
+			t.Errorf("it %s; narrow the On of the Spec, or the answer\n%v", run.Error, f)
 		}
 	}
 }

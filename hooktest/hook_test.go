@@ -60,7 +60,7 @@ func TestBrokenHooks(t *testing.T) {
 		"panics":            {grapnel.Spec{On: before, Hook: grapnel.Guard(func(*grapnel.Event) string { panic("oops") })}, "Answers", "it panicked: oops"},
 		"needs a tool":      {grapnel.Spec{On: before, Hook: grapnel.Guard(func(ev *grapnel.Event) string { return ev.Tool.Content[:0] })}, "Hostile", "it panicked: runtime error"},
 		"matcher panics":    {grapnel.Spec{On: before, Hook: replies(grapnel.Outcome{}, nil), Match: panicky{}}, "Answers", "its Matcher"},
-		"allows by failure": {grapnel.Spec{On: before, Hook: replies(grapnel.Outcome{Decision: grapnel.Allow}, errors.New("no idea"))}, "Answers", "it allows, and could not answer: no idea"},
+		"allows by failure": {grapnel.Spec{On: before, Hook: replies(grapnel.Outcome{Decision: grapnel.Allow}, errors.New("no idea"))}, "Answers", "it allows although it failed: no idea"},
 		"blocks a notice":   {grapnel.Spec{Hook: replies(grapnel.Outcome{Decision: grapnel.Block}, nil)}, "Answers", "decision block on gateway.start"},
 		"changes too much": {
 			grapnel.Spec{On: before, Hook: replies(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldPrompt: json.RawMessage(`"x"`)}}, nil)},
@@ -75,7 +75,7 @@ func TestBrokenHooks(t *testing.T) {
 			"Answers", "not valid JSON",
 		},
 		"is never called": {grapnel.Spec{On: before, Tools: []string{"nothing"}, Hook: replies(grapnel.Outcome{}, nil)}, "Answers", "none of 6 events reached the hook"},
-		"gives up":        {grapnel.Spec{On: before, Hook: hangs{}}, "Cancelled", "it is still at work 1m0s after its context was done"},
+		"gives up":        {grapnel.Spec{On: before, Hook: hangs{}}, "Cancelled", "it still runs 1m0s after its context was done"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

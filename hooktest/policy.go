@@ -51,7 +51,7 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 		Server: func(h policyfile.HTTP) grapnel.Hook {
 			return stub(h.Name, func() grapnel.Hook {
 				return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-					err := fmt.Errorf("%s: no server is asked in a test: let PolicyOptions.Programs answer for the hook %s", file, h.Name)
+					err := fmt.Errorf("%s: tests call no servers: set the answer of the hook %s in PolicyOptions.Programs", file, h.Name)
 					t.Error(err)
 					return grapnel.Outcome{}, err
 				})
@@ -120,7 +120,7 @@ func TestPolicies(t *testing.T, paths ...string) { //nolint:tparallel // the cal
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Fatalf("there is no file *%s in %s", policytest.Suffix, strings.Join(paths, ", "))
+		t.Fatalf("no file *%s in %s", policytest.Suffix, strings.Join(paths, ", "))
 	}
 	for _, name := range files {
 		t.Run(filepath.ToSlash(name), func(t *testing.T) {

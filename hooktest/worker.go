@@ -33,7 +33,7 @@ import (
 func TestWorker(t *testing.T, args ...string) { //nolint:tparallel // the caller decides whether the test itself is parallel
 	t.Helper()
 	if len(args) == 0 {
-		t.Fatal("TestWorker wants a program and its arguments")
+		t.Fatal("TestWorker needs a program and its arguments")
 	}
 	for _, law := range workerLaws {
 		t.Run(law.name, func(t *testing.T) {
@@ -185,7 +185,7 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	w.say(string(hello[:len(hello)-2]) + `,"new":["unheard of"]}`)
 	s := w.next("its hello")
 	if s.message.Type != dialect.TypeHello {
-		w.fatal("its first line is of type %q, want a hello", s.message.Type)
+		w.fatal("its first line has type %q, want a hello", s.message.Type)
 	}
 	if w.hello = s.message; w.hello.Name == "" {
 		t.Errorf("its hello has no name")
@@ -204,10 +204,10 @@ func (w *worker) say(line string) {
 	select {
 	case err := <-written:
 		if err != nil {
-			w.fatal("it does not listen any more: %v", err)
+			w.fatal("cannot write to its stdin: %v", err)
 		}
 	case <-time.After(w.patience):
-		w.fatal("it has not read a line of %d bytes for %v", len(line), w.patience)
+		w.fatal("it did not read a line of %d bytes within %v", len(line), w.patience)
 	}
 }
 
@@ -236,7 +236,7 @@ func (w *worker) next(what string) saying {
 	select {
 	case s, ok := <-w.said:
 		if !ok {
-			w.fatal("it ended, and %s was awaited", what)
+			w.fatal("it ended before it sent %s", what)
 		}
 		if s.err == nil {
 			s.err = s.message.Check(w.hello != nil)
@@ -264,7 +264,7 @@ func (w *worker) answer(id string, ev *grapnel.Event) answer {
 		w.t.Errorf("%v\n\tevent %s\n\tanswer %s", err, sample.ShownEvent(ev), m.Outcome)
 	}
 	if err != nil && out.Decision == grapnel.Allow {
-		w.t.Errorf("it allows, and could not answer: %v\n\tevent %s", err, sample.ShownEvent(ev))
+		w.t.Errorf("it allows although it failed: %v\n\tevent %s", err, sample.ShownEvent(ev))
 	}
 	return answer{out: out, err: err}
 }
@@ -306,7 +306,7 @@ func (w *worker) end() {
 				w.take(s)
 			}
 		case <-late:
-			w.fatal("its input has ended, and it has not for %v", w.patience)
+			w.fatal("it did not exit within %v after the end of its input", w.patience)
 		}
 	}
 	select { // the program may have closed its output without ending
@@ -316,11 +316,11 @@ func (w *worker) end() {
 			w.t.Errorf("it ended with %v, want exit code 0%s", w.failure, w.quoted())
 		}
 	case <-late:
-		w.fatal("its input has ended, and it has not for %v", w.patience)
+		w.fatal("it did not exit within %v after the end of its input", w.patience)
 	}
 	for id := range w.asked {
 		if !w.cancelled[id] {
-			w.t.Errorf("it ended without an answer to event %q, which it was asked before its input ended%s", id, w.quoted())
+			w.t.Errorf("it ended without an answer to event %q, which it got before the end of its input%s", id, w.quoted())
 		}
 	}
 }

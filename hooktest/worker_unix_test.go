@@ -163,13 +163,13 @@ func TestBrokenWorkers(t *testing.T) {
 		"twice":              {hello + `read -r l; while read -r l; do echo '{"type":"answer","id":"0","outcome":{}}'; done`, "Answers", `answered "0", which is not the id of an open event`},
 		"no outcome":         {hello + `read -r l; read -r l; echo '{"type":"answer","id":"0","outcom":{}}'`, "Answers", "neither an outcome nor an error"},
 		"not permitted":      {hello + `read -r l; read -r l; echo '{"type":"answer","id":"0","outcome":{"set":{"summary":"x"}}}'`, "Answers", "summary"},
-		"reads no long line": {hello + `sleep 60`, "Huge", "has not read a line"},
+		"reads no long line": {hello + `sleep 60`, "Huge", "did not read a line"},
 		"forgets":            {hello + `read -r l; read -r l; read -r l; exit 0`, "End", "without an answer"},
 		"exit code":          {hello + echoes + `exit 3`, "AtOnce", "exit status 3"},
 		"says why":           {hello + echoes + `echo it broke >&2; exit 3`, "AtOnce", "it broke"},
-		"stays":              {hello + `exec sleep 60`, "", "its input has ended, and it has not"},
-		"stays, and is mute": {hello + `exec >/dev/null; exec sleep 60`, "", "its input has ended, and it has not"},
-		"leaves another one": {hello + `read -r line; sleep 5 & exit 0`, "", "its input has ended, and it has not"},
+		"stays":              {hello + `exec sleep 60`, "", "after the end of its input"},
+		"stays, and is mute": {hello + `exec >/dev/null; exec sleep 60`, "", "after the end of its input"},
+		"leaves another one": {hello + `read -r line; sleep 5 & exit 0`, "", "after the end of its input"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -180,7 +180,7 @@ func TestBrokenWorkers(t *testing.T) {
 					patience = short
 				}
 				w := startWorker(tb, patience, []string{"/bin/sh", "-c", tt.program})
-				if strings.Contains(tt.says, "did not come") || strings.Contains(tt.says, "has not") {
+				if strings.Contains(tt.says, "did not") || strings.Contains(tt.says, "after the end") {
 					w.patience = short
 				}
 				for _, law := range workerLaws {
