@@ -27,15 +27,15 @@ func (a *adviser) failing(t *tally) *Suggestion {
 		more = append(more, fmt.Sprintf("%d of them took longer than the timeout", t.timeout))
 	}
 	if t.open.count >= a.th.Failures {
-		s := suggest(FailsOpen, &t.open, fmt.Sprintf("it failed %d times of %d, and %d times the action continued unguarded", t.failed.count, t.runs, t.open.count),
-			"Mend the hook. If it is a guard, let a failure stop what it guards, with on_error: closed or ask. That of a hook that only informs may stay open; a Record does not tell which it is.", more...)
+		s := suggest(FailsOpen, &t.open, fmt.Sprintf("it failed in %d of %d runs, and %d times the action continued unguarded", t.failed.count, t.runs, t.open.count),
+			"Fix the hook. If it is a guard, set on_error: closed or ask, so that a failure stops the action. A hook that only informs can stay open; the records do not show which kind of hook it is.", more...)
 		s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.set("on_error", "closed") })
 		return s
 	}
 	if t.failed.count*10 < t.runs {
 		return nil // rare failures need no suggestion
 	}
-	return suggest(Fails, &t.failed, fmt.Sprintf("it failed %d times of %d", t.failed.count, t.runs), "See what it says with: grapnel log --hook "+t.hook.Name, more...)
+	return suggest(Fails, &t.failed, fmt.Sprintf("it failed in %d of %d runs", t.failed.count, t.runs), "See its errors with: grapnel log --hook "+t.hook.Name, more...)
 }
 
 func (a *adviser) approved(t *tally) *Suggestion {
@@ -45,32 +45,32 @@ func (a *adviser) approved(t *tally) *Suggestion {
 	}
 	more := top(t.about)
 	if n := len(t.where); t.no == 0 && n == 1 {
-		more = append(more, "all of that in one session")
+		more = append(more, "all in one session")
 	} else if t.no == 0 {
 		more = append(more, fmt.Sprintf("in %d sessions", n))
 	}
 	for _, mode := range top(t.modes) {
-		more = append(more, "the agent's permission mode then: "+mode)
+		more = append(more, "permission mode of the agent at that time: "+mode)
 	}
 	if t.hasty > 0 {
-		more = append(more, fmt.Sprintf("%d more went on within %v, which is no answer of a person's and does not count", t.hasty, a.th.Answer))
+		more = append(more, fmt.Sprintf("%d more calls continued within %v, too fast for an answer of the user; they are not counted", t.hasty, a.th.Answer))
 	}
 	if open := t.asked.count - known - t.hasty; open > 0 {
-		more = append(more, fmt.Sprintf("of %d more questions nobody knows the end", open))
+		more = append(more, fmt.Sprintf("the result of %d more questions is unknown", open))
 	}
 	switch {
 	case t.no == 0:
-		s := suggest(AlwaysApproved, &t.asked, fmt.Sprintf("it asked %d times, and the call went on each time its end is known (%d)", t.asked.count, t.yes),
-			"A question to which the answer is always yes is soon answered unread. That a call went on may also mean that the agent's own settings answered: look at them first.", more...)
+		s := suggest(AlwaysApproved, &t.asked, fmt.Sprintf("it asked %d times, and all calls with a known result continued (%d)", t.asked.count, t.yes),
+			"Users stop reading a question if the answer is always yes. The agent's own settings may also have answered: check them first.", more...)
 		if s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.unless(t.lines, a.th.Asked) }); s.Hunk != "" {
-			s.Advice += " The change leaves out these command lines, word for word and in every directory, and no others."
+			s.Advice += " The change exempts exactly these command lines, in every directory."
 		} else {
-			s.Advice += " If what it asks about is harmless, narrow its match; what would fit and did not happen, the Records do not show."
+			s.Advice += " If these calls are harmless, narrow its match. The records do not show which other calls would match."
 		}
 		return s
 	case t.yes == 0 && t.hasty == 0:
-		s := suggest(NeverApproved, &t.asked, fmt.Sprintf("it asked %d times, and no call went on where its end is known (%d)", t.asked.count, t.no),
-			"Block instead, and say what to do otherwise: then nobody has to be asked. A call that a person let through and then interrupted looks the same.", more...)
+		s := suggest(NeverApproved, &t.asked, fmt.Sprintf("it asked %d times, and no call with a known result continued (%d)", t.asked.count, t.no),
+			"Block these calls and name an alternative in the reason, so that no user has to answer. In the records, a call that the user allowed and then interrupted looks the same.", more...)
 		s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.rename("ask", "block") })
 		return s
 	}
@@ -101,10 +101,10 @@ func (a *adviser) shadowed(t *tally) *Suggestion {
 		return nil
 	}
 	slices.Sort(by)
-	s := suggest(Shadowed, &t.decided, fmt.Sprintf("each of the %d times that it decided, %s decided the same or more", t.decided.count, strings.Join(by, " and ")),
-		"It may not be needed. Of what never happened the Records say nothing: compare what both match before you take it away.")
+	s := suggest(Shadowed, &t.decided, fmt.Sprintf("each of the %d times that it decided, %s made the same or a stricter decision", t.decided.count, strings.Join(by, " and ")),
+		"It may not be needed. The records show only events that happened: compare the match keys of both before you remove it.")
 	if sure != "" {
-		s.Advice = fmt.Sprintf("Whatever it matches, %s matches as well: it is not needed, unless its reason is.", sure)
+		s.Advice = fmt.Sprintf("%s matches all events that it matches: it is not needed, unless you need its reason.", sure)
 		s.Hunk = a.hunk(t.hook, (*edit).without)
 	}
 	return s
@@ -118,9 +118,9 @@ func (a *adviser) unmatched(t *tally) *Suggestion {
 		return nil
 	}
 	s := suggest(NeverMatched, c, fmt.Sprintf("it matched none of %d events in %d days", c.count, days),
-		"Either its pattern is wrong, or it is not needed: try it with grapnel explain.")
+		"Its pattern is wrong or it is not needed: test it with grapnel explain.")
 	if t.guards() {
-		s.Advice += " A guard against what is rare is worth keeping, and of that the Records say nothing."
+		s.Advice += " A guard against rare actions is worth keeping; the records do not show whether it is one."
 	} else {
 		s.Hunk = a.hunk(t.hook, (*edit).without)
 	}
@@ -158,8 +158,8 @@ func (a *adviser) wide(t *tally) *Suggestion {
 	if word == string(grapnel.ClassOther) || word == string(grapnel.ClassMCP) {
 		word = only
 	}
-	s := suggest(TooWide, &t.said, fmt.Sprintf("it ran %d times, and only ever said something at the tool %s; %d runs at other tools took %s", t.runs, only, silent, took(ms)),
-		"Let it run there only, if the others are none of its business: a guard that had no reason to speak looks the same. A message that it gave the person is in no Record.")
+	s := suggest(TooWide, &t.said, fmt.Sprintf("it ran %d times and had an effect only for the tool %s; %d runs for other tools took %s", t.runs, only, silent, took(ms)),
+		"Run it only for this tool if it is not meant for others. A guard that found nothing looks the same, and records do not contain its messages to the user.")
 	s.Hunk = a.hunk(h, func(e *edit) bool { return e.match("tool", word) })
 	return s
 }
@@ -172,9 +172,9 @@ func (a *adviser) slow(t *tally) *Suggestion {
 	if p95 := t.times.share(0.95); t.times.n >= a.th.Runs && p95 >= float64(a.th.Slow/time.Millisecond) {
 		more := fmt.Sprintf("half of its %d runs took %s or less, the longest %s", t.times.n, took(t.times.share(0.5)), took(t.times.most))
 		s := suggest(Slow, &t.matched, fmt.Sprintf("5 %% of its runs take %s or more, and the agent waits for them", took(p95)),
-			"Narrow its match, make it quicker, or keep it running with worker.", more)
+			"Narrow its match, make it faster, or keep it running with worker.", more)
 		if p := t.hook.Policy; t.said.count == 0 && p != nil && p.Run != nil && !p.Run.Worker && !stops(p.On) {
-			s.Advice = "It never decided or changed anything, and nothing that it is asked about can be stopped: nobody has to wait for it."
+			s.Advice = "It never decided or changed anything, and its events cannot be blocked: the agent does not have to wait for it."
 			s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.set("async", "true") })
 		}
 		return s
@@ -197,12 +197,12 @@ func (a *adviser) limit(t *tally) *Suggestion {
 	l := t.hook.Policy.Limit
 	switch {
 	case t.hit.count*2 >= t.runs:
-		return suggest(LimitHit, &t.hit, fmt.Sprintf("%d of %d calls were beyond it: %v", t.hit.count, t.runs, l),
-			"It stops more than it lets through. Raise it, or block what it is about. An agent that tries again and again is counted each time.")
+		return suggest(LimitHit, &t.hit, fmt.Sprintf("%d of %d calls exceeded it: %v", t.hit.count, t.runs, l),
+			"It stops more calls than it allows. Raise it, or block these calls. Each retry of an agent is counted.")
 	case t.hit.count == 0 && t.used.most*4 <= l.Count && l.Count > 1:
 		count := max(2*t.used.most, 1)
-		s := suggest(LimitUnused, &t.matched, fmt.Sprintf("no more than %d were ever used of %v", t.used.most, l),
-			fmt.Sprintf("A limit that nothing comes near stops a runaway late. Twice what was needed is %d; what a busy week needs, you know better than the Records.", count))
+		s := suggest(LimitUnused, &t.matched, fmt.Sprintf("at most %d were used of %v", t.used.most, l),
+			fmt.Sprintf("A limit far above normal use stops a runaway agent late. Twice the highest use is %d; you know better than the records how much a busy week needs.", count))
 		s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.number("count", count) })
 		return s
 	}
@@ -231,8 +231,8 @@ func (a *adviser) again() *Suggestion {
 	}
 	slices.Sort(total.ids)
 	total.ids = total.ids[:min(len(total.ids), maxIDs)]
-	s := suggest(FailsAgain, &total, fmt.Sprintf("commands that had just failed were run again %d times, and most failed again", total.count),
-		"Ask the agent to think after the second failure. Something may have been mended in between, which Records do not show.", top(counts)...)
+	s := suggest(FailsAgain, &total, fmt.Sprintf("commands that had just failed ran again %d times, and most failed again", total.count),
+		"Ask the agent to think after the second failure. The cause may have been fixed in between; records do not show that.", top(counts)...)
 	s.File = a.opts.Policy
 	s.Hunk = a.appended(a.opts.Policy, `  - name: think-before-trying-again
     on: tool.before

@@ -21,14 +21,14 @@ type Cause string
 
 // The causes.
 const (
-	Torn    Cause = "the line cannot be read"
-	NoEvent Cause = "no event was kept (records: metadata)"
-	Gone    Cause = "the event that was kept cannot be read any more"
-	Unread  Cause = "the event could not be read when it came, or its agent is not known"
+	Torn    Cause = "the line is not readable"
+	NoEvent Cause = "no event was stored (records: metadata)"
+	Gone    Cause = "the stored event is no longer readable"
+	Unread  Cause = "Grapnel could not read the event, or does not know its agent"
 )
 
 // ErrNoEvent is the error for an Entry without an event.
-var ErrNoEvent = errors.New("no event was kept with it")
+var ErrNoEvent = errors.New("the record contains no event")
 
 // Event decodes the event of an Entry with its dialect. Data that was masked or cut in the
 // payload is missing in the event. The event has the ID and the time of the firing.
@@ -47,7 +47,7 @@ func Event(e *spool.Entry) (*grapnel.Event, error) {
 		case got.Err != nil:
 			return nil, got.Err
 		case got.Event.Kind != e.Event:
-			return nil, fmt.Errorf("%s reads it as %s, and it was %s", d.Name, got.Event.Kind, e.Event)
+			return nil, fmt.Errorf("%s reads it as %s, but it was %s", d.Name, got.Event.Kind, e.Event)
 		}
 		ev = got.Event
 	}

@@ -170,7 +170,7 @@ func (s *Stage) play(ctx context.Context, sc *scene) (*played, error) {
 	s.current = s.castOf(engine)
 	engine.Fire(ctx, &ev)
 	if s.came == nil {
-		return nil, errors.New("its policy tells nobody what came of it: the Stage has to be an observer")
+		return nil, errors.New("the policy has no observer: the Stage must be one of its observers")
 	}
 	p := &played{Record: *s.came, missing: s.missing}
 	for i := range p.Hooks { // the new values are not known, only the changed fields
@@ -256,7 +256,7 @@ func (c *counter) Count(key string, change func([]byte) ([]byte, time.Duration))
 	case data == nil:
 		return nil
 	case len(data) > spool.MaxCount:
-		return fmt.Errorf("cannot count: %d bytes are more than %d", len(data), spool.MaxCount)
+		return fmt.Errorf("cannot count: %d bytes, the limit is %d", len(data), spool.MaxCount)
 	case c.kept == nil:
 		c.kept, c.full = map[string]counted{}, leastFull
 	case !known && len(c.kept) >= c.full:

@@ -147,7 +147,7 @@ func (a *adviser) suggestions() []Suggestion {
 			}
 			s.Rule, s.File = &Rule{t.hook.Name, t.hook.Source.Name, t.hook.Line}, t.hook.Source.File
 			if at := opts.Changed[s.File]; at.After(s.First) {
-				s.Evidence = append(s.Evidence, "its file was changed after the first of these Records, last at "+at.Local().Format("2006-01-02 15:04"))
+				s.Evidence = append(s.Evidence, "its file changed after the first of these records, last at "+at.Local().Format("2006-01-02 15:04"))
 			}
 			list = append(list, *s)
 		}

@@ -132,7 +132,7 @@ func TestSuggest(t *testing.T) {
 				l.call("s", "terraform destroy", ask, run("sure", ask))
 				l.prompt("s")
 			})
-		}, "never-approved 5", "no call went on", "-    ask: Sure?\n+    block: Sure?"},
+		}, "never-approved 5", "no call with a known result continued", "-    ask: Sure?\n+    block: Sure?"},
 		"never approved, by an agent that never tells": {sure, func(l *log) {
 			times(5, func(int) {
 				l.call("s", "terraform destroy", ask, run("sure", ask))
@@ -164,11 +164,11 @@ func TestSuggest(t *testing.T) {
 		"shadowed": {"hooks:\n  - {name: all, on: tool.before, match: {command: git push}, block: no}\n  - {name: force, on: tool.before, match: {command: git push --force}, block: no}\n", func(l *log) {
 			times(5, func(int) { l.call("s", "git push --force", block, run("all", block), run("force", block)) })
 			l.call("s", "git push", block, run("all", block))
-		}, "shadowed 5", "all decided the same or more", "-  - {name: force, on: tool.before, match: {command: git push --force}, block: no}"},
+		}, "shadowed 5", "all made the same or a stricter decision", "-  - {name: force, on: tool.before, match: {command: git push --force}, block: no}"},
 		"shadowed, perhaps": {"hooks:\n  - {name: all, on: tool.before, match: {command: git push}, except: {command: git push mine}, block: no}\n  - {name: force, on: tool.before, match: {command: git push --force}, block: no}\n", func(l *log) {
 			times(5, func(int) { l.call("s", "git push --force", block, run("all", block), run("force", block)) })
 			l.call("s", "git push", block, run("all", block))
-		}, "shadowed 5", "all decided the same or more", ""},
+		}, "shadowed 5", "all made the same or a stricter decision", ""},
 		"shadowed by a limit": {"hooks:\n  - {name: few, on: tool.before, limit: {count: 1, per: 24h}}\n  - {name: force, on: tool.before, match: {command: git push --force}, block: no}\n", func(l *log) {
 			times(5, func(int) { l.call("s", "git push --force", block, run("few", block), run("force", block)) })
 		}, "", "", ""},
@@ -180,7 +180,7 @@ func TestSuggest(t *testing.T) {
 		}, "", "", ""},
 		"shadowed by each other": {"hooks:\n  - {name: one, on: tool.before, match: {command: git push}, block: no}\n  - {name: two, on: tool.before, match: {command: git push}, block: no}\n", func(l *log) {
 			times(5, func(int) { l.call("s", "git push", block, run("one", block), run("two", block)) })
-		}, "shadowed 5", "one decided", "-  - {name: two, on: tool.before, match: {command: git push}, block: no}"},
+		}, "shadowed 5", "one made", "-  - {name: two, on: tool.before, match: {command: git push}, block: no}"},
 		"once alone": {"hooks:\n  - {name: one, on: tool.before, match: {command: git push}, block: no}\n  - {name: two, on: tool.before, match: {command: git push}, ask: no}\n", func(l *log) {
 			times(5, func(int) { l.call("s", "git push", block, run("one", block), run("two", ask)) })
 			l.call("s", "git push", ask, run("two", ask))
@@ -190,7 +190,7 @@ func TestSuggest(t *testing.T) {
 		}, "fails-open 3", "3 times the action continued unguarded", "+    on_error: closed"},
 		"fails closed": {guarded + "    on_error: closed\n", func(l *log) {
 			times(3, func(int) { l.call("s", "ls", none, failed(false)) })
-		}, "fails 3", "it failed 3 times of 3", ""},
+		}, "fails 3", "it failed in 3 of 3 runs", ""},
 		"fails now and then": {guarded, func(l *log) {
 			times(100, func(int) { l.call("s", "ls", none, run("lint", none)) })
 			times(4, func(int) { l.call("s", "ls", none, failed(false)) })
@@ -207,7 +207,7 @@ func TestSuggest(t *testing.T) {
 		"too wide": {guarded, func(l *log) {
 			times(3, func(int) { l.call("s", "rm x", block, run("lint", block)) })
 			times(100, func(int) { l.read(run("lint", none)) })
-		}, "too-wide 3", "only ever said something at the tool Bash; 100 runs at other tools", "+    match: {tool: shell}"},
+		}, "too-wide 3", "had an effect only for the tool Bash; 100 runs for other tools", "+    match: {tool: shell}"},
 		"too wide, perhaps": {guarded, func(l *log) {
 			times(3, func(int) { l.call("s", "rm x", block, run("lint", block)) })
 			times(99, func(int) { l.read(run("lint", none)) })
@@ -223,21 +223,21 @@ func TestSuggest(t *testing.T) {
 		}, "", "", ""},
 		"a limit that nothing comes near": {"hooks:\n  - {name: few, on: tool.before, limit: {count: 100, per: 1m, by: session}}\n", func(l *log) {
 			times(20, func(i int) { l.call(fmt.Sprint("s", i%4), "ls", none, run("few", none)) })
-		}, "limit-unused 20", "no more than 5 were ever used of 100 in 1m per session", "-  - {name: few, on: tool.before, limit: {count: 100, per: 1m, by: session}}\n+  - {name: few, on: tool.before, limit: {count: 10, per: 1m, by: session}}"},
+		}, "limit-unused 20", "at most 5 were used of 100 in 1m per session", "-  - {name: few, on: tool.before, limit: {count: 100, per: 1m, by: session}}\n+  - {name: few, on: tool.before, limit: {count: 10, per: 1m, by: session}}"},
 		"a limit that is used": {"hooks:\n  - {name: few, on: tool.before, limit: {count: 10, per: 1m, by: session}}\n", func(l *log) {
 			times(20, func(i int) { l.call(fmt.Sprint("s", i%4), "ls", none, run("few", none)) })
 		}, "", "", ""},
 		"a limit that is always hit": {"hooks:\n  - {name: few, on: tool.before, limit: {count: 1, per: 1h}}\n", func(l *log) {
 			l.call("s", "ls", none, run("few", none))
 			times(19, func(int) { l.call("s", "ls", block, run("few", block)) })
-		}, "limit-hit 19", "19 of 20 calls were beyond it: 1 in 1h", ""},
+		}, "limit-hit 19", "19 of 20 calls exceeded it: 1 in 1h", ""},
 		"fails again": {"hooks:\n  - {name: none, on: session.start, context: x}\n", func(l *log) {
 			times(6, func(int) {
 				l.call("s", "npm test", none)
 				l.ended("s", l.last(), "npm test", true)
 			})
-		}, "fails-again 5", "run again 5 times", "+  - name: think-before-trying-again"},
-		"mended in between": {"hooks:\n  - {name: none, on: session.start, context: x}\n", func(l *log) {
+		}, "fails-again 5", "ran again 5 times", "+  - name: think-before-trying-again"},
+		"fixed in between": {"hooks:\n  - {name: none, on: session.start, context: x}\n", func(l *log) {
 			times(12, func(i int) {
 				l.call("s", "npm test", none)
 				l.ended("s", l.last(), "npm test", i%2 == 0)

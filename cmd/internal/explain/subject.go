@@ -51,7 +51,7 @@ func RecordedSubject(ctx context.Context, log store.Log, id string) (*Subject, e
 func receivedFromRecord(e *spool.Entry) (dialect.Received, error) {
 	ev := e.Input
 	if ev == nil {
-		return dialect.Received{}, errors.New("no event was kept with it")
+		return dialect.Received{}, errors.New("the record contains no event")
 	}
 	payload := []byte(ev.Native)
 	d, ok := dialect.FindAgent(ev.Agent.Name)
