@@ -160,7 +160,7 @@ func TestSuggestBeside(t *testing.T) {
 		if diff := cmp.Diff(want, kinds); diff != "" {
 			t.Fatalf("changed at %v (-want +got):\n%s", changed, diff)
 		}
-		was := strings.Contains(strings.Join(advice.Suggestions[1].Evidence, "\n"), "its file was changed after the first")
+		was := strings.Contains(strings.Join(advice.Suggestions[1].Evidence, "\n"), "its file changed after the first")
 		if want := changed.After(l.at.Add(-8 * time.Second)); was != want {
 			t.Errorf("the evidence is %q", advice.Suggestions[1].Evidence)
 		}
