@@ -98,7 +98,7 @@ type wrote struct {
 // kindOf returns why a hook was not run.
 func (x *Explanation) kindOf(hook string) string {
 	if slices.Contains(x.servers, hook) {
-		return "server: explain does not ask it"
+		return "server: explain does not call it"
 	}
 	return "program: explain does not run it"
 }
@@ -199,7 +199,7 @@ func (x *Explanation) notices(place local.Place, set *policy.Set) {
 			x.Notices = append(x.Notices, file.Notice)
 		}
 		if file.RunBy != "" && file.RunBy == x.Agent {
-			x.Notices = append(x.Notices, fmt.Sprintf("grapnel: %s runs the hooks of %s by itself, so none of them listens here", file.RunBy, file.File))
+			x.Notices = append(x.Notices, fmt.Sprintf("grapnel: %s runs the hooks of %s itself, so Grapnel does not run them here", file.RunBy, file.File))
 		}
 	}
 	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {

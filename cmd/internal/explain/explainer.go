@@ -96,9 +96,9 @@ func (t *explainer) whyNotAsked() string {
 	if who := t.who(func(run *grapnel.HookRun) bool {
 		return t.counts(run) == grapnel.Block
 	}); who != "" {
-		return who + " had blocked before"
+		return who + " already blocked"
 	}
-	return "the event was changed, and it does not listen any more"
+	return "a change to the event means that it no longer matches"
 }
 
 // who returns the names of the hooks of some runs, each once.
@@ -195,22 +195,22 @@ func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 	top := t.top
 	switch {
 	case run.Async:
-		return partLater, "it runs after the answer"
+		return partLater, "it runs after the reply"
 	case run.Observed && (run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0):
 		return partObserves, "it is in observe mode"
 	case run.Expired:
 		return partExpired, run.Expiry.String()
 	case run.FailOpen && run.Decision == grapnel.None:
-		return partFailed, "it could not answer, which counts as no opinion"
+		return partFailed, "it failed, which is treated as no opinion"
 	case run.Decision > grapnel.None && run.Decision < top:
-		return partOutvoted, fmt.Sprintf("the %s of %s is stronger", top, t.deciders())
+		return partOutvoted, fmt.Sprintf("the %s of %s is stricter", top, t.deciders())
 	case run.Decision > grapnel.None:
 		if run.Cause != grapnel.CauseDecision && run.Error != "" {
-			return partDecides, fmt.Sprintf("it could not answer, which counts as %s", run.Decision)
+			return partDecides, fmt.Sprintf("it failed, which is treated as %s", run.Decision)
 		}
 		return partDecides, ""
 	case run.Error != "":
-		return partFailed, "it could not answer, which counts as no opinion"
+		return partFailed, "it failed, which is treated as no opinion"
 	case run.Outcome != nil:
 		return partAdds, ""
 	default:
@@ -287,13 +287,13 @@ func (t *explainer) merge() {
 		case partOutvoted:
 			say("%s of %s outvotes %s of %s", t.top, deciders, h.Decision, h.Hook)
 		case partExpired:
-			say("allow of %s does not count: %s", h.Hook, h.Reason)
+			say("the allow of %s is ignored: %s", h.Hook, h.Reason)
 		case partObserves:
 			if h.Decision > grapnel.None {
-				say("%s only observes: it would %s", h.Hook, h.Decision)
+				say("%s is in observe mode: it would %s", h.Hook, h.Decision)
 			}
 		case partFailed:
-			say("%s could not answer, which counts as no opinion", h.Hook)
+			say("%s failed, which is treated as no opinion", h.Hook)
 		case partNone, partDecides, partAdds, partNotAsked, partLater:
 		}
 	}
@@ -301,16 +301,16 @@ func (t *explainer) merge() {
 		say("%s ends the turn", who)
 	}
 	for _, conflict := range t.rec.Conflicts {
-		say("two hooks of one step changed %s: the later in the plan wins", conflict)
+		say("two hooks of one step changed %s: the later one in the plan wins", conflict)
 	}
 	t.replaced(say)
 	if v.Decision == grapnel.Block && len(v.Changes) == 0 {
 		if who := t.who(func(run *grapnel.HookRun) bool { return len(run.Changed) > 0 && !run.Observed }); who != "" {
-			say("what %s changed is dropped: nothing of it goes on", who)
+			say("changes by %s are dropped because the event is blocked", who)
 		}
 	}
 	if t.top > v.Decision && v.Halt == "" || v.Decision > t.top && t.top > grapnel.None {
-		say("%s is told as %s: see unsupported", t.top, v.Decision)
+		say("%s is downgraded to %s: see unsupported", t.top, v.Decision)
 	}
 }
 
@@ -327,7 +327,7 @@ func (t *explainer) replaced(say func(string, ...any)) {
 				continue
 			}
 			if was := last[f]; was != nil && was.Hook != h.Hook && was.Step != h.Step {
-				say("%s of %s was changed again by %s, which came later", f, was.Hook, h.Hook)
+				say("a later hook, %[3]s, changed %[1]s of %[2]s again", f, was.Hook, h.Hook)
 			}
 			last[f] = h
 		}
@@ -460,7 +460,7 @@ func whyNot(s *grapnel.Spec, ev *grapnel.Event, why *policy.Reasoning) string {
 	case !why.Event:
 		return "it listens to " + kinds(s.On)
 	case why.Err != nil:
-		return "cannot tell whether it listens: " + why.Err.Error()
+		return "cannot check whether it matches: " + why.Err.Error()
 	}
 	if text := policy.NotYet(s, ev); text != "" {
 		return text
@@ -477,7 +477,7 @@ func whyNot(s *grapnel.Spec, ev *grapnel.Event, why *policy.Reasoning) string {
 	case why.Text != "":
 		return why.Text
 	default:
-		return "its matcher says no"
+		return "its matcher excludes the event"
 	}
 }
 
@@ -497,23 +497,23 @@ func missed(c *match.Check) string {
 	case strings.HasPrefix(key, "except["), key == "not", strings.HasSuffix(key, ".not"):
 		word, _, _ := strings.Cut(key, "[")
 		if inside := fitting(c.Of); inside != "" {
-			return "its " + word + " takes that out: " + inside
+			return "its " + word + " excludes the event: " + inside
 		}
-		return "its " + word + " takes that out"
+		return "its " + word + " excludes the event"
 	case c.Key == "when":
 		return whenMissed(c)
 	case strings.HasPrefix(key, "after["):
 		return "not after " + strings.Join(c.Want, ", ")
 	case len(c.Want) == 0:
-		return key + " says nothing of what else the call does"
+		return key + " is not enough: the call also runs a shell command"
 	case key == "shell" && len(c.Got) == 0:
-		return "shell: nothing of it is unknown"
+		return "shell: no part of it is unknown"
 	case len(c.Got) == 0:
-		return fmt.Sprintf("%s: there is none, and it wants %s", key, wanted(c.Want))
+		return fmt.Sprintf("%s: the event has none, want %s", key, wanted(c.Want))
 	case len(c.Fits) > 0:
 		return fmt.Sprintf("%s: not all of %s is %s", key, shortList(c.Got, "and"), wanted(c.Want))
 	case key == "text" || key == "content" || key == "prompt":
-		return fmt.Sprintf("%s: nothing there fits %s", key, wanted(c.Want))
+		return fmt.Sprintf("%s: no match for %s", key, wanted(c.Want))
 	case key == "tool" && len(c.Got) == 2:
 		return fmt.Sprintf("tool: %s (%s) is not %s", c.Got[1], c.Got[0], wanted(c.Want))
 	case key == "command":
@@ -563,7 +563,7 @@ func whenMissed(c *match.Check) string {
 			}
 		}
 		if len(missing) == found {
-			missing = append(missing, "when "+strings.Join(c.Want, " ")+" does not hold")
+			missing = append(missing, "when "+strings.Join(c.Want, " ")+" is false")
 		}
 	}
 	walk(c)

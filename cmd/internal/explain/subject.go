@@ -34,17 +34,17 @@ func RecordedSubject(ctx context.Context, log store.Log, id string) (*Subject, e
 			continue
 		}
 		if err := k.Event(); err != nil {
-			return nil, fmt.Errorf("read the event of the record %s: %w", id, err)
+			return nil, fmt.Errorf("cannot read the event of the record %s: %w", id, err)
 		}
 		got, err := receivedFromRecord(&k.Entry)
 		if err != nil {
-			return nil, cli.WithHint(fmt.Errorf("read the event of the record %s: %w", id, err), "what is kept of events is up to \"records:\" in a policy")
+			return nil, cli.WithHint(fmt.Errorf("cannot read the event of the record %s: %w", id, err), "\"records:\" in a policy controls which parts of events are stored")
 		}
 		s := NewSubject(got)
 		s.record = id
 		return s, nil
 	}
-	return nil, cli.WithHint(fmt.Errorf("there is no record %s", printable.Line(id)), "\"grapnel log --json\" lists them with their IDs")
+	return nil, cli.WithHint(fmt.Errorf("no record %s", printable.Line(id)), "\"grapnel log --json\" lists them with their IDs")
 }
 
 // receivedFromRecord returns the event of a Record in the form in which its agent sent it.

@@ -46,7 +46,7 @@ func (x *Explanation) tree() *tree {
 	}
 	root.line = append(root.line, text(" (%s)", printable.Line(x.Agent)))
 	if x.Record != "" {
-		root.note(span{"of the record " + printable.Line(x.Record) + ": masked, and cut where it was long, as it was kept", cli.Yellow})
+		root.note(span{"of the record " + printable.Line(x.Record) + ": masked and shortened, as stored", cli.Yellow})
 	}
 	for _, line := range x.about {
 		root.note(text("%s", shown(line)))
@@ -58,7 +58,7 @@ func (x *Explanation) tree() *tree {
 		root.note(span{shown(x.Error), cli.Red})
 	}
 	if len(x.Hooks) == 0 {
-		root.add(text("nobody listens"))
+		root.add(text("no hook listens"))
 	}
 	x.asked(root)
 	if len(x.Merge) > 0 {
@@ -119,14 +119,14 @@ func (x *Explanation) observers(root *tree) {
 // phaseOf returns the name of the group that a hook is drawn in.
 func phaseOf(h *hookPart) string {
 	if h.Part == partNotAsked {
-		return "not asked"
+		return "skipped"
 	}
 	name := map[grapnel.Phase]string{grapnel.PhaseRewrite: "rewrites", grapnel.PhaseRule: "rules", grapnel.PhaseStep: "step"}[h.Phase]
 	if h.Phase == grapnel.PhaseStep && h.Step > 0 {
 		name = fmt.Sprintf("step %d", h.Step)
 	}
 	if h.Round > 1 {
-		name += ", once more"
+		name += ", again"
 	}
 	return name
 }
@@ -216,7 +216,7 @@ func (h *hookPart) did() (string, string) {
 			words, code = append(words, "ends the turn"), cli.Red
 		}
 		if h.Said.Message != "" && h.Decision == grapnel.None {
-			words = append(words, "tells the person")
+			words = append(words, "sends a message to the user")
 		}
 	}
 	switch {
@@ -225,7 +225,7 @@ func (h *hookPart) did() (string, string) {
 	case h.Part == partOutvoted:
 		words[0] += " (outvoted)"
 	case h.Part == partExpired:
-		words[0], code = words[0]+" (does not count)", cli.Yellow
+		words[0], code = words[0]+" (ignored)", cli.Yellow
 	case h.Part == partFailed:
 		words, code = append(words, "fails"), cli.Red
 	case h.Part == partNone && h.Phase != grapnel.PhaseObserve:
@@ -252,7 +252,7 @@ func placeOf(source, file string, line int) string {
 func (x *Explanation) changed(t *tree, now *grapnel.Event) {
 	fields := now.Changed(x.sent)
 	if len(fields) == 0 {
-		t.note(text("as it came"))
+		t.note(text("unchanged"))
 	}
 	for _, f := range fields {
 		wasRaw, _ := x.sent.Get(f)
@@ -271,7 +271,7 @@ func (x *Explanation) changed(t *tree, now *grapnel.Event) {
 			before, after := shown(wasShown[name]), shown(isShown[name])
 			switch {
 			case before == after:
-				t.note(text("  differs in what is masked here: %s", after))
+				t.note(text("  differs only in masked parts: %s", after))
 				continue
 			case before != "":
 				t.note(span{"- " + strings.ReplaceAll(before, "\n", "\n- "), cli.Red})
@@ -340,7 +340,7 @@ func (x *Explanation) verdict(root *tree) {
 		t.note(text("context: %s", shown(context)))
 	}
 	for _, message := range v.Messages {
-		t.note(text("to the person: %s", shown(message)))
+		t.note(text("to the user: %s", shown(message)))
 	}
 	if v.Halt != "" {
 		t.note(text("halt: %s", shown(v.Halt)))
@@ -356,7 +356,7 @@ func (x *Explanation) reply(root *tree) {
 		}
 	}
 	if x.Reply.Stdout == "" && x.Reply.Stderr == "" {
-		t.note(text("nothing: the agent goes on as if nobody had been asked"))
+		t.note(text("nothing: the agent continues as without hooks"))
 	}
 	for _, text := range x.Verdict.Unsupported {
 		t.note(span{"unsupported: " + printable.Text(text), cli.Yellow})

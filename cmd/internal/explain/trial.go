@@ -160,7 +160,7 @@ type endingRecorder struct {
 func (l endingRecorder) Run(ctx context.Context, p *process.Program) (*process.Ending, error) {
 	end, err := l.Executor.Run(ctx, p)
 	if err == nil && end == nil {
-		err = errors.New("its Executor does not say how it ended")
+		err = errors.New("its Executor does not report its exit")
 	}
 	if err == nil {
 		l.record(end)

@@ -80,7 +80,7 @@ func (t *explainer) why(name string, place local.Place, set *policy.Set) error {
 			if pack.Hooks[i].Name == name {
 				t.x.Why = append(t.x.Why, whyHook{
 					Hook: name, Source: pack.Name, State: stateNoForce,
-					Text: fmt.Sprintf("%s did not act: it is a hook of the pack %s, and no policy in force uses that", name, pack.Name),
+					Text: fmt.Sprintf("%s did not act: it is a hook of the pack %s, which no policy in force uses", name, pack.Name),
 				})
 			}
 		}
@@ -130,7 +130,7 @@ func (t *explainer) whyOf(s *grapnel.Spec) whyHook {
 	if why.Event {
 		w.Text = fmt.Sprintf("%s did not match: %s", s.Name, because)
 	} else {
-		w.Text = fmt.Sprintf("%s did not act: %s, and this is %s", s.Name, because, t.x.sent.Kind)
+		w.Text = fmt.Sprintf("%s did not act: %s, but this is %s", s.Name, because, t.x.sent.Kind)
 	}
 	return w
 }
@@ -141,41 +141,41 @@ func (t *explainer) acted(s *grapnel.Spec, h *hookPart) (state, string) {
 	switch h.Part {
 	case partDecides:
 		if h.Error != "" {
-			return stateActed, fmt.Sprintf("%s could not answer, which counts as %s: %s", s.Name, h.Decision, h.Error)
+			return stateActed, fmt.Sprintf("%s failed, which is treated as %s: %s", s.Name, h.Decision, h.Error)
 		}
 		return stateActed, fmt.Sprintf("%s %s this: %s", s.Name, verb, matchedText(h))
 	case partOutvoted:
-		return stateSilent, fmt.Sprintf("%s %s this, and was outvoted: %s", s.Name, verb, h.Reason)
+		return stateSilent, fmt.Sprintf("%s %s this, but was outvoted: %s", s.Name, verb, h.Reason)
 	case partExpired:
-		return stateSilent, fmt.Sprintf("%s allowed this, which does not count: %s", s.Name, h.Reason)
+		return stateSilent, fmt.Sprintf("%s allowed this, but its allow is ignored: %s", s.Name, h.Reason)
 	case partObserves:
 		did, _ := h.did()
-		return stateSilent, fmt.Sprintf("%s only observes: it %s", s.Name, did)
+		return stateSilent, fmt.Sprintf("%s is in observe mode: it %s", s.Name, did)
 	case partFailed:
-		return stateSilent, fmt.Sprintf("%s could not answer, which counts as no opinion: %s", s.Name, h.Error)
+		return stateSilent, fmt.Sprintf("%s failed, which is treated as no opinion: %s", s.Name, h.Error)
 	case partAdds:
 		did, _ := h.did()
 		return stateActed, fmt.Sprintf("%s acted: it %s", s.Name, did)
 	case partNotAsked:
-		return stateNotAsked, fmt.Sprintf("%s listens, and was not asked: %s", s.Name, h.Reason)
+		return stateNotAsked, fmt.Sprintf("%s listens, but was skipped: %s", s.Name, h.Reason)
 	case partLater:
 		if slices.Contains(t.x.NotRun, s.Name) {
-			return stateNotAsked, fmt.Sprintf("%s listens, and runs after the answer: it is a %s", s.Name, t.x.kindOf(s.Name))
+			return stateNotAsked, fmt.Sprintf("%s listens and runs after the reply: it is a %s", s.Name, t.x.kindOf(s.Name))
 		}
-		return stateActed, fmt.Sprintf("%s listens, and runs after the answer", s.Name)
+		return stateActed, fmt.Sprintf("%s listens and runs after the reply", s.Name)
 	case partNone:
 	}
 	if slices.Contains(t.x.NotRun, s.Name) {
-		return stateNotAsked, fmt.Sprintf("%s listens, and is a %s", s.Name, t.x.kindOf(s.Name))
+		return stateNotAsked, fmt.Sprintf("%s listens, but is a %s", s.Name, t.x.kindOf(s.Name))
 	}
-	return stateSilent, fmt.Sprintf("%s was asked, and had no opinion", s.Name)
+	return stateSilent, fmt.Sprintf("%s ran, but had no opinion", s.Name)
 }
 
 func matchedText(h *hookPart) string {
 	if h.matched != "" && !strings.HasPrefix(h.matched, "event ") {
 		return h.matched
 	}
-	return "it is about every such event"
+	return "it matches every such event"
 }
 
 // notInForce returns the hooks with a name in a file that are not in force, and the names of all
@@ -248,9 +248,9 @@ func whyNotInForce(row policy.Loaded, errs []*policyfile.Error) string {
 	case policy.Changed:
 		return "the file differs from the trusted content, which stays active (see \"grapnel trust\")"
 	case policy.Ignored:
-		return "a managed policy lets only managed ones count"
+		return "a managed policy allows only managed policies"
 	case policy.Broken:
-		text := "the file is broken, so nothing of it as it is now is in force"
+		text := "the file is broken, so its current content is not in force"
 		if len(row.Errors) > 0 {
 			text += ": " + row.Errors[0].Error()
 		} else if len(errs) > 0 {
@@ -286,7 +286,7 @@ func (w *whyHook) tree(x *Explanation) *tree {
 	}
 	about := fmt.Sprintf("%s of the %s", w.Phase, w.Scope)
 	if *w.Mode == grapnel.Observe {
-		about += ", only observes"
+		about += ", observe mode"
 	}
 	t.note(text("%s", about))
 	conditions := t.add(span{"conditions", cli.Bold})
@@ -307,7 +307,7 @@ func (w *whyHook) tree(x *Explanation) *tree {
 		for i := range w.Parts {
 			h := &w.Parts[i]
 			if h.saw != nil && len(h.saw.Changed(x.sent)) > 0 {
-				x.changed(part.add(text("the event as it saw it")), h.saw)
+				x.changed(part.add(text("the event it received")), h.saw)
 			}
 			x.hook(part.add(), h)
 		}
@@ -332,9 +332,9 @@ func checkTree(t *tree, c *match.Check) {
 	n := t.add(yesNo(c.OK))
 	switch takes := strings.HasSuffix(key, "]") && strings.HasPrefix(key, "except") || key == "not" || strings.HasSuffix(key, ".not"); {
 	case takes && c.OK:
-		n.line = append(n.line, text("%s takes nothing out", printable.Line(key)))
+		n.line = append(n.line, text("%s excludes nothing", printable.Line(key)))
 	case takes:
-		n.line = append(n.line, text("%s takes it out", printable.Line(key)))
+		n.line = append(n.line, text("%s excludes the event", printable.Line(key)))
 	default:
 		n.line = append(n.line, text("%s", printable.Line(key[strings.LastIndex(key, ".")+1:])))
 	}
@@ -349,7 +349,7 @@ func checkTree(t *tree, c *match.Check) {
 	if len(c.Got) > 0 {
 		n.note(text("has   %s", shown(someWords(c.Got))))
 	} else if len(c.Want) > 0 && len(c.Of) == 0 && c.Key != "when" {
-		n.note(text("has   nothing of that"))
+		n.note(text("has   no value"))
 	}
 	for i := range c.Of {
 		checkTree(n, &c.Of[i])
