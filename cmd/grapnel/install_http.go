@@ -17,7 +17,7 @@ func printCosts(w io.Writer, res *install.Result) {
 	if len(res.Costs) == 0 {
 		return
 	}
-	fmt.Fprintln(w, "Costs of asking over HTTP:")
+	fmt.Fprintln(w, "Disadvantages of HTTP hooks:")
 	for _, cost := range res.Costs {
 		fmt.Fprintf(w, "  - %s\n", cost)
 	}

@@ -40,7 +40,7 @@ func (w Wanted) additions(d *document) ([]addition, error) {
 		}
 		value, err := w.entry(ev.Native)
 		if err != nil {
-			return nil, fmt.Errorf("%s: its setup has an entry that cannot be read: %w", a.Name, err)
+			return nil, fmt.Errorf("cannot read an entry of the setup of %s: %w", a.Name, err)
 		}
 		addition := addition{id: ev.Native, path: d.base(), value: value, item: value}
 		if a.Setup.Shape != dialect.ShapeList {
@@ -71,7 +71,7 @@ func (w Wanted) pluginAdditions(d *document) (additions []addition, err error) {
 		}
 		value, err := expand(e.Value, map[string]any{"dir": filepath.ToSlash(w.Dir)}, false)
 		if err != nil {
-			return nil, fmt.Errorf("%s: its setup has an edit that cannot be read: %w", w.Agent.Name, err)
+			return nil, fmt.Errorf("cannot read an edit of the setup of %s: %w", w.Agent.Name, err)
 		}
 		additions = append(additions, addition{id: editID(e), path: strings.Split(e.Path, "."), key: e.Key, value: value, item: value})
 	}
@@ -110,7 +110,7 @@ func (w Wanted) update(d *document, additions []addition) (*document, []string, 
 	for _, h := range ours(sections) {
 		if !h.everything() {
 			line, _ := position(d.data, h.value.StartOffset)
-			notes = append(notes, fmt.Sprintf("%s:%d: our entry for %s stands behind the matcher %q and fires for nothing else; move it out of there if that is not meant",
+			notes = append(notes, fmt.Sprintf("%s:%d: Grapnel's entry for %s has the matcher %q and fires for nothing else; move it if that is not intended",
 				w.File, line, h.id, h.matcher))
 		}
 		at := slices.IndexFunc(additions, func(addition addition) bool { return addition.id == h.id })
@@ -201,7 +201,7 @@ func (w Wanted) add(d *document, additions []addition, made *installation.Made) 
 		}
 		if others {
 			return nil, d.errorAt(d.root.open, fmt.Sprintf("the file has hooks but no %q, so %s ignores all of it", f.key, w.Agent.Title),
-				fmt.Sprintf("add {%s}; mind that the hooks that stand there will run then", w.Agent.Setup.Top))
+				fmt.Sprintf("add {%s}; then the agent also runs the other hooks of this file", w.Agent.Setup.Top))
 		}
 		makes(made, f.key)
 		top = append(top, f)

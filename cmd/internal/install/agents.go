@@ -54,7 +54,7 @@ func lookup(agents []Agent, name string) (Agent, error) {
 		}
 		known = append(known, a.Name)
 	}
-	return Agent{}, usagef("unknown agent %q, there are %s", name, strings.Join(known, ", "))
+	return Agent{}, usagef("unknown agent %q, use one of %s", name, strings.Join(known, ", "))
 }
 
 // Settings returns the absolute path of the file with the agent's hooks in a scope. For User,
@@ -75,7 +75,7 @@ func (a Agent) Settings(scope Scope, base string, env func(string) string) (stri
 				scopes = append(scopes, string(s.scope))
 			}
 		}
-		return "", usagef("%s has no %s hooks here, there are --scope %s", a.Title, scope, strings.Join(scopes, " and "))
+		return "", usagef("%s has no %s hooks here, use --scope %s", a.Title, scope, strings.Join(scopes, " and "))
 	}
 	return a.below(scope, base, rel, env)
 }
@@ -216,7 +216,7 @@ func (a Agent) choose(asked []string, version string) (events, notes []string, e
 		}
 	}
 	if len(unknown) > 0 {
-		notes = append(notes, fmt.Sprintf("%s %s does not know %s, and would ignore its whole settings file if it were named there: update %s",
+		notes = append(notes, fmt.Sprintf("%s %s does not know %s and would ignore its whole settings file with this event: update %s",
 			a.Title, version, strings.Join(unknown, ", "), a.Title))
 	}
 	return events, notes, nil

@@ -23,7 +23,7 @@ import (
 const keepBackups = 10
 
 // ErrChanged is wrapped by errors of Apply if the file has changed since the plan was made.
-var ErrChanged = errors.New("the file was changed meanwhile")
+var ErrChanged = errors.New("the file changed in the meantime")
 
 // Apply executes a Change. It copies the old file into the directory backups with mode 0600,
 // unless backups is empty, and then replaces the file with a rename. A symbolic link stays; the
@@ -74,7 +74,7 @@ func resolve(file string) (target string, info fs.FileInfo, err error) {
 	}
 	target, err = filepath.EvalSymlinks(file)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, errors.New("it is a symbolic link to a file that does not exist; create that or remove the link")
+		return "", nil, errors.New("it is a symbolic link to a file that does not exist; create the file or remove the link")
 	}
 	if err != nil {
 		return "", nil, err
@@ -86,7 +86,7 @@ func resolve(file string) (target string, info fs.FileInfo, err error) {
 	case !info.Mode().IsRegular():
 		return "", nil, errors.New("it is not a regular file")
 	case info.Mode().Perm()&0o200 == 0:
-		return "", nil, fmt.Errorf("it is read-only (mode %04o); make it writable if that is not meant", info.Mode().Perm())
+		return "", nil, fmt.Errorf("it is read-only (mode %04o); make it writable if that is not intended", info.Mode().Perm())
 	}
 	return target, info, nil
 }
@@ -152,7 +152,7 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 	if err != nil {
 		_ = os.Remove(name)
 		if errors.Is(err, syscall.EBUSY) {
-			err = fmt.Errorf("%w: a file that is mounted by itself cannot be replaced; mount its directory", err)
+			err = fmt.Errorf("%w: a mounted file cannot be replaced; mount its directory instead", err)
 		}
 		return err
 	}

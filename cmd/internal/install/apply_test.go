@@ -32,7 +32,7 @@ func TestApplyFollowsLinks(t *testing.T) {
 	}
 	before := tree(t, m.home)
 	res := m.install(m.request("claude"))
-	if notes := strings.Join(res.Files[0].Notes, "\n"); !strings.Contains(notes, "what is edited is "+target) {
+	if notes := strings.Join(res.Files[0].Notes, "\n"); !strings.Contains(notes, "Grapnel edits "+target) {
 		t.Errorf("notes %q do not name %s", notes, target)
 	}
 	if got := m.read(target); got == claudeSettings {

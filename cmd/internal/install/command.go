@@ -69,11 +69,11 @@ func (h Hook) check(a Agent) error {
 		case !filepath.IsAbs(path):
 			return usagef("%s must be an absolute path, got %q", what, path)
 		case !utf8.ValidString(path) || strings.ContainsFunc(path, unicode.IsControl):
-			return usagef("%s has characters in its path that a settings file cannot hold: %q", what, path)
+			return usagef("the path of %s has characters that a settings file cannot contain: %q", what, path)
 		case a.Setup.Cuts && (strings.Contains(path, "//") || strings.Contains(path, "/*")):
-			return usagef("%s: %s cuts comments out of its settings, so the path %q would not survive; use one without", what, a.Title, path)
+			return usagef("%s: %s removes comments from its settings, which would damage the path %q; use another path", what, a.Title, path)
 		case a.Setup.Vars && strings.Contains(path, "$"):
-			return usagef("%s: %s replaces $ in its settings, so the path %q would not survive; use one without", what, a.Title, path)
+			return usagef("%s: %s replaces $ in its settings, which would damage the path %q; use another path", what, a.Title, path)
 		}
 	}
 	return nil

@@ -159,11 +159,11 @@ func parse(a Agent, file string, data []byte) (*document, error) {
 	}
 	repair, comma := "repair the file, then run the command again", a.Title+" does not read the file"
 	if a.Setup.JSON5 {
-		comma = "Grapnel cannot edit what JSON does not have"
-		repair = fmt.Sprintf("%s may read this, and Grapnel edits JSON with comments only: write it so, then run the command again", a.Title)
+		comma = "Grapnel can only edit JSON with comments"
+		repair = fmt.Sprintf("%s may accept this, but Grapnel can only edit JSON with comments: convert the file, then run the command again", a.Title)
 	}
 	if len(data) > maxSize {
-		return nil, &FileError{File: file, Problem: fmt.Sprintf("larger than %d MiB", maxSize>>20), Hint: "this is hardly a settings file; move it away"}
+		return nil, &FileError{File: file, Problem: fmt.Sprintf("larger than %d MiB", maxSize>>20), Hint: "this is probably not a settings file; move it away"}
 	}
 	switch {
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
@@ -193,7 +193,7 @@ func parse(a Agent, file string, data []byte) (*document, error) {
 			continue
 		}
 		if last := c.items[len(c.items)-1]; last.value.AfterExtra != nil {
-			return nil, d.errorAt(last.end()+len(last.value.AfterExtra), "a comma behind the last item: "+comma, "remove the comma, then run the command again")
+			return nil, d.errorAt(last.end()+len(last.value.AfterExtra), "a comma after the last item: "+comma, "remove the comma, then run the command again")
 		}
 	}
 	if d.root = newObject(&root); d.root == nil {
@@ -335,7 +335,7 @@ func (d *document) at(path []string, kind hujson.Kind) (*container, error) {
 				continue
 			}
 			if found != nil {
-				return nil, d.errorAt(c.items[j].start, fmt.Sprintf("the key %q stands here a second time", key), "join the two, then run the command again")
+				return nil, d.errorAt(c.items[j].start, fmt.Sprintf("the key %q is defined twice", key), "merge the two, then run the command again")
 			}
 			found = &c.items[j]
 		}
@@ -427,7 +427,7 @@ func (d *document) eventSections() (sections []section, err error) {
 	seen := map[string]bool{}
 	for _, it := range events.items {
 		if seen[it.key] {
-			return nil, d.errorAt(it.start, fmt.Sprintf("the event %q stands here a second time", it.key), "join the two, then run the command again")
+			return nil, d.errorAt(it.start, fmt.Sprintf("the event %q is defined twice", it.key), "merge the two, then run the command again")
 		}
 		seen[it.key] = true
 		list := newArray(it.value)

@@ -75,7 +75,7 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 				return nil, err
 			default: // not an agent that the user named
 				errs = append(errs, err)
-				s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is left out: %v", a.Title, err))
+				s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is skipped: %v", a.Title, err))
 			}
 		}
 		if len(jobs) == 0 {

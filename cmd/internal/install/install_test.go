@@ -270,7 +270,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	}
 
 	res = m.uninstall(m.request("claude", "gemini"))
-	if res.Applied || res.Changed() || !strings.Contains(strings.Join(res.Files[0].Notes, ""), "nothing of Grapnel is in") {
+	if res.Applied || res.Changed() || !strings.Contains(strings.Join(res.Files[0].Notes, ""), "Grapnel has no entries in") {
 		t.Errorf("uninstalling twice: %+v", res)
 	}
 }
@@ -284,7 +284,7 @@ func TestResultIsJSON(t *testing.T) {
 	}
 	file, _ := json.Marshal(filepath.Join(m.home, ".claude", "settings.json"))
 	want := `{"applied":false,"files":[{"agent":"claude-code","scope":"user","file":` + string(file) +
-		`,"changed":false,"created":false,"removed":false,"id":"","events":[],"diff":"","backup":"","notes":["nothing of Grapnel is in ` +
+		`,"changed":false,"created":false,"removed":false,"id":"","events":[],"diff":"","backup":"","notes":["Grapnel has no entries in ` +
 		strings.Trim(string(file), `"`) + `"]}],"notes":[]}`
 	if diff := cmp.Diff(want, string(data)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -420,15 +420,15 @@ func TestUsageErrors(t *testing.T) {
 		want      string
 		usage     bool
 	}{
-		"unknown agent":        {func(r *Request) { r.Agents = []string{"emacs"} }, false, `unknown agent "emacs", there are claude-code, gemini-cli`, true},
-		"unknown scope":        {func(r *Request) { r.Scope = "team" }, false, `unknown scope "team", there are user, project and managed`, true},
+		"unknown agent":        {func(r *Request) { r.Agents = []string{"emacs"} }, false, `unknown agent "emacs", use one of claude-code, gemini-cli`, true},
+		"unknown scope":        {func(r *Request) { r.Scope = "team" }, false, `unknown scope "team", use user, project or managed`, true},
 		"no project":           {func(r *Request) { r.Scope = Project }, false, "scope project needs the directory of the project", true},
 		"events of nobody":     {func(r *Request) { r.Events = map[string][]string{"emacs": nil} }, false, `unknown agent "emacs"`, true},
 		"unknown event":        {func(r *Request) { r.Events = map[string][]string{"claude": {"X"}} }, false, `no event "X"`, true},
 		"event that harms":     {func(r *Request) { r.Events = map[string][]string{"claude": {"WorktreeCreate"}} }, false, "WorktreeCreate is not installed", true},
-		"no program":           {func(r *Request) { r.Program = "" }, false, "the path of grapnel-hook is missing", true},
+		"no program":           {func(r *Request) { r.Program = "" }, false, "no path for grapnel-hook", true},
 		"absent program":       {func(r *Request) { r.Program = "/nonexistent/grapnel-hook" }, false, "cannot install /nonexistent/grapnel-hook", false},
-		"program not runnable": {func(r *Request) { r.Program = m.write(filepath.Join(m.project, "x", hookProgram), "") }, false, "not a program that can be run", false},
+		"program not runnable": {func(r *Request) { r.Program = m.write(filepath.Join(m.project, "x", hookProgram), "") }, false, "it is not executable", false},
 		"negative timeout":     {func(r *Request) { r.Timeout = -1 }, false, "timeout must be more than 0", true},
 		"nobody here":          {func(r *Request) { r.Agents = nil }, false, "found none of the agents claude-code, gemini-cli, ", false},
 		"relative folder": {func(r *Request) {
@@ -562,7 +562,7 @@ func TestProjectScope(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 	notes := strings.Join(res.Files[0].Notes, "\n")
-	for _, want := range []string{"so do not commit them", "is also installed in " + filepath.Join(m.home, ".claude", "settings.json"), local + ":1: disableAllHooks is true"} {
+	for _, want := range []string{"do not commit the entries", "is also installed in " + filepath.Join(m.home, ".claude", "settings.json"), local + ":1: disableAllHooks is true"} {
 		if !strings.Contains(notes, want) {
 			t.Errorf("no %q in the notes\n%s", want, notes)
 		}
@@ -577,11 +577,11 @@ func TestProjectScope(t *testing.T) {
 	// In the user scope, the project's copy causes a note only if it has no record here.
 	user := m.request("claude")
 	user.ProjectDir = m.project
-	if notes := strings.Join(m.install(user).Files[0].Notes, "\n"); strings.Contains(notes, "copy of our entry") {
+	if notes := strings.Join(m.install(user).Files[0].Notes, "\n"); strings.Contains(notes, "copy of Grapnel's entry") {
 		t.Errorf("our own installation is called a copy:\n%s", notes)
 	}
 	m.write(local, m.read(file))
-	if notes := strings.Join(m.install(user).Files[0].Notes, "\n"); !strings.Contains(notes, local+" holds a copy of our entry") {
+	if notes := strings.Join(m.install(user).Files[0].Notes, "\n"); !strings.Contains(notes, local+" contains a copy of Grapnel's entry") {
 		t.Errorf("the copy is not named:\n%s", notes)
 	}
 	m.write(local, "{")
@@ -636,7 +636,7 @@ func TestVersions(t *testing.T) {
 		"before":    {version: "2.1.100", has: []string{"TaskCreated", "PreToolUse"}, not: []string{"PostToolBatch", "PreModelSwitch"}},
 		"old":       {version: "2.0.60", has: []string{"SubagentStart"}, not: []string{"TaskCreated", "PostCompact"}},
 		"asked":     {version: "2.0.60", asked: []string{"FileChanged"}, not: []string{"FileChanged"}, note: "2.0.60 does not know FileChanged"},
-		"closed":    {version: "2.1.240", has: []string{"PreToolUse"}, note: "2.1.240 does not know how to fail closed, 2.1.295 does"},
+		"closed":    {version: "2.1.240", has: []string{"PreToolUse"}, note: "2.1.240 cannot fail closed, version 2.1.295 can"},
 		"unknown":   {version: "", has: []string{"PostToolBatch"}},
 	}
 	for name, tt := range tests {
@@ -769,7 +769,7 @@ func TestUninstallAllPassesBrokenFiles(t *testing.T) {
 	// Such a file does not prevent the uninstallation from the other files.
 	codex := m.install(m.request("codex")).Files[0].File
 	res, err := Uninstall(t.Context(), req)
-	if err == nil || !strings.Contains(err.Error(), "Claude Code is left as it is") || res == nil || !res.Applied {
+	if err == nil || !strings.Contains(err.Error(), "Claude Code is unchanged") || res == nil || !res.Applied {
 		t.Errorf("Uninstall: %+v, %v", res, err)
 	}
 	if _, err := os.Stat(codex); !errors.Is(err, fs.ErrNotExist) {

@@ -57,7 +57,7 @@ func (j *job) load(file string) ([]byte, error) {
 		return nil, fmt.Errorf("cannot edit %s: %w", file, err)
 	}
 	if info, err := os.Lstat(file); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-		j.notes = append(j.notes, fmt.Sprintf("%s is a symbolic link; what is edited is %s", file, target))
+		j.notes = append(j.notes, fmt.Sprintf("%s is a symbolic link; Grapnel edits %s", file, target))
 	}
 	data, err := load(target)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	}
 	j.notes = append(j.notes, notes...)
 	if s.FailClosed && a.closes() && version != "" && older(version, a.Setup.ClosedSince) {
-		j.notes = append(j.notes, fmt.Sprintf("%s %s does not know how to fail closed, %s does: update it", a.Title, version, a.Setup.ClosedSince))
+		j.notes = append(j.notes, fmt.Sprintf("%s %s cannot fail closed, version %s can: update it", a.Title, version, a.Setup.ClosedSince))
 	}
 
 	j.rec.ID = id

@@ -31,7 +31,7 @@ func FuzzPlan(f *testing.F) {
 			w.Current = data
 			c, err := Plan(w)
 			if fe, ok := errors.AsType[*FileError](err); ok {
-				if strings.Contains(fe.Hint, "mistake of grapnel") {
+				if strings.Contains(fe.Hint, "bug in Grapnel") {
 					t.Fatalf("Plan(%q): %v", data, err)
 				}
 				continue

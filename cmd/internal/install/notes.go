@@ -63,7 +63,7 @@ func (d *document) topNotes() []string {
 	var notes []string
 	for _, it := range d.root.items {
 		if !slices.Contains(d.agent.Setup.Tops, it.key) {
-			notes = append(notes, d.note(it.start, "%q may not stand here, so %s ignores the whole file, our entries included; remove it", it.key, d.agent.Title))
+			notes = append(notes, d.note(it.start, "%q is not allowed here, so %s ignores the whole file, including Grapnel's entries; remove it", it.key, d.agent.Title))
 		}
 	}
 	return notes
@@ -81,7 +81,7 @@ func (a Agent) switchedOff(name string) bool {
 func (a Agent) tomlNotes(rel, file string, data []byte) []string {
 	var top map[string]any
 	if err := toml.Unmarshal(data, &top); err != nil {
-		return []string{fmt.Sprintf("%s cannot be read, so what in it switches hooks off is not known: %v", file, err)}
+		return []string{fmt.Sprintf("cannot read %s, so settings in it that switch hooks off are unknown: %v", file, err)}
 	}
 	var notes []string
 	for _, sw := range a.Setup.Off {
@@ -116,12 +116,12 @@ func (d *document) strictNotes() []string {
 	}
 	var notes []string
 	void := func(offset int, what string) {
-		notes = append(notes, d.note(offset, "%s, so %s ignores the whole file, our entries included; mend it or remove it", what, d.agent.Title))
+		notes = append(notes, d.note(offset, "%s, so %s ignores the whole file, including Grapnel's entries; repair or remove it", what, d.agent.Title))
 	}
 	commands := d.agent.members("command")
 	for _, s := range sections {
 		if s.event != "" && d.agent.event(s.event) == nil {
-			void(s.c.open, fmt.Sprintf("there is no event %q", s.event))
+			void(s.c.open, fmt.Sprintf("unknown event %q", s.event))
 			continue
 		}
 		for _, g := range s.items {
@@ -158,7 +158,7 @@ func (d *document) survivesCuts() error {
 		}
 		text := string(v.Value.(hujson.Literal))
 		if strings.Contains(text, "//") || strings.Contains(text, "/*") {
-			return d.errorAt(v.StartOffset, fmt.Sprintf("a string with // or /* in it: %s takes that for a comment and cannot read the file", d.agent.Title), "write it in another way, then run the command again")
+			return d.errorAt(v.StartOffset, fmt.Sprintf("a string contains // or /*: %s reads that as a comment and cannot read the file", d.agent.Title), "rewrite the string, then run the command again")
 		}
 	}
 	return nil
@@ -170,15 +170,15 @@ func (s *session) surroundings(j *job) []string {
 	a := j.agent
 	for _, r := range s.recs {
 		if r.Agent == a.Name && r.Settings != j.file && (r.Scope == string(User)) != (j.scope == User) && s.concerns(r) {
-			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s, so %s will ask it twice about everything there; uninstall one of the two", r.Settings, a.Title))
+			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s, so %s sends each event twice there; uninstall one of the two", r.Settings, a.Title))
 		}
 	}
 	if j.scope == Project {
-		notes = append(notes, fmt.Sprintf("the entries in %s are for this machine: they name a path and an installation that others do not have, so do not commit them", j.file))
+		notes = append(notes, fmt.Sprintf("do not commit the entries in %s: they contain a path and an installation of this machine", j.file))
 	}
 	if info, err := os.Stat(j.file); err == nil && s.Root == "" && j.scope != Managed {
 		if uid, foreign := foreignOwner(info); foreign {
-			notes = append(notes, fmt.Sprintf("%s belongs to user %d; if the agent runs as that user it does not find this installation: install as that user, or with --root", j.file, uid))
+			notes = append(notes, fmt.Sprintf("%s belongs to user %d; an agent of that user cannot find this installation: install as that user, or with --root", j.file, uid))
 		}
 	}
 	if j.changed() {
@@ -212,9 +212,9 @@ func (s *session) surroundings(j *job) []string {
 		switch {
 		case len(ours(sections)) == 0 || s.recorded(a, n.file) != nil || a.Setup.Shape == dialect.ShapePlugin:
 		case n.managed && j.scope != Managed:
-			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s for every user, so %s will ask it twice about everything; uninstall this one", n.file, a.Title))
+			notes = append(notes, fmt.Sprintf("Grapnel is also installed in %s for every user, so %s sends each event twice; uninstall this one", n.file, a.Title))
 		case !n.managed:
-			notes = append(notes, fmt.Sprintf("%s holds a copy of our entry that no installation here has written; remove it", n.file))
+			notes = append(notes, fmt.Sprintf("%s contains a copy of Grapnel's entry from an unknown installation; remove it", n.file))
 		}
 	}
 	return notes

@@ -140,7 +140,7 @@ func Plan(w Wanted) (*Change, error) {
 }
 
 func cannotClose(a Agent) string {
-	return fmt.Sprintf("%s cannot be told to fail closed: it goes on when %s does not answer in time", a.Title, hookProgram)
+	return fmt.Sprintf("%s cannot fail closed: it continues when %s does not answer in time", a.Title, hookProgram)
 }
 
 // presume replaces a lost record: it assumes that containers with only entries of Grapnel were
@@ -231,8 +231,8 @@ func (h handler) everything() bool { return h.matcher == "" || h.matcher == "*" 
 func (w Wanted) verify(c *Change, plain []byte, want []string) (*document, error) {
 	bad := func(what string) (*document, error) {
 		return nil, &FileError{
-			File: w.File, Problem: what + ", so it is left alone",
-			Hint: "this is a mistake of grapnel: please report how the file is written, and write it in another way meanwhile",
+			File: w.File, Problem: what + ", so Grapnel did not change it",
+			Hint: "this is a bug in Grapnel: please report the format of the file, and rewrite the file in the meantime",
 		}
 	}
 	d, err := parse(w.Agent, w.File, c.After)
@@ -250,7 +250,7 @@ func (w Wanted) verify(c *Change, plain []byte, want []string) (*document, error
 	slices.Sort(has)
 	want = slices.Sorted(slices.Values(want))
 	if !slices.Equal(has, slices.Compact(want)) {
-		return bad("the edited file would not hold the entries that are wanted")
+		return bad("the edited file would not contain the right entries")
 	}
 	back, err := takeOut(d, nil, &c.Made)
 	if err != nil {
@@ -258,10 +258,10 @@ func (w Wanted) verify(c *Change, plain []byte, want []string) (*document, error
 	}
 	if len(trimSpace(plain)) == 0 {
 		if !back.empty {
-			return bad("the new file could not be removed again")
+			return bad("uninstalling could not remove the new file")
 		}
 	} else if !bytes.Equal(back.data, plain) {
-		return bad("the edit could not be taken back to the byte")
+		return bad("uninstalling could not restore the exact bytes of the file")
 	}
 	return d, nil
 }

@@ -28,7 +28,7 @@ func readPrivate(name string, into any) error {
 	case !info.Mode().IsRegular():
 		return errors.New("it is not a regular file")
 	case runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0:
-		return fmt.Errorf("others can read it (mode %04o): run \"chmod 600 %s\"", info.Mode().Perm(), name)
+		return fmt.Errorf("other users can read it (mode %04o): run \"chmod 600 %s\"", info.Mode().Perm(), name)
 	}
 	if err := owner.Mine(info); err != nil {
 		return err

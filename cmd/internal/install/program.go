@@ -17,11 +17,11 @@ func checkProgram(program string) error {
 	info, err := os.Stat(program)
 	switch {
 	case program == "":
-		return usagef("the path of %s is missing", hookProgram)
+		return usagef("no path for %s", hookProgram)
 	case err != nil:
 		return fmt.Errorf("cannot install %s: %w", program, err)
 	case !runnable(info):
-		return fmt.Errorf("cannot install %s: it is not a program that can be run", program)
+		return fmt.Errorf("cannot install %s: it is not executable", program)
 	}
 	return nil
 }
@@ -40,7 +40,7 @@ func rootsAlone(program string) error {
 				err = owner.Root(info)
 			}
 			if err != nil {
-				return fmt.Errorf("cannot install %s for every user, others could put another program in its place: %s: %w; install grapnel where only root can write, as /usr/local/bin", program, name, err)
+				return fmt.Errorf("cannot install %s for every user, because other users could replace the program: %s: %w; install grapnel where only root can write, for example in /usr/local/bin", program, name, err)
 			}
 			if name == filepath.Dir(name) {
 				break

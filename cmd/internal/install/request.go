@@ -22,7 +22,7 @@ func (e usageError) Is(target error) bool { return target == ErrUsage }
 func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
 
 func scopeError(s Scope) error {
-	return usagef("unknown scope %q, there are %s, %s and %s", s, User, Project, Managed)
+	return usagef("unknown scope %q, use %s, %s or %s", s, User, Project, Managed)
 }
 
 // A Request describes an installation or removal. Fields that only Install reads are marked.

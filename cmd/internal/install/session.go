@@ -70,7 +70,7 @@ func begin(req Request) (*session, error) {
 	}
 	if s.Scope == Managed {
 		if s.System == systemRoot && !isRoot() {
-			return nil, fmt.Errorf("only root can install and uninstall with --scope %s, because nobody else may take away what it makes: run it as root, for example with sudo", Managed)
+			return nil, fmt.Errorf("only root can install and uninstall with --scope %s, because other users must not remove these files: run the command as root, for example with sudo", Managed)
 		}
 		s.state, s.Policy = installation.Managed(s.System), ""
 		return s, nil
@@ -155,7 +155,7 @@ func (s *session) noLink(a Agent, file string) error {
 	for part := range strings.SplitSeq(filepath.ToSlash(rel), "/") {
 		at = filepath.Join(at, part)
 		if info, err := os.Lstat(at); err == nil && info.Mode()&fs.ModeSymlink != 0 {
-			return &FileError{File: at, Problem: fmt.Sprintf("it is a symbolic link, and %s does not read hooks of a project through one", a.Title), Hint: "put the file itself there, then run the command again"}
+			return &FileError{File: at, Problem: fmt.Sprintf("it is a symbolic link, and %s does not follow links for hooks of a project", a.Title), Hint: "replace the link by the file, then run the command again"}
 		}
 	}
 	return nil

@@ -124,7 +124,7 @@ func TestSetups(t *testing.T) {
 				}
 			case dialect.ShapePlugin:
 				if _, ok := shim.Files(a.Name, shim.Options{}); !ok && a.Name != plugged.Name {
-					t.Error("there is no plugin")
+					t.Error("contains no plugin")
 				}
 			default:
 				entry, err := w.entry(a.Events[0].Native)
@@ -192,7 +192,7 @@ func TestEveryShape(t *testing.T) {
 					base := map[Scope]string{User: m.home, Project: m.project, Managed: m.system}[scope]
 					file, err := a.Settings(scope, base, req.Env)
 					if errors.Is(err, ErrUsage) {
-						if _, err := Install(t.Context(), req); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "there are --scope ") {
+						if _, err := Install(t.Context(), req); !errors.Is(err, ErrUsage) || !strings.Contains(err.Error(), "use --scope ") {
 							t.Errorf("an agent without this layer: %v, want a usage error with those there are", err)
 						}
 						return
@@ -393,13 +393,13 @@ func TestFold(t *testing.T) {
 func TestShapesRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ agent, text, want string }{
-		"a comment in a string":   {"flat", `{"version": 1, "a": "http://x"}`, `settings.json:1:21: a string with // or /* in it: The flat takes that for a comment`},
-		"a comment begins there":  {"flat", "{\"version\": 1,\n\"/*\": 1}", `settings.json:2:1: a string with // or /* in it`},
+		"a comment in a string":   {"flat", `{"version": 1, "a": "http://x"}`, `settings.json:1:21: a string contains // or /*: The flat reads that as a comment`},
+		"a comment begins there":  {"flat", "{\"version\": 1,\n\"/*\": 1}", `settings.json:2:1: a string contains // or /*`},
 		"hooks without a version": {"flat", `{"hooks": {"PreToolUse": [{"command": "x"}]}}`, `settings.json:1:1: the file has hooks but no "version", so The flat ignores all of it; add {"version": 1}`},
 		"a list that is none":     {"listed", `{"version": "v1", "hooks": {}}`, `settings.json:1:28: "hooks" is not a list`},
 		"plugins are a list":      {"plugged", `{"plugins": []}`, `settings.json:1:13: "plugins" is not an object`},
-		"JSON5":                   {"plugged", `{plugins: {}}`, `settings.json:1:2: not valid JSON: invalid literal; The plugged may read this, and Grapnel edits JSON with comments only: write it so`},
-		"a comma of JSON5":        {"plugged", `{"a": 1,}`, `settings.json:1:8: a comma behind the last item: Grapnel cannot edit what JSON does not have; remove the comma`},
+		"JSON5":                   {"plugged", `{plugins: {}}`, `settings.json:1:2: not valid JSON: invalid literal; The plugged may accept this, but Grapnel can only edit JSON with comments: convert the file`},
+		"a comma of JSON5":        {"plugged", `{"a": 1,}`, `settings.json:1:8: a comma after the last item: Grapnel can only edit JSON with comments; remove the comma`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -422,7 +422,7 @@ func TestShapesRefused(t *testing.T) {
 func TestStrictNotes(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`{"version": 1, "hooks": {"NoSuch": []}}`:                              `there is no event "NoSuch", so The flat ignores the whole file`,
+		`{"version": 1, "hooks": {"NoSuch": []}}`:                              `unknown event "NoSuch", so The flat ignores the whole file`,
 		`{"version": 1, "hooks": {"PreToolUse": [{"timeout": 1}]}}`:            "this hook has no command",
 		`{"version": 1, "hooks": {"PreToolUse": [{"hooks": []}]}}`:             "this hook has hooks inside",
 		`{"version": 1, "hooks": {"PreToolUse": [7]}}`:                         "this hook is not an object",
@@ -451,7 +451,7 @@ func TestNoLink(t *testing.T) {
 	}
 	req := m.request("flat")
 	req.Scope, req.ProjectDir = Project, m.project
-	if _, err := Install(t.Context(), req); err == nil || !strings.Contains(err.Error(), "does not read hooks of a project through one") {
+	if _, err := Install(t.Context(), req); err == nil || !strings.Contains(err.Error(), "does not follow links for hooks of a project") {
 		t.Errorf("a link in the project: %v", err)
 	}
 	if m.read(elsewhere) != "{}" {
@@ -481,7 +481,7 @@ func TestAllOrNothing(t *testing.T) {
 	req := m.request("openclaw")
 	req.Confirm = func(*Result) (bool, error) { m.write(config, "{ }\n"); return true, nil }
 	if _, err := Install(t.Context(), req); !errors.Is(err, ErrChanged) {
-		t.Fatalf("the file was changed meanwhile: %v", err)
+		t.Fatalf("the file changed in the meantime: %v", err)
 	}
 	m.write(config, "{}\n")
 	if diff := gocmp.Diff(before, tree(t, m.home)); diff != "" {
@@ -552,7 +552,7 @@ func TestLeftOut(t *testing.T) {
 	m.write(filepath.Join(m.home, ".keeper", "hooks.json"), "{")
 	m.write(filepath.Join(m.home, ".flat", "hooks.json"), "")
 	res := m.install(m.request())
-	if len(res.Files) != 1 || res.Files[0].Agent != "flat" || !strings.Contains(strings.Join(res.Notes, "\n"), "The keeper is left out: ") {
+	if len(res.Files) != 1 || res.Files[0].Agent != "flat" || !strings.Contains(strings.Join(res.Notes, "\n"), "The keeper is skipped: ") {
 		t.Errorf("got %+v", res)
 	}
 	if _, err := Install(t.Context(), m.request("keeper", "flat")); err == nil {
@@ -570,7 +570,7 @@ func TestSwitchesAndTodo(t *testing.T) {
 	notes := strings.Join(m.install(req).Files[0].Notes, "\n")
 	for _, want := range []string{
 		filepath.Join(m.home, ".keeper", "config.toml") + ": features.hooks is false, which switches all hooks off",
-		filepath.Join(m.project, ".keeper", "config.toml") + " cannot be read",
+		"cannot read " + filepath.Join(m.project, ".keeper", "config.toml"),
 		"open keeper and trust " + filepath.Join(m.project, ".keeper", "hooks.json"), "trust the project, too",
 	} {
 		if !strings.Contains(notes, want) {
@@ -605,7 +605,7 @@ func TestManaged(t *testing.T) {
 		}
 	}
 	user := m.request("claude")
-	if notes := strings.Join(m.install(user).Files[0].Notes, "\n"); !strings.Contains(notes, rec.Settings+" for every user, so Claude Code will ask it twice") {
+	if notes := strings.Join(m.install(user).Files[0].Notes, "\n"); !strings.Contains(notes, rec.Settings+" for every user, so Claude Code sends each event twice") {
 		t.Errorf("a second installation is not named:\n%s", notes)
 	}
 	all := m.request()
@@ -620,7 +620,7 @@ func TestManaged(t *testing.T) {
 
 	if os.Geteuid() != 0 && runtime.GOOS != "windows" { // root is allowed to, and would install
 		req.System = "/"
-		if _, err := Install(t.Context(), req); err == nil || !strings.Contains(err.Error(), "run it as root") {
+		if _, err := Install(t.Context(), req); err == nil || !strings.Contains(err.Error(), "run the command as root") {
 			t.Errorf("without root: %v", err)
 		}
 	}
@@ -649,7 +649,7 @@ func TestTops(t *testing.T) {
 	w := wanted(t, "codex", "PreToolUse")
 	w.Current = []byte("{\n  \"description\": \"x\",\n  \"theme\": 1\n}\n")
 	c, err := Plan(w)
-	if err != nil || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], `settings.json:3: "theme" may not stand here, so Codex CLI ignores the whole file`) {
+	if err != nil || len(c.Notes) != 1 || !strings.Contains(c.Notes[0], `settings.json:3: "theme" is not allowed here, so Codex CLI ignores the whole file`) {
 		t.Errorf("got %v, %v", c, err)
 	}
 }

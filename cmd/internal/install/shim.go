@@ -64,7 +64,7 @@ func (w Wanted) plugin(look look) ([]text, error) {
 	command := append([]string{filepath.ToSlash(w.Hook.Program)}, w.Hook.args(w.Agent, "")...)
 	files, ok := shim.Files(w.Agent.Name, shim.Options{Command: command, Events: w.Events, Closed: w.FailClosed})
 	if !ok {
-		return nil, fmt.Errorf("there is no plugin for %s in this program", w.Agent.Title)
+		return nil, fmt.Errorf("this program contains no plugin for %s", w.Agent.Title)
 	}
 	var texts []text
 	for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -72,7 +72,7 @@ func (w Wanted) plugin(look look) ([]text, error) {
 		if len(w.Agent.Setup.Edits) == 0 {
 			t.file = w.File
 			if there, ours := look(t.file); there && !ours {
-				return nil, &FileError{File: t.file, Problem: "the file is not ours", Hint: "move it away, then run the command again"}
+				return nil, &FileError{File: t.file, Problem: "the file was not created by Grapnel", Hint: "move it away, then run the command again"}
 			}
 		}
 		if len(w.Agent.textEntries(t.file, t.data)) > 0 {
@@ -97,7 +97,7 @@ func (w Wanted) free(event string, look look) (string, error) {
 	}
 	if first == "" {
 		return "", &FileError{
-			File: w.File, Problem: "others have all files that could be ours: " + strings.Join(w.Agent.names("", event), ", "),
+			File: w.File, Problem: "other programs use all possible file names: " + strings.Join(w.Agent.names("", event), ", "),
 			Hint: "move one of them away, then run the command again",
 		}
 	}

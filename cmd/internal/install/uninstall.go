@@ -70,7 +70,7 @@ func (s *session) planUninstall() ([]*job, error) {
 	jobs = slices.DeleteFunc(jobs, func(j *job) bool {
 		err := s.planRemove(j)
 		if err != nil {
-			s.left = append(s.left, fmt.Errorf("%s is left as it is: %w", j.agent.Title, err))
+			s.left = append(s.left, fmt.Errorf("%s is unchanged: %w", j.agent.Title, err))
 		}
 		return err != nil
 	})
@@ -80,7 +80,7 @@ func (s *session) planUninstall() ([]*job, error) {
 	if s.All { // without the agents that have nothing to remove
 		jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.old == nil && !j.changed() })
 		if len(jobs) == 0 && len(s.left) == 0 {
-			s.res.Notes = append(s.res.Notes, "nothing of Grapnel is installed here")
+			s.res.Notes = append(s.res.Notes, "Grapnel is not installed here")
 		}
 	}
 	return jobs, nil
@@ -93,7 +93,7 @@ func (s *session) noteManaged() {
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}
 	for _, r := range recs {
-		s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is also installed in %s, for every user: root takes it out with grapnel uninstall --all --scope %s", r.Agent, r.Settings, Managed))
+		s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is also installed in %s, for every user: root removes it with grapnel uninstall --all --scope %s", r.Agent, r.Settings, Managed))
 	}
 }
 
@@ -120,11 +120,11 @@ func (s *session) planRemove(j *job) error {
 		j.changes = []*Change{{Agent: j.agent.Name, File: j.file}}
 	}
 	if !j.changed() {
-		j.notes = append(j.notes, fmt.Sprintf("nothing of Grapnel is in %s", j.file))
+		j.notes = append(j.notes, fmt.Sprintf("Grapnel has no entries in %s", j.file))
 	}
 	for _, r := range s.recs {
 		if j.old == nil && r.Agent == j.agent.Name {
-			j.notes = append(j.notes, fmt.Sprintf("%s is also installed in %s; --all takes it out there, too", j.agent.Title, r.Settings))
+			j.notes = append(j.notes, fmt.Sprintf("%s is also installed in %s; --all removes it there too", j.agent.Title, r.Settings))
 		}
 	}
 	return nil
@@ -168,7 +168,7 @@ func (s *session) planRemoveFile(j *job, file string) error {
 	for _, e := range entries {
 		if e.Root != "" && e.Root != filepath.ToSlash(s.Root) && !slices.Contains(roots, e.Root) {
 			roots = append(roots, e.Root)
-			j.notes = append(j.notes, fmt.Sprintf("the entries were installed with --root %s; what was created around them is only known there", e.Root))
+			j.notes = append(j.notes, fmt.Sprintf("the entries were installed with --root %s; only that root knows which parts of the file they created", e.Root))
 		}
 	}
 	return nil

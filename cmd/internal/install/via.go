@@ -41,11 +41,11 @@ var overHTTP = map[string]struct {
 	dialect.ClaudeCode().Name: {
 		entry: `{"type": "http", "url": $url, "headers": {"Authorization": $authorization}, "timeout": $timeout, "onFailure": $closed("block")}`,
 		commands: map[string]string{
-			"SessionStart":   "Claude Code passes over http hooks there without a word", // seen live, 2.1.329
-			"Setup":          "Claude Code passes over http hooks there without a word", // seen live, 2.1.329
-			"TaskCompleted":  "it takes a block from an exit code, which http does not have",
-			"TeammateIdle":   "it takes a block from an exit code, which http does not have",
-			"WorktreeCreate": "it takes a line of text, not JSON",
+			"SessionStart":   "Claude Code silently skips HTTP hooks there", // seen live, 2.1.329
+			"Setup":          "Claude Code silently skips HTTP hooks there", // seen live, 2.1.329
+			"TaskCompleted":  "it needs an exit code for a block, which HTTP does not have",
+			"TeammateIdle":   "it needs an exit code for a block, which HTTP does not have",
+			"WorktreeCreate": "it accepts a line of text, not JSON",
 		},
 	},
 }
@@ -102,9 +102,9 @@ func ReadAddresses(state string) (Addresses, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return Addresses{}, nil
 	case err != nil:
-		return Addresses{}, fmt.Errorf("nobody can ask over http: %s: %w", name, err)
+		return Addresses{}, fmt.Errorf("agents cannot use HTTP: %s: %w", name, err)
 	case len(a.Guests) > 0 && (a.Port < 1 || a.Port > 65535):
-		return Addresses{}, fmt.Errorf("nobody can ask over http: %s: %d is no port; run \"grapnel install\" again with --via http", name, a.Port)
+		return Addresses{}, fmt.Errorf("agents cannot use HTTP: %s: %d is not a port; run \"grapnel install\" again with --via http", name, a.Port)
 	}
 	return a, nil
 }
@@ -208,18 +208,18 @@ func (s *session) reach(j *job, id, version string) (*Over, error) {
 	case via == "" || via == ViaCommand:
 		return nil, nil
 	case via != ViaHTTP:
-		return nil, usagef("unknown way %q to reach Grapnel, there are %s and %s", via, ViaCommand, ViaHTTP)
+		return nil, usagef("unknown value %q for --via, use %s or %s", via, ViaCommand, ViaHTTP)
 	case !can:
-		return nil, usagef("%s has no hooks over http, %s has: install it without --via http", j.agent.Title, strings.Join(titlesOverHTTP(s.known), " and "))
+		return nil, usagef("%s does not support HTTP hooks, only %s: install it without --via http", j.agent.Title, strings.Join(titlesOverHTTP(s.known), " and "))
 	case s.Scope == Project:
-		return nil, usagef("a project's settings are for everybody who has its files, and would hold the secret by which the daemon knows the agent: --via http goes with --scope user")
+		return nil, usagef("settings of a project are visible to everyone with its files, and they would contain the secret of the agent: --via http needs --scope user")
 	case s.Scope == Managed:
-		return nil, usagef("every user has a daemon of their own, and root's settings can name only one: --via http goes with --scope user")
+		return nil, usagef("each user has a separate daemon, and the settings of root can contain only one: --via http needs --scope user")
 	case version != "" && j.agent.Setup.StrictBefore != "" && older(version, j.agent.Setup.StrictBefore):
-		return nil, fmt.Errorf("%s %s is too old for hooks over http: update it, or install without --via http", j.agent.Title, version)
+		return nil, fmt.Errorf("%s %s is too old for HTTP hooks: update it, or install without --via http", j.agent.Title, version)
 	}
 	if file := s.managedPolicy(); file != "" {
-		return nil, fmt.Errorf("root's policy %s is in force here, and a daemon of this user is not believed about it: install without --via http, so that grapnel-hook judges by it", file)
+		return nil, fmt.Errorf("root's policy %s is in force here, and a daemon of this user is not trusted to enforce it: install without --via http, so that grapnel-hook enforces it", file)
 	}
 	if j.port = s.addresses.Port; j.port == 0 {
 		var err error
@@ -231,7 +231,7 @@ func (s *session) reach(j *job, id, version string) (*Over, error) {
 	o := &Over{URL: Addresses{Port: j.port}.URL(j.agent.Name, id), Secret: j.guest.Secret, Commands: maps.Clone(how.commands)}
 	for event, hook := range s.Programs[j.agent.Name] {
 		if _, stays := o.Commands[event]; !stays {
-			o.Commands[event] = fmt.Sprintf("the hook %s starts a program, and programs run where the agent is", hook)
+			o.Commands[event] = fmt.Sprintf("the hook %s starts a program, and programs run next to the agent, not in the daemon", hook)
 		}
 	}
 	return o, nil
@@ -277,7 +277,7 @@ func (s *session) hide(j *job, c *Change) {
 			j.guest.Mode = info.Mode().Perm()
 		}
 		c.Mode = info.Mode().Perm() &^ 0o077
-		j.notes = append(j.notes, fmt.Sprintf("%s gets the mode %04o in place of %04o while the secret stands in it", target, c.Mode, info.Mode().Perm()))
+		j.notes = append(j.notes, fmt.Sprintf("%s gets the mode %04o instead of %04o while it contains the secret", target, c.Mode, info.Mode().Perm()))
 	}
 }
 
@@ -308,7 +308,7 @@ func (s *session) keepAddresses(now Addresses) error {
 		return nil
 	}
 	if err := now.write(s.state); err != nil {
-		return fmt.Errorf("cannot keep the address for agents that ask over http: %w", err)
+		return fmt.Errorf("cannot store the address for agents that use HTTP: %w", err)
 	}
 	s.addresses = now
 	return nil
@@ -392,7 +392,7 @@ func Proxied(env func(string) string) string {
 // the job itself have such a list, it returns an error, because nothing would be guarded.
 func (s *session) refusals(j *job, o *Over) error {
 	if name := Proxied(s.Env); name != "" {
-		j.notes = append(j.notes, fmt.Sprintf("%s names a proxy, and %s asks that in place of the daemon where NO_PROXY does not hold 127.0.0.1: set it where you start %s", name, j.agent.Title, j.agent.Title))
+		j.notes = append(j.notes, fmt.Sprintf("%s sets a proxy, and %s calls the proxy instead of the daemon if NO_PROXY does not contain 127.0.0.1: set NO_PROXY where you start %s", name, j.agent.Title, j.agent.Title))
 	}
 	files := []string{j.file}
 	for _, l := range j.agent.Layers(s.Home, s.ProjectDir, s.System, s.Env) {
@@ -410,7 +410,7 @@ func (s *session) refusals(j *job, o *Over) error {
 			continue
 		}
 		for _, name := range Proxies(tree) {
-			j.notes = append(j.notes, fmt.Sprintf("%s: env.%s can lead what %s asks the daemon to a proxy; remove it", file, name, j.agent.Title))
+			j.notes = append(j.notes, fmt.Sprintf("%s: env.%s can send requests of %s to a proxy instead of the daemon; remove it", file, name, j.agent.Title))
 		}
 		if !Refuses(tree, o.URL) {
 			continue
@@ -419,11 +419,11 @@ func (s *session) refusals(j *job, o *Over) error {
 		pattern := "http://" + u.Host + "/*"
 		if file == j.file {
 			return &FileError{
-				File: file, Problem: allowedURLs + " lists where hooks may ask, and the daemon is not on it, so nothing would be guarded",
+				File: file, Problem: allowedURLs + " lists the addresses that hooks may call, and the daemon is not on it, so nothing would be guarded",
 				Hint: fmt.Sprintf("add %q to it, or install without --via http", pattern),
 			}
 		}
-		j.notes = append(j.notes, fmt.Sprintf("%s: %s lists where hooks may ask, and the daemon is not on it, so nothing is guarded where this file counts; add %q to it", file, allowedURLs, pattern))
+		j.notes = append(j.notes, fmt.Sprintf("%s: %s lists the addresses that hooks may call, and the daemon is not on it, so nothing is guarded where this file applies; add %q to it", file, allowedURLs, pattern))
 	}
 	return nil
 }
@@ -431,7 +431,7 @@ func (s *session) refusals(j *job, o *Over) error {
 // costs returns the disadvantages of an installation over HTTP.
 func (s *session) costs(j *job, o *Over, events []string) []string {
 	a := j.agent
-	without := fmt.Sprintf("while the daemon does not run, nothing is guarded: %s shows an error and goes on. Keep \"grapnel serve\" running, and let --fail-closed block instead", a.Title)
+	without := fmt.Sprintf("while the daemon does not run, nothing is guarded: %s shows an error and continues. Keep \"grapnel serve\" running, or block instead with --fail-closed", a.Title)
 	if s.FailClosed {
 		var open []string
 		for _, ev := range a.Events {
@@ -439,16 +439,16 @@ func (s *session) costs(j *job, o *Over, events []string) []string {
 				open = append(open, ev.Native)
 			}
 		}
-		without = fmt.Sprintf("while the daemon does not run, %s blocks every call, prompt and permission, from version %s on; an older one goes on unguarded, and so do all: %s",
+		without = fmt.Sprintf("while the daemon does not run, %s blocks every call, prompt and permission from version %s on; older versions continue unguarded, and these events always do: %s",
 			a.Title, a.Setup.ClosedSince, strings.Join(open, ", "))
 	}
 	u, _ := url.Parse(o.URL)
 	lines := []string{
 		without,
-		fmt.Sprintf("while the daemon does not run, any program of this machine, of other users too, can listen on %s: it then sees what the agent does and answers in the daemon's place", u.Host),
-		fmt.Sprintf("the secret by which the daemon knows %s stands in %s: whatever can read that file can ask, and leave Records of what never happened", a.Title, j.file),
-		fmt.Sprintf("a project that %s trusts can lead the questions elsewhere, by a proxy in the `env` of its settings, or forbid them by %s: neither does anything to one that starts grapnel-hook", a.Title, allowedURLs),
-		"variables of the agent's environment do not reach the hooks: programs that stay running, `env:` and PATH are those of the daemon",
+		fmt.Sprintf("while the daemon does not run, any program on this machine, also of other users, can listen on %s: it then sees the agent's events and answers them instead of the daemon", u.Host),
+		fmt.Sprintf("the secret of %s is in %s: a program that can read that file can call the daemon and create records of events that never happened", a.Title, j.file),
+		fmt.Sprintf("a project that %s trusts can redirect the requests with a proxy in the `env` of its settings, or forbid them with %s: neither affects an installation that starts grapnel-hook", a.Title, allowedURLs),
+		"the agent's environment variables do not reach the hooks: workers, `env:` and PATH use the daemon's environment",
 	}
 	var stays []string
 	for _, ev := range events {
@@ -459,7 +459,7 @@ func (s *session) costs(j *job, o *Over, events []string) []string {
 	if len(stays) > 0 {
 		lines = append(lines, "these events still start grapnel-hook: "+strings.Join(stays, ", "))
 	}
-	return append(lines, "a hook that starts a program and listens to any other event, of a project's policy or of one that is written later, fails each time, and its on_error decides; install again after such a change of yours")
+	return append(lines, "a hook that starts a program at any other event always fails, and its on_error decides; this includes hooks of projects and hooks added later. Install again after you add such a hook")
 }
 
 // admitted reports whether the addresses are already as the job needs them.

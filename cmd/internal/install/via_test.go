@@ -99,7 +99,7 @@ func TestOverHTTP(t *testing.T) {
 		t.Errorf("what people are shown has the secret in it: %s", shown)
 	}
 	costs := strings.Join(res.Costs, "\n")
-	for _, want := range []string{"while the daemon does not run", "of other users too", "secret", "environment", "SessionStart", "PostToolUse (the hook gofmt starts a program", "proxy", "blocks every call"} {
+	for _, want := range []string{"while the daemon does not run", "also of other users", "secret", "environment", "SessionStart", "PostToolUse (the hook gofmt starts a program", "proxy", "blocks every call"} {
 		if !strings.Contains(costs, want) {
 			t.Errorf("the costs do not name %q:\n%s", want, costs)
 		}
@@ -172,10 +172,10 @@ func TestOverHTTPRefused(t *testing.T) {
 		with func(m *machine, req *Request)
 		want string
 	}{
-		"another agent":    {func(_ *machine, req *Request) { req.Agents = []string{"gemini-cli"} }, "Gemini CLI has no hooks over http, Claude Code has"},
+		"another agent":    {func(_ *machine, req *Request) { req.Agents = []string{"gemini-cli"} }, "Gemini CLI does not support HTTP hooks, only Claude Code"},
 		"a project":        {func(m *machine, req *Request) { req.Scope, req.ProjectDir = Project, m.project }, "--scope user"},
 		"managed":          {func(_ *machine, req *Request) { req.Scope = Managed }, "--scope user"},
-		"another way":      {func(_ *machine, req *Request) { req.Via = "pigeon" }, "unknown way"},
+		"another way":      {func(_ *machine, req *Request) { req.Via = "pigeon" }, "unknown value"},
 		"an old version":   {func(_ *machine, req *Request) { req.Versions["claude-code"] = "2.1.100" }, "too old"},
 		"not on the list":  {settings(`{"allowedHttpHookUrls": ["https://hooks.example.com/*"]}`), "allowedHttpHookUrls"},
 		"an empty list":    {settings(`{"allowedHttpHookUrls": []}`), "allowedHttpHookUrls"},
@@ -335,7 +335,7 @@ func TestReadAddresses(t *testing.T) {
 		"group can read":   func(file string) error { return os.Chmod(file, 0o640) },
 		"others can write": func(file string) error { return os.Chmod(file, 0o602) },
 		"no JSON":          func(file string) error { return os.WriteFile(file, []byte("{"), 0o600) },
-		"no port":          func(file string) error { return os.WriteFile(file, []byte(`{"guests": {"a": {}}}`), 0o600) },
+		"is not a port":    func(file string) error { return os.WriteFile(file, []byte(`{"guests": {"a": {}}}`), 0o600) },
 		"a wide port": func(file string) error {
 			return os.WriteFile(file, []byte(`{"port": 70000, "guests": {"a": {}}}`), 0o600)
 		},

@@ -29,7 +29,7 @@ func Names() []string {
 func HookProgram() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", fmt.Errorf("find grapnel-hook: %w", err)
+		return "", fmt.Errorf("cannot find grapnel-hook: %w", err)
 	}
 	if real, err := filepath.EvalSymlinks(self); err == nil {
 		self = real
@@ -39,7 +39,7 @@ func HookProgram() (string, error) {
 		program += ".exe"
 	}
 	if _, err := os.Stat(program); err != nil {
-		return "", cli.WithHint(fmt.Errorf("grapnel-hook is not beside %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
+		return "", cli.WithHint(fmt.Errorf("grapnel-hook is not in the directory of %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
 	}
 	return program, nil
 }

@@ -45,12 +45,12 @@ function start() {
   it.stderr.setEncoding("utf8").on("data", (text) => {
     complaint = (complaint + text).slice(-500)
   })
-  const mute = setTimeout(() => end(it, `it said nothing within ${HELLO} ms of its start`), HELLO)
+  const mute = setTimeout(() => end(it, `it sent no message within ${HELLO} ms after its start`), HELLO)
   it.on("exit", () => clearTimeout(mute)).on("error", () => clearTimeout(mute))
   let rest = ""
   it.stdout.setEncoding("utf8").on("data", (chunk) => {
     const lines = chunk.split("\n")
-    if (rest.length > MAX_LINE) return end(it, "it said a line without an end")
+    if (rest.length > MAX_LINE) return end(it, "it sent a line without an end")
     rest += lines[0] // a long line comes in several chunks
     if (lines.length === 1) return
     lines[0] = rest
@@ -191,7 +191,7 @@ async function consult(payload, block, short) {
     if (short && event.length > MAX_EVENT) event = JSON.stringify(plain(short))
   } catch (err) {
     // A call that cannot be encoded must not bypass a guard.
-    const why = `the event cannot be told to grapnel-hook: ${err.message}`
+    const why = `cannot send the event to grapnel-hook: ${err.message}`
     say(`grapnel: error: ${why}`)
     return block?.(`grapnel could not judge this: ${why}`)
   }
@@ -207,7 +207,7 @@ async function consult(payload, block, short) {
   }
   why = `grapnel-hook did not answer: ${why}`
   const closed = CLOSED && block
-  say(`grapnel: error: ${why}; ${closed ? "what it guards is blocked" : "nobody judged what happened"}`)
+  say(`grapnel: error: ${why}; ${closed ? "guarded events are blocked" : "the event continues unguarded"}`)
   return closed ? block(`grapnel could not judge this: ${why}`) : undefined
 }
 
