@@ -56,7 +56,7 @@ var actions = []action{
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "ask") },
 		build: (*builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
-			return unless(c.Blocks == grapnel.BlockAction, "nothing can be asked on %s: it has happened or cannot be stopped", c.Kind)
+			return unless(c.Blocks == grapnel.BlockAction, "%s cannot ask: it has happened or cannot be stopped", c.Kind)
 		},
 	},
 	{
@@ -83,7 +83,7 @@ var actions = []action{
 			case c.Blocks == grapnel.BlockNothing:
 				return fmt.Sprintf("%s cannot be blocked", c.Kind)
 			}
-			return unless(h.Limit.Then != "ask" || c.Blocks == grapnel.BlockAction, "nothing can be asked on %s: it has happened", c.Kind)
+			return unless(h.Limit.Then != "ask" || c.Blocks == grapnel.BlockAction, "%s cannot ask: it has happened", c.Kind)
 		},
 	},
 	{
@@ -161,7 +161,7 @@ var actions = []action{
 		options: (*fileParser).httpOptions,
 		build:   (*builder).buildHTTP,
 		notInPack: func(*yaml.Node) (problem, hint string) {
-			return "a pack cannot ask servers", hintNotInPack
+			return "a pack cannot call servers", hintNotInPack
 		},
 	},
 	{
@@ -181,7 +181,7 @@ var actions = []action{
 		options: (*fileParser).builtinOptions,
 		build:   (*builder).buildBuiltin,
 		forbidden: func(h *policyfile.Hook, c *grapnel.Contract) string {
-			return unless(h.Builtin.Name != policyfile.BuiltinSummary || c.Kind == grapnel.SessionEnd, "a session is summarised on %s", grapnel.SessionEnd)
+			return unless(h.Builtin.Name != policyfile.BuiltinSummary || c.Kind == grapnel.SessionEnd, "a session summary needs the event %s", grapnel.SessionEnd)
 		},
 		notInPack: func(*yaml.Node) (problem, hint string) {
 			return "a pack cannot write files", hintNotInPack
@@ -276,7 +276,7 @@ func (b *builder) spec(h *policyfile.Hook, source grapnel.Source) (grapnel.Spec,
 	}
 	a := actionOf(h)
 	if a == nil {
-		return spec, fmt.Errorf("it does nothing")
+		return spec, fmt.Errorf("it has no action")
 	}
 	return spec, a.build(b, h, &spec)
 }

@@ -280,7 +280,7 @@ func readMarks(kept []byte, steps int) ([]mark, error) {
 			m.steps, err = strconv.ParseUint(words[4], 16, 64)
 		}
 		if err != nil || m.at < 0 || m.steps == 0 || m.steps>>steps != 0 || len(m.shared) > 4*maxShared {
-			return nil, fmt.Errorf("line %d of it has a wrong number", len(marks)+1)
+			return nil, fmt.Errorf("line %d has an invalid number", len(marks)+1)
 		}
 		marks = append(marks, m)
 	}
@@ -334,7 +334,7 @@ func (k *marker) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	if err != nil {
 		return ""
 	}
-	return fmt.Sprintf("kept for %q, which comes after it", f.name)
+	return fmt.Sprintf("stored for %q, which runs after it", f.name)
 }
 
 // happened returns the event that really took place. An action that was announced takes place as
@@ -779,7 +779,7 @@ func (p *fileParser) comparable(h *policyfile.Hook, n *yaml.Node) {
 		}
 		for _, k := range append(slices.Clip(h.On), h.After[i].Event...) {
 			if !isCall(k) {
-				p.fail(n, "`same` compares tool calls", "hook %q: %s has nothing that could be the same %s", h.Name, k, h.After[i].Same)
+				p.fail(n, "`same` compares tool calls", "hook %q: %s has no value to compare with `same: %s`", h.Name, k, h.After[i].Same)
 			}
 		}
 	}

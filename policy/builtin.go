@@ -104,7 +104,7 @@ func (b *builder) buildBuiltin(h *policyfile.Hook, spec *grapnel.Spec) error {
 			return log.Handle(ctx, ev)
 		}))
 	default:
-		return fmt.Errorf("there is no builtin %q", h.Builtin.Name)
+		return fmt.Errorf("unknown builtin %q", h.Builtin.Name)
 	}
 	return nil
 }

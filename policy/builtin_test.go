@@ -38,7 +38,7 @@ func TestBuiltinErrors(t *testing.T) {
 	}
 	// A schema cannot express these rules.
 	for in, want := range map[string]string{
-		hook("    builtin: {name: session-summary, run: cat}\n"):                                   "a session is summarised on session.end",
+		hook("    builtin: {name: session-summary, run: cat}\n"):                                   "a session summary needs the event session.end",
 		"version: 1\npack: {version: 1}\nhooks:\n  - {name: x, on: tool.before, builtin: audit}\n": "a pack cannot write files",
 	} {
 		if _, errs := policy.Parse("p.yaml", []byte(in)); len(errs) == 0 || !strings.Contains(errs[0].Error(), want) {

@@ -144,7 +144,7 @@ func mapView(ev *grapnel.Event, view grapnel.Field, change func(string) string) 
 			inside.Derive()
 			for _, path := range inside.Paths {
 				if change(path.Path) != path.Path {
-					return nil, fmt.Errorf("tool %s names %s inside of a %s, where it cannot be changed", ev.Tool.Name, path.Path, fact.Form)
+					return nil, fmt.Errorf("tool %s has %s inside a %s, where it cannot be changed", ev.Tool.Name, path.Path, fact.Form)
 				}
 			}
 		} else if fact.Field == view {
@@ -354,7 +354,7 @@ func (p *fileParser) set(h *policyfile.Hook, n *yaml.Node) {
 			field = p.field(pair.Key)
 		}
 		if err := setsAlready(h, field, path); err != nil {
-			p.fail(pair.Key, "write both into one", "%v", err)
+			p.fail(pair.Key, "merge the two", "%v", err)
 			continue
 		}
 		if path != nil {
@@ -364,9 +364,9 @@ func (p *fileParser) set(h *policyfile.Hook, n *yaml.Node) {
 		if s, known := shapeOf(field); known && !s.fits(pair.Value) {
 			hint := ""
 			if s.what == text.what && (pair.Value.Kind == yaml.Number || pair.Value.Kind == yaml.Bool) {
-				hint = "write it in quotes"
+				hint = "put it in quotes"
 			}
-			p.fail(pair.Value, hint, "%s has to be %s", field, s.what)
+			p.fail(pair.Value, hint, "%s must be %s", field, s.what)
 		}
 		if h.Set == nil {
 			h.Set = map[grapnel.Field]json.RawMessage{}
@@ -399,7 +399,7 @@ func (p *fileParser) field(n *yaml.Node) grapnel.Field {
 			return strings.HasPrefix(n.Text, string(f)+".") && !slices.Contains(hasPlaces, f)
 		}); i >= 0 {
 			s, _ := shapeOf(known[i])
-			hint = fmt.Sprintf("%s is %s, and nothing lies inside of it", known[i], s.what)
+			hint = fmt.Sprintf("%s is %s and has no members", known[i], s.what)
 		}
 		p.fail(n, hint, "unknown field %q", n.Text)
 	}

@@ -88,7 +88,7 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir string, h *hookfiles.Hook, source grapnel.Source) (spec grapnel.Spec, err error) {
 	for _, kind := range h.On {
 		if !kind.Known() && !kind.Native() {
-			return spec, fmt.Errorf("there is no event %q", kind)
+			return spec, fmt.Errorf("unknown event %q", kind)
 		}
 	}
 	if h.Run != nil && h.Run.Scope == grapnel.ScopePlugin && source.Scope == grapnel.ScopeUser {
@@ -330,7 +330,7 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 	}
 	switch trusts := fmt.Sprintf("Review it with \"grapnel trust %s\"", file.Path); {
 	case c.state == Untrusted:
-		tell("nothing of %s is in force, since it was not there when %s was trusted. %s.", c.Path, file.Path, trusts)
+		tell("%s is not in force, because it did not exist when %s was trusted. %s.", c.Path, file.Path, trusts)
 	case c.Source.Digest == "":
 		tell("%v; tools are blocked until it is fixed. Run \"grapnel check\".", c.err)
 	case file.Trust && c.err != nil:
@@ -341,7 +341,7 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 		tell("%v; its last valid content stays active. Run \"grapnel check\".", c.err)
 	}
 	if row.Skipped > 0 {
-		tell("%d of %d hooks of %s are left out: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, row.Errors[0])
+		tell("%d of %d hooks of %s are skipped: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, row.Errors[0])
 	}
 	if c.err != nil && c.state != Untrusted {
 		row.Errors = append([]*policyfile.Error{c.err}, row.Errors...)
@@ -419,7 +419,7 @@ func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, err
 	default:
 		kept := snapshots{dir: req.Snapshots}.foreign(source.Name, source.Digest)
 		if kept.Data == nil {
-			return nil, fmt.Errorf("the content %s of %s is not kept any more", source.Digest, source.File)
+			return nil, fmt.Errorf("the content %s of %s is no longer stored", source.Digest, source.File)
 		}
 		file.Path = kept.Policy
 		c = req.candidate(f, file, source.File, kept.Name)
@@ -566,7 +566,7 @@ func (s snapshots) forgetForeign(path string) (bool, error) {
 			err = atomicfile.Write(name, data, 0o600)
 		}
 		if err != nil {
-			return true, fmt.Errorf("forget %s: %w", path, err)
+			return true, fmt.Errorf("cannot delete %s: %w", path, err)
 		}
 	}
 	return found, nil
@@ -606,7 +606,7 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	w := p.word(n)
 	if w.Text != "" && !slices.Contains(hookfiles.Names, w.Text) {
-		p.fail(n, cmp.Or(nearest.Hint(w.Text, hookfiles.Names), "there are "+strings.Join(hookfiles.Names, ", ")), "unknown format %q", w.Text)
+		p.fail(n, cmp.Or(nearest.Hint(w.Text, hookfiles.Names), "valid values: "+strings.Join(hookfiles.Names, ", ")), "unknown format %q", w.Text)
 	}
 	return w
 }

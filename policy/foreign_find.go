@@ -120,7 +120,7 @@ func (c *candidate) read() {
 	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(c.Path):
 		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: "is a link to a file that does not exist"}
 	case errors.Is(err, fs.ErrNotExist):
-		c.state, c.err = Absent, &policyfile.Error{File: c.Path, Msg: "there is no such file"}
+		c.state, c.err = Absent, &policyfile.Error{File: c.Path, Msg: "the file does not exist"}
 	case err != nil:
 		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: readfile.Reason(err)}
 	case len(data) > maxForeignSize:
@@ -211,7 +211,7 @@ func ofProject(scope grapnel.Scope) bool {
 	return scope == grapnel.ScopeProject || scope == grapnel.ScopePlugin
 }
 
-const outside = "lies outside of the directory of the policy: a project loads its own files only"
+const outside = "is outside the directory of the policy: a project can only load its own files"
 
 // home returns the home directory for user files.
 func (req Request) home() string {
@@ -265,7 +265,7 @@ func (w *walk) dir(name, from, pattern string, depth int) error {
 	}
 	for _, entry := range entries {
 		if w.looked++; w.looked > maxForeignEntries {
-			return fmt.Errorf("there are more than %d files to look at: name them more closely", maxForeignEntries)
+			return fmt.Errorf("more than %d files to search: use a narrower name", maxForeignEntries)
 		}
 		called := path.Join(name, entry.Name())
 		switch {
@@ -288,7 +288,7 @@ func (w *walk) file(name string, entry fs.DirEntry) error {
 		return nil
 	}
 	if len(w.found) == maxForeignFiles {
-		return fmt.Errorf("there are more than %d such files", maxForeignFiles)
+		return fmt.Errorf("more than %d such files", maxForeignFiles)
 	}
 	w.found = append(w.found, name)
 	return nil

@@ -127,7 +127,7 @@ func TestLoadCounts(t *testing.T) {
 	if got.Rules != 1 || got.Webhooks != 1 || got.Commands != 0 || got.Skipped != 1 || got.Hooks != 2 || len(got.Errors) != 1 {
 		t.Errorf("%+v, want a rule, a webhook, and one left out", got)
 	}
-	if !strings.Contains(got.Notice, "1 of 3 hooks of "+b.path("hooks/hooks.json")+" are left out") {
+	if !strings.Contains(got.Notice, "1 of 3 hooks of "+b.path("hooks/hooks.json")+" are skipped") {
 		t.Errorf("the person is told %q", got.Notice)
 	}
 	if got := b.row(set, "hooks/deep/er/x.hook.json"); got.Hooks != 1 || got.State != Valid {

@@ -102,20 +102,20 @@ func TestLoadGemini(t *testing.T) {
 	}
 	want = []string{
 		`SessionStart: is an object, not a list of definitions`,
-		`BeforeTool[1].hooks[5]: the type is "http", and only hooks of the type "command" run (keep it in Gemini CLI if that runs it, or let a command do it)`,
+		`BeforeTool[1].hooks[5]: the type is "http", but only hooks of the type "command" run (keep it in Gemini CLI if that runs it, or use a command)`,
 		`BeforeTool[1].hooks[6]: has no command`,
-		`BeforeTool[1].hooks[7]: fails each time: it has no command that can run`,
-		`BeforeTool[1].hooks[8]: fails each time: it has no command that can run`,
+		`BeforeTool[1].hooks[7]: fails each time: it has no executable command`,
+		`BeforeTool[1].hooks[8]: fails each time: it has no executable command`,
 		`BeforeTool[1].hooks[9]: has no command`,
 		`BeforeTool[1].hooks[10]: has no command`,
 		`BeforeTool[1].hooks[11]: is null, not an object`,
 		`BeforeTool[2]: has no list of hooks (write {"matcher": "...", "hooks": [...]})`,
 		`BeforeTool[3]: has no list of hooks (write {"matcher": "...", "hooks": [...]})`,
 		`BeforeTool[4]: has no list of hooks (write {"matcher": "...", "hooks": [...]})`,
-		`BeforeAll: is no event of Gemini CLI (did you mean "BeforeTool"?)`,
-		`BeforeTool[1].hooks[3].timeout: is 0, no sensible number of milliseconds, and does not count`,
-		`BeforeTool[1].hooks[4].timeout: is "5000", no sensible number of milliseconds, and does not count`,
-		`BeforeTool[1].hooks[4].env: is no object of texts and does not count`,
+		`BeforeAll: is not an event of Gemini CLI (did you mean "BeforeTool"?)`,
+		`BeforeTool[1].hooks[3].timeout: is 0, not a valid number of milliseconds, so it is ignored`,
+		`BeforeTool[1].hooks[4].timeout: is "5000", not a valid number of milliseconds, so it is ignored`,
+		`BeforeTool[1].hooks[4].env: is not an object of strings, so it is ignored`,
 	}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)

@@ -109,7 +109,7 @@ func (l *Loaded) leftOut(policy *policyfile.Policy, it may) {
 			continue
 		}
 		l.Skipped++
-		l.Errors = append(l.Errors, &policyfile.Error{File: l.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q is left out: %s", h.Name, notGranted(what))})
+		l.Errors = append(l.Errors, &policyfile.Error{File: l.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q is skipped: %s", h.Name, notGranted(what))})
 		if !strings.Contains(why, what) {
 			if why != "" {
 				why += " and "
@@ -118,7 +118,7 @@ func (l *Loaded) leftOut(policy *policyfile.Policy, it may) {
 		}
 	}
 	if l.Skipped > 0 {
-		l.Notice = fmt.Sprintf("grapnel: %d of %d hooks of %s are left out: %s.", l.Skipped, len(policy.Hooks), l.File, notGranted(why))
+		l.Notice = fmt.Sprintf("grapnel: %d of %d hooks of %s are skipped: %s.", l.Skipped, len(policy.Hooks), l.File, notGranted(why))
 	}
 }
 
@@ -128,7 +128,7 @@ const (
 )
 
 func notGranted(what string) string {
-	return "the `grants` of a stronger policy do not let it " + what
+	return "the `grants` of a stronger policy do not allow it to " + what
 }
 
 // vouched returns a trust that needed no prompt, if a user or managed policy still lists its
@@ -246,7 +246,7 @@ func (p *fileParser) sourcePattern(n *yaml.Node) policyfile.Word {
 // checkScope returns an error for a key that policies of this scope cannot set.
 func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyfile.Error {
 	only := func(at policyfile.Word, who, key string) *policyfile.Error {
-		return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("only %s may say `%s`", who, key)}
+		return &policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("only %s may contain `%s`", who, key)}
 	}
 	const persons = "the policy of a user, and a managed one,"
 	switch {

@@ -163,9 +163,9 @@ func TestGrantErrors(t *testing.T) {
 		"trust: [{source: ~/src, digest: 'sha256:../../../x'}]": "is not a digest",
 		"trust: [{source: ~/src}]":                              "the entry has no `digest`",
 		"use_only_managed: maybe":                               "",
-		"pack: {version: 1}\ngrants: []":                        "a pack has no `grants`",
-		"pack: {version: 1}\ntrust: []":                         "a pack has no `trust`",
-		"pack: {version: 1}\nuse_only_managed: true":            "a pack has no `use_only_managed`",
+		"pack: {version: 1}\ngrants: []":                        "a pack cannot contain `grants`",
+		"pack: {version: 1}\ntrust: []":                         "a pack cannot contain `trust`",
+		"pack: {version: 1}\nuse_only_managed: true":            "a pack cannot contain `use_only_managed`",
 	} {
 		_, errs := policy.Parse("p.yaml", []byte("version: 1\n"+text+"\n"))
 		all := fmt.Sprint(errs)
@@ -195,7 +195,7 @@ func TestUseOnlyManaged(t *testing.T) {
 		t.Errorf("rm: %v %q", v.Decision, v.Reason())
 	}
 	start, prompt := told(e)
-	if !strings.Contains(start, "lets only managed policies count, so nothing of") || !strings.Contains(start, p.file) || prompt != "" {
+	if !strings.Contains(start, "allows only managed policies, so these policies are not in force:") || !strings.Contains(start, p.file) || prompt != "" {
 		t.Errorf("the person is told %q at the start, %q with a prompt", start, prompt)
 	}
 	for _, file := range set.Files {

@@ -35,9 +35,9 @@ func forbiddenIn(h *policyfile.HTTP, scope grapnel.Scope) string {
 	}
 	if !strings.HasPrefix(strings.ToLower(h.URL), "https:") {
 		if h.Notify {
-			return "hooks of a project may use https only"
+			return "hooks of a project may only use https"
 		}
-		return "hooks of a project may use https only"
+		return "hooks of a project may only use https"
 	}
 	return ""
 }
@@ -214,7 +214,7 @@ func (p *fileParser) reference(n *yaml.Node) {
 	case name == "" || strings.ContainsRune(name, 0):
 		p.fail(n, "", "%s: the name is missing", kind)
 	case kind == "env" && strings.ContainsFunc(name, func(r rune) bool { return !letter(r) }):
-		p.fail(n, "", "env: %q is not a name of a variable", name)
+		p.fail(n, "", "env: %q is not the name of a variable", name)
 	}
 }
 

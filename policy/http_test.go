@@ -121,8 +121,8 @@ func TestHTTPOfAProject(t *testing.T) {
 		"literal":  {"{url: https://a.example, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}", "a project has no `secret`"},
 		"header":   {"{url: https://a.example, headers: {x: env:GITHUB_TOKEN}}", "header x: a project must not send the value"},
 		"contents": {"{url: https://a.example, headers: {x: 'file:~/.netrc'}}", "header x: a project must not send the value"},
-		"clear":    {"http://127.0.0.1:8080/", "may use https only"},
-		"shouted":  {"HTTP://127.0.0.1:8080/", "may use https only"},
+		"clear":    {"http://127.0.0.1:8080/", "may only use https"},
+		"shouted":  {"HTTP://127.0.0.1:8080/", "may only use https"},
 	} {
 		text := "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    http: " + tt.http + "\n"
 		for _, scope := range []grapnel.Scope{grapnel.ScopeProject, grapnel.ScopePlugin} {

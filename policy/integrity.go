@@ -34,7 +34,7 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 		data, err := readfile.Regular(last, 64<<10)
 		sum, path, _ := strings.Cut(strings.TrimSuffix(string(data), "\n"), "\n")
 		if err != nil || !digest.Valid(sum) {
-			found = append(found, Corruption{last, "which content of a policy was the last valid one is not known: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
+			found = append(found, Corruption{last, "the last valid content of a policy is unknown: " + last + " is damaged", "if that policy breaks, tools are blocked", "rm " + last})
 			continue
 		}
 		if content, err := readfile.Regular(path, yaml.MaxSize+1); err == nil && digest.Of(content) == sum {
@@ -52,18 +52,18 @@ func CheckIntegrity(snapshotDir string, trusts Trusts) []Corruption {
 			err = json.Unmarshal(data, &t)
 		}
 		if err == nil && trusts.name(t.File) != name {
-			err = fmt.Errorf("it is about %q", t.File)
+			err = fmt.Errorf("it names the file %q", t.File)
 		}
 		if err == nil && !digest.Valid(t.SHA256) {
 			err = fmt.Errorf("%q is not a digest", t.SHA256)
 		}
 		if err != nil {
-			found = append(found, Corruption{name, fmt.Sprintf("cannot read the trust in a project: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})
+			found = append(found, Corruption{name, fmt.Sprintf("cannot read the trust file of a project: %s: %v", name, err), "its tools are blocked", "grapnel trust FILE, for the project's policy"})
 			continue
 		}
 		content, err := trusts.Content(t.SHA256)
 		if err != nil {
-			found = append(found, Corruption{filepath.Join(string(trusts), t.SHA256), fmt.Sprintf("%s: %v", t.File, err), "it cannot come into force again, nor be compared", "grapnel trust " + t.File})
+			found = append(found, Corruption{filepath.Join(string(trusts), t.SHA256), fmt.Sprintf("%s: %v", t.File, err), "Grapnel cannot restore the trusted content or compare the file with it", "grapnel trust " + t.File})
 			continue
 		}
 		found = append(found, s.damaged(t.File, t.SHA256, content)...)
@@ -92,9 +92,9 @@ func (s snapshots) damaged(path, sum string, content []byte) []Corruption {
 	case err == nil && checkChecksum(data) != nil && kept == nil:
 		return nil // written by another version
 	case kept == nil:
-		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "it does not count, and the file is parsed at each start", hint}}
+		return []Corruption{{name, fmt.Sprintf("the snapshot of %s is damaged", path), "Grapnel ignores it and parses the file at each start", hint}}
 	case !bytes.Equal(encode(kept.Policy), encode(policy)), !bytes.Equal((&snapshot{File: path, Policy: kept.Policy}).encode(), checkChecksum(data)):
-		return []Corruption{{name, fmt.Sprintf("the snapshot of %s differs from the file", path), "the snapshot is enforced, and was edited", hint}}
+		return []Corruption{{name, fmt.Sprintf("the snapshot of %s differs from the file", path), "the snapshot is enforced, but its content was changed", hint}}
 	}
 	return nil
 }

@@ -89,7 +89,7 @@ func TestIronClawRule(t *testing.T) {
 		"order is nothing": {`{"replacements":[{"pattern":"zzz","replacement":"y"}]}`, call(`{"b": 1, "a": 2}`), `{}`, ""},
 		"any JSON":         {`{"prepend":"[","append":"]"}`, call(`{"a":1}`), `{"set":{"tool.input":[{"a":1}]}}`, ""},
 		"no input":         {`{"when_regex":"^null$","reject_reason":"no"}`, call(""), `{"decision":"block","reason":"no"}`, ""},
-		"not JSON":         {`{"append":"!"}`, call(`{"a":1}`), `{}`, `tool.input is not JSON any more: {"a":1}!`},
+		"not JSON":         {`{"append":"!"}`, call(`{"a":1}`), `{}`, `tool.input is no longer JSON: {"a":1}!`},
 		"never was JSON":   {`{"append":"!"}`, call(`{"a":1} x`), `{}`, "not JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {

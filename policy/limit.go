@@ -172,7 +172,7 @@ func (l *limit) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, e
 	err = l.counter.Count(l.key(ev), func(kept []byte) ([]byte, time.Duration) {
 		var u usage
 		if u, broken = readUsage(kept); broken != nil {
-			broken = fmt.Errorf("limit: the counts are lost and start at 0: %w", broken)
+			broken = fmt.Errorf("limit: the counts are lost, counting restarts at 0: %w", broken)
 		}
 		changed := u.age(now, time.Duration(l.Per))
 		used = u.total()
@@ -206,11 +206,11 @@ func (l *limit) amount(ev *grapnel.Event) (amount, most float64, err error) {
 	value, err := l.sum.Run(l.facts.Of(ev), nil)
 	if err != nil {
 		why, _, _ := strings.Cut(err.Error(), "\n") // the first line, without the position marker
-		return 0, 0, fmt.Errorf("sum: %s is not a number here (%s)", l.Sum, why)
+		return 0, 0, fmt.Errorf("sum: %s is not a number for this event (%s)", l.Sum, why)
 	}
 	amount, ok := value.(float64)
 	if !ok || math.IsNaN(amount) || math.IsInf(amount, 0) || amount < 0 { // a negative amount would raise the limit for later events
-		return 0, 0, fmt.Errorf("sum: %s is %v here, and only numbers from 0 on add up", l.Sum, value)
+		return 0, 0, fmt.Errorf("sum: %s is %v for this event, want a number from 0 on", l.Sum, value)
 	}
 	return amount, l.Max, nil
 }
@@ -230,9 +230,9 @@ func (l *limit) key(ev *grapnel.Event) string {
 func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration) string {
 	text := fmt.Sprintf("The limit %q is reached: %v.", l.name, &l.Limit)
 	if l.Sum != "" {
-		text += fmt.Sprintf(" Used are %s, and this has %s.", policyfile.FormatNumber(used), policyfile.FormatNumber(amount))
+		text += fmt.Sprintf(" %s is used, and this needs %s.", policyfile.FormatNumber(used), policyfile.FormatNumber(amount))
 		if wait == 0 {
-			return text + " That alone is too much."
+			return text + " This alone exceeds the limit."
 		}
 	}
 	wait = (wait + time.Second - 1).Truncate(time.Second)
@@ -241,7 +241,7 @@ func (l *limit) explain(used, amount float64, now time.Time, wait time.Duration)
 	if wait > 12*time.Hour {
 		clock = at.Format("Mon 2 Jan 15:04")
 	}
-	return fmt.Sprintf("%s It is free again in %s, at %s.", text, policyfile.FormatDuration(wait), clock)
+	return fmt.Sprintf("%s Try again in %s, at %s.", text, policyfile.FormatDuration(wait), clock)
 }
 
 // callOf returns the identity of the action that an event is about, as far as the event has one. An
@@ -332,7 +332,7 @@ func readUsage(kept []byte) (usage, error) {
 		return usage{}, err
 	}
 	if len(u.Used) > exact+coarse+1 || len(u.Calls) > keepCalls {
-		return usage{}, errors.New("it is longer than any that was written")
+		return usage{}, errors.New("it is longer than any valid file")
 	}
 	least, ordered := 0.0, true
 	for i, e := range u.Used {
@@ -521,9 +521,9 @@ func (p *fileParser) limit(n *yaml.Node) *policyfile.Limit {
 	case count != nil && most != nil:
 		p.fail(most, "", "`max` needs `sum`")
 	case count != nil && l.Count < 1:
-		p.fail(count, "to forbid it, write `block`", "the count must be at least 1")
+		p.fail(count, "write `block` to forbid it", "the count must be at least 1")
 	case most != nil && l.Max <= 0:
-		p.fail(most, "to forbid it, write `block`", "the max must be more than 0")
+		p.fail(most, "write `block` to forbid it", "the max must be more than 0")
 	}
 	switch d := time.Duration(l.Per); {
 	case per == nil:
@@ -557,7 +557,7 @@ func (p *fileParser) limitedBy(n *yaml.Node) []string {
 	}
 	items := itemsOf(n)
 	if len(items) == 0 {
-		p.fail(n, "leave `by` out to count all events together", "the list is empty")
+		p.fail(n, "omit `by` to count all events together", "the list is empty")
 	}
 	for _, item := range items {
 		word := p.oneOf(item, words...)

@@ -128,7 +128,7 @@ func TestLimitSlides(t *testing.T) {
 	at(0, grapnel.None)
 	at(40, grapnel.None)
 	v := at(50, grapnel.Block)
-	if want := `The limit "slow" is reached: 2 in 1m per session. It is free again in 10s, at ` + l.clock.Add(10*time.Second).Format("15:04:05") + "."; v.Reason() != want {
+	if want := `The limit "slow" is reached: 2 in 1m per session. Try again in 10s, at ` + l.clock.Add(10*time.Second).Format("15:04:05") + "."; v.Reason() != want {
 		t.Errorf("reason %q, want %q", v.Reason(), want)
 	}
 	if !slices.Equal(v.Messages, []string{"too fast"}) {
@@ -267,20 +267,20 @@ func TestLimitSum(t *testing.T) {
 		want   string // n = continues, b = is blocked
 		reason string // reason of the last call
 	}{
-		"a member":         {"sum: tool.input.amount, max: 100", []string{`{"amount":60}`, `{"amount":50}`, `{"amount":40}`, `{"amount":0}`, `{"amount":0.01}`}, "nbnnb", "a sum of 100 in 1h of tool.input.amount. Used are 100, and this has 0.01. It is free again in 1h, at"},
-		"too much at once": {"sum: tool.input.amount, max: 1000000", []string{`{"amount":1000001}`}, "b", "a sum of 1000000 in 1h of tool.input.amount. Used are 0, and this has 1000001. That alone is too much."},
-		"no rounding":      {"sum: tool.input.amount, max: 0.3", []string{`{"amount":0.1}`, `{"amount":0.1}`, `{"amount":0.1}`, `{"amount":0.1}`}, "nnnb", "Used are 0.3,"},
+		"a member":         {"sum: tool.input.amount, max: 100", []string{`{"amount":60}`, `{"amount":50}`, `{"amount":40}`, `{"amount":0}`, `{"amount":0.01}`}, "nbnnb", "a sum of 100 in 1h of tool.input.amount. 100 is used, and this needs 0.01. Try again in 1h, at"},
+		"too much at once": {"sum: tool.input.amount, max: 1000000", []string{`{"amount":1000001}`}, "b", "a sum of 1000000 in 1h of tool.input.amount. 0 is used, and this needs 1000001. This alone exceeds the limit."},
+		"no rounding":      {"sum: tool.input.amount, max: 0.3", []string{`{"amount":0.1}`, `{"amount":0.1}`, `{"amount":0.1}`, `{"amount":0.1}`}, "nnnb", "0.3 is used,"},
 		"an expression":    {"sum: len(tool.command), max: 5", []string{`{"command":"ls"}`, `{"command":"pwd"}`, `{"command":"a"}`}, "nnb", "a sum of 5 in 1h of len(tool.command)"},
 		"whole numbers":    {"sum: tool.input.a + 2 * tool.input.b, max: 5", []string{`{"a":1,"b":2}`, `{"a":1,"b":0}`}, "nb", ""},
 		"text":             {"sum: float(tool.input.n), max: 5", []string{`{"n":"4.5"}`, `{"n":"4.5"}`}, "nb", ""},
 
 		// A value that cannot be counted is an error, and a limit fails closed.
-		"negative":    {"sum: tool.input.amount, max: 100", []string{`{"amount":-5}`}, "b", `hook "x" could not answer: sum: tool.input.amount is -5 here, and only numbers from 0 on add up`},
-		"not there":   {"sum: tool.input.amount, max: 100", []string{`{}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
-		"no number":   {"sum: tool.input.amount, max: 100", []string{`{"amount":"5"}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
-		"not finite":  {"sum: 1 / tool.input.n, max: 100", []string{`{"n":0}`}, "b", "only numbers from 0 on add up"},
+		"negative":    {"sum: tool.input.amount, max: 100", []string{`{"amount":-5}`}, "b", `hook "x" could not answer: sum: tool.input.amount is -5 for this event, want a number from 0 on`},
+		"not there":   {"sum: tool.input.amount, max: 100", []string{`{}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number for this event`},
+		"no number":   {"sum: tool.input.amount, max: 100", []string{`{"amount":"5"}`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number for this event`},
+		"not finite":  {"sum: 1 / tool.input.n, max: 100", []string{`{"n":0}`}, "b", "want a number from 0 on"},
 		"a huge one":  {"sum: tool.input.n, max: 100", []string{`{"n":1e308}`, `{"n":1e308}`, `{"n":1}`}, "bbn", ""},
-		"not a table": {"sum: tool.input.amount, max: 100", []string{`[]`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number here`},
+		"not a table": {"sum: tool.input.amount, max: 100", []string{`[]`}, "b", `hook "x" could not answer: sum: tool.input.amount is not a number for this event`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -342,7 +342,7 @@ func TestLimitWithABrokenCount(t *testing.T) {
 		for i := range 4 {
 			v := l.fire(limitCall("s", "Bash", `{}`, fmt.Sprint(i)))
 			got += map[grapnel.Decision]string{grapnel.None: "n", grapnel.Block: "b"}[v.Decision]
-			if i == 0 && !strings.Contains(v.Reason(), "start at 0") {
+			if i == 0 && !strings.Contains(v.Reason(), "restarts at 0") {
 				t.Errorf("%q: %q", kept, v.Reason())
 			}
 		}

@@ -201,9 +201,9 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		}
 	}
 	if req.ruling.only != "" {
-		set.OnlyManaged = fmt.Sprintf("grapnel: %s lets only managed policies count", req.ruling.only)
+		set.OnlyManaged = fmt.Sprintf("grapnel: %s allows only managed policies", req.ruling.only)
 		if len(ignored) > 0 {
-			set.OnlyManaged += ", so nothing of " + strings.Join(ignored, ", ") + " is in force"
+			set.OnlyManaged += ", so these policies are not in force: " + strings.Join(ignored, ", ")
 		}
 		set.OnlyManaged = policyfile.OneLine(set.OnlyManaged + ".")
 		spec := notice.For(grapnel.Source{Name: req.ruling.only, Scope: grapnel.ScopeManaged, File: req.ruling.only}, set.OnlyManaged)
@@ -231,7 +231,7 @@ func strongestFirst(files []File) []File {
 }
 
 // noSuchFile is the error message for a file that existed before.
-const noSuchFile = "there is no such file"
+const noSuchFile = "the file does not exist"
 
 // inForce is the result of loading one file, with its Specs.
 type inForce struct {
@@ -293,7 +293,7 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 		if policy := snaps.read(digest, req.early); policy != nil {
 			return policy, digest, nil
 		}
-		return nil, "", []*policyfile.Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is not kept any more", digest)}}
+		return nil, "", []*policyfile.Error{{File: file.Path, Msg: fmt.Sprintf("its content %s is no longer stored", digest)}}
 	}
 	kept, check := snaps, func(fs.FileInfo) error { return nil }
 	if file.Root {
@@ -400,7 +400,7 @@ func brokenSpec(source grapnel.Source, err *policyfile.Error) grapnel.Spec {
 	if source.Scope == grapnel.ScopeManaged {
 		who = "an administrator"
 	}
-	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. Ask %s to fix that file; \"grapnel check\" shows the mistake.", err, who))
+	spec := notice.Lock(source, fmt.Sprintf("Grapnel cannot read its policy, so no tool may run: %v. Ask %s to fix that file; \"grapnel check\" shows the error.", err, who))
 	spec.Name, spec.Line = "broken-policy", err.Line
 	return spec
 }

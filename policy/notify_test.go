@@ -158,8 +158,8 @@ func TestNotifyOfAProject(t *testing.T) {
 		"variable": {"{url: https://a.example, secret: env:HOME}", "a project has no `secret`"},
 		"literal":  {"{url: https://a.example, secret: whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw}", "a project has no `secret`"},
 		"header":   {"{url: https://a.example, headers: {x: env:GITHUB_TOKEN}}", "header x: a project must not send the value"},
-		"clear":    {"http://127.0.0.1:8080/", "hooks of a project may use https only"},
-		"shouted":  {"HTTP://127.0.0.1:8080/", "hooks of a project may use https only"},
+		"clear":    {"http://127.0.0.1:8080/", "hooks of a project may only use https"},
+		"shouted":  {"HTTP://127.0.0.1:8080/", "hooks of a project may only use https"},
 	} {
 		p := newProject(t, "version: 1\nhooks:\n  - name: x\n    on: tool.before\n    notify: "+tt.notify+"\n")
 		if _, errs := policy.Examine(p.file, filepath.Dir(p.file), packindex.Registry{}); tt.want == "" && len(errs) > 0 || tt.want != "" && (len(errs) == 0 || !strings.Contains(errs[0].Error(), "grapnel.yaml:3:1: hook \"x\": notify: "+tt.want)) {

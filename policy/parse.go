@@ -330,7 +330,7 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	}
 	for _, field := range changes(h) {
 		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
-			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: none of its events permits a change of %s", h.Name, field)
+			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: none of its events permits changing %s", h.Name, field)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func eventNames() []string {
 func (p *fileParser) name(n *yaml.Node) string {
 	name := p.text(n)
 	if strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.Contains(name, "::") || len(name) > 100 {
-		p.fail(n, "use letters, digits and dashes", "%q is not a valid name of a hook", name)
+		p.fail(n, "use letters, digits and dashes", "%q is not a valid hook name", name)
 	}
 	return name
 }

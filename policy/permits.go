@@ -13,16 +13,16 @@ import (
 // forbiddenText returns why an event has no text that the hook can change; "" = it has.
 func forbiddenText(h *policyfile.Hook, c *grapnel.Contract) string {
 	if len(c.Changes) == 0 {
-		return fmt.Sprintf("nothing can be changed on %s", c.Kind)
+		return fmt.Sprintf("%s cannot be changed", c.Kind)
 	}
 	return forbiddenFields(h, c)
 }
 
-// forbiddenFields returns why an event permits no change of the hook's fields; "" = it permits one.
+// forbiddenFields returns why an event cannot change the hook's fields; "" = it permits one.
 func forbiddenFields(h *policyfile.Hook, c *grapnel.Contract) string {
 	fields := changes(h)
 	permitted := slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) })
-	return unless(len(fields) == 0 || permitted, "%s permits no change of %s%s", c.Kind, joinFields(fields), permittedFields(c))
+	return unless(len(fields) == 0 || permitted, "%s cannot change %s%s", c.Kind, joinFields(fields), permittedFields(c))
 }
 
 // contractOf returns the contract of an event kind. An unknown kind has a contract that permits
@@ -86,11 +86,11 @@ func setsAlready(h *policyfile.Hook, field grapnel.Field, path []string) error {
 		return len(inner) >= len(outer) && slices.Equal(inner[:len(outer)], outer)
 	}
 	if _, whole := h.Set[field]; whole && path != nil {
-		return fmt.Errorf("%s is set as a whole already", field)
+		return fmt.Errorf("%s is already set as a whole", field)
 	}
 	for i := range h.Places {
 		if other := &h.Places[i]; other.Field == field && (within(path, other.Path) || within(other.Path, path)) {
-			return fmt.Errorf("%s is set already", other)
+			return fmt.Errorf("%s is already set", other)
 		}
 	}
 	return nil

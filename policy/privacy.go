@@ -41,15 +41,15 @@ func (p *fileParser) dropped(n *yaml.Node) {
 		if !slices.Contains(fields, n.Text) {
 			hint := nearest.Hint(n.Text, fields)
 			if hint == "" {
-				hint = fmt.Sprintf("there are %s, and JSON pointers such as /input/session/user", strings.Join(fields, ", "))
+				hint = fmt.Sprintf("use %s, or a JSON pointer such as /input/session/user", strings.Join(fields, ", "))
 			}
-			p.fail(n, hint, "%q is not a field of Records", n.Text)
+			p.fail(n, hint, "%q is not a field of records", n.Text)
 		}
 		return
 	}
 	p.pointer(n)
 	if path := redact.PointerPath(n.Text); slices.ContainsFunc(redact.Needed[1:], func(need string) bool { return need != "input" && redact.Meets(path, strings.Split(need, "/")) }) {
-		p.fail(n, "to keep no event at all write `keep: metadata`", "a Record needs %s", n.Text)
+		p.fail(n, "write `keep: metadata` to store no events", "a record needs %s", n.Text)
 	}
 }
 

@@ -51,10 +51,10 @@ func readPack(dir fs.FS, file string) (packindex.Pack, []*policyfile.Error) {
 		return pack, errs
 	}
 	if p.Pack == nil {
-		return pack, []*policyfile.Error{{File: file, Line: 1, Col: 1, Msg: "it is no pack", Hint: "write `pack: {version: 1}`"}}
+		return pack, []*policyfile.Error{{File: file, Line: 1, Col: 1, Msg: "it is not a pack", Hint: "write `pack: {version: 1}`"}}
 	}
 	if len(p.Hooks) > shell.MaxLists {
-		return pack, []*policyfile.Error{{File: file, Line: p.Hooks[shell.MaxLists].Line, Col: 1, Msg: fmt.Sprintf("a pack has %d hooks at most", shell.MaxLists), Hint: "write two packs"}}
+		return pack, []*policyfile.Error{{File: file, Line: p.Hooks[shell.MaxLists].Line, Col: 1, Msg: fmt.Sprintf("a pack can have at most %d hooks", shell.MaxLists), Hint: "write two packs"}}
 	}
 	pack.Version, pack.Digest = p.Pack.Version, digest.Of(data)
 	var commands [][]*shell.Pattern

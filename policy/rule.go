@@ -146,7 +146,7 @@ func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) 
 		if len(said) > 500 {
 			said = "…" + strings.ToValidUTF8(said[len(said)-500:], "")
 		}
-		return grapnel.Outcome{}, fmt.Errorf("exit code %d: %s", out.Exit, cmp.Or(said, "it wrote no error"))
+		return grapnel.Outcome{}, fmt.Errorf("exit code %d: %s", out.Exit, cmp.Or(said, "it wrote nothing to stderr"))
 	}
 	text := strings.TrimRight(string(out.Stdout), "\r\n")
 	if text == "" {

@@ -38,7 +38,7 @@ var everySecret = []string{"*"}
 func (p *fileParser) secretIDs(n *yaml.Node, key string) []string {
 	if n.Kind == yaml.Bool {
 		if n.Text != "true" {
-			p.fail(n, "leave it out", "%s is true, or the ids of rules", key)
+			p.fail(n, "omit it", "%s must be true or a list of rule ids", key)
 		}
 		return everySecret
 	}
@@ -94,7 +94,7 @@ func (p *fileParser) knownIDs(s *policyfile.Secrets) {
 			continue
 		}
 		if ok := slices.ContainsFunc(known, func(id string) bool { ok, _ := path.Match(w.Text, id); return ok }); !ok {
-			p.errs = append(p.errs, &policyfile.Error{File: p.file, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("no rule for secrets is called %q", w.Text), Hint: nearest.Hint(w.Text, known)})
+			p.errs = append(p.errs, &policyfile.Error{File: p.file, Line: w.Line, Col: w.Col, Msg: fmt.Sprintf("unknown rule for secrets %q", w.Text), Hint: nearest.Hint(w.Text, known)})
 		}
 	}
 }

@@ -80,7 +80,7 @@ id = "username"
 regex = '''username="([^"]+)"'''
 keywords = ["username"]
 skipReport = true
-`, 1, "", `"required" of the rule "primary" does not count`},
+`, 1, "", `"required" of the rule "primary" is ignored`},
 		"old singular": {`
 [extend]
 useDefault = true
@@ -107,7 +107,7 @@ regexes = ['''a_b''']
 stopwords = [
   "client",
 ]
-`, 1, "", `"path" of extend does not count`},
+`, 1, "", `"path" of extend is ignored`},
 		"lists for rules": {`
 [[allowlists]]
 description = "x"

@@ -95,7 +95,7 @@ func readRules(p *policyfile.Policy, policy string, read reader) (errs []*policy
 		errs = append(errs, r.errs...)
 	}
 	if len(s.Rules) > maxRules {
-		errs = append(errs, &policyfile.Error{File: policy, Line: s.Files[0].Line, Col: s.Files[0].Col, Msg: fmt.Sprintf("its files have %d rules for secrets, more than %d", len(s.Rules), maxRules)})
+		errs = append(errs, &policyfile.Error{File: policy, Line: s.Files[0].Line, Col: s.Files[0].Col, Msg: fmt.Sprintf("its files have %d rules for secrets, the limit is %d", len(s.Rules), maxRules)})
 	}
 	return errs
 }
@@ -119,7 +119,7 @@ func (r *ruleFile) note(n *tree.Node, format string, args ...any) {
 func (r *ruleFile) unknown(n *tree.Node, what string, known ...string) {
 	for _, name := range n.Names {
 		if !slices.Contains(known, name) {
-			r.note(n.Members[name], "%q of %s does not count", name, what)
+			r.note(n.Members[name], "%q of %s is ignored", name, what)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func (r *ruleFile) file(root *tree.Node) {
 	if extend := root.Get("extend"); extend.Is(tree.Object) {
 		r.unknown(extend, "extend", "useDefault", "disabledRules")
 		if d := extend.Get("useDefault"); d.Is(tree.Bool) && !d.IsTrue() {
-			r.note(d, "the rules of Grapnel count all the same: switch them off with disable under secrets")
+			r.note(d, "Grapnel's own rules still apply: switch them off with disable under secrets")
 		}
 		r.into.Off = append(r.into.Off, r.texts(extend, "disabledRules")...)
 	}
@@ -155,7 +155,7 @@ func (r *ruleFile) rule(n *tree.Node) {
 	what := fmt.Sprintf("the rule %q", rule.ID)
 	r.unknown(n, what, "id", "description", "regex", "path", "secretGroup", "entropy", "keywords", "tags", "allowlist", "allowlists", "skipReport")
 	if skip := n.Get("skipReport"); skip.Is(tree.Bool) && skip.IsTrue() {
-		r.note(n, "%s is there for other rules, and nothing is found by it", what)
+		r.note(n, "%s only supports other rules and finds nothing itself", what)
 		return
 	}
 	for _, word := range r.texts(n, "keywords") {
@@ -195,7 +195,7 @@ func (r *ruleFile) rule(n *tree.Node) {
 		r.fail(n, "%s has neither a regex nor a path", what)
 	default:
 		if rule.Regex != "" && len(rule.Keywords) == 0 {
-			r.note(n, "%s has no keywords, so that its regex is tried on every text", what)
+			r.note(n, "%s has no keywords, so its regex is tried on every text", what)
 		}
 		r.into.Rules = append(r.into.Rules, rule)
 	}
@@ -226,7 +226,7 @@ func (r *ruleFile) allow(n *tree.Node) *secret.Allow {
 		r.fail(n.Get("regexTarget"), "the regexTarget of an allowlist is secret, match or line")
 	}
 	if commits := n.Get("commits"); commits != nil {
-		r.note(commits, "commits of an allowlist do not count: an event is in none")
+		r.note(commits, "commits of an allowlist are ignored: events are not part of commits")
 		if a.All {
 			return nil // an event has no commit, so the allowlist never matches
 		}
@@ -349,6 +349,6 @@ func (s Trusts) rules(trust *Trust) reader {
 				return s.Content(pin.SHA256)
 			}
 		}
-		return nil, errors.New("was not there when the policy was trusted")
+		return nil, errors.New("did not exist when the policy was trusted")
 	}
 }

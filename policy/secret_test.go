@@ -275,11 +275,11 @@ func TestRuleFileErrors(t *testing.T) {
 		"target":           {rule + "regex = 'a'\n[rules.allowlist]\nregexTarget = 'file'\nstopwords = ['b']\n", "regexTarget", ""},
 		"bad allow":        {"[allowlist]\nregexes = ['(']\n", ":2:12: ", ""},
 		"rules no tables":  {"rules = ['a']\n", "are tables", ""},
-		"unknown key":      {rule + "regex = 'a'\nkeywords = ['a']\nverify = true\n", "", `"verify" of the rule "x" does not count`},
+		"unknown key":      {rule + "regex = 'a'\nkeywords = ['a']\nverify = true\n", "", `"verify" of the rule "x" is ignored`},
 		"no keywords":      {rule + "regex = 'a'\n", "", "has no keywords"},
 		"commits":          {"[allowlist]\ncommits = ['a']\n", "", "commits"},
 		"one of ours":      {"[[rules]]\nid = 'jwt'\n[[rules.allowlists]]\nstopwords = ['a']\n", "", ""},
-		"without defaults": {"[extend]\nuseDefault = false\n", "", "count all the same"},
+		"without defaults": {"[extend]\nuseDefault = false\n", "", "own rules still apply"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

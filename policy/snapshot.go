@@ -187,7 +187,7 @@ func Forget(dir, path string) (bool, error) {
 		return s.forgetForeign(path)
 	}
 	if err := os.Remove(s.lastFile(path)); err != nil {
-		return false, fmt.Errorf("forget %s: %w", path, err)
+		return false, fmt.Errorf("cannot delete %s: %w", path, err)
 	}
 	return true, nil
 }

@@ -21,14 +21,14 @@ import (
 func (p Pin) look() (fs.FileInfo, error) {
 	if p.SHA256 == "" {
 		if info, err := os.Stat(p.Path); err == nil && !info.IsDir() { // an executable file that is not readable also counts
-			return nil, fmt.Errorf("%s was not there when the policy was trusted", p.Path)
+			return nil, fmt.Errorf("%s did not exist when the policy was trusted", p.Path)
 		}
 		return nil, nil
 	}
 	var seen fs.FileInfo
 	data, err := readfile.Checked(p.Path, maxPinned+1, func(info fs.FileInfo) error { seen = info; return nil })
 	if err != nil {
-		return nil, fmt.Errorf("%s was trusted, and now it %s", p.Path, unreadable(err))
+		return nil, fmt.Errorf("%s was trusted, but now it %s", p.Path, unreadable(err))
 	}
 	if digest.Of(data) != p.SHA256 {
 		return nil, fmt.Errorf("%s differs from the trusted content", p.Path)

@@ -148,7 +148,7 @@ func Examine(file, root string, packs packindex.Registry) (*Examined, []*policyf
 	for i := range policy.Hooks {
 		h := &policy.Hooks[i]
 		if h.Context != nil && h.Context.File != "" {
-			x.unpinned(h.Name, "reads %s for the model, as it then is", h.Context.File)
+			x.unpinned(h.Name, "reads the current content of %s for the model", h.Context.File)
 		}
 		if h.Program() == nil {
 			continue
@@ -233,7 +233,7 @@ func (x *Examined) pinFile(hook, name, path string) error {
 			err = fmt.Errorf("is larger than %d MiB", maxPinned>>20)
 		}
 		if err != nil {
-			return fmt.Errorf("%s %s: keep it outside of the project, or do not name it", path, readfile.Reason(err))
+			return fmt.Errorf("%s %s: move it out of the project, or remove it from the policy", path, readfile.Reason(err))
 		}
 		pin.SHA256 = digest.Of(data)
 		x.contents[pin.SHA256] = data
@@ -275,7 +275,7 @@ func commandWords(c *policyfile.Command, root string) (words []commandWord, uncl
 	script := shell.Parse(withRoot(c, root))
 	for _, cmd := range script.Commands {
 		if (cmd.Name == "source" || cmd.Name == ".") && len(cmd.Args) > 0 && cmd.Args[0].Literal {
-			unclear = append(unclear, "hides the commands that it runs: sourced file: "+cmd.Args[0].Text)
+			unclear = append(unclear, "runs unknown commands: sourced file: "+cmd.Args[0].Text)
 		}
 		if cmd.Name != "" {
 			words = append(words, commandWord{text: cmd.Path, program: true})
@@ -284,7 +284,7 @@ func commandWords(c *policyfile.Command, root string) (words []commandWord, uncl
 			if arg.Literal {
 				words = append(words, commandWord{text: arg.Text})
 			} else if strings.Contains(arg.Text, "/") {
-				unclear = append(unclear, fmt.Sprintf("names %s, which is only known when it runs", arg.Text))
+				unclear = append(unclear, fmt.Sprintf("names %s, which is known only at run time", arg.Text))
 			}
 		}
 	}
@@ -292,7 +292,7 @@ func commandWords(c *policyfile.Command, root string) (words []commandWord, uncl
 		words = append(words, commandWord{text: name})
 	}
 	for _, why := range script.Unknown {
-		unclear = append(unclear, "hides what it runs: "+why)
+		unclear = append(unclear, "runs unknown commands: "+why)
 	}
 	return words, unclear
 }
@@ -355,7 +355,7 @@ func (s Trusts) Of(file string) (*Trust, error) {
 		err = json.Unmarshal(data, &t)
 	}
 	if err == nil && t.File != file {
-		err = fmt.Errorf("it is about %q", t.File)
+		err = fmt.Errorf("it names the file %q", t.File)
 	}
 	if err == nil && !digest.Valid(t.SHA256) {
 		err = fmt.Errorf("%q is not a digest", t.SHA256) // a wrong digest could be a path
@@ -377,7 +377,7 @@ func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 			err = json.Unmarshal(data, &t)
 		}
 		if err == nil && s.name(t.File) != name {
-			err = fmt.Errorf("it is about %q", t.File)
+			err = fmt.Errorf("it names the file %q", t.File)
 		}
 		if err == nil && !digest.Valid(t.SHA256) {
 			err = fmt.Errorf("%q is not a digest", t.SHA256)
@@ -396,7 +396,7 @@ func (s Trusts) All() (all []*Trust, broken []*policyfile.Error) {
 func (s Trusts) Keep(x *Examined) (err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("keep that %s is trusted: %w", x.File, err)
+			err = fmt.Errorf("cannot store the trust in %s: %w", x.File, err)
 		}
 	}()
 	if err := os.MkdirAll(string(s), 0o700); err != nil {
@@ -429,7 +429,7 @@ func (s Trusts) Forget(file, snapshotDir string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("untrust %s: %w", file, err)
+		return false, fmt.Errorf("cannot untrust %s: %w", file, err)
 	}
 	s.sweep()
 	return true, nil
@@ -561,7 +561,7 @@ func (req Request) loadsElsewhere(path string) bool {
 // trustedPolicy returns the trusted policy, from its snapshot or else from the stored content.
 func (req Request) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
 	if frozen := req.Frozen[trust.File]; frozen != "" && frozen != trust.SHA256 {
-		return nil, fmt.Errorf("its content %s is not trusted any more", frozen)
+		return nil, fmt.Errorf("its content %s is no longer trusted", frozen)
 	}
 	snaps := snapshots{dir: req.Snapshots}
 	if policy := snaps.read(trust.SHA256, req.early); policy != nil && freshRules(policy.Secrets, trust.File, req.Trusts.rules(trust)) {

@@ -302,9 +302,9 @@ func TestPins(t *testing.T) {
 		"below a file":           {"cat check.sh/x", pins{"check.sh/x": false}, ""},
 		"an address":             {"curl https://example.com/check.sh", pins{}, ""},
 		"a directory":            {"gofmt -l tools .", pins{}, "names tools, a directory"},
-		"computed":               {`sh "$GRAPNEL_ROOT/check.sh"`, pins{}, "names $GRAPNEL_ROOT/check.sh, which is only known when it runs"},
+		"computed":               {`sh "$GRAPNEL_ROOT/check.sh"`, pins{}, "names $GRAPNEL_ROOT/check.sh, which is known only at run time"},
 		"a pattern":              {"sh tools/*.py", pins{}, "names tools/*.py, whose files"},
-		"hidden":                 {"cat x | sh", pins{}, "hides what it runs"},
+		"hidden":                 {"cat x | sh", pins{}, "runs unknown commands"},
 	} {
 		p := newProject(t, "version: 1\nhooks:\n  - name: h\n    on: tool.before\n    run: "+yamlText(tt.run)+"\n")
 		for _, file := range []string{"check.sh", "tools/lint.py", "tools/rules.json"} {

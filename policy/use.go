@@ -163,7 +163,7 @@ func (p *fileParser) packInfo(n *yaml.Node) *policyfile.PackInfo {
 func (p *fileParser) plainPack(policy *yaml.Node) {
 	for _, key := range []string{"use", "strict", "defaults", "load", "networks", "secrets", "redact", "records", "grants", "trust", "use_only_managed"} {
 		if n := policy.Get(key); n != nil {
-			p.fail(n, "write it into the file that uses the pack", "a pack has no `%s`", key)
+			p.fail(n, "write it into the file that uses the pack", "a pack cannot contain `%s`", key)
 		}
 	}
 }

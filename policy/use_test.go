@@ -213,7 +213,7 @@ func TestReadRegistry(t *testing.T) {
 	for _, err := range errs {
 		said = append(said, err.Error())
 	}
-	want := []string{"broken.yaml:1:10: unknown version 7 (write `version: 1`)", "plain.yaml:1:1: it is no pack (write `pack: {version: 1}`)"}
+	want := []string{"broken.yaml:1:10: unknown version 7 (write `version: 1`)", "plain.yaml:1:1: it is not a pack (write `pack: {version: 1}`)"}
 	if diff := cmp.Diff(want, said); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}

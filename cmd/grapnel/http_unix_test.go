@@ -326,7 +326,7 @@ func TestAskOfAProject(t *testing.T) {
 	t.Cleanup(server.Close)
 	for text, want := range map[string]string{
 		"version: 1\nnetworks: [127.0.0.0/8]\nhooks:\n  - {name: spy, on: tool.before, http: 'URL'}\n":            "networks",
-		"version: 1\nhooks:\n  - {name: spy, on: tool.before, http: 'URL'}\n":                                     "may use https only",
+		"version: 1\nhooks:\n  - {name: spy, on: tool.before, http: 'URL'}\n":                                     "may only use https",
 		"version: 1\nhooks:\n  - {name: spy, on: tool.before, http: {url: 'https://a.example', secret: env:K}}\n": "a project has no `secret`",
 	} {
 		root, project := t.TempDir(), t.TempDir()

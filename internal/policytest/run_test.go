@@ -145,7 +145,7 @@ var runTests = map[string]struct{ test, want string }{
 	"nothing came before":       {`{before: [terraform plan, {prompt: go}], command: terraform apply, want: none}`, "pass"},
 	"a limit":                   {`{before: [npm test], command: npm test, want: none}`, "pass"},
 	"a limit that is reached":   {`{before: [npm test, npm test], command: npm test, want: {decision: block, rule: twice}}`, "pass"},
-	"a limit for now":           {`{before: [npm test, {command: npm test, later: 20s}], command: npm test, later: 39s, want: {decision: block, reason: "It is free again in 1s, at 12:01:00."}}`, "pass"},
+	"a limit for now":           {`{before: [npm test, {command: npm test, later: 20s}], command: npm test, later: 39s, want: {decision: block, reason: "Try again in 1s, at 12:01:00."}}`, "pass"},
 	"a limit that runs out":     {`{before: [npm test, {command: npm test, later: 20s}], command: npm test, later: 40s, want: none}`, "pass"},
 	"within its time":           {`{before: [{command: curl x, output: ok}, {prompt: hi, later: 9m}], command: sh x, later: 59s, want: {rule: reminded}}`, "pass"},
 	"after its time":            {`{before: [{command: curl x, output: ok}, {prompt: hi, later: 9m}], command: sh x, later: 1m, want: none}`, "pass"},

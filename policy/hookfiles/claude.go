@@ -80,7 +80,7 @@ func parseClaude(files []File) Found {
 		}
 	}
 	if off != nil {
-		r.note(off, "disableAllHooks", "", "is true: no hook of these files runs")
+		r.note(off, "disableAllHooks", "", "is true: none of these hooks runs")
 		return r.Found
 	}
 	for i := range files {
@@ -93,7 +93,7 @@ func parseClaude(files []File) Found {
 		}
 		if path.Base(filepath.ToSlash(files[i].Path)) != claudeInstalled {
 			if env := roots[i].Get("env"); env != nil && roots[i].Get("hooks") != nil {
-				r.note(env, "env", "set them in the command, if its hooks need them", "holds variables of Claude Code, and its hooks see none of them elsewhere")
+				r.note(env, "env", "set them in the command if its hooks need them", "contains variables that only Claude Code passes to its hooks")
 			}
 			r.events(roots[i].Get("hooks"))
 		}
@@ -154,14 +154,14 @@ func (r *claudeReader) events(hooks *tree.Node) {
 			for _, row := range claudeCode().Events {
 				known = append(known, row.Native)
 			}
-			r.fail(groups, at, nearest.Hint(name, known), "is no event of Claude Code")
+			r.fail(groups, at, nearest.Hint(name, known), "is not an event of Claude Code")
 			continue
 		case groups.Kind != tree.List:
 			r.fail(groups, at, "", "is %s, not a list of groups", groups.Kind)
 			continue
 		}
 		if len(groups.Items) > 0 && (row.Kind.Native() || name == "UserPromptExpansion") {
-			r.note(groups, at, "", "only Claude Code has this event, and it runs these hooks by itself")
+			r.note(groups, at, "", "only Claude Code has this event, and it runs these hooks itself")
 		}
 		for i, group := range groups.Items {
 			r.group(row, fmt.Sprintf("%s[%d]", at, i), group)
@@ -184,7 +184,7 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node)
 		return
 	default:
 		if hint := m.dead(); hint != "" {
-			r.note(group.Get("matcher"), at+".matcher", hint, "%q matches no tool that Claude Code is known to have", m.source)
+			r.note(group.Get("matcher"), at+".matcher", hint, "%q matches no known tool of Claude Code", m.source)
 		}
 	}
 	for i, handler := range handlers.Items {
@@ -199,7 +199,7 @@ var claudeKinds = []string{"agent", "http", "mcp_tool", "prompt", "command"}
 func claudeElsewhere(kind string) string {
 	switch kind {
 	case "http":
-		return "waits for the answer of a server"
+		return "calls a server"
 	case "mcp_tool":
 		return "calls a tool of an MCP server that Claude Code is connected to"
 	case "prompt":
@@ -234,10 +234,10 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	case kind.Text == "http" && ownAddress(n.Get("url")):
 		return // as for own commands, see ownCommand
 	case claudeElsewhere(kind.Text) != "":
-		r.fail(n, at, "keep it in Claude Code, which runs it by itself, or let a command do it", "a hook of the type %q %s, and Grapnel runs commands only", kind.Text, claudeElsewhere(kind.Text))
+		r.fail(n, at, "keep it in Claude Code, which runs it itself, or use a command", "a hook of the type %q %s, but Grapnel only runs commands", kind.Text, claudeElsewhere(kind.Text))
 		return
 	case kind.Text != "command":
-		r.fail(kind, at+".type", nearest.Hint(kind.Text, claudeKinds), "%q is no type of hook", kind.Text)
+		r.fail(kind, at+".type", nearest.Hint(kind.Text, claudeKinds), "%q is not a type of hook", kind.Text)
 		return
 	case !line.Is(tree.Text) || strings.TrimSpace(line.Text) == "":
 		r.fail(n, at, "", "has no command")
@@ -247,7 +247,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	if rule := n.Get("if"); rule != nil {
 		var err error
 		if m.rule, err = newClaudeRule(rule); err == nil && claudeToolless(row.Native) {
-			err = errors.New("goes with tools only: Claude Code never runs this hook")
+			err = errors.New("works only with tools: Claude Code never runs this hook")
 		}
 		if err != nil {
 			r.fail(rule, at+".if", "write the hook in the policy, with match: and speaks: claude", "%v", err)
@@ -277,13 +277,13 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	case fails.Is(tree.Text) && fails.Text == "block":
 		h.OnError = "closed"
 	case !fails.Is(tree.Text) || fails.Text != "continue":
-		r.note(fails, at+".onFailure", "", "is %s, neither \"block\" nor \"continue\", and does not count", fails.Raw)
+		r.note(fails, at+".onFailure", "", "is %s, neither \"block\" nor \"continue\", so it is ignored", fails.Raw)
 	}
 	cmd.Async = n.Get("async").IsTrue()
 	if rewake := n.Get("asyncRewake"); rewake.IsTrue() {
 		cmd.Async = true
-		r.note(rewake, at+".asyncRewake", "", "the hook runs in the background, and cannot call the agent back")
-		h.Lost = append(h.Lost, "asyncRewake: what it says in the background is told to nobody")
+		r.note(rewake, at+".asyncRewake", "", "the hook runs in the background and cannot wake the agent")
+		h.Lost = append(h.Lost, "asyncRewake: its background output is discarded")
 	}
 	if cmd.Async && h.OnError == "closed" {
 		h.OnError = "" // no event waits for an asynchronous command
@@ -301,7 +301,7 @@ func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok 
 	texts = []string{line}
 	if args := n.Get("args"); args != nil {
 		if !args.Is(tree.List) || slices.ContainsFunc(args.Items, func(a *tree.Node) bool { return a.Kind != tree.Text }) {
-			r.fail(args, at+".args", "", "is no list of texts")
+			r.fail(args, at+".args", "", "is not a list of strings")
 			return nil, false
 		}
 		for _, a := range args.Items {
@@ -311,7 +311,7 @@ func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok 
 	all := strings.Join(texts, "\n")
 	switch {
 	case strings.Contains(all, "CLAUDE_PLUGIN_DATA"):
-		r.fail(n, at, "keep its files in a directory that you name", "needs CLAUDE_PLUGIN_DATA, which only Claude Code has")
+		r.fail(n, at, "use a fixed directory for its files", "needs CLAUDE_PLUGIN_DATA, which only Claude Code has")
 		return nil, false
 	case r.plugin == "" && strings.Contains(all, "CLAUDE_PLUGIN_ROOT"):
 		r.fail(n, at, "write the path", "needs CLAUDE_PLUGIN_ROOT, which only the hooks of plugins have")
@@ -409,7 +409,7 @@ func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) p
 	}
 	seconds, ok := t.Number()
 	if !ok || seconds <= 0 || seconds > maxForeignTimeout.Seconds() {
-		r.note(t, at+".timeout", "", "is %s, no sensible number of seconds, and does not count", match.Shorten(string(t.Raw)))
+		r.note(t, at+".timeout", "", "is %s, not a valid number of seconds, so it is ignored", match.Shorten(string(t.Raw)))
 		return policyfile.Duration(usual)
 	}
 	return r.timeout(n, t, at+".timeout", time.Duration(max(1, math.Round(seconds*1e3)))*time.Millisecond)
@@ -463,7 +463,7 @@ func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 		return m, nil
 	}
 	if n.Kind != tree.Text {
-		return nil, fmt.Errorf("is %s, not text, and its hooks are left out", n.Kind)
+		return nil, fmt.Errorf("is %s, not text, so its hooks are skipped", n.Kind)
 	}
 	m.source = n.Text
 	if m.source == "*" {
@@ -576,7 +576,7 @@ func (m *claudeMatcher) dead() (hint string) {
 			return hint
 		}
 	}
-	return "names are compared whole and by letter case; anything but letters, digits, _ - | makes it a regular expression"
+	return "names must match exactly, including case; any other character than letters, digits, _ - | makes it a regular expression"
 }
 
 // nearest returns a policy match that is at least as wide as the matcher and close to it. nil
@@ -651,7 +651,7 @@ func newClaudeRule(n *tree.Node) (*claudeRule, error) {
 	name, about, more := strings.Cut(strings.TrimSpace(n.Text), "(")
 	rule.tool = name
 	if strings.Trim(name, toolNameChars+"*") != "" || name == "" || more && !strings.HasSuffix(about, ")") {
-		return nil, fmt.Errorf("%q is no permission rule", n.Text)
+		return nil, fmt.Errorf("%q is not a permission rule", n.Text)
 	}
 	about = strings.TrimSuffix(about, ")")
 	row := claudeCode().Tools[max(0, slices.IndexFunc(claudeCode().Tools, func(t dialect.ToolRow) bool { return t.Native == name }))]
@@ -664,7 +664,7 @@ func newClaudeRule(n *tree.Node) (*claudeRule, error) {
 	case claudeFamily(name) != nil && claudePaths(about) != nil:
 		rule.family, rule.paths = claudeFamily(name), claudePaths(about)
 	default:
-		return nil, fmt.Errorf("%q is a rule that Grapnel cannot follow: it knows those of tools, shell commands, paths and domains", n.Text)
+		return nil, fmt.Errorf("Grapnel does not support the rule %q: it supports rules for tools, shell commands, paths and domains", n.Text)
 	}
 	return rule, nil
 }

@@ -78,7 +78,7 @@ func (r *flytoReader) row(n *tree.Node, at, name string) *dialect.EventRow {
 		for _, row := range flyto().Events {
 			known = append(known, row.Native)
 		}
-		r.fail(n, at, nearest.Hint(name, known), "%q is no type of hook", name)
+		r.fail(n, at, nearest.Hint(name, known), "%q is not a type of hook", name)
 	}
 	return row
 }
@@ -120,7 +120,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 		r.fail(line, at+".command", "", "is %s, not a line of text", line.Kind)
 		return
 	case line == nil && url.Is(tree.Text) && url.Text != "":
-		r.fail(n, at, "write a hook with notify: in the policy", "has a webhook_url alone, and Flyto itself never sent anything there")
+		r.fail(n, at, "write a hook with notify: in the policy", "has only a webhook_url, and Flyto itself never sent anything there")
 		return
 	case line == nil:
 		r.fail(n, at, "", "has no command")
@@ -134,8 +134,8 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 		At: at, Sequential: true,
 	}
 	if url.Is(tree.Text) && url.Text != "" {
-		r.note(url, at+".webhook_url", "", "nothing is sent there, as Flyto itself never did")
-		h.Lost = append(h.Lost, fmt.Sprintf("webhook_url: %q, to which Flyto itself never sent anything", match.Shorten(url.Text)))
+		r.note(url, at+".webhook_url", "", "nothing is sent there; Flyto itself never sent anything")
+		h.Lost = append(h.Lost, fmt.Sprintf("webhook_url: %q, which Flyto itself never called", match.Shorten(url.Text)))
 	}
 	if t := n.Get("timeout"); t != nil {
 		seconds, ok := t.Number()
@@ -144,7 +144,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 		case ok && seconds > 0 && seconds == float64(int(seconds)) && seconds <= maxForeignTimeout.Seconds():
 			h.Timeout = r.timeout(n, t, at+".timeout", time.Duration(seconds)*time.Second)
 		default:
-			r.note(t, at+".timeout", "", "is %s, no sensible number of whole seconds, and does not count", match.Shorten(string(t.Raw)))
+			r.note(t, at+".timeout", "", "is %s, not a valid number of whole seconds, so it is ignored", match.Shorten(string(t.Raw)))
 		}
 	}
 	// Flyto does not wait for hooks that run after a model call.
@@ -155,7 +155,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 			root = filepath.Join(filepath.Dir(r.files[r.file].Path), root)
 		}
 		h.Run.Scope, h.Run.Vars = grapnel.ScopePlugin, []string{"FLYTO_PLUGIN_ROOT=" + root}
-		h.Lost = append(h.Lost, "the bounds of a plugin's environment")
+		h.Lost = append(h.Lost, "the limits of a plugin's environment")
 	}
 	r.add(n, h)
 }

@@ -199,8 +199,8 @@ func CommandLine(c *policyfile.Command) string {
 
 // Messages for programs that cannot read hook files of other systems.
 const (
-	CannotRead = "this program cannot read files in the words of other systems"
-	LinkHint   = "a Go program that does imports github.com/grapnel-dev/grapnel/policy/foreign"
+	CannotRead = "this program cannot read hook files of other systems"
+	LinkHint   = "to read them, a Go program must import github.com/grapnel-dev/grapnel/policy/foreign"
 )
 
 // ParseTOML parses TOML; nil = the program contains no TOML parser.

@@ -113,7 +113,7 @@ func (r *geminiReader) events(hooks *tree.Node) {
 	}
 	for _, name := range hooks.Names {
 		if geminiCLI().Row(name) == nil && !slices.Contains(geminiOtherKeys, name) {
-			r.fail(hooks.Get(name), "hooks."+name, nearest.Hint(name, known), "is no event of Gemini CLI")
+			r.fail(hooks.Get(name), "hooks."+name, nearest.Hint(name, known), "is not an event of Gemini CLI")
 		}
 	}
 }
@@ -154,7 +154,7 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 		r.fail(n, at, "", "is %s, not an object", n.Kind)
 		return
 	case kind != "command" && kind != "plugin" && kind != "runtime":
-		r.fail(n, at, "keep it in Gemini CLI if that runs it, or let a command do it", "the type is %q, and only hooks of the type \"command\" run", kind)
+		r.fail(n, at, "keep it in Gemini CLI if that runs it, or use a command", "the type is %q, but only hooks of the type \"command\" run", kind)
 		return
 	case kind == "command" && line == "", kind == "runtime" && name == "":
 		r.fail(n, at, "", "has no command")
@@ -162,7 +162,7 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 	case kind == "runtime" || line == "":
 		// Gemini CLI schedules such a hook, and fails at each event because there is nothing to
 		// run.
-		r.fail(n, at, "", "fails each time: it has no command that can run")
+		r.fail(n, at, "", "fails each time: it has no executable command")
 		line = ""
 	}
 	called, key := cmp.Or(name, "unknown-hook"), name+":" // for a type that files cannot contain
@@ -201,7 +201,7 @@ func (r *geminiReader) milliseconds(n *tree.Node, at string) policyfile.Duration
 	}
 	ms, ok := t.Number()
 	if !ok || ms < 1 || ms >= float64(maxForeignTimeout.Milliseconds()) {
-		r.note(t, at+".timeout", "", "is %s, no sensible number of milliseconds, and does not count", match.Shorten(string(t.Raw)))
+		r.note(t, at+".timeout", "", "is %s, not a valid number of milliseconds, so it is ignored", match.Shorten(string(t.Raw)))
 		return 0
 	}
 	return r.timeout(n, t, at+".timeout", time.Duration(ms*float64(time.Millisecond)))
@@ -219,14 +219,14 @@ func (r *geminiReader) command(n *tree.Node, at, line string) *policyfile.Comman
 	}
 	env := n.Get("env")
 	if env != nil && (env.Kind != tree.Object || slices.ContainsFunc(env.Names, func(name string) bool { return !env.Get(name).Is(tree.Text) })) {
-		r.note(env, at+".env", "", "is no object of texts and does not count")
+		r.note(env, at+".env", "", "is not an object of strings, so it is ignored")
 		return cmd
 	}
 	if env != nil {
 		for _, name := range env.Names {
 			value := r.hydrated(env.Get(name).Text)
 			if strings.Contains(value, "$") {
-				r.note(env.Get(name), at+".env."+name, "set it in the command line", "variables in it stay as they are written")
+				r.note(env.Get(name), at+".env."+name, "set it in the command line", "variables in it are not replaced")
 			}
 			cmd.Vars = append(cmd.Vars, name+"="+value)
 		}
@@ -306,7 +306,7 @@ type geminiMatcher struct {
 // unsupported part.
 func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, error) {
 	if n != nil && n.Kind != tree.Text && n.Kind != tree.Null {
-		err := fmt.Errorf("%s is no text", match.Shorten(string(n.Raw)))
+		err := fmt.Errorf("%s is not text", match.Shorten(string(n.Raw)))
 		return &geminiMatcher{source: string(n.Raw), err: err}, err
 	}
 	m := &geminiMatcher{source: strings.TrimSpace(textOf(n))}

@@ -59,7 +59,7 @@ func parseGemini(files []File) Found {
 	}
 	if off != nil {
 		r.file = slices.IndexFunc(roots, func(root *tree.Node) bool { return root.Get("hooksConfig").Get("enabled") == off })
-		r.note(off, "hooksConfig.enabled", "", "is false: no hook of these files runs")
+		r.note(off, "hooksConfig.enabled", "", "is false: none of these hooks runs")
 		return r.Found
 	}
 	for i, root := range roots {
@@ -71,7 +71,7 @@ func parseGemini(files []File) Found {
 		switch {
 		case hooks == nil || i == enablement:
 		case r.extension != "" && enablement >= 0 && geminiOff(roots[enablement].Get(filepath.Base(r.extension))):
-			r.note(hooks, "hooks", "load its file by name", "the extension is switched off, if only in some folders, and its hooks do not run")
+			r.note(hooks, "hooks", "load its file by name", "the extension is switched off, at least in some folders, so its hooks do not run")
 		default:
 			r.events(hooks)
 		}

@@ -36,7 +36,7 @@ type parseFunc func(file string, data []byte) (*policyfile.Policy, []*policyfile
 func Import(name string, paths []string, parse parseFunc) (*Imported, error) {
 	f := Find(name)
 	if f == nil {
-		return nil, &policyfile.Error{File: name, Msg: "no format has this name", Hint: cmp.Or(nearest.Hint(name, Names), "there are "+strings.Join(Names, ", "))}
+		return nil, &policyfile.Error{File: name, Msg: "unknown format", Hint: cmp.Or(nearest.Hint(name, Names), "valid values: "+strings.Join(Names, ", "))}
 	}
 	var files []File
 	for _, path := range paths {
@@ -96,10 +96,10 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 	}
 	switch {
 	case h.Webhook != nil:
-		lose("%q posts to %s: a policy has no words for that, keep it with `load:`", h.Name, h.Webhook.URL)
+		lose("%q posts to %s, which a policy cannot express: keep it with `load:`", h.Name, h.Webhook.URL)
 		return
 	case h.Matcher != nil && h.Match == nil && h.Rule == nil:
-		lose("%q is left out, since a policy cannot say when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Lost, "; "), "its matcher"))
+		lose("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Lost, "; "), "its matcher"))
 		return
 	}
 	lost := slices.Clone(h.Lost)
@@ -136,7 +136,7 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 		part.Name = im.unique(part.Name)
 		item := hookItem(&part)
 		if _, errs := im.parse("policy", []byte("version: 1\nhooks:\n"+item)); len(errs) > 0 {
-			lose("%q is left out, since a policy cannot say it (%s): keep it with `load:`", h.Name, errs[0].Msg)
+			lose("%q is skipped, because a policy cannot express it (%s): keep it with `load:`", h.Name, errs[0].Msg)
 			continue
 		}
 		fmt.Fprintf(&im.out, "\n  # %s", at)
@@ -235,7 +235,7 @@ func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, 
 		base.Match = &policyfile.Match{Text: []policyfile.Pattern{{Text: "/" + r.WhenRegex + "/"}}}
 	}
 	if tool && (r.WhenRegex != "" || len(r.Replacements) > 0) {
-		lost = append(lost, "patterns were searched in the JSON of a tool's input, and are in each of its texts now")
+		lost = append(lost, "patterns searched the JSON of a tool's input, but now search each of its strings")
 	}
 	base.Timeout = 0 // rules have no timeout
 	if r.RejectReason != nil {
@@ -263,7 +263,7 @@ func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, 
 	}
 	h := base
 	if tool {
-		lost = append(lost, "what it puts before and behind the JSON of a tool's input")
+		lost = append(lost, "text before and after the JSON of a tool's input")
 		h.On = slices.DeleteFunc(slices.Clone(h.On), func(k grapnel.Kind) bool { return k == grapnel.ToolBefore })
 	}
 	escape := func(text string) string { return strings.ReplaceAll(text, "$", "$$") }

@@ -107,7 +107,7 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 	case now == text || field == sessionID:
 		return out, nil
 	case isJSON && !json.Valid(value):
-		return out, fmt.Errorf("%w: %s is not JSON any more: %s", grapnel.ErrIllegal, field, match.Shorten(now))
+		return out, fmt.Errorf("%w: %s is no longer JSON: %s", grapnel.ErrIllegal, field, match.Shorten(now))
 	case isJSON:
 		out.Set = map[grapnel.Field]json.RawMessage{field: value}
 	default:
@@ -174,17 +174,17 @@ func rustRegexp(pattern string) (*prefilter.Regexp, *syntax.Regexp, error) {
 		rest := pattern[i:]
 		switch {
 		case strings.HasPrefix(rest, `\b{`), strings.HasPrefix(rest, `\B{`):
-			return nil, nil, fmt.Errorf("%s...} is a boundary in Rust and none here: write \\b", rest[:3])
+			return nil, nil, fmt.Errorf("%s...} is a boundary only in Rust: write \\b", rest[:3])
 		case strings.HasPrefix(rest, `\<`), strings.HasPrefix(rest, `\>`):
-			return nil, nil, fmt.Errorf("%s is the boundary of a word in Rust and a character here: write \\b, or %s for the character", rest[:2], rest[1:2])
+			return nil, nil, fmt.Errorf("%s is a word boundary in Rust but a character here: write \\b, or %s for the character", rest[:2], rest[1:2])
 		case rest[0] == '\\':
 			i++
 		case strings.HasPrefix(rest, "{,"):
-			return nil, nil, errors.New("{, begins a repetition in Rust and none here: write {0, for it, or \\{, for the characters")
+			return nil, nil, errors.New("{, starts a repetition only in Rust: write {0, for it, or \\{, for the characters")
 		case rest[0] == '[':
 			var op string
 			if i, op = classEnd(pattern, i+1); op != "" {
-				return nil, nil, fmt.Errorf("%s inside of a class [...] is an operation in Rust and none here: list the characters", op)
+				return nil, nil, fmt.Errorf("%s inside a class [...] is an operation only in Rust: list the characters", op)
 			}
 		}
 	}
@@ -194,7 +194,7 @@ func rustRegexp(pattern string) (*prefilter.Regexp, *syntax.Regexp, error) {
 	}
 	for _, group := range []string{"(?=", "(?!", "(?<=", "(?<!"} {
 		if strings.Contains(pattern, group) {
-			return nil, nil, fmt.Errorf("%w: Rust has no look-around either", err)
+			return nil, nil, fmt.Errorf("%w: Rust does not support look-around either", err)
 		}
 	}
 	return nil, nil, err

@@ -203,7 +203,7 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 		name = r.at.Path + " " + name // `load:` may find files in several directories, and each file is a separate source
 	}
 	if i, taken := r.named[name]; taken {
-		r.note(e.node, "", "hook %q takes the place of the one before it with this name", e.Name)
+		r.note(e.node, "", "hook %q replaces the earlier hook with this name", e.Name)
 		r.hooks[i] = e.ironClawHook
 		return
 	}
@@ -297,7 +297,7 @@ func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
 			return
 		}
 	}
-	r.fail(n, nearest.Hint(name, known), "%s: there is no point %q", at, match.Shorten(name))
+	r.fail(n, nearest.Hint(name, known), "%s: unknown point %q", at, match.Shorten(name))
 }
 
 // fail sets the reason for skipping the entry. Only the first reason is kept.
@@ -360,7 +360,7 @@ func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
 		r.note(n, "add reject_reason, replacements, prepend or append", "hook %q does nothing", e.Name)
 	}
 	if slices.ContainsFunc(rule.patterns(), asciiOnly) {
-		e.Lost = append(e.Lost, `its \b, \d, \s and \w know ASCII only, and know all of Unicode in IronClaw`)
+		e.Lost = append(e.Lost, `its \b, \d, \s and \w match ASCII only, but all of Unicode in IronClaw`)
 	}
 	// A rule can both decide and rewrite, and rules of a bundle see the changes of earlier rules.
 	// So a rule is a step with its own priority, and rules run sequentially.
@@ -392,7 +392,7 @@ func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 	w.Timeout = e.timeout(r, ironClawWebhookTimeout)
 	if most := r.number(n.Get("max_in_flight"), at+".max_in_flight", 64); most != nil {
 		if w.MaxInFlight = int(min(*most, math.MaxInt)); w.MaxInFlight == 0 {
-			e.fail(r, IronClawInvalidMaxInFlight, n.Get("max_in_flight"), "", "hook %q: max_in_flight is 0, and nothing would ever be sent", e.Name)
+			e.fail(r, IronClawInvalidMaxInFlight, n.Get("max_in_flight"), "", "hook %q: max_in_flight is 0, so nothing would be sent", e.Name)
 			w.MaxInFlight = ironClawMaxInFlight
 		}
 	}

@@ -180,7 +180,7 @@ func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*tree.No
 	r.file = i
 	root, err := read(data)
 	if err == nil && !slices.Contains(kinds, root.Kind) {
-		err = &tree.Error{Line: root.Line, Col: root.Col, Msg: fmt.Sprintf("holds %s, not %s", root.Kind, kinds[0])}
+		err = &tree.Error{Line: root.Line, Col: root.Col, Msg: fmt.Sprintf("contains %s, not %s", root.Kind, kinds[0])}
 	}
 	if err != nil {
 		r.Broken = append(r.Broken, ErrorIn(r.files[i].Path, err))
@@ -214,7 +214,7 @@ const maxForeignTimeout = 24 * time.Hour
 // the hook runs in the background.
 func (r *foreignReader) timeout(hook, n *tree.Node, at string, d time.Duration) policyfile.Duration {
 	if d > dialect.DefaultBudget && !hook.Get("async").IsTrue() {
-		r.note(n, at, "let it run in the background, if nobody needs its answer", "is %v, and all hooks of an event have %v together", d, dialect.DefaultBudget)
+		r.note(n, at, "run it in the background if its answer is not needed", "is %v, but all hooks of an event together have %v", d, dialect.DefaultBudget)
 	}
 	return policyfile.Duration(d)
 }
@@ -266,7 +266,7 @@ const MaxForeignHooks = 1000
 func (r *foreignReader) add(n *tree.Node, h Hook) bool {
 	if len(r.Hooks) == MaxForeignHooks {
 		if !r.full {
-			r.fail(n, h.At, "", "is one of more than %d hooks: it and those behind it are left out", MaxForeignHooks)
+			r.fail(n, h.At, "", "is one of more than %d hooks: it and all later hooks are skipped", MaxForeignHooks)
 		}
 		r.full = true
 		return false

@@ -53,7 +53,7 @@ func parseMiniclaw(files []File) Found {
 			continue
 		}
 		if len(r.Hooks) > 0 && holdsItems(hooks) {
-			r.note(hooks, "hooks", "", "takes the place of what %s says", files[r.Hooks[0].FileIndex].Path)
+			r.note(hooks, "hooks", "", "replaces the section of %s", files[r.Hooks[0].FileIndex].Path)
 			r.Hooks, r.full = nil, false
 		}
 		r.section(hooks)
@@ -87,7 +87,7 @@ func (r *miniclawReader) section(hooks *tree.Node) {
 		i := slices.Index(known, name)
 		switch {
 		case i < 0:
-			r.fail(list, at, nearest.Hint(name, known), "is no list of hooks: there are %s", strings.Join(known, " and "))
+			r.fail(list, at, nearest.Hint(name, known), "is not a list of hooks: use %s", strings.Join(known, " and "))
 			continue
 		case list.Kind != tree.List:
 			r.fail(list, at, "", "is %s, not a list of hooks", list.Kind)
@@ -115,7 +115,7 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	m, err := newMiniclawMatcher(pattern)
 	if err != nil {
 		// In mini-claw, such a hook would run for all tools.
-		r.fail(pattern, at+".tool_pattern", "leave it out to mean all tools", "%v", err)
+		r.fail(pattern, at+".tool_pattern", "omit it to match all tools", "%v", err)
 		return
 	}
 	h := Hook{
@@ -128,7 +128,7 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	if m != nil {
 		h.Matcher = m
 		if hint := m.dead(); hint != "" {
-			r.note(pattern, at+".tool_pattern", hint, "%q matches no tool that mini-claw is known to have", m.source)
+			r.note(pattern, at+".tool_pattern", hint, "%q matches no known tool of mini-claw", m.source)
 		}
 		if h.Match = m.nearest(); h.Match == nil {
 			h.Lost = []string{fmt.Sprintf("tool_pattern %q", m.source)}
@@ -139,7 +139,7 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	if timeout != nil {
 		ms, ok := timeout.Number()
 		if !ok || ms < 1 || ms != float64(int64(ms)) || ms > float64(maxForeignTimeout.Milliseconds()) {
-			r.note(timeout, at+".timeout_ms", "", "is %s, no sensible number of milliseconds, and does not count", match.Shorten(string(timeout.Raw)))
+			r.note(timeout, at+".timeout_ms", "", "is %s, not a valid number of milliseconds, so it is ignored", match.Shorten(string(timeout.Raw)))
 		} else {
 			h.Timeout = policyfile.Duration(time.Duration(ms) * time.Millisecond)
 		}
@@ -171,7 +171,7 @@ func MiniclawGlob(pattern string) (grapnel.Matcher, error) { return compileMinic
 func compileMiniclaw(pattern string) (*miniclawMatcher, error) {
 	re, err := compileGlob(pattern)
 	if err != nil {
-		return nil, fmt.Errorf("%q is no glob: %w", pattern, err)
+		return nil, fmt.Errorf("%q is not a glob: %w", pattern, err)
 	}
 	return &miniclawMatcher{pattern, re}, nil
 }
@@ -198,7 +198,7 @@ func (m *miniclawMatcher) dead() (hint string) {
 	if strings.HasPrefix(m.source, "mcp") {
 		return ""
 	}
-	return cmp.Or(nearest.Hint(m.source, known), "there are "+strings.Join(known, ", "))
+	return cmp.Or(nearest.Hint(m.source, known), "valid values: "+strings.Join(known, ", "))
 }
 
 // nearest returns a policy match that is at least as wide as the pattern and close to it. nil
@@ -224,7 +224,7 @@ func compileGlob(glob string) (*regexp.Regexp, error) {
 			}
 			next := i + stars
 			if stars == 2 && (i > 0 && glob[i-1] != '/' || next < len(glob) && glob[next] != '/') {
-				return nil, errors.New("** beside something else than a /")
+				return nil, errors.New("** next to a character other than /")
 			}
 			if stars == 2 && next < len(glob) {
 				b.WriteString(`(?:.*/)?`)

@@ -84,7 +84,7 @@ var openclawSettings = []string{
 }
 
 // openclawWay is the hint for modules that only OpenClaw can load.
-const openclawWay = `leave it to OpenClaw, or let a program do it: "command": "node hook.mjs", which reads the event from standard input`
+const openclawWay = `leave it to OpenClaw, or use a program: "command": "node hook.mjs", which reads the event from standard input`
 
 func parseOpenClaw(files []File) Found {
 	r := &openclawReader{newForeignReader(files)}
@@ -134,7 +134,7 @@ func (r *openclawReader) list(at, event string, list *tree.Node) {
 func (r *openclawReader) internal(at string, n *tree.Node) {
 	if handlers := n.Get("handlers"); handlers != nil {
 		for i, h := range handlers.Items {
-			r.fail(h, fmt.Sprintf("%s.handlers[%d]", at, i), openclawWay, "the module %q is one that only OpenClaw can load", textOf(h.Get("module")))
+			r.fail(h, fmt.Sprintf("%s.handlers[%d]", at, i), openclawWay, "only OpenClaw can load the module %q", textOf(h.Get("module")))
 		}
 	}
 	if entries := n.Get("entries"); entries != nil {
@@ -161,7 +161,7 @@ func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	if slices.Contains(openclawOnly, plain) {
 		r.fail(n, at, "leave it to OpenClaw", "no other agent has the event %q", name)
 	} else {
-		r.fail(n, at, nearest.Hint(plain, append(known, openclawOnly...)), "%q is no event of OpenClaw", name)
+		r.fail(n, at, nearest.Hint(plain, append(known, openclawOnly...)), "%q is not an event of OpenClaw", name)
 	}
 	return nil
 }
@@ -218,13 +218,13 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 		return
 	}
 	if h.Match = found; found != nil {
-		h.Lost = append(h.Lost, fmt.Sprintf("the matcher %s in the names of OpenClaw's tools", n.Get("matcher").Raw))
+		h.Lost = append(h.Lost, fmt.Sprintf("the matcher %s for names of OpenClaw's tools", n.Get("matcher").Raw))
 	}
 	if t := n.Get("timeoutMs"); t != nil {
 		if ms, ok := t.Number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
 			h.Timeout = policyfile.Duration(time.Duration(ms) * time.Millisecond)
 		} else {
-			r.note(t, at+".timeoutMs", "", "is %s, no number of milliseconds from 1 to %d, and does not count", match.Shorten(string(t.Raw)), openclawMaxTimeout)
+			r.note(t, at+".timeoutMs", "", "is %s, not a number of milliseconds from 1 to %d, so it is ignored", match.Shorten(string(t.Raw)), openclawMaxTimeout)
 		}
 	}
 	r.add(n, h)
@@ -251,11 +251,11 @@ func (r *openclawReader) program(handler string) (program, hint, problem string)
 	case strings.TrimSpace(name) == "":
 		return "", "", "is empty"
 	case strings.Contains(name, "\x00"):
-		return "", "", "is no path"
+		return "", "", "is not a path"
 	case filepath.IsAbs(local) || path.IsAbs(name):
 		return "", "write it relative to the file", "is absolute"
 	case !filepath.IsLocal(local):
-		return "", "put it below that of the file", "leads out of its directory"
+		return "", "put it below the directory of the file", "is outside its directory"
 	case slices.Contains([]string{".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"}, strings.ToLower(path.Ext(name))):
 		return "", openclawWay, "is a module that only OpenClaw can load"
 	}
@@ -270,7 +270,7 @@ func (r *openclawReader) priority(n *tree.Node, at string) *int {
 	}
 	value, ok := p.Number()
 	if !ok || value != math.Trunc(value) || math.Abs(value) > 1e6 {
-		r.note(p, at+".priority", "", "is %s, no sensible whole number, and does not count", match.Shorten(string(p.Raw)))
+		r.note(p, at+".priority", "", "is %s, not a valid whole number, so it is ignored", match.Shorten(string(p.Raw)))
 		return nil
 	}
 	ours := grapnel.DefaultPriority - int(value)
@@ -304,17 +304,17 @@ func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *p
 	case list == nil:
 		return nil, true
 	case !strings.HasSuffix(ev.Name, "_tool_call"):
-		r.note(list, at+".matcher", "", "goes with calls of tools only, and does not count")
+		r.note(list, at+".matcher", "", "works only with tool calls, so it is ignored")
 		return nil, true
 	case len(list.Items) == 0:
-		r.fail(list, at+".matcher", "leave it out to mean all tools", "is no list of tools")
+		r.fail(list, at+".matcher", "omit it to match all tools", "is not a list of tools")
 		return nil, false
 	}
 	m = &policyfile.Match{}
 	for _, tool := range list.Items {
 		name := strings.ToLower(tool.Text)
 		if name == "" || strings.Trim(name, toolNameChars) != "" {
-			r.fail(tool, at+".matcher", "names are compared whole; leave the matcher out to mean all tools", "%s is no name of a tool", match.Shorten(string(tool.Raw)))
+			r.fail(tool, at+".matcher", "names must match exactly; omit the matcher to match all tools", "%s is not the name of a tool", match.Shorten(string(tool.Raw)))
 			return nil, false
 		}
 		if server, of, isMCP := strings.Cut(name, "__"); isMCP {

@@ -130,7 +130,7 @@ func TestIncidents(t *testing.T) {
 			}
 			for _, name := range []string{"../out.json", filepath.Join(m.dir, "out.json"), "~/x.json", "in.json"} {
 				m.write(t, filepath.Join(m.project, "grapnel.yaml"), "version: 1\nload: [{format: ironclaw, file: "+name+"}]\n")
-				if r := m.run(t, grapnel("trust", "grapnel.yaml", "--json"), nil, nil); r.exit != 1 || !strings.Contains(r.stderr, "outside of the directory") {
+				if r := m.run(t, grapnel("trust", "grapnel.yaml", "--json"), nil, nil); r.exit != 1 || !strings.Contains(r.stderr, "outside the directory") {
 					t.Errorf("%s: %v", name, r)
 				}
 			}

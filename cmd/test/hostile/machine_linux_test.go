@@ -400,7 +400,7 @@ func TestManagedMachine(t *testing.T) {
 	if r := m.run(t, hook, nil, m.bash("ls")); r.stdout != "" || r.exit != 0 {
 		t.Errorf("the user's allow counts beside use_only_managed: %v", r)
 	}
-	if r := m.run(t, hook, nil, m.event("SessionStart", `,"source":"startup"`)); !strings.Contains(r.stdout, "lets only managed policies count") {
+	if r := m.run(t, hook, nil, m.event("SessionStart", `,"source":"startup"`)); !strings.Contains(r.stdout, "allows only managed policies") {
 		t.Errorf("nobody is told: %v", r)
 	}
 	// A policy that other users can write is not used, and tools are blocked.
