@@ -115,7 +115,7 @@ var parseErrors = map[string]struct{ in, want string }{
 	"bad regexp":                        {hook("    block: a\n    match: {text: '/a(/'}\n"), "p.yaml:6:19: error parsing regexp"},
 	"bad command":                       {hook("    block: a\n    match: {command: '--force'}\n"), "p.yaml:6:22:"},
 	"unknown agent":                     {hook("    block: a\n    match: {agent: clade}\n"), `unknown agent "clade"`},
-	"bad when":                          {hook("    block: a\n    when: tool.name ==\n"), "p.yaml:6:11: when: it ends too early, at column 13"},
+	"bad when":                          {hook("    block: a\n    when: tool.name ==\n"), "p.yaml:6:11: when: the expression is incomplete, at column 13"},
 	"when no bool":                      {hook("    block: a\n    when: kind\n"), "p.yaml:6:11: when:"},
 	"when unknown member":               {hook("    block: a\n    when: kind == 'x' && tool.comand == 'x'\n"), "unknown name tool.comand (did you mean \"tool.command\"?)"},
 	"when unknown name":                 {hook("    block: a\n    when: tol.name == 'x'\n"), "unknown name tol"},

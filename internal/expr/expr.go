@@ -159,7 +159,7 @@ func (m *machine) failf(at int, format string, args ...any) {
 // spend adds the cost of n operations to the work. Callers spend before they do the work.
 func (m *machine) spend(at, n, cost int) {
 	if m.work += int64(n) * int64(cost); m.work > maxWork {
-		m.failf(at, "there is too much to look at")
+		m.failf(at, "the expression needs too many steps")
 	}
 }
 

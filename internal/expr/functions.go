@@ -19,7 +19,7 @@ var functions = []string{
 func (p *parser) call(tok token, args []*node) *node {
 	p.count(tok.at)
 	if !slices.Contains(functions, tok.text) {
-		p.failf(tok.at, "there is no function %s, only %s", tok.text, strings.Join(functions, ", "))
+		p.failf(tok.at, "unknown function %s, use one of %s", tok.text, strings.Join(functions, ", "))
 	}
 	p.expect("(")
 	switch tok.text {
@@ -84,7 +84,7 @@ func (p *parser) function(tok token, args []*node) (typ, eval) {
 			}
 			i, err := strconv.Atoi(s)
 			if err != nil {
-				m.failf(at, "int: %q is no whole number", s)
+				m.failf(at, "int: %q is not a whole number", s)
 			}
 			return i
 		}
@@ -96,7 +96,7 @@ func (p *parser) function(tok token, args []*node) (typ, eval) {
 			if !ok {
 				var err error
 				if f, err = strconv.ParseFloat(m.text(at, v), 64); err != nil {
-					m.failf(at, "float: %q is no number", v)
+					m.failf(at, "float: %q is not a number", v)
 				}
 			}
 			return f

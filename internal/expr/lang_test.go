@@ -169,9 +169,9 @@ func differ(source string) string {
 var excuses = []struct{ ours, theirs, why string }{
 	{ours: "want a list, got an object", why: "loops are over lists"},
 	{ours: "want a list, got text", why: "loops are over lists"},
-	{ours: "nothing is in text", why: "theirs fails when it gets there"},
+	{ours: "`in` does not work with text", why: "theirs fails when it gets there"},
 	{ours: "text has no member", why: "a text has no elements"},
-	{ours: "there are no methods", why: "theirs fails when it gets there"},
+	{ours: "methods are not supported", why: "theirs fails when it gets there"},
 	{theirs: "interface conversion: interface {} is", why: "a type that a value did not keep to, as that of nil: it is no text, and that is all"},
 }
 
@@ -261,7 +261,7 @@ var different = []struct{ source, ours, theirs, why string }{
 	{`"\ud800" == ""`, "refused", "false", "half a character"},
 	{`"\r" == '` + "\r" + `'`, "true", "false", "a carriage return stays one"},
 	{`len == nil`, "refused", "true", "a function is no value"},
-	{`tool.input.text()`, "refused", "fails", "there are no methods; a load error instead of a failure"},
+	{`tool.input.text()`, "refused", "fails", "methods are not supported; a load error instead of a failure"},
 	{`tool.input.nothing in "abc"`, "refused", "fails", "write contains"},
 	{`tool.input.nothing[foo:]`, "refused", "fails", "foo is unknown"},
 	{`({a: "abc"}.a)[0] == 97`, "fails", "true", "as above"},

@@ -40,11 +40,11 @@ func (l *lexer) failf(at int, format string, args ...any) {
 func (l *lexer) unexpected() {
 	switch {
 	case l.tok.kind == end:
-		l.failf(l.tok.at, "it ends too early")
+		l.failf(l.tok.at, "the expression is incomplete")
 	case l.tok.is(";"):
-		l.failf(l.tok.at, "; only ends a let")
+		l.failf(l.tok.at, "; can only end a let")
 	case l.tok.is("#"):
-		l.failf(l.tok.at, "# is an element inside of any, all, filter and their like")
+		l.failf(l.tok.at, "# is an element, and is only allowed inside any, all, filter and similar functions")
 	}
 	l.failf(l.tok.at, "unexpected %q", l.tok.text)
 }
@@ -160,7 +160,7 @@ func (l *lexer) number() {
 		}
 	}
 	if r, more := utf8.DecodeRuneInString(rest[size:]); alphanumeric(r) {
-		l.failf(l.pos, "%q is no number", rest[:size+more])
+		l.failf(l.pos, "%q is not a number", rest[:size+more])
 	}
 	l.take(number, size)
 }
@@ -181,7 +181,7 @@ func (l *lexer) numberOf(tok token) any {
 			return f
 		}
 	}
-	l.failf(tok.at, "%q is no number, or too large", tok.text)
+	l.failf(tok.at, "%q is not a number, or is too large", tok.text)
 	return nil
 }
 
@@ -199,7 +199,7 @@ func (l *lexer) quotation(quote byte) {
 		}
 		r, _, after, err := strconv.UnquoteChar(rest, quote)
 		if err != nil {
-			l.failf(len(l.source)-len(rest), "an escape is \\n, \\t, \\\\, \\%c, \\u20ac or alike; in a text between ` a \\ is a \\", quote)
+			l.failf(len(l.source)-len(rest), "valid escapes are \\n, \\t, \\\\, \\%c, \\u20ac and similar; between ` quotes, \\ has no special meaning", quote)
 		}
 		text.WriteRune(r)
 		rest = after

@@ -111,14 +111,14 @@ func (p *parser) in(op token, a, b *node) {
 		p.want(a, text, "a key")
 	case b.kind == list:
 		if !a.comparable(b.element()) {
-			p.failf(op.at, "%s is in no list of %s", a.kind, b.element().kind)
+			p.failf(op.at, "%s cannot be in a list of %s", a.kind, b.element().kind)
 		}
 	case b.kind != unknown:
 		hint := ""
 		if b.kind == text {
 			hint = "; write b contains a"
 		}
-		p.failf(op.at, "nothing is in %s%s", b.kind, hint)
+		p.failf(op.at, "`in` does not work with %s%s", b.kind, hint)
 	}
 }
 

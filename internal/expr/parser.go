@@ -147,7 +147,7 @@ func (p *parser) expression(least int) *node {
 		case strength == bindsPipe:
 			left = p.call(p.word(), []*node{left})
 		case before == "??" && op.text != "??":
-			p.failf(op.at, "?? beside %s wants brackets around one of them", op.text)
+			p.failf(op.at, "?? next to %s needs brackets around one of them", op.text)
 		case op.text[0] == '<' || op.text[0] == '>':
 			left = p.comparison(op, left)
 		case strength == bindsPower: // right-associative
@@ -183,7 +183,7 @@ func (p *parser) comparison(op token, left *node) *node {
 func (p *parser) let() *node {
 	tok := p.word()
 	if _, taken := p.find(tok.text); taken || slices.Contains(functions, tok.text) || p.variable(tok.text) != nil {
-		p.failf(tok.at, "there is a %s already; give the new name another", tok.text)
+		p.failf(tok.at, "%s already exists; use another name", tok.text)
 	}
 	p.count(tok.at)
 	p.expect("=")
@@ -388,7 +388,7 @@ func (p *parser) item() *node {
 		return &node{typ: p.loop.item, at: at, eval: func(m *machine) any { return m.item }}
 	}
 	if name := p.word(); name.text != "index" || !p.loop.hasIndex {
-		p.failf(at, "there is no #%s here, only #, and #index inside of map", name.text)
+		p.failf(at, "#%s is not available here, only #, and #index inside map", name.text)
 	}
 	return &node{typ: typ{kind: integer}, at: at, eval: func(m *machine) any { return m.index }}
 }
@@ -486,7 +486,7 @@ func (p *parser) members(n *node) *node {
 			}
 			key := p.constant(tok.text)
 			if p.tok.is("(") {
-				p.failf(tok.at, "there are no methods: write %s(value)", tok.text)
+				p.failf(tok.at, "methods are not supported: write %s(value)", tok.text)
 			}
 			n = p.member(at, n, key, optional, true)
 		case p.accept("["):

@@ -161,7 +161,7 @@ func (m *machine) member(at int, v, key any) any {
 	if !ok {
 		hint := ""
 		if v == nil {
-			hint = "; ?. instead of . would give nil"
+			hint = "; use ?. instead of . to get nil"
 		}
 		m.failf(at, "%s has no member %v%s", name(v), key, hint)
 	}
@@ -170,7 +170,7 @@ func (m *machine) member(at int, v, key any) any {
 		i += n
 	}
 	if i < 0 || i >= n {
-		m.failf(at, "there is no element %v in a list of %d", key, n)
+		m.failf(at, "no element %v in a list of %d", key, n)
 	}
 	return element(v, i)
 }
@@ -365,7 +365,7 @@ func (m *machine) span(op token, from, to int) []any {
 		return []any{}
 	}
 	if float64(to)-float64(from) >= maxWork/costElement { // the difference may overflow an int
-		m.failf(op.at, "there are too many numbers from %d to %d", from, to)
+		m.failf(op.at, "too many numbers from %d to %d", from, to)
 	}
 	numbers := make([]any, to-from+1)
 	m.spend(op.at, len(numbers), costElement)

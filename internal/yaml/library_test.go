@@ -14,7 +14,7 @@ import (
 // libraryParse parses one document with the library, for comparison.
 func libraryParse(data []byte) (*Node, error) {
 	if len(data) > MaxSize {
-		return nil, &Error{1, 1, fmt.Sprintf("the file has %d bytes, more than %d", len(data), MaxSize)}
+		return nil, &Error{1, 1, fmt.Sprintf("the file has %d bytes, the limit is %d", len(data), MaxSize)}
 	}
 	if line := tooDeep(data); line > 0 {
 		return nil, &Error{line, 1, fmt.Sprintf("brackets are nested deeper than %d", maxDepth)}
@@ -34,7 +34,7 @@ func libraryParse(data []byte) (*Node, error) {
 		}
 		if seen {
 			at := position(doc.Body)
-			return nil, &Error{at.Line, at.Column, "a second document: a file holds one"}
+			return nil, &Error{at.Line, at.Column, "a second document: a file can contain only one"}
 		}
 		seen = true
 		c := converter{anchors: map[string]*Node{}}
@@ -189,7 +189,7 @@ func (c *converter) pair(n *Node, in *ast.MappingValueNode, depth int) error {
 	key.Kind = String
 	for _, p := range n.Pairs {
 		if p.Key.Text == key.Text {
-			return &Error{key.Line, key.Col, fmt.Sprintf("key %q stands twice, first in line %d", key.Text, p.Key.Line)}
+			return &Error{key.Line, key.Col, fmt.Sprintf("key %q is defined twice, first in line %d", key.Text, p.Key.Line)}
 		}
 	}
 	value, err := c.convert(in.Value, depth+1)

@@ -48,7 +48,7 @@ func text(data []byte) string {
 		case c == utf8.RuneError && size == 1:
 			bad = fmt.Sprintf("the byte 0x%02x is not UTF-8: save the file as UTF-8", s[i])
 		case c == 0xfeff:
-			bad = "a byte order mark (U+FEFF) may only begin the file: delete it"
+			bad = "a byte order mark (U+FEFF) is allowed only at the start of the file: delete it"
 		case c < ' ' && c != '\t' && c != '\n', 0x7f <= c && c < 0xa0 && c != 0x85, c == 0xfffe, c == 0xffff:
 			bad = fmt.Sprintf("the control character U+%04X is not allowed: delete it, or write \"\\x%02x\"", c, c)
 			if c > 0xff {
@@ -196,7 +196,7 @@ func (r *reader) rest(what string) {
 	case c == '#':
 		r.fail(r.i, "a comment needs a space before #: write \" #\", or put the text in quotes")
 	default:
-		r.fail(r.i, "nothing but a comment may follow %s in its line: put the whole text in quotes, or begin a new line", what)
+		r.fail(r.i, "only a comment may follow %s on its line: put the whole text in quotes, or start a new line", what)
 	}
 }
 
@@ -214,7 +214,7 @@ func (r *reader) file() *Node {
 		}
 		if !r.end() {
 			if found {
-				r.fail(r.i, "a second document: a file holds one")
+				r.fail(r.i, "a second document: a file can contain only one")
 			}
 			found = true
 			root = r.node(-1, 0, r.first(), 0)
@@ -237,7 +237,7 @@ func (r *reader) directives() {
 	for once := true; r.peek(0) == '%' && r.column() == 0; r.skip() {
 		start := r.i
 		if !once || !strings.HasPrefix(r.s[r.i:], "%YAML 1.") || r.peek(8) < '0' || r.peek(8) > '9' || !space(r.peek(9)) {
-			r.fail(start, "this directive is not supported: delete the line (text that begins with %% needs quotes)")
+			r.fail(start, "this directive is not supported: delete the line (text that starts with %% needs quotes)")
 		}
 		once = false
 		r.i += 9
@@ -252,13 +252,13 @@ func (r *reader) directives() {
 func (r *reader) stray(want int) {
 	switch got := r.column(); {
 	case flow(r.peek(0)) && r.peek(0) != '[' && r.peek(0) != '{':
-		r.fail(r.i, "%q closes nothing that was opened", r.s[r.i:r.i+1])
+		r.fail(r.i, "%q closes no bracket", r.s[r.i:r.i+1])
 	case got > want:
-		r.fail(r.i, "this line is indented by %d spaces, and nothing above it is: those it could belong to have %d", got, want)
+		r.fail(r.i, "this line is indented by %d spaces, but no line above it is: possible parents have %d", got, want)
 	case r.dash():
-		r.fail(r.i, "an item of a list stands among the keys of a mapping: indent it below its key")
+		r.fail(r.i, "a list item is between the keys of a mapping: indent it below its key")
 	default:
-		r.fail(r.i, "this line belongs to nothing above it: an item of a list begins with \"- \", a key of a mapping ends with \":\"")
+		r.fail(r.i, "this line does not fit the lines above it: a list item starts with \"- \", a key of a mapping ends with \":\"")
 	}
 }
 
@@ -299,18 +299,18 @@ func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
 		case r.end() || below && !r.deeper(parent, after):
 			return r.keep(name, r.null(at, depth))
 		case below && r.peek(0) == '&' || !below && r.peek(0) == '&':
-			r.fail(r.i, "a value has one anchor: delete one")
+			r.fail(r.i, "a value can have only one anchor: delete one")
 		case below:
 			return r.keep(name, r.node(parent, after, true, depth))
 		case r.dash():
-			r.fail(r.i, "a list begins in the line below its anchor")
+			r.fail(r.i, "a list must start on the line below its anchor")
 		}
 	}
 	begins := first || after == '-' // a list or a mapping may begin here
 	switch c := r.peek(0); {
 	case r.dash():
 		if !begins {
-			r.fail(r.i, "a list cannot begin in this line: begin it in the next one")
+			r.fail(r.i, "a list cannot start on this line: start it on the next line")
 		}
 		r.tabs(start)
 		return r.written(r.list(col, depth), start)
@@ -323,9 +323,9 @@ func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
 	if r.colon() {
 		switch {
 		case strings.IndexByte(r.s[start:r.i], '\n') >= 0:
-			r.fail(r.i, "a key stands in one line, and a text goes on only in lines without \": \": put it in quotes")
+			r.fail(r.i, "a key must be on one line, and text on several lines must not contain \": \": put it in quotes")
 		case !begins:
-			r.fail(r.i, "a mapping cannot begin in this line: put text that holds \": \" in quotes, or begin the mapping in the next line")
+			r.fail(r.i, "a mapping cannot start on this line: put text that contains \": \" in quotes, or start the mapping on the next line")
 		}
 		r.tabs(start)
 		return r.written(r.mapping(col, r.keep(name, n), plain, depth), start)
@@ -383,20 +383,20 @@ func (r *reader) mapping(col int, key *Node, plain bool, depth int) *Node {
 		if r.peek(0) == '&' {
 			name = r.name()
 			if r.skip() || r.peek(0) == '&' {
-				r.fail(start, "an anchor stands before the value it names: write `key: &name value`")
+				r.fail(start, "an anchor must be before its value: write `key: &name value`")
 			}
 		}
 		if c := r.peek(0); c == '|' || c == '>' {
-			r.fail(r.i, "a key cannot begin with %q: put it in quotes", r.s[r.i:r.i+1])
+			r.fail(r.i, "a key cannot start with %q: put it in quotes", r.s[r.i:r.i+1])
 		}
 		key = r.keep(name, r.atom(col, depth+1))
 		plain = r.plainly
 		if !r.colon() {
 			r.i = start
-			r.fail(start, "a key of a mapping ends with \": \": write `key: value`, or indent the line below the key it belongs to")
+			r.fail(start, "a key of a mapping ends with \": \": write `key: value`, or indent the line below its key")
 		}
 		if strings.IndexByte(r.s[start:r.i], '\n') >= 0 {
-			r.fail(start, "a key stands in one line, followed by \": \"")
+			r.fail(start, "a key must be on one line, followed by \": \"")
 		}
 	}
 }
@@ -413,7 +413,7 @@ func (r *reader) key(n *Node, plain bool, keys map[string]int) *Node {
 	case plain && n.Text == "<<":
 		msg = "merge keys (<<) are not supported: write the keys out"
 	case first > 0:
-		msg = fmt.Sprintf("key %q stands twice, first in line %d", n.Text, first)
+		msg = fmt.Sprintf("key %q is defined twice, first in line %d", n.Text, first)
 	}
 	if msg != "" {
 		panic(&Error{n.Line, n.Col, msg})
@@ -446,7 +446,7 @@ func (r *reader) name() string {
 		r.i++
 	}
 	if r.i == start+1 || !r.bare(r.peek(0)) {
-		r.fail(start, "%q begins the name of an anchor, which is a word of letters, digits, - and _: put other text in quotes", r.s[start:start+1])
+		r.fail(start, "%q starts the name of an anchor, which may contain letters, digits, - and _: put other text in quotes", r.s[start:start+1])
 	}
 	return r.s[start+1 : r.i]
 }
@@ -486,7 +486,7 @@ func (r *reader) alias(depth int) *Node {
 	name := r.name()
 	a := r.anchors[name]
 	if a.node == nil {
-		r.fail(start, "alias *%s has no anchor before it: put text that begins with * in quotes", name)
+		r.fail(start, "alias *%s has no anchor before it: put text that starts with * in quotes", name)
 	}
 	r.nodes += a.nodes
 	r.copied += a.text
@@ -536,20 +536,20 @@ func (r *reader) unwritten(parent, depth int) *Node {
 		}
 		r.fail(start, "tags such as %s are not supported", r.s[start:r.i])
 	case ']', '}', ',':
-		r.fail(start, "%q closes nothing that was opened: put text that begins with it in quotes", r.s[start:start+1])
+		r.fail(start, "%q closes no bracket: put text that starts with it in quotes", r.s[start:start+1])
 	case '#', '%', '@', '`', '|', '>', '&':
-		r.fail(start, "text that begins with %q must be in quotes", r.s[start:start+1])
+		r.fail(start, "text that starts with %q must be in quotes", r.s[start:start+1])
 	case '-', ':', '?':
 		if !r.bare(r.peek(1)) {
 			break
 		}
 		switch c {
 		case '?':
-			r.fail(start, "keys that begin with \"? \" are not supported: write `key: value`")
+			r.fail(start, "keys that start with \"? \" are not supported: write `key: value`")
 		case ':':
 			r.fail(start, "a key is missing before \":\"")
 		}
-		r.fail(start, "\"-\" begins an item of a list only at the beginning of a line, and not in brackets: put it in quotes")
+		r.fail(start, "\"-\" starts a list item only at the start of a line, and not in brackets: put it in quotes")
 	}
 	n := r.add(Null, start, depth)
 	n.Kind, n.Text = resolve(r.plain(parent))
@@ -616,7 +616,7 @@ func (r *reader) word(start, depth int) (n *Node, plain, quoted bool) {
 			return r.keep(name, r.null(at, depth)), false, false
 		}
 		if r.peek(0) == '&' {
-			r.fail(r.i, "a value has one anchor: delete one")
+			r.fail(r.i, "a value can have only one anchor: delete one")
 		}
 	}
 	c := r.peek(0)
@@ -643,7 +643,7 @@ func (r *reader) item(start, depth int) *Node {
 		return n
 	}
 	if strings.IndexByte(r.s[at:r.i], '\n') >= 0 {
-		r.fail(r.i, "a key in a list stands in one line, followed by \": \"")
+		r.fail(r.i, "a key in a list must be on one line, followed by \": \"")
 	}
 	if r.spaced(n, plain); !quoted && flow(r.peek(1)) {
 		r.fail(r.i, "write a space after \":\" to make a key of the text before it, or put it in quotes")

@@ -134,7 +134,7 @@ func (r *reader) quoted(parent int) string {
 	for r.i++; ; {
 		switch c := r.peek(0); {
 		case c == 0:
-			r.fail(start, "the quote that begins here is not closed")
+			r.fail(start, "the quote that starts here is not closed")
 		case c == quote && quote == '\'' && r.peek(1) == '\'':
 			b = append(b, '\'')
 			r.i += 2
@@ -170,7 +170,7 @@ func (r *reader) ends(start, parent int) int {
 		if c == '\n' {
 			n, line = n+1, r.i
 			if r.marker() {
-				r.fail(start, "the quote that begins here is not closed")
+				r.fail(start, "the quote that starts here is not closed")
 			}
 		}
 	}
@@ -179,7 +179,7 @@ func (r *reader) ends(start, parent int) int {
 		spaces++
 	}
 	if r.brackets == 0 && spaces-line <= parent && r.i < len(r.s) {
-		r.fail(start, "the quote that begins here is not closed in its line, and the text does not go on deeper than its key")
+		r.fail(start, "the quote that starts here is not closed on its line, and the next line is not indented deeper than its key")
 	}
 	return n
 }
@@ -217,13 +217,13 @@ func (r *reader) escape(b []byte) []byte {
 		return utf8.AppendRune(b, r.valid(start, r.hex(start, 8)))
 	}
 	_, size := utf8.DecodeRuneInString(r.s[min(start+1, len(r.s)):])
-	r.fail(start, "%s is no escape: write \\\\ for a backslash, or put the text in single quotes", r.s[start:min(start+1+size, len(r.s))])
+	r.fail(start, "%s is not a valid escape: write \\\\ for a backslash, or put the text in single quotes", r.s[start:min(start+1+size, len(r.s))])
 	return nil
 }
 
 func (r *reader) valid(start int, v rune) rune {
 	if !utf8.ValidRune(v) {
-		r.fail(start, "this escape is not a character of Unicode")
+		r.fail(start, "this escape is not a Unicode character")
 	}
 	return v
 }
@@ -246,7 +246,7 @@ func (r *reader) block(parent, depth int) *Node {
 	indent, chomp := r.blockHeader()
 	switch {
 	case indent > 0 && parent < 0: // the indent counts from column -1 in the specification, from 0 in most libraries
-		r.fail(header, "a document that is one text needs no digit after | and >: delete it")
+		r.fail(header, "a document that contains only a text needs no digit after | and >: delete it")
 	case indent > 0:
 		indent += parent
 	default:
@@ -306,7 +306,7 @@ func (r *reader) blockHeader() (indent int, chomp byte) {
 		case '1' <= c && c <= '9' && indent == 0:
 			indent = int(c - '0')
 		default:
-			r.rest("| and >, but for - or + and a digit,")
+			r.rest("| or > (with an optional -, + or digit)")
 			return indent, chomp
 		}
 	}
@@ -326,7 +326,7 @@ func (r *reader) indentation(parent int) int {
 			case i-line <= parent:
 				return parent + 1
 			case longest > i-line:
-				r.fail(at, "this empty line has more spaces than the text below it: delete them, or write how deep the text is indented, as in |2")
+				r.fail(at, "this empty line has more spaces than the text below it: delete them, or write the indentation of the text, as in |2")
 			}
 			return i - line
 		}

@@ -22,10 +22,10 @@ import (
 const Width = 140
 
 // ErrMarkers is the error for a file with more than one "---" before its value.
-var ErrMarkers = errors.New("lines such as --- and ... are more than this can lay out: delete them")
+var ErrMarkers = errors.New("the formatter does not support lines such as --- and ...: delete them")
 
 // errMeaning is the error for a bug in this package. Format then returns no output.
-var errMeaning = errors.New("it cannot be laid out without changing what it says or losing a comment")
+var errMeaning = errors.New("formatting it would change its meaning or lose a comment")
 
 // Format formats a file. The keys of mappings get the order that is given for their path. Other
 // keys keep their order, at the position of "*" or after the given keys. A path consists of keys
@@ -39,7 +39,7 @@ func Format(data []byte, order map[string][]string) ([]byte, error) {
 		return nil, err
 	}
 	if src.Root.Kind != yaml.Null && src.Root.Kind != yaml.Map && src.Root.Kind != yaml.List {
-		return nil, errors.New("it is no mapping and no list, so there is nothing to lay out")
+		return nil, errors.New("it is neither a mapping nor a list, so there is nothing to format")
 	}
 	p := &printer{src: src, order: order, comments: src.Comments}
 	root := src.Written(src.Root)
