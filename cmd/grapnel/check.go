@@ -26,9 +26,9 @@ func newCheck(c *console) *cobra.Command {
 	var format string
 	cmd := &cobra.Command{
 		Use:   "check [FILE...]",
-		Short: "Find mistakes in policies",
-		Long: `Check policy files, without arguments your own and those of the current project, and report
-mistakes with line and column. The command also reports hooks on events that no agent is set up
+		Short: "Find errors in policies",
+		Long: `Check policy files and report errors with line and column. Without arguments, the command checks
+your own policies and the policies of the current project. The command also reports hooks on events that no agent is set up
 to send.
 
 --format github prints annotations that GitHub shows next to the lines of a change. --format

@@ -38,7 +38,7 @@ func newDaemonStart(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "start",
 		Short: "Start the daemon if it does not run",
-		Long: `Start "grapnel serve" in a session of its own and wait until it replies. Its log is
+		Long: `Start "grapnel serve" in a separate session and wait until it replies. Its log is
 STATE/daemon/log. If a daemon already runs, the command says so and succeeds.
 
 The daemon does not start again after a reboot: "grapnel daemon unit" prints what systemd and
@@ -129,7 +129,7 @@ func (c *console) startDaemon(ctx context.Context, place local.Place) error {
 	}
 	_, err = fmt.Fprintf(c.Out, "the daemon %s: version %s, process %d, on %s\n", what, printable.Line(version), d.PID, printable.Line(d.Socket))
 	if version != hookcmd.Version {
-		fmt.Fprintf(c.Err, "grapnel: hint: this program is of version %s; hooks of that version do not ask it: run \"grapnel daemon restart\"\n", hookcmd.Version)
+		fmt.Fprintf(c.Err, "grapnel: hint: this program has version %s, and its hooks do not use this daemon: run \"grapnel daemon restart\"\n", hookcmd.Version)
 	}
 	return err
 }
@@ -146,7 +146,7 @@ func (c *console) stopDaemon(ctx context.Context, place local.Place) error {
 func (c *console) printDaemon(r *control.Report) {
 	line := func(name, text string) { fmt.Fprintf(c.Out, "%-10s %s\n", printable.Line(name), printable.Line(text)) }
 	state := map[string]string{
-		"running": c.Paint(cli.Green, "running"), "silent": c.Paint(cli.Red, "does not answer"), "dead": c.Paint(cli.Yellow, "not running, and it has died"), "absent": "not running",
+		"running": c.Paint(cli.Green, "running"), "silent": c.Paint(cli.Red, "does not answer"), "dead": c.Paint(cli.Yellow, "not running, it has died"), "absent": "not running",
 		"unknown": c.Paint(cli.Red, "unknown"),
 	}[r.State]
 	if r.PID != 0 {
@@ -178,9 +178,9 @@ func (c *console) printDaemon(r *control.Report) {
 	case "dead":
 		fmt.Fprintln(c.Out, `hint: "grapnel daemon start" starts it, "grapnel daemon stop" removes leftover files; "grapnel daemon logs" may show the cause`)
 	case "absent":
-		fmt.Fprintln(c.Out, `hint: grapnel-hook answers by itself; "grapnel daemon start" starts it`)
+		fmt.Fprintln(c.Out, `hint: grapnel-hook answers itself; "grapnel daemon start" starts it`)
 	case "silent":
-		fmt.Fprintln(c.Out, `hint: grapnel-hook answers by itself; "grapnel daemon restart" may help`)
+		fmt.Fprintln(c.Out, `hint: grapnel-hook answers itself; "grapnel daemon restart" may help`)
 	}
 }
 

@@ -54,7 +54,7 @@ func TestOtherDaemon(t *testing.T) {
 		exit           int
 		stdout, stderr string
 	}{
-		{"start", 0, "the daemon already runs: version 9.9.9-next, process " + strconv.Itoa(os.Getpid()), `hint: this program is of version 0.1.0; hooks of that version do not ask it: run "grapnel daemon restart"`},
+		{"start", 0, "the daemon already runs: version 9.9.9-next, process " + strconv.Itoa(os.Getpid()), `hint: this program has version 0.1.0, and its hooks do not use this daemon: run "grapnel daemon restart"`},
 		{"status", 0, "warning: the daemon has version 9.9.9-next and this program has version 0.1.0", ""},
 		{"status", 0, `queue      {"waiting":7}`, ""},
 		{"status --json", 0, `"waiting": 7`, ""},

@@ -42,7 +42,7 @@ A daemon that systemd runs logs to the journal: journalctl --user -u grapnel`,
 			defer t.Close()
 			err = t.Last(n)
 			if errors.Is(err, fs.ErrNotExist) && !follow {
-				return cli.WithHint(fmt.Errorf("there is no log %s", name), `"grapnel daemon start" writes one; a daemon of systemd writes to the journal: journalctl --user -u grapnel`)
+				return cli.WithHint(fmt.Errorf("no log %s", name), `"grapnel daemon start" writes one; a daemon of systemd writes to the journal: journalctl --user -u grapnel`)
 			}
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return fmt.Errorf("cannot read the log: %w", err)

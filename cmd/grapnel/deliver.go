@@ -18,7 +18,7 @@ import (
 func newDeliver(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:    "deliver",
-		Short:  "Send an event to a webhook, or ask a server about it (JSON on standard input)",
+		Short:  "Send an event to a webhook or an HTTP hook (JSON on standard input)",
 		Hidden: true,
 		Args:   usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -44,7 +44,7 @@ func newDeliver(c *console) *cobra.Command {
 				}
 			}
 			if d.Event == nil {
-				return errors.New("cannot read the event: the input has none")
+				return errors.New("cannot read the event: the input contains no event")
 			}
 			w, err := remote.NewWebhook(d.Webhook, d.Networks)
 			if err != nil {

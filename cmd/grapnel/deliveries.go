@@ -37,7 +37,7 @@ is sent again only when you retry it.`,
 			known := []delivery.State{"", delivery.Waiting, delivery.Delivered, delivery.Dead}
 			switch {
 			case !slices.Contains(known, query.State):
-				return cli.Usage(cli.WithHint(fmt.Errorf("unknown state %q", state), "known are waiting, delivered and dead"))
+				return cli.Usage(cli.WithHint(fmt.Errorf("unknown state %q", state), "use waiting, delivered or dead"))
 			case limit < 0:
 				return cli.Usage(fmt.Errorf("--limit %d: want a number, or 0 for all", limit))
 			}
@@ -120,9 +120,9 @@ func againText(n int) string {
 	case 0:
 		return "No delivery is dead."
 	case 1:
-		return `1 delivery is tried again: by the daemon at once, or by "grapnel drain".`
+		return `1 delivery will be retried: by the daemon at once, or by "grapnel drain".`
 	default:
-		return fmt.Sprintf(`%d deliveries are tried again: by the daemon at once, or by "grapnel drain".`, n)
+		return fmt.Sprintf(`%d deliveries will be retried: by the daemon at once, or by "grapnel drain".`, n)
 	}
 }
 
@@ -274,7 +274,7 @@ func progressText(job *delivery.Job, off bool, now time.Time) string {
 	switch {
 	case job.State != delivery.Waiting:
 	case off:
-		said += ", its target is off"
+		said += ", its target is disabled"
 	case job.Next.After(now):
 		said += ", again in " + job.Next.Sub(now).Round(time.Second).String()
 	default:

@@ -138,13 +138,13 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 1, `no delivery "d9" found`, "deliveries", "retry", "d1", "d9")
 	wants(t, root, 0, "8 tries", "deliveries", "--state", "dead", "--target", "team")
 	status.Store(503)
-	wants(t, root, 0, "1 delivery is tried again", "deliveries", "retry", "d1")
+	wants(t, root, 0, "1 delivery will be retried", "deliveries", "retry", "d1")
 	if said := wants(t, root, 1, "answered with status 503", "drain"); !strings.Contains(said, "0 delivered, 1 failed, 0 dead, 2 waiting") {
 		t.Errorf("%s", said)
 	}
 	status.Store(410)
 	wants(t, root, 0, `"retried": 1`, "deliveries", "retry", "--all-dead", "--target", target, "--json")
-	wants(t, root, 1, "its target wants no more", "drain")
+	wants(t, root, 1, "its target is disabled", "drain")
 	wants(t, root, 0, "is disabled since", "deliveries")
 	before := heard.Load()
 	wants(t, root, 0, "0 delivered, 0 failed, 0 dead, 3 waiting", "drain")
@@ -183,7 +183,7 @@ func TestDeliveriesOfADaemon(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	wants(t, root, 0, "1 delivery is tried again", "deliveries", "retry", "d1")
+	wants(t, root, 0, "1 delivery will be retried", "deliveries", "retry", "d1")
 }
 
 // A drain also runs pending hooks, and reports failures.

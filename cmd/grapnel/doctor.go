@@ -120,5 +120,5 @@ func (c *console) printFindings(r *doctor.Report) {
 	if len(absent) > 0 {
 		fmt.Fprintln(c.Out)
 	}
-	fmt.Fprintf(c.Out, "%d bad, %d to look at\n", counts[doctor.Bad], counts[doctor.Warn])
+	fmt.Fprintf(c.Out, "%d bad, %d warn\n", counts[doctor.Bad], counts[doctor.Warn])
 }

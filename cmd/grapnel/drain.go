@@ -42,7 +42,7 @@ A daemon does this work itself.`,
 			return c.drain(ctx, place, wait)
 		},
 	}
-	cli.DurationVar(cmd.Flags(), &wait, "wait", 0, "also send what becomes due within this `DURATION`")
+	cli.DurationVar(cmd.Flags(), &wait, "wait", 0, "also send deliveries that become due within this `DURATION`")
 	return c.jsonFlag(cmd)
 }
 
@@ -81,7 +81,7 @@ func (c *console) printSummary(d *service.Drained, missed []service.Try) error {
 		what := "again " + t.Result.Next.Local().Format("01-02 15:04:05")
 		switch {
 		case t.Result.Off:
-			what = "its target wants no more"
+			what = "its target is disabled"
 		case t.Result.State == delivery.Dead:
 			what = "given up"
 		}

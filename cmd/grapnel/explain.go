@@ -37,7 +37,7 @@ almost matched are listed below, with the condition that failed.
 The event is the input of an agent (--event, or standard input), a short description
 (--command, --tool, --path, --prompt ...), or the masked event of a Record (--record).
 
-Nothing is recorded. Programs and servers are only named; --run runs and asks them, and
+Nothing is recorded. Programs and servers are only named; --run runs and calls them, and
 shows the output of programs. --why NAME explains why one hook did or did not act.`,
 		Example: `  grapnel explain --command 'git push -f origin main'
   grapnel explain --tool write --path deploy/prod/app.yaml --why keep-out-of-prod
@@ -80,12 +80,12 @@ shows the output of programs. --why NAME explains why one hook did or did not ac
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&e.event, "event", "-", "`FILE` with the event as the agent sends it; - is standard input")
-	flags.StringVar(&e.record, "record", "", "explain the event of the Record with this `ID`; see \"grapnel log --json\"")
+	flags.StringVar(&e.record, "record", "", "explain the event of the record with this `ID`; see \"grapnel log --json\"")
 	e.short.flags(flags)
 	flags.StringArrayVar(&e.Policies, "policy", nil, "another policy `FILE`; repeatable")
 	flags.StringVar(&e.Why, "why", "", "explain why the hook with this `NAME` did or did not act")
 	flags.BoolVar(&e.All, "all", false, "show all hooks, including those that do not match")
-	flags.BoolVar(&e.Run, "run", false, "run the programs of hooks and ask their servers")
+	flags.BoolVar(&e.Run, "run", false, "run the programs of hooks and call their servers")
 	return c.jsonFlag(cmd)
 }
 
@@ -99,9 +99,9 @@ func (c *console) subject(ctx context.Context, place local.Place, named *dialect
 	}
 	switch {
 	case ways > 1:
-		return nil, cli.Usage(cli.WithHint(errors.New("more than one event is given"), "use only one of --event, --record, --command and the like"))
+		return nil, cli.Usage(cli.WithHint(errors.New("more than one event"), "use only one of --event, --record, --command and the like"))
 	case e.record != "" && named != nil:
-		return nil, cli.Usage(cli.WithHint(errors.New("a Record contains its agent"), "omit the agent"))
+		return nil, cli.Usage(cli.WithHint(errors.New("a record contains its agent"), "omit the agent"))
 	case e.record != "":
 		return explain.RecordedSubject(ctx, records.Log(place), e.record)
 	case e.short.given():
@@ -123,7 +123,7 @@ func (c *console) readEvent(name string) ([]byte, error) {
 	if name != "-" {
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("read the event: %w", err)
+			return nil, fmt.Errorf("cannot read the event: %w", err)
 		}
 		return data, nil
 	}

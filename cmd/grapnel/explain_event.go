@@ -24,19 +24,19 @@ type short struct {
 func (s *short) flags(flags *pflag.FlagSet) {
 	s.texts = map[string]*string{}
 	for _, f := range []struct{ name, usage string }{
-		{"command", "the event is a shell `LINE` about to be run"},
-		{"tool", "it is a call of this tool: a class, or a `NAME` that Claude Code has for it"},
-		{"path", "`FILE` that the tool is given"},
-		{"content", "`TEXT` that the tool is to write"},
-		{"url", "`ADDRESS` that the tool is given"},
-		{"input", "what else the tool is given, a `JSON` object"},
-		{"output", "the call was made, and gave this `TEXT`"},
-		{"error", "the call was made, and failed with this `TEXT`"},
-		{"prompt", "the event is a `TEXT` that a person asks"},
+		{"command", "the event is a shell `LINE`"},
+		{"tool", "the event is a call of this tool: a class, or a tool `NAME` of Claude Code"},
+		{"path", "`FILE` in the tool's input"},
+		{"content", "`TEXT` that the tool writes"},
+		{"url", "`ADDRESS` in the tool's input"},
+		{"input", "other tool input, a `JSON` object"},
+		{"output", "the call returned this `TEXT`"},
+		{"error", "the call failed with this `TEXT`"},
+		{"prompt", "the event is this user prompt, a `TEXT`"},
 	} {
 		s.texts[f.name] = flags.String(f.name, "", f.usage)
 	}
-	flags.StringVar(&s.kind, "on", "", "the event is of this `KIND`, with the rest of it made up: session.start ...")
+	flags.StringVar(&s.kind, "on", "", "the event has this `KIND`, such as session.start, and sample values")
 }
 
 // read takes the values of the flags that were set.
@@ -80,7 +80,7 @@ func (s *short) subject(d *dialect.Dialect) (*explain.Subject, error) {
 		return nil, err
 	}
 	if s.Prompt != nil && s.call() || s.Plain != nil && (s.call() || s.Prompt != nil) {
-		return nil, cli.Usage(cli.WithHint(errors.New("an event is a tool call, a prompt, or of the kind that --on names"), "pass the flags of only one of them"))
+		return nil, cli.Usage(cli.WithHint(errors.New("the flags describe different events: a tool call, a prompt, or the kind of --on"), "pass the flags of one event only"))
 	}
 	got, err := s.Tell(d, dir)
 	if err != nil {

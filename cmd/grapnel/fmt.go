@@ -36,8 +36,8 @@ func newFmt(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fmt [FILE...|-]",
 		Short: "Format policies and their tests",
-		Long: `Format policy files and files of tests in place; without arguments, your own and those of the
-current project. The format has two spaces of indentation, the keys of a hook in a fixed order,
+		Long: `Format policy files and files of tests in place; without arguments, your own files and the files
+of the current project. The format has two spaces of indentation, the keys of a hook in a fixed order,
 short lists in one line, and no unneeded quotes. Comments, blank lines and the meaning of a
 file do not change. A file that cannot be parsed is not changed.
 
@@ -126,7 +126,7 @@ func (c *console) formatOne(file string, place local.Place, flags fmtFlags, orde
 	if row.Changed && !filter && !flags.check && !flags.diff && !c.JSON {
 		if abs, err := filepath.Abs(file); err == nil {
 			if trust, err := place.Trusts().Of(abs); err == nil && trust != nil {
-				fmt.Fprintf(c.Out, "  the trusted content is the old text: run \"grapnel trust %s\"\n", printable.Line(file))
+				fmt.Fprintf(c.Out, "  the trust applies to the old text: run \"grapnel trust %s\"\n", printable.Line(file))
 			}
 		}
 	}

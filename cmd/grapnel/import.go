@@ -80,7 +80,7 @@ Formats: ` + strings.Join(formats, ", "),
 func writeNew(name string, content []byte) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return cli.WithHint(fmt.Errorf("%s is there already", name), "leave --to out to print the policy, and add its hooks by hand")
+		return cli.WithHint(fmt.Errorf("%s already exists", name), "omit --to to print the policy, then copy its hooks")
 	}
 	if err != nil {
 		return err

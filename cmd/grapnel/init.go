@@ -65,7 +65,7 @@ file is kept unless you pass --force.`,
 
 func writeStarter(file string, content []byte, perm fs.FileMode, force bool) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return fmt.Errorf("write the starter policy: %w", err)
+		return fmt.Errorf("cannot write the starter policy: %w", err)
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
 	if force {
@@ -73,10 +73,10 @@ func writeStarter(file string, content []byte, perm fs.FileMode, force bool) err
 	}
 	f, err := os.OpenFile(file, flags, perm)
 	if errors.Is(err, fs.ErrExist) {
-		return cli.WithHint(fmt.Errorf("%s is there already", file), "edit it, or replace it with --force")
+		return cli.WithHint(fmt.Errorf("%s already exists", file), "edit it, or replace it with --force")
 	}
 	if err != nil {
-		return fmt.Errorf("write the starter policy: %w", err)
+		return fmt.Errorf("cannot write the starter policy: %w", err)
 	}
 	_, err = f.Write(content)
 	return errors.Join(err, f.Close())

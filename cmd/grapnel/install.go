@@ -24,7 +24,7 @@ type installFlags struct {
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.scope, "scope", "user", "`SCOPE` of the agent settings: user, project, or managed (only root can remove those)")
+	cmd.Flags().StringVar(&f.scope, "scope", "user", "`SCOPE` of the agent settings: user, project, or managed (for root)")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes without writing them")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	cmd.ValidArgsFunction = completeAgents
@@ -56,10 +56,10 @@ this machine and asks. Installing again changes only what is out of date.`,
 			}
 			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, install.PolicyEvents(place), install.Via(via)
 			if req.Programs = install.PolicyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
-				return cli.Usage(fmt.Errorf("unknown --via %q, there are %s and %s", via, install.ViaCommand, install.ViaHTTP))
+				return cli.Usage(fmt.Errorf("unknown --via %q, use %s or %s", via, install.ViaCommand, install.ViaHTTP))
 			}
 			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
-				return cli.Usage(cli.WithHint(errors.New("no agent is named, and there is no terminal to ask at"), "name agents, or pass --yes for all that are found"))
+				return cli.Usage(cli.WithHint(errors.New("no agents given, and asking for them needs a terminal"), "pass the names of agents, or --yes for all detected agents"))
 			}
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Install(cmd.Context(), req)
@@ -74,7 +74,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "let agents block if Grapnel itself fails, where they support that")
+	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "let agents block if Grapnel itself fails, if they support it")
 	cmd.Flags().StringVar(&via, "via", "", "`WAY` to call Grapnel: command or http (of \"grapnel serve\"); default: as installed, else command")
 	_ = cmd.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]cobra.Completion{string(install.ViaCommand), string(install.ViaHTTP)}, cobra.ShellCompDirectiveNoFileComp))
 	return c.jsonFlag(cmd)
@@ -91,10 +91,10 @@ becomes the same as before, byte for byte.`,
 		Example: "  grapnel uninstall claude-code\n  grapnel uninstall --all --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			if all && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
-				return cli.Usage(cli.WithHint(errors.New("there is no terminal to ask at"), "pass --yes to remove Grapnel from all agents"))
+				return cli.Usage(cli.WithHint(errors.New("confirmation needs a terminal"), "pass --yes to remove Grapnel from all agents"))
 			}
 			if all == (len(agents) > 0) {
-				return cli.Usage(cli.WithHint(errors.New("uninstall wants the names of agents, or --all"), "for example: grapnel uninstall claude-code"))
+				return cli.Usage(cli.WithHint(errors.New("uninstall needs the names of agents, or --all"), "for example: grapnel uninstall claude-code"))
 			}
 			req, err := c.installRequest(&flags, agents)
 			if err != nil {

@@ -129,7 +129,7 @@ type logQuery struct {
 
 func (l *logQuery) flags(cmd *cobra.Command) {
 	l.add(cmd)
-	cmd.Flags().StringVar(&l.text, "text", "", "only Records that contain these `WORDS`")
+	cmd.Flags().StringVar(&l.text, "text", "", "only records that contain these `WORDS`")
 }
 
 // query returns the query of the flags of cmd. All errors are usage errors.

@@ -54,7 +54,7 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 			}
 			report, err := verifyStore(cmd.Context(), place.Store(), known)
 			if errors.Is(err, store.ErrNothing) {
-				return cli.WithHint(fmt.Errorf("there is no store in %s: %w", place.Store(), err), "\"grapnel serve\" creates it; files of the spool cannot be verified")
+				return cli.WithHint(fmt.Errorf("no store in %s: %w", place.Store(), err), "\"grapnel serve\" creates it; files of the spool cannot be verified")
 			}
 			if err != nil {
 				return err
@@ -74,7 +74,7 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 			return err
 		},
 	}
-	cmd.Flags().StringArrayVar(&heads, "head", nil, "head that was printed before, as `SEQ:HASH`; repeatable")
+	cmd.Flags().StringArrayVar(&heads, "head", nil, "earlier head, as `SEQ:HASH`; repeatable")
 	return c.jsonFlag(cmd)
 }
 
@@ -99,18 +99,18 @@ func (c *console) printVerified(v *verifiedLog, heads int) {
 		fmt.Fprintf(c.Out, "and %d more\n", v.More)
 	}
 	for _, h := range v.Unknown {
-		fmt.Fprintf(c.Out, "%s\n", c.Paint(cli.Yellow, fmt.Sprintf("row %d: it was removed by retention and cannot be compared with --head", h.Seq)))
+		fmt.Fprintf(c.Out, "%s\n", c.Paint(cli.Yellow, fmt.Sprintf("row %d: retention removed it, so it cannot be compared with --head", h.Seq)))
 	}
 	if n := len(v.Removed); n > 0 {
 		fmt.Fprintf(c.Out, "retention removed the rows up to %d, the last on %s\n", v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))
 	}
 	switch {
 	case !v.Report.OK():
-		fmt.Fprintf(c.Out, "%d rows were read; the log was changed\n", v.Rows)
+		fmt.Fprintf(c.Out, "%d rows read; the log was changed\n", v.Rows)
 	case v.Rows == 0:
 		fmt.Fprintln(c.Out, "0 rows: the store is empty")
 	default:
-		fmt.Fprintf(c.Out, "%d rows, %d to %d: none was changed, none is missing\n", v.Rows, v.First, v.Head.Seq)
+		fmt.Fprintf(c.Out, "%d rows, %d to %d: no row was changed or is missing\n", v.Rows, v.First, v.Head.Seq)
 	}
 	if v.Waiting > 0 {
 		fmt.Fprintf(c.Out, "%d lines of the spool are not in the store yet and were not checked\n", v.Waiting)

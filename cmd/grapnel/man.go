@@ -29,13 +29,13 @@ for grapnel-hook in DIR/man1, and grapnel-policy, the keys of a policy, in DIR/m
 			for _, p := range pages {
 				dir := filepath.Join(args[0], fmt.Sprintf("man%d", p.Section))
 				if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // every user may read manuals
-					return fmt.Errorf("write manual pages: %w", err)
+					return fmt.Errorf("cannot write manual pages: %w", err)
 				}
 				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d", p.Name, p.Section)), []byte(p.Text()), 0o644); err != nil { //nolint:gosec // as above
-					return fmt.Errorf("write manual pages: %w", err)
+					return fmt.Errorf("cannot write manual pages: %w", err)
 				}
 			}
-			_, err := fmt.Fprintf(c.Out, "wrote %d manual pages below %s\n", len(pages), printable.Line(args[0]))
+			_, err := fmt.Fprintf(c.Out, "wrote %d manual pages to %s\n", len(pages), printable.Line(args[0]))
 			return err
 		},
 	}

@@ -52,7 +52,7 @@ needs a terminal, because a person and not an agent should decide about a pause.
 				return cli.Usage(err)
 			}
 			if !cli.Terminal(c.In) || !cli.Terminal(c.Out) {
-				return cli.WithHint(errors.New("only a person at a terminal can pause"), "type it into a terminal, without pipes; a hook that is in the way can have mode: observe in its policy")
+				return cli.WithHint(errors.New("only a user at a terminal can pause"), "run it in a terminal, without pipes; to stop a single hook from blocking, set mode: observe in its policy")
 			}
 			return c.pause(cmd.Context(), place, pause)
 		},
@@ -70,7 +70,7 @@ func (c *console) pause(ctx context.Context, place local.Place, pause pause.Paus
 	if err := pause.Write(place.Pause()); err != nil {
 		return fmt.Errorf("cannot pause: %w", err)
 	}
-	fmt.Fprintf(c.Out, "%v: all hooks except managed ones only observe; \"grapnel pause --off\" ends it\n", pause)
+	fmt.Fprintf(c.Out, "%v: all hooks except managed ones are in observe mode; \"grapnel pause --off\" ends it\n", pause)
 	return nil
 }
 

@@ -50,10 +50,10 @@ answers.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&s.Output, "output", "o", "-", "output `FILE`, NAME_test.yaml; - is standard output")
 	flags.StringVar(&s.Policy, "policy", "", "policy that a new file tests (default: NAME.yaml in the same directory, else your own)")
-	flags.StringVar(&s.Record, "record", "", "only the Record with this `ID`")
-	flags.IntVar(&s.Last, "last", 0, "only the newest `N` Records")
+	flags.StringVar(&s.Record, "record", "", "only the record with this `ID`")
+	flags.IntVar(&s.Last, "last", 0, "only the newest `N` records")
 	flags.BoolVarP(&s.Follow, "follow", "f", false, "continue with new events until interrupted")
-	flags.BoolVar(&s.All, "all", false, "include events for which no hook had a result")
+	flags.BoolVar(&s.All, "all", false, "include events without an effect of a hook")
 	asked.flags(cmd)
 	return c.jsonFlag(cmd)
 }

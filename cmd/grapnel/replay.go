@@ -35,7 +35,7 @@ now be blocked, asked about or allowed, by which rule, and the cost. Events of a
 their order and their times; limits count from zero.
 
 Programs and servers of hooks are not called: their recorded answers are used. --run runs
-programs, and --ask NAME asks the server of a hook.
+programs, and --ask NAME calls the server of a hook.
 
 --policy FILE replaces your own policy. --against compares with another policy instead of
 the recorded decisions: a file, or a file in a revision of git.
@@ -81,7 +81,7 @@ Exit code 0; 1 if --fail-on finds one of these classes:
 				return err
 			}
 			if result.Played == 0 && len(result.Skipped) == 0 {
-				fmt.Fprintln(c.Err, "grapnel: hint: \"grapnel log\" lists the Records")
+				fmt.Fprintln(c.Err, "grapnel: hint: \"grapnel log\" lists the records")
 			}
 			for _, class := range failOn {
 				if result.Counts[replay.Class(class)] > 0 {
@@ -92,11 +92,11 @@ Exit code 0; 1 if --fail-on finds one of these classes:
 		},
 	}
 	wanted.add(cmd)
-	cmd.Flags().IntVar(&last, "last", 0, "only the newest `N` Records")
+	cmd.Flags().IntVar(&last, "last", 0, "only the newest `N` records")
 	cmd.Flags().StringVar(&opts.Policy, "policy", "", "use this policy `FILE` instead of your own")
 	cmd.Flags().StringVar(&opts.Against, "against", "", "compare with this policy: a `FILE`, or REVISION:PATH of git")
 	cmd.Flags().BoolVar(&opts.Run, "run", false, "run the programs of hooks instead of using their recorded answers")
-	cmd.Flags().StringArrayVar(&opts.Ask, "ask", nil, "ask the server of the hook with this `NAME`; repeatable")
+	cmd.Flags().StringArrayVar(&opts.Ask, "ask", nil, "call the server of the hook with this `NAME`; repeatable")
 	cmd.Flags().StringVar(&format, "format", "text", "output format: text, or markdown for a pull request")
 	cmd.Flags().StringSliceVar(&failOn, "fail-on", nil, "exit with 1 if there is an event of these `CLASSES`")
 	return c.jsonFlag(cmd)
@@ -106,14 +106,14 @@ Exit code 0; 1 if --fail-on finds one of these classes:
 func checkReplay(cmd *cobra.Command, asJSON bool, format string, failOn []string, last int) error {
 	for _, class := range failOn {
 		if !slices.Contains(replay.Classes(), replay.Class(class)) {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--fail-on: unknown class %q", class), "name some of "+classNames()))
+			return cli.Usage(cli.WithHint(fmt.Errorf("--fail-on: unknown class %q", class), "valid classes: "+classNames()))
 		}
 	}
 	if asJSON && cmd.Flags().Changed("format") {
 		return cli.Usage(errors.New("--json and --format cannot be used together"))
 	}
 	if format != "text" && format != "markdown" {
-		return cli.Usage(cli.WithHint(fmt.Errorf("there is no format %q", format), "--format text or --format markdown, or --json"))
+		return cli.Usage(cli.WithHint(fmt.Errorf("unknown format %q", format), "--format text or --format markdown, or --json"))
 	}
 	if last < 0 {
 		return cli.Usage(fmt.Errorf("--last %d must not be negative", last))
@@ -209,7 +209,7 @@ func (c *console) printReplay(r *staging.Replayed) error {
 			last = d.Class
 			fmt.Fprintf(&b, "%s %s", c.Paint(cli.Bold, className(d.Class)), printable.Number(r.Counts[d.Class]))
 			if d.Class == replay.Unsure {
-				b.WriteString(c.Paint(cli.Dim, "  less strict now, perhaps only because a Record was masked or cut, or a program was not asked then"))
+				b.WriteString(c.Paint(cli.Dim, "  less strict now, perhaps only because a record was masked or cut, or a program did not run then"))
 			}
 			b.WriteByte('\n')
 		}
@@ -227,7 +227,7 @@ func (c *console) printReplay(r *staging.Replayed) error {
 	if r.Played > 0 {
 		without := ""
 		if len(r.Told) > 0 {
-			without = c.Paint(cli.Dim, "  without what was not run")
+			without = c.Paint(cli.Dim, "  without hooks that were not run")
 		}
 		fmt.Fprintf(&b, "%s then %s, now %s%s\n", c.Paint(cli.Bold, "time per event"), costOf(r.Then), costOf(r.Now), without)
 	}
@@ -242,7 +242,7 @@ func (c *console) printReplay(r *staging.Replayed) error {
 		b.WriteByte('\n')
 	}
 	for _, g := range r.Gone {
-		fmt.Fprintf(&b, "%s %s decided %s times, and is not active\n", c.Paint(cli.Bold, "policy"), printable.Line(g.Source), printable.Number(g.Count))
+		fmt.Fprintf(&b, "%s %s decided %s times, but is not active\n", c.Paint(cli.Bold, "policy"), printable.Line(g.Source), printable.Number(g.Count))
 	}
 	_, err := c.Out.Write([]byte(b.String()))
 	return err
@@ -285,7 +285,7 @@ func inMarkdown(text string) string {
 // Messages for an empty list.
 const (
 	nothingPlayed    = "nothing was played"
-	nothingOtherwise = "nothing would be otherwise"
+	nothingOtherwise = "nothing would change"
 )
 
 // printReplayMarkdown writes a comment for a pull request.
@@ -303,7 +303,7 @@ func (c *console) printReplayMarkdown(r *staging.Replayed) error {
 	case len(found) == 0:
 		found = []string{nothingOtherwise}
 	}
-	against := "what was recorded"
+	against := "the recorded decisions"
 	if r.Against != "" {
 		against = inMarkdown(r.Against)
 	}
@@ -340,7 +340,7 @@ func (c *console) printReplayMarkdown(r *staging.Replayed) error {
 		fmt.Fprintf(&b, "- The hook %s was not run: %s recorded answers, %s times none.\n", inMarkdown(t.Name), printable.Number(t.Answers), printable.Number(t.Unknown))
 	}
 	for _, g := range r.Gone {
-		fmt.Fprintf(&b, "- The policy %s decided %s times, and is not active here.\n", inMarkdown(g.Source), printable.Number(g.Count))
+		fmt.Fprintf(&b, "- The policy %s decided %s times, but is not active here.\n", inMarkdown(g.Source), printable.Number(g.Count))
 	}
 	b.WriteString("- Masked text of Records cannot match.\n\n</details>\n")
 	_, err := c.Out.Write([]byte(b.String()))

@@ -20,8 +20,8 @@ func newServe(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Run the daemon in the foreground",
-		Long: `Run the daemon of this machine in the foreground. grapnel-hook then asks it, so policies are
-loaded once and workers stay running. The daemon stores Records and deliveries in a database,
+		Long: `Run the daemon of this machine in the foreground. grapnel-hook then sends events to it, so
+policies are loaded once and workers stay running. The daemon stores Records and deliveries in a database,
 and retries deliveries until they succeed. It is optional: without it, grapnel-hook gives the
 same replies itself.
 
@@ -54,6 +54,6 @@ it in the background.`,
 			return service.Run(ctx, place, log)
 		},
 	}
-	cmd.Flags().StringVar(&logTo, "log", "", "log to this `FILE` instead of standard error; at 1 MiB it is rotated, and one old file is kept")
+	cmd.Flags().StringVar(&logTo, "log", "", "log to this `FILE` instead of standard error; at 1 MiB it is rotated, with one old file")
 	return cmd
 }

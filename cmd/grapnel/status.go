@@ -18,8 +18,8 @@ func newStatus(c *console) *cobra.Command {
 	return c.jsonFlag(&cobra.Command{
 		Use:   "status",
 		Short: "Show active policies, installed agents and recent problems",
-		Long: `Show the active policies of you and of the current project, the agents that are set up, and
-for the last 24 hours: decisions, hooks that failed open, and slow hooks.`,
+		Long: `Show your active policies, the active policies of the current project, the agents that are set
+up, and for the last 24 hours: decisions, hooks that failed open, and slow hooks.`,
 		Example: "  grapnel status\n  grapnel status --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -65,7 +65,7 @@ func (c *console) printStatus(s *status.Report) {
 		fmt.Fprintf(c.Out, "  %-13s process %d, version %s\n", d.State, d.PID, printable.Line(cmp.Or(d.Version, "unknown")))
 	}
 	if len(s.Sandbox) > 0 {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "programs that are held"))
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "sandboxed programs"))
 	}
 	for _, h := range s.Sandbox {
 		fmt.Fprintf(c.Out, "  %-24s %s\n", printable.Line(h.Hook), printable.Line(h.Sandbox))

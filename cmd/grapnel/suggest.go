@@ -71,10 +71,10 @@ Nothing is changed. "grapnel replay --policy" shows the effect that a change wou
 	}
 	wanted.add(cmd)
 	cmd.Flags().IntVar(&th.Asked, "asked", 5, "minimum number of answers to the questions of a rule")
-	cli.DurationVar(cmd.Flags(), &th.Answer, "answer", time.Second, "shortest time in which a person can answer a question")
+	cli.DurationVar(cmd.Flags(), &th.Answer, "answer", time.Second, "shortest time in which a user can answer a question")
 	cmd.Flags().IntVar(&th.Matched, "matched", 5, "minimum number of decisions to call a rule redundant")
-	cmd.Flags().IntVar(&th.Seen, "seen", 100, "minimum number of events to say that a rule or hook never has a result")
-	cmd.Flags().IntVar(&th.Days, "days", 21, "minimum number of days to say that a rule never matches")
+	cmd.Flags().IntVar(&th.Seen, "seen", 100, "minimum number of events for \"never has a result\"")
+	cmd.Flags().IntVar(&th.Days, "days", 21, "minimum number of days for \"never matched\"")
 	cmd.Flags().IntVar(&th.Failures, "failures", 3, "minimum number of failures of a hook")
 	cmd.Flags().IntVar(&th.Runs, "runs", 20, "minimum number of runs to judge a hook by its runs")
 	cmd.Flags().IntVar(&th.Repeats, "repeats", 5, "minimum number of repetitions of a command that just failed")
@@ -86,17 +86,17 @@ Nothing is changed. "grapnel replay --policy" shows the effect that a change wou
 func checkThresholds(cmd *cobra.Command) error {
 	for _, name := range []string{"asked", "matched", "seen", "days", "failures", "runs", "repeats"} {
 		if n, err := cmd.Flags().GetInt(name); err == nil && n < 1 {
-			return cli.Usage(fmt.Errorf("--%s is %d, and 1 is the least", name, n))
+			return cli.Usage(fmt.Errorf("--%s must be at least 1, got %d", name, n))
 		}
 	}
 	for _, name := range []string{"slow", "answer"} {
 		if d, err := cmd.Flags().GetDuration(name); err == nil && d <= 0 {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--%s is %v", name, d), "write a time with a unit: 500ms, 2s"))
+			return cli.Usage(cli.WithHint(fmt.Errorf("--%s must be more than 0, got %v", name, d), "write a time with a unit: 500ms, 2s"))
 		}
 	}
 	for _, name := range []string{"decision", "hook"} { // the omitted Records could contradict a suggestion
 		if cmd.Flags().Changed(name) {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--%s removes Records that suggestions need", name), "use --since, --session or --agent instead"))
+			return cli.Usage(cli.WithHint(fmt.Errorf("--%s removes records that suggestions need", name), "use --since, --session or --agent instead"))
 		}
 	}
 	return nil
@@ -109,7 +109,7 @@ func (c *console) printAdvice(a *replay.Advice) error {
 		fmt.Fprintf(&b, ", %s to %s", a.From.Local().Format(dayFormat), a.To.Local().Format(dayFormat))
 	}
 	if a.NoEvents > 0 {
-		fmt.Fprintf(&b, "; of %s only metadata is known", printable.Number(a.NoEvents))
+		fmt.Fprintf(&b, "; %s have only metadata", printable.Number(a.NoEvents))
 	}
 	b.WriteByte('\n')
 	if len(a.Suggestions) == 0 {

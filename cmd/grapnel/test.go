@@ -54,7 +54,7 @@ func newTest(c *console) *cobra.Command {
 the same directory unless it names another one. Without arguments, the command searches the
 working directory and its subdirectories.
 
-Nothing is installed or recorded, and no server is asked. Programs of hooks run in a temporary
+Nothing is installed or recorded, and no server is called. Programs of hooks run in a temporary
 directory, unless the test contains their answers.
 
 Exit code 0: all tests passed; 1: some failed, or a file of tests is invalid.`,
@@ -62,21 +62,21 @@ Exit code 0: all tests passed; 1: some failed, or a file of tests is invalid.`,
   grapnel test --run 'force push' -v policies/
   grapnel test --agent gemini-cli --junit report.xml
   grapnel test --watch
-  grapnel test --cover --threshold 90      # what does no test reach?
-  grapnel test --mutate                    # what would no test notice?
-  grapnel test --policy new.yaml grapnel_test.yaml     # would another policy do?`,
+  grapnel test --cover --threshold 90      # list parts that no test reaches
+  grapnel test --mutate                    # list changes that no test detects
+  grapnel test --policy new.yaml grapnel_test.yaml     # test another policy`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			t.paths = args
 			return t.main()
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&t.run, "run", "", "only tests whose name matches this `REGEXP`; -run works too")
+	flags.StringVar(&t.run, "run", "", "only tests with names that match this `REGEXP`; -run works too")
 	flags.BoolVarP(&t.verbose, "verbose", "v", false, "also describe tests that passed")
 	flags.BoolVar(&t.list, "list", false, "list the tests without running them")
 	flags.StringVar(&t.junit, "junit", "", "also write JUnit XML to a `FILE`")
 	flags.StringArrayVar(&t.agents, "agent", nil, "run tests only for this `AGENT`; repeatable")
-	flags.StringVar(&t.policy, "policy", "", "test this `FILE` instead of the policies that the tests name")
+	flags.StringVar(&t.policy, "policy", "", "test this `FILE` instead of the policies in the test files")
 	flags.StringArrayVar(&t.ignore, "ignore", nil, "skip files and directories that match this `GLOB`; repeatable")
 	flags.BoolVar(&t.watch, "watch", false, "run affected tests again after each change of a file, until interrupted")
 	flags.BoolVar(&t.bench, "bench", false, "measure the duration and allocations of a decision")
@@ -138,7 +138,7 @@ func (t *tester) check() error {
 	}
 	for _, glob := range t.ignore {
 		if !doublestar.ValidatePattern(glob) {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s: this is not a pattern", printable.Line(glob)), "for example --ignore vendor, or --ignore '**/old_*'"))
+			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s is not a pattern", printable.Line(glob)), "for example --ignore vendor, or --ignore '**/old_*'"))
 		}
 	}
 	if err := t.checkQuality(); err != nil {
@@ -185,7 +185,7 @@ func (t *tester) main() error {
 func (t *tester) find() ([]*policytest.Test, []*policyfile.Error, error) {
 	files, err := policytest.Find(t.paths, t.ignore)
 	if err != nil {
-		return nil, nil, cli.Usage(cli.WithHint(fmt.Errorf("find tests: %w", err), "name files NAME"+policytest.Suffix+", or directories in which they are"))
+		return nil, nil, cli.Usage(cli.WithHint(fmt.Errorf("cannot find tests: %w", err), "name files NAME"+policytest.Suffix+", or pass their directories"))
 	}
 	var tests []*policytest.Test
 	var errs []*policyfile.Error
@@ -320,7 +320,7 @@ func (t *tester) report(r *policytest.Result) {
 		switch {
 		case t.bench:
 			b := r.Bench
-			fmt.Fprintf(t.Out, "%s %s\n     %d times, %v at best, %v as a rule, %d bytes in %d pieces\n", t.Paint(cli.Green, "pass"), name, b.N, b.Fast, b.Median, b.Bytes, b.Allocs)
+			fmt.Fprintf(t.Out, "%s %s\n     %d times, fastest %v, median %v, %d bytes in %d allocations\n", t.Paint(cli.Green, "pass"), name, b.N, b.Fast, b.Median, b.Bytes, b.Allocs)
 		case t.verbose:
 			fmt.Fprintf(t.Out, "%s %s\n%s\n", t.Paint(cli.Green, "pass"), name, cli.Indent(r.Details(), ""))
 		}
@@ -328,7 +328,7 @@ func (t *tester) report(r *policytest.Result) {
 		t.showProgress(0, 0)
 		details := cli.Indent(r.Details(), "")
 		if r.Status == policytest.Broken && details == t.last {
-			details = "	error    as above"
+			details = "	error    see above"
 		} else {
 			t.last = details
 		}
@@ -383,9 +383,9 @@ func (t *tester) summary(results []policytest.Result, total int, errs []*policyf
 	}
 	switch {
 	case len(wrong) == 1:
-		in += ", and 1 file is wrong"
+		in += ", 1 file has errors"
 	case len(wrong) > 1:
-		in += fmt.Sprintf(", and %d files are wrong", len(wrong))
+		in += fmt.Sprintf(", %d files have errors", len(wrong))
 	}
 	fmt.Fprintf(t.Out, "%s in %s, %v\n", text, in, time.Since(t.begun).Round(time.Millisecond))
 }
@@ -398,7 +398,7 @@ func (t *tester) openJUnit() (*os.File, error) {
 	}
 	f, err := os.Create(t.junit)
 	if err != nil {
-		return nil, cli.WithHint(fmt.Errorf("write JUnit: %w", err), "the directory of the --junit file must exist")
+		return nil, cli.WithHint(fmt.Errorf("cannot write JUnit: %w", err), "the directory of the --junit file must exist")
 	}
 	return f, nil
 }
@@ -409,7 +409,7 @@ func (t *tester) writeJUnit(f *os.File, results []policytest.Result, errs []*pol
 	}
 	if err := policytest.WriteJUnit(f, results, errs); err != nil {
 		_ = f.Close()
-		return fmt.Errorf("write JUnit %s: %w", t.junit, err)
+		return fmt.Errorf("cannot write JUnit %s: %w", t.junit, err)
 	}
 	return f.Close()
 }

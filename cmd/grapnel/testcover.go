@@ -29,9 +29,9 @@ type quality struct {
 func (w *quality) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&w.cover, "cover", false, "also list parts of the policies that no test reaches")
 	flags.StringVar(&w.coverJSON, "cover-json", "", "also write the coverage as JSON to a `FILE`")
-	flags.Float64Var(&w.threshold, "threshold", 0, "fail where the tests reach less than this `PERCENT`")
-	flags.BoolVar(&w.mutate, "mutate", false, "change one thing of the policies at a time, and list changes that no test notices")
-	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail where the tests notice less than this `PERCENT`")
+	flags.Float64Var(&w.threshold, "threshold", 0, "fail if the tests reach less than this `PERCENT`")
+	flags.BoolVar(&w.mutate, "mutate", false, "apply one small change to the policies at a time, and list changes that no test detects")
+	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail if the tests detect less than this `PERCENT`")
 }
 
 // checkQuality returns an error for invalid flags, and turns on the measurements that they
@@ -42,7 +42,7 @@ func (t *tester) checkQuality() error {
 	w.mutate = w.mutate || w.mutateThreshold > 0
 	switch {
 	case w.threshold < 0 || w.threshold > 100 || w.mutateThreshold < 0 || w.mutateThreshold > 100:
-		return cli.Usage(errors.New("--threshold and --mutate-threshold want percent: a number from 0 to 100"))
+		return cli.Usage(errors.New("--threshold and --mutate-threshold need a percentage from 0 to 100"))
 	case (w.cover || w.mutate) && (t.watch || t.list || t.bench):
 		return cli.Usage(errors.New("--cover and --mutate cannot be used with --watch, --list or --bench"))
 	}
@@ -78,7 +78,7 @@ func (t *tester) reportCoverage(cover *policytest.Cover) error {
 			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, for other users to read
 		}
 		if err != nil {
-			return fmt.Errorf("write the coverage: %w", err)
+			return fmt.Errorf("cannot write the coverage: %w", err)
 		}
 	}
 	if t.JSON {
@@ -105,7 +105,7 @@ func (t *tester) checkThreshold(what string, got, want float64) error {
 	if got >= want {
 		return nil
 	}
-	fmt.Fprintf(t.Err, "grapnel: error: %s is %.1f %%, and %g %% are wanted\n", what, got, want)
+	fmt.Fprintf(t.Err, "grapnel: error: %s is %.1f %%, want at least %g %%\n", what, got, want)
 	return cli.ErrFailed
 }
 
@@ -134,7 +134,7 @@ func (t *tester) reportMutation(ctx context.Context, tests []*policytest.Test, o
 	} else {
 		t.printMutation(m)
 	}
-	return t.checkThreshold("what tests notice", m.Score(), t.quality.mutateThreshold)
+	return t.checkThreshold("the share of detected changes", m.Score(), t.quality.mutateThreshold)
 }
 
 // bar returns a progress bar of 20 characters.
@@ -152,16 +152,16 @@ func (t *tester) printMutation(m *policytest.Mutation) {
 		for _, mu := range p.Mutants {
 			switch {
 			case mu.Status == policytest.Survived:
-				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, "no test notices when "+mu.What)))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, "no test detects that "+mu.What)))
 				fmt.Fprintf(t.Out, "\ttest %s\n", printable.Line(mu.Test))
 			case t.verbose && mu.Status == policytest.Killed:
-				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": noticed by "+mu.By)))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": detected by "+mu.By)))
 			case t.verbose:
-				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": no event can tell, since "+mu.Same)))
+				fmt.Fprintf(t.Out, "%s:%d:%d: %s\n", printable.Line(p.Policy), mu.Line, mu.Col, printable.Line(ofPlace(mu.Hook, mu.At, mu.What+": no event shows a difference, because "+mu.Same)))
 			}
 		}
 	}
-	text := fmt.Sprintf("%.1f %%: %d of %d changes are noticed", m.Score(), m.Killed, m.Killed+m.Survived)
+	text := fmt.Sprintf("%.1f %%: %d of %d changes are detected", m.Score(), m.Killed, m.Killed+m.Survived)
 	if m.Same > 0 {
 		text += fmt.Sprintf("; %d more make no difference to any event", m.Same)
 	}

@@ -32,10 +32,10 @@ func newTrust(c *console) *cobra.Command {
 		Short: "Review and trust a project's policy",
 		Long: `Show what the policy of a project would do and what changed since it was last trusted, then
 ask. Trust pins the content of the file, of the hook files that it loads, and of the project
-files that its command lines name. It does not pin files that those load in turn.
+files that its command lines name. It does not pin files that these files load.
 
-Without a terminal there is no question: pass the digest that was shown on a terminal, or
-name it under "trust" in your own policy. Exit code 0: the policy is trusted now.
+Without a terminal, the command cannot ask: pass the digest that was shown on a terminal, or
+add it under "trust" in your own policy. Exit code 0: the policy is trusted now.
 
 --list shows everything that was trusted and its state. Exit code 0: nothing changed.`,
 		Example: `  grapnel trust grapnel.yaml
@@ -66,7 +66,7 @@ name it under "trust" in your own policy. Exit code 0: the policy is trusted now
 		},
 	}
 	cmd.Flags().BoolVar(&list, "list", false, "list trusted policies and their state")
-	cmd.Flags().StringVar(&digest, "digest", "", "trust the policy without a question if it has this `DIGEST`")
+	cmd.Flags().StringVar(&digest, "digest", "", "trust the policy without confirmation if it has this `DIGEST`")
 	return c.jsonFlag(cmd)
 }
 
@@ -137,7 +137,7 @@ func projectPolicy(place local.Place, name string) (string, error) {
 		return "", err
 	}
 	if filepath.Base(file) != local.ProjectPolicy {
-		return "", cli.Usage(cli.WithHint(fmt.Errorf("%s: projects' policies are called %s", file, local.ProjectPolicy), "use another file with --policy FILE, which needs no trust"))
+		return "", cli.Usage(cli.WithHint(fmt.Errorf("%s: the policy of a project must be named %s", file, local.ProjectPolicy), "use another file with --policy FILE, which needs no trust"))
 	}
 	user, noUser := os.Stat(place.Policy)
 	info, noFile := os.Stat(file)
@@ -160,11 +160,11 @@ func (c *console) confirmTrust(x *policy.Examined, digest string) error {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil
 	case digest != "":
-		return cli.WithHint(fmt.Errorf("cannot trust %s: its digest is another one", x.File), "review it again at a terminal")
+		return cli.WithHint(fmt.Errorf("cannot trust %s: its digest differs", x.File), "review it again at a terminal")
 	case !c.interactive():
-		return cli.WithHint(fmt.Errorf("cannot trust %s: there is no terminal to ask at", x.File), "run the command at a terminal; elsewhere pass the --digest that it shows there, or name it under `trust` in your own policy")
+		return cli.WithHint(fmt.Errorf("cannot trust %s: confirmation needs a terminal", x.File), "run the command at a terminal, or pass the --digest that it shows there, or add it under `trust` in your own policy")
 	case !c.Ask("trust this?"):
-		return errors.New("nothing is trusted")
+		return errors.New("the policy was not trusted")
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (c *console) printExamined(x *policy.Examined) {
 		}
 	}
 	if len(x.Pins)+len(x.Loads) > 0 {
-		fmt.Fprintln(c.Out, "pinned with it")
+		fmt.Fprintln(c.Out, "pinned files")
 	}
 	for _, load := range x.Loads {
 		fmt.Fprintf(c.Out, "  %s (%s)\n", printable.Line(load.Path), load.Format)
@@ -194,7 +194,7 @@ func (c *console) printExamined(x *policy.Examined) {
 	for _, pin := range x.Pins {
 		there := ""
 		if pin.SHA256 == "" {
-			there = " (not there, and has to stay so)"
+			there = " (does not exist, and must not exist)"
 		}
 		fmt.Fprintf(c.Out, "  %s%s\n", printable.Line(pin.Path), there)
 	}
@@ -203,7 +203,7 @@ func (c *console) printExamined(x *policy.Examined) {
 		for _, text := range x.Unpinned {
 			fmt.Fprintf(c.Out, "  %s\n", printable.Text(text))
 		}
-		fmt.Fprintln(c.Out, "  files that programs load in turn")
+		fmt.Fprintln(c.Out, "  files that these programs load")
 	}
 }
 
@@ -212,7 +212,7 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 	was, is := digests(old), digests(&x.Trust)
 	for _, name := range slices.Sorted(maps.Keys(was)) {
 		if _, still := is[name]; !still {
-			fmt.Fprintf(c.Out, "%s is no longer named, so it is not pinned\n", printable.Line(name))
+			fmt.Fprintf(c.Out, "%s is no longer in the policy, so it is not pinned\n", printable.Line(name))
 			c.printDiff(trusts, name, was[name], nil)
 		}
 	}
@@ -222,9 +222,9 @@ func (c *console) printChanges(trusts policy.Trusts, old *policy.Trust, x *polic
 		case both && before == is[name]:
 			continue
 		case !both && is[name] != "":
-			fmt.Fprintf(c.Out, "%s is named now\n", printable.Line(name))
+			fmt.Fprintf(c.Out, "%s is now in the policy\n", printable.Line(name))
 		case both && is[name] == "":
-			fmt.Fprintf(c.Out, "%s is gone\n", printable.Line(name))
+			fmt.Fprintf(c.Out, "%s was deleted\n", printable.Line(name))
 		}
 		c.printDiff(trusts, name, before, x.Content(is[name]))
 	}
@@ -240,7 +240,7 @@ func (c *console) printDiff(trusts policy.Trusts, name, was string, after []byte
 	case err != nil:
 		fmt.Fprintf(c.Out, "%s was changed (%v)\n", printable.Line(name), err)
 	case !isText(before) || !isText(after):
-		fmt.Fprintf(c.Out, "%s was changed, and is not text\n", printable.Line(name))
+		fmt.Fprintf(c.Out, "%s was changed and is not text\n", printable.Line(name))
 	default:
 		_, lines, _ := strings.Cut(string(diff.Diff("trusted "+name, before, "now "+name, after)), "\n") // skip the first line, which names the diff program
 		if lines != "" {

@@ -46,12 +46,12 @@ func TestTrustAsks(t *testing.T) {
 	}{
 		{"y\n", "", 0, "trusted"},
 		{"YES\n", "false", 0, "trusted"},
-		{"\n", "", exitFailure, "nothing is trusted"},
-		{"n\n", "", exitFailure, "nothing is trusted"},
-		{"yo\n", "", exitFailure, "nothing is trusted"},
-		{"\x04", "", exitFailure, "nothing is trusted"}, // end of input
-		{"y\n", "true", exitFailure, "there is no terminal to ask at"},
-		{"y\n", "1", exitFailure, "there is no terminal to ask at"},
+		{"\n", "", exitFailure, "the policy was not trusted"},
+		{"n\n", "", exitFailure, "the policy was not trusted"},
+		{"yo\n", "", exitFailure, "the policy was not trusted"},
+		{"\x04", "", exitFailure, "the policy was not trusted"}, // end of input
+		{"y\n", "true", exitFailure, "confirmation needs a terminal"},
+		{"y\n", "1", exitFailure, "confirmation needs a terminal"},
 	} {
 		t.Setenv("CI", tt.ci)
 		person, program := newTerminal(t)

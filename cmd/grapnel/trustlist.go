@@ -26,7 +26,7 @@ func (c *console) listTrusted(place local.Place) error {
 		return err
 	}
 	if len(files) == 0 {
-		fmt.Fprintln(c.Out, "no policy of a project is trusted")
+		fmt.Fprintln(c.Out, "no trusted policies of projects")
 	}
 	for _, f := range files {
 		color := cli.Yellow
@@ -37,7 +37,7 @@ func (c *console) listTrusted(place local.Place) error {
 		if f.Digest != "" {
 			since := ", since " + f.Since.Local().Format("2006-01-02 15:04")
 			if f.Vouched {
-				since += ", for a policy vouches for it"
+				since += ", trusted by a policy"
 			}
 			fmt.Fprintf(c.Out, "  %s%s\n", f.Digest, since)
 		}

@@ -45,7 +45,7 @@ or deleted the file through a tool.`,
 			if !forgot && !untrusted {
 				return cli.WithHint(fmt.Errorf("no policy of %s is stored", file), "\"grapnel status\" lists the policies in force")
 			}
-			fmt.Fprintf(c.Out, "let go of %s\n", file)
+			fmt.Fprintf(c.Out, "stopped enforcing %s\n", file)
 			return nil
 		},
 	}

@@ -59,11 +59,11 @@ func usageArgs(check cobra.PositionalArgs) cobra.PositionalArgs {
 		case cmd.HasAvailableSubCommands() && len(args) > 0:
 			return unknownCommand(cmd, args[0])
 		case wanted == "":
-			return cli.Usage(fmt.Errorf("%s takes no arguments, and there is %q", cmd.CommandPath(), args[0]))
+			return cli.Usage(fmt.Errorf("%s takes no arguments, got %q", cmd.CommandPath(), args[0]))
 		case len(args) == 0:
-			return cli.Usage(fmt.Errorf("%s wants %s", cmd.CommandPath(), wanted))
+			return cli.Usage(fmt.Errorf("%s needs %s", cmd.CommandPath(), wanted))
 		}
-		return cli.Usage(fmt.Errorf("%s wants %s, and there is %q", cmd.CommandPath(), wanted, strings.Join(args, " ")))
+		return cli.Usage(fmt.Errorf("%s needs %s, got %q", cmd.CommandPath(), wanted, strings.Join(args, " ")))
 	}
 }
 

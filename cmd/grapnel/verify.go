@@ -28,9 +28,9 @@ func newVerify(c *console) *cobra.Command {
 under a policy that blocks, changes, adds context, fails and hangs, and report how this
 installation of the agent handled each event and verdict. Your own settings are neither read nor
 changed, no account is needed, and nothing leaves the machine: the model listens on loopback.
-Without arguments, the command takes the agents on PATH. A run takes ten seconds to two minutes.
+Without arguments, the command tests the agents on PATH. A run takes ten seconds to two minutes.
 
-Exit code 0: all agents behave as the tables of Grapnel say; 1: one does not.`,
+Exit code 0: all agents behave as Grapnel's tables promise; 1: one does not.`,
 		Example: "  grapnel verify claude-code\n  grapnel verify codex --program ~/bin/codex-next --json",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return verifiable(), cobra.ShellCompDirectiveNoFileComp
@@ -76,12 +76,12 @@ func (c *console) verifyAll(ctx context.Context, programs []verify.Program, hook
 			}
 		}})
 		if err != nil {
-			err = fmt.Errorf("verify %s: %w", p.Agent, err)
+			err = fmt.Errorf("cannot verify %s: %w", p.Agent, err)
 			if ctx.Err() != nil {
 				return reports, errs, err
 			}
 			if named {
-				err = cli.WithHint(err, "--program wants the agent's own program")
+				err = cli.WithHint(err, "--program needs the agent's own program")
 			}
 			errs = append(errs, err)
 			continue
@@ -108,7 +108,7 @@ func verifiable() []string {
 // programsOf finds the programs of the named agents, or of all installed agents.
 func programsOf(names []string, program string) ([]verify.Program, error) {
 	if program != "" && len(names) != 1 {
-		return nil, cli.Usage(cli.WithHint(errors.New("--program is for one agent"), "name it: grapnel verify AGENT --program FILE"))
+		return nil, cli.Usage(cli.WithHint(errors.New("--program needs exactly one agent"), "name it: grapnel verify AGENT --program FILE"))
 	}
 	var found []verify.Program
 	if len(names) == 0 {
@@ -120,7 +120,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 			}
 		}
 		if len(found) == 0 {
-			return nil, cli.WithHint(errors.New("no supported agent is on PATH"), fmt.Sprintf("these can: %v", verifiable()))
+			return nil, cli.WithHint(errors.New("no supported agent is on PATH"), fmt.Sprintf("supported agents: %v", verifiable()))
 		}
 		return found, nil
 	}
@@ -139,7 +139,7 @@ func programsOf(names []string, program string) ([]verify.Program, error) {
 			p = verify.Program{Agent: a, Command: []string{abs}}
 		}
 		if err != nil {
-			return nil, cli.WithHint(err, "give its program with --program FILE")
+			return nil, cli.WithHint(err, "pass its program with --program FILE")
 		}
 		found = append(found, p)
 	}

@@ -97,7 +97,7 @@ func TestIncidents(t *testing.T) {
 		"Gemini CLI, 2026-04-24: without a terminal, and in CI, nothing of a project is trusted": func(t *testing.T, m machine, hook []string) {
 			m.write(t, filepath.Join(m.project, "grapnel.yaml"), hostile(m))
 			for _, env := range [][]string{nil, {"CI=true"}, {"GITHUB_ACTIONS=true", "CI=1"}, {"GEMINI_CLI_TRUST_WORKSPACE=true"}, {"GRAPNEL_TRUST=1"}} {
-				if r := m.run(t, grapnel("trust", "grapnel.yaml"), env, strings.NewReader("y\nyes\n")); r.exit != 1 || !strings.Contains(r.stderr, "there is no terminal to ask at") || strings.Contains(r.stdout+r.stderr, "sha256:") {
+				if r := m.run(t, grapnel("trust", "grapnel.yaml"), env, strings.NewReader("y\nyes\n")); r.exit != 1 || !strings.Contains(r.stderr, "confirmation needs a terminal") || strings.Contains(r.stdout+r.stderr, "sha256:") {
 					t.Errorf("%q: %v", env, r)
 				}
 			}
