@@ -28,8 +28,8 @@ func newCheck(c *console) *cobra.Command {
 		Use:   "check [FILE...]",
 		Short: "Find errors in policies",
 		Long: `Check policy files and report errors with line and column. Without arguments, the command checks
-your own policies and the policies of the current project. The command also reports hooks on events that no agent is set up
-to send.
+your own policies and the policies of the current project. It also reports hooks on events that no
+agent is set up to send.
 
 --format github prints annotations that GitHub shows next to the lines of a change. --format
 sarif prints a log for code scanners and editors (SARIF 2.1.0).

@@ -75,7 +75,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 		},
 	}
 	cmd.Flags().BoolVar(&noRun, "no-run", false, "do not start the agents or grapnel-hook")
-	cli.DurationVar(cmd.Flags(), &slow, "slow", 0, "warn if a reply takes longer, for example 50ms (default: 60 times as long as an empty program)")
+	cli.DurationVar(cmd.Flags(), &slow, "slow", 0, "warn if a reply takes longer (default: 60 times an empty program)")
 	return c.jsonFlag(cmd)
 }
 

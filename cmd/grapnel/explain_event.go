@@ -36,7 +36,7 @@ func (s *short) flags(flags *pflag.FlagSet) {
 	} {
 		s.texts[f.name] = flags.String(f.name, "", f.usage)
 	}
-	flags.StringVar(&s.kind, "on", "", "the event has this `KIND`, such as session.start, and sample values")
+	flags.StringVar(&s.kind, "on", "", "an event of this `KIND`, such as session.start, with sample values")
 }
 
 // read takes the values of the flags that were set.

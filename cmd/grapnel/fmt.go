@@ -37,9 +37,9 @@ func newFmt(c *console) *cobra.Command {
 		Use:   "fmt [FILE...|-]",
 		Short: "Format policies and their tests",
 		Long: `Format policy files and files of tests in place; without arguments, your own files and the files
-of the current project. The format has two spaces of indentation, the keys of a hook in a fixed order,
-short lists in one line, and no unneeded quotes. Comments, blank lines and the meaning of a
-file do not change. A file that cannot be parsed is not changed.
+of the current project. The format has two spaces of indentation, the keys of a hook in a fixed
+order, short lists in one line, and no unneeded quotes. Comments, blank lines and the meaning of
+a file do not change. A file that cannot be parsed is not changed.
 
 FILE may be -, which reads standard input and writes standard output.
 

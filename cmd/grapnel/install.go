@@ -24,7 +24,7 @@ type installFlags struct {
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.scope, "scope", "user", "`SCOPE` of the agent settings: user, project, or managed (for root)")
+	cmd.Flags().StringVar(&f.scope, "scope", "user", "`SCOPE` of the agent settings: user, project or managed")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "show the changes without writing them")
 	cmd.Flags().BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 	cmd.ValidArgsFunction = completeAgents
@@ -75,7 +75,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "let agents block if Grapnel itself fails, if they support it")
-	cmd.Flags().StringVar(&via, "via", "", "`WAY` to call Grapnel: command or http (of \"grapnel serve\"); default: as installed, else command")
+	cmd.Flags().StringVar(&via, "via", "", "`WAY` to call Grapnel: command or http (default: as installed, else command)")
 	_ = cmd.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]cobra.Completion{string(install.ViaCommand), string(install.ViaHTTP)}, cobra.ShellCompDirectiveNoFileComp))
 	return c.jsonFlag(cmd)
 }

@@ -49,7 +49,7 @@ answers.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&s.Output, "output", "o", "-", "output `FILE`, NAME_test.yaml; - is standard output")
-	flags.StringVar(&s.Policy, "policy", "", "policy that a new file tests (default: NAME.yaml in the same directory, else your own)")
+	flags.StringVar(&s.Policy, "policy", "", "policy `FILE` for a new test file (default: NAME.yaml, else your own policy)")
 	flags.StringVar(&s.Record, "record", "", "only the record with this `ID`")
 	flags.IntVar(&s.Last, "last", 0, "only the newest `N` records")
 	flags.BoolVarP(&s.Follow, "follow", "f", false, "continue with new events until interrupted")

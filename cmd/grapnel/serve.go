@@ -21,9 +21,9 @@ func newServe(c *console) *cobra.Command {
 		Use:   "serve",
 		Short: "Run the daemon in the foreground",
 		Long: `Run the daemon of this machine in the foreground. grapnel-hook then sends events to it, so
-policies are loaded once and workers stay running. The daemon stores Records and deliveries in a database,
-and retries deliveries until they succeed. It is optional: without it, grapnel-hook gives the
-same replies itself.
+policies are loaded once and workers stay running. The daemon stores records and deliveries in a
+database, and retries deliveries until they succeed. It is optional: without it, grapnel-hook
+gives the same replies itself.
 
 It listens on STATE/daemon/socket, which only this user can access. "grapnel daemon start" runs
 it in the background.`,
@@ -54,6 +54,6 @@ it in the background.`,
 			return service.Run(ctx, place, log)
 		},
 	}
-	cmd.Flags().StringVar(&logTo, "log", "", "log to this `FILE` instead of standard error; at 1 MiB it is rotated, with one old file")
+	cmd.Flags().StringVar(&logTo, "log", "", "log to this `FILE` instead of standard error; rotated at 1 MiB")
 	return cmd
 }

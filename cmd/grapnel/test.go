@@ -78,7 +78,7 @@ Exit code 0: all tests passed; 1: some failed, or a file of tests is invalid.`,
 	flags.StringArrayVar(&t.agents, "agent", nil, "run tests only for this `AGENT`; repeatable")
 	flags.StringVar(&t.policy, "policy", "", "test this `FILE` instead of the policies in the test files")
 	flags.StringArrayVar(&t.ignore, "ignore", nil, "skip files and directories that match this `GLOB`; repeatable")
-	flags.BoolVar(&t.watch, "watch", false, "run affected tests again after each change of a file, until interrupted")
+	flags.BoolVar(&t.watch, "watch", false, "rerun affected tests after each file change, until interrupted")
 	flags.BoolVar(&t.bench, "bench", false, "measure the duration and allocations of a decision")
 	flags.IntVar(&t.count, "count", 1, "run each test `N` times")
 	flags.IntVar(&t.parallel, "parallel", 0, "run `N` tests at once (default: number of processors)")

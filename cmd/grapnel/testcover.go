@@ -30,7 +30,7 @@ func (w *quality) flags(flags *pflag.FlagSet) {
 	flags.BoolVar(&w.cover, "cover", false, "also list parts of the policies that no test reaches")
 	flags.StringVar(&w.coverJSON, "cover-json", "", "also write the coverage as JSON to a `FILE`")
 	flags.Float64Var(&w.threshold, "threshold", 0, "fail if the tests reach less than this `PERCENT`")
-	flags.BoolVar(&w.mutate, "mutate", false, "apply one small change to the policies at a time, and list changes that no test detects")
+	flags.BoolVar(&w.mutate, "mutate", false, "list small changes of the policies that no test detects")
 	flags.Float64Var(&w.mutateThreshold, "mutate-threshold", 0, "fail if the tests detect less than this `PERCENT`")
 }
 
