@@ -101,7 +101,7 @@ func TestPolicyErrors(t *testing.T) {
 		}
 	}
 	absent := filepath.Join(t.TempDir(), "nowhere.yaml")
-	if got := hooktest.Failure(t, func(t testing.TB) { hooktest.Policy(t, absent, nil) }); !strings.Contains(got, "there is no such file") {
+	if got := hooktest.Failure(t, func(t testing.TB) { hooktest.Policy(t, absent, nil) }); !strings.Contains(got, "the file does not exist") {
 		t.Errorf("an absent file: %q", got)
 	}
 	if got := hooktest.Failure(t, func(t testing.TB) { hooktest.Agent(t, nil, "emacs", "") }); !strings.Contains(got, `no agent "emacs", want one of claude-code`) {

@@ -22,7 +22,7 @@ func TestMutatePacks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := `2:20 : the pack "secrets" is not used <- an event that a hook of the pack is about`
+	want := `2:20 : without the pack "secrets" <- an event that matches a hook of the pack`
 	if got := survivors(m); got != want || m.Killed != 1 {
 		t.Errorf("%s, want %s; %d killed", got, want, m.Killed)
 	}

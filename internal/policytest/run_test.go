@@ -154,7 +154,7 @@ var runTests = map[string]struct{ test, want string }{
 	"a mode":                    {`{command: ls, mode: plan, want: {decision: block, rule: no-planning}}`, "pass"},
 	"a program fails":           {`{tool: write, path: a.go, output: ok, want: block}`, `fail; hook lint: got "exit 7": exit code 7, want an answer`},
 	"a program shall fail":      {`{tool: write, path: a.go, output: ok, want: {decision: block, failed: lint}}`, "pass"},
-	"a program shall fail now":  {`{command: ls, want: {failed: [lint]}}`, "fail; hook lint: got an answer, want that it cannot answer"},
+	"a program shall fail now":  {`{command: ls, want: {failed: [lint]}}`, "fail; hook lint: got an answer, want an error"},
 	"a program's place":         {`{tool: write, path: a.go, output: ok, programs: {lint: {block: no}}, want: {decision: block, reason: no}}`, "pass"},
 	"a program has no opinion":  {`{tool: write, path: a.go, output: ok, programs: {lint: none}, want: none}`, "pass"},
 	"a program's output":        {`{tool: write, path: a.go, output: ok, programs: {lint: {exit: 2, stderr: not so}}, want: {decision: block, reason: not so}}`, "pass"},

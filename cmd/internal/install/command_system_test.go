@@ -71,7 +71,7 @@ func TestVersionOfProgram(t *testing.T) {
 	}{
 		`echo "2.0.60 (Claude Code)"`:                    {false, ""},
 		`echo "2.1.329 (Claude Code)"`:                   {true, ""},
-		`echo "oops"`:                                    {true, "did not answer, so its version is not known"},
+		`echo "oops"`:                                    {true, "did not answer, so its version is unknown"},
 		`echo "2.1.329 (Claude Code)"; exit 1`:           {true, "did not answer"},
 		`test "$HOME" = "` + m.home + `" && echo 2.0.60`: {false, ""},
 	} {
@@ -85,7 +85,7 @@ func TestVersionOfProgram(t *testing.T) {
 		}
 	}
 	m.env["PATH"] = ""
-	if notes := strings.Join(m.install(req).Files[0].Notes, "\n"); !strings.Contains(notes, "claude is not on PATH, so its version is not known") {
+	if notes := strings.Join(m.install(req).Files[0].Notes, "\n"); !strings.Contains(notes, "claude is not on PATH, so its version is unknown") {
 		t.Errorf("notes %q", notes)
 	}
 }

@@ -240,7 +240,7 @@ func TestEditorOffers(t *testing.T) {
 		hover        string // the hover text at the cursor
 	}{
 		"policy": {"version: 1\n|\n", []string{"hooks", "use", "secrets"}, "use", "shipped with Grapnel", ""},
-		"hook":   {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    |\n", []string{"block", "ask", "match", "run"}, "match", "which of these events", ""},
+		"hook":   {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    |\n", []string{"block", "ask", "match", "run"}, "match", "the events that the hook applies to", ""},
 		"match":  {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    match:\n      |\n    block: no\n", []string{"command", "path", "tool"}, "command", "by words", ""},
 		"on":     {"version: 1\nhooks:\n  - name: x\n    on: |\n    block: no\n", []string{"tool.before", "PreToolUse"}, "", "", ""},
 		"set":    {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    set:\n      |\n", []string{"tool.command", "tool.input"}, "", "", ""},

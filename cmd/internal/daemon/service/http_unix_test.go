@@ -89,7 +89,7 @@ func TestHTTPListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	await.Until(t, "the listener is shut", func() bool { return !asks() })
-	if h := d.http.health(); h == nil || !strings.Contains(h.Error, "others can read it") {
+	if h := d.http.health(); h == nil || !strings.Contains(h.Error, "other users can read it") {
 		t.Errorf("the listener says %+v", h)
 	}
 	if err := os.Chmod(file, 0o600); err != nil {
