@@ -2,6 +2,7 @@ package builtin_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -33,4 +34,30 @@ func ExampleSessionSummary() {
 	//
 	// - 3 lines were said
 	// [left out: it spoke to a model]
+}
+
+// The log runs after the verdict, so it also has the calls that other hooks block.
+func ExampleBlocking() {
+	ctx := context.Background()
+
+	log := &builtin.Logging{}
+	engine, err := grapnel.New([]grapnel.Spec{
+		{Name: "no-delete", Hook: builtin.Blocking([]string{"delete_file"}, "Do not delete.")},
+		{Name: "log", Hook: log, Phase: grapnel.PhaseObserve},
+	}, nil)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return
+	}
+	verdict := engine.Fire(ctx, &grapnel.Event{
+		Kind: grapnel.ToolBefore,
+		Tool: &grapnel.Tool{Name: "delete_file", Input: json.RawMessage(`{"path":"a"}`)},
+	})
+	fmt.Println(verdict.Decision, verdict.Reason())
+
+	err = engine.Close(ctx) // waits for the log
+	fmt.Println(log.Messages(), err)
+	// Output:
+	// block Do not delete.
+	// [pre:delete_file] <nil>
 }

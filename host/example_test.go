@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // runShell replaces the tool of an agent.
@@ -48,21 +51,78 @@ func Example() {
 	shell := host.ToolInfo{Name: "shell", Class: grapnel.ClassShell}
 
 	h := host.New(engine, &host.Options{Agent: grapnel.Agent{Name: "my-agent"}, Tools: []host.ToolInfo{shell}})
-	ctx, session, _, err := h.Start(context.Background(), grapnel.Session{ID: "s1", CWD: "/work"}, "startup")
+	ctx, session, added, err := h.Start(context.Background(), grapnel.Session{ID: "s1", CWD: "/work"}, "startup")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+
 	defer session.End(ctx, "exit")
 
 	callTheModel := func(_ context.Context, question string) (string, error) { return "answer to " + question, nil }
-	response, err := host.Model(ctx, "what is up?", callTheModel)
+
+	question := strings.Join(append(added, "what is up?"), "\n\n")
+	response, err := host.Model(ctx, question, callTheModel)
 	fmt.Println(response, err)
 
 	result, err := host.Tool(ctx, host.Call{ID: "call_1", Name: "shell", Input: json.RawMessage(`{"command":"ls"}`)}, runShell)
 	fmt.Println(result.Text(), err)
 	// Output:
 	// answer to what is up? <nil>
+	// ran ls <nil>
+}
+
+// The policies of this machine, and a hook of the agent itself, guard the same calls.
+func ExampleNew() {
+	ctx := context.Background()
+	dir, err := os.MkdirTemp("", "grapnel-")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	root := dir // for this example; without a root, Open uses the policies of the user
+	text := "version: 1\nhooks:\n  - {name: no-deploy, on: tool.before, match: {command: deploy}, block: Ask the release team.}\n"
+	if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(text), 0o600); err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	engine, err := local.Open(ctx, &local.Options{Root: root, CWD: dir})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	defer func() { _ = engine.Close(ctx) }()
+
+	err = engine.Add(grapnel.Spec{
+		Name: "no-delete", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"},
+		Hook: grapnel.Guard(noDelete), OnError: grapnel.OnErrorClosed,
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	h := host.New(engine.Engine, &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
+	ctx, session, added, err := h.Start(ctx, grapnel.Session{ID: "s1", CWD: dir, Root: engine.Root}, "startup")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer session.End(ctx, "exit")
+
+	fmt.Println("context for the model:", len(added))
+	for _, line := range []string{"deploy", "rm -r build", "ls"} {
+		input, _ := json.Marshal(map[string]string{"command": line})
+		result, err := host.Tool(ctx, host.Call{ID: line, Name: "shell", Input: input}, runShell)
+		fmt.Println(result.Text(), err)
+	}
+	// Output:
+	// context for the model: 0
+	// The call was blocked: Ask the release team. <nil>
+	// The call was blocked: Nothing is deleted here. Move it to trash/ instead. <nil>
 	// ran ls <nil>
 }
 
