@@ -325,7 +325,7 @@ func TestResolveFails(t *testing.T) {
 			}
 			return ok(ctx, j)
 		}
-		says := map[string]string{"gone": "policy is gone", "panics": "at the resolver", "slow": "deadline", "bad": "clouds", "words": "esperanto"}
+		says := map[string]string{"gone": "policy is gone", "panics": "at the resolver", "slow": "deadline", "bad": "cloud providers", "words": "esperanto"}
 		for id := range says {
 			w.add(job("target-"+id, id))
 		}
