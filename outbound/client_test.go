@@ -24,14 +24,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// names is a name service.
+// names is a Resolver made from a function.
 type names func(ctx context.Context, host string) ([]netip.Addr, error)
 
 func (n names) LookupNetIP(ctx context.Context, _, host string) ([]netip.Addr, error) {
 	return n(ctx, host)
 }
 
-// public answers every name with the same addresses.
+// public returns a resolver that gives the same addresses for every name.
 func public(addrs ...string) names {
 	return func(context.Context, string) ([]netip.Addr, error) {
 		var list []netip.Addr
@@ -44,8 +44,8 @@ func public(addrs ...string) names {
 
 const somewhere = "93.184.216.34"
 
-// serve starts a server for hooks.example.com and returns options that reach it, and
-// nothing else, at a public address.
+// serve starts a server for hooks.example.com. The returned options reach only this server, at a
+// public address.
 func serve(t *testing.T, h http.HandlerFunc) *Options {
 	t.Helper()
 	server := httptest.NewUnstartedServer(h)
@@ -81,7 +81,8 @@ func deliver(t *testing.T, opts *Options, cfg Config) error {
 	return err
 }
 
-// IC-66: one POST, with our headers and those of the file, and nothing else.
+// IC-66: the client sends one POST, with its own headers and the headers of the file, and nothing
+// else.
 func TestRequest(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // nobody asks: IC-69
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
@@ -108,7 +109,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// IC-63, IC-68: what an answer means, to us and in IronClaw's words.
+// IC-63, IC-68: the fault that each response causes, and its name in IronClaw.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -170,7 +171,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// IC-56, IC-63, IC-69: one time for all that a delivery does, and one for the lookup.
+// IC-56, IC-63, IC-69: one timeout covers the whole delivery, and another one the lookup.
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	hang := func(_ http.ResponseWriter, r *http.Request) {
@@ -225,8 +226,8 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// IC-62, IC-69: a lookup without an answer, or with one that is not public, ends the
-// delivery before anything is dialled.
+// IC-62, IC-69: if a lookup fails, or finds an address that is not public, the delivery ends before
+// a connection is opened.
 func TestLookups(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -258,7 +259,7 @@ func TestLookups(t *testing.T) {
 	}
 }
 
-// A name is looked up as it is, and not in the domain of this machine; an address is not
+// A name is looked up unchanged, without the search domain of this machine. An address is not
 // looked up.
 func TestLookedUpName(t *testing.T) {
 	t.Parallel()
@@ -276,7 +277,7 @@ func TestLookedUpName(t *testing.T) {
 	}
 }
 
-// Of several addresses the next one is tried while there is time.
+// If a name has several addresses, the client tries the next one while there is time.
 func TestNextAddress(t *testing.T) {
 	t.Parallel()
 	opts := serve(t, func(http.ResponseWriter, *http.Request) {})
@@ -295,7 +296,7 @@ func TestNextAddress(t *testing.T) {
 	}
 }
 
-// Whoever answers for a name cannot have us dial thousands of addresses.
+// A name server cannot make the client dial thousands of addresses.
 func TestManyAddresses(t *testing.T) {
 	t.Parallel()
 	tried := 0
@@ -313,7 +314,7 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// IC-57: the event is the caller's again when Handle returns.
+// IC-57: the caller can change the event again when Handle has returned.
 func TestEventIsReadAtOnce(t *testing.T) {
 	t.Parallel()
 	bodies := make(chan string, 1)
@@ -345,8 +346,8 @@ func TestEventIsReadAtOnce(t *testing.T) {
 	}
 }
 
-// IC-57, IC-63: whatever becomes of deliveries, nothing of them stays: no goroutine and
-// no connection.
+// IC-57, IC-63: no delivery leaves a goroutine or a connection behind, whether it succeeds or
+// fails.
 func TestNothingStays(t *testing.T) { // alone, since it counts all goroutines
 	before := runtime.NumGoroutine()
 	var open atomic.Int32
@@ -404,7 +405,7 @@ func TestNothingStays(t *testing.T) { // alone, since it counts all goroutines
 	await.Until(t, "no more goroutines run than before", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// closing counts the connections that are open.
+// closing keeps a count of the open connections.
 type closing struct {
 	net.Conn
 	open *atomic.Int32
@@ -416,7 +417,8 @@ func (c *closing) Close() error {
 	return c.Conn.Close()
 }
 
-// IC-62, IC-69: what is dialled is checked when the socket is there, whoever chose it.
+// IC-62, IC-69: the dialer checks the address when the socket exists, no matter where the address
+// came from.
 func TestDialer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -441,7 +443,7 @@ func TestDialer(t *testing.T) {
 	_ = conn.Close()
 }
 
-// With nothing but networks opened, the real resolver, dialer and server work together.
+// If only the networks are opened, the real resolver, dialer and server work together.
 func TestRealDialer(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -462,7 +464,7 @@ func TestRealDialer(t *testing.T) {
 	}
 }
 
-// Certificates are checked, by the name in the URL.
+// The client checks that the certificate is valid for the name in the URL.
 func TestCertificates(t *testing.T) {
 	t.Parallel()
 	opts := serve(t, func(http.ResponseWriter, *http.Request) { t.Error("a request was sent") })
@@ -483,8 +485,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// Whoever fires an event and goes away does not take the delivery along; whoever
-// delivers does.
+// If the caller of Handle cancels its context, the delivery continues. If the caller of Deliver
+// does, the delivery ends.
 func TestCancel(t *testing.T) {
 	t.Parallel()
 	arrived, over := make(chan struct{}, 2), make(chan struct{})
@@ -523,8 +525,8 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// IC-57, IC-65: as many deliveries as may be, the others are dropped and told, and
-// afterwards there is room again.
+// IC-57, IC-65: at the limit of deliveries in flight, further deliveries are dropped and reported.
+// Afterwards there is room again.
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	arrived, over := make(chan struct{}), make(chan struct{})
@@ -584,7 +586,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-// A failure that nobody asks for is in the log.
+// Without Options.Failed, a failure is written to the log.
 func TestFailuresAreLogged(t *testing.T) {
 	var said bytes.Buffer
 	before := slog.Default()

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// faultOf returns what is wrong by an error, or ok.
+// faultOf returns the Fault of an error, or "ok" for nil.
 func faultOf(err error) Fault {
 	if err == nil {
 		return "ok"
@@ -29,7 +29,8 @@ func networks(t testing.TB, texts ...string) Guard {
 	return Guard{Networks: list}
 }
 
-// IC-58, IC-59, IC-60, IC-61, IC-69: what is read strictly, and in which spelling it comes out.
+// IC-58, IC-59, IC-60, IC-61, IC-69: which URLs are accepted, and the spelling in which they are
+// returned.
 func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{ // a URL or a Fault
@@ -139,7 +140,7 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-// Nothing of a URL but its host is told to whoever reads an error.
+// An error message contains nothing of a URL except its host.
 func TestErrorsKeepSecrets(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{
@@ -159,8 +160,8 @@ func TestErrorsKeepSecrets(t *testing.T) {
 	}
 }
 
-// IC-61, IC-69: the first and the last address of what is set aside, and their
-// neighbours.
+// IC-61, IC-69: the first and the last address of each range that is not public, and their
+// neighbors.
 func TestCheckAddr(t *testing.T) {
 	t.Parallel()
 	for text, public := range map[string]bool{
@@ -195,7 +196,7 @@ func TestCheckAddr(t *testing.T) {
 	}
 }
 
-// What an operator opens, and what nobody can.
+// Networks that an operator can open, and addresses that stay closed even if all networks are open.
 func TestNetworks(t *testing.T) {
 	t.Parallel()
 	some := networks(t, "10.1.2.0/24", "fd12::/16", "2001:db8::/32")
@@ -223,8 +224,8 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-// FuzzCheckURL: what is permitted is no address that is not, however its host is read;
-// it stays what it is; and nobody is asked in it to be somebody.
+// FuzzCheckURL: if a URL is permitted, its host is not a forbidden address in any notation, a
+// second check returns the same URL, and the URL contains no user.
 func FuzzCheckURL(f *testing.F) {
 	for _, seed := range []string{
 		"https://example.com/hook?a=b#c", "https://127.1", "https://0x7f.0.0.1/", "https://[::ffff:127.0.0.1]:8443/", "https://a@b:c@d/", `https://a\b/`,

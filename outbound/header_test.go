@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// IC-64, IC-69: names and values of headers.
+// IC-64, IC-69: which names and values of headers are accepted.
 func TestCheckHeaders(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -53,8 +53,8 @@ func TestCheckHeaders(t *testing.T) {
 	}
 }
 
-// FuzzCheckHeader: a header that is permitted arrives as it is, alone, and changes
-// nothing else about a request.
+// FuzzCheckHeader: a permitted header arrives unchanged and once, and changes nothing else in the
+// request.
 func FuzzCheckHeader(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"X-Team", "platform"}, {"Host", "a"}, {"x_forwarded_for", "b"}, {"X-A", "a\r\nHost: b"}, {"X-A ", ""}, {"Content-length", "5"}, {"te", "trailers"}, {"X", " a\t"},

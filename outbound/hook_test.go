@@ -48,7 +48,7 @@ func newHook(t testing.TB, opts *Options, cfg HookConfig) *Hook {
 	return h
 }
 
-// says is a server that gives one answer.
+// says returns a handler that always sends the same response.
 func says(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -56,8 +56,8 @@ func says(status int, text string) http.HandlerFunc {
 	}
 }
 
-// One POST with the event as programs get it, and a signature that another
-// implementation of the Standard Webhooks believes, with each of the keys.
+// The hook sends one POST with the event in the form that programs get. Another implementation of
+// the Standard Webhooks accepts the signature of each key.
 func TestHookRequest(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	const next = "C2FVsBQIhrscChlQIMV+b5sSYspob7oD"
@@ -119,7 +119,7 @@ func TestHookRequest(t *testing.T) {
 	}
 }
 
-// The example of the specification, and the same signature computed by hand.
+// The signature of the specification's example is the same as the one computed by hand.
 func TestHookSignature(t *testing.T) {
 	t.Parallel()
 	h := newHook(t, nil, HookConfig{Secrets: []string{hookKey}})
@@ -137,7 +137,7 @@ func TestHookSignature(t *testing.T) {
 	}
 }
 
-// A summary says that something happened, and nothing of what.
+// A body of type summary reports that an event happened, and contains no details of it.
 func TestHookSummary(t *testing.T) {
 	t.Parallel()
 	var body []byte
@@ -152,7 +152,7 @@ func TestHookSummary(t *testing.T) {
 	}
 }
 
-// What an answer means.
+// The outcome or the fault that each response causes.
 func TestHookAnswers(t *testing.T) {
 	t.Parallel()
 	large := `{"reason":"` + strings.Repeat("x", maxHookAnswer-13) + `"}`
@@ -264,7 +264,8 @@ func TestHookAnswers(t *testing.T) {
 	}
 }
 
-// raw is a server on loopback that says these bytes to each request, and closes.
+// raw starts a server on loopback that sends the same bytes in response to each request, and then
+// closes the connection.
 func raw(t *testing.T, answer string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -295,7 +296,8 @@ func raw(t *testing.T, answer string) string {
 	return "http://" + l.Addr().String() + "/"
 }
 
-// What no server of Go's says: other versions, no lengths, two lengths, nothing at all.
+// Responses that a server written in Go never sends: other versions, no lengths, two lengths, no
+// bytes.
 func TestHookHostileBytes(t *testing.T) {
 	t.Parallel()
 	const block = `{"decision":"block"}`
@@ -335,7 +337,7 @@ func TestHookHostileBytes(t *testing.T) {
 	}
 }
 
-// A server that hangs, at whatever point, has its time and no more.
+// If a server hangs at any point, the hook still ends at its timeout.
 func TestHookTimeouts(t *testing.T) {
 	t.Parallel()
 	for name, handler := range map[string]http.HandlerFunc{
@@ -373,8 +375,8 @@ func TestHookTimeouts(t *testing.T) {
 	}
 }
 
-// A server that refuses a large request early has its word heard, and none that could
-// have been said without reading it.
+// If a server responds before it has read a large request, Handle returns an error: also for a
+// decision, because the server has not read the event.
 func TestHookAnswersEarly(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -407,8 +409,7 @@ func TestHookAnswersEarly(t *testing.T) {
 	}
 }
 
-// Where a hook may ask: what webhooks may reach, and in the clear only where the network
-// was opened.
+// A hook accepts the URLs that webhooks accept, and http:// if the network was opened.
 func TestHookURLs(t *testing.T) {
 	t.Parallel()
 	for url, tt := range map[string]struct {
@@ -451,8 +452,8 @@ func TestHookURLs(t *testing.T) {
 	}
 }
 
-// A name in the clear leads to opened networks alone: all of its addresses. One that
-// changes its mind between the lookup and the connection is not asked again.
+// With http://, all addresses of a name must be in opened networks. If the addresses change between
+// the lookup and the connection, the client does not look the name up again.
 func TestHookRebinding(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -492,7 +493,7 @@ func TestHookRebinding(t *testing.T) {
 	}
 }
 
-// What is wrong with a hook is said when it is made, and no secret is in it.
+// NewHook reports each error of a configuration, and the message contains no secret.
 func TestHookConfigs(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -519,7 +520,8 @@ func TestHookConfigs(t *testing.T) {
 	}
 }
 
-// The circuit opens after failures in a row, fails at once, and lets one request try.
+// After several failures in a row, the circuit breaker opens: events fail at once. Later it lets
+// one request try.
 func TestHookCircuit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -581,7 +583,7 @@ func TestHookCircuit(t *testing.T) {
 	})
 }
 
-// Many events at once get one answer each.
+// Many events at the same time each get their own answer.
 func TestHookConcurrency(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -604,7 +606,7 @@ func TestHookConcurrency(t *testing.T) {
 	all.Wait()
 }
 
-// A hook that asks is a hook like any other.
+// A hook behind a URL passes the suite for hooks.
 func TestHookHoldsTheLaws(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(says(200, `{}`))
@@ -613,8 +615,8 @@ func TestHookHoldsTheLaws(t *testing.T) {
 	hooktest.TestHook(t, grapnel.Spec{Name: "ask", Timeout: MaxTimeout, Hook: h})
 }
 
-// Whatever comes back, the time holds, nothing panics, and what is no object decides
-// nothing.
+// FuzzHookAnswer: for any response, Handle ends in time and does not panic. A response that is not
+// a JSON object decides nothing.
 func FuzzHookAnswer(f *testing.F) {
 	for _, answer := range []string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{\"decision\":\"block\"}", "HTTP/1.1 204 \r\n\r\n", "HTTP/1.0 200\r\n\r\n{}", "HTTP/1.1 100 \r\n\r\nHTTP/1.1 200 \r\n\r\n{}",

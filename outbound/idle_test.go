@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-// kept starts a TLS server and returns options that keep connections to it, and how many
-// there were.
+// kept starts a TLS server. It returns options that keep idle connections to it, and a counter of
+// the connections.
 func kept(t *testing.T, h http.HandlerFunc) (opts *Options, server *httptest.Server, dialled *atomic.Int32) {
 	t.Helper()
 	server = httptest.NewTLSServer(h)
@@ -40,7 +40,7 @@ func post(t *testing.T, c *Client, url string) (Reply, error) {
 	return c.Post(t.Context(), message(url))
 }
 
-// Messages and questions go over one connection, those of webhooks over their own.
+// Messages and hooks share one connection. Webhooks use another one.
 func TestConnectionsAreUsedAgain(t *testing.T) {
 	t.Parallel()
 	opts, server, dialled := kept(t, func(w http.ResponseWriter, r *http.Request) {
@@ -84,7 +84,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 	}
 }
 
-// Without KeepIdle there is no second request on a connection.
+// Without KeepIdle the client sends no second request on a connection.
 func TestConnectionsAreNotKept(t *testing.T) {
 	t.Parallel()
 	opts, server, dialled := kept(t, says(200, ""))
@@ -100,7 +100,7 @@ func TestConnectionsAreNotKept(t *testing.T) {
 	}
 }
 
-// What is closed to us now is not spoken to over a connection from before.
+// After a network is closed, the client sends nothing over an old connection to it.
 func TestClosedNetworks(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32
@@ -131,7 +131,7 @@ func TestClosedNetworks(t *testing.T) {
 	}
 }
 
-// The dialer asks what is open now, not what was.
+// The dialer uses the networks that are open now, not the networks at the time of NewClient.
 func TestDialerAsksAgain(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(says(200, ""))
@@ -146,8 +146,8 @@ func TestDialerAsksAgain(t *testing.T) {
 	}
 }
 
-// An idle connection ends after its time, when the client is closed, and when the server
-// hangs up; and nothing of it stays.
+// An idle connection ends after KeepIdle, when the client is closed, and when the server closes it.
+// It leaves no goroutine and no connection behind.
 func TestIdleConnectionsEnd(t *testing.T) { // alone, since it counts all goroutines
 	before := runtime.NumGoroutine()
 	var open atomic.Int32
@@ -193,7 +193,7 @@ func TestIdleConnectionsEnd(t *testing.T) { // alone, since it counts all gorout
 	await.Until(t, "no more goroutines run than before", func() bool { return runtime.NumGoroutine() <= before })
 }
 
-// As many as may be are kept, not as many as there were.
+// The client keeps at most maxIdleHost idle connections to a host, even if there were more.
 func TestIdleConnectionsAreFew(t *testing.T) {
 	t.Parallel()
 	var arrived sync.WaitGroup
@@ -221,7 +221,7 @@ func TestIdleConnectionsAreFew(t *testing.T) {
 	}
 }
 
-// raws is a server that does one thing to each connection.
+// raws starts a server that uses the next function of each for each connection.
 func raws(t *testing.T, each ...func(c net.Conn, r *bufio.Reader)) (url string, served *atomic.Int32) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -254,8 +254,8 @@ func hear(r *bufio.Reader) bool {
 
 const fine = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 
-// A connection that breaks before anything came back is no news of this request: it is
-// sent once more, and once only. After the first byte of an answer it is not.
+// If an idle connection breaks before the first byte of the response, the client sends the request
+// again, but only once. After the first byte it does not.
 func TestBrokenIdleConnections(t *testing.T) {
 	t.Parallel()
 	once := func(c net.Conn, r *bufio.Reader) {
@@ -327,7 +327,7 @@ func TestBrokenIdleConnections(t *testing.T) {
 	}
 }
 
-// Many at once, each with its own answer, whoever's connection it was.
+// Many concurrent requests each get their own response, on any connection.
 func TestConcurrentReuse(t *testing.T) {
 	t.Parallel()
 	opts, server, dialled := kept(t, func(w http.ResponseWriter, r *http.Request) {

@@ -12,9 +12,9 @@ import (
 	"testing"
 )
 
-// IC-59: hosts that another implementation of the WHATWG URL standard has read. Where we
-// permit one, it is the host that a browser would ask. What we refuse beyond it is in
-// the other tests.
+// IC-59: the hosts that another implementation of the WHATWG URL standard has read. If Grapnel
+// permits a URL, it uses the same host as a browser. Other tests cover the URLs that only Grapnel
+// refuses.
 func TestSameHostAsBrowsers(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/whatwg.jsonl") // new URL(url).hostname, Node.js 20.20.2
@@ -46,9 +46,8 @@ func TestSameHostAsBrowsers(t *testing.T) {
 	}
 }
 
-// IC-61, IC-69: what is public, written down once more and in another way, agrees about
-// addresses around all borders, and about some anywhere, also where they stand in
-// others.
+// IC-61, IC-69: a second, independent list of public addresses agrees with the first one. The test
+// uses addresses next to all borders, random addresses, and IPv4 addresses inside IPv6 addresses.
 func TestPublicTwice(t *testing.T) {
 	t.Parallel()
 	borders := []uint32{

@@ -22,8 +22,8 @@ func message(url string) Message {
 	return Message{URL: url, ID: "msg_1", Body: []byte(`{"a":1}`), Timeout: MaxTimeout}
 }
 
-// A message has the signatures of all keys: official code believes each of HMAC, and the
-// public half that of Ed25519.
+// A message has a signature for each key. The official library accepts the HMAC signatures, and the
+// public keys accept the Ed25519 signatures.
 func TestPost(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -74,7 +74,7 @@ func TestPost(t *testing.T) {
 	}
 }
 
-// What is wrong with a message is said before anybody is dialled, without its secrets.
+// Each error in a message is reported before a connection is opened, without the message's secrets.
 func TestBadMessages(t *testing.T) {
 	t.Parallel()
 	seed := func(n int) string { return "whsk_" + base64.StdEncoding.EncodeToString(make([]byte, n)) }
@@ -102,7 +102,7 @@ func TestBadMessages(t *testing.T) {
 	}
 }
 
-// What servers answer, and what that means.
+// The result for each response of a server.
 func TestReplies(t *testing.T) {
 	t.Parallel()
 	redirect := func(to string) http.HandlerFunc {
@@ -182,7 +182,8 @@ func TestReplies(t *testing.T) {
 	}
 }
 
-// A server that hangs has its time, and one that answered has a little more.
+// A server that hangs gets the whole timeout. A server that has sent its status gets a little more
+// time.
 func TestPostTimeouts(t *testing.T) {
 	t.Parallel()
 	for name, answered := range map[string]bool{"hangs": false, "drips": true} {

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
-// A webhook is a hook like any other, also when nobody answers at its address.
+// A webhook passes the suite for hooks, also if its server does not exist.
 func TestWebhookHoldsTheLaws(t *testing.T) {
 	t.Parallel()
 	nowhere := names(func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") })

@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// IC-56, IC-58: all that can be wrong with a webhook, in the order in which it is told.
+// IC-56, IC-58: all errors of a webhook's configuration, in the order in which they are reported.
 func TestWebhookOrder(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Name: "src::w", URL: "ftp://user@", Headers: map[string]string{"A B": "", "Host": ""}, Timeout: -1, MaxInFlight: -1, Body: "esperanto"}
@@ -42,7 +42,7 @@ func TestWebhookOrder(t *testing.T) {
 	}
 }
 
-// IC-66, IC-67: what IronClaw's receivers are told, to the byte.
+// IC-66, IC-67: the exact bytes that IronClaw's receivers get.
 func TestIronClawBody(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 6, 6, 7, 0, time.FixedZone("CET", 3600))
