@@ -26,11 +26,11 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// patience bounds what has to end but may be slow on a busy machine. What would hang, hangs
-// much longer.
+// patience limits steps that must end but can be slow on a busy machine. A hook that hangs does so
+// for much longer.
 const patience = await.Limit
 
-// event is a call of a shell tool in a directory of its own.
+// event returns a call of a shell tool in a new directory.
 func event(t *testing.T) *grapnel.Event {
 	t.Helper()
 	dir := t.TempDir()
@@ -43,14 +43,14 @@ func event(t *testing.T) *grapnel.Event {
 	}
 }
 
-// here is the command, run on this machine.
+// here returns the command with System as its Executor.
 func here(c *process.Command) *process.Command {
 	own := *c
 	own.Executor = process.System
 	return &own
 }
 
-// handle runs a hook that must not need its deadline.
+// handle runs a hook that must end before its deadline.
 func handle(t *testing.T, c *process.Command, ev *grapnel.Event) (grapnel.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -58,7 +58,7 @@ func handle(t *testing.T, c *process.Command, ev *grapnel.Event) (grapnel.Outcom
 	return here(c).Handle(ctx, ev)
 }
 
-// late runs a hook whose deadline passes as soon as it has said "here" on its life.
+// late runs a hook whose deadline passes as soon as the hook has written "here" to its life pipe.
 func late(t *testing.T, c *process.Command, ev *grapnel.Event, life life) (grapnel.Outcome, error) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -127,9 +127,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// script writes a program without any other thread of this process forking while
-// it is open for writing: the child would hold it open, and starting it would fail
-// with "text file busy".
+// script writes a program. While the file is open for writing, no other thread of this process can
+// fork: a child would keep the file open, and the start of the program would fail with "text file
+// busy".
 func script(t *testing.T, file, text string, mode os.FileMode) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -193,7 +193,7 @@ func TestExecForm(t *testing.T) {
 	script(t, filepath.Join(ev.Session.CWD, "check"), "#!/bin/sh\nprintf '{\"reason\":\"%s|%s\"}' \"$1\" \"$2\"\n", 0o700)
 	tests := map[string]*process.Command{
 		"relative": {Args: []string{"./check", "a b", "$HOME"}},
-		// What PATH says for the program is where it is looked up.
+		// The program is looked up in the PATH that Env sets.
 		"own PATH": {Args: []string{"check", "a b", "$HOME"}, Env: []string{"PATH=.:" + ev.Session.CWD + ":/usr/bin:/bin"}},
 	}
 	for name, c := range tests {
@@ -214,8 +214,8 @@ func TestExecForm(t *testing.T) {
 	})
 }
 
-// The event arrives whole and as it is, also when it is larger than any pipe, and
-// nobody has to read it.
+// The program gets the whole event unchanged, even if it is larger than the buffer of a pipe. A
+// program need not read it.
 func TestEventOnStdin(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
@@ -290,12 +290,11 @@ func TestOutputLimit(t *testing.T) {
 	})
 }
 
-// A life is a pipe that the processes of a hook hold open: it ends when the last
-// of them has.
+// A life is a pipe that the processes of a hook hold open. It reaches its end when the last of them
+// has ended.
 type life struct{ fifo, own *os.File }
 
-// alive makes a pipe called life in the event's directory. A hook takes hold of it
-// with: exec 9>life
+// alive makes a pipe called life in the event's directory. A hook opens it with: exec 9>life
 func alive(t *testing.T, ev *grapnel.Event) life {
 	t.Helper()
 	name := filepath.Join(ev.Session.CWD, "life")
@@ -311,7 +310,8 @@ func alive(t *testing.T, ev *grapnel.Event) life {
 			t.Error(err)
 		}
 	})
-	// Until the hook has taken hold of it, we do: a pipe that nobody holds has ended.
+	// This process holds the pipe open until the hook does. Without a writer the pipe would be at
+	// its end.
 	own, err := os.OpenFile(name, os.O_WRONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -320,7 +320,7 @@ func alive(t *testing.T, ev *grapnel.Event) life {
 	return life{fifo: fifo, own: own}
 }
 
-// here waits until a holder says "here".
+// here waits until a process of the hook writes "here".
 func (l life) here(t *testing.T) {
 	t.Helper()
 	if err := l.fifo.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -335,7 +335,7 @@ func (l life) here(t *testing.T) {
 	}
 }
 
-// ended fails the test unless all holders end soon.
+// ended fails the test unless all processes of the hook end soon.
 func (l life) ended(t *testing.T) {
 	t.Helper()
 	if err := l.fifo.SetReadDeadline(time.Now().Add(patience)); err != nil {
@@ -379,8 +379,8 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// A hook that is asked to end may say why, and what it said counts beside the
-// timeout.
+// After SIGTERM, a hook can still give a reason. Its output is kept in addition to the timeout
+// error.
 func TestTimeoutIsPolite(t *testing.T) {
 	t.Parallel()
 	line := `trap 'echo cleaned > trace; echo "{\"decision\":\"block\",\"reason\":\"half done\"}"; echo sorry >&2; exit 0' TERM
@@ -402,7 +402,7 @@ func TestTimeoutIsPolite(t *testing.T) {
 	}
 }
 
-// The error says why ctx is done, whoever ended it.
+// The error contains the cause of the context, no matter why the context ended.
 func TestCause(t *testing.T) {
 	t.Parallel()
 	away := errors.New("the agent went away")
@@ -443,7 +443,7 @@ func TestCause(t *testing.T) {
 	}
 }
 
-// reap ends a process that a hook left behind; the hook wrote its number.
+// reap kills a process that a hook left behind. pid is the text that the hook wrote.
 func reap(t *testing.T, pid string) {
 	t.Helper()
 	n, err := strconv.Atoi(strings.TrimSpace(pid))
@@ -455,7 +455,7 @@ func reap(t *testing.T, pid string) {
 	}
 }
 
-// readFile returns what a hook wrote into the event's directory.
+// readFile returns the content of a file that a hook wrote into the event's directory.
 func readFile(t *testing.T, ev *grapnel.Event, name string) string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(ev.Session.CWD, name))
@@ -465,8 +465,8 @@ func readFile(t *testing.T, ev *grapnel.Event, name string) string {
 	return string(data)
 }
 
-// A child in a session of its own is out of reach, and holds the pipes. It can
-// hold neither the answer nor the timeout up.
+// A child in another session cannot be killed with the process group, and it holds the pipes open.
+// It can delay neither the answer nor the timeout.
 func TestGrandchildThatLeft(t *testing.T) {
 	t.Parallel()
 	deserter := func(how string) *process.Command {
@@ -495,7 +495,7 @@ func TestGrandchildThatLeft(t *testing.T) {
 	})
 }
 
-// What a hook starts in the background stays, unless the hook had to be ended.
+// Background processes of a hook continue after it, unless the hook had to be killed.
 func TestDaemonStays(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
@@ -516,8 +516,8 @@ func TestDaemonStays(t *testing.T) {
 	}
 }
 
-// A deadline that passes while only the output of left-over children is awaited
-// does not turn the program's answer into a timeout.
+// If the deadline passes while only the output of remaining children is awaited, the program's
+// answer is still used.
 func TestDeadlineAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
@@ -593,8 +593,8 @@ func TestWorkingDirectory(t *testing.T) {
 	}
 }
 
-// A program that belongs into a directory runs there or nowhere, and is told of the
-// same file as everywhere else.
+// With InDir, a program runs in Dir or not at all. GRAPNEL_PATH names the same file as in any other
+// directory.
 func TestInDir(t *testing.T) {
 	t.Parallel()
 	dir, there := t.TempDir(), t.TempDir()
@@ -614,7 +614,7 @@ func TestInDir(t *testing.T) {
 	}
 }
 
-// A model that writes a lot must not be able to switch a hook off: a variable of
+// A model that writes a lot of text must not be able to prevent the start of a hook: a variable of
 // 128 KiB, or one with a NUL byte, makes a start fail.
 func TestHugeEvent(t *testing.T) {
 	t.Parallel()
@@ -640,7 +640,8 @@ func TestHugeEvent(t *testing.T) {
 	}
 }
 
-// The environment is what scripts rely on: ours replaced, secrets gone.
+// Scripts get the documented environment: Grapnel's own variables replace forged ones, and secrets
+// are removed.
 func TestEnvironment(t *testing.T) {
 	for _, v := range []string{"GRAPNEL_DEPTH=2", "GRAPNEL_TOOL=Forged", "GRAPNEL_OLD=x", "DEMO_API_KEY=k", "DEMO_TOKEN=k", "DEMO_PLAIN=p", "BASH_ENV=/evil", "LC_DEMO=l"} {
 		name, value, _ := strings.Cut(v, "=")
@@ -702,8 +703,8 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// Through an engine: a hook that hangs is ended, recorded and does not delay the
-// answer much, and the hooks beside it count.
+// In an engine, a hook that hangs is killed and recorded, delays the answer only a little, and the
+// other hooks still have their effect.
 func TestEngine(t *testing.T) {
 	t.Parallel()
 	ev := event(t)

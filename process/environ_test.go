@@ -63,7 +63,7 @@ func TestInherited(t *testing.T) {
 	}
 }
 
-// What a project can set for an agent's hooks, and what must not come through.
+// Variables that a project can set for an agent's hooks, and which must not reach a program.
 func TestSteers(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{

@@ -36,7 +36,7 @@ func ExampleCommand() {
 	// Output: block Not on a Friday.
 }
 
-// Every program runs in a sandbox: here one that only takes all variables away.
+// An Executor can run every program in a sandbox. This one only removes all variables.
 func ExampleExecutor() {
 	sandbox := process.ExecutorFunc(func(ctx context.Context, p *process.Program) (*process.Ending, error) {
 		p.Args = append([]string{"env", "-i"}, p.Args...)
@@ -58,7 +58,7 @@ func ExampleExecutor() {
 	// hook "careless": "echo hello" has no Executor: set Command.Executor (process.System runs it on this machine)
 }
 
-// A program is started by the first event and answers the others too.
+// The first event starts the program. It answers the later events, too.
 func ExampleWorker() {
 	const program = `
 		echo '{"grapnel":1,"type":"hello","name":"counts"}'

@@ -18,8 +18,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// Nobody runs a program that nobody was given to run, neither when an engine is made
-// nor when somebody asks the hook itself. FL-17.
+// FL-17: without an Executor no program runs, neither when an engine is built nor when a hook is
+// called directly.
 func TestNoExecutorNoFallback(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
@@ -47,9 +47,9 @@ func TestNoExecutorNoFallback(t *testing.T) {
 	}
 }
 
-// An Executor sees what shall run, for whom and how far it is trusted, and what it
-// says is what counts. Programs of strangers and of the user can go separate ways.
-// FL-17, FL-49.
+// FL-17, FL-49: an Executor gets the program, its hook, its event and its level of trust, and the
+// Executor's result is final. It can treat programs of a project differently from programs of the
+// user.
 func TestExecutorDecides(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
@@ -91,7 +91,7 @@ func TestExecutorDecides(t *testing.T) {
 	}
 }
 
-// What an Executor cannot do, and what it leaves out, is an error and no answer.
+// If an Executor fails or returns an incomplete result, the hook returns an error and no answer.
 func TestExecutorFails(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
@@ -120,8 +120,8 @@ func TestExecutorFails(t *testing.T) {
 	}
 }
 
-// A sandbox around System ends a program with all that it started, in the time that
-// System takes.
+// An ExecutorFunc has the grace time of System, because it may be a sandbox around System. An
+// Executor without a method Grace has none.
 func TestGraceOfExecutors(t *testing.T) {
 	t.Parallel()
 	wrapped := process.ExecutorFunc(process.System.Run)

@@ -14,9 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A Flyto agent's programs, run by a Go agent with that preset: each runs whatever the
-// one before said, in order, and only exit code 2 blocks. What is broken is an error in
-// the Record, with why. FL-19, FL-20, FL-21, FL-22, GC-12, GC-13.
+// FL-19, FL-20, FL-21, FL-22, GC-12, GC-13: the programs of a Flyto agent, run by a Go agent with
+// the preset "flyto". Each program runs, in order, whatever the previous one answered. Only exit
+// code 2 blocks. If a program fails, the Record contains the error and its cause.
 func TestFlytoPrograms(t *testing.T) {
 	t.Parallel()
 	preset, ok := grapnel.FindPreset("flyto")
@@ -71,8 +71,8 @@ func TestFlytoPrograms(t *testing.T) {
 	}
 }
 
-// What a program is told of who started it travels with the context, here to the
-// Executor, and errors of each sort are told apart. IC-07, IC-08.
+// IC-07, IC-08: the context carries the caller's metadata to the Executor. Errors of different
+// types can be distinguished.
 func TestErrorsOfEachSort(t *testing.T) {
 	t.Parallel()
 	type metadata struct{}

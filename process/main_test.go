@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// roleVar makes the test binary a program that hooks of the tests start.
+// If the variable roleVar is set, the test binary acts as a program that hooks of the tests start.
 const roleVar = "PROCESS_TEST_ROLE"
 
 func TestMain(m *testing.M) {
@@ -34,9 +34,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// desert leaves a child behind that is in a session of its own, out of reach of
-// whoever ends our group, and holds our stdin, stdout and stderr. It prints the
-// child's process id and, as the argument says, ends or hangs.
+// desert leaves a child behind. The child is in another session, so the end of the process group
+// does not end it, and it holds stdin, stdout and stderr. desert prints the child's process ID; the
+// argument decides whether it then ends or hangs.
 func desert() {
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), roleVar+"=sleeper")

@@ -18,9 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A program that does not read, and one that says far too much, keep nobody longer than
-// its deadline, and neither do the children that they leave with their pipes. They run
-// when no other test does: a flood takes a whole processor.
+// A program that does not read, or writes far too much, delays no caller beyond its deadline.
+// Children that keep its pipes open do not either. These tests run alone, because a program that
+// writes without end uses a whole processor.
 func TestWorkerBadManners(t *testing.T) { //nolint:tparallel // see above
 	const hello = `echo '{"grapnel":1,"type":"hello","concurrency":1000000000}'; `
 	big := strings.Repeat("x", 5<<20) // more than a pipe holds

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// FuzzOutput: whatever a program says and however it ends, that is an answer or an
-// error; exit code 2 blocks in every language, and what goes on is valid UTF-8.
+// FuzzOutput: any output and any exit code give an answer or an error. Exit code 2 blocks in every
+// dialect, and all texts of the answer are valid UTF-8.
 func FuzzOutput(f *testing.F) {
 	for _, stdout := range []string{"", "text\xff", `{"decision":"allow"}`, "\xef\xbb\xbf{\"decision\":\"block\"}", `{"set":{"tool.input":{}}}`, `{"hookSpecificOutput":{"hookEventName":"PreToolUse"}}`, "{", "é"} {
 		for _, exit := range []int{0, 1, 2, -1, 127} {
@@ -60,7 +60,7 @@ func FuzzOutput(f *testing.F) {
 	})
 }
 
-// FuzzVariables: no text of a model keeps a program from starting.
+// FuzzVariables: no text of a model prevents the start of a program.
 func FuzzVariables(f *testing.F) {
 	f.Add("a\x00b", "-rf", "x=y", uint16(1))
 	f.Add("ls", "\x00-rf", "s", uint16(1)) // found here: an option once the NUL is gone

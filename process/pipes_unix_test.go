@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// What a program had written before it ended is read, also when the reader was too
-// slow for the grace and a child keeps the pipe: an answer may be in it.
+// All output that a program wrote before its end is read, even if the reader needed longer than the
+// grace time and a child holds the pipe: the answer may be in it.
 func TestSettleLosesNothing(t *testing.T) {
 	t.Parallel()
 	file, writer, err := os.Pipe()
@@ -37,7 +37,7 @@ func TestSettleLosesNothing(t *testing.T) {
 	}
 }
 
-// A child that writes without end does not keep settle from ending.
+// settle ends even if a child writes without end.
 func TestSettleEnds(t *testing.T) {
 	t.Parallel()
 	file, writer, err := os.Pipe()

@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe tries what a hostile program would, and exits with 0 if it could, and with 1 if
-// the system did not let it. Anything else is 3: then nobody knows.
+// probe attempts an action of a hostile program. It exits with 0 if the action succeeded, with 1 if
+// the system prevented it, and with 3 if the result is unknown.
 func probe(args []string) {
 	try, ok := probes[args[0]]
 	if !ok {

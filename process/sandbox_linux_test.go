@@ -20,7 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A place is a project, a home with a secret in it, and what else there is to reach.
+// A place is a project, a home directory with a secret, and the processes and sockets that a
+// program could reach.
 type place struct {
 	dir, project, secret string
 	victim               string // the process id of somebody else
@@ -84,7 +85,7 @@ func newPlace(t *testing.T) *place {
 	return p
 }
 
-// probe runs a program that tries something, and reports whether it could.
+// probe runs a program that attempts an action, and reports whether it succeeded.
 func (p *place) probe(t *testing.T, by process.Executor, try ...string) (could bool, said string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -107,8 +108,8 @@ func (p *place) probe(t *testing.T, by process.Executor, try ...string) (could b
 	return end.Exit == 0, said
 }
 
-// What a program in a sandbox can and cannot do. Each thing that it cannot do is first done
-// without one: what could not be done anyway shows nothing.
+// Actions that a program in a sandbox can and cannot do. Each forbidden action is first done
+// without a sandbox, because the test proves nothing if the action fails there, too.
 func TestSandbox(t *testing.T) {
 	t.Parallel()
 	needLandlock(t)
@@ -208,12 +209,13 @@ func TestSandbox(t *testing.T) {
 	if could, said := p.probe(t, process.System, "memory", p.victim); !could {
 		t.Fatalf("the memory of another, without a sandbox: %s", said)
 	}
-	// Those change what the next one finds.
+	// These actions change files that the next attempt needs, so the test does them without a
+	// sandbox only afterwards.
 	once := []string{
 		"removing what is read", "moving into what is read", "moving out of what is read", "a secret by a hard link", "hard link to what is read",
 		"a secret by a link of its own", "a new directory in what is written", "a directory in what is read", "emptying what is read", "emptying what is read, by opening it", "ptrace of another",
 	}
-	// The machine of the test may have none.
+	// The machine of the test may not support these actions.
 	maybe := []string{"io_uring", "the keys of the kernel", "fast TCP to one that is not", "fast TCP by a message", "multipath TCP beside ports", "virtual machines beside any network", "more rights", "the streams of another"}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -244,7 +246,7 @@ func needLandlock(t *testing.T) {
 	}
 }
 
-// testImpossible is what a machine without Landlock has to do.
+// testImpossible checks that a machine without Landlock refuses to run the program.
 func testImpossible(t *testing.T) {
 	t.Helper()
 	c := &process.Command{Line: "echo '{\"decision\":\"block\"}'", Executor: &process.Sandbox{}}
@@ -268,7 +270,7 @@ func ask1(t *testing.T, c *process.Command) (grapnel.Outcome, error) {
 	return c.Handle(ctx, &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash"}})
 }
 
-// But for TMPDIR a program sees and says the same as without a sandbox.
+// Except for TMPDIR, the input and the output of a program are the same as without a sandbox.
 func TestSandboxIsTransparent(t *testing.T) {
 	t.Parallel()
 	needLandlock(t)
@@ -305,7 +307,7 @@ func TestSandboxIsTransparent(t *testing.T) {
 	}
 }
 
-// Files that are open in the agent, and are not marked to be closed, are not the program's.
+// A program does not inherit open files of the agent, even if they are not marked as close-on-exec.
 func TestSandboxClosesOtherFiles(t *testing.T) {
 	needLandlock(t)
 	fd, err := unix.Open("/etc/hostname", unix.O_RDONLY, 0) // without O_CLOEXEC
@@ -322,7 +324,7 @@ func TestSandboxClosesOtherFiles(t *testing.T) {
 	}
 }
 
-// What cannot be started is an error that says why, and nothing runs.
+// If a program cannot be started, the error contains the cause, and nothing runs.
 func TestSandboxErrors(t *testing.T) {
 	t.Parallel()
 	needLandlock(t)
@@ -382,7 +384,7 @@ func TestSandboxErrors(t *testing.T) {
 	}
 }
 
-// What may be written and is not there is made; of what may be read nothing has to be there.
+// Directories in Write are created if they do not exist. Paths in Read need not exist.
 func TestSandboxMakesDirectories(t *testing.T) {
 	t.Parallel()
 	needLandlock(t)
@@ -397,7 +399,7 @@ func TestSandboxMakesDirectories(t *testing.T) {
 	}
 }
 
-// The private directory for temporary files is gone when the program is, whatever it left.
+// The private directory for temporary files is deleted after the program, with all files in it.
 func TestSandboxTemp(t *testing.T) {
 	t.Parallel()
 	needLandlock(t)
@@ -421,8 +423,8 @@ func TestSandboxTemp(t *testing.T) {
 	}
 }
 
-// At its deadline a program ends in the sandbox with all that it started, also with what
-// would have left its group.
+// At the deadline, the sandbox ends a program with all its children, also children in another
+// session.
 func TestSandboxTimeout(t *testing.T) {
 	t.Parallel()
 	needLandlock(t)
@@ -459,7 +461,7 @@ func TestSandboxTimeout(t *testing.T) {
 	}
 }
 
-// A worker is held like a program that is started for each event.
+// The sandbox restricts a worker like a program that is started for each event.
 func TestSandboxedWorker(t *testing.T) {
 	t.Parallel()
 	needLandlock(t)

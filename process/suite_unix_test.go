@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A program is a hook like any other, whatever it does and whosever language it speaks.
+// A program passes the suite for hooks, in every dialect that it can speak.
 func TestCommandHoldsTheLaws(t *testing.T) {
 	t.Parallel()
 	before := []grapnel.Kind{grapnel.ToolBefore, grapnel.PromptBefore}

@@ -23,7 +23,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// A program that has worked for a while begins anew when it fails.
+// After a program has worked for a while, its next failure is counted as the first.
 func TestSteadyForgets(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -42,8 +42,8 @@ func TestSteadyForgets(t *testing.T) {
 	})
 }
 
-// Close does not wait for the end of a pause with those that wait out one: ctx bounds it.
-// Nor does it say of a program that had ended before that it was killed.
+// Close does not wait for callers that wait for the end of a pause: it ends with ctx. It also does
+// not report a program as killed if the program had ended before.
 func TestCloseInPause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -115,8 +115,8 @@ func TestTail(t *testing.T) {
 	}
 }
 
-// FuzzSplitter: however output is cut into pieces, the same lines come out of it; a line
-// too long is told of once, by no more than its beginning.
+// FuzzSplitter: however output is cut into pieces, the lines are the same. A line that is too long
+// is reported once, with its beginning only.
 func FuzzSplitter(f *testing.F) {
 	f.Add([]byte("{}\n\n{\"a\":1}\r\nlong long line\nx"), 3, 8)
 	f.Add([]byte("\n\n \n"), 1, 0)

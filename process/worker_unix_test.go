@@ -26,8 +26,9 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// work is a worker that does what the events say. Its first arguments change its manners:
-// "-deaf" does not say hello, "-stay" does not end with its input; the rest is a hello.
+// work is a worker that follows the instructions in the events. The first arguments are options:
+// with "-deaf" it sends no hello, with "-stay" it does not end with its input. The last argument is
+// its hello.
 func work(args []string) {
 	stay := false
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
@@ -108,8 +109,8 @@ func work(args []string) {
 
 const plainHello = `{"grapnel":1,"type":"hello","name":"test","concurrency":4,"new":[1]}`
 
-// worker is a Worker that runs this test binary as work, and has to end by itself unless
-// the test closes it.
+// worker returns a Worker that runs this test binary as work. It must end by itself unless the test
+// closes it.
 func worker(t *testing.T, args ...string) *process.Worker {
 	t.Helper()
 	if len(args) == 0 || strings.HasPrefix(args[len(args)-1], "-") {
@@ -126,7 +127,7 @@ func worker(t *testing.T, args ...string) *process.Worker {
 	return w
 }
 
-// logged is a worker that shows what it does.
+// logged returns a worker and its log.
 func logged(t *testing.T, args ...string) (*process.Worker, *syncBuffer) {
 	t.Helper()
 	w, log := worker(t, args...), &syncBuffer{}
@@ -134,7 +135,7 @@ func logged(t *testing.T, args ...string) (*process.Worker, *syncBuffer) {
 	return w, log
 }
 
-// does is an event that tells a worker what to do.
+// does returns an event with an instruction for a worker.
 func does(what string) *grapnel.Event {
 	ev := &grapnel.Event{
 		Kind: grapnel.ToolBefore, Session: grapnel.Session{CWD: os.TempDir()},
@@ -155,7 +156,7 @@ func askFor(t *testing.T, w *process.Worker, timeout time.Duration, what string)
 	return w.Handle(ctx, does(what))
 }
 
-// pidOf asks a worker which process it is.
+// pidOf returns the process ID of a worker's process.
 func pidOf(t *testing.T, w *process.Worker) int {
 	t.Helper()
 	out, err := ask(t, w, "who")
@@ -169,7 +170,8 @@ func pidOf(t *testing.T, w *process.Worker) int {
 	return pid
 }
 
-// One process answers all events, where its policy is, and sees none of them in variables.
+// One process answers all events. It runs in the directory of its policy and gets no event in its
+// variables.
 func TestWorkerStaysWarm(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -198,8 +200,8 @@ func TestWorkerStaysWarm(t *testing.T) {
 	}
 }
 
-// However its processes end, they leave no open files behind. It runs alone, since others
-// open files too.
+// Processes of a worker leave no open files behind, however they end. The test runs alone, because
+// other tests open files, too.
 func TestWorkerLeavesNoFiles(t *testing.T) { //nolint:paralleltest // see above
 	count := func() int {
 		files, err := os.ReadDir("/proc/self/fd")
@@ -243,7 +245,8 @@ func TestWorkerNeverAsked(t *testing.T) {
 	}
 }
 
-// What a worker answers means what a command's answer means, and an error is none.
+// An answer of a worker has the same meaning as the answer of a command, and an error is not an
+// answer.
 func TestWorkerAnswers(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -269,8 +272,8 @@ func TestWorkerAnswers(t *testing.T) {
 	}
 }
 
-// Answers come in any order, each to its event, and no more events are under way than the
-// program takes.
+// Answers can arrive in any order, and each reaches its event. There are never more events in
+// progress than the program accepts.
 func TestWorkerAtOnce(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -308,7 +311,7 @@ func TestWorkerAtOnce(t *testing.T) {
 	}
 }
 
-// An event that the program has no opinion on does not reach it.
+// The program does not get events that are not in its kinds.
 func TestWorkerKinds(t *testing.T) {
 	t.Parallel()
 	w := worker(t, `{"grapnel":1,"type":"hello","name":"test","kinds":["session.start"]}`)
@@ -317,8 +320,8 @@ func TestWorkerKinds(t *testing.T) {
 	}
 }
 
-// A program that dies fails the events under way, and only those, with the reason; the
-// next event starts it again.
+// If a program dies, only the events in progress fail, with the cause. The next event starts it
+// again.
 func TestWorkerDies(t *testing.T) {
 	t.Parallel()
 	for how, says := range map[string]string{
@@ -358,7 +361,7 @@ func TestWorkerDies(t *testing.T) {
 	}
 }
 
-// Events that waited for their turn when it died are asked of the next.
+// Events that were waiting for a slot when the program died go to the next process.
 func TestWorkerDiesBeforeTheirTurn(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -378,8 +381,8 @@ func TestWorkerDiesBeforeTheirTurn(t *testing.T) {
 	all.Wait()
 }
 
-// What fails again and again is not started at each event. Who comes in a pause is told
-// until when it lasts, and why.
+// A program that fails repeatedly is not started at each event. During a pause, the error contains
+// its length and its cause.
 func TestWorkerBacksOff(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -404,8 +407,8 @@ func TestWorkerBacksOff(t *testing.T) {
 	})
 }
 
-// A program that says what is no message fails whoever waits for it, or else who comes
-// next: the answer that was lost may have been a block.
+// If a program writes an invalid message, the events in progress fail, or else the next event: the
+// lost message may have been a block.
 func TestWorkerNoise(t *testing.T) {
 	t.Parallel()
 	for said, says := range map[string]string{
@@ -446,7 +449,7 @@ func TestWorkerNoise(t *testing.T) {
 	}
 }
 
-// An answer that is too large fails its event, and no other.
+// An answer that is too large fails only its own event.
 func TestWorkerLargeAnswer(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -463,7 +466,7 @@ func TestWorkerLargeAnswer(t *testing.T) {
 	}
 }
 
-// A large event goes in whole.
+// The worker gets the whole of a large event.
 func TestWorkerLargeEvent(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -474,8 +477,8 @@ func TestWorkerLargeEvent(t *testing.T) {
 	}
 }
 
-// An event whose time is over fails alone. It is cancelled, and its late answer is thrown
-// away.
+// When the time of an event is over, only this event fails. The worker gets a cancel, and its late
+// answer is ignored.
 func TestWorkerLate(t *testing.T) {
 	t.Parallel()
 	w, log := logged(t)
@@ -489,8 +492,7 @@ func TestWorkerLate(t *testing.T) {
 	log.wait(t, "cancelled 2\n", 1)
 }
 
-// A program that holds all its places, or lets one event after the other be late, is
-// started again.
+// A program is started again if it occupies all its slots, or if it is late three times in a row.
 func TestWorkerStuck(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -515,7 +517,7 @@ func TestWorkerStuck(t *testing.T) {
 	}
 }
 
-// However many ask, and however soon, a program that ends at once is started seldom.
+// A program that ends immediately is started rarely, however many events there are.
 func TestWorkerStartsSeldom(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -543,7 +545,7 @@ func TestWorkerStartsSeldom(t *testing.T) {
 	}
 }
 
-// Among many whose time is short each gets its own answer or an error.
+// Among many callers with short deadlines, each gets its own answer or an error.
 func TestWorkerManyCallers(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -566,7 +568,7 @@ func TestWorkerManyCallers(t *testing.T) {
 	})
 }
 
-// Whoever goes away takes nobody along.
+// A canceled caller does not affect other callers, and the program is not started again.
 func TestWorkerCallerGoesAway(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -628,8 +630,8 @@ func TestWorkerCannotStart(t *testing.T) {
 	}
 }
 
-// Close waits for what was asked, and ends a program that does not end by itself with all
-// that it started.
+// Close waits for the events in progress. If a program does not end by itself, Close kills it with
+// all its children.
 func TestWorkerClose(t *testing.T) {
 	t.Parallel()
 	w, log := logged(t)
@@ -666,7 +668,7 @@ func TestWorkerClose(t *testing.T) {
 	}
 }
 
-// A sandbox around System runs workers too, and sees no event.
+// A sandbox around System also runs workers, and gets no event from them.
 func TestWorkerExecutor(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
@@ -687,7 +689,7 @@ func TestWorkerExecutor(t *testing.T) {
 	}
 }
 
-// A worker started for one event answers as one that is kept running.
+// A worker that is started for one event answers like a worker that keeps running.
 func TestWorkerOnce(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {
@@ -735,7 +737,7 @@ func TestWorkerOnce(t *testing.T) {
 	}
 }
 
-// syncBuffer is a buffer that two goroutines use.
+// syncBuffer is a buffer for concurrent use.
 type syncBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer
@@ -747,7 +749,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.buf.Write(p)
 }
 
-// wait waits until a text is in it so many times.
+// wait waits until the buffer contains text at least the given number of times.
 func (b *syncBuffer) wait(t *testing.T, text string, times int) {
 	t.Helper()
 	await.Until(t, fmt.Sprintf("%q is logged %d times", text, times), func() bool {
