@@ -15,7 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 )
 
-// lines collects what an audit writes.
+// lines collects the lines that an audit writes.
 type lines struct {
 	mu  sync.Mutex
 	all []string
@@ -28,7 +28,7 @@ func (l *lines) write(line []byte) error {
 	return nil
 }
 
-// secretCall is full of what an audit must not tell.
+// secretCall returns a call full of values that must not be in the lines of an audit.
 func secretCall() *grapnel.Event {
 	return &grapnel.Event{
 		Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "claude-code"},
@@ -38,8 +38,8 @@ func secretCall() *grapnel.Event {
 	}
 }
 
-// An audit is told of the verdict, also of a block and of whose it was, and tells
-// nothing of the payload (IC-35, and what IronClaw's own cannot do).
+// IC-35: an audit line contains the verdict, and for a block the hook that caused it, but nothing
+// of the payload. IronClaw's own audit does not contain the verdict.
 func TestAuditNamesWhoRejected(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]struct {
@@ -100,7 +100,8 @@ func TestAuditNamesWhoRejected(t *testing.T) {
 	}
 }
 
-// A turn that ends is told, and a name that is no name does not make a line endless.
+// An audit line reports that the turn ended, and an invalid tool name does not make the line
+// endless.
 func TestAuditOfOddEvents(t *testing.T) {
 	t.Parallel()
 	var l lines
@@ -120,8 +121,8 @@ func TestAuditOfOddEvents(t *testing.T) {
 	}
 }
 
-// IC-34, IC-35: IronClaw's audit stands before the others, sees all six points, lets
-// everything pass, and does not hear of what is rejected before it.
+// IC-34, IC-35: IronClaw's audit runs before the other hooks, receives all six points and blocks
+// nothing. It does not receive events that were rejected before it.
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	preset, _ := grapnel.FindPreset("ironclaw")

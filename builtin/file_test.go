@@ -21,7 +21,7 @@ func readFile(t *testing.T, name string) string {
 	return string(data)
 }
 
-// IC-76: a summary is appended, by whoever writes one, and is its owner's.
+// IC-76: concurrent writers append to a summary, and only its owner can read it.
 func TestInDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,7 +48,8 @@ func TestInDir(t *testing.T) {
 	}
 }
 
-// A project may hold links where a summary goes. None of them leads out of it.
+// A project can contain links at the path of a summary. InDir does not follow a link out of the
+// directory.
 func TestInDirStaysThere(t *testing.T) {
 	t.Parallel()
 	dir, outside := t.TempDir(), t.TempDir()
@@ -84,7 +85,7 @@ func TestInDirStaysThere(t *testing.T) {
 	}
 }
 
-// A file of lines has a size: past it there is a new one, and one that was put aside.
+// When a file of lines reaches its maximum size, it is renamed and a new file begins.
 func TestLinesAreBounded(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

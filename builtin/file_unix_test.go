@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 )
 
-// A pipe in the place of a file holds nobody up, whether somebody reads it or not.
+// A pipe at the path of a file does not block the writer, with or without a reader.
 func TestPipeIsNoFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

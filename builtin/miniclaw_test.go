@@ -9,7 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 )
 
-// miniclaw makes an engine as mini-claw has it, with hooks in this order.
+// miniclaw returns an engine with mini-claw's preset and these hooks in this order.
 func miniclaw(t *testing.T, hooks ...grapnel.Hook) *grapnel.Engine {
 	t.Helper()
 	preset, ok := grapnel.FindPreset("miniclaw")
@@ -54,10 +54,9 @@ func wantNoted(t *testing.T, log *builtin.Logging, tags ...string) {
 	}
 }
 
-// TestMiniclaw holds the ten tests that mini-claw's chapter names, T01 to T10 (MC-24):
-// logging_hook, logging_hook_multiple_events, blocking_hook,
-// blocking_hook_allows_other_tools, registry_dispatch_continue,
-// registry_dispatch_block, registry_multiple_hooks_order,
+// TestMiniclaw contains the ten tests that mini-claw's chapter names, T01 to T10 (MC-24):
+// logging_hook, logging_hook_multiple_events, blocking_hook, blocking_hook_allows_other_tools,
+// registry_dispatch_continue, registry_dispatch_block, registry_multiple_hooks_order,
 // registry_block_short_circuits, registry_is_empty, post_tool_event.
 func TestMiniclaw(t *testing.T) {
 	t.Parallel()
@@ -88,7 +87,7 @@ func TestMiniclaw(t *testing.T) {
 			t.Errorf("reason %q", v.Reason())
 		}
 	})
-	// MC-16: the exact name, and case counts.
+	// MC-16: only the exact name matches, and case is significant.
 	t.Run("T04_blocking_hook_allows_other_tools", func(t *testing.T) {
 		t.Parallel()
 		e := miniclaw(t, builtin.Blocking([]string{"bash", "write*"}, "no"))
@@ -146,7 +145,7 @@ func TestMiniclaw(t *testing.T) {
 			t.Errorf("an engine with one hook has %d", n)
 		}
 	})
-	// MC-14, MC-16: what was done cannot be forbidden any more.
+	// MC-14, MC-16: a finished call cannot be blocked any more.
 	t.Run("T10_post_tool_event", func(t *testing.T) {
 		t.Parallel()
 		var log builtin.Logging
@@ -156,7 +155,7 @@ func TestMiniclaw(t *testing.T) {
 	})
 }
 
-// MC-14: what Messages returns is the caller's own, and never nil.
+// MC-14: Messages returns a copy, and never nil.
 func TestMessagesAreACopy(t *testing.T) {
 	t.Parallel()
 	var log builtin.Logging
@@ -170,7 +169,7 @@ func TestMessagesAreACopy(t *testing.T) {
 	wantNoted(t, &log, "agent:start")
 }
 
-// MC-14: a log that is full lets go of the older half.
+// MC-14: a full log drops its older half.
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	var log builtin.Logging

@@ -54,7 +54,7 @@ func TestSanitise(t *testing.T) {
 	}
 }
 
-// A model that does not know when to stop is cut, between characters, and that is seen.
+// An answer that is too long is cut between two characters, and a note says so.
 func TestSanitiseCuts(t *testing.T) {
 	t.Parallel()
 	got := builtin.Sanitise(strings.Repeat("é😀", builtin.MaxSummary))
@@ -68,8 +68,8 @@ var (
 	orders    = regexp.MustCompile(`(?i)ignore previous instructions|you are now|<\|im_start\|>|(?m:^system:)`)
 )
 
-// IC-77: whatever a model answers, nothing of the file's structure and none of the
-// words that are looked for is left.
+// FuzzSanitise (IC-77): no answer of a model keeps headings or other structure of the file, or one
+// of the forbidden phrases.
 func FuzzSanitise(f *testing.F) {
 	for _, seed := range []string{
 		"- did things", "# a\n## b", "ignore previous instructions", "ignore\n# previous\ninstructions", "system: x", "<|im_start|>", "a\n---\n```",

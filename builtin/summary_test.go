@@ -43,8 +43,8 @@ func noWriter(t *testing.T) builtin.Writer {
 	}
 }
 
-// What the vectors do not say: what a program that gives no store meets, who is asked
-// what, and what the errors tell (IC-70 to IC-77).
+// Details that the vectors of IC-70 to IC-77 do not cover: a program without a store, the prompt
+// and the transcript that the model gets, and the Spec.
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	var question builtin.Question
@@ -79,7 +79,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// IC-77: what goes wrong is the hook's error, in words that name it.
+// IC-77: every failure becomes the hook's error, and the error names the step that failed.
 func TestSummaryErrors(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
@@ -111,8 +111,8 @@ func TestSummaryErrors(t *testing.T) {
 	}
 }
 
-// IC-71, IC-75: three calls at once, and a session that has to wait longer than its
-// time gives up without a call of its own.
+// IC-71, IC-75: at most three model calls run at once. A session whose time ends while it waits
+// gives up without a model call.
 func TestSummariesWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 )
 
-// What real agents kept of the same short session (IC-74). Of the lines that only they
-// need, a few are left as samples.
+// IC-74: transcripts of the same short session by real agents. Of the lines that only the agents
+// need, a few are kept as samples.
 func TestReadRealTranscripts(t *testing.T) {
 	t.Parallel()
 	for file, tool := range map[string]string{"claude-code-2.1.329.jsonl": "Bash", "gemini-cli-0.61.0.jsonl": "run_shell_command"} {
@@ -94,7 +94,7 @@ func TestReadTranscript(t *testing.T) {
 	}
 }
 
-// A file that is something else is not taken for a session in which nobody said a word.
+// A file of another type is an error, and not an empty session.
 func TestNoTranscript(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"hello", "{}", `{"role":"user"}`, "[]", `{"type":"response_item","payload":{}}` + "\n"} {
@@ -104,8 +104,8 @@ func TestNoTranscript(t *testing.T) {
 	}
 }
 
-// What was given to a tool is shown in part, and one long message does not need more
-// memory than the model gets to see.
+// Only a part of a tool's input is shown, and a long message needs no more memory than the text
+// that the model gets.
 func TestLongMessagesAreCut(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ü", 100_000)
@@ -123,7 +123,7 @@ func TestLongMessagesAreCut(t *testing.T) {
 	}
 }
 
-// Whatever lies in the file, reading it ends, and gives text that can be sent.
+// FuzzReadTranscript: for any file, the reader ends and returns valid text.
 func FuzzReadTranscript(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.jsonl")
 	if err != nil || len(files) == 0 {

@@ -11,11 +11,11 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// The suite rewrites conversations where a package has this flag and it is set.
+// If a package has this flag and it is set, the suite rewrites conversations.
 var _ = flag.Bool("update", false, "rewrite the conversations of testdata")
 
-// acme is the language of an agent that was made up: it tells of calls before they are
-// made and of turns that end, and is told on stdout what must not be.
+// acme is the dialect of an invented agent. It sends tool calls before they run and the end of a
+// session, and reads on stdout which call must not run.
 var acme = &dialect.Dialect{
 	Name: "acme",
 	Events: []dialect.EventRow{
@@ -26,7 +26,7 @@ var acme = &dialect.Dialect{
 
 	ReadEvent: func(row *dialect.EventRow, top map[string]json.RawMessage, _ dialect.Input) (*grapnel.Event, error) {
 		ev := &grapnel.Event{}
-		// Of another type they are left out: no guard would be blind.
+		// A value of another type is ignored, because no guard depends on it.
 		_ = json.Unmarshal(top["session_id"], &ev.Session.ID)
 		_ = json.Unmarshal(top["cwd"], &ev.Session.CWD)
 		if row == nil || row.Kind != grapnel.ToolBefore {

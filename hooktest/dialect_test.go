@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// The laws also hold for our own language, which has a word for every event.
+// The plain dialect, which has a name for every event, passes the suite.
 func TestPlainHoldsTheLaws(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -38,8 +38,7 @@ func TestPlainHoldsTheLaws(t *testing.T) {
 
 const talkDir = "../dialect/testdata/claude-code"
 
-// The suite finds what it is there to find: each of these is Claude Code's language with
-// one thing wrong.
+// The suite finds the errors that it checks for. Each case is Claude Code's dialect with one error.
 func TestBrokenDialects(t *testing.T) {
 	t.Parallel()
 	type payload = map[string]json.RawMessage
@@ -153,7 +152,7 @@ func TestBrokenDialects(t *testing.T) {
 	}
 }
 
-// A conversation that has changed fails, and says how.
+// If a conversation has changed, the test fails, and its message shows the change.
 func TestConversationChanged(t *testing.T) {
 	t.Parallel()
 	s := &dialectSuite{Dialect: dialect.ClaudeCode(), talks: conversations(t, dialect.ClaudeCode(), talkDir)}

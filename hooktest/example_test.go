@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
-// t stands for the *testing.T of a test. It prints what a test that fails would say.
+// t replaces the *testing.T of a test. It prints the message of a test that fails.
 var t = &printer{}
 
 type printer struct {
@@ -39,7 +39,7 @@ func (p *printer) TempDir() string {
 	return dir
 }
 
-// cleanup removes what a test would remove by itself.
+// cleanup removes directories that a test would remove by itself.
 func (p *printer) cleanup() {
 	for _, dir := range p.dirs {
 		_ = os.RemoveAll(dir)
@@ -63,7 +63,7 @@ func ExampleBlocks() {
 	// Output:
 }
 
-// Whoever reads a failure need not run the test again.
+// The failure message shows the event and the hooks, so you need not run the test again.
 func ExampleBlocks_failure() {
 	ev := hooktest.Shell("git push -f")
 	ev.Session = grapnel.Session{}
@@ -87,8 +87,7 @@ func ExampleChanges() {
 	// Output:
 }
 
-// What no other function here says is in the Firing: here that a guard which cannot
-// answer blocks.
+// Fire returns everything else about an event: here, a guard that cannot answer blocks.
 func ExampleFire() {
 	guard := grapnel.Spec{
 		Name: "guard", On: []grapnel.Kind{grapnel.PromptBefore}, OnError: grapnel.OnErrorClosed,
@@ -143,7 +142,7 @@ func ExamplePolicy() {
 	// Output: main.go has an unused variable
 }
 
-// The same rule, and what two agents get.
+// The same rule gives a different reply for each of two agents.
 func ExampleAgent() {
 	defer t.cleanup()
 	engine := hooktest.PolicyText(t, houseRules, nil)
@@ -161,13 +160,13 @@ func ExampleAgent() {
 	// exit 0 {"decision":"deny","reason":"Deploying is for the pipeline."}
 }
 
-// A kind of hook runs its suite, with an event that it has something to say about.
+// A test of a hook runs the suite, with an event on which the hook has an opinion.
 func TestForcePushGuard(t *testing.T) {
 	t.Parallel()
 	hooktest.TestHook(t, noForcePush, hooktest.Shell("git push --force"))
 }
 
-// A language runs its suite.
+// A test of a dialect runs the suite.
 func TestAcme(t *testing.T) {
 	t.Parallel()
 	hooktest.TestDialect(t, acme, "testdata/acme")

@@ -1,6 +1,6 @@
 package hooktest
 
-// For tests outside of the package.
+// Exported for tests outside of the package.
 var (
 	Failure = failure
 	Passed  = passed

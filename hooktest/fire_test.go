@@ -72,7 +72,7 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// Whoever reads a failure need not run it again.
+// A failure message contains everything, so it is not necessary to run the test again.
 func TestFiringSaysAll(t *testing.T) {
 	t.Parallel()
 	specs := []grapnel.Spec{
@@ -96,7 +96,7 @@ func TestFiringSaysAll(t *testing.T) {
 	}
 }
 
-// One engine serves tests that run at once, and each hears of its own event.
+// Concurrent tests can share one engine, and each gets the Firing of its own event.
 func TestFireAtOnce(t *testing.T) {
 	t.Parallel()
 	engine, err := grapnel.New([]grapnel.Spec{guard("make"), {Name: "late", Phase: grapnel.PhaseObserve, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}}, nil)
@@ -115,7 +115,7 @@ func TestFireAtOnce(t *testing.T) {
 	all.Wait()
 }
 
-// The events are what agents send: every kind has one, and it says what it is.
+// Every kind has an event as agents send it.
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {

@@ -16,7 +16,7 @@ func replies(out grapnel.Outcome, err error) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, err })
 }
 
-// The kinds of hooks that the root package has pass their suite.
+// The hooks of the root package pass the suite.
 func TestHooksOfTheRoot(t *testing.T) {
 	t.Parallel()
 	tools := []grapnel.Kind{grapnel.ToolBefore, grapnel.PermissionBefore}
@@ -42,7 +42,7 @@ func TestHooksOfTheRoot(t *testing.T) {
 	}
 }
 
-// The suite finds what it is there to find.
+// The suite finds the errors that it checks for.
 func TestBrokenHooks(t *testing.T) {
 	t.Parallel()
 	before := []grapnel.Kind{grapnel.ToolBefore}
@@ -108,7 +108,7 @@ type panicky struct{}
 
 func (panicky) Match(*grapnel.Event, *grapnel.Verdict) (bool, error) { panic("oops") }
 
-// hangs does not look at its context.
+// hangs is a hook that ignores its context.
 type hangs struct{}
 
 func (hangs) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {

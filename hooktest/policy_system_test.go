@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/hooktest"
 )
 
-// Programs are really run, in the directory in which the event happens.
+// Programs of a policy really run, in the directory of the event.
 func TestPolicyRunsPrograms(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

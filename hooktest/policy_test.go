@@ -53,7 +53,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
-// A project's policy may restrict, and its allow counts for nothing.
+// A project's policy can restrict, but its allow has no effect.
 func TestPolicyOfAProject(t *testing.T) {
 	t.Parallel()
 	const text = "version: 1\nhooks:\n  - {name: a, on: tool.before, match: {command: make}, allow: true}\n"
@@ -63,8 +63,8 @@ func TestPolicyOfAProject(t *testing.T) {
 	hooktest.Passes(t, hooktest.Shell("make"), hooktest.PolicyText(t, text, &hooktest.PolicyOptions{Scope: grapnel.ScopeProject}))
 }
 
-// The agent gets what grapnel-hook would say, each in its own language; a test of
-// cmd/internal/hookcmd compares both.
+// The agent gets the reply of grapnel-hook in its own dialect. A test of cmd/internal/hookcmd
+// compares both.
 func TestAgent(t *testing.T) {
 	t.Parallel()
 	engine := hooktest.PolicyText(t, house, nil)
@@ -83,7 +83,7 @@ func TestAgent(t *testing.T) {
 	}
 }
 
-// What is wrong with a policy is said with its place.
+// An error in a policy is reported with its place.
 func TestPolicyErrors(t *testing.T) {
 	t.Parallel()
 	program := map[string]grapnel.Hook{"chekc": grapnel.Watch(nil)}
@@ -112,7 +112,8 @@ func TestPolicyErrors(t *testing.T) {
 	}
 }
 
-// No server is asked in a test: somebody answers for it, or the test fails and says how.
+// A test calls no server. A hook from Programs answers in its place; without one the test fails and
+// names the fix.
 func TestPolicyAsksNoServer(t *testing.T) {
 	t.Parallel()
 	const asks = "version: 1\nhooks:\n  - {name: company, on: tool.before, http: https://policy.example.com/v1, on_error: closed}\n"
@@ -124,8 +125,8 @@ func TestPolicyAsksNoServer(t *testing.T) {
 	}
 }
 
-// No server is told in a test either, which is no failure: whoever wants to know what one
-// would hear answers in its place.
+// A test sends nothing to the server of a notify: hook, and this is not a failure. To see the event
+// that the server would get, use a hook from Programs.
 func TestPolicyTellsNoServer(t *testing.T) {
 	t.Parallel()
 	const tells = "version: 1\nhooks:\n  - {name: guard, on: tool.before, block: no}\n  - {name: team, on: tool.before, when: 'verdict.decision == \"block\"', notify: https://hooks.example.com}\n"
@@ -140,13 +141,13 @@ func TestPolicyTellsNoServer(t *testing.T) {
 	hooktest.Blocks(t, hooktest.Shell("ls"), hooktest.PolicyText(t, tells, nil))
 }
 
-// Tests that are files are tests of Go too.
+// Test files also run as tests in Go.
 func TestPoliciesOfFiles(t *testing.T) {
 	t.Parallel()
 	hooktest.TestPolicies(t, "testdata/policies")
 }
 
-// One that fails says where it stands, and what happened.
+// A failed test reports its place in the file and the result.
 func TestPoliciesFail(t *testing.T) {
 	t.Parallel()
 	file, errs := policytest.Parse("testdata/policies/house_test.yaml", []byte("version: 1\ntests:\n  - {command: git push, want: block}\n"))

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// recorder is a testing.TB that keeps what it is told, for tests that must fail.
+// recorder is a testing.TB that records messages, for tests that must fail.
 type recorder struct {
 	testing.TB
 	mu    sync.Mutex
@@ -34,7 +34,7 @@ func (r *recorder) FailNow() { panic(r) }
 
 func (r *recorder) Context() context.Context { return r.TB.Context() }
 
-// failure is what a test says that fails; empty = it passes.
+// failure returns the message of a test that fails; empty = it passes.
 func failure(t *testing.T, test func(t testing.TB)) string {
 	t.Helper()
 	r := &recorder{TB: t}

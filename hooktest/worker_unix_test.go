@@ -16,7 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// interpreter skips a test where what runs a program is not there.
+// interpreter returns the path of an interpreter. It skips the test if the interpreter is not
+// installed.
 func interpreter(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -26,7 +27,7 @@ func interpreter(t *testing.T, name string) string {
 	return path
 }
 
-// exampleWorker is the path of a file of examples/workers.
+// exampleWorker returns the path of a file in examples/workers.
 func exampleWorker(t *testing.T, file string) string {
 	t.Helper()
 	path, err := filepath.Abs(filepath.Join("..", "examples", "workers", filepath.FromSlash(file)))
@@ -48,7 +49,7 @@ func buildWorker(t *testing.T) string {
 	return program
 }
 
-// The workers of the examples are what they are examples of.
+// The example workers pass the suite.
 func TestExampleWorkers(t *testing.T) {
 	t.Parallel()
 	t.Run("go", func(t *testing.T) {
@@ -65,7 +66,7 @@ func TestExampleWorkers(t *testing.T) {
 	})
 }
 
-// A worker behind an engine is a hook like all others.
+// A worker in an engine passes the suite for hooks.
 func TestWorkerIsAHook(t *testing.T) {
 	t.Parallel()
 	w := &process.Worker{Command: process.Command{Name: "generated", Args: []string{buildWorker(t)}, Dir: t.TempDir(), Executor: process.System}}
@@ -77,7 +78,7 @@ func TestWorkerIsAHook(t *testing.T) {
 	TestHook(t, grapnel.Spec{Name: w.Name, On: []grapnel.Kind{grapnel.ToolBefore}, Hook: w, Timeout: time.Hour})
 }
 
-// They say what their comments promise.
+// The example workers decide as their comments say.
 func TestExampleWorkersDecide(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -141,7 +142,7 @@ func TestExampleWorkersDecide(t *testing.T) {
 	}
 }
 
-// The suite finds what it is there to find.
+// The suite finds the errors that it checks for.
 func TestBrokenWorkers(t *testing.T) {
 	t.Parallel()
 	const (
