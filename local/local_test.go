@@ -16,7 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// write writes files below a directory.
+// write creates files below a directory.
 func write(t *testing.T, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -39,8 +39,8 @@ func blocks(word string) string {
 	return fmt.Sprintf("version: 1\nhooks:\n  - {name: no-%[1]s, on: tool.before, match: {command: [%[1]s]}, block: not %[1]s}\n", word)
 }
 
-// The policies of the user, of the project down to the working directory, and those that
-// are named are in force; a project's only once it is trusted.
+// In force are the user's policy, the policies of the project down to the working directory, and
+// the named policies. A project's policies must be trusted.
 func TestOpen(t *testing.T) {
 	t.Parallel()
 	dir := match.RealPath(t.TempDir())
@@ -89,8 +89,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// A hook that needs a server fails if the program brought no way to reach one, and its
-// on_error decides. It is not left out.
+// If the program has no client for servers, a hook with http: fails, and its on_error decides. Open
+// does not leave it out.
 func TestHooksWithoutServers(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -110,7 +110,8 @@ func TestHooksWithoutServers(t *testing.T) {
 	}
 }
 
-// A worker is accepted; one would be refused if it were made like a program that runs once.
+// Open accepts a worker. It must not build the worker like a program that runs once, because that
+// would be an error.
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -127,7 +128,7 @@ func TestWorkers(t *testing.T) {
 	}
 }
 
-// Loaded changes what is in force, and its error ends Open.
+// Loaded can change the policies in force. If it returns an error, Open fails.
 func TestLoaded(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()

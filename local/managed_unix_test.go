@@ -15,8 +15,8 @@ import (
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 )
 
-// Managed policies come first, in the order of their names, and count only as root's
-// alone: what others could have written blocks instead of guarding less.
+// Managed policies come first, ordered by name. If users other than root could have written one,
+// Grapnel blocks tools and does not simply ignore the policy.
 func TestManagedFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,8 +67,8 @@ func TestManagedFiles(t *testing.T) {
 	if got := names(load()); !slices.Equal(got, []string{"first", "second"}) {
 		t.Errorf("policies of root: %v", got)
 	}
-	// What is kept lies where the user can write: it neither stands in for a file nor is
-	// it asked what a file means.
+	// The user can write the snapshots, so they neither replace a managed file nor define its
+	// meaning.
 	kept, err := filepath.Glob(filepath.Join(place.Snapshots(), "*.snap"))
 	if err != nil || len(kept) == 0 {
 		t.Fatalf("nothing is kept for observers that run later: %v", err)
@@ -113,8 +113,8 @@ func TestManagedFiles(t *testing.T) {
 	}
 }
 
-// What a managed policy loads has to be root's alone as well, and so has what leads to
-// it. What is kept where the user can write adds nothing.
+// A file that a managed policy loads, and every directory above it, must also be writable only by
+// root. Snapshots, which the user can write, add nothing.
 func TestManagedLoads(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

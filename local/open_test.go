@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Too deep inside of other hooks a program fails, and is seen to; what a project
-// writes into the variable is no number of ours.
+// A program that is nested too deeply in other hooks fails, and the error is visible. Values that a
+// project writes into the variable and that are no valid depth are ignored.
 func TestNestedDepth(t *testing.T) {
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore}
 	for depth, runs := range map[string]bool{"": true, "2": true, "3": false, "99": false, "-7": true, "much": true} {

@@ -42,8 +42,8 @@ func TestLocate(t *testing.T) {
 	}
 }
 
-// An installation's record is all that counts, and one that names no policy is no
-// installation: nothing would be guarded.
+// An installation takes everything from its record. A record without a policy is an error, because
+// it would guard nothing.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	whole := installation.Record{ID: "t", Agent: "claude-code", Policy: "/p/grapnel.yaml", State: "/s", Path: "/bin"}
@@ -75,8 +75,8 @@ func TestFilesOnce(t *testing.T) {
 	}
 }
 
-// What a project may have needs trust, unless it is named, and counts once by
-// whatever name.
+// A project's policies need trust, unless they are named on the command line. A policy with several
+// names is loaded once.
 func TestFilesOfAProject(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p/sub")

@@ -14,7 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 )
 
-// makeDirs makes directories below a new one, and returns that.
+// makeDirs creates directories below a new one and returns the new one.
 func makeDirs(t *testing.T, names ...string) string {
 	t.Helper()
 	dir := match.RealPath(t.TempDir())
@@ -30,7 +30,7 @@ func in(session, cwd string) *grapnel.Event {
 	return &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "a"}, Session: grapnel.Session{ID: session, CWD: cwd}}
 }
 
-// below gives directories their names below another.
+// below returns the paths of directories relative to dir.
 func below(t *testing.T, dir string, dirs []Dir) []string {
 	t.Helper()
 	var names []string
@@ -95,7 +95,7 @@ func TestRootIsFixed(t *testing.T) {
 			t.Errorf("session %q in %s (-want +got)\n%s", tt.session, tt.cwd, diff)
 		}
 	}
-	// Another agent's session of the same name is another session.
+	// A session of another agent with the same ID is a different session.
 	ev := in("one", filepath.Join(dir, "other"))
 	ev.Agent.Name = "b"
 	if got := below(t, dir, p.Dirs(ev, true)); got[0] != "other" {
@@ -103,7 +103,7 @@ func TestRootIsFixed(t *testing.T) {
 	}
 }
 
-// Looking fixes nothing.
+// Without keep, Dirs stores no root.
 func TestDirsWithoutKeeping(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p/.git")
@@ -114,8 +114,8 @@ func TestDirsWithoutKeeping(t *testing.T) {
 	}
 }
 
-// A root is where the agent said, so that names through a link still mean something,
-// and the directories are the real ones.
+// A root keeps the path that the agent sent, so that names through a link still match. The
+// directories are resolved paths.
 func TestRootThroughALink(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p/.git", "p/a")
@@ -131,7 +131,7 @@ func TestRootThroughALink(t *testing.T) {
 	}
 }
 
-// An event that says not where the agent works is judged where its hook runs.
+// If an event does not name the agent's directory, Grapnel uses the directory of the hook program.
 func TestDirsWithoutDirectory(t *testing.T) {
 	dir := makeDirs(t, "p/.git")
 	t.Chdir(filepath.Join(dir, "p"))
@@ -154,7 +154,7 @@ func TestDirsOfALongPath(t *testing.T) {
 	}
 }
 
-// Of events that come at once, all agree on the root of the first.
+// If several first events of a session arrive at once, all use the same root.
 func TestRootAtOnce(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "state")
@@ -177,7 +177,7 @@ func TestRootAtOnce(t *testing.T) {
 	}
 }
 
-// What is no root is written anew.
+// A damaged file of a root is written again.
 func TestDamagedRoot(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p")

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What stands in place of a root is not waited for, and does not stay.
+// If a pipe is at the path of a root, Grapnel does not wait for it, and replaces it.
 func TestRootThatIsAPipe(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p")

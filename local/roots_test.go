@@ -27,7 +27,7 @@ func neighbors(n int, first string) []string {
 	return ids
 }
 
-// stored lists the files with roots.
+// stored lists the files that contain roots.
 func stored(t *testing.T, p Place) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(p.sessions(), "*", "*"))
@@ -37,7 +37,7 @@ func stored(t *testing.T, p Place) []string {
 	return files
 }
 
-// age makes all roots look as if they had been used earlier.
+// age moves the last use of all roots into the past.
 func age(t *testing.T, p Place, by time.Duration) {
 	t.Helper()
 	for _, file := range stored(t, p) {
@@ -57,7 +57,7 @@ func age(t *testing.T, p Place, by time.Duration) {
 	}
 }
 
-// A root that nobody used for more than seven days makes room.
+// A root that was not used for more than seven days is removed for a new one.
 func TestIdleRootsMakeRoom(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p/.git", "q/.git")
@@ -85,8 +85,9 @@ func TestIdleRootsMakeRoom(t *testing.T) {
 	}
 }
 
-// A refused session is judged by its working directory and what is trusted above it, is
-// counted, and is told so. It gets a root as soon as there is room.
+// If there is no room for the root of a session, Grapnel uses the working directory and the trusted
+// policies above it, counts the refusal and returns an error. The session gets a root as soon as
+// there is room.
 func TestRefusedRoot(t *testing.T) {
 	t.Parallel()
 	for name, cache := range map[string]*Roots{"files": nil, "memory": {}} {
@@ -123,8 +124,8 @@ func TestRefusedRoot(t *testing.T) {
 	}
 }
 
-// A new session looks at the roots of few others, however many there are. Once it listed
-// and sorted them all.
+// A new session reads the roots of only a few other sessions. Regression: it listed and sorted all
+// of them.
 func TestNewSessionLooksAtFewOthers(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p/.git")
@@ -144,7 +145,7 @@ func TestNewSessionLooksAtFewOthers(t *testing.T) {
 
 func must(names []string, _ error) []string { return names }
 
-// However an ID is spelled, it names a file of its own in the store.
+// Each session ID has its own file in the store, whatever characters it contains.
 func TestSpellingOfSessions(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p/.git", "q/.git")
@@ -167,14 +168,14 @@ func TestSpellingOfSessions(t *testing.T) {
 			t.Errorf("%s is no digest", file)
 		}
 	}
-	// No ID, no root: nothing is stored under the empty name.
+	// An event without a session ID stores no root.
 	p.Dirs(in("", filepath.Join(dir, "q")), true)
 	if n := len(stored(t, p)); n != len(ids) {
 		t.Errorf("an event without a session stored a root")
 	}
 }
 
-// A root from a time at which the clock was ahead does not stay until then.
+// If the clock was ahead when a root was stored, the root does not stay until that time.
 func TestRootOfTheFuture(t *testing.T) {
 	t.Parallel()
 	dir := makeDirs(t, "p/.git")

@@ -11,8 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// What a hook advises instead is nothing that another hook stops: a model that does
-// as it is told must get on.
+// The advice of a hook contains no command that another hook stops: a model that follows the advice
+// must be able to continue.
 func TestAdvice(t *testing.T) {
 	t.Parallel()
 	e := using(t, registry(t).Names()...)

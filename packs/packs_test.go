@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// using loads a policy of one line that uses packs.
+// using loads a policy that only uses these packs.
 func using(t *testing.T, names ...string) *grapnel.Engine {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
@@ -42,7 +42,7 @@ func using(t *testing.T, names ...string) *grapnel.Engine {
 	return e
 }
 
-// event is a tool call as Claude Code says it, in a home directory of its own.
+// event returns a tool call in the format of Claude Code, in a temporary home directory.
 func event(t *testing.T, name, tool string, input map[string]any) *grapnel.Event {
 	t.Helper()
 	payload, err := json.Marshal(map[string]any{
@@ -59,15 +59,15 @@ func event(t *testing.T, name, tool string, input map[string]any) *grapnel.Event
 	return ev
 }
 
-// An answer is what an event is answered with: the hooks that said something, in the
-// order of the pack, and the decision.
+// An answer is the expected result of an event: the hooks that gave a reason, in the order of the
+// pack, and the decision.
 type answer struct {
 	hooks string
 	want  grapnel.Decision
 }
 
-// answers holds one pack alone to what it says of each line. A line is a shell
-// command, or the file of a tool: "Read ~/.netrc", "Write /etc/hosts".
+// answers checks the result of one pack for each line. A line is a shell command, or a tool with
+// its file: "Read ~/.netrc", "Write /etc/hosts".
 func answers(t *testing.T, pack string, events map[string]answer) {
 	t.Helper()
 	home, err := os.UserHomeDir()
@@ -95,7 +95,7 @@ func answers(t *testing.T, pack string, events map[string]answer) {
 	}
 }
 
-// shipped are the packs, read as policies.
+// shipped returns the packs as policies.
 func shipped(t *testing.T) map[string]*policyfile.Policy {
 	t.Helper()
 	all := map[string]*policyfile.Policy{}
@@ -113,7 +113,7 @@ func shipped(t *testing.T) map[string]*policyfile.Policy {
 	return all
 }
 
-// A pack only ever takes away, in process, and says why.
+// A hook of a pack never allows anything, runs no program, and has a reason and an incident.
 func TestPacks(t *testing.T) {
 	t.Parallel()
 	for name, p := range shipped(t) {
@@ -134,9 +134,9 @@ func TestPacks(t *testing.T) {
 
 var update = flag.Bool("update", false, "rewrite table.go and testdata/*.golden")
 
-// TestPromises compares each pack with testdata/NAME.golden: the version, a digest of
-// the hooks at that version, and the names of hooks, which policies leave out by name.
-// A name that once was there stays.
+// TestPromises compares each pack with testdata/NAME.golden: the version, a digest of the hooks at
+// that version, and the names of the hooks. Policies exclude hooks by name, so a name must never
+// disappear.
 func TestPromises(t *testing.T) {
 	t.Parallel()
 	goldens, err := filepath.Glob("testdata/*.golden")
@@ -188,7 +188,7 @@ func TestPromises(t *testing.T) {
 	}
 }
 
-// registry is the packs as their files say, whether or not the table follows.
+// registry reads the packs from their files. It does not use the generated table.
 func registry(t *testing.T) packindex.Registry {
 	t.Helper()
 	packs, errs := policy.ReadRegistry(packs.Files())

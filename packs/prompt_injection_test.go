@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// What a tool brought is answered: by a block, a note, a change, or nothing.
+// The pack answers the output of a tool with a block, a note, a change, or nothing.
 func TestPromptInjection(t *testing.T) {
 	t.Parallel()
 	e := using(t, "prompt-injection")

@@ -38,7 +38,7 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
-// Keys in what a tool printed do not reach the model.
+// Keys in the output of a tool do not reach the model.
 func TestHideKeys(t *testing.T) {
 	t.Parallel()
 	e := using(t, "secrets")

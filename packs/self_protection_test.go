@@ -37,8 +37,8 @@ func TestSelfProtection(t *testing.T) {
 	})
 }
 
-// The settings of every agent that Grapnel can be installed into are guarded: where its
-// hooks stand, and where they can be switched off. A new agent cannot be forgotten.
+// The pack guards the settings of every agent that Grapnel supports: the files that contain hooks,
+// and the files that can switch hooks off. The test fails if a new agent is missing.
 func TestSelfProtectionKnowsEveryAgent(t *testing.T) {
 	t.Parallel()
 	home, err := os.UserHomeDir()

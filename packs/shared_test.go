@@ -12,9 +12,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// The defect: packs.All was a variable, and its hooks could be changed for the whole
-// process, self-protection among them. Whatever a caller does to what it was given, a
-// policy that is loaded after that blocks.
+// Regression: packs.All was a variable, so a caller could change its hooks for the whole process,
+// including self-protection. Now a caller can change what it got, and a policy that is loaded later
+// still blocks.
 func TestPacksCannotBeChanged(t *testing.T) {
 	for name, table := range map[string]func() any{
 		"All":    func() any { return packs.All() },
