@@ -313,7 +313,7 @@ var pairsOfTools = [][2]string{
 	{`NewTool {"path":"x"}`, `NewTool {"path":"x"}`},
 }
 
-// toolEvent returns a tool.before event. MCP tools belong to the server lab.
+// toolEvent returns a tool.before event. MCP tools are tools of the server lab.
 func toolEvent(t testing.TB, d *dialect.Dialect, call string) *grapnel.Event {
 	t.Helper()
 	name, input, _ := strings.Cut(call, " ")

@@ -330,7 +330,7 @@ func ExampleApprover() {
 	// The call was blocked: no, use trash/ <nil>
 }
 
-// An agent uses its own texts, or those of another system, as the replacement of refused
+// An agent uses its own texts, or the texts of another system, as the replacement of refused
 // actions.
 func ExampleManners() {
 	manners, _ := host.FindManners("ironclaw")

@@ -22,8 +22,8 @@ import (
 //
 // Each Run is a turn, and increments the Turn of the session.
 //
-// Each sub-agent has a separate Loop; see [Subagent]. Its prompts and answers do not belong to a
-// person: subagent.start and subagent.after report them, and prompt.before, agent.after and
+// Each sub-agent has a separate Loop; see [Subagent]. Its prompts and answers do not come from or
+// go to a person: subagent.start and subagent.after report them, and prompt.before, agent.after and
 // response.before are not fired.
 type Loop struct {
 	Provider Provider
@@ -509,7 +509,8 @@ func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
 		return errors.New("cannot shorten the conversation: Loop.Summarize is not set")
 	}
 	i := len(l.Messages) - 1
-	// Results, and the hook messages below them, belong to the answer that requested the calls.
+	// Keep results, and the hook messages below them, together with the answer that requested the
+	// calls.
 	for i > 0 && (l.Messages[i].Role == "tool" || l.Messages[i].Role == "user" && l.Messages[i-1].Role == "tool") {
 		i--
 	}

@@ -102,9 +102,9 @@ func (c *Client) Guard() Guard {
 	return c.guard
 }
 
-// SetNetworks replaces the open networks. They apply to all connections made from now on. When it
-// returns, idle connections to addresses that are no longer allowed are closed. Requests that
-// have already started are not affected.
+// SetNetworks replaces the open networks. They apply to all later connections. When it returns,
+// idle connections to addresses that are no longer allowed are closed. Requests that have already
+// started are not affected.
 func (c *Client) SetNetworks(networks []netip.Prefix) {
 	guard := Guard{Networks: slices.Clone(networks)}
 	c.mu.Lock()
@@ -196,8 +196,8 @@ type answer struct {
 // It does not use an http.Client, and therefore follows no redirects, uses no proxy from the
 // environment, decompresses nothing and does not switch to another server. It keeps a connection
 // for the next request only if KeepIdle allows it and the response was read completely. A kept
-// connection may be broken: if the server sends nothing at all, exchange sends the request once
-// more on a new connection.
+// connection may be broken: if the server sends nothing at all, exchange repeats the request on a
+// new connection, but only once.
 func (c *Client) exchange(ctx context.Context, r request, read func(answer) error) (err error) {
 	defer func() { err = explain(ctx, r.url.Hostname(), err) }()
 	host := hostOf(r.url)

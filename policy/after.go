@@ -145,7 +145,7 @@ func markerOf(s *grapnel.Spec, f sequence) grapnel.Spec {
 	}
 }
 
-// ReadsID marks that the Matcher reads the event's ID: an event must not count as its own
+// ReadsID marks that the Matcher reads the event's ID: an event must not be treated as its own
 // predecessor.
 func (f *past) ReadsID() {}
 
@@ -393,7 +393,7 @@ func (f *past) reads(ev *grapnel.Event, v *grapnel.Verdict) (begins, ends uint64
 }
 
 // Mark records the steps that the event begins and removes steps that it cancels or that are too
-// old. It does not record a blocked action. If the verdict was ask, the action counts as done,
+// old. It does not record a blocked action. If the verdict was ask, Mark treats the action as done,
 // because agents do not report the user's answer.
 func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error { //nolint:gocognit // the steps of a sequence share the mark that is being made
 	f, err := k.of.made()

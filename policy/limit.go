@@ -38,11 +38,11 @@ const (
 	maxPer = 31 * 24 * time.Hour
 )
 
-// Counter stores the state of limits. Count calls change with the bytes stored under a key, or nil
-// if there are none. It stores the bytes that change returns for at least the duration keep; if
-// change returns nil, nothing changes. No other caller can change the key meanwhile. Count calls
-// change exactly once, or returns an error without calling it; then the state of the limit is
-// unknown.
+// Counter stores the state of limits. Count calls change with the bytes stored under a key; nil =
+// nothing is stored. It stores the bytes that change returns for at least the duration keep; if
+// change returns nil, the stored bytes stay as they were. No other caller can change the key
+// meanwhile. Count calls change exactly once, or returns an error without calling it; then the
+// state of the limit is unknown.
 type Counter interface {
 	Count(key string, change func(kept []byte) (now []byte, keep time.Duration)) error
 }

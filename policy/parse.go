@@ -26,7 +26,8 @@ import (
 // suggesting a similar key.
 var later = []string{"wasm"}
 
-// Parse parses a policy file. It returns all errors; the Policy is valid only if there are none.
+// Parse parses a policy file. It returns all errors; the Policy is valid only if Parse returns no
+// error.
 func Parse(file string, data []byte) (*policyfile.Policy, []*policyfile.Error) {
 	p := &fileParser{file: file}
 	root, err := yaml.Parse(data)

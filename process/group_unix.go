@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A group is a program and those of its children that have not left its process group.
+// A group is a program and all its children that have not left its process group.
 //
 // Pdeathsig ("kill the child when its parent dies") is not used. It fires when the thread that
 // started the program ends, and Go programs do not control their threads. It would also end only

@@ -232,7 +232,7 @@ func SandboxMain() {
 	if err == nil {
 		err = become(&r, os.Args[3:])
 	}
-	// The error goes to the status pipe, because the standard streams belong to the program.
+	// The error goes to the status pipe, because the program uses the standard streams.
 	_, _ = os.NewFile(statusFD, "status").WriteString(err.Error())
 	os.Exit(1)
 }

@@ -130,7 +130,7 @@ type run struct {
 	failure error               // error of the model
 }
 
-// begin returns the run that ctx belongs to. It starts the run at the first call.
+// begin returns the run of ctx. It starts the run at the first call.
 func (b *bridge) begin(ctx agent.InvocationContext) *run {
 	s := ctx.Session()
 	return b.at(ctx, ctx.InvocationID(), key{s.AppName(), s.UserID(), s.ID()}, s.Events().Len() > 0)

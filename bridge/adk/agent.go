@@ -127,8 +127,8 @@ func (w *working) stop(ctx agent.Context) (host.Stop, error) {
 	return w.session.Stop(ctx, w.last, w.active)
 }
 
-// at returns the agent that ctx belongs to. An agent without a beforeAgent call, as in a live
-// run, uses the run's session.
+// at returns the agent of ctx. An agent without a beforeAgent call, as in a live run, uses the
+// run's session.
 func (r *run) at(ctx agent.Context) *working {
 	name := ctx.AgentName()
 	r.mu.Lock()

@@ -121,7 +121,7 @@ type turn struct {
 	offered []string      // tools that the model may choose from; nil = all
 }
 
-// inside is the context key of the tool call that a context belongs to.
+// inside is the key under which a context stores its tool call.
 type inside struct{}
 
 // generate wraps a round: a model call, its tools, and all later rounds. The first round is the

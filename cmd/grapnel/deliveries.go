@@ -177,7 +177,7 @@ func (c *console) read(do func(*store.Reader) error) error {
 	return errors.Join(do(r), r.Close())
 }
 
-// change calls do with the deliveries: those of the running daemon, or of the store.
+// change calls do with the deliveries of the running daemon or, without a daemon, of the store.
 func (c *console) change(do func(control.Deliveries) error) error {
 	place, err := c.Place()
 	if err != nil {

@@ -196,7 +196,7 @@ func (c *composer) all(out *composed) {
 }
 
 // dispute denies the step because interceptors disagree, unless the Resolver lifts the deny. The
-// verdict belongs to the host and not to an interceptor.
+// verdict is the host's and has no interceptor.
 func (c *composer) dispute(out *composed, reason string, knob Knob) {
 	v := denied(reason, "")
 	if knob == Approvals {

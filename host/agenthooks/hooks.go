@@ -191,7 +191,7 @@ func defaults[T comparable](v *T, value T) {
 }
 
 // Has reports whether such an event has an effect. It is always true for the kinds of the eight
-// points, because the host denies them if there is no interceptor.
+// points, because without an interceptor the host denies them.
 func (h *Hooks) Has(k grapnel.Kind) bool {
 	return pointOf(k) != nil || h.opts.Engine != nil && h.opts.Engine.Has(k)
 }

@@ -94,8 +94,7 @@ func repeated(value any) (any, error) {
 	return value, nil
 }
 
-// unobtainable returns the error that a value, or a part of it, represents; nil if there is
-// none.
+// unobtainable returns the error that a value, or a part of it, represents, or nil.
 func unobtainable(raw json.RawMessage) error {
 	if !bytes.Contains(raw, []byte(`"$error"`)) {
 		return nil

@@ -34,7 +34,7 @@ type Conditions struct {
 	when   *whenCondition
 }
 
-// Empty reports whether there are no conditions, so that every event matches.
+// Empty reports whether every event matches because the hook has no conditions.
 func (cs *Conditions) Empty() bool { return cs.m == nil }
 
 // matchConditions holds the conditions of one match.
@@ -157,8 +157,8 @@ func (cs *Conditions) exceptions(f *Facts) []Check {
 	if len(single) == 0 || !m.match.fits(f, nil) || m.match.fits(f, single) {
 		return checks
 	}
-	// Together these exceptions exclude every match. Report those that exclude all matches alone,
-	// or without which the others do not; if there are none, report all.
+	// Together these exceptions exclude every match. Report each exception that excludes all
+	// matches alone, while the others do not. If no exception does, report all of them.
 	counts := slices.DeleteFunc(slices.Clone(at), func(i int) bool {
 		others := slices.DeleteFunc(slices.Clone(single), func(e *compiled) bool { return e == m.except[i] })
 		return m.match.fits(f, []*compiled{m.except[i]}) && !m.match.fits(f, others)

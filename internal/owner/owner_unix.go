@@ -29,8 +29,8 @@ func Root(info fs.FileInfo) error {
 	return nil
 }
 
-// Mine returns an error if the file belongs to neither this user nor root, or if other users can
-// write it.
+// Mine returns an error if the owner of the file is neither this user nor root, or if other users
+// can write it.
 func Mine(info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	switch {
@@ -48,9 +48,9 @@ func Mine(info fs.FileInfo) error {
 const maxLinks = 40
 
 // Path returns an error if a user other than root can change the target of an absolute path,
-// through a directory on the path, a link, or a directory on the path of a link. A missing file
-// is not an error. A directory that all users can write, but that has the sticky bit and belongs
-// to root, is accepted if the next element of the path belongs to root.
+// through a directory on the path, a link, or a directory on the path of a link. A missing file is
+// not an error. A directory that all users can write is accepted if it has the sticky bit, and if
+// root owns it and the next element of the path.
 func Path(name string) error {
 	if !filepath.IsAbs(name) {
 		return fmt.Errorf("%s is not an absolute path", name)

@@ -63,7 +63,7 @@ type Share struct {
 	All     int `json:"all"`
 }
 
-// Percent returns the share in percent. It returns 100 if there are no points.
+// Percent returns the share in percent. It returns 100 for a share of zero points.
 func (s Share) Percent() float64 {
 	if s.All == 0 {
 		return 100

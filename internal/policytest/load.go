@@ -31,8 +31,8 @@ type Loading struct {
 	Server  func(policyfile.HTTP) grapnel.Hook
 	Told    func(policyfile.HTTP) grapnel.Hook
 
-	// Load reads the files and makes their hooks; nil = [policy.Load]. To test other hooks than
-	// those of the file, change its result.
+	// Load reads the files and builds their hooks; nil = [policy.Load]. To test hooks that are not
+	// in the file, change its result.
 	Load func(policy.Request) policy.Set
 }
 

@@ -53,8 +53,8 @@ func readFile(name string) ([]byte, error) {
 	return data, err
 }
 
-// Parse parses the text of a test file and returns all its errors. The File is valid only if
-// there are none. Files that the tests name are relative to the test file.
+// Parse parses the text of a test file and returns all its errors. The File is valid only if Parse
+// returns no error. Files that the tests name are relative to the test file.
 func Parse(file string, data []byte) (*File, []*policyfile.Error) {
 	root, err := yaml.Parse(data)
 	if err != nil {

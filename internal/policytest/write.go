@@ -469,7 +469,7 @@ func (r *Recorder) write(b *strings.Builder, t *recordedTest) {
 	}
 }
 
-// elsewhere returns the agents of a test if they differ from those of the file, or nil.
+// elsewhere returns the agents of a test if they differ from the agents of the file, otherwise nil.
 func (t *recordedTest) elsewhere(f *File) json.RawMessage {
 	usual := f.Agents
 	if len(usual) == 0 {

@@ -138,7 +138,7 @@ func endlessly(re *syntax.Regexp) width {
 	return width{lines: 1}
 }
 
-// onlyOf reports whether all characters in ranges belong to a small class.
+// onlyOf reports whether all characters in ranges are in a small class.
 func onlyOf(ranges []rune, class func(rune) bool) bool {
 	for i := 0; i+1 < len(ranges); i += 2 {
 		if ranges[i+1]-ranges[i] > utf8.RuneSelf {

@@ -17,9 +17,9 @@ var KeepWords = [...]string{"full", "masked", "metadata"}
 // Keeping is the combined record settings of all policies in force. Its zero value keeps masked
 // events.
 //
-// A managed policy decides how much is kept, or else the user's policy. Policies of projects and
-// command lines can only reduce it, and not even that if a managed policy decides. Drops and
-// replacements add up: no policy can undo those of another.
+// The managed policy decides how much is kept. Without a managed policy the user's policy decides,
+// and policies of projects and command lines can only reduce it. Drops and replacements add up: no
+// policy can undo a drop or a replacement of another policy.
 type Keeping struct {
 	Keep    string
 	managed bool

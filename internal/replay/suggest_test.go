@@ -170,7 +170,7 @@ func TestSuggestBeside(t *testing.T) {
 	}
 }
 
-// Events outside a project are no chance for its rules. A rule of a project does not make a
+// Events outside a project give no evidence for its rules. A rule of a project does not make a
 // global rule unnecessary.
 func TestSuggestProjects(t *testing.T) {
 	t.Parallel()

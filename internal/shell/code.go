@@ -355,8 +355,8 @@ func (c *codeScan) alias(name string) string {
 	}
 }
 
-// owns reports whether a function belongs to a module. The call uses the module's name or an
-// alias from the code, or it uses the bare function name and the code mentions the module.
+// owns reports whether a function is part of a module. The call uses the module's name or an alias
+// from the code, or it uses the bare function name and the code mentions the module.
 func (c *codeScan) owns(module, owner, name string, begin int) bool {
 	short := module[strings.LastIndexByte(module, '.')+1:]
 	switch {

@@ -11,7 +11,7 @@ import (
 )
 
 // limits describe how JSON is shortened. The result is JSON of the same structure, in the same
-// order: long texts are cut, and when there is no room left, the rest of each object and array is
+// order: long texts are cut, and when the total is reached, the rest of each object and array is
 // left out. A mark shows both.
 type limits struct {
 	total int // total bytes

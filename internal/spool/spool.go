@@ -15,7 +15,7 @@
 // complete lines; a power cut may lose the last lines unless Options.Sync is set. The directory
 // should be on a local disk: network file systems do not append atomically.
 //
-// The package makes no decisions about hooks. Its files are no proof against a process of the
+// The package makes no decisions about hooks. Its files do not protect against a process of the
 // same user, which can change any of them.
 package spool
 

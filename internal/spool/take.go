@@ -240,9 +240,9 @@ type pieces struct {
 	lines *bufio.Reader // reader that begins at offset at; nil = not yet
 }
 
-// next returns a line with its newline, or nil if there is no complete line yet. cut means that
-// the piece is a part of a line that is too long; it ends before the beginning of a possible
-// Record.
+// next returns a line with its newline, or nil if the file does not contain a complete line yet.
+// cut means that the piece is a part of a line that is too long; it ends before the beginning of a
+// possible Record.
 func (p *pieces) next() (piece []byte, cut bool, err error) {
 	if p.lines == nil {
 		p.lines = bufio.NewReaderSize(io.NewSectionReader(p.file, p.at, 1<<62), maxLine)

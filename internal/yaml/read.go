@@ -248,7 +248,8 @@ func (r *reader) directives() {
 	}
 }
 
-// stray rejects a line that belongs to no value. A mapping or a list begins at the column want.
+// stray rejects a line that is not part of any value. A mapping or a list begins at the column
+// want.
 func (r *reader) stray(want int) {
 	switch got := r.column(); {
 	case flow(r.peek(0)) && r.peek(0) != '[' && r.peek(0) != '{':
@@ -269,8 +270,8 @@ func (r *reader) null(at, depth int) *Node {
 	return n
 }
 
-// deeper reports whether this line belongs to the value at the column parent. A list may be at
-// the column of the key it belongs to.
+// deeper reports whether this line is part of the value at the column parent. A list may begin at
+// the column of its key.
 func (r *reader) deeper(parent int, after byte) bool {
 	c := r.column()
 	return c > parent || c == parent && after == ':' && r.dash()

@@ -18,7 +18,7 @@ import (
 )
 
 // An IronClawRule is a rule of IronClaw's hook bundles, with the fields of its JSON. The fields
-// that define when the rule runs (name, points, priority, failure_mode, timeout_ms) belong to the
+// that define when the rule runs (name, points, priority, failure_mode, timeout_ms) are for the
 // Spec. [IronClawRule.Hook] returns its effect:
 //
 //	var rule hookfiles.IronClawRule

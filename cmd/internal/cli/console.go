@@ -78,7 +78,7 @@ func (o *Output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// FileOf returns the file behind a stream; nil if there is none.
+// FileOf returns the file behind a stream, or nil.
 func FileOf(stream any) *os.File {
 	if o, ok := stream.(*Output); ok {
 		stream = o.Writer

@@ -10,10 +10,10 @@
 // would change, Apply executes a plan. The knowledge about each agent is in its dialect, as a
 // dialect.Setup.
 //
-// A settings file belongs to its user. Comments, order, indentation, line ends and the entries of
-// others stay unchanged. If an edit would be ambiguous, the package returns an error with line
-// and column. It makes a backup of every replaced file, and does not execute a plan that could
-// not be undone exactly.
+// The user owns the settings file. Comments, order, indentation, line ends and the entries of
+// others stay unchanged. If an edit would be ambiguous, the package returns an error with line and
+// column. It makes a backup of every replaced file, and does not execute a plan that could not be
+// undone exactly.
 //
 // Agents store hooks in files of five shapes (see dialect.Shape): lists in a document that others
 // edit too, and files that Grapnel owns completely. An installation may have several files. All

@@ -307,7 +307,7 @@ func TestScripts(t *testing.T) {
 		t.Error("the file of an event that nobody listens to is left")
 	}
 
-	// The user has changed the file: it does not belong to Grapnel any more.
+	// The user has changed the file, so Grapnel no longer treats it as its own.
 	m.write(ours, "#!/bin/sh\n"+m.program+" scripts PreToolUse --id x && exec theirs\n")
 	m.uninstall(m.request("scripts"))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 || entries[0].Name() != "PreToolUse.bash" {

@@ -118,8 +118,8 @@ func (a Addresses) URL(agent, id string) string {
 	return u.String()
 }
 
-// with returns the addresses with a guest, or without it if g is nil. Without guests there is no
-// port.
+// with returns the addresses with guest id set to g, or without guest id if g is nil. If no guest
+// is left, the port is removed.
 func (a Addresses) with(id string, g *Guest, port int) Addresses {
 	b := Addresses{Port: port, Guests: maps.Clone(a.Guests)}
 	delete(b.Guests, id)
@@ -237,8 +237,8 @@ func (s *session) reach(j *job, id, version string) (*Over, error) {
 	return o, nil
 }
 
-// managedPolicy returns the path of a policy by root for all users; empty = none found. A system
-// directory below a Root belongs to the user, so its policies do not count.
+// managedPolicy returns the path of a policy by root for all users; empty = none found. The user
+// owns a system directory below a Root, so the policies in it are ignored.
 func (s *session) managedPolicy() string {
 	if s.System != systemRoot {
 		return ""

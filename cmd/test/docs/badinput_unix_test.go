@@ -12,7 +12,7 @@ import (
 )
 
 // TestBadInput tests the statements of bad-input.md that the scripts of cmd/grapnel do not cover:
-// failures that count as open, and the arguments of programs.
+// failures that are treated as open, and the arguments of programs.
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	const guarded = `version: 1

@@ -392,7 +392,7 @@ func TestCommandsExist(t *testing.T) {
 				}
 			}
 			found++
-			// The help of grapnel hook is that of grapnel-hook.
+			// grapnel hook prints the same help as grapnel-hook.
 			named := strings.Contains(help[name], name) || strings.Contains(help[name], strings.Join(about, "-"))
 			if !strings.Contains(strings.ToLower(help[name]), "usage:") || !named {
 				t.Errorf("%s: there is no command %q: %s", page, name, line)

@@ -22,7 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// Limits in pages are those of the code.
+// Limits in pages agree with the code.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const mib = 1 << 20

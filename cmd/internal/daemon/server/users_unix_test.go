@@ -68,8 +68,8 @@ func TestOtherUsers(t *testing.T) {
 	if err != nil || !ok {
 		t.Fatalf("the other user says %q, %v", line, err)
 	}
-	// The directory belongs to the other user. If root owns it, only the process behind the
-	// socket identifies the user.
+	// The directory has another owner. If root owns it, only the process behind the socket
+	// identifies the user.
 	for _, given := range []bool{false, true} {
 		if given {
 			if err := errors.Join(os.Chown(filepath.Dir(theirs), 0, 0), os.Chmod(filepath.Dir(theirs), 0o700)); err != nil {

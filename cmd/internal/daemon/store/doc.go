@@ -13,10 +13,10 @@
 //
 // Rows are chained by their hashes, and the head of the chain is stored in a file next to the
 // database. [Reader.Verify] finds rows that were changed, removed or cut off without an update of
-// the chain. This is no proof against a process of the same user, which can recompute the chain
-// from any row on and rewrite the file. To detect that, keep a [Head] in another place. A removal
-// by retention is also a row of the chain: see [Removal]. Deliveries and the word index are not
-// part of the chain.
+// the chain. The chain does not protect against a process of the same user: such a process can
+// recompute the chain from any row on and rewrite the file. To detect that, keep a [Head] in
+// another place. A removal by retention is also a row of the chain: see [Removal]. Deliveries and
+// the word index are not part of the chain.
 //
 // The package makes no decisions about hooks and opens no network connections.
 package store

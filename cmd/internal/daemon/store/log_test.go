@@ -181,7 +181,7 @@ func TestLogBrokenStore(t *testing.T) {
 	}
 }
 
-// Late lines can belong to the same firing.
+// Late lines can report on the same firing.
 func TestLogLate(t *testing.T) {
 	t.Parallel()
 	l := Log{}

@@ -402,7 +402,7 @@ func (b *base) compare(dir string, note func(error)) error {
 	return nil
 }
 
-// anew renames the damaged database and creates a new one.
+// anew creates a new database and keeps the damaged one under another name.
 func (s *Store) anew(why error) (*base, error) {
 	if err := s.Reader.Close(); err != nil { // some systems cannot rename an open file
 		return nil, err

@@ -171,7 +171,7 @@ func (c *change) chainRows(from int64, limit int) ([]chainRow, error) {
 	return rows, errors.Join(found.Err(), found.Close())
 }
 
-// forget deletes rows of the chain and all rows of other tables that belong to them.
+// forget deletes rows of the chain and the rows of other tables that refer to them.
 func (c *change) forget(first, last int64) error {
 	for _, query := range []string{
 		`DELETE FROM job WHERE state <> 'waiting' AND record IN (SELECT id FROM record WHERE seq BETWEEN ? AND ? AND late = 0)`,

@@ -317,8 +317,8 @@ func (p *pipe[T]) run(ctx context.Context) {
 }
 
 // send sends a batch and splits it if it is too large. It retries temporary failures until the
-// Retry time is over; after stopping is closed it tries only once more. Data that cannot be sent is
-// dropped.
+// Retry time is over; after stopping is closed, it makes only one more attempt. Data that cannot be
+// sent is dropped.
 func (p *pipe[T]) send(ctx context.Context, stopping <-chan struct{}, batch []T) {
 	body, err := p.encode(batch)
 	if err != nil { // values that JSON cannot express; no such values exist
