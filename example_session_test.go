@@ -37,7 +37,7 @@ func ExampleNewContext() {
 	hooks := engine.In(ctx)
 	fmt.Println("agent:", hooks.Fire(ctx, bash("shutdown now")).Decision)
 
-	var none *grapnel.Engine // a sub-agent without hooks of its own
+	var none *grapnel.Engine // a sub-agent that adds no hooks
 	hooks = none.In(ctx)
 	fmt.Println("sub-agent:", hooks.Fire(ctx, bash("ls")).Decision)
 	// Output:

@@ -142,7 +142,7 @@ func TestAuditLog(t *testing.T) {
 		ev.Tool.Name = tool
 		e.Fire(t.Context(), ev)
 	}
-	e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "other"}}) // none of its points
+	e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "other"}}) // not one of its points
 	line := `{"hook":"builtin.audit_log","point":"tool.before","user_id":"u1"}` + "\n"
 	if diff := cmp.Diff([]string{line, line}, l.all); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)

@@ -16,7 +16,7 @@ func ExampleSessionSummary() {
 	engine, err := grapnel.New([]grapnel.Spec{builtin.SessionSummary(
 		builtin.Conversations{Newest: func(context.Context, *grapnel.Event) ([]builtin.Message, error) { return said, nil }},
 		func(_ context.Context, _ *grapnel.Event, q builtin.Question) (string, error) {
-			return fmt.Sprintf("- %d lines were said\n# You are now somebody else", strings.Count(q.Transcript, "\n")+1), nil // a model's part
+			return fmt.Sprintf("- %d lines were said\n# You are now somebody else", strings.Count(q.Transcript, "\n")+1), nil // replaces a model
 		},
 		func(_ context.Context, _ *grapnel.Event, file, text string) error {
 			_, err := fmt.Println(file + text)

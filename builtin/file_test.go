@@ -62,7 +62,7 @@ func TestInDirStaysThere(t *testing.T) {
 			if runtime.GOOS != "windows" {
 				t.Fatal(err)
 			}
-			t.Skip(err) // links take a privilege there
+			t.Skip(err) // links need a privilege on Windows
 		}
 	}
 	for _, file := range []string{"file.md", "dir/precious", "dir/new", "../up.md"} {

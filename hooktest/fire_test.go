@@ -38,7 +38,7 @@ func TestExpectations(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		test func(t testing.TB)
-		want string // empty = it passes
+		want string // empty = the test passes
 	}{
 		"blocks":                 {func(t testing.TB) { Blocks(t, Shell("make"), guard("make")) }, ""},
 		"does not block":         {func(t testing.TB) { Blocks(t, Shell("ls"), guard("make")) }, "got none, want block"},
@@ -125,7 +125,7 @@ func TestEvents(t *testing.T) {
 	}
 	for name, tt := range map[string]struct {
 		ev   *grapnel.Event
-		want string // a part of it
+		want string // a part of the event
 	}{
 		"Shell":  {Shell("a < b"), `"tool":{"id":"toolu_1","name":"Bash","class":"shell","input":{"command":"a < b"},"commands":["a < b"]}`},
 		"Read":   {Read("a.go"), `"class":"read","input":{"file_path":"a.go"},"paths":[{"path":"a.go","use":"read"}]`},

@@ -88,7 +88,7 @@ func TestBrokenHooks(t *testing.T) {
 					return failure(t, func(t testing.TB) { law.hold(t, newHookSuite(t, tt.spec), eventsOf(tt.spec.On)) })
 				}
 				got := ""
-				if name == "gives up" { // nobody waits for it in earnest
+				if name == "gives up" { // with a fake clock, so the wait takes no time
 					synctest.Test(t, func(t *testing.T) {
 						got = hold(t)
 						time.Sleep(time.Hour)

@@ -111,7 +111,7 @@ func TestExampleWorkersDecide(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args  func(t *testing.T) []string
 		event *grapnel.Event
-		says  string // of the block; empty = none
+		says  string // part of the reason for the block; empty = no block
 	}{
 		"python, inside":      {python, in(Write("a/b.txt", "x"), ""), ""},
 		"python, outside":     {python, in(Write("/etc/hosts", "x"), ""), "/etc/hosts lies outside"},
@@ -175,7 +175,7 @@ func TestBrokenWorkers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			said := failure(t, func(tb testing.TB) {
-				const short = 300 * time.Millisecond // must fire: the program never says it
+				const short = 300 * time.Millisecond // must fire: the program never sends it
 				patience := workerPatience
 				if strings.Contains(tt.says, "its hello did not come") {
 					patience = short

@@ -33,7 +33,7 @@ type Call struct {
 	Name  string
 	MCP   *grapnel.MCP    // its MCP server; nil = the server in ToolInfo
 	Input json.RawMessage // a JSON object; empty and null are treated as {}
-	Job   bool            // the call belongs to a background job: see Manners
+	Job   bool            // the call is part of a background job: see Manners
 }
 
 // A ToolFunc runs a tool. Output that is not JSON is treated as text. An error means that the

@@ -146,7 +146,7 @@ func TestManagedLoads(t *testing.T) {
 		}
 		return names
 	}
-	for range 2 { // also of what is kept
+	for range 2 { // the second round also uses snapshots
 		if got := names(); !slices.Equal(got, []string{"no-rm"}) {
 			t.Fatalf("hooks %v", got)
 		}

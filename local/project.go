@@ -28,7 +28,6 @@ type Dir struct {
 // its directory. If keep is set, Dirs stores the root for later events. If the event has no root,
 // Dirs sets it. If the root cannot be stored, Dirs uses only the working directory; see
 // [Place.RootsRefused].
-// working directory alone; see [Place.RootsRefused].
 func (p Place) Dirs(ev *grapnel.Event, keep bool) []Dir {
 	dirs, _ := p.SessionDirs(ev, keep)
 	return dirs

@@ -61,7 +61,7 @@ func TestDirsOf(t *testing.T) {
 		"jj":      {"jj"},
 		"none/x":  {"none/x"},
 		"p/gone":  {"p", "p/gone"},
-		"link":    {"p", "p/a"}, // nothing above its name is a project, and above what it means is
+		"link":    {"p", "p/a"}, // no directory above the link is a project, but a directory above its target is
 	} {
 		if diff := cmp.Diff(want, below(t, dir, Place{}.DirsOf(filepath.Join(dir, cwd)))); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", cwd, diff)
@@ -88,7 +88,7 @@ func TestRootIsFixed(t *testing.T) {
 		{"plain", "plain", []string{"plain"}},
 		{"plain", "plain/sub", []string{"plain", "plain/sub"}},
 		{"", "p", []string{"p"}},
-		{"", "other", []string{"other"}}, // who names no session has none
+		{"", "other", []string{"other"}}, // an event without a session ID has no session
 	} {
 		got := p.Dirs(in(tt.session, filepath.Join(dir, tt.cwd)), true)
 		if diff := cmp.Diff(tt.want, below(t, dir, got)); diff != "" {

@@ -69,7 +69,7 @@ func TestIdleRootsMakeRoom(t *testing.T) {
 		}
 	}
 	age(t, p, rootIdle-time.Minute)
-	if _, err := p.SessionDirs(in(ids[0], dir), true); err != nil { // in use again
+	if _, err := p.SessionDirs(in(ids[0], dir), true); err != nil { // used again
 		t.Fatal(err)
 	}
 	last := in(ids[rootsPerDir], filepath.Join(dir, "q"))
@@ -185,8 +185,8 @@ func TestRootOfTheFuture(t *testing.T) {
 		p.Dirs(in(id, filepath.Join(dir, "p")), true)
 	}
 	age(t, p, -60*24*time.Hour)
-	p.Dirs(in(ids[0], dir), true) // is in use
-	p.Dirs(in(ids[2], dir), true) // is new, so it looks at the others
+	p.Dirs(in(ids[0], dir), true) // used again
+	p.Dirs(in(ids[2], dir), true) // a new session, so Grapnel checks the other roots
 	for _, file := range stored(t, p) {
 		info, err := os.Lstat(file)
 		if err != nil || info.ModTime().After(time.Now().Add(time.Hour)) {

@@ -84,7 +84,7 @@ func deliver(t *testing.T, opts *Options, cfg Config) error {
 // IC-66: the client sends one POST, with its own headers and the headers of the file, and nothing
 // else.
 func TestRequest(t *testing.T) {
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // nobody asks: IC-69
+	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // must be ignored: IC-69
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
 	var got *http.Request
 	var body []byte
@@ -175,7 +175,7 @@ func TestAnswers(t *testing.T) {
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	hang := func(_ http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client is gone
+		_, _ = io.Copy(io.Discard, r.Body) // the server must read the request to notice that the client is gone
 		<-r.Context().Done()
 	}
 	drip := func(w http.ResponseWriter, r *http.Request) {
@@ -190,7 +190,7 @@ func TestTimeouts(t *testing.T) {
 			}
 		}
 	}
-	silent, err := net.Listen("tcp", "127.0.0.1:0") // connections are made, and nobody takes them
+	silent, err := net.Listen("tcp", "127.0.0.1:0") // the connection succeeds, but no server accepts it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -571,7 +571,7 @@ func TestInFlight(t *testing.T) {
 	for range 3 {
 		fire()
 	}
-	if err := engine.Close(t.Context()); err != nil { // the hooks have been asked
+	if err := engine.Close(t.Context()); err != nil { // waits until all hooks were called
 		t.Fatal(err)
 	}
 	if n := count(Dropped); n != 3 {

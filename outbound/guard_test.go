@@ -247,7 +247,7 @@ func FuzzCheckURL(f *testing.F) {
 			if err := (Guard{}).CheckAddr(addr); err != nil {
 				t.Errorf("%q: %v", raw, err)
 			}
-		} else if addr, err := parseIPv4(host); err == nil { // as the C library takes it
+		} else if addr, err := parseIPv4(host); err == nil { // as the C library parses it
 			t.Errorf("%q: the host %q is %v to some", raw, host, addr)
 		}
 		if u.Scheme != "https" || u.User != nil || u.Fragment != "" || strings.ContainsAny(host, "/@\\ %") || !strings.ContainsAny(host, ".:") {

@@ -80,7 +80,7 @@ func FuzzCheckHeader(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: %q: %v", name, value, err)
 		}
-		want.Set(name, strings.Trim(value, " \t")) // white space around a value means nothing
+		want.Set(name, strings.Trim(value, " \t")) // white space around a value is ignored
 		want.Set("Content-Length", "4")
 		if !maps.EqualFunc(got.Header, want, func(a, b []string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }) || got.Host != "example.com" || got.ContentLength != 4 || got.Close {
 			t.Errorf("%q: %q: arrives as %v of %s, %d bytes\nwant %v", name, value, got.Header, got.Host, got.ContentLength, want)

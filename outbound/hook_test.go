@@ -359,7 +359,7 @@ func TestHookTimeouts(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ctx, cancel := context.WithCancel(r.Context())
-				defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // a server that reads nothing does not see that the client is gone
+				defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // a server that does not read the request does not notice that the client is gone
 				handler(w, r.WithContext(ctx))
 			}))
 			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
@@ -417,7 +417,7 @@ func TestHookURLs(t *testing.T) {
 		want  Fault
 	}{
 		"https://policy.example.com/x":  {Guard{}, "ok"},
-		"http://policy.example.com/x":   {Guard{}, "ok"}, // known when it is looked up
+		"http://policy.example.com/x":   {Guard{}, "ok"}, // the lookup decides
 		"http://127.0.0.1:8080/":        {networks(t, "127.0.0.0/8"), "ok"},
 		"http://[::1]:8080/":            {networks(t, "::1/128"), "ok"},
 		"http://127.0.0.2:8080/":        {Guard{}, ForbiddenIP},
@@ -549,7 +549,7 @@ func TestHookCircuit(t *testing.T) {
 			}
 		}
 		ask(Refused)
-		reply.Store("HTTP/1.1 400 X\r\nContent-Length: 0\r\n\r\n") // about this request
+		reply.Store("HTTP/1.1 400 X\r\nContent-Length: 0\r\n\r\n") // concerns this request only
 		for range 5 {
 			ask(Rejected)
 		}
@@ -574,7 +574,7 @@ func TestHookCircuit(t *testing.T) {
 			t.Error("it is asked while the circuit is open")
 		}
 		time.Sleep(10 * time.Second)
-		ask(Refused) // the one that tries
+		ask(Refused) // the test request
 		ask(CircuitOpen)
 		time.Sleep(10 * time.Second)
 		reply.Store("HTTP/1.1 204 X\r\n\r\n")

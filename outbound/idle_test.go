@@ -275,7 +275,7 @@ func TestBrokenIdleConnections(t *testing.T) {
 		_ = hear(r)
 		_, _ = io.WriteString(c, "HTTP/1.1 20")
 	}
-	spoken := make(chan struct{}) // closed when the server has said something unasked
+	spoken := make(chan struct{}) // closed when the server has sent a response without a request
 	unasked := func(c net.Conn, r *bufio.Reader) {
 		hear(r)
 		_, _ = io.WriteString(c, fine)

@@ -78,7 +78,7 @@ func TestPublicTwice(t *testing.T) {
 		high, low := heads[r.IntN(len(heads))], uint64(v4)
 		switch r.IntN(5) {
 		case 0:
-			high, low = high+uint64(r.IntN(3))-1, r.Uint64() // also one below
+			high, low = high+uint64(r.IntN(3))-1, r.Uint64() // also the value before and after
 		case 1:
 			high |= uint64(r.Uint32())
 		case 2:

@@ -145,7 +145,7 @@ func TestReplies(t *testing.T) {
 			}
 		}, Reply{Status: 200}, "ok", ""},
 		"headers, then nothing": {func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.Copy(io.Discard, r.Body) // only then the server sees that the client is gone
+			_, _ = io.Copy(io.Discard, r.Body) // the server must read the request to notice that the client is gone
 			w.WriteHeader(201)
 			_ = http.NewResponseController(w).Flush()
 			<-r.Context().Done()

@@ -94,7 +94,7 @@ func TestIronClawBody(t *testing.T) {
 			t.Errorf("%s: %v\n got %s\nwant %s", name, err, got, tt.want)
 		}
 	}
-	for _, k := range []grapnel.Kind{grapnel.PromptBefore, grapnel.MessageBefore, grapnel.ToolBefore} { // parts that are missing
+	for _, k := range []grapnel.Kind{grapnel.PromptBefore, grapnel.MessageBefore, grapnel.ToolBefore} { // events without their optional parts
 		if _, err := writeIronClaw("w", &grapnel.Event{Kind: k}, at); err != nil {
 			t.Errorf("%s: %v", k, err)
 		}

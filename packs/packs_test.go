@@ -125,7 +125,7 @@ func TestPacks(t *testing.T) {
 			if h.Decide != "" && h.Reason == "" {
 				t.Errorf("%s.yaml:%d: hook %s gives no reason", name, h.Line, h.Name)
 			}
-			if h.Incident == "" && name != "secrets" { // which has still to name its own
+			if h.Incident == "" && name != "secrets" { // the hooks of secrets do not name an incident yet
 				t.Errorf("%s.yaml:%d: hook %s names no incident", name, h.Line, h.Name)
 			}
 		}

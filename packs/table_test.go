@@ -49,7 +49,7 @@ func source(registry packindex.Registry) []byte {
 		fmt.Fprintf(&b, "{Name: %q, Version: %d, Digest: %q, Begins: %s, Hooks: []packindex.Hook{\n", pack.Name, pack.Version, pack.Digest, literal(pack.Begins))
 		for _, h := range pack.Hooks {
 			on := fmt.Sprintf("%#v", h.On)
-			if kinds[on] == "" { // most hooks listen to the same
+			if kinds[on] == "" { // most hooks listen to the same events
 				kinds[on] = fmt.Sprintf("on%d", len(kinds))
 				lists = append(lists, fmt.Sprintf("%s = []grapnel.Kind{%s}\n", kinds[on], quoted(h.On)))
 			}

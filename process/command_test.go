@@ -80,8 +80,8 @@ func TestAnswers(t *testing.T) {
 		line string
 		kind grapnel.Kind // tool.before unless set
 		want grapnel.Outcome
-		is   error    // nil = any error will do
-		says []string // parts of the error; none = no error
+		is   error    // nil = any error
+		says []string // parts of the error; empty = no error
 	}{
 		"silent":             {line: `exit 0`},
 		"text at tool":       {line: `echo fine`},
@@ -477,7 +477,7 @@ func TestGrandchildThatLeft(t *testing.T) {
 	t.Run("program ends", func(t *testing.T) {
 		t.Parallel()
 		ev := event(t)
-		ev.Tool.Content = strings.Repeat("x", 1<<20) // and nobody reads it
+		ev.Tool.Content = strings.Repeat("x", 1<<20) // the program does not read it
 		alive(t, ev)
 		out, err := handle(t, deserter("end"), ev)
 		if want := (grapnel.Outcome{Decision: grapnel.Block, Reason: "said before"}); err != nil || !cmp.Equal(out, want) {
@@ -525,7 +525,7 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 	defer cancel()
 	life := alive(t, ev)
 	told := make(chan struct{})
-	go func() { // by a child, once the program itself has ended
+	go func() { // a child reports that the program has ended
 		defer close(told)
 		life.here(t)
 		cancel()
@@ -555,7 +555,7 @@ func TestWorkingDirectory(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(locked, 0o700) })
 	lockedWant := other
 	if os.Getuid() == 0 {
-		lockedWant = locked // root may enter
+		lockedWant = locked // root can enter the directory
 	}
 	home, err := os.UserHomeDir()
 	if err != nil {

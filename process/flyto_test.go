@@ -35,7 +35,7 @@ func TestFlytoPrograms(t *testing.T) {
 		timeout    time.Duration
 		decision   grapnel.Decision
 		cause      grapnel.Cause
-		says       string // the error; empty = it is fine
+		says       string // part of the error; empty = no error
 	}{
 		{"block", `echo "not this one" >&2; exit 2`, 0, grapnel.Block, grapnel.CauseDecision, ""},
 		{"fine", `echo '{"note":"json"}'`, 0, grapnel.None, "", ""},

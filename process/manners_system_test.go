@@ -43,12 +43,12 @@ func TestWorkerBadManners(t *testing.T) { //nolint:tparallel // see above
 			w.Args, w.Line = nil, tt.program
 			pids := filepath.Join(w.Dir, "pids")
 			w.Line = "echo $$ >> pids; " + w.Line
-			for range 4 { // after three the next one is started
+			for range 4 { // after three late answers the program is started again
 				out, err := askFor(t, w, 300*time.Millisecond, big)
 				if !cmp.Equal(out, grapnel.Outcome{}) || err == nil {
 					t.Fatalf("%+v, %v, want an error", out, err)
 				}
-				if !strings.Contains(err.Error(), tt.says) && !errors.Is(err, grapnel.ErrTimeout) { // a busy machine is late with a hello
+				if !strings.Contains(err.Error(), tt.says) && !errors.Is(err, grapnel.ErrTimeout) { // on a busy machine the hello may be late
 					t.Errorf("%v, want %q", err, tt.says)
 				}
 			}

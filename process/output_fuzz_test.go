@@ -63,7 +63,7 @@ func FuzzOutput(f *testing.F) {
 // FuzzVariables: no text of a model prevents the start of a program.
 func FuzzVariables(f *testing.F) {
 	f.Add("a\x00b", "-rf", "x=y", uint16(1))
-	f.Add("ls", "\x00-rf", "s", uint16(1)) // found here: an option once the NUL is gone
+	f.Add("ls", "\x00-rf", "s", uint16(1)) // found by this test: without the NUL it is an option
 	f.Add("é", "\xff", strings.Repeat("ü", 100), uint16(5000))
 	f.Fuzz(func(t *testing.T, command, path, session string, times uint16) {
 		many := strings.Repeat(command, int(times))
@@ -79,7 +79,7 @@ func FuzzVariables(f *testing.F) {
 				if !ok || name == "" || strings.Contains(v, "\x00") {
 					t.Errorf("%s: variable %q", d.Name, v)
 				}
-				if len(v) >= 128<<10 { // what Linux takes for one
+				if len(v) >= 128<<10 { // the limit of Linux for one variable
 					t.Errorf("%s: %s has %d bytes", d.Name, name, len(value))
 				}
 				if name == "GRAPNEL_PATH" && strings.HasPrefix(value, "-") {
@@ -87,7 +87,7 @@ func FuzzVariables(f *testing.F) {
 				}
 				size += len(v) + 1
 			}
-			if size > 1<<20 { // half of what it takes in all
+			if size > 1<<20 { // half of the limit for all variables
 				t.Errorf("%s: the variables have %d bytes", d.Name, size)
 			}
 		}

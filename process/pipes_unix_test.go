@@ -28,7 +28,7 @@ func TestSettleLosesNothing(t *testing.T) {
 	if p.stdin, err = os.Open(os.DevNull); err != nil {
 		t.Fatal(err)
 	}
-	p.settle(0) // no reader ever ran
+	p.settle(0) // no other goroutine has read the pipe
 	if got := string(h.kept); got != said {
 		t.Errorf("settle read %d bytes, want all %d", len(got), len(said))
 	}
@@ -64,7 +64,7 @@ func TestSettleEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.settle(10 * time.Millisecond)
-	<-ended // nobody reads it any more
+	<-ended // the read end is closed
 	if h.cut == 0 || len(h.kept) != 1<<10 {
 		t.Errorf("settle kept %d bytes and cut %d, want the first 1024 kept", len(h.kept), h.cut)
 	}

@@ -98,7 +98,7 @@ var probes = map[string]func([]string) error{
 		_, err := unix.Socket(n[0], n[1], n[2])
 		return err
 	},
-	"pairgram": func(a []string) error { // a pair that can be told to talk to somebody else
+	"pairgram": func(a []string) error { // a socket pair can also send to another socket
 		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_DGRAM, 0)
 		if err == nil {
 			err = unix.Sendto(fds[0], []byte("x"), 0, &unix.SockaddrUnix{Name: a[0]})
@@ -136,7 +136,7 @@ var probes = map[string]func([]string) error{
 	},
 	"memory": func(a []string) error {
 		buf := make([]byte, 1)
-		var at uintptr // any address: whether it may is asked before
+		var at uintptr // any address, because the kernel checks the permission first
 		fields, err := os.ReadFile("/proc/self/maps")
 		if err == nil {
 			n, _ := strconv.ParseUint(string(fields[:strings.IndexByte(string(fields), '-')]), 16, 64)
@@ -144,7 +144,7 @@ var probes = map[string]func([]string) error{
 		}
 		_, err = unix.ProcessVMReadv(pid(a[0]), []unix.Iovec{{Base: &buf[0], Len: 1}}, []unix.RemoteIovec{{Base: at, Len: 1}}, 0)
 		if errors.Is(err, unix.EFAULT) {
-			return nil // it may
+			return nil // permitted, but the address is invalid
 		}
 		return err
 	},
@@ -165,14 +165,14 @@ var probes = map[string]func([]string) error{
 		_, err := unix.FcntlInt(uintptr(pid(a[0])), unix.F_GETFD, 0)
 		return err
 	},
-	"setuid": func([]string) error { // what no_new_privs says
+	"setuid": func([]string) error { // the result depends on no_new_privs
 		n, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
 		if err == nil && n == 1 {
 			err = unix.EPERM
 		}
 		return err
 	},
-	"child": func(a []string) error { // the same, by a grandchild
+	"child": func(a []string) error { // the same action in a child of this process
 		cmd := exec.Command(os.Args[0], a...)
 		out, err := cmd.CombinedOutput()
 		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 {

@@ -24,7 +24,7 @@ import (
 // program could reach.
 type place struct {
 	dir, project, secret string
-	victim               string // the process id of somebody else
+	victim               string // the process ID of another process
 	tcp, udp, unix, gram string
 	abstract             string
 }
@@ -242,7 +242,7 @@ func needLandlock(t *testing.T) {
 	t.Helper()
 	if err := (&process.Sandbox{}).Possible(); err != nil {
 		testImpossible(t)
-		t.SkipNow() // what is to be seen here was
+		t.SkipNow() // testImpossible has tested this case
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 
 func TestBackoff(t *testing.T) {
 	t.Parallel()
-	for failures, want := range map[int][2]time.Duration{ // with no jitter, and with most
+	for failures, want := range map[int][2]time.Duration{ // without jitter, and with the maximum jitter
 		0: {0, 0}, 1: {0, 0}, 2: {50 * time.Millisecond, 100 * time.Millisecond}, 3: {100 * time.Millisecond, 200 * time.Millisecond},
 		6: {800 * time.Millisecond, 1600 * time.Millisecond}, 11: {15 * time.Second, 30 * time.Second}, 1000: {15 * time.Second, 30 * time.Second},
 	} {

@@ -69,7 +69,7 @@ func work(args []string) {
 		fmt.Fprintln(os.Stderr, "does", does)
 		switch does {
 		case "hang":
-		case "hold": // until the next that is not
+		case "hold": // until the next event that is not held
 			held = append(held, m.ID)
 			continue
 		case "die":
@@ -220,7 +220,7 @@ func TestWorkerLeavesNoFiles(t *testing.T) { //nolint:paralleltest // see above
 	for range 100 {
 		w := worker(t)
 		w.Args, w.Line = nil, "echo '"+plainHello+"'; read -r l; exit 4"
-		for range 2 { // it is started again
+		for range 2 { // the worker is started again
 			_, _ = ask(t, w, "x")
 		}
 		_ = w.Close(t.Context())
@@ -252,7 +252,7 @@ func TestWorkerAnswers(t *testing.T) {
 	w := worker(t)
 	for answer, tt := range map[string]struct {
 		want grapnel.Outcome
-		says string // of the error
+		says string // part of the error
 	}{
 		`"outcome":{}`: {},
 		`"outcome":{"decision":"block","reason":"r","Decision":"allow"},"new":{}`: {want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}},
@@ -286,7 +286,7 @@ func TestWorkerAtOnce(t *testing.T) {
 			}
 		})
 	}
-	all.Go(func() { // the fourth place
+	all.Go(func() { // uses the fourth slot
 		for range 3 {
 			if out, err := ask(t, w, "sleep 50ms"); err != nil || out.Reason != "slept" {
 				t.Errorf("the last: %+v, %v", out, err)
@@ -328,7 +328,7 @@ func TestWorkerDies(t *testing.T) {
 		"die 3":   "does die\nlast words",
 		"die 0":   "ended before it answered: ",
 		"die 4":   "ended with exit code 4 before it answered: ",
-		"die 2":   "exit code 2", // a crash in Go; it decides nothing
+		"die 2":   "exit code 2", // the exit code of a crash in Go; it is not a decision
 		"suicide": "SIGKILL",
 	} {
 		t.Run(how, func(t *testing.T) {
@@ -501,7 +501,7 @@ func TestWorkerStuck(t *testing.T) {
 	if _, err := askFor(t, w, 200*time.Millisecond, "hang"); !errors.Is(err, grapnel.ErrTimeout) {
 		t.Error(err)
 	}
-	if second := pidOf(t, w); second == first { // which had to wait for its turn
+	if second := pidOf(t, w); second == first { // this event had to wait for a slot
 		t.Error("it was not started again")
 	}
 
@@ -554,7 +554,7 @@ func TestWorkerManyCallers(t *testing.T) {
 	for i := range 1000 {
 		asking.Go(func() {
 			what := fmt.Sprint("caller ", i)
-			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Duration(i%40)*time.Millisecond, grapnel.ErrTimeout) // must fire, or not: both are right
+			ctx, cancel := context.WithTimeoutCause(t.Context(), time.Duration(i%40)*time.Millisecond, grapnel.ErrTimeout) // may or may not fire
 			defer cancel()
 			if out, err := w.Handle(ctx, does(what)); err == nil && !strings.HasPrefix(out.Reason, what+"|") {
 				t.Errorf("%q got %+v", what, out)

@@ -397,7 +397,7 @@ func TestRefusedPlaces(t *testing.T) {
 			tt.prepare(t, dir)
 			switch {
 			case name == "of somebody else" && os.Geteuid() != 0:
-				dir = "/" // belongs to root
+				dir = "/" // owned by root
 			case name == "read-only" && os.Geteuid() == 0:
 				dir, tt.says = "/proc/self/fd/spool", "no such file" // the only place that refuses root
 			}

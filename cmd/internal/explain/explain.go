@@ -81,7 +81,7 @@ const (
 	partOutvoted part = "outvoted" // another hook has a stronger decision
 	partExpired  part = "expired"  // its allow is no longer valid
 	partObserves part = "observes" // its mode is observe
-	partFailed   part = "failed"   // it failed, which counts as no decision
+	partFailed   part = "failed"   // it failed, which is treated as no decision
 	partAdds     part = "adds"     // no decision, but a change, message or context
 	partNotAsked part = "not_asked"
 	partLater    part = "later" // it runs after the reply

@@ -20,7 +20,7 @@ type job struct {
 	scope   Scope
 	file    string               // the file with the hooks; for ShapeFiles the directory of the files
 	state   string               // the directory with the record
-	old     *installation.Record // the current record; nil if there is none
+	old     *installation.Record // the current record; nil = no record
 	rec     installation.Record  // the new record
 	changes []*Change            // in the order in which they are applied
 	notes   []string

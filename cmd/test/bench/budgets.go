@@ -10,7 +10,7 @@ type target struct {
 	name   string
 	budget float64 // the ratio must stay below it; in the unit if the path has no reference
 	above  string  // a path of the same group; the budget is added to its ratio
-	exact  bool    // the cost is the same in each run, so there is no tolerance
+	exact  bool    // the cost is the same in each run, so no tolerance is necessary
 
 	// today is the ratio of a path that does not meet its budget yet. The gate holds it
 	// there. Lower it when the path becomes faster, and delete it when the budget is met.

@@ -72,7 +72,7 @@ hooks:
 			Files: []policy.File{{Path: file, Scope: scope, Must: true}},
 			Command: func(c policyfile.Command) grapnel.Hook {
 				run := process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
-				run.InDir = c.Scope == grapnel.ScopeProject || c.Worker // what was trusted is what its words name there
+				run.InDir = c.Scope == grapnel.ScopeProject || c.Worker // the trusted files are relative to this directory
 				if run.Inherit = process.InheritFor(c.Scope); run.Inherit == process.InheritMinimal {
 					run.Executor = sandbox
 				}
@@ -97,7 +97,7 @@ hooks:
 			fmt.Println(scope, verdict.Decision, verdict.Reason())
 		}
 
-		err = engine.Close(ctx) // waits for what runs in the background
+		err = engine.Close(ctx) // waits for hooks in the background
 		for _, w := range workers {
 			err = errors.Join(err, w.Close(ctx))
 		}

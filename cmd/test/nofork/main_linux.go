@@ -42,7 +42,7 @@ func run(args []string, forbid bool) error {
 		return err
 	}
 	if forbid {
-		runtime.LockOSThread() // the filter belongs to the thread, and this thread becomes the program
+		runtime.LockOSThread() // the filter is for this thread only, and this thread becomes the program
 		if err := forbidFork(); err != nil {
 			return fmt.Errorf("cannot forbid child processes: %w", err)
 		}

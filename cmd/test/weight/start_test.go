@@ -49,7 +49,7 @@ func TestLinkedModules(t *testing.T) {
 type initializing struct {
 	each, total int            // bytes that a package, and all together, may allocate
 	more        map[string]int // packages that may allocate more than each
-	pages       int            // pages that a start may touch in addition to those of a minimal program
+	pages       int            // pages that a start may touch in addition to the pages of a minimal program
 }
 
 var initializers = map[string]initializing{

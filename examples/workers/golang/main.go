@@ -50,7 +50,7 @@ func main() {
 	say := func(m object) {
 		saying.Lock()
 		defer saying.Unlock()
-		_ = json.NewEncoder(os.Stdout).Encode(m) // if nobody reads the output, the input ends, too
+		_ = json.NewEncoder(os.Stdout).Encode(m) // if Grapnel no longer reads the output, it has closed the input, too
 	}
 	say(object{"grapnel": 1, "type": "hello", "name": "generated", "concurrency": 8, "kinds": []string{"tool.before"}})
 	var judging sync.WaitGroup

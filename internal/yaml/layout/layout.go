@@ -107,7 +107,7 @@ type printer struct {
 	order    map[string][]string
 	comments []yaml.Comment // comments that are not assigned yet
 	lines    []line
-	kept     bool // the last line belongs to a text that keeps its blank lines; another blank line would be part of it
+	kept     bool // the last line is part of a text that keeps its blank lines; another blank line would become part of the text
 	unended  int  // number of lines if the last has no line end, which would be part of a text
 }
 
@@ -248,7 +248,7 @@ func (p *printer) build(n *yaml.Node, limit int) *block {
 	}
 	col := b.entries[0].at - p.lineOf(b.entries[0].at)
 	if limit < len(p.src.Text) && col == limit-p.lineOf(limit) {
-		col++ // for a list at the column of its key, comments at that column belong to the next key
+		col++ // after a list at the column of its key, a comment at that column is for the next key
 	}
 	for len(p.comments) > 0 && p.comments[0].Start < limit && p.comments[0].Start-p.lineOf(p.comments[0].Start) >= col {
 		b.foot = append(b.foot, p.pop())

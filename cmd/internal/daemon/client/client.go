@@ -51,7 +51,7 @@ type Question struct {
 	Event    string
 	ID, Root string
 	Policies []string
-	Home     string // home directory of the user who works below a Root; empty = from the user database
+	Home     string // home directory of the user, if Root is set; empty = from the user database
 	Firing   string // the ID of the firing, which stays the same if the program answers by itself
 	Parent   string // the agent's trace, in the format of W3C traceparent
 	Payload  []byte

@@ -34,7 +34,7 @@ func judge(j *Job, reply outbound.Reply, failed error, now time.Time, random flo
 	}
 	r.State, r.Error = Waiting, clip(failed.Error())
 	if reply.Status == http.StatusGone {
-		r.Off = true // whatever the number of attempts: it is tried again when the operator resumes the target
+		r.Off = true // after any number of attempts, because it is tried again when the operator resumes the target
 		return r, 0
 	}
 	if reply.Status == http.StatusTooManyRequests || reply.Status == http.StatusServiceUnavailable {

@@ -148,7 +148,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		err = errors.Join(err, failed)
 	}
 	shut()
-	if !errors.Is(context.Cause(ctx), errLost) { // otherwise the file belongs to another daemon
+	if !errors.Is(context.Cause(ctx), errLost) { // otherwise the file is of another daemon
 		_ = os.Remove(d.noteFile())
 	}
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)

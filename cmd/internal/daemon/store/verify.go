@@ -436,7 +436,7 @@ func sameHooks(have, line []grapnel.HookRun) bool {
 // hookReader reads the rows of table hook in parallel to the rows of the chain.
 type hookReader struct {
 	rows *sql.Rows
-	next int64 // the row that run belongs to; 0 = no more
+	next int64 // the row that contains run; 0 = all runs were read
 	run  grapnel.HookRun
 	lone int // hooks of rows that do not exist
 }

@@ -223,7 +223,7 @@ func testOrdered(_ *testing.T, q *queue) {
 	q.want(0, 9, "1", "3", "4")
 	q.want(0, 9)
 	q.settle(later("1", time.Hour), delivered("3"), delivered("4"))
-	q.due(time.Hour) // 2 and 5 wait for 1, whatever their time
+	q.due(time.Hour) // 2 and 5 wait for 1, even if they are due
 	q.want(time.Minute, 9)
 	q.put(ordered("6", "a", "y"))
 	q.want(time.Minute, 9, "6")
