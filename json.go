@@ -168,7 +168,7 @@ func rawFind(raw json.RawMessage, pointer string) []json.RawMessage {
 	return findIn(members, object, pointer)
 }
 
-// findIn is rawFind for JSON that is already split. The pointer must not be empty.
+// findIn does the work of rawFind on JSON that is already split. The pointer must not be empty.
 func findIn(members []member, object bool, pointer string) []json.RawMessage {
 	key, rest := splitPointer(pointer)
 	if object {

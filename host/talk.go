@@ -27,8 +27,8 @@ func (s *Session) Prompt(ctx context.Context, text string) (string, error) {
 	return Below(m.Text(), context), nil
 }
 
-// prompt is Prompt for content of any type and any role. Data that does not fit into a text is in
-// Native, where hooks may also change the role.
+// prompt does the work of Prompt for content of any type and any role. Data that does not fit into
+// a text is in Native, where hooks may also change the role.
 func (s *Session) prompt(ctx context.Context, m Message) (Message, []string, error) {
 	if !s.Listens(grapnel.PromptBefore) {
 		return m, nil, nil

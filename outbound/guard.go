@@ -45,8 +45,9 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 // differently and get another host.
 func (g Guard) CheckURL(raw string) (*url.URL, error) { return g.check(raw, false) }
 
-// CheckHookURL is CheckURL for a server that a Hook uses. It also accepts http:// if the host is
-// an address in an open network, or a name. Names are checked when their addresses are known.
+// CheckHookURL checks the URL of a Hook's server, like CheckURL. It also accepts http:// if the
+// host is an address in an open network, or a name. Names are checked when their addresses are
+// known.
 func (g Guard) CheckHookURL(raw string) (*url.URL, error) { return g.check(raw, true) }
 
 func (g Guard) check(raw string, inClear bool) (*url.URL, error) {

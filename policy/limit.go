@@ -32,7 +32,7 @@ var limitBy = []struct {
 	{"user", func(ev *grapnel.Event) string { return ev.Session.User }},
 }
 
-// Shortest and longest period of a limit.
+// The shortest and the longest period of a limit.
 const (
 	minPer = time.Second
 	maxPer = 31 * 24 * time.Hour

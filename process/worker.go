@@ -359,7 +359,7 @@ func (i *instance) fail(err error) {
 	i.failed(err)
 }
 
-// failed is fail for callers that hold the Worker's mutex.
+// failed does the work of fail. The caller must hold the Worker's mutex.
 func (i *instance) failed(err error) {
 	if i.err != nil {
 		return

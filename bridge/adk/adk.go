@@ -136,7 +136,8 @@ func (b *bridge) begin(ctx agent.InvocationContext) *run {
 	return b.at(ctx, ctx.InvocationID(), key{s.AppName(), s.UserID(), s.ID()}, s.Events().Len() > 0)
 }
 
-// of is begin for callbacks of agents, which have less information.
+// of returns the run of a callback of an agent. It works like begin, but such a callback knows less
+// about the session.
 func (b *bridge) of(ctx agent.Context) *run {
 	return b.at(ctx, ctx.InvocationID(), key{ctx.AppName(), ctx.UserID(), ctx.SessionID()}, false)
 }

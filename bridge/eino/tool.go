@@ -161,7 +161,7 @@ func invoke[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kin
 	return none, fmt.Errorf("hooks requested the tool %s more than %d times in a row", in.Name, maxNext)
 }
 
-// stream is invoke for a tool that streams.
+// stream makes a call of a streaming tool in the session of ctx; see invoke.
 func stream[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kind[V], run func(context.Context, *compose.ToolInput) (*schema.StreamReader[V], error)) (*schema.StreamReader[V], error) {
 	ctx, s, err := b.session(ctx)
 	if err != nil {

@@ -43,7 +43,7 @@ func (b *Bridge) Turn(ctx context.Context, messages []*schema.Message, run func(
 	return answer, err
 }
 
-// around is Turn for the session s.
+// around wraps one run of an agent in the session s; see [Bridge.Turn].
 func around(ctx context.Context, s *host.Session, begin host.Beginning, messages []*schema.Message, run func(context.Context, []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
 	var err error
 	known := begin.Model

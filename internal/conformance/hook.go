@@ -90,7 +90,7 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 	return b.preset.Defaults(s), nil
 }
 
-// make sets up the hook for its kind.
+// make builds the hook of the definition, by its kind.
 func (w *watched) make(s *grapnel.Spec) error {
 	switch w.def.Kind {
 	case "func":

@@ -320,7 +320,7 @@ func (c *compiled) blind(f *Facts) bool {
 	return c.reading.every() && len(c.Command) == 0 && f.Event.Tool != nil && len(f.Event.Tool.Commands) > 0
 }
 
-// fitsURLs is fitsItems for addresses.
+// fitsURLs reports whether the addresses of a call fit the match, as described at fits.
 func (c *compiled) fitsURLs(f *Facts, exceptions []*compiled) bool {
 	urls := f.urls()
 	if c.reading.every() && len(OrZero(f.Event.Tool).URLs) == 0 {
@@ -329,8 +329,9 @@ func (c *compiled) fitsURLs(f *Facts, exceptions []*compiled) bool {
 	return fitsItems(urls, exceptions, (*compiled).fitsURL, c)
 }
 
-// fitsPaths is fitsItems for one of the path keys. Paths that shell commands name as arguments can
-// cause a block, but never allow a call, because the table of programs may be incomplete.
+// fitsPaths reports whether the paths of a call fit one of the path keys, as described at fits.
+// Paths that shell commands name as arguments can cause a block, but never allow a call, because
+// the table of programs may be incomplete.
 func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
 	paths := f.Paths()
 	if len(paths) == 0 {
@@ -380,8 +381,8 @@ func fitsItems[T any](items []T, exceptions []*compiled, fits func(*compiled, T)
 	return found
 }
 
-// fitsCommands is fitsItems for commands. It first tests whether any command of the line can match,
-// because most rules are about other programs.
+// fitsCommands reports whether the commands of a call fit the match, as described at fits. It first
+// tests whether any command of the line can match, because most rules are about other programs.
 func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	least := c.reading.least()
 	if least == shell.Unknown && len(f.unknown()) > 0 {

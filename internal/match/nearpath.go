@@ -144,7 +144,7 @@ func endsPiece(c byte) bool {
 	return false
 }
 
-// holdsOne is holdsPieces for one of the alternatives in braces.
+// holdsOne reports whether all contains the literal parts of one of the alternatives in braces.
 func holdsOne(all, alternatives string) bool {
 	depth, start := 0, 0
 	for i := 0; i <= len(alternatives); i++ {
@@ -186,8 +186,8 @@ type RealDirectory struct {
 	absent     bool // the path does not exist or cannot be reached
 }
 
-// RealDir is RealPath for a clean path. It caches directories, so that each further path in the
-// same directory costs one system call.
+// RealDir returns the real path of a clean path; see [RealPath]. It caches directories, so that
+// each further path in the same directory costs one system call.
 func (f *Facts) RealDir(name string) RealDirectory {
 	f.lowering.Lock()
 	defer f.lowering.Unlock()

@@ -29,7 +29,7 @@ func New(text string) grapnel.Spec {
 	return For(grapnel.Source{Name: "grapnel", File: "grapnel"}, policyfile.OneLine(text))
 }
 
-// For is New for a source, whose file is shown to the user.
+// For returns the hook of New for a source, so that the message shows the source's file.
 func For(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: noticeName, Source: OwnSource(source), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},

@@ -156,8 +156,8 @@ func (a *asking) same(mu *mutant, s *grapnel.Spec, old answer) bool {
 	return old == yes && mu.idle(a.checks, s, a.ev, a.firing) // the removed word does not match the event
 }
 
-// beyond reports whether a hook would not match even without its exceptions. Most events are
-// unrelated to the hook, and hooks have many exceptions.
+// beyond reports whether a hook would not match even without its exceptions. Then a change of an
+// exception cannot have an effect, and one check replaces the checks of all exceptions.
 func (a *asking) beyond(hook int) bool {
 	if a.bare[hook] == unasked {
 		a.bare[hook] = listens(a.widest[hook], a.ev, a.firing)

@@ -58,7 +58,7 @@ func RequiredLiteral(pattern string) string {
 	return RequiredLiteralOf(re.Simplify())
 }
 
-// RequiredLiteralOf is RequiredLiteral for a parsed and simplified pattern.
+// RequiredLiteralOf does the same as [RequiredLiteral] for a parsed and simplified pattern.
 func RequiredLiteralOf(re *syntax.Regexp) string {
 	switch re.Op {
 	case syntax.OpLiteral:

@@ -35,8 +35,8 @@ func planFor(pattern string) plan {
 	return plan{widthOf(re), headsOf(pattern, re)}
 }
 
-// MatchLong is MatchString for a text that may be long. near contains the required literals of the
-// pattern; they must occur in the text.
+// MatchLong reports whether a text that may be long contains a match. near contains the required
+// literals of the pattern; they must occur in the text.
 func (l *Regexp) MatchLong(low *Text, near string) bool {
 	if near == "" || !low.Aligned || len(low.text) < minWindows {
 		return l.Compile().MatchString(low.text)

@@ -97,8 +97,8 @@ func (w *walker) lists(wd *syntax.Word, at *place) string {
 	return ""
 }
 
-// listing returns a glob for the output of a command that lists files. It returns "" if the
-// command may leave some files out.
+// listing returns a glob that matches every file that a command lists, as in "find . -name '*.go'".
+// It returns "" if it does not know the command or some of its words.
 func (w *walker) listing(st *syntax.Stmt, at *place) string {
 	c, ok := st.Cmd.(*syntax.CallExpr)
 	if !ok || len(c.Args) == 0 || len(c.Assigns) > 0 {

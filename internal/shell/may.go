@@ -100,11 +100,11 @@ func (c *Command) has(spellings string) bool {
 	return false
 }
 
-// Begins builds an index over many lists of patterns, keyed by the beginning of the patterns.
-// With the index a script is compared only with the lists that name its programs. The index has
-// one line for each beginning, sorted. After a tab come one byte for each list, then conditions,
-// each followed by the lists that apply only if the condition holds. Lines with globs come first.
-// There can be at most MaxLists lists.
+// Begins returns an index of many lists of patterns. With the index, a script is compared only with
+// the lists that have patterns for its programs. The index is a text with one sorted line for each
+// beginning of a pattern, lines with globs first. A line contains the beginning, a tab, and one
+// byte for each list with such a pattern. Conditions can follow, each with the bytes of the lists
+// that apply only if the condition holds. There can be at most MaxLists lists.
 func Begins(lists [][]*Pattern) string {
 	var begins []string
 	of := map[string]map[string]string{}

@@ -19,7 +19,7 @@ const (
 	Cmd        = "cmd"
 )
 
-// ParseAs is Parse for a line of PowerShell or cmd.exe. For any other language it calls Parse.
+// ParseAs reads a line of PowerShell or cmd.exe. For any other language it calls [Parse].
 func ParseAs(language, line string) (s *Script) {
 	if language != PowerShell && language != Cmd {
 		return Parse(line)

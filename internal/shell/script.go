@@ -233,7 +233,8 @@ func (w *walker) unknown(reason string) {
 	}
 }
 
-// usual is unknown for reasons that are common in ordinary lines, see Script.Hidden.
+// usual adds a reason why a part of the line is not known, if the reason is common in ordinary
+// lines; see Script.Hidden.
 func (w *walker) usual(reason string) {
 	if len(w.s.Unknown) < maxReasons && !slices.Contains(w.s.Unknown, reason) {
 		w.s.Unknown = append(w.s.Unknown, reason)

@@ -44,7 +44,7 @@ func (w *walker) spend(steps int) bool {
 	return true
 }
 
-// must is spend for work that the outermost line always needs. It returns false only for a part
+// must spends steps on work that the outermost line always needs. It returns false only for a part
 // of the line that is read again.
 func (w *walker) must(steps int, at *place) bool {
 	if at.depth > 0 || w.subst > 0 || w.expanding > 0 {
@@ -63,7 +63,8 @@ func (w *walker) again() bool {
 	return false
 }
 
-// limited is unknown for a limit that was reached. Text beyond a limit is never usual.
+// limited adds the reason unknown for a limit that was reached. Such a reason is never one of the
+// usual reasons.
 func (w *walker) limited(reason string) {
 	mild := w.mild
 	w.mild = false

@@ -7,7 +7,7 @@ import "time"
 // On reports whether this is a build with faults.
 const On = false
 
-// At marks a point at which a build with faults can kill the process.
+// At marks a point at which a build for fault tests can kill the process.
 func At(string) {}
 
 // Now returns the time.

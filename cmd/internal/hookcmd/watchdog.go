@@ -23,7 +23,7 @@ const (
 	listenAfter = 50 * time.Millisecond
 
 	lookEvery  = 500 * time.Millisecond // how often the deadline is computed while the event is being read
-	closedTime = time.Second            // to make the closed reply from the payload
+	closedTime = time.Second            // to make the fail-closed reply from the payload
 	settleTime = 2 * time.Second        // to end the hooks' programs and write the Record, after the reply
 )
 
@@ -37,10 +37,10 @@ func patience(budget time.Duration) time.Duration {
 	return budget + min(budget/10, 2*time.Second)
 }
 
-// A watchdog makes sure that an agent gets one reply in time. It lets another goroutine do
-// the work. If that does not end before the deadline, or if the agent asks this process to
-// end, the watchdog returns the closed reply, and the result of the work is dropped. Only
-// the caller of run writes, so there are never two replies.
+// A watchdog makes sure that an agent gets one reply in time. Another goroutine does the work. If
+// the work does not end before the deadline, or if the agent asks this process to end, the watchdog
+// returns the fail-closed reply, and the result of the work is dropped. Only the caller of run
+// writes, so there are never two replies.
 type watchdog struct {
 	inv     invocation // a copy: the work may change its own
 	named   *dialect.Dialect
@@ -50,9 +50,9 @@ type watchdog struct {
 	cancel  context.CancelCauseFunc
 
 	asked  bool            // a signal asked this process to end
-	over   atomic.Bool     // the closed reply was made: the work leaves no Record
-	record *grapnel.Record // of the closed reply
-	why    error           // the closed reply was made; nil = the work was done
+	over   atomic.Bool     // the fail-closed reply was made: the work leaves no Record
+	record *grapnel.Record // of the fail-closed reply
+	why    error           // the fail-closed reply was made; nil = the work was done
 	mu     sync.Mutex      // of the following
 	input  *dialect.Input  // nil = not read yet
 	place  local.Place     // zero = not found yet
@@ -78,7 +78,7 @@ func newWatchdog(inv *invocation, named *dialect.Dialect, signals bool) *watchdo
 	return w
 }
 
-// run returns the result of work, or the closed reply. Afterwards the caller writes the
+// run returns the result of work, or the fail-closed reply. Afterwards the caller writes the
 // reply and calls settle.
 func (w *watchdog) run(ctx context.Context, work func(ctx context.Context) worked) worked {
 	ctx, w.cancel = context.WithCancelCause(ctx)
@@ -192,7 +192,7 @@ func (w *watchdog) limit() time.Duration {
 	return patience(w.budget)
 }
 
-// expired reports whether the closed reply was made. Later results of the work are not the
+// expired reports whether the fail-closed reply was made. Later results of the work are not the
 // agent's reply.
 func (w *watchdog) expired() bool { return w != nil && w.over.Load() }
 
@@ -237,8 +237,8 @@ func (w *watchdog) locked(ctx context.Context, input dialect.Input, place local.
 	return reply
 }
 
-// keep writes the Record of the closed reply. The record mode of the policies is not known for
-// certain, so only metadata are.
+// keep writes the Record of the fail-closed reply. It stores metadata only, because the record mode
+// of the policies may not be known yet.
 func (w *watchdog) keep() {
 	w.mu.Lock()
 	place := w.place

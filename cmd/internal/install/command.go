@@ -46,7 +46,8 @@ func (h Hook) args(a Agent, event string) []string {
 	return append(words, "--id", h.ID)
 }
 
-// powershell is Command for PowerShell, where a quoted program needs the call operator.
+// powershell returns the line of Command for PowerShell, where a quoted program needs the call
+// operator.
 func (h Hook) powershell(a Agent, event string) string {
 	words := append([]string{filepath.ToSlash(h.Program)}, h.args(a, event)...)
 	for i, w := range words {

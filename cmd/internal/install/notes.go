@@ -77,7 +77,7 @@ func (a Agent) switchedOff(name string) bool {
 	return a.Setup.Label != "" && name == a.Setup.Label
 }
 
-// tomlNotes is notes for a file in TOML.
+// tomlNotes returns notes about the settings of a TOML file that switch hooks off.
 func (a Agent) tomlNotes(rel, file string, data []byte) []string {
 	var top map[string]any
 	if err := toml.Unmarshal(data, &top); err != nil {

@@ -24,7 +24,8 @@ const (
 	small  = 40
 )
 
-// layout distributes the lines. The head and the foot have one line each.
+// layout divides the lines of the screen between the parts. The head and the foot have one line
+// each.
 func (m *Model) layout() (l layout) {
 	room := m.height - 2
 	if room >= 8 {

@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
-// text joins the lines. If several lines have their comment at the same column, the column is
-// kept.
+// text joins the lines. A column that several comments share stays the same; other comments follow
+// their line after one blank.
 func (p *printer) text() string {
 	columns := map[int]int{}
 	for _, l := range p.lines {
@@ -281,7 +281,8 @@ func (p *printer) brackets(n *yaml.Node) (text string, ok bool) {
 	return "{" + strings.Join(parts, ", ") + "}", ok
 }
 
-// flow returns one value inside brackets.
+// flow returns the text of a value inside brackets. The second result is false if ok is false or
+// the value needs more than one line.
 func (p *printer) flow(n *yaml.Node, ok bool) (string, bool) {
 	text := ""
 	if p.bracketed(n) {

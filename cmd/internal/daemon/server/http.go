@@ -22,7 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// hooksPath begins the address for agents: /v1/hooks/AGENT?installation=TOKEN.
+// hooksPath is the first part of the path to which agents send events:
+// /v1/hooks/AGENT?installation=TOKEN.
 const hooksPath = "/v1/hooks/"
 
 // A Caller is an installation that may send events over HTTP.

@@ -466,8 +466,8 @@ type Stats struct {
 	Again int `json:"again,omitempty"` // second Records of a firing, which are only counted
 }
 
-// Stats counts the Records since a time, by the times of the Records; the zero time means all
-// Records.
+// Stats counts the Records from the time since on. It uses the times in the Records; the zero time
+// means all Records.
 func (r *Reader) Stats(ctx context.Context, since time.Time) (Stats, error) {
 	tally := spool.NewTally(since)
 	var again int

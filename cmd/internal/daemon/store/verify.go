@@ -87,8 +87,8 @@ func (r *Reader) Verify(ctx context.Context, heads ...Head) (Report, error) {
 	return v.report, nil
 }
 
-// VerifyAbsent is Verify for a directory without a database. If an anchor exists or a head is
-// given, the database was removed, which is a finding. Otherwise the error is ErrNothing.
+// VerifyAbsent verifies a directory without a database. If an anchor exists or a head is given, the
+// database was removed, which is a finding. Otherwise the error is ErrNothing.
 func VerifyAbsent(dir string, heads ...Head) (Report, error) {
 	r := Report{Findings: []Finding{}}
 	last, who := Head{}, ""
