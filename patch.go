@@ -43,7 +43,8 @@ func patchPaths(text string) []string {
 			continue
 		}
 		if both, ok := strings.CutPrefix(line, "diff --git "); ok {
-			// Correct if both names are equal: different names also appear on lines of their own.
+			// This is correct if both names are equal. Different names also appear on separate
+			// lines.
 			diffPath(both[:len(both)/2], add)
 			diffPath(both[len(both)/2:], add)
 			continue

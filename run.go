@@ -116,8 +116,8 @@ func (f *firing) run(ctx context.Context) {
 	f.together(ctx, f.lineup.rules, 1)
 	judged := f.ev
 	if budget := f.first.Budget; budget > 0 && len(f.lineup.steps) > 0 {
-		// Only for steps: a timer starts a thread, which is expensive for a program that answers
-		// one event.
+		// The timer is set only if a step will run, because it starts a thread, which is expensive
+		// for a program that answers one event.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, budget, fmt.Errorf("the hooks of this event exceeded their common limit of %v: %w", budget, ErrTimeout))
 		defer cancel()

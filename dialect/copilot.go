@@ -244,7 +244,7 @@ func finishCopilot(row *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	if row.Kind != grapnel.ToolAfter || result == nil {
 		return
 	}
-	// The result is void unless it has both members.
+	// Copilot CLI ignores the result unless it has both members.
 	said, ok := rawjson.Unquote(split(result)["textResultForLlm"])
 	if !ok {
 		if said, ok = rawjson.Unquote(result); !ok {

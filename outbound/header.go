@@ -15,7 +15,7 @@ const (
 // yields pairs of name and value.
 func CheckHeaders(headers iter.Seq2[string, string]) error { return checkHeaders(headers, false) }
 
-// checkHeaders is CheckHeaders. For a hook it also allows Authorization.
+// checkHeaders does the work of CheckHeaders. For a hook it also allows Authorization.
 func checkHeaders(headers iter.Seq2[string, string], hook bool) error {
 	seen := make(map[string]bool)
 	for name, value := range headers {
@@ -61,7 +61,7 @@ func tokenRune(r rune) bool {
 
 var (
 	forbiddenHeaders = []string{
-		// Credentials, which do not belong in this file.
+		// Credentials must not be in this file.
 		"authorization", "proxy-authorization", "proxy-authenticate", "cookie", "cookie2", "set-cookie",
 		// The identity of the client, which servers trust.
 		"forwarded", "via", "x-real-ip", "x-forwarded", "true-client-ip", "cf-connecting-ip", "x-client-ip",

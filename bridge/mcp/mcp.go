@@ -51,7 +51,7 @@ type Bridge struct {
 	ended sync.WaitGroup
 }
 
-// An own is the session of a connection.
+// An own is the session of a connection that the bridge has started itself.
 type own struct {
 	once    sync.Once
 	session *host.Session

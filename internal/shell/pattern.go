@@ -724,7 +724,7 @@ var openers = [...]opener{
 	{"xargs", 'x', 'g', false},
 	{"parallel", 'p', 'l', false},
 	{"fd", 'f', 'd', false},
-	// These decode names.
+	// These programs can decode names of programs.
 	{"base64", '6', '4', true},
 	{"base32", '3', '2', true},
 	{"basenc", 'b', 'c', true},
@@ -732,7 +732,7 @@ var openers = [...]opener{
 	{"openssl", 'p', 'l', true},
 	{"rev", 'v', 'r', true},
 	{"tr", 't', 'r', true},
-	// These have their own names for programs.
+	// These shells use other names for programs.
 	{"powershell", 'w', 'p', false},
 	{"pwsh", 'w', 'p', false},
 	{"remove-item", 'v', '-', false},

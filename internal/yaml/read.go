@@ -518,7 +518,7 @@ func (r *reader) written(n *Node, start int) *Node {
 	return n
 }
 
-// unwritten is atom without recording the position.
+// unwritten does the work of atom, but does not record the position.
 func (r *reader) unwritten(parent, depth int) *Node {
 	start, c := r.i, r.peek(0)
 	r.plainly = false

@@ -51,7 +51,7 @@ func parseFlyto(files []File) Found {
 
 type flytoReader struct{ *foreignReader }
 
-// types parses lists by type.
+// types parses an object with a list of hooks for each type.
 func (r *flytoReader) types(at string, n *tree.Node) {
 	if n.Kind != tree.Object {
 		r.fail(n, at, "", "is %s, neither an object of types nor a list", n.Kind)

@@ -175,7 +175,7 @@ func (r *foreignReader) open(i int, data []byte, kinds ...tree.Kind) *tree.Node 
 	return r.openWith(i, data, tree.ParseJSON, kinds...)
 }
 
-// openWith is open with another parser.
+// openWith does the work of open with any parser.
 func (r *foreignReader) openWith(i int, data []byte, read func([]byte) (*tree.Node, *tree.Error), kinds ...tree.Kind) *tree.Node {
 	r.file = i
 	root, err := read(data)

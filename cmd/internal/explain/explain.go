@@ -74,7 +74,7 @@ type hookPart struct {
 // A part is the role of a hook in the verdict.
 type part string
 
-// The parts.
+// The values of part.
 const (
 	partNone     part = "none"     // no decision and no other effect
 	partDecides  part = "decides"  // it has the strongest decision

@@ -129,7 +129,7 @@ type dedupe struct {
 	kept  []action
 	first int // index in kept of the action that is reported again; -1 = the action is new
 
-	// Held back until keep decides whether they count.
+	// These are held back until keep decides whether they are passed on.
 	records []*grapnel.Record
 	late    []func() error
 }
@@ -161,7 +161,7 @@ func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedu
 	if t.first = t.again(t.kept); t.first < 0 {
 		return t
 	}
-	// Limits count by these IDs.
+	// Use the IDs of the first report, because limits identify calls by these IDs.
 	k := &t.kept[t.first]
 	ev.ID = k.ID
 	if ev.Tool != nil && ev.Tool.ID == "" {

@@ -203,7 +203,7 @@ func (w *watchdog) closed(ctx context.Context) dialect.Reply {
 	input, place := w.input, w.place
 	w.mu.Unlock()
 	if input != nil {
-		// The payload itself may be why the work hangs.
+		// The work may hang because of the payload, so reading it has a time limit here, too.
 		made := make(chan dialect.Reply, 1)
 		var record grapnel.Record
 		go func() { made <- w.locked(ctx, *input, place, &record) }()
@@ -220,7 +220,7 @@ func (w *watchdog) closed(ctx context.Context) dialect.Reply {
 	return w.locked(ctx, dialect.Input{Event: w.inv.event, Err: w.why}, place, w.record)
 }
 
-// locked is lastResort, with a Record.
+// locked returns the reply of lastResort for the payload and sets record to its Record.
 func (w *watchdog) locked(ctx context.Context, input dialect.Input, place local.Place, record *grapnel.Record) dialect.Reply {
 	specs := notice.Locked(w.why.Error())
 	if input.Err != nil && place.State != "" && !place.HasPolicy(w.inv.policies) {

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
-// How an agent honors a word of a verdict.
+// How an agent applies a part of a verdict.
 const (
 	Native  = "native"     // the agent supports it
 	AsBlock = "as a block" // unsupported: downgraded to a block

@@ -16,7 +16,7 @@ const (
 	conventionsVersion = "1.41.0"
 	schemaURL          = "https://opentelemetry.io/schemas/" + conventionsVersion
 
-	// Development.
+	// Attributes whose definition is still in development.
 	attrAgentName    = "gen_ai.agent.name"
 	attrAgentVersion = "gen_ai.agent.version"
 	attrConversation = "gen_ai.conversation.id"
@@ -24,7 +24,7 @@ const (
 	attrToolName     = "gen_ai.tool.name"
 	attrToolCall     = "gen_ai.tool.call.id"
 
-	// Stable.
+	// Attributes whose definition is stable.
 	attrErrorType        = "error.type"
 	attrServiceName      = "service.name"
 	attrServiceVersion   = "service.version"

@@ -588,7 +588,7 @@ func testPrune(t *testing.T, open Open) {
 	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) != 1 {
 		t.Errorf("Verify with a removed head = %+v, %v, want it to be unknown", report, err)
 	}
-	// By number, and over several batches.
+	// Prune by number of Records, in several batches.
 	var items []store.Item
 	for i := range 700 {
 		e := Entry(fmt.Sprintf("n%03d", i))
