@@ -40,7 +40,7 @@ func TestAgents(t *testing.T) {
 		checkParts(t, filepath.Join("..", file), map[string]string{"driven": drivenTable(t, words)})
 	}
 	checkParts(t, "agents.md", map[string]string{
-		"agents": table([]string{"agent", "name", "its hooks are", "events", "seen live"}, agents),
+		"agents": table([]string{"agent", "name", "type of hooks", "events", "seen live"}, agents),
 		"matrix": strings.TrimSuffix(matrix.String(), "\n"),
 	})
 }

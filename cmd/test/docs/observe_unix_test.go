@@ -66,7 +66,7 @@ func TestMetricsTable(t *testing.T) {
 	if len(rows) < 25 {
 		t.Errorf("only %d metrics", len(rows))
 	}
-	checkParts(t, "observe.md", map[string]string{"metrics": table([]string{"metric", "", "labels", "what it counts or shows"}, rows)})
+	checkParts(t, "observe.md", map[string]string{"metrics": table([]string{"metric", "", "labels", "meaning"}, rows)})
 }
 
 var metricName = regexp.MustCompile(`\b(?:grapnel|go|process|promhttp)_[a-z0-9_]+`)

@@ -45,7 +45,7 @@ func TestPackTables(t *testing.T) {
 			}
 			rows = append(rows, row)
 		}
-		parts[strings.TrimSuffix(file, ".yaml")] = table([]string{"hook", "action", "what it says"}, rows)
+		parts[strings.TrimSuffix(file, ".yaml")] = table([]string{"hook", "action", "reason"}, rows)
 	}
 	checkParts(t, "packs.md", parts)
 }

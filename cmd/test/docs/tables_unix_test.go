@@ -114,7 +114,7 @@ func when(holds bool, word string) string {
 func formatTable() string {
 	var rows [][]string
 	for _, f := range hookfiles.All() {
-		row := []string{code(f.Name), "nobody", "", "", ""}
+		row := []string{code(f.Name), "none", "", "", ""}
 		if f.Agent != "" {
 			row[1] = code(f.Agent)
 		}
@@ -127,7 +127,7 @@ func formatTable() string {
 		}
 		rows = append(rows, row)
 	}
-	return table([]string{"format", "runs them by itself", "of a user", "of a project", "managed"}, rows)
+	return table([]string{"format", "agent that runs these files itself", "user files", "project files", "managed files"}, rows)
 }
 
 func eventTable() string {
@@ -148,36 +148,36 @@ func eventTable() string {
 // moments describes when each event happens, for authors of policies.
 var moments = map[grapnel.Kind]string{
 	grapnel.GatewayStart:      "a program that runs agents starts",
-	grapnel.GatewayStop:       "it stops",
+	grapnel.GatewayStop:       "the program stops",
 	grapnel.SessionStart:      "a session starts or is resumed",
-	grapnel.SessionEnd:        "it ends",
+	grapnel.SessionEnd:        "a session ends",
 	grapnel.PromptBefore:      "a prompt was entered, the model has not seen it",
 	grapnel.AgentBefore:       "the agent is about to work on a prompt",
 	grapnel.AgentAfter:        "the agent is about to stop",
 	grapnel.AgentFailed:       "the turn ended with an error",
 	grapnel.ModelBefore:       "a request is about to go to the model",
-	grapnel.ModelAfter:        "the model answered, or a part of its answer is there",
-	grapnel.ToolsetBefore:     "the tools that the model may choose from are settled",
+	grapnel.ModelAfter:        "the model has answered, or a part of its answer has arrived",
+	grapnel.ToolsetBefore:     "the agent is about to give the model its list of tools",
 	grapnel.ToolBefore:        "a tool is about to run",
-	grapnel.PermissionBefore:  "the agent is about to ask the person about a tool",
+	grapnel.PermissionBefore:  "the agent is about to ask the user about a tool",
 	grapnel.PermissionDenied:  "a tool was refused",
 	grapnel.ToolAfter:         "a tool ran",
 	grapnel.ToolFailed:        "a tool ran and failed",
 	grapnel.ToolBatchAfter:    "all tools of one answer of the model ran",
 	grapnel.TranscriptBefore:  "a message is about to be stored",
-	grapnel.ResponseBefore:    "a text is about to be shown to the person",
+	grapnel.ResponseBefore:    "a text is about to be shown to the user",
 	grapnel.MessageReceived:   "a message came in over a channel",
 	grapnel.MessageBefore:     "a message is about to be sent over a channel",
-	grapnel.MessageSent:       "it was sent",
+	grapnel.MessageSent:       "a message was sent",
 	grapnel.CompactBefore:     "the conversation is about to be shortened",
-	grapnel.CompactAfter:      "it was shortened",
+	grapnel.CompactAfter:      "the conversation was shortened",
 	grapnel.SubagentStart:     "a sub-agent starts",
 	grapnel.SubagentAfter:     "a sub-agent is about to stop",
 	grapnel.TaskBefore:        "a task is about to be put on the list",
 	grapnel.TaskAfter:         "a task is about to be declared done",
-	grapnel.NotificationSent:  "the agent tells the person something",
+	grapnel.NotificationSent:  "the agent shows the user a notification",
 	grapnel.ConfigBefore:      "the agent's own configuration is about to change",
-	grapnel.ElicitationBefore: "a tool server asks the person something",
+	grapnel.ElicitationBefore: "a tool server asks the user a question",
 }
 
 func TestMoments(t *testing.T) {
@@ -195,9 +195,9 @@ func TestMoments(t *testing.T) {
 func blockMeans(c *grapnel.Contract) string {
 	switch c.Blocks {
 	case grapnel.BlockAction:
-		return "it does not happen"
+		return "the action does not happen"
 	case grapnel.BlockStop:
-		return fmt.Sprintf("the agent goes on, at most %d times in a row", c.MaxStops)
+		return fmt.Sprintf("the agent continues, at most %d times in a row", c.MaxStops)
 	case grapnel.BlockFeedback:
 		return "the model reads the reason"
 	case grapnel.BlockNothing:
@@ -209,7 +209,7 @@ func permits(c *grapnel.Contract) string {
 	words := []string{when(c.Context, "context")}
 	for _, change := range c.Changes {
 		merge := map[grapnel.Merge]string{
-			grapnel.MergeJoin: " (joined)", grapnel.MergeIntersect: " (narrowed)", grapnel.MergeOr: " (once true, true)",
+			grapnel.MergeJoin: " (joined)", grapnel.MergeIntersect: " (narrowed)", grapnel.MergeOr: " (true if any hook sets true)",
 		}[change.Merge]
 		words = append(words, code(change.Field)+merge)
 	}
@@ -263,9 +263,9 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 	add := func(what, is string) { rows = append(rows, []string{what, is}) }
 	switch {
 	case setup.Shape == dialect.ShapeFiles:
-		add("the files in it", "one program per event, under the first name that is free: "+strings.ReplaceAll(strings.Join(codes(setup.Files), ", "), "$event", "EVENT"))
+		add("the files in it", "one program per event, with the first unused name: "+strings.ReplaceAll(strings.Join(codes(setup.Files), ", "), "$event", "EVENT"))
 	case plugin && len(setup.Edits) == 0 || setup.Own:
-		add("what else is in it", "nothing: it is written and removed as a whole")
+		add("other content", "none: it is written and removed as a whole")
 	default:
 		add("comments in the settings", map[bool]string{true: "kept", false: "not accepted by the agent, refused by `grapnel install`"}[setup.Comments])
 	}
@@ -273,12 +273,12 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		if len(setup.Edits) > 0 {
 			add("the plugin", code("plugins/"+a.Name+"/grapnel")+" below Grapnel's state")
 		}
-		add("what the plugin starts", code(command+" "+a.Name+" --id TOKEN --serve"))
+		add("command of the plugin", code(command+" "+a.Name+" --id TOKEN --serve"))
 		add("how long the plugin waits", deadline(t, a.Name))
 	} else {
 		add("the command in "+map[bool]string{true: "it", false: "them"}[setup.Own], code(installed))
 		if setup.Unit == 0 && setup.Shape != dialect.ShapeFiles {
-			add("how long the agent waits", "it cannot be told; Grapnel answers within "+fmt.Sprintf("%v", install.DefaultTimeout))
+			add("how long the agent waits", "not configurable; Grapnel answers within "+fmt.Sprintf("%v", install.DefaultTimeout))
 		} else if setup.Unit != 0 {
 			add("how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout))
 		}
@@ -295,7 +295,7 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 			add(what, fmt.Sprintf("%v", ev.Wait))
 		}
 	}
-	failClosed := "cannot be told: it goes on without an answer"
+	failClosed := "not supported: the agent continues without an answer"
 	if plugin || strings.Contains(a.Setup.Entry, "$closed") {
 		var names []string
 		for _, ev := range a.Events {
@@ -308,7 +308,7 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 			failClosed = fmt.Sprintf("from %s on, %s", since, failClosed)
 		}
 	}
-	return table([]string{"what", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
+	return table([]string{"property", a.Title}, append(rows, []string{"`--fail-closed`", failClosed}))
 }
 
 // deadline returns the time that the plugin of an agent waits for grapnel-hook, from the plugin's
@@ -349,7 +349,7 @@ func agentEvents(d *dialect.Dialect) string {
 		}
 		rows = append(rows, []string{code(row.Native), kinds, canBeTold(row), cannotBeTold(row), installed(row)})
 	}
-	return table([]string{"its event", "in a policy", "can be told", "cannot be told", "installed"}, rows)
+	return table([]string{"event of the agent", "name in a policy", "supported", "unsupported", "installed"}, rows)
 }
 
 func contractOf(row *dialect.EventRow) *grapnel.Contract {
@@ -372,7 +372,7 @@ func canBeTold(row *dialect.EventRow) string {
 		}
 		changed = "change of " + strings.Join(fields, " and ")
 		if can.Beside != grapnel.None {
-			changed += " (only beside " + can.Beside.String() + ")"
+			changed += " (only together with " + can.Beside.String() + ")"
 		}
 	}
 	return list(when(can.Block, "block"), when(can.Ask, "ask"), when(can.Allow, "allow"), when(can.Halt, "halt"),
@@ -420,5 +420,5 @@ func agentTools(d *dialect.Dialect) string {
 		}
 		rows = append(rows, []string{code(tool.Native), string(tool.Class), list(facts...)})
 	}
-	return table([]string{"tool", "class", "what rules read of its input"}, rows)
+	return table([]string{"tool", "class", "input members that rules read"}, rows)
 }
