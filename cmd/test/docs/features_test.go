@@ -122,10 +122,10 @@ func shownByVectors(t *testing.T) map[string][]string {
 	return shown
 }
 
-const featuresHead = `# What is promised, and what shows it
+const featuresHead = `# Promises of other hook systems, and their tests
 
-Five systems had hooks before Grapnel. What each of them promises has a number here, and behind it stands what shows that Grapnel keeps it: conformance
-vectors, which "make vectors" runs, and tests of the named packages. "go test ./cmd/test/docs -update" writes this page; a promise that nothing shows fails there.
+Five systems had hooks before Grapnel. This page lists the promises of each system, and how we test that Grapnel keeps them: with conformance vectors, which
+"make vectors" runs, and with tests of the named packages. "go test -tags system ./cmd/test/docs -update" writes this page. That test fails if a promise has no test.
 
-Where Grapnel's own way differs, the promise holds under the preset of its system: see [coming from another system](coming-from/ironclaw.md).
+If Grapnel's default behavior differs, the promise holds with the preset of its system: see [coming from another system](../docs/coming-from/ironclaw.md).
 `

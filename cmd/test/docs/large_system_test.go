@@ -24,7 +24,7 @@ func TestFeatures(t *testing.T) {
 	b.WriteString(featuresHead)
 	known := map[string]bool{}
 	for _, s := range readPromises(t) {
-		fmt.Fprintf(&b, "\n## %s\n\n| | what | shown by |\n|---|---|---|\n", s.name)
+		fmt.Fprintf(&b, "\n## %s\n\n| | promise | shown by |\n|---|---|---|\n", s.name)
 		for _, p := range s.promises {
 			known[p.id] = true
 			var by []string
