@@ -90,7 +90,7 @@ var hookLaws = []struct {
 	}},
 }
 
-// patient returns the time limit for a call that is not cancelled.
+// patient returns the time limit for a call that is not canceled.
 func patient(spec grapnel.Spec) time.Duration { return cmp.Or(spec.Timeout, 2*time.Minute) }
 
 // hookSuite tests one Spec.

@@ -289,7 +289,7 @@ func (w *worker) permitted(ev *grapnel.Event, a answer) {
 }
 
 // end closes the program's input, and checks that the program answers all pending events and ends.
-// Cancelled events may stay without an answer.
+// Canceled events may stay without an answer.
 func (w *worker) end() {
 	w.t.Helper()
 	if w.ended {

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 )
 
-// all is the packs, in the order of the alphabet.
+// all lists the packs in alphabetical order.
 var all = []packindex.Pack{
 	{Name: "destructive", Version: 3, Digest: "f01be7989a07ed61e5f5a524b4417c99570c283c3cfeaa63b9cdd21700b2dbcb", Begins: "[a-za-z_:.%]" +
 		"\t\x8f\n" +

@@ -12,7 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// codecLayout changes with the types, so that what another version wrote is not read.
+// codecLayout changes with the types, so that snapshots of other versions are not read.
 const codecLayout = "a1fc620547215831"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {

@@ -2,7 +2,7 @@
 // writes it into their settings; "grapnel-hook --help" says what it takes.
 //
 // It is kept apart from the program that people type because Go runs the
-// initialisers of every linked package before main: what is not linked costs nothing.
+// initializers of every linked package before main: what is not linked costs nothing.
 package main
 
 import (

@@ -3,7 +3,7 @@
 //
 //	import _ "github.com/grapnel-dev/grapnel/policy/foreign"
 //
-// It has nothing else. Programs that are started for each event do without; see
+// It contains nothing else. Programs that are started for each event do not import it; see
 // [policy.LinkForeign].
 package foreign
 

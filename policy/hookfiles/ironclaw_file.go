@@ -307,7 +307,7 @@ func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *tree.Node, hint,
 	}
 }
 
-// timeout parses timeout_ms, and returns the default otherwise if it is missing or invalid.
+// timeout parses timeout_ms. If it is missing or invalid, timeout returns the default: otherwise.
 func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.Duration {
 	n := e.node.Get("timeout_ms")
 	ms := otherwise
