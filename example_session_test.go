@@ -85,7 +85,7 @@ func ExampleEngine_FireAll() {
 }
 
 // Start fires an event in the background. The firing continues after the caller's context is
-// cancelled.
+// canceled.
 func ExampleEngine_Start() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "goodbye", On: []grapnel.Kind{grapnel.SessionEnd},
