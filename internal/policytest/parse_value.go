@@ -39,7 +39,7 @@ func (p *parser) text(n *yaml.Node) string {
 	return n.Text
 }
 
-// some is itemsOf, but reports an empty list as an error.
+// some returns the items like itemsOf, and reports an empty list as an error.
 func (p *parser) some(n *yaml.Node) []*yaml.Node {
 	items := itemsOf(n)
 	if len(items) == 0 {
