@@ -59,7 +59,7 @@ Exit code 0; 1 if --fail-on finds one of these classes:
 				return err
 			}
 			ctx := cmd.Context()
-			if opts.Run { // a signal must end the started programs; without --run there are none
+			if opts.Run { // a signal must end the started programs; without --run, none start
 				var stop context.CancelFunc
 				ctx, stop = signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 				defer stop()

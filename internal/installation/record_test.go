@@ -168,7 +168,7 @@ func TestReadOfOthers(t *testing.T) {
 		if err := os.Chown(filename(dir, idA), 65534, -1); err != nil {
 			t.Fatal(err)
 		}
-		wrong("it belongs to user 65534")
+		wrong("it is owned by user 65534")
 	}
 }
 

@@ -22,7 +22,7 @@ func Root(info fs.FileInfo) error {
 	case !ok:
 		return errors.New("its owner is unknown")
 	case st.Uid != 0:
-		return fmt.Errorf("it belongs to user %d, not to root", st.Uid)
+		return fmt.Errorf("it is owned by user %d, not by root", st.Uid)
 	case info.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("users other than root can write to it (mode %04o)", info.Mode().Perm())
 	}
@@ -37,7 +37,7 @@ func Mine(info fs.FileInfo) error {
 	case !ok:
 		return errors.New("its owner is unknown")
 	case st.Uid != 0 && int(st.Uid) != os.Geteuid():
-		return fmt.Errorf("it belongs to user %d", st.Uid)
+		return fmt.Errorf("it is owned by user %d", st.Uid)
 	case info.Mode().Perm()&0o022 != 0:
 		return fmt.Errorf("it is writable by other users (mode %04o)", info.Mode().Perm())
 	}
@@ -86,7 +86,7 @@ func Path(name string) error {
 			continue
 		}
 		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != 0 {
-			return fmt.Errorf("%s is a symbolic link that does not belong to root", next)
+			return fmt.Errorf("%s is a symbolic link that is not owned by root", next)
 		}
 		if links++; links > maxLinks {
 			return fmt.Errorf("%s leads through too many symbolic links", name)

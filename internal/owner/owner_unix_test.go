@@ -34,7 +34,7 @@ func TestPath(t *testing.T) {
 			t.Helper()
 			own(t, dir, "a/b/file")
 			return "a/b/file"
-		}, "belongs to user"},
+		}, "is owned by user"},
 		"a file that others write": {func(t *testing.T, dir string) string {
 			t.Helper()
 			mode(t, dir, "a/b/file", 0o664)
@@ -44,7 +44,7 @@ func TestPath(t *testing.T) {
 			t.Helper()
 			own(t, dir, "a")
 			return "a/b/file"
-		}, "belongs to user"},
+		}, "is owned by user"},
 		"a directory that others write": {func(t *testing.T, dir string) string {
 			t.Helper()
 			mode(t, dir, "a", 0o777)
@@ -60,7 +60,7 @@ func TestPath(t *testing.T) {
 			mode(t, dir, "a", 0o777|os.ModeSticky)
 			own(t, dir, "a/b")
 			return "a/b/file"
-		}, "belongs to user"},
+		}, "is owned by user"},
 		"the last one is sticky": {func(t *testing.T, dir string) string {
 			t.Helper()
 			mode(t, dir, "a/b", 0o777|os.ModeSticky)
@@ -71,13 +71,13 @@ func TestPath(t *testing.T) {
 			own(t, dir, "a/b")
 			link(t, dir, "../a/b/file", "c/link")
 			return "c/link"
-		}, "belongs to user"},
+		}, "is owned by user"},
 		"a link of root's to what is root's, in a directory of somebody": {func(t *testing.T, dir string) string {
 			t.Helper()
 			own(t, dir, "a")
 			link(t, dir, filepath.Join(dir, "a/b"), "c/link")
 			return "c/link/file"
-		}, "belongs to user"},
+		}, "is owned by user"},
 		"a link of root's to what is root's": {func(t *testing.T, dir string) string {
 			t.Helper()
 			link(t, dir, "../a/./b", "c/link")
@@ -91,7 +91,7 @@ func TestPath(t *testing.T) {
 				t.Fatal(err)
 			}
 			return "c/link/file"
-		}, "a symbolic link that does not belong to root"},
+		}, "a symbolic link that is not owned by root"},
 		"links without end": {func(t *testing.T, dir string) string {
 			t.Helper()
 			link(t, dir, "link", "c/link")

@@ -178,7 +178,7 @@ func (s *session) surroundings(j *job) []string {
 	}
 	if info, err := os.Stat(j.file); err == nil && s.Root == "" && j.scope != Managed {
 		if uid, foreign := foreignOwner(info); foreign {
-			notes = append(notes, fmt.Sprintf("%s belongs to user %d; an agent of that user cannot find this installation: install as that user, or with --root", j.file, uid))
+			notes = append(notes, fmt.Sprintf("%s is owned by user %d; an agent of that user cannot find this installation: install as that user, or with --root", j.file, uid))
 		}
 	}
 	if j.changed() {

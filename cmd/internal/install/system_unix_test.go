@@ -23,7 +23,7 @@ func TestForeignOwner(t *testing.T) {
 		t.Skipf("this root cannot give files away: %v", err)
 	}
 	res := m.install(m.request("claude"))
-	if notes := strings.Join(res.Files[0].Notes, "\n"); !strings.Contains(notes, "belongs to user 12345") {
+	if notes := strings.Join(res.Files[0].Notes, "\n"); !strings.Contains(notes, "is owned by user 12345") {
 		t.Errorf("notes %q do not name the owner", notes)
 	}
 	for range 2 {

@@ -328,7 +328,7 @@ func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
 		}
 		seen[rec.ID] = true
 		if _, ok := asked[rec.ID]; !ok {
-			return fmt.Errorf("record %s belongs to no answer", rec.ID)
+			return fmt.Errorf("record %s has no answer", rec.ID)
 		}
 	}
 	for id, answered := range asked {

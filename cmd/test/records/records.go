@@ -1,4 +1,4 @@
-// Package records makes Records like those of a busy machine: concurrent sessions of several
+// Package records makes the Records of a busy machine: concurrent sessions of several
 // agents, prompts, tool calls and their results, judged by a policy.
 //
 //	for line, err := range records.Lines(ctx, 100_000, specs, begin) { ... }
@@ -44,7 +44,7 @@ func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) it
 		}
 		var line []byte
 		var at time.Time
-		engine, err := grapnel.New(specs, &grapnel.Options{Background: nobody{}, Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
+		engine, err := grapnel.New(specs, &grapnel.Options{Background: idle{}, Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			rec.Time, rec.ID = at, spool.NewID(at)
 			var made spool.Made
 			made, err = sp.Line(rec)
@@ -78,10 +78,10 @@ func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) it
 	}
 }
 
-// nobody is an executor that does not run observing hooks.
-type nobody struct{}
+// idle is an executor that does not run observing hooks.
+type idle struct{}
 
-func (nobody) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
+func (idle) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
 
 // session is a session in progress.
 type session struct {

@@ -75,7 +75,7 @@ type Unit struct {
 }
 
 // systemdUnit returns a user unit. It deliberately leaves out the options that need a mount or user
-// namespace: in a namespace, files of root seem to have the owner nobody, and some programs, for
+// namespace: in a namespace, files of root seem to have the owner `nobody`, and some programs, for
 // example ssh, then refuse their configuration. A user cannot write to system files anyway.
 func systemdUnit(args []string) Unit {
 	words := []string{strings.ReplaceAll(systemdWord(args[0]), "$$", "$")} // systemd does not expand variables in the program path

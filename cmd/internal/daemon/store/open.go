@@ -152,7 +152,7 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 	}()
 	base, err := attach(dir, &s.opts)
 	if broken(err) {
-		base, err = s.anew(err)
+		base, err = s.recreate(err)
 	}
 	if err != nil {
 		return nil, err
@@ -402,8 +402,8 @@ func (b *base) compare(dir string, note func(error)) error {
 	return nil
 }
 
-// anew creates a new database and keeps the damaged one under another name.
-func (s *Store) anew(why error) (*base, error) {
+// recreate creates a new database and keeps the damaged one under another name.
+func (s *Store) recreate(why error) (*base, error) {
 	if err := s.Reader.Close(); err != nil { // some systems cannot rename an open file
 		return nil, err
 	}

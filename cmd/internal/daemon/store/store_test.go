@@ -188,7 +188,7 @@ func TestVerify(t *testing.T) {
 		"a hook's absence": {script("DELETE FROM hook WHERE seq = 4"), []string{"row 4: columns differ from the line: hooks"}, false},
 		"a hook too many": {
 			script("INSERT INTO hook SELECT 40, n, name, source, decision, cause, error, fail_open, async, ms FROM hook WHERE seq = 4"),
-			[]string{"1 hooks belong to rows that do not exist"},
+			[]string{"1 hooks refer to rows that do not exist"},
 			false,
 		},
 		"a digest":       {script("UPDATE record SET digest = x'00' WHERE seq = 4"), []string{"row 4: its line was changed", "row 4: its hash does not match the previous row"}, false},

@@ -215,7 +215,7 @@ func (v *verifier) read(view *view) error {
 		return err
 	}
 	if hooks.lone > 0 {
-		v.find(0, "%d hooks belong to rows that do not exist", hooks.lone)
+		v.find(0, "%d hooks refer to rows that do not exist", hooks.lone)
 	}
 	v.upTo(1 << 62)
 	if v.below > 0 {

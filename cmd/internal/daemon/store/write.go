@@ -253,7 +253,7 @@ func (s *Store) replace(why error) error {
 	}
 	_ = s.base.close()
 	s.base = nil
-	base, err := s.anew(why)
+	base, err := s.recreate(why)
 	if err == nil {
 		s.use(base)
 	}
