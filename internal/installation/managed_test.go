@@ -30,7 +30,7 @@ func TestFindManaged(t *testing.T) {
 	}
 	got, err := find(managed, id)
 	if os.Geteuid() != 0 {
-		if err == nil || errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "not to root") {
+		if err == nil || errors.Is(err, ErrNotFound) || !strings.Contains(err.Error(), "not by root") {
 			t.Errorf("a record of this user: %+v, %v", got, err)
 		}
 		return
@@ -39,7 +39,7 @@ func TestFindManaged(t *testing.T) {
 		t.Errorf("= %+v, %v", got, err)
 	}
 	for what, spoil := range map[string]func() error{
-		"not to root":               func() error { return os.Chown(name, 65534, -1) },
+		"not by root":               func() error { return os.Chown(name, 65534, -1) },
 		"users other than root can": func() error { return errors.Join(os.Chown(name, 0, 0), os.Chmod(name, 0o666)) },
 		"installs: it belongs to":   func() error { return os.Chown(dir, 65534, -1) },
 		`is the record of "m`:       func() error { rec.Scope = "user"; return Write(dir, rec) },
