@@ -55,6 +55,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 				return err
 			}
 			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, install.PolicyEvents(place), install.Via(via)
+			req.Timeout = install.PolicyTimeout(place)
 			if req.Programs = install.PolicyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
 				return cli.Usage(fmt.Errorf("unknown --via %q, use %s or %s", via, install.ViaCommand, install.ViaHTTP))
 			}

@@ -41,7 +41,7 @@ func TestFindManaged(t *testing.T) {
 	for what, spoil := range map[string]func() error{
 		"not by root":               func() error { return os.Chown(name, 65534, -1) },
 		"users other than root can": func() error { return errors.Join(os.Chown(name, 0, 0), os.Chmod(name, 0o666)) },
-		"installs: it is owned by":   func() error { return os.Chown(dir, 65534, -1) },
+		"installs: it is owned by":  func() error { return os.Chown(dir, 65534, -1) },
 		`is the record of "m`:       func() error { rec.Scope = "user"; return Write(dir, rec) },
 		"unexpected end of JSON":    func() error { return os.WriteFile(name, nil, 0o644) },
 	} {

@@ -157,6 +157,9 @@ func TestJudge(t *testing.T) {
 		"broken policy": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.policies[0].State, f.policies[0].Notice = policy.Broken, "tools are blocked"
 		}, "policy.broken", Bad, "tools are blocked", "grapnel check", false},
+		"a hook that takes longer than the agent waits": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.specs = append(f.specs, grapnel.Spec{Name: "tests-pass", On: []grapnel.Kind{grapnel.AgentAfter}, Timeout: 5 * time.Minute})
+		}, "install.timeout", Warn, "hooks of the policy may take 5m, but Claude Code waits 1m", "grapnel install claude-code", false},
 		"rootless": {claude, func(_ *testing.T, f *facts, _ *agent) { f.rootless, f.lastRootless = 3, now }, "sessions.rootless", Warn, "3 events", "seven days", false},
 		"pause":    {claude, func(_ *testing.T, f *facts, _ *agent) { f.paused = now.Add(time.Hour) }, "policy.paused", Warn, "only observe", "--off", false},
 		"sandbox":  {claude, func(_ *testing.T, f *facts, _ *agent) { f.boxes = []box{{hook: "g", holds: "sandbox: reads x"}} }, "sandbox.held", OK, "hook g, sandbox: reads x", "", false},

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // judge returns the findings from the facts, and the memory for the next run.
@@ -159,6 +160,8 @@ func judgePresence(f *facts, a *agent) []Finding {
 			ID: "agent.inside", Level: Warn, Subject: a.program, What: fmt.Sprintf("the first %s on PATH is part of this project: %s", setup.Program, a.program),
 			Why: "the program comes from the project, so it was not started to read its version", Hint: "remove that directory from PATH",
 		})
+	case a.program == "" && a.dir == "": // only installed
+		found = append(found, Finding{ID: "agent.settings", Level: OK, What: fmt.Sprintf("%s: %s is not on PATH", a.Title, setup.Program)})
 	case a.program == "":
 		found = append(found, Finding{ID: "agent.settings", Level: OK, Subject: a.dir, What: fmt.Sprintf("%s has settings in %s; %s is not on PATH", a.Title, a.dir, setup.Program)})
 	default:
@@ -220,8 +223,16 @@ func judgeInstalls(f *facts, a *agent) []Finding {
 		if in.Path == "" && in.Root == "" {
 			add("install.path", Warn, "the installation has no PATH", "so settings of the project decide which programs hooks start", again)
 		}
+		if needs := install.HookTime(f.specs); needs > 0 && in.TimeoutMS > 0 && needs > time.Duration(in.TimeoutMS)*time.Millisecond {
+			add("install.timeout", Warn, fmt.Sprintf("hooks of the policy may take %s, but %s waits %s", policyfile.FormatDuration(needs), a.Title, policyfile.FormatDuration(time.Duration(in.TimeoutMS)*time.Millisecond)),
+				"Grapnel replies before the agent's timeout, and on_error decides for hooks that still run", again)
+		}
 		if len(found) == before {
-			add("install.good", OK, fmt.Sprintf("installed for the %s, %s, %s", cmp.Or(in.Scope, "user"), printable.Count(len(in.Events), "event"), in.Settings), "", "")
+			whom := "the " + cmp.Or(in.Scope, string(install.User))
+			if in.Scope == string(install.Managed) {
+				whom = "all users"
+			}
+			add("install.good", OK, fmt.Sprintf("installed for %s, %s, %s", whom, printable.Count(len(in.Events), "event"), in.Settings), "", "")
 		}
 	}
 	return found

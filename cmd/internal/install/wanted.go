@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
@@ -64,6 +65,46 @@ func PolicyEvents(place local.Place) map[string][]string {
 		}
 	}
 	return events
+}
+
+// replyMargin is the time that Grapnel needs besides the hooks to reply before the agent's
+// timeout ends.
+const replyMargin = 5 * time.Second
+
+// PolicyTimeout returns the timeout that agents need for the hooks of the policy, at least
+// DefaultTimeout.
+func PolicyTimeout(place local.Place) time.Duration {
+	return max(DefaultTimeout, HookTime(policyOf(place, nil).Specs)+replyMargin)
+}
+
+// HookTime returns the longest time that the hooks may take at one event. Hooks of different
+// priority run one after the other.
+func HookTime(specs []grapnel.Spec) time.Duration {
+	type step struct {
+		phase    grapnel.Phase
+		priority int
+	}
+	var longest time.Duration
+	for _, c := range grapnel.Contracts() {
+		steps := map[step]time.Duration{}
+		for i := range specs {
+			s := &specs[i]
+			if s.Phase == grapnel.PhaseObserve || len(s.On) > 0 && !slices.Contains(s.On, c.Kind) {
+				continue
+			}
+			at := step{s.Phase, grapnel.DefaultPriority}
+			if s.Priority != nil {
+				at.priority = *s.Priority
+			}
+			steps[at] = max(steps[at], s.Timeout)
+		}
+		var sum time.Duration
+		for _, d := range steps {
+			sum += d
+		}
+		longest = max(longest, sum)
+	}
+	return longest
 }
 
 // policyOf loads the policy for inspection, and calls command for each command in it.
