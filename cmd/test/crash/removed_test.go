@@ -98,7 +98,7 @@ func TestDatabaseRemoved(t *testing.T) {
 			if err := tr.broken(); err != nil {
 				t.Fatal(err)
 			}
-			const told = "restored without loss: 1 times"
+			const told = "1 times, and restored without loss"
 			if out, _ := typed(t, tr, "status"); !strings.Contains(out, told) {
 				t.Errorf("status does not tell: %s", out)
 			}

@@ -66,7 +66,7 @@ func TestProse(t *testing.T) {
 	}
 }
 
-var inline = regexp.MustCompile("`[^`\n]*`")
+var inlineCode = regexp.MustCompile("`[^`\n]*`")
 
 // checkPage checks the paragraphs of a page, without code.
 func checkPage(t *testing.T, path string, check func(file string, line int, text string)) {
@@ -77,7 +77,7 @@ func checkPage(t *testing.T, path string, check func(file string, line int, text
 	for i, line := range append(strings.Split(text, "\n"), "") {
 		fence := strings.HasPrefix(strings.TrimSpace(line), "```")
 		if strings.TrimSpace(line) == "" || fence || fenced {
-			check(path, begin, inline.ReplaceAllString(strings.Join(paragraph, " "), "x"))
+			check(path, begin, inlineCode.ReplaceAllString(strings.Join(paragraph, " "), "x"))
 			begin, paragraph = i+2, nil
 			fenced = fenced != fence
 			continue
@@ -102,7 +102,7 @@ func checkCode(t *testing.T, path string, check func(file string, line int, text
 		return
 	}
 	for _, group := range file.Comments {
-		check(path, set.Position(group.Pos()).Line, inline.ReplaceAllString(strings.Join(strings.Fields(group.Text()), " "), "x"))
+		check(path, set.Position(group.Pos()).Line, inlineCode.ReplaceAllString(strings.Join(strings.Fields(group.Text()), " "), "x"))
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING {

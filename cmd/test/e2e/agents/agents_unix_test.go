@@ -88,7 +88,7 @@ func TestInstallFails(t *testing.T) {
 		"no npm":            {npm: "no-such-npm", want: []string{"no-such-npm", "install Node.js"}},
 		"npm fails":         {npm: failing, want: []string{"exit status 1", "no registry today", "@example/scripted@1.2.3"}},
 		"nothing installed": {npm: empty, want: []string{"npm succeeded", "scripted", "found 0"}},
-		"another version":   {npm: other, want: []string{`says "1.2.4"`, "want version 1.2.3"}},
+		"another version":   {npm: other, want: []string{`printed "1.2.4"`, "want version 1.2.3"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
