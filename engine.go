@@ -296,7 +296,7 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	t := e.now()
 	l := t.lineup(ev.Kind)
 	if ev.Kind == "" {
-		l = t.whatever()
+		l = t.forUnknown()
 	}
 	return e.fire(ctx, t, l, ev, err, nil)
 }

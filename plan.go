@@ -100,8 +100,8 @@ func (t *table) lineup(k Kind) *lineup {
 	return &s.lineup
 }
 
-// whatever returns the hooks that could run for an event of unknown kind.
-func (t *table) whatever() *lineup {
+// forUnknown returns the hooks that could run for an event of unknown kind.
+func (t *table) forUnknown() *lineup {
 	t.unknown.once.Do(func() {
 		t.unknown.lineup.fill(t, func(spec *Spec) bool { return len(spec.On) == 0 || slices.ContainsFunc(spec.On, stoppable) })
 	})
@@ -253,9 +253,9 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 	return all[:before+len(t.once(all[before:], all[:before]))]
 }
 
-// standsFor reports whether s can replace o without weakening a guard. A weaker scope or a
+// canReplace reports whether s can replace o without weakening a guard. A weaker scope or a
 // session must not disable a guard by giving its key to another hook.
-func (t *table) standsFor(s, o *Spec) bool {
+func (t *table) canReplace(s, o *Spec) bool {
 	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == Enforce || o.Mode == Observe) &&
 		(s.onError() == o.onError() || o.onError() == OnErrorOpen)
 }
@@ -269,7 +269,7 @@ func (t *table) once(answers, before []answer) []answer {
 	kept := answers[:0]
 	for i := range answers {
 		key := answers[i].spec.Key
-		same := func(a *answer) bool { return a.spec.Key == key && t.standsFor(a.spec, answers[i].spec) }
+		same := func(a *answer) bool { return a.spec.Key == key && t.canReplace(a.spec, answers[i].spec) }
 		switch {
 		case key == "":
 		case anyOf(before, same), t.preset.Once == OnceFirst && anyOf(kept, same):

@@ -102,7 +102,7 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 		v = f.mark(ctx, v)
 	}
 	if f.record || len(l.observers) > 0 {
-		if err := f.tell(ctx, v, begun, unread); err != nil {
+		if err := f.notifyObservers(ctx, v, begun, unread); err != nil {
 			v.Messages = append(v.Messages, "grapnel: "+err.Error())
 		}
 	}
@@ -391,16 +391,16 @@ func (f *firing) failed(a *answer, counts OnError) {
 	if f.contract.FailOpen || f.contract.Blocks == BlockNothing {
 		counts = OnErrorOpen
 	}
-	said := a.decision
+	decision := a.decision
 	switch {
 	case counts == OnErrorClosed, counts == OnErrorAsk && f.contract.Blocks != BlockAction:
 		a.decision = Block
 	case counts == OnErrorAsk:
-		a.decision = max(said, Ask)
+		a.decision = max(decision, Ask)
 	default:
-		a.failOpen = said < Block && a.spec.Mode == Enforce
+		a.failOpen = decision < Block && a.spec.Mode == Enforce
 	}
-	a.byError = a.decision != said
+	a.byError = a.decision != decision
 }
 
 // illegal records that a part of an answer was dropped, which is an error of the hook.
@@ -432,12 +432,12 @@ func (f *firing) change(a *answer) {
 		patch  bool
 	}{{a.out.Set, false}, {a.out.Patch, true}} {
 		for _, field := range inOrder(part.values) {
-			left, laid, alone, err := f.overlay(a, now, own, field, part.values[field], part.patch)
+			left, laid, isolated, err := f.overlay(a, now, own, field, part.values[field], part.patch)
 			if err != nil {
 				f.illegal(a, err.Error())
 				continue
 			}
-			a.left, now, own = left, laid, alone
+			a.left, now, own = left, laid, isolated
 			if !slices.Contains(a.changed, field) {
 				a.changed = append(a.changed, field)
 			}
@@ -452,7 +452,7 @@ func (f *firing) change(a *answer) {
 // earlier hooks of the same step have changed it. If the last hook wins, the second event gets
 // the value that results from this hook's changes alone, applied to own, the event as it was
 // fired.
-func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.RawMessage, patch bool) (left, laid, alone *Event, err error) {
+func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.RawMessage, patch bool) (left, laid, isolated *Event, err error) {
 	merge, err := f.merging(a, field)
 	if err != nil {
 		return nil, nil, nil, err
@@ -616,9 +616,9 @@ func (a *answer) mark(ctx context.Context, v *Verdict) {
 	a.took = time.Since(begun)
 }
 
-// tell passes the Verdict to the observing hooks and to the engine's Observers. It continues if
+// notifyObservers passes the Verdict to the observing hooks and to the engine's Observers. It continues if
 // one of them fails.
-func (f *firing) tell(ctx context.Context, v Verdict, begun time.Time, unread error) error {
+func (f *firing) notifyObservers(ctx context.Context, v Verdict, begun time.Time, unread error) error {
 	var late []*Spec
 	var runs []HookRun
 	for _, s := range f.lineup.observers {

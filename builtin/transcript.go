@@ -100,13 +100,13 @@ func (t *turns) add(r *record) {
 	case r.Messages != nil:
 		t.addAll(r.Messages)
 	case r.Type == "user" && r.Message == nil, r.Type == "gemini":
-		t.say(r.ID, role(r.Type), r.Content, r.Calls)
+		t.put(r.ID, role(r.Type), r.Content, r.Calls)
 	case (r.Type == "user" || r.Type == "assistant") && !r.Sidechain && !r.Meta:
 		var m struct {
 			Content json.RawMessage `json:"content"`
 		}
 		if json.Unmarshal(r.Message, &m) == nil {
-			t.say("", r.Type, m.Content, nil)
+			t.put("", r.Type, m.Content, nil)
 		}
 	}
 }
@@ -129,8 +129,8 @@ func role(kind string) string {
 // sessionContext is the beginning of Gemini CLI's own first message to the model.
 const sessionContext = "<session_context>"
 
-// say adds a message, or replaces the message with the same ID.
-func (t *turns) say(id, role string, content json.RawMessage, calls []part) {
+// put adds a message, or replaces the message with the same ID.
+func (t *turns) put(id, role string, content json.RawMessage, calls []part) {
 	var texts []string
 	var text string
 	var parts []part
@@ -178,11 +178,11 @@ func (p part) call() string {
 
 // messages returns the messages that contain text.
 func (t *turns) messages() []Message {
-	var said []Message
+	var messages []Message
 	for _, m := range t.list {
 		if m.Content != "" {
-			said = append(said, m.Message)
+			messages = append(messages, m.Message)
 		}
 	}
-	return said
+	return messages
 }

@@ -45,28 +45,28 @@ var claudeSetup = Setup{
 	Anonymous:   true, // Cursor also runs the hooks in this file
 	ClosedSince: "2.1.295", StrictBefore: "2.1.101",
 	Off: []Switch{
-		{Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
-		{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Says: "keeps Claude Code from running hooks; set it to false"},
-		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask its administrator"},
-		{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Claude Code from running the hooks of users and projects; ask its administrator"},
-		{Path: "env.LD_PRELOAD", Says: loadsCode},
-		{Path: "env.LD_AUDIT", Says: loadsCode},
-		{Path: "env.LD_LIBRARY_PATH", Says: loadsCode},
-		{Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
-		{Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode},
-		{Path: "env.BASH_ENV", Says: loadsCode},
-		{Path: "env.ENV", Says: loadsCode},
-		{Path: "env.GOMAXPROCS", Says: loadsCode},
-		{Path: "env.GOMEMLIMIT", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.LD_PRELOAD", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.LD_AUDIT", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.LD_LIBRARY_PATH", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.DYLD_INSERT_LIBRARIES", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.DYLD_LIBRARY_PATH", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.BASH_ENV", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.ENV", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.GOMAXPROCS", Says: loadsCode},
-		{File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Says: loadsCode},
+		{Path: "disableAllHooks", Is: "true", Effect: "keeps Claude Code from running hooks; set it to false"},
+		{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Effect: "keeps Claude Code from running hooks; set it to false"},
+		{Path: "allowManagedHooksOnly", Is: "true", Effect: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask its administrator"},
+		{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Effect: "keeps Claude Code from running the hooks of users and projects; ask its administrator"},
+		{Path: "env.LD_PRELOAD", Effect: loadsCode},
+		{Path: "env.LD_AUDIT", Effect: loadsCode},
+		{Path: "env.LD_LIBRARY_PATH", Effect: loadsCode},
+		{Path: "env.DYLD_INSERT_LIBRARIES", Effect: loadsCode},
+		{Path: "env.DYLD_LIBRARY_PATH", Effect: loadsCode},
+		{Path: "env.BASH_ENV", Effect: loadsCode},
+		{Path: "env.ENV", Effect: loadsCode},
+		{Path: "env.GOMAXPROCS", Effect: loadsCode},
+		{Path: "env.GOMEMLIMIT", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.LD_PRELOAD", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.LD_AUDIT", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.LD_LIBRARY_PATH", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.DYLD_INSERT_LIBRARIES", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.DYLD_LIBRARY_PATH", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.BASH_ENV", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.ENV", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.GOMAXPROCS", Effect: loadsCode},
+		{File: ".claude/settings.local.json", Path: "env.GOMEMLIMIT", Effect: loadsCode},
 	},
 	// Seen live, except the line about @, which is documented.
 	Undone: "hooks run in parallel: if another hook changes the same input or output, the last one to end wins, and PermissionRequest uses the first answer; a block by Grapnel before a call always holds",
@@ -541,7 +541,7 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if row == nil {
 		return writeClaudeBlind(ev, v)
 	}
-	t := tell(row, ev, v)
+	t := supportedOf(row, ev, v)
 	var out claudeReply
 	s := &out.Specific
 	byExit := false
@@ -602,7 +602,7 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if !reflect.ValueOf(*s).IsZero() {
 		s.HookEventName = row.Native
 	}
-	reply := say(out)
+	reply := jsonReply(out)
 	if byExit {
 		reply.Exit, reply.Stderr = 2, []byte(t.reason+"\n")
 	}
@@ -611,7 +611,7 @@ func writeClaude(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 
 // writeClaudeDecision answers with permissionDecision. continue:false alone would let the tool run
 // and end the turn afterwards (seen live), so a halt is also a deny.
-func writeClaudeDecision(s *claudeSpecific, row *EventRow, v *grapnel.Verdict, t *told) {
+func writeClaudeDecision(s *claudeSpecific, row *EventRow, v *grapnel.Verdict, t *supportedVerdict) {
 	switch deferred := member[string](v, claudeName, "permissionDecision"); {
 	case t.block:
 		s.PermissionDecision = "deny"
@@ -630,7 +630,7 @@ func writeClaudeDecision(s *claudeSpecific, row *EventRow, v *grapnel.Verdict, t
 	}
 }
 
-func claudePermissionOf(v *grapnel.Verdict, t *told) *claudePermission {
+func claudePermissionOf(v *grapnel.Verdict, t *supportedVerdict) *claudePermission {
 	input := t.change(grapnel.FieldInput)
 	switch {
 	case t.block:
@@ -656,7 +656,7 @@ func shorten(raw json.RawMessage) string {
 	return strings.ToValidUTF8(string(raw[:limit]), "") + "…"
 }
 
-func claudeDisplay(t *told) *string {
+func claudeDisplay(t *supportedVerdict) *string {
 	if t.block {
 		return &t.reason
 	}
@@ -673,7 +673,7 @@ func claudeDisplay(t *told) *string {
 
 // writeClaudeOutput replaces a tool's output. Claude Code silently ignores an output with another
 // shape than the tool's own (seen live), so in that case Grapnel warns the user instead.
-func writeClaudeOutput(s *claudeSpecific, ev *grapnel.Event, t *told) {
+func writeClaudeOutput(s *claudeSpecific, ev *grapnel.Event, t *supportedVerdict) {
 	output := t.change(grapnel.FieldOutput)
 	if output == nil || ev.Tool == nil {
 		return
@@ -707,7 +707,7 @@ func sameShape(a, b json.RawMessage) bool {
 	return true
 }
 
-func writeClaudeAnswer(s *claudeSpecific, t *told) {
+func writeClaudeAnswer(s *claudeSpecific, t *supportedVerdict) {
 	if t.block {
 		s.Action = "decline"
 		t.warn(t.reason)
@@ -730,7 +730,7 @@ func writeClaudeAnswer(s *claudeSpecific, t *told) {
 }
 
 // writeClaudeWorktree answers WorktreeCreate, the only event with a plain text answer.
-func writeClaudeWorktree(t *told, v *grapnel.Verdict) Reply {
+func writeClaudeWorktree(t *supportedVerdict, v *grapnel.Verdict) Reply {
 	if t.block {
 		return Reply{Exit: 2, Stderr: []byte(t.reason + "\n")}
 	}
@@ -749,5 +749,5 @@ func writeClaudeBlind(ev *grapnel.Event, v *grapnel.Verdict) Reply {
 		return Reply{}
 	}
 	reason := v.Reason()
-	return say(claudeReply{Continue: no, StopReason: reason, Decision: "block", Reason: reason})
+	return jsonReply(claudeReply{Continue: no, StopReason: reason, Decision: "block", Reason: reason})
 }

@@ -106,7 +106,7 @@ func claudeParts(m *members, row *EventRow, ev *grapnel.Event) error {
 	case "MessageDisplay":
 		response := deref(ev.Model).Response
 		if _, ok := rawjson.Unquote(response); !ok {
-			response = rawjson.Quote(cmp.Or(said(response), string(response)))
+			response = rawjson.Quote(cmp.Or(outputText(response), string(response)))
 		}
 		m.set("index", json.RawMessage("0"))
 		m.flag("final", true)
@@ -265,7 +265,7 @@ func claudeTool(m *members, row *EventRow, ev *grapnel.Event) error {
 	case "PostToolUse":
 		m.set("tool_response", claudeOutput(ev))
 	case "PostToolUseFailure":
-		m.set("error", rawjson.Quote(cmp.Or(said(t.Output), string(t.Output))))
+		m.set("error", rawjson.Quote(cmp.Or(outputText(t.Output), string(t.Output))))
 		m.flag("is_interrupt", ev.Cause == "interrupt")
 	}
 	return nil
@@ -275,7 +275,7 @@ func claudeTool(m *members, row *EventRow, ev *grapnel.Event) error {
 // Other tools have their own output formats, so their output is passed on unchanged.
 func claudeOutput(ev *grapnel.Event) json.RawMessage {
 	output := ev.Tool.Output
-	text := said(output)
+	text := outputText(output)
 	switch {
 	case output == nil:
 		return json.RawMessage("{}")
@@ -556,9 +556,9 @@ func (a *claudeAnswered) output(o *grapnel.Outcome, ev *grapnel.Event) error {
 		set(o, grapnel.FieldOutput, updated)
 		return nil
 	}
-	text := said(updated)
+	text := outputText(updated)
 	switch {
-	case text == "" && said(ev.Tool.Output) != "":
+	case text == "" && outputText(ev.Tool.Output) != "":
 		return fmt.Errorf("its updatedToolOutput has no text that %s can show", ev.Agent.Name)
 	case ev.Agent.Name == geminiName:
 		set(o, grapnel.FieldOutput, members{{"llmContent", rawjson.Quote(text)}, {"returnDisplay", rawjson.Quote(text)}}.raw())

@@ -274,7 +274,7 @@ func clineInput(tool string, input json.RawMessage) (json.RawMessage, error) {
 }
 
 // finishCline writes a block; see cline.
-func finishCline(row *EventRow, ev *grapnel.Event, t *told, out *members) {
+func finishCline(row *EventRow, ev *grapnel.Event, t *supportedVerdict, out *members) {
 	switch {
 	case row.Kind != grapnel.ToolBefore || t.halt != "":
 	case t.block:
@@ -326,18 +326,18 @@ func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 			}
 			parameters = append(parameters, p)
 		}
-		told := membersOf(m.get(again))
-		told.set("toolName", call["name"])
-		told.set("parameters", parameters.raw())
+		duplicate := membersOf(m.get(again))
+		duplicate.set("toolName", call["name"])
+		duplicate.set("parameters", parameters.raw())
 		if wire == "tool_result" && !own {
 			if output := call["output"]; len(output) > 0 && output[0] == '"' {
-				told.set("result", output)
+				duplicate.set("result", output)
 			} else if output != nil {
-				told.set("result", rawjson.Quote(string(output)))
+				duplicate.set("result", rawjson.Quote(string(output)))
 			}
-			told.flag("success", !ev.Tool.Failed)
+			duplicate.flag("success", !ev.Tool.Failed)
 		}
-		m.set(again, told.raw())
+		m.set(again, duplicate.raw())
 	}
 	return m.line()
 }
@@ -351,8 +351,8 @@ func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 			out.Stdout = control
 		}
 	}
-	if said := trim(out.Stdout); isObject(said) && json.Valid(said) {
-		if reason := clineReason(toolSubject(ev, d.Name, d.Tools), split(said)["overrideInput"]); reason != "" {
+	if stdout := trim(out.Stdout); isObject(stdout) && json.Valid(stdout) {
+		if reason := clineReason(toolSubject(ev, d.Name, d.Tools), split(stdout)["overrideInput"]); reason != "" {
 			return grapnel.Outcome{Decision: grapnel.Block, Reason: reason}, nil
 		}
 	}
@@ -369,8 +369,8 @@ func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 // clineOneCommand replaces a list with one command in an answer by the member command, if the event
 // as Cline sees it has that member.
 func clineOneCommand(ev *grapnel.Event, stdout []byte) []byte {
-	said := membersOf(stdout)
-	list := split(said.get("overrideInput"))["commands"]
+	answer := membersOf(stdout)
+	list := split(answer.get("overrideInput"))["commands"]
 	one := first(list)
 	if one == nil || ev.Tool == nil || !rawjson.Equal(list, slices.Concat(json.RawMessage("["), one, json.RawMessage("]"))) || !json.Valid(trim(stdout)) {
 		return stdout
@@ -380,6 +380,6 @@ func clineOneCommand(ev *grapnel.Event, stdout []byte) []byte {
 		return stdout
 	}
 	r.input.set("command", one)
-	said.set("overrideInput", r.input.raw())
-	return said.raw()
+	answer.set("overrideInput", r.input.raw())
+	return answer.raw()
 }

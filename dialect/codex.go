@@ -32,9 +32,9 @@ var codexSetup = Setup{
 	Shape:   ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Keep: true,
 	Tops: []string{"description", "hooks"}, // seen live
 	Off: []Switch{
-		{File: ".codex/config.toml", Path: "features.hooks", Is: "false", Says: "switches all hooks off"},
-		{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Says: "switches all hooks off"},
-		{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Says: "keeps Codex from running the hooks of users and projects; ask its administrator"},
+		{File: ".codex/config.toml", Path: "features.hooks", Is: "false", Effect: "switches all hooks off"},
+		{File: ".codex/config.toml", Path: "features.codex_hooks", Is: "false", Effect: "switches all hooks off"},
+		{File: "/etc/codex/requirements.toml", Path: "allow_managed_hooks_only", Is: "true", Effect: "keeps Codex from running the hooks of users and projects; ask its administrator"},
 	},
 	Todo:        []string{"Codex runs a hook only after you have trusted it: open codex, enter /hooks, and trust the entries of grapnel"},
 	TodoProject: []string{"Codex reads the hooks of a project only after you have trusted the project"},
@@ -47,21 +47,21 @@ var codexSetup = Setup{
 
 // Parts of tables that events share.
 const (
-	codexSays = "systemMessage=message "
-	codexMore = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
-	codexTool = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id"
-	codexStop = "continue=halt:false stopReason=halt "
+	codexMessage = "systemMessage=message "
+	codexMore    = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
+	codexTool    = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id"
+	codexStop    = "continue=halt:false stopReason=halt "
 )
 
 // codexEvents lists all events of 0.169.0, in the order of a session.
 var codexEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
-		In: "source=cause", Out: codexStop + codexSays + codexMore,
+		In: "source=cause", Out: codexStop + codexMessage + codexMore,
 	},
 	{
 		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
-		In: "prompt=prompt.text", Out: "decision=block:block reason=reason " + codexStop + codexSays + codexMore,
+		In: "prompt=prompt.text", Out: "decision=block:block reason=reason " + codexStop + codexMessage + codexMore,
 	},
 	{
 		Native: "PreModelRequest", Kind: grapnel.ModelBefore, // the payload lacks the request, and the answer has no effect (seen live)
@@ -78,7 +78,7 @@ var codexEvents = []EventRow{
 		In: codexTool,
 		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecisionReason=reason " +
 			"hookSpecificOutput.permissionDecision=change:allow hookSpecificOutput.updatedInput=tool.input " +
-			"hookSpecificOutput.hookEventName=event " + codexSays + "<decision=block:block <reason=reason",
+			"hookSpecificOutput.hookEventName=event " + codexMessage + "<decision=block:block <reason=reason",
 	},
 	{
 		// Fires before the agent asks the user, so an empty answer asks. A new input voids the
@@ -86,40 +86,40 @@ var codexEvents = []EventRow{
 		Native: "PermissionRequest", Kind: grapnel.PermissionBefore, Install: true, Closed: true,
 		In: codexTool,
 		Out: "hookSpecificOutput.decision.behavior=block:deny hookSpecificOutput.decision.behavior=allow:allow " +
-			"hookSpecificOutput.decision.message=reason hookSpecificOutput.hookEventName=event ask " + codexSays,
+			"hookSpecificOutput.decision.message=reason hookSpecificOutput.hookEventName=event ask " + codexMessage,
 	},
 	{
 		// A block replaces the result for the model. The turn continues even after continue:false
 		// (seen live), so halt is not written.
 		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
-		In: codexTool + " tool_response=tool.output", Out: "decision=block:block reason=reason " + codexSays + codexMore,
+		In: codexTool + " tool_response=tool.output", Out: "decision=block:block reason=reason " + codexMessage + codexMore,
 	},
 	{
 		// Only continue:false prevents the compaction; exit code 2 does not (seen live).
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
-		In: "trigger=cause", Out: "continue=block:false stopReason=reason " + codexSays,
+		In: "trigger=cause", Out: "continue=block:false stopReason=reason " + codexMessage,
 	},
 	{
 		Native: "PostCompact", Kind: grapnel.CompactAfter, Install: true,
-		In: "trigger=cause", Out: codexSays,
+		In: "trigger=cause", Out: codexMessage,
 	},
 	{
 		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, // starts regardless of the hook's answer (seen live)
-		Out: codexSays + codexMore,
+		Out: codexMessage + codexMore,
 	},
 	{
 		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,
 		In:  "stop_hook_active=stop.active last_assistant_message=stop.last_message agent_transcript_path=subagent.transcript",
-		Out: "decision=block:block reason=reason " + codexStop + codexSays,
+		Out: "decision=block:block reason=reason " + codexStop + codexMessage,
 	},
 	{
 		// Codex itself has no limit: a hook that always blocks would never end.
 		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
-		In: "stop_hook_active=stop.active last_assistant_message=stop.last_message", Out: "decision=block:block reason=reason " + codexStop + codexSays,
+		In: "stop_hook_active=stop.active last_assistant_message=stop.last_message", Out: "decision=block:block reason=reason " + codexStop + codexMessage,
 	},
 	{
 		Native: "Interrupt", Kind: grapnel.NativePrefix + "codex.Interrupt", Install: true, Wait: 3 * time.Second, Budget: 2500 * time.Millisecond,
-		Out: codexSays,
+		Out: codexMessage,
 	},
 	{
 		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, Wait: 3 * time.Second, Budget: 2500 * time.Millisecond,

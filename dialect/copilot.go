@@ -40,7 +40,7 @@ var copilot = &Dialect{
 	Unnamed:     copilotEvent,
 	Speaks:      speaksCopilot,
 	ReadOutcome: readCopilotOutcome,
-	Twice:       func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
+	ReportedVia: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
 }
 
 var copilotSetup = Setup{
@@ -50,8 +50,8 @@ var copilotSetup = Setup{
 	// Copilot CLI silently skips the hook (seen live).
 	Entry: `{"type": "command", "bash": $command, "powershell": $powershell, "timeoutSec": $timeout}`,
 	Off: []Switch{
-		{Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running the hooks of this file"},
-		{File: ".copilot/settings.json", Path: "disableAllHooks", Is: "true", Says: "keeps Copilot CLI from running hooks"},
+		{Path: "disableAllHooks", Is: "true", Effect: "keeps Copilot CLI from running the hooks of this file"},
+		{File: ".copilot/settings.json", Path: "disableAllHooks", Is: "true", Effect: "keeps Copilot CLI from running hooks"},
 	},
 	Undone:      "a hook that runs later can change the arguments of a call after Grapnel's decision; a block by Grapnel always holds",
 	Todo:        []string{"Copilot CLI runs the hooks in your own files everywhere, but hooks of a project only in a folder you trust"},
@@ -239,16 +239,16 @@ func adaptCopilot(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Eve
 	return nil
 }
 
-func finishCopilot(row *EventRow, ev *grapnel.Event, _ *told, out *members) {
+func finishCopilot(row *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *members) {
 	result := out.get("modifiedResult")
 	if row.Kind != grapnel.ToolAfter || result == nil {
 		return
 	}
 	// Copilot CLI ignores the result unless it has both members.
-	said, ok := rawjson.Unquote(split(result)["textResultForLlm"])
+	content, ok := rawjson.Unquote(split(result)["textResultForLlm"])
 	if !ok {
-		if said, ok = rawjson.Unquote(result); !ok {
-			said = string(result)
+		if content, ok = rawjson.Unquote(result); !ok {
+			content = string(result)
 		}
 	}
 	was := map[string]json.RawMessage{}
@@ -257,7 +257,7 @@ func finishCopilot(row *EventRow, ev *grapnel.Event, _ *told, out *members) {
 	}
 	var m members
 	m.text("resultType", cmp.Or(text(split(result)["resultType"]), text(was["resultType"]), "success"))
-	m.set("textResultForLlm", rawjson.Quote(said))
+	m.set("textResultForLlm", rawjson.Quote(content))
 	out.set("modifiedResult", m.raw())
 }
 

@@ -77,7 +77,7 @@ var crushTools = []ToolRow{
 
 // finishCrush reduces a new input to the members that differ. The other members are already there,
 // and Crush must not interpret their names as paths.
-func finishCrush(_ *EventRow, ev *grapnel.Event, _ *told, out *members) {
+func finishCrush(_ *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *members) {
 	now := out.get("updated_input")
 	if !isObject(now) {
 		return // the agent sent a string and gets a string
@@ -95,8 +95,8 @@ func finishCrush(_ *EventRow, ev *grapnel.Event, _ *told, out *members) {
 // members, and it merges a new input into the old one.
 func readCrushOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	d, _ := FindAgent("crush")
-	if said := trim(out.Stdout); isObject(said) && json.Valid(said) {
-		m := membersOf(said)
+	if stdout := trim(out.Stdout); isObject(stdout) && json.Valid(stdout) {
+		m := membersOf(stdout)
 		if nested := m.get("hookSpecificOutput"); isObject(nested) {
 			m = members{{"hookSpecificOutput", nested}}
 		}

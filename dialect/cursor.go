@@ -41,7 +41,7 @@ var cursor = &Dialect{
 		return text(top["cursor_version"]) != "" && text(top["hook_event_name"]) != "" ||
 			text(top["conversation_id"]) != "" && text(top["generation_id"]) != ""
 	},
-	Twice: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
+	ReportedVia: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
 }
 
 var cursorSetup = Setup{
@@ -255,7 +255,7 @@ func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Even
 // event fails closed, Cursor denies the call (seen).
 const cursorContext = 5000
 
-func finishCursor(row *EventRow, _ *grapnel.Event, _ *told, out *members) {
+func finishCursor(row *EventRow, _ *grapnel.Event, _ *supportedVerdict, out *members) {
 	if more, ok := rawjson.Unquote(out.get("additional_context")); ok && utf8.RuneCountInString(more) > cursorContext {
 		const mark = "\n… [grapnel: the rest was cut]"
 		runes := []rune(more)

@@ -64,7 +64,7 @@ type Dialect struct {
 	// Twice is not nil if the agent can report one action more than once: in several of its events,
 	// or through the hook files of another agent that it also loads. It returns the way in which
 	// this payload was reported.
-	Twice func(top map[string]json.RawMessage) (way string)
+	ReportedVia func(top map[string]json.RawMessage) (way string)
 
 	// Blind is the answer, in the syntax of EventRow.Out, to an event without a readable name.
 	Blind string
@@ -78,7 +78,7 @@ type Dialect struct {
 
 	// Finish corrects the answer that the tables produced from a Verdict, before it is written; nil
 	// = no correction.
-	Finish func(row *EventRow, ev *grapnel.Event, t *told, out *members)
+	Finish func(row *EventRow, ev *grapnel.Event, t *supportedVerdict, out *members)
 
 	// Speaks reports whether a payload certainly comes from this agent. It serves files that
 	// several agents load.
@@ -463,15 +463,15 @@ type Received struct {
 	Event *grapnel.Event // the readable parts of the event; never nil
 	Err   error          // the read error; nil = the event is complete
 
-	dialect *Dialect
-	row     *EventRow
-	way     string
-	twice   bool
+	dialect    *Dialect
+	row        *EventRow
+	way        string
+	duplicates bool
 }
 
 // Way returns the way in which the agent reported the event. twice reports whether the agent can
 // report one action in several ways; see [Dialect].Twice.
-func (r Received) Way() (way string, twice bool) { return r.way, r.twice }
+func (r Received) Way() (way string, duplicates bool) { return r.way, r.duplicates }
 
 // Row returns the row of the event, or nil for an event that is not in the dialect's table.
 func (r Received) Row() *EventRow { return r.row }
@@ -480,8 +480,8 @@ func (r Received) Row() *EventRow { return r.row }
 func Receive(d *Dialect, in Input) Received {
 	ev, row, err := d.read(in)
 	r := Received{Event: ev, Err: err, dialect: d, row: row}
-	if d.Twice != nil && err == nil {
-		r.way, r.twice = d.Twice(split(in.Payload)), true
+	if d.ReportedVia != nil && err == nil {
+		r.way, r.duplicates = d.ReportedVia(split(in.Payload)), true
 	}
 	return r
 }
@@ -524,9 +524,9 @@ func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
 	return reply
 }
 
-// say makes the reply for an agent that reads JSON from stdout. A zero wire value makes an empty
+// jsonReply makes the reply for an agent that reads JSON from stdout. A zero wire value makes an empty
 // reply.
-func say(wire any) Reply {
+func jsonReply(wire any) Reply {
 	if reflect.ValueOf(wire).IsZero() {
 		return Reply{}
 	}
@@ -539,7 +539,7 @@ func say(wire any) Reply {
 
 // told is a Verdict reduced to the parts that the agent supports for one event, with the texts that
 // are common to all agents.
-type told struct {
+type supportedVerdict struct {
 	can     grapnel.Can
 	block   bool
 	ask     bool
@@ -551,10 +551,10 @@ type told struct {
 	changes map[grapnel.Field]json.RawMessage
 }
 
-// tell reduces a Verdict to the parts that its event permits. Merging already does this; this is
+// supportedOf reduces a Verdict to the parts that its event permits. Merging already does this; this is
 // the last check, for a Verdict from another source.
-func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
-	t := told{can: *row.can(), reason: v.Reason(), changes: v.Changes}
+func supportedOf(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) supportedVerdict {
+	t := supportedVerdict{can: *row.can(), reason: v.Reason(), changes: v.Changes}
 	if ev.Can != nil {
 		t.can = *ev.Can
 	}
@@ -590,7 +590,7 @@ func tell(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) told {
 }
 
 // change returns the new value of a field, or nil if the agent does not support changing it.
-func (t *told) change(f grapnel.Field) json.RawMessage {
+func (t *supportedVerdict) change(f grapnel.Field) json.RawMessage {
 	if !slices.Contains(t.can.Change, f) {
 		return nil
 	}
@@ -598,7 +598,7 @@ func (t *told) change(f grapnel.Field) json.RawMessage {
 }
 
 // warn appends a line to the message for the user.
-func (t *told) warn(line string) {
+func (t *supportedVerdict) warn(line string) {
 	if t.message != "" {
 		t.message += "\n"
 	}

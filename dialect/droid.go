@@ -37,7 +37,7 @@ var droidSetup = Setup{
 	Over:  []string{"hooks.json", "hooks/hooks.json"},
 	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Comments: true,
 	Off: []Switch{
-		{Path: "allowManagedHooksOnly", Is: "true", Says: "keeps Droid from running the hooks of users and projects, if it takes effect; ask its administrator"},
+		{Path: "allowManagedHooksOnly", Is: "true", Effect: "keeps Droid from running the hooks of users and projects, if it takes effect; ask its administrator"},
 	},
 	Undone: "the first hook in the file that decides wins: an allow above Grapnel's hook overrides a block by Grapnel",
 	Unseen: []string{"everything before the folder is trusted: no hook runs before that"},
@@ -46,23 +46,23 @@ var droidSetup = Setup{
 
 // Parts of tables that events share.
 const (
-	droidSays = "systemMessage=message "
-	droidMore = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
-	droidStop = "continue=halt:false stopReason=halt "
-	droidTool = "tool_name=tool.name toolName=tool.name tool_input=tool.input toolInput=tool.input "
+	droidMessage = "systemMessage=message "
+	droidMore    = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
+	droidStop    = "continue=halt:false stopReason=halt "
+	droidTool    = "tool_name=tool.name toolName=tool.name tool_input=tool.input toolInput=tool.input "
 )
 
 // droidEvents lists all events of 0.225.2, in the order of a session.
 var droidEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
-		In: "source=cause", Out: droidSays + droidMore,
+		In: "source=cause", Out: droidMessage + droidMore,
 	},
 	{
 		// The program reads continue:false, and the documentation names decision:block. Either only
 		// ends the turn.
 		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
-		In: "prompt=prompt.text", Out: "decision=block:block reason=reason continue=block:false stopReason=reason " + droidSays + droidMore,
+		In: "prompt=prompt.text", Out: "decision=block:block reason=reason continue=block:false stopReason=reason " + droidMessage + droidMore,
 	},
 	{
 		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
@@ -70,35 +70,35 @@ var droidEvents = []EventRow{
 		Can: grapnel.Can{Merges: true},
 		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecision=ask:ask " +
 			"hookSpecificOutput.permissionDecision=allow:allow hookSpecificOutput.permissionDecisionReason=reason " +
-			"hookSpecificOutput.updatedInput=tool.input hookSpecificOutput.hookEventName=event " + droidStop + droidSays +
+			"hookSpecificOutput.updatedInput=tool.input hookSpecificOutput.hookEventName=event " + droidStop + droidMessage +
 			"<decision=block:block <reason=reason",
 	},
 	{
 		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
 		In:  droidTool + "tool_response=tool.output toolResponse=tool.output",
-		Can: grapnel.Can{Keeps: true}, Out: "decision=block:block reason=reason " + droidStop + droidSays + droidMore,
+		Can: grapnel.Can{Keeps: true}, Out: "decision=block:block reason=reason " + droidStop + droidMessage + droidMore,
 	},
 	{
 		Native: "Notification", Kind: grapnel.NotificationSent, Install: true,
 		In:  "message=notification.message notification_type=notification.type notificationType=notification.type",
-		Out: droidSays,
+		Out: droidMessage,
 	},
 	{
 		// Blocks only by exit code.
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
 		In:  "trigger=cause custom_instructions=compact.instructions customInstructions=compact.instructions",
-		Out: "exit=block:2 stderr=reason " + droidSays,
+		Out: "exit=block:2 stderr=reason " + droidMessage,
 	},
 	{
 		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,
 		In: "task_name=subagent.type taskName=subagent.type task_result=stop.last_message taskResult=stop.last_message task_error=cause taskError=cause " +
 			"stop_hook_active=stop.active stopHookActive=stop.active",
-		Out: "decision=block:block reason=reason " + droidStop + droidSays,
+		Out: "decision=block:block reason=reason " + droidStop + droidMessage,
 	},
 	{
 		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
 		In:  "stop_hook_active=stop.active stopHookActive=stop.active",
-		Out: "decision=block:block reason=reason " + droidStop + droidSays,
+		Out: "decision=block:block reason=reason " + droidStop + droidMessage,
 	},
 	{
 		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, In: "reason=cause",

@@ -202,7 +202,7 @@ func flytoHookEnv(ev *grapnel.Event) []string {
 		args["input"] = input
 		args["output"] = t.Output
 		if ev.Agent.Name != flytoName { // other agents have their own output formats
-			set("output", said(t.Output))
+			set("output", outputText(t.Output))
 		}
 		args["is_error"] = json.RawMessage("false")
 		if t.Failed || ev.Kind == grapnel.ToolFailed {
@@ -234,7 +234,7 @@ func flytoModel(ev *grapnel.Event, set func(name, value string), args map[string
 	first("output_tokens", usage["output_tokens"], metadata["candidatesTokenCount"])
 	candidates := append(listOf(response["candidates"]), nil)
 	first("stop_reason", response["stop_reason"], split(candidates[0])["finishReason"])
-	set("response", said(m.Response))
+	set("response", outputText(m.Response))
 }
 
 // listOf returns the elements of an array, or nil for anything else.
@@ -365,8 +365,8 @@ const flytoSummaryMark = "[hook: post_compact]"
 func (rs FlytoResults) Summary() string {
 	var parts []string
 	for _, r := range rs {
-		if said := strings.ToValidUTF8(string(trim(r.Stdout)), "\ufffd"); r.Success() && said != "" {
-			parts = append(parts, flytoSummaryMark+"\n"+said)
+		if stdout := strings.ToValidUTF8(string(trim(r.Stdout)), "\ufffd"); r.Success() && stdout != "" {
+			parts = append(parts, flytoSummaryMark+"\n"+stdout)
 		}
 	}
 	return strings.Join(parts, "\n")

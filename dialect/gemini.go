@@ -41,11 +41,11 @@ var geminiSetup = Setup{
 	Comments: true, Vars: true, Matcher: "*",
 	Label: "grapnel", // /hooks disable and hooksConfig.disabled use this name for entries
 	Off: []Switch{ // older versions kept these settings in "hooks" and in "tools"
-		{Path: "hooksConfig.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
-		{Path: "hooks.enabled", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
-		{Path: "tools.enableHooks", Is: "false", Says: "keeps Gemini CLI from running hooks; set it to true"},
-		{Path: "hooksConfig.disabled", Names: true, Says: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
-		{Path: "hooks.disabled", Names: true, Says: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
+		{Path: "hooksConfig.enabled", Is: "false", Effect: "keeps Gemini CLI from running hooks; set it to true"},
+		{Path: "hooks.enabled", Is: "false", Effect: "keeps Gemini CLI from running hooks; set it to true"},
+		{Path: "tools.enableHooks", Is: "false", Effect: "keeps Gemini CLI from running hooks; set it to true"},
+		{Path: "hooksConfig.disabled", Names: true, Effect: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
+		{Path: "hooks.disabled", Names: true, Effect: "keeps Gemini CLI from running it; take it off the list or type /hooks enable grapnel"},
 	},
 	// Seen live.
 	Undone: "at BeforeModel and AfterModel, an allow of a later hook overrides a block by Grapnel; at all events, a later change of an input replaces Grapnel's; a block by Grapnel before a call always holds",
@@ -278,7 +278,7 @@ func writeGemini(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if row == nil {
 		return writeGeminiBlind(ev, v)
 	}
-	t := tell(row, ev, v)
+	t := supportedOf(row, ev, v)
 	var out geminiReply
 	s := &out.Specific
 	s.AdditionalContext = t.context
@@ -328,12 +328,12 @@ func writeGemini(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if !reflect.ValueOf(*s).IsZero() {
 		s.HookEventName = row.Native
 	}
-	return say(out)
+	return jsonReply(out)
 }
 
 // geminiChoice writes the tools that the model may choose from. The names take effect in every mode
 // except none. In auto, the agent's default, the model may also answer without a tool.
-func geminiChoice(t *told) *geminiToolConfig {
+func geminiChoice(t *supportedVerdict) *geminiToolConfig {
 	tools, mode := t.change(grapnel.FieldTools), strings.ToUpper(text(t.change(grapnel.FieldMode)))
 	if tools == nil && mode == "" {
 		return nil
@@ -355,15 +355,15 @@ func geminiChoice(t *told) *geminiToolConfig {
 // geminiResponse writes a response in the agent's format. The agent would ignore a response without
 // parts and show the original text.
 func geminiResponse(raw json.RawMessage) json.RawMessage {
-	said, plain := rawjson.Unquote(raw)
+	content, plain := rawjson.Unquote(raw)
 	switch {
 	case plain:
 	case hasParts(raw):
 		return raw
 	default:
-		said = text(split(raw)["text"])
+		content = text(split(raw)["text"])
 	}
-	part := rawjson.Quote(said)
+	part := rawjson.Quote(content)
 	var b []byte
 	b = append(b, `{"text":`...)
 	b = append(b, part...)
@@ -373,7 +373,7 @@ func geminiResponse(raw json.RawMessage) json.RawMessage {
 }
 
 // geminiNext requests another tool call. Grapnel's name for its args is input.
-func geminiNext(t *told) *geminiCall {
+func geminiNext(t *supportedVerdict) *geminiCall {
 	raw := t.change(grapnel.FieldNext)
 	if raw == nil {
 		return nil
@@ -396,5 +396,5 @@ func writeGeminiBlind(ev *grapnel.Event, v *grapnel.Verdict) Reply {
 		return Reply{}
 	}
 	reason := v.Reason()
-	return say(geminiReply{Continue: no, StopReason: reason, Decision: "deny", Reason: reason})
+	return jsonReply(geminiReply{Continue: no, StopReason: reason, Decision: "deny", Reason: reason})
 }

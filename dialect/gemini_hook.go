@@ -160,7 +160,7 @@ func geminiOutput(ev *grapnel.Event) json.RawMessage {
 	if about := split(output); ev.Agent.Name == geminiName || about["llmContent"] != nil {
 		return output
 	}
-	text := cmp.Or(said(output), string(output))
+	text := cmp.Or(outputText(output), string(output))
 	m := members{{"llmContent", rawjson.Quote(text)}, {"returnDisplay", rawjson.Quote(text)}}
 	if ev.Tool.Failed || ev.Kind == grapnel.ToolFailed {
 		m.set("error", members{{"message", rawjson.Quote(text)}, {"type", rawjson.Quote(cmp.Or(ev.Cause, "execution_failed"))}}.raw())
@@ -355,8 +355,8 @@ func geminiModel(o *grapnel.Outcome, ev *grapnel.Event, object func(string) (jso
 // geminiRequest returns the changes of an llm_request as a merge patch: missing members stay, and
 // others are replaced as a whole. If a config omits one of the four known settings, that setting is
 // removed from the request (seen live).
-func geminiRequest(said, seen json.RawMessage) json.RawMessage {
-	was, patch := split(seen), membersOf(said)
+func geminiRequest(request, seen json.RawMessage) json.RawMessage {
+	was, patch := split(seen), membersOf(request)
 	for i, e := range patch {
 		if !isObject(e.value) {
 			continue

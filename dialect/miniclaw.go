@@ -71,6 +71,6 @@ func readMiniclawOutcome(_ *grapnel.Event, out Output) (grapnel.Outcome, error) 
 	if out.Exit == 0 {
 		return grapnel.Outcome{}, nil
 	}
-	said := strings.ToValidUTF8(strings.TrimSpace(string(out.Stderr)), "\ufffd")
-	return grapnel.Outcome{Decision: grapnel.Block, Reason: "hook failed: " + said}, nil
+	stderr := strings.ToValidUTF8(strings.TrimSpace(string(out.Stderr)), "\ufffd")
+	return grapnel.Outcome{Decision: grapnel.Block, Reason: "hook failed: " + stderr}, nil
 }

@@ -43,11 +43,11 @@ var openClawSetup = Setup{
 		{Path: "plugins.allow", Value: `"grapnel"`, Only: true},
 	},
 	Off: []Switch{
-		{Path: "plugins.enabled", Is: "false", Says: "keeps OpenClaw from loading plugins"},
-		{Path: "plugins.entries.grapnel.enabled", Is: "false", Says: "switches the plugin of Grapnel off"},
-		{Path: "plugins.entries.grapnel.hooks.allowConversationAccess", Is: "false", Says: "silently disables its hooks for prompts, answers and turns"},
-		{Path: "plugins.entries.grapnel.hooks.allowPromptInjection", Is: "false", Says: "keeps it from adding context"},
-		{Path: "plugins.deny", Names: true, Says: "keeps OpenClaw from loading the plugin of Grapnel"},
+		{Path: "plugins.enabled", Is: "false", Effect: "keeps OpenClaw from loading plugins"},
+		{Path: "plugins.entries.grapnel.enabled", Is: "false", Effect: "switches the plugin of Grapnel off"},
+		{Path: "plugins.entries.grapnel.hooks.allowConversationAccess", Is: "false", Effect: "silently disables its hooks for prompts, answers and turns"},
+		{Path: "plugins.entries.grapnel.hooks.allowPromptInjection", Is: "false", Effect: "keeps it from adding context"},
+		{Path: "plugins.deny", Names: true, Effect: "keeps OpenClaw from loading the plugin of Grapnel"},
 	},
 	Undone: "every plugin gets the call as the model made it: if no Grapnel hook changes its parameters, changes by another plugin run without a check, " +
 		"and OpenClaw drops a change by Grapnel if another plugin has already asked for approval",
@@ -64,9 +64,9 @@ const openclawBudget = 12 * time.Second
 
 // Reasons why events are not installed.
 const (
-	openclawTwice = "another hook reports the same"
-	openclawModel = "runs at every model call and accepts no answer"
-	openclawChore = "is about OpenClaw's own maintenance, not about the agent's actions"
+	openclawDuplicate = "another hook reports the same"
+	openclawModel     = "runs at every model call and accepts no answer"
+	openclawChore     = "is about OpenClaw's own maintenance, not about the agent's actions"
 )
 
 // openclawEvents lists all 42 hooks of 2026.9.6, in the order of its documentation.
@@ -75,11 +75,11 @@ var openclawEvents = []EventRow{
 		Native: "before_model_resolve", Kind: grapnel.NativePrefix + "openclaw.before_model_resolve",
 		Contract: &grapnel.Contract{Kind: grapnel.NativePrefix + "openclaw.before_model_resolve", Changes: []grapnel.Change{{Field: grapnel.FieldModel}}},
 		In:       "event.prompt=prompt.text", Out: "modelOverride=model",
-		Why: openclawTwice, Budget: openclawBudget,
+		Why: openclawDuplicate, Budget: openclawBudget,
 	},
 	{
 		Native: "agent_turn_prepare", Kind: grapnel.NativePrefix + "openclaw.agent_turn_prepare", In: "event.prompt=prompt.text",
-		Why: openclawTwice,
+		Why: openclawDuplicate,
 	},
 	{
 		Native: "before_prompt_build", Kind: grapnel.AgentBefore, Install: true,
@@ -95,7 +95,7 @@ var openclawEvents = []EventRow{
 	},
 	{
 		Native: "before_agent_reply", Kind: grapnel.NativePrefix + "openclaw.before_agent_reply", In: "ctx.trigger=cause event.cleanedBody=prompt.text",
-		Why: openclawTwice,
+		Why: openclawDuplicate,
 	},
 	{
 		Native: "llm_input", Kind: grapnel.ModelBefore, In: "event.model=session.model event.prompt=prompt.text event=model.request",
@@ -118,7 +118,7 @@ var openclawEvents = []EventRow{
 	},
 	{
 		Native: "heartbeat_prompt_contribution", Kind: grapnel.NativePrefix + "openclaw.heartbeat_prompt_contribution",
-		Why: openclawTwice,
+		Why: openclawDuplicate,
 	},
 	{
 		Native: "model_call_started", Kind: grapnel.NativePrefix + "openclaw.model_call_started", In: "event.model=session.model",
@@ -253,7 +253,7 @@ func adaptOpenClaw(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Ev
 // approvalLimit is the maximum length of the text of a question.
 const approvalLimit = 500
 
-func finishOpenClaw(_ *EventRow, _ *grapnel.Event, t *told, out *members) {
+func finishOpenClaw(_ *EventRow, _ *grapnel.Event, t *supportedVerdict, out *members) {
 	if t.ask && len(t.reason) > approvalLimit {
 		out.put("requireApproval.description", rawjson.Quote(string(clip([]byte(t.reason), approvalLimit))))
 	}

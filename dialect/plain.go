@@ -121,7 +121,7 @@ func salvagePlain(top map[string]json.RawMessage, in Input) *grapnel.Event {
 }
 
 func writePlainVerdict(_ *EventRow, _ *grapnel.Event, v *grapnel.Verdict) Reply {
-	return say(plainVerdict{Version: PlainVersion, Verdict: v})
+	return jsonReply(plainVerdict{Version: PlainVersion, Verdict: v})
 }
 
 func writePlainEvent(ev *grapnel.Event) ([]byte, error) {
@@ -145,7 +145,7 @@ func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 			o, bad = grapnel.Outcome{}, fmt.Errorf("cannot read its answer: %w", err)
 		}
 	}
-	said := strings.TrimSpace(string(out.Stderr))
+	stderr := strings.TrimSpace(string(out.Stderr))
 	switch {
 	case out.Exit == 0 && bad != nil:
 		return o, bad
@@ -156,14 +156,14 @@ func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		return o, nil
 	case out.Exit == 2:
 		o.Decision = grapnel.Block
-		for _, text := range []string{o.Reason, said, stdout} {
+		for _, text := range []string{o.Reason, stderr, stdout} {
 			if o.Reason == "" && !strings.HasPrefix(text, "{") {
 				o.Reason = text
 			}
 		}
 		return o, nil
 	default:
-		return o, fmt.Errorf("%s%s", exitText(out.Exit), quoteSaid(said))
+		return o, fmt.Errorf("%s%s", exitText(out.Exit), quoteStderr(stderr))
 	}
 }
 
@@ -195,13 +195,13 @@ func exitText(code int) string {
 	}
 }
 
-// quoteSaid returns the last lines of a failing hook's stderr for an error message.
-func quoteSaid(said string) string {
-	if said == "" {
+// quoteStderr returns the last lines of a failing hook's stderr for an error message.
+func quoteStderr(stderr string) string {
+	if stderr == "" {
 		return ""
 	}
-	if len(said) > 500 {
-		said = "…" + strings.ToValidUTF8(said[len(said)-500:], "")
+	if len(stderr) > 500 {
+		stderr = "…" + strings.ToValidUTF8(stderr[len(stderr)-500:], "")
 	}
-	return ": " + said
+	return ": " + stderr
 }

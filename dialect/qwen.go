@@ -37,7 +37,7 @@ var qwenSetup = Setup{
 	// Whole numbers below 1000 are seconds in newer versions and milliseconds in older ones.
 	// Numbers from 1000 on are milliseconds in all versions (seen live, and documented).
 	Unit: time.Millisecond, Comments: true, Vars: true,
-	Off:    []Switch{{Path: "disableAllHooks", Is: "true", Says: "switches all hooks off"}},
+	Off:    []Switch{{Path: "disableAllHooks", Is: "true", Effect: "switches all hooks off"}},
 	Undone: "a later hook, of an extension or below Grapnel's in the file, overrides a block by Grapnel if it answers allow",
 	Unseen: []string{"a run with --safe-mode or --bare, which starts no hooks"},
 }
@@ -46,11 +46,11 @@ const (
 	qwenName   = "qwen-code"
 	qwenPrefix = grapnel.NativePrefix + qwenName + "."
 
-	qwenSays  = "systemMessage=message "
-	qwenMore  = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
-	qwenBlock = "decision=block:block reason=reason "
-	qwenTool  = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id "
-	qwenStop  = "stop_hook_active=stop.active last_assistant_message=stop.last_message "
+	qwenMessage = "systemMessage=message "
+	qwenMore    = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
+	qwenBlock   = "decision=block:block reason=reason "
+	qwenTool    = "tool_name=tool.name tool_input=tool.input tool_use_id=tool.id "
+	qwenStop    = "stop_hook_active=stop.active last_assistant_message=stop.last_message "
 )
 
 // qwenEvents lists all events of 0.24.4, in the order of a session.
@@ -61,17 +61,17 @@ var qwenEvents = []EventRow{
 	},
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
-		In: "source=cause model=session.model", Out: qwenSays + qwenMore,
+		In: "source=cause model=session.model", Out: qwenMessage + qwenMore,
 	},
 	{
 		// Also fires for tool results: see adaptQwen.
 		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
-		In: "prompt=prompt.text", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenSays + qwenMore,
+		In: "prompt=prompt.text", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenMessage + qwenMore,
 	},
 	{
 		// A prompt command written by the user. Blocking it is documented.
 		Native: "UserPromptExpansion", Kind: grapnel.PromptBefore, Install: true, Closed: true,
-		In: "prompt=prompt.text command_name=cause", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenSays + qwenMore,
+		In: "prompt=prompt.text command_name=cause", Out: qwenBlock + "continue=halt:false stopReason=halt " + qwenMessage + qwenMore,
 	},
 	{
 		// Fires after the user was asked, so an allow has no effect except to cancel decisions of
@@ -80,7 +80,7 @@ var qwenEvents = []EventRow{
 		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In: qwenTool,
 		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecision=ask:ask " +
-			"hookSpecificOutput.permissionDecisionReason=reason hookSpecificOutput.hookEventName=event " + qwenSays +
+			"hookSpecificOutput.permissionDecisionReason=reason hookSpecificOutput.hookEventName=event " + qwenMessage +
 			"<decision=block:block <decision=block:deny <continue=block:false <reason=reason <stopReason=reason",
 	},
 	{
@@ -91,7 +91,7 @@ var qwenEvents = []EventRow{
 		Can: grapnel.Can{Beside: grapnel.Allow},
 		Out: "hookSpecificOutput.decision.behavior=block:deny hookSpecificOutput.decision.behavior=allow:allow " +
 			"hookSpecificOutput.decision.message=reason hookSpecificOutput.decision.updatedInput=tool.input " +
-			"hookSpecificOutput.hookEventName=event ask " + qwenSays,
+			"hookSpecificOutput.hookEventName=event ask " + qwenMessage,
 	},
 	{
 		Native: "PermissionDenied", Kind: grapnel.PermissionDenied, Install: true,
@@ -101,18 +101,18 @@ var qwenEvents = []EventRow{
 		// A block is ignored. continue:false replaces the result by an error, and the run continues
 		// (seen live).
 		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
-		In: qwenTool + "tool_response=tool.output", Out: "continue=block:false stopReason=reason " + qwenSays + qwenMore,
+		In: qwenTool + "tool_response=tool.output", Out: "continue=block:false stopReason=reason " + qwenMessage + qwenMore,
 	},
 	{
 		// The event has no block: feedback is written as context.
 		Native: "PostToolUseFailure", Kind: grapnel.ToolFailed, Install: true,
-		In: qwenTool + "error=tool.output", Out: "hookSpecificOutput.additionalContext=feedback hookSpecificOutput.hookEventName=event " + qwenSays,
+		In: qwenTool + "error=tool.output", Out: "hookSpecificOutput.additionalContext=feedback hookSpecificOutput.hookEventName=event " + qwenMessage,
 	},
 	{
 		// A block replaces the last result, and so does continue:false. The run continues (seen
 		// live).
 		Native: "PostToolBatch", Kind: grapnel.ToolBatchAfter, Install: true,
-		Out: qwenBlock + qwenSays + qwenMore,
+		Out: qwenBlock + qwenMessage + qwenMore,
 	},
 	{
 		Native: "MessageDisplay", Kind: qwenPrefix + "MessageDisplay", In: "displayed_text=model.response",
@@ -125,17 +125,17 @@ var qwenEvents = []EventRow{
 	{
 		// Context is documented, but takes effect only if the prompt of the sub-agent has a place
 		// for it (seen in the source). The general-purpose sub-agent has no such place (seen live).
-		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Out: qwenSays,
+		Native: "SubagentStart", Kind: grapnel.SubagentStart, Install: true, Out: qwenMessage,
 	},
 	{
 		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,
-		In: qwenStop + "agent_transcript_path=subagent.transcript", Out: qwenBlock + qwenSays,
+		In: qwenStop + "agent_transcript_path=subagent.transcript", Out: qwenBlock + qwenMessage,
 	},
 	{
 		// continue:false makes the agent continue like a block (seen live), so a halt writes
 		// nothing.
 		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
-		In: qwenStop, Out: qwenBlock + qwenSays + "<continue=block:false <stopReason=reason",
+		In: qwenStop, Out: qwenBlock + qwenMessage + "<continue=block:false <stopReason=reason",
 	},
 	{
 		Native: "StopFailure", Kind: grapnel.AgentFailed, Install: true,
@@ -143,7 +143,7 @@ var qwenEvents = []EventRow{
 	},
 	{
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
-		In: "trigger=cause custom_instructions=compact.instructions", Out: qwenSays + qwenMore, // documented
+		In: "trigger=cause custom_instructions=compact.instructions", Out: qwenMessage + qwenMore, // documented
 	},
 	{
 		Native: "PostCompact", Kind: grapnel.CompactAfter, Install: true,
@@ -152,11 +152,11 @@ var qwenEvents = []EventRow{
 	{
 		// Fires twice. It can be blocked only before the list is written.
 		Native: "TodoCreated", Kind: grapnel.TaskBefore, Install: true,
-		In: "todo_id=task.id todo_content=task.subject", Out: qwenBlock + qwenSays,
+		In: "todo_id=task.id todo_content=task.subject", Out: qwenBlock + qwenMessage,
 	},
 	{
 		Native: "TodoCompleted", Kind: grapnel.TaskAfter, Install: true,
-		In: "todo_id=task.id todo_content=task.subject", Out: qwenBlock + qwenSays,
+		In: "todo_id=task.id todo_content=task.subject", Out: qwenBlock + qwenMessage,
 	},
 	{
 		Native: "SessionDelete", Kind: qwenPrefix + "SessionDelete", Install: true,

@@ -157,9 +157,9 @@ type Switch struct {
 	// File is a file other than the one with the hooks. Like Setup.User, the path is below the home
 	// directory and below a project; with a leading slash it is a machine-wide file. It is JSON, or
 	// TOML by its name; empty = the file with the hooks.
-	File  string
-	Path  string // of the setting, with dots
-	Is    string // JSON; empty = any value
-	Names bool   // Path is a list that matters only if it names Grapnel's entries, by Label or command
-	Says  string // the effect, for the user; it follows "PATH is VALUE, which "
+	File   string
+	Path   string // of the setting, with dots
+	Is     string // JSON; empty = any value
+	Names  bool   // Path is a list that matters only if it names Grapnel's entries, by Label or command
+	Effect string // the effect, for the user; it follows "PATH is VALUE, which "
 }

@@ -372,11 +372,11 @@ func when(raw json.RawMessage) time.Time {
 func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if row == nil {
 		if ev.Kind != "" || v.Decision != grapnel.Block {
-			return d.say(nil) // how the agent would treat an answer is unknown
+			return d.replyOf(nil) // how the agent would treat an answer is unknown
 		}
 		row = &EventRow{Out: d.Blind}
 	}
-	t := tell(row, ev, v)
+	t := supportedOf(row, ev, v)
 	if t.ask && t.reason != "" && slices.Contains(strings.Fields(row.Out), "ask") {
 		t.warn(t.reason) // the agent asks without showing the reason, so the message explains why
 	}
@@ -397,11 +397,11 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 			out.put(p.member, rawjson.Quote(row.Native))
 		}
 	}
-	return d.say(out)
+	return d.replyOf(out)
 }
 
 // answer returns the value of one entry of Out, or nil.
-func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel.Verdict, t *told) json.RawMessage {
+func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel.Verdict, t *supportedVerdict) json.RawMessage {
 	switch p.word {
 	case "block":
 		return literal(t.block, p.arg)
@@ -461,8 +461,8 @@ func typeNamed(name string) string {
 	return ""
 }
 
-// say makes the reply from an answer. The members stdout, stderr and exit are not JSON.
-func (d *Dialect) say(out members) Reply {
+// replyOf makes the reply from an answer. The members stdout, stderr and exit are not JSON.
+func (d *Dialect) replyOf(out members) Reply {
 	var reply Reply
 	var wire members
 	plain := false
@@ -624,7 +624,7 @@ func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outco
 	case len(stdout) > 0 && out.Exit == 0:
 		plainText(&o, ev, string(stdout))
 	}
-	said := strings.TrimSpace(string(out.Stderr))
+	stderr := strings.TrimSpace(string(out.Stderr))
 	if out.Exit == 0 {
 		return o, bad
 	}
@@ -634,9 +634,9 @@ func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outco
 		}
 		switch p.word {
 		case "block":
-			o.Decision, o.Reason = grapnel.Block, cmp.Or(o.Reason, said)
+			o.Decision, o.Reason = grapnel.Block, cmp.Or(o.Reason, stderr)
 		case "halt":
-			o.Halt = cmp.Or(o.Halt, said, "stopped by a hook")
+			o.Halt = cmp.Or(o.Halt, stderr, "stopped by a hook")
 		}
 		return o, bad
 	}
@@ -668,7 +668,7 @@ func (d *Dialect) heed(o *grapnel.Outcome, row *EventRow, ev *grapnel.Event, top
 		case "reason":
 			o.Reason = cmp.Or(o.Reason, text(raw))
 		case "context", "feedback":
-			d.heedContext(o, ev, p.member, said(raw))
+			d.heedContext(o, ev, p.member, outputText(raw))
 		case "native":
 			native(o, d.Name, p.member, raw)
 		case "message":

@@ -455,7 +455,7 @@ func (r *rendering) own(there string) (name string, paired bool) {
 // Otherwise each member that differs is a separate change, applied to a field of the event if it
 // maps to exactly one. Members that the hook's dialect cannot express, such as the directory of a
 // command, stay unchanged. A change without a counterpart is an error.
-func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMessage) error {
+func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, input json.RawMessage) error {
 	if ev.Tool == nil {
 		return fmt.Errorf("it changes the input of a tool, and %s has none", ev.Kind)
 	}
@@ -464,10 +464,10 @@ func change(o *grapnel.Outcome, ev *grapnel.Event, agent string, said json.RawMe
 		return err
 	}
 	if r.same {
-		set(o, grapnel.FieldInput, said)
+		set(o, grapnel.FieldInput, input)
 		return nil
 	}
-	now, before := membersOf(said), r.input.byName()
+	now, before := membersOf(input), r.input.byName()
 	var patch members
 	for _, e := range now {
 		was := before[e.name]
@@ -538,8 +538,8 @@ func native(o *grapnel.Outcome, agent, name string, value json.RawMessage) {
 	o.Native[agent+"."+name] = value
 }
 
-// said returns the text of a tool's output in any agent's format, or "".
-func said(output json.RawMessage) string {
+// outputText returns the text of a tool's output in any agent's format, or "".
+func outputText(output json.RawMessage) string {
 	if s, ok := rawjson.Unquote(output); ok {
 		return s
 	}
@@ -559,7 +559,7 @@ func said(output json.RawMessage) string {
 	about := split(output)
 	for _, name := range []string{"llmContent", "stdout", "content", "text", "message", "output", "textResultForLlm"} {
 		if raw := about[name]; raw != nil && raw[0] != '{' {
-			if s := said(raw); s != "" {
+			if s := outputText(raw); s != "" {
 				return s
 			}
 		}
@@ -572,7 +572,7 @@ func said(output json.RawMessage) string {
 
 // failure returns the error for a failed hook program.
 func failure(out Output) error {
-	return fmt.Errorf("%s%s", exitText(out.Exit), quoteSaid(strings.TrimSpace(string(out.Stderr))))
+	return fmt.Errorf("%s%s", exitText(out.Exit), quoteStderr(strings.TrimSpace(string(out.Stderr))))
 }
 
 // variables returns the pairs with a nonempty value as NAME=value.

@@ -148,7 +148,7 @@ func (m *Message) Unasked() error {
 }
 
 // excerpt quotes the start of unexpected program output for an error message.
-func excerpt(said []byte) string { return fmt.Sprintf("%q", clip(said, 80)) }
+func excerpt(output []byte) string { return fmt.Sprintf("%q", clip(output, 80)) }
 
 // clip returns the start of a text that may be long or invalid UTF-8.
 func clip(text []byte, limit int) []byte {
@@ -202,15 +202,15 @@ func readOnce(ev *grapnel.Event, out Output) (o grapnel.Outcome, err error) {
 			err = bad
 		}
 	}
-	said := quoteSaid(string(bytes.TrimSpace(out.Stderr)))
+	stderr := quoteStderr(string(bytes.TrimSpace(out.Stderr)))
 	switch {
 	case err != nil:
 	case out.Exit != 0:
-		err = errors.New(exitText(out.Exit) + said)
+		err = errors.New(exitText(out.Exit) + stderr)
 	case hello == nil:
-		err = errors.New("it ended before it sent hello" + said)
+		err = errors.New("it ended before it sent hello" + stderr)
 	case answer == nil && hello.Wants(ev.Kind):
-		err = errors.New("it ended before it answered" + said)
+		err = errors.New("it ended before it answered" + stderr)
 	}
 	return o, err
 }

@@ -30,7 +30,7 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 	if len(bytes.TrimSpace(c.archive.Comment)) == 0 {
 		t.Errorf("%s has no comment", c.file)
 	}
-	engine := says(t, c.outcome, grapnel.OnErrorDefault)
+	engine := fixedEngine(t, c.outcome, grapnel.OnErrorDefault)
 	v := engine.Fire(t.Context(), c.ev)
 	reply := s.Write(c.ev, &v, "")
 	whole := dialect.Answer(t.Context(), engine, s.Dialect, dialect.Input{Payload: c.payload})

@@ -166,16 +166,16 @@ func can(ev *grapnel.Event) grapnel.Can {
 	return all
 }
 
-// says makes an engine with one hook, which returns this outcome for every event.
-func says(t testing.TB, out grapnel.Outcome, onError grapnel.OnError) *grapnel.Engine {
+// fixedEngine makes an engine with one hook, which returns this outcome for every event.
+func fixedEngine(t testing.TB, out grapnel.Outcome, onError grapnel.OnError) *grapnel.Engine {
 	t.Helper()
 	return engineOf(t, []grapnel.Spec{{Name: "hook", OnError: onError, Hook: answers(out)}})
 }
 
-// tell fires an event with one hook that returns this outcome, and writes the agent's reply.
-func (s *dialectSuite) tell(t testing.TB, ev *grapnel.Event, out grapnel.Outcome) (grapnel.Verdict, dialect.Reply) {
+// fireAndWrite fires an event with one hook that returns this outcome, and writes the agent's reply.
+func (s *dialectSuite) fireAndWrite(t testing.TB, ev *grapnel.Event, out grapnel.Outcome) (grapnel.Verdict, dialect.Reply) {
 	t.Helper()
-	v := says(t, out, grapnel.OnErrorDefault).Fire(t.Context(), ev)
+	v := fixedEngine(t, out, grapnel.OnErrorDefault).Fire(t.Context(), ev)
 	return v, s.Write(ev, &v, "")
 }
 
@@ -258,10 +258,10 @@ func (s *dialectSuite) rowContract(t testing.TB, row *dialect.EventRow) {
 func (s *dialectSuite) everyEvent(t testing.TB) {
 	for i := range s.Events {
 		row := &s.Events[i]
-		said := slices.ContainsFunc(s.talks, func(c conversation) bool { return c.row == row })
+		covered := slices.ContainsFunc(s.talks, func(c conversation) bool { return c.row == row })
 		answered := slices.ContainsFunc(s.talks, func(c conversation) bool { return c.row == row && c.spoken })
 		switch {
-		case !said:
+		case !covered:
 			t.Errorf("no conversation has %s", row.Native)
 		case !answered && (row.Permits().Block || row.Permits().Halt || len(row.Permits().Change) > 0):
 			t.Errorf("no conversation answers %s (outcome.json)", row.Native)
@@ -270,15 +270,15 @@ func (s *dialectSuite) everyEvent(t testing.TB) {
 }
 
 func (s *dialectSuite) noOpinion(t testing.TB) {
-	nobody := engineOf(t, []grapnel.Spec{})
+	noHooks := engineOf(t, []grapnel.Spec{})
 	for _, c := range s.talks {
-		_, reply := s.tell(t, c.ev, grapnel.Outcome{})
+		_, reply := s.fireAndWrite(t, c.ev, grapnel.Outcome{})
 		out, err := s.heard(c.ev, reply)
 		if reply.Exit != 0 || err != nil || !reflect.ValueOf(out).IsZero() || s.ReadOutcome == nil && len(reply.Stdout)+len(reply.Stderr) > 0 {
 			t.Errorf("%s: no opinion is written as %s, which reads as %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
 		}
 		for range 2 { // both replies must be equal
-			whole := dialect.Answer(t.Context(), nobody, s.Dialect, c.input(c.payload))
+			whole := dialect.Answer(t.Context(), noHooks, s.Dialect, c.input(c.payload))
 			if whole.Silent = false; !reflect.DeepEqual(whole, reply) {
 				t.Errorf("%s: without hooks the reply is %s, want %s", c.name, shownReply(whole), shownReply(reply))
 			}
@@ -291,15 +291,15 @@ func (s *dialectSuite) block(t testing.TB) {
 	quoted, _ := rawjson.Marshal(reason) // a string always encodes
 	for _, c := range s.talks {
 		may := can(c.ev)
-		v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
+		v, reply := s.fireAndWrite(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 		if !may.Block {
 			if contractOf(c.ev).Blocks != grapnel.BlockNothing && len(v.Unsupported) == 0 {
 				t.Errorf("%s: the agent does not support a block, but Unsupported does not list it: %s", c.name, sample.Shown(v))
 			}
 			continue
 		}
-		said := slices.Concat(reply.Stdout, reply.Stderr)
-		if !bytes.Contains(said, bytes.Trim(quoted, `"`)) && !bytes.Contains(said, []byte(reason)) {
+		output := slices.Concat(reply.Stdout, reply.Stderr)
+		if !bytes.Contains(output, bytes.Trim(quoted, `"`)) && !bytes.Contains(output, []byte(reason)) {
 			t.Errorf("%s: a block is written as %s, without its unchanged reason (without escapes for HTML)", c.name, shownReply(reply))
 		}
 		if s.ReadOutcome == nil {
@@ -328,7 +328,7 @@ func (s *dialectSuite) neverWeaker(t testing.TB) {
 
 func (s *dialectSuite) notWeaker(t testing.TB, c *conversation, decision grapnel.Decision, halt string) {
 	may := can(c.ev)
-	v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: decision, Reason: "because", Halt: halt, Message: "m", Context: []string{"c"}})
+	v, reply := s.fireAndWrite(t, c.ev, grapnel.Outcome{Decision: decision, Reason: "because", Halt: halt, Message: "m", Context: []string{"c"}})
 	out, err := s.heard(c.ev, reply)
 	about := fmt.Sprintf("%s: %v with halt %q (%s) is written as %s, which reads as %s, %v", c.name, decision, halt, sample.Shown(v), shownReply(reply), sample.Shown(out), err)
 	if s.ReadOutcome == nil {
@@ -404,7 +404,7 @@ func changed(ev *grapnel.Event, f grapnel.Field) json.RawMessage {
 		value, _ = ev.MapText(f, func(string) string { return "true" })
 	}
 	if f == grapnel.FieldInput && may.Members != nil { // only these members can change
-		value = retold(ev.Tool.Input, may.Members)
+		value = replaceTexts(ev.Tool.Input, may.Members)
 	}
 	if _, ok := ev.Get(f); ok && f == grapnel.FieldResponse { // the value must have the agent's own shape
 		value, _ = ev.MapText(f, func(string) string { return "other" })
@@ -414,23 +414,23 @@ func changed(ev *grapnel.Event, f grapnel.Field) json.RawMessage {
 
 func (s *dialectSuite) change(t testing.TB, c *conversation, f grapnel.Field, value json.RawMessage) {
 	none := s.Write(c.ev, &grapnel.Verdict{Event: c.ev}, "")
-	v, reply := s.tell(t, c.ev, grapnel.Outcome{Decision: can(c.ev).Beside, Reason: "again", Set: map[grapnel.Field]json.RawMessage{f: value}})
-	if _, told := v.Changes[f]; told && reflect.DeepEqual(reply, none) {
+	v, reply := s.fireAndWrite(t, c.ev, grapnel.Outcome{Decision: can(c.ev).Beside, Reason: "again", Set: map[grapnel.Field]json.RawMessage{f: value}})
+	if _, changed := v.Changes[f]; changed && reflect.DeepEqual(reply, none) {
 		t.Errorf("%s: %s is set to %s, but the reply does not contain it: %s", c.name, f, value, shownReply(reply))
 	}
 	if s.ReadOutcome == nil || s.Events == nil || f != grapnel.FieldInput && f != grapnel.FieldPrompt {
 		return // other values are in the agent's own format
 	}
 	out, err := s.heard(c.ev, reply)
-	again, _ := s.tell(t, c.ev, out)
+	again, _ := s.fireAndWrite(t, c.ev, out)
 	now, _ := again.Event.Get(f)
 	if err != nil || !sample.Same(now, value) {
 		t.Errorf("%s: %s is set to %s, written as %s, and read as %s, %v", c.name, f, value, shownReply(reply), orNothing(now), err)
 	}
 }
 
-// retold returns an object with another text in some of its members, or nil if it has none of them.
-func retold(object json.RawMessage, names []string) json.RawMessage {
+// replaceTexts returns an object with another text in some of its members, or nil if it has none of them.
+func replaceTexts(object json.RawMessage, names []string) json.RawMessage {
 	var members map[string]any
 	if json.Unmarshal(object, &members) != nil {
 		return nil
@@ -494,7 +494,7 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	if _, err := json.Marshal(ev); err != nil {
 		t.Errorf("%s: Read returns an event that cannot be encoded: %v: %s", about, err, sample.Short(string(in.Payload)))
 	}
-	guarded := dialect.Answer(t.Context(), says(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
+	guarded := dialect.Answer(t.Context(), fixedEngine(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
 	contract, may := contractOf(ev), can(ev)
 	counts := contract.Blocks != grapnel.BlockNothing && (readErr == nil || !contract.FailOpen)
 	if ev.Kind == "" { // an unknown event must still block
@@ -503,16 +503,16 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	if counts && may.Block && len(guarded.Stdout) == 0 && guarded.Exit == 0 {
 		t.Errorf("%s: a block is missing (%v): %s for %s", about, readErr, shownReply(guarded), sample.Short(string(in.Payload)))
 	}
-	nobody := dialect.Answer(t.Context(), engineOf(t, []grapnel.Spec{}), s.Dialect, in)
-	if nobody.Exit == 2 {
-		t.Errorf("%s: without hooks the exit code is 2, which blocks: %s for %s", about, shownReply(nobody), sample.Short(string(in.Payload)))
+	unguarded := dialect.Answer(t.Context(), engineOf(t, []grapnel.Spec{}), s.Dialect, in)
+	if unguarded.Exit == 2 {
+		t.Errorf("%s: without hooks the exit code is 2, which blocks: %s for %s", about, shownReply(unguarded), sample.Short(string(in.Payload)))
 	}
-	guarded.Stderr, nobody.Stderr = nil, nil // stderr may contain the error
+	guarded.Stderr, unguarded.Stderr = nil, nil // stderr may contain the error
 	if out, _ := s.heard(ev, guarded); out.Decision == grapnel.Allow {
 		t.Errorf("%s: a guard blocks, but %s allows (%v) %s", about, shownReply(guarded), readErr, sample.Short(string(in.Payload)))
 	}
-	if out, _ := s.heard(ev, nobody); out.Decision != grapnel.None {
-		t.Errorf("%s: without hooks %s decides %v (%v) for %s", about, shownReply(nobody), out.Decision, readErr, sample.Short(string(in.Payload)))
+	if out, _ := s.heard(ev, unguarded); out.Decision != grapnel.None {
+		t.Errorf("%s: without hooks %s decides %v (%v) for %s", about, shownReply(unguarded), out.Decision, readErr, sample.Short(string(in.Payload)))
 	}
 }
 
@@ -586,7 +586,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 	}
 	events = append(events, &grapnel.Event{Kind: "native.hooktest.Unheard"})
 	outputs := []string{"", "text", "text\n{}", "{", "[]", "7", `"x"`, "null", "\xff\x00", `{"":null}`, "{}{}", strings.Repeat("[", 20_000), strings.Repeat("x", 1<<16)}
-	told := 0
+	written := 0
 	for _, ev := range events {
 		before := state(ev)
 		_, err := s.WriteEvent(ev)
@@ -596,7 +596,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 		if err != nil {
 			continue // without the event, no program can answer it
 		}
-		told++
+		written++
 		if s.HookEnv != nil {
 			for _, v := range s.HookEnv(ev) {
 				if name, _, ok := strings.Cut(v, "="); !ok || name == "" {
@@ -610,7 +610,7 @@ func (s *dialectSuite) hooks(t testing.TB) {
 			}
 		}
 	}
-	if told == 0 {
+	if written == 0 {
 		t.Errorf("%s writes no event for its hooks", s.Name)
 	}
 }

@@ -57,7 +57,7 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 				})
 			})
 		},
-		Told: func(h policyfile.HTTP) grapnel.Hook {
+		Notify: func(h policyfile.HTTP) grapnel.Hook {
 			return stub(h.Name, func() grapnel.Hook { return grapnel.Watch(func(context.Context, *grapnel.Event) {}) })
 		},
 	})

@@ -90,23 +90,23 @@ var workerLaws = []struct {
 		}
 	}},
 	{"Unknown", func(w *worker, events []*grapnel.Event) {
-		w.say(`{"type":"weather","id":"0","sky":{"type":"event"}}`)
+		w.writeLine(`{"type":"weather","id":"0","sky":{"type":"event"}}`)
 		for i, ev := range events {
 			w.ask(fmt.Sprint("id of any form: ", i, " é\"\\"), ev, `"new":{"id":"no","type":"cancel"},`)
-			w.say(`{"type":"weather"}`)
+			w.writeLine(`{"type":"weather"}`)
 			w.answer(fmt.Sprint("id of any form: ", i, " é\"\\"), ev)
 		}
 	}},
 	{"Cancel", func(w *worker, events []*grapnel.Event) {
-		w.say(`{"type":"cancel","id":"nobody"}`)
+		w.writeLine(`{"type":"cancel","id":"nobody"}`)
 		for i, ev := range events {
 			id := fmt.Sprint(i)
 			w.ask(id, ev, "")
 			w.cancelled[id] = true
-			w.say(`{"type":"cancel","id":"` + id + `"}`)
+			w.writeLine(`{"type":"cancel","id":"` + id + `"}`)
 			w.ask("after "+id, ev, "")
 			w.answer("after "+id, ev)
-			w.say(`{"type":"cancel","id":"after ` + id + `"}`)
+			w.writeLine(`{"type":"cancel","id":"after ` + id + `"}`)
 		}
 	}},
 	{"End", func(w *worker, events []*grapnel.Event) {
@@ -128,7 +128,7 @@ type worker struct {
 	cmd       *exec.Cmd
 	stdin     io.WriteCloser
 	stderr    bytes.Buffer // read it only after the program has ended
-	said      chan saying  // closed at the end of the output
+	messages  chan saying  // closed at the end of the output
 	hello     *dialect.Message
 	asked     map[string]bool // events without an answer
 	cancelled map[string]bool
@@ -148,7 +148,7 @@ type saying struct {
 func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	t.Helper()
 	w := &worker{
-		t: t, patience: patience, said: make(chan saying, 1<<12), asked: map[string]bool{}, cancelled: map[string]bool{}, early: map[string]*dialect.Message{},
+		t: t, patience: patience, messages: make(chan saying, 1<<12), asked: map[string]bool{}, cancelled: map[string]bool{}, early: map[string]*dialect.Message{},
 		cmd: exec.CommandContext(t.Context(), args[0], args[1:]...),
 	}
 	w.cmd.Stderr = &w.stderr
@@ -166,12 +166,12 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	}
 	t.Cleanup(w.kill)
 	go func() {
-		defer close(w.said)
+		defer close(w.messages)
 		for lines := bufio.NewReader(stdout); ; {
 			line, err := lines.ReadBytes('\n')
 			if len(bytes.TrimSpace(line)) > 0 {
 				m, bad := dialect.ReadMessage(line)
-				w.said <- saying{m, bad}
+				w.messages <- saying{m, bad}
 			}
 			if err != nil {
 				return
@@ -182,7 +182,7 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.say(string(hello[:len(hello)-2]) + `,"new":["unheard of"]}`)
+	w.writeLine(string(hello[:len(hello)-2]) + `,"new":["unheard of"]}`)
 	s := w.next("its hello")
 	if s.message.Type != dialect.TypeHello {
 		w.fatal("its first line has type %q, want a hello", s.message.Type)
@@ -193,8 +193,8 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	return w
 }
 
-// say writes one line to the program.
-func (w *worker) say(line string) {
+// writeLine writes one line to the program.
+func (w *worker) writeLine(line string) {
 	w.t.Helper()
 	written := make(chan error, 1)
 	go func() {
@@ -227,14 +227,14 @@ func (w *worker) ask(id string, ev *grapnel.Event, members string) {
 		w.fatal("cannot write an event for it: %v", err)
 	}
 	w.asked[id] = true
-	w.say("{" + members + strings.TrimSuffix(string(line[1:]), "\n"))
+	w.writeLine("{" + members + strings.TrimSuffix(string(line[1:]), "\n"))
 }
 
 // next waits for the program's next message.
 func (w *worker) next(what string) saying {
 	w.t.Helper()
 	select {
-	case s, ok := <-w.said:
+	case s, ok := <-w.messages:
 		if !ok {
 			w.fatal("it ended before it sent %s", what)
 		}
@@ -299,7 +299,7 @@ func (w *worker) end() {
 	late := time.After(w.patience)
 	for open := true; open; {
 		select {
-		case s, ok := <-w.said:
+		case s, ok := <-w.messages:
 			if open = ok; ok && s.err != nil {
 				w.fatal("%v", s.err)
 			} else if ok {
@@ -346,7 +346,7 @@ func (w *worker) kill() {
 	w.ended = true
 	_ = w.cmd.Process.Kill()
 	go func() {
-		for range w.said { // drain, so that the reader does not block
+		for range w.messages { // drain, so that the reader does not block
 		}
 	}()
 	<-w.exits()
@@ -362,8 +362,8 @@ func (w *worker) fatal(format string, args ...any) {
 // quoted returns the program's standard error for a failure message. Call it after the program has
 // ended.
 func (w *worker) quoted() string {
-	if said, err := json.Marshal(strings.TrimSpace(w.stderr.String())); err == nil && len(said) > 2 {
-		return "\n\tstderr " + sample.Short(string(said))
+	if stderr, err := json.Marshal(strings.TrimSpace(w.stderr.String())); err == nil && len(stderr) > 2 {
+		return "\n\tstderr " + sample.Short(string(stderr))
 	}
 	return ""
 }

@@ -49,7 +49,7 @@ func newWorld(t *testing.T, opts *host.Options, specs ...grapnel.Spec) *world {
 	}
 	o := *opts
 	o.Agent = grapnel.Agent{Name: "test", Version: "1"}
-	o.Tell = func(_ context.Context, message string) {
+	o.ShowMessage = func(_ context.Context, message string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.told = append(w.told, message)

@@ -41,7 +41,7 @@ type Options struct {
 
 	// Tell shows the user a message of a hook, or that a guard failed; nil = a warning in the
 	// default log of slog. It is called concurrently.
-	Tell func(ctx context.Context, message string)
+	ShowMessage func(ctx context.Context, message string)
 
 	// Native returns additional data about an event as a JSON object, for hooks that support this
 	// agent; nil = no data. It must not contain values that ToolInfo.Secrets redacts. It is
@@ -76,8 +76,8 @@ func New(hooks Hooks, opts *Options) *Host {
 	if h.opts.Manners == nil {
 		h.opts.Manners = &manners[0]
 	}
-	if h.opts.Tell == nil {
-		h.opts.Tell = func(ctx context.Context, message string) { slog.WarnContext(ctx, message) }
+	if h.opts.ShowMessage == nil {
+		h.opts.ShowMessage = func(ctx context.Context, message string) { slog.WarnContext(ctx, message) }
 	}
 	for i := range h.opts.Tools {
 		h.tools[h.opts.Tools[i].Name] = &h.opts.Tools[i]
@@ -168,7 +168,7 @@ func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	}
 	s.fill(ev)
 	if s.host.opts.Manners.ignored(ev.Kind) {
-		s.tell(ctx, ev)
+		s.report(ctx, ev)
 		return grapnel.Verdict{Event: ev}
 	}
 	return s.fire(ctx, ev)
@@ -177,7 +177,7 @@ func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 func (s *Session) fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	v := s.hooks.Fire(ctx, ev)
 	for _, message := range v.Messages {
-		s.host.opts.Tell(ctx, message)
+		s.host.opts.ShowMessage(ctx, message)
 	}
 	return v
 }
@@ -198,7 +198,7 @@ func (s *Session) notice(ctx context.Context, ev *grapnel.Event) {
 		s.start(ctx, ev)
 	default:
 		s.fill(ev)
-		s.tell(context.WithoutCancel(ctx), ev)
+		s.report(context.WithoutCancel(ctx), ev)
 	}
 }
 
@@ -209,21 +209,21 @@ func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
 	s.host.busy.Add(1)
 	s.host.late.Go(func() {
 		defer s.host.busy.Add(-1)
-		s.tell(ctx, ev)
+		s.report(ctx, ev)
 	})
 }
 
-// tell fires an event and ignores its Verdict. If a hook tried to decide or change anything, tell
+// report fires an event and ignores its Verdict. If a hook tried to decide or change anything, tell
 // informs the user.
-func (s *Session) tell(ctx context.Context, ev *grapnel.Event) {
+func (s *Session) report(ctx context.Context, ev *grapnel.Event) {
 	v := s.fire(ctx, ev)
 	switch no := s.refusal(ev, &v); {
 	case no != nil:
-		s.host.opts.Tell(ctx, "grapnel: a hook wants to block "+string(ev.Kind)+", which is not possible: "+no.Reason)
+		s.host.opts.ShowMessage(ctx, "grapnel: a hook wants to block "+string(ev.Kind)+", which is not possible: "+no.Reason)
 	case v.Decision == grapnel.Ask:
-		s.host.opts.Tell(ctx, "grapnel: a hook wants to ask at "+string(ev.Kind)+", which is not possible: "+v.Reason())
+		s.host.opts.ShowMessage(ctx, "grapnel: a hook wants to ask at "+string(ev.Kind)+", which is not possible: "+v.Reason())
 	case len(v.Changes) > 0 || len(v.Context) > 0:
-		s.host.opts.Tell(ctx, "grapnel: a hook wants to change or add something at "+string(ev.Kind)+", which is not possible")
+		s.host.opts.ShowMessage(ctx, "grapnel: a hook wants to change or add something at "+string(ev.Kind)+", which is not possible")
 	}
 }
 

@@ -180,11 +180,11 @@ func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning
 		return begin, err
 	}
 	l.Context = nil // only once
-	return begin, l.say(ctx, s, prompt, begin.Context)
+	return begin, l.appendMessage(ctx, s, prompt, begin.Context)
 }
 
-// say appends a message to the conversation, with context below it.
-func (l *Loop) say(ctx context.Context, s *Session, m Message, added []string) error {
+// appendMessage appends a message to the conversation, with context below it.
+func (l *Loop) appendMessage(ctx context.Context, s *Session, m Message, added []string) error {
 	messages := []Message{m}
 	switch isText := len(m.Content) > 0 && m.Content[0] == '"'; {
 	case len(added) == 0:
@@ -239,7 +239,7 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 		if no := Refused(err); goesOn(err) && no.Kind == grapnel.ModelAfter && withheld < maxRefused {
 			withheld++
 			l.withdraw(ctx, no.Reason)
-			if err := l.say(ctx, s, Text("user", no.Text), nil); err != nil {
+			if err := l.appendMessage(ctx, s, Text("user", no.Text), nil); err != nil {
 				return nil, err
 			}
 			continue
@@ -248,7 +248,7 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 			return nil, err
 		}
 		withheld = 0
-		err = l.say(ctx, s, Message{Role: "assistant", Content: response.Content, ToolCalls: response.ToolCalls}, nil)
+		err = l.appendMessage(ctx, s, Message{Role: "assistant", Content: response.Content, ToolCalls: response.ToolCalls}, nil)
 		if len(response.ToolCalls) > 0 {
 			err = l.call(ctx, s, response.ToolCalls, err)
 		}
@@ -276,7 +276,7 @@ func (l *Loop) goOn(ctx context.Context, s *Session, response *Response, before 
 	}
 	stop, err := s.Stop(ctx, textOf(response.Content), before)
 	if no := Refused(err); no != nil { // the agent was about to stop, so its response remains valid
-		s.host.opts.Tell(ctx, no.Reason)
+		s.host.opts.ShowMessage(ctx, no.Reason)
 	}
 	if stop.GoOn == "" {
 		l.Context = slices.Concat(l.Context, stop.Context) // for the next time that it continues
@@ -285,7 +285,7 @@ func (l *Loop) goOn(ctx context.Context, s *Session, response *Response, before 
 	if stop.Clear {
 		l.Messages = nil
 	}
-	return true, l.say(ctx, s, Text("user", stop.GoOn), stop.Context)
+	return true, l.appendMessage(ctx, s, Text("user", stop.GoOn), stop.Context)
 }
 
 func (l *Loop) calls() int { return cmp.Or(max(l.MaxCalls, 0), 100) }
@@ -401,7 +401,7 @@ func (l *Loop) withdraw(ctx context.Context, why string) {
 	case l.Withdraw != nil:
 		l.Withdraw(ctx, shown)
 	case s != nil:
-		s.host.opts.Tell(ctx, "grapnel: part of an answer was shown, but is no longer valid: "+why)
+		s.host.opts.ShowMessage(ctx, "grapnel: part of an answer was shown, but is no longer valid: "+why)
 	}
 }
 
@@ -427,7 +427,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 			<-limit
 			continue
 		}
-		results[i] = lost(call) // stays if the tool ends its goroutine
+		results[i] = incomplete(call) // stays if the tool ends its goroutine
 		running.Go(func() {
 			defer func() { <-limit }()
 			if results[i], errs[i] = l.one(ctx, s, call); errs[i] != nil {
@@ -438,7 +438,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 	running.Wait()
 	for i := range results {
 		m := Message{Role: "tool", Content: results[i].content(), ToolCallID: wanted[i].ID, IsError: results[i].Failed}
-		errs = append(errs, l.say(ctx, s, m, nil)) // every call needs a result, otherwise models reject the conversation
+		errs = append(errs, l.appendMessage(ctx, s, m, nil)) // every call needs a result, otherwise models reject the conversation
 	}
 	if err := errors.Join(append([]error{ended}, errs...)...); err != nil {
 		return err
@@ -447,7 +447,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 	if err != nil || len(added) == 0 {
 		return err
 	}
-	return l.say(ctx, s, Text("user", Below("", added)), nil)
+	return l.appendMessage(ctx, s, Text("user", Below("", added)), nil)
 }
 
 // content returns the tool result for the model: the output, plus the text that hooks added.
@@ -458,8 +458,8 @@ func (r *Result) content() json.RawMessage {
 	return rawjson.Quote(r.Text())
 }
 
-// lost returns the result of a call that did not complete.
-func lost(call Call) Result {
+// incomplete returns the result of a call that did not complete.
+func incomplete(call Call) Result {
 	return Result{Call: call, Output: rawjson.Quote("the call did not finish"), Failed: true}
 }
 
@@ -469,7 +469,7 @@ func lost(call Call) Result {
 func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
-			r, err = lost(call), fmt.Errorf("the call of %s panicked: %v", call.Name, p)
+			r, err = incomplete(call), fmt.Errorf("the call of %s panicked: %v", call.Name, p)
 		}
 	}()
 	offered := slices.Contains(l.offered, call.Name)
@@ -480,7 +480,7 @@ func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err er
 		}
 		call, offered = *r.Next, true // hooks may call tools that the model may not call
 	}
-	s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: hooks requested %d tool calls in a row, which is the limit; not called: %s", maxRefused, r.Next.Name))
+	s.host.opts.ShowMessage(ctx, fmt.Sprintf("grapnel: hooks requested %d tool calls in a row, which is the limit; not called: %s", maxRefused, r.Next.Name))
 	return r, err
 }
 

@@ -66,7 +66,7 @@ func live(t *testing.T, system string, consent bool, hook grapnel.Spec, tools ..
 		}})
 	}
 	h := host.New(engine, &host.Options{
-		Tools: host.Infos(own), Manners: manners, Tell: func(context.Context, string) {},
+		Tools: host.Infos(own), Manners: manners, ShowMessage: func(context.Context, string) {},
 		Approve: host.ApproverFunc(func(_ context.Context, q *host.Question) (host.Consent, error) {
 			l.person = append(l.person, q.Reason)
 			return host.Consent{Yes: consent}, nil
@@ -257,7 +257,7 @@ func TestFlytoAfterModel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var told []string
-	h := host.New(engine, &host.Options{Manners: manners, Tell: func(_ context.Context, message string) { told = append(told, message) }})
+	h := host.New(engine, &host.Options{Manners: manners, ShowMessage: func(_ context.Context, message string) { told = append(told, message) }})
 	ctx, _, _, err := h.Start(t.Context(), grapnel.Session{}, "startup")
 	if err != nil {
 		t.Fatal(err)

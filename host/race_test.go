@@ -73,7 +73,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 		t.Fatal(err)
 	}
 	flyto, _ := host.FindManners("flyto") // model.after is fired in the background
-	h := host.New(engine, &host.Options{Manners: flyto, Tell: func(_ context.Context, message string) { t.Error(message) }})
+	h := host.New(engine, &host.Options{Manners: flyto, ShowMessage: func(_ context.Context, message string) { t.Error(message) }})
 	ctx, s, _, err := h.Start(grapnel.NewContext(t.Context(), ofSession), grapnel.Session{ID: "s"}, "startup")
 	if err != nil {
 		t.Fatal(err)

@@ -245,7 +245,7 @@ func TestOtherHooks(t *testing.T) {
 	t.Parallel()
 	var hooks fake
 	told := 0
-	h := host.New(&hooks, &host.Options{Approve: person(true, "", nil), Tell: func(context.Context, string) { told++ }})
+	h := host.New(&hooks, &host.Options{Approve: person(true, "", nil), ShowMessage: func(context.Context, string) { told++ }})
 	ctx, s, _, err := h.Start(t.Context(), grapnel.Session{}, "startup")
 	if err != nil {
 		t.Fatal(err)

@@ -261,7 +261,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 			Input json.RawMessage `json:"input"`
 		}{}
 		if err := json.Unmarshal(raw, &next); err != nil || next.Name == "" {
-			s.host.opts.Tell(ctx, fmt.Sprintf("grapnel: a hook requested an invalid next call: want {name, input}, got %s", raw))
+			s.host.opts.ShowMessage(ctx, fmt.Sprintf("grapnel: a hook requested an invalid next call: want {name, input}, got %s", raw))
 		} else {
 			r.Next = &Call{ID: call.ID, Name: next.Name, Input: next.Input, Job: call.Job}
 		}

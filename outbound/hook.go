@@ -202,15 +202,15 @@ func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessag
 	defer cancel()
 	header := h.header.Clone()
 	sign(header, h.signers, h.messageID(id, body), time.Now(), body)
-	var said json.RawMessage
+	var response json.RawMessage
 	err := h.client.exchange(ctx, request{h.url, header, body, maxHookHead, true}, func(a answer) (err error) {
-		said, err = readHookAnswer(h.url.Hostname(), a.Response, a.limit)
+		response, err = readHookAnswer(h.url.Hostname(), a.Response, a.limit)
 		return err
 	})
 	if err != nil {
 		return nil, err
 	}
-	return said, nil
+	return response, nil
 }
 
 // messageID returns an ID that is equal for equal requests of one firing, so that a server can

@@ -127,11 +127,11 @@ func (c *Client) leads(from *url.URL, location string) string {
 	if location == "" || err != nil || to.Host == "" {
 		return ""
 	}
-	said := fmt.Sprintf(" to %.100q", to.Scheme+"://"+to.Host)
+	text := fmt.Sprintf(" to %.100q", to.Scheme+"://"+to.Host)
 	if _, err := c.Guard().CheckHookURL((&url.URL{Scheme: to.Scheme, Host: to.Host, Path: "/"}).String()); err != nil {
-		said += fmt.Sprintf(" (%v)", err)
+		text += fmt.Sprintf(" (%v)", err)
 	}
-	return said
+	return text
 }
 
 // retryAfter returns the wait time of a Retry-After header, in seconds or as a date. A date is

@@ -34,7 +34,7 @@ const (
 type past struct {
 	*match.Matcher
 	steps  []step
-	said   []policyfile.After
+	after  []policyfile.After
 	source string
 	name   string
 	now    func() time.Time
@@ -70,7 +70,7 @@ type happening struct {
 }
 
 func newPast(h *policyfile.Hook, source grapnel.Source, m *match.Matcher, as match.Reading) (*past, error) {
-	f := &past{Matcher: m, said: h.After, source: source.Name, name: h.Name, now: m.Facts.Now(), allow: as.Allow}
+	f := &past{Matcher: m, after: h.After, source: source.Name, name: h.Name, now: m.Facts.Now(), allow: as.Allow}
 	for i := range h.After {
 		s := step{After: h.After[i]}
 		s.Times = max(1, s.Times)
@@ -178,8 +178,8 @@ func (f *past) marks(ev *grapnel.Event) ([]mark, error) {
 // key returns the storage key for an event. The key contains the `after:` definition, because marks
 // of other steps have no meaning for these steps.
 func (f *past) key(ev *grapnel.Event) string {
-	said, _ := json.Marshal(f.said) // only strings and numbers, so Marshal cannot fail
-	parts := []string{"after", f.source, f.name, digest.Of(said)}
+	encoded, _ := json.Marshal(f.after) // only strings and numbers, so Marshal cannot fail
+	parts := []string{"after", f.source, f.name, digest.Of(encoded)}
 	by := f.steps[0].By
 	if len(by) == 0 {
 		by = []string{"session", "agent"}

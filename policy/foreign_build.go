@@ -177,15 +177,15 @@ func (m *foreignMatcher) wants(ev *grapnel.Event, v *grapnel.Verdict) (bool, err
 
 // Explain joins the explanations of its matchers.
 func (m *foreignMatcher) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
-	var said []string
+	var texts []string
 	for _, matcher := range m.all {
 		if e, ok := matcher.(grapnel.Explainer); ok {
 			if text := e.Explain(ev, v); text != "" {
-				said = append(said, text)
+				texts = append(texts, text)
 			}
 		}
 	}
-	return strings.Join(said, ", ")
+	return strings.Join(texts, ", ")
 }
 
 // An entry is one entry of `load:` with the files and hooks found for it.
@@ -324,29 +324,29 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 		row.Notes = ofFile(e.Notes, c.Path)
 		row.Skipped = len(row.Errors)
 	}
-	var told []string
-	tell := func(format string, args ...any) {
-		told = append(told, policyfile.OneLine(fmt.Sprintf("grapnel: "+format, args...)))
+	var notices []string
+	addNotice := func(format string, args ...any) {
+		notices = append(notices, policyfile.OneLine(fmt.Sprintf("grapnel: "+format, args...)))
 	}
 	switch trusts := fmt.Sprintf("Review it with \"grapnel trust %s\"", file.Path); {
 	case c.state == Untrusted:
-		tell("%s is not in force, because it did not exist when %s was trusted. %s.", c.Path, file.Path, trusts)
+		addNotice("%s is not in force, because it did not exist when %s was trusted. %s.", c.Path, file.Path, trusts)
 	case c.Source.Digest == "":
-		tell("%v; tools are blocked until it is fixed. Run \"grapnel check\".", c.err)
+		addNotice("%v; tools are blocked until it is fixed. Run \"grapnel check\".", c.err)
 	case file.Trust && c.err != nil:
-		tell("%s %s; the trusted content stays active. %s, or stop enforcing it with \"grapnel untrust %s\".", c.Path, c.err.Msg, trusts, file.Path)
+		addNotice("%s %s; the trusted content stays active. %s, or stop enforcing it with \"grapnel untrust %s\".", c.Path, c.err.Msg, trusts, file.Path)
 	case c.state == Gone:
-		tell("%s was deleted; its last content stays active. To stop enforcing it, run \"grapnel untrust %s\".", c.Path, c.Path)
+		addNotice("%s was deleted; its last content stays active. To stop enforcing it, run \"grapnel untrust %s\".", c.Path, c.Path)
 	case c.state == Broken:
-		tell("%v; its last valid content stays active. Run \"grapnel check\".", c.err)
+		addNotice("%v; its last valid content stays active. Run \"grapnel check\".", c.err)
 	}
 	if row.Skipped > 0 {
-		tell("%d of %d hooks of %s are skipped: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, row.Errors[0])
+		addNotice("%d of %d hooks of %s are skipped: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, row.Errors[0])
 	}
 	if c.err != nil && c.state != Untrusted {
 		row.Errors = append([]*policyfile.Error{c.err}, row.Errors...)
 	}
-	row.Notice = strings.Join(told, "\n")
+	row.Notice = strings.Join(notices, "\n")
 }
 
 // trusted lists the foreign files of a project's policy: the trusted files with their trusted

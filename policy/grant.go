@@ -33,9 +33,9 @@ type ruling struct {
 	vouches []policyfile.Vouch
 }
 
-// hear adds the rules of a policy about other policies. It ignores policies of projects and
+// add adds the rules of a policy about other policies. It ignores policies of projects and
 // plugins, which cannot set such rules.
-func (r *ruling) hear(file File, policy *policyfile.Policy) {
+func (r *ruling) add(file File, policy *policyfile.Policy) {
 	switch {
 	case file.Scope == grapnel.ScopeManaged:
 		if policy.OnlyManaged && r.only == "" {
@@ -86,7 +86,7 @@ func granted(grants []policyfile.Grant, path string) (it may, named bool) {
 		}
 		named = true
 		for bit, word := range mayWords {
-			if says(grants[i].May, word) {
+			if hasWord(grants[i].May, word) {
 				it |= 1 << bit
 			}
 		}
@@ -156,7 +156,7 @@ func (req Request) Vouches(file, digest string) bool {
 	req.ruling, req.facts, req.seen = &ruling{}, &match.FactCache{}, map[string]bool{}
 	for _, f := range strongestFirst(req.Files) {
 		if got := req.load(f); got.policy != nil {
-			req.ruling.hear(f, got.policy.Policy)
+			req.ruling.add(f, got.policy.Policy)
 		}
 	}
 	return req.ruling.vouchesFor(file, digest)

@@ -178,7 +178,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 			}
 			continue
 		}
-		req.ruling.hear(file, got.policy.Policy)
+		req.ruling.add(file, got.policy.Policy)
 		if p := got.policy; len(p.Load) > 0 || p.Secrets != nil && len(p.Secrets.Files) > 0 || got.trust != nil && len(got.trust.Pins) > 0 {
 			set.Unsteady = true
 		}

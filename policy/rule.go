@@ -142,11 +142,11 @@ func informing() *dialect.Dialect {
 
 func readContext(_ *grapnel.Event, out dialect.Output) (grapnel.Outcome, error) {
 	if out.Exit != 0 {
-		said := strings.TrimSpace(string(out.Stderr))
-		if len(said) > 500 {
-			said = "…" + strings.ToValidUTF8(said[len(said)-500:], "")
+		stderr := strings.TrimSpace(string(out.Stderr))
+		if len(stderr) > 500 {
+			stderr = "…" + strings.ToValidUTF8(stderr[len(stderr)-500:], "")
 		}
-		return grapnel.Outcome{}, fmt.Errorf("exit code %d: %s", out.Exit, cmp.Or(said, "it wrote nothing to stderr"))
+		return grapnel.Outcome{}, fmt.Errorf("exit code %d: %s", out.Exit, cmp.Or(stderr, "it wrote nothing to stderr"))
 	}
 	text := strings.TrimRight(string(out.Stdout), "\r\n")
 	if text == "" {

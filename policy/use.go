@@ -83,11 +83,11 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 
 // leavesOut reports whether the `use:` entry excludes a hook of the pack.
 func leavesOut(u *policyfile.Use, hook string) bool {
-	return says(u.Except, hook)
+	return hasWord(u.Except, hook)
 }
 
-// says reports whether words contains text.
-func says(words []policyfile.Word, text string) bool {
+// hasWord reports whether words contains text.
+func hasWord(words []policyfile.Word, text string) bool {
 	for i := range words {
 		if words[i].Text == text {
 			return true

@@ -180,19 +180,19 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 		stdout = fmt.Appendf(stdout, cutMark, end.Stdout.Cut)
 	}
 	out, err := d.ReadOutcome(ev, dialect.Output{Exit: end.Exit, Stdout: stdout, Stderr: end.Stderr.text()})
-	switch said := end.Stderr.last(); {
+	switch stderr := end.Stderr.last(); {
 	case end.Stopped != nil:
-		return out, fmt.Errorf("%s %w%s", c.title(), end.Stopped, said)
+		return out, fmt.Errorf("%s %w%s", c.title(), end.Stopped, stderr)
 	case end.Signal != "":
-		return out, fmt.Errorf("%s %w %s%s", c.title(), ErrSignal, end.Signal, said)
+		return out, fmt.Errorf("%s %w %s%s", c.title(), ErrSignal, end.Signal, stderr)
 	case end.Stdout.Cut > 0 && isJSON:
 		return out, fmt.Errorf("%s: %w %d bytes", c.title(), ErrOutput, limit)
 	case err == nil:
 		return out, nil
 	case c.Args == nil && end.Exit == 126:
-		return out, fmt.Errorf("%w %s: the shell cannot run it (exit code 126)%s (is the file executable, and not a directory%s?)", ErrStart, c.title(), said, c.orHidden())
+		return out, fmt.Errorf("%w %s: the shell cannot run it (exit code 126)%s (is the file executable, and not a directory%s?)", ErrStart, c.title(), stderr, c.orHidden())
 	case c.Args == nil && end.Exit == 127:
-		return out, fmt.Errorf("%w %s: the shell did not find it (exit code 127)%s (give its full path, or put its directory on PATH)", ErrStart, c.title(), said)
+		return out, fmt.Errorf("%w %s: the shell did not find it (exit code 127)%s (give its full path, or put its directory on PATH)", ErrStart, c.title(), stderr)
 	default:
 		return out, fmt.Errorf("%s: %w", c.title(), err)
 	}

@@ -187,8 +187,8 @@ type above []os.FileInfo
 func homes() above {
 	var list above
 	own, _ := home.Dir()
-	said, _ := os.UserHomeDir()
-	for _, at := range [...]string{own, said, "/"} {
+	fromEnv, _ := os.UserHomeDir()
+	for _, at := range [...]string{own, fromEnv, "/"} {
 		for last := os.FileInfo(nil); at != ""; at += "/.." {
 			info, err := os.Stat(at)
 			if err != nil || last != nil && os.SameFile(info, last) {

@@ -91,11 +91,11 @@ func (s *shim) close() {
 // became returns the error if the program did not run. Call it after the child has ended.
 func (s *shim) became(p *Program, end *Ending) error {
 	defer s.ours.Close()
-	said, err := io.ReadAll(io.LimitReader(s.ours, 4<<10))
-	if string(said) == becomes {
+	report, err := io.ReadAll(io.LimitReader(s.ours, 4<<10))
+	if string(report) == becomes {
 		return nil
 	}
-	after, ok := strings.CutPrefix(string(said), becomes)
+	after, ok := strings.CutPrefix(string(report), becomes)
 	if no, notErrno := strconv.Atoi(after); ok && notErrno == nil {
 		err := startError(p, syscall.Errno(no))
 		if syscall.Errno(no) == syscall.EACCES {
@@ -108,10 +108,10 @@ func (s *shim) became(p *Program, end *Ending) error {
 		return nil // stopped before the program began
 	case err != nil:
 		return fmt.Errorf("%w: %w", ErrSandbox, err)
-	case len(said) == 0:
+	case len(report) == 0:
 		return fmt.Errorf("%w: the process that sets up the sandbox ended with exit code %d%s", ErrSandbox, end.Exit, end.Stderr.last())
 	}
-	return fmt.Errorf("%w: %s", ErrSandbox, said)
+	return fmt.Errorf("%w: %s", ErrSandbox, report)
 }
 
 // become applies the rules to this process and executes the program. It returns only on an error.

@@ -243,8 +243,8 @@ func (w *Worker) Close(ctx context.Context) error {
 func (w *Worker) start() *instance {
 	i := &instance{
 		worker: w, ready: make(chan struct{}), broken: make(chan struct{}), ended: make(chan struct{}),
-		calls: map[string]*call{},
-		said:  tail{also: w.Log},
+		calls:  map[string]*call{},
+		stderr: tail{also: w.Log},
 	}
 	i.lines.more.L = &i.lines.mu
 	i.output = splitter{head: head{limit: w.limit()}, each: i.receive}
@@ -265,7 +265,7 @@ type instance struct {
 	worker *Worker
 	lines  queue // lines to the program
 	output splitter
-	said   tail
+	stderr tail
 	stop   context.CancelCauseFunc // ends the process
 
 	ready  chan struct{} // closed after the hello message
@@ -317,11 +317,11 @@ func (i *instance) run(ctx context.Context, before <-chan struct{}) {
 			select {
 			case <-i.ready:
 			default:
-				i.fail(w.cannotStart(fmt.Errorf("it did not send its hello within %v%s", hello, i.said.last())))
+				i.fail(w.cannotStart(fmt.Errorf("it did not send its hello within %v%s", hello, i.stderr.last())))
 			}
 		})
 		defer late.Stop()
-		p.Input, p.Output, p.Errors = &i.lines, &i.output, &i.said
+		p.Input, p.Output, p.Errors = &i.lines, &i.output, &i.stderr
 		end, err = w.Executor.Run(ctx, p)
 	}
 	_ = i.lines.Close()
@@ -340,15 +340,15 @@ func (i *instance) why(end *Ending, err error) error {
 	case err != nil:
 		return w.cannotStart(err)
 	case end.Signal != "":
-		return fmt.Errorf("%s %w %s before it answered%s", w.title(), ErrSignal, end.Signal, i.said.last())
+		return fmt.Errorf("%s %w %s before it answered%s", w.title(), ErrSignal, end.Signal, i.stderr.last())
 	case end.Exit != 0:
 		how = fmt.Sprintf(" with exit code %d", end.Exit)
 	}
 	select {
 	case <-i.ready:
-		return fmt.Errorf("%s ended%s before it answered%s", w.title(), how, i.said.last())
+		return fmt.Errorf("%s ended%s before it answered%s", w.title(), how, i.stderr.last())
 	default:
-		return w.cannotStart(fmt.Errorf("it ended%s before it sent its hello%s", how, i.said.last()))
+		return w.cannotStart(fmt.Errorf("it ended%s before it sent its hello%s", how, i.stderr.last()))
 	}
 }
 
@@ -387,7 +387,7 @@ func (i *instance) ask(ctx context.Context, kind grapnel.Kind, c *call, line []b
 	case <-i.broken:
 		return false, i.err
 	case <-ctx.Done():
-		return false, fmt.Errorf("%s %w, and has not sent its hello yet%s", w.title(), reason(ctx), i.said.last())
+		return false, fmt.Errorf("%s %w, and has not sent its hello yet%s", w.title(), reason(ctx), i.stderr.last())
 	}
 	if !i.hello.Wants(kind) {
 		return false, nil
@@ -417,7 +417,7 @@ func (i *instance) await(ctx context.Context, ev *grapnel.Event, c *call) (grapn
 	case <-ctx.Done():
 		err := reason(ctx)
 		i.cancel(c, errors.Is(err, grapnel.ErrTimeout))
-		return grapnel.Outcome{}, fmt.Errorf("%s %w%s", i.worker.title(), err, i.said.last())
+		return grapnel.Outcome{}, fmt.Errorf("%s %w%s", i.worker.title(), err, i.stderr.last())
 	case <-i.broken:
 		select {
 		case a = <-c.answer: // the program answered before it ended
@@ -453,13 +453,13 @@ func (i *instance) cancel(c *call, late bool) {
 	}
 	switch {
 	case i.misses >= maxMisses:
-		i.failed(fmt.Errorf("%s did not answer %d events in a row%s", w.title(), i.misses, i.said.last()))
+		i.failed(fmt.Errorf("%s did not answer %d events in a row%s", w.title(), i.misses, i.stderr.last()))
 	case i.overdue == cap(i.places):
 		i.stuck = time.AfterFunc(stuckGrace, func() {
 			w.mu.Lock()
 			defer w.mu.Unlock()
 			if i.overdue == cap(i.places) {
-				i.failed(fmt.Errorf("%s is stuck%s", w.title(), i.said.last()))
+				i.failed(fmt.Errorf("%s is stuck%s", w.title(), i.stderr.last()))
 			}
 		})
 	}
@@ -504,7 +504,7 @@ func (i *instance) receive(line []byte, cut bool) {
 	if err == nil {
 		return
 	}
-	if err = fmt.Errorf("%w%s", err, i.said.last()); i.greeted.IsZero() {
+	if err = fmt.Errorf("%w%s", err, i.stderr.last()); i.greeted.IsZero() {
 		err = w.cannotStart(err)
 	} else if err = fmt.Errorf("%s: %w", w.title(), err); len(i.calls) == i.overdue {
 		w.unseen = err // reported by the next event, because an answer may have been lost

@@ -264,26 +264,26 @@ func oneLine(text string) string { return printable.Text(strings.Join(strings.Fi
 
 // progressText describes the tries of a delivery so far and the next step.
 func progressText(job *delivery.Job, off bool, now time.Time) string {
-	said := "not tried yet"
+	text := "not tried yet"
 	switch {
 	case job.Tries == 1:
-		said = "1 try"
+		text = "1 try"
 	case job.Tries > 1:
-		said = fmt.Sprintf("%d tries", job.Tries)
+		text = fmt.Sprintf("%d tries", job.Tries)
 	}
 	switch {
 	case job.State != delivery.Waiting:
 	case off:
-		said += ", its target is disabled"
+		text += ", its target is disabled"
 	case job.Next.After(now):
-		said += ", again in " + job.Next.Sub(now).Round(time.Second).String()
+		text += ", again in " + job.Next.Sub(now).Round(time.Second).String()
 	default:
-		said += ", due"
+		text += ", due"
 	}
 	if job.Error != "" {
-		said += ": " + oneLine(job.Error)
+		text += ": " + oneLine(job.Error)
 	}
-	return said
+	return text
 }
 
 func (c *console) printDelivery(job *delivery.Job) error {

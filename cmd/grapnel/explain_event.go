@@ -82,7 +82,7 @@ func (s *short) subject(d *dialect.Dialect) (*explain.Subject, error) {
 	if s.Prompt != nil && s.call() || s.Plain != nil && (s.call() || s.Prompt != nil) {
 		return nil, cli.Usage(cli.WithHint(errors.New("the flags describe different events: a tool call, a prompt, or the kind of --on"), "pass the flags of one event only"))
 	}
-	got, err := s.Tell(d, dir)
+	got, err := s.Received(d, dir)
 	if err != nil {
 		return nil, cli.Usage(err)
 	}

@@ -53,11 +53,11 @@ Formats: ` + strings.Join(formats, ", "),
 				}
 			}
 			if c.JSON {
-				lost := im.Lost
-				if lost == nil {
-					lost = []*policyfile.Error{}
+				unconverted := im.Unconverted
+				if unconverted == nil {
+					unconverted = []*policyfile.Error{}
 				}
-				return c.PrintJSON(map[string]any{"policy": string(im.Policy), "hooks": im.Hooks, "lost": lost})
+				return c.PrintJSON(map[string]any{"policy": string(im.Policy), "hooks": im.Hooks, "lost": unconverted})
 			}
 			if to == "" {
 				if _, err := c.Out.Write(im.Policy); err != nil {
@@ -66,8 +66,8 @@ Formats: ` + strings.Join(formats, ", "),
 			} else {
 				fmt.Fprintf(c.Out, "wrote %s to %s\n", printable.Count(im.Hooks, "hook"), to)
 			}
-			for _, lost := range im.Lost {
-				fmt.Fprintf(c.Err, "grapnel: not kept: %v\n", lost)
+			for _, unconverted := range im.Unconverted {
+				fmt.Fprintf(c.Err, "grapnel: not kept: %v\n", unconverted)
 			}
 			return nil
 		},

@@ -30,8 +30,8 @@ func (c *console) warnWithoutDaemon(ctx context.Context, place local.Place, res 
 	if !overHTTP || !res.Applied || c.JSON {
 		return
 	}
-	var said any
-	if err := server.Health(ctx, client.Socket(place.State), &said); err != nil {
+	var health any
+	if err := server.Health(ctx, client.Socket(place.State), &health); err != nil {
 		fmt.Fprintln(c.Out, "no daemon is running, so HTTP hooks guard nothing: run \"grapnel serve\"")
 	}
 }

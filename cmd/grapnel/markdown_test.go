@@ -38,9 +38,9 @@ func TestReplayMarkdownIsKept(t *testing.T) {
 				Class: replay.NewlyBlocked, Now: grapnel.Block, By: []replay.Rule{{Name: text}, {Name: "b"}, {Name: "c"}, {Name: "d"}, {Name: "e"}, {Name: "f"}}, Count: 1,
 				Examples: []replay.Example{{ID: text, Time: time.Now(), Agent: text, Session: text, Event: grapnel.Kind(text), Tool: text, About: text, Then: text, Now: text}},
 			}},
-			Skipped: []replay.Skipped{{Cause: replay.Torn, Count: 1, ID: text}},
-			Told:    []replay.Told{{Name: text, Answers: 1}},
-			Gone:    []replay.GoneSource{{Source: text, Count: 1}},
+			Skipped:       []replay.Skipped{{Cause: replay.Torn, Count: 1, ID: text}},
+			RecordedHooks: []replay.RecordedHook{{Name: text, Answers: 1}},
+			Gone:          []replay.GoneSource{{Source: text, Count: 1}},
 		}}
 		var out bytes.Buffer
 		if err := (&console{cli.Console{Out: &out}}).printReplayMarkdown(&r); err != nil {

@@ -226,12 +226,12 @@ func (c *console) printReplay(r *staging.Replayed) error {
 	}
 	if r.Played > 0 {
 		without := ""
-		if len(r.Told) > 0 {
+		if len(r.RecordedHooks) > 0 {
 			without = c.Paint(cli.Dim, "  without hooks that were not run")
 		}
 		fmt.Fprintf(&b, "%s then %s, now %s%s\n", c.Paint(cli.Bold, "time per event"), costOf(r.Then), costOf(r.Now), without)
 	}
-	for _, t := range r.Told {
+	for _, t := range r.RecordedHooks {
 		fmt.Fprintf(&b, "%s %s was not run: %s recorded answers", c.Paint(cli.Bold, "hook"), printable.Line(t.Name), printable.Number(t.Answers))
 		if t.Unknown > 0 {
 			fmt.Fprintf(&b, ", and %s times no answer, which is treated as no opinion", printable.Number(t.Unknown))
@@ -336,7 +336,7 @@ func (c *console) printReplayMarkdown(r *staging.Replayed) error {
 	for _, s := range r.Skipped {
 		fmt.Fprintf(&b, "- %s Records were not played: %s.\n", printable.Number(s.Count), s.Cause)
 	}
-	for _, t := range r.Told {
+	for _, t := range r.RecordedHooks {
 		fmt.Fprintf(&b, "- The hook %s was not run: %s recorded answers, %s times none.\n", inMarkdown(t.Name), printable.Number(t.Answers), printable.Number(t.Unknown))
 	}
 	for _, g := range r.Gone {

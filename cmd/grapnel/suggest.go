@@ -56,8 +56,8 @@ Nothing is changed. "grapnel replay --policy" shows the effect that a change wou
 				return err
 			}
 			defer end()
-			tell, erase := from.Progress("reading")
-			opts.Progress = tell
+			progress, erase := from.Progress("reading")
+			opts.Progress = progress
 			advice, err := replay.Suggest(cmd.Context(), records, opts)
 			erase()
 			if err != nil {

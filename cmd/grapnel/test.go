@@ -38,11 +38,11 @@ type tester struct {
 	quality                quality
 	pattern                *regexp.Regexp
 
-	last     string          // last printed reason of a test that could not run
-	seen     map[string]bool // test files of the last round of a watch
-	lost     string          // last error while looking for test files
-	begun    time.Time
-	progress time.Time // time of the last progress update
+	last        string          // last printed reason of a test that could not run
+	seen        map[string]bool // test files of the last round of a watch
+	lookupError string          // last error while looking for test files
+	begun       time.Time
+	progress    time.Time // time of the last progress update
 }
 
 func newTest(c *console) *cobra.Command {

@@ -36,7 +36,7 @@ func (t *tester) round(ctx context.Context, w *testwatch.Watcher, changed map[st
 	case err != nil:
 		return err
 	}
-	t.lost = ""
+	t.lookupError = ""
 	policies := map[string]bool{}
 	for _, test := range tests {
 		if test.File.Policy != "" {
@@ -93,9 +93,9 @@ func there(file string) bool {
 func (t *tester) await(w *testwatch.Watcher, why error) {
 	w.Await(t.paths)
 	t.seen = map[string]bool{}
-	if t.lost == why.Error() {
+	if t.lookupError == why.Error() {
 		return
 	}
-	t.lost = why.Error()
-	fmt.Fprintf(t.Err, "grapnel: error: %v; waiting for it\n", printable.Line(t.lost))
+	t.lookupError = why.Error()
+	fmt.Fprintf(t.Err, "grapnel: error: %v; waiting for it\n", printable.Line(t.lookupError))
 }

@@ -80,12 +80,12 @@ func (c *console) trust(place local.Place, file, digest string) error {
 		return cli.ErrFailed
 	}
 	trusts := place.Trusts()
-	old, lost := trusts.Of(file)
+	old, oldErr := trusts.Of(file)
 	same := old != nil && old.Digest() == x.Digest()
 	if !c.JSON {
 		c.printExamined(x)
-		if lost != nil {
-			fmt.Fprintf(c.Out, "%s %v\n", c.Paint(cli.Yellow, "warning:"), lost)
+		if oldErr != nil {
+			fmt.Fprintf(c.Out, "%s %v\n", c.Paint(cli.Yellow, "warning:"), oldErr)
 		} else if old != nil && !same {
 			c.printChanges(trusts, old, x)
 		}

@@ -159,12 +159,12 @@ func start(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	if s.prompt == "" && !a.person {
 		text, err := io.ReadAll(io.LimitReader(stdin, maxPrompt))
 		if s.prompt = strings.TrimSpace(string(text)); s.prompt == "" {
-			a.say("%v\nagent: hint: run \"agent --help\"", errors.Join(errors.New("agent: error: no task: pass one as an argument or on standard input"), err))
+			a.printf("%v\nagent: hint: run \"agent --help\"", errors.Join(errors.New("agent: error: no task: pass one as an argument or on standard input"), err))
 			return exitUsage
 		}
 	}
 	if err := a.open(stderr); err != nil {
-		a.say("agent: error: %v", err)
+		a.printf("agent: error: %v", err)
 		return exitFailed
 	}
 	return a.run()
@@ -208,7 +208,7 @@ func (a *agent) open(stderr io.Writer) (err error) {
 			return err
 		}
 	}
-	note := a.say
+	note := a.printf
 	if len(observers) > 0 {
 		note = func(string, ...any) {} // the trace already shows it
 	}
@@ -227,7 +227,7 @@ func (a *agent) open(stderr io.Writer) (err error) {
 	}
 	a.host = host.New(a.guards.Engine, &host.Options{
 		Agent: grapnel.Agent{Name: "example-agent"}, Tools: host.Infos(a.loop.Tools), Approve: a.terminal, Incremental: a.incremental,
-		Tell: func(_ context.Context, message string) { a.say("%s", message) },
+		ShowMessage: func(_ context.Context, message string) { a.printf("%s", message) },
 	})
 	return nil
 }
@@ -299,7 +299,7 @@ func (a *agent) run() (exit int) {
 			err = errors.Join(err, a.kept.Close())
 		}
 		if err != nil {
-			a.say("agent: error: %v", err)
+			a.printf("agent: error: %v", err)
 			exit = max(exit, exitFailed)
 		}
 	}()
@@ -307,7 +307,7 @@ func (a *agent) run() (exit int) {
 	info := grapnel.Session{ID: rand.Text(), CWD: a.cwd, Root: a.guards.Root, Model: a.model, Channel: channel, Transcript: a.transcript}
 	ctx, session, added, err := a.host.Start(ctx, info, "startup")
 	if err != nil {
-		a.say("agent: %v", err)
+		a.printf("agent: %v", err)
 		return exitBlocked
 	}
 	a.loop.Context = added
@@ -385,10 +385,10 @@ func (a *agent) turn(ctx context.Context, prompt string) int {
 // failed reports an error and returns its exit code.
 func (a *agent) failed(err error) int {
 	if errors.Is(err, errCancelled) {
-		a.say("agent: cancelled")
+		a.printf("agent: cancelled")
 		return exitCancelled
 	}
-	a.say("agent: error: %v", err)
+	a.printf("agent: error: %v", err)
 	return exitFailed
 }
 
@@ -416,9 +416,9 @@ func (a *agent) talk(ctx context.Context) int {
 				a.failed(err)
 				continue
 			}
-			a.say("agent: the conversation has %d messages", len(a.loop.Messages))
+			a.printf("agent: the conversation has %d messages", len(a.loop.Messages))
 		case strings.HasPrefix(text, "/"):
-			a.say("/compact [TOPICS]  shorten the conversation, but keep these topics\n/exit              end the conversation\nCtrl-C cancels the running turn; without a running turn, it ends the session.")
+			a.printf("/compact [TOPICS]  shorten the conversation, but keep these topics\n/exit              end the conversation\nCtrl-C cancels the running turn; without a running turn, it ends the session.")
 		default:
 			a.turn(ctx, text)
 		}

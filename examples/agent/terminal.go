@@ -65,7 +65,7 @@ func (t *terminal) line(ctx context.Context) (string, bool) {
 	if len(t.early) > 0 {
 		text := t.early[0]
 		t.early = t.early[1:]
-		t.say("%s", text) // shown as if it were typed now
+		t.printf("%s", text) // shown as if it were typed now
 		return text, true
 	}
 	return t.typed(ctx)
@@ -96,8 +96,8 @@ func (t *terminal) typed(ctx context.Context) (string, bool) {
 	}
 }
 
-// say shows the user a message that is not part of the answer.
-func (t *terminal) say(format string, args ...any) {
+// printf shows the user a message that is not part of the answer.
+func (t *terminal) printf(format string, args ...any) {
 	t.saying.Lock()
 	defer t.saying.Unlock()
 	fmt.Fprint(t.err, plain(fmt.Sprintf(format, args...))+"\n")

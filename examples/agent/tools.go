@@ -128,7 +128,7 @@ func (b *toolbox) shell(ctx context.Context, in map[string]string) (string, erro
 	if err != nil {
 		return "", err
 	}
-	text := said(end.Stdout) + said(end.Stderr)
+	text := outputText(end.Stdout) + outputText(end.Stderr)
 	switch {
 	case end.Stopped != nil:
 		return "", fmt.Errorf("stopped before it was done: %w\n%s", end.Stopped, text)
@@ -140,7 +140,7 @@ func (b *toolbox) shell(ctx context.Context, in map[string]string) (string, erro
 	return text, nil
 }
 
-func said(o process.Output) string {
+func outputText(o process.Output) string {
 	if o.Cut == 0 {
 		return string(o.Head)
 	}

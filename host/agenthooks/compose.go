@@ -264,15 +264,15 @@ func (out *composed) count(d Decision) int {
 // unite adds the warnings of all verdicts to the final verdict. If the step is permitted, it also
 // adds the labels of the verdicts that permitted it.
 func (out *composed) unite() {
-	said := slices.Concat(out.verdicts, out.resolutions)
+	verdicts := slices.Concat(out.verdicts, out.resolutions)
 	v := &out.verdict
 	v.Warnings, v.ResultLabels = nil, nil
-	for i := range said {
-		for _, w := range said[i].Warnings {
+	for i := range verdicts {
+		for _, w := range verdicts[i].Warnings {
 			v.Warnings = appendNew(v.Warnings, w)
 		}
-		for _, label := range said[i].ResultLabels {
-			if v.permits() && said[i].permits() {
+		for _, label := range verdicts[i].ResultLabels {
+			if v.permits() && verdicts[i].permits() {
 				v.ResultLabels = appendNew(v.ResultLabels, label)
 			}
 		}

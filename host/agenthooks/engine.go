@@ -77,12 +77,12 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 	if v.Decision == grapnel.Block || v.Halt != "" {
 		return deny(strings.Join(slices.DeleteFunc([]string{v.Reason(), v.Halt}, func(s string) bool { return s == "" }), "\n"))
 	}
-	target, changed, lost := em.changedBy(v)
+	target, changed, unsupported := em.changedBy(v)
 	switch {
-	case lost != "":
+	case unsupported != "":
 		// An unsupported part becomes a deny.
-		v.Unsupported = append(v.Unsupported, lost+": downgraded to block")
-		return deny(lost + " must be changed, but an interceptor cannot do that")
+		v.Unsupported = append(v.Unsupported, unsupported+": downgraded to block")
+		return deny(unsupported + " must be changed, but an interceptor cannot do that")
 	case v.Decision == grapnel.Ask && changed:
 		// A Resolver that lifts the deny would permit the unchanged input.
 		v.Unsupported = append(v.Unsupported, "ask together with a change: downgraded to block")
@@ -103,7 +103,7 @@ func (em *emission) verdictOf(v *grapnel.Verdict) *Verdict {
 
 // changedBy returns the target with the engine's changes. lost names a change that an interceptor
 // cannot make.
-func (em *emission) changedBy(v *grapnel.Verdict) (target any, changed bool, lost string) {
+func (em *emission) changedBy(v *grapnel.Verdict) (target any, changed bool, unsupported string) {
 	target = em.target()
 	input, _ := target.(map[string]any)
 	if content, is := input["content"].(string); is && em.ev.Kind == grapnel.PromptBefore && len(v.Context) > 0 {

@@ -288,7 +288,7 @@ func (f *firing) run(ctx context.Context) *composed {
 		Composition: h.composition, InterceptorsRegistered: len(h.slots), Timestamp: timestamp(f.now),
 	}
 	if h.composition.Profile != FirstDeny {
-		rec.Verdicts = []Said{}
+		rec.Verdicts = []InterceptorVerdict{}
 	}
 	em, err := f.emission(ctx)
 	if em != nil {

@@ -80,7 +80,7 @@ func (a *agent) run(t testing.TB, prompts ...host.Message) *host.Answer {
 	}}
 	h := host.New(hooks, &host.Options{
 		Agent: grapnel.Agent{Name: "test", Version: "1"}, Tools: host.Infos(tools),
-		Tell: func(_ context.Context, message string) {
+		ShowMessage: func(_ context.Context, message string) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
 			a.told = append(a.told, message)

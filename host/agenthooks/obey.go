@@ -21,7 +21,7 @@ func (f *firing) obey(out *composed) grapnel.Verdict {
 		return v
 	}
 	for _, w := range out.verdict.Warnings {
-		v.Messages = append(v.Messages, said(w.Reason, w.Message))
+		v.Messages = append(v.Messages, reasonText(w.Reason, w.Message))
 	}
 	if out.em.moved {
 		changes, err := out.em.fields()
@@ -85,7 +85,7 @@ func (f *firing) reasons(out *composed) []grapnel.Reason {
 			hook = name
 		}
 	}
-	text := said(out.verdict.Reason, out.verdict.Message)
+	text := reasonText(out.verdict.Reason, out.verdict.Message)
 	if text == "" {
 		text = "denied"
 	}
@@ -103,8 +103,8 @@ func causeOf(v *Verdict) grapnel.Cause {
 	}
 }
 
-// said joins a reason and a message.
-func said(reason, message string) string {
+// reasonText joins a reason and a message.
+func reasonText(reason, message string) string {
 	switch {
 	case reason == "":
 		return message

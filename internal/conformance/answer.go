@@ -75,7 +75,7 @@ func (f *firing) decide(v view) {
 func (f *firing) blocks() *grapnel.Reason {
 	if f.verdict.Decision == grapnel.Block && len(f.verdict.Reasons) > 0 {
 		r := f.verdict.Reasons[0]
-		if said := f.call(r.Hook); said != nil && said.out.Decision == grapnel.Block && said.out.Reason == "" && r.Cause == grapnel.CauseDecision {
+		if hookCall := f.call(r.Hook); hookCall != nil && hookCall.out.Decision == grapnel.Block && hookCall.out.Reason == "" && r.Cause == grapnel.CauseDecision {
 			r.Text = "" // the text is a default text and not from the hook
 		}
 		return &r

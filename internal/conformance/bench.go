@@ -138,8 +138,8 @@ func (b *bench) fire(ev *grapnel.Event, how func() grapnel.Verdict) *firing {
 	records := len(b.heardOf())
 	f.verdict = how()
 	f.took = time.Since(f.began)
-	if told := b.heardOf()[records:]; len(told) > 0 {
-		f.record = told[0]
+	if received := b.heardOf()[records:]; len(received) > 0 {
+		f.record = received[0]
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

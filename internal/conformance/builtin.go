@@ -76,7 +76,7 @@ func builtinCase(ctx context.Context, c *Case) ([]Diff, error) {
 		}
 	}
 	v["warnings"] = warnings
-	if err := s.tell(v); err != nil {
+	if err := s.addEffects(v); err != nil {
 		return nil, err
 	}
 	return c.compare(v), nil
@@ -192,16 +192,16 @@ func (s *shipped) conversation(id string, count json.RawMessage) ([]builtin.Mess
 	if err := strict(count, &n); err != nil {
 		return nil, err
 	}
-	said := make([]builtin.Message, n)
-	for i := range said {
-		said[i] = builtin.Message{Role: id, Content: fmt.Sprintf("message %d", i)}
+	messages := make([]builtin.Message, n)
+	for i := range messages {
+		messages[i] = builtin.Message{Role: id, Content: fmt.Sprintf("message %d", i)}
 	}
 	if n > 0 && len(s.given.Transcript) > 0 {
-		if err := errors.Join(unobtainable(s.given.Transcript), strict(s.given.Transcript, &said[0].Content)); err != nil {
+		if err := errors.Join(unobtainable(s.given.Transcript), strict(s.given.Transcript, &messages[0].Content)); err != nil {
 			return nil, err
 		}
 	}
-	return said, nil
+	return messages, nil
 }
 
 // modelTime is the duration of a model call. It is long enough that sessions that end at the
@@ -236,8 +236,8 @@ func (s *shipped) write(_ context.Context, _ *grapnel.Event, file, text string) 
 	return nil
 }
 
-// tell adds the effects of the hook to a view.
-func (s *shipped) tell(v view) error {
+// addEffects adds the effects of the hook to a view.
+func (s *shipped) addEffects(v view) error {
 	v["model_called"], v["model_calls_at_once"], v["written"] = len(s.asked) > 0, s.most, len(s.wrote) > 0
 	v["thread"], v["sent_bytes"], v["valid_utf8"], v["max_tokens"] = nil, 0, nil, nil
 	if len(s.asked) > 0 {

@@ -149,9 +149,9 @@ func (c *Case) expected() []any {
 	return all
 }
 
-// alone reports whether the case must run alone, because it measures the memory or the terminal
+// serial reports whether the case must run alone, because it measures the memory or the terminal
 // output of this process, or sets its environment.
-func (c *Case) alone() bool {
+func (c *Case) serial() bool {
 	return contains(c.expected(), "max_rss_growth_mb") || contains(c.expected(), "terminal_output") ||
 		strings.Contains(string(c.body["args"]), `"parent_env"`) || c.body["env"] != nil
 }

@@ -145,7 +145,7 @@ func Run(ctx context.Context, cases []Case, opts *Options) []Result {
 	free := make(chan struct{}, o.Workers)
 	var running sync.WaitGroup
 	for i := range cases {
-		if cases[i].alone() {
+		if cases[i].serial() {
 			continue
 		}
 		free <- struct{}{}
@@ -156,7 +156,7 @@ func Run(ctx context.Context, cases []Case, opts *Options) []Result {
 	}
 	running.Wait()
 	for i := range cases {
-		if cases[i].alone() || results[i].tooSlow() {
+		if cases[i].serial() || results[i].tooSlow() {
 			results[i] = o.run(ctx, &cases[i])
 		}
 	}

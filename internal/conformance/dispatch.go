@@ -41,8 +41,8 @@ func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
 		grown := growth(run)
 		v["rss_growth_mb"] = grown
 	case contains(c.expected(), "terminal_output"):
-		said, readErr := terminal(run)
-		v["terminal_output"], err = said, errors.Join(err, readErr)
+		output, readErr := terminal(run)
+		v["terminal_output"], err = output, errors.Join(err, readErr)
 	default:
 		run()
 	}

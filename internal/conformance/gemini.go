@@ -61,9 +61,9 @@ func geminiDispatch(ctx context.Context, c *Case) ([]Diff, error) {
 		return nil, err
 	}
 	f := b.fire(ev, func() grapnel.Verdict { return b.engine.Fire(ctx, ev) })
-	g := geminiView{firing: f, kind: ev.Kind, input: d.Input, said: make([]geminiSaid, len(d.Plan.Hooks))}
+	g := geminiView{firing: f, kind: ev.Kind, input: d.Input, results: make([]geminiResult, len(d.Plan.Hooks))}
 	for i := range d.Plan.Hooks {
-		g.said[i] = f.geminiSaid(&d.Plan.Hooks[i])
+		g.results[i] = f.geminiResult(&d.Plan.Hooks[i])
 	}
 	return c.compare(g.view(d.Plan.Mode == "sequential")), nil
 }
@@ -101,27 +101,27 @@ func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event,
 }
 
 // geminiSaid is the result of one hook.
-type geminiSaid struct {
+type geminiResult struct {
 	call    *call          // nil = not called
 	success bool           // it exited with code 0
 	format  string         // of its answer: json, text, or empty if there is no answer
 	answer  map[string]any // members of the answer; for text, the members that the agent derives
 }
 
-// geminiSaid reads a hook's answer from its raw output.
-func (f *firing) geminiSaid(def *hookDef) geminiSaid {
+// geminiResult reads a hook's answer from its raw output.
+func (f *firing) geminiResult(def *hookDef) geminiResult {
 	i := slices.IndexFunc(f.calls, func(c call) bool { return c.hook == def })
 	if i < 0 {
-		return geminiSaid{}
+		return geminiResult{}
 	}
-	said := geminiSaid{call: &f.calls[i]}
-	out := said.call.output
-	if out == nil || errors.Is(said.call.err, grapnel.ErrTimeout) {
-		return said
+	result := geminiResult{call: &f.calls[i]}
+	out := result.call.output
+	if out == nil || errors.Is(result.call.err, grapnel.ErrTimeout) {
+		return result
 	}
-	said.success = out.Exit == 0
-	said.format, said.answer = geminiAnswer(out)
-	return said
+	result.success = out.Exit == 0
+	result.format, result.answer = geminiAnswer(out)
+	return result
 }
 
 // geminiAnswer reads an answer the way the agent does.
@@ -158,18 +158,18 @@ func geminiAnswer(out *dialect.Output) (format string, answer map[string]any) {
 }
 
 // text returns a string member of the answer, or "".
-func (s *geminiSaid) text(name string) string {
+func (s *geminiResult) text(name string) string {
 	text, _ := s.answer[name].(string)
 	return text
 }
 
-func (s *geminiSaid) stops() bool { return s.answer["continue"] == false }
-func (s *geminiSaid) denies() bool {
+func (s *geminiResult) stops() bool { return s.answer["continue"] == false }
+func (s *geminiResult) denies() bool {
 	return s.text("decision") == "deny" || s.text("decision") == "block"
 }
 
 // set reports whether the hook replaced a field.
-func (s *geminiSaid) set(field grapnel.Field) bool {
+func (s *geminiResult) set(field grapnel.Field) bool {
 	return s.format != "" && (s.call.out.Set[field] != nil || s.call.out.Patch[field] != nil)
 }
 
@@ -177,9 +177,9 @@ func (s *geminiSaid) set(field grapnel.Field) bool {
 // texts for people from the answers of the hooks.
 type geminiView struct {
 	*firing
-	kind  grapnel.Kind
-	input map[string]any
-	said  []geminiSaid // in plan order
+	kind    grapnel.Kind
+	input   map[string]any
+	results []geminiResult // in plan order
 }
 
 // decides reports whether hooks can make a decision at the event.
@@ -203,7 +203,7 @@ func (g *geminiView) ofModel() bool {
 }
 
 func (g *geminiView) decision() string {
-	answered := slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.format != "" })
+	answered := slices.ContainsFunc(g.results, func(s geminiResult) bool { return s.format != "" })
 	switch v := &g.verdict; {
 	case !g.decides():
 		return "none"
@@ -236,7 +236,7 @@ func (g *geminiView) view(inTurn bool) view {
 
 func (g *geminiView) hooks() []any {
 	hooks := []any{}
-	for _, s := range g.said {
+	for _, s := range g.results {
 		hook := map[string]any{"success": s.success}
 		if s.format != "" {
 			hook["output_format"] = s.format
@@ -254,8 +254,8 @@ func (g *geminiView) texts(v view, ends bool) {
 	if g.kind == grapnel.ToolsetBefore {
 		return
 	}
-	reason := g.merged("reason", g.said)
-	stopReason := g.merged("stopReason", g.said)
+	reason := g.merged("reason", g.results)
+	stopReason := g.merged("stopReason", g.results)
 	if ends {
 		counting := g.standing()
 		effective := []string{g.merged("stopReason", counting), g.merged("reason", counting), "No reason provided"}
@@ -270,11 +270,11 @@ func (g *geminiView) texts(v view, ends bool) {
 		add("reason", reason)
 		add("stop_reason", stopReason)
 	}
-	add("system_message", g.merged("systemMessage", g.said))
+	add("system_message", g.merged("systemMessage", g.results))
 	switch g.kind {
 	case grapnel.SessionStart, grapnel.PromptBefore, grapnel.ToolAfter:
 		var context []string
-		for _, s := range g.said {
+		for _, s := range g.results {
 			specific, _ := s.answer["hookSpecificOutput"].(map[string]any)
 			if text, is := specific["additionalContext"].(string); is {
 				context = append(context, text)
@@ -291,27 +291,27 @@ func (g *geminiView) texts(v view, ends bool) {
 // standing returns the hooks whose reasons explain the end. At events of the model, Gemini CLI
 // lets a later allow revoke a deny and its reason. By Grapnel's law the deny stays, and so do
 // the texts up to it.
-func (g *geminiView) standing() []geminiSaid {
+func (g *geminiView) standing() []geminiResult {
 	if !g.ofModel() || g.verdict.Halt != "" {
-		return g.said
+		return g.results
 	}
 	last := -1
-	for i := range g.said {
-		if g.said[i].denies() {
+	for i := range g.results {
+		if g.results[i].denies() {
 			last = i
 		}
 	}
-	takenBack := slices.ContainsFunc(g.said[last+1:], func(s geminiSaid) bool { return s.answer["decision"] != nil })
+	takenBack := slices.ContainsFunc(g.results[last+1:], func(s geminiResult) bool { return s.answer["decision"] != nil })
 	if last < 0 || !takenBack {
-		return g.said
+		return g.results
 	}
-	return g.said[:last+1]
+	return g.results[:last+1]
 }
 
 // merged returns the text that several hooks give together.
-func (g *geminiView) merged(name string, said []geminiSaid) string {
+func (g *geminiView) merged(name string, results []geminiResult) string {
 	var texts []string
-	for _, s := range said {
+	for _, s := range results {
 		_, given := s.answer[name]
 		text := s.text(name)
 		switch {
@@ -326,7 +326,7 @@ func (g *geminiView) merged(name string, said []geminiSaid) string {
 
 func (g *geminiView) suppressed() bool {
 	suppressed := false
-	for _, s := range g.said {
+	for _, s := range g.results {
 		if value, given := s.answer["suppressOutput"]; given {
 			suppressed = value == true || suppressed && g.joins()
 		}
@@ -338,7 +338,7 @@ func (g *geminiView) suppressed() bool {
 func (g *geminiView) changes(v view, ends bool) {
 	now := g.verdict.Event
 	replaced := func(field grapnel.Field) bool {
-		return slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.set(field) })
+		return slices.ContainsFunc(g.results, func(s geminiResult) bool { return s.set(field) })
 	}
 	switch g.kind {
 	case grapnel.ToolBefore:
@@ -363,7 +363,7 @@ func (g *geminiView) changes(v view, ends bool) {
 		}
 	case grapnel.ToolsetBefore:
 		v["tool_config"], v["modified"] = nil, false
-		if slices.ContainsFunc(g.said, func(s geminiSaid) bool { return s.format != "" }) { // {} rewrites it too
+		if slices.ContainsFunc(g.results, func(s geminiResult) bool { return s.format != "" }) { // {} rewrites it too
 			v["tool_config"], v["modified"] = toolConfig(now.Toolset), true
 		}
 	default: // nothing can be changed
@@ -387,7 +387,7 @@ func (g *geminiView) request(v view, ends bool) {
 	given, _ := g.input["provider_request"].(map[string]any)
 	maps.Copy(base, given)
 	v["provider_request"] = base
-	for _, s := range slices.Backward(g.said) { // the last one wins
+	for _, s := range slices.Backward(g.results) { // the last one wins
 		if !s.set(grapnel.FieldRequest) {
 			continue
 		}
@@ -415,7 +415,7 @@ func toolConfig(t *grapnel.Toolset) map[string]any {
 // shown lists the event data that each hook received.
 func (g *geminiView) shown() []any {
 	list := []any{}
-	for _, s := range g.said {
+	for _, s := range g.results {
 		var input map[string]any
 		var does program
 		if s.call != nil && json.Unmarshal(s.call.hook.Behaviour, &does) == nil && (does.ReadStdin == nil || *does.ReadStdin) {

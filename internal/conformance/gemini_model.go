@@ -23,15 +23,15 @@ func llmRequest(provider map[string]any) map[string]any {
 	messages := []any{}
 	for _, content := range list(provider["contents"]) {
 		role, text := "user", ""
-		if said, is := content.(string); is {
-			text = said
+		if str, is := content.(string); is {
+			text = str
 		} else if entry, is := entryOf(content); is {
 			if entry["role"] == "model" || entry["role"] == "system" {
 				role = entry["role"].(string)
 			}
 			for _, part := range list(entry["parts"]) {
-				said, _ := textOf(part)
-				text += said
+				str, _ := textOf(part)
+				text += str
 			}
 			if text == "" {
 				continue
@@ -50,18 +50,18 @@ func llmRequest(provider map[string]any) map[string]any {
 }
 
 // providerRequest applies the hooks' changes to a request.
-func providerRequest(base, said map[string]any) map[string]any {
+func providerRequest(base, hookRequest map[string]any) map[string]any {
 	request := maps.Clone(base)
 	if request["model"] == nil {
 		request["model"] = ""
 	}
-	if said["model"] != nil {
-		request["model"] = said["model"]
+	if hookRequest["model"] != nil {
+		request["model"] = hookRequest["model"]
 	}
-	if messages, is := said["messages"].([]any); is {
+	if messages, is := hookRequest["messages"].([]any); is {
 		request["contents"] = contents(list(base["contents"]), messages)
 	}
-	if settings, is := said["config"].(map[string]any); is {
+	if settings, is := hookRequest["config"].(map[string]any); is {
 		config, _ := base["config"].(map[string]any)
 		config = maps.Clone(config)
 		for _, name := range llmSettings {
@@ -118,10 +118,10 @@ func contents(base, messages []any) []any {
 			continue
 		}
 		others := slices.DeleteFunc(slices.Clone(parts), isText)
-		said := maps.Clone(was)
-		maps.Copy(said, entry(m))
-		said["parts"] = append(said["parts"].([]any), others...)
-		now = append(now, said)
+		updated := maps.Clone(was)
+		maps.Copy(updated, entry(m))
+		updated["parts"] = append(updated["parts"].([]any), others...)
+		now = append(now, updated)
 	}
 	for {
 		m, ok := next()
@@ -239,10 +239,10 @@ func ratingsOf(ratings []any) []any {
 }
 
 // providerResponse returns a hook's response in the provider's format.
-func providerResponse(said map[string]any) map[string]any {
-	response := members(said, "text", "usageMetadata")
+func providerResponse(hookResponse map[string]any) map[string]any {
+	response := members(hookResponse, "text", "usageMetadata")
 	candidates := []any{}
-	for _, candidate := range list(said["candidates"]) {
+	for _, candidate := range list(hookResponse["candidates"]) {
 		c, _ := candidate.(map[string]any)
 		content, _ := c["content"].(map[string]any)
 		parts := []any{}

@@ -276,7 +276,7 @@ func (s *stage) run(ctx context.Context, secrets []string) error {
 	tools := s.tools(secrets)
 	h := host.New(s, &host.Options{
 		Agent: grapnel.Agent{Name: s.bench.family.name}, Tools: host.Infos(tools), Manners: manners,
-		Approve: host.ApproverFunc(s.approve), Tell: func(context.Context, string) {},
+		Approve: host.ApproverFunc(s.approve), ShowMessage: func(context.Context, string) {},
 		Native: func(*grapnel.Event) json.RawMessage { return s.native },
 	})
 	err := s.live(ctx, h, tools)
@@ -294,14 +294,14 @@ func (s *stage) run(ctx context.Context, secrets []string) error {
 
 func (s *stage) live(ctx context.Context, h *host.Host, tools []host.AgentTool) error {
 	in := &s.input
-	ctx, session, said, err := h.Start(ctx, grapnel.Session{
+	ctx, session, startContext, err := h.Start(ctx, grapnel.Session{
 		ID: in.SessionID, CWD: s.bench.dir, Root: s.bench.dir, User: in.UserID, Channel: in.Channel, Model: in.Model,
 	}, "startup")
 	if s.begun = err == nil; !s.begun {
 		return nil // a hook refused the session; the view shows it
 	}
 	l := host.Loop{
-		Provider: host.ProviderFunc(s.generate), Name: in.Model, Context: said, Tools: tools, Job: in.Context != "" && in.Context != "chat",
+		Provider: host.ProviderFunc(s.generate), Name: in.Model, Context: startContext, Tools: tools, Job: in.Context != "" && in.Context != "chat",
 		Deliver: func(_ context.Context, m host.Outgoing) error {
 			s.sent = append(s.sent, m)
 			return nil

@@ -464,7 +464,7 @@ func (p *parser) object(tok token) *node {
 		values := make(map[string]any, len(pairs))
 		for _, one := range pairs {
 			key, value := m.text(one.key.at, one.key.eval(m)), one.value.eval(m)
-			if _, twice := values[key]; !twice {
+			if _, exists := values[key]; !exists {
 				values[key] = value
 			}
 		}

@@ -83,13 +83,13 @@ func (cache *FactCache) conditions(c *compiled, name string) *matchConditions {
 		some = Reading{}
 	}
 	for i := range Keys {
-		k := keyCondition{Key: &Keys[i], want: Keys[i].Sources(c.said)}
+		k := keyCondition{Key: &Keys[i], want: Keys[i].Sources(c.source)}
 		if len(k.want) == 0 {
 			continue
 		}
-		k.one, _ = late.compile(k.only(c.said, -1), c.reading) // cannot fail: it was compiled before, together with the other keys
+		k.one, _ = late.compile(k.only(c.source, -1), c.reading) // cannot fail: it was compiled before, together with the other keys
 		for j := range k.want {
-			each, _ := late.compile(k.only(c.said, j), some)
+			each, _ := late.compile(k.only(c.source, j), some)
 			k.each = append(k.each, each)
 		}
 		mc.keys = append(mc.keys, k)

@@ -13,10 +13,10 @@ import (
 
 // A namedPath is a path in a call.
 type namedPath struct {
-	name string
-	use  shell.Use
-	told bool // see Path.told
-	by   namer
+	name     string
+	use      shell.Use
+	explicit bool // see Path.told
+	by       namer
 }
 
 // A namer is the shell command that names a path. script is nil if the tool input or a redirection
@@ -158,11 +158,11 @@ func (f *Facts) realPaths() []Path {
 	}
 	var real []Path
 	for i, name := range names {
-		if !name.told && slices.Contains(names[:min(i, 64)], name) {
+		if !name.explicit && slices.Contains(names[:min(i, 64)], name) {
 			continue
 		}
 		for _, path := range ResolvePath(slashed(name.name), f.Event, f.RealDir) {
-			real = append(real, Path{name: name.name, in: f, Real: path, use: name.use, told: name.told, by: name.by})
+			real = append(real, Path{name: name.name, in: f, Real: path, use: name.use, explicit: name.explicit, by: name.by})
 		}
 	}
 	return real
@@ -189,8 +189,8 @@ func shellLanguage(t *grapnel.Tool) string {
 	return ""
 }
 
-// toldContent returns the text in the tool input that the tool would write.
-func (f *Facts) toldContent() []string {
+// inputContent returns the text in the tool input that the tool would write.
+func (f *Facts) inputContent() []string {
 	if f.Event.Tool == nil || f.Event.Tool.Content == "" {
 		return nil
 	}
@@ -200,7 +200,7 @@ func (f *Facts) toldContent() []string {
 // content returns toldContent and the texts that shell lines write: here-documents, and arguments
 // of echo and printf that go to a file.
 func (f *Facts) content() []string {
-	texts := f.toldContent()
+	texts := f.inputContent()
 	if f.Event.Tool == nil {
 		return nil
 	}

@@ -117,7 +117,7 @@ var Keys = []Key{
 	{
 		Name: "content", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Content },
 		got:    (*Facts).content,
-		sure:   (*Facts).toldContent, // text that a shell line writes never allows a call
+		sure:   (*Facts).inputContent, // text that a shell line writes never allows a call
 		covers: coversText,
 	},
 	{

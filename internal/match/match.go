@@ -70,7 +70,7 @@ type compiled struct {
 	sorts     int // number of keys for commands, paths and addresses that are set
 
 	reading Reading
-	said    *policyfile.Match // as in the file, for explanations
+	source  *policyfile.Match // as in the file, for explanations
 }
 
 // command is a command pattern. A hook that is built lazily compiles its patterns when a line may
@@ -121,7 +121,7 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 	}
 	c := &compiled{
 		tool: NewGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
-		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), reading: r, said: m,
+		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), reading: r, source: m,
 	}
 	for key, patterns := range c.paths() {
 		for _, pattern := range patterns {
@@ -288,7 +288,7 @@ func (m *Matcher) LooksAtPaths() bool { return m != nil && m.paths }
 
 // looksAtLines reports whether a match parses shell lines, which can contain paths too.
 func (c *compiled) looksAtLines() bool {
-	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.shell || len(c.said.Content) > 0 || c.not.looksAtLines())
+	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.shell || len(c.source.Content) > 0 || c.not.looksAtLines())
 }
 
 // looksAtPaths reports whether a match resolves paths.
@@ -353,7 +353,7 @@ func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
 		if c.reading.every() && !hit {
 			return false
 		}
-		found = found || hit && (p.told || !c.reading.every())
+		found = found || hit && (p.explicit || !c.reading.every())
 	}
 	return found
 }
@@ -593,7 +593,7 @@ func (m *Matcher) explain(f *Facts) string {
 		words = append(words, fmt.Sprintf("%s %q: %s", key, pattern, Shorten(value)))
 	}
 	c := m.match
-	for _, g := range NewGlobs(c.said.Tool) {
+	for _, g := range NewGlobs(c.source.Tool) {
 		if matchTool([]Glob{g}, ev.Tool) {
 			add("tool", g.source, ev.Tool.Name)
 		}
@@ -620,7 +620,7 @@ func (m *Matcher) explain(f *Facts) string {
 	for key, part := range map[string]struct {
 		patterns []policyfile.Pattern
 		texts    func(*Facts) []string
-	}{"content": {c.said.Content, (*Facts).content}, "prompt": {c.said.Prompt, (*Facts).prompt}, "text": {c.said.Text, (*Facts).allTexts}} {
+	}{"content": {c.source.Content, (*Facts).content}, "prompt": {c.source.Prompt, (*Facts).prompt}, "text": {c.source.Text, (*Facts).allTexts}} {
 		for _, p := range newTextPatterns(part.patterns) {
 			if slices.ContainsFunc(part.texts(f), p.in) {
 				words = append(words, fmt.Sprintf("%s %q", key, p.source))
@@ -633,7 +633,7 @@ func (m *Matcher) explain(f *Facts) string {
 	if c.secret != nil {
 		words = append(words, c.secret.explain(f)...)
 	}
-	if len(c.said.Shell) > 0 {
+	if len(c.source.Shell) > 0 {
 		words = append(words, "shell unknown: "+Shorten(strings.Join(f.unknown(), "; ")))
 	}
 	slices.Sort(words)

@@ -107,7 +107,7 @@ func (c *compiled) needs() Needs {
 	if len(c.path)+len(c.reads)+len(c.writes) > 0 {
 		n.Paths = strings.Join(c.path, "\n") + prefilter.NextSet + strings.Join(c.reads, "\n") + prefilter.NextSet + strings.Join(c.writes, "\n")
 	}
-	n.Text, n.Content, n.Prompt = nearText(newTextPatterns(c.said.Text)), nearText(newTextPatterns(c.said.Content)), nearText(newTextPatterns(c.said.Prompt))
+	n.Text, n.Content, n.Prompt = nearText(newTextPatterns(c.source.Text)), nearText(newTextPatterns(c.source.Content)), nearText(newTextPatterns(c.source.Prompt))
 	return n
 }
 

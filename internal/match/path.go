@@ -23,12 +23,12 @@ import (
 // model could reach a protected file through a symlink, or a rule for a path that is itself a
 // symlink, which is common in home directories, would have no effect.
 type Path struct {
-	name string // as the call names it
-	in   *Facts // facts of the event, for the project root; nil = unknown
-	Real string // this reading: absolute and clean
-	use  shell.Use
-	told bool // the tool input or a redirection names the path; false = derived from the table of programs
-	by   namer
+	name     string // as the call names it
+	in       *Facts // facts of the event, for the project root; nil = unknown
+	Real     string // this reading: absolute and clean
+	use      shell.Use
+	explicit bool // the tool input or a redirection names the path; false = derived from the table of programs
+	by       namer
 }
 
 // reads reports whether the file may be read or run, and writes whether it may be written or

@@ -17,10 +17,10 @@ const (
 )
 
 // said is a hook with a fixed outcome.
-type said grapnel.Outcome
+type fixedOutcome grapnel.Outcome
 
 // Handle returns the same outcome for every event.
-func (s said) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+func (s fixedOutcome) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome(s), nil
 }
 
@@ -33,7 +33,7 @@ func New(text string) grapnel.Spec {
 func For(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: noticeName, Source: OwnSource(source), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
-		Phase: grapnel.PhaseRule, Hook: said{Message: text}, OnError: grapnel.OnErrorOpen,
+		Phase: grapnel.PhaseRule, Hook: fixedOutcome{Message: text}, OnError: grapnel.OnErrorOpen,
 	}
 }
 
@@ -49,7 +49,7 @@ func Lock(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
 		Name: "locked", Source: OwnSource(source),
 		On:    lockedKinds,
-		Phase: grapnel.PhaseRule, Hook: said{Decision: grapnel.Block, Reason: text},
+		Phase: grapnel.PhaseRule, Hook: fixedOutcome{Decision: grapnel.Block, Reason: text},
 	}
 }
 

@@ -64,8 +64,8 @@ func (e *Event) String() string {
 	return strings.Join(words, " ")
 }
 
-// said returns the name of a test without a name.
-func (t *Test) said() string {
+// defaultName returns the name of a test without a name.
+func (t *Test) defaultName() string {
 	parts := []string{t.Event.String()}
 	later := t.Event.Later
 	for i := range slices.Backward(t.Before) {
@@ -276,30 +276,30 @@ func (e *Event) recorded(name string, data []byte) error {
 }
 
 // told is an event as an agent reports it.
-type told struct {
+type reportedEvent struct {
 	dialect.Received
 	dialect *dialect.Dialect
 	native  string
 }
 
 // errUntold is the error for an event that an agent cannot express, or only in part.
-var errUntold = errors.New("cannot express this event")
+var errUnsupported = errors.New("cannot express this event")
 
-// tell converts the event to the format of an agent: it writes the event in the agent's dialect
+// report converts the event to the format of an agent: it writes the event in the agent's dialect
 // and reads it back, like grapnel-hook. dir is the agent's working directory, and n distinguishes
 // the calls of one test. It returns an error if the agent cannot express the event, or only a
 // part of it.
-func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
+func (e *Event) report(d *dialect.Dialect, dir string, n int) (reportedEvent, error) {
 	ev, by, err := e.base(dir, n)
 	if err != nil {
-		return told{}, err
+		return reportedEvent{}, err
 	}
-	t := told{dialect: d, native: e.Native}
+	t := reportedEvent{dialect: d, native: e.Native}
 	payload := []byte(ev.Native)
 	if d.Name != by.Name {
 		t.native = ""
 		if payload, err = d.WriteEvent(ev); err != nil {
-			return told{}, fmt.Errorf("%s %w: %w", d.Name, errUntold, err)
+			return reportedEvent{}, fmt.Errorf("%s %w: %w", d.Name, errUnsupported, err)
 		}
 	}
 	in := dialect.Input{Payload: payload, Event: t.native}
@@ -313,7 +313,7 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 		}
 	}
 	if t.Err != nil {
-		return told{}, t.Err
+		return reportedEvent{}, t.Err
 	}
 	at := &t.Event.Session
 	if at.CWD == "" {
@@ -323,17 +323,17 @@ func (e *Event) tell(d *dialect.Dialect, dir string, n int) (told, error) {
 		at.Root = ProjectRoot(at.CWD)
 	}
 	if d.Name != by.Name {
-		if lost := missing(ev, t.Event); lost != "" {
-			return told{}, fmt.Errorf("%s %w: in its format, %s", d.Name, errUntold, lost)
+		if unsupported := missing(ev, t.Event); unsupported != "" {
+			return reportedEvent{}, fmt.Errorf("%s %w: in its format, %s", d.Name, errUnsupported, unsupported)
 		}
 	}
 	return t, nil
 }
 
-// Tell returns the event as grapnel-hook would receive it from an agent that works in dir. It
+// Received returns the event as grapnel-hook would receive it from an agent that works in dir. It
 // returns an error if the agent cannot express the event, or only a part of it.
-func (e *Event) Tell(agent *dialect.Dialect, dir string) (dialect.Received, error) {
-	t, err := e.tell(agent, dir, 1)
+func (e *Event) Received(agent *dialect.Dialect, dir string) (dialect.Received, error) {
+	t, err := e.report(agent, dir, 1)
 	return t.Received, err
 }
 
@@ -389,11 +389,11 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	if !ok {
 		by, ev.Agent.Name = dialect.Plain(), ""
 	}
-	var said map[string]json.RawMessage
-	if err := json.Unmarshal(e.Plain, &said); err != nil {
+	var given map[string]json.RawMessage
+	if err := json.Unmarshal(e.Plain, &given); err != nil {
 		return nil, nil, err
 	}
-	if len(said) == 1 && ok {
+	if len(given) == 1 && ok {
 		return ev, by, nil
 	}
 	ev.Native = nil
@@ -405,7 +405,7 @@ func (e *Event) made(dir string) (*grapnel.Event, *dialect.Dialect, error) {
 	if err := json.Unmarshal(text, &parts); err != nil {
 		return nil, nil, err
 	}
-	for part, value := range said {
+	for part, value := range given {
 		if part != "tool" { // sample values for one tool do not fit another
 			value = laidOver(parts[part], value)
 		}

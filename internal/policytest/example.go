@@ -47,7 +47,7 @@ func (p *mutating) example(i int) string {
 			if mu.looks() {
 				is = listens(p.after[i], ev, f)
 			}
-			if was != is && was != cannotTell && is != cannotTell {
+			if was != is && was != unknown && is != unknown {
 				return fmt.Sprintf("- {%s, want: %s}", d, want)
 			}
 		}
@@ -233,11 +233,11 @@ func (d draft) event() (*grapnel.Event, bool) {
 	if output, ok := d["output"]; ok {
 		e.Output, _ = json.Marshal(output) // marshaling a text cannot fail
 	}
-	told, err := e.tell(claudeCode(), "/repo", 1)
+	reported, err := e.report(claudeCode(), "/repo", 1)
 	if err != nil {
 		return nil, false
 	}
-	return told.Event, true
+	return reported.Event, true
 }
 
 // String formats the event as a YAML flow mapping, without its braces.

@@ -91,21 +91,21 @@ func (f Firing) name(run grapnel.HookRun) string {
 }
 
 func shownRun(run grapnel.HookRun) string {
-	var said []string
+	var parts []string
 	if run.Outcome != nil {
-		said = append(said, sample.Shown(run.Outcome))
+		parts = append(parts, sample.Shown(run.Outcome))
 	}
 	for note, is := range map[string]bool{"it is in observe mode": run.Observed && !run.Async, "its allow is ignored": run.Expired} {
 		if is {
-			said = append(said, note)
+			parts = append(parts, note)
 		}
 	}
 	if run.Error != "" {
-		said = append(said, "could not answer: "+run.Error)
+		parts = append(parts, "could not answer: "+run.Error)
 	}
-	if len(said) == 0 {
+	if len(parts) == 0 {
 		return "no opinion"
 	}
-	slices.Sort(said)
-	return strings.Join(said, "; ")
+	slices.Sort(parts)
+	return strings.Join(parts, "; ")
 }

@@ -29,7 +29,7 @@ type Loading struct {
 	// server; a hook without effect.
 	Program func(policyfile.Command) grapnel.Hook
 	Server  func(policyfile.HTTP) grapnel.Hook
-	Told    func(policyfile.HTTP) grapnel.Hook
+	Notify  func(policyfile.HTTP) grapnel.Hook
 
 	// Load reads the files and builds their hooks; nil = [policy.Load]. To test hooks that are not
 	// in the file, change its result.
@@ -65,10 +65,10 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 			return named(h.Name, how.Server(h)), nil
 		},
 		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			if how.Told == nil {
+			if how.Notify == nil {
 				return named(h.Name, grapnel.Watch(func(context.Context, *grapnel.Event) {})), nil
 			}
-			return named(h.Name, how.Told(h)), nil
+			return named(h.Name, how.Notify(h)), nil
 		},
 		Command: func(c policyfile.Command) grapnel.Hook {
 			if how.Program == nil {

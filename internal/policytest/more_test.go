@@ -115,7 +115,7 @@ tests:
 	if err != nil {
 		t.Fatal(err)
 	}
-	all(t, 6, said(results))
+	all(t, 6, testKey(results))
 	var agents []string
 	for i := range results {
 		agents = append(agents, results[i].Agent)
@@ -230,7 +230,7 @@ func TestSeams(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all(t, 2, said(results))
+	all(t, 2, testKey(results))
 	f := results[0].Firings
 	if len(f) != 2 || f[0].Record.Input.Tool.Commands[0] != "ls" || f[1].Record.Input.Tool.Commands[0] != "git push -f" || !slices.Equal(f[1].By(), []string{"no-force-push"}) {
 		t.Errorf("the firings are %v", f)

@@ -147,13 +147,13 @@ type mutation struct {
 	progress Progress
 	all      int
 
-	told sync.Mutex
-	done int
+	progressMu sync.Mutex
+	done       int
 }
 
 func (m *mutation) step(n int) {
-	m.told.Lock()
-	defer m.told.Unlock()
+	m.progressMu.Lock()
+	defer m.progressMu.Unlock()
 	m.done += n
 	if m.progress != nil {
 		m.progress(m.done, m.all)

@@ -167,21 +167,21 @@ func (a *asking) beyond(hook int) bool {
 
 // idle reports whether a mutant only removes a word of a match that does not match the event,
 // while the hook matches. said caches the checks of hooks.
-func (mu *mutant) idle(said map[int][]match.Check, s *grapnel.Spec, ev *grapnel.Event, f *Firing) bool {
+func (mu *mutant) idle(checks map[int][]match.Check, s *grapnel.Spec, ev *grapnel.Event, f *Firing) bool {
 	key, number, _ := strings.Cut(mu.At, "[")
 	i, err := strconv.Atoi(strings.TrimSuffix(number, "]"))
 	if err != nil || !strings.HasPrefix(key, "match.") || len(ev.Calls) > 0 { // only one of several calls is checked
 		return false
 	}
-	if said[mu.hook] == nil {
+	if checks[mu.hook] == nil {
 		why := policy.NewReasoner(s).Why(ev, seenBy(s, f))
 		if !why.Holds() {
 			return false
 		}
-		said[mu.hook] = why.Checks
+		checks[mu.hook] = why.Checks
 	}
-	at := slices.IndexFunc(said[mu.hook], func(c match.Check) bool { return c.Key == key })
-	return at >= 0 && !slices.Contains(said[mu.hook][at].Fits, i)
+	at := slices.IndexFunc(checks[mu.hook], func(c match.Check) bool { return c.Key == key })
+	return at >= 0 && !slices.Contains(checks[mu.hook][at].Fits, i)
 }
 
 // An answer is whether a hook matches an event.
@@ -191,7 +191,7 @@ const (
 	unasked answer = iota
 	no
 	yes
-	cannotTell
+	unknown
 )
 
 // listens matches an event against a Spec like the engine.
@@ -204,7 +204,7 @@ func listens(s *grapnel.Spec, ev *grapnel.Event, f *Firing) answer {
 	}
 	switch ok, err := s.Match.Match(ev, seenBy(s, f)); {
 	case err != nil:
-		return cannotTell
+		return unknown
 	case ok:
 		return yes
 	}

@@ -61,7 +61,7 @@ func Parse(file string, data []byte) (*File, []*policyfile.Error) {
 		at, _ := errors.AsType[*yaml.Error](err)
 		return nil, []*policyfile.Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
 	}
-	p := &parser{File: &File{Path: file}, said: map[policyfile.Error]bool{}, looked: map[*yaml.Node]bool{}, names: map[string]int{}}
+	p := &parser{File: &File{Path: file}, reported: map[policyfile.Error]bool{}, looked: map[*yaml.Node]bool{}, names: map[string]int{}}
 	p.file(root)
 	return p.File, p.errs
 }
@@ -69,9 +69,9 @@ func Parse(file string, data []byte) (*File, []*policyfile.Error) {
 // A parser collects all errors instead of stopping at the first one.
 type parser struct {
 	*File
-	errs   []*policyfile.Error
-	said   map[policyfile.Error]bool // errors that were already reported
-	failed int                       // number of errors
+	errs     []*policyfile.Error
+	reported map[policyfile.Error]bool // errors that were already reported
+	failed   int                       // number of errors
 
 	replies []*yaml.Node        // the agents with an expected reply
 	looked  map[*yaml.Node]bool // and whether a test runs in them
@@ -83,8 +83,8 @@ type parser struct {
 func (p *parser) fail(n *yaml.Node, hint, format string, args ...any) {
 	p.failed++
 	err := policyfile.Error{File: p.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
-	if !p.said[err] {
-		p.said[err] = true
+	if !p.reported[err] {
+		p.reported[err] = true
 		p.errs = append(p.errs, &err)
 	}
 }
@@ -333,13 +333,13 @@ func (p *parser) row(n *yaml.Node, in string) {
 	}
 	p.passing(n, t)
 	p.looksAt(n.Get("want"), t.In())
-	said := t.said()
+	defaultName := t.defaultName()
 	own := t.Name != ""
 	switch {
 	case !own && in != "":
-		t.Name = in + ": " + said
+		t.Name = in + ": " + defaultName
 	case !own:
-		t.Name = said
+		t.Name = defaultName
 	case in != "":
 		t.Name = in + ": " + t.Name
 	}

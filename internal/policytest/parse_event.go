@@ -68,21 +68,21 @@ func (p *parser) event(n *yaml.Node, what string, ev *Event, beside ...key) {
 // whole reports combinations of keys that exclude each other.
 func (p *parser) whole(n *yaml.Node, what string, ev *Event) {
 	call := ev.Tool != "" || ev.Command != nil || ev.Path != nil || ev.Content != nil || ev.URL != nil || ev.Input != nil
-	var said []string
+	var forms []string
 	for _, form := range []struct {
 		name string
 		is   bool
 	}{{"a call", call}, {"prompt", ev.Prompt != nil}, {"event", ev.Plain != nil}, {"payload", ev.Payload != nil}} {
 		if form.is {
-			said = append(said, form.name)
+			forms = append(forms, form.name)
 		}
 	}
 	switch {
-	case len(said) == 0:
+	case len(forms) == 0:
 		p.fail(n, "write one of `command`, `tool`, `prompt`, `event` and `payload`", "%s contains no event", what)
 		return
-	case len(said) > 1:
-		p.fail(n, "write one test for each", "%s contains several events: %s", what, strings.Join(said, ", "))
+	case len(forms) > 1:
+		p.fail(n, "write one test for each", "%s contains several events: %s", what, strings.Join(forms, ", "))
 		return
 	case !call && (ev.Output != nil || ev.Error != nil):
 		p.fail(n, "", "`output` and `error` need a tool call")

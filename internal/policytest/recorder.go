@@ -121,7 +121,7 @@ func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, err
 	for _, t := range r.file.Tests {
 		r.names[t.Name] = true
 		for _, agent := range t.In() {
-			r.known[said(agent, t)] = &recordedTest{name: t.Name, agents: t.In()}
+			r.known[testKey(agent, t)] = &recordedTest{name: t.Name, agents: t.In()}
 		}
 	}
 	return r, nil
@@ -130,8 +130,8 @@ func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, err
 // Close removes the temporary files of the Recorder.
 func (r *Recorder) Close() error { return os.RemoveAll(r.dir) }
 
-// said returns a key for the events of a test, independent of its name and its expected results.
-func said(agent string, t *Test) string {
+// testKey returns a key for the events of a test, independent of its name and its expected results.
+func testKey(agent string, t *Test) string {
 	at := func(ev Event) Event {
 		ev.Line, ev.Col = 0, 0
 		if ev.Tool == string(grapnel.ClassShell) && ev.Command != nil {
@@ -167,43 +167,43 @@ func (r *Recorder) Add(ctx context.Context, e *spool.Entry, earlier func() []spo
 	if !r.opts.All && !r.speaks(e) && !slices.Contains([]grapnel.Kind{grapnel.ToolBefore, grapnel.PromptBefore, grapnel.PermissionBefore}, e.Event) {
 		return Recorded{Why: "no hook had an effect"}
 	}
-	told, err := r.retold(ev, e)
+	sanitized, err := r.sanitize(ev, e)
 	if err != nil {
 		return Recorded{Why: err.Error()}
 	}
-	forms := told.forms()
-	made := Recorded{Masked: told.masked, Want: r.decided(e).String(), Agents: []string{told.agent}}
+	forms := sanitized.forms()
+	made := Recorded{Masked: sanitized.masked, Want: r.decided(e).String(), Agents: []string{sanitized.agent}}
 	var why string
 	for _, f := range forms {
-		t := r.draft(e, told, f, nil)
-		test, wrong := r.try(ctx, t, told.agent)
+		t := r.draft(e, sanitized, f, nil)
+		test, wrong := r.try(ctx, t, sanitized.agent)
 		if wrong == "" {
-			return r.keep(t, test, told, made)
+			return r.keep(t, test, sanitized, made)
 		}
 		why = cmp.Or(why, wrong)
 	}
 	if earlier != nil {
-		if t, test := r.after(ctx, e, told, forms[0], earlier()); t != nil {
-			return r.keep(t, test, told, made)
+		if t, test := r.after(ctx, e, sanitized, forms[0], earlier()); t != nil {
+			return r.keep(t, test, sanitized, made)
 		}
 	}
 	note := "the policy now gives another result: "
-	if told.masked {
+	if sanitized.masked {
 		note = "the record does not contain the whole event: "
 	}
-	t := r.draft(e, told, forms[0], nil)
+	t := r.draft(e, sanitized, forms[0], nil)
 	t.words.add("skip", text(note+why))
-	test, _ := r.try(ctx, t, told.agent)
+	test, _ := r.try(ctx, t, sanitized.agent)
 	if test == nil {
 		return Recorded{Why: why}
 	}
 	t.skip, made.Skipped, made.Why = true, true, note+why
-	return r.keep(t, test, told, made)
+	return r.keep(t, test, sanitized, made)
 }
 
 // keep appends a test, or adds an agent to an existing test with the same events.
-func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded) Recorded {
-	key := said(told.agent, test)
+func (r *Recorder) keep(t *recordedTest, test *Test, sanitized *sanitizedEvent, made Recorded) Recorded {
+	key := testKey(sanitized.agent, test)
 	if old := r.known[key]; old != nil {
 		if t.skip || !old.skip {
 			made.Why, made.Skipped = "this test already exists: "+old.name, false
@@ -216,7 +216,7 @@ func (r *Recorder) keep(t *recordedTest, test *Test, told *retold, made Recorded
 	if !t.skip {
 		for _, other := range r.tests {
 			if other.words.like(t.words) && !other.skip && test.Event.Payload == nil {
-				other.agents = append(other.agents, told.agent)
+				other.agents = append(other.agents, sanitized.agent)
 				r.known[key] = other
 				made.Test, made.More = other.name, true
 				return made
@@ -282,7 +282,7 @@ func (r *Recorder) speaks(e *spool.Entry) bool {
 const mostBefore = 100
 
 // after finds a small set of earlier events of the session with which a test passes.
-func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f form, earlier []spool.Entry) (*recordedTest, *Test) {
+func (r *Recorder) after(ctx context.Context, e *spool.Entry, sanitized *sanitizedEvent, f form, earlier []spool.Entry) (*recordedTest, *Test) {
 	var before []form
 	var times []time.Time
 	for i := range earlier {
@@ -290,16 +290,16 @@ func (r *Recorder) after(ctx context.Context, e *spool.Entry, told *retold, f fo
 		if err != nil {
 			continue
 		}
-		was, err := r.retold(ev, &earlier[i])
-		if err != nil || was.agent != told.agent || was.cwd != told.cwd {
+		was, err := r.sanitize(ev, &earlier[i])
+		if err != nil || was.agent != sanitized.agent || was.cwd != sanitized.cwd {
 			continue
 		}
 		before, times = append(before, was.forms()[0]), append(times, earlier[i].Time)
 	}
 	before, times = before[max(0, len(before)-mostBefore):], times[max(0, len(times)-mostBefore):]
 	try := func(list []form) (*recordedTest, *Test) {
-		t := r.draft(e, told, f, list)
-		test, wrong := r.try(ctx, t, told.agent)
+		t := r.draft(e, sanitized, f, list)
+		test, wrong := r.try(ctx, t, sanitized.agent)
 		if wrong != "" {
 			return nil, nil
 		}

@@ -25,7 +25,7 @@ import (
 const recordedProject = "/repo"
 
 // retold is the event of a Record without private data: secrets, and the user's directories.
-type retold struct {
+type sanitizedEvent struct {
 	agent   string // the name of its dialect
 	dialect *dialect.Dialect
 	payload json.RawMessage
@@ -54,9 +54,9 @@ func gapBehind(before []form, i int, last time.Time) time.Duration {
 	return max(0, last.Sub(before[i].at).Round(time.Second))
 }
 
-// retold removes private data from an event.
-func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
-	t := &retold{cwd: recordedProject}
+// sanitize removes private data from an event.
+func (r *Recorder) sanitize(ev *grapnel.Event, e *spool.Entry) (*sanitizedEvent, error) {
+	t := &sanitizedEvent{cwd: recordedProject}
 	payload := ev.Native
 	var ok bool
 	if t.dialect, ok = dialect.FindAgent(cmp.Or(ev.Agent.Name, e.Agent)); !ok || payload == nil {
@@ -102,7 +102,7 @@ func (r *Recorder) retold(ev *grapnel.Event, e *spool.Entry) (*retold, error) {
 }
 
 // cleaner returns a function that masks secrets in a text and replaces private paths and IDs.
-func (r *Recorder) cleaner(ev *grapnel.Event, t *retold) func(string) string {
+func (r *Recorder) cleaner(ev *grapnel.Event, t *sanitizedEvent) func(string) string {
 	type place struct{ at, as string }
 	var places []place
 	add := func(at, as string) {
@@ -179,10 +179,10 @@ func replacePath(text, at, as string) string {
 
 // forms returns the ways to write the event, the shortest first. Each contains everything that
 // rules check.
-func (t *retold) forms() []form {
+func (t *sanitizedEvent) forms() []form {
 	var list []form
 	for _, f := range []*form{t.short(), t.plain()} {
-		if f != nil && t.says(f) {
+		if f != nil && t.matches(f) {
 			list = append(list, *f)
 		}
 	}
@@ -192,13 +192,13 @@ func (t *retold) forms() []form {
 	return append(list, payload)
 }
 
-// says reports whether a form gives the same event after conversion to the agent's dialect.
-func (t *retold) says(f *form) bool {
-	told, err := f.tell(t.dialect, t.cwd, 1)
+// matches reports whether a form gives the same event after conversion to the agent's dialect.
+func (t *sanitizedEvent) matches(f *form) bool {
+	reported, err := f.report(t.dialect, t.cwd, 1)
 	if err != nil {
 		return false
 	}
-	return alikeEvents(t.event, told.Event, t.cwd)
+	return alikeEvents(t.event, reported.Event, t.cwd)
 }
 
 // alikeEvents compares the parts of two events that rules check.
@@ -270,7 +270,7 @@ func restOf(ev *grapnel.Event) []byte {
 }
 
 // plain returns an event of the plain dialect, if its kind alone describes it, or nil.
-func (t *retold) plain() *form {
+func (t *sanitizedEvent) plain() *form {
 	kind, err := rawjson.Marshal(map[string]grapnel.Kind{"kind": t.event.Kind})
 	if err != nil || t.event.Tool != nil || t.event.Prompt != nil {
 		return nil
@@ -281,7 +281,7 @@ func (t *retold) plain() *form {
 }
 
 // short returns the event as a tool call or as a prompt, or nil if it is neither.
-func (t *retold) short() *form {
+func (t *sanitizedEvent) short() *form {
 	ev := t.event
 	raw := []byte(t.payload)
 	if t.dialect.Name != claudeCode().Name {
@@ -312,8 +312,8 @@ func (t *retold) short() *form {
 			if f.Output = p.Output; f.Output == nil {
 				return nil
 			}
-			if said := shellText(p.Output); said != nil && p.Tool == classTools[grapnel.ClassShell] {
-				f.Output = said
+			if output := shellText(p.Output); output != nil && p.Tool == classTools[grapnel.ClassShell] {
+				f.Output = output
 			}
 			f.words.add("output", f.Output)
 		case grapnel.ToolFailed:
@@ -346,7 +346,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 			f.Tool = string(class)
 		}
 	}
-	var said words
+	var pairs words
 	i := slices.IndexFunc(claudeCode().Tools, func(r dialect.ToolRow) bool { return r.Native == name })
 	for _, part := range f.parts() {
 		for _, fact := range factsOf(i) {
@@ -361,7 +361,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 			}
 			if part.name != "content" || value != "" || usualInput[name]["content"] == nil {
 				*part.text = &value
-				said.add(part.name, text(value))
+				pairs.add(part.name, text(value))
 			}
 		}
 	}
@@ -378,7 +378,7 @@ func (f *form) called(name string, input map[string]json.RawMessage) {
 	if !implied {
 		f.words.add("tool", text(f.Tool))
 	}
-	f.words = append(f.words, said...)
+	f.words = append(f.words, pairs...)
 	if len(rest) > 0 || i < 0 && !strings.HasPrefix(name, "mcp__") {
 		f.Input, _ = rawjson.Marshal(rest) // rest was decoded from JSON
 		f.words.add("input", f.Input)

@@ -117,7 +117,7 @@ func Run(ctx context.Context, tests []*Test, opts *Options) ([]Result, error) {
 		})
 	}
 	all.Wait()
-	results := make([]Result, r.told)
+	results := make([]Result, r.reported)
 	for i := range results {
 		results[i] = *r.results[i]
 	}
@@ -129,14 +129,14 @@ type runner struct {
 	*Options
 	dir string
 
-	mu      sync.Mutex
-	idle    map[stageKey][]*stage
-	stages  int
-	results []*Result
-	begun   int
-	done    []bool
-	told    int // number of results passed to Done
-	failed  int
+	mu       sync.Mutex
+	idle     map[stageKey][]*stage
+	stages   int
+	results  []*Result
+	begun    int
+	done     []bool
+	reported int // number of results passed to Done
+	failed   int
 }
 
 // next returns the index of the next test to start, or -1.
@@ -159,9 +159,9 @@ func (r *runner) finish(i int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.done[i] = true
-	for r.told < len(r.done) && r.done[r.told] && !r.enough() {
-		res := r.results[r.told]
-		if r.told++; res.Status == Failed || res.Status == Broken {
+	for r.reported < len(r.done) && r.done[r.reported] && !r.enough() {
+		res := r.results[r.reported]
+		if r.reported++; res.Status == Failed || res.Status == Broken {
 			r.failed++
 		}
 		if r.Done != nil {

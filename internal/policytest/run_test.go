@@ -95,10 +95,10 @@ func run(t *testing.T, file *policytest.File, opts *policytest.Options) []string
 	if err != nil {
 		t.Fatal(err)
 	}
-	return said(results)
+	return testKey(results)
 }
 
-func said(results []policytest.Result) []string {
+func testKey(results []policytest.Result) []string {
 	var list []string
 	for _, r := range results {
 		text := string(r.Status)

@@ -25,8 +25,8 @@ func Schema() string {
 	members := event["properties"].(map[string]any)
 	members["kind"] = map[string]any{"$ref": "#/$defs/kind"}
 	members["grapnel"] = true // the version of the dialect
-	said, _ := rawjson.Marshal(event)
-	return policy.WithNames(strings.NewReplacer(`["$pack"]`, string(names), `"$event"`, string(said)).Replace(schema))
+	eventSchema, _ := rawjson.Marshal(event)
+	return policy.WithNames(strings.NewReplacer(`["$pack"]`, string(names), `"$event"`, string(eventSchema)).Replace(schema))
 }
 
 // parts returns a schema for a part of an event: only the members of its Go type are allowed.

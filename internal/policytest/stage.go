@@ -70,7 +70,7 @@ func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*
 		Server: func(h policyfile.HTTP) grapnel.Hook {
 			return &server{stage: s, name: h.Name, or: noServer(s.file, h.Name)}
 		},
-		Told: func(h policyfile.HTTP) grapnel.Hook {
+		Notify: func(h policyfile.HTTP) grapnel.Hook {
 			return &server{stage: s, name: h.Name, or: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
 		},
 	})
@@ -311,22 +311,22 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 		if i < len(t.Before) {
 			ev = &t.Before[i]
 		}
-		told, err := ev.tell(d, dir, i+1)
+		reported, err := ev.report(d, dir, i+1)
 		if err != nil {
 			at := &policyfile.Error{File: t.File.Path, Line: ev.Line, Col: ev.Col, Msg: err.Error()}
-			if errors.Is(err, errUntold) {
+			if errors.Is(err, errUnsupported) {
 				at.Hint = "`agents:` lists the agents in which a test runs"
 			}
 			return firings, at
 		}
-		if session := told.Event.Session.ID; i < len(t.Before) && t.Event.Payload != nil && session != "" {
-			told.Event.Session.ID = cmp.Or(t.Event.session(), session) // earlier events get the session ID of the recorded payload under test
+		if session := reported.Event.Session.ID; i < len(t.Before) && t.Event.Payload != nil && session != "" {
+			reported.Event.Session.ID = cmp.Or(t.Event.session(), session) // earlier events get the session ID of the recorded payload under test
 		}
 		s.clock = s.clock.Add(time.Duration(ev.Later))
-		if told.Event.Time.IsZero() { // like grapnel-hook, for agents that send no time
-			told.Event.Time = s.clock
+		if reported.Event.Time.IsZero() { // like grapnel-hook, for agents that send no time
+			reported.Event.Time = s.clock
 		}
-		firings = append(firings, s.fire(ctx, told))
+		firings = append(firings, s.fire(ctx, reported))
 		if err := context.Cause(ctx); err != nil {
 			return firings, err
 		}
@@ -344,14 +344,14 @@ func (e *Event) session() string {
 }
 
 // fire fires one event and waits for the observing hooks.
-func (s *stage) fire(ctx context.Context, told told) Firing {
-	f := Firing{Agent: told.dialect.Name, engine: s.engine}
+func (s *stage) fire(ctx context.Context, reported reportedEvent) Firing {
+	f := Firing{Agent: reported.dialect.Name, engine: s.engine}
 	var before, after runtime.MemStats
 	if s.measure {
 		runtime.ReadMemStats(&before)
 	}
 	begun := time.Now()
-	verdict, late := s.engine.FireAll(ctx, told.Event)
+	verdict, late := s.engine.FireAll(ctx, reported.Event)
 	f.Took = time.Since(begun)
 	if s.measure {
 		runtime.ReadMemStats(&after)
@@ -361,7 +361,7 @@ func (s *stage) fire(ctx context.Context, told told) Firing {
 	for run := range late {
 		f.Late = append(f.Late, run)
 	}
-	f.Reply = told.dialect.Write(told.Event, &verdict, told.native)
+	f.Reply = reported.dialect.Write(reported.Event, &verdict, reported.native)
 	if s.cover != nil {
 		s.cover.fired(s.loaded.Specs, &f)
 	}

@@ -12,7 +12,7 @@ func TestTell(t *testing.T) {
 	line, dir := "git push", t.TempDir()
 	ev := policytest.Event{Command: &line}
 	for agent, tool := range map[*dialect.Dialect]string{dialect.ClaudeCode(): "Bash", dialect.GeminiCLI(): "run_shell_command"} {
-		got, err := ev.Tell(agent, dir)
+		got, err := ev.Received(agent, dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -20,7 +20,7 @@ func TestTell(t *testing.T) {
 			t.Errorf("%s tells of %+v in %s, want %s to run %q in %s", agent.Name, is.Tool, is.Session.CWD, tool, line, dir)
 		}
 	}
-	if _, err := (&policytest.Event{Tool: "nonsense"}).Tell(dialect.ClaudeCode(), dir); err == nil {
+	if _, err := (&policytest.Event{Tool: "nonsense"}).Received(dialect.ClaudeCode(), dir); err == nil {
 		t.Error("a tool that nobody has was called")
 	}
 }

@@ -161,38 +161,38 @@ func (r *Recorder) observers() map[string]Answer {
 }
 
 // draft makes a test from an event in one form, with the recorded results.
-func (r *Recorder) draft(e *spool.Entry, told *retold, f form, before []form) *recordedTest {
-	t := &recordedTest{agents: []string{told.agent}, masked: told.masked}
+func (r *Recorder) draft(e *spool.Entry, sanitized *sanitizedEvent, f form, before []form) *recordedTest {
+	t := &recordedTest{agents: []string{sanitized.agent}, masked: sanitized.masked}
 	name := f.String() + " " + r.outcome(e)
 	if len(before) > 0 {
 		name += " after " + before[len(before)-1].String()
 	}
 	t.name = r.unique(name, "")
 	t.words.add("name", text(t.name))
-	anywhere := r.file.CWD == "" && told.cwd == recordedProject && !strings.Contains(string(f.words.object()), recordedProject)
-	if r.file.CWD != told.cwd && !anywhere {
-		t.words.add("cwd", text(told.cwd))
+	anywhere := r.file.CWD == "" && sanitized.cwd == recordedProject && !strings.Contains(string(f.words.object()), recordedProject)
+	if r.file.CWD != sanitized.cwd && !anywhere {
+		t.words.add("cwd", text(sanitized.cwd))
 	}
 	t.words = append(t.words, f.words...)
-	if answers := r.answers(e, told); len(answers) > 0 {
+	if answers := r.answers(e, sanitized); len(answers) > 0 {
 		t.words.add("programs", answers.object())
 	}
 	if len(before) > 0 {
 		var list []string
 		var later time.Duration
 		for i, b := range before {
-			said := slices.Clip(b.words).later(later)
-			if len(said) == 1 && said[0].key == "command" {
-				list = append(list, string(said[0].value))
+			pairs := slices.Clip(b.words).later(later)
+			if len(pairs) == 1 && pairs[0].key == "command" {
+				list = append(list, string(pairs[0].value))
 			} else {
-				list = append(list, string(said.object()))
+				list = append(list, string(pairs.object()))
 			}
 			later = gapBehind(before, i, e.Time)
 		}
 		t.words.add("before", json.RawMessage("["+strings.Join(list, ", ")+"]"))
 		t.words = t.words.later(later)
 	}
-	t.words.add("want", r.want(e, told))
+	t.words.add("want", r.want(e, sanitized))
 	return t
 }
 
@@ -221,7 +221,7 @@ func (r *Recorder) outcome(e *spool.Entry) string {
 }
 
 // answers returns the recorded answers of programs and servers.
-func (r *Recorder) answers(e *spool.Entry, told *retold) words {
+func (r *Recorder) answers(e *spool.Entry, sanitized *sanitizedEvent) words {
 	var list words
 	for i := range e.Hooks {
 		run := &e.Hooks[i]
@@ -229,28 +229,28 @@ func (r *Recorder) answers(e *spool.Entry, told *retold) words {
 			continue
 		}
 		if run.Async {
-			if _, said := r.file.Programs[run.Name]; !said {
+			if _, defined := r.file.Programs[run.Name]; !defined {
 				list.add(run.Name, text("none"))
 			}
 			continue
 		}
-		list.add(run.Name, r.answer(e, run, told))
+		list.add(run.Name, r.answer(e, run, sanitized))
 	}
 	return list
 }
 
-func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, told *retold) json.RawMessage {
+func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, sanitized *sanitizedEvent) json.RawMessage {
 	var answer words
 	switch {
 	case run.Cause == grapnel.CauseTimeout:
 		answer.add("timeout", json.RawMessage("true"))
 	case run.Error != "":
-		answer.add("error", text(told.clean(run.Error)))
+		answer.add("error", text(sanitized.clean(run.Error)))
 	case run.Decision > grapnel.None:
 		reason := ""
 		for _, x := range e.Reasons {
 			if x.Hook == run.Name || x.Hook == run.Source+"::"+run.Name {
-				reason = told.clean(x.Text)
+				reason = sanitized.clean(x.Text)
 			}
 		}
 		value := json.RawMessage("true")
@@ -262,19 +262,19 @@ func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, told *retold) js
 	var set words
 	for _, field := range run.Changed {
 		if value := e.Changes[field]; value != nil {
-			set.add(string(field), cleaned(value, told.clean))
+			set.add(string(field), cleaned(value, sanitized.clean))
 		}
 	}
 	if len(set) > 0 {
 		answer.add("set", set.object())
 	}
 	if run.Halt && e.Halt != "" {
-		answer.add("halt", text(told.clean(e.Halt)))
+		answer.add("halt", text(sanitized.clean(e.Halt)))
 	}
-	if len(e.Context) > 0 && r.alone(e) {
+	if len(e.Context) > 0 && r.singleHook(e) {
 		var list []string
 		for _, c := range e.Context {
-			list = append(list, told.clean(c))
+			list = append(list, sanitized.clean(c))
 		}
 		answer.add("context", listOf(list))
 	}
@@ -284,8 +284,8 @@ func (r *Recorder) answer(e *spool.Entry, run *grapnel.HookRun, told *retold) js
 	return answer.object()
 }
 
-// alone reports whether only one hook ran.
-func (r *Recorder) alone(e *spool.Entry) bool {
+// singleHook reports whether only one hook ran.
+func (r *Recorder) singleHook(e *spool.Entry) bool {
 	asked := 0
 	for i := range e.Hooks {
 		if !e.Hooks[i].Async {
@@ -305,7 +305,7 @@ func cleaned(raw json.RawMessage, clean func(string) string) json.RawMessage {
 }
 
 // want returns the recorded results of an event that the policy's hooks caused.
-func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
+func (r *Recorder) want(e *spool.Entry, sanitized *sanitizedEvent) json.RawMessage {
 	decided := r.decided(e)
 	did := r.deeds(e, decided)
 	var w words
@@ -315,13 +315,13 @@ func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
 	} else if len(did.rules) > 1 {
 		w.add("rule", listOf(did.rules))
 	}
-	if changes := r.changes(e, told); did.changed && len(changes) > 0 && !did.others {
+	if changes := r.changes(e, sanitized); did.changed && len(changes) > 0 && !did.others {
 		w.add("changes", changes.object())
 	}
 	if len(e.Context) > 0 && !did.others {
 		var list []string
 		for _, c := range e.Context {
-			if words := firstWords(told.clean(c)); words != "" {
+			if words := firstWords(sanitized.clean(c)); words != "" {
 				list = append(list, words)
 			}
 		}
@@ -329,7 +329,7 @@ func (r *Recorder) want(e *spool.Entry, told *retold) json.RawMessage {
 			w.add("context", listOf(list))
 		}
 	}
-	if words := firstWords(told.clean(e.Halt)); did.halted && words != "" {
+	if words := firstWords(sanitized.clean(e.Halt)); did.halted && words != "" {
 		w.add("halt", text(words))
 	}
 	if e.Would > grapnel.None && !did.others {
@@ -394,18 +394,18 @@ func firstWords(s string) string {
 
 // changes returns the new values of fields. For a call's input it only returns the changed
 // members.
-func (r *Recorder) changes(e *spool.Entry, told *retold) words {
+func (r *Recorder) changes(e *spool.Entry, sanitized *sanitizedEvent) words {
 	var list words
 	for _, field := range e.Changed {
-		value := cleaned(e.Changes[field], told.clean)
+		value := cleaned(e.Changes[field], sanitized.clean)
 		if e.Changes[field] == nil || strings.Contains(string(value), "… [grapnel: ") {
 			return nil
 		}
 		if field == grapnel.FieldInput {
-			if now, err := told.event.Set(field, value); err == nil {
+			if now, err := sanitized.event.Set(field, value); err == nil {
 				before := len(list)
 				for _, view := range []grapnel.Field{grapnel.FieldCommand, grapnel.FieldPath, grapnel.FieldURL, grapnel.FieldContent} {
-					was, _ := told.event.Get(view)
+					was, _ := sanitized.event.Get(view)
 					is, _ := now.Get(view)
 					if !sample.Same(was, is) {
 						list.add(string(view), is)
@@ -416,8 +416,8 @@ func (r *Recorder) changes(e *spool.Entry, told *retold) words {
 				}
 			}
 		}
-		if said := shellText(value); said != nil && field == grapnel.FieldOutput {
-			value = said
+		if output := shellText(value); output != nil && field == grapnel.FieldOutput {
+			value = output
 		}
 		list.add(string(field), value)
 	}

@@ -127,7 +127,7 @@ func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 			err = fmt.Errorf("the hook did not get the event, because Grapnel cannot redact it: %w", err)
 		}
 	}()
-	s := r.scrubber(ev)
+	s := r.eventRedactor(ev)
 	whole := *ev
 	if s.holds {
 		whole.Native = nil // short secrets in it cannot be found
@@ -203,7 +203,7 @@ type spot struct {
 }
 
 // A scrubber redacts one event.
-type scrubber struct {
+type eventRedactor struct {
 	*Redactor
 	values []string // the secret texts
 	holds  bool     // the event or its payload contains one of the redacted places
@@ -239,7 +239,7 @@ func freeForm(path []string) bool {
 }
 
 // walk is walkJSON that also redacts member names where free returns true.
-func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit visitor) (json.RawMessage, error) {
+func (s *eventRedactor) walk(raw json.RawMessage, free func([]string) bool, visit visitor) (json.RawMessage, error) {
 	return walkNamed(raw, visit, func(path []string) (shown, known string, err error) {
 		last := len(path) - 1
 		known = path[last]
@@ -252,7 +252,7 @@ func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit vis
 			return shown, known, nil
 		}
 		key := pathKey(append(slices.Clone(path[:last]), shown))
-		if was, twice := s.names[key]; twice && was != known {
+		if was, exists := s.names[key]; exists && was != known {
 			return "", "", errors.New("two members would get the same name")
 		}
 		if s.names == nil {
@@ -263,9 +263,9 @@ func (s *scrubber) walk(raw json.RawMessage, free func([]string) bool, visit vis
 	})
 }
 
-// scrubber returns a scrubber with the secrets in the inputs of an event's calls.
-func (r *Redactor) scrubber(ev *grapnel.Event) *scrubber {
-	s := &scrubber{Redactor: r}
+// eventRedactor returns a scrubber with the secrets in the inputs of an event's calls.
+func (r *Redactor) eventRedactor(ev *grapnel.Event) *eventRedactor {
+	s := &eventRedactor{Redactor: r}
 	calls := ev.Calls
 	if ev.Tool != nil {
 		calls = append(slices.Clone(calls), *ev.Tool)
@@ -290,7 +290,7 @@ func (r *Redactor) scrubber(ev *grapnel.Event) *scrubber {
 
 // payload searches the agent's original payload for the redacted places, because hooks may have
 // removed or replaced them in the input.
-func (s *scrubber) payload(raw json.RawMessage, below []string) {
+func (s *eventRedactor) payload(raw json.RawMessage, below []string) {
 	_, _ = walkJSON(raw, func(path []string, raw json.RawMessage) (json.RawMessage, bool, error) { // Event reports invalid JSON
 		path = slices.Concat(below, path)
 		for _, place := range s.places {
@@ -321,7 +321,7 @@ func inputName(name string) bool {
 
 // remember stores the texts in a secret, both plain and in the form that they have inside a JSON
 // string.
-func (s *scrubber) remember(raw json.RawMessage) {
+func (s *eventRedactor) remember(raw json.RawMessage) {
 	add := func(text string) {
 		if len(strings.TrimSpace(text)) < leastSecret || len(s.values) < 64 && slices.Contains(s.values, text) {
 			return
@@ -344,14 +344,14 @@ func (s *scrubber) remember(raw json.RawMessage) {
 }
 
 // whole redacts a whole value.
-func (s *scrubber) whole(path []string, raw json.RawMessage) json.RawMessage {
+func (s *eventRedactor) whole(path []string, raw json.RawMessage) json.RawMessage {
 	now := json.RawMessage(rawjson.AppendQuoted(nil, Redacted))
 	s.spots = append(s.spots, spot{path: pathKey(path), was: slices.Clone(raw), now: now})
 	return now
 }
 
 // leaf redacts secrets in a text. If free is true, it also redacts a number that is a secret.
-func (s *scrubber) leaf(path []string, raw json.RawMessage, free bool) (json.RawMessage, bool, error) {
+func (s *eventRedactor) leaf(path []string, raw json.RawMessage, free bool) (json.RawMessage, bool, error) {
 	text, ok := asText(raw)
 	if !ok {
 		if free && len(raw) >= leastSecret && raw[0] != '{' && raw[0] != '[' && slices.Contains(s.values, string(raw)) {
@@ -369,7 +369,7 @@ func (s *scrubber) leaf(path []string, raw json.RawMessage, free bool) (json.Raw
 }
 
 // text redacts secrets in a text, and returns the original of each part that is now Redacted.
-func (s *scrubber) text(text string) (now string, parts []string) {
+func (s *eventRedactor) text(text string) (now string, parts []string) {
 	type span struct{ begin, end int }
 	var spans []span
 	for _, value := range s.values {
@@ -430,7 +430,7 @@ func (r *Redactor) Restore(ctx context.Context, ev, shown *grapnel.Event, out *g
 	var errs []error
 	for _, field := range slices.Compact(touched) {
 		was, _ := ev.Get(field)
-		s := r.scrubber(ev)
+		s := r.eventRedactor(ev)
 		if _, err := s.field(field, was); err != nil {
 			out.Set, out.Patch = nil, nil
 			return err
@@ -491,8 +491,8 @@ func split(all map[grapnel.Field]json.RawMessage, field grapnel.Field) (mine, ot
 // changed returns the event with the changes of a hook. It uses an engine, so that the changes are
 // applied as in a real run.
 func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grapnel.Event, error) {
-	alone := *ev
-	alone.Can, alone.Verdict = nil, nil
+	bare := *ev
+	bare.Can, bare.Verdict = nil, nil
 	var wrong string
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "changes", Phase: grapnel.PhaseRewrite, OnError: grapnel.OnErrorOpen,
@@ -501,7 +501,7 @@ func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grap
 	if err != nil {
 		return ev, err
 	}
-	v := engine.Fire(ctx, &alone)
+	v := engine.Fire(ctx, &bare)
 	if wrong != "" {
 		err = errors.New(wrong)
 	}
@@ -509,7 +509,7 @@ func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grap
 }
 
 // field redacts one field to record its spots.
-func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMessage, error) {
+func (s *eventRedactor) field(field grapnel.Field, raw json.RawMessage) (json.RawMessage, error) {
 	if len(raw) == 0 {
 		return raw, nil
 	}
@@ -524,7 +524,7 @@ func (s *scrubber) field(field grapnel.Field, raw json.RawMessage) (json.RawMess
 
 // back restores the originals in a field. If a redacted place was removed or duplicated, the intent
 // is unclear, and the whole change is dropped.
-func (s *scrubber) back(field grapnel.Field, raw json.RawMessage) (was json.RawMessage, kept bool, err error) {
+func (s *eventRedactor) back(field grapnel.Field, raw json.RawMessage) (was json.RawMessage, kept bool, err error) {
 	left := map[string][]int{} // indexes of spots, by path
 	for i := range s.spots {
 		left[s.spots[i].path] = append(left[s.spots[i].path], i)

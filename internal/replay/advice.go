@@ -135,13 +135,13 @@ func (t *tally) guards() bool {
 
 func (a *adviser) wide(t *tally) *Suggestion {
 	h := t.hook
-	if !h.Leaves || h.Phase == grapnel.PhaseObserve || h.Policy == nil || h.Policy.Match != nil && len(h.Policy.Match.Tool) > 0 || len(h.Tools) > 0 || t.runs < a.th.Runs || t.said.count < 3 {
+	if !h.Leaves || h.Phase == grapnel.PhaseObserve || h.Policy == nil || h.Policy.Match != nil && len(h.Policy.Match.Tool) > 0 || len(h.Tools) > 0 || t.runs < a.th.Runs || t.effects.count < 3 {
 		return nil
 	}
 	var only string
 	silent, ms := 0, 0.0
 	for name, tool := range t.tools {
-		if tool.said == 0 {
+		if tool.effects == 0 {
 			silent += tool.runs
 			ms += tool.ms
 			continue
@@ -151,14 +151,14 @@ func (a *adviser) wide(t *tally) *Suggestion {
 		}
 		only = name
 	}
-	if only == "" || silent < a.th.Seen || t.tools[only].said != t.said.count {
+	if only == "" || silent < a.th.Seen || t.tools[only].effects != t.effects.count {
 		return nil
 	}
 	word := cmp.Or(string(t.tools[only].class), only)
 	if word == string(grapnel.ClassOther) || word == string(grapnel.ClassMCP) {
 		word = only
 	}
-	s := suggest(TooWide, &t.said, fmt.Sprintf("it ran %d times and had an effect only for the tool %s; %d runs for other tools took %s", t.runs, only, silent, took(ms)),
+	s := suggest(TooWide, &t.effects, fmt.Sprintf("it ran %d times and had an effect only for the tool %s; %d runs for other tools took %s", t.runs, only, silent, took(ms)),
 		"Run it only for this tool if it is not meant for others. A guard that found nothing looks the same, and records do not contain its messages to the user.")
 	s.Hunk = a.hunk(h, func(e *edit) bool { return e.match("tool", word) })
 	return s
@@ -173,7 +173,7 @@ func (a *adviser) slow(t *tally) *Suggestion {
 		more := fmt.Sprintf("half of its %d runs took %s or less, the longest %s", t.times.n, took(t.times.share(0.5)), took(t.times.most))
 		s := suggest(Slow, &t.matched, fmt.Sprintf("5 %% of its runs take %s or more, and the agent waits for them", took(p95)),
 			"Narrow its match, make it faster, or keep it running with worker.", more)
-		if p := t.hook.Policy; t.said.count == 0 && p != nil && p.Run != nil && !p.Run.Worker && !stops(p.On) {
+		if p := t.hook.Policy; t.effects.count == 0 && p != nil && p.Run != nil && !p.Run.Worker && !stops(p.On) {
 			s.Advice = "It never decided or changed anything, and its events cannot be blocked: the agent does not have to wait for it."
 			s.Hunk = a.hunk(t.hook, func(e *edit) bool { return e.set("async", "true") })
 		}

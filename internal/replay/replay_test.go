@@ -33,7 +33,7 @@ func says(t *testing.T, hooks string) replay.Policy {
 	return func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
 		set := policy.Load(policy.Request{
 			Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
-			Command: func(c policyfile.Command) grapnel.Hook { return s.Told(c.Name) }, Counter: s.Counter(), Now: s.Now,
+			Command: func(c policyfile.Command) grapnel.Hook { return s.ReplayHook(c.Name) }, Counter: s.Counter(), Now: s.Now,
 		})
 		engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
 		if set.Files[0].State != policy.Valid {
@@ -260,7 +260,7 @@ func TestPlayCounts(t *testing.T) {
 	if diff := cmp.Diff([]replay.GoneSource{{Source: "/old.yaml", Count: 1}}, r.Gone); diff != "" {
 		t.Errorf("sources that are gone (-want +got):\n%s", diff)
 	}
-	if diff := cmp.Diff([]replay.Told{{Name: "lint", Answers: 1, Unknown: 1}}, r.Told); diff != "" {
+	if diff := cmp.Diff([]replay.RecordedHook{{Name: "lint", Answers: 1, Unknown: 1}}, r.RecordedHooks); diff != "" {
 		t.Errorf("recorded answers (-want +got):\n%s", diff)
 	}
 	if r.Played != 2 || r.Same != 2 || r.Then.Mean != 2 || r.Now.Mean <= 0 || !r.From.Equal(noon.Add(time.Second)) {

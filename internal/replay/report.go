@@ -35,18 +35,18 @@ var classes = []Class{NewlyAllowed, NewlyBlocked, NewlyAsked, NoLonger, OtherRea
 
 // A Report is the result of [Play]. Times are in milliseconds.
 type Report struct {
-	From        time.Time     `json:"from,omitzero"` // time of the first evaluated Record; To is the time of the last
-	To          time.Time     `json:"to,omitzero"`
-	Played      int           `json:"played"`
-	Same        int           `json:"same"`
-	Skipped     []Skipped     `json:"skipped"` // Records that could not be evaluated
-	Counts      map[Class]int `json:"counts"`
-	Differences []Difference  `json:"differences"`
-	More        int           `json:"more,omitempty"` // Records with differences that are not listed
-	Then        Cost          `json:"then"`           // recorded durations, including all hooks, or the durations with Options.Against
-	Now         Cost          `json:"now"`            // without programs and servers, which do not run
-	Told        []Told        `json:"told"`           // hooks whose recorded answers were used
-	Gone        []GoneSource  `json:"gone"`           // sources of recorded hooks that the policy does not have
+	From          time.Time      `json:"from,omitzero"` // time of the first evaluated Record; To is the time of the last
+	To            time.Time      `json:"to,omitzero"`
+	Played        int            `json:"played"`
+	Same          int            `json:"same"`
+	Skipped       []Skipped      `json:"skipped"` // Records that could not be evaluated
+	Counts        map[Class]int  `json:"counts"`
+	Differences   []Difference   `json:"differences"`
+	More          int            `json:"more,omitempty"` // Records with differences that are not listed
+	Then          Cost           `json:"then"`           // recorded durations, including all hooks, or the durations with Options.Against
+	Now           Cost           `json:"now"`            // without programs and servers, which do not run
+	RecordedHooks []RecordedHook `json:"told"`           // hooks whose recorded answers were used
+	Gone          []GoneSource   `json:"gone"`           // sources of recorded hooks that the policy does not have
 
 	groups    map[string]*Difference
 	skipped   map[Cause]*Skipped
@@ -93,7 +93,7 @@ type Example struct {
 }
 
 // Told is a hook that runs a program or contacts a server. Its answers come from Records.
-type Told struct {
+type RecordedHook struct {
 	Name    string `json:"name"`
 	Answers int    `json:"answers"`
 	Unknown int    `json:"unknown,omitempty"` // calls without a recorded answer, which are treated as no opinion
@@ -192,7 +192,7 @@ func (r *Report) add(o *Report) {
 
 // finish converts the counters to sorted lists.
 func (r *Report) finish(opts *Options, players []*player) {
-	r.Skipped, r.Differences, r.Told, r.Gone = []Skipped{}, []Difference{}, []Told{}, []GoneSource{}
+	r.Skipped, r.Differences, r.RecordedHooks, r.Gone = []Skipped{}, []Difference{}, []RecordedHook{}, []GoneSource{}
 	different := r.More
 	for _, s := range r.skipped {
 		r.Skipped = append(r.Skipped, *s)
@@ -206,19 +206,19 @@ func (r *Report) finish(opts *Options, players []*player) {
 	for source, n := range r.gone {
 		r.Gone = append(r.Gone, GoneSource{source, n})
 	}
-	told := map[string]*Told{}
+	hooks := map[string]*RecordedHook{}
 	for _, p := range players {
 		for name, t := range p.now.programs {
-			if told[name] == nil {
-				told[name] = &Told{Name: name}
+			if hooks[name] == nil {
+				hooks[name] = &RecordedHook{Name: name}
 			}
-			told[name].Answers += t.Answers
-			told[name].Unknown += t.Unknown
-			told[name].Changes += t.Changes
+			hooks[name].Answers += t.Answers
+			hooks[name].Unknown += t.Unknown
+			hooks[name].Changes += t.Changes
 		}
 	}
-	for _, name := range slices.Sorted(maps.Keys(told)) {
-		r.Told = append(r.Told, *told[name])
+	for _, name := range slices.Sorted(maps.Keys(hooks)) {
+		r.RecordedHooks = append(r.RecordedHooks, *hooks[name])
 	}
 	r.Then, r.Now = r.then.Cost(), r.now.Cost()
 	slices.SortFunc(r.Skipped, func(a, b Skipped) int { return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Cause, b.Cause)) })

@@ -31,7 +31,7 @@ type Stage struct {
 	came     *grapnel.Record
 	missing  bool // a program without a recorded answer was called
 	mu       sync.Mutex
-	programs map[string]*Told
+	programs map[string]*RecordedHook
 }
 
 // cast lists the sources and hooks of an engine.
@@ -45,7 +45,7 @@ type cast struct {
 const maxCasts = 256
 
 func newStage(open Policy, file string) *Stage {
-	s := &Stage{sources: map[*grapnel.Engine]*cast{}, standIn: standIn(file), programs: map[string]*Told{}}
+	s := &Stage{sources: map[*grapnel.Engine]*cast{}, standIn: standIn(file), programs: map[string]*RecordedHook{}}
 	s.counter.now = s.clock.now
 	s.judge = open(s)
 	return s
@@ -68,35 +68,35 @@ func (s *Stage) Observe(_ context.Context, rec *grapnel.Record) { s.came = rec }
 // Run does nothing, so observing hooks do not run: the Stage is the Background of its engines.
 func (s *Stage) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
 
-// Told returns the hook that replaces one that runs a program or contacts a server. It returns
+// ReplayHook returns the hook that replaces one that runs a program or contacts a server. It returns
 // the recorded answer.
-func (s *Stage) Told(name string) grapnel.Hook { return &toldHook{s, name} }
+func (s *Stage) ReplayHook(name string) grapnel.Hook { return &replayHook{s, name} }
 
-type toldHook struct {
+type replayHook struct {
 	stage *Stage
 	name  string
 }
 
 // Handle returns the recorded answer, or no opinion if the Record has no run of the hook.
-func (h *toldHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+func (h *replayHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	s := h.stage
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	run, n := s.recorded(h.name)
-	told := s.programs[h.name]
-	if told == nil {
-		told = &Told{Name: h.name}
-		s.programs[h.name] = told
+	stats := s.programs[h.name]
+	if stats == nil {
+		stats = &RecordedHook{Name: h.name}
+		s.programs[h.name] = stats
 	}
 	if run == nil {
-		told.Unknown++
+		stats.Unknown++
 		s.missing = true
 		return grapnel.Outcome{}, nil
 	}
 	s.answered[h.name] = n
-	told.Answers++
+	stats.Answers++
 	if len(run.Changed) > 0 {
-		told.Changes++
+		stats.Changes++
 	}
 	var out grapnel.Outcome
 	if run.Decision > grapnel.None && (run.Error == "" || run.Cause == grapnel.CauseDecision) {

@@ -41,7 +41,7 @@ type tally struct {
 	runs    int
 	chances evidence // events that it could have matched, as long as it never matched
 	matched evidence
-	said    evidence
+	effects evidence
 	asked   evidence
 	yes, no int             // questions after which the call ran, and after which it did not
 	hasty   int             // questions after which the call ran too soon for a user's answer
@@ -63,10 +63,10 @@ type tally struct {
 
 // A toolTally is the statistics of a hook for one tool.
 type toolTally struct {
-	class grapnel.Class
-	runs  int
-	said  int
-	ms    float64
+	class   grapnel.Class
+	runs    int
+	effects int
+	ms      float64
 }
 
 // Limits of the memory.
@@ -171,7 +171,7 @@ func (a *adviser) look(s *scene) {
 		a.chance(s)
 	}
 	shade(e, decided, decisions)
-	if len(asking) > 0 && e.Event == grapnel.ToolBefore && !slices.ContainsFunc(e.Unsupported, func(lost string) bool { return strings.Contains(lost, "ask") }) {
+	if len(asking) > 0 && e.Event == grapnel.ToolBefore && !slices.ContainsFunc(e.Unsupported, func(part string) bool { return strings.Contains(part, "ask") }) {
 		a.ask(s, asking)
 	}
 }
@@ -190,12 +190,12 @@ func (t *tally) ran(s *scene, run *grapnel.HookRun) {
 		t.open.add(e)
 	}
 	t.runs++
-	said := run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0 || t.hook.Leaves && len(e.Context) > 0 // the context may come from this hook
-	if said {
-		t.said.add(e)
+	effective := run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0 || t.hook.Leaves && len(e.Context) > 0 // the context may come from this hook
+	if effective {
+		t.effects.add(e)
 	}
 	if t.used != nil && run.Round <= 1 {
-		if said && run.Error == "" {
+		if effective && run.Error == "" {
 			t.hit.add(e)
 		} else if run.Error == "" {
 			t.used.take(s)
@@ -218,8 +218,8 @@ func (t *tally) ran(s *scene, run *grapnel.HookRun) {
 	if s.event != nil && s.event.Tool != nil {
 		tool.class = s.event.Tool.Class
 	}
-	if said {
-		tool.said++
+	if effective {
+		tool.effects++
 	}
 }
 

@@ -203,28 +203,28 @@ func login(v string) bool {
 		}
 	}
 	user, pass, ok := strings.Cut(string(text), ":")
-	return ok && user != "" && len(pass) >= 4 && !placeholder(pass) && !stands(pass) && pass != user
+	return ok && user != "" && len(pass) >= 4 && !placeholder(pass) && !passwordPlaceholder(pass) && pass != user
 }
 
 // standsFor lists words that are placeholders for a password, and passwords that are publicly
 // known.
-var standsFor = [...]string{
+var passwordPlaceholders = [...]string{
 	"pass", "passw0rd", "pwd", "token", "postgres", "postgresql", "mysql", "root", "admin", "guest", "user", "username", "login", "letmein", "qwerty", "123456", "1234567", "12345678", "123456789", "1234567890",
 	"s3cret", "secr3t", "s3cr3t", "opensesame", "foo", "bar", "baz", "qux", "abc", "abcd", "abc123", "hello", "world", "none", "null", "true", "false", "string", "password1", "password123", "minioadmin", "rabbitmq", "mongo", "redis", "docker", "vagrant", "default", "public", "private",
 	"x-oauth-basic", "x-access-token", "oauth2", "undefined", "required", "optional",
 	"uint8array", "arraybuffer", "base64", "utf8", "sha256", "sha512", "md5", "argon2", "argon2id", "pbkdf2", "bcrypt",
 }
 
-// stands reports whether a value is a placeholder for a password.
-func stands(v string) bool {
+// passwordPlaceholder reports whether a value is a placeholder for a password.
+func passwordPlaceholder(v string) bool {
 	low := asciiLower(v)
-	return strings.Contains(low, "passw") || strings.Contains(low, "secret") || slices.Contains(standsFor[:], low)
+	return strings.Contains(low, "passw") || strings.Contains(low, "secret") || slices.Contains(passwordPlaceholders[:], low)
 }
 
 // addressPassword reports whether the password in a URL is a real one and not a placeholder.
 func addressPassword(text string, begin, end int) bool {
 	v := text[begin:end]
-	if !literal(text, begin, end) || placeholder(v) || stands(v) || strings.HasPrefix(v, ":") {
+	if !literal(text, begin, end) || placeholder(v) || passwordPlaceholder(v) || strings.HasPrefix(v, ":") {
 		return false
 	}
 	at := strings.LastIndex(text[max(0, begin-140):begin], "://")
@@ -264,7 +264,7 @@ func kinds(v string) int {
 // name, a type, a path, a call.
 func password(text string, begin, end int) bool {
 	v := text[begin:end]
-	if !literal(text, begin, end) || stands(v) || path(v) || named(text, begin) {
+	if !literal(text, begin, end) || passwordPlaceholder(v) || path(v) || named(text, begin) {
 		return false
 	}
 	quoted := begin > 0 && (text[begin-1] == '"' || text[begin-1] == '\'') && end < len(text) && text[end] == text[begin-1]
@@ -297,7 +297,7 @@ func chance(v string) bool {
 			digits++
 		}
 	}
-	if digits < 2 || !random(v) || path(v) || wordy(v) || identifier(v) || uuid(v) || stands(v) {
+	if digits < 2 || !random(v) || path(v) || wordy(v) || identifier(v) || uuid(v) || passwordPlaceholder(v) {
 		return false
 	}
 	low := asciiLower(v)

@@ -277,7 +277,7 @@ func (w *walker) foldParam(f *folded, at *place, p *syntax.ParamExp, q quoting) 
 }
 
 // foldSubst adds a command substitution. alone reports that it is the whole word.
-func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, alone bool) {
+func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, wholeWord bool) {
 	if w.subst > 0 {
 		if text, ok := w.eval(p.Stmts, at, ""); ok && w.spend(len(text)) {
 			w.used = true
@@ -285,7 +285,7 @@ func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, 
 			return
 		}
 	}
-	f.init = alone && w.initTool(p.Stmts, at)
+	f.init = wholeWord && w.initTool(p.Stmts, at)
 	show := w.source(at, p)
 	easy := tame(show)
 	f.name = f.name || easy && len(f.text) == 0
@@ -293,14 +293,14 @@ func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, 
 }
 
 // foldProcSubst adds the name of the pipe that the shell inserts: /dev/fd/63.
-func (w *walker) foldProcSubst(f *folded, at *place, p *syntax.ProcSubst, alone bool) {
+func (w *walker) foldProcSubst(f *folded, at *place, p *syntax.ProcSubst, wholeWord bool) {
 	if p.Op == syntax.CmdIn {
 		if text, ok := w.eval(p.Stmts, at, ""); ok {
 			f.feed = &text
 		}
 	}
 	show := w.source(at, p)
-	f.init = p.Op == syntax.CmdIn && alone && !strings.ContainsAny(show[2:], "($`") && w.initTool(p.Stmts, at)
+	f.init = p.Op == syntax.CmdIn && wholeWord && !strings.ContainsAny(show[2:], "($`") && w.initTool(p.Stmts, at)
 	w.foldComputed(f, show, false)
 }
 

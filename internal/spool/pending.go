@@ -124,11 +124,11 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 	if ev.ID == "" {
 		return NewID(now)
 	}
-	said := grapnel.None
+	decision := grapnel.None
 	if ev.Verdict != nil {
-		said = ev.Verdict.Decision
+		decision = ev.Verdict.Decision
 	}
-	parts := []string{ev.ID, ev.Session.ID, said.String(), h.Source.Name, h.Source.File, h.Name}
+	parts := []string{ev.ID, ev.Session.ID, decision.String(), h.Source.Name, h.Source.File, h.Name}
 	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
 }
 

@@ -252,13 +252,13 @@ type Made struct {
 // edited, with its event. With a line, an error means that a part could not be stored.
 func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 	e := &Entry{Record: *rec}
-	said, meta, input, partly, err := s.parts(e)
+	original, meta, input, partly, err := s.parts(e)
 	if err != nil {
 		return Made{}, err
 	}
 	made := Made{Text: bytes.TrimSuffix(join(meta, "input", input), []byte("\n"))}
 	// Bytes that are not valid UTF-8 were replaced in the line.
-	if bytes.Equal(said, meta) && !bytes.Contains(meta, []byte(`\ufffd`)) && !bytes.ContainsRune(meta, utf8.RuneError) {
+	if bytes.Equal(original, meta) && !bytes.Contains(meta, []byte(`\ufffd`)) && !bytes.ContainsRune(meta, utf8.RuneError) {
 		e.Input = nil
 		made.Entry = e
 	}
@@ -268,16 +268,16 @@ func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 // parts returns an Entry without its event, both original (said) and as stored (meta), and the
 // stored form of the event (input). It sets the Entry's fields from the Verdict. partly is the
 // error if a part could not be stored.
-func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
+func (s *Spool) parts(e *Entry) (original, meta, input []byte, partly, err error) {
 	ev := e.Input
 	if v := e.Verdict; v != nil && s.opts.Records != Metadata {
 		e.Context = v.Context
 		e.Changes, partly = s.changes(v)
 	}
-	if said, err = e.meta(); err != nil {
+	if original, err = e.meta(); err != nil {
 		return nil, nil, nil, nil, err
 	}
-	meta = said
+	meta = original
 	if s.opts.Edit != nil {
 		edited, err := s.opts.Edit(meta, false)
 		if err != nil {
@@ -299,7 +299,7 @@ func (s *Spool) parts(e *Entry) (said, meta, input []byte, partly, err error) {
 			input, partly = nil, fmt.Errorf("the record was stored without its event: %w", failed)
 		}
 	}
-	return said, meta, input, partly, nil
+	return original, meta, input, partly, nil
 }
 
 // bare returns a copy of an Entry without texts from hooks, and without error texts.

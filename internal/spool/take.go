@@ -173,7 +173,7 @@ func (f *LogFile) Lines(from int64, final bool) iter.Seq2[Line, error] {
 			yield(Line{}, err)
 			return
 		}
-		told := from
+		yielded := from
 		var last time.Time
 		for {
 			begin := p.at
@@ -191,14 +191,14 @@ func (f *LogFile) Lines(from int64, final bool) iter.Seq2[Line, error] {
 				if line.Torn != nil {
 					line.Entry = f.torn(&line, last)
 				}
-				told, last = line.End, line.Entry.Time
+				yielded, last = line.End, line.Entry.Time
 				if !yield(line, nil) {
 					return
 				}
 			}
 		}
-		if p.at > told {
-			yield(Line{Begin: told, End: p.at}, nil)
+		if p.at > yielded {
+			yield(Line{Begin: yielded, End: p.at}, nil)
 		}
 	}
 }

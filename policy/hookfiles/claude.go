@@ -270,7 +270,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 			Name: calledAfter(strings.Join(texts, " "), row.Native), On: []grapnel.Kind{row.Kind},
 			Timeout: r.seconds(row, n, at), Run: cmd, Match: m.match(),
 		},
-		At: at, Matcher: &m, Key: row.Native + " " + key, Lost: m.lost(),
+		At: at, Matcher: &m, Key: row.Native + " " + key, Unsupported: m.unsupported(),
 	}
 	switch fails := n.Get("onFailure"); {
 	case fails == nil:
@@ -283,7 +283,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	if rewake := n.Get("asyncRewake"); rewake.IsTrue() {
 		cmd.Async = true
 		r.note(rewake, at+".asyncRewake", "", "the hook runs in the background and cannot wake the agent")
-		h.Lost = append(h.Lost, "asyncRewake: its background output is discarded")
+		h.Unsupported = append(h.Unsupported, "asyncRewake: its background output is discarded")
 	}
 	if cmd.Async && h.OnError == "closed" {
 		h.OnError = "" // no event waits for an asynchronous command
@@ -605,20 +605,20 @@ func (m *claudeMatcher) match() *policyfile.Match {
 	return match
 }
 
-// lost describes how the policy match is wider than the matcher.
-func (m *claudeMatcher) lost() []string {
-	var lost []string
+// unsupported describes how the policy match is wider than the matcher.
+func (m *claudeMatcher) unsupported() []string {
+	var unsupported []string
 	switch near := m.nearest(); {
 	case m.source == "":
 	case near == nil:
-		lost = append(lost, fmt.Sprintf("the matcher %q", m.source))
+		unsupported = append(unsupported, fmt.Sprintf("the matcher %q", m.source))
 	case m.re != nil || len(near.Tool) > len(m.names):
-		lost = append(lost, fmt.Sprintf("the matcher %q is narrower than tool: %s", m.source, strings.Join(near.Tool, ", ")))
+		unsupported = append(unsupported, fmt.Sprintf("the matcher %q is narrower than tool: %s", m.source, strings.Join(near.Tool, ", ")))
 	}
 	if m.rule != nil {
-		lost = append(lost, fmt.Sprintf("if: %q", m.rule.source))
+		unsupported = append(unsupported, fmt.Sprintf("if: %q", m.rule.source))
 	}
-	return lost
+	return unsupported
 }
 
 // A claudeRule is the permission rule of an `if`.

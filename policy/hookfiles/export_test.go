@@ -56,7 +56,7 @@ func Text(f Found) string {
 				fmt.Fprintf(&b, "\t%s\n", text)
 			}
 		}
-		for _, lost := range h.Lost {
+		for _, lost := range h.Unsupported {
 			fmt.Fprintf(&b, "\tlost: %s\n", lost)
 		}
 	}

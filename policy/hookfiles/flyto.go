@@ -135,7 +135,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 	}
 	if url.Is(tree.Text) && url.Text != "" {
 		r.note(url, at+".webhook_url", "", "nothing is sent there; Flyto itself never sent anything")
-		h.Lost = append(h.Lost, fmt.Sprintf("webhook_url: %q, which Flyto itself never called", match.Shorten(url.Text)))
+		h.Unsupported = append(h.Unsupported, fmt.Sprintf("webhook_url: %q, which Flyto itself never called", match.Shorten(url.Text)))
 	}
 	if t := n.Get("timeout"); t != nil {
 		seconds, ok := t.Number()
@@ -155,7 +155,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 			root = filepath.Join(filepath.Dir(r.files[r.file].Path), root)
 		}
 		h.Run.Scope, h.Run.Vars = grapnel.ScopePlugin, []string{"FLYTO_PLUGIN_ROOT=" + root}
-		h.Lost = append(h.Lost, "the limits of a plugin's environment")
+		h.Unsupported = append(h.Unsupported, "the limits of a plugin's environment")
 	}
 	r.add(n, h)
 }

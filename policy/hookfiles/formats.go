@@ -76,7 +76,7 @@ type Hook struct {
 	policyfile.Hook          // Name, Line, On, Priority, Timeout, OnError, Run (with Speaks); Match if a policy match is equivalent
 	FileIndex       int      // index of its file
 	At              string   // position in the file: hooks.PreToolUse[0].hooks[1]
-	Lost            []string // parts that a policy cannot express, one clause each: "the matcher \"mcp__.*\" ..."
+	Unsupported     []string // parts that a policy cannot express, one clause each: "the matcher \"mcp__.*\" ..."
 
 	Matcher    grapnel.Matcher // in addition to Match; nil = none
 	Handler    grapnel.Hook    // a rule that only its system has, which runs in Phase; nil = see Run or Webhook

@@ -174,7 +174,7 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 	}
 	h := Hook{
 		Hook: policyfile.Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at), Match: match.nearest()},
-		At:   at, Matcher: &match, Sequential: sequential, Key: key, Lost: match.lost(),
+		At:   at, Matcher: &match, Sequential: sequential, Key: key, Unsupported: match.unsupported(),
 	}
 	if row.Failed != "" {
 		h.On = append(h.On, row.Failed)
@@ -359,8 +359,8 @@ func (m *geminiMatcher) nearest() *policyfile.Match {
 	return nearestTools(geminiCLI().Tools, m.re.MatchString, globs)
 }
 
-// lost describes how the policy match is wider than the matcher.
-func (m *geminiMatcher) lost() []string {
+// unsupported describes how the policy match is wider than the matcher.
+func (m *geminiMatcher) unsupported() []string {
 	switch near := m.nearest(); {
 	case m.source == "":
 		return nil

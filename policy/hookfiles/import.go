@@ -22,9 +22,9 @@ import (
 
 // Imported is the result of converting another system's hooks to a policy.
 type Imported struct {
-	Policy []byte              // a policy file, with a comment at each hook that was converted only partly
-	Hooks  int                 // number of hooks in Policy
-	Lost   []*policyfile.Error // parts that were not converted, with their position
+	Policy      []byte              // a policy file, with a comment at each hook that was converted only partly
+	Hooks       int                 // number of hooks in Policy
+	Unconverted []*policyfile.Error // parts that were not converted, with their position
 }
 
 // parseFunc is policy.Parse, which checks the generated policy.
@@ -62,9 +62,9 @@ func Import(name string, paths []string, parse parseFunc) (*Imported, error) {
 // AsPolicy converts the hooks found in files to a policy.
 func (found Found) AsPolicy(files []File, parse parseFunc) *Imported {
 	im := importer{names: map[string]bool{}, parse: parse}
-	im.lost = append(im.lost, found.Broken...)
-	im.lost = append(im.lost, found.Errors...)
-	im.lost = append(im.lost, found.Notes...)
+	im.unconverted = append(im.unconverted, found.Broken...)
+	im.unconverted = append(im.unconverted, found.Errors...)
+	im.unconverted = append(im.unconverted, found.Notes...)
 	for k := range found.Hooks {
 		if !found.Hooks[k].Off {
 			im.hook(&found.Hooks[k], files)
@@ -74,40 +74,40 @@ func (found Found) AsPolicy(files []File, parse parseFunc) *Imported {
 	if im.hooks > 0 {
 		text += "hooks:\n" + strings.TrimPrefix(im.out.String(), "\n")
 	}
-	return &Imported{Policy: []byte(text), Hooks: im.hooks, Lost: im.lost}
+	return &Imported{Policy: []byte(text), Hooks: im.hooks, Unconverted: im.unconverted}
 }
 
 // maxImported is the maximum size of an imported file in bytes.
 const maxImported = 1 << 20
 
 type importer struct {
-	out   bytes.Buffer
-	hooks int
-	lost  []*policyfile.Error
-	names map[string]bool
-	parse parseFunc
+	out         bytes.Buffer
+	hooks       int
+	unconverted []*policyfile.Error
+	names       map[string]bool
+	parse       parseFunc
 }
 
 // hook writes one hook, or several if a rule has several effects.
 func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook can be skipped for several reasons
 	at := files[h.FileIndex].Path
 	lose := func(format string, args ...any) {
-		im.lost = append(im.lost, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.At) + fmt.Sprintf(format, args...)})
+		im.unconverted = append(im.unconverted, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.At) + fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case h.Webhook != nil:
 		lose("%q posts to %s, which a policy cannot express: keep it with `load:`", h.Name, h.Webhook.URL)
 		return
 	case h.Matcher != nil && h.Match == nil && h.Rule == nil:
-		lose("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Lost, "; "), "its matcher"))
+		lose("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Unsupported, "; "), "its matcher"))
 		return
 	}
-	lost := slices.Clone(h.Lost)
+	unsupported := slices.Clone(h.Unsupported)
 	var parts []policyfile.Hook
 	if h.Rule != nil {
 		var more []string
 		parts, more = h.Rule.asPolicy(h.Hook)
-		lost = append(lost, more...)
+		unsupported = append(unsupported, more...)
 	} else {
 		part := h.Hook
 		if part.Run != nil && len(part.Run.Vars) > 0 {
@@ -123,13 +123,13 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 				}
 			}
 			if *line == "" {
-				lost = append(lost, "its variables "+strings.Join(run.Vars, ", "))
+				unsupported = append(unsupported, "its variables "+strings.Join(run.Vars, ", "))
 			}
 			part.Run = &run
 		}
 		parts = append(parts, part)
 	}
-	for _, clause := range lost {
+	for _, clause := range unsupported {
 		lose("%q: %s", h.Name, clause)
 	}
 	for i, part := range parts {
@@ -145,7 +145,7 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 		}
 		im.out.WriteByte('\n')
 		if i == 0 {
-			for _, clause := range lost {
+			for _, clause := range unsupported {
 				fmt.Fprintf(&im.out, "  # not kept: %s\n", strings.Join(strings.Fields(clause), " "))
 			}
 		}
@@ -229,18 +229,18 @@ func hookItem(h *policyfile.Hook) string {
 
 // asPolicy converts a rule to hooks of a policy, and describes the differences. The rule changes
 // the JSON text of a tool call; a policy changes the texts inside it.
-func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, lost []string) {
+func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, unsupported []string) {
 	tool := slices.Contains(base.On, grapnel.ToolBefore)
 	if r.WhenRegex != "" {
 		base.Match = &policyfile.Match{Text: []policyfile.Pattern{{Text: "/" + r.WhenRegex + "/"}}}
 	}
 	if tool && (r.WhenRegex != "" || len(r.Replacements) > 0) {
-		lost = append(lost, "patterns searched the JSON of a tool's input, but now search each of its strings")
+		unsupported = append(unsupported, "patterns searched the JSON of a tool's input, but now search each of its strings")
 	}
 	base.Timeout = 0 // rules have no timeout
 	if r.RejectReason != nil {
 		base.Decide, base.Reason = "block", *r.RejectReason
-		return []policyfile.Hook{base}, lost
+		return []policyfile.Hook{base}, unsupported
 	}
 	if base.OnError == "open" {
 		base.OnError = ""
@@ -249,7 +249,7 @@ func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, 
 		h := base
 		for _, part := range r.Replacements {
 			if re, err := regexp.Compile(part.Pattern); err == nil && re.MatchString("") {
-				lost = append(lost, fmt.Sprintf("the pattern %q, which matches the empty text", part.Pattern))
+				unsupported = append(unsupported, fmt.Sprintf("the pattern %q, which matches the empty text", part.Pattern))
 				continue
 			}
 			h.Replace = append(h.Replace, policyfile.Replacement{Pattern: part.Pattern, With: part.Replacement})
@@ -259,11 +259,11 @@ func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, 
 		}
 	}
 	if r.Prepend == "" && r.Append == "" {
-		return hooks, lost
+		return hooks, unsupported
 	}
 	h := base
 	if tool {
-		lost = append(lost, "text before and after the JSON of a tool's input")
+		unsupported = append(unsupported, "text before and after the JSON of a tool's input")
 		h.On = slices.DeleteFunc(slices.Clone(h.On), func(k grapnel.Kind) bool { return k == grapnel.ToolBefore })
 	}
 	escape := func(text string) string { return strings.ReplaceAll(text, "$", "$$") }
@@ -279,7 +279,7 @@ func (r *IronClawRule) asPolicy(base policyfile.Hook) (hooks []policyfile.Hook, 
 		}
 		hooks = append(hooks, h)
 	}
-	return hooks, lost
+	return hooks, unsupported
 }
 
 // plain matches texts that need no quotes in YAML at any place. It is compiled at first use,

@@ -311,8 +311,8 @@ func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *tree.Node, hint,
 func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.Duration {
 	n := e.node.Get("timeout_ms")
 	ms := otherwise
-	if said := r.number(n, e.At+".timeout_ms", 64); said != nil {
-		if ms = *said; ms < 1 || ms > ironClawMaxTimeout {
+	if value := r.number(n, e.At+".timeout_ms", 64); value != nil {
+		if ms = *value; ms < 1 || ms > ironClawMaxTimeout {
 			e.fail(r, IronClawInvalidTimeout, n, "", "hook %q: timeout_ms is %d, and must be from 1 to %d", e.Name, ms, ironClawMaxTimeout)
 			ms = otherwise
 		}
@@ -360,7 +360,7 @@ func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
 		r.note(n, "add reject_reason, replacements, prepend or append", "hook %q does nothing", e.Name)
 	}
 	if slices.ContainsFunc(rule.patterns(), asciiOnly) {
-		e.Lost = append(e.Lost, `its \b, \d, \s and \w match ASCII only, but all of Unicode in IronClaw`)
+		e.Unsupported = append(e.Unsupported, `its \b, \d, \s and \w match ASCII only, but all of Unicode in IronClaw`)
 	}
 	// A rule can both decide and rewrite, and rules of a bundle see the changes of earlier rules.
 	// So a rule is a step with its own priority, and rules run sequentially.

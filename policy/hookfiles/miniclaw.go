@@ -131,9 +131,9 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 			r.note(pattern, at+".tool_pattern", hint, "%q matches no known tool of mini-claw", m.source)
 		}
 		if h.Match = m.nearest(); h.Match == nil {
-			h.Lost = []string{fmt.Sprintf("tool_pattern %q", m.source)}
+			h.Unsupported = []string{fmt.Sprintf("tool_pattern %q", m.source)}
 		} else if len(h.Match.Tool) > 1 {
-			h.Lost = []string{fmt.Sprintf("tool_pattern %q is narrower than tool: %s", m.source, strings.Join(h.Match.Tool, ", "))}
+			h.Unsupported = []string{fmt.Sprintf("tool_pattern %q is narrower than tool: %s", m.source, strings.Join(h.Match.Tool, ", "))}
 		}
 	}
 	if timeout != nil {

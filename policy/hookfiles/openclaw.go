@@ -218,7 +218,7 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 		return
 	}
 	if h.Match = found; found != nil {
-		h.Lost = append(h.Lost, fmt.Sprintf("the matcher %s for names of OpenClaw's tools", n.Get("matcher").Raw))
+		h.Unsupported = append(h.Unsupported, fmt.Sprintf("the matcher %s for names of OpenClaw's tools", n.Get("matcher").Raw))
 	}
 	if t := n.Get("timeoutMs"); t != nil {
 		if ms, ok := t.Number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {

@@ -23,8 +23,8 @@ func Findings(all []Result) []Finding {
 	return list
 }
 
-// said returns the message of a finding with its hint.
-func (f Finding) said() string {
+// message returns the message of a finding with its hint.
+func (f Finding) message() string {
 	if f.Hint == "" {
 		return f.Msg
 	}
@@ -46,7 +46,7 @@ func WriteGitHub(out io.Writer, all []Result) error {
 		if f.Line > 0 {
 			at += fmt.Sprintf(",line=%d,col=%d", f.Line, max(1, f.Col))
 		}
-		if _, err := fmt.Fprintf(out, "::%s %s,title=%s::%s\n", f.Severity, at, commandProperty.Replace("grapnel "+f.Rule), commandData.Replace(printable.Text(f.said()))); err != nil {
+		if _, err := fmt.Fprintf(out, "::%s %s,title=%s::%s\n", f.Severity, at, commandProperty.Replace("grapnel "+f.Rule), commandData.Replace(printable.Text(f.message()))); err != nil {
 			return err
 		}
 	}
@@ -141,7 +141,7 @@ func SARIF(found []Finding) SARIFLog {
 		}
 		run.Results = append(run.Results, sarifResult{
 			RuleID: f.Rule, RuleIndex: slices.IndexFunc(findingKinds, func(k Kind) bool { return k.Rule == f.Rule }), Level: f.Severity,
-			Message: sarifMessage{cmp.Or(f.said(), f.Rule)}, Locations: []sarifLocation{at},
+			Message: sarifMessage{cmp.Or(f.message(), f.Rule)}, Locations: []sarifLocation{at},
 		})
 	}
 	return SARIFLog{Schema: "https://json.schemastore.org/sarif-2.1.0.json", Version: "2.1.0", Runs: []sarifRun{run}}

@@ -123,11 +123,11 @@ type gatherer struct {
 	*Request
 	home, system, project string // project is its root
 	facts                 *facts
-	versions              map[string]said // by program
+	versions              map[string]versionOutput // by program
 }
 
 // said is the output of a program for --version.
-type said struct{ version, mute string }
+type versionOutput struct{ version, mute string }
 
 // find collects the first facts about one agent.
 func (g *gatherer) find(ia install.Agent, named bool) agent {
@@ -154,30 +154,30 @@ func (g *gatherer) find(ia install.Agent, named bool) agent {
 // askVersions runs all programs for their versions concurrently, so that one that hangs does not
 // delay the others.
 func (g *gatherer) askVersions(ctx context.Context) {
-	g.versions = map[string]said{}
+	g.versions = map[string]versionOutput{}
 	if g.NoRun {
 		return
 	}
 	for i := range g.facts.agents {
 		a := &g.facts.agents[i]
 		if a.program != "" && !a.inside {
-			g.versions[a.program] = said{}
+			g.versions[a.program] = versionOutput{}
 		}
 		for _, rec := range g.facts.records {
 			if p := programOf(rec); rec.Agent == a.Name && !p.gone && p.cannot == "" && p.open == "" {
-				g.versions[rec.Program] = said{}
+				g.versions[rec.Program] = versionOutput{}
 			}
 		}
 	}
-	askAll(g.versions, func(program string) said {
+	askAll(g.versions, func(program string) versionOutput {
 		version, mute := versionOf(ctx, program)
-		return said{version, mute}
+		return versionOutput{version, mute}
 	})
 }
 
 // askAll sets the version of each program to the result of ask. All calls of ask run at the same
 // time, so several programs that hang take no longer than one.
-func askAll(versions map[string]said, ask func(program string) said) {
+func askAll(versions map[string]versionOutput, ask func(program string) versionOutput) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	for _, program := range slices.Collect(maps.Keys(versions)) {
@@ -395,8 +395,8 @@ func (g *gatherer) recorded(file string) bool {
 // installed collects the facts about one installation.
 func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, rec installation.Record) installed {
 	in := installed{Record: rec, program: programOf(rec)}
-	if told := g.versions[rec.Program]; in.program.cannot == "" {
-		in.program.version, in.program.cannot = told.version, told.mute
+	if output := g.versions[rec.Program]; in.program.cannot == "" {
+		in.program.version, in.program.cannot = output.version, output.mute
 	}
 	if a.layerOf(rec.Settings) == nil {
 		g.settings(a, install.Layer{Scope: install.Scope(rec.Scope), Rel: "", File: rec.Settings}) // of another project, or moved

@@ -32,11 +32,11 @@ func (g *gatherer) http(ctx context.Context) overHTTP {
 	if len(o.Guests) == 0 {
 		return o
 	}
-	var said struct {
+	var health struct {
 		HTTP *server.HTTPHealth `json:"http"`
 	}
-	if o.daemon = server.Health(ctx, client.Socket(g.Place.State), &said); said.HTTP != nil {
-		o.health = *said.HTTP
+	if o.daemon = server.Health(ctx, client.Socket(g.Place.State), &health); health.HTTP != nil {
+		o.health = *health.HTTP
 	}
 	o.proxy = install.Proxied(os.Getenv)
 	o.modes = map[string]fs.FileMode{}

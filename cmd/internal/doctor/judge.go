@@ -250,13 +250,13 @@ func (a *agent) layerOf(file string) *layer {
 // judgeStrays judges entries of Grapnel without an installation, and installations that overlap.
 func judgeStrays(f *facts, a *agent) []Finding {
 	var found []Finding
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, l := range a.layers {
 		for _, h := range l.hooks {
-			if !h.Ours || h.Event == "" || told[l.file] || slices.ContainsFunc(a.installs, func(in installed) bool { return in.Settings == l.file }) {
+			if !h.Ours || h.Event == "" || reported[l.file] || slices.ContainsFunc(a.installs, func(in installed) bool { return in.Settings == l.file }) {
 				continue
 			}
-			told[l.file] = true
+			reported[l.file] = true
 			known := slices.ContainsFunc(a.installs, func(in installed) bool { return h.ID != "" && in.ID == h.ID })
 			if known {
 				found = append(found, Finding{
@@ -314,7 +314,7 @@ func judgeLayers(a *agent) []Finding {
 			if !ok || !holds(sw, value, a.Setup()) {
 				continue
 			}
-			why, hint, ok := strings.Cut(sw.Says, "; ")
+			why, hint, ok := strings.Cut(sw.Effect, "; ")
 			if !ok {
 				hint = "change or remove it there"
 			}
@@ -376,12 +376,12 @@ func judgeStrict(a *agent, l *layer) []Finding {
 		return nil
 	}
 	var found []Finding
-	told := map[string]bool{}
+	reported := map[string]bool{}
 	for _, h := range l.hooks {
-		if h.Event == "" || told[h.Event] || a.row(h.Event) != nil || a.Setup().Fold {
+		if h.Event == "" || reported[h.Event] || a.row(h.Event) != nil || a.Setup().Fold {
 			continue
 		}
-		told[h.Event] = true
+		reported[h.Event] = true
 		found = append(found, Finding{
 			ID: "settings.void", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s contains the event %q, which %s is not known to have", l.file, h.Event, a.Title),
 			Why: "one unknown event makes it ignore the whole file, including Grapnel's entries", Hint: "remove it, unless this version of " + a.Title + " has it",

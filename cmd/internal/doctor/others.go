@@ -105,7 +105,7 @@ func judgeOthers(f *facts) ([]Finding, *memory) {
 					continue
 				}
 				sum := sha256.Sum256([]byte(h.Digest() + l.script[n]))
-				now := remembered{Agent: a.Name, Scope: l.scope, File: l.file, Event: h.Event, Command: told(h.Command), Digest: hex.EncodeToString(sum[:])}
+				now := remembered{Agent: a.Name, Scope: l.scope, File: l.file, Event: h.Event, Command: maskedCommand(h.Command), Digest: hex.EncodeToString(sum[:])}
 				kept.Hooks = append(kept.Hooks, now)
 				found = append(found, drift(f, now, &before, known[key]))
 				if !known[key] {
@@ -123,7 +123,7 @@ func judgeOthers(f *facts) ([]Finding, *memory) {
 			continue
 		}
 		found = append(found, Finding{
-			ID: "hooks.gone", Level: Info, Agent: r.Agent, Subject: r.File, What: "gone since " + minute(f.before.Time) + ": " + r.said(), Fingerprint: r.Digest,
+			ID: "hooks.gone", Level: Info, Agent: r.Agent, Subject: r.File, What: "gone since " + minute(f.before.Time) + ": " + r.description(), Fingerprint: r.Digest,
 		})
 	}
 	maps.Copy(known, looked)
@@ -144,8 +144,8 @@ func (f *facts) mine(h install.Found) bool {
 		slices.ContainsFunc(f.records, func(r installation.Record) bool { return h.Program == filepath.ToSlash(r.Program) }))
 }
 
-// said describes a hook in one line.
-func (r remembered) said() string {
+// description describes a hook in one line.
+func (r remembered) description() string {
 	what, in := r.Command, r.Scope+", "+r.File
 	if r.Event != "" {
 		what = r.Event + ": " + what
@@ -159,7 +159,7 @@ func (r remembered) said() string {
 // drift compares a hook with its remembered state, and removes that from before. known means that
 // its file was checked before.
 func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
-	found := Finding{ID: "hooks.other", Level: Info, Agent: now.Agent, Subject: now.File, What: "another hook: " + now.said(), Fingerprint: now.Digest}
+	found := Finding{ID: "hooks.other", Level: Info, Agent: now.Agent, Subject: now.File, What: "another hook: " + now.description(), Fingerprint: now.Digest}
 	equal := slices.IndexFunc(*before, func(r remembered) bool { return r.same(now) && r.Digest == now.Digest })
 	if equal < 0 {
 		equal = slices.IndexFunc(*before, now.same)
@@ -169,11 +169,11 @@ func drift(f *facts, now remembered, before *[]remembered, known bool) Finding {
 		was := (*before)[equal]
 		*before = slices.Delete(*before, equal, equal+1)
 		if was.Digest != now.Digest {
-			found.ID, found.Level, found.What = "hooks.changed", Warn, "changed since "+minute(f.before.Time)+": "+now.said()
+			found.ID, found.Level, found.What = "hooks.changed", Warn, "changed since "+minute(f.before.Time)+": "+now.description()
 			found.Why, found.Hint = "the entry, or the file that it runs, has changed since the last check", "review it, unless you made the change"
 		}
 	case known:
-		found.ID, found.Level, found.What = "hooks.new", Warn, "new since "+minute(f.before.Time)+": "+now.said()
+		found.ID, found.Level, found.What = "hooks.new", Warn, "new since "+minute(f.before.Time)+": "+now.description()
 		found.Why, found.Hint = "it runs with your permissions at each of these events", "review it, unless you made the change"
 	}
 	return found
@@ -191,7 +191,7 @@ func undone(f *facts, a *agent) []Finding {
 			if row := a.row(h.Event); f.mine(h) || h.Event != "" && (row == nil || !decides(row.Kind)) {
 				continue
 			}
-			name := remembered{Scope: l.scope, File: l.file, Event: h.Event, Command: told(h.Command)}.said()
+			name := remembered{Scope: l.scope, File: l.file, Event: h.Event, Command: maskedCommand(h.Command)}.description()
 			if !slices.Contains(names, name) {
 				names = append(names, name)
 			}
@@ -216,8 +216,8 @@ func (a *agent) row(event string) *dialect.EventRow {
 	return nil
 }
 
-// told returns the form of a command that is shown and stored: masked and shortened.
-func told(command string) string { return cut(spool.Mask(command), 300) }
+// maskedCommand returns the form of a command that is shown and stored: masked and shortened.
+func maskedCommand(command string) string { return cut(spool.Mask(command), 300) }
 
 // decides reports whether a hook at this event can block an action or change something.
 func decides(kind grapnel.Kind) bool {

@@ -196,20 +196,20 @@ func folderTrust(f *facts, a *agent, asks bool) []Finding {
 	if !asks || l == nil || f.dir == "" {
 		return nil
 	}
-	best, says := "", ""
+	best, trust := "", ""
 	for folder, v := range l.tree {
 		word, _ := v.(string)
 		if word == "TRUST_PARENT" {
 			folder = filepath.Dir(folder)
 		}
 		if within(f.dir, folder) && len(folder) > len(best) {
-			best, says = folder, word
+			best, trust = folder, word
 		}
 	}
 	switch {
-	case says == "DO_NOT_TRUST":
+	case trust == "DO_NOT_TRUST":
 		return []Finding{{ID: "trust.folder", Level: Bad, Subject: best, What: a.Title + " is set not to trust " + best, Why: "it runs no hooks in an untrusted folder", Hint: "trust it in " + l.file + ", or with /permissions in the agent"}}
-	case says == "":
+	case trust == "":
 		return []Finding{{ID: "trust.folder", Level: Info, Subject: f.dir, What: a.Title + " has not been asked yet whether to trust " + f.dir, Why: "it runs no hooks in an untrusted folder", Hint: "start it here once and answer its question"}}
 	}
 	return nil

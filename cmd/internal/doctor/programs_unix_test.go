@@ -35,17 +35,17 @@ func TestVersionOf(t *testing.T) {
 func TestHungAgents(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		versions := map[string]said{"a": {}, "b": {}, "c": {}, "d": {}}
+		versions := map[string]versionOutput{"a": {}, "b": {}, "c": {}, "d": {}}
 		begin := time.Now()
-		askAll(versions, func(program string) said {
+		askAll(versions, func(program string) versionOutput {
 			time.Sleep(patience)
-			return said{mute: program + " hangs"}
+			return versionOutput{mute: program + " hangs"}
 		})
 		if took := time.Since(begin); took != patience {
 			t.Errorf("four programs that hang took %v, want %v", took, patience)
 		}
 		for program, got := range versions {
-			if want := (said{mute: program + " hangs"}); got != want {
+			if want := (versionOutput{mute: program + " hangs"}); got != want {
 				t.Errorf("%s: %+v, want %+v", program, got, want)
 			}
 		}

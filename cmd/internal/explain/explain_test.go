@@ -27,7 +27,7 @@ func explained(t *testing.T, policy, line, why string) *Explanation {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := (&policytest.Event{Command: &line}).Tell(dialect.ClaudeCode(), t.TempDir())
+	got, err := (&policytest.Event{Command: &line}).Received(dialect.ClaudeCode(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

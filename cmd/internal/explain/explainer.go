@@ -157,7 +157,7 @@ func (t *explainer) asked(run *grapnel.HookRun, p *grapnel.Planned) hookPart {
 		}
 	}
 	if run.Outcome != nil {
-		h.Said = t.said(run.Outcome)
+		h.Outcome = t.maskedOutcome(run.Outcome)
 	}
 	if run.Async {
 		if end, ok := t.trial.ended[s.FullName()]; ok {
@@ -234,8 +234,8 @@ func (x *Explanation) maskJSON(raw json.RawMessage) json.RawMessage {
 	return json.RawMessage(`"***"`)
 }
 
-// said returns the outcome of a hook with its secrets masked.
-func (t *explainer) said(out *grapnel.Outcome) *grapnel.Outcome {
+// maskedOutcome returns the outcome of a hook with its secrets masked.
+func (t *explainer) maskedOutcome(out *grapnel.Outcome) *grapnel.Outcome {
 	mask := t.x.mask
 	shown := *out
 	shown.Reason, shown.Message, shown.Halt = mask(out.Reason), mask(out.Message), mask(out.Halt)
@@ -276,7 +276,7 @@ func maskChecks(checks []match.Check, mask func(string) string) []match.Check {
 // merge describes how the outcomes were merged, if there was more than one decision.
 func (t *explainer) merge() {
 	x, v := t.x, t.rec.Verdict
-	say := func(format string, args ...any) {
+	add := func(format string, args ...any) {
 		if line := fmt.Sprintf(format, args...); !slices.Contains(x.Merge, line) {
 			x.Merge = append(x.Merge, line)
 		}
@@ -285,41 +285,41 @@ func (t *explainer) merge() {
 	for i := range x.Hooks {
 		switch h := &x.Hooks[i]; h.Part {
 		case partOutvoted:
-			say("%s of %s outvotes %s of %s", t.top, deciders, h.Decision, h.Hook)
+			add("%s of %s outvotes %s of %s", t.top, deciders, h.Decision, h.Hook)
 		case partExpired:
-			say("the allow of %s is ignored: %s", h.Hook, h.Reason)
+			add("the allow of %s is ignored: %s", h.Hook, h.Reason)
 		case partObserves:
 			if h.Decision > grapnel.None {
-				say("%s is in observe mode: it would %s", h.Hook, h.Decision)
+				add("%s is in observe mode: it would %s", h.Hook, h.Decision)
 			}
 		case partFailed:
-			say("%s failed, which is treated as no opinion", h.Hook)
+			add("%s failed, which is treated as no opinion", h.Hook)
 		case partNone, partDecides, partAdds, partNotAsked, partLater:
 		}
 	}
 	if who := t.who(func(run *grapnel.HookRun) bool { return run.Halt && !run.Observed && !run.Async }); who != "" {
-		say("%s ends the turn", who)
+		add("%s ends the turn", who)
 	}
 	for _, conflict := range t.rec.Conflicts {
-		say("two hooks of one step changed %s: the later one in the plan wins", conflict)
+		add("two hooks of one step changed %s: the later one in the plan wins", conflict)
 	}
-	t.replaced(say)
+	t.replaced(add)
 	if v.Decision == grapnel.Block && len(v.Changes) == 0 {
 		if who := t.who(func(run *grapnel.HookRun) bool { return len(run.Changed) > 0 && !run.Observed }); who != "" {
-			say("changes by %s are dropped because the event is blocked", who)
+			add("changes by %s are dropped because the event is blocked", who)
 		}
 	}
 	if t.top > v.Decision && v.Halt == "" || v.Decision > t.top && t.top > grapnel.None {
-		say("%s is downgraded to %s: see unsupported", t.top, v.Decision)
+		add("%s is downgraded to %s: see unsupported", t.top, v.Decision)
 	}
 }
 
 // replaced reports changes that a later hook has overwritten.
-func (t *explainer) replaced(say func(string, ...any)) {
+func (t *explainer) replaced(add func(string, ...any)) {
 	last := map[grapnel.Field]*hookPart{}
 	for i := range t.x.Hooks {
 		h := &t.x.Hooks[i]
-		if h.run.Observed || h.run.Async || h.Said == nil {
+		if h.run.Observed || h.run.Async || h.Outcome == nil {
 			continue
 		}
 		for _, f := range h.run.Changed {
@@ -327,7 +327,7 @@ func (t *explainer) replaced(say func(string, ...any)) {
 				continue
 			}
 			if was := last[f]; was != nil && was.Hook != h.Hook && was.Step != h.Step {
-				say("a later hook, %[3]s, changed %[1]s of %[2]s again", f, was.Hook, h.Hook)
+				add("a later hook, %[3]s, changed %[1]s of %[2]s again", f, was.Hook, h.Hook)
 			}
 			last[f] = h
 		}

@@ -156,12 +156,12 @@ func (x *Explanation) hook(t *tree, h *hookPart) {
 	if h.Error != "" && !strings.Contains(x.Error, h.Error) { // an unreadable event is reported once
 		t.note(span{"failed: " + shown(h.Error), cli.Red})
 	}
-	if h.Said != nil && h.Phase != grapnel.PhaseRewrite { // the result of rewrites is drawn below them
-		for _, f := range slices.Sorted(maps.Keys(h.Said.Set)) {
-			t.note(text("%s = %s", f, shown(valueText(h.Said.Set[f]))))
+	if h.Outcome != nil && h.Phase != grapnel.PhaseRewrite { // the result of rewrites is drawn below them
+		for _, f := range slices.Sorted(maps.Keys(h.Outcome.Set)) {
+			t.note(text("%s = %s", f, shown(valueText(h.Outcome.Set[f]))))
 		}
-		for _, f := range slices.Sorted(maps.Keys(h.Said.Patch)) {
-			t.note(text("%s gets %s", f, shown(valueText(h.Said.Patch[f]))))
+		for _, f := range slices.Sorted(maps.Keys(h.Outcome.Patch)) {
+			t.note(text("%s gets %s", f, shown(valueText(h.Outcome.Patch[f]))))
 		}
 	}
 	switch {
@@ -208,14 +208,14 @@ func (h *hookPart) did() (string, string) {
 		}
 		words = append(words, verb+listed(fields, "and"))
 	}
-	if h.Said != nil {
-		if len(h.Said.Context) > 0 {
+	if h.Outcome != nil {
+		if len(h.Outcome.Context) > 0 {
 			words = append(words, "adds context")
 		}
-		if h.Said.Halt != "" {
+		if h.Outcome.Halt != "" {
 			words, code = append(words, "ends the turn"), cli.Red
 		}
-		if h.Said.Message != "" && h.Decision == grapnel.None {
+		if h.Outcome.Message != "" && h.Decision == grapnel.None {
 			words = append(words, "sends a message to the user")
 		}
 	}

@@ -312,14 +312,14 @@ func readAll(r io.Reader) ([]byte, error) {
 
 // answer computes the reply. It turns every failure into a reply in the agent's dialect, as for a
 // failed guard, and never panics.
-func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input dialect.Input, place local.Place, lost error) (reply dialect.Reply, pending bool) {
+func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input dialect.Input, place local.Place, placeErr error) (reply dialect.Reply, pending bool) {
 	defer func() {
 		if r := recover(); r != nil {
 			reply, pending = lastResort(ctx, d, input, fmt.Errorf("internal error: %v", r)), false
 		}
 	}()
-	if lost != nil {
-		return lastResort(ctx, d, input, lost), false
+	if placeErr != nil {
+		return lastResort(ctx, d, input, placeErr), false
 	}
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {

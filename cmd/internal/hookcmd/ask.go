@@ -55,7 +55,7 @@ type asker struct {
 	networks func() []string // private networks that the policies allow
 	circuits circuits
 	program  func() (string, error) // path of the program that sends the request; if nil, tell sends it
-	tell     func(ctx context.Context, question []byte) (ServerReply, error)
+	send     func(ctx context.Context, question []byte) (ServerReply, error)
 }
 
 func newAsker(c circuits, h policyfile.HTTP, networks func() []string) *asker {
@@ -153,32 +153,32 @@ func (a *asker) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, ci
 	if err != nil {
 		return grapnel.Outcome{}, circuit.Unknown, err
 	}
-	var said ServerReply
-	if a.tell != nil {
-		said, err = a.tell(ctx, question)
+	var reply ServerReply
+	if a.send != nil {
+		reply, err = a.send(ctx, question)
 	} else {
 		var program string
 		if program, err = a.program(); err != nil {
 			return grapnel.Outcome{}, circuit.Unknown, err
 		}
-		said, err = runDeliver(ctx, program, a.http.Name, question)
+		reply, err = runDeliver(ctx, program, a.http.Name, question)
 	}
 	switch {
 	case err != nil && errors.Is(err, grapnel.ErrTimeout): // the program has a shorter timeout of its own, so it hangs or has not started
 		return grapnel.Outcome{}, circuit.Failed, err
 	case err != nil:
 		return grapnel.Outcome{}, circuit.Unknown, err
-	case said.Error != "":
+	case reply.Error != "":
 		result := circuit.Unknown
-		if said.Failed {
+		if reply.Failed {
 			result = circuit.Failed
 		}
-		if said.Timeout {
-			return grapnel.Outcome{}, result, fmt.Errorf("%w: %s", grapnel.ErrTimeout, said.Error)
+		if reply.Timeout {
+			return grapnel.Outcome{}, result, fmt.Errorf("%w: %s", grapnel.ErrTimeout, reply.Error)
 		}
-		return grapnel.Outcome{}, result, errors.New(said.Error)
+		return grapnel.Outcome{}, result, errors.New(reply.Error)
 	}
-	out, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Stdout: said.Answer})
+	out, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Stdout: reply.Answer})
 	if err != nil {
 		return grapnel.Outcome{}, circuit.Failed, err
 	}
@@ -242,11 +242,11 @@ func runDeliver(ctx context.Context, program, hook string, stdin []byte) (Server
 	case len(end.Stdout.Head) == 0:
 		return ServerReply{}, nil // it delivered to a webhook, which has no answer
 	}
-	var said ServerReply
-	if err := json.Unmarshal(end.Stdout.Head, &said); err != nil {
+	var reply ServerReply
+	if err := json.Unmarshal(end.Stdout.Head, &reply); err != nil {
 		return ServerReply{}, fmt.Errorf("cannot decode the output of %s (do both programs have the same version?): %w", filepath.Base(program), err)
 	}
-	return said, nil
+	return reply, nil
 }
 
 // Circuit returns why the server of a hook would not be asked now, or nil.

@@ -138,8 +138,8 @@ type dedupe struct {
 // the budget of the event. It returns nil for agents that report each action once, and if nothing
 // can be stored: then each report counts separately.
 func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedupe {
-	way, twice := got.Way()
-	if !twice || got.Err != nil {
+	way, duplicates := got.Way()
+	if !duplicates || got.Err != nil {
 		return nil
 	}
 	ev := got.Event
@@ -395,7 +395,7 @@ func canonical(raw json.RawMessage) string {
 // unsaid lists members, in lower case without underscores, that only describe the report: its
 // names for the event, the tool and the call. Cursor adds sandbox when it reports a command the
 // second time: whether the command would run in a sandbox.
-var unsaid = []string{"hookeventname", "hookname", "timestamp", "toolname", "tooluseid", "sandbox"}
+var reportMembers = []string{"hookeventname", "hookname", "timestamp", "toolname", "tooluseid", "sandbox"}
 
 // factsOf returns a digest of each value of a payload together with its member's name,
 // independent of the spelling of the name. Hooks get the payload in addition to the neutral
@@ -421,7 +421,7 @@ func factsOf(payload json.RawMessage) []string {
 				walk(name, element)
 			}
 		default:
-			if !slices.Contains(unsaid, name) && len(facts) <= keepFacts {
+			if !slices.Contains(reportMembers, name) && len(facts) <= keepFacts {
 				facts = append(facts, nameOf(name, fmt.Sprint(v))[:16])
 			}
 		}

@@ -140,12 +140,12 @@ func Drain(ctx context.Context, place local.Place, box Outbox) error {
 
 // runOne runs one pending hook.
 func runOne(ctx context.Context, place local.Place, c circuits, box Outbox, p spool.Pending) error {
-	spec, told, err := findHook(place, c, refOf(&p))
+	spec, target, err := findHook(place, c, refOf(&p))
 	switch {
 	case err != nil:
 		return fmt.Errorf("%w, queued on %s", err, p.Time.Format(time.RFC3339))
-	case told != nil && box != nil:
-		if err := box.Put(ctx, p, *told); err != nil {
+	case target != nil && box != nil:
+		if err := box.Put(ctx, p, *target); err != nil {
 			return fmt.Errorf("%w: %w", spool.ErrLater, err)
 		}
 		return nil
@@ -176,12 +176,12 @@ func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policy
 			source.Scope = scope
 		}
 	}
-	var told []policyfile.HTTP
+	var targets []policyfile.HTTP
 	req := place.Request(nil, local.Runner(place))
 	req.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
 	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
 	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
-		told = append(told, h)
+		targets = append(targets, h)
 		return newTeller(h)
 	}
 	specs, err := policy.LoadSource(req, source)
@@ -192,9 +192,9 @@ func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policy
 		if spec.Name != ref.Name {
 			continue
 		}
-		for i := range told {
-			if told[i].Name == spec.Name && told[i].Source == spec.Source.Name {
-				return spec, &told[i], nil
+		for i := range targets {
+			if targets[i].Name == spec.Name && targets[i].Source == spec.Source.Name {
+				return spec, &targets[i], nil
 			}
 		}
 		return spec, nil, nil

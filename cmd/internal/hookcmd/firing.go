@@ -90,15 +90,15 @@ func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.
 
 // fire computes the reply to an event and stores its Records and observing hooks. lost is an
 // earlier error, which becomes a warning in the reply.
-func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firing, got dialect.Received, lost error) (reply dialect.Reply, pending bool, err error) {
+func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firing, got dialect.Received, warning error) (reply dialect.Reply, pending bool, err error) {
 	f.sink = f.keep
 	once := hold(f.spool, f.keep, got, inv)
 	defer once.close()
 	if once != nil {
 		f.sink = once
 	}
-	if said := once.verdict(f.set, f); said != nil {
-		engine = said
+	if repeat := once.verdict(f.set, f); repeat != nil {
+		engine = repeat
 	}
 	if f.programs { // if the agent ends this process, it must end its hook programs too
 		inv.watch.listen()
@@ -108,8 +108,8 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 		return reply, false, nil
 	}
 	once.keep(ctx)
-	if lost != nil {
-		warn(&reply, lost)
+	if warning != nil {
+		warn(&reply, warning)
 	}
 	if pending, err = f.keep.end(ctx); err != nil {
 		err = fmt.Errorf("no Record was stored: %w", err)

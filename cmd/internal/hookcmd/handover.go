@@ -67,12 +67,12 @@ func runGrapnel(ctx context.Context, inv invocation, got dialect.Received, input
 	if ctx.Err() != nil {
 		return dialect.Reply{}, context.Cause(ctx)
 	}
-	mark, said, ok := bytes.Cut(stdout.Bytes(), []byte("\n"))
+	mark, output, ok := bytes.Cut(stdout.Bytes(), []byte("\n"))
 	code, marked := strings.CutPrefix(string(mark), handoverMark)
 	exit, noCode := strconv.Atoi(code)
 	switch {
 	case ok && marked && noCode == nil:
-		return dialect.Reply{Stdout: said, Stderr: stderr.Bytes(), Exit: exit}, nil
+		return dialect.Reply{Stdout: output, Stderr: stderr.Bytes(), Exit: exit}, nil
 	case err == nil || cmd.ProcessState != nil && cmd.ProcessState.Exited():
 		text, _, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(stderr.String()), "grapnel: error: "), "\n")
 		err = fmt.Errorf("invalid output, exit code %d, %.200q", cmd.ProcessState.ExitCode(), text)

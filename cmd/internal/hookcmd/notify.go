@@ -56,17 +56,17 @@ func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 // env:NAME and file:PATH are resolved again at each call, variables from the environment of this
 // process.
 func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, []string, error) {
-	_, told, err := findHook(place, nil, ref)
+	_, target, err := findHook(place, nil, ref)
 	if err != nil {
 		return policyfile.HTTP{}, nil, err
 	}
-	if told == nil {
+	if target == nil {
 		return policyfile.HTTP{}, nil, fmt.Errorf("hook %q of %s has no notify target", ref.Name, ref.Source)
 	}
-	h, err := told.Resolve()
+	h, err := target.Resolve()
 	if err != nil {
 		return policyfile.HTTP{}, nil, err
 	}
-	h.Name = told.FullName()
+	h.Name = target.FullName()
 	return h, place.Opened(), nil
 }

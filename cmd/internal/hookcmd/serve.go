@@ -41,9 +41,9 @@ func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stde
 	// A terminal interrupts all its programs; the agent decides whether it ends. A reader that
 	// has exited is an error of a write, and must not end this process.
 	signal.Notify(make(chan os.Signal, 1), os.Interrupt, syscall.SIGPIPE)
-	told := make(chan os.Signal, 2)
-	signal.Notify(told, syscall.SIGTERM)
-	defer signal.Stop(told)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM)
+	defer signal.Stop(signals)
 
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -51,7 +51,7 @@ func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stde
 	s.room.L = &s.mu
 	hello := dialect.Hello()
 	hello.Concurrency = maxEvents
-	s.say(hello)
+	s.write(hello)
 
 	lines := make(chan line)
 	go read(stdin, lines) // it may block in a read until this process ends
@@ -66,19 +66,19 @@ func serve(inv invocation, named *dialect.Dialect, stdin io.Reader, stdout, stde
 	}()
 	for open := true; open; {
 		select {
-		case <-told:
+		case <-signals:
 			open = false
 		case <-s.gone:
 			open = false
 		case l, more := <-lines:
 			if open = more; more {
-				s.hear(ctx, l, stderr)
+				s.handle(ctx, l, stderr)
 			}
 		}
 	}
 	go func() {
 		select {
-		case <-told:
+		case <-signals:
 			cancel()
 		case <-ctx.Done():
 		}
@@ -136,8 +136,8 @@ func read(stdin io.Reader, lines chan<- line) {
 	}
 }
 
-// hear parses a line and starts its processing.
-func (s *lineServer) hear(ctx context.Context, l line, stderr io.Writer) {
+// handle parses a line and starts its processing.
+func (s *lineServer) handle(ctx context.Context, l line, stderr io.Writer) {
 	m, err := dialect.ReadMessage(l.text)
 	switch {
 	case m.Type == dialect.TypeCancel:
@@ -190,8 +190,8 @@ func (s *lineServer) begin(ctx context.Context, id string, size int) (context.Co
 func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	defer func() {
 		if r := recover(); r != nil { // even lastResort panicked
-			said := fmt.Sprintf("grapnel: error: internal error: %v\n", r)
-			s.say(dialect.Message{Type: dialect.TypeAnswer, ID: id, Reply: &dialect.WireReply{Stderr: said, Exit: exitFailure}})
+			stderr := fmt.Sprintf("grapnel: error: internal error: %v\n", r)
+			s.write(dialect.Message{Type: dialect.TypeAnswer, ID: id, Reply: &dialect.WireReply{Stderr: stderr, Exit: exitFailure}})
 		}
 	}()
 	inv := s.inv
@@ -205,7 +205,7 @@ func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	})
 	defer inv.watch.settle() //nolint:contextcheck // the Record is written after the context has ended
 	reply, pending := result.reply, result.pending
-	s.say(dialect.Message{
+	s.write(dialect.Message{
 		Type: dialect.TypeAnswer, ID: id,
 		Reply: &dialect.WireReply{Stdout: string(reply.Stdout), Stderr: string(reply.Stderr), Exit: reply.Exit},
 	})
@@ -217,8 +217,8 @@ func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	}
 }
 
-// say writes a message as one line.
-func (s *lineServer) say(m dialect.Message) {
+// write writes a message as one line.
+func (s *lineServer) write(m dialect.Message) {
 	text, err := m.Write()
 	s.out.Lock()
 	defer s.out.Unlock()

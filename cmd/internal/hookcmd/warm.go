@@ -106,7 +106,7 @@ func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, 
 
 // answer implements [Warm.Answer] and [Warm.AnswerFallback]. alone means that no hook program can
 // reply instead.
-func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (reply dialect.Reply, pending bool, err error) {
+func (w *Warm) answer(ctx context.Context, asked *client.Question, noFallback bool) (reply dialect.Reply, pending bool, err error) {
 	place, err := local.Locate(asked.Root, asked.ID) //nolint:contextcheck // it looks up the home directory, which takes no time
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
@@ -136,10 +136,10 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, alone bool) (
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}
-	if name, runs := entry.runs(got.Event); runs && !alone {
+	if name, runs := entry.runs(got.Event); runs && !noFallback {
 		return reply, false, fmt.Errorf("%w: hook %q needs the environment of the agent", client.ErrSelf, name)
 	}
-	j := &journal{warm: w, entry: entry, alone: alone}
+	j := &journal{warm: w, entry: entry, noFallback: noFallback}
 	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless}
 	engine := entry.engine
 	if rootless != nil {
@@ -252,7 +252,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
 		Webhook: func(h hookfiles.Webhook) (grapnel.Hook, error) { return webhookHook(place, h), nil },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, tell: w.ask}, nil
+			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, send: w.ask}, nil
 		},
 		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			e.notices[h.FullName()] = h
@@ -294,7 +294,7 @@ func (w *Warm) command(place local.Place, e *warmEntry, c policyfile.Command) gr
 		e.programs[c.Name] = true
 		return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
 			f, ok := ctx.Value(firingKey{}).(*firing)
-			if ok && f.keep.(*journal).alone {
+			if ok && f.keep.(*journal).noFallback {
 				return grapnel.Outcome{}, errNoProgram
 			}
 			if ok {
@@ -399,13 +399,13 @@ func same(a, b fs.FileInfo) bool {
 
 // A journal collects the Records and notices of one firing for the store.
 type journal struct {
-	warm    *Warm
-	entry   *warmEntry
-	left    bool // a hook runs in the environment of the agent: this firing does not count
-	alone   bool // no hook program can reply instead: such a hook fails
-	records []grapnel.Record
-	notices []Notice
-	pending bool
+	warm       *Warm
+	entry      *warmEntry
+	left       bool // a hook runs in the environment of the agent: this firing does not count
+	noFallback bool // no hook program can reply instead: such a hook fails
+	records    []grapnel.Record
+	notices    []Notice
+	pending    bool
 }
 
 func (j *journal) Observe(_ context.Context, rec *grapnel.Record) {
@@ -421,7 +421,7 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 	var failed error
 	for i := range hooks {
 		h := &hooks[i]
-		told, tells := j.entry.notices[h.FullName()]
+		target, tells := j.entry.notices[h.FullName()]
 		if !tells {
 			local = append(local, *h)
 			continue
@@ -431,9 +431,9 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 			failed = errors.Join(failed, fmt.Errorf("hook %q: %w", h.FullName(), err))
 			continue
 		}
-		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), told, h.Source})
+		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), target, h.Source})
 	}
-	if len(local) > 0 && j.alone {
+	if len(local) > 0 && j.noFallback {
 		return errors.Join(failed, fmt.Errorf("hook %q: %w", local[0].FullName(), errNoProgram))
 	}
 	if len(local) > 0 {
@@ -462,19 +462,19 @@ func (j *journal) end(ctx context.Context) (bool, error) {
 	if err := j.warm.opts.Keep(context.WithoutCancel(ctx), lines, j.notices, j.entry.set.Records.Sync); err != nil {
 		pending, err := j.aside(ctx)
 		if err != nil { // without an error, the daemon takes the Records in from the spool
-			j.tell(ctx)
+			j.observe(ctx)
 			if unrecorded := j.warm.opts.Unrecorded; unrecorded != nil {
 				unrecorded(err)
 			}
 		}
 		return pending, err
 	}
-	j.tell(ctx)
+	j.observe(ctx)
 	return j.pending, partly
 }
 
-// tell passes Records to Observe if they did not go to the spool.
-func (j *journal) tell(ctx context.Context) {
+// observe passes Records to Observe if they did not go to the spool.
+func (j *journal) observe(ctx context.Context) {
 	if observe := j.warm.opts.Observe; observe != nil {
 		for i := range j.records {
 			observe(ctx, &j.records[i])

@@ -59,7 +59,7 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 		return nil, err
 	}
 	if s.Scope == Managed && s.System == systemRoot {
-		if err := rootsAlone(s.Program); err != nil {
+		if err := checkRootOwned(s.Program); err != nil {
 			return nil, err
 		}
 	}

@@ -38,13 +38,13 @@ func (d *document) notes(rel string) []string {
 		case sw.Names:
 			names := slices.ContainsFunc(c.texts(it.key), d.agent.switchedOff)
 			if names {
-				notes = append(notes, d.note(it.start, "%s names the hook of Grapnel, which %s", sw.Path, sw.Says))
+				notes = append(notes, d.note(it.start, "%s names the hook of Grapnel, which %s", sw.Path, sw.Effect))
 			}
 		case sw.Is == "":
-			notes = append(notes, d.note(it.start, "%s is set, which %s", sw.Path, sw.Says))
+			notes = append(notes, d.note(it.start, "%s is set, which %s", sw.Path, sw.Effect))
 		default:
 			if want, err := expand(sw.Is, nil, false); err == nil && same(it.value, want) {
-				notes = append(notes, d.note(it.start, "%s is %s, which %s", sw.Path, sw.Is, sw.Says))
+				notes = append(notes, d.note(it.start, "%s is %s, which %s", sw.Path, sw.Is, sw.Effect))
 			}
 		}
 	}
@@ -96,9 +96,9 @@ func (a Agent) tomlNotes(rel, file string, data []byte) []string {
 		switch {
 		case v == nil:
 		case sw.Is == "":
-			notes = append(notes, fmt.Sprintf("%s: %s is set, which %s", file, sw.Path, sw.Says))
+			notes = append(notes, fmt.Sprintf("%s: %s is set, which %s", file, sw.Path, sw.Effect))
 		case fmt.Sprintf("%v", v) == strings.Trim(sw.Is, `"`):
-			notes = append(notes, fmt.Sprintf("%s: %s is %s, which %s", file, sw.Path, sw.Is, sw.Says))
+			notes = append(notes, fmt.Sprintf("%s: %s is %s, which %s", file, sw.Path, sw.Is, sw.Effect))
 		}
 	}
 	return notes

@@ -26,9 +26,9 @@ func checkProgram(program string) error {
 	return nil
 }
 
-// rootsAlone returns an error if other users could replace the program that every user's agent
+// checkRootOwned returns an error if other users could replace the program that every user's agent
 // runs.
-func rootsAlone(program string) error {
+func checkRootOwned(program string) error {
 	real, err := filepath.EvalSymlinks(program)
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ var (
 	keeper = row("keeper", dialect.Setup{
 		User: ".keeper/hooks.json", Project: ".keeper/hooks.json", Shape: dialect.ShapeGroups, Keep: true, Unit: time.Second,
 		Entry: `{"type": "command", "command": $command, "timeout": $timeout}`,
-		Off:   []dialect.Switch{{File: ".keeper/config.toml", Path: "features.hooks", Is: "false", Says: "switches all hooks off"}},
+		Off:   []dialect.Switch{{File: ".keeper/config.toml", Path: "features.hooks", Is: "false", Effect: "switches all hooks off"}},
 		Todo:  []string{"open keeper and trust $file"}, TodoProject: []string{"trust the project, too"},
 	})
 	// Its lists in hooks.json replace those in settings.json.
@@ -139,7 +139,7 @@ func TestSetups(t *testing.T) {
 				t.Errorf("Top cannot be read: %v", err)
 			}
 			for _, sw := range s.Off {
-				if _, err := expand(sw.Is, nil, false); sw.Is != "" && err != nil || sw.Path == "" || sw.Says == "" || sw.Names && sw.Is != "" {
+				if _, err := expand(sw.Is, nil, false); sw.Is != "" && err != nil || sw.Path == "" || sw.Effect == "" || sw.Names && sw.Is != "" {
 					t.Errorf("%+v: %v", sw, err)
 				}
 			}

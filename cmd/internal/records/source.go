@@ -286,14 +286,14 @@ func (c *countingReader) Read(b []byte) (int, error) {
 
 // Progress draws a progress bar if stderr is a terminal. It returns a function to report progress,
 // nil without a bar, and a function that removes the bar.
-func (r *Source) Progress(what string) (tell func(records int), end func()) {
+func (r *Source) Progress(what string) (report func(records int), end func()) {
 	if !cli.Terminal(r.Console.Err) || r.Console.JSON || os.Getenv("TERM") == "dumb" {
 		return nil, func() {}
 	}
 	const bar = 30
 	begun := time.Now()
 	var shown time.Time
-	tell = func(records int) {
+	report = func(records int) {
 		now := time.Now()
 		if now.Sub(shown) < 100*time.Millisecond {
 			return
@@ -312,7 +312,7 @@ func (r *Source) Progress(what string) (tell func(records int), end func()) {
 		fmt.Fprint(r.Console.Err, text)
 		r.bar = true
 	}
-	return tell, r.erase
+	return report, r.erase
 }
 
 // erase removes the progress bar, if it is visible.

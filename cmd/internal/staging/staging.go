@@ -153,18 +153,18 @@ func readPolicy(ctx context.Context, named string) ([]byte, error) {
 	if _, _, revision := strings.Cut(named, ":"); !revision || !errors.Is(err, os.ErrNotExist) {
 		return nil, cli.WithHint(fmt.Errorf("cannot read the policy: %w", err), "use a file name, or REVISION:PATH of git")
 	}
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.CommandContext(ctx, "git", "show", "--no-textconv", "--end-of-options", named)
-	cmd.Stderr = &said
+	cmd.Stderr = &stderr
 	if content, err = cmd.Output(); err != nil {
-		return nil, cli.WithHint(fmt.Errorf("file %s not found, also not in git: %s", named, gitError(said.String(), err)), "use a file name, or REVISION:PATH of git: main:grapnel.yaml, HEAD~3:./grapnel.yaml")
+		return nil, cli.WithHint(fmt.Errorf("file %s not found, also not in git: %s", named, gitError(stderr.String(), err)), "use a file name, or REVISION:PATH of git: main:grapnel.yaml, HEAD~3:./grapnel.yaml")
 	}
 	return append([]byte{}, content...), nil
 }
 
-func gitError(said string, err error) string {
-	if said = printable.Line(strings.TrimSpace(said)); said != "" {
-		return said
+func gitError(stderr string, err error) string {
+	if stderr = printable.Line(strings.TrimSpace(stderr)); stderr != "" {
+		return stderr
 	}
 	return err.Error()
 }
@@ -202,7 +202,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 			if s.run && !cmd.Async {
 				return run(cmd)
 			}
-			return stage.Told(cmd.Name)
+			return stage.ReplayHook(cmd.Name)
 		},
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			if s.servers != nil {
@@ -211,7 +211,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 			if slices.Contains(s.ask, h.Name) && !h.Async {
 				return hookcmd.Asker(stage.Counter(), h, func() []string { return set.Networks }), nil
 			}
-			return stage.Told(h.Name), nil
+			return stage.ReplayHook(h.Name), nil
 		},
 		Webhook:   func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // it only observes, and observers do not run
 		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },   // likewise

@@ -19,15 +19,15 @@ func (s *Install) askOverHTTP(ctx context.Context, place local.Place, rec *insta
 		return // grapnel doctor reports more
 	}
 	s.Via = string(install.ViaHTTP)
-	var said struct {
+	var health struct {
 		HTTP *server.HTTPHealth `json:"http"`
 	}
-	err = server.Health(ctx, client.Socket(place.State), &said)
+	err = server.Health(ctx, client.Socket(place.State), &health)
 	switch {
 	case s.Problem != "":
 	case err != nil:
 		s.Problem = fmt.Sprintf("it sends events to the daemon over HTTP, but no daemon answers: %v; run \"grapnel serve\"", err)
-	case said.HTTP == nil || said.HTTP.Address != addresses.Host():
+	case health.HTTP == nil || health.HTTP.Address != addresses.Host():
 		s.Problem = fmt.Sprintf("it sends events to the daemon over HTTP, but the daemon does not listen on %s: run \"grapnel doctor\"", addresses.Host())
 	}
 }

@@ -44,7 +44,7 @@ var canaries = []canary{
 				},
 				shells(w, "touch crash-open.txt", "touch crash-closed.txt", "touch hang-open.txt", "touch hang-closed.txt",
 					"touch between.txt", "touch asked.txt", "touch unasked.txt", "touch halted.txt", "touch last.txt"),
-				[]model.Step{model.Say("all done")},
+				[]model.Step{model.Answer("all done")},
 			)
 		},
 		judge: judgeTools,
@@ -61,15 +61,15 @@ var canaries = []canary{
 `,
 		also: []use{{grapnel.ModelBefore, "rewrite"}, {grapnel.ModelAfter, "replace"}, {grapnel.ResponseBefore, "replace"}},
 		steps: func(w *World) []model.Step {
-			steps := []model.Step{model.Say("that was it, CANARY-SAID"), model.Say("now it is done, CANARY-SAID")}
+			steps := []model.Step{model.Answer("that was it, CANARY-SAID"), model.Answer("now it is done, CANARY-SAID")}
 			if w.Agent.Tools.Task == nil {
 				return steps
 			}
-			done := model.Say("helped")
+			done := model.Answer("helped")
 			if w.Agent.Tools.Done != nil {
 				done = w.Agent.Tools.Done("helped")
 			}
-			helper := model.Prompt("You help.", append(shells(w, "touch helper-blocked.txt", "touch helper-free.txt"), done, model.Say("really helped"))...)
+			helper := model.Prompt("You help.", append(shells(w, "touch helper-blocked.txt", "touch helper-free.txt"), done, model.Answer("really helped"))...)
 			return append([]model.Step{model.Do(w.Agent.Tools.Task(helper))}, steps...)
 		},
 		judge: judgeStops,
@@ -78,7 +78,7 @@ var canaries = []canary{
 		name:   "a prompt that is blocked",
 		policy: "  - {name: blocks, on: prompt.before, block: CANARY-BLOCK}\n",
 		needs:  func(c *check) bool { return c.claim(grapnel.PromptBefore, "block") != "" },
-		steps:  func(w *World) []model.Step { return append(shells(w, "touch first.txt"), model.Say("all done")) },
+		steps:  func(w *World) []model.Step { return append(shells(w, "touch first.txt"), model.Answer("all done")) },
 		judge: func(c *check, res Result) {
 			seen := Not
 			if len(res.Requests.MainRequests()) == 0 {
@@ -91,7 +91,7 @@ var canaries = []canary{
 		name:   "a prompt that is changed",
 		policy: "  - {name: hides, on: prompt.before, replace: [{pattern: CANARY-SECRET, with: CANARY-HIDDEN}]}\n",
 		needs:  func(c *check) bool { return c.claim(grapnel.PromptBefore, "rewrite") == Native }, // a rewrite that becomes a block is covered by the block canary
-		steps:  func(w *World) []model.Step { return append(shells(w, "touch first.txt"), model.Say("all done")) },
+		steps:  func(w *World) []model.Step { return append(shells(w, "touch first.txt"), model.Answer("all done")) },
 		judge: func(c *check, res Result) {
 			c.note(grapnel.PromptBefore, "rewrite", hidden(res))
 		},
@@ -101,7 +101,7 @@ var canaries = []canary{
 		policy: "  - {name: halts, on: tool.before, match: {command: touch halted.txt}, run: \"echo '{\\\"halt\\\": \\\"CANARY-HALT\\\"}'\"}\n",
 		needs:  func(c *check) bool { return c.askEnds && c.claim(grapnel.ToolBefore, "halt") != "" },
 		steps: func(w *World) []model.Step {
-			return append(shells(w, "touch unasked.txt", "touch halted.txt", "touch last.txt"), model.Say("all done"))
+			return append(shells(w, "touch unasked.txt", "touch halted.txt", "touch last.txt"), model.Answer("all done"))
 		},
 		judge: func(c *check, res Result) { judgeHalt(c, res) },
 	},
@@ -111,7 +111,7 @@ var canaries = []canary{
 		cautious: true,
 		needs:    func(c *check) bool { return c.claim(grapnel.ToolBefore, "allow") == Native },
 		steps: func(w *World) []model.Step {
-			return append(shells(w, "touch allowed.txt", "touch refused.txt"), model.Say("all done"))
+			return append(shells(w, "touch allowed.txt", "touch refused.txt"), model.Answer("all done"))
 		},
 		judge: func(c *check, res Result) {
 			seen := Not
@@ -156,8 +156,8 @@ func stopped(res Result, before, file, after, reason string) string {
 	return "silently"
 }
 
-// told returns Native if a request to the model contains marker, and Not otherwise.
-func told(res Result, marker string) string {
+// supportFor returns Native if a request to the model contains marker, and Not otherwise.
+func supportFor(res Result, marker string) string {
 	if res.Requests.Contains(marker) {
 		return Native
 	}
@@ -169,7 +169,7 @@ func hidden(res Result) string {
 	if res.Requests.Contains("CANARY-SECRET") {
 		return Not
 	}
-	return told(res, "CANARY-HIDDEN")
+	return supportFor(res, "CANARY-HIDDEN")
 }
 
 // judgeTools judges the run of many calls.
@@ -198,7 +198,7 @@ func judgeTools(c *check, res Result) {
 		{grapnel.ToolFailed, "block", "CANARY-FAILED"},
 		{grapnel.ToolBatchAfter, "context", "CANARY-BATCH"},
 	} {
-		c.note(more.kind, more.word, told(res, more.marker))
+		c.note(more.kind, more.word, supportFor(res, more.marker))
 	}
 
 	replace := "nothing ran"
@@ -253,10 +253,10 @@ func judgeStops(c *check, res Result) {
 	if c.world.Agent.Tools.Task != nil {
 		c.promise(grapnel.ToolBefore, "guard of a call of a sub-agent", has(res, "helper-blocked.txt"), c.world.Agent.Tools.TaskUnseen)
 		c.promise(grapnel.ToolBefore, "other call of a sub-agent", has(res, "helper-free.txt"), true)
-		c.note(grapnel.SubagentStart, "context", told(res, "CANARY-HELPER"))
-		c.note(grapnel.SubagentAfter, "block", told(res, "CANARY-HELP-ON"))
+		c.note(grapnel.SubagentStart, "context", supportFor(res, "CANARY-HELPER"))
+		c.note(grapnel.SubagentAfter, "block", supportFor(res, "CANARY-HELP-ON"))
 	}
-	c.note(grapnel.AgentAfter, "block", told(res, "CANARY-GO-ON"))
+	c.note(grapnel.AgentAfter, "block", supportFor(res, "CANARY-GO-ON"))
 	c.note(grapnel.ModelBefore, "rewrite", hidden(res))
 	for _, kind := range []grapnel.Kind{grapnel.ModelAfter, grapnel.ResponseBefore} {
 		shown := "nothing said"

@@ -241,7 +241,7 @@ type part struct {
 // parts returns the hooks that decided, failed or were slow, the most important first, because the
 // line may be too short for all.
 func (it *Item) parts(slow float64) []part {
-	var said, seen []part
+	var important, seen []part
 	quick := it.MS >= slow && !it.Late
 	for i := range it.Hooks {
 		h := &it.Hooks[i]
@@ -251,29 +251,29 @@ func (it *Item) parts(slow float64) []part {
 		}
 		switch {
 		case h.Error != "" && h.FailOpen:
-			said = append(said, part{"FAILED OPEN: " + name, yellow})
+			important = append(important, part{"FAILED OPEN: " + name, yellow})
 		case h.Error != "":
-			said = append(said, part{"FAILED: " + name, red})
+			important = append(important, part{"FAILED: " + name, red})
 		case h.Observed && h.Decision > grapnel.None:
 			seen = append(seen, part{"would " + h.Decision.String() + ": " + name, dim})
 		case h.MS >= slow:
-			said = append(said, part{"slow: " + name, yellow})
+			important = append(important, part{"slow: " + name, yellow})
 		case h.Decision > grapnel.None || h.Halt || len(h.Changed) > 0:
-			said = append(said, part{name, normal})
+			important = append(important, part{name, normal})
 		case it.Late:
 			seen = append(seen, part{name, dim})
 		}
 	}
 	if quick { // no single hook was slow, but the event was
-		said = append(said, part{"slow", yellow})
+		important = append(important, part{"slow", yellow})
 	}
 	if it.Error != "" {
-		said = append(said, part{"ERROR: " + inLine(it.Error), red})
+		important = append(important, part{"ERROR: " + inLine(it.Error), red})
 	}
 	if len(it.Unsupported) > 0 {
 		seen = append(seen, part{"unsupported: " + inLine(strings.Join(it.Unsupported, ", ")), yellow})
 	}
-	if len(said)+len(seen) == 0 { // for example, a pause
+	if len(important)+len(seen) == 0 { // for example, a pause
 		text := it.Halt
 		if text == "" && len(it.Reasons) > 0 {
 			text = it.Reasons[0].Text
@@ -283,7 +283,7 @@ func (it *Item) parts(slow float64) []part {
 		}
 	}
 	var all []part
-	for _, p := range append(said, seen...) {
+	for _, p := range append(important, seen...) {
 		if !slices.Contains(all, p) { // hooks of two sources may have the same name
 			all = append(all, p)
 		}

@@ -399,19 +399,19 @@ func (m *Model) eventRow(it *Item) row {
 		}
 		return append(r, span{about, normal})
 	}
-	var said row
+	var hookRow row
 	for i, p := range it.parts(m.slow) {
 		if i > 0 {
-			said = append(said, span{", ", dim})
+			hookRow = append(hookRow, span{", ", dim})
 		}
-		said = append(said, span(p))
+		hookRow = append(hookRow, span(p))
 	}
 	room := max(0, m.width-1-columns(r.plain())-6)
 	failed, _ := it.failures()
 	if room < 24 && it.Tool+it.About != "" && failed == 0 { // the subject is more useful than the hooks
-		said = nil
+		hookRow = nil
 	}
-	needed := columns(said.plain())
+	needed := columns(hookRow.plain())
 	if needed > 0 {
 		needed = min(needed, max(hooks, room-columns(inLine(it.Tool+" "+it.About))-1))
 		room -= needed + 1
@@ -425,7 +425,7 @@ func (m *Model) eventRow(it *Item) row {
 	r = append(r, span{tool, dim}, span{about, normal})
 	if needed > 0 {
 		r = append(r, span{" ", normal})
-		r = append(r, said.within(needed)...)
+		r = append(r, hookRow.within(needed)...)
 	}
 	return append(r, span{right(ms, 6), msLook})
 }

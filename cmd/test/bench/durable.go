@@ -138,7 +138,7 @@ func (s *setup) durable(ctx context.Context, name, policy string) (*series, erro
 	}
 	defer client.Close()
 	if a, err := ask(client, canaryCommand); err != nil || !strings.Contains(string(a.Stdout), canaryReason) {
-		return nil, errors.Join(fmt.Errorf("the reply to the canary is %+v: %s", a, d.Said()), err)
+		return nil, errors.Join(fmt.Errorf("the reply to the canary is %+v: %s", a, d.Output()), err)
 	}
 	return burst(name, func() (func() error, func() error, error) {
 		client, err := d.Call(ctx)

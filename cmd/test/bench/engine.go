@@ -49,9 +49,9 @@ func setupEngine(ctx context.Context, s *setup) error {
 	if err != nil {
 		return err
 	}
-	unheard := func() { elsewhere.Fire(ctx, ev) }
+	noListener := func() { elsewhere.Fire(ctx, ev) }
 	for i, call := range []func(){
-		0: unheard,
+		0: noListener,
 		2: func() { here.Fire(ctx, ev) },
 		3: func() { noneMatch.Fire(ctx, fresh(ev)) },
 		4: func() { tenMatch.Fire(ctx, fresh(ev)) },
@@ -61,7 +61,7 @@ func setupEngine(ctx context.Context, s *setup) error {
 		}
 	}
 	s.paths[1].subject = newSeries("allocations", func() (float64, error) {
-		return testing.AllocsPerRun(100, unheard), nil
+		return testing.AllocsPerRun(100, noListener), nil
 	})
 	for i, call := range engineFloors(ctx, ev, silent) {
 		s.paths[i].floor = timed(call)

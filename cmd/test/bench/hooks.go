@@ -67,7 +67,7 @@ func (s *setup) daemonHook(ctx context.Context) (*series, error) {
 	}
 	after, err := d.Health(ctx)
 	if err == nil && after.Answered-before.Answered != 2 {
-		err = fmt.Errorf("the daemon answered %d of 2 events: %s", after.Answered-before.Answered, d.Said())
+		err = fmt.Errorf("the daemon answered %d of 2 events: %s", after.Answered-before.Answered, d.Output())
 	}
 	return hook, err
 }
@@ -181,11 +181,11 @@ func (s *setup) handover(ctx context.Context) (*series, error) {
 	if err != nil {
 		return nil, err
 	}
-	alone := filepath.Join(dir, filepath.Base(s.exe("grapnel-hook")))
-	if err := os.Link(s.exe("grapnel-hook"), alone); err != nil {
+	hookOnly := filepath.Join(dir, filepath.Base(s.exe("grapnel-hook")))
+	if err := os.Link(s.exe("grapnel-hook"), hookOnly); err != nil {
 		return nil, err
 	}
-	p, err := s.program("grapnel-hook alone", []string{alone, "claude-code", "--root", filepath.Join(s.dir, name)}, "Bash", shellInput())
+	p, err := s.program("grapnel-hook alone", []string{hookOnly, "claude-code", "--root", filepath.Join(s.dir, name)}, "Bash", shellInput())
 	if err != nil {
 		return nil, err
 	}

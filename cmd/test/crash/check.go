@@ -33,7 +33,7 @@ func (t *trial) check(ctx context.Context) error {
 	}
 	err = t.settled(ctx)
 	if err == nil && t.heard != nil {
-		err = t.told(ctx)
+		err = t.deliveries(ctx)
 	}
 	if err := errors.Join(err, d.Stop(), t.quiet(d)); err != nil {
 		return err
@@ -80,9 +80,9 @@ func (t *trial) settled(ctx context.Context) error {
 	}
 }
 
-// told waits until no delivery is left. It verifies that the receiver got each blocked call,
+// deliveries waits until no delivery is left. It verifies that the receiver got each blocked call,
 // always under one ID.
-func (t *trial) told(ctx context.Context) error {
+func (t *trial) deliveries(ctx context.Context) error {
 	r, err := store.OpenReader(t.store()) //nolint:contextcheck // the Reader stays open after this call
 	if err != nil {
 		return err
@@ -113,22 +113,22 @@ func (t *trial) told(ctx context.Context) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var lost, twice []string
+	var missing, duplicates []string
 	for id, a := range t.asked {
 		switch n := t.heard.ids(id); {
 		case !a.blocked && n > 0:
 			return fmt.Errorf("a server got a delivery about call %s, which was not blocked", id)
 		case a.blocked && a.given && n == 0:
-			lost = append(lost, id)
+			missing = append(missing, id)
 		case n > 1:
-			twice = append(twice, id)
+			duplicates = append(duplicates, id)
 		}
 	}
-	if len(lost) > 0 {
-		return fmt.Errorf("no server got a delivery about %d blocked calls: %v", len(lost), lost[:min(len(lost), 10)])
+	if len(missing) > 0 {
+		return fmt.Errorf("no server got a delivery about %d blocked calls: %v", len(missing), missing[:min(len(missing), 10)])
 	}
-	if len(twice) > 0 {
-		return fmt.Errorf("a server got deliveries about %d calls with several IDs: %v", len(twice), twice[:min(len(twice), 10)])
+	if len(duplicates) > 0 {
+		return fmt.Errorf("a server got deliveries about %d calls with several IDs: %v", len(duplicates), duplicates[:min(len(duplicates), 10)])
 	}
 	return nil
 }

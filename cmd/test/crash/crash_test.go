@@ -56,7 +56,7 @@ func root(t *testing.T) string {
 func trialOf(t *testing.T, dir, policy string) *trial {
 	t.Helper()
 	tr := newTrial(bin, dir, 1)
-	tr.say = t.Logf
+	tr.logf = t.Logf
 	if err := tr.prepare(policy); err != nil {
 		t.Fatal(err)
 	}
@@ -158,13 +158,13 @@ func TestStorm(t *testing.T) {
 		left := running()
 		if len(left) != 1 {
 			for _, d := range all {
-				t.Logf("%d: %s", d.PID(), d.Said())
+				t.Logf("%d: %s", d.PID(), d.Output())
 			}
 			t.Fatalf("round %d: %d daemons run", round, len(left))
 		}
 		for _, d := range all {
-			if d != left[0] && !strings.Contains(d.Said(), "running") {
-				t.Errorf("round %d: one that is not needed says %q", round, d.Said())
+			if d != left[0] && !strings.Contains(d.Output(), "running") {
+				t.Errorf("round %d: one that is not needed says %q", round, d.Output())
 			}
 		}
 		winner := left[0]
@@ -175,7 +175,7 @@ func TestStorm(t *testing.T) {
 			return err == nil
 		})
 		if err != nil || health.PID != winner.PID() {
-			t.Fatalf("round %d: process %d runs, and %d answers (%v): %s", round, winner.PID(), health.PID, err, winner.Said())
+			t.Fatalf("round %d: process %d runs, and %d answers (%v): %s", round, winner.PID(), health.PID, err, winner.Output())
 		}
 		winner.Version = health.Version
 		if err := tr.askDaemon(winner, fmt.Sprintf("toolu_storm_%d", round), "ls", false); err != nil {
@@ -286,8 +286,8 @@ func TestDamagedPage(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if !strings.Contains(d.Said(), "damaged") {
-				t.Errorf("nobody is told: %s", d.Said())
+			if !strings.Contains(d.Output(), "damaged") {
+				t.Errorf("nobody is told: %s", d.Output())
 			}
 			stop(t, d)
 			aside, err := filepath.Glob(file + ".broken-*")
@@ -328,7 +328,7 @@ func TestSameFiring(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !d.Killed() {
-				t.Fatalf("the daemon lives: %s", d.Said())
+				t.Fatalf("the daemon lives: %s", d.Output())
 			}
 			if err := tr.check(t.Context()); err != nil {
 				t.Fatal(err)
@@ -364,7 +364,7 @@ func TestClock(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer heard.close()
-			tr := trialOf(t, root(t), policy+fmt.Sprintf(tell, heard.url))
+			tr := trialOf(t, root(t), policy+fmt.Sprintf(notifyHook, heard.url))
 			clock := filepath.Join(tr.root, "clock")
 			set := func(ahead string) {
 				if err := errors.Join(os.WriteFile(clock+".new", []byte(ahead), 0o600), os.Rename(clock+".new", clock)); err != nil {
@@ -406,7 +406,7 @@ func TestClockRetry(t *testing.T) {
 	}
 	defer heard.close()
 	heard.refuse.Store(true)
-	tr := trialOf(t, root(t), policy+fmt.Sprintf(tell, heard.url))
+	tr := trialOf(t, root(t), policy+fmt.Sprintf(notifyHook, heard.url))
 	clock := filepath.Join(tr.root, "clock")
 	if err := os.WriteFile(clock, []byte("720h"), 0o600); err != nil {
 		t.Fatal(err)

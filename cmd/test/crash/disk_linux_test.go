@@ -122,7 +122,7 @@ func TestFullDisk(t *testing.T) {
 					continue // the daemon declines; grapnel-hook would answer
 				}
 				if err != nil {
-					t.Fatalf("strict %v, %s: %v: %s", strict, id, err, d.Said())
+					t.Fatalf("strict %v, %s: %v: %s", strict, id, err, d.Output())
 				}
 				stdout, stderr = string(a.Stdout), string(a.Stderr)
 			}

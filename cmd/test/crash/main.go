@@ -98,13 +98,13 @@ func crash(ctx context.Context, kills int, seed uint64, sync, verbose, keep bool
 		return err
 	}
 	t := newTrial(bin, filepath.Join(dir, "root"), seed)
-	t.say = func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) }
+	t.logf = func(format string, args ...any) { fmt.Fprintf(stdout, format+"\n", args...) }
 	t.sync, t.verbose = sync, verbose
 	begun := time.Now()
 	kills = max(kills, len(points))
 	if err := t.run(ctx, kills); err != nil {
 		return err
 	}
-	t.say("%d kills in %v (seed %d)\n%v", kills, time.Since(begun).Round(time.Second), seed, t.report())
+	t.logf("%d kills in %v (seed %d)\n%v", kills, time.Since(begun).Round(time.Second), seed, t.report())
 	return nil
 }

@@ -23,7 +23,7 @@ import (
 func health(t *testing.T, d *served.Daemon, what string, ok func(served.Health) bool) served.Health {
 	t.Helper()
 	var h served.Health
-	await.Until(t, what+": "+d.Said(), func() bool {
+	await.Until(t, what+": "+d.Output(), func() bool {
 		var err error
 		h, err = d.Health(context.WithoutCancel(t.Context()))
 		return err == nil && ok(h)
@@ -108,8 +108,8 @@ func TestDatabaseRemoved(t *testing.T) {
 			if text, err := d.Get(t.Context(), "/metrics"); err != nil || !strings.Contains(string(text), "\ngrapnel_store_restores_total 1\n") || !strings.Contains(string(text), "\ngrapnel_store_lost_rows_total 0\n") {
 				t.Errorf("the metrics do not tell: %v", err)
 			}
-			if !strings.Contains(d.Said(), "were restored") {
-				t.Errorf("the log does not tell: %s", d.Said())
+			if !strings.Contains(d.Output(), "were restored") {
+				t.Errorf("the log does not tell: %s", d.Output())
 			}
 			if out, code := typed(t, tr, "log", "verify"); code != 0 {
 				t.Errorf("log verify (%d): %s", code, out)

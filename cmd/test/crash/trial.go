@@ -70,7 +70,7 @@ const (
 type trial struct {
 	bin, root string
 	chance    *rand.Rand
-	say       func(format string, args ...any)
+	logf      func(format string, args ...any)
 	verbose   bool
 	sync      bool // the daemon flushes Records before it replies
 	loose     bool // Records may exist for calls without an answer
@@ -83,7 +83,7 @@ type trial struct {
 
 func newTrial(bin, root string, seed uint64) *trial {
 	return &trial{
-		bin: bin, root: root, chance: rand.New(rand.NewPCG(seed, 8)), say: func(string, ...any) {}, hits: map[string]int{},
+		bin: bin, root: root, chance: rand.New(rand.NewPCG(seed, 8)), logf: func(string, ...any) {}, hits: map[string]int{},
 		ledger: ledger{asked: map[string]*asked{}},
 	}
 }
@@ -99,7 +99,7 @@ hooks:
 `
 
 // tell is an additional hook that notifies a webhook about blocked calls.
-const tell = `  - name: tell
+const notifyHook = `  - name: tell
     on: tool.before
     when: verdict.decision == "block"
     notify: {url: %q}
@@ -120,7 +120,7 @@ func (t *trial) run(ctx context.Context, kills int) error {
 		return err
 	}
 	defer t.heard.close()
-	policy := policy + fmt.Sprintf(tell, t.heard.url)
+	policy := policy + fmt.Sprintf(notifyHook, t.heard.url)
 	if t.sync {
 		policy += "records: {sync: true}\n"
 	}
@@ -163,7 +163,7 @@ const limit = 2 * time.Minute
 
 // alone is the number of calls that a visit answers without a daemon. Their lines exceed the size
 // limit of a spool file in a build with faults.
-const alone = 8
+const callsWithoutDaemon = 8
 
 // visit starts a daemon that dies at a point. Before that, it leaves spool lines and deliveries
 // for the daemon. While the daemon runs, grapnel-hook answers events that the daemon declines, so
@@ -172,7 +172,7 @@ func (t *trial) visit(ctx context.Context, p point) error {
 	t.visits++
 	id := func(n int) string { return fmt.Sprintf("toolu_visit_%d_%d", t.visits, n) }
 	n := 0
-	for ; n < alone && !p.first; n++ {
+	for ; n < callsWithoutDaemon && !p.first; n++ {
 		if err := t.ownHook(ctx, id(n)); err != nil {
 			return err
 		}
@@ -185,11 +185,11 @@ func (t *trial) visit(ctx context.Context, p point) error {
 		select {
 		case <-d.Done():
 			if !d.Killed() {
-				return fmt.Errorf("grapnel serve stopped before %q: %s", p.name, d.Said())
+				return fmt.Errorf("grapnel serve stopped before %q: %s", p.name, d.Output())
 			}
 			t.hits[p.name]++
 			if t.verbose {
-				t.say("%s: visited", p.name)
+				t.logf("%s: visited", p.name)
 			}
 			return t.quiet(d)
 		case <-time.After(50 * time.Millisecond):
@@ -198,7 +198,7 @@ func (t *trial) visit(ctx context.Context, p point) error {
 			return errors.Join(err, d.Kill())
 		}
 		if time.Now().After(end) {
-			return errors.Join(fmt.Errorf("grapnel serve did not reach %q within %v: %s", p.name, limit, d.Said()), d.Kill())
+			return errors.Join(fmt.Errorf("grapnel serve did not reach %q within %v: %s", p.name, limit, d.Output()), d.Kill())
 		}
 		if p.first {
 			continue
@@ -229,7 +229,7 @@ const (
 
 // kill starts daemons and makes each of them die.
 func (t *trial) kill(ctx context.Context, kills int) error {
-	told := time.Now()
+	lastReport := time.Now()
 	for n := range kills {
 		if err := cmp.Or(context.Cause(ctx), t.broken()); err != nil {
 			return err
@@ -242,10 +242,10 @@ func (t *trial) kill(ctx context.Context, kills int) error {
 		if err := t.one(ctx); err != nil {
 			return fmt.Errorf("kill %d: %w", n+1, err)
 		}
-		if time.Since(told) > 5*time.Second {
-			told = time.Now()
+		if time.Since(lastReport) > 5*time.Second {
+			lastReport = time.Now()
 			given, all := t.given()
-			t.say("%d kills, %d answers to %d questions", n+1, given, all)
+			t.logf("%d kills, %d answers to %d questions", n+1, given, all)
 		}
 	}
 	return nil
@@ -284,11 +284,11 @@ func (t *trial) one(ctx context.Context) error {
 		}
 	}
 	if !d.Killed() {
-		return fmt.Errorf("grapnel serve stopped (%v): %s", env, d.Said())
+		return fmt.Errorf("grapnel serve stopped (%v): %s", env, d.Output())
 	}
 	t.hits[where]++
 	if t.verbose {
-		t.say("%v: %s", env, where)
+		t.logf("%v: %s", env, where)
 	}
 	return t.quiet(d)
 }
@@ -296,9 +296,9 @@ func (t *trial) one(ctx context.Context) error {
 // quiet returns an error if the daemon logged anything above INFO. A kill damages nothing, so no
 // daemon has a reason to warn.
 func (t *trial) quiet(d *served.Daemon) error {
-	for line := range strings.Lines(d.Said()) {
+	for line := range strings.Lines(d.Output()) {
 		if !strings.Contains(line, "level=INFO") {
-			return fmt.Errorf("output of grapnel serve: %s", d.Said())
+			return fmt.Errorf("output of grapnel serve: %s", d.Output())
 		}
 	}
 	return nil
@@ -364,8 +364,8 @@ func (l *ledger) given() (given, all int) {
 	return given, len(l.asked)
 }
 
-// said returns the text that the answer must contain.
-func said(blocked bool) string {
+// wantStdout returns the text that the answer must contain.
+func wantStdout(blocked bool) string {
 	if blocked {
 		return `"permissionDecisionReason":"This is the canary."`
 	}
@@ -374,7 +374,7 @@ func said(blocked bool) string {
 
 // right returns an error if an answer is not the expected one.
 func right(stdout, stderr string, exit int, blocked bool) error {
-	if exit == 0 && stderr == "" && (stdout == "") == !blocked && strings.Contains(stdout, said(blocked)) {
+	if exit == 0 && stderr == "" && (stdout == "") == !blocked && strings.Contains(stdout, wantStdout(blocked)) {
 		return nil
 	}
 	return fmt.Errorf("the answer is %q, %q, %d, and the command is blocked: %v", stdout, stderr, exit, blocked)

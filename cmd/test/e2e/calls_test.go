@@ -226,7 +226,7 @@ func TestToolCalls(t *testing.T) {
 		}
 		w.WriteFile(t, w.kit+"/grapnel.yaml", policy)
 		w.grapnel(t, "install", a.ID, "--yes")
-		res := w.Run(t, "Do as planned.", append(steps, model.Do(w.Write("last.txt", "last\n")), model.Say("all done"))...)
+		res := w.Run(t, "Do as planned.", append(steps, model.Do(w.Write("last.txt", "last\n")), model.Answer("all done"))...)
 
 		results := res.Requests.ToolResults()
 		want, judged := len(steps)+1, len(steps)+1

@@ -42,7 +42,7 @@ hooks:
 		model.Do(w.Shell("touch forbidden.txt")),
 		model.Do(w.Shell("touch judged.txt")),
 		model.Do(w.Shell("echo free > free.txt")),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	wantFile(t, res, "forbidden.txt", "")
 	wantFile(t, res, "judged.txt", "")

@@ -51,7 +51,7 @@ func TestHooksOfOtherSystems(t *testing.T) {
 			model.Do(g.Shell("touch ./forbidden.txt")),
 			model.Do(g.Write("plan-b.txt", "never\n")),
 			model.Do(g.Write("keys.txt", "key: sk-abcdefghijklmnopqrstuvwx\n")),
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		wantFile(t, res, "forbidden.txt", "")
 		wantFile(t, res, "plan-b.txt", "")
@@ -98,7 +98,7 @@ func TestClaudeSettingsInGemini(t *testing.T) {
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Shell("touch forbidden.txt")),
 			model.Do(g.Write("b.txt", "two\n")),
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		wantFile(t, res, "forbidden.txt", "")
 		wantFile(t, res, "b.txt", "two\n")

@@ -107,7 +107,7 @@ func TestOverHTTP(t *testing.T) {
 		model.Do(g.Shell("touch blocked.txt")),
 		model.Do(g.Shell("touch rewritten.txt")),
 		model.Do(g.Shell("echo free > free.txt")),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	wantFile(t, res, "blocked.txt", "")
 	wantFile(t, res, "rewritten.txt", "safer\n")
@@ -162,7 +162,7 @@ func TestOverHTTPWithoutDaemon(t *testing.T) {
 				model.Do(g.Shell("touch now; while [ ! -e ended ]; do sleep 0.1; done")),
 				model.Do(g.Shell("touch rewritten.txt")),
 				model.Do(g.Shell("touch blocked.txt")),
-				model.Say("all done"),
+				model.Answer("all done"),
 			)
 			if err := <-ended; err != nil {
 				t.Fatal(err)
@@ -179,7 +179,7 @@ func TestOverHTTPWithoutDaemon(t *testing.T) {
 				t.Errorf("rewritten.txt holds %q (written: %v)", content, written)
 			}
 			if closed {
-				if res := g.Run(t, "Are you there?", model.Say("yes, I am")); len(res.Requests.MainRequests()) != 0 {
+				if res := g.Run(t, "Are you there?", model.Answer("yes, I am")); len(res.Requests.MainRequests()) != 0 {
 					t.Errorf("a prompt reached the model: %s", res.Shown)
 				}
 			}
@@ -255,7 +255,7 @@ func TestOverHTTPThroughProxy(t *testing.T) {
 		secrets = nil
 		_ = os.Remove(g.Path("blocked.txt"))
 		g.Program.Command = slices.Concat(c.env, real)
-		res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch blocked.txt")), model.Say("all done"))
+		res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch blocked.txt")), model.Answer("all done"))
 		mu.Lock()
 		_, written := res.Files["blocked.txt"]
 		if written != c.asked || len(secrets) > 0 != c.asked {

@@ -64,7 +64,7 @@ func TestInstallAndUninstall(t *testing.T) {
 				model.Do(g.Shell("touch guarded.txt")),
 				model.Do(g.Shell("echo free > free" + n + ".txt")),
 				model.Do(g.Shell("echo no > forbidden.txt")),
-				model.Say("all done"),
+				model.Answer("all done"),
 			}
 		}
 		g.grapnel(t, "install", a.ID, "--yes")
@@ -239,7 +239,7 @@ hooks:
 	res := g.Run(t, "Do as planned.", append(steps,
 		model.Do(g.Shell("echo going > going.txt")),
 		model.Do(g.Shell("touch gone.txt")),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)...)
 	wantFile(t, res, "first.txt", "")
 	wantFile(t, res, "second.txt", "")

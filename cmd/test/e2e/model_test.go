@@ -58,7 +58,7 @@ hooks:
 	res := g.Run(t, "My key is sk-abcdefghijklmnopqrstuvwx.",
 		model.Do(g.Shell("printf 'the other is sk-%s\\n' ABCDEFGHIJKLMNOPQRSTUVWX")),
 		model.Do(g.Write("free.txt", "free\n")),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	wantFile(t, res, "free.txt", "free\n")
 	main := res.Requests.MainRequests()
@@ -92,7 +92,7 @@ hooks:
     on: model.before
     run: echo '{"patch":{"request":{"model":"gemini-2.5-pro","config":{"temperature":0.125}}}}'
 `)
-	res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+	res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 	wantFile(t, res, "free.txt", "free\n")
 	main := res.Requests.MainRequests()
 	if len(main) != 2 {
@@ -119,7 +119,7 @@ func TestRequestIsNotSent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := guard(t, agents.GeminiCLI, "version: 1\nhooks:\n  - name: it\n    on: model.before\n    "+tc.action+"\n")
-			res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+			res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 			if len(res.Requests) != 0 {
 				t.Errorf("the model got requests:\n%s", res.Requests.Transcript())
 			}
@@ -154,7 +154,7 @@ hooks:
 	t.Run("text", func(t *testing.T) {
 		t.Parallel()
 		g := guard(t, agents.GeminiCLI, policy)
-		res := g.Run(t, "Do as planned.", model.Say("the key is "+key), model.Step{Text: "; " + key, Chunks: 2})
+		res := g.Run(t, "Do as planned.", model.Answer("the key is "+key), model.Step{Text: "; " + key, Chunks: 2})
 		if want := "the key is sk-***; " + key; res.Answer != want {
 			t.Errorf("answer %q, want %q", res.Answer, want)
 		}
@@ -171,7 +171,7 @@ hooks:
 			model.Step{Text: "harmless", Calls: []model.Call{g.Shell("echo one > one.txt")}},
 			model.Step{Text: "the key is " + key, Calls: []model.Call{g.Shell("echo two > two.txt")}, Chunks: 1},
 			model.Step{Text: "the key is " + key, Calls: []model.Call{g.Shell("echo three > three.txt")}},
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		wantFile(t, res, "one.txt", "one\n")
 		wantFile(t, res, "two.txt", "two\n")
@@ -198,7 +198,7 @@ hooks:
 	res := g.Run(t, "Do as planned.",
 		model.Do(g.Shell("echo free > free.txt")),
 		model.Step{Text: `the key is "1234"`, Calls: []model.Call{g.Shell("touch forbidden.txt")}},
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	wantFile(t, res, "free.txt", "free\n")
 	wantFile(t, res, "forbidden.txt", "")
@@ -238,7 +238,7 @@ hooks:
     on: toolset.before
     set: {tools: %s}
 `, tc.second))
-			res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+			res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 			wantFile(t, res, "free.txt", "free\n")
 			main := res.Requests.MainRequests()
 			if len(main) != 2 {
@@ -268,7 +268,7 @@ hooks:
     on: agent.after
     run: test -e seen.txt || { touch seen.txt; echo "say it again" >&2; exit 2; }
 `)
-	res := g.Run(t, "Do as planned.", model.Say("first, the key is "+key), model.Step{Text: "the key is " + key, Chunks: 3})
+	res := g.Run(t, "Do as planned.", model.Answer("first, the key is "+key), model.Step{Text: "the key is " + key, Chunks: 3})
 	if want := "the key is sk-***"; res.Answer != want {
 		t.Errorf("answer %q, want %q", res.Answer, want)
 	}

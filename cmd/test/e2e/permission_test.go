@@ -80,7 +80,7 @@ func TestPermissionPrompt(t *testing.T) {
 			t.Parallel()
 			g := guard(t, agents.ClaudeCode, "version: 1\nhooks:"+tc.policy)
 			g.Cautious = true
-			res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch asked.txt")), model.Say("all done"))
+			res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch asked.txt")), model.Answer("all done"))
 			for _, file := range []string{"asked.txt", "other.txt"} {
 				if _, exists := res.Files[file]; exists != (file == tc.file) {
 					t.Errorf("%s was written: %v, want %v", file, exists, !exists)
@@ -119,7 +119,7 @@ hooks:
     run: echo "$GRAPNEL_TOOL $GRAPNEL_COMMAND" > denied.log
 `)
 	g.Cautious, g.Flags = true, []string{"--permission-mode", "plan"}
-	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch asked.txt")), model.Say("all done"))
+	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch asked.txt")), model.Answer("all done"))
 	wantFile(t, res, "asked.txt", "")
 	wantFile(t, res, "denied.log", "Bash touch asked.txt\n")
 	if results := res.Requests.ToolResults(); len(results) != 1 || !results[0].IsError {
@@ -141,7 +141,7 @@ hooks:
     on: notification.sent
     run: cat > notified.json
 `)
-	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch asked.txt")), model.Say("all done"))
+	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch asked.txt")), model.Answer("all done"))
 	wantFile(t, res, "asked.txt", "")
 	if event := res.Files["notified.json"]; !strings.Contains(event, `"type":"ToolPermission"`) {
 		t.Errorf("the hook was told %q, want a notification of type ToolPermission", event)

@@ -47,14 +47,14 @@ hooks:
 	for until := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
 		text, err := daemon.Get(t.Context(), "/metrics")
 		if err != nil {
-			t.Fatalf("no metrics: %v\n%s", err, daemon.Said())
+			t.Fatalf("no metrics: %v\n%s", err, daemon.Output())
 		}
 		metrics := string(text)
 		if strings.Contains(metrics, `grapnel_fail_open_total{hook="fails-open",source="user"} 1`) && strings.Contains(metrics, "\ngrapnel_store_records 3") {
 			return metrics
 		}
 		if time.Now().After(until) {
-			t.Fatalf("the daemon did not count what it answered:\n%s\n%s", metrics, daemon.Said())
+			t.Fatalf("the daemon did not count what it answered:\n%s\n%s", metrics, daemon.Output())
 		}
 	}
 }

@@ -44,7 +44,7 @@ func wantFinding(t *testing.T, found []string, begin string) {
 func TestCodexUntrusted(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.Codex, noTouching)
-	plan := []model.Step{model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Say("all done")}
+	plan := []model.Step{model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Answer("all done")}
 	res := g.Run(t, "Do as planned.", plan...)
 	wantFile(t, res, "forbidden.txt", "")
 	wantFile(t, res, "free.txt", "free\n")
@@ -68,7 +68,7 @@ func TestCopilotTellsTwice(t *testing.T) {
 	res := g.Run(t, "Do as planned.",
 		model.Do(g.Shell("touch forbidden.txt")),
 		model.Do(g.Shell("echo free > free.txt")),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	wantFile(t, res, "forbidden.txt", "")
 	wantFile(t, res, "free.txt", "free\n")
@@ -108,7 +108,7 @@ func TestQwenLaterHookAllows(t *testing.T) {
 		t.Fatal(err)
 	}
 	set(t, g.World, "hooks", string(changed))
-	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 	wantFile(t, res, "free.txt", "free\n")
 	if _, written := res.Files["forbidden.txt"]; !written {
 		t.Error("the block held; then the documentation is wrong")
@@ -130,7 +130,7 @@ func TestOpenClawWithoutGrant(t *testing.T) {
 		t.Fatalf("there is no grant in\n%s", settings)
 	}
 	g.WriteFile(t, g.SettingsFile(), without)
-	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 	wantFile(t, res, "forbidden.txt", "")
 	wantFile(t, res, "free.txt", "free\n")
 	if res.Requests.Contains("MARLINSPIKE") || len(g.records(t).of("prompt.before")) > 0 {
@@ -143,7 +143,7 @@ func TestOpenClawWithoutGrant(t *testing.T) {
 func TestOpenClawExecIsUnguarded(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.OpenClaw, noTouching)
-	prompt := model.Prompt("Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Say("all done"))
+	prompt := model.Prompt("Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Answer("all done"))
 	done := agents.Slot()
 	out := g.Exec(t, g.Program.Command[0], append(slices.Clone(g.Program.Command[1:]), "agent", "exec", "--cwd", g.Project, prompt)...)
 	done()
@@ -169,7 +169,7 @@ func TestStopLoopsEnd(t *testing.T) {
 			blocks = 3
 		}
 		g := guard(t, a, "version: 1\nhooks:\n  - {name: never-content, on: agent.after, block: it is not DONE yet}\n")
-		res := g.Run(t, "Do as planned.", model.Say("finished"))
+		res := g.Run(t, "Do as planned.", model.Answer("finished"))
 		if n := len(res.Requests.MainRequests()); n != blocks+1 {
 			t.Errorf("%d main requests, want the first and one for each of %d blocked stops that count", n, blocks)
 		}
@@ -193,7 +193,7 @@ func TestOpenClawWrapper(t *testing.T) {
 	inside := func(tool string) model.Step {
 		return model.Do(model.Call{Tool: "tool_call", Input: map[string]any{"id": tool, "args": map[string]any{}}})
 	}
-	res := g.Run(t, "Do as planned.", inside("agents_list"), inside("sessions_list"), model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+	res := g.Run(t, "Do as planned.", inside("agents_list"), inside("sessions_list"), model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 	wantFile(t, res, "free.txt", "free\n")
 	log := g.records(t).of("tool.before")
 	var judged []string
@@ -222,7 +222,7 @@ func TestQwenWrapper(t *testing.T) {
 		model.Do(model.Call{Tool: "tool_search", Input: map[string]any{"query": "select:web_fetch"}}),
 		inside("web_fetch", map[string]any{"url": "https://example.com/", "prompt": "what is it"}),
 		model.Do(g.Shell("echo free > free.txt")),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	wantFile(t, res, "forbidden.txt", "")
 	wantFile(t, res, "free.txt", "free\n")

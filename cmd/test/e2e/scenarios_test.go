@@ -112,7 +112,7 @@ func TestOneOfTwoCallsAtOnce(t *testing.T) {
 		g := guard(t, a, noTouching)
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Shell("touch forbidden.txt"), g.Write("free.txt", "free\n")),
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		wantFile(t, res, "forbidden.txt", "")
 		wantFile(t, res, "free.txt", "free\n")
@@ -137,7 +137,7 @@ hooks:
     on: prompt.before
     context: {text: never forget the BOWLINE}
 `)
-		res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+		res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 		wantFile(t, res, "free.txt", "free\n")
 		for _, marker := range []string{"always mind the MARLINSPIKE", "never forget the BOWLINE"} {
 			if !res.Requests.MainRequests().Contains(marker) {
@@ -161,7 +161,7 @@ hooks:
     match: {prompt: /launch code/}
     block: secrets stay out of prompts
 `)
-		plan := []model.Step{model.Do(g.Shell("echo free > free.txt")), model.Say("all done")}
+		plan := []model.Step{model.Do(g.Shell("echo free > free.txt")), model.Answer("all done")}
 		res := g.Run(t, "The launch code is 1234.", plan...)
 		if n := len(res.Requests.MainRequests()); n != 0 {
 			t.Errorf("%d main requests after a blocked prompt, want none", n)
@@ -191,9 +191,9 @@ hooks:
 `)
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Write("code.txt", "code\n")),
-			model.Say("finished"),
+			model.Answer("finished"),
 			model.Do(g.Write("tests.txt", "tests\n")),
-			model.Say("really finished"),
+			model.Answer("really finished"),
 		)
 		wantFile(t, res, "code.txt", "code\n")
 		wantFile(t, res, "tests.txt", "tests\n")
@@ -223,7 +223,7 @@ hooks:
     async: true
     timeout: 60s
 `)
-		res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Say("all done"))
+		res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 		wantFile(t, res, "free.txt", "free\n")
 		wantFile(t, res, "async.txt", "")
 		if res.Answer != "all done" {
@@ -241,7 +241,7 @@ func TestRecords(t *testing.T) {
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Shell("echo free > free.txt")),
 			model.Do(g.Shell("touch forbidden.txt")),
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		wantFile(t, res, "free.txt", "free\n")
 		wantFile(t, res, "forbidden.txt", "")
@@ -302,7 +302,7 @@ func TestNoOpinionIsNotAllow(t *testing.T) {
 			res := g.Run(t, "Do as planned.",
 				model.Do(g.Read("there.txt")),
 				model.Do(g.Shell(tc.command)),
-				model.Say("all done"),
+				model.Answer("all done"),
 			)
 			if _, ran := res.Files["asked.txt"]; ran != tc.runs {
 				t.Errorf("the command ran: %v, want %v", ran, tc.runs)

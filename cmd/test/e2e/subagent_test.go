@@ -26,7 +26,7 @@ func helped(g guarded) model.Step {
 	if done := g.Agent.Tools.Done; done != nil {
 		return done("helped")
 	}
-	return model.Say("helped")
+	return model.Answer("helped")
 }
 
 // byHelper splits the main requests of a run into the requests of the sub-agent and the others.
@@ -57,7 +57,7 @@ func TestSubagent(t *testing.T) {
 				model.Do(g.Shell("echo BARNACLE > free.txt")),
 				helped(g),
 			)),
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		wantFile(t, res, "forbidden.txt", "")
 		told := false
@@ -112,9 +112,9 @@ hooks:
 			model.Do(g.Write("code.txt", "code\n")),
 			helped(g),
 			model.Do(g.Write("tests.txt", "tests\n")),
-			model.Say("really helped"),
+			model.Answer("really helped"),
 		)),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	wantFile(t, res, "code.txt", "code\n")
 	wantFile(t, res, "tests.txt", "tests\n")
@@ -155,7 +155,7 @@ hooks:
     on: [subagent.after, agent.after]
     block: it is not DONE yet
 `)
-	res := g.Run(t, "Do as planned.", model.Do(helper(g, helped(g))), model.Say("all done"))
+	res := g.Run(t, "Do as planned.", model.Do(helper(g, helped(g))), model.Answer("all done"))
 	sub, main := byHelper(res.Requests)
 	if len(sub) != 9 || len(main) != 10 {
 		t.Errorf("%d main requests of the sub-agent and %d of the agent, want 9 and 10", len(sub), len(main))
@@ -188,7 +188,7 @@ func TestNothingKeepsASubagentFromStarting(t *testing.T) {
 	g := guarded{World: w}
 	res := g.Run(t, "Do as planned.",
 		model.Do(helper(g, model.Do(g.Shell("echo free > free.txt")), helped(g))),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	for _, name := range []string{"exit", "decision", "continue", "permission"} {
 		if _, asked := res.Files[name+".asked"]; !asked {

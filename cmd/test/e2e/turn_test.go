@@ -24,7 +24,7 @@ hooks:
     on: agent.after
     block: it is not DONE yet
 `)
-		res := g.Run(t, "Do as planned.", model.Say("finished"))
+		res := g.Run(t, "Do as planned.", model.Answer("finished"))
 		if n := len(res.Requests.MainRequests()); n != 9 {
 			t.Errorf("%d main requests, want the first and one for each of 8 blocked stops", n)
 		}
@@ -89,7 +89,7 @@ hooks:
 					model.Do(g.Shell("echo free > before.txt")),
 					model.Do(g.Shell("touch halt.txt")),
 					model.Do(g.Shell("echo free > after.txt")),
-					model.Say("finished"),
+					model.Answer("finished"),
 				)
 				wantFile(t, res, "before.txt", "free\n")
 				if _, ran := res.Files["halt.txt"]; ran != s.ran {
@@ -147,7 +147,7 @@ hooks:
 		res := g.Run(t, "Do as planned.",
 			model.Do(g.Write("code.txt", "code\n")),
 			model.Do(g.Read("absent.txt")),
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		wantFile(t, res, "code.txt", "code\n") // written before the hook could refuse it
 		main := res.Requests.MainRequests()
@@ -188,7 +188,7 @@ func TestToolBatch(t *testing.T) {
 			g := guard(t, agents.ClaudeCode, "version: 1\nhooks:\n  - name: it\n    on: toolbatch.after\n    "+tc.action+"\n")
 			res := g.Run(t, "Do as planned.",
 				model.Do(g.Shell("echo one > a.txt"), g.Shell("echo two > b.txt")),
-				model.Say("all done"),
+				model.Answer("all done"),
 			)
 			wantFile(t, res, "a.txt", "one\n")
 			wantFile(t, res, "b.txt", "two\n")
@@ -221,7 +221,7 @@ hooks:
     on: agent.after
     run: test -e seen.txt || { touch seen.txt; echo '{"decision":"block","reason":"look at it AFRESH","set":{"memory.clear":true}}'; }
 `)
-	res := g.Run(t, "Do as planned.", model.Say("all of it is in ORDER"))
+	res := g.Run(t, "Do as planned.", model.Answer("all of it is in ORDER"))
 	main := res.Requests.MainRequests()
 	if len(main) != 2 {
 		t.Fatalf("%d main requests, want 2", len(main))
@@ -252,7 +252,7 @@ func TestNextTool(t *testing.T) {
 	res := g.Run(t, "Do as planned.",
 		model.Do(g.Write("one.txt", "one\n")),
 		model.Do(g.Write("two.txt", "two\n")),
-		model.Say("all done"),
+		model.Answer("all done"),
 	)
 	for file, content := range map[string]string{"one.txt": "one\n", "next.txt": "next\n", "two.txt": "two\n", "forbidden.txt": ""} {
 		wantFile(t, res, file, content)

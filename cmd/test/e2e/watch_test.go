@@ -124,7 +124,7 @@ func TestWatchTwoAgents(t *testing.T) {
 				model.Do(g.Shell("touch forbidden.txt")),
 				model.Do(g.Shell(together[i])),
 				model.Do(g.Write("free-"+g.Agent.ID+".txt", "free\n")),
-				model.Say("all done"),
+				model.Answer("all done"),
 			)
 			if err != nil {
 				t.Errorf("%s: %v", g.Agent, err)

@@ -45,7 +45,7 @@ hooks:
 			model.Do(g.Shell("git commit -m 'fix: some rows' >> seen.txt 2>&1; echo one > judged.txt")),
 			model.Do(g.Shell("echo no > dead.txt; git commit -m 'fix: other rows'")),
 			model.Do(g.Shell("echo free > free.txt")),
-			model.Say("all done"),
+			model.Answer("all done"),
 		)
 		for name, want := range map[string]string{"blocked.txt": "", "judged.txt": "one\n", "dead.txt": "", "free.txt": "free\n"} {
 			wantFile(t, res, name, want)

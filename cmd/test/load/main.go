@@ -235,7 +235,7 @@ func policy(n int) []byte {
 func inForce(d *served.Daemon) error {
 	a, err := client.Ask(d.Socket(), d.Question("load-canary", served.Event(d.Root, "canary", "toolu_canary", "grapnel-load-canary")))
 	if err != nil {
-		return fmt.Errorf("ask about the canary: %w: %s", err, d.Said())
+		return fmt.Errorf("ask about the canary: %w: %s", err, d.Output())
 	}
 	if !strings.Contains(string(a.Stdout), "This is the canary.") {
 		return fmt.Errorf("the policy is not in force: the canary is answered with %q, %q", a.Stdout, a.Stderr)
@@ -280,7 +280,7 @@ func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids
 					continue
 				}
 				if err != nil || a.Exit != 0 || len(a.Stderr) > 0 {
-					got.err = fmt.Errorf("the daemon does not answer: %w (%+v): %s", err, a, d.Said())
+					got.err = fmt.Errorf("the daemon does not answer: %w (%+v): %s", err, a, d.Output())
 					return
 				}
 				got.ids, got.times = append(got.ids, id), append(got.times, now.Sub(at))

@@ -84,10 +84,10 @@ type Daemon struct {
 	Root    string
 	Version string
 
-	cmd  *exec.Cmd
-	said *tail
-	done chan struct{} // closed when the process has ended
-	err  error         // result of the process; valid after done is closed
+	cmd    *exec.Cmd
+	output *tail
+	done   chan struct{} // closed when the process has ended
+	err    error         // result of the process; valid after done is closed
 }
 
 // ready is the longest time until a daemon answers. It is long, because a healthy daemon can be
@@ -108,11 +108,11 @@ func Start(ctx context.Context, bin, root string, more []string) (*Daemon, error
 		}
 		select {
 		case <-d.done:
-			return nil, fmt.Errorf("grapnel serve: %w: %s", d.err, d.Said())
+			return nil, fmt.Errorf("grapnel serve: %w: %s", d.err, d.Output())
 		case <-time.After(2 * time.Millisecond):
 		}
 		if time.Now().After(end) {
-			return nil, errors.Join(fmt.Errorf("grapnel serve did not answer within %v: %w: %s", ready, err, d.Said()), d.Kill())
+			return nil, errors.Join(fmt.Errorf("grapnel serve did not answer within %v: %w: %s", ready, err, d.Output()), d.Kill())
 		}
 	}
 }
@@ -122,9 +122,9 @@ func Launch(ctx context.Context, bin, root string, more []string) (*Daemon, erro
 	if err := os.MkdirAll(Project(root), 0o700); err != nil {
 		return nil, err
 	}
-	d := &Daemon{Root: root, said: &tail{}, done: make(chan struct{})}
+	d := &Daemon{Root: root, output: &tail{}, done: make(chan struct{})}
 	d.cmd = exec.CommandContext(context.WithoutCancel(ctx), Exe(bin, "grapnel"), "serve", "--root", root)
-	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr, d.cmd.Stdout = root, Env(root, more...), d.said, d.said
+	d.cmd.Dir, d.cmd.Env, d.cmd.Stderr, d.cmd.Stdout = root, Env(root, more...), d.output, d.output
 	if err := d.cmd.Start(); err != nil {
 		return nil, err
 	}
@@ -150,8 +150,8 @@ func (d *Daemon) PID() int { return d.cmd.Process.Pid }
 // Done returns a channel that is closed when the process has ended.
 func (d *Daemon) Done() <-chan struct{} { return d.done }
 
-// Said returns the last part of the daemon's output.
-func (d *Daemon) Said() string { return d.said.String() }
+// Output returns the last part of the daemon's output.
+func (d *Daemon) Output() string { return d.output.String() }
 
 // Stop sends SIGTERM and waits for the end of the process. It returns an error if the daemon
 // fails.
@@ -160,10 +160,10 @@ func (d *Daemon) Stop() error {
 	select {
 	case <-d.done:
 	case <-time.After(ready):
-		return errors.Join(fmt.Errorf("grapnel serve did not stop within %v: %s", ready, d.Said()), d.Kill())
+		return errors.Join(fmt.Errorf("grapnel serve did not stop within %v: %s", ready, d.Output()), d.Kill())
 	}
 	if d.err != nil {
-		return fmt.Errorf("grapnel serve stopped with %w: %s", d.err, d.Said())
+		return fmt.Errorf("grapnel serve stopped with %w: %s", d.err, d.Output())
 	}
 	return nil
 }

@@ -103,7 +103,7 @@ hooks:
 
 // commands are the commands of the agents, each with a text that the reply must contain. If told
 // is empty, the reply must be empty.
-var commands = []struct{ line, told string }{
+var commands = []struct{ line, want string }{
 	{"go test ./...", ""},
 	{"make lint", ""},
 	{"grapnel-soak-canary", `"permissionDecision":"deny"`},
@@ -235,7 +235,7 @@ loop:
 		case <-ctx.Done():
 			break loop
 		case <-s.d.Done():
-			failed = fmt.Errorf("the daemon has stopped: %s", s.d.Said())
+			failed = fmt.Errorf("the daemon has stopped: %s", s.d.Output())
 			stop()
 		case <-tick.C:
 			got, err := s.sample(ctx)
@@ -339,7 +339,7 @@ func (s *soak) ask(n int) error {
 		s.slow.Add(1)
 		return nil //nolint:nilerr // it is counted
 	}
-	if a.Exit != 0 || len(a.Stderr) > 0 || !strings.Contains(string(a.Stdout), c.told) || c.told == "" && len(a.Stdout) > 0 {
+	if a.Exit != 0 || len(a.Stderr) > 0 || !strings.Contains(string(a.Stdout), c.want) || c.want == "" && len(a.Stdout) > 0 {
 		return fmt.Errorf("event %d, %q: %q, %q, %d", n, c.line, a.Stdout, a.Stderr, a.Exit)
 	}
 	s.next.Add(1)
@@ -375,7 +375,7 @@ func (s *soak) hooks(ctx context.Context) {
 		cmd.Dir, cmd.Env = served.Project(s.d.Root), served.Env(s.d.Root)
 		cmd.Stdin = strings.NewReader(string(served.Event(s.d.Root, fmt.Sprint("hook-", n%50), fmt.Sprint("toolu_hook_", n), c.line)))
 		out, err := cmd.Output()
-		if err != nil || !strings.Contains(string(out), c.told) {
+		if err != nil || !strings.Contains(string(out), c.want) {
 			s.wrong(fmt.Errorf("grapnel-hook, %q: %q, %w", c.line, out, err))
 		}
 		s.next.Add(1)

@@ -87,11 +87,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 		return false, fmt.Errorf("no matching vector in %s", flags.Arg(0))
 	}
 	parts := agenthooks.Parts(results)
-	say := sayText
+	write := writeText
 	if *asJSON {
-		say = sayJSON
+		write = writeJSON
 	}
-	if err := say(stdout, parts, agenthooks.Declare(&opts)); err != nil {
+	if err := write(stdout, parts, agenthooks.Declare(&opts)); err != nil {
 		return false, fmt.Errorf("cannot print the results: %w", err)
 	}
 	var all agenthooks.Part
@@ -102,7 +102,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 	return all.Failed > 0, err
 }
 
-func sayJSON(w io.Writer, parts []agenthooks.Part, declared agenthooks.Declaration) error {
+func writeJSON(w io.Writer, parts []agenthooks.Part, declared agenthooks.Declaration) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	if err := e.Encode(map[string]any{"declared": declared}); err != nil {
@@ -116,7 +116,7 @@ func sayJSON(w io.Writer, parts []agenthooks.Part, declared agenthooks.Declarati
 	return nil
 }
 
-func sayText(w io.Writer, parts []agenthooks.Part, _ agenthooks.Declaration) error {
+func writeText(w io.Writer, parts []agenthooks.Part, _ agenthooks.Declaration) error {
 	for i := range parts {
 		for j := range parts[i].Results {
 			if _, err := io.WriteString(w, parts[i].Results[j].String()); err != nil {

@@ -72,14 +72,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 	if len(results) == 0 {
 		return false, fmt.Errorf("no matching case in %q", flags.Args())
 	}
-	say := sayText
+	write := writeText
 	if *asJSON {
-		say = sayJSON
+		write = writeJSON
 	}
 	count := map[conformance.Status]int{}
 	for i := range results {
 		count[results[i].Status]++
-		if err := say(stdout, &results[i]); err != nil {
+		if err := write(stdout, &results[i]); err != nil {
 			return false, fmt.Errorf("cannot print the results: %w", err)
 		}
 	}
@@ -87,13 +87,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (failed b
 	return count[conformance.Failed] > 0, err
 }
 
-func sayJSON(w io.Writer, r *conformance.Result) error {
+func writeJSON(w io.Writer, r *conformance.Result) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)
 	return e.Encode(r)
 }
 
-func sayText(w io.Writer, r *conformance.Result) error {
+func writeText(w io.Writer, r *conformance.Result) error {
 	_, err := io.WriteString(w, r.String())
 	return err
 }

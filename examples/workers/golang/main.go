@@ -47,12 +47,12 @@ func judge(event json.RawMessage) (object, error) {
 
 func main() {
 	var saying sync.Mutex
-	say := func(m object) {
+	send := func(m object) {
 		saying.Lock()
 		defer saying.Unlock()
 		_ = json.NewEncoder(os.Stdout).Encode(m) // if Grapnel no longer reads the output, it has closed the input, too
 	}
-	say(object{"grapnel": 1, "type": "hello", "name": "generated", "concurrency": 8, "kinds": []string{"tool.before"}})
+	send(object{"grapnel": 1, "type": "hello", "name": "generated", "concurrency": 8, "kinds": []string{"tool.before"}})
 	var judging sync.WaitGroup
 	defer judging.Wait() // answer all received events after the end of the input
 	for in := json.NewDecoder(os.Stdin); ; {
@@ -73,7 +73,7 @@ func main() {
 			} else {
 				answer["outcome"] = outcome
 			}
-			say(answer)
+			send(answer)
 		})
 	}
 }

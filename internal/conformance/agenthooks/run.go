@@ -151,7 +151,7 @@ func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 	tools, registered := s.tools()
 	h := host.New(hooks, &host.Options{
 		Agent: grapnel.Agent{Name: "conformance"}, Tools: registered,
-		Tell:        func(context.Context, string) {},
+		ShowMessage: func(context.Context, string) {},
 		Incremental: slices.Contains(v.Capabilities, "incremental_output"),
 	})
 	loop := &host.Loop{

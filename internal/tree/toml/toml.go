@@ -63,7 +63,7 @@ func (r *reader) where(n *unstable.Node, or *tree.Node) (line, col int) {
 	return r.Line, r.Col
 }
 
-func twice(key string, line, col int) *tree.Error {
+func duplicateKey(key string, line, col int) *tree.Error {
 	return &tree.Error{Line: line, Col: col, Msg: fmt.Sprintf("is not TOML: duplicate key %q", key)}
 }
 
@@ -85,7 +85,7 @@ func (r *reader) into(table *tree.Node, key unstable.Iterator) (in *tree.Node, l
 			next = next.Items[len(next.Items)-1]
 		}
 		if !next.Is(tree.Object) {
-			return nil, "", 0, 0, twice(last, line, col)
+			return nil, "", 0, 0, duplicateKey(last, line, col)
 		}
 		table = next
 	}
@@ -106,7 +106,7 @@ func (r *reader) header(root *tree.Node, e *unstable.Node) (*tree.Node, *tree.Er
 			in.Put(name, there)
 		}
 		if !there.Is(tree.List) || !r.defined[there] {
-			return nil, twice(name, line, col)
+			return nil, duplicateKey(name, line, col)
 		}
 		item := tree.NewObject(line, col)
 		there.Items = append(there.Items, item)
@@ -117,7 +117,7 @@ func (r *reader) header(root *tree.Node, e *unstable.Node) (*tree.Node, *tree.Er
 		in.Put(name, there)
 	}
 	if !there.Is(tree.Object) || r.defined[there] {
-		return nil, twice(name, line, col)
+		return nil, duplicateKey(name, line, col)
 	}
 	r.defined[there] = true
 	return there, nil
@@ -130,7 +130,7 @@ func (r *reader) pair(table *tree.Node, e *unstable.Node, depth int) *tree.Error
 		return err
 	}
 	if in.Members[name] != nil {
-		return twice(name, line, col)
+		return duplicateKey(name, line, col)
 	}
 	value, err := r.value(e.Value(), &tree.Node{Line: line, Col: col}, depth)
 	if err == nil {

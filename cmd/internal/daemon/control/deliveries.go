@@ -47,9 +47,9 @@ func OpenDeliveries(place local.Place) (Deliveries, error) {
 type daemonDeliveries struct{ socket string }
 
 func (r daemonDeliveries) Retry(ctx context.Context, ids ...string) (int, error) {
-	var said struct{ Retried int }
-	err := r.post(ctx, "/v1/deliveries/retry", map[string][]string{"ids": ids}, &said)
-	return said.Retried, err
+	var response struct{ Retried int }
+	err := r.post(ctx, "/v1/deliveries/retry", map[string][]string{"ids": ids}, &response)
+	return response.Retried, err
 }
 
 func (r daemonDeliveries) SwitchOn(ctx context.Context, target string) error {

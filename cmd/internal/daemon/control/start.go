@@ -98,11 +98,11 @@ func (b *spawned) output() string {
 	defer func() { _ = f.Close() }()
 	text := make([]byte, 4<<10)
 	n, _ := f.ReadAt(text, b.from) // an error means that the output is short or empty
-	said := strings.TrimSpace(printable.Text(string(text[:n])))
-	if said == "" {
+	output := strings.TrimSpace(printable.Text(string(text[:n])))
+	if output == "" {
 		return ""
 	}
-	return "\n" + cli.Indent(said, "  ")
+	return "\n" + cli.Indent(output, "  ")
 }
 
 // spawn starts "grapnel serve" without a terminal, in its own session and in a neutral directory.

@@ -88,12 +88,12 @@ func identify(ctx context.Context, place local.Place, found *server.Found) (*os.
 	case again.PID != found.PID:
 		err = fmt.Errorf("process %d listens now instead of process %d", again.PID, found.PID)
 	default:
-		says := again.Number("pid")
+		pid := again.Number("pid")
 		if err != nil { // the daemon does not reply: use its status file
-			says = notedPID(service.File(place, service.NoteName))
+			pid = notedPID(service.File(place, service.NoteName))
 		}
-		if err = nil; says != found.PID {
-			err = fmt.Errorf("process %d listens, but the daemon reports process ID %d: it may run in a container, or its socket comes from a service manager", found.PID, says)
+		if err = nil; pid != found.PID {
+			err = fmt.Errorf("process %d listens, but the daemon reports process ID %d: it may run in a container, or its socket comes from a service manager", found.PID, pid)
 		}
 	}
 	if err != nil {

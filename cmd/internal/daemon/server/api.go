@@ -200,8 +200,8 @@ func (e eventStream) follow(ctx context.Context, live <-chan store.Live, filter 
 			if !more {
 				return
 			}
-			if now.Lost > 0 {
-				if _, err := fmt.Fprintf(e.w, "event: lost\ndata: %d\n\n", now.Lost); err != nil {
+			if now.Dropped > 0 {
+				if _, err := fmt.Fprintf(e.w, "event: lost\ndata: %d\n\n", now.Dropped); err != nil {
 					return
 				}
 			}

@@ -188,16 +188,16 @@ func overHTTP(a *client.Answer) ([]byte, error) {
 	case 0:
 		return a.Stdout, nil
 	case 2:
-		said := map[string]any{}
+		body := map[string]any{}
 		if len(bytes.TrimSpace(a.Stdout)) > 0 {
-			if err := json.Unmarshal(a.Stdout, &said); err != nil || said == nil {
-				said = map[string]any{} // ignore the invalid JSON and block
+			if err := json.Unmarshal(a.Stdout, &body); err != nil || body == nil {
+				body = map[string]any{} // ignore the invalid JSON and block
 			}
 		}
 		reason := strings.TrimSpace(string(a.Stderr))
-		said["decision"], said["reason"] = "block", reason
-		said["continue"], said["stopReason"] = false, reason
-		return rawjson.Marshal(said)
+		body["decision"], body["reason"] = "block", reason
+		body["continue"], body["stopReason"] = false, reason
+		return rawjson.Marshal(body)
 	}
 	return nil, errors.New("the event was not answered: " + strings.TrimSpace(string(a.Stderr)))
 }

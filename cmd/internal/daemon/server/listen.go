@@ -81,9 +81,9 @@ type Listener struct {
 	closed sync.Once
 }
 
-// Lost reports whether the socket file was removed or replaced, so that no client can find
+// SocketRemoved reports whether the socket file was removed or replaced, so that no client can find
 // this listener. Another daemon may listen there now.
-func (l *Listener) Lost() bool {
+func (l *Listener) SocketRemoved() bool {
 	now, err := os.Lstat(l.socket)
 	return err == nil && !os.SameFile(now, l.file) || errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }
@@ -106,8 +106,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 func (l *Listener) Close() error {
 	err := net.ErrClosed
 	l.closed.Do(func() {
-		lost := l.Lost() // the file may now be the socket of another daemon
-		if err = l.UnixListener.Close(); !lost {
+		removed := l.SocketRemoved() // the file may now be the socket of another daemon
+		if err = l.UnixListener.Close(); !removed {
 			err = errors.Join(err, removeOwn(l.socket))
 		}
 		err = errors.Join(err, l.lock.Close())

@@ -387,7 +387,7 @@ func TestLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if l.Lost() {
+		if l.SocketRemoved() {
 			t.Error("a socket that was just made is lost")
 		}
 		return l
@@ -396,11 +396,11 @@ func TestLost(t *testing.T) {
 	if err := os.RemoveAll(filepath.Dir(socket)); err != nil {
 		t.Fatal(err)
 	}
-	if !first.Lost() {
+	if !first.SocketRemoved() {
 		t.Error("a socket that was removed is not lost")
 	}
 	second := listen()
-	if !first.Lost() {
+	if !first.SocketRemoved() {
 		t.Error("a socket in whose place there is another is not lost")
 	}
 	if err := first.Close(); err != nil {
@@ -411,7 +411,7 @@ func TestLost(t *testing.T) {
 	} else {
 		_ = conn.Close()
 	}
-	if second.Lost() {
+	if second.SocketRemoved() {
 		t.Error("the second has lost its socket to the first")
 	}
 	if err := second.Close(); err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // health returns the daemon's status report, and whether all its parts work.
-func (d *daemon) health() (said any, well bool) {
+func (d *daemon) health() (report any, well bool) {
 	health := map[string]any{
 		"version": hookcmd.Version, "pid": os.Getpid(), "since": d.begun.UTC().Format(time.RFC3339), "answered": d.answered.Load(), "declined": d.declined.Load(),
 	}
@@ -59,8 +59,8 @@ func (d *daemon) noteFile() string { return File(d.place, NoteName) }
 
 // note writes the daemon's status file.
 func (d *daemon) note() error {
-	said, _ := d.health()
-	data, err := json.Marshal(said)
+	report, _ := d.health()
+	data, err := json.Marshal(report)
 	if err != nil {
 		return err
 	}

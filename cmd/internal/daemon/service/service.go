@@ -77,8 +77,8 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if fault.On {
 		fault.At("serve: listening")
 	}
-	ctx, lost := context.WithCancelCause(ctx)
-	defer lost(nil)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
 	d.store, err = OpenStore(ctx, d.place.Store(), storeWait, &store.Options{
 		Note: func(err error) { d.log.Warn("store warning", "note", err) },
 		Due:  func() { d.wake() },
@@ -115,7 +115,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	defer endWork()
 	for name, run := range map[string]func(context.Context) error{
 		"intake": d.intake, "deliver": d.deliveries, "drain": d.drain, "retention": d.retention, "telemetry": d.export.Run, "memory": d.memory,
-		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, lost) },
+		"socket": func(ctx context.Context) error { return watchSocket(ctx, l, stop) },
 	} {
 		parts.Go(func() {
 			if err := run(work); err != nil && work.Err() == nil {
@@ -148,22 +148,22 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		err = errors.Join(err, failed)
 	}
 	shut()
-	if !errors.Is(context.Cause(ctx), errLost) { // otherwise the file is of another daemon
+	if !errors.Is(context.Cause(ctx), errSocketRemoved) { // otherwise the file is of another daemon
 		_ = os.Remove(d.noteFile())
 	}
 	leave, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
 	defer cancel()
-	if errors.Is(context.Cause(ctx), errLost) {
-		err = errors.Join(errLost, err)
+	if errors.Is(context.Cause(ctx), errSocketRemoved) {
+		err = errors.Join(errSocketRemoved, err)
 	}
 	return errors.Join(err, d.warm.Close(leave))
 }
 
 // errLost is why a daemon stops if no client can connect to it any more.
-var errLost = errors.New("the socket was removed, so clients cannot find this daemon: it stops")
+var errSocketRemoved = errors.New("the socket was removed, so clients cannot find this daemon: it stops")
 
 // watchSocket stops the daemon when its socket file was removed or replaced.
-func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCauseFunc) error {
+func watchSocket(ctx context.Context, l *server.Listener, stop context.CancelCauseFunc) error {
 	tick := time.NewTicker(lookAgain)
 	defer tick.Stop()
 	for {
@@ -172,8 +172,8 @@ func watchSocket(ctx context.Context, l *server.Listener, lost context.CancelCau
 			return nil
 		case <-tick.C:
 		}
-		if l.Lost() {
-			lost(errLost)
+		if l.SocketRemoved() {
+			stop(errSocketRemoved)
 			return nil
 		}
 	}

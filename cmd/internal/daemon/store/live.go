@@ -9,7 +9,7 @@ import (
 // Live is a message to a subscriber: a Row, and how many earlier rows were dropped for it.
 type Live struct {
 	Row
-	Lost int // rows before this one that were dropped
+	Dropped int // rows before this one that were dropped
 }
 
 // waitingRows is how many rows are queued for a slow subscriber.
@@ -27,11 +27,11 @@ type hub struct {
 // sub is one subscription. Its rows wait in a slice and not in the channel, so that the oldest
 // can be dropped.
 type sub struct {
-	mu   sync.Mutex
-	rows []*Row // shared with other subscriptions
-	lost int
-	more chan struct{}
-	end  chan struct{}
+	mu      sync.Mutex
+	rows    []*Row // shared with other subscriptions
+	dropped int
+	more    chan struct{}
+	end     chan struct{}
 }
 
 // Subscribe returns a channel that receives rows in order right after their commit. Input is
@@ -96,9 +96,9 @@ func (q *sub) take() (Live, bool) {
 	if len(q.rows) == 0 {
 		return Live{}, false
 	}
-	next := Live{Row: *q.rows[0], Lost: q.lost}
+	next := Live{Row: *q.rows[0], Dropped: q.dropped}
 	q.rows[0] = nil
-	q.rows, q.lost = q.rows[1:], 0
+	q.rows, q.dropped = q.rows[1:], 0
 	return next, true
 }
 
@@ -121,7 +121,7 @@ func (h *hub) publish(rows []Row) {
 		q.rows = append(q.rows, all...)
 		if over := len(q.rows) - waitingRows; over > 0 {
 			clear(q.rows[:over])
-			q.rows, q.lost = q.rows[over:], q.lost+over
+			q.rows, q.dropped = q.rows[over:], q.dropped+over
 		}
 		q.mu.Unlock()
 		select {

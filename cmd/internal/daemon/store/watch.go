@@ -61,11 +61,11 @@ func (w *watch) wait(ctx context.Context) {
 	}
 	poll := watchPoll
 	var events <-chan fsnotify.Event
-	var lost <-chan error
+	var errs <-chan error
 	if w.on == nil {
 		poll = blindPoll
 	} else {
-		events, lost = w.notes.Events, w.notes.Errors
+		events, errs = w.notes.Events, w.notes.Errors
 	}
 	timer := time.NewTimer(poll)
 	defer timer.Stop()
@@ -75,7 +75,7 @@ func (w *watch) wait(ctx context.Context) {
 			return
 		case <-timer.C:
 			return
-		case <-lost: //nolint:errcheck // polling finds the lost changes
+		case <-errs: //nolint:errcheck // polling finds the lost changes
 			return
 		case ev := <-events:
 			if !news && strings.HasPrefix(filepath.Base(ev.Name), w.prefix) {

@@ -58,7 +58,7 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 	if s.writing.Add(1) == 1 && s.turn.TryLock() {
 		// No other caller waits to share the commit. Waking the writer, and being woken by
 		// it, would take as long as the disk write.
-		ended, err := s.alone(o)
+		ended, err := s.commitInline(o)
 		s.turn.Unlock()
 		if ended {
 			return err
@@ -93,9 +93,9 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 	}
 }
 
-// alone runs the write of one caller in the caller's goroutine. If the writer has other work to
+// commitInline runs the write of one caller in the caller's goroutine. If the writer has other work to
 // do first, alone does nothing and reports false.
-func (s *Store) alone(o *op) (ended bool, err error) {
+func (s *Store) commitInline(o *op) (ended bool, err error) {
 	select {
 	case <-s.gone:
 		return true, ErrClosed

@@ -179,12 +179,12 @@ func (e *Export) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 		case f := <-e.firings:
-			e.tell(made, &f)
+			e.makeSpans(made, &f)
 		}
 	}
 	for range len(e.firings) { // firings that arrive from now on are lost
 		f := <-e.firings
-		e.tell(made, &f)
+		e.makeSpans(made, &f)
 	}
 	allMade()
 	wg.Wait()

@@ -149,8 +149,8 @@ func shorts(list []string) []string {
 	return out
 }
 
-// tell makes the spans of a firing.
-func (e *Export) tell(ctx context.Context, f *firing) {
+// makeSpans makes the spans of a firing.
+func (e *Export) makeSpans(ctx context.Context, f *firing) {
 	rec := &f.rec
 	begin, end := times(rec)
 	names := &naming{record: rec.ID, notable: f.notable, late: f.late}

@@ -313,7 +313,7 @@ func TestTimes(t *testing.T) {
 		}
 		e.Observe(context.Background(), rec)
 		f := <-e.firings
-		e.tell(context.Background(), &f)
+		e.makeSpans(context.Background(), &f)
 		var root, before time.Time
 		var spans []span
 		for range len(rec.Hooks) + 1 {

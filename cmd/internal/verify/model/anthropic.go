@@ -85,8 +85,8 @@ func readAnthropic(body []byte) (*conversation, error) {
 	return conv, nil
 }
 
-// sayAnthropic encodes step as one message: its text, then its calls.
-func sayAnthropic(s *Server, conv *conversation, step Step) answer {
+// writeAnthropic encodes step as one message: its text, then its calls.
+func writeAnthropic(s *Server, conv *conversation, step Step) answer {
 	var (
 		content []any
 		sse     bytes.Buffer

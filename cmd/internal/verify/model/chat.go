@@ -102,8 +102,8 @@ func readChat(body []byte) (*conversation, error) {
 	return conv, nil
 }
 
-// sayChat encodes step as a stream of deltas, or as one message.
-func sayChat(s *Server, conv *conversation, step Step) answer {
+// writeChat encodes step as a stream of deltas, or as one message.
+func writeChat(s *Server, conv *conversation, step Step) answer {
 	var calls []any
 	for i, call := range step.Calls {
 		calls = append(calls, map[string]any{

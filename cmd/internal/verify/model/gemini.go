@@ -83,9 +83,9 @@ func geminiResult(response map[string]any) (text string, failed bool) {
 	return string(encode(response)), failed
 }
 
-// sayGemini encodes step as a stream of responses, of which only the last one has a finish reason,
+// writeGemini encodes step as a stream of responses, of which only the last one has a finish reason,
 // or as one complete response.
-func sayGemini(s *Server, conv *conversation, step Step) answer {
+func writeGemini(s *Server, conv *conversation, step Step) answer {
 	var turns [][]any // parts of each response
 	if step.Text != "" || len(step.Calls) == 0 {
 		for _, piece := range chunks(step.Text, step.Chunks) {

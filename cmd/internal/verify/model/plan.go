@@ -36,8 +36,8 @@ func (c Call) input() map[string]any {
 // Do returns the step that makes these calls, all in one answer.
 func Do(calls ...Call) Step { return Step{Calls: calls} }
 
-// Say returns the step that answers with this text and ends the turn.
-func Say(text string) Step { return Step{Text: text} }
+// Answer returns the step that answers with this text and ends the turn.
+func Answer(text string) Step { return Step{Text: text} }
 
 const (
 	planOpen  = "@@PLAN "

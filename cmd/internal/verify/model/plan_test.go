@@ -10,12 +10,12 @@ import (
 
 func TestPromptCarriesThePlan(t *testing.T) {
 	t.Parallel()
-	inner := Prompt("You are the helper.", Do(Call{Tool: "inner"}), Say("inner done"))
+	inner := Prompt("You are the helper.", Do(Call{Tool: "inner"}), Answer("inner done"))
 	for name, plan := range map[string][]Step{
-		"one answer":       {Say("done")},
-		"several calls":    {Do(Call{Tool: "a", Input: map[string]any{"x": "1"}}, Call{Tool: "b"}), Say("done")},
+		"one answer":       {Answer("done")},
+		"several calls":    {Do(Call{Tool: "a", Input: map[string]any{"x": "1"}}, Call{Tool: "b"}), Answer("done")},
 		"odd characters":   {Do(Call{Tool: "sh", Input: map[string]any{"command": "echo '<&>' \"\\n\" @@END @@PLAN é"}})},
-		"a plan in a plan": {Do(Call{Tool: "task", Input: map[string]any{"prompt": inner}}), Say("outer done")},
+		"a plan in a plan": {Do(Call{Tool: "task", Input: map[string]any{"prompt": inner}}), Answer("outer done")},
 		"no step":          {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,15 +55,15 @@ func TestDue(t *testing.T) {
 		results, answers int
 		want             int
 	}{
-		"start":                               {plan: []Step{one, two, Say("x")}, want: 0},
-		"one call answered":                   {plan: []Step{one, two, Say("x")}, results: 1, want: 1},
-		"some of several calls answered":      {plan: []Step{one, two, Say("x")}, results: 2, want: 2},
-		"all of several calls answered":       {plan: []Step{one, two, Say("x")}, results: 3, want: 2},
-		"the answer given":                    {plan: []Step{one, Say("x")}, results: 1, answers: 1, want: 2},
-		"made to go on":                       {plan: []Step{one, Say("x"), two, Say("y")}, results: 1, answers: 1, want: 2},
-		"made to go on, and done":             {plan: []Step{one, Say("x"), two, Say("y")}, results: 3, answers: 1, want: 3},
+		"start":                               {plan: []Step{one, two, Answer("x")}, want: 0},
+		"one call answered":                   {plan: []Step{one, two, Answer("x")}, results: 1, want: 1},
+		"some of several calls answered":      {plan: []Step{one, two, Answer("x")}, results: 2, want: 2},
+		"all of several calls answered":       {plan: []Step{one, two, Answer("x")}, results: 3, want: 2},
+		"the answer given":                    {plan: []Step{one, Answer("x")}, results: 1, answers: 1, want: 2},
+		"made to go on":                       {plan: []Step{one, Answer("x"), two, Answer("y")}, results: 1, answers: 1, want: 2},
+		"made to go on, and done":             {plan: []Step{one, Answer("x"), two, Answer("y")}, results: 3, answers: 1, want: 3},
 		"more than was planned":               {plan: []Step{one}, results: 5, answers: 5, want: 1},
-		"text beside a call is not an answer": {plan: []Step{{Text: "x", Calls: one.Calls}, Say("y")}, answers: 1, want: 0},
+		"text beside a call is not an answer": {plan: []Step{{Text: "x", Calls: one.Calls}, Answer("y")}, answers: 1, want: 0},
 		"no plan":                             {want: 0},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -37,19 +37,19 @@ func readResponses(body []byte) (*conversation, error) {
 	}
 	conv := &conversation{tools: len(req.Tools) > 0, stream: req.Stream, model: req.Model}
 	calls := map[string]responsesItem{}
-	said := false // the model has sent text, so far without a call
+	answered := false // the model has sent text, so far without a call
 	ended := func() {
-		if said {
+		if answered {
 			conv.answers++
 		}
-		said = false
+		answered = false
 	}
 	for _, item := range req.Input {
 		switch {
 		case item.Type == "additional_tools":
 			conv.tools = conv.tools || len(item.Tools) > 0
 		case strings.HasSuffix(item.Type, "_call"):
-			said = false // the text and this call are one turn
+			answered = false // the text and this call are one turn
 			calls[item.CallID] = item
 			conv.roles = append(conv.roles, "assistant")
 			conv.heard("assistant", fmt.Sprintf("call of %s %s", item.Name, item.Arguments+item.Input))
@@ -60,7 +60,7 @@ func readResponses(body []byte) (*conversation, error) {
 			conv.heard("tool", fmt.Sprintf("result of %s %s", call.Name, item.Output))
 		case item.Role != "":
 			ended()
-			said = item.Role == "assistant"
+			answered = item.Role == "assistant"
 			conv.roles = append(conv.roles, item.Role)
 			for _, text := range item.Content {
 				if item.Role == "user" {
@@ -74,8 +74,8 @@ func readResponses(body []byte) (*conversation, error) {
 	return conv, nil
 }
 
-// sayResponses encodes step as one response: a message, then its calls.
-func sayResponses(s *Server, conv *conversation, step Step) answer {
+// writeResponses encodes step as one response: a message, then its calls.
+func writeResponses(s *Server, conv *conversation, step Step) answer {
 	var (
 		output []any
 		sse    bytes.Buffer

@@ -186,15 +186,15 @@ func (c *conversation) next() (Step, int) {
 			return step, -1
 		}
 	}
-	return Say("nothing left to do"), -1
+	return Answer("nothing left to do"), -1
 }
 
 // answer fills in the interpretation of req and returns the response to it.
 func (s *Server) answer(req *Request) (answer, error) {
 	var (
-		read func([]byte) (*conversation, error)
-		say  func(*Server, *conversation, Step) answer
-		side Step
+		read  func([]byte) (*conversation, error)
+		write func(*Server, *conversation, Step) answer
+		side  Step
 	)
 	verb := "" // of a Gemini path: models/NAME:verb
 	if name, ok := strings.CutPrefix(req.Path, "/v1beta/models/"); ok {
@@ -212,17 +212,17 @@ func (s *Server) answer(req *Request) (answer, error) {
 	case verb == "countTokens":
 		return plainJSON(map[string]any{"totalTokens": 50}), nil
 	case req.Path == "/v1/messages":
-		read, say = readAnthropic, sayAnthropic
-		side = Say("side call")
+		read, write = readAnthropic, writeAnthropic
+		side = Answer("side call")
 	case verb == "generateContent" || verb == "streamGenerateContent":
-		read, say = readGemini, sayGemini
-		side = Say(`{"reasoning":"side call","model_choice":"flash"}`) // also satisfies Gemini CLI's model router
+		read, write = readGemini, writeGemini
+		side = Answer(`{"reasoning":"side call","model_choice":"flash"}`) // also satisfies Gemini CLI's model router
 	case req.Path == "/v1/responses":
-		read, say = readResponses, sayResponses
-		side = Say("side call")
+		read, write = readResponses, writeResponses
+		side = Answer("side call")
 	case req.Path == "/v1/chat/completions":
-		read, say = readChat, sayChat
-		side = Say(`{"ok":true}`) // also satisfies Qwen Code's prompt hooks
+		read, write = readChat, writeChat
+		side = Answer(`{"ok":true}`) // also satisfies Qwen Code's prompt hooks
 	default:
 		return answer{}, errors.New("unknown request")
 	}
@@ -242,7 +242,7 @@ func (s *Server) answer(req *Request) (answer, error) {
 	case conv.side != nil:
 		step = *conv.side
 	}
-	return say(s, conv, step), nil
+	return write(s, conv, step), nil
 }
 
 // newID returns a unique identifier for a call or message of this server. It has no punctuation,

@@ -177,7 +177,7 @@ func TestCallsBesideText(t *testing.T) {
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
-		prompt := Prompt("Go on.", Do(Call{Tool: "shell", Input: map[string]any{"command": "ls"}}), Say("all done"))
+		prompt := Prompt("Go on.", Do(Call{Tool: "shell", Input: map[string]any{"command": "ls"}}), Answer("all done"))
 		a.user(prompt)
 		a.results(turn().answers("no files"), false)
 		turn()
@@ -201,7 +201,7 @@ func TestRetriesDoNotAdvance(t *testing.T) {
 			s := start(t)
 			for range 3 {
 				a := newAgent()
-				a.user(Prompt("Go on.", Do(Call{Tool: "shell"}), Say("done")))
+				a.user(Prompt("Go on.", Do(Call{Tool: "shell"}), Answer("done")))
 				if got := a.turn(t, s, true); len(got.Calls) != 1 {
 					t.Errorf("said %+v, want the first step", got)
 				}
@@ -216,7 +216,7 @@ func TestOtherMessagesDoNotAdvance(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, _ *Server, a agent, turn func() said) {
 		a.user("<context>house rules</context>")
-		a.user(Prompt("Go on.", Do(Call{Tool: "one"}), Do(Call{Tool: "two"}), Say("done")))
+		a.user(Prompt("Go on.", Do(Call{Tool: "one"}), Do(Call{Tool: "two"}), Answer("done")))
 		a.user("hook additional context: be careful")
 		for _, want := range []string{"one", "two", ""} {
 			got := turn()
@@ -233,7 +233,7 @@ func TestSecondPromptHasItsOwnPlan(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, _ *Server, a agent, turn func() said) {
 		for _, tool := range []string{"one", "two"} {
-			a.user(Prompt("Go on.", Do(Call{Tool: tool}), Say("done with "+tool)))
+			a.user(Prompt("Go on.", Do(Call{Tool: tool}), Answer("done with "+tool)))
 			got := turn()
 			if strings.Join(got.tools(), " ") != tool {
 				t.Fatalf("said %+v, want a call of %s", got, tool)
@@ -251,7 +251,7 @@ func TestSecondPromptHasItsOwnPlan(t *testing.T) {
 func TestGoesOnAfterItsAnswer(t *testing.T) {
 	t.Parallel()
 	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
-		a.user(Prompt("Go on.", Say("first"), Do(Call{Tool: "more"}), Say("last")))
+		a.user(Prompt("Go on.", Answer("first"), Do(Call{Tool: "more"}), Answer("last")))
 		if got := turn(); got.Text != "first" {
 			t.Fatalf("said %+v", got)
 		}
@@ -396,7 +396,7 @@ func TestParallelConversations(t *testing.T) {
 		wg.Go(func() {
 			a := protocols[[]string{"anthropic", "gemini", "responses", "chat"}[i%4]]()
 			tool := fmt.Sprintf("tool%d", i)
-			a.user(Prompt("Go on.", Do(Call{Tool: tool}), Do(Call{Tool: tool}), Say(tool)))
+			a.user(Prompt("Go on.", Do(Call{Tool: tool}), Do(Call{Tool: tool}), Answer(tool)))
 			for step := range 3 {
 				got := a.turn(t, s, true)
 				if step < 2 && strings.Join(got.tools(), " ") != tool || step == 2 && got.Text != tool {
@@ -824,7 +824,7 @@ func TestRawInput(t *testing.T) {
 	const patch = "*** Begin Patch\n*** Add File: b.txt\n+\"two\"\n*** End Patch\n"
 	for _, stream := range []bool{false, true} {
 		s, a := start(t), &responsesAgent{}
-		a.user(Prompt("Go on.", Do(Call{Tool: "apply_patch", Raw: patch}), Say("done")))
+		a.user(Prompt("Go on.", Do(Call{Tool: "apply_patch", Raw: patch}), Answer("done")))
 		got := a.turn(t, s, stream)
 		if len(got.Calls) != 1 || got.Calls[0].Input != patch {
 			t.Fatalf("said %+v, want one call with the patch", got)

@@ -105,8 +105,8 @@ func passOn(ctx context.Context, from <-chan entry, give func(watch.Batch)) {
 const lookTime = 2 * time.Second
 
 // lookForDaemon reports which process stores Records, first at once and then after each change.
-func lookForDaemon(ctx context.Context, socket string, say func(watch.Keeper)) {
-	var said *watch.Keeper
+func lookForDaemon(ctx context.Context, socket string, report func(watch.Keeper)) {
+	var reported *watch.Keeper
 	for {
 		found, err := server.Look(ctx, socket)
 		var now watch.Keeper
@@ -120,9 +120,9 @@ func lookForDaemon(ctx context.Context, socket string, say func(watch.Keeper)) {
 		case !errors.Is(err, server.ErrAbsent):
 			now.Problem = err.Error()
 		}
-		if said == nil || *said != now {
-			said = &now
-			say(now)
+		if reported == nil || *reported != now {
+			reported = &now
+			report(now)
 		}
 		select {
 		case <-time.After(lookTime):

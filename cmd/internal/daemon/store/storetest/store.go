@@ -626,7 +626,7 @@ func testSubscribe(t *testing.T, open Open) {
 	for i := range 20 {
 		s.line(Entry(fmt.Sprint(i)), Entry(fmt.Sprint(i)))
 		for _, ch := range []<-chan store.Live{live, other} {
-			if got := <-ch; got.ID != fmt.Sprint(i) || got.Lost != 0 || got.Seq != int64(i)+2 || string(got.Line)+"\n" != string(Line(Entry(got.ID))) {
+			if got := <-ch; got.ID != fmt.Sprint(i) || got.Dropped != 0 || got.Seq != int64(i)+2 || string(got.Line)+"\n" != string(Line(Entry(got.ID))) {
 				t.Fatalf("row %d = %+v", i, got)
 			}
 		}
@@ -657,17 +657,17 @@ func testSlow(t *testing.T, open Open) {
 		}
 		s.put(items...)
 	}
-	seen, lost := 0, 0
+	seen, dropped := 0, 0
 	for last := int64(0); last < rows; {
 		got := <-live
-		seen, lost = seen+1, lost+got.Lost
-		if got.Seq != last+1+int64(got.Lost) {
-			t.Fatalf("row %d came after %d, and %d were reported as lost", got.Seq, last, got.Lost)
+		seen, dropped = seen+1, dropped+got.Dropped
+		if got.Seq != last+1+int64(got.Dropped) {
+			t.Fatalf("row %d came after %d, and %d were reported as lost", got.Seq, last, got.Dropped)
 		}
 		last = got.Seq
 	}
-	if lost == 0 || seen+lost != rows {
-		t.Errorf("saw %d and lost %d of %d, want some to be lost", seen, lost, rows)
+	if dropped == 0 || seen+dropped != rows {
+		t.Errorf("saw %d and lost %d of %d, want some to be lost", seen, dropped, rows)
 	}
 }
 
