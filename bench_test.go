@@ -34,7 +34,7 @@ func many(n int, spec func(i int) grapnel.Spec) []grapnel.Spec {
 // hundredRules returns 100 rules, of which the given number match.
 func hundredRules(matching int, answer grapnel.Outcome) []grapnel.Spec {
 	return many(100, func(i int) grapnel.Spec {
-		s := grapnel.Spec{Phase: grapnel.PhaseRule, Tools: []string{"shell"}, Match: matchCommand("rm -rf /"), Hook: says(answer)}
+		s := grapnel.Spec{Phase: grapnel.PhaseRule, Tools: []string{"shell"}, Match: matchCommand("rm -rf /"), Hook: returns(answer)}
 		if i < matching {
 			s.Match = matchCommand("git push --force")
 		}
@@ -42,7 +42,7 @@ func hundredRules(matching int, answer grapnel.Outcome) []grapnel.Spec {
 	})
 }
 
-func BenchmarkFireNobodyListens(b *testing.B) { benchFire(b, nil, nil) }
+func BenchmarkFireNoListener(b *testing.B) { benchFire(b, nil, nil) }
 
 // inSession returns an engine with the hooks of a session before its own hooks.
 func inSession(tb testing.TB, session, own []grapnel.Spec) *grapnel.Engine {
@@ -50,7 +50,7 @@ func inSession(tb testing.TB, session, own []grapnel.Spec) *grapnel.Engine {
 	return newEngine(tb, nil, own...).In(grapnel.NewContext(context.Background(), newEngine(tb, nil, session...)))
 }
 
-func BenchmarkFireNobodyListensInSession(b *testing.B) {
+func BenchmarkFireNoListenerInSession(b *testing.B) {
 	engine, ev, ctx := inSession(b, nil, nil), toolEvent("git push --force"), context.Background()
 	b.ReportAllocs()
 	for b.Loop() {
@@ -60,7 +60,7 @@ func BenchmarkFireNobodyListensInSession(b *testing.B) {
 
 // BenchmarkIn measures the start of an agent in a session.
 func BenchmarkIn(b *testing.B) {
-	ctx := grapnel.NewContext(context.Background(), newEngine(b, nil, many(2, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} })...))
+	ctx := grapnel.NewContext(context.Background(), newEngine(b, nil, many(2, func(int) grapnel.Spec { return grapnel.Spec{Hook: returns(grapnel.Outcome{})} })...))
 	engine := newEngine(b, nil, hundredRules(10, grapnel.Outcome{})...)
 	b.ReportAllocs()
 	for b.Loop() {
@@ -69,16 +69,16 @@ func BenchmarkIn(b *testing.B) {
 }
 
 func BenchmarkFireTenFuncs(b *testing.B) {
-	benchFire(b, nil, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }))
+	benchFire(b, nil, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: returns(grapnel.Outcome{})} }))
 }
 
 func BenchmarkFireTenFuncsRecorded(b *testing.B) {
 	opts := &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(context.Context, *grapnel.Record) {})}}
-	benchFire(b, opts, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }))
+	benchFire(b, opts, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: returns(grapnel.Outcome{})} }))
 }
 
 func BenchmarkFireTenFuncsWithTimeouts(b *testing.B) {
-	benchFire(b, nil, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{}), Timeout: 1 << 40} }))
+	benchFire(b, nil, many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: returns(grapnel.Outcome{}), Timeout: 1 << 40} }))
 }
 
 func BenchmarkFireHundredRulesNoneMatching(b *testing.B) {
@@ -87,7 +87,7 @@ func BenchmarkFireHundredRulesNoneMatching(b *testing.B) {
 
 func BenchmarkFireHundredRulesOtherTool(b *testing.B) {
 	benchFire(b, nil, many(100, func(int) grapnel.Spec {
-		return grapnel.Spec{Phase: grapnel.PhaseRule, Tools: []string{"write", "edit", "mcp__db__*"}, Hook: says(grapnel.Outcome{})}
+		return grapnel.Spec{Phase: grapnel.PhaseRule, Tools: []string{"write", "edit", "mcp__db__*"}, Hook: returns(grapnel.Outcome{})}
 	}))
 }
 
@@ -98,8 +98,8 @@ func BenchmarkFireHundredRulesTenMatching(b *testing.B) {
 // BenchmarkFireSecondRound measures a firing in which a step changes the event, so that all rules
 // run twice.
 func BenchmarkFireSecondRound(b *testing.B) {
-	specs := append(hundredRules(10, grapnel.Outcome{}), scoped("gate", grapnel.ScopeManaged, 1, says(grapnel.Outcome{})),
-		scoped("changes", grapnel.ScopeProject, 2, says(setCommand("git push"))))
+	specs := append(hundredRules(10, grapnel.Outcome{}), scoped("gate", grapnel.ScopeManaged, 1, returns(grapnel.Outcome{})),
+		scoped("changes", grapnel.ScopeProject, 2, returns(setCommand("git push"))))
 	benchFire(b, nil, specs)
 }
 
@@ -112,7 +112,7 @@ func TestAllocations(t *testing.T) {
 	}{
 		{"nobody listens", nil, 0},
 		{"none matches", hundredRules(0, grapnel.Outcome{}), 1},
-		{"no opinion", many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: says(grapnel.Outcome{})} }), 1},
+		{"no opinion", many(10, func(int) grapnel.Spec { return grapnel.Spec{Hook: returns(grapnel.Outcome{})} }), 1},
 	} {
 		ev, ctx := toolEvent("ls"), context.Background()
 		for where, engine := range map[string]*grapnel.Engine{"alone": newEngine(t, nil, tt.specs...), "in a session": inSession(t, nil, tt.specs)} {
@@ -128,7 +128,7 @@ func TestAllocations(t *testing.T) {
 
 // BenchmarkFireMatcher shows that a hook behind a Matcher that needs an ID costs only the ID.
 func BenchmarkFireMatcher(b *testing.B) {
-	for name, hook := range map[string]grapnel.Hook{"plain": says(grapnel.Outcome{}), "id": reads{}} {
+	for name, hook := range map[string]grapnel.Hook{"plain": returns(grapnel.Outcome{}), "id": reads{}} {
 		b.Run(name, func(b *testing.B) {
 			s := step("h", hook)
 			s.Match = matchCommand("git push --force")

@@ -52,7 +52,7 @@ var contractRows = []struct {
 	{"elicitation.before", "action", "answer", "on_error", ""},
 }
 
-func TestContractsSayWhatIsPermitted(t *testing.T) {
+func TestContractsMatchPermissions(t *testing.T) {
 	t.Parallel()
 	if got, want := len(grapnel.Contracts()), len(contractRows); got != want {
 		t.Errorf("%d Contracts, want %d", got, want)
@@ -143,7 +143,7 @@ func TestContractsHold(t *testing.T) {
 			}
 			illegal(t, "Allow", rec, false)
 
-			v, rec = fire(t, event(row.kind), step("h", says(grapnel.Outcome{Context: []string{"more"}})))
+			v, rec = fire(t, event(row.kind), step("h", returns(grapnel.Outcome{Context: []string{"more"}})))
 			if got := len(v.Context) > 0; got != c.Context {
 				t.Errorf("Context: %v, want %v", got, c.Context)
 			}
@@ -154,7 +154,7 @@ func TestContractsHold(t *testing.T) {
 				if field == grapnel.FieldCommand {
 					whole = grapnel.FieldInput
 				}
-				v, rec = fire(t, event(row.kind), step("h", says(set(field, value))))
+				v, rec = fire(t, event(row.kind), step("h", returns(set(field, value))))
 				_, changed := v.Changes[whole]
 				want := slices.ContainsFunc(c.Changes, func(ch grapnel.Change) bool { return ch.Field == whole })
 				if changed != want || c.Permits(field) != want {
@@ -207,7 +207,7 @@ func TestNativeContract(t *testing.T) {
 	if v, _ := fire(t, ev, step("h", decides(grapnel.Block, "no"))); v.Decision != grapnel.Block {
 		t.Errorf("with a Contract: decision %v, want block", v.Decision)
 	}
-	if v, _ := fire(t, ev, step("h", says(set(grapnel.FieldMode, `"none"`)))); string(v.Changes[grapnel.FieldMode]) != `"none"` {
+	if v, _ := fire(t, ev, step("h", returns(set(grapnel.FieldMode, `"none"`)))); string(v.Changes[grapnel.FieldMode]) != `"none"` {
 		t.Errorf("with a Contract: changes %v, want mode", v.Changes)
 	}
 	// An event's own Contract does not weaken a Contract in the table.

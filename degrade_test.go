@@ -21,25 +21,25 @@ var strictness = map[grapnel.Blocking]map[string]int{
 	grapnel.BlockNothing:  {"": 0, "halt": 1},
 }
 
-// told returns the rank of the strictest part of a Verdict that the agent supports.
-func told(ranks map[string]int, v grapnel.Verdict, can grapnel.Can) int {
+// supportedRank returns the rank of the strictest part of a Verdict that the agent supports.
+func supportedRank(ranks map[string]int, v grapnel.Verdict, can grapnel.Can) int {
 	rank, best := 0, false
-	say := func(word string, understood bool) {
+	consider := func(word string, understood bool) {
 		if r, known := ranks[word]; known && understood && (!best || r > rank) {
 			rank, best = r, true
 		}
 	}
 	switch v.Decision {
 	case grapnel.Allow:
-		say("allow", can.Allow)
+		consider("allow", can.Allow)
 	case grapnel.Ask:
-		say("ask", can.Ask)
+		consider("ask", can.Ask)
 	case grapnel.Block:
-		say("block", can.Block)
+		consider("block", can.Block)
 	case grapnel.None:
 	}
 	if v.Halt != "" {
-		say("halt", can.Halt)
+		consider("halt", can.Halt)
 	}
 	return rank
 }
@@ -84,7 +84,7 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 			ev.Can = &can
 			v := engine.Fire(t.Context(), ev)
 
-			want, got := told(ranks, whole, all), told(ranks, v, can)
+			want, got := supportedRank(ranks, whole, all), supportedRank(ranks, v, can)
 			if len(whole.Changes) > 0 && !bit(4) && c.Blocks == grapnel.BlockAction {
 				want = max(want, ranks["block"]) // or the agent runs an input that a hook wanted to change
 			}
@@ -128,13 +128,13 @@ func TestDegrade(t *testing.T) {
 	asked := setCommand("y")
 	asked.Decision = grapnel.Ask
 	tests := map[string]struct {
-		kind   grapnel.Kind
-		can    grapnel.Can
-		out    grapnel.Outcome
-		want   grapnel.Decision
-		halt   string
-		reason string
-		lost   []string
+		kind        grapnel.Kind
+		can         grapnel.Can
+		out         grapnel.Outcome
+		want        grapnel.Decision
+		halt        string
+		reason      string
+		unsupported []string
 	}{
 		"rewrite to block": {
 			grapnel.ToolBefore,
@@ -265,11 +265,11 @@ func TestDegrade(t *testing.T) {
 			t.Parallel()
 			ev := event(tt.kind)
 			ev.Can = &tt.can
-			v, rec := fire(t, ev, step("h", says(tt.out)))
+			v, rec := fire(t, ev, step("h", returns(tt.out)))
 			if v.Decision != tt.want || v.Halt != tt.halt || v.Reason() != tt.reason {
 				t.Errorf("decision %v, halt %q, reason %q, want %v, %q, %q", v.Decision, v.Halt, v.Reason(), tt.want, tt.halt, tt.reason)
 			}
-			if diff := cmp.Diff(tt.lost, v.Unsupported); diff != "" || !slices.Equal(v.Unsupported, rec.Unsupported) {
+			if diff := cmp.Diff(tt.unsupported, v.Unsupported); diff != "" || !slices.Equal(v.Unsupported, rec.Unsupported) {
 				t.Errorf("lost (-want +got):\n%s", diff)
 			}
 			if v.Changes != nil || v.Context != nil || v.Messages != nil {
@@ -286,7 +286,7 @@ func TestDegradeCutsTheSuggestion(t *testing.T) {
 	ev := event(grapnel.PromptBefore)
 	ev.Agent.Name = ""
 	ev.Can = &grapnel.Can{Block: true}
-	v, _ := fire(t, ev, rewrite("h", says(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
+	v, _ := fire(t, ev, rewrite("h", returns(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
 		grapnel.FieldPrompt: encoded(strings.Repeat("x", 5000)),
 	}})))
 	want := fmt.Sprintf("prompt must be changed, but the agent does not support that. Use this instead: %s… [grapnel: 3000 more bytes cut]", strings.Repeat("x", 2000))
@@ -304,9 +304,9 @@ func TestAnAnswerInTheToolsPlaceIsABlock(t *testing.T) {
 		return grapnel.Replace(grapnel.FieldOutput, "42")
 	})}
 	for name, tt := range map[string]struct {
-		can  *grapnel.Can
-		want grapnel.Decision
-		lost int
+		can         *grapnel.Can
+		want        grapnel.Decision
+		unsupported int
 	}{
 		"can":    {nil, grapnel.None, 0},
 		"cannot": {&grapnel.Can{Block: true, Change: []grapnel.Field{grapnel.FieldInput}}, grapnel.Block, 1},
@@ -318,8 +318,8 @@ func TestAnAnswerInTheToolsPlaceIsABlock(t *testing.T) {
 				t.Fatal(err)
 			}
 			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Can: tt.can, Tool: &grapnel.Tool{Name: "sum", Input: json.RawMessage(`{}`)}})
-			if told := string(v.Changes[grapnel.FieldOutput]); v.Decision != tt.want || len(v.Unsupported) != tt.lost || (told == `"42"`) == (tt.lost > 0) ||
-				strings.HasSuffix(v.Reason(), "Use this result: 42") != (tt.lost > 0) {
+			if output := string(v.Changes[grapnel.FieldOutput]); v.Decision != tt.want || len(v.Unsupported) != tt.unsupported || (output == `"42"`) == (tt.unsupported > 0) ||
+				strings.HasSuffix(v.Reason(), "Use this result: 42") != (tt.unsupported > 0) {
 				t.Errorf("%v because %q, changes %s, lost %q", v.Decision, v.Reason(), v.Changes, v.Unsupported)
 			}
 		})

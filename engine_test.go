@@ -23,7 +23,7 @@ func names(specs []grapnel.Spec) []string {
 }
 
 func from(source, name string) grapnel.Spec {
-	return grapnel.Spec{Name: name, Source: grapnel.Source{Name: source}, Hook: says(grapnel.Outcome{})}
+	return grapnel.Spec{Name: name, Source: grapnel.Source{Name: source}, Hook: returns(grapnel.Outcome{})}
 }
 
 func TestWithAddRemove(t *testing.T) {
@@ -85,7 +85,7 @@ func TestEngineOwnsItsSpecs(t *testing.T) {
 	opts := &grapnel.Options{Observers: []grapnel.Observer{&k}}
 	engine := newEngine(t, opts, given...)
 	spoil := func(s *grapnel.Spec) {
-		s.Hook, s.On[0], s.Tools[0], *s.Priority = says(grapnel.Outcome{}), grapnel.SessionEnd, "read", 7
+		s.Hook, s.On[0], s.Tools[0], *s.Priority = returns(grapnel.Outcome{}), grapnel.SessionEnd, "read", 7
 	}
 	spoil(&given[0])
 	opts.Observers[0] = nil
@@ -107,7 +107,7 @@ func TestEngineOwnsItsSpecs(t *testing.T) {
 
 func TestSpecErrors(t *testing.T) {
 	t.Parallel()
-	hook := says(grapnel.Outcome{})
+	hook := returns(grapnel.Outcome{})
 	tests := []struct {
 		spec grapnel.Spec
 		want string
@@ -306,7 +306,7 @@ func TestBackground(t *testing.T) {
 				return errors.New("spool full")
 			}),
 		}, late("always", nil), late("on block", onBlock{}), late("broken", brokenMatcher{}),
-			rewrite("r", says(setCommand("y"))), step("h", decides(tt.decision, "")))
+			rewrite("r", returns(setCommand("y"))), step("h", decides(tt.decision, "")))
 		ev := toolEvent("x")
 		v := engine.Fire(t.Context(), ev)
 		if !slices.Equal(got, tt.want) {
@@ -349,7 +349,7 @@ func TestChangesWhileFiring(t *testing.T) {
 		source := fmt.Sprint("source", i)
 		group.Go(func() {
 			for range 25 {
-				if err := engine.Add(from(source, "a"), grapnel.Spec{Name: "late", Source: grapnel.Source{Name: source}, Phase: grapnel.PhaseObserve, Hook: says(grapnel.Outcome{})}); err != nil {
+				if err := engine.Add(from(source, "a"), grapnel.Spec{Name: "late", Source: grapnel.Source{Name: source}, Phase: grapnel.PhaseObserve, Hook: returns(grapnel.Outcome{})}); err != nil {
 					t.Error(err)
 				}
 				if _, err := engine.With(from("session", "a")); err != nil {
@@ -388,7 +388,7 @@ func TestAddDuringAFiring(t *testing.T) {
 	engine = newEngine(t, nil, rule("adds", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		d.write("adds")
 		engine.Remove("added")
-		return grapnel.Outcome{}, engine.Add(grapnel.Spec{Name: "h", Source: grapnel.Source{Name: "added"}, Hook: d.logged("added", says(grapnel.Outcome{}))})
+		return grapnel.Outcome{}, engine.Add(grapnel.Spec{Name: "h", Source: grapnel.Source{Name: "added"}, Hook: d.logged("added", returns(grapnel.Outcome{}))})
 	})))
 	engine.Fire(t.Context(), toolEvent("x"))
 	engine.Fire(t.Context(), toolEvent("x"))
@@ -397,8 +397,8 @@ func TestAddDuringAFiring(t *testing.T) {
 	}
 }
 
-// TestNobodyListens checks that Fire does no work if no hook listens.
-func TestNobodyListens(t *testing.T) {
+// TestNoListener checks that Fire does no work if no hook listens.
+func TestNoListener(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, grapnel.Spec{Name: "h", On: []grapnel.Kind{grapnel.SessionEnd}, Hook: decides(grapnel.Block, "")})
 	ev := toolEvent("x")
@@ -413,7 +413,7 @@ func TestMatchersSeeEachEventAnew(t *testing.T) {
 	t.Parallel()
 	guard := rule("guard", decides(grapnel.Block, "no"))
 	guard.Match = &remembers{known: map[*grapnel.Event]string{}}
-	engine := newEngine(t, nil, rewrite("harmless", says(grapnel.Outcome{})), guard)
+	engine := newEngine(t, nil, rewrite("harmless", returns(grapnel.Outcome{})), guard)
 	ev := toolEvent("rm")
 	for _, command := range []string{"rm", "ls", "rm"} {
 		ev.Tool = toolEvent(command).Tool
@@ -438,9 +438,9 @@ func (r *remembers) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 func TestDecides(t *testing.T) {
 	t.Parallel()
 	on := []grapnel.Kind{grapnel.ToolBefore}
-	observe := grapnel.Spec{Name: "late", On: on, Phase: grapnel.PhaseObserve, Hook: says(grapnel.Outcome{})}
-	dry := grapnel.Spec{Name: "dry", On: on, Mode: grapnel.Observe, Hook: says(grapnel.Outcome{})}
-	guard := grapnel.Spec{Name: "guard", Source: grapnel.Source{Name: "guards"}, On: on, Hook: says(grapnel.Outcome{})}
+	observe := grapnel.Spec{Name: "late", On: on, Phase: grapnel.PhaseObserve, Hook: returns(grapnel.Outcome{})}
+	dry := grapnel.Spec{Name: "dry", On: on, Mode: grapnel.Observe, Hook: returns(grapnel.Outcome{})}
+	guard := grapnel.Spec{Name: "guard", Source: grapnel.Source{Name: "guards"}, On: on, Hook: returns(grapnel.Outcome{})}
 	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(context.Context, *grapnel.Record) {})}}, observe, dry)
 	if !engine.Has(grapnel.ToolBefore) || engine.Decides(grapnel.ToolBefore) {
 		t.Error("somebody decides who only looks")

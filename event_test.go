@@ -74,8 +74,8 @@ func TestSetToolsLeavesTheCallersList(t *testing.T) {
 	allowed := []string{"bash", "read", "write"}
 	ev := &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{Allowed: allowed}}
 	v, _ := fire(t, ev,
-		step("a", says(set(grapnel.FieldTools, `["write","read"]`))),
-		step("b", says(set(grapnel.FieldTools, `["write","bash"]`))))
+		step("a", returns(set(grapnel.FieldTools, `["write","read"]`))),
+		step("b", returns(set(grapnel.FieldTools, `["write","bash"]`))))
 	if got := string(v.Changes[grapnel.FieldTools]); got != `["write"]` {
 		t.Errorf("tools = %s, want what both allow", got)
 	}

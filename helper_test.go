@@ -37,12 +37,12 @@ func set(field grapnel.Field, value string) grapnel.Outcome {
 	return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{field: json.RawMessage(value)}}
 }
 
-func says(out grapnel.Outcome) grapnel.Hook {
+func returns(out grapnel.Outcome) grapnel.Hook {
 	return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
 }
 
 func decides(d grapnel.Decision, reason string) grapnel.Hook {
-	return says(grapnel.Outcome{Decision: d, Reason: reason})
+	return returns(grapnel.Outcome{Decision: d, Reason: reason})
 }
 
 func fails(err error) grapnel.Hook {

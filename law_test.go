@@ -25,8 +25,8 @@ func TestRewritesChainThenRulesLook(t *testing.T) {
 	t.Parallel()
 	var d diary
 	v, _ := fire(t, toolEvent("x"),
-		rule("rule", d.logged("rule", says(grapnel.Outcome{}))),
-		step("step", d.logged("step", says(grapnel.Outcome{}))),
+		rule("rule", d.logged("rule", returns(grapnel.Outcome{}))),
+		step("step", d.logged("step", returns(grapnel.Outcome{}))),
 		rewrite("one", d.logged("one", appends("1"))),
 		rewrite("two", d.logged("two", appends("2"))))
 	want := []string{"one saw x", "two saw x1", "rule saw x12", "step saw x12"}
@@ -80,7 +80,7 @@ func TestStepsOfOneScopeFirst(t *testing.T) {
 	var specs []grapnel.Spec
 	for _, scope := range []grapnel.Scope{grapnel.ScopeSession, grapnel.ScopePlugin, grapnel.ScopeProject, grapnel.ScopeUser, grapnel.ScopeManaged} {
 		for _, name := range []string{"1", "2"} {
-			specs = append(specs, scoped(name, scope, grapnel.DefaultPriority, says(grapnel.Outcome{})))
+			specs = append(specs, scoped(name, scope, grapnel.DefaultPriority, returns(grapnel.Outcome{})))
 		}
 	}
 	var got []string
@@ -120,7 +120,7 @@ func TestChangesOfOneStepAreLaidOverEachOther(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, rec := fire(t, toolEvent("x"), step("a", says(tt.a)), step("b", says(tt.b)))
+			v, rec := fire(t, toolEvent("x"), step("a", returns(tt.a)), step("b", returns(tt.b)))
 			if got := string(v.Changes[grapnel.FieldInput]); got != tt.want {
 				t.Errorf("tool.input = %s, want %s", got, tt.want)
 			}
@@ -155,7 +155,7 @@ func TestMerges(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			v, rec := fire(t, &tt.ev, step("a", says(set(tt.field, tt.a))), step("b", says(set(tt.field, tt.b))))
+			v, rec := fire(t, &tt.ev, step("a", returns(set(tt.field, tt.a))), step("b", returns(set(tt.field, tt.b))))
 			if got := string(v.Changes[tt.field]); got != tt.want || rec.Conflicts != nil {
 				t.Errorf("%s = %s, conflicts %q, want %s and none", tt.field, got, rec.Conflicts, tt.want)
 			}
@@ -168,11 +168,11 @@ func TestMerges(t *testing.T) {
 func TestRewriteOfAJoiningField(t *testing.T) {
 	t.Parallel()
 	ev := &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{Summary: "key sk-1"}}
-	v, _ := fire(t, ev, rewrite("hide", says(set(grapnel.FieldSummary, `"key ***"`))))
+	v, _ := fire(t, ev, rewrite("hide", returns(set(grapnel.FieldSummary, `"key ***"`))))
 	if got := v.Event.Compact.Summary; got != "key ***" {
 		t.Errorf("summary %q, want the secret gone", got)
 	}
-	if v, _ = fire(t, ev, rewrite("empty", says(set(grapnel.FieldSummary, `""`)))); string(v.Changes[grapnel.FieldSummary]) != `""` {
+	if v, _ = fire(t, ev, rewrite("empty", returns(set(grapnel.FieldSummary, `""`)))); string(v.Changes[grapnel.FieldSummary]) != `""` {
 		t.Errorf("changes %s, want an empty summary", v.Changes)
 	}
 }
@@ -181,7 +181,7 @@ func TestBlockEndsTheRemainingSteps(t *testing.T) {
 	t.Parallel()
 	var d diary
 	v, _ := fire(t, toolEvent("x"),
-		scoped("first", grapnel.ScopeUser, 1, d.logged("first", says(grapnel.Outcome{Context: nil}))),
+		scoped("first", grapnel.ScopeUser, 1, d.logged("first", returns(grapnel.Outcome{Context: nil}))),
 		scoped("no", grapnel.ScopeUser, 2, d.logged("no", decides(grapnel.Block, "no"))),
 		scoped("beside", grapnel.ScopeUser, 2, d.logged("beside", appends("!"))),
 		scoped("later", grapnel.ScopeManaged, 3, d.logged("later", decides(grapnel.Allow, ""))))
@@ -209,7 +209,7 @@ func TestRuleMayNotChange(t *testing.T) {
 func TestSecondRound(t *testing.T) {
 	t.Parallel()
 	var d diary
-	quiet := says(grapnel.Outcome{})
+	quiet := returns(grapnel.Outcome{})
 	v, rec := fire(t, toolEvent("x"),
 		rewrite("rewrite", d.logged("rewrite", quiet)),
 		rule("rule", d.logged("rule", quiet)),
@@ -239,7 +239,7 @@ func TestSecondRoundAsksGatesThatWerePassedOver(t *testing.T) {
 	t.Parallel()
 	gate := scoped("gate", grapnel.ScopeManaged, 10, decides(grapnel.Block, "no rm"))
 	gate.Match = matchCommand("rm")
-	v, _ := fire(t, toolEvent("ls"), gate, scoped("project", grapnel.ScopeProject, 20, says(setCommand("rm"))))
+	v, _ := fire(t, toolEvent("ls"), gate, scoped("project", grapnel.ScopeProject, 20, returns(setCommand("rm"))))
 	if v.Decision != grapnel.Block {
 		t.Errorf("decision %v: a project changed the command behind a managed gate", v.Decision)
 	}
@@ -255,9 +255,9 @@ func (m matchCommand) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error)
 // removed, regardless of priority.
 func TestRewritesOfTheStrongestLast(t *testing.T) {
 	t.Parallel()
-	user := rewrite("user", says(setCommand("terraform plan")))
+	user := rewrite("user", returns(setCommand("terraform plan")))
 	user.Match = matchCommand("terraform apply")
-	project := rewrite("project", says(setCommand("terraform apply")))
+	project := rewrite("project", returns(setCommand("terraform apply")))
 	project.Source = grapnel.Source{Name: "project", Scope: grapnel.ScopeProject}
 	for _, priority := range []int{1, 100, 1000} {
 		project.Priority = &priority
@@ -273,7 +273,7 @@ func TestRewritesOfTheStrongestLast(t *testing.T) {
 func TestSecondRoundStrongestLast(t *testing.T) {
 	t.Parallel()
 	var d diary
-	quiet := says(grapnel.Outcome{})
+	quiet := returns(grapnel.Outcome{})
 	managed := rewrite("rewrite", d.logged("managed rewrite", quiet))
 	managed.Source = grapnel.Source{Name: "managed", Scope: grapnel.ScopeManaged}
 	project := rewrite("rewrite", d.logged("project rewrite", quiet))
@@ -297,9 +297,9 @@ func TestNoSecondRoundWithoutNetChange(t *testing.T) {
 	t.Parallel()
 	var d diary
 	v, rec := fire(t, toolEvent("x"),
-		rule("rule", d.logged("rule", says(grapnel.Outcome{}))),
-		scoped("there", grapnel.ScopeUser, 1, says(setCommand("y"))),
-		scoped("back", grapnel.ScopeUser, 2, says(set(grapnel.FieldInput, `{ "command" : "\u0078" }`))))
+		rule("rule", d.logged("rule", returns(grapnel.Outcome{}))),
+		scoped("there", grapnel.ScopeUser, 1, returns(setCommand("y"))),
+		scoped("back", grapnel.ScopeUser, 2, returns(set(grapnel.FieldInput, `{ "command" : "\u0078" }`))))
 	if n := d.count("rule saw x"); n != 1 || len(d.read()) != 1 {
 		t.Errorf("the rule was asked %q, want once", d.read())
 	}
@@ -316,7 +316,7 @@ func TestAllow(t *testing.T) {
 	allow := decides(grapnel.Allow, "fine")
 	allowing := func(out grapnel.Outcome) grapnel.Hook {
 		out.Decision = grapnel.Allow
-		return says(out)
+		return returns(out)
 	}
 	failing := func(onError grapnel.OnError) grapnel.Spec {
 		s := scoped("guard", grapnel.ScopeUser, 1, fails(errors.New("broken")))
@@ -328,17 +328,17 @@ func TestAllow(t *testing.T) {
 		want  grapnel.Decision
 	}{
 		"nobody":            {nil, grapnel.None},
-		"no opinion":        {[]grapnel.Spec{step("a", says(grapnel.Outcome{Reason: "r", Message: "m"}))}, grapnel.None},
+		"no opinion":        {[]grapnel.Spec{step("a", returns(grapnel.Outcome{Reason: "r", Message: "m"}))}, grapnel.None},
 		"alone":             {[]grapnel.Spec{step("a", allow)}, grapnel.Allow},
 		"by a rule":         {[]grapnel.Spec{rule("a", allow)}, grapnel.Allow},
 		"own change":        {[]grapnel.Spec{step("a", allowing(setCommand("y")))}, grapnel.Allow},
-		"changed before":    {[]grapnel.Spec{rewrite("r", says(setCommand("y"))), step("a", allow)}, grapnel.Allow},
-		"changed after":     {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 2, says(setCommand("y")))}, grapnel.None},
-		"changed beside":    {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 1, says(setCommand("y")))}, grapnel.None},
-		"same change":       {[]grapnel.Spec{scoped("a", 0, 1, allowing(setCommand("y"))), scoped("b", 0, 1, says(setCommand("y")))}, grapnel.Allow},
-		"changed and back":  {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 2, says(setCommand("y"))), scoped("c", 0, 3, says(setCommand("x")))}, grapnel.Allow},
-		"allowed the other": {[]grapnel.Spec{scoped("b", 0, 2, says(setCommand("y"))), scoped("c", 0, 3, allow), scoped("d", 0, 4, says(setCommand("x")))}, grapnel.None},
-		"rule asked again":  {[]grapnel.Spec{rule("a", allow), step("b", says(setCommand("y")))}, grapnel.Allow},
+		"changed before":    {[]grapnel.Spec{rewrite("r", returns(setCommand("y"))), step("a", allow)}, grapnel.Allow},
+		"changed after":     {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 2, returns(setCommand("y")))}, grapnel.None},
+		"changed beside":    {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 1, returns(setCommand("y")))}, grapnel.None},
+		"same change":       {[]grapnel.Spec{scoped("a", 0, 1, allowing(setCommand("y"))), scoped("b", 0, 1, returns(setCommand("y")))}, grapnel.Allow},
+		"changed and back":  {[]grapnel.Spec{scoped("a", 0, 1, allow), scoped("b", 0, 2, returns(setCommand("y"))), scoped("c", 0, 3, returns(setCommand("x")))}, grapnel.Allow},
+		"allowed the other": {[]grapnel.Spec{scoped("b", 0, 2, returns(setCommand("y"))), scoped("c", 0, 3, allow), scoped("d", 0, 4, returns(setCommand("x")))}, grapnel.None},
+		"rule asked again":  {[]grapnel.Spec{rule("a", allow), step("b", returns(setCommand("y")))}, grapnel.Allow},
 		"guard failed open": {[]grapnel.Spec{failing(grapnel.OnErrorOpen), scoped("a", 0, 2, allow)}, grapnel.None},
 		"guard asks":        {[]grapnel.Spec{failing(grapnel.OnErrorAsk), scoped("a", 0, 2, allow)}, grapnel.Ask},
 		"guard closed":      {[]grapnel.Spec{scoped("a", 0, 0, allow), failing(grapnel.OnErrorClosed)}, grapnel.Block},
@@ -362,7 +362,7 @@ func TestExpiredAllowHasNoReason(t *testing.T) {
 	t.Parallel()
 	v, rec := fire(t, toolEvent("x"),
 		scoped("stale", 0, 1, decides(grapnel.Allow, "x is fine")),
-		scoped("changes", 0, 2, says(setCommand("y"))),
+		scoped("changes", 0, 2, returns(setCommand("y"))),
 		scoped("fresh", 0, 3, decides(grapnel.Allow, "y is fine")))
 	if v.Decision != grapnel.Allow || v.Reason() != "y is fine" {
 		t.Errorf("decision %v, reason %q", v.Decision, v.Reason())
@@ -374,7 +374,7 @@ func TestExpiredAllowHasNoReason(t *testing.T) {
 
 func TestHalt(t *testing.T) {
 	t.Parallel()
-	halt := says(grapnel.Outcome{Halt: "enough"})
+	halt := returns(grapnel.Outcome{Halt: "enough"})
 	tests := map[string]struct {
 		kind   grapnel.Kind
 		specs  []grapnel.Spec
@@ -397,7 +397,7 @@ func TestHalt(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var d diary
-			v, rec := fire(t, &grapnel.Event{Kind: tt.kind}, append(tt.specs, scoped("after", 0, 9, d.logged("after", says(grapnel.Outcome{}))))...)
+			v, rec := fire(t, &grapnel.Event{Kind: tt.kind}, append(tt.specs, scoped("after", 0, 9, d.logged("after", returns(grapnel.Outcome{}))))...)
 			if v.Decision != tt.want || v.Halt != "enough" || v.Reason() != tt.reason || rec.Halt != "enough" {
 				t.Errorf("decision %v, halt %q, reason %q, want %v, enough, %q", v.Decision, v.Halt, v.Reason(), tt.want, tt.reason)
 			}
@@ -431,7 +431,7 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ev := event(tt.kind)
-			v, rec := fire(t, ev, step("h", says(tt.out)))
+			v, rec := fire(t, ev, step("h", returns(tt.out)))
 			if v.Decision != grapnel.None || v.Changes != nil || v.Context != nil {
 				t.Errorf("the Verdict keeps it: %+v", v)
 			}
@@ -445,11 +445,11 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 	// The other parts of the answer are still used.
 	out := setCommand("y")
 	out.Context, out.Decision = []string{"c"}, grapnel.Ask
-	if v, rec := fire(t, toolEvent("x"), step("h", says(out))); v.Decision != grapnel.Ask || command(t, v) != "y" || run(t, rec, "h").Cause != grapnel.CauseError {
+	if v, rec := fire(t, toolEvent("x"), step("h", returns(out))); v.Decision != grapnel.Ask || command(t, v) != "y" || run(t, rec, "h").Cause != grapnel.CauseError {
 		t.Errorf("an answer with an illegal part: %+v", v)
 	}
 	// It is an error, so a closed hook blocks.
-	if v, _ := fire(t, toolEvent("x"), rewrite("h", says(grapnel.Outcome{Context: []string{"c"}}))); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
+	if v, _ := fire(t, toolEvent("x"), rewrite("h", returns(grapnel.Outcome{Context: []string{"c"}}))); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
 		t.Errorf("an illegal answer of a closed hook: %+v", v)
 	}
 }
@@ -465,10 +465,10 @@ func TestObserveMode(t *testing.T) {
 	loud.Native = map[string]json.RawMessage{"test.x": json.RawMessage(`1`)}
 	var d diary
 	v, rec := fire(t, toolEvent("x"),
-		observe(rewrite("rewrite", says(setCommand("z")))),
+		observe(rewrite("rewrite", returns(setCommand("z")))),
 		observe(rule("rule", d.logged("rule", decides(grapnel.Ask, "?")))),
-		observe(step("step", d.logged("step", says(loud)))),
-		scoped("after", 0, 200, d.logged("after", says(grapnel.Outcome{}))))
+		observe(step("step", d.logged("step", returns(loud)))),
+		scoped("after", 0, 200, d.logged("after", returns(grapnel.Outcome{}))))
 	if diff := cmp.Diff([]string{"rule saw x", "step saw x", "after saw x"}, d.read()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
@@ -490,7 +490,7 @@ func TestObserveMode(t *testing.T) {
 	if r := run(t, rec, "r"); rec.Would != grapnel.Block || r.FailOpen || r.Cause != grapnel.CauseError {
 		t.Errorf("a failing rule in observe mode: would %v, run %+v, want block: it is closed", rec.Would, r)
 	}
-	if _, rec = fire(t, toolEvent("x"), observe(step("h", says(grapnel.Outcome{Halt: "stop"})))); rec.Would != grapnel.Block {
+	if _, rec = fire(t, toolEvent("x"), observe(step("h", returns(grapnel.Outcome{Halt: "stop"})))); rec.Would != grapnel.Block {
 		t.Errorf("a halt in observe mode: would %v, want block", rec.Would)
 	}
 	allow := step("a", decides(grapnel.Allow, ""))
@@ -552,10 +552,10 @@ func TestFailuresAreSeen(t *testing.T) {
 func TestAnswerBesideAnError(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
-		says    grapnel.Decision
-		onError grapnel.OnError
-		want    grapnel.Decision
-		cause   grapnel.Cause
+		decision grapnel.Decision
+		onError  grapnel.OnError
+		want     grapnel.Decision
+		cause    grapnel.Cause
 	}{
 		{grapnel.Block, grapnel.OnErrorOpen, grapnel.Block, grapnel.CauseDecision},
 		{grapnel.Block, grapnel.OnErrorAsk, grapnel.Block, grapnel.CauseDecision},
@@ -565,12 +565,12 @@ func TestAnswerBesideAnError(t *testing.T) {
 		{grapnel.None, grapnel.OnErrorClosed, grapnel.Block, grapnel.CauseError},
 	} {
 		s := step("h", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-			return grapnel.Outcome{Decision: tt.says, Reason: "because"}, errors.New("broken")
+			return grapnel.Outcome{Decision: tt.decision, Reason: "because"}, errors.New("broken")
 		}))
 		s.OnError = tt.onError
 		v, _ := fire(t, toolEvent("x"), s)
 		if v.Decision != tt.want || v.Reasons[0].Cause != tt.cause || !strings.HasPrefix(v.Reason(), "because") {
-			t.Errorf("%v beside an error that counts as %v: %v, %+v, want %v, %v", tt.says, tt.onError, v.Decision, v.Reasons, tt.want, tt.cause)
+			t.Errorf("%v beside an error that counts as %v: %v, %+v, want %v, %v", tt.decision, tt.onError, v.Decision, v.Reasons, tt.want, tt.cause)
 		}
 	}
 }
@@ -582,8 +582,8 @@ func TestPanicIsAnError(t *testing.T) {
 	timed := step("timed", boom)
 	timed.Timeout = 1 << 40
 	v, rec := fire(t, toolEvent("x"), step("inline", boom), timed, step("nil", grapnel.Func(nil)),
-		grapnel.Spec{Name: "matcher", Match: panics{}, Hook: says(grapnel.Outcome{})},
-		grapnel.Spec{Name: "observer", Match: panics{}, Phase: grapnel.PhaseObserve, Hook: says(grapnel.Outcome{})})
+		grapnel.Spec{Name: "matcher", Match: panics{}, Hook: returns(grapnel.Outcome{})},
+		grapnel.Spec{Name: "observer", Match: panics{}, Phase: grapnel.PhaseObserve, Hook: returns(grapnel.Outcome{})})
 	for _, name := range []string{"inline", "timed", "nil", "matcher", "observer"} {
 		if r := run(t, rec, name); !strings.Contains(r.Error, grapnel.ErrPanic.Error()) || r.Cause != grapnel.CauseError {
 			t.Errorf("run %+v, want a panic", r)
@@ -631,15 +631,15 @@ func (brokenMatcher) Match(*grapnel.Event, *grapnel.Verdict) (bool, error) {
 func TestReasonsAndContext(t *testing.T) {
 	t.Parallel()
 	ev := &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "p"}}
-	says := func(d grapnel.Decision, reason string, context ...string) grapnel.Hook {
-		return says(grapnel.Outcome{Decision: d, Reason: reason, Context: context, Message: reason})
+	hook := func(d grapnel.Decision, reason string, context ...string) grapnel.Hook {
+		return returns(grapnel.Outcome{Decision: d, Reason: reason, Context: context, Message: reason})
 	}
 	v, _ := fire(t, ev,
-		rule("a", says(grapnel.Block, "same", "one", "two", "")),
-		rule("b", says(grapnel.Block, "same", "two", "three")),
-		rule("c", says(grapnel.Ask, "not the reason of a block")),
-		rule("d", says(grapnel.Block, "other")),
-		rule("e", says(grapnel.Block, "")))
+		rule("a", hook(grapnel.Block, "same", "one", "two", "")),
+		rule("b", hook(grapnel.Block, "same", "two", "three")),
+		rule("c", hook(grapnel.Ask, "not the reason of a block")),
+		rule("d", hook(grapnel.Block, "other")),
+		rule("e", hook(grapnel.Block, "")))
 	want := []grapnel.Reason{
 		{Hook: "a", Text: "same", Cause: grapnel.CauseDecision},
 		{Hook: "d", Text: "other", Cause: grapnel.CauseDecision},
@@ -667,7 +667,7 @@ func TestCapsAreVisible(t *testing.T) {
 		Context: []string{strings.Repeat("c", 100), "more"}, Halt: strings.Repeat("h", 100),
 	}
 	shared := slices.Clone(out.Context)
-	engine := newEngine(t, &grapnel.Options{ReasonLimit: 11, ContextLimit: 20}, rule("a", says(out)), rule("b", decides(grapnel.Block, "second")))
+	engine := newEngine(t, &grapnel.Options{ReasonLimit: 11, ContextLimit: 20}, rule("a", returns(out)), rule("b", decides(grapnel.Block, "second")))
 	v := engine.Fire(context.Background(), &grapnel.Event{Kind: grapnel.PromptBefore})
 	if want := "ééééé… [grapnel: 190 more bytes cut] [grapnel: 1 more texts cut]"; v.Reason() != want {
 		t.Errorf("reason %q, want %q", v.Reason(), want)
@@ -684,7 +684,7 @@ func TestCapsAreVisible(t *testing.T) {
 	if !slices.Equal(shared, out.Context) {
 		t.Errorf("capping changed the hook's own context: %.40q", out.Context)
 	}
-	if v := newEngine(t, &grapnel.Options{ReasonLimit: -1}, rule("a", says(out))).Fire(context.Background(), toolEvent("x")); v.Reason() != out.Reason {
+	if v := newEngine(t, &grapnel.Options{ReasonLimit: -1}, rule("a", returns(out))).Fire(context.Background(), toolEvent("x")); v.Reason() != out.Reason {
 		t.Errorf("a negative limit is the default: reason %q", v.Reason())
 	}
 }
@@ -696,7 +696,7 @@ func TestNative(t *testing.T) {
 		for _, key := range keys {
 			out.Native[key] = json.RawMessage(value)
 		}
-		return says(out)
+		return returns(out)
 	}
 	v, rec := fire(t, toolEvent("x"), step("a", native("1", "test.color", "other.color")), step("b", native("2", "test.color", "other.color", "testing.x")))
 	if len(v.Native) != 1 || string(v.Native["test.color"]) != "2" {
@@ -771,16 +771,16 @@ func TestContextDoneBeforeAStep(t *testing.T) {
 	spent := errors.New("the budget of 3s is spent")
 	var k keeper
 	var d diary
-	closed := scoped("closed", grapnel.ScopeUser, 3, d.logged("closed", says(grapnel.Outcome{})))
+	closed := scoped("closed", grapnel.ScopeUser, 3, d.logged("closed", returns(grapnel.Outcome{})))
 	closed.OnError = grapnel.OnErrorClosed
 	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
-		rule("rule", d.logged("rule", says(grapnel.Outcome{}))),
+		rule("rule", d.logged("rule", returns(grapnel.Outcome{}))),
 		scoped("slow", grapnel.ScopeUser, 1, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 			cancel(spent)
 			return setCommand("y"), nil
 		})),
-		scoped("open", grapnel.ScopeUser, 2, d.logged("open", says(grapnel.Outcome{}))), closed,
-		scoped("never", grapnel.ScopeUser, 4, d.logged("never", says(grapnel.Outcome{}))))
+		scoped("open", grapnel.ScopeUser, 2, d.logged("open", returns(grapnel.Outcome{}))), closed,
+		scoped("never", grapnel.ScopeUser, 4, d.logged("never", returns(grapnel.Outcome{}))))
 	v := engine.Fire(ctx, toolEvent("x"))
 	if diff := cmp.Diff([]string{"rule saw x"}, d.read()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
@@ -813,7 +813,7 @@ func TestObserversAlways(t *testing.T) {
 		hook grapnel.Spec
 		want grapnel.Decision
 	}{
-		{"nothing", step("h", says(grapnel.Outcome{})), grapnel.None},
+		{"nothing", step("h", returns(grapnel.Outcome{})), grapnel.None},
 		{"allowed", step("h", decides(grapnel.Allow, "")), grapnel.Allow},
 		{"blocked by a rule", rule("h", decides(grapnel.Block, "")), grapnel.Block},
 		{"blocked by a step", step("h", decides(grapnel.Block, "")), grapnel.Block},
@@ -888,7 +888,7 @@ func TestRecord(t *testing.T) {
 	t.Parallel()
 	ev := toolEvent("x")
 	ev.Session.ID = "s1"
-	_, rec := fire(t, ev, rewrite("r", says(setCommand("y"))), step("h", decides(grapnel.Ask, "sure?")))
+	_, rec := fire(t, ev, rewrite("r", returns(setCommand("y"))), step("h", decides(grapnel.Ask, "sure?")))
 	if rec.ID == "" || rec.Time.IsZero() || rec.Agent != "test" || rec.Session != "s1" || rec.Event != grapnel.ToolBefore || rec.Tool != "bash" {
 		t.Errorf("Record %+v", rec)
 	}

@@ -16,7 +16,7 @@ import (
 // TestPanicInUpdate checks that a panicking callback does not leave the engine locked.
 func TestPanicInUpdate(t *testing.T) {
 	t.Parallel()
-	engine := newEngine(t, nil, step("a", says(grapnel.Outcome{})))
+	engine := newEngine(t, nil, step("a", returns(grapnel.Outcome{})))
 	for name, change := range map[string]func(){
 		"RemoveFunc": func() { engine.RemoveFunc(func(*grapnel.Spec) bool { panic("no") }) },
 		"Update":     func() { _ = engine.Update(func([]grapnel.Spec) []grapnel.Spec { panic("no") }) },
@@ -31,7 +31,7 @@ func TestPanicInUpdate(t *testing.T) {
 			change()
 		}()
 	}
-	if err := engine.Add(step("c", says(grapnel.Outcome{}))); err != nil || engine.Count("") != 2 {
+	if err := engine.Add(step("c", returns(grapnel.Outcome{}))); err != nil || engine.Count("") != 2 {
 		t.Errorf("Add = %v, then there are %d hooks, want a and c", err, engine.Count(""))
 	}
 }
@@ -46,7 +46,7 @@ func TestCloseDuringStart(t *testing.T) {
 	t.Parallel()
 	began, closed := make(chan struct{}), make(chan struct{})
 	var d diary
-	late := d.logged("late", says(grapnel.Outcome{}))
+	late := d.logged("late", returns(grapnel.Outcome{}))
 	engine := newEngine(t, nil, phase(grapnel.PhaseObserve, "late", late), step("slow", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		close(began)
 		<-closed
@@ -101,7 +101,7 @@ func TestIDReader(t *testing.T) {
 	}{
 		"hook":    {step("h", reader{&ids}), "", true},
 		"wrapped": {step("h", wrapped{wrapped{reader{&ids}}}), "", true},
-		"matcher": {grapnel.Spec{Name: "h", Hook: says(grapnel.Outcome{}), Match: reader{&ids}}, "", true},
+		"matcher": {grapnel.Spec{Name: "h", Hook: returns(grapnel.Outcome{}), Match: reader{&ids}}, "", true},
 		"given":   {step("h", reader{&ids}), "mine", true},
 		"nobody": {step("h", grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 			ids = append(ids, ev.ID)
@@ -113,7 +113,7 @@ func TestIDReader(t *testing.T) {
 		ev := toolEvent("x")
 		ev.ID = tt.given
 		// A second round follows: the same firing has the same ID.
-		engine := newEngine(t, nil, tt.spec, at(200, step("change", says(setCommand("y")))))
+		engine := newEngine(t, nil, tt.spec, at(200, step("change", returns(setCommand("y")))))
 		for range 2 {
 			engine.Fire(t.Context(), ev)
 		}
@@ -150,7 +150,7 @@ func TestSessionNeverWeakens(t *testing.T) {
 		"allow":        step("s", decides(grapnel.Allow, "fine")),
 		"same name":    step("guard", decides(grapnel.Allow, "fine")),
 		"rule":         rule("s", decides(grapnel.Allow, "fine")),
-		"halt":         step("s", says(grapnel.Outcome{Halt: "stop"})),
+		"halt":         step("s", returns(grapnel.Outcome{Halt: "stop"})),
 		"panic":        step("s", grapnel.Guard(func(*grapnel.Event) string { panic("no") })),
 		"observe":      {Name: "guard", Hook: guard, Mode: grapnel.Observe},
 		"managed":      scoped("s", grapnel.ScopeManaged, -1, decides(grapnel.Allow, "fine")),
@@ -201,7 +201,7 @@ func TestSessionChangesAfterGuard(t *testing.T) {
 		"allowed again":        {grapnel.ScopeSession, "ls -l", grapnel.Allow},
 		"equal scope, expired": {grapnel.ScopeUser, "ls -l", grapnel.None},
 	} {
-		with, err := engine.With(scoped("s", tt.scope, 100, says(setCommand(tt.command))))
+		with, err := engine.With(scoped("s", tt.scope, 100, returns(setCommand(tt.command))))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -215,13 +215,13 @@ func TestSessionChangesAfterGuard(t *testing.T) {
 // used it.
 func TestSessionsAreForgotten(t *testing.T) {
 	t.Parallel()
-	engine := newEngine(t, nil, step("e", says(grapnel.Outcome{})))
+	engine := newEngine(t, nil, step("e", returns(grapnel.Outcome{})))
 	run := func() []weak.Pointer[grapnel.Engine] {
-		with, err := engine.With(step("w", says(grapnel.Outcome{})))
+		with, err := engine.With(step("w", returns(grapnel.Outcome{})))
 		if err != nil {
 			t.Fatal(err)
 		}
-		session := newEngine(t, nil, step("s", says(grapnel.Outcome{})))
+		session := newEngine(t, nil, step("s", returns(grapnel.Outcome{})))
 		in := engine.In(grapnel.NewContext(context.Background(), session))
 		for _, e := range []*grapnel.Engine{with, in} {
 			e.Fire(t.Context(), toolEvent("x"))

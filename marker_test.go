@@ -9,12 +9,12 @@ import (
 // kept is a Marker that records the Verdicts it got.
 type kept struct {
 	Func
-	told []Decision
-	err  error
+	decisions []Decision
+	err       error
 }
 
 func (k *kept) Mark(_ context.Context, _ *Event, v *Verdict) error {
-	k.told = append(k.told, v.Decision)
+	k.decisions = append(k.decisions, v.Decision)
 	return k.err
 }
 
@@ -25,22 +25,22 @@ func TestMarkers(t *testing.T) {
 	broken := errors.New("disk full")
 	block := Spec{Name: "guard", Phase: PhaseRule, Hook: Guard(func(*Event) string { return "no" })}
 	for name, tt := range map[string]struct {
-		kind    Kind
-		specs   []Spec
-		err     error
-		onError OnError
-		mode    Mode
-		want    Decision
-		told    []Decision // calls of a Marker that does not fail
+		kind      Kind
+		specs     []Spec
+		err       error
+		onError   OnError
+		mode      Mode
+		want      Decision
+		decisions []Decision // calls of a Marker that does not fail
 	}{
-		"nobody objects":         {kind: ToolBefore, told: []Decision{None}},
-		"it was blocked":         {kind: ToolBefore, specs: []Spec{block}, want: Block, told: []Decision{Block}},
-		"it fails":               {kind: ToolBefore, err: broken, told: []Decision{None}},
-		"it fails closed":        {kind: ToolBefore, err: broken, onError: OnErrorClosed, want: Block, told: []Decision{None, Block}},
-		"it fails and asks":      {kind: ToolBefore, err: broken, onError: OnErrorAsk, want: Ask, told: []Decision{None, Ask}},
-		"it fails and observes":  {kind: ToolBefore, err: broken, onError: OnErrorClosed, mode: Observe, told: []Decision{None}},
-		"it fails after a stop":  {kind: AgentAfter, err: broken, onError: OnErrorClosed, told: []Decision{None}},
-		"it fails after the end": {kind: SessionEnd, err: broken, onError: OnErrorClosed, told: []Decision{None}},
+		"nobody objects":         {kind: ToolBefore, decisions: []Decision{None}},
+		"it was blocked":         {kind: ToolBefore, specs: []Spec{block}, want: Block, decisions: []Decision{Block}},
+		"it fails":               {kind: ToolBefore, err: broken, decisions: []Decision{None}},
+		"it fails closed":        {kind: ToolBefore, err: broken, onError: OnErrorClosed, want: Block, decisions: []Decision{None, Block}},
+		"it fails and asks":      {kind: ToolBefore, err: broken, onError: OnErrorAsk, want: Ask, decisions: []Decision{None, Ask}},
+		"it fails and observes":  {kind: ToolBefore, err: broken, onError: OnErrorClosed, mode: Observe, decisions: []Decision{None}},
+		"it fails after a stop":  {kind: AgentAfter, err: broken, onError: OnErrorClosed, decisions: []Decision{None}},
+		"it fails after the end": {kind: SessionEnd, err: broken, onError: OnErrorClosed, decisions: []Decision{None}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -57,8 +57,8 @@ func TestMarkers(t *testing.T) {
 			if v.Decision != tt.want || rec.Decision != tt.want {
 				t.Errorf("decision %v, recorded %v, want %v: %+v", v.Decision, rec.Decision, tt.want, v)
 			}
-			if len(good.told) != len(tt.told) || good.told[0] != tt.told[0] || good.told[len(good.told)-1] != tt.told[len(tt.told)-1] {
-				t.Errorf("it was told %v, want %v", good.told, tt.told)
+			if len(good.decisions) != len(tt.decisions) || good.decisions[0] != tt.decisions[0] || good.decisions[len(good.decisions)-1] != tt.decisions[len(tt.decisions)-1] {
+				t.Errorf("it was told %v, want %v", good.decisions, tt.decisions)
 			}
 			run := rec.Hooks[len(rec.Hooks)-1]
 			if run.Name != "bad" || (run.Error != "") != (tt.err != nil) {
@@ -79,8 +79,8 @@ func TestMarkersOfUnreadEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := e.Fail(context.Background(), &Event{Kind: ToolBefore}, errors.New("torn")); v.Decision != Block || len(k.told) != 0 {
-		t.Errorf("Fail: %v, and told is %v", v.Decision, k.told)
+	if v := e.Fail(context.Background(), &Event{Kind: ToolBefore}, errors.New("torn")); v.Decision != Block || len(k.decisions) != 0 {
+		t.Errorf("Fail: %v, and told is %v", v.Decision, k.decisions)
 	}
 	if !e.Decides(ToolBefore) {
 		t.Error("Decides: what fails closed can block")

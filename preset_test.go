@@ -234,7 +234,7 @@ func TestToolsetMerges(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{"grapnel": `["a"]`, "gemini": `["a","b","c"]`} {
 		hook := func(name, tools, mode string) grapnel.Spec {
-			return grapnel.Spec{Name: name, Hook: says(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
+			return grapnel.Spec{Name: name, Hook: returns(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
 				grapnel.FieldTools: json.RawMessage(tools), grapnel.FieldMode: json.RawMessage(mode),
 			}})}
 		}
@@ -346,7 +346,7 @@ func TestStart(t *testing.T) {
 func TestPresetGeminiPatchesAndLateAnswers(t *testing.T) {
 	t.Parallel()
 	shown := ""
-	patch := grapnel.Spec{Name: "patch", Sequential: true, Hook: says(grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{
+	patch := grapnel.Spec{Name: "patch", Sequential: true, Hook: returns(grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{
 		grapnel.FieldInput: json.RawMessage(`{"dir":"/"}`),
 	}})}
 	failed := grapnel.Spec{Name: "failed", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -391,7 +391,7 @@ func TestPresetChainEndsAtANotice(t *testing.T) {
 func TestPresetGivesTheFirstHalt(t *testing.T) {
 	t.Parallel()
 	halt := func(name string) grapnel.Spec {
-		return grapnel.Spec{Name: name, Hook: says(grapnel.Outcome{Halt: name})}
+		return grapnel.Spec{Name: name, Hook: returns(grapnel.Outcome{Halt: name})}
 	}
 	if v := under(t, preset(t, "flyto"), &grapnel.Event{Kind: grapnel.AgentAfter}, halt("one"), halt("two")); v.Halt != "one" {
 		t.Errorf("halt %q, want that of the first", v.Halt)
@@ -401,7 +401,7 @@ func TestPresetGivesTheFirstHalt(t *testing.T) {
 func TestPresetGeminiShowsNoResponses(t *testing.T) {
 	t.Parallel()
 	saw := "none"
-	answers := grapnel.Spec{Name: "answers", Sequential: true, Hook: says(set(grapnel.FieldResponse, `{"text":"hi"}`))}
+	answers := grapnel.Spec{Name: "answers", Sequential: true, Hook: returns(set(grapnel.FieldResponse, `{"text":"hi"}`))}
 	next := grapnel.Spec{Name: "next", Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		if raw, ok := ev.Get(grapnel.FieldResponse); ok {
 			saw = string(raw)

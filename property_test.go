@@ -277,7 +277,7 @@ func TestSecondRoundIsBoundedAndInOrder(t *testing.T) {
 	})
 }
 
-func TestObserversAlwaysHear(t *testing.T) {
+func TestObserversAlwaysRun(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		var c calls

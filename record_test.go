@@ -15,13 +15,13 @@ func TestRecordOfSteps(t *testing.T) {
 	t.Parallel()
 	allows := decides(grapnel.Allow, "")
 	own := scoped("own", grapnel.ScopeProject, 4, allows)
-	rewrites := rewrite("rewrite", says(setCommand("b")))
+	rewrites := rewrite("rewrite", returns(setCommand("b")))
 	rewrites.Match = matchCommand("a")
-	later := phase(grapnel.PhaseObserve, "later", says(grapnel.Outcome{}))
+	later := phase(grapnel.PhaseObserve, "later", returns(grapnel.Outcome{}))
 	ev := toolEvent("a")
-	_, rec := fire(t, ev, rewrites, rule("judge", says(grapnel.Outcome{})),
-		scoped("one", grapnel.ScopeUser, 1, allows), scoped("two", grapnel.ScopeUser, 1, says(grapnel.Outcome{})),
-		scoped("changes", grapnel.ScopeUser, 2, says(setCommand("c"))), own, later)
+	_, rec := fire(t, ev, rewrites, rule("judge", returns(grapnel.Outcome{})),
+		scoped("one", grapnel.ScopeUser, 1, allows), scoped("two", grapnel.ScopeUser, 1, returns(grapnel.Outcome{})),
+		scoped("changes", grapnel.ScopeUser, 2, returns(setCommand("c"))), own, later)
 	var got []string
 	for _, r := range rec.Hooks {
 		saw, changed := "nothing", []grapnel.Field(nil)

@@ -309,10 +309,10 @@ func TestIronClawRegistry(t *testing.T) {
 		"IC-15": {[]grapnel.Spec{on(step("a", decides(grapnel.Block, "no")), grapnel.SessionEnd)}, nil, grapnel.None, "x", "", "", ""},
 		"IC-16": {[]grapnel.Spec{step("a", adds("1")), step("b", adds("2"))}, nil, grapnel.None, "x12", "a b", "", ""},
 		"IC-17": {[]grapnel.Spec{step("a", adds("1")), step("b", decides(grapnel.Block, "no")), step("c", adds("2"))}, nil, grapnel.Block, "", "a b", grapnel.CauseDecision, ""},
-		"IC-18": {[]grapnel.Spec{step("a", says(setCommand("y"))), step("b", says(setCommand("x")))}, nil, grapnel.None, "x", "a b", "", ""},
-		"IC-19": {[]grapnel.Spec{step("a", says(set(grapnel.FieldInput, `{"command":`))), step("b", adds("2"))}, nil, grapnel.None, "x2", "a b", "", "a"},
+		"IC-18": {[]grapnel.Spec{step("a", returns(setCommand("y"))), step("b", returns(setCommand("x")))}, nil, grapnel.None, "x", "a b", "", ""},
+		"IC-19": {[]grapnel.Spec{step("a", returns(set(grapnel.FieldInput, `{"command":`))), step("b", adds("2"))}, nil, grapnel.None, "x2", "a b", "", "a"},
 		"IC-20": {
-			[]grapnel.Spec{step("a", says(set(grapnel.FieldPrompt, `"y"`)))},
+			[]grapnel.Spec{step("a", returns(set(grapnel.FieldPrompt, `"y"`)))},
 			&grapnel.Event{Kind: grapnel.SessionStart, Session: grapnel.Session{ID: "s"}},
 			grapnel.None, "", "a", "", "a",
 		},
@@ -320,7 +320,7 @@ func TestIronClawRegistry(t *testing.T) {
 		"IC-22": {[]grapnel.Spec{step("a", adds("1")), closed(step("b", fails(broken))), step("c", adds("2"))}, nil, grapnel.Block, "", "a b", grapnel.CauseError, "b"},
 		"IC-23": {[]grapnel.Spec{step("a", late), step("b", adds("2"))}, nil, grapnel.None, "x2", "a b", "", "a"},
 		"IC-24": {[]grapnel.Spec{closed(step("a", late)), step("b", adds("2"))}, nil, grapnel.Block, "", "a", grapnel.CauseTimeout, "a"},
-		"IC-25": {[]grapnel.Spec{closed(step("a", adds("1"))), closed(step("b", says(grapnel.Outcome{})))}, nil, grapnel.None, "x1", "a b", "", ""},
+		"IC-25": {[]grapnel.Spec{closed(step("a", adds("1"))), closed(step("b", returns(grapnel.Outcome{})))}, nil, grapnel.None, "x1", "a b", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -376,7 +376,7 @@ func TestOpenClawHandlers(t *testing.T) {
 		}))
 	}
 	engine := ofPreset(t, "openclaw", nil,
-		at(9, step("second", d.logged("second", says(grapnel.Outcome{})))),
+		at(9, step("second", d.logged("second", returns(grapnel.Outcome{})))),
 		at(-9, step("first", d.logged("first", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })))),
 		looks("looks", nil), looks("looks and panics", func() { panic("boom") }), looks("looks too", nil))
 	if v := engine.Fire(t.Context(), toolEvent("x")); v.Decision != grapnel.None {
@@ -424,9 +424,9 @@ func TestAddObserver(t *testing.T) {
 	}
 	group.Wait()
 	var calls int
-	told := grapnel.ObserverFunc(func(context.Context, *grapnel.Record) { calls++ }) // funcs are not comparable
-	remove := engine.AddObserver(told)
-	defer engine.AddObserver(told)()
+	observer := grapnel.ObserverFunc(func(context.Context, *grapnel.Record) { calls++ }) // funcs are not comparable
+	remove := engine.AddObserver(observer)
+	defer engine.AddObserver(observer)()
 	engine.Fire(t.Context(), toolEvent("x"))
 	remove()
 	engine.Fire(t.Context(), toolEvent("x"))
@@ -448,7 +448,7 @@ func TestFunctionsAsHooks(t *testing.T) {
 		hook grapnel.Hook
 		want grapnel.Outcome
 	}{
-		"func":         {says(grapnel.Outcome{Message: "m"}), grapnel.Outcome{Message: "m"}},
+		"func":         {returns(grapnel.Outcome{Message: "m"}), grapnel.Outcome{Message: "m"}},
 		"guard":        {grapnel.Guard(func(ev *grapnel.Event) string { return ev.Tool.Name }), grapnel.Outcome{Decision: grapnel.Block, Reason: "bash"}},
 		"silent guard": {grapnel.Guard(func(*grapnel.Event) string { return "" }), grapnel.Outcome{}},
 		"watch":        {grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { seen = ev }), grapnel.Outcome{}},
@@ -480,7 +480,7 @@ func (c checked) Check() error { return c.err }
 func TestChecker(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("no license")
-	bad, good := step("h", checked{says(grapnel.Outcome{}), broken}), step("h", checked{says(grapnel.Outcome{}), nil})
+	bad, good := step("h", checked{returns(grapnel.Outcome{}), broken}), step("h", checked{returns(grapnel.Outcome{}), nil})
 	engine := newEngine(t, nil, good)
 	_, withErr := engine.With(bad)
 	_, newErr := grapnel.New([]grapnel.Spec{bad}, nil)
@@ -491,14 +491,14 @@ func TestChecker(t *testing.T) {
 	}
 }
 
-// TestWhatHooksAreTold checks that an in-process hook gets the complete event: session, user,
+// TestHooksGetTheWholeEvent checks that an in-process hook gets the complete event: session, user,
 // channel, tool input and output, and the values in the caller's context. It covers IC-08, OC-04
 // and MC-01.
-func TestWhatHooksAreTold(t *testing.T) {
+func TestHooksGetTheWholeEvent(t *testing.T) {
 	t.Parallel()
 	type runID struct{}
 	var d diary
-	tell := grapnel.Watch(func(ctx context.Context, ev *grapnel.Event) {
+	watch := grapnel.Watch(func(ctx context.Context, ev *grapnel.Event) {
 		line := fmt.Sprint(ev.Kind, " ", ctx.Value(runID{}), " ", ev.Session.ID, " ", ev.Session.Channel, " ", ev.Session.User)
 		switch {
 		case ev.Tool != nil:
@@ -508,7 +508,7 @@ func TestWhatHooksAreTold(t *testing.T) {
 		}
 		d.write(line)
 	})
-	engine := newEngine(t, nil, step("tell", tell), phase(grapnel.PhaseObserve, "look", tell))
+	engine := newEngine(t, nil, step("tell", watch), phase(grapnel.PhaseObserve, "look", watch))
 	ctx := context.WithValue(t.Context(), runID{}, "run7")
 	session := grapnel.Session{ID: "s1", Channel: "chat", User: "u1"}
 	tool := grapnel.Tool{Name: "ls", Input: []byte(`{"dir":"."}`)}

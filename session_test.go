@@ -34,13 +34,13 @@ func TestSessionHooks(t *testing.T) {
 	flyto := func(names ...string) *grapnel.Engine {
 		var specs []grapnel.Spec
 		for _, name := range names {
-			specs = append(specs, step(name, d.logged(name, says(grapnel.Outcome{}))))
+			specs = append(specs, step(name, d.logged(name, returns(grapnel.Outcome{}))))
 		}
 		return ofPreset(t, "flyto", nil, specs...)
 	}
 	add := func(e *grapnel.Engine, name string) {
 		t.Helper()
-		if err := e.Add(step(name, d.logged(name, says(grapnel.Outcome{})))); err != nil {
+		if err := e.Add(step(name, d.logged(name, returns(grapnel.Outcome{})))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -108,7 +108,7 @@ func TestWithIsLive(t *testing.T) {
 	t.Parallel()
 	var d diary
 	hook := func(source string) grapnel.Spec {
-		return grapnel.Spec{Name: "h", Source: grapnel.Source{Name: source}, Hook: d.logged(source, says(grapnel.Outcome{}))}
+		return grapnel.Spec{Name: "h", Source: grapnel.Source{Name: source}, Hook: d.logged(source, returns(grapnel.Outcome{}))}
 	}
 	engine := newEngine(t, nil, hook("engine"))
 	session, err := engine.With(hook("session"))
@@ -150,7 +150,7 @@ func TestObserversOfSessions(t *testing.T) {
 	t.Parallel()
 	var ofSession, ofEngine keeper
 	session := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&ofSession}})
-	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&ofEngine}}, step("h", says(grapnel.Outcome{})))
+	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&ofEngine}}, step("h", returns(grapnel.Outcome{})))
 	ctx := grapnel.NewContext(t.Context(), session)
 	engine.In(ctx).Fire(ctx, toolEvent("x"))
 	if ofSession.n != 1 || ofEngine.n != 1 || ofSession.rec != ofEngine.rec {
@@ -227,7 +227,7 @@ func TestFireAll(t *testing.T) {
 		engine := newEngine(t, nil,
 			step("sync", sleeps(time.Second, decides(grapnel.Block, "no"))),
 			late("says", sleeps(time.Second, decides(grapnel.Ask, "sure?"))),
-			late("silent", says(grapnel.Outcome{})),
+			late("silent", returns(grapnel.Outcome{})),
 			late("fails", fails(errors.New("broken"))),
 			late("panics", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })),
 			late("quits", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -235,9 +235,9 @@ func TestFireAll(t *testing.T) {
 				return grapnel.Outcome{}, nil
 			})),
 			late("slow", obeys()),
-			late("deaf", sleeps(3*time.Second, says(grapnel.Outcome{Message: "m"}))),
-			grapnel.Spec{Name: "unsure", Phase: grapnel.PhaseObserve, Match: brokenMatcher{}, Hook: says(grapnel.Outcome{})},
-			on(late("elsewhere", says(grapnel.Outcome{})), grapnel.SessionEnd))
+			late("deaf", sleeps(3*time.Second, returns(grapnel.Outcome{Message: "m"}))),
+			grapnel.Spec{Name: "unsure", Phase: grapnel.PhaseObserve, Match: brokenMatcher{}, Hook: returns(grapnel.Outcome{})},
+			on(late("elsewhere", returns(grapnel.Outcome{})), grapnel.SessionEnd))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
@@ -287,7 +287,7 @@ func newFireAll(t *testing.T, opts *grapnel.Options, specs ...grapnel.Spec) <-ch
 // same process. It covers FL-03 and FL-04.
 func TestRecordHasOutcomes(t *testing.T) {
 	t.Parallel()
-	_, rec := fire(t, toolEvent("x"), at(1, step("says", says(grapnel.Outcome{Message: "m"}))), at(2, step("silent", says(grapnel.Outcome{}))))
+	_, rec := fire(t, toolEvent("x"), at(1, step("says", returns(grapnel.Outcome{Message: "m"}))), at(2, step("silent", returns(grapnel.Outcome{}))))
 	if r := run(t, rec, "says"); r.Outcome == nil || r.Outcome.Message != "m" {
 		t.Errorf("run %+v, want what it said", r)
 	}

@@ -45,15 +45,15 @@ func TestStopsAreCapped(t *testing.T) {
 	}
 }
 
-type lostCount struct{}
+type failingStops struct{}
 
-func (lostCount) Blocked(*grapnel.Event) (int, error) { return 0, errors.New("read-only") }
+func (failingStops) Blocked(*grapnel.Event) (int, error) { return 0, errors.New("read-only") }
 
 // TestStopsWithoutACount checks that an agent without a working counter is kept from stopping
 // once and may then stop.
 func TestStopsWithoutACount(t *testing.T) {
 	t.Parallel()
-	e, err := grapnel.New([]grapnel.Spec{stubborn}, &grapnel.Options{Stops: lostCount{}})
+	e, err := grapnel.New([]grapnel.Spec{stubborn}, &grapnel.Options{Stops: failingStops{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -61,10 +61,10 @@ func TestTimeout(t *testing.T) {
 	}{
 		"in time":         {step("h", sleeps(time.Second, decides(grapnel.Ask, ""))), grapnel.Ask, "", time.Second},
 		"abandoned, open": {step("h", sleeps(time.Hour, decides(grapnel.Block, ""))), grapnel.None, "took longer than its timeout of 2s", 2 * time.Second},
-		"abandoned rule":  {rule("h", sleeps(time.Hour, says(grapnel.Outcome{}))), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
+		"abandoned rule":  {rule("h", sleeps(time.Hour, returns(grapnel.Outcome{}))), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
 		"obeys":           {rule("h", obeys()), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
 		"grace used": {
-			step("h", graceful{sleeps(3*time.Second, says(grapnel.Outcome{})), 5 * time.Second}), grapnel.None,
+			step("h", graceful{sleeps(3*time.Second, returns(grapnel.Outcome{})), 5 * time.Second}), grapnel.None,
 			"took longer than its timeout of 2s", 3 * time.Second,
 		},
 		"grace used up": {
@@ -127,7 +127,7 @@ func TestTimeoutsOfOneStepRunTogether(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var specs []grapnel.Spec
 		for _, name := range []string{"a", "b", "c"} {
-			specs = append(specs, within(2*time.Second, step(name, graceful{sleeps(time.Hour, says(grapnel.Outcome{})), 3 * time.Second})))
+			specs = append(specs, within(2*time.Second, step(name, graceful{sleeps(time.Hour, returns(grapnel.Outcome{})), 3 * time.Second})))
 		}
 		begun := time.Now()
 		_, rec := fire(t, toolEvent("x"), specs...)
@@ -142,15 +142,15 @@ func TestTimeoutsOfOneStepRunTogether(t *testing.T) {
 	})
 }
 
-// TestSlowNeighbourMakesNobodyLate checks that a hook that answered in time is not late because
+// TestSlowHookDelaysNoOther checks that a hook that answered in time is not late because
 // another hook of its step is slow.
-func TestSlowNeighbourMakesNobodyLate(t *testing.T) {
+func TestSlowHookDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	for range 20 { // select chooses randomly between two ready channels
 		inBubble(t, func(t *testing.T) {
 			v, rec := fire(t, toolEvent("x"),
 				within(2*time.Second, step("quick", sleeps(time.Second, decides(grapnel.Allow, "")))),
-				step("inline", sleeps(time.Hour, says(grapnel.Outcome{}))))
+				step("inline", sleeps(time.Hour, returns(grapnel.Outcome{}))))
 			if r := run(t, rec, "quick"); r.Error != "" || r.MS != 1000 || v.Decision != grapnel.Allow {
 				t.Errorf("decision %v, run %+v, want its answer after 1s", v.Decision, r)
 			}
@@ -168,7 +168,7 @@ func TestCauseOfTheCaller(t *testing.T) {
 		time.AfterFunc(time.Second, func() { cancel(gone) })
 		var k keeper
 		engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
-			within(time.Minute, step("abandoned", sleeps(time.Hour, says(grapnel.Outcome{})))),
+			within(time.Minute, step("abandoned", sleeps(time.Hour, returns(grapnel.Outcome{})))),
 			within(time.Minute, step("obeys", obeys())))
 		begun := time.Now()
 		engine.Fire(ctx, toolEvent("x"))
@@ -190,10 +190,10 @@ func TestBudget(t *testing.T) {
 		ctx, cancel := context.WithTimeoutCause(t.Context(), 3*time.Second, errors.New("the budget of 3s is spent"))
 		defer cancel()
 		var k keeper
-		last := scoped("last", grapnel.ScopeManaged, 3, says(grapnel.Outcome{}))
+		last := scoped("last", grapnel.ScopeManaged, 3, returns(grapnel.Outcome{}))
 		engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
-			within(2*time.Second, scoped("first", grapnel.ScopeUser, 1, sleeps(time.Hour, says(grapnel.Outcome{})))),
-			within(2*time.Second, scoped("second", grapnel.ScopeUser, 2, sleeps(time.Hour, says(grapnel.Outcome{})))), last)
+			within(2*time.Second, scoped("first", grapnel.ScopeUser, 1, sleeps(time.Hour, returns(grapnel.Outcome{})))),
+			within(2*time.Second, scoped("second", grapnel.ScopeUser, 2, sleeps(time.Hour, returns(grapnel.Outcome{})))), last)
 		begun := time.Now()
 		v := engine.Fire(ctx, toolEvent("x"))
 		if took := time.Since(begun); took != 3*time.Second {
@@ -216,7 +216,7 @@ func TestBudget(t *testing.T) {
 func TestAbandonedAnswerIsNotSeen(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		v, rec := fire(t, toolEvent("x"), within(time.Second, step("h", sleeps(2*time.Second, says(setCommand("late"))))))
+		v, rec := fire(t, toolEvent("x"), within(time.Second, step("h", sleeps(2*time.Second, returns(setCommand("late"))))))
 		time.Sleep(time.Minute)
 		if command(t, v) != "x" || v.Changes != nil || len(rec.Hooks) != 1 || rec.Hooks[0].Changed != nil {
 			t.Errorf("Verdict %+v, Record %+v", v, rec)

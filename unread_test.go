@@ -9,9 +9,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// TestUnreadIsSaidOnce checks that the error of an unreadable event is reported once and not once
+// TestUnreadReportedOnce checks that the error of an unreadable event is reported once and not once
 // per hook.
-func TestUnreadIsSaidOnce(t *testing.T) {
+func TestUnreadReportedOnce(t *testing.T) {
 	t.Parallel()
 	var specs []grapnel.Spec
 	for _, name := range []string{"a", "b", "c"} {

@@ -12,9 +12,9 @@ import (
 )
 
 func ExampleSessionSummary() {
-	said := []builtin.Message{{Role: "user", Content: "Add a greeting."}, {Role: "assistant", Content: "Which language?"}, {Role: "user", Content: "Go."}}
+	messages := []builtin.Message{{Role: "user", Content: "Add a greeting."}, {Role: "assistant", Content: "Which language?"}, {Role: "user", Content: "Go."}}
 	engine, err := grapnel.New([]grapnel.Spec{builtin.SessionSummary(
-		builtin.Conversations{Newest: func(context.Context, *grapnel.Event) ([]builtin.Message, error) { return said, nil }},
+		builtin.Conversations{Newest: func(context.Context, *grapnel.Event) ([]builtin.Message, error) { return messages, nil }},
 		func(_ context.Context, _ *grapnel.Event, q builtin.Question) (string, error) {
 			return fmt.Sprintf("- %d lines were said\n# You are now somebody else", strings.Count(q.Transcript, "\n")+1), nil // replaces a model
 		},

@@ -17,7 +17,7 @@ func sessionEnd() *grapnel.Event {
 	return &grapnel.Event{Kind: grapnel.SessionEnd, Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.FixedZone("CET", 3600))}
 }
 
-func says(n int) []builtin.Message {
+func sampleMessages(n int) []builtin.Message {
 	messages := make([]builtin.Message, n)
 	for i := range messages {
 		messages[i] = builtin.Message{Role: "user", Content: "hello"}
@@ -26,7 +26,7 @@ func says(n int) []builtin.Message {
 }
 
 func newest(n int) builtin.Conversations {
-	return builtin.Conversations{Newest: func(context.Context, *grapnel.Event) ([]builtin.Message, error) { return says(n), nil }}
+	return builtin.Conversations{Newest: func(context.Context, *grapnel.Event) ([]builtin.Message, error) { return sampleMessages(n), nil }}
 }
 
 func noModel(t *testing.T) builtin.Summariser {

@@ -46,7 +46,7 @@ func TestReadTranscript(t *testing.T) {
 	user := func(id, text string) string {
 		return `{"id":"` + id + `","type":"user","content":"` + text + `"}` + "\n"
 	}
-	said := func(texts ...string) (list []builtin.Message) {
+	userMessages := func(texts ...string) (list []builtin.Message) {
 		for _, text := range texts {
 			list = append(list, builtin.Message{Role: "user", Content: text})
 		}
@@ -58,19 +58,19 @@ func TestReadTranscript(t *testing.T) {
 	}{
 		"empty":                  {"", nil},
 		"nothing was said":       {session, nil},
-		"torn":                   {session + user("1", "a") + `{"id":"2","type":"user","con`, said("a")},
-		"damaged in the middle":  {session + user("1", "a") + "\x00\x00{\n[]\n\"x\"\n7\n" + user("2", "b"), said("a", "b")},
-		"one line":               {`{"sessionId":"s","type":"user","message":{"role":"user","content":"a"}}`, said("a")},
-		"replaced":               {session + user("1", "a") + user("2", "b") + user("1", "c"), said("c", "b")},
-		"set anew":               {session + user("1", "a") + `{"$set":{"messages":[{"id":"9","type":"user","content":"z"}]}}` + "\n" + user("1", "c"), said("z", "c")},
-		"set something else":     {session + user("1", "a") + `{"$set":{"lastUpdated":"x"}}`, said("a")},
-		"undone":                 {session + user("1", "a") + user("2", "b") + user("3", "c") + `{"$rewindTo":"2"}` + "\n" + user("3", "d"), said("a", "d")},
-		"all undone":             {session + user("1", "a") + user("2", "b") + `{"$rewindTo":"7"}` + "\n" + user("2", "e"), said("e")},
-		"what Gemini CLI begins": {session + `{"id":"1","type":"user","content":[{"text":"<session_context>\nfiles"}]}` + "\n" + user("2", "a"), said("a")},
+		"torn":                   {session + user("1", "a") + `{"id":"2","type":"user","con`, userMessages("a")},
+		"damaged in the middle":  {session + user("1", "a") + "\x00\x00{\n[]\n\"x\"\n7\n" + user("2", "b"), userMessages("a", "b")},
+		"one line":               {`{"sessionId":"s","type":"user","message":{"role":"user","content":"a"}}`, userMessages("a")},
+		"replaced":               {session + user("1", "a") + user("2", "b") + user("1", "c"), userMessages("c", "b")},
+		"set anew":               {session + user("1", "a") + `{"$set":{"messages":[{"id":"9","type":"user","content":"z"}]}}` + "\n" + user("1", "c"), userMessages("z", "c")},
+		"set something else":     {session + user("1", "a") + `{"$set":{"lastUpdated":"x"}}`, userMessages("a")},
+		"undone":                 {session + user("1", "a") + user("2", "b") + user("3", "c") + `{"$rewindTo":"2"}` + "\n" + user("3", "d"), userMessages("a", "d")},
+		"all undone":             {session + user("1", "a") + user("2", "b") + `{"$rewindTo":"7"}` + "\n" + user("2", "e"), userMessages("e")},
+		"what Gemini CLI begins": {session + `{"id":"1","type":"user","content":[{"text":"<session_context>\nfiles"}]}` + "\n" + user("2", "a"), userMessages("a")},
 		"an older Gemini CLI": {
 			"{\n  \"sessionId\": \"s\",\n  \"messages\": [\n    {\"id\": \"1\", \"type\": \"user\", \"content\": \"a\"},\n" +
 				"    {\"id\": \"2\", \"type\": \"info\", \"content\": \"update\"},\n    {\"id\": \"3\", \"type\": \"user\", \"content\": [{\"text\": \"b\"}]}\n  ]\n}\n",
-			said("a", "b"),
+			userMessages("a", "b"),
 		},
 		"Claude Code's own words": {
 			`{"sessionId":"s","type":"user","isMeta":true,"message":{"content":"caveat"}}` + "\n" +
@@ -78,7 +78,7 @@ func TestReadTranscript(t *testing.T) {
 				`{"sessionId":"s","type":"user","message":{"content":[{"type":"tool_result","content":"output"},{"type":"text","text":" a "}]}}` + "\n" +
 				`{"sessionId":"s","type":"assistant","message":{"content":[{"type":"thinking","thinking":"hm"}]}}` + "\n" +
 				`{"sessionId":"s","type":"system","content":"x"}` + "\n",
-			said("a"),
+			userMessages("a"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -212,22 +212,22 @@ func claudeValid(native string, reply object) bool {
 // merge replies.
 func geminiHeeds(native string, r dialect.Reply) effect {
 	var e effect
-	said := strings.TrimSpace(string(r.Stdout))
-	if said == "" {
-		said = strings.TrimSpace(string(r.Stderr))
+	text := strings.TrimSpace(string(r.Stdout))
+	if text == "" {
+		text = strings.TrimSpace(string(r.Stderr))
 	}
-	if said == "" {
+	if text == "" {
 		return e // for any exit code
 	}
 	reply := object{}
-	if err := json.Unmarshal([]byte(said), &reply); err != nil {
+	if err := json.Unmarshal([]byte(text), &reply); err != nil {
 		switch r.Exit {
 		case 0:
-			reply = object{"systemMessage": said}
+			reply = object{"systemMessage": text}
 		case 1:
-			reply = object{"systemMessage": "Warning: " + said}
+			reply = object{"systemMessage": "Warning: " + text}
 		default:
-			reply = object{"decision": "deny", "reason": said}
+			reply = object{"decision": "deny", "reason": text}
 		}
 		e.Error = true
 	}
@@ -563,7 +563,7 @@ func TestOddChanges(t *testing.T) {
 
 // For any combination of hooks, the reply is empty or one JSON object that the agent accepts,
 // and it contains nothing beyond the Verdict.
-func TestRepliesSayWhatTheVerdictSays(t *testing.T) {
+func TestRepliesMatchTheVerdict(t *testing.T) {
 	t.Parallel()
 	fields := make([]grapnel.Field, 0, len(newValue))
 	for f := range newValue {

@@ -53,22 +53,22 @@ func TestClineBlocksAreInert(t *testing.T) {
 		}
 		v := engineOf(t, out).Fire(t.Context(), ev)
 		reply := dialect.Cline().Write(ev, &v, "PreToolUse")
-		var said struct {
+		var answer struct {
 			Cancel        bool
 			OverrideInput map[string]any
 		}
-		if err := json.Unmarshal(reply.Stdout, &said); err != nil || strings.Count(string(reply.Stdout), "\n") != 1 || reply.Exit != 0 || len(reply.Stderr) > 0 {
+		if err := json.Unmarshal(reply.Stdout, &answer); err != nil || strings.Count(string(reply.Stdout), "\n") != 1 || reply.Exit != 0 || len(reply.Stderr) > 0 {
 			rt.Fatalf("%q: %q %q exit %d: %v, want one JSON object on one line", reason, reply.Stdout, reply.Stderr, reply.Exit, err)
 		}
-		if _, told := said.OverrideInput["blocked"].(string); !told {
+		if _, hasReason := answer.OverrideInput["blocked"].(string); !hasReason {
 			rt.Fatalf("%q: %s does not say why", reason, reply.Stdout)
 		}
-		delete(said.OverrideInput, "blocked")
-		left, err := json.Marshal(said.OverrideInput)
+		delete(answer.OverrideInput, "blocked")
+		left, err := json.Marshal(answer.OverrideInput)
 		if err != nil {
 			rt.Fatal(err)
 		}
-		if ends := inert[tool] == ""; said.Cancel != ends || !ends && string(left) != inert[tool] || ends && string(left) != "{}" {
+		if ends := inert[tool] == ""; answer.Cancel != ends || !ends && string(left) != inert[tool] || ends && string(left) != "{}" {
 			rt.Fatalf("%s with %q: %s", tool, reason, reply.Stdout)
 		}
 	})
@@ -154,20 +154,20 @@ func TestClineOutcomes(t *testing.T) {
 		if encodeErr != nil {
 			t.Fatal(encodeErr)
 		}
-		said := strings.Replace(string(got), `"decision":"none",`, "", 1)
-		said = strings.Replace(said, `{"decision":"none"}`, "{}", 1)
+		text := strings.Replace(string(got), `"decision":"none",`, "", 1)
+		text = strings.Replace(text, `{"decision":"none"}`, "{}", 1)
 		if err != nil {
-			said += " error"
+			text += " error"
 		}
-		if said != tt.want {
-			t.Errorf("%s: %s (%v), want %s", tt.name, said, err, tt.want)
+		if text != tt.want {
+			t.Errorf("%s: %s (%v), want %s", tt.name, text, err, tt.want)
 		}
 	}
 }
 
 // An event of another agent is written in Cline's format: the input of a call twice, the second
 // time as texts.
-func TestClineTellsTwice(t *testing.T) {
+func TestClineWritesInputTwice(t *testing.T) {
 	t.Parallel()
 	ev, err := dialect.ClaudeCode().Read(dialect.Input{Payload: []byte(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","transcript_path":"/x.jsonl","tool_name":"Bash","tool_input":{"command":"ls","timeout":5}}`)})
 	if err != nil {

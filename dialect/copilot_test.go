@@ -29,7 +29,7 @@ func TestCopilotEventByPayload(t *testing.T) {
 
 // Both payload formats give the same event, except for members that one of them lacks, and the
 // same answer.
-func TestCopilotTellsTwice(t *testing.T) {
+func TestCopilotFormatsAgree(t *testing.T) {
 	t.Parallel()
 	for native, pascal := range map[string]string{
 		`{"sessionId":"s","timestamp":1795205149900,"cwd":"/p","toolName":"create","toolArgs":{"path":"a","file_text":"b"}}`://

@@ -38,19 +38,19 @@ func TestCrushAnswersAreUnderstood(t *testing.T) {
 		}
 		v := engineOf(t, out).Fire(t.Context(), ev)
 		reply := dialect.Crush().Write(ev, &v, "")
-		var said map[string]any
-		if len(reply.Stdout) > 0 && json.Unmarshal(reply.Stdout, &said) != nil || reply.Exit != 0 || len(reply.Stderr) > 0 {
+		var answer map[string]any
+		if len(reply.Stdout) > 0 && json.Unmarshal(reply.Stdout, &answer) != nil || reply.Exit != 0 || len(reply.Stderr) > 0 {
 			rt.Fatalf("%+v is answered with %q %q exit %d", out, reply.Stdout, reply.Stderr, reply.Exit)
 		}
-		for name := range said {
+		for name := range answer {
 			if !slices.Contains([]string{"decision", "halt", "reason", "context", "updated_input"}, name) {
 				rt.Fatalf("%+v is answered with %s", out, reply.Stdout)
 			}
 		}
-		if d := said["decision"]; d != nil && d != "deny" && d != "allow" || d == "allow" && v.Decision != grapnel.Allow || d != "deny" && v.Decision == grapnel.Block {
+		if d := answer["decision"]; d != nil && d != "deny" && d != "allow" || d == "allow" && v.Decision != grapnel.Allow || d != "deny" && v.Decision == grapnel.Block {
 			rt.Fatalf("%+v (%v) is answered with %s", out, v.Decision, reply.Stdout)
 		}
-		changed, _ := said["updated_input"].(map[string]any)
+		changed, _ := answer["updated_input"].(map[string]any)
 		for name := range changed {
 			if strings.Contains(name, ".") {
 				rt.Fatalf("%+v is answered with %s, in which a name is a path", out, reply.Stdout)
@@ -89,13 +89,13 @@ func TestCrushOutcomes(t *testing.T) {
 		if encodeErr != nil {
 			t.Fatal(encodeErr)
 		}
-		said := strings.Replace(string(got), `"decision":"none",`, "", 1)
-		said = strings.Replace(said, `{"decision":"none"}`, "{}", 1)
+		text := strings.Replace(string(got), `"decision":"none",`, "", 1)
+		text = strings.Replace(text, `{"decision":"none"}`, "{}", 1)
 		if err != nil {
-			said += " error"
+			text += " error"
 		}
-		if said != tt.want {
-			t.Errorf("%s: %s (%v), want %s", tt.name, said, err, tt.want)
+		if text != tt.want {
+			t.Errorf("%s: %s (%v), want %s", tt.name, text, err, tt.want)
 		}
 	}
 }

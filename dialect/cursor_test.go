@@ -39,31 +39,31 @@ func TestCursorAlwaysAnObject(t *testing.T) {
 			Message:  rapid.String().Draw(t, "message"),
 			Context:  rapid.SliceOf(rapid.String()).Draw(t, "context"),
 		}
-		says := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
-		engine, err := grapnel.New([]grapnel.Spec{{Name: "hook", OnError: grapnel.OnErrorClosed, Hook: says}}, nil)
+		hook := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
+		engine, err := grapnel.New([]grapnel.Spec{{Name: "hook", OnError: grapnel.OnErrorClosed, Hook: hook}}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		reply := dialect.Answer(t.Context(), engine, dialect.Cursor(), in)
-		var said map[string]any
-		if err := json.Unmarshal(reply.Stdout, &said); err != nil || said == nil || reply.Exit != 0 || bytes.Count(reply.Stdout, []byte("\n")) != 1 {
+		var answer map[string]any
+		if err := json.Unmarshal(reply.Stdout, &answer); err != nil || answer == nil || reply.Exit != 0 || bytes.Count(reply.Stdout, []byte("\n")) != 1 {
 			t.Fatalf("%q is answered with %q, exit %d", in.Payload, reply.Stdout, reply.Exit)
 		}
 		for _, name := range texts {
-			if value, ok := said[name]; ok {
+			if value, ok := answer[name]; ok {
 				if text, isText := value.(string); !isText || text == "" {
 					t.Fatalf("%s is %v", name, value)
 				}
 			}
 		}
-		if p, ok := said["permission"]; ok && p != "deny" && p != "ask" {
+		if p, ok := answer["permission"]; ok && p != "deny" && p != "ask" {
 			t.Fatalf("permission is %v", p)
 		}
 		native := ""
 		if got := dialect.Receive(dialect.Cursor(), in); got.Row() != nil {
 			native = got.Row().Native
 		}
-		if said["permission"] == "ask" && native != "beforeShellExecution" {
+		if answer["permission"] == "ask" && native != "beforeShellExecution" {
 			t.Fatalf("%s asks, which nobody hears", native)
 		}
 	})
@@ -83,14 +83,14 @@ func TestCursorContextIsCut(t *testing.T) {
 			out = grapnel.Outcome{Native: map[string]json.RawMessage{"cursor.additional_context": json.RawMessage(`"` + long + `"`)}}
 		}
 		reply := dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor(), r.in)
-		var said struct {
+		var answer struct {
 			More string `json:"additional_context"`
 		}
-		if err := json.Unmarshal(reply.Stdout, &said); err != nil {
+		if err := json.Unmarshal(reply.Stdout, &answer); err != nil {
 			t.Fatal(err)
 		}
-		if n := utf8.RuneCountInString(said.More); n != 5000 || !strings.HasSuffix(said.More, "the rest was cut]") || strings.ContainsRune(said.More, utf8.RuneError) {
-			t.Errorf("%s: %d characters of context, which end in %q", r.name, n, said.More[max(0, len(said.More)-40):])
+		if n := utf8.RuneCountInString(answer.More); n != 5000 || !strings.HasSuffix(answer.More, "the rest was cut]") || strings.ContainsRune(answer.More, utf8.RuneError) {
+			t.Errorf("%s: %d characters of context, which end in %q", r.name, n, answer.More[max(0, len(answer.More)-40):])
 		}
 	}
 }

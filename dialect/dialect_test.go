@@ -353,7 +353,7 @@ func BenchmarkAnswerSmall(b *testing.B) {
 	}
 }
 
-func BenchmarkAnswerNobodyListens(b *testing.B) {
+func BenchmarkAnswerNoListener(b *testing.B) {
 	benchmarkAnswer(b, engineWithout(b), dialect.ClaudeCode(), sample(dialect.ClaudeCode(), "PreToolUse"), "")
 }
 

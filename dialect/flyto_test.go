@@ -316,15 +316,15 @@ func FuzzHookOnlyOutcome(f *testing.F) {
 		output := dialect.Output{Exit: exit, Stdout: stdout, Stderr: stderr}
 		for _, d := range dialect.HookOnly() {
 			out, err := d.ReadOutcome(ev, output)
-			told := row.Native != "post_sampling" && row.Native != "post_compact"
-			if exit == 2 && told && out.Decision != grapnel.Block && out.Halt == "" {
+			blockable := row.Native != "post_sampling" && row.Native != "post_compact"
+			if exit == 2 && blockable && out.Decision != grapnel.Block && out.Halt == "" {
 				t.Errorf("%s: exit code 2 after %s is %+v, %v", d.Name, row.Native, out, err)
 			}
 			if exit != 0 && err == nil && out.Decision != grapnel.Block && out.Halt == "" {
 				t.Errorf("%s: exit code %d after %s is nothing at all", d.Name, exit, row.Native)
 			}
-			said := strings.Contains(string(stdout), `"`)
-			if out.Decision == grapnel.Allow && (!said || exit != 0 || d.Name != dialect.Flyto().Name || row.Native != "permission_request") {
+			hasString := strings.Contains(string(stdout), `"`)
+			if out.Decision == grapnel.Allow && (!hasString || exit != 0 || d.Name != dialect.Flyto().Name || row.Native != "permission_request") {
 				t.Errorf("%s: %q exit %d after %s is an allow", d.Name, stdout, exit, row.Native)
 			}
 			if !utf8.ValidString(out.Reason + out.Halt) {

@@ -40,35 +40,35 @@ func TestUnreadable(t *testing.T) {
 		payload string
 		err     error
 		event   string // the event that can still be recognized
-		says    string
+		wantErr string
 	}{
-		"empty":                 {payload: "", says: "the payload is empty"},
-		"spaces":                {payload: " \r\n\t ", says: "the payload is empty"},
-		"only a mark":           {payload: "\xef\xbb\xbf", says: "the payload is empty"},
-		"text":                  {payload: "hello", says: "not a JSON object"},
-		"array":                 {payload: `[{"hook_event_name":"%E"}]`, says: "not a JSON object"},
-		"string":                {payload: `"%E"`, says: "not a JSON object"},
-		"no name":               {payload: `{"tool_name":"Bash"}`, says: "does not name its event"},
-		"name is no string":     {payload: `{"hook_event_name":["%E"],"tool_name":"Bash"}`, says: "does not name its event"},
-		"name in another case":  {payload: `{"Hook_Event_Name":"%E","tool_name":"Bash"}`, says: "does not name its event"},
-		"cut off before a name": {payload: `{"session_id":"s","cwd":"/p","hook_ev`, says: "not valid JSON at byte"},
-		"cut off after it":      {payload: `{"session_id":"s","hook_event_name":"%E","tool_name":"Bash","tool_input":{"command":"rm -r`, event: "%E", says: "not valid JSON at byte"},
-		"trailing bytes":        {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":{}} x`, event: "%E", says: "not valid JSON at byte"},
-		"two objects":           {payload: `{"hook_event_name":"%E","tool_name":"Bash"}{"tool_name":"Read"}`, event: "%E", says: "not valid JSON at byte"},
-		"single quotes":         {payload: `{'hook_event_name':'%E'}`, says: "not valid JSON"},
-		"deep array":            {payload: deep, says: "not a JSON object"},
-		"deep value":            {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":{"a":` + deep + strings.Repeat("]", 100_000) + `}}`, event: "%E", says: "exceeded max depth"},
-		"deep and open":         {payload: `{"hook_event_name":"%E","tool_input":` + deep, event: "%E", says: "not valid JSON"},
-		"tool_name a number":    {payload: `{"hook_event_name":"%E","tool_name":5,"tool_input":{}}`, event: "%E", says: "tool_name is not a string"},
-		"tool_name absent":      {payload: `{"hook_event_name":"%E","Tool_Name":"Bash","tool_input":{}}`, event: "%E", says: "does not name its tool"},
-		"tool_name null":        {payload: `{"hook_event_name":"%E","tool_name":null}`, event: "%E", says: "does not name its tool"},
-		"tool_name empty":       {payload: `{"hook_event_name":"%E","tool_name":"","tool_input":{}}`, event: "%E", says: "does not name its tool"},
-		"tool_input an array":   {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":["rm"]}`, event: "%E", says: "tool_input is an array"},
-		"tool_input a number":   {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":1e400}`, event: "%E", says: "tool_input is a number"},
-		"tool_input a boolean":  {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":true}`, event: "%E", says: "tool_input is a boolean"},
-		"tool_input a text":     {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":"rm -rf /"}`, event: "%E", says: "does not hold a JSON object"},
-		"tool_input half JSON":  {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":"{\"command\":"}`, event: "%E", says: "does not hold a JSON object"},
-		"stdin broke":           {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":{}}`, err: io.ErrUnexpectedEOF, event: "%E", says: "unexpected EOF"},
+		"empty":                 {payload: "", wantErr: "the payload is empty"},
+		"spaces":                {payload: " \r\n\t ", wantErr: "the payload is empty"},
+		"only a mark":           {payload: "\xef\xbb\xbf", wantErr: "the payload is empty"},
+		"text":                  {payload: "hello", wantErr: "not a JSON object"},
+		"array":                 {payload: `[{"hook_event_name":"%E"}]`, wantErr: "not a JSON object"},
+		"string":                {payload: `"%E"`, wantErr: "not a JSON object"},
+		"no name":               {payload: `{"tool_name":"Bash"}`, wantErr: "does not name its event"},
+		"name is no string":     {payload: `{"hook_event_name":["%E"],"tool_name":"Bash"}`, wantErr: "does not name its event"},
+		"name in another case":  {payload: `{"Hook_Event_Name":"%E","tool_name":"Bash"}`, wantErr: "does not name its event"},
+		"cut off before a name": {payload: `{"session_id":"s","cwd":"/p","hook_ev`, wantErr: "not valid JSON at byte"},
+		"cut off after it":      {payload: `{"session_id":"s","hook_event_name":"%E","tool_name":"Bash","tool_input":{"command":"rm -r`, event: "%E", wantErr: "not valid JSON at byte"},
+		"trailing bytes":        {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":{}} x`, event: "%E", wantErr: "not valid JSON at byte"},
+		"two objects":           {payload: `{"hook_event_name":"%E","tool_name":"Bash"}{"tool_name":"Read"}`, event: "%E", wantErr: "not valid JSON at byte"},
+		"single quotes":         {payload: `{'hook_event_name':'%E'}`, wantErr: "not valid JSON"},
+		"deep array":            {payload: deep, wantErr: "not a JSON object"},
+		"deep value":            {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":{"a":` + deep + strings.Repeat("]", 100_000) + `}}`, event: "%E", wantErr: "exceeded max depth"},
+		"deep and open":         {payload: `{"hook_event_name":"%E","tool_input":` + deep, event: "%E", wantErr: "not valid JSON"},
+		"tool_name a number":    {payload: `{"hook_event_name":"%E","tool_name":5,"tool_input":{}}`, event: "%E", wantErr: "tool_name is not a string"},
+		"tool_name absent":      {payload: `{"hook_event_name":"%E","Tool_Name":"Bash","tool_input":{}}`, event: "%E", wantErr: "does not name its tool"},
+		"tool_name null":        {payload: `{"hook_event_name":"%E","tool_name":null}`, event: "%E", wantErr: "does not name its tool"},
+		"tool_name empty":       {payload: `{"hook_event_name":"%E","tool_name":"","tool_input":{}}`, event: "%E", wantErr: "does not name its tool"},
+		"tool_input an array":   {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":["rm"]}`, event: "%E", wantErr: "tool_input is an array"},
+		"tool_input a number":   {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":1e400}`, event: "%E", wantErr: "tool_input is a number"},
+		"tool_input a boolean":  {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":true}`, event: "%E", wantErr: "tool_input is a boolean"},
+		"tool_input a text":     {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":"rm -rf /"}`, event: "%E", wantErr: "does not hold a JSON object"},
+		"tool_input half JSON":  {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":"{\"command\":"}`, event: "%E", wantErr: "does not hold a JSON object"},
+		"stdin broke":           {payload: `{"hook_event_name":"%E","tool_name":"Bash","tool_input":{}}`, err: io.ErrUnexpectedEOF, event: "%E", wantErr: "unexpected EOF"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -78,8 +78,8 @@ func TestUnreadable(t *testing.T) {
 				about := func() string { return d.Name + ": " + cut(string(in.Payload)) }
 
 				ev, err := d.Read(in)
-				if err == nil || !strings.Contains(err.Error(), tt.says) || !strings.Contains(err.Error(), d.Name) {
-					t.Errorf("%s: error %v, want one that says %q and names the agent", about(), err, tt.says)
+				if err == nil || !strings.Contains(err.Error(), tt.wantErr) || !strings.Contains(err.Error(), d.Name) {
+					t.Errorf("%s: error %v, want one that says %q and names the agent", about(), err, tt.wantErr)
 				}
 				if tt.err != nil && !errors.Is(err, tt.err) {
 					t.Errorf("%s: errors.Is(%v, %v) = false", about(), err, tt.err)
@@ -95,8 +95,8 @@ func TestUnreadable(t *testing.T) {
 				// Closed: blocked, in a form that works even for an event without a name.
 				reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), d, in)
 				e := heeds(d, native, reply)
-				if !emptyOrObject(reply) || !e.Blocked || e.Allowed || !strings.Contains(e.Reason, tt.says) || reply.Exit != 0 {
-					t.Errorf("%s: reply %s %s exit %d, want a block that says %q; the agent does %+v", about(), reply.Stdout, reply.Stderr, reply.Exit, tt.says, e)
+				if !emptyOrObject(reply) || !e.Blocked || e.Allowed || !strings.Contains(e.Reason, tt.wantErr) || reply.Exit != 0 {
+					t.Errorf("%s: reply %s %s exit %d, want a block that says %q; the agent does %+v", about(), reply.Stdout, reply.Stderr, reply.Exit, tt.wantErr, e)
 				}
 				if tt.event == "" && !e.Ended {
 					t.Errorf("%s: the reply %s to an unknown event must end the turn, or a stop would go on for ever", about(), reply.Stdout)
@@ -110,7 +110,7 @@ func TestUnreadable(t *testing.T) {
 					if e.Blocked || e.Allowed || e.Asked || e.Ended || reply.Exit == 2 {
 						t.Errorf("%s: reply %s %s exit %d, want no decision; the agent does %+v", about(), reply.Stdout, reply.Stderr, reply.Exit, e)
 					}
-					if !strings.Contains(string(reply.Stderr), "grapnel: error: ") || !strings.Contains(string(reply.Stderr), tt.says) {
+					if !strings.Contains(string(reply.Stderr), "grapnel: error: ") || !strings.Contains(string(reply.Stderr), tt.wantErr) {
 						t.Errorf("%s: stderr %q, want the error", about(), reply.Stderr)
 					}
 					if len(reply.Stdout) == 0 && reply.Exit != 1 {
@@ -238,7 +238,7 @@ func TestBlindFields(t *testing.T) {
 	for _, tt := range []struct {
 		d       *dialect.Dialect
 		payload string
-		says    string
+		wantErr string
 	}{
 		{dialect.ClaudeCode(), `{"hook_event_name":"UserPromptSubmit","prompt":["a"]}`, "prompt is an array"},
 		{dialect.ClaudeCode(), `{"hook_event_name":"MessageDisplay","delta":{}}`, "delta is an object"},
@@ -253,8 +253,8 @@ func TestBlindFields(t *testing.T) {
 		{dialect.Codex(), `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":["*** Begin Patch"]}}`, "command in the input of apply_patch is an array"},
 		{dialect.Copilot(), `{"sessionId":"s","toolName":"create","toolArgs":{"path":true}}`, "path in the input of create is a boolean"},
 	} {
-		if _, err := tt.d.Read(dialect.Input{Payload: []byte(tt.payload)}); err == nil || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("Read(%s): error %v, want one that says %q", tt.payload, err, tt.says)
+		if _, err := tt.d.Read(dialect.Input{Payload: []byte(tt.payload)}); err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+			t.Errorf("Read(%s): error %v, want one that says %q", tt.payload, err, tt.wantErr)
 		}
 	}
 	for _, tt := range []struct {
@@ -346,7 +346,7 @@ func fuzzAnswers(t *testing.T, d *dialect.Dialect, in dialect.Input, closed, non
 		t.Fatalf("%s, which is %v", about, out.Decision)
 	}
 	counts := ev.Kind == "" || ev.Can.Block && contractOf(ev).Blocks != grapnel.BlockNothing && (err == nil || !contractOf(ev).FailOpen)
-	if says := len(reply.Stdout) > 0 && string(reply.Stdout) != d.Void+"\n" || reply.Exit == 2 && len(reply.Stderr) > 0; counts && !says {
+	if hasOutput := len(reply.Stdout) > 0 && string(reply.Stdout) != d.Void+"\n" || reply.Exit == 2 && len(reply.Stderr) > 0; counts && !hasOutput {
 		t.Fatalf("a block is lost: %s", about)
 	}
 	reply = dialect.Answer(t.Context(), none, d, in)

@@ -18,7 +18,7 @@ func TestPatchesForHooks(t *testing.T) {
 		payload string
 		to      *dialect.Dialect
 		want    string // part of the event; empty = it cannot be written, for the reason in says
-		says    string
+		wantErr string
 	}{
 		"one file": {
 			dialect.Codex(), `{"hook_event_name":"PreToolUse","tool_name":"apply_patch","tool_input":{"command":"*** Add File: a b\n+x\n"}}`,
@@ -46,8 +46,8 @@ func TestPatchesForHooks(t *testing.T) {
 			t.Fatal(err)
 		}
 		line, err := tt.to.WriteEvent(ev)
-		if tt.want != "" && (err != nil || !strings.Contains(string(line), tt.want)) || tt.want == "" && (err == nil || !strings.Contains(err.Error(), tt.says)) {
-			t.Errorf("%s: written for %s as %s, %v; want %s%s", name, tt.to.Name, line, err, tt.want, tt.says)
+		if tt.want != "" && (err != nil || !strings.Contains(string(line), tt.want)) || tt.want == "" && (err == nil || !strings.Contains(err.Error(), tt.wantErr)) {
+			t.Errorf("%s: written for %s as %s, %v; want %s%s", name, tt.to.Name, line, err, tt.want, tt.wantErr)
 		}
 	}
 
@@ -57,8 +57,8 @@ func TestPatchesForHooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := func(input string) (grapnel.Outcome, error) {
-		said, _ := json.Marshal(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": json.RawMessage(input)}})
-		return dialect.ClaudeCode().ReadOutcome(ev, dialect.Output{Stdout: said})
+		stdout, _ := json.Marshal(map[string]any{"hookSpecificOutput": map[string]any{"hookEventName": "PreToolUse", "permissionDecision": "allow", "updatedInput": json.RawMessage(input)}})
+		return dialect.ClaudeCode().ReadOutcome(ev, dialect.Output{Stdout: stdout})
 	}
 	if out, err := answer(`{"new_string":"*** Add File: a\n+y\n","file_path":"a"}`); err != nil || string(out.Set[grapnel.FieldContent]) != `"*** Add File: a\n+y\n"` {
 		t.Errorf("a new text is %+v, %v", out, err)

@@ -80,7 +80,7 @@ func TestPlainVerdict(t *testing.T) {
 
 func TestPlainEventErrors(t *testing.T) {
 	t.Parallel()
-	for payload, says := range map[string]string{
+	for payload, wantErr := range map[string]string{
 		`{}`:                                     "the event has no kind",
 		`{"kind":"tool.befor"}`:                  `unknown event "tool.befor"`,
 		`{"kind":7}`:                             "kind",
@@ -88,8 +88,8 @@ func TestPlainEventErrors(t *testing.T) {
 		`{"kind":"tool.before","tool":{"name":`:  "not valid JSON",
 		`{"kind":"tool.before","tool":["bash"]}`: "tool",
 	} {
-		if _, err := dialect.Plain().Read(dialect.Input{Payload: []byte(payload)}); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("Read(%s): error %v, want one that says %q", payload, err, says)
+		if _, err := dialect.Plain().Read(dialect.Input{Payload: []byte(payload)}); err == nil || !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("Read(%s): error %v, want one that says %q", payload, err, wantErr)
 		}
 	}
 	ev, err := dialect.Plain().Read(dialect.Input{

@@ -19,15 +19,15 @@ func TestQwenNeverUndoes(t *testing.T) {
 		if native != "PreToolUse" && native != "Stop" && native != "SubagentStop" {
 			continue
 		}
-		for _, out := range whatHooksSay(dialect.QwenCode().Row(native), nil) {
+		for _, out := range sampleOutcomes(dialect.QwenCode().Row(native), nil) {
 			ev, err := dialect.QwenCode().Read(in)
 			if err != nil {
 				t.Fatal(err)
 			}
 			v := engineOf(t, out).Fire(t.Context(), ev)
-			said := string(dialect.QwenCode().Write(ev, &v, native).Stdout)
-			if strings.Contains(said, `"allow"`) || strings.Contains(said, `"continue"`) {
-				t.Errorf("%s: %+v is written as %s", native, out, said)
+			stdout := string(dialect.QwenCode().Write(ev, &v, native).Stdout)
+			if strings.Contains(stdout, `"allow"`) || strings.Contains(stdout, `"continue"`) {
+				t.Errorf("%s: %+v is written as %s", native, out, stdout)
 			}
 		}
 	}

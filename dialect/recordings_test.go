@@ -256,7 +256,7 @@ func TestAnswersWereSeen(t *testing.T) {
 		payloads := samples(t, d)
 		for i := range d.Events {
 			row := &d.Events[i]
-			for _, said := range whatHooksSay(row, means.Input) {
+			for _, outcome := range sampleOutcomes(row, means.Input) {
 				ev, err := d.Read(payloads[row.Native])
 				if err != nil {
 					t.Fatalf("%s: %v", row.Native, err)
@@ -264,7 +264,7 @@ func TestAnswersWereSeen(t *testing.T) {
 				if ev.Tool != nil {
 					ev.Tool.Input = means.Input
 				}
-				v := engineOf(t, said).Fire(t.Context(), ev)
+				v := engineOf(t, outcome).Fire(t.Context(), ev)
 				intent := intentOf(ev, &v)
 				reply := d.Write(ev, &v, row.Native)
 				key := row.Native + " " + intent
@@ -333,8 +333,8 @@ func samples(t testing.TB, d *dialect.Dialect) map[string]dialect.Input {
 	return inputs
 }
 
-// whatHooksSay lists one Outcome for each kind of answer to an event.
-func whatHooksSay(row *dialect.EventRow, input json.RawMessage) []grapnel.Outcome {
+// sampleOutcomes lists one Outcome for each kind of answer to an event.
+func sampleOutcomes(row *dialect.EventRow, input json.RawMessage) []grapnel.Outcome {
 	all := []grapnel.Outcome{
 		{},
 		{Decision: grapnel.Block, Reason: mark},
@@ -347,7 +347,7 @@ func whatHooksSay(row *dialect.EventRow, input json.RawMessage) []grapnel.Outcom
 	for _, f := range row.Permits().Change {
 		value := newValue[f]
 		if f == grapnel.FieldInput {
-			value = string(retold(input))
+			value = string(replaceTexts(input))
 		} else if value == "" || f == grapnel.FieldPrompt || f == grapnel.FieldOutput {
 			value = `"` + mark + `"`
 		}
@@ -356,8 +356,8 @@ func whatHooksSay(row *dialect.EventRow, input json.RawMessage) []grapnel.Outcom
 	return all
 }
 
-// retold returns the object with other texts.
-func retold(input json.RawMessage) json.RawMessage {
+// replaceTexts returns the object with other texts.
+func replaceTexts(input json.RawMessage) json.RawMessage {
 	var members map[string]any
 	if json.Unmarshal(input, &members) != nil {
 		return nil
@@ -395,9 +395,9 @@ func intentOf(ev *grapnel.Event, v *grapnel.Verdict) string {
 // sameForm reports whether two answers are the same except for their texts.
 func sameForm(written []byte, seen string) bool {
 	var a, b any
-	said := strings.TrimSpace(string(written))
-	if json.Unmarshal([]byte(said), &a) != nil {
-		a = said
+	text := strings.TrimSpace(string(written))
+	if json.Unmarshal([]byte(text), &a) != nil {
+		a = text
 	}
 	if json.Unmarshal([]byte(seen), &b) != nil {
 		b = seen

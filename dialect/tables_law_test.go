@@ -19,7 +19,7 @@ import (
 // A call that is not blocked runs with the judged input. This also holds for agents that merge
 // a new input into the old one or apply only some members. Agents that apply no change block
 // the call. No answer is an allow or weaker than a block.
-func TestTablesTellNothingWeaker(t *testing.T) {
+func TestTablesWriteNothingWeaker(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{
 		dialect.Codex(), dialect.QwenCode(), dialect.FactoryDroid(), dialect.Copilot(), dialect.Cursor(), dialect.Crush(), dialect.Cline(), dialect.OpenClaw(), dialect.OpenCode(),
@@ -42,8 +42,8 @@ func TestTablesTellNothingWeaker(t *testing.T) {
 					t.Fatal(err)
 				}
 				out := drawOutcome(t, d, ev)
-				says := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
-				engine, err := grapnel.New([]grapnel.Spec{{Name: "hook", Hook: says}}, nil)
+				hook := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil })
+				engine, err := grapnel.New([]grapnel.Spec{{Name: "hook", Hook: hook}}, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -138,18 +138,18 @@ func takes(d *dialect.Dialect, ev *grapnel.Event) grapnel.Can {
 }
 
 // inputThatRuns returns the input that the agent uses after a new input.
-func inputThatRuns(was, said json.RawMessage, can grapnel.Can) any {
-	if said == nil {
+func inputThatRuns(was, input json.RawMessage, can grapnel.Can) any {
+	if input == nil {
 		return decoded(was)
 	}
 	if !can.Merges && can.Members == nil {
-		return decoded(said)
+		return decoded(input)
 	}
 	runs, _ := decoded(was).(object)
 	if runs = maps.Clone(runs); runs == nil {
 		runs = object{}
 	}
-	now, _ := decoded(said).(object)
+	now, _ := decoded(input).(object)
 	for name, value := range now {
 		if can.Members != nil && !slices.Contains(can.Members, name) {
 			continue
@@ -193,9 +193,9 @@ func codexTakes(t *rapid.T, ev *grapnel.Event, reply dialect.Reply, about string
 		top = nil
 	default: // only the common members
 	}
-	said, ok := decoded(reply.Stdout).(object)
-	s, nested := said["hookSpecificOutput"].(object)
-	for name := range said {
+	answer, ok := decoded(reply.Stdout).(object)
+	s, nested := answer["hookSpecificOutput"].(object)
+	for name := range answer {
 		ok = ok && slices.Contains(top, name)
 	}
 	for name := range s {
@@ -208,7 +208,7 @@ func codexTakes(t *rapid.T, ev *grapnel.Event, reply dialect.Reply, about string
 	switch {
 	case !ok,
 		s["permissionDecision"] == "deny" && blank(s["permissionDecisionReason"]), s["permissionDecision"] == "ask",
-		(s["permissionDecision"] == "allow") != (s["updatedInput"] != nil), said["decision"] == "block" && blank(said["reason"]):
+		(s["permissionDecision"] == "allow") != (s["updatedInput"] != nil), answer["decision"] == "block" && blank(answer["reason"]):
 		t.Fatalf("Codex takes it for nothing: %s", about)
 	}
 }

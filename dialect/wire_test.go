@@ -61,14 +61,14 @@ func TestReadMessage(t *testing.T) {
 	}
 	// If a worker names an event that does not exist, it would never get the event that it
 	// means, and its guard would be missing without a message.
-	for line, says := range map[string]string{
+	for line, wantErr := range map[string]string{
 		`{"type":"hello","grapnel":1,"kinds":["tool.after","tool.befor"]}`: `cannot read its hello: its kinds contain the unknown event "tool.befor"`,
 		`{"type":"hello","grapnel":1,"kinds":["PreToolUse"]}`:              `unknown event "PreToolUse"`,
 		`{"type":"hello","grapnel":1,"kinds":[""]}`:                        `unknown event ""`,
 		`{"type":"answer","id":7,"outcome":{}}`:                            "its id 7 is not a string",
 	} {
-		if m, err := dialect.ReadMessage([]byte(line)); err == nil || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: %+v, %v, want %q", line, m, err, says)
+		if m, err := dialect.ReadMessage([]byte(line)); err == nil || !strings.Contains(err.Error(), wantErr) {
+			t.Errorf("%s: %+v, %v, want %q", line, m, err, wantErr)
 		}
 	}
 	// For a truncated line, the ID of its event is still known.

@@ -70,9 +70,9 @@ func TestBrokenDialects(t *testing.T) {
 		}, "Never weaker", "an allow without a hook that allows"},
 		"forgets the change": {func(d *dialect.Dialect) {
 			d.WriteVerdict = func(row *dialect.EventRow, ev *grapnel.Event, v *grapnel.Verdict) dialect.Reply {
-				told := *v
-				told.Changes = nil
-				return write(row, ev, &told)
+				verdict := *v
+				verdict.Changes = nil
+				return write(row, ev, &verdict)
 			}
 		}, "Changes", "but the reply does not contain it"},
 		"blocks beside a halt no more": {func(d *dialect.Dialect) {

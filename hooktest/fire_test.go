@@ -73,7 +73,7 @@ func TestExpectations(t *testing.T) {
 }
 
 // A failure message contains everything, so it is not necessary to run the test again.
-func TestFiringSaysAll(t *testing.T) {
+func TestFiringShowsAll(t *testing.T) {
 	t.Parallel()
 	specs := []grapnel.Spec{
 		guard("make"),

@@ -109,9 +109,9 @@ func TestExampleWorkersDecide(t *testing.T) {
 	}
 	golang := func(t *testing.T) []string { return []string{buildWorker(t)} }
 	for name, tt := range map[string]struct {
-		args  func(t *testing.T) []string
-		event *grapnel.Event
-		says  string // part of the reason for the block; empty = no block
+		args   func(t *testing.T) []string
+		event  *grapnel.Event
+		reason string // part of the reason for the block; empty = no block
 	}{
 		"python, inside":      {python, in(Write("a/b.txt", "x"), ""), ""},
 		"python, outside":     {python, in(Write("/etc/hosts", "x"), ""), "/etc/hosts lies outside"},
@@ -135,8 +135,8 @@ func TestExampleWorkersDecide(t *testing.T) {
 			w.ask("1", tt.event, "")
 			a := w.answer("1", tt.event)
 			w.end()
-			if a.err != nil || (a.out.Decision == grapnel.Block) != (tt.says != "") || !strings.Contains(a.out.Reason, tt.says) {
-				t.Errorf("it answers %+v, %v, want a block that says %q, or none\n\tevent %s", a.out, a.err, tt.says, sample.ShownEvent(tt.event))
+			if a.err != nil || (a.out.Decision == grapnel.Block) != (tt.reason != "") || !strings.Contains(a.out.Reason, tt.reason) {
+				t.Errorf("it answers %+v, %v, want a block that says %q, or none\n\tevent %s", a.out, a.err, tt.reason, sample.ShownEvent(tt.event))
 			}
 		})
 	}
@@ -150,7 +150,7 @@ func TestBrokenWorkers(t *testing.T) {
 		echoes = `while read -r l; do case $l in *'"type":"event"'*) id=${l#*'"id":'}; echo '{"type":"answer","id":'"${id%%,*}"',"outcome":{}}';; esac; done; `
 	)
 	for name, tt := range map[string]struct {
-		program, law, says string
+		program, law, wantErr string
 	}{
 		"fine":               {hello + echoes, "AtOnce", ""},
 		"noise":              {"echo loading; " + hello + echoes, "End", `"loading" is not a JSON object on one line`},
@@ -174,14 +174,14 @@ func TestBrokenWorkers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			said := failure(t, func(tb testing.TB) {
+			got := failure(t, func(tb testing.TB) {
 				const short = 300 * time.Millisecond // must fire: the program never sends it
 				patience := workerPatience
-				if strings.Contains(tt.says, "its hello did not come") {
+				if strings.Contains(tt.wantErr, "its hello did not come") {
 					patience = short
 				}
 				w := startWorker(tb, patience, []string{"/bin/sh", "-c", tt.program})
-				if strings.Contains(tt.says, "did not") || strings.Contains(tt.says, "after the end") {
+				if strings.Contains(tt.wantErr, "did not") || strings.Contains(tt.wantErr, "after the end") {
 					w.patience = short
 				}
 				for _, law := range workerLaws {
@@ -191,8 +191,8 @@ func TestBrokenWorkers(t *testing.T) {
 				}
 				w.end()
 			})
-			if (said != "") != (tt.says != "") || !strings.Contains(said, tt.says) {
-				t.Errorf("the suite says %q, want %q", said, tt.says)
+			if (got != "") != (tt.wantErr != "") || !strings.Contains(got, tt.wantErr) {
+				t.Errorf("the suite says %q, want %q", got, tt.wantErr)
 			}
 		})
 	}

@@ -127,9 +127,9 @@ func TestResultOfCanceledCall(t *testing.T) {
 // data that a guard hides.
 func TestTranscriptOfCanceledTurnIsGuarded(t *testing.T) {
 	t.Parallel()
-	a := newAgent(t, nil, &model{says: []host.Response{wants("echo")}}, sets(grapnel.TranscriptBefore, grapnel.FieldMessage, `{"role":"tool","content":"***"}`))
+	a := newAgent(t, nil, &model{replies: []host.Response{wants("echo")}}, sets(grapnel.TranscriptBefore, grapnel.FieldMessage, `{"role":"tool","content":"***"}`))
 	cancelInBatch(a)
-	a.model.says = []host.Response{wants("echo")}
+	a.model.replies = []host.Response{wants("echo")}
 	var stored []host.Message
 	a.loop.Store = func(_ context.Context, m host.Message) error { stored = append(stored, m); return nil }
 	if _, err := a.run("hello"); !errors.Is(err, context.Canceled) {

@@ -158,10 +158,10 @@ func ExampleModel() {
 		}),
 	}}, nil)
 	ctx, _, _, _ := host.New(engine, nil).Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
-	said := []string{"it is sk-123", "it is in the vault"}
+	replies := []string{"it is sk-123", "it is in the vault"}
 	callTheModel := func(context.Context, []string) (string, error) {
-		next := said[0]
-		said = said[1:]
+		next := replies[0]
+		replies = replies[1:]
 		return next, nil
 	}
 

@@ -28,10 +28,10 @@ type world struct {
 
 	acts func() // called by each action; may be nil
 
-	mu     sync.Mutex
-	told   []string
-	asked  []host.Question
-	events []*grapnel.Event
+	mu       sync.Mutex
+	reported []string
+	asked    []host.Question
+	events   []*grapnel.Event
 }
 
 // newWorld starts a session of an agent with these hooks. opts may omit Tell and Approve: then
@@ -52,7 +52,7 @@ func newWorld(t *testing.T, opts *host.Options, specs ...grapnel.Spec) *world {
 	o.ShowMessage = func(_ context.Context, message string) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.told = append(w.told, message)
+		w.reported = append(w.reported, message)
 	}
 	if approve := o.Approve; approve != nil {
 		o.Approve = host.ApproverFunc(func(ctx context.Context, q *host.Question) (host.Consent, error) {
@@ -98,7 +98,7 @@ func (w *world) watch(kinds ...grapnel.Kind) {
 func (w *world) messages() []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return slices.Clone(w.told)
+	return slices.Clone(w.reported)
 }
 
 // kinds returns the kinds of the stored events.
@@ -116,18 +116,18 @@ func hook(name string, on grapnel.Kind, h grapnel.Hook) grapnel.Spec {
 	return grapnel.Spec{Name: name, On: []grapnel.Kind{on}, Hook: h}
 }
 
-// says returns a hook that always gives the same answer.
-func says(name string, on grapnel.Kind, out grapnel.Outcome) grapnel.Spec {
+// returning returns a hook that always gives the same answer.
+func returning(name string, on grapnel.Kind, out grapnel.Outcome) grapnel.Spec {
 	return hook(name, on, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return out, nil }))
 }
 
 func blocks(on grapnel.Kind, reason string) grapnel.Spec {
-	return says("blocks", on, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
+	return returning("blocks", on, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 }
 
 // sets returns a hook that replaces a field.
 func sets(on grapnel.Kind, field grapnel.Field, value string) grapnel.Spec {
-	return says("sets "+string(field), on, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{field: json.RawMessage(value)}})
+	return returning("sets "+string(field), on, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{field: json.RawMessage(value)}})
 }
 
 var errBroken = errors.New("broken")
@@ -153,29 +153,29 @@ func text(s string) json.RawMessage { return json.RawMessage(fmt.Sprintf("%q", s
 
 // model gives prepared responses, one per call, and stores its requests.
 type model struct {
-	mu     sync.Mutex
-	says   []host.Response
-	pieces []string // of the last response
-	asked  []host.Request
-	err    error // after all responses
+	mu      sync.Mutex
+	replies []host.Response
+	pieces  []string // of the last response
+	asked   []host.Request
+	err     error // after all responses
 }
 
 func (m *model) Generate(_ context.Context, r *host.Request, yield func(string) error) (*host.Response, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.asked = append(m.asked, *r)
-	n := min(len(m.asked), len(m.says)) - 1
-	if len(m.asked) > len(m.says) && m.err != nil || n < 0 {
+	n := min(len(m.asked), len(m.replies)) - 1
+	if len(m.asked) > len(m.replies) && m.err != nil || n < 0 {
 		return nil, m.err
 	}
-	if n == len(m.says)-1 {
+	if n == len(m.replies)-1 {
 		for _, piece := range m.pieces {
 			if err := yield(piece); err != nil {
 				return nil, err
 			}
 		}
 	}
-	response := m.says[n]
+	response := m.replies[n]
 	response.ToolCalls = slices.Clone(response.ToolCalls)
 	return &response, nil
 }
@@ -184,7 +184,7 @@ func (m *model) Generate(_ context.Context, r *host.Request, yield func(string) 
 func answers(texts ...string) *model {
 	m := &model{}
 	for _, s := range texts {
-		m.says = append(m.says, host.Response{Content: text(s), FinishReason: "stop"})
+		m.replies = append(m.replies, host.Response{Content: text(s), FinishReason: "stop"})
 	}
 	return m
 }

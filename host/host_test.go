@@ -283,7 +283,7 @@ var verdicts = []struct {
 var sure = grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}
 
 func answering(out grapnel.Outcome) func(grapnel.Kind) grapnel.Spec {
-	return func(on grapnel.Kind) grapnel.Spec { return says("answers", on, out) }
+	return func(on grapnel.Kind) grapnel.Spec { return returning("answers", on, out) }
 }
 
 func failing(counts grapnel.OnError) func(grapnel.Kind) grapnel.Spec {
@@ -299,7 +299,7 @@ func TestVerdicts(t *testing.T) {
 		for _, kind := range kinds {
 			tested++
 			moment := moments[kind]
-			baseline, err := moment(listening(t, person(true, "", nil), says("other", native, grapnel.Outcome{})))
+			baseline, err := moment(listening(t, person(true, "", nil), returning("other", native, grapnel.Outcome{})))
 			if err != nil || baseline == "" {
 				t.Errorf("%s: %q, %v without hooks", kind, baseline, err)
 			}
@@ -405,7 +405,7 @@ func TestChanges(t *testing.T) {
 				t.Errorf("%s of %s: %q, %v, told %q, want %q", change.Field, c.Kind, did, err, w.messages(), tt.want)
 			}
 			// A value that is not JSON or has another type changes nothing.
-			same, _ := moments[c.Kind](listening(t, yes, says("other", native, grapnel.Outcome{})))
+			same, _ := moments[c.Kind](listening(t, yes, returning("other", native, grapnel.Outcome{})))
 			w = listening(t, yes, sets(c.Kind, change.Field, `{`))
 			if did, err := moments[c.Kind](w); err != nil || did != same || len(w.messages()) == 0 {
 				t.Errorf("%s of %s is no JSON: %q, %v, told %q, want %q and that somebody is told", change.Field, c.Kind, did, err, w.messages(), same)
@@ -443,7 +443,7 @@ func TestContext(t *testing.T) {
 		if ok != c.Context {
 			t.Errorf("%s: context %t, and a test for it %t", c.Kind, c.Context, ok)
 		}
-		w := listening(t, person(true, "", nil), says("context", c.Kind, grapnel.Outcome{Context: []string{"mind the gap"}}))
+		w := listening(t, person(true, "", nil), returning("context", c.Kind, grapnel.Outcome{Context: []string{"mind the gap"}}))
 		did, err := moments[c.Kind](w)
 		if err != nil || ok && did != want || ok == (len(w.messages()) > 0) {
 			t.Errorf("%s: %q, %v, told %q, want %q", c.Kind, did, err, w.messages(), want)
@@ -485,7 +485,7 @@ func TestEvents(t *testing.T) {
 // A person agrees to the changed action, and nothing else happens. IC-27, GC-04.
 func TestAskedAboutTheChange(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &host.Options{Approve: person(true, "", nil)}, sets(grapnel.PromptBefore, grapnel.FieldPrompt, `"rm -rf build"`), says("asks", grapnel.PromptBefore, sure))
+	w := newWorld(t, &host.Options{Approve: person(true, "", nil)}, sets(grapnel.PromptBefore, grapnel.FieldPrompt, `"rm -rf build"`), returning("asks", grapnel.PromptBefore, sure))
 	prompt, err := w.s.Prompt(w.ctx, "clean up")
 	if err != nil || prompt != "rm -rf build" || len(w.asked) != 1 || w.asked[0].Event.Prompt.Text != prompt || w.asked[0].Reason != "sure?" {
 		t.Errorf("Prompt = %q, %v, asked about %+v", prompt, err, w.asked)

@@ -91,7 +91,7 @@ func lines(list ...string) string { return strings.Join(list, "\n") + "\n" }
 // Each event of a turn is fired once, in order, around its action.
 func TestLoopLifecycle(t *testing.T) {
 	t.Parallel()
-	m := &model{says: []host.Response{wants("echo", "fails"), {Content: text("done")}}}
+	m := &model{replies: []host.Response{wants("echo", "fails"), {Content: text("done")}}}
 	a := newAgent(t, &host.Options{Approve: person(true, "", nil)}, m)
 	a.watch()
 	a.loop.Deliver = func(context.Context, host.Outgoing) error { return nil }
@@ -150,85 +150,85 @@ func TestLoopVerdicts(t *testing.T) {
 	}
 	next := func(name, input string) string { return fmt.Sprintf(`{"name":%q,"input":%s}`, name, input) }
 	tests := map[string]struct {
-		says    []host.Response
-		specs   []grapnel.Spec
-		outcome host.Outcome
-		answer  string
-		ran     []string
-		talk    string
-		told    int
+		replies  []host.Response
+		specs    []grapnel.Spec
+		outcome  host.Outcome
+		answer   string
+		ran      []string
+		talk     string
+		messages int
 	}{
 		"prompt refused": {
-			says: just, specs: []grapnel.Spec{blocks(grapnel.PromptBefore, "no")}, outcome: host.Blocked, answer: "Not done: no", talk: "\n",
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.PromptBefore, "no")}, outcome: host.Blocked, answer: "Not done: no", talk: "\n",
 		},
 		"prompt changed, context added": {
-			says: just, outcome: host.Completed, answer: "done", talk: lines("user: bye\n\na\nb", "assistant: done"),
-			specs: []grapnel.Spec{sets(grapnel.PromptBefore, grapnel.FieldPrompt, `"bye"`), says("p", grapnel.PromptBefore, grapnel.Outcome{Context: []string{"a"}}), says("b", grapnel.AgentBefore, grapnel.Outcome{Context: []string{"b"}})},
+			replies: just, outcome: host.Completed, answer: "done", talk: lines("user: bye\n\na\nb", "assistant: done"),
+			specs: []grapnel.Spec{sets(grapnel.PromptBefore, grapnel.FieldPrompt, `"bye"`), returning("p", grapnel.PromptBefore, grapnel.Outcome{Context: []string{"a"}}), returning("b", grapnel.AgentBefore, grapnel.Outcome{Context: []string{"b"}})},
 		},
-		"halted before it begins": {says: just, specs: []grapnel.Spec{says("h", grapnel.AgentBefore, halt)}, outcome: host.Blocked, answer: "enough", talk: "\n"},
-		"model refused":           {says: just, specs: []grapnel.Spec{blocks(grapnel.ModelBefore, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no", talk: lines("user: hello")},
+		"halted before it begins": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.AgentBefore, halt)}, outcome: host.Blocked, answer: "enough", talk: "\n"},
+		"model refused":           {replies: just, specs: []grapnel.Spec{blocks(grapnel.ModelBefore, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no", talk: lines("user: hello")},
 		"a hook answers": {
-			says: just, specs: []grapnel.Spec{sets(grapnel.ModelBefore, grapnel.FieldResponse, `{"content":"mine"}`)},
+			replies: just, specs: []grapnel.Spec{sets(grapnel.ModelBefore, grapnel.FieldResponse, `{"content":"mine"}`)},
 			outcome: host.Completed, answer: "mine", talk: lines("user: hello", "assistant: mine"),
 		},
 		"response refused at last": {
-			says: just, specs: []grapnel.Spec{blocks(grapnel.ResponseBefore, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no",
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.ResponseBefore, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no",
 			talk: lines("user: hello", "assistant: done"),
 		},
 		"a call refused, the other made": {
-			says: calls("echo", "other"), specs: []grapnel.Spec{about2(grapnel.ToolBefore, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"})},
+			replies: calls("echo", "other"), specs: []grapnel.Spec{about2(grapnel.ToolBefore, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"})},
 			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}): `, `tool call1: {"n":1}`, "tool call2 failed: The call was blocked: no", "assistant: done"),
 		},
 		"halt before the second of three": {
-			says: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolBefore, halt)},
+			replies: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolBefore, halt)},
 			outcome: host.Blocked, answer: "The call was blocked: enough", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, "tool call2 failed: The call was blocked: enough", "tool call3 failed: the turn ended before this call"),
 		},
 		"halt after the second of three": {
-			says: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolAfter, halt)},
+			replies: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolAfter, halt)},
 			outcome: host.Blocked, answer: "enough", ran: []string{`echo{"n":1}`, `other{"n":2}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, `tool call2: {"n":2}`, "tool call3 failed: the turn ended before this call"),
 		},
 		"feedback and context": {
-			says: calls("echo"), specs: []grapnel.Spec{says("h", grapnel.ToolAfter, grapnel.Outcome{Decision: grapnel.Block, Reason: "format it", Context: []string{"gofmt"}})},
+			replies: calls("echo"), specs: []grapnel.Spec{returning("h", grapnel.ToolAfter, grapnel.Outcome{Decision: grapnel.Block, Reason: "format it", Context: []string{"gofmt"}})},
 			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, "tool call1: {\"n\":1}\n\nformat it\n\ngofmt", "assistant: done"),
 		},
 		"context after the batch": {
-			says: calls("echo"), specs: []grapnel.Spec{says("h", grapnel.ToolBatchAfter, grapnel.Outcome{Context: []string{"go on"}})},
+			replies: calls("echo"), specs: []grapnel.Spec{returning("h", grapnel.ToolBatchAfter, grapnel.Outcome{Context: []string{"go on"}})},
 			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {"n":1}`, "user: go on", "assistant: done"),
 		},
 		"refused after the batch": {
-			says: calls("echo"), specs: []grapnel.Spec{blocks(grapnel.ToolBatchAfter, "look first")},
+			replies: calls("echo"), specs: []grapnel.Spec{blocks(grapnel.ToolBatchAfter, "look first")},
 			outcome: host.Blocked, answer: "look first", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {"n":1}`),
 		},
 		"a tool that there is not, and one that panics": {
-			says: calls("nothing", "panics"), outcome: host.Completed, answer: "done", ran: []string{`panics{"n":2}`},
+			replies: calls("nothing", "panics"), outcome: host.Completed, answer: "done", ran: []string{`panics{"n":2}`},
 			talk: lines("user: hello", `assistant nothing({"n":1}) panics({"n":2}): `, `tool call1 failed: tool "nothing" is not available`, "tool call2 failed: the tool panicked: oops", "assistant: done"),
 		},
 		"a tool that may not be chosen": {
-			says: calls("echo", "other"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldTools, `["other"]`)},
+			replies: calls("echo", "other"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldTools, `["other"]`)},
 			outcome: host.Completed, answer: "done", ran: []string{`other{"n":2}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}): `, `tool call1 failed: tool "echo" is not available`, `tool call2: {"n":2}`, "assistant: done"),
 		},
 		"no tools": {
-			says: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldMode, `"none"`)}, outcome: host.Completed, answer: "done",
+			replies: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldMode, `"none"`)}, outcome: host.Completed, answer: "done",
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1 failed: tool "echo" is not available`, "assistant: done"),
 		},
 		"content that is no JSON": {
-			says: []host.Response{{Content: json.RawMessage("done")}}, outcome: host.Completed, answer: "done", talk: lines("user: hello", "assistant: done"),
-			specs: []grapnel.Spec{says("h", grapnel.ModelAfter, grapnel.Outcome{})},
+			replies: []host.Response{{Content: json.RawMessage("done")}}, outcome: host.Completed, answer: "done", talk: lines("user: hello", "assistant: done"),
+			specs: []grapnel.Spec{returning("h", grapnel.ModelAfter, grapnel.Outcome{})},
 		},
 		"arguments that are no JSON": {
-			says: []host.Response{{ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage(`{"n":`)}}}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
-			specs: []grapnel.Spec{says("h", grapnel.ToolBefore, grapnel.Outcome{})},
+			replies: []host.Response{{ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage(`{"n":`)}}}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			specs: []grapnel.Spec{returning("h", grapnel.ToolBefore, grapnel.Outcome{})},
 			talk:  lines("user: hello", `assistant echo("{\"n\":"): `, "tool call1 failed: The call was blocked, since a guard could not answer: the input is not a JSON object, so hooks cannot judge it", "assistant: done"),
 		},
 		"next": {
-			says: calls("echo"), specs: []grapnel.Spec{says("h", grapnel.ToolAfter, grapnel.Outcome{}), hook("n", grapnel.ToolAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			replies: calls("echo"), specs: []grapnel.Spec{returning("h", grapnel.ToolAfter, grapnel.Outcome{}), hook("n", grapnel.ToolAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if ev.Tool.Name != "echo" {
 					return grapnel.Outcome{}, nil
 				}
@@ -238,7 +238,7 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {"m":1}`, "assistant: done"),
 		},
 		"next is not for the model to choose": {
-			says: calls("echo"), outcome: host.Completed, answer: "done", ran: []string{`other{"n":2}`},
+			replies: calls("echo"), outcome: host.Completed, answer: "done", ran: []string{`other{"n":2}`},
 			specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldTools, `["fails"]`), hook("o", grapnel.ToolBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if ev.Tool.Name != "echo" {
 					return grapnel.Outcome{}, nil
@@ -253,17 +253,17 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {"n":2}`, "assistant: done"),
 		},
 		"next without end": {
-			says: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolAfter, grapnel.FieldNext, next("other", `{}`))},
-			outcome: host.Completed, answer: "done", ran: append([]string{`echo{"n":1}`}, slices.Repeat([]string{`other{}`}, 7)...), told: 1,
+			replies: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolAfter, grapnel.FieldNext, next("other", `{}`))},
+			outcome: host.Completed, answer: "done", ran: append([]string{`echo{"n":1}`}, slices.Repeat([]string{`other{}`}, 7)...), messages: 1,
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {}`, "assistant: done"),
 		},
 		"next is judged too": {
-			says: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolAfter, grapnel.FieldNext, next("other", `{"n":2}`)), about2(grapnel.ToolBefore, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"})},
+			replies: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolAfter, grapnel.FieldNext, next("other", `{"n":2}`)), about2(grapnel.ToolBefore, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"})},
 			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1 failed: The call was blocked: no`, "assistant: done"),
 		},
 		"withheld, and better then": {
-			says: []host.Response{{Content: text("sk-1")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			replies: []host.Response{{Content: text("sk-1")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
 			specs: []grapnel.Spec{hook("h", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
 				if strings.Contains(string(ev.Model.Response), "sk-") {
 					return "a key"
@@ -273,12 +273,12 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: hello", "user: The answer was withheld: a key", "assistant: done"),
 		},
 		"withheld for ever": {
-			says: just, specs: []grapnel.Spec{blocks(grapnel.ModelAfter, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no",
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.ModelAfter, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no",
 			talk: lines(append([]string{"user: hello"}, slices.Repeat([]string{"user: The answer was withheld: no"}, 8)...)...),
 		},
-		"halted after the model": {says: just, specs: []grapnel.Spec{says("h", grapnel.ModelAfter, halt)}, outcome: host.Blocked, answer: "The answer was withheld: enough", talk: lines("user: hello")},
+		"halted after the model": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.ModelAfter, halt)}, outcome: host.Blocked, answer: "The answer was withheld: enough", talk: lines("user: hello")},
 		"goes on": {
-			says: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			replies: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
 			specs: []grapnel.Spec{hook("h", grapnel.AgentAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if ev.Stop.Active != (ev.Stop.LastMessage == "done") {
 					return grapnel.Outcome{Halt: "Active is wrong"}, nil
@@ -291,7 +291,7 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: hello", "assistant: done?", "user: no test was run\n\nmake test", "assistant: done"),
 		},
 		"goes on, with nothing in mind": {
-			says: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			replies: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
 			specs: []grapnel.Spec{hook("h", grapnel.AgentAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if ev.Stop.Active {
 					return grapnel.Outcome{}, nil
@@ -301,14 +301,14 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: again", "assistant: done"),
 		},
 		"kept from stopping for ever": {
-			says: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more")}, outcome: host.Completed, answer: "done", told: 1,
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more")}, outcome: host.Completed, answer: "done", messages: 1,
 			talk: lines(append(append([]string{"user: hello"}, slices.Repeat([]string{"assistant: done", "user: more"}, 8)...), "assistant: done")...),
 		},
 		"halt beats going on": {
-			says: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more"), says("h", grapnel.AgentAfter, halt)}, outcome: host.Completed, answer: "done", told: 1,
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more"), returning("h", grapnel.AgentAfter, halt)}, outcome: host.Completed, answer: "done", messages: 1,
 			talk: lines("user: hello", "assistant: done"),
 		},
-		"halted by the tools there are": {says: just, specs: []grapnel.Spec{says("h", grapnel.ToolsetBefore, halt)}, outcome: host.Blocked, answer: "enough", talk: lines("user: hello")},
+		"halted by the tools there are": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.ToolsetBefore, halt)}, outcome: host.Blocked, answer: "enough", talk: lines("user: hello")},
 	}
 	for name, tt := range tests {
 		for _, parallel := range []int{0, 3} {
@@ -317,7 +317,7 @@ func TestLoopVerdicts(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s/%d", name, parallel), func(t *testing.T) {
 				t.Parallel()
-				a := newAgent(t, nil, &model{says: tt.says}, tt.specs...)
+				a := newAgent(t, nil, &model{replies: tt.replies}, tt.specs...)
 				a.loop.Parallel = parallel
 				var delivered []host.Outgoing
 				a.loop.Deliver = func(_ context.Context, m host.Outgoing) error { delivered = append(delivered, m); return nil }
@@ -334,14 +334,14 @@ func TestLoopVerdicts(t *testing.T) {
 				if got := written(a.loop.Messages); got != tt.talk && got != strings.TrimPrefix(tt.talk, "\n") {
 					t.Errorf("conversation\n%swant\n%s", got, tt.talk)
 				}
-				if len(delivered) != 1 || delivered[0].Text != tt.answer || (len(delivered[0].Attachments) > 0) != (tt.outcome == host.Completed && len(tt.says[len(tt.says)-1].Attachments) > 0 && tt.answer != "mine") {
+				if len(delivered) != 1 || delivered[0].Text != tt.answer || (len(delivered[0].Attachments) > 0) != (tt.outcome == host.Completed && len(tt.replies[len(tt.replies)-1].Attachments) > 0 && tt.answer != "mine") {
 					t.Errorf("delivered %+v, want %q, attachments only of what was not refused", delivered, tt.answer)
 				}
 				if got := strings.Join(a.shown, ""); answer.Outcome == host.Completed && !strings.HasSuffix(got, tt.answer) {
 					t.Errorf("shown %q, want it to end in %q", a.shown, tt.answer)
 				}
-				if got := a.messages(); len(got) != tt.told {
-					t.Errorf("told %q, want %d messages", got, tt.told)
+				if got := a.messages(); len(got) != tt.messages {
+					t.Errorf("told %q, want %d messages", got, tt.messages)
 				}
 			})
 		}
@@ -354,7 +354,7 @@ func TestLoopHaltInParallel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		names := slices.Repeat([]string{"echo"}, 20)
-		a := newAgent(t, nil, &model{says: []host.Response{wants(names...), {Content: text("done")}}},
+		a := newAgent(t, nil, &model{replies: []host.Response{wants(names...), {Content: text("done")}}},
 			hook("h", grapnel.ToolBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if string(ev.Tool.Input) == `{"n":1}` {
 					return grapnel.Outcome{Halt: "enough"}, nil
@@ -377,7 +377,7 @@ func TestLoopHaltInParallel(t *testing.T) {
 // Calls run in parallel up to the limit.
 func TestLoopParallel(t *testing.T) {
 	t.Parallel()
-	a := newAgent(t, nil, &model{says: []host.Response{wants(slices.Repeat([]string{"echo"}, 6)...), {Content: text("done")}}})
+	a := newAgent(t, nil, &model{replies: []host.Response{wants(slices.Repeat([]string{"echo"}, 6)...), {Content: text("done")}}})
 	var mu sync.Mutex
 	running, most, both := 0, 0, make(chan struct{})
 	a.loop.Tools[0].Run = func(context.Context, json.RawMessage) (json.RawMessage, error) {
@@ -411,7 +411,7 @@ func TestLoopShow(t *testing.T) {
 		}
 		return grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldResponse: json.RawMessage(`{"content":"***"}`)}}, nil
 	}))
-	looks := func(on grapnel.Kind) grapnel.Spec { return says("looks", on, grapnel.Outcome{}) }
+	looks := func(on grapnel.Kind) grapnel.Spec { return returning("looks", on, grapnel.Outcome{}) }
 	incremental := &host.Options{Incremental: true}
 	tests := map[string]struct {
 		opts  *host.Options
@@ -455,7 +455,7 @@ func TestLoopShow(t *testing.T) {
 // If a hook is added or removed in the middle of an answer, the answer is shown exactly once.
 func TestLoopShowWhileHooksChange(t *testing.T) {
 	t.Parallel()
-	looks := says("looks", grapnel.ResponseBefore, grapnel.Outcome{})
+	looks := returning("looks", grapnel.ResponseBefore, grapnel.Outcome{})
 	for _, before := range []bool{true, false} {
 		m := answers("abc")
 		m.pieces = []string{"a", "b", "c"}
@@ -483,16 +483,16 @@ func TestLoopFails(t *testing.T) {
 		change func(a *agent)
 		want   string
 	}{
-		"the model":  {func(a *agent) { a.model.says, a.model.err = nil, errBroken }, "broken"},
-		"neither":    {func(a *agent) { a.model.says = nil }, "neither a response nor an error"},
-		"broken off": {func(a *agent) { a.model.says[0].FinishReason = host.FinishIncomplete }, "was cut off"},
+		"the model":  {func(a *agent) { a.model.replies, a.model.err = nil, errBroken }, "broken"},
+		"neither":    {func(a *agent) { a.model.replies = nil }, "neither a response nor an error"},
+		"broken off": {func(a *agent) { a.model.replies[0].FinishReason = host.FinishIncomplete }, "was cut off"},
 		"Show":       {func(a *agent) { a.loop.Show = func(context.Context, string) error { return errBroken } }, "broken"},
 		"Store":      {func(a *agent) { a.loop.Store = func(context.Context, host.Message) error { return errBroken } }, "broken"},
 		"Deliver":    {func(a *agent) { a.loop.Deliver = func(context.Context, host.Outgoing) error { return errBroken } }, "broken"},
 		"Summarize": {func(a *agent) {
 			a.loop.CompactAt, a.loop.Messages, a.loop.Summarize = 1, slices.Repeat([]host.Message{host.Text("user", "x")}, 3), func(context.Context, []host.Message, string) (string, error) { return "", errBroken }
 		}, "broken"},
-		"too many calls":      {func(a *agent) { a.model.says, a.loop.MaxCalls = []host.Response{wants("echo")}, 3 }, "after 3 calls"},
+		"too many calls":      {func(a *agent) { a.model.replies, a.loop.MaxCalls = []host.Response{wants("echo")}, 3 }, "after 3 calls"},
 		"nobody waits":        {func(a *agent) { var cancel context.CancelFunc; a.ctx, cancel = context.WithCancel(a.ctx); cancel() }, "canceled"},
 		"canceled in a batch": {func(a *agent) { cancelInBatch(a) }, "canceled"},
 		"stored as no message": {func(a *agent) {
@@ -525,7 +525,7 @@ func TestLoopFails(t *testing.T) {
 func cancelInBatch(a *agent) {
 	var cancel context.CancelFunc
 	a.ctx, cancel = context.WithCancel(a.ctx)
-	a.model.says = []host.Response{wants("echo", "echo", "echo")}
+	a.model.replies = []host.Response{wants("echo", "echo", "echo")}
 	a.loop.Tools[0].Run = func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		if cancel(); len(a.ran) > 0 {
 			a.t.Error("a call began after the context was done")
@@ -540,9 +540,9 @@ func TestLoopWithheldNowAndThen(t *testing.T) {
 	t.Parallel()
 	m := &model{}
 	for range 10 {
-		m.says = append(m.says, host.Response{Content: text("sk-1")}, wants("echo"))
+		m.replies = append(m.replies, host.Response{Content: text("sk-1")}, wants("echo"))
 	}
-	m.says = append(m.says, host.Response{Content: text("done")})
+	m.replies = append(m.replies, host.Response{Content: text("done")})
 	a := newAgent(t, nil, m, hook("h", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
 		return map[bool]string{true: "a key"}[strings.Contains(string(ev.Model.Response), "sk-")]
 	})))
@@ -555,7 +555,7 @@ func TestLoopWithheldNowAndThen(t *testing.T) {
 func TestLoopStore(t *testing.T) {
 	t.Parallel()
 	halts := false
-	a := newAgent(t, nil, &model{says: []host.Response{wants("echo", "other"), {Content: text("done")}}},
+	a := newAgent(t, nil, &model{replies: []host.Response{wants("echo", "other"), {Content: text("done")}}},
 		hook("h", grapnel.TranscriptBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 			switch {
 			case halts:
@@ -600,11 +600,11 @@ func TestLoopCompact(t *testing.T) {
 		want  []string
 	}{
 		"by itself":  {nil, []string{"user: What happened so far:\n3 messages, \"\"", `assistant echo({"n":1}): `, `tool call1: {"n":1}`, "assistant: done"}},
-		"with hooks": {[]grapnel.Spec{says("b", grapnel.CompactBefore, grapnel.Outcome{Context: []string{"keep names"}}), sets(grapnel.CompactAfter, grapnel.FieldSummary, `"more"`)}, []string{"user: What happened so far:\n3 messages, \"keep names\"\nmore", `assistant echo({"n":1}): `, `tool call1: {"n":1}`, "assistant: done"}},
+		"with hooks": {[]grapnel.Spec{returning("b", grapnel.CompactBefore, grapnel.Outcome{Context: []string{"keep names"}}), sets(grapnel.CompactAfter, grapnel.FieldSummary, `"more"`)}, []string{"user: What happened so far:\n3 messages, \"keep names\"\nmore", `assistant echo({"n":1}): `, `tool call1: {"n":1}`, "assistant: done"}},
 		"refused":    {[]grapnel.Spec{blocks(grapnel.CompactBefore, "no")}, []string{"user: one", "assistant: two", "user: hello", `assistant echo({"n":1}): `, `tool call1: {"n":1}`, "assistant: done"}},
 	}
 	for name, tt := range tests {
-		a := newAgent(t, nil, &model{says: conversation}, tt.specs...)
+		a := newAgent(t, nil, &model{replies: conversation}, tt.specs...)
 		fill(a)
 		if _, err := a.run("hello"); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -613,7 +613,7 @@ func TestLoopCompact(t *testing.T) {
 			t.Errorf("%s: conversation\n%swant\n%s", name, got, lines(tt.want...))
 		}
 	}
-	a := newAgent(t, nil, &model{says: conversation}, says("h", grapnel.CompactBefore, grapnel.Outcome{Halt: "enough"}))
+	a := newAgent(t, nil, &model{replies: conversation}, returning("h", grapnel.CompactBefore, grapnel.Outcome{Halt: "enough"}))
 	fill(a)
 	if answer, err := a.run("hello"); err != nil || answer.Outcome != host.Blocked {
 		t.Errorf("halted: %+v, %v", answer, err)
@@ -632,7 +632,7 @@ func TestLoopCompact(t *testing.T) {
 // the start of the session once.
 func TestLoopContext(t *testing.T) {
 	t.Parallel()
-	a := newAgent(t, nil, answers("done"), says("h", grapnel.AgentAfter, grapnel.Outcome{Context: []string{"the build is red"}}))
+	a := newAgent(t, nil, answers("done"), returning("h", grapnel.AgentAfter, grapnel.Outcome{Context: []string{"the build is red"}}))
 	a.loop.Context = []string{"house rules"}
 	for _, want := range []string{"user: one\n\nhouse rules\nassistant: done\n", "user: two\n\nthe build is red\nassistant: done\n"} {
 		a.loop.Messages = nil
@@ -660,7 +660,7 @@ func TestLoopParts(t *testing.T) {
 // A Loop also works without hooks.
 func TestLoopWithoutHooks(t *testing.T) {
 	t.Parallel()
-	a := newAgent(t, nil, &model{says: []host.Response{wants("echo"), {Content: text("done")}}})
+	a := newAgent(t, nil, &model{replies: []host.Response{wants("echo"), {Content: text("done")}}})
 	a.loop.Deliver = func(context.Context, host.Outgoing) error { return nil }
 	for name, ctx := range map[string]context.Context{"no session": context.Background(), "nil hooks": host.NewContext(context.Background(), nil)} {
 		a.model.asked, a.loop.Messages = nil, nil
@@ -669,7 +669,7 @@ func TestLoopWithoutHooks(t *testing.T) {
 			t.Errorf("%s: %+v, %v\n%s", name, answer, err, written(a.loop.Messages))
 		}
 	}
-	a.model.says, a.model.err, a.model.asked = nil, errBroken, nil
+	a.model.replies, a.model.err, a.model.asked = nil, errBroken, nil
 	if _, err := a.loop.Run(context.Background(), host.Text("user", "hello")); !errors.Is(err, errBroken) {
 		t.Errorf("the model fails: %v", err)
 	}
@@ -684,7 +684,7 @@ func TestLoopWithdraw(t *testing.T) {
 		}
 		return ""
 	}))
-	for _, told := range []bool{false, true} {
+	for _, reported := range []bool{false, true} {
 		n := 0
 		a := newAgent(t, &host.Options{Incremental: true}, nil, guard)
 		a.loop.Provider = host.ProviderFunc(func(_ context.Context, _ *host.Request, yield func(string) error) (*host.Response, error) {
@@ -697,7 +697,7 @@ func TestLoopWithdraw(t *testing.T) {
 			return &host.Response{Content: text("it is late!")}, nil
 		})
 		want := []string{"it ", "is ", "-it is ", "it ", "is ", "late", "!"}
-		if told {
+		if reported {
 			want = slices.DeleteFunc(want, func(s string) bool { return s[0] == '-' })
 		} else {
 			a.loop.Withdraw = func(_ context.Context, shown string) { a.shown = append(a.shown, "-"+shown) }
@@ -705,19 +705,19 @@ func TestLoopWithdraw(t *testing.T) {
 		if answer, err := a.run("go"); err != nil || answer.Text() != "it is late!" || !slices.Equal(a.shown, want) {
 			t.Errorf("Run = %+v, %v, shown %q, want %q", answer, err, a.shown, want)
 		}
-		if messages := a.messages(); told != slices.Contains(messages, "grapnel: part of an answer was shown, but is no longer valid: keep it") {
+		if messages := a.messages(); reported != slices.Contains(messages, "grapnel: part of an answer was shown, but is no longer valid: keep it") {
 			t.Errorf("told %q", messages)
 		}
 	}
 }
 
 // Nothing is held back for a hook that will not run.
-func TestLoopHoldsForNobody(t *testing.T) {
+func TestLoopHoldsNothing(t *testing.T) {
 	t.Parallel()
 	for name, on := range map[string]grapnel.Kind{"no channel": grapnel.MessageBefore, "a sub-agent": grapnel.ResponseBefore, "who only looks": native} {
 		m := answers("abc")
 		m.pieces = []string{"a", "b", "c"}
-		a := newAgent(t, nil, m, says("h", on, grapnel.Outcome{}))
+		a := newAgent(t, nil, m, returning("h", on, grapnel.Outcome{}))
 		a.engine.AddObserver(grapnel.ObserverFunc(func(context.Context, *grapnel.Record) {}))
 		work := func(ctx context.Context, _ string) (string, error) {
 			_, err := a.loop.Run(ctx, host.Text("user", "go"))
@@ -760,7 +760,7 @@ func TestLoopKeepsCallsAnswered(t *testing.T) {
 		},
 	}
 	for name, change := range tests {
-		a := newAgent(t, nil, &model{says: []host.Response{wants("echo", "echo")}})
+		a := newAgent(t, nil, &model{replies: []host.Response{wants("echo", "echo")}})
 		change(a)
 		answer, err := a.run("go")
 		if answer.Outcome == host.Completed || len(a.ran) > 0 || len(a.loop.Messages) != 4 {
@@ -779,12 +779,12 @@ func TestLoopPanics(t *testing.T) {
 		}
 		return nil
 	}
-	a := newAgent(t, &host.Options{Native: native}, &model{says: []host.Response{wants("echo", "other"), {Content: text("done")}}}, says("h", grapnel.ToolBefore, grapnel.Outcome{}))
+	a := newAgent(t, &host.Options{Native: native}, &model{replies: []host.Response{wants("echo", "other"), {Content: text("done")}}}, returning("h", grapnel.ToolBefore, grapnel.Outcome{}))
 	a.loop.Parallel = 2
 	if answer, err := a.run("go"); err == nil || !strings.Contains(err.Error(), "the call of other panicked: oops") || answer.Outcome != host.Failed {
 		t.Errorf("Run = %+v, %v", answer, err)
 	}
-	a = newAgent(t, nil, &model{says: []host.Response{wants("ends"), {Content: text("done")}}})
+	a = newAgent(t, nil, &model{replies: []host.Response{wants("ends"), {Content: text("done")}}})
 	a.loop.Tools = append(a.loop.Tools, host.AgentTool{ToolInfo: host.ToolInfo{Name: "ends"}, Run: func(context.Context, json.RawMessage) (json.RawMessage, error) {
 		runtime.Goexit()
 		return nil, nil
@@ -799,7 +799,7 @@ func TestLoopPanics(t *testing.T) {
 func TestLoopContentIsJSON(t *testing.T) {
 	t.Parallel()
 	empty := host.Response{Content: json.RawMessage{}, ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage{}}}}
-	a := newAgent(t, nil, &model{says: []host.Response{empty, {Content: json.RawMessage("it is done")}}}, says("h", grapnel.ModelBefore, grapnel.Outcome{}))
+	a := newAgent(t, nil, &model{replies: []host.Response{empty, {Content: json.RawMessage("it is done")}}}, returning("h", grapnel.ModelBefore, grapnel.Outcome{}))
 	answer, err := a.loop.Run(a.ctx, host.Message{Role: "user", Content: json.RawMessage("go on")})
 	if err != nil || answer.Text() != "it is done" {
 		t.Errorf("Run = %+v, %v", answer, err)

@@ -53,7 +53,7 @@ func TestModelUnreadable(t *testing.T) {
 	if got, err := ask(newWorld(t, nil), func() {}, 1); got != 1 || err != nil {
 		t.Errorf("without hooks: %d, %v", got, err)
 	}
-	w := newWorld(t, nil, says("h", grapnel.ModelBefore, grapnel.Outcome{}))
+	w := newWorld(t, nil, returning("h", grapnel.ModelBefore, grapnel.Outcome{}))
 	if _, err := ask(w, func() {}, 1); err == nil || host.Refused(err) != nil || !strings.Contains(err.Error(), "cannot encode the request") {
 		t.Errorf("a request that is no JSON: %v", err)
 	}
@@ -70,7 +70,7 @@ func TestModelUnreadable(t *testing.T) {
 		t.Error("a request of another type was taken")
 	}
 	failing := func(context.Context, int) (int, error) { return 0, errBroken }
-	for _, w := range []*world{newWorld(t, nil), newWorld(t, nil, says("h", grapnel.ModelAfter, grapnel.Outcome{}))} {
+	for _, w := range []*world{newWorld(t, nil), newWorld(t, nil, returning("h", grapnel.ModelAfter, grapnel.Outcome{}))} {
 		w.watch(grapnel.ModelAfter)
 		if _, err := host.Model(w.ctx, 1, failing); !errors.Is(err, errBroken) || len(w.events) != 0 {
 			t.Errorf("the model fails: %v, %v", err, w.kinds())
@@ -111,7 +111,7 @@ func TestStream(t *testing.T) {
 	upper := hook("upper", grapnel.ModelAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Replace(grapnel.FieldResponse, strings.ToUpper(strings.Trim(string(ev.Model.Response), `"`)))
 	}))
-	ask := says("h", grapnel.ModelBefore, grapnel.Outcome{})
+	ask := returning("h", grapnel.ModelBefore, grapnel.Outcome{})
 	flyto, _ := host.FindManners("flyto")
 	tests := map[string]struct {
 		opts     host.Options
@@ -189,7 +189,7 @@ func TestStreamIgnoresRefusal(t *testing.T) {
 // An error of the caller's release function ends the stream, with and without hooks.
 func TestStreamReleaseFails(t *testing.T) {
 	t.Parallel()
-	for _, w := range []*world{newWorld(t, nil), newWorld(t, nil, says("h", grapnel.ModelAfter, grapnel.Outcome{}))} {
+	for _, w := range []*world{newWorld(t, nil), newWorld(t, nil, returning("h", grapnel.ModelAfter, grapnel.Outcome{}))} {
 		_, err := host.Stream(w.ctx, 1, func(_ context.Context, _ int, yield func(int) error) (int, error) { return 2, yield(1) },
 			func(int) error { return errBroken })
 		if !errors.Is(err, errBroken) {
@@ -200,12 +200,12 @@ func TestStreamReleaseFails(t *testing.T) {
 
 // Hooks that only observe hold nothing back: Observers, observing hooks, and hooks in observe
 // mode. They still get the event, once.
-func TestNobodyHasASay(t *testing.T) {
+func TestObserversHoldNothing(t *testing.T) {
 	t.Parallel()
 	for _, incremental := range []bool{false, true} {
 		heard := 0
 		looks := grapnel.Spec{Name: "looks", Phase: grapnel.PhaseObserve, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
-		tries := says("tries", grapnel.ModelAfter, grapnel.Outcome{Decision: grapnel.Block})
+		tries := returning("tries", grapnel.ModelAfter, grapnel.Outcome{Decision: grapnel.Block})
 		tries.Mode = grapnel.Observe
 		w := newWorld(t, &host.Options{Incremental: incremental}, looks, tries)
 		w.engine.AddObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
@@ -220,7 +220,7 @@ func TestNobodyHasASay(t *testing.T) {
 		if !w.s.Listens(grapnel.ModelAfter) || w.s.Decides(grapnel.ModelAfter) {
 			t.Error("somebody has a say who only looks")
 		}
-		w.add(says("guard", grapnel.ModelAfter, grapnel.Outcome{}))
+		w.add(returning("guard", grapnel.ModelAfter, grapnel.Outcome{}))
 		if !w.s.Decides(grapnel.ModelAfter) || w.s.Decides(grapnel.ModelBefore) {
 			t.Error("a guard has no say where it listens, or one where it does not")
 		}

@@ -72,15 +72,15 @@ func live(t *testing.T, system string, consent bool, hook grapnel.Spec, tools ..
 			return host.Consent{Yes: consent}, nil
 		}),
 	})
-	ctx, s, said, err := h.Start(t.Context(), grapnel.Session{ID: "s-1"}, "startup")
+	ctx, s, startContext, err := h.Start(t.Context(), grapnel.Session{ID: "s-1"}, "startup")
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := answers("done")
 	if slices.Contains(tools, "write") {
-		m.says = append([]host.Response{wants("write")}, m.says...)
+		m.replies = append([]host.Response{wants("write")}, m.replies...)
 	}
-	loop := host.Loop{Provider: m, Name: "large", Context: said, Tools: own}
+	loop := host.Loop{Provider: m, Name: "large", Context: startContext, Tools: own}
 	s.Notify(ctx, grapnel.Notification{Type: "ToolPermission", Message: "may I?"})
 	if l.answer, err = loop.Run(ctx, host.Text("user", "the key is k")); err != nil {
 		t.Fatal(err)
@@ -93,8 +93,8 @@ func live(t *testing.T, system string, consent bool, hook grapnel.Spec, tools ..
 	return l
 }
 
-// said returns the messages in a model request with their roles, one per line.
-func said(r *host.Request) string {
+// messagesOf returns the messages in a model request with their roles, one per line.
+func messagesOf(r *host.Request) string {
 	var b strings.Builder
 	for i := range r.Messages {
 		b.WriteString(r.Messages[i].Role + ": " + r.Messages[i].Text() + "\n")
@@ -132,7 +132,7 @@ func TestGeminiBeforeTool(t *testing.T) {
 			if got := strings.Join(l.person, "|"); got != tt.person {
 				t.Errorf("the person was asked %q, want %q", got, tt.person)
 			}
-			if len(l.asked) != 2 || !strings.Contains(said(&l.asked[1]), tt.result) || l.answer.Text() != "done" {
+			if len(l.asked) != 2 || !strings.Contains(messagesOf(&l.asked[1]), tt.result) || l.answer.Text() != "done" {
 				t.Errorf("the model was asked %v, want the result to hold %q, and that the turn goes on", l.asked, tt.result)
 			}
 		})
@@ -143,11 +143,11 @@ func TestGeminiBeforeTool(t *testing.T) {
 func TestGeminiChanges(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		hook  grapnel.Spec
-		model string // name of the called model
-		said  string // messages that it got
-		tools string // tools that it may choose from
-		reply string
+		hook     grapnel.Spec
+		model    string // name of the called model
+		messages string // messages that it got
+		tools    string // tools that it may choose from
+		reply    string
 	}{
 		// GC-05: unnamed members stay.
 		"another model": {
@@ -155,8 +155,8 @@ func TestGeminiChanges(t *testing.T) {
 			model: "small",
 		},
 		"other messages": {
-			hook: foreign(dialect.GeminiCLI(), grapnel.ModelBefore, 0, `{"hookSpecificOutput": {"llm_request": {"messages": [{"role": "user", "content": "the key is ***"}]}}}`, ""),
-			said: "user: the key is ***\n",
+			hook:     foreign(dialect.GeminiCLI(), grapnel.ModelBefore, 0, `{"hookSpecificOutput": {"llm_request": {"messages": [{"role": "user", "content": "the key is ***"}]}}}`, ""),
+			messages: "user: the key is ***\n",
 		},
 		// GC-06.
 		"another answer": {
@@ -165,8 +165,8 @@ func TestGeminiChanges(t *testing.T) {
 		},
 		// GC-07.
 		"context": {
-			hook: foreign(dialect.GeminiCLI(), grapnel.PromptBefore, 0, `{"hookSpecificOutput": {"additionalContext": "we use tabs"}}`, ""),
-			said: "user: the key is k\n\nwe use tabs\n",
+			hook:     foreign(dialect.GeminiCLI(), grapnel.PromptBefore, 0, `{"hookSpecificOutput": {"additionalContext": "we use tabs"}}`, ""),
+			messages: "user: the key is k\n\nwe use tabs\n",
 		},
 		// GC-08.
 		"fewer tools": {
@@ -195,7 +195,7 @@ func TestGeminiChanges(t *testing.T) {
 			}
 			for _, c := range []struct{ what, got, want, usual string }{
 				{"model", r.Model, tt.model, "large"},
-				{"messages", said(r), tt.said, "user: the key is k\n"},
+				{"messages", messagesOf(r), tt.messages, "user: the key is k\n"},
 				{"tools", strings.Join(tools, ",") + " " + r.ToolChoice, tt.tools, "read,search "},
 				{"reply", l.answer.Text(), tt.reply, "done"},
 			} {
@@ -256,8 +256,8 @@ func TestFlytoAfterModel(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var told []string
-	h := host.New(engine, &host.Options{Manners: manners, ShowMessage: func(_ context.Context, message string) { told = append(told, message) }})
+	var messages []string
+	h := host.New(engine, &host.Options{Manners: manners, ShowMessage: func(_ context.Context, message string) { messages = append(messages, message) }})
 	ctx, _, _, err := h.Start(t.Context(), grapnel.Session{}, "startup")
 	if err != nil {
 		t.Fatal(err)
@@ -273,8 +273,8 @@ func TestFlytoAfterModel(t *testing.T) {
 	if err != nil || answer.Outcome != host.Completed || answer.Text() != "done" || shown.String() != "done" {
 		t.Errorf("got %+v, %v, shown %q", answer, err, shown.String())
 	}
-	if len(told) != 1 || !strings.Contains(told[0], "too late") {
-		t.Errorf("told %q, want that the hook wanted something else", told)
+	if len(messages) != 1 || !strings.Contains(messages[0], "too late") {
+		t.Errorf("told %q, want that the hook wanted something else", messages)
 	}
 }
 

@@ -125,11 +125,11 @@ func TestSubagent(t *testing.T) {
 		answer  string
 		refused string
 	}{
-		"no opinion": {spec: says("h", grapnel.SubagentAfter, grapnel.Outcome{}), prompts: []string{"task"}, answer: "answer 1"},
+		"no opinion": {spec: returning("h", grapnel.SubagentAfter, grapnel.Outcome{}), prompts: []string{"task"}, answer: "answer 1"},
 		"refused":    {spec: blocks(grapnel.SubagentStart, "too many"), refused: "too many"},
 		"sent on":    {spec: goesOn, prompts: []string{"task", "look again at answer 1\n\nslowly"}, answer: "answer 2"},
 		"for ever":   {spec: blocks(grapnel.SubagentAfter, "more"), prompts: append([]string{"task"}, slices.Repeat([]string{"more"}, 8)...), answer: "answer 9"},
-		"ended":      {spec: says("h", grapnel.SubagentAfter, grapnel.Outcome{Halt: "enough"}), prompts: []string{"task"}, answer: "answer 1", refused: "enough"},
+		"ended":      {spec: returning("h", grapnel.SubagentAfter, grapnel.Outcome{Halt: "enough"}), prompts: []string{"task"}, answer: "answer 1", refused: "enough"},
 		"it fails":   {spec: goesOn, fails: true, prompts: []string{"task"}},
 	}
 	for name, tt := range tests {
@@ -153,7 +153,7 @@ func TestSubagent(t *testing.T) {
 func TestStartHalted(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil)
-	w.add(says("h", grapnel.SessionStart, grapnel.Outcome{Halt: "not here"}))
+	w.add(returning("h", grapnel.SessionStart, grapnel.Outcome{Halt: "not here"}))
 	w.watch(grapnel.SessionEnd)
 	ctx, s, _, err := w.host.Start(t.Context(), grapnel.Session{ID: "s2"}, "startup")
 	if no := host.Refused(err); no == nil || !no.Halt || no.Reason != "not here" || host.FromContext(ctx) != nil || s == nil {
@@ -219,8 +219,8 @@ func TestUnwaited(t *testing.T) {
 				if err := w.host.Close(t.Context()); err != nil {
 					t.Error(err)
 				}
-				if told := strings.Join(w.messages(), "\n"); heard.Load() != 1 || !strings.Contains(told, "broken") || !strings.Contains(told, "a hook wants to block "+string(kind)) {
-					t.Errorf("%s, %s: heard %d, told %q", name, kind, heard.Load(), told)
+				if messages := strings.Join(w.messages(), "\n"); heard.Load() != 1 || !strings.Contains(messages, "broken") || !strings.Contains(messages, "a hook wants to block "+string(kind)) {
+					t.Errorf("%s, %s: heard %d, told %q", name, kind, heard.Load(), messages)
 				}
 			})
 		}
@@ -244,14 +244,14 @@ func (f *fake) Fire(_ context.Context, ev *grapnel.Event) grapnel.Verdict {
 func TestOtherHooks(t *testing.T) {
 	t.Parallel()
 	var hooks fake
-	told := 0
-	h := host.New(&hooks, &host.Options{Approve: person(true, "", nil), ShowMessage: func(context.Context, string) { told++ }})
+	shown := 0
+	h := host.New(&hooks, &host.Options{Approve: person(true, "", nil), ShowMessage: func(context.Context, string) { shown++ }})
 	ctx, s, _, err := h.Start(t.Context(), grapnel.Session{}, "startup")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Prompt(ctx, "hi"); err != nil || told != 1 {
-		t.Errorf("Prompt: %v, told %d times", err, told)
+	if _, err := s.Prompt(ctx, "hi"); err != nil || shown != 1 {
+		t.Errorf("Prompt: %v, told %d times", err, shown)
 	}
 	if r, err := host.Tool(ctx, host.Call{Name: "x"}, echo); err != nil || r.Refusal == nil {
 		t.Errorf("Tool = %+v, %v", r, err)
@@ -284,14 +284,14 @@ func TestUnwaitedChanges(t *testing.T) {
 	tests := map[grapnel.Kind]struct {
 		manners *host.Manners
 		spec    grapnel.Spec
-		told    string
+		message string
 	}{
-		grapnel.SessionStart: {ironclaw, says("h", grapnel.SessionStart, grapnel.Outcome{Context: []string{"be brief"}}), "a hook wants to change or add something at session.start"},
+		grapnel.SessionStart: {ironclaw, returning("h", grapnel.SessionStart, grapnel.Outcome{Context: []string{"be brief"}}), "a hook wants to change or add something at session.start"},
 		grapnel.ModelAfter:   {flyto, sets(grapnel.ModelAfter, grapnel.FieldResponse, `"x"`), "a hook wants to change or add something at model.after"},
 		grapnel.ToolAfter:    {miniclaw, sets(grapnel.ToolAfter, grapnel.FieldOutput, `"x"`), "a hook wants to change or add something at tool.after"},
 		grapnel.PromptBefore: {
 			&host.Manners{Ignored: []grapnel.Kind{grapnel.PromptBefore}},
-			says("h", grapnel.PromptBefore, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), "a hook wants to ask at prompt.before, which is not possible: sure?",
+			returning("h", grapnel.PromptBefore, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), "a hook wants to ask at prompt.before, which is not possible: sure?",
 		},
 	}
 	for kind, tt := range tests {
@@ -301,8 +301,8 @@ func TestUnwaitedChanges(t *testing.T) {
 		if closing := w.host.Close(t.Context()); err != nil || closing != nil {
 			t.Fatal(err, closing)
 		}
-		if told := w.messages(); len(told) != 1 || !strings.Contains(told[0], tt.told) {
-			t.Errorf("%s: told %q, want %q", kind, told, tt.told)
+		if messages := w.messages(); len(messages) != 1 || !strings.Contains(messages[0], tt.message) {
+			t.Errorf("%s: told %q, want %q", kind, messages, tt.message)
 		}
 	}
 }

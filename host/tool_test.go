@@ -63,25 +63,25 @@ func TestConsent(t *testing.T) {
 	}{
 		"nobody has an opinion":                  {ran: "ls"},
 		"the agent asks":                         {ask: true, asked: []string{"ls: "}, ran: "ls"},
-		"the agent asks, a hook allows":          {ask: true, specs: []grapnel.Spec{says("h", before, allow)}, ran: "ls"},
-		"the agent asks, permission allows":      {ask: true, specs: []grapnel.Spec{says("h", permission, allow)}, ran: "ls"},
-		"the agent asks, a hook answers":         {ask: true, specs: []grapnel.Spec{says("h", before, answer)}, out: "from the cache"},
-		"the agent asks about what hooks left":   {ask: true, specs: []grapnel.Spec{says("h", before, commandOf("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
-		"an allow is for another input":          {ask: true, specs: []grapnel.Spec{says("a", before, allow), says("b", before, commandOf("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
-		"an allow beside a guard that failed":    {ask: true, specs: []grapnel.Spec{says("a", before, allow), fails(before, grapnel.OnErrorOpen)}, asked: []string{"ls: "}, ran: "ls"},
-		"a hook asks":                            {specs: []grapnel.Spec{says("h", before, asks("why?"))}, asked: []string{"ls: why?"}, ran: "ls"},
-		"a hook asks, permission allows":         {specs: []grapnel.Spec{says("h", before, asks("why?")), says("p", permission, allow)}, ran: "ls"},
-		"both ask":                               {specs: []grapnel.Spec{says("h", before, asks("why?")), says("p", permission, asks("really?"))}, asked: []string{"ls: why?\nreally?"}, ran: "ls"},
-		"a hook asks, another answers":           {specs: []grapnel.Spec{says("h", before, asks("why?")), says("a", before, answer)}, asked: []string{"ls: why?"}, out: "from the cache"},
+		"the agent asks, a hook allows":          {ask: true, specs: []grapnel.Spec{returning("h", before, allow)}, ran: "ls"},
+		"the agent asks, permission allows":      {ask: true, specs: []grapnel.Spec{returning("h", permission, allow)}, ran: "ls"},
+		"the agent asks, a hook answers":         {ask: true, specs: []grapnel.Spec{returning("h", before, answer)}, out: "from the cache"},
+		"the agent asks about what hooks left":   {ask: true, specs: []grapnel.Spec{returning("h", before, commandOf("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
+		"an allow is for another input":          {ask: true, specs: []grapnel.Spec{returning("a", before, allow), returning("b", before, commandOf("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
+		"an allow beside a guard that failed":    {ask: true, specs: []grapnel.Spec{returning("a", before, allow), fails(before, grapnel.OnErrorOpen)}, asked: []string{"ls: "}, ran: "ls"},
+		"a hook asks":                            {specs: []grapnel.Spec{returning("h", before, asks("why?"))}, asked: []string{"ls: why?"}, ran: "ls"},
+		"a hook asks, permission allows":         {specs: []grapnel.Spec{returning("h", before, asks("why?")), returning("p", permission, allow)}, ran: "ls"},
+		"both ask":                               {specs: []grapnel.Spec{returning("h", before, asks("why?")), returning("p", permission, asks("really?"))}, asked: []string{"ls: why?\nreally?"}, ran: "ls"},
+		"a hook asks, another answers":           {specs: []grapnel.Spec{returning("h", before, asks("why?")), returning("a", before, answer)}, asked: []string{"ls: why?"}, out: "from the cache"},
 		"permission changes":                     {ask: true, specs: []grapnel.Spec{about("p", permission, "ls", commandOf("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
 		"permission changes and allows":          {ask: true, specs: []grapnel.Spec{about("p", permission, "ls", allowAs("ls -l"))}, ran: "ls -l"},
-		"permission changes, a guard refuses":    {ask: true, specs: []grapnel.Spec{says("p", permission, allowAs("rm")), about("g", before, "rm", grapnel.Outcome{Decision: grapnel.Block, Reason: "no rm"})}, out: "The call was blocked: no rm"},
-		"permission changes, a guard asks":       {ask: true, specs: []grapnel.Spec{says("p", permission, allowAs("rm")), about("g", before, "rm", asks("rm?"))}, asked: []string{"rm: rm?"}, ran: "rm"},
-		"permission changes, a guard is broken":  {ask: true, specs: []grapnel.Spec{says("p", permission, allowAs("rm")), hook("g", before, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) { return brokenAbout(ev, "rm") }))}, ran: "rm"},
-		"permission changes, a hook answers it":  {ask: true, specs: []grapnel.Spec{says("p", permission, allowAs("ls -l")), about("g", before, "ls -l", answer)}, out: "from the cache"},
-		"permission changes, a hook answered ls": {specs: []grapnel.Spec{says("h", before, asks("")), about("g", before, "ls", answer), says("p", permission, allowAs("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
+		"permission changes, a guard refuses":    {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("rm")), about("g", before, "rm", grapnel.Outcome{Decision: grapnel.Block, Reason: "no rm"})}, out: "The call was blocked: no rm"},
+		"permission changes, a guard asks":       {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("rm")), about("g", before, "rm", asks("rm?"))}, asked: []string{"rm: rm?"}, ran: "rm"},
+		"permission changes, a guard is broken":  {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("rm")), hook("g", before, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) { return brokenAbout(ev, "rm") }))}, ran: "rm"},
+		"permission changes, a hook answers it":  {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("ls -l")), about("g", before, "ls -l", answer)}, out: "from the cache"},
+		"permission changes, a hook answered ls": {specs: []grapnel.Spec{returning("h", before, asks("")), about("g", before, "ls", answer), returning("p", permission, allowAs("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
 		"permission changes it back": {
-			specs: []grapnel.Spec{says("h", before, asks("")), about("a", before, "ls", commandOf("ls -l")), about("p", permission, "ls -l", commandOf("ls"))},
+			specs: []grapnel.Spec{returning("h", before, asks("")), about("a", before, "ls", commandOf("ls -l")), about("p", permission, "ls -l", commandOf("ls"))},
 			out:   "The call was blocked, since a guard could not answer: hooks of tool.before and permission.before changed the input in different ways",
 		},
 		"permission refuses": {ask: true, specs: []grapnel.Spec{blocks(permission, "never")}, out: "The call was blocked: never"},
@@ -309,7 +309,7 @@ func TestToolResults(t *testing.T) {
 }
 
 // A nil Session, a Host without hooks and one with a nil engine permit everything.
-func TestNobodyListens(t *testing.T) {
+func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	var none *grapnel.Engine
 	hosts := map[string]*host.Host{"nil": host.New(nil, nil), "nil engine": host.New(none, nil)}
@@ -443,13 +443,13 @@ func TestManners(t *testing.T) {
 		}
 		for _, tt := range []struct {
 			spec func(grapnel.Kind) grapnel.Spec
-			say  func(host.Words) string
+			text func(host.Words) string
 			why  string
 		}{
 			{answering(grapnel.Outcome{Decision: grapnel.Block, Reason: "50 % off"}), func(w host.Words) string { return w.Refused }, "50 % off"},
 			{failing(grapnel.OnErrorClosed), func(w host.Words) string { return w.Failed }, `hook "fails" could not answer: broken`},
 		} {
-			want := func(w host.Words) string { return strings.ReplaceAll(tt.say(w), "%s", tt.why) }
+			want := func(w host.Words) string { return strings.ReplaceAll(tt.text(w), "%s", tt.why) }
 			spec := tt.spec(grapnel.ToolBefore)
 			spec.On = append(spec.On, grapnel.PromptBefore, grapnel.ModelBefore)
 			w := newWorld(t, &host.Options{Manners: &m}, spec)
@@ -470,8 +470,8 @@ func TestManners(t *testing.T) {
 	if _, ok := host.FindManners("rude"); ok {
 		t.Error("there are manners of that name")
 	}
-	var unsaid host.Manners // without a text, the reason itself is used
-	w := newWorld(t, &host.Options{Manners: &unsaid}, blocks(grapnel.ToolBefore, "because"))
+	var noTexts host.Manners // without a text, the reason itself is used
+	w := newWorld(t, &host.Options{Manners: &noTexts}, blocks(grapnel.ToolBefore, "because"))
 	if r, _ := w.s.Tool(w.ctx, host.Call{Name: "x"}, echo); r.Text() != "because" {
 		t.Errorf("without words: %q, want the reason", r.Text())
 	}
@@ -488,7 +488,7 @@ func TestHalves(t *testing.T) {
 	if r, err = w.s.AfterTool(w.ctx, r.Call, text("out"), nil); err != nil || r.Text() != "***" {
 		t.Errorf("AfterTool = %+v, %v", r, err)
 	}
-	w = newWorld(t, nil, sets(grapnel.ToolBefore, grapnel.FieldOutput, `"cached"`), says("h", grapnel.ToolAfter, grapnel.Outcome{Halt: "enough"}))
+	w = newWorld(t, nil, sets(grapnel.ToolBefore, grapnel.FieldOutput, `"cached"`), returning("h", grapnel.ToolAfter, grapnel.Outcome{Halt: "enough"}))
 	w.watch(grapnel.ToolAfter)
 	if r, done, err = w.s.BeforeTool(w.ctx, host.Call{Name: "x"}); !done || r.Text() != "cached" || len(w.events) != 1 || host.Refused(err) == nil || !host.Refused(err).Halt {
 		t.Errorf("BeforeTool = %+v, %t, %v, want an answer, tool.after and its halt", r, done, err)

@@ -588,9 +588,9 @@ func TestInFlight(t *testing.T) {
 
 // Without Options.Failed, a failure is written to the log.
 func TestFailuresAreLogged(t *testing.T) {
-	var said bytes.Buffer
+	var logs bytes.Buffer
 	before := slog.Default()
-	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+	slog.SetDefault(slog.New(slog.NewTextHandler(&logs, nil)))
 	defer slog.SetDefault(before)
 	client := NewClient(&Options{Resolver: public("10.0.0.5")})
 	w, err := client.Webhook(Config{Name: "w", URL: hookURL})
@@ -603,7 +603,7 @@ func TestFailuresAreLogged(t *testing.T) {
 	if err := client.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if text := said.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "webhook=w") || !strings.Contains(text, "10.0.0.5 is private") {
+	if text := logs.String(); !strings.Contains(text, "level=WARN") || !strings.Contains(text, "webhook=w") || !strings.Contains(text, "10.0.0.5 is private") {
 		t.Errorf("the log says %q", text)
 	}
 }

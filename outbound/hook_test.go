@@ -48,8 +48,8 @@ func newHook(t testing.TB, opts *Options, cfg HookConfig) *Hook {
 	return h
 }
 
-// says returns a handler that always sends the same response.
-func says(status int, text string) http.HandlerFunc {
+// respond returns a handler that always sends the same response.
+func respond(status int, text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text)
@@ -161,35 +161,35 @@ func TestHookAnswers(t *testing.T) {
 		want   grapnel.Decision
 		fault  Fault
 	}{
-		"block":          {says(200, `{"decision":"block","reason":"no"}`), grapnel.Block, "ok"},
-		"ask":            {says(201, " \n{\"decision\":\"ask\"}\n"), grapnel.Ask, "ok"},
-		"allow":          {says(200, "\xef\xbb\xbf"+`{"decision":"allow","unknown":[1]}`), grapnel.Allow, "ok"},
-		"nothing said":   {says(200, `{}`), grapnel.None, "ok"},
-		"no content":     {says(204, ""), grapnel.None, "ok"},
-		"empty":          {says(200, ""), grapnel.None, "ok"},
-		"white space":    {says(200, " \n"), grapnel.None, "ok"},
-		"no JSON":        {says(200, "OK"), 0, BadAnswer},
-		"HTML":           {says(200, "<html>log in"), 0, BadAnswer},
-		"no object":      {says(200, `"block"`), 0, BadAnswer},
-		"a list":         {says(200, `[{"decision":"block"}]`), 0, BadAnswer},
-		"null":           {says(200, `null`), 0, BadAnswer},
-		"two objects":    {says(200, `{"decision":"block"} {}`), 0, BadAnswer},
-		"broken":         {says(200, `{"decision":"block"`), 0, BadAnswer},
-		"other word":     {says(200, `{"decision":"deny"}`), 0, BadAnswer},
-		"other type":     {says(200, `{"decision":{}}`), 0, BadAnswer},
-		"deep":           {says(200, `{"a":`+strings.Repeat("[", 1<<17)+strings.Repeat("]", 1<<17)+"}"), 0, BadAnswer},
-		"large":          {says(200, large), grapnel.None, "ok"},
-		"too large":      {says(200, large+" "), 0, TooLarge},
-		"redirect":       {says(302, `{"decision":"allow"}`), 0, Redirect},
-		"not modified":   {says(304, ``), 0, Redirect},
-		"wrong":          {says(400, `{"decision":"allow"}`), 0, Rejected},
-		"unknown caller": {says(401, ""), 0, Rejected},
-		"late":           {says(408, ""), 0, Refused},
-		"gone":           {says(410, ""), 0, Rejected},
-		"too often":      {says(429, ""), 0, Refused},
-		"broken server":  {says(500, `{"decision":"block"}`), 0, Refused},
-		"no server":      {says(503, ""), 0, Refused},
-		"invented":       {says(999, `{}`), 0, BadAnswer},
+		"block":          {respond(200, `{"decision":"block","reason":"no"}`), grapnel.Block, "ok"},
+		"ask":            {respond(201, " \n{\"decision\":\"ask\"}\n"), grapnel.Ask, "ok"},
+		"allow":          {respond(200, "\xef\xbb\xbf"+`{"decision":"allow","unknown":[1]}`), grapnel.Allow, "ok"},
+		"nothing said":   {respond(200, `{}`), grapnel.None, "ok"},
+		"no content":     {respond(204, ""), grapnel.None, "ok"},
+		"empty":          {respond(200, ""), grapnel.None, "ok"},
+		"white space":    {respond(200, " \n"), grapnel.None, "ok"},
+		"no JSON":        {respond(200, "OK"), 0, BadAnswer},
+		"HTML":           {respond(200, "<html>log in"), 0, BadAnswer},
+		"no object":      {respond(200, `"block"`), 0, BadAnswer},
+		"a list":         {respond(200, `[{"decision":"block"}]`), 0, BadAnswer},
+		"null":           {respond(200, `null`), 0, BadAnswer},
+		"two objects":    {respond(200, `{"decision":"block"} {}`), 0, BadAnswer},
+		"broken":         {respond(200, `{"decision":"block"`), 0, BadAnswer},
+		"other word":     {respond(200, `{"decision":"deny"}`), 0, BadAnswer},
+		"other type":     {respond(200, `{"decision":{}}`), 0, BadAnswer},
+		"deep":           {respond(200, `{"a":`+strings.Repeat("[", 1<<17)+strings.Repeat("]", 1<<17)+"}"), 0, BadAnswer},
+		"large":          {respond(200, large), grapnel.None, "ok"},
+		"too large":      {respond(200, large+" "), 0, TooLarge},
+		"redirect":       {respond(302, `{"decision":"allow"}`), 0, Redirect},
+		"not modified":   {respond(304, ``), 0, Redirect},
+		"wrong":          {respond(400, `{"decision":"allow"}`), 0, Rejected},
+		"unknown caller": {respond(401, ""), 0, Rejected},
+		"late":           {respond(408, ""), 0, Refused},
+		"gone":           {respond(410, ""), 0, Rejected},
+		"too often":      {respond(429, ""), 0, Refused},
+		"broken server":  {respond(500, `{"decision":"block"}`), 0, Refused},
+		"no server":      {respond(503, ""), 0, Refused},
+		"invented":       {respond(999, `{}`), 0, BadAnswer},
 		"other type of content": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, `{"decision":"block"}`)
@@ -609,7 +609,7 @@ func TestHookConcurrency(t *testing.T) {
 // A hook behind a URL passes the suite for hooks.
 func TestHookHoldsTheLaws(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(says(200, `{}`))
+	server := httptest.NewServer(respond(200, `{}`))
 	t.Cleanup(server.Close)
 	h := newHook(t, &Options{Guard: networks(t, "127.0.0.0/8")}, HookConfig{URL: server.URL, Timeout: MaxTimeout})
 	hooktest.TestHook(t, grapnel.Spec{Name: "ask", Timeout: MaxTimeout, Hook: h})

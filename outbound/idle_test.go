@@ -87,7 +87,7 @@ func TestConnectionsAreUsedAgain(t *testing.T) {
 // Without KeepIdle the client sends no second request on a connection.
 func TestConnectionsAreNotKept(t *testing.T) {
 	t.Parallel()
-	opts, server, dialled := kept(t, says(200, ""))
+	opts, server, dialled := kept(t, respond(200, ""))
 	opts.KeepIdle = 0
 	c := NewClient(opts)
 	for range 3 {
@@ -104,7 +104,7 @@ func TestConnectionsAreNotKept(t *testing.T) {
 func TestClosedNetworks(t *testing.T) {
 	t.Parallel()
 	var open atomic.Int32
-	opts, server, dialled := kept(t, says(200, ""))
+	opts, server, dialled := kept(t, respond(200, ""))
 	inner := opts.Dial
 	opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := inner(ctx, network, address)
@@ -134,7 +134,7 @@ func TestClosedNetworks(t *testing.T) {
 // The dialer uses the networks that are open now, not the networks at the time of NewClient.
 func TestDialerAsksAgain(t *testing.T) {
 	t.Parallel()
-	server := httptest.NewServer(says(200, ""))
+	server := httptest.NewServer(respond(200, ""))
 	t.Cleanup(server.Close)
 	c := NewClient(nil)
 	if _, err := post(t, c, server.URL); faultOf(err) != ForbiddenIP {
@@ -151,7 +151,7 @@ func TestDialerAsksAgain(t *testing.T) {
 func TestIdleConnectionsEnd(t *testing.T) { // alone, since it counts all goroutines
 	before := runtime.NumGoroutine()
 	var open atomic.Int32
-	opts, server, _ := kept(t, says(200, ""))
+	opts, server, _ := kept(t, respond(200, ""))
 	inner := opts.Dial
 	opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		conn, err := inner(ctx, network, address)
@@ -244,7 +244,7 @@ func raws(t *testing.T, each ...func(c net.Conn, r *bufio.Reader)) (url string, 
 	return "http://" + l.Addr().String(), served
 }
 
-func hear(r *bufio.Reader) bool {
+func readRequest(r *bufio.Reader) bool {
 	req, err := http.ReadRequest(r)
 	if err == nil {
 		_, err = io.Copy(io.Discard, req.Body)
@@ -259,35 +259,35 @@ const fine = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 func TestBrokenIdleConnections(t *testing.T) {
 	t.Parallel()
 	once := func(c net.Conn, r *bufio.Reader) {
-		hear(r)
+		readRequest(r)
 		_, _ = io.WriteString(c, fine)
-		_ = hear(r)
+		_ = readRequest(r)
 	}
 	good := func(c net.Conn, r *bufio.Reader) {
-		for hear(r) {
+		for readRequest(r) {
 			_, _ = io.WriteString(c, fine)
 		}
 	}
-	mute := func(_ net.Conn, r *bufio.Reader) { hear(r) }
+	mute := func(_ net.Conn, r *bufio.Reader) { readRequest(r) }
 	partly := func(c net.Conn, r *bufio.Reader) {
-		hear(r)
+		readRequest(r)
 		_, _ = io.WriteString(c, fine)
-		_ = hear(r)
+		_ = readRequest(r)
 		_, _ = io.WriteString(c, "HTTP/1.1 20")
 	}
 	spoken := make(chan struct{}) // closed when the server has sent a response without a request
 	unasked := func(c net.Conn, r *bufio.Reader) {
-		hear(r)
+		readRequest(r)
 		_, _ = io.WriteString(c, fine)
 		time.Sleep(50 * time.Millisecond)
 		_, _ = io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
 		close(spoken)
-		_ = hear(r)
+		_ = readRequest(r)
 	}
 	behind := func(c net.Conn, r *bufio.Reader) {
-		hear(r)
+		readRequest(r)
 		_, _ = io.WriteString(c, fine+"HTTP/1.1 500 Broken\r\nContent-Length: 0\r\n\r\n")
-		_ = hear(r)
+		_ = readRequest(r)
 	}
 	for name, tt := range map[string]struct {
 		each []func(net.Conn, *bufio.Reader)
@@ -296,13 +296,13 @@ func TestBrokenIdleConnections(t *testing.T) {
 	}{
 		"breaks":          {[]func(net.Conn, *bufio.Reader){once, good, good}, "ok", 2},
 		"breaks again":    {[]func(net.Conn, *bufio.Reader){once, mute, good}, Unreachable, 2},
-		"new, and mute":   {[]func(net.Conn, *bufio.Reader){func(c net.Conn, r *bufio.Reader) { hear(r); _, _ = io.WriteString(c, "HTTP/1.0 200 OK\r\n\r\n") }, mute, good}, Unreachable, 2},
+		"new, and mute":   {[]func(net.Conn, *bufio.Reader){func(c net.Conn, r *bufio.Reader) { readRequest(r); _, _ = io.WriteString(c, "HTTP/1.0 200 OK\r\n\r\n") }, mute, good}, Unreachable, 2},
 		"half an answer":  {[]func(net.Conn, *bufio.Reader){partly, good, good}, Unreachable, 1},
 		"says something":  {[]func(net.Conn, *bufio.Reader){unasked, good, good}, "ok", 2},
 		"says it at once": {[]func(net.Conn, *bufio.Reader){behind, good, good}, "ok", 2},
 		"stays":           {[]func(net.Conn, *bufio.Reader){good, good}, "ok", 1},
 		"an empty chunked": {[]func(net.Conn, *bufio.Reader){func(c net.Conn, r *bufio.Reader) {
-			for hear(r) {
+			for readRequest(r) {
 				_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n")
 			}
 		}}, "ok", 1},

@@ -48,7 +48,7 @@ func TestSameHostAsBrowsers(t *testing.T) {
 
 // IC-61, IC-69: a second, independent list of public addresses agrees with the first one. The test
 // uses addresses next to all borders, random addresses, and IPv4 addresses inside IPv6 addresses.
-func TestPublicTwice(t *testing.T) {
+func TestPublicIndependent(t *testing.T) {
 	t.Parallel()
 	borders := []uint32{
 		0, 0x0100_0000, 0x0a00_0000, 0x0b00_0000, 0x6440_0000, 0x6480_0000, 0x7f00_0000, 0x8000_0000, 0xa83f_8110, 0xa9fe_0000, 0xa9ff_0000,

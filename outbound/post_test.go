@@ -121,13 +121,13 @@ func TestReplies(t *testing.T) {
 		}
 	}
 	for name, tt := range map[string]struct {
-		answer http.HandlerFunc
-		want   Reply
-		fault  Fault
-		says   string
+		answer  http.HandlerFunc
+		want    Reply
+		fault   Fault
+		wantErr string
 	}{
-		"ok":         {says(200, `{}`), Reply{Status: 200}, "ok", ""},
-		"no content": {says(204, ``), Reply{Status: 204}, "ok", ""},
+		"ok":         {respond(200, `{}`), Reply{Status: 200}, "ok", ""},
+		"no content": {respond(204, ``), Reply{Status: 204}, "ok", ""},
 		"1 GB": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Length", "1073741824")
 			for part := make([]byte, 1<<20); ; {
@@ -155,11 +155,11 @@ func TestReplies(t *testing.T) {
 		"with a password":  {redirect("https://s3cret@other.example.com/"), Reply{Status: 302}, Redirect, `to "https://other.example.com", which`},
 		"a path":           {redirect("/s3cret"), Reply{Status: 302}, Redirect, `to "https://hooks.example.com", which`},
 		"another language": {redirect("javascript:s3cret()"), Reply{Status: 302}, Redirect, "status 302), which"},
-		"nowhere":          {says(304, ""), Reply{Status: 304}, Redirect, "status 304), which"},
-		"gone":             {says(410, ""), Reply{Status: 410}, Rejected, "no more"},
-		"not found":        {says(404, "s3cret"), Reply{Status: 404}, Rejected, "404"},
-		"broken":           {says(500, ""), Reply{Status: 500}, Refused, "500"},
-		"unknown":          {says(799, ""), Reply{Status: 799}, BadAnswer, "799"},
+		"nowhere":          {respond(304, ""), Reply{Status: 304}, Redirect, "status 304), which"},
+		"gone":             {respond(410, ""), Reply{Status: 410}, Rejected, "no more"},
+		"not found":        {respond(404, "s3cret"), Reply{Status: 404}, Rejected, "404"},
+		"broken":           {respond(500, ""), Reply{Status: 500}, Refused, "500"},
+		"unknown":          {respond(799, ""), Reply{Status: 799}, BadAnswer, "799"},
 		"too many":         {later(429, "120", ""), Reply{429, 2 * time.Minute}, Refused, "limits the delivery rate"},
 		"down":             {later(503, "Sat, 21 Nov 2026 20:00:30 GMT", "Sat, 21 Nov 2026 20:00:00 GMT"), Reply{503, 30 * time.Second}, Refused, "503"},
 		"was down":         {later(503, "Sat, 21 Nov 2026 20:00:00 GMT", "Sat, 21 Nov 2026 20:00:30 GMT"), Reply{503, 0}, Refused, "503"},
@@ -175,8 +175,8 @@ func TestReplies(t *testing.T) {
 			if reply != tt.want || faultOf(err) != tt.fault {
 				t.Errorf("%v, %v, want %v, %s", reply, err, tt.want, tt.fault)
 			}
-			if err != nil && (!strings.Contains(err.Error(), tt.says) || strings.Contains(err.Error(), "s3cret")) {
-				t.Errorf("it says %q, want %q", err, tt.says)
+			if err != nil && (!strings.Contains(err.Error(), tt.wantErr) || strings.Contains(err.Error(), "s3cret")) {
+				t.Errorf("it says %q, want %q", err, tt.wantErr)
 			}
 		})
 	}

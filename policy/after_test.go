@@ -376,7 +376,7 @@ func TestAfterModel(t *testing.T) {
 		}
 		names := []string{"a", "b", "c"}
 		var model []stepModel
-		var said []string
+		var steps []string
 		for range rapid.IntRange(1, 3).Draw(t, "steps") {
 			s := stepModel{
 				event: rapid.SampledFrom(names).Draw(t, "event"), until: rapid.SampledFrom([]string{"", "", "a", "c", "z"}).Draw(t, "until"),
@@ -393,9 +393,9 @@ func TestAfterModel(t *testing.T) {
 			if s.until != "" {
 				text += fmt.Sprintf(", until: {event: tool.after, match: {command: %s}}", s.until)
 			}
-			model, said = append(model, s), append(said, text+"}")
+			model, steps = append(model, s), append(steps, text+"}")
 		}
-		l := newAfter(t, "  - {name: x, on: tool.before, after: ["+strings.Join(said, ", ")+"], block: no}\n", nil)
+		l := newAfter(t, "  - {name: x, on: tool.before, after: ["+strings.Join(steps, ", ")+"], block: no}\n", nil)
 		type event struct {
 			name, tool string
 			at         time.Time
@@ -430,7 +430,7 @@ func TestAfterModel(t *testing.T) {
 			}
 			ev.Kind = grapnel.ToolBefore
 			if got := l.fire(ev).Decision == grapnel.Block; got != want {
-				t.Fatalf("after %+v: %v, want %v; the steps are %s", all, got, want, said)
+				t.Fatalf("after %+v: %v, want %v; the steps are %s", all, got, want, steps)
 			}
 		}
 	})
@@ -547,7 +547,7 @@ func TestTestsBeforeCommit(t *testing.T) {
 		quoted, _ := json.Marshal(output)
 		return strings.NewReplacer("COMMAND", command, "OUTPUT", string(quoted)).Replace(template)
 	}
-	for agent, say := range map[string]struct{ before, fails, passes, failed, passed string }{
+	for agent, payloads := range map[string]struct{ before, fails, passes, failed, passed string }{
 		"claude-code": {
 			before: `{"session_id":"s","transcript_path":"/t","cwd":"/w","permission_mode":"default","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"COMMAND"},"tool_use_id":"ID"}`,
 			fails:  `{"session_id":"s","transcript_path":"/t","cwd":"/w","permission_mode":"default","hook_event_name":"PostToolUseFailure","tool_name":"Bash","tool_input":{"command":"COMMAND"},"tool_use_id":"ID","error":OUTPUT,"is_interrupt":false}`,
@@ -565,8 +565,8 @@ func TestTestsBeforeCommit(t *testing.T) {
 			failed: "Exit code: 1\nWall time: 2 seconds\nOutput:\nFAIL\n", passed: "ok  \tx\t0.1s\n",
 		},
 	} {
-		if say.passes == "" {
-			say.passes = say.fails
+		if payloads.passes == "" {
+			payloads.passes = payloads.fails
 		}
 		l := newAfter(t, hook, nil)
 		d, _ := dialect.FindAgent(agent)
@@ -583,13 +583,13 @@ func TestTestsBeforeCommit(t *testing.T) {
 				t.Errorf("%s, event %d: %v, want %v: %s", agent, n, v.Decision, want, payload)
 			}
 		}
-		fire(at(say.before, "git commit -m x", ""), grapnel.None)
-		fire(at(say.fails, "cd x && go test ./...", say.failed), grapnel.None)
-		fire(at(say.before, "git commit -m x", ""), grapnel.Block)
-		fire(at(say.fails, "go vet", say.failed), grapnel.None)
-		fire(at(say.before, "git commit -m x", ""), grapnel.Block)
-		fire(at(say.passes, "go test ./...", say.passed), grapnel.None)
-		fire(at(say.before, "git commit -m x", ""), grapnel.None)
+		fire(at(payloads.before, "git commit -m x", ""), grapnel.None)
+		fire(at(payloads.fails, "cd x && go test ./...", payloads.failed), grapnel.None)
+		fire(at(payloads.before, "git commit -m x", ""), grapnel.Block)
+		fire(at(payloads.fails, "go vet", payloads.failed), grapnel.None)
+		fire(at(payloads.before, "git commit -m x", ""), grapnel.Block)
+		fire(at(payloads.passes, "go test ./...", payloads.passed), grapnel.None)
+		fire(at(payloads.before, "git commit -m x", ""), grapnel.None)
 	}
 }
 

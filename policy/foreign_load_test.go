@@ -446,15 +446,15 @@ func TestForeignNamesOfOneFile(t *testing.T) {
 			continue
 		}
 		names = append(names, s.Name)
-		alone, err := LoadSource(b.request(), s.Source)
+		specs, err := LoadSource(b.request(), s.Source)
 		if err != nil {
 			t.Fatal(err)
 		}
-		i := slices.IndexFunc(alone, func(a grapnel.Spec) bool { return a.Name == s.Name })
+		i := slices.IndexFunc(specs, func(a grapnel.Spec) bool { return a.Name == s.Name })
 		if i < 0 {
-			t.Fatalf("loaded alone %s has no hook %q: %v", file, s.Name, specNames(Set{Specs: alone}))
+			t.Fatalf("loaded alone %s has no hook %q: %v", file, s.Name, specNames(Set{Specs: specs}))
 		}
-		if out, _ := alone[i].Hook.Handle(t.Context(), shell1("x", "ls")); !strings.Contains(out.Reason, "--more") {
+		if out, _ := specs[i].Hook.Handle(t.Context(), shell1("x", "ls")); !strings.Contains(out.Reason, "--more") {
 			t.Errorf("loaded alone %q is %q", s.Name, out.Reason)
 		}
 	}
@@ -464,7 +464,7 @@ func TestForeignNamesOfOneFile(t *testing.T) {
 }
 
 // A file that is named directly and through a symlink is loaded once.
-func TestForeignLoadedTwice(t *testing.T) {
+func TestForeignFileLoadedOnce(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [{format: claude-code, file: p/.claude/settings.json}, {format: claude-code, file: link.json}]\n")
 	b.put("p/.claude/settings.json", claude("one.sh"))

@@ -96,9 +96,9 @@ func TestLoadGemini(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("specs (-want +got):\n%s", diff)
 	}
-	var said []string
+	var messages []string
 	for _, w := range warnings {
-		said = append(said, strings.TrimPrefix(w.Error(), "/home/dev/.gemini/settings.json: hooks."))
+		messages = append(messages, strings.TrimPrefix(w.Error(), "/home/dev/.gemini/settings.json: hooks."))
 	}
 	want = []string{
 		`SessionStart: is an object, not a list of definitions`,
@@ -117,7 +117,7 @@ func TestLoadGemini(t *testing.T) {
 		`BeforeTool[1].hooks[4].timeout: is "5000", not a valid number of milliseconds, so it is ignored`,
 		`BeforeTool[1].hooks[4].env: is not an object of strings, so it is ignored`,
 	}
-	if diff := cmp.Diff(want, said); diff != "" {
+	if diff := cmp.Diff(want, messages); diff != "" {
 		t.Errorf("warnings (-want +got):\n%s", diff)
 	}
 	if runtime.GOOS != "windows" {

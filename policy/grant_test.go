@@ -61,13 +61,13 @@ func TestGrants(t *testing.T) {
 			check := func(text string) (policy.Set, *grapnel.Engine) {
 				p := newProject(t, text)
 				p.trust()
-				said := func(entries []string) []string {
+				grants := func(entries []string) []string {
 					if entries == nil {
 						return nil
 					}
 					return []string{"version: 1\ngrants: [" + strings.ReplaceAll(strings.Join(entries, ", "), "DIR", p.dir) + "]\n"}
 				}
-				own := append(policiesOf(t, grapnel.ScopeManaged, said(tt.managed)...), policiesOf(t, grapnel.ScopeUser, said(tt.user)...)...)
+				own := append(policiesOf(t, grapnel.ScopeManaged, grants(tt.managed)...), policiesOf(t, grapnel.ScopeUser, grants(tt.user)...)...)
 				return p.load(own...)
 			}
 			_, e := check(allowing)
@@ -82,7 +82,7 @@ func TestGrants(t *testing.T) {
 			if v := e.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block {
 				t.Errorf("its block gives %v: whatever is granted, it may restrict", v.Decision)
 			}
-			if start, _ := told(e); strings.Contains(start, "1 of 2 hooks of") == tt.run {
+			if start, _ := messagesOf(e); strings.Contains(start, "1 of 2 hooks of") == tt.run {
 				t.Errorf("the person is told %q in %+v", start, set.Files)
 			}
 		})
@@ -122,7 +122,7 @@ func TestGrantsThroughLinks(t *testing.T) {
 }
 
 // Keys that only a user or root may set are refused in all other policies.
-func TestOnlyPersonsSay(t *testing.T) {
+func TestKeysForPersonsOnly(t *testing.T) {
 	t.Parallel()
 	for key, refused := range map[string][]grapnel.Scope{
 		"grants: [{source: '**', may: [allow]}]":                                    {grapnel.ScopeProject, grapnel.ScopeSession},
@@ -194,7 +194,7 @@ func TestUseOnlyManaged(t *testing.T) {
 	if v := e.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block || v.Reason() != "root" {
 		t.Errorf("rm: %v %q", v.Decision, v.Reason())
 	}
-	start, prompt := told(e)
+	start, prompt := messagesOf(e)
 	if !strings.Contains(start, "allows only managed policies, so these policies are not in force:") || !strings.Contains(start, p.file) || prompt != "" {
 		t.Errorf("the person is told %q at the start, %q with a prompt", start, prompt)
 	}
@@ -228,7 +228,7 @@ func TestUseOnlyManagedBreaks(t *testing.T) {
 	if v := e.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block || v.Reason() != "root" {
 		t.Errorf("rm: %v %q, want the block of the last valid content", v.Decision, v.Reason())
 	}
-	start, _ := told(e)
+	start, _ := messagesOf(e)
 	for _, want := range []string{"its last valid content stays active", "only managed policies"} {
 		if !strings.Contains(start, want) {
 			t.Errorf("the message at the start is %q, want %q in it", start, want)

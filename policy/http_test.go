@@ -230,8 +230,8 @@ func TestHTTPOfATrustedProject(t *testing.T) {
 		if v := e.Fire(t.Context(), sh("ls")); v.Decision != tt.want || (asked > 0) != tt.asked {
 			t.Errorf("%s: %v, asked %d times, want %v", name, v.Decision, asked, tt.want)
 		}
-		if said := set.Files[1].Notice; strings.Contains(said, "1 of 1 hooks of") == tt.asked || !tt.asked && !strings.Contains(said, "reach servers") {
-			t.Errorf("%s: the person is told %q", name, said)
+		if message := set.Files[1].Notice; strings.Contains(message, "1 of 1 hooks of") == tt.asked || !tt.asked && !strings.Contains(message, "reach servers") {
+			t.Errorf("%s: the person is told %q", name, message)
 		}
 	}
 }

@@ -291,9 +291,9 @@ func TestLoadIronClaw(t *testing.T) {
 		return hookfiles.IronClawFile{Source: source, Path: path, Data: []byte(data)}
 	}
 	const (
-		same  = `[{"name": "same", "points": ["beforeInbound"], "append": "!"}]`
-		told  = `{"hooks": {"rules": ` + same + `, "outbound_webhooks": [{"name": "told", "points": ["beforeInbound"], "url": "https://example.com/"}]}}`
-		hooks = `{"hooks": ` + same + `}`
+		same     = `[{"name": "same", "points": ["beforeInbound"], "append": "!"}]`
+		webhooks = `{"hooks": {"rules": ` + same + `, "outbound_webhooks": [{"name": "told", "points": ["beforeInbound"], "url": "https://example.com/"}]}}`
+		hooks    = `{"hooks": ` + same + `}`
 	)
 	req := hookfiles.IronClawRequest{
 		Audit:   func([]byte) error { return nil },
@@ -301,9 +301,9 @@ func TestLoadIronClaw(t *testing.T) {
 		Webhook: webhookMaker,
 		Files: []hookfiles.IronClawFile{
 			file("workspace:hooks/z.hook.json", "", same),
-			file("workspace:hooks/hooks.json", "", told),
+			file("workspace:hooks/hooks.json", "", webhooks),
 			file("plugin.tool:git", "/tools/git.json", hooks),
-			file("plugin.channel:chat", "/channels/chat.json", told),
+			file("plugin.channel:chat", "/channels/chat.json", webhooks),
 			file("plugin.tool:off", "/tools/off.json", hooks),
 			file("plugin.tool:git-too", "/tools/git.json", hooks),
 			file("plugin.dev_tool:new", "/dev/new.json", `{`),
@@ -326,7 +326,7 @@ func TestLoadIronClaw(t *testing.T) {
 		}
 		slices.Reverse(req.Files)
 	}
-	none := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: []hookfiles.IronClawFile{file(workspace, "", told)}})
+	none := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: []hookfiles.IronClawFile{file(workspace, "", webhooks)}})
 	if want := (hookfiles.IronClawSummary{WorkspaceHooks: 1}); none.Summary != want || len(none.Specs) != 1 {
 		t.Errorf("without a maker of webhooks: %+v, %d hooks", none.Summary, len(none.Specs))
 	}

@@ -30,7 +30,7 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 	}
 	many.WriteString(`{}]}`)
 	deep := `{"a":` + strings.Repeat("[", 120) + `"` + strings.Repeat("x", 1<<20) + `"` + strings.Repeat("]", 120) + `}`
-	for name, tt := range map[string]struct{ input, says string }{
+	for name, tt := range map[string]struct{ input, wantErr string }{
 		"many secrets": {many.String(), "too many secrets to search for: 40000"}, "deep": {deep, ""},
 	} {
 		r := redact.New([]*policyfile.Redact{{Fields: []string{"/headers/*/auth"}, Patterns: []policyfile.Replacement{{Pattern: "sk-[a-z]{4,}", Literal: "sk-"}}}})
@@ -43,8 +43,8 @@ func TestRedactBounded(t *testing.T) { //nolint:paralleltest // it measures the 
 				_ = r.Restore(context.Background(), ev, shown, &out)
 			}
 		})
-		if (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: error %v, want %q", name, err, tt.says)
+		if (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+			t.Errorf("%s: error %v, want %q", name, err, tt.wantErr)
 		}
 		if most := 100 * uint64(len(tt.input)); bytes > most {
 			t.Errorf("%s: %d bytes need %d bytes of memory, want at most %d", name, len(tt.input), bytes, most)

@@ -141,8 +141,8 @@ func TestTiersLaw(t *testing.T) {
 
 		// An untrusted policy: the same bytes as without it.
 		untrusted, e := w.load(rt, append(slices.Clone(w.base), theirs)...)
-		if v := e.Fire(context.Background(), ev); toldOf(v) != toldOf(alone) {
-			rt.Fatalf("an untrusted project changes %s into %s", toldOf(alone), toldOf(v))
+		if v := e.Fire(context.Background(), ev); verdictText(v) != verdictText(alone) {
+			rt.Fatalf("an untrusted project changes %s into %s", verdictText(alone), verdictText(v))
 		}
 		if w.project.state1(untrusted).State != policy.Untrusted {
 			rt.Fatalf("%+v", untrusted.Files)
@@ -165,20 +165,20 @@ func TestTiersLaw(t *testing.T) {
 		// may rewrite it again when they judge it.
 		end := base.Fire(context.Background(), sh(commandOf(v)))
 		if commandOf(v) == commandOf(alone) && alone.Decision >= grapnel.Ask && v.Decision < alone.Decision {
-			rt.Fatalf("root and the user answer %s, and with more policies it is %s", toldOf(alone), toldOf(v))
+			rt.Fatalf("root and the user answer %s, and with more policies it is %s", verdictText(alone), verdictText(v))
 		}
 		if commandOf(end) == commandOf(v) && end.Decision >= grapnel.Ask && v.Decision < end.Decision {
-			rt.Fatalf("what root and the user answer with %v, %v is the answer to with more policies: %s", end.Decision, v.Decision, toldOf(v))
+			rt.Fatalf("what root and the user answer with %v, %v is the answer to with more policies: %s", end.Decision, v.Decision, verdictText(v))
 		}
 		// A project allows nothing.
 		if len(below) == 1 && v.Decision == grapnel.Allow && end.Decision != grapnel.Allow && alone.Decision != grapnel.Allow {
-			rt.Fatalf("a project's allow counts: %s", toldOf(v))
+			rt.Fatalf("a project's allow counts: %s", verdictText(v))
 		}
 		// The order of the policies does not matter.
 		turned := slices.Concat(slices.Clone(below), []policy.File{user2, user1, managed})
 		_, other := w.load(rt, turned...)
 		if got := other.Fire(context.Background(), ev); got.Decision != v.Decision && commandOf(got) == commandOf(v) {
-			rt.Fatalf("in another order: %s, not %s", toldOf(got), toldOf(v))
+			rt.Fatalf("in another order: %s, not %s", verdictText(got), verdictText(v))
 		}
 		// Trusted content is in force, for any content of the file.
 		text := anyPolicy(rt, "later", true)
@@ -187,8 +187,8 @@ func TestTiersLaw(t *testing.T) {
 		}
 		file("p/grapnel.yaml", text, grapnel.ScopeProject)
 		_, later := w.load(rt, append(slices.Clone(w.base), below...)...)
-		if got := later.Fire(context.Background(), ev); toldOf(got) != toldOf(v) {
-			rt.Fatalf("the file says something else, and now: %s, not %s", toldOf(got), toldOf(v))
+		if got := later.Fire(context.Background(), ev); verdictText(got) != verdictText(v) {
+			rt.Fatalf("the file says something else, and now: %s, not %s", verdictText(got), verdictText(v))
 		}
 		// No lower policy can set the keys of root or the user.
 		grab := rapid.SampledFrom([]string{
@@ -203,8 +203,8 @@ func TestTiersLaw(t *testing.T) {
 		only := file("only.yaml", "version: 1\nuse_only_managed: true\n", grapnel.ScopeManaged)
 		_, root := w.load(rt, managed)
 		_, e = w.load(rt, append(append(slices.Clone(w.base), below...), only)...)
-		if a, b := root.Fire(context.Background(), ev), e.Fire(context.Background(), ev); toldOf(a) != toldOf(b) {
-			rt.Fatalf("beside use_only_managed: %s, not %s", toldOf(b), toldOf(a))
+		if a, b := root.Fire(context.Background(), ev), e.Fire(context.Background(), ev); verdictText(a) != verdictText(b) {
+			rt.Fatalf("beside use_only_managed: %s, not %s", verdictText(b), verdictText(a))
 		}
 	})
 }

@@ -110,9 +110,9 @@ func TestEditedSnapshots(t *testing.T) {
 	t.Parallel()
 	edit := func(s string) string { return strings.ReplaceAll(s, "touch", "tooch") }
 	for name, test := range map[string]struct {
-		edit func(kept string) string
-		want grapnel.Decision
-		says string
+		edit    func(kept string) string
+		want    grapnel.Decision
+		wantErr string
 	}{
 		"as it was":  {func(s string) string { return s }, grapnel.Block, ""},
 		"edited":     {edit, grapnel.Block, "is damaged"},
@@ -146,8 +146,8 @@ func TestEditedSnapshots(t *testing.T) {
 			}
 			put(t, kept[0], test.edit(string(data)))
 			found := policy.CheckIntegrity(snaps, "")
-			if said := fmt.Sprint(found); (test.says == "") != (len(found) == 0) || !strings.Contains(said, test.says) {
-				t.Errorf("%v, want that it %s", found, test.says)
+			if text := fmt.Sprint(found); (test.wantErr == "") != (len(found) == 0) || !strings.Contains(text, test.wantErr) {
+				t.Errorf("%v, want that it %s", found, test.wantErr)
 			}
 			_, e := load(t, file, snaps, false)
 			if v := e.Fire(context.Background(), sh("touch x")); v.Decision != test.want {

@@ -83,7 +83,7 @@ hooks:
 
 // A webhook gets its events, including blocked ones, and cannot change the Verdict. Without a
 // function for `notify:`, these hooks are skipped; `http:` hooks are not.
-func TestNotifyIsTold(t *testing.T) {
+func TestNotifyGetsEvents(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "grapnel.yaml")
 	text := `
@@ -175,8 +175,8 @@ func TestNotifyOfAProject(t *testing.T) {
 			Snapshots: p.snapshots(), Trusts: p.trusts(),
 			Notify: func(policyfile.HTTP) (grapnel.Hook, error) { made++; return grapnel.Watch(nil), nil },
 		})
-		if said := set.Files[1].Notice; made != want || (want == 0) != strings.Contains(said, "reach servers") {
-			t.Errorf("%q: %d hooks, the person is told %q", grants, made, said)
+		if message := set.Files[1].Notice; made != want || (want == 0) != strings.Contains(message, "reach servers") {
+			t.Errorf("%q: %d hooks, the person is told %q", grants, made, message)
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 )
 
 // keeping returns the result for policies of these scopes, strongest first.
-func keeping(t *testing.T, said ...string) *redact.Keeping {
+func keeping(t *testing.T, policies ...string) *redact.Keeping {
 	t.Helper()
 	k := &redact.Keeping{}
-	for _, text := range said {
+	for _, text := range policies {
 		word, records, _ := strings.Cut(text, " ")
 		scope := grapnel.ScopeManaged
 		for scope.String() != word {
@@ -42,7 +42,7 @@ func keeping(t *testing.T, said ...string) *redact.Keeping {
 // store less.
 func TestRecordsScopes(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]string{
+	for policies, want := range map[string]string{
 		"":                                      "masked",
 		"user full":                             "full",
 		"user metadata":                         "metadata",
@@ -58,19 +58,19 @@ func TestRecordsScopes(t *testing.T) {
 		"managed {drop: prompt}|user full|plugin metadata": "metadata",
 	} {
 		var all []string
-		if said != "" {
-			all = strings.Split(said, "|")
+		if policies != "" {
+			all = strings.Split(policies, "|")
 		}
 		if got := keeping(t, all...).Mode(); got != want {
-			t.Errorf("%s: %s, want %s", said, got, want)
+			t.Errorf("%s: %s, want %s", policies, got, want)
 		}
 	}
 	if got := (&redact.Keeping{Keep: "full", Unknown: true}).Mode(); got != "metadata" {
 		t.Errorf("of a policy that cannot be read: %s, want metadata", got)
 	}
-	for said, want := range map[string]bool{"user full": false, "user full|project {sync: true}": true, "managed {sync: true}|user {sync: false}": true} {
-		if got := keeping(t, strings.Split(said, "|")...).Sync; got != want {
-			t.Errorf("%s: Sync = %v, want %v", said, got, want)
+	for policies, want := range map[string]bool{"user full": false, "user full|project {sync: true}": true, "managed {sync: true}|user {sync: false}": true} {
+		if got := keeping(t, strings.Split(policies, "|")...).Sync; got != want {
+			t.Errorf("%s: Sync = %v, want %v", policies, got, want)
 		}
 	}
 	if k := keeping(t, "user full"); k.Edit() != nil {
@@ -107,7 +107,7 @@ func TestRecordsEdit(t *testing.T) {
 		record = `{"id":"1","time":"2026-11-20T19:43:26Z","agent":"bob","session":"bob","event":"tool.before","tool":"bob","decision":"block","hooks":[{"name":"bob","source":"bob","decision":"block","error":"bob fell"}],"reasons":[{"hook":"bob","text":"bob, no","cause":"decision"}],"halt":"bob","ms":1.50}`
 		event  = `{"kind":"tool.before","agent":{"name":"bob"},"session":{"id":"s","user":"bob"},"tool":{"name":"x","input":{"a":"bob","b":[1,2]},"output":"bob","commands":["bob"],"content":"c"},"prompt":{"text":"bob"}}`
 	)
-	for name, tt := range map[string]struct{ said, record, event string }{
+	for name, tt := range map[string]struct{ policies, record, event string }{
 		"a pattern": {
 			`user {replace: [{pattern: 'b(o)b', with: 'p${1}p'}]}`,
 			`{"id":"1","time":"2026-11-20T19:43:26Z","agent":"bob","session":"bob","event":"tool.before","tool":"bob","decision":"block","hooks":[{"name":"bob","source":"bob","decision":"block","error":"pop fell"}],"reasons":[{"hook":"pop","text":"pop, no","cause":"decision"}],"halt":"pop","ms":1.50}`,
@@ -123,7 +123,7 @@ func TestRecordsEdit(t *testing.T) {
 		"of two sources": {`user {drop: tool.output}|project {drop: [/input/tool/input/b/0, prompt]}`, record, `{"kind":"tool.before","agent":{"name":"bob"},"session":{"id":"s","user":"bob"},"tool":{"name":"x","input":{"a":"bob","b":[2]}},"prompt":{}}`},
 		"the event":      {`user {drop: /input}`, record, ``},
 	} {
-		edit := keeping(t, strings.Split(tt.said, "|")...).Edit()
+		edit := keeping(t, strings.Split(tt.policies, "|")...).Edit()
 		for _, part := range []struct {
 			raw, want string
 			event     bool

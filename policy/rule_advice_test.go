@@ -6,8 +6,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// TestAdviceIsTold checks the text that the model gets from a hook with advice.
-func TestAdviceIsTold(t *testing.T) {
+// TestAdviceInReason checks the text that the model gets from a hook with advice.
+func TestAdviceInReason(t *testing.T) {
 	t.Parallel()
 	for want, h := range map[string]policyfile.Hook{
 		"":                         {},

@@ -17,7 +17,7 @@ func TestSandboxOf(t *testing.T) {
 	tests := map[string]struct {
 		defaults, hook string
 		want           *policyfile.Sandbox
-		says           string
+		description    string
 	}{
 		"none":       {"", "run: a", nil, "no sandbox"},
 		"true":       {"", "run: a\n    sandbox: true", project, "sandbox: reads the project, writes nothing, no network"},
@@ -52,8 +52,8 @@ func TestSandboxOf(t *testing.T) {
 			if diff := cmp.Diff(test.want, cmd.Sandbox); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
-			if got := cmd.Sandbox.Describe(); got != test.says {
-				t.Errorf("it says %q, want %q", got, test.says)
+			if got := cmd.Sandbox.Describe(); got != test.description {
+				t.Errorf("it says %q, want %q", got, test.description)
 			}
 		})
 	}

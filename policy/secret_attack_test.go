@@ -138,15 +138,15 @@ path = '''(?i)(?:^|\/)[^\/]+\.p(?:12|fx)$'''
 		if errs == nil {
 			errs = ReadRules(p, file)
 		}
-		var said, notes []string
+		var messages, notes []string
 		for _, err := range errs {
-			said = append(said, err.Error())
+			messages = append(messages, err.Error())
 		}
 		for _, n := range p.Secrets.Notes {
 			notes = append(notes, n.Error())
 		}
-		if (tt.errs == "") != (len(errs) == 0) || !strings.Contains(strings.Join(said, "\n"), tt.errs) {
-			t.Errorf("%s: errors %q, want %q", name, said, tt.errs)
+		if (tt.errs == "") != (len(errs) == 0) || !strings.Contains(strings.Join(messages, "\n"), tt.errs) {
+			t.Errorf("%s: errors %q, want %q", name, messages, tt.errs)
 		}
 		if !strings.Contains(strings.Join(notes, "\n"), tt.notes) {
 			t.Errorf("%s: notes %q, want %q", name, notes, tt.notes)

@@ -21,8 +21,8 @@ var (
 	ownKey   = "acme_" + "k3y9x8w7v6u5t4s3r2q1"
 )
 
-// said fires a payload of Claude Code at a policy.
-func said(t *testing.T, e *grapnel.Engine, payload map[string]any) grapnel.Verdict {
+// firePayload fires a payload of Claude Code at a policy.
+func firePayload(t *testing.T, e *grapnel.Engine, payload map[string]any) grapnel.Verdict {
 	t.Helper()
 	raw, err := json.Marshal(payload)
 	if err != nil {
@@ -70,7 +70,7 @@ func TestSecretMatch(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := engine(t, "p.yaml", "version: 1\nhooks:\n  - {name: h, on: tool.before, "+tt.hook+", block: no}\n")
-			v := said(t, e, tt.payload)
+			v := firePayload(t, e, tt.payload)
 			if v.Decision != tt.want {
 				t.Errorf("%v, want %v", v.Decision, tt.want)
 			}
@@ -97,7 +97,7 @@ func TestSecretReplaced(t *testing.T) {
 		{"MultiEdit", map[string]any{"file_path": "a.js", "edits": []any{map[string]any{"old_string": "x", "new_string": ghToken}}}, grapnel.Block},
 		{"Write", map[string]any{"file_path": "a.js", "old_string": ghToken, "content": "x"}, grapnel.Block},
 	} {
-		v := said(t, e, map[string]any{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/tmp", "tool_name": tt.tool, "tool_input": tt.input})
+		v := firePayload(t, e, map[string]any{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/tmp", "tool_name": tt.tool, "tool_input": tt.input})
 		if v.Decision != tt.want {
 			t.Errorf("%s %v: %v, want %v", tt.tool, tt.input, v.Decision, tt.want)
 		}
@@ -141,7 +141,7 @@ func TestMask(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			e := engine(t, "p.yaml", "version: 1\nhooks:\n  - {name: h, "+on+tt.hook+"}\n")
-			v := said(t, e, tt.payload)
+			v := firePayload(t, e, tt.payload)
 			got := ""
 			if len(v.Changes) > 0 {
 				raw, _ := v.Event.Get(tt.field)
@@ -231,7 +231,7 @@ func TestRuleFile(t *testing.T) {
 			{wrote("/tmp/fixtures/a", ghToken), grapnel.None},
 			{wrote("/tmp/b", "hello"), grapnel.None},
 		} {
-			if v := said(t, e, tt.payload); v.Decision != tt.want {
+			if v := firePayload(t, e, tt.payload); v.Decision != tt.want {
 				t.Errorf("%v on %v, want %v", v.Decision, tt.payload["tool_input"], tt.want)
 			}
 		}
@@ -241,7 +241,7 @@ func TestRuleFile(t *testing.T) {
 	// force.
 	put(t, filepath.Join(dir, "rules.toml"), strings.ReplaceAll(ownRules, "acme", "umbra"))
 	_, e := load(t, file, snaps, true)
-	if v := said(t, e, bash("echo "+ownKey)); v.Decision != grapnel.None {
+	if v := firePayload(t, e, bash("echo "+ownKey)); v.Decision != grapnel.None {
 		t.Errorf("a rule that is gone says %v", v.Decision)
 	}
 	put(t, filepath.Join(dir, "rules.toml"), "[[rules]]\nid = \"x\"\nregex = '''(a'''\n")
@@ -249,7 +249,7 @@ func TestRuleFile(t *testing.T) {
 	if got := set.Files[0]; got.State != policy.Broken || len(got.Errors) != 1 || !strings.Contains(got.Errors[0].Error(), "rules.toml:3:9: ") {
 		t.Errorf("a broken file of rules makes %+v", got)
 	}
-	if v := said(t, e, bash("echo "+strings.ReplaceAll(ownKey, "acme", "umbra"))); v.Decision != grapnel.Block {
+	if v := firePayload(t, e, bash("echo "+strings.ReplaceAll(ownKey, "acme", "umbra"))); v.Decision != grapnel.Block {
 		t.Errorf("the last valid rules say %v", v.Decision)
 	}
 	if err := os.Remove(filepath.Join(dir, "rules.toml")); err != nil {
@@ -323,14 +323,14 @@ func TestSecretsAreOfTheirFile(t *testing.T) {
 			put(t, user, "version: 1\n"+hook+"a}\n")
 			put(t, mine, "version: 1\nuse: [keys]\n"+tt.secrets+hook+"b}\n")
 			_, e := using(t, pack, "", user, mine)
-			v := said(t, e, bash("echo "+ghToken))
+			v := firePayload(t, e, bash("echo "+ghToken))
 			for _, source := range []string{"user.yaml::h", "project.yaml::h", "project.yaml#keys::p"} {
-				says := false
+				found := false
 				for _, r := range v.Reasons {
-					says = says || strings.HasSuffix(r.Hook, source)
+					found = found || strings.HasSuffix(r.Hook, source)
 				}
-				if want := strings.Contains(" "+tt.want+" ", " "+source+" "); says != want {
-					t.Errorf("%s says something: %v, want %v (%v)", source, says, want, v.Reasons)
+				if want := strings.Contains(" "+tt.want+" ", " "+source+" "); found != want {
+					t.Errorf("%s says something: %v, want %v (%v)", source, found, want, v.Reasons)
 				}
 			}
 		})
@@ -350,7 +350,7 @@ func TestTrustedRules(t *testing.T) {
 		t.Helper()
 		for range 2 {
 			_, e := p.load()
-			if v := said(t, e, bash("echo "+ownKey)); v.Decision != want {
+			if v := firePayload(t, e, bash("echo "+ownKey)); v.Decision != want {
 				t.Errorf("%v, want %v", v.Decision, want)
 			}
 		}

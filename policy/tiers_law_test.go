@@ -66,8 +66,8 @@ func (w *tiers) load(t *rapid.T, files ...policy.File) (policy.Set, *grapnel.Eng
 	return set, e
 }
 
-// toldOf returns all parts of a Verdict that an agent can get.
-func toldOf(v grapnel.Verdict) string {
+// verdictText returns all parts of a Verdict that an agent can get.
+func verdictText(v grapnel.Verdict) string {
 	return fmt.Sprintf("%v %q %q %q %q %v", v.Decision, v.Reason(), v.Messages, v.Context, v.Halt, v.Changes)
 }
 

@@ -96,8 +96,8 @@ func (p *project) state1(set policy.Set) policy.Loaded {
 	return set.Files[i]
 }
 
-// told returns the messages for the user at the start of a session and with a prompt.
-func told(e *grapnel.Engine) (atStart, atPrompt string) {
+// messagesOf returns the messages for the user at the start of a session and with a prompt.
+func messagesOf(e *grapnel.Engine) (atStart, atPrompt string) {
 	start := e.Fire(context.Background(), &grapnel.Event{Kind: grapnel.SessionStart})
 	prompt := e.Fire(context.Background(), &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}})
 	return strings.Join(start.Messages, "\n"), strings.Join(prompt.Messages, "\n")
@@ -121,7 +121,7 @@ func TestUntrustedProjectDoesNothing(t *testing.T) {
 		if v := e.Fire(context.Background(), sh("touch x")); v.Decision != grapnel.None || len(v.Messages) > 0 {
 			t.Errorf("%s: %v %v, want no opinion", name, v.Decision, v.Messages)
 		}
-		start, prompt := told(e)
+		start, prompt := messagesOf(e)
 		if !strings.Contains(start, "grapnel trust "+p.file) || prompt != "" {
 			t.Errorf("%s: told %q at the start and %q with a prompt, want it named once", name, start, prompt)
 		}
@@ -159,7 +159,7 @@ func (p *project) closed(what string) {
 	} else if same {
 		return
 	}
-	start, prompt := told(e)
+	start, prompt := messagesOf(e)
 	if !strings.Contains(start, p.file) || !strings.Contains(prompt, p.file) {
 		p.t.Errorf("%s: told %q at the start and %q with a prompt, want the file named", what, start, prompt)
 	}
@@ -322,8 +322,8 @@ func TestPins(t *testing.T) {
 		if diff := cmp.Diff(tt.want, got); diff != "" {
 			t.Errorf("%s: %s (-want +got)\n%s", name, tt.run, diff)
 		}
-		if said := strings.Join(x.Unpinned, "\n"); !strings.Contains(said, tt.unpinned) || tt.unpinned == "" && said != "" {
-			t.Errorf("%s: %s says %q, want %q", name, tt.run, said, tt.unpinned)
+		if unpinned := strings.Join(x.Unpinned, "\n"); !strings.Contains(unpinned, tt.unpinned) || tt.unpinned == "" && unpinned != "" {
+			t.Errorf("%s: %s says %q, want %q", name, tt.run, unpinned, tt.unpinned)
 		}
 	}
 }

@@ -148,11 +148,11 @@ func TestUseMistakes(t *testing.T) {
 			t.Fatal(errs)
 		}
 		_, errs = policy.PacksOf(p, "p.yaml", packs)
-		var said []string
+		var messages []string
 		for _, err := range errs {
-			said = append(said, err.Error())
+			messages = append(messages, err.Error())
 		}
-		if got := strings.Join(said, "\n"); !strings.Contains(got, want) {
+		if got := strings.Join(messages, "\n"); !strings.Contains(got, want) {
 			t.Errorf("use: %s: says %q, want %q", use, got, want)
 		}
 		if _, errs := policy.PacksOf(p, "p.yaml", packindex.Registry{}); len(errs) == 0 || !strings.Contains(errs[0].Msg, "unknown pack") {
@@ -209,12 +209,12 @@ func TestUseFollowsTheProgram(t *testing.T) {
 func TestReadRegistry(t *testing.T) {
 	t.Parallel()
 	registry, errs := policy.ReadRegistry(files("plain", blockAll, "broken", "version: 7\n", "two", twoRules))
-	var said []string
+	var messages []string
 	for _, err := range errs {
-		said = append(said, err.Error())
+		messages = append(messages, err.Error())
 	}
 	want := []string{"broken.yaml:1:10: unknown version 7 (write `version: 1`)", "plain.yaml:1:1: it is not a pack (write `pack: {version: 1}`)"}
-	if diff := cmp.Diff(want, said); diff != "" {
+	if diff := cmp.Diff(want, messages); diff != "" {
 		t.Errorf("errors (-want +got):\n%s", diff)
 	}
 	if got := registry.Names(); !slices.Equal(got, []string{"broken", "plain", "two"}) {
@@ -224,7 +224,7 @@ func TestReadRegistry(t *testing.T) {
 
 // A hook of a pack is built when an event may concern it. This decision uses little data and is
 // never wrong: a hook that is built at the start answers the same.
-func TestRegistryHooksSayTheSame(t *testing.T) {
+func TestRegistryHooksAreEquivalent(t *testing.T) {
 	t.Parallel()
 	const many = `version: 1
 pack: {version: 1}

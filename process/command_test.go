@@ -77,31 +77,31 @@ func late(t *testing.T, c *process.Command, ev *grapnel.Event, life life) (grapn
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
-		line string
-		kind grapnel.Kind // tool.before unless set
-		want grapnel.Outcome
-		is   error    // nil = any error
-		says []string // parts of the error; empty = no error
+		line    string
+		kind    grapnel.Kind // tool.before unless set
+		want    grapnel.Outcome
+		is      error    // nil = any error
+		wantErr []string // parts of the error; empty = no error
 	}{
 		"silent":             {line: `exit 0`},
 		"text at tool":       {line: `echo fine`},
 		"text as context":    {line: `echo fine`, kind: grapnel.SessionStart, want: grapnel.Outcome{Context: []string{"fine"}}},
 		"json":               {line: `echo '{"decision":"ask","reason":"why"}'`, want: grapnel.Outcome{Decision: grapnel.Ask, Reason: "why"}},
 		"byte order mark":    {line: `printf '\357\273\277\n {"decision":"block","reason":"r"}\n\n'`, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}},
-		"broken json":        {line: `echo '{"decision":'`, says: []string{"cannot read its answer"}},
+		"broken json":        {line: `echo '{"decision":'`, wantErr: []string{"cannot read its answer"}},
 		"block by code":      {line: `echo no >&2; exit 2`, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}},
 		"block, silent":      {line: `exit 2`, want: grapnel.Outcome{Decision: grapnel.Block}},
 		"block, json":        {line: `echo '{"reason":"because"}'; exit 2`, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "because"}},
 		"not utf-8":          {line: `printf 'bad \377 byte' >&2; exit 2`, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "bad \ufffd byte"}},
-		"code 1":             {line: `echo oops >&2; exit 1`, says: []string{"exit code 1", "oops"}},
-		"code 3 and json":    {line: `echo '{"decision":"block","reason":"r"}'; exit 3`, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}, says: []string{"exit code 3"}},
-		"code 126":           {line: `mkdir d; ./d`, is: process.ErrStart, says: []string{"126", "./d", "executable"}},
-		"code 127":           {line: `no-such-program-at-all --x`, is: process.ErrStart, says: []string{"127", "no-such-program-at-all", "PATH"}},
-		"own signal":         {line: `kill -KILL $$`, is: process.ErrSignal, says: []string{"SIGKILL"}},
-		"signal after json":  {line: `echo '{"decision":"block"}'; kill -TERM $$`, want: grapnel.Outcome{Decision: grapnel.Block}, is: process.ErrSignal, says: []string{"SIGTERM"}},
+		"code 1":             {line: `echo oops >&2; exit 1`, wantErr: []string{"exit code 1", "oops"}},
+		"code 3 and json":    {line: `echo '{"decision":"block","reason":"r"}'; exit 3`, want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}, wantErr: []string{"exit code 3"}},
+		"code 126":           {line: `mkdir d; ./d`, is: process.ErrStart, wantErr: []string{"126", "./d", "executable"}},
+		"code 127":           {line: `no-such-program-at-all --x`, is: process.ErrStart, wantErr: []string{"127", "no-such-program-at-all", "PATH"}},
+		"own signal":         {line: `kill -KILL $$`, is: process.ErrSignal, wantErr: []string{"SIGKILL"}},
+		"signal after json":  {line: `echo '{"decision":"block"}'; kill -TERM $$`, want: grapnel.Outcome{Decision: grapnel.Block}, is: process.ErrSignal, wantErr: []string{"SIGTERM"}},
 		"stdin unread":       {line: `exec <&-; echo '{"decision":"allow"}'`, want: grapnel.Outcome{Decision: grapnel.Allow}},
 		"stderr only":        {line: `echo note >&2`},
-		"long stderr in err": {line: `head -c 5000 /dev/zero | tr '\0' x >&2; echo end >&2; exit 1`, says: []string{"xxxend", "…"}},
+		"long stderr in err": {line: `head -c 5000 /dev/zero | tr '\0' x >&2; echo end >&2; exit 1`, wantErr: []string{"xxxend", "…"}},
 		"arguments with $":   {line: `printf '{"reason":"%s"}' "$GRAPNEL_HOOK"`, want: grapnel.Outcome{Reason: "the hook"}},
 	}
 	for name, tt := range tests {
@@ -115,10 +115,10 @@ func TestAnswers(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" {
 				t.Errorf("outcome of %s (-want +got):\n%s", tt.line, diff)
 			}
-			if (err != nil) != (len(tt.says) > 0) || tt.is != nil && !errors.Is(err, tt.is) {
-				t.Fatalf("error of %s = %v, want one with %q that is %v", tt.line, err, tt.says, tt.is)
+			if (err != nil) != (len(tt.wantErr) > 0) || tt.is != nil && !errors.Is(err, tt.is) {
+				t.Fatalf("error of %s = %v, want one with %q that is %v", tt.line, err, tt.wantErr, tt.is)
 			}
-			for _, part := range tt.says {
+			for _, part := range tt.wantErr {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("error of %s = %q, want it to say %q", tt.line, err, part)
 				}
@@ -151,8 +151,8 @@ func TestStartErrors(t *testing.T) {
 	script(t, filepath.Join(dir, "noise"), "\x7fnot a program", 0o700)
 
 	tests := map[string]struct {
-		c    process.Command
-		says []string
+		c       process.Command
+		wantErr []string
 	}{
 		"nothing":              {process.Command{}, []string{"no program"}},
 		"empty args":           {process.Command{Args: []string{}}, []string{"no program"}},
@@ -178,7 +178,7 @@ func TestStartErrors(t *testing.T) {
 			if !errors.Is(err, process.ErrStart) || !cmp.Equal(out, grapnel.Outcome{}) {
 				t.Fatalf("Handle = %+v, %v, want nothing and ErrStart", out, err)
 			}
-			for _, part := range tt.says {
+			for _, part := range tt.wantErr {
 				if !strings.Contains(err.Error(), part) {
 					t.Errorf("error = %q, want it to say %q", err, part)
 				}
@@ -326,9 +326,9 @@ func (l life) here(t *testing.T) {
 	if err := l.fifo.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Error(err)
 	}
-	said := make([]byte, len("here\n"))
-	if _, err := io.ReadFull(l.fifo, said); err != nil || string(said) != "here\n" {
-		t.Errorf("the hook said %q on its life, %v, want here", said, err)
+	got := make([]byte, len("here\n"))
+	if _, err := io.ReadFull(l.fifo, got); err != nil || string(got) != "here\n" {
+		t.Errorf("the hook said %q on its life, %v, want here", got, err)
 	}
 	if err := l.own.Close(); err != nil {
 		t.Error(err)
@@ -511,8 +511,8 @@ func TestDaemonStays(t *testing.T) {
 	if err := life.fifo.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
-	if said, err := io.ReadAll(life.fifo); err != nil || string(said) != "bye\n" {
-		t.Errorf("the background said %q, %v, want it to live on until it was told to stop", said, err)
+	if got, err := io.ReadAll(life.fifo); err != nil || string(got) != "bye\n" {
+		t.Errorf("the background said %q, %v, want it to live on until it was told to stop", got, err)
 	}
 }
 
@@ -524,9 +524,9 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	life := alive(t, ev)
-	told := make(chan struct{})
+	canceled := make(chan struct{})
 	go func() { // a child reports that the program has ended
-		defer close(told)
+		defer close(canceled)
 		life.here(t)
 		cancel()
 	}()
@@ -536,7 +536,7 @@ func TestDeadlineAfterTheEnd(t *testing.T) {
 	if err != nil || out.Decision != grapnel.Block {
 		t.Errorf("Handle = %+v, %v, want its block", out, err)
 	}
-	<-told
+	<-canceled
 	reap(t, readFile(t, ev, "pid"))
 }
 

@@ -97,10 +97,10 @@ func TestExecutorFails(t *testing.T) {
 	ev := event(t)
 	down := errors.New("the sandbox is down")
 	for name, tt := range map[string]struct {
-		end  *process.Ending
-		err  error
-		is   error
-		says string
+		end     *process.Ending
+		err     error
+		is      error
+		wantErr string
 	}{
 		"not started": {nil, down, down, `cannot start "x": the sandbox is down`},
 		"nothing":     {nil, nil, process.ErrStart, "the Executor returned no result"},
@@ -111,8 +111,8 @@ func TestExecutorFails(t *testing.T) {
 		c := &process.Command{Line: "x", MaxOutput: 12, Executor: process.ExecutorFunc(func(context.Context, *process.Program) (*process.Ending, error) {
 			return tt.end, tt.err
 		})}
-		if _, err := c.Handle(t.Context(), ev); !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: error %v, want %v with %q", name, err, tt.is, tt.says)
+		if _, err := c.Handle(t.Context(), ev); !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.wantErr) {
+			t.Errorf("%s: error %v, want %v with %q", name, err, tt.is, tt.wantErr)
 		}
 	}
 	if _, err := process.System.Run(t.Context(), &process.Program{}); err == nil {

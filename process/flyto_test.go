@@ -35,7 +35,7 @@ func TestFlytoPrograms(t *testing.T) {
 		timeout    time.Duration
 		decision   grapnel.Decision
 		cause      grapnel.Cause
-		says       string // part of the error; empty = no error
+		wantErr    string // part of the error; empty = no error
 	}{
 		{"block", `echo "not this one" >&2; exit 2`, 0, grapnel.Block, grapnel.CauseDecision, ""},
 		{"fine", `echo '{"note":"json"}'`, 0, grapnel.None, "", ""},
@@ -65,7 +65,7 @@ func TestFlytoPrograms(t *testing.T) {
 	}
 	for i, p := range programs {
 		got := rec.Hooks[i]
-		if got.Name != p.name || got.Decision != p.decision || got.Cause != p.cause || (got.Error == "") != (p.says == "") || !strings.Contains(got.Error, p.says) {
+		if got.Name != p.name || got.Decision != p.decision || got.Cause != p.cause || (got.Error == "") != (p.wantErr == "") || !strings.Contains(got.Error, p.wantErr) {
 			t.Errorf("result %d: %+v, want %+v", i, got, p)
 		}
 	}

@@ -25,7 +25,7 @@ func TestWorkerBadManners(t *testing.T) { //nolint:tparallel // see above
 	const hello = `echo '{"grapnel":1,"type":"hello","concurrency":1000000000}'; `
 	big := strings.Repeat("x", 5<<20) // more than a pipe holds
 	for name, tt := range map[string]struct {
-		program, says string
+		program, wantErr string
 	}{
 		"reads nothing":    {hello + `trap '' TERM INT; sleep 1000`, "took longer than its timeout"},
 		"floods":           {hello + `exec yes`, `"y" is not a JSON object`},
@@ -48,8 +48,8 @@ func TestWorkerBadManners(t *testing.T) { //nolint:tparallel // see above
 				if !cmp.Equal(out, grapnel.Outcome{}) || err == nil {
 					t.Fatalf("%+v, %v, want an error", out, err)
 				}
-				if !strings.Contains(err.Error(), tt.says) && !errors.Is(err, grapnel.ErrTimeout) { // on a busy machine the hello may be late
-					t.Errorf("%v, want %q", err, tt.says)
+				if !strings.Contains(err.Error(), tt.wantErr) && !errors.Is(err, grapnel.ErrTimeout) { // on a busy machine the hello may be late
+					t.Errorf("%v, want %q", err, tt.wantErr)
 				}
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond) // must fire: the program does not end by itself

@@ -19,8 +19,8 @@ func TestSettleLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer writer.Close()
-	said := strings.Repeat("x", 40<<10)
-	if _, err := io.WriteString(writer, said); err != nil {
+	written := strings.Repeat("x", 40<<10)
+	if _, err := io.WriteString(writer, written); err != nil {
 		t.Fatal(err)
 	}
 	h := &head{limit: 1 << 20}
@@ -29,8 +29,8 @@ func TestSettleLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.settle(0) // no other goroutine has read the pipe
-	if got := string(h.kept); got != said {
-		t.Errorf("settle read %d bytes, want all %d", len(got), len(said))
+	if got := string(h.kept); got != written {
+		t.Errorf("settle read %d bytes, want all %d", len(got), len(written))
 	}
 	if _, err := file.Stat(); err == nil {
 		t.Error("settle left the pipe open")

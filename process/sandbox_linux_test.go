@@ -86,7 +86,7 @@ func newPlace(t *testing.T) *place {
 }
 
 // probe runs a program that attempts an action, and reports whether it succeeded.
-func (p *place) probe(t *testing.T, by process.Executor, try ...string) (could bool, said string) {
+func (p *place) probe(t *testing.T, by process.Executor, try ...string) (could bool, output string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -101,11 +101,11 @@ func (p *place) probe(t *testing.T, by process.Executor, try ...string) (could b
 	if err != nil {
 		t.Fatalf("%v: %v", try, err)
 	}
-	said = fmt.Sprintf("%s%s", end.Stdout.Head, end.Stderr.Head)
+	output = fmt.Sprintf("%s%s", end.Stdout.Head, end.Stderr.Head)
 	if end.Exit != 0 && end.Exit != 1 || end.Signal != "" || end.Stopped != nil {
-		t.Fatalf("%v: exit %d, signal %q, %v: %s", try, end.Exit, end.Signal, end.Stopped, said)
+		t.Fatalf("%v: exit %d, signal %q, %v: %s", try, end.Exit, end.Signal, end.Stopped, output)
 	}
-	return end.Exit == 0, said
+	return end.Exit == 0, output
 }
 
 // Actions that a program in a sandbox can and cannot do. Each forbidden action is first done
@@ -206,8 +206,8 @@ func TestSandbox(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if could, said := p.probe(t, process.System, "memory", p.victim); !could {
-		t.Fatalf("the memory of another, without a sandbox: %s", said)
+	if could, output := p.probe(t, process.System, "memory", p.victim); !could {
+		t.Fatalf("the memory of another, without a sandbox: %s", output)
 	}
 	// These actions change files that the next attempt needs, so the test does them without a
 	// sandbox only afterwards.
@@ -221,17 +221,17 @@ func TestSandbox(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if !test.could && !slices.Contains(once, name) {
-				if could, said := p.probe(t, process.System, test.try...); !could && !slices.Contains(maybe, name) {
-					t.Errorf("%v: without a sandbox it cannot either, so nothing is shown: %s", test.try, said)
+				if could, output := p.probe(t, process.System, test.try...); !could && !slices.Contains(maybe, name) {
+					t.Errorf("%v: without a sandbox it cannot either, so nothing is shown: %s", test.try, output)
 				}
 			}
-			could, said := p.probe(t, test.box, test.try...)
+			could, output := p.probe(t, test.box, test.try...)
 			if could != test.could {
-				t.Errorf("%v: could = %v, want %v: %s", test.try, could, test.could, said)
+				t.Errorf("%v: could = %v, want %v: %s", test.try, could, test.could, output)
 			}
 			if slices.Contains(once, name) && !test.could && name != "ptrace of another" {
-				if could, said := p.probe(t, process.System, test.try...); !could {
-					t.Errorf("%v: without a sandbox it cannot either, so nothing is shown: %s", test.try, said)
+				if could, output := p.probe(t, process.System, test.try...); !could {
+					t.Errorf("%v: without a sandbox it cannot either, so nothing is shown: %s", test.try, output)
 				}
 			}
 		})
@@ -290,7 +290,7 @@ func TestSandboxIsTransparent(t *testing.T) {
 	for name, line := range lines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var said [2]string
+			var outputs [2]string
 			for i, by := range []process.Executor{process.System, &process.Sandbox{}} {
 				end, err := by.Run(t.Context(), &process.Program{
 					Args: []string{"/bin/sh", "-c", line}, Env: append(os.Environ(), "X=a b\nc", "X=last"), Dir: "/usr", Stdin: []byte("event\n"), MaxOutput: 1 << 20,
@@ -298,10 +298,10 @@ func TestSandboxIsTransparent(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				said[i] = fmt.Sprintf("%d %q %s|%s", end.Exit, end.Signal, end.Stdout.Head, end.Stderr.Head)
+				outputs[i] = fmt.Sprintf("%d %q %s|%s", end.Exit, end.Signal, end.Stdout.Head, end.Stderr.Head)
 			}
-			if said[0] != said[1] {
-				t.Errorf("%s:\nwithout %s\nwith    %s", line, said[0], said[1])
+			if outputs[0] != outputs[1] {
+				t.Errorf("%s:\nwithout %s\nwith    %s", line, outputs[0], outputs[1])
 			}
 		})
 	}

@@ -103,15 +103,15 @@ func TestQueue(t *testing.T) {
 func TestTail(t *testing.T) {
 	t.Parallel()
 	var also bytes.Buffer
-	said := tail{also: &also}
+	stderr := tail{also: &also}
 	text := strings.Repeat("0123456789", 1000)
 	for _, part := range []string{text, text[:100], "\xffend\n"} {
-		if n, err := said.Write([]byte(part)); n != len(part) || err != nil {
+		if n, err := stderr.Write([]byte(part)); n != len(part) || err != nil {
 			t.Fatalf("Write = %d, %v", n, err)
 		}
 	}
-	if len(said.kept) != tailSize || !strings.HasSuffix(said.last(), "789\ufffdend") || also.Len() != 10_105 {
-		t.Errorf("kept %d bytes, %q, and passed %d on", len(said.kept), said.last(), also.Len())
+	if len(stderr.kept) != tailSize || !strings.HasSuffix(stderr.last(), "789\ufffdend") || also.Len() != 10_105 {
+		t.Errorf("kept %d bytes, %q, and passed %d on", len(stderr.kept), stderr.last(), also.Len())
 	}
 }
 
@@ -120,12 +120,12 @@ func TestTail(t *testing.T) {
 func FuzzSplitter(f *testing.F) {
 	f.Add([]byte("{}\n\n{\"a\":1}\r\nlong long line\nx"), 3, 8)
 	f.Add([]byte("\n\n \n"), 1, 0)
-	f.Fuzz(func(t *testing.T, said []byte, piece, limit int) {
+	f.Fuzz(func(t *testing.T, output []byte, piece, limit int) {
 		if piece < 1 || limit < 0 || limit > 1<<20 {
 			return
 		}
 		var want []string
-		for line := range bytes.SplitSeq(said, []byte("\n")) {
+		for line := range bytes.SplitSeq(output, []byte("\n")) {
 			switch {
 			case len(line) > limit:
 				want = append(want, "cut "+string(line[:limit]))
@@ -141,7 +141,7 @@ func FuzzSplitter(f *testing.F) {
 				got = append(got, string(line))
 			}
 		}}
-		for rest := said; len(rest) > 0; {
+		for rest := output; len(rest) > 0; {
 			n := min(piece, len(rest))
 			if wrote, err := s.Write(rest[:n]); wrote != n || err != nil {
 				t.Fatalf("Write = %d, %v, want all %d", wrote, err, n)
@@ -150,7 +150,7 @@ func FuzzSplitter(f *testing.F) {
 		}
 		s.flush()
 		if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
-			t.Errorf("%q in pieces of %d gives\n%q, want\n%q", said, piece, a, b)
+			t.Errorf("%q in pieces of %d gives\n%q, want\n%q", output, piece, a, b)
 		}
 	})
 }

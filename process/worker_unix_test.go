@@ -251,23 +251,23 @@ func TestWorkerAnswers(t *testing.T) {
 	t.Parallel()
 	w := worker(t)
 	for answer, tt := range map[string]struct {
-		want grapnel.Outcome
-		says string // part of the error
+		want    grapnel.Outcome
+		wantErr string // part of the error
 	}{
 		`"outcome":{}`: {},
 		`"outcome":{"decision":"block","reason":"r","Decision":"allow"},"new":{}`: {want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}},
-		`"error":"no network"`:                          {says: "could not decide: no network"},
-		`"error":{"code":7}`:                            {says: `could not decide: {"code":7}`},
+		`"error":"no network"`:                          {wantErr: "could not decide: no network"},
+		`"error":{"code":7}`:                            {wantErr: `could not decide: {"code":7}`},
 		`"error":"half","outcome":{"decision":"block"}`: {grapnel.Outcome{Decision: grapnel.Block}, "could not decide: half"},
 		`"error":null,"outcome":{"decision":"ask"}`:     {want: grapnel.Outcome{Decision: grapnel.Ask}},
-		`"outcome":null`:                                {says: "neither an outcome nor an error"},
-		`"outcome":"block"`:                             {says: `its outcome "\"block\"" is not an object`},
-		`"outcome":{"decision":"maybe"}`:                {says: "cannot read its answer"},
-		`"decision":"block"`:                            {says: "neither an outcome nor an error"},
+		`"outcome":null`:                                {wantErr: "neither an outcome nor an error"},
+		`"outcome":"block"`:                             {wantErr: `its outcome "\"block\"" is not an object`},
+		`"outcome":{"decision":"maybe"}`:                {wantErr: "cannot read its answer"},
+		`"decision":"block"`:                            {wantErr: "neither an outcome nor an error"},
 	} {
 		out, err := ask(t, w, "answer "+answer)
-		if diff := cmp.Diff(tt.want, out); diff != "" || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-			t.Errorf("%s: error %v, want %q (-want +got)\n%s", answer, err, tt.says, diff)
+		if diff := cmp.Diff(tt.want, out); diff != "" || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+			t.Errorf("%s: error %v, want %q (-want +got)\n%s", answer, err, tt.wantErr, diff)
 		}
 	}
 }
@@ -294,16 +294,16 @@ func TestWorkerAtOnce(t *testing.T) {
 		}
 	})
 	all.Wait()
-	alone, log := logged(t)
-	alone.Concurrency = 1
-	pidOf(t, alone)
+	single, log := logged(t)
+	single.Concurrency = 1
+	pidOf(t, single)
 	held := make(chan error, 1)
 	go func() {
-		_, err := askFor(t, alone, time.Second, "hold")
+		_, err := askFor(t, single, time.Second, "hold")
 		held <- err
 	}()
 	log.wait(t, "does hold\n", 1)
-	if _, err := askFor(t, alone, 50*time.Millisecond, "who"); !errors.Is(err, grapnel.ErrTimeout) || !strings.Contains(err.Error(), "had to wait") {
+	if _, err := askFor(t, single, 50*time.Millisecond, "who"); !errors.Is(err, grapnel.ErrTimeout) || !strings.Contains(err.Error(), "had to wait") {
 		t.Errorf("the second event: %v, want that it had to wait for its turn", err)
 	}
 	if err := <-held; !errors.Is(err, grapnel.ErrTimeout) {
@@ -324,7 +324,7 @@ func TestWorkerKinds(t *testing.T) {
 // again.
 func TestWorkerDies(t *testing.T) {
 	t.Parallel()
-	for how, says := range map[string]string{
+	for how, wantErr := range map[string]string{
 		"die 3":   "does die\nlast words",
 		"die 0":   "ended before it answered: ",
 		"die 4":   "ended with exit code 4 before it answered: ",
@@ -338,16 +338,16 @@ func TestWorkerDies(t *testing.T) {
 			var all sync.WaitGroup
 			for range 3 {
 				all.Go(func() {
-					if out, err := ask(t, w, "hold"); err == nil || !strings.Contains(err.Error(), says) {
-						t.Errorf("under way: %+v, %v, want %q", out, err, says)
+					if out, err := ask(t, w, "hold"); err == nil || !strings.Contains(err.Error(), wantErr) {
+						t.Errorf("under way: %+v, %v, want %q", out, err, wantErr)
 					}
 				})
 			}
 			log.wait(t, "does hold\n", 3)
 			all.Go(func() {
 				out, err := ask(t, w, how)
-				if err == nil || !strings.Contains(err.Error(), says) || !cmp.Equal(out, grapnel.Outcome{}) {
-					t.Errorf("%+v, %v, want %q", out, err, says)
+				if err == nil || !strings.Contains(err.Error(), wantErr) || !cmp.Equal(out, grapnel.Outcome{}) {
+					t.Errorf("%+v, %v, want %q", out, err, wantErr)
 				}
 				if how == "suicide" && !errors.Is(err, process.ErrSignal) {
 					t.Errorf("%v is not ErrSignal", err)
@@ -411,7 +411,7 @@ func TestWorkerBacksOff(t *testing.T) {
 // lost message may have been a block.
 func TestWorkerNoise(t *testing.T) {
 	t.Parallel()
-	for said, says := range map[string]string{
+	for line, wantErr := range map[string]string{
 		`hello world`:          `"hello world" is not a JSON object on one line`,
 		`[1]`:                  "not a JSON object",
 		`1 2`:                  "not a JSON object",
@@ -423,11 +423,11 @@ func TestWorkerNoise(t *testing.T) {
 		`{"type":"cancel","id":"1"}`:               "which only grapnel may send",
 		`{"type":"answer","id":"1","outcome":{}}}`: "not a JSON object",
 	} {
-		t.Run(said, func(t *testing.T) {
+		t.Run(line, func(t *testing.T) {
 			t.Parallel()
 			w := worker(t)
-			if out, err := ask(t, w, "say "+said); err == nil || !strings.Contains(err.Error(), says) {
-				t.Errorf("%+v, %v, want %q", out, err, says)
+			if out, err := ask(t, w, "say "+line); err == nil || !strings.Contains(err.Error(), wantErr) {
+				t.Errorf("%+v, %v, want %q", out, err, wantErr)
 			}
 			pidOf(t, w)
 		})
@@ -598,18 +598,18 @@ func TestWorkerCannotStart(t *testing.T) {
 	line.Args, line.Line = nil, "echo oops >&2; exit 1"
 	foreign := worker(t)
 	foreign.Dialect = dialect.ClaudeCode()
-	nobody := worker(t)
-	nobody.Executor = nil
+	noExecutor := worker(t)
+	noExecutor.Executor = nil
 	for name, tt := range map[string]struct {
-		w    *process.Worker
-		says string
+		w       *process.Worker
+		wantErr string
 	}{
 		"no hello":     {deaf, "it did not send its hello within 300ms: loading"},
 		"no program":   {gone, "no such file"},
 		"no directory": {nowhere, "no such file or directory"},
 		"it ends":      {line, "it ended with exit code 1 before it sent its hello: oops"},
 		"another's":    {foreign, "cannot be a worker"},
-		"nobody":       {nobody, "has no Executor"},
+		"nobody":       {noExecutor, "has no Executor"},
 		"no JSON":      {hello("hello"), `"hello" is not a JSON object`},
 		"no version":   {hello(`{"type":"hello"}`), "version 0 of the plain dialect, want 1"},
 		"of later":     {hello(`{"grapnel":2,"type":"hello"}`), "version 2 of the plain dialect, want 1"},
@@ -619,8 +619,8 @@ func TestWorkerCannotStart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if out, err := ask(t, tt.w, "who"); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), tt.says) || !cmp.Equal(out, grapnel.Outcome{}) {
-				t.Errorf("%+v, %v, want ErrStart that says %q", out, err, tt.says)
+			if out, err := ask(t, tt.w, "who"); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), tt.wantErr) || !cmp.Equal(out, grapnel.Outcome{}) {
+				t.Errorf("%+v, %v, want ErrStart that says %q", out, err, tt.wantErr)
 			}
 		})
 	}
@@ -693,24 +693,24 @@ func TestWorkerExecutor(t *testing.T) {
 func TestWorkerOnce(t *testing.T) {
 	t.Parallel()
 	for what, tt := range map[string]struct {
-		hello string // plainHello unless set
-		want  grapnel.Outcome
-		says  string
+		hello   string // plainHello unless set
+		want    grapnel.Outcome
+		wantErr string
 	}{
 		`answer "outcome":{"decision":"block","reason":"r"}`: {want: grapnel.Outcome{Decision: grapnel.Block, Reason: "r"}},
 		`answer "outcome":{}`:                                {},
-		`answer "error":"no network"`:                        {says: "could not decide: no network"},
-		`hang`:                                               {says: "it ended before it answered"},
-		`die 0`:                                              {says: "it ended before it answered: does die\nlast words"},
-		`die 3`:                                              {says: "exit code 3: does die\nlast words"},
-		`die 2`:                                              {says: "exit code 2"},
-		`suicide`:                                            {says: "SIGKILL"},
-		`say noise`:                                          {says: `"noise" is not a JSON object`},
-		`twice`:                                              {says: "which is not the id of an open event"},
+		`answer "error":"no network"`:                        {wantErr: "could not decide: no network"},
+		`hang`:                                               {wantErr: "it ended before it answered"},
+		`die 0`:                                              {wantErr: "it ended before it answered: does die\nlast words"},
+		`die 3`:                                              {wantErr: "exit code 3: does die\nlast words"},
+		`die 2`:                                              {wantErr: "exit code 2"},
+		`suicide`:                                            {wantErr: "SIGKILL"},
+		`say noise`:                                          {wantErr: `"noise" is not a JSON object`},
+		`twice`:                                              {wantErr: "which is not the id of an open event"},
 		`hang 1`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["session.end"]}`},
-		`hang 2`:                                             {hello: `{"grapnel":3,"type":"hello"}`, says: "version 3"},
-		`hang 4`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`, says: `unknown event "tool.befor"`},
-		`hang 3`:                                             {hello: `{"type":"weather"}`, says: "it ended before it sent hello"},
+		`hang 2`:                                             {hello: `{"grapnel":3,"type":"hello"}`, wantErr: "version 3"},
+		`hang 4`:                                             {hello: `{"grapnel":1,"type":"hello","kinds":["tool.befor"]}`, wantErr: `unknown event "tool.befor"`},
+		`hang 3`:                                             {hello: `{"type":"weather"}`, wantErr: "it ended before it sent hello"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -724,8 +724,8 @@ func TestWorkerOnce(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			out, err := c.Handle(ctx, does(what))
-			if diff := cmp.Diff(tt.want, out); diff != "" || (err == nil) != (tt.says == "") || err != nil && !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("error %v, want %q (-want +got)\n%s", err, tt.says, diff)
+			if diff := cmp.Diff(tt.want, out); diff != "" || (err == nil) != (tt.wantErr == "") || err != nil && !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("error %v, want %q (-want +got)\n%s", err, tt.wantErr, diff)
 			}
 		})
 	}

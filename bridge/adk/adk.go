@@ -119,15 +119,15 @@ type run struct {
 	forget  func()      // removes the run from bridge.runs
 	stop    func() bool // cancels the call of forget at the end of the context
 
-	mu      sync.Mutex
-	context []string            // from session.start, for the prompt
-	over    *host.Refusal       // not nil: hooks ended the turn
-	main    string              // the agent that started first; all others are its sub-agents
-	agents  map[string]*working // by name
-	told    map[string]bool     // ids of tool calls with a reported result
-	last    string              // last answer of any agent
-	bare    bool                // its runner has no plugins: only the agents' callbacks report it
-	failure error               // error of the model
+	mu       sync.Mutex
+	context  []string            // from session.start, for the prompt
+	over     *host.Refusal       // not nil: hooks ended the turn
+	main     string              // the agent that started first; all others are its sub-agents
+	agents   map[string]*working // by name
+	reported map[string]bool     // ids of tool calls with a reported result
+	last     string              // last answer of any agent
+	bare     bool                // its runner has no plugins: only the agents' callbacks report it
+	failure  error               // error of the model
 }
 
 // begin returns the run of ctx. It starts the run at the first call.
@@ -371,16 +371,16 @@ func saying(c *genai.Content, was, now string) *genai.Content {
 		return nil
 	}
 	other := &genai.Content{Role: c.Role}
-	said := false
+	written := false
 	for _, p := range c.Parts {
 		if !isText(p) {
 			other.Parts = append(other.Parts, p)
-		} else if !said {
+		} else if !written {
 			other.Parts = append(other.Parts, genai.NewPartFromText(now))
-			said = true
+			written = true
 		}
 	}
-	if !said {
+	if !written {
 		other.Parts = append(other.Parts, genai.NewPartFromText(now))
 	}
 	return other

@@ -17,11 +17,11 @@ type working struct {
 	context []string // added below its instruction
 	sub     bool
 
-	last     string                      // its last answer
-	active   bool                        // it continued because of a hook
-	stopped  bool                        // hooks have allowed it to stop
-	withheld int                         // refused answers in a row
-	said     map[string][]*genai.Content // contents for the model that replace a thought written by the plugin
+	last         string                      // its last answer
+	active       bool                        // it continued because of a hook
+	stopped      bool                        // hooks have allowed it to stop
+	withheld     int                         // refused answers in a row
+	replacements map[string][]*genai.Content // contents for the model that replace a thought written by the plugin
 
 	results []host.Result // of tools, since the last model call; guarded by run.mu
 }
@@ -34,7 +34,7 @@ func (b *bridge) beforeAgent(ctx agent.Context) (*genai.Content, error) {
 	}
 	name := ctx.AgentName()
 	task, _ := textOf(ctx.UserContent())
-	w := &working{session: r.session, said: map[string][]*genai.Content{}}
+	w := &working{session: r.session, replacements: map[string][]*genai.Content{}}
 
 	r.mu.Lock()
 	first := r.main == ""
@@ -135,7 +135,7 @@ func (r *run) at(ctx agent.Context) *working {
 	defer r.mu.Unlock()
 	w := r.agents[name]
 	if w == nil {
-		w = &working{session: r.session, said: map[string][]*genai.Content{}}
+		w = &working{session: r.session, replacements: map[string][]*genai.Content{}}
 		r.agents[name] = w
 	}
 	return w

@@ -92,13 +92,13 @@ func (w *working) instruct(request *model.LLMRequest) {
 		}
 		request.Config.SystemInstruction = genai.NewContentFromText(host.Below(system, w.context), genai.RoleUser)
 	}
-	if len(w.said) == 0 {
+	if len(w.replacements) == 0 {
 		return
 	}
 	var contents []*genai.Content
 	for _, c := range request.Contents {
-		if told, ok := w.said[thoughtOf(c)]; ok {
-			contents = append(contents, told...)
+		if replacement, ok := w.replacements[thoughtOf(c)]; ok {
+			contents = append(contents, replacement...)
 			continue
 		}
 		contents = append(contents, c)
@@ -120,11 +120,11 @@ func thoughtOf(c *genai.Content) string {
 	return b.String()
 }
 
-// again makes ADK call the model again, with told in place of its response. It returns a
+// again makes ADK call the model again, with replacement in place of its response. It returns a
 // response that has only a thought, because ADK then continues the loop.
-func (w *working) again(response *model.LLMResponse, thought string, told ...*genai.Content) *model.LLMResponse {
-	thought = fmt.Sprintf("%s [%d]", thought, len(w.said)+1) // a unique text
-	w.said[thought] = told
+func (w *working) again(response *model.LLMResponse, thought string, replacement ...*genai.Content) *model.LLMResponse {
+	thought = fmt.Sprintf("%s [%d]", thought, len(w.replacements)+1) // a unique text
+	w.replacements[thought] = replacement
 	other := *response
 	other.Content = &genai.Content{Role: genai.RoleModel, Parts: []*genai.Part{{Text: thought, Thought: true}}}
 	return &other

@@ -126,8 +126,8 @@ func (b *bridge) after(ctx agent.Context, r *run, w *working, t tool.Tool, args 
 	if err != nil {
 		return nil, err
 	}
-	var nobody *host.Session
-	was, _ := nobody.AfterTool(ctx, call, got, failure)
+	var noHooks *host.Session
+	was, _ := noHooks.AfterTool(ctx, call, got, failure)
 	result, err := w.session.AfterTool(ctx, call, got, failure)
 	if err != nil {
 		r.end(err)
@@ -144,10 +144,10 @@ func (b *bridge) after(ctx agent.Context, r *run, w *working, t tool.Tool, args 
 func (r *run) answered(w *working, id string, result host.Result) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.told == nil {
-		r.told = map[string]bool{}
+	if r.reported == nil {
+		r.reported = map[string]bool{}
 	}
-	r.told[id] = true
+	r.reported[id] = true
 	if w.session.Listens(grapnel.ToolBatchAfter) {
 		w.results = append(w.results, result)
 	}
@@ -156,7 +156,7 @@ func (r *run) answered(w *working, id string, result host.Result) {
 func (r *run) wasAnswered(id string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.told[id]
+	return r.reported[id]
 }
 
 func callOf(ctx agent.Context, t tool.Tool, args map[string]any) (host.Call, error) {

@@ -49,10 +49,10 @@ type Bridge struct {
 
 	turns atomic.Int64
 
-	once sync.Once
-	own  *host.Session            // set by once, like err and said
-	err  error                    // hooks refused the session
-	said atomic.Pointer[[]string] // context of session.start, until a Turn takes it
+	once         sync.Once
+	own          *host.Session            // set by once, like err and startContext
+	err          error                    // hooks refused the session
+	startContext atomic.Pointer[[]string] // context of session.start, until a Turn takes it
 }
 
 // New returns a bridge from a host to Eino.
@@ -82,9 +82,9 @@ func (b *Bridge) session(ctx context.Context) (context.Context, *host.Session, e
 		return ctx, s, nil
 	}
 	b.once.Do(func() {
-		var said []string
-		_, b.own, said, b.err = b.host.Start(context.WithoutCancel(ctx), b.opts.Session, "startup")
-		b.said.Store(&said)
+		var startContext []string
+		_, b.own, startContext, b.err = b.host.Start(context.WithoutCancel(ctx), b.opts.Session, "startup")
+		b.startContext.Store(&startContext)
 	})
 	return host.NewContext(ctx, b.own), b.own, b.err
 }

@@ -352,13 +352,13 @@ func describe(tools []*schema.ToolInfo) ([]Tool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("cannot encode the tool %s for hooks: %w", t.Name, err)
 		}
-		told := Tool{Name: t.Name, Desc: t.Desc}
+		shown := Tool{Name: t.Name, Desc: t.Desc}
 		if parameters != nil {
-			if told.Parameters, err = host.JSON(parameters); err != nil {
+			if shown.Parameters, err = host.JSON(parameters); err != nil {
 				return nil, fmt.Errorf("cannot encode the tool %s for hooks: %w", t.Name, err)
 			}
 		}
-		list = append(list, told)
+		list = append(list, shown)
 	}
 	return list, nil
 }

@@ -222,8 +222,8 @@ func after[V any](ctx context.Context, s *host.Session, call host.Call, value V,
 			return r, false, fmt.Errorf("cannot encode the output of the tool %s for hooks: %w", call.Name, err)
 		}
 	}
-	var nobody *host.Session
-	was, _ := nobody.AfterTool(ctx, call, output, failure)
+	var noHooks *host.Session
+	was, _ := noHooks.AfterTool(ctx, call, output, failure)
 	if r, err = s.AfterTool(ctx, call, output, failure); err != nil {
 		return r, false, err
 	}

@@ -32,8 +32,8 @@ func (b *Bridge) Turn(ctx context.Context, messages []*schema.Message, run func(
 	s.Update(func(info *grapnel.Session) { info.Turn = turn })
 	begin := host.Beginning{Model: s.Info().Model}
 	if !given {
-		if said := b.said.Swap(nil); said != nil {
-			begin.Context = *said
+		if startContext := b.startContext.Swap(nil); startContext != nil {
+			begin.Context = *startContext
 		}
 	}
 	answer, err := around(ctx, s, begin, slices.Clone(messages), run)

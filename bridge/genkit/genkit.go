@@ -341,17 +341,17 @@ func textOf(m *ai.Message) string {
 func saying(m *ai.Message, text string) *ai.Message {
 	other := m.Clone()
 	other.Content = nil
-	said := false
+	written := false
 	for _, p := range m.Content {
 		switch {
 		case !p.IsText():
 			other.Content = append(other.Content, p)
-		case !said:
+		case !written:
 			other.Content = append(other.Content, ai.NewTextPart(text))
-			said = true
+			written = true
 		}
 	}
-	if !said {
+	if !written {
 		other.Content = append(other.Content, ai.NewTextPart(text))
 	}
 	return other

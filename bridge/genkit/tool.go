@@ -81,8 +81,8 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 			return nil, fmt.Errorf("grapnel: cannot encode the output for hooks: %w", err)
 		}
 	}
-	var nobody *host.Session
-	was, _ := nobody.AfterTool(ctx, call, raw, failure)
+	var noHooks *host.Session
+	was, _ := noHooks.AfterTool(ctx, call, raw, failure)
 	r, err := t.session.AfterTool(ctx, call, raw, failure)
 	if err != nil {
 		t.end(err)

@@ -180,8 +180,8 @@ func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result,
 			failed = &host.ToolError{Output: output}
 		}
 	}
-	var nobody *host.Session
-	was, _ := nobody.AfterTool(ctx, c, output, failed)
+	var noHooks *host.Session
+	was, _ := noHooks.AfterTool(ctx, c, output, failed)
 	if r, err = s.AfterTool(ctx, c, output, failed); err != nil {
 		return r, false, err
 	}

@@ -121,8 +121,8 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 64, `unknown state "gone"`, "deliveries", "--state", "gone")
 	wants(t, root, 64, "unknown command", "deliveries", "shwo")
 	wants(t, root, 1, `no target "nobody" found`, "deliveries", "--target", "nobody")
-	if said := wants(t, root, 0, "session  s1", "deliveries", "show", "d1"); !strings.Contains(said, `"a  b"`) || strings.Contains(said, "\x1b") {
-		t.Errorf("%s", said)
+	if output := wants(t, root, 0, "session  s1", "deliveries", "show", "d1"); !strings.Contains(output, `"a  b"`) || strings.Contains(output, "\x1b") {
+		t.Errorf("%s", output)
 	}
 	var shown delivery.Job
 	if err := json.Unmarshal([]byte(wants(t, root, 0, "", "deliveries", "show", "d1", "--json")), &shown); err != nil || shown.ID != "d1" || len(shown.Event) == 0 {
@@ -139,8 +139,8 @@ func TestDeliveries(t *testing.T) {
 	wants(t, root, 0, "8 tries", "deliveries", "--state", "dead", "--target", "team")
 	status.Store(503)
 	wants(t, root, 0, "1 delivery will be retried", "deliveries", "retry", "d1")
-	if said := wants(t, root, 1, "answered with status 503", "drain"); !strings.Contains(said, "0 delivered, 1 failed, 0 dead, 2 waiting") {
-		t.Errorf("%s", said)
+	if output := wants(t, root, 1, "answered with status 503", "drain"); !strings.Contains(output, "0 delivered, 1 failed, 0 dead, 2 waiting") {
+		t.Errorf("%s", output)
 	}
 	status.Store(410)
 	wants(t, root, 0, `"retried": 1`, "deliveries", "retry", "--all-dead", "--target", target, "--json")
@@ -154,8 +154,8 @@ func TestDeliveries(t *testing.T) {
 	status.Store(204)
 	wants(t, root, 0, "is enabled again. 3 deliveries wait", "deliveries", "on", "team")
 	wants(t, root, 0, "is not disabled", "deliveries", "on", target)
-	if said := wants(t, root, 0, "1 waiting", "drain", "--wait", "20s"); !strings.Contains(said, "2 delivered") {
-		t.Errorf("%s", said)
+	if output := wants(t, root, 0, "1 waiting", "drain", "--wait", "20s"); !strings.Contains(output, "2 delivered") {
+		t.Errorf("%s", output)
 	}
 	wants(t, root, 0, `"delivered": 0`, "drain", "--json")
 	wants(t, root, 64, "the time must not be negative", "drain", "--wait", "-1s")

@@ -200,8 +200,8 @@ func TestAskFails(t *testing.T) {
 				if exit != 0 || !strings.Contains(stdout, want) || want == "" && strings.Contains(stdout, "permissionDecision") {
 					t.Errorf("on_error: %s: exit %d, %s", mode, exit, stdout)
 				}
-				if said := lastError(t, root); !matches(tt.want, said) {
-					t.Errorf("the Record says %q, want %s", said, tt.want)
+				if recorded := lastError(t, root); !matches(tt.want, recorded) {
+					t.Errorf("the Record says %q, want %s", recorded, tt.want)
 				}
 			}
 		})
@@ -241,8 +241,8 @@ func TestAskCircuit(t *testing.T) {
 	if n := requests.Load(); n != 2 {
 		t.Errorf("%d requests while the circuit is open, want 2", n)
 	}
-	if said := lastError(t, root); !strings.Contains(said, "circuit open until") {
-		t.Error(said)
+	if recorded := lastError(t, root); !strings.Contains(recorded, "circuit open until") {
+		t.Error(recorded)
 	}
 	status, err := exec.CommandContext(t.Context(), "grapnel", "status", "--root", root).CombinedOutput()
 	if err != nil || !strings.Contains(string(status), "hook company is not asked: circuit open until") {

@@ -58,7 +58,7 @@ func TestInstallAsks(t *testing.T) {
 		if tt.json && !json.Valid(out.Bytes()) {
 			t.Errorf("no JSON: %s", &out)
 		}
-		if said := strings.Contains(text, "nothing was written"); !tt.json && said != (tt.exit != 0) {
+		if declined := strings.Contains(text, "nothing was written"); !tt.json && declined != (tt.exit != 0) {
 			t.Errorf("typed %q:\n%s", tt.typed, text)
 		}
 	}

@@ -182,7 +182,7 @@ func TestNotifyAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	says := func(code string) {
+	setStatus := func(code string) {
 		t.Helper()
 		if err := os.WriteFile(status, []byte(code), 0o600); err != nil {
 			t.Fatal(err)
@@ -199,12 +199,12 @@ func TestNotifyAgain(t *testing.T) {
 		}
 		return tried
 	}
-	says("500")
+	setStatus("500")
 	runHook(t, "claude-code", root, claudeShell)
 	if j := deliveries(t, place, 1)[0]; j.State != delivery.Waiting || j.Status != 500 || j.Tries != 1 {
 		t.Errorf("%+v", j)
 	}
-	says("204")
+	setStatus("204")
 	await.Until(t, "the delivery is tried again", func() bool { return drains().Delivered > 0 })
 	text, err := os.ReadFile(filepath.Join(root, "heard"))
 	if err != nil {
@@ -221,7 +221,7 @@ func TestNotifyAgain(t *testing.T) {
 	if len(ids) != 2 || ids[0] == "" || ids[0] != ids[1] {
 		t.Errorf("the server heard %q", ids)
 	}
-	says("410")
+	setStatus("410")
 	runHook(t, "claude-code", root, claudeShell)
 	deliveries(t, place, 2)
 	if tried := drains(); tried.Tries() != 0 {
@@ -231,7 +231,7 @@ func TestNotifyAgain(t *testing.T) {
 
 // An agent's project can set any variable of the hook program. No variable changes the
 // certificates that a delivery trusts.
-func TestNotifyTrustsNobodyElse(t *testing.T) {
+func TestNotifyIgnoresVariables(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was told") }))

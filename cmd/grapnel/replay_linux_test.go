@@ -91,10 +91,10 @@ func TestReplayWithoutProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	piped := grapnelCmd(t, "grapnel", "replay", "--root", t.TempDir(), file)
-	var said strings.Builder
-	piped.Stderr = &said
-	if out, err := piped.Output(); err != nil || !strings.HasPrefix(string(out), "played 300 Records") || said.Len() > 0 {
-		t.Errorf("%v: %s\nstderr: %q", err, out, said.String())
+	var stderr strings.Builder
+	piped.Stderr = &stderr
+	if out, err := piped.Output(); err != nil || !strings.HasPrefix(string(out), "played 300 Records") || stderr.Len() > 0 {
+		t.Errorf("%v: %s\nstderr: %q", err, out, stderr.String())
 	}
 	for name, cmd := range map[string][]string{"TERM=dumb": {}, "TERM=xterm": {"--json"}} {
 		c := grapnelCmd(t, "grapnel", append([]string{"replay", "--root", t.TempDir(), file}, cmd...)...)

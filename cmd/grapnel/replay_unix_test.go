@@ -19,10 +19,10 @@ import (
 // Hooks that are notified or asynchronous never run.
 func TestReplayEffects(t *testing.T) {
 	t.Parallel()
-	var asks, told atomic.Int32
+	var asks, notified atomic.Int32
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/decide" {
-			told.Add(1)
+			notified.Add(1)
 			return
 		}
 		asks.Add(1)
@@ -80,7 +80,7 @@ hooks:
 			t.Errorf("%v: exit status %d, the server was asked %d times, the program was run: %v\n%s", tt.args, exit, asks.Load(), ran("guarded"), out)
 		}
 	}
-	if told.Load() > 0 || ran("later") || ran("facts") {
-		t.Errorf("told %d times; ran later %v, facts %v", told.Load(), ran("later"), ran("facts"))
+	if notified.Load() > 0 || ran("later") || ran("facts") {
+		t.Errorf("told %d times; ran later %v, facts %v", notified.Load(), ran("later"), ran("facts"))
 	}
 }

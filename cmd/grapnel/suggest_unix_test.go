@@ -48,7 +48,7 @@ hooks:
   - {name: one, on: tool.before, match: {command: curl}, limit: {count: 1, per: 1h}}
 `)
 	id := 0
-	tell := func(event, tool string, input map[string]any) {
+	report := func(event, tool string, input map[string]any) {
 		payload, err := json.Marshal(map[string]any{"session_id": "s", "cwd": "/", "hook_event_name": event, "tool_name": tool, "tool_use_id": fmt.Sprint(id), "tool_input": input, "prompt": "no", "error": "exit code 1"})
 		if err != nil {
 			t.Fatal(err)
@@ -61,17 +61,17 @@ hooks:
 		for range n {
 			id++
 			for _, event := range append([]string{"PreToolUse"}, then...) {
-				tell(event, "Bash", map[string]any{"command": command})
+				report(event, "Bash", map[string]any{"command": command})
 			}
 		}
 	}
 	for range 7 {
 		id++
-		tell("PreToolUse", "Read", map[string]any{"file_path": "/x"})
+		report("PreToolUse", "Read", map[string]any{"file_path": "/x"})
 	}
 	for range 5 {
 		id++
-		tell("PostToolUse", "Write", map[string]any{"file_path": "/x", "content": "x"})
+		report("PostToolUse", "Write", map[string]any{"file_path": "/x", "content": "x"})
 	}
 	shell(3, "terraform plan", "PostToolUse")
 	shell(3, "terraform destroy", "UserPromptSubmit")

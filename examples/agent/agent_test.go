@@ -292,13 +292,13 @@ func TestEveryHookHasAnEffect(t *testing.T) {
 		t.Fatal("the policy has", len(p.Hooks), "hooks", wrong)
 	}
 	for _, h := range p.Hooks {
-		says := regexp.MustCompile(`(?m)^    by       `+h.Name+` \(grapnel\.yaml:\d+\): (.*)$`).FindAllStringSubmatch(sections["stderr"], -1)
-		effect := slices.ContainsFunc(says, func(m []string) bool { return m[1] != "no opinion" && !strings.Contains(m[1], "failed") })
+		lines := regexp.MustCompile(`(?m)^    by       `+h.Name+` \(grapnel\.yaml:\d+\): (.*)$`).FindAllStringSubmatch(sections["stderr"], -1)
+		effect := slices.ContainsFunc(lines, func(m []string) bool { return m[1] != "no opinion" && !strings.Contains(m[1], "failed") })
 		if file, ok := writes[h.Name]; ok {
 			effect = sections[file] != ""
 		}
-		if len(says) == 0 || !effect {
-			t.Errorf("the hook %s has no effect: %q", h.Name, says)
+		if len(lines) == 0 || !effect {
+			t.Errorf("the hook %s has no effect: %q", h.Name, lines)
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 // A step is the endpoint's response to one request. The script runs in order, regardless of the
 // caller.
 type step struct {
-	Say    string     `json:"say"`
+	Text   string     `json:"say"`
 	Calls  []stepCall `json:"calls"`
 	Status int        `json:"status"` // not 0: an error status, with Say as the body
 	Raw    string     `json:"raw"`    // a verbatim body
@@ -85,7 +85,7 @@ func (e *endpoint) complete(w http.ResponseWriter, r *http.Request, over <-chan 
 	request["key"] = r.Header.Get("Authorization")
 	e.mu.Lock()
 	e.asked = append(e.asked, request)
-	s := step{Status: http.StatusTeapot, Say: "the script is over"}
+	s := step{Status: http.StatusTeapot, Text: "the script is over"}
 	if len(e.script) > 0 {
 		s, e.script = e.script[0], e.script[1:]
 	}
@@ -97,10 +97,10 @@ func (e *endpoint) complete(w http.ResponseWriter, r *http.Request, over <-chan 
 		}
 	}
 	switch {
-	case s.Hang && s.Say == "":
+	case s.Hang && s.Text == "":
 		hang()
 	case s.Status != 0:
-		http.Error(w, s.Say, s.Status)
+		http.Error(w, s.Text, s.Status)
 	case s.Raw != "":
 		fmt.Fprint(w, s.Raw)
 	case request["stream"] == true:
@@ -114,8 +114,8 @@ func (e *endpoint) complete(w http.ResponseWriter, r *http.Request, over <-chan 
 
 func (s *step) whole(w io.Writer) {
 	message := map[string]any{"role": "assistant", "content": nil}
-	if s.Say != "" {
-		message["content"] = s.Say
+	if s.Text != "" {
+		message["content"] = s.Text
 	}
 	var calls []any
 	for _, c := range s.Calls {
@@ -135,7 +135,7 @@ func (s *step) stream(w http.ResponseWriter, hang func()) {
 		fmt.Fprintf(w, ": on\n\ndata: %s\n\n", encoded(map[string]any{"choices": []any{map[string]any{"delta": delta, "finish_reason": finish}}}))
 		w.(http.Flusher).Flush()
 	}
-	for word := range strings.SplitAfterSeq(s.Say, " ") {
+	for word := range strings.SplitAfterSeq(s.Text, " ") {
 		piece(map[string]any{"content": word}, nil)
 	}
 	if s.Hang {

@@ -117,8 +117,8 @@ func TestCancelled(t *testing.T) {
 			w := newWorld(t, `{"calls": [{"id": "a", "name": "shell", "args": {"command": "sleep 1000 & echo $! > pid; echo > up; wait"}}]}`,
 				[]txtar.File{file("root/grapnel.yaml", listens+"  - {name: all, on: permission.before, allow: true}\n")})
 			cmd := w.command(t, "Wait")
-			said := &strings.Builder{}
-			cmd.Stderr = said
+			stderr := &strings.Builder{}
+			cmd.Stderr = stderr
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -132,8 +132,8 @@ func TestCancelled(t *testing.T) {
 				}
 			}
 			_ = cmd.Wait()
-			if got := cmd.ProcessState.ExitCode(); got != exitCancelled || !strings.Contains(said.String(), "agent: cancelled") {
-				t.Errorf("exit code %d, want %d; it says %q", got, exitCancelled, said)
+			if got := cmd.ProcessState.ExitCode(); got != exitCancelled || !strings.Contains(stderr.String(), "agent: cancelled") {
+				t.Errorf("exit code %d, want %d; it says %q", got, exitCancelled, stderr)
 			}
 			if got := w.read(t, "ended"); got != `"cause":"cancelled"` {
 				t.Errorf("session.end says %s", got)

@@ -54,12 +54,12 @@ func TestComposeLaws(t *testing.T) {
 		c.OnTransformConflict = rapid.SampledFrom([]Knob{Denies, Approvals}).Draw(rt, "on_transform_conflict")
 		c.OnDisagreement = rapid.SampledFrom([]Knob{Denies, Approvals}).Draw(rt, "on_disagreement")
 		c.n = rapid.IntRange(1, 4).Draw(rt, "n")
-		said := make([]Verdict, c.n)
-		for i := range said {
-			said[i] = drawVerdict(rt, fmt.Sprint("v", i))
+		verdicts := make([]Verdict, c.n)
+		for i := range verdicts {
+			verdicts[i] = drawVerdict(rt, fmt.Sprint("v", i))
 		}
 		called := make([]int, c.n)
-		c.call = func(i int, _ *emission) Verdict { called[i]++; return said[i] }
+		c.call = func(i int, _ *emission) Verdict { called[i]++; return verdicts[i] }
 		asked := 0
 		if !c.evaluate && rapid.Bool().Draw(rt, "resolver") {
 			c.ask = func(v *Verdict, _ *emission) (Verdict, bool) {
@@ -74,20 +74,20 @@ func TestComposeLaws(t *testing.T) {
 			}
 		}
 		if c.Profile != FirstDeny && c.Profile != RunAll {
-			c.call = func(i int, _ *emission) Verdict { return said[i] } // concurrently
+			c.call = func(i int, _ *emission) Verdict { return verdicts[i] } // concurrently
 		}
 		em := testEmission(t, `{"n":0}`)
 		out := c.compose(em)
 
 		plainDeny := func(v Verdict) bool { return v.Decision == Deny && !v.liftable() }
-		anyPlain := slices.ContainsFunc(said[:len(out.verdicts)], plainDeny)
+		anyPlain := slices.ContainsFunc(verdicts[:len(out.verdicts)], plainDeny)
 		liftsAll := c.Profile == Unanimous && c.OnDisagreement == Approvals
-		anyDeny := slices.ContainsFunc(said[:len(out.verdicts)], func(v Verdict) bool { return v.Decision == Deny })
+		anyDeny := slices.ContainsFunc(verdicts[:len(out.verdicts)], func(v Verdict) bool { return v.Decision == Deny })
 		switch {
 		case out.verdict.permits() && anyPlain && !liftsAll:
-			rt.Fatalf("a plain deny was lifted: %+v of %+v", out.verdict, said)
+			rt.Fatalf("a plain deny was lifted: %+v of %+v", out.verdict, verdicts)
 		case out.verdict.permits() && anyDeny && out.resolvedBy != byApproval:
-			rt.Fatalf("a deny was lifted by nobody: %+v of %+v", out.verdict, said)
+			rt.Fatalf("a deny was lifted by nobody: %+v of %+v", out.verdict, verdicts)
 		case !out.verdict.permits() && out.verdict.ResultLabels != nil:
 			rt.Fatalf("what is denied has labels: %+v", out.verdict)
 		case (asked > 0) != (out.resolvedBy != ""):

@@ -92,7 +92,7 @@ func TestEngine(t *testing.T) {
 			a := hooked(t, c.on, c.hook, c.spec)
 			a.opts.Resolve = c.resolve
 			answer := a.run(t, hello)
-			r := a.says(t, c.point, c.reason)
+			r := a.wantReason(t, c.point, c.reason)
 			if r.Verdict.Decision != c.decision || r.Verdicts[0].Name != "grapnel" || r.InterceptorsRegistered != 1 {
 				t.Errorf("record %+v, want %s", r, c.decision)
 			}

@@ -30,7 +30,7 @@ type agent struct {
 	contexts []string // as the probe got them
 	ran      []string // args that reached the tool
 	requests []host.Request
-	told     []string
+	messages []string
 }
 
 // probe returns an interceptor that stores its contexts, and allows.
@@ -83,7 +83,7 @@ func (a *agent) run(t testing.TB, prompts ...host.Message) *host.Answer {
 		ShowMessage: func(_ context.Context, message string) {
 			a.mu.Lock()
 			defer a.mu.Unlock()
-			a.told = append(a.told, message)
+			a.messages = append(a.messages, message)
 		},
 	})
 	loop := &host.Loop{Name: "scripted", Tools: tools, Parallel: a.parallel, Provider: host.ProviderFunc(
@@ -121,8 +121,8 @@ func (a *agent) at(point string) []*agenthooks.Record {
 	return slices.DeleteFunc(slices.Clone(a.records), func(r *agenthooks.Record) bool { return r.Point != point })
 }
 
-// says fails the test unless the first record of a point has this reason.
-func (a *agent) says(t testing.TB, point, reason string) *agenthooks.Record {
+// wantReason fails the test unless the first record of a point has this reason.
+func (a *agent) wantReason(t testing.TB, point, reason string) *agenthooks.Record {
 	t.Helper()
 	records := a.at(point)
 	if len(records) == 0 {
@@ -170,7 +170,7 @@ func TestInterceptorsThatFail(t *testing.T) {
 				a := &agent{args: []string{`{"to":"TOPSECRET"}`}, opts: agenthooks.Options{Interceptors: []agenthooks.Interceptor{{Name: "guard", Judge: judge}}}}
 				begun := time.Now()
 				answer := a.run(t, hello)
-				r := a.says(t, "pre_tool_call", c.reason)
+				r := a.wantReason(t, "pre_tool_call", c.reason)
 				if len(a.ran) > 0 || answer.Outcome != host.Completed || *r.DecidedBy != 0 {
 					t.Errorf("the tool ran with %v, the turn %s, decided by %v", a.ran, answer.Outcome, r.DecidedBy)
 				}
@@ -206,7 +206,7 @@ func TestWhatCannotBeJudged(t *testing.T) {
 			a := &agent{args: []string{`{}`}, output: c.output}
 			a.opts.Interceptors = []agenthooks.Interceptor{a.probe("")}
 			answer := a.run(t, hello)
-			r := a.says(t, "post_tool_call", "host_error:context_invalid")
+			r := a.wantReason(t, "post_tool_call", "host_error:context_invalid")
 			if !strings.HasSuffix(r.Verdict.Message, c.message) || r.InputIdentity != nil || r.EnforcedIdentity != nil || r.DecidedBy != nil || r.Verdicts != nil {
 				t.Errorf("record %+v, want the message %q and nothing else", r, c.message)
 			}
@@ -257,7 +257,7 @@ func TestPromptThatCannotBeJudged(t *testing.T) {
 	a := &agent{}
 	a.opts.Interceptors = []agenthooks.Interceptor{a.probe("")}
 	answer := a.run(t, host.Message{Role: "user", Content: json.RawMessage(`"a\ud800b"`)})
-	if r := a.says(t, "input", "host_error:context_invalid"); r.Verdict.Message != "input.content: not valid Unicode" || answer.Outcome != host.Blocked {
+	if r := a.wantReason(t, "input", "host_error:context_invalid"); r.Verdict.Message != "input.content: not valid Unicode" || answer.Outcome != host.Blocked {
 		t.Errorf("record %+v, the turn is %s", r, answer.Outcome)
 	}
 	if len(a.requests) > 0 {
@@ -422,7 +422,7 @@ func TestApprovalsThatFail(t *testing.T) {
 				a := &agent{args: []string{`{}`}, opts: opts}
 				a.opts.Interceptors = []agenthooks.Interceptor{saying("", "pre_tool_call", `{"decision":"deny","approval":{}}`)}
 				a.run(t, hello)
-				if r := a.says(t, "pre_tool_call", "host_error:approval_resolver_failed"); r.ResolvedBy != "rejection" || len(a.ran) > 0 {
+				if r := a.wantReason(t, "pre_tool_call", "host_error:approval_resolver_failed"); r.ResolvedBy != "rejection" || len(a.ran) > 0 {
 					t.Errorf("record %+v, the tool ran with %v", r, a.ran)
 				}
 			})
@@ -478,7 +478,7 @@ func TestAnnotate(t *testing.T) {
 		return map[string]json.RawMessage{"tenant": json.RawMessage(`{`)}
 	}}}
 	a.run(t, hello)
-	a.says(t, "agent_startup", "host_error:context_invalid")
+	a.wantReason(t, "agent_startup", "host_error:context_invalid")
 }
 
 // Members of a response beyond the three of the specification are shown elsewhere, and stay
@@ -549,7 +549,7 @@ func TestOwnProvider(t *testing.T) {
 	if *r.IdentityProvider != "hmac-sha256-k1" || *r.InputIdentity == *r.EnforcedIdentity || !slices.Equal(a.ran, []string{`{"n":1}`}) {
 		t.Errorf("record %+v, the tool ran with %v", r, a.ran)
 	}
-	if r := a.says(t, "post_tool_call", "host_error:context_invalid"); r.EnforcedIdentity != nil || r.InputIdentity == nil || strings.Contains(r.Verdict.Message, "PANIC") {
+	if r := a.wantReason(t, "post_tool_call", "host_error:context_invalid"); r.EnforcedIdentity != nil || r.InputIdentity == nil || strings.Contains(r.Verdict.Message, "PANIC") {
 		t.Errorf("record %+v", r)
 	}
 }

@@ -79,12 +79,12 @@ func TestGeminiIsComplete(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := conformance.Run(t.Context(), cases, nil)[0]
-			said := r.Error
+			report := r.Error
 			for _, d := range r.Diffs {
-				said += " " + d.Key
+				report += " " + d.Key
 			}
-			if (r.Status == conformance.Passed) != (tt.want == "") || !strings.Contains(said, tt.want) {
-				t.Errorf("%s: %s %q, want %q", text, r.Status, said, tt.want)
+			if (r.Status == conformance.Passed) != (tt.want == "") || !strings.Contains(report, tt.want) {
+				t.Errorf("%s: %s %q, want %q", text, r.Status, report, tt.want)
 			}
 		})
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-func TestToldByTheSame(t *testing.T) {
+func TestRepeatedPatterns(t *testing.T) {
 	t.Parallel()
 	texts := []policyfile.Pattern{{Text: "/alpha.*beta/"}, {Text: "gamma"}, {Text: "/beta.*alpha/"}, {Text: "/(?:alpha|delta)/"}, {Text: "gamma"}}
 	for i := range texts {

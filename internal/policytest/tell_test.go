@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
-func TestTell(t *testing.T) {
+func TestReceived(t *testing.T) {
 	t.Parallel()
 	line, dir := "git push", t.TempDir()
 	ev := policytest.Event{Command: &line}

@@ -26,9 +26,9 @@ const file = "/policies/grapnel.yaml"
 
 var noon = time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)
 
-// says returns a policy with the hooks in a file. The Stage provides the answers of their
+// policyWith returns a policy with the hooks in a file. The Stage provides the answers of their
 // programs.
-func says(t *testing.T, hooks string) replay.Policy {
+func policyWith(t *testing.T, hooks string) replay.Policy {
 	t.Helper()
 	return func(s *replay.Stage) func(*grapnel.Event) (*grapnel.Engine, error) {
 		set := policy.Load(policy.Request{
@@ -226,7 +226,7 @@ func TestPlay(t *testing.T) {
 			var l log
 			tt.records(&l)
 			for _, workers := range []int{1, 3} {
-				r := l.play(t, replay.Options{Policy: says(t, tt.policy), Workers: workers})
+				r := l.play(t, replay.Options{Policy: policyWith(t, tt.policy), Workers: workers})
 				if diff := cmp.Diff(tt.want, shown(r)); diff != "" {
 					t.Errorf("%d workers (-want +got):\n%s", workers, diff)
 				}
@@ -251,7 +251,7 @@ func TestPlayCounts(t *testing.T) {
 	l.list = append(l.list, replay.Record{Load: func(*spool.Entry) error { return errors.New("no JSON") }})
 	l.call("s", "ls", none)
 
-	r := l.play(t, replay.Options{Policy: says(t, "hooks: [{name: lint, on: tool.before, run: x}]")})
+	r := l.play(t, replay.Options{Policy: policyWith(t, "hooks: [{name: lint, on: tool.before, run: x}]")})
 	want := []replay.Skipped{{Cause: replay.Unread, Count: 1, ID: "r004"}, {Cause: replay.NoEvent, Count: 1, ID: "r002"}, {Cause: replay.Gone, Count: 1, ID: "r003"}, {Cause: replay.Torn, Count: 1}}
 	slices.SortFunc(want, func(a, b replay.Skipped) int { return strings.Compare(string(a.Cause), string(b.Cause)) })
 	if diff := cmp.Diff(want, r.Skipped); diff != "" {
@@ -274,7 +274,7 @@ func TestPlayWanted(t *testing.T) {
 	l.call("a", "rm x", none)
 	l.call("b", "rm x", none)
 	filter := spool.Filter{Session: "b"}
-	r := l.play(t, replay.Options{Policy: says(t, "hooks: [{name: no, on: tool.before, block: no}]"), Wants: filter.Wants})
+	r := l.play(t, replay.Options{Policy: policyWith(t, "hooks: [{name: no, on: tool.before, block: no}]"), Wants: filter.Wants})
 	if diff := cmp.Diff([]string{"newly-blocked 1 none->block by no r002"}, shown(r)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -288,8 +288,8 @@ func TestPlayAgainst(t *testing.T) {
 	l.call("s", "echo abc", block, run("no", block))
 	l.call("s", "ls", block, run("no", block))
 	r := l.play(t, replay.Options{
-		Policy:  says(t, "hooks: [{name: hide, on: tool.before, replace: [{pattern: abc, with: z}]}]"),
-		Against: says(t, "hooks: [{name: hide, on: tool.before, replace: [{pattern: abc, with: y}]}, {name: no, on: tool.before, match: {command: rm}, block: no}]"),
+		Policy:  policyWith(t, "hooks: [{name: hide, on: tool.before, replace: [{pattern: abc, with: z}]}]"),
+		Against: policyWith(t, "hooks: [{name: hide, on: tool.before, replace: [{pattern: abc, with: y}]}, {name: no, on: tool.before, match: {command: rm}, block: no}]"),
 	})
 	want := []string{"newly-allowed 1 block->none was no r001", "other-changes 1 none->none by hide was hide r002"}
 	if diff := cmp.Diff(want, shown(r)); diff != "" {
@@ -307,7 +307,7 @@ func TestPlayStandIn(t *testing.T) {
 	for _, source := range []string{"/home/other/grapnel.yaml", "/home/other/grapnel.yaml#pack"} {
 		l.call("s", "ls", block, grapnel.HookRun{Name: "lint", Source: source, Decision: block}).Reasons[0].Text = "x"
 	}
-	r := l.play(t, replay.Options{Policy: says(t, "hooks: [{name: lint, on: tool.before, run: x}]"), StandIn: file})
+	r := l.play(t, replay.Options{Policy: policyWith(t, "hooks: [{name: lint, on: tool.before, run: x}]"), StandIn: file})
 	if diff := cmp.Diff([]string{"unsure 1 block->none was lint r002"}, shown(r)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -319,7 +319,7 @@ func TestPlayNamesFewExamples(t *testing.T) {
 	for i := range 500 {
 		l.call(fmt.Sprint("s", i%7), "rm x", none)
 	}
-	r := l.play(t, replay.Options{Policy: says(t, "hooks: [{name: no, on: tool.before, block: no}]"), Examples: 2, Workers: 3})
+	r := l.play(t, replay.Options{Policy: policyWith(t, "hooks: [{name: no, on: tool.before, block: no}]"), Examples: 2, Workers: 3})
 	if diff := cmp.Diff([]string{"newly-blocked 500 none->block by no r001 r002"}, shown(r)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -334,18 +334,18 @@ func TestPlayEnds(t *testing.T) {
 	for range 1000 {
 		l.call("s", "ls", none)
 	}
-	if _, err := replay.Play(t.Context(), l.seq(), replay.Options{Policy: says(t, "hooks: [{name: x}]")}); err == nil || !strings.Contains(err.Error(), "broken") {
+	if _, err := replay.Play(t.Context(), l.seq(), replay.Options{Policy: policyWith(t, "hooks: [{name: x}]")}); err == nil || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("with a broken policy the error is %v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
 	why := errors.New("enough")
-	told := 0
-	_, err := replay.Play(ctx, l.seq(), replay.Options{Policy: says(t, "hooks: []"), Progress: func(int) {
-		told++
+	reported := 0
+	_, err := replay.Play(ctx, l.seq(), replay.Options{Policy: policyWith(t, "hooks: []"), Progress: func(int) {
+		reported++
 		cancel(why)
 	}})
-	if !errors.Is(err, why) || told == 0 {
-		t.Errorf("told %d times, the error is %v", told, err)
+	if !errors.Is(err, why) || reported == 0 {
+		t.Errorf("told %d times, the error is %v", reported, err)
 	}
 }
 
@@ -405,7 +405,7 @@ func TestRecordsOfASpool(t *testing.T) {
 		}
 		l.list = append(l.list, replay.Record{Entry: e})
 	}
-	r := l.play(t, replay.Options{Policy: says(t, "hooks: [{name: no, on: tool.before, match: {command: rm}, block: no}]")})
+	r := l.play(t, replay.Options{Policy: policyWith(t, "hooks: [{name: no, on: tool.before, match: {command: rm}, block: no}]")})
 	if got := shown(r); len(got) != 1 || !strings.HasPrefix(got[0], "newly-blocked 1 none->block by no ") {
 		t.Errorf("got %q, %+v", got, r)
 	}

@@ -223,7 +223,7 @@ func TestSuggestedExceptionIsExact(t *testing.T) {
 	} {
 		var l log
 		l.call("s", command, want, run("sure", want))
-		if r := l.play(t, replay.Options{Policy: says(t, text)}); r.Same+r.Counts[replay.OtherReasons] != 1 {
+		if r := l.play(t, replay.Options{Policy: policyWith(t, text)}); r.Same+r.Counts[replay.OtherReasons] != 1 {
 			t.Errorf("%q: %v", command, shown(r))
 		}
 	}

@@ -11,14 +11,14 @@ type row struct {
 	On   []string
 	More map[string][]int
 	Next *row
-	Say  func()
+	Call func()
 }
 
 // Shared data is changed, and copied data is not.
 func TestValue(t *testing.T) {
 	t.Parallel()
 	table := func() []row {
-		return []row{{Name: "a", On: []string{"x"}, More: map[string][]int{"k": {1}}, Next: &row{Name: "b"}, Say: func() {}}}
+		return []row{{Name: "a", On: []string{"x"}, More: map[string][]int{"k": {1}}, Next: &row{Name: "b"}, Call: func() {}}}
 	}
 	shared, want := table(), scramble.Print(table())
 	if got := scramble.Print(shared); got != want {

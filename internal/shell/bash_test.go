@@ -92,13 +92,13 @@ func bashRuns(t *testing.T, bash, dir, line string) bool {
 	defer cancel()
 	// The output goes to a file, because a background job that keeps running would hold a pipe
 	// open. Each line has its own file, because such a job may still write.
-	said, err := os.CreateTemp(dir, "")
+	output, err := os.CreateTemp(dir, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer said.Close()
+	defer output.Close()
 	cmd := exec.CommandContext(ctx, bash, "--norc", "-r", "-c", line)
-	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, said, said
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, output, output
 	cmd.Env = []string{"PATH=" + dir, "LC_ALL=C"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
@@ -108,7 +108,7 @@ func bashRuns(t *testing.T, bash, dir, line string) bool {
 		}
 	}
 	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // jobs in the background
-	out, err := os.ReadFile(said.Name())
+	out, err := os.ReadFile(output.Name())
 	if err != nil {
 		t.Fatal(err)
 	}

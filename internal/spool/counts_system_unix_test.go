@@ -34,19 +34,19 @@ func TestCountSurvivesKill(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		said := 0
+		counted := 0
 		for lines := bufio.NewScanner(out); lines.Scan(); {
-			if said, err = strconv.Atoi(lines.Text()); err != nil {
+			if counted, err = strconv.Atoi(lines.Text()); err != nil {
 				t.Fatal(err)
 			}
-			if said%37 == round { // in the middle of the counting
+			if counted%37 == round { // in the middle of the counting
 				_ = cmd.Process.Kill()
 			}
 		}
 		_ = cmd.Wait() // it was killed
 		data, err := s.Counted("k")
-		if kept, _ := strconv.Atoi(string(data)); err != nil || kept != said && kept != said+1 {
-			t.Fatalf("%q is kept, %v, and it had counted to %d", data, err, said)
+		if kept, _ := strconv.Atoi(string(data)); err != nil || kept != counted && kept != counted+1 {
+			t.Fatalf("%q is kept, %v, and it had counted to %d", data, err, counted)
 		}
 	}
 }

@@ -190,15 +190,15 @@ func TestDrainDamage(t *testing.T) {
 		t.Errorf("ran %v, want %v", got, want)
 	}
 	entries, _ := read(t, dir)
-	var said []string
+	var texts []string
 	for _, e := range entries {
 		text := e.Error
 		for _, h := range e.Hooks {
 			text += h.Name + " " + h.Error
 		}
-		said = append(said, text)
+		texts = append(texts, text)
 	}
-	all := strings.Join(said, "\n")
+	all := strings.Join(texts, "\n")
 	if len(entries) != 7 || strings.Count(all, "torn line") != 3 || !strings.Contains(all, "eventless the event is missing") || !strings.Contains(all, "sideless cannot read its event") {
 		t.Errorf("the log says:\n%s\nwant each line that could not run", all)
 	}

@@ -14,8 +14,8 @@ func TestPendingID(t *testing.T) {
 	hook := func(source, name string) *grapnel.Spec {
 		return &grapnel.Spec{Name: name, Source: grapnel.Source{Name: source}}
 	}
-	event := func(id string, said grapnel.Decision) *grapnel.Event {
-		return &grapnel.Event{ID: id, Verdict: &grapnel.Verdict{Decision: said}}
+	event := func(id string, decision grapnel.Decision) *grapnel.Event {
+		return &grapnel.Event{ID: id, Verdict: &grapnel.Verdict{Decision: decision}}
 	}
 	first := spool.NewPending(hook("a.yaml", "tell"), event("1", grapnel.Block)).ID
 	if again := spool.NewPending(hook("a.yaml", "tell"), event("1", grapnel.Block)).ID; again != first || len(first) != 28 {

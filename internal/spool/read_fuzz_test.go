@@ -104,9 +104,9 @@ func FuzzDrain(f *testing.F) {
 		if err := errors.Join(s.Err(), s.Close()); err != nil {
 			t.Errorf("what became of the hooks is not kept: %v", err)
 		}
-		told, problems := read(t, dir)
-		if len(told) < ran || len(problems) > 0 {
-			t.Errorf("%d hooks ran, %d are told of: %v", ran, len(told), problems)
+		entries, problems := read(t, dir)
+		if len(entries) < ran || len(problems) > 0 {
+			t.Errorf("%d hooks ran, %d are told of: %v", ran, len(entries), problems)
 		}
 	})
 }
@@ -161,8 +161,8 @@ func TestPendingWithoutID(t *testing.T) {
 	if err := s.Drain(t.Context(), func(context.Context, Pending) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
-	if told, problems := read(t, dir); len(told) != 1 || told[0].ID == "" || len(problems) > 0 {
-		t.Errorf("%+v, %v, want one Record", told, problems)
+	if entries, problems := read(t, dir); len(entries) != 1 || entries[0].ID == "" || len(problems) > 0 {
+		t.Errorf("%+v, %v, want one Record", entries, problems)
 	}
 }
 

@@ -344,7 +344,7 @@ func TestRefusedPlaces(t *testing.T) {
 	}
 	tests := map[string]struct {
 		prepare func(t *testing.T, dir string)
-		says    string
+		wantErr string
 	}{
 		"symbolic link": {func(t *testing.T, dir string) {
 			if err := os.Symlink(t.TempDir(), dir); err != nil {
@@ -399,7 +399,7 @@ func TestRefusedPlaces(t *testing.T) {
 			case name == "of somebody else" && os.Geteuid() != 0:
 				dir = "/" // owned by root
 			case name == "read-only" && os.Geteuid() == 0:
-				dir, tt.says = "/proc/self/fd/spool", "no such file" // the only place that refuses root
+				dir, tt.wantErr = "/proc/self/fd/spool", "no such file" // the only place that refuses root
 			}
 			s, err := Open(dir, nil)
 			if err != nil {
@@ -407,8 +407,8 @@ func TestRefusedPlaces(t *testing.T) {
 			}
 			rec := record("a")
 			s.Observe(t.Context(), rec)
-			if err := s.Err(); err == nil || !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("Err = %v, want one that says %q", err, tt.says)
+			if err := s.Err(); err == nil || !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("Err = %v, want one that says %q", err, tt.wantErr)
 			}
 			if err := s.Run(t.Context(), rec.Input, hooks("h")); err == nil || s.Queued() {
 				t.Errorf("Run = %v, Queued = %v, want an error", err, s.Queued())

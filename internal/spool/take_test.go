@@ -55,8 +55,8 @@ func lines(t testing.TB, f *LogFile, from int64, final bool) []Line {
 	return lines
 }
 
-// said describes lines: IDs, "torn", and "-" for a line without text.
-func said(lines []Line) string {
+// describeLines describes lines: IDs, "torn", and "-" for a line without text.
+func describeLines(lines []Line) string {
 	var words []string
 	for _, line := range lines {
 		switch {
@@ -96,10 +96,10 @@ func TestLines(t *testing.T) {
 			dir := t.TempDir()
 			put(t, dir, recordsFile, []byte(tt.text))
 			f := only(t, dir)
-			if got := said(lines(t, f, 0, false)); got != tt.open {
+			if got := describeLines(lines(t, f, 0, false)); got != tt.open {
 				t.Errorf("Lines = %q, want %q", got, tt.open)
 			}
-			if got := said(lines(t, f, 0, true)); got != tt.final {
+			if got := describeLines(lines(t, f, 0, true)); got != tt.final {
 				t.Errorf("final Lines = %q, want %q", got, tt.final)
 			}
 		})
@@ -152,7 +152,7 @@ func TestLinesGoOn(t *testing.T) {
 		}
 		same := func(a, b Line) bool { return a.Entry.ID == b.Entry.ID && a.End == b.End && bytes.Equal(a.Text, b.Text) }
 		if !slices.EqualFunc(whole, parts, same) {
-			t.Fatalf("%q: at once %s, line by line %s", text, said(whole), said(parts))
+			t.Fatalf("%q: at once %s, line by line %s", text, describeLines(whole), describeLines(parts))
 		}
 		if final && at != int64(len(text)) {
 			t.Fatalf("%q: read to %d of %d", text, at, len(text))
@@ -196,7 +196,7 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 		if !slices.EqualFunc(shown, taken, func(e Entry, l Line) bool { return e.ID == l.Entry.ID && e.Time.Equal(l.Entry.Time) }) {
-			t.Fatalf("%q: shown are %d, taken %q", log, len(shown), said(taken))
+			t.Fatalf("%q: shown are %d, taken %q", log, len(shown), describeLines(taken))
 		}
 	})
 }

@@ -56,8 +56,8 @@ func Text(f Found) string {
 				fmt.Fprintf(&b, "\t%s\n", text)
 			}
 		}
-		for _, lost := range h.Unsupported {
-			fmt.Fprintf(&b, "\tlost: %s\n", lost)
+		for _, unsupported := range h.Unsupported {
+			fmt.Fprintf(&b, "\tlost: %s\n", unsupported)
 		}
 	}
 	for _, kind := range []struct {

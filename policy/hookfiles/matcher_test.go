@@ -372,8 +372,8 @@ func TestNearestNeverLess(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, ev := range events {
-					said, _ := m.Match(ev, nil)
-					if ok, err := h.Matcher.Match(ev, nil); ok && err == nil && !said {
+					matched, _ := m.Match(ev, nil)
+					if ok, err := h.Matcher.Match(ev, nil); ok && err == nil && !matched {
 						t.Errorf("%s %q listens to %s of %s, and %v would not", format, pattern, ev.Tool.CanonicalName(), ev.Agent.Name, h.Match.Tool)
 					}
 				}

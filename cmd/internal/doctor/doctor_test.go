@@ -148,7 +148,7 @@ func TestJudge(t *testing.T) {
 		spoil   func(t *testing.T, f *facts, a *agent)
 		id      string
 		level   Level
-		says    string // text in What
+		what    string // text in What
 		hint    string // text in Hint
 		nothing bool   // there must be no such finding
 	}{
@@ -405,8 +405,8 @@ func TestJudge(t *testing.T) {
 			if i < 0 {
 				t.Fatalf("no %s among %+v", tt.id, found)
 			}
-			if got := found[i]; got.Level != tt.level || !strings.Contains(got.What, tt.says) || !strings.Contains(got.Hint, tt.hint) {
-				t.Errorf("%+v, want %s, %q, hint %q", got, tt.level, tt.says, tt.hint)
+			if got := found[i]; got.Level != tt.level || !strings.Contains(got.What, tt.what) || !strings.Contains(got.Hint, tt.hint) {
+				t.Errorf("%+v, want %s, %q, hint %q", got, tt.level, tt.what, tt.hint)
 			}
 		})
 	}

@@ -115,10 +115,10 @@ func init() {
 		fmt.Fprintf(os.Stderr, "grapnel: error: no profile: %v\n", err)
 		return
 	}
-	told := make(chan os.Signal, 1)
-	signal.Notify(told, syscall.SIGTERM) // the program also handles this signal
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, syscall.SIGTERM) // the program also handles this signal
 	go func() {
-		<-told
+		<-signals
 		pprof.StopCPUProfile()
 		_ = f.Close()
 	}()

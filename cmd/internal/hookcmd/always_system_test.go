@@ -154,11 +154,11 @@ func TestAlwaysForEveryAgent(t *testing.T) {
 					prepare(t, place)
 					reply, _ := answer(t.Context(), invocation{agent: d.Name, event: in.Event}, d, changed, place, nil)
 					rec := lastRecord(t, place)
-					said := rec.Decision == grapnel.Block.String() || to != "cd /tmp && grapnel untrust /home/dev/project" && rec.Decision == grapnel.Ask.String()
+					expected := rec.Decision == grapnel.Block.String() || to != "cd /tmp && grapnel untrust /home/dev/project" && rec.Decision == grapnel.Ask.String()
 					if reads {
-						said = rec.Decision == "" || rec.Decision == grapnel.None.String() || state == "an allow"
+						expected = rec.Decision == "" || rec.Decision == grapnel.None.String() || state == "an allow"
 					}
-					if !said {
+					if !expected {
 						t.Errorf("%s, %s: %s is answered with %q: %s%s", name, state, to, rec.Decision, reply.Stdout, reply.Stderr)
 					}
 					if silent := len(bytes.TrimSpace(reply.Stdout)) == 0 && reply.Exit == 0; !reads && silent {

@@ -38,15 +38,15 @@ func TestActionsAreCounted(t *testing.T) {
 			for _, way := range rapid.Permutation(ways).Draw(t, "order") {
 				for call := range same {
 					now += int64(rapid.IntRange(0, int(againWithin)/20).Draw(t, "later"))
-					told := action{What: "ls", Whole: "ls", Ways: []string{way}, At: now}
+					report := action{What: "ls", Whole: "ls", Ways: []string{way}, At: now}
 					if numbered {
-						told.Call = string(rune('a' + did - same + call))
+						report.Call = string(rune('a' + did - same + call))
 					}
-					if i := told.again(kept); i >= 0 {
+					if i := report.again(kept); i >= 0 {
 						kept[i].Ways = append(kept[i].Ways, way)
 						kept[i].At = now
 					} else {
-						kept = append(kept, told)
+						kept = append(kept, report)
 					}
 				}
 			}
@@ -63,11 +63,11 @@ func TestOneWayIsNeverAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var kept []action
 		for i := range rapid.IntRange(1, 20).Draw(t, "actions") {
-			told := action{What: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "what"), Ways: []string{"own"}, At: int64(i)}
-			if told.again(kept) >= 0 {
-				t.Fatalf("%+v is one of %+v", told, kept)
+			report := action{What: rapid.SampledFrom([]string{"a", "b"}).Draw(t, "what"), Ways: []string{"own"}, At: int64(i)}
+			if report.again(kept) >= 0 {
+				t.Fatalf("%+v is one of %+v", report, kept)
 			}
-			kept = append(kept, told)
+			kept = append(kept, report)
 		}
 	})
 }
@@ -101,7 +101,7 @@ func TestAgain(t *testing.T) {
 
 // Two reports of one action are recognized as one, and additional facts in the second report are
 // recognized.
-func TestWhatIsTold(t *testing.T) {
+func TestDuplicateReports(t *testing.T) {
 	t.Parallel()
 	read := func(d *dialect.Dialect, event, payload string) dialect.Received {
 		got := dialect.Receive(d, dialect.Input{Payload: []byte(payload), Event: event})
@@ -154,10 +154,10 @@ func TestWhatIsTold(t *testing.T) {
 		},
 	} {
 		a, b := read(tt.d, tt.first[0], tt.first[1]), read(tt.d, tt.again[0], tt.again[1])
-		wayA, twice := a.Way()
+		wayA, duplicates := a.Way()
 		wayB, _ := b.Way()
-		if !twice || wayA == wayB && tt.what && tt.first[0] == tt.again[0] {
-			t.Errorf("%s: told in the ways %q and %q, %v", name, wayA, wayB, twice)
+		if !duplicates || wayA == wayB && tt.what && tt.first[0] == tt.again[0] {
+			t.Errorf("%s: told in the ways %q and %q, %v", name, wayA, wayB, duplicates)
 		}
 		if (whatIs(a.Event) == whatIs(b.Event)) != tt.what || (wholeOf(a.Event) == wholeOf(b.Event)) != tt.whole {
 			t.Errorf("%s: it is the same %v, says the same %v, want %v, %v", name, whatIs(a.Event) == whatIs(b.Event), wholeOf(a.Event) == wholeOf(b.Event), tt.what, tt.whole)
@@ -167,7 +167,7 @@ func TestWhatIsTold(t *testing.T) {
 			t.Errorf("%s: the second says more: %v, want %v", name, more, tt.more)
 		}
 	}
-	if _, twice := read(dialect.ClaudeCode(), "", `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`).Way(); twice {
+	if _, duplicates := read(dialect.ClaudeCode(), "", `{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{}}`).Way(); duplicates {
 		t.Error("Claude Code is thought to tell of an action twice")
 	}
 }
@@ -207,7 +207,7 @@ func TestActionsAreKept(t *testing.T) {
 // An action is reported in two ways at the same time, many times and in parallel with others.
 // Each report gets a reply, and each action counts once: in the log, and for a limit, which
 // allows exactly its number of actions and blocks all others in both ways.
-func TestToldAtOnce(t *testing.T) {
+func TestConcurrentDuplicates(t *testing.T) {
 	t.Parallel()
 	const calls, limit, sessions = 8, 5, 3
 	root := t.TempDir()

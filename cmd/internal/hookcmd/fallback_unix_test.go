@@ -16,13 +16,13 @@ import (
 
 // For all recorded events, the reply to Claude Code over HTTP is the same as the reply of the
 // hook program. If the event has no working directory, it fails closed.
-func TestAloneSaysTheSame(t *testing.T) {
+func TestNoFallbackSameReply(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, servedPolicy+`  - {name: ask, on: tool.before, match: {tool: [write, edit]}, ask: Sure?}
 use: [destructive, secrets]
 `)
 	d := dialect.ClaudeCode()
-	var want, got []said
+	var want, got []programResult
 	var all [][]byte
 	for _, payload := range payloads(t, d) {
 		if ev := dialect.Receive(d, dialect.Input{Payload: payload}).Event; filepath.IsAbs(ev.Session.CWD) {
@@ -41,7 +41,7 @@ use: [destructive, secrets]
 		if err != nil {
 			t.Fatalf("%s: %v", payload, err)
 		}
-		got = append(got, said{string(payload), string(a.Stdout), string(a.Stderr), a.Exit})
+		got = append(got, programResult{string(payload), string(a.Stdout), string(a.Stderr), a.Exit})
 	}
 	if len(all) < 50 {
 		t.Errorf("only %d events", len(all))
@@ -53,7 +53,7 @@ use: [destructive, secrets]
 
 // If no hook program is involved, a hook that starts a program fails: its on_error decides, the
 // Record contains the error, and no program starts, at once or later.
-func TestAloneStartsNothing(t *testing.T) {
+func TestNoFallbackStartsNothing(t *testing.T) {
 	t.Parallel()
 	const event = `{"session_id":"s","cwd":"/","hook_event_name":"PreToolUse","tool_name":"Bash","tool_use_id":"t","tool_input":{"command":"ls"}}`
 	for name, tt := range map[string]struct {
@@ -95,7 +95,7 @@ func TestAloneStartsNothing(t *testing.T) {
 }
 
 // An event that a daemon cannot judge is blocked, if the event can be blocked.
-func TestAloneFailsClosed(t *testing.T) {
+func TestNoFallbackFailsClosed(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, "version: 1\nhooks: []\n")
 	l := listen(t, root)

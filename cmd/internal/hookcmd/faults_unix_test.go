@@ -107,39 +107,39 @@ const (
 // a Record that the daemon stored is the same one.
 func TestFailingDaemons(t *testing.T) {
 	t.Parallel()
-	says := func(text string) func(io.Writer, func()) {
+	writes := func(text string) func(io.Writer, func()) {
 		return func(w io.Writer, _ func()) { _, _ = io.WriteString(w, text) }
 	}
 	head := func(lines ...string) string { return "HTTP/1.1 200 OK\r\n" + strings.Join(lines, "\r\n") + "\r\n\r\n" }
 	answered := make(chan struct{}) // closed when the program without a reply in time has answered
 	const atWork = "HTTP/1.1 102 Processing\r\n\r\n"
 	for name, does := range map[string]func(w io.Writer, hold func()){
-		"closes":                    says(""),
+		"closes":                    writes(""),
 		"says nothing":              func(_ io.Writer, hold func()) { hold() },
-		"begins too late":           func(w io.Writer, _ func()) { <-answered; says(another)(w, nil) },
-		"at work, then dead":        says(atWork),
-		"at work, then half a head": says(atWork + "HTTP/1.1 200 O"),
-		"at work, then half a body": says(atWork + another[:len(another)-2]),
-		"at work, then garbage":     says(atWork + "\x00\xff\r\n\r\n"),
-		"at work, then not for us":  says(atWork + "HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n"),
-		"garbage":                   says("\x00\xff\xfe\r\n\r\nmore\r\n\r\n"),
-		"garbage without an end":    says(strings.Repeat("garbage ", 1<<17)),
-		"half a head":               says(another[:30]),
-		"half an answer":            says(another[:len(another)-2]),
-		"a length of 1 TB":          says(head("Content-Length: 1099511627776", "Grapnel-Exit: 0", "Grapnel-Stdout: 4") + "fake"),
-		"a length beyond numbers":   says(head("Content-Length: 99999999999999999999", "Grapnel-Exit: 0", "Grapnel-Stdout: 4") + "fake"),
-		"a length below 0":          says(head("Content-Length: -4", "Grapnel-Exit: 0", "Grapnel-Stdout: 0") + "fake"),
-		"no length":                 says(head("Grapnel-Exit: 0", "Grapnel-Stdout: 4") + "fake"),
-		"longer than it says":       says(another + "more"),
-		"shorter than it says":      says(strings.Replace(another, "fake", "fak", 1)),
-		"stdout beyond the end":     says(strings.Replace(another, "Stdout: 4", "Stdout: 5", 1)),
-		"no stdout":                 says(strings.Replace(another, "Grapnel-Stdout", "X", 1)),
-		"exit code 256":             says(strings.Replace(another, "Exit: 0", "Exit: 256", 1)),
-		"exit code -1":              says(strings.Replace(another, "Exit: 0", "Exit: -1", 1)),
-		"in chunks":                 says("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 4\r\n\r\n4\r\nfake\r\n0\r\n\r\n"),
-		"an error":                  says("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 4\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 4\r\n\r\nfake"),
-		"sent elsewhere":            says("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1/\r\nContent-Length: 4\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 4\r\n\r\nfake"),
-		"older HTTP":                says(strings.Replace(another, "1.1", "1.0", 1)),
+		"begins too late":           func(w io.Writer, _ func()) { <-answered; writes(another)(w, nil) },
+		"at work, then dead":        writes(atWork),
+		"at work, then half a head": writes(atWork + "HTTP/1.1 200 O"),
+		"at work, then half a body": writes(atWork + another[:len(another)-2]),
+		"at work, then garbage":     writes(atWork + "\x00\xff\r\n\r\n"),
+		"at work, then not for us":  writes(atWork + "HTTP/1.1 409 Conflict\r\nContent-Length: 0\r\n\r\n"),
+		"garbage":                   writes("\x00\xff\xfe\r\n\r\nmore\r\n\r\n"),
+		"garbage without an end":    writes(strings.Repeat("garbage ", 1<<17)),
+		"half a head":               writes(another[:30]),
+		"half an answer":            writes(another[:len(another)-2]),
+		"a length of 1 TB":          writes(head("Content-Length: 1099511627776", "Grapnel-Exit: 0", "Grapnel-Stdout: 4") + "fake"),
+		"a length beyond numbers":   writes(head("Content-Length: 99999999999999999999", "Grapnel-Exit: 0", "Grapnel-Stdout: 4") + "fake"),
+		"a length below 0":          writes(head("Content-Length: -4", "Grapnel-Exit: 0", "Grapnel-Stdout: 0") + "fake"),
+		"no length":                 writes(head("Grapnel-Exit: 0", "Grapnel-Stdout: 4") + "fake"),
+		"longer than it says":       writes(another + "more"),
+		"shorter than it says":      writes(strings.Replace(another, "fake", "fak", 1)),
+		"stdout beyond the end":     writes(strings.Replace(another, "Stdout: 4", "Stdout: 5", 1)),
+		"no stdout":                 writes(strings.Replace(another, "Grapnel-Stdout", "X", 1)),
+		"exit code 256":             writes(strings.Replace(another, "Exit: 0", "Exit: 256", 1)),
+		"exit code -1":              writes(strings.Replace(another, "Exit: 0", "Exit: -1", 1)),
+		"in chunks":                 writes("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 4\r\n\r\n4\r\nfake\r\n0\r\n\r\n"),
+		"an error":                  writes("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 4\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 4\r\n\r\nfake"),
+		"sent elsewhere":            writes("HTTP/1.1 307 Temporary Redirect\r\nLocation: http://127.0.0.1/\r\nContent-Length: 4\r\nGrapnel-Exit: 0\r\nGrapnel-Stdout: 4\r\n\r\nfake"),
+		"older HTTP":                writes(strings.Replace(another, "1.1", "1.0", 1)),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -261,7 +261,7 @@ func TestDiesWithTheAnswer(t *testing.T) {
 	want := program([]string{"claude-code", "--root", root}, []byte(removesAll))
 	daemon := handled(t, root, Version, func(answers http.Handler) http.Handler {
 		return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-			answers.ServeHTTP(&unheard{header: http.Header{}}, r)
+			answers.ServeHTTP(&discardWriter{header: http.Header{}}, r)
 			panic(http.ErrAbortHandler)
 		})
 	})
@@ -277,8 +277,8 @@ func TestDiesWithTheAnswer(t *testing.T) {
 }
 
 // unheard is a response writer that drops everything.
-type unheard struct{ header http.Header }
+type discardWriter struct{ header http.Header }
 
-func (u *unheard) Header() http.Header         { return u.header }
-func (u *unheard) Write(p []byte) (int, error) { return len(p), nil }
-func (u *unheard) WriteHeader(int)             {}
+func (u *discardWriter) Header() http.Header         { return u.header }
+func (u *discardWriter) Write(p []byte) (int, error) { return len(p), nil }
+func (u *discardWriter) WriteHeader(int)             {}

@@ -43,7 +43,7 @@ func TestServedNoise(t *testing.T) {
 		t.Errorf("after all that: %+v, want a block", got)
 	}
 	s.end()
-	if said := s.stderr.String(); !strings.Contains(said, "nonsense") {
-		t.Errorf("stderr is %q, want to hear of the noise", said)
+	if stderr := s.stderr.String(); !strings.Contains(stderr, "nonsense") {
+		t.Errorf("stderr is %q, want to hear of the noise", stderr)
 	}
 }

@@ -27,7 +27,7 @@ type memory struct {
 	err     error // of Put
 	ids     []string
 	events  []*grapnel.Event
-	told    []policyfile.HTTP
+	targets []policyfile.HTTP
 	refs    []HookRef
 	flushed int
 }
@@ -36,7 +36,7 @@ func (m *memory) Put(_ context.Context, p spool.Pending, h policyfile.HTTP) erro
 	if m.err != nil {
 		return m.err
 	}
-	m.ids, m.events, m.told, m.refs = append(m.ids, p.ID), append(m.events, p.Event), append(m.told, h), append(m.refs, refOf(&p))
+	m.ids, m.events, m.targets, m.refs = append(m.ids, p.ID), append(m.events, p.Event), append(m.targets, h), append(m.refs, refOf(&p))
 	return nil
 }
 
@@ -142,7 +142,7 @@ func TestNotify(t *testing.T) {
 		Name: "team", URL: "https://hooks.example.com/x", Secrets: []string{"file:key"}, Headers: map[string]string{"x-team": "core"}, Body: "cloudevents", Ordered: true,
 		Notify: true, Async: true, Timeout: policyfile.Duration(3 * time.Second), Source: place.Policy, Dir: root, Scope: grapnel.ScopeUser,
 	}
-	if diff := cmp.Diff(want, box.told[0]); diff != "" {
+	if diff := cmp.Diff(want, box.targets[0]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	if diff := cmp.Diff([]string{"team"}, lateErrors(t, place)); diff != "" {
@@ -243,7 +243,7 @@ func TestNotifyOfAProject(t *testing.T) {
 		t.Errorf("%v, %s", err, lines)
 	}
 	drained(t, root, box)
-	if len(box.ids) != 1 || box.told[0].Scope != grapnel.ScopeProject || strings.Contains(fmt.Sprint(box.events[0].Tool.Commands), "tok-12345") {
+	if len(box.ids) != 1 || box.targets[0].Scope != grapnel.ScopeProject || strings.Contains(fmt.Sprint(box.events[0].Tool.Commands), "tok-12345") {
 		t.Fatalf("%+v", box)
 	}
 	if _, _, err := NotifyOf(place, box.refs[0]); err != nil {

@@ -150,7 +150,7 @@ func TestServedLikeSpawned(t *testing.T) {
 				payload = strings.ReplaceAll(payload, "\n", " ") // one line
 				var stdout, stderr bytes.Buffer
 				exit := Main([]string{d.Name, "--root", one}, strings.NewReader(payload), &stdout, &stderr)
-				here := func(said string) string { return strings.ReplaceAll(said, one, many) }
+				here := func(text string) string { return strings.ReplaceAll(text, one, many) }
 				want := dialect.WireReply{Stdout: here(stdout.String()), Stderr: here(stderr.String()), Exit: exit}
 				if diff := cmp.Diff(want, s.ask(payload)); diff != "" {
 					t.Errorf("%s (-spawned +served)\n%s", payload, diff)

@@ -13,7 +13,7 @@ import (
 )
 
 // Hooks in the format of agents that always send a time also get one from agents that never do.
-func TestHooksAreToldWhen(t *testing.T) {
+func TestHooksGetTheTime(t *testing.T) {
 	t.Parallel()
 	for _, speaks := range []string{"gemini", "qwen", "copilot"} {
 		root := t.TempDir()

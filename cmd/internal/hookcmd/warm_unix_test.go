@@ -84,19 +84,19 @@ func listen(t testing.TB, root string) *listening {
 var clock = regexp.MustCompile(`in [0-9hms]+, at \d\d:\d\d:\d\d`)
 
 // said is the result of one way of answering.
-type said struct {
+type programResult struct {
 	Payload, Stdout, Stderr string
 	Exit                    int
 }
 
-func program(args []string, payload []byte) said {
+func program(args []string, payload []byte) programResult {
 	var stdout, stderr bytes.Buffer
 	exit := Main(args, bytes.NewReader(payload), &stdout, &stderr)
-	return said{string(payload), clock.ReplaceAllString(stdout.String(), "later"), stderr.String(), exit}
+	return programResult{string(payload), clock.ReplaceAllString(stdout.String(), "later"), stderr.String(), exit}
 }
 
 // inProcess answers like a Go program that fires events itself.
-func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) said {
+func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) programResult {
 	t.Helper()
 	place, err := local.Locate(root, "")
 	if err != nil {
@@ -114,7 +114,7 @@ func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) sa
 		t.Fatal(err)
 	}
 	reply := dialect.Answer(t.Context(), engine.Engine, d, in)
-	return said{string(payload), clock.ReplaceAllString(string(reply.Stdout), "later"), string(reply.Stderr), reply.Exit}
+	return programResult{string(payload), clock.ReplaceAllString(string(reply.Stdout), "later"), string(reply.Stderr), reply.Exit}
 }
 
 // payloads returns all recorded payloads of an agent, and those that tests make from them.
@@ -192,7 +192,7 @@ func TestThreeWays(t *testing.T) {
   - {name: seen, on: tool.after, match: {text: [secret, token]}, mode: observe, block: Not that.}
 use: [destructive, secrets]
 `)
-			ways := map[string][]said{}
+			ways := map[string][]programResult{}
 			for _, way := range []string{"in process", "program", "daemon"} {
 				if err := os.RemoveAll(filepath.Join(root, "state")); err != nil {
 					t.Fatal(err)
@@ -206,7 +206,7 @@ use: [destructive, secrets]
 					if err := os.RemoveAll(filepath.Join(root, "state", "spool", "held")); err != nil {
 						t.Fatal(err)
 					}
-					if _, twice := dialect.Receive(d, dialect.Input{Payload: payload}).Way(); way == "in process" && !twice {
+					if _, duplicates := dialect.Receive(d, dialect.Input{Payload: payload}).Way(); way == "in process" && !duplicates {
 						ways[way] = append(ways[way], inProcess(t, d, root, payload))
 					} else {
 						ways[way] = append(ways[way], program([]string{d.Name, "--root", root}, payload))

@@ -82,7 +82,7 @@ func TestAsker(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	dir := t.TempDir()
 	program := filepath.Join(dir, "grapnel")
-	says := func(text string) {
+	writeProgram := func(text string) {
 		t.Helper()
 		programs.Write(t, program, "#!/bin/sh\ncat >got.json; /usr/bin/env >env; pwd >dir\n"+text+"\n")
 	}
@@ -99,7 +99,7 @@ func TestAsker(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()
 
-	says(`echo '{"answer":{"decision":"block","reason":"no"}}'`)
+	writeProgram(`echo '{"answer":{"decision":"block","reason":"no"}}'`)
 	if out, err := a.Handle(ctx, ev); err != nil || out.Decision != grapnel.Block || out.Reason != "no" {
 		t.Errorf("%+v, %v", out, err)
 	}
@@ -132,7 +132,7 @@ func TestAsker(t *testing.T) {
 		`kill -9 $$`:                            "was ended by signal",
 		`echo 'grapnel: error: no' >&2; exit 1`: "exit code 1: no",
 	} {
-		says(text)
+		writeProgram(text)
 		b := *a
 		b.http.URL += strings.ReplaceAll(want, " ", "") // another circuit breaker
 		if out, err := b.Handle(ctx, ev); err == nil || !strings.Contains(err.Error(), want) || out.Decision != grapnel.None {
@@ -141,19 +141,19 @@ func TestAsker(t *testing.T) {
 	}
 
 	// A failure of the server opens the circuit breaker; an invalid request does not.
-	says(`echo '{"error":"status 400"}'`)
+	writeProgram(`echo '{"error":"status 400"}'`)
 	for range 4 {
 		if _, err := a.Handle(ctx, ev); err == nil || err.Error() != "status 400" {
 			t.Error(err)
 		}
 	}
-	says(`echo '{"error":"down","failed":true,"timeout":true}'`)
+	writeProgram(`echo '{"error":"down","failed":true,"timeout":true}'`)
 	for range 2 {
 		if _, err := a.Handle(ctx, ev); !errors.Is(err, grapnel.ErrTimeout) {
 			t.Error(err)
 		}
 	}
-	says(`echo '{}'; echo >asked`)
+	writeProgram(`echo '{}'; echo >asked`)
 	if _, err := a.Handle(ctx, ev); err == nil || !strings.Contains(err.Error(), "circuit open until") {
 		t.Error(err)
 	}

@@ -12,21 +12,21 @@ import (
 // A missing call proves something only between two calls that ran, or after one.
 func TestStopped(t *testing.T) {
 	t.Parallel()
-	told := model.Log{{Main: true, Body: json.RawMessage(`{"text": "that is WHY"}`)}}
+	requests := model.Log{{Main: true, Body: json.RawMessage(`{"text": "that is WHY"}`)}}
 	for name, tt := range map[string]struct {
-		files []string
-		told  model.Log
-		want  string
+		files    []string
+		requests model.Log
+		want     string
 	}{
-		"it happened":        {files: []string{"before", "call", "after"}, told: told, want: Not},
+		"it happened":        {files: []string{"before", "call", "after"}, requests: requests, want: Not},
 		"it alone happened":  {files: []string{"call"}, want: Not},
-		"told why":           {files: []string{"before", "after"}, told: told, want: AsBlock},
+		"told why":           {files: []string{"before", "after"}, requests: requests, want: AsBlock},
 		"not told why":       {files: []string{"before", "after"}, want: "silently"},
-		"the run ended":      {files: []string{"before"}, told: told, want: AsHalt},
-		"the run never came": {files: []string{"after"}, told: told, want: "nothing ran"},
+		"the run ended":      {files: []string{"before"}, requests: requests, want: AsHalt},
+		"the run never came": {files: []string{"after"}, requests: requests, want: "nothing ran"},
 		"there was no run":   {want: "nothing ran"},
 	} {
-		res := Result{Requests: tt.told, Files: map[string]string{}}
+		res := Result{Requests: tt.requests, Files: map[string]string{}}
 		for _, file := range tt.files {
 			res.Files[file] = ""
 		}

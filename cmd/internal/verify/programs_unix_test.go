@@ -18,7 +18,7 @@ import (
 
 func TestAskVersion(t *testing.T) {
 	t.Parallel()
-	for said, want := range map[string]string{
+	for output, want := range map[string]string{
 		"2.1.329 (Claude Code)":            "2.1.329",
 		"codex-cli 0.169.0":                "0.169.0",
 		"GitHub Copilot CLI 1.0.102.\nrun": "1.0.102",
@@ -28,10 +28,10 @@ func TestAskVersion(t *testing.T) {
 		"no idea":                          "",
 	} {
 		path := filepath.Join(t.TempDir(), "agent")
-		programs.Write(t, path, fmt.Sprintf("#!/bin/sh\n[ \"$*\" = --version ] && printf '%%s\\n' '%s'\n", said))
+		programs.Write(t, path, fmt.Sprintf("#!/bin/sh\n[ \"$*\" = --version ] && printf '%%s\\n' '%s'\n", output))
 		got, err := Program{Agent: scripted(), Command: []string{path}}.AskVersion(t.Context())
 		if got != want || (err == nil) != (want != "") || err != nil && !strings.Contains(err.Error(), path) {
-			t.Errorf("%q: version %q and error %v, want %q", said, got, err, want)
+			t.Errorf("%q: version %q and error %v, want %q", output, got, err, want)
 		}
 	}
 }

@@ -77,11 +77,11 @@ func TestPrintTable(t *testing.T) {
 	blocked.notYet, blocked.reference = "there is no option", nil
 	wrong := measured(target{name: "wrong", budget: 2}, 1)
 	wrong.err = errBroken
-	alone := measured(target{name: "no listener", budget: 150, unit: nanoseconds}, 53)
-	alone.reference = nil
+	noReference := measured(target{name: "no listener", budget: 150, unit: nanoseconds}, 53)
+	noReference.reference = nil
 	slow := measured(target{name: "worst", budget: 2}, 9)
 	slow.detail = "agent"
-	rows := judge([]*path{measured(target{name: "grapnel-hook – no policy", budget: 1.9}, 1.7241), alone, slow, blocked, wrong}, 1.15)
+	rows := judge([]*path{measured(target{name: "grapnel-hook – no policy", budget: 1.9}, 1.7241), noReference, slow, blocked, wrong}, 1.15)
 	var b strings.Builder
 	if err := printTable(&b, rows, false); err != nil {
 		t.Fatal(err)

@@ -45,7 +45,7 @@ const (
 // A played case holds the results of one case.
 type played struct {
 	id, family string
-	said       string   // the hooks that returned a message, with the message
+	messages   string   // the hooks that returned a message, with the message
 	hooks      []string // their names, without the file
 	near       string
 	stopped    bool
@@ -73,7 +73,7 @@ func TestCorpus(t *testing.T) {
 	}
 	for _, c := range harmless {
 		if c.stopped {
-			t.Errorf("a harmless case is stopped: %s (%s): %s", c.id, c.family, c.said)
+			t.Errorf("a harmless case is stopped: %s (%s): %s", c.id, c.family, c.messages)
 		}
 	}
 }
@@ -157,7 +157,7 @@ func play(t *testing.T, dir string) []played {
 			for _, run := range rec.Hooks {
 				if run.Decision != grapnel.None || run.Error != "" || len(run.Changed) > 0 {
 					c.hooks = append(c.hooks, run.Name[strings.LastIndexByte(run.Name, ':')+1:])
-					c.said += fmt.Sprintf("%s %s %s; ", run.Name, run.Decision, run.Error)
+					c.messages += fmt.Sprintf("%s %s %s; ", run.Name, run.Decision, run.Error)
 				}
 			}
 			cases = append(cases, c)

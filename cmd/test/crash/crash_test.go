@@ -373,17 +373,17 @@ func TestClock(t *testing.T) {
 			}
 			set("0s")
 			d := start(t, tr, "GRAPNEL_FAULT_CLOCK="+clock)
-			told := func(id string) {
+			wantDelivery := func(id string) {
 				t.Helper()
 				if err := tr.askDaemon(d, id, "grapnel-crash-canary", true); err != nil {
 					t.Fatal(err)
 				}
 				await.Until(t, "the receiver hears of "+id, func() bool { return heard.ids(id) > 0 })
 			}
-			told("toolu_before")
+			wantDelivery("toolu_before")
 			for n, jump := range jumps {
 				set(jump)
-				told(fmt.Sprint("toolu_jump_", n))
+				wantDelivery(fmt.Sprint("toolu_jump_", n))
 			}
 			if err := d.Kill(); err != nil {
 				t.Fatal(err)

@@ -102,20 +102,20 @@ func TestFullDisk(t *testing.T) {
 		}
 		time.Sleep(300 * time.Millisecond) // until the anchor and the word index are written
 		empty := fill(t, disk)
-		told, let := 0, 0
+		warned, let := 0, 0
 		for n := range 300 {
 			line, blocked := command(n)
 			id := fmt.Sprintf("toolu_full_%d", n)
 			var stdout, stderr string
 			if n%4 == 3 {
 				cmd := exec.CommandContext(t.Context(), served.Exe(bin, "grapnel-hook"), "claude-code", "--root", dir)
-				var out, said strings.Builder
-				cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = served.Project(dir), served.Env(dir), &out, &said
+				var out, errOut strings.Builder
+				cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = served.Project(dir), served.Env(dir), &out, &errOut
 				cmd.Stdin = strings.NewReader(string(served.Event(dir, "crash", id, line)))
 				if err := cmd.Run(); err != nil {
-					t.Fatalf("strict %v, %s: %v: %s", strict, id, err, said.String())
+					t.Fatalf("strict %v, %s: %v: %s", strict, id, err, errOut.String())
 				}
-				stdout, stderr = out.String(), said.String()
+				stdout, stderr = out.String(), errOut.String()
 			} else {
 				a, err := client.Ask(d.Socket(), d.Question("f-"+id, served.Event(dir, "crash", id, line)))
 				if errors.Is(err, client.ErrSelf) {
@@ -131,7 +131,7 @@ func TestFullDisk(t *testing.T) {
 			case blocked && !denied:
 				t.Fatalf("strict %v, %s: the canary passes: %q, %q", strict, id, stdout, stderr)
 			case strict && denied && !blocked, strings.Contains(stderr, "no Record was stored"):
-				told++
+				warned++
 			case denied && !blocked:
 				t.Fatalf("%s: blocked for want of room: %q, %q", id, stdout, stderr)
 			default:
@@ -139,8 +139,8 @@ func TestFullDisk(t *testing.T) {
 				let++
 			}
 		}
-		t.Logf("strict %v: of 300 answers %d have a Record, and %d say that they have none", strict, let, told)
-		if told == 0 {
+		t.Logf("strict %v: of 300 answers %d have a Record, and %d say that they have none", strict, let, warned)
+		if warned == 0 {
 			t.Errorf("strict %v: nobody was told that a disk is full: it was not", strict)
 		}
 		empty()

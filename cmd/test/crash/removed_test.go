@@ -98,11 +98,11 @@ func TestDatabaseRemoved(t *testing.T) {
 			if err := tr.broken(); err != nil {
 				t.Fatal(err)
 			}
-			const told = "1 times, and restored without loss"
-			if out, _ := typed(t, tr, "status"); !strings.Contains(out, told) {
+			const want = "1 times, and restored without loss"
+			if out, _ := typed(t, tr, "status"); !strings.Contains(out, want) {
 				t.Errorf("status does not tell: %s", out)
 			}
-			if out, code := typed(t, tr, "doctor", "--no-run"); code != 1 || !strings.Contains(out, "daemon.store") || !strings.Contains(out, told) {
+			if out, code := typed(t, tr, "doctor", "--no-run"); code != 1 || !strings.Contains(out, "daemon.store") || !strings.Contains(out, want) {
 				t.Errorf("doctor does not tell (%d): %s", code, out)
 			}
 			if text, err := d.Get(t.Context(), "/metrics"); err != nil || !strings.Contains(string(text), "\ngrapnel_store_restores_total 1\n") || !strings.Contains(string(text), "\ngrapnel_store_lost_rows_total 0\n") {

@@ -139,7 +139,7 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 		}
 		rows = append(rows, cells)
 	}
-	said := func(cells []string) []string { // without empty columns
+	nonEmpty := func(cells []string) []string { // without empty columns
 		var kept []string
 		for i, cell := range cells {
 			if used[i] {
@@ -148,9 +148,9 @@ func agentMatrix(d *dialect.Dialect, seen *verify.Report) string {
 		}
 		return kept
 	}
-	head = said(head)
+	head = nonEmpty(head)
 	for i := range rows {
-		rows[i] = said(rows[i])
+		rows[i] = nonEmpty(rows[i])
 	}
 	var b strings.Builder
 	b.WriteString(table(head, rows))

@@ -85,7 +85,7 @@ hooks:
 			} else if err != nil {
 				t.Fatal(err)
 			}
-			if exit != test.exit || !says(stdout.String(), test.stdout) || !says(stderr.String(), test.stderr) {
+			if exit != test.exit || !containsOrEmpty(stdout.String(), test.stdout) || !containsOrEmpty(stderr.String(), test.stderr) {
 				t.Errorf("grapnel-hook %s < %q\nexit %d, stdout %s\nstderr %s\nwant exit %d, stdout with %q, stderr with %q",
 					test.agent, test.event, exit, stdout.String(), stderr.String(), test.exit, test.stdout, test.stderr)
 			}
@@ -93,8 +93,8 @@ hooks:
 	}
 }
 
-// says reports whether a text contains part. If part is empty, the text must be empty.
-func says(text, part string) bool {
+// containsOrEmpty reports whether a text contains part. If part is empty, the text must be empty.
+func containsOrEmpty(text, part string) bool {
 	if part == "" {
 		return text == ""
 	}

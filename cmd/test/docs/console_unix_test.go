@@ -227,7 +227,7 @@ func runPage(t *testing.T, page string, steps []step) {
 		if !fits(s.text, got) {
 			t.Errorf("%s:%d: %s\nshown:\n%s\nprinted:\n%s", page, s.line, s.command, s.text, got)
 		}
-		if told := i+1 < len(steps) && steps[i+1].command == "echo $?"; code != "0" && !told {
+		if documented := i+1 < len(steps) && steps[i+1].command == "echo $?"; code != "0" && !documented {
 			t.Errorf("%s:%d: %s: exit code %s, and the page does not say so:\n%s", page, s.line, s.command, code, got)
 		}
 	}

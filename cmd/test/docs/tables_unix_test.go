@@ -347,7 +347,7 @@ func agentEvents(d *dialect.Dialect) string {
 		if row.Failed != "" {
 			kinds += ", " + code(row.Failed) + " when the tool failed"
 		}
-		rows = append(rows, []string{code(row.Native), kinds, canBeTold(row), cannotBeTold(row), installed(row)})
+		rows = append(rows, []string{code(row.Native), kinds, supportedParts(row), unsupportedParts(row), installed(row)})
 	}
 	return table([]string{"event of the agent", "name in a policy", "supported", "unsupported", "installed"}, rows)
 }
@@ -362,7 +362,7 @@ func contractOf(row *dialect.EventRow) *grapnel.Contract {
 	return &grapnel.Contract{Kind: row.Kind}
 }
 
-func canBeTold(row *dialect.EventRow) string {
+func supportedParts(row *dialect.EventRow) string {
 	can := row.Permits()
 	changed := ""
 	if len(can.Change) > 0 {
@@ -379,7 +379,7 @@ func canBeTold(row *dialect.EventRow) string {
 		when(can.Context, "context"), changed, when(can.Message, "message"))
 }
 
-func cannotBeTold(row *dialect.EventRow) string {
+func unsupportedParts(row *dialect.EventRow) string {
 	c, can := contractOf(row), row.Permits()
 	words := []string{
 		when(c.Blocks != grapnel.BlockNothing && !can.Block, "block"),

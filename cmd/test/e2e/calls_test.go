@@ -23,8 +23,8 @@ type scenario struct {
 	// The expected result of the call. The file has this content afterwards. If content is empty,
 	// the file does not exist and the model got an error.
 	file, content string
-	told          string // other text that the model must get for the call
-	untold        string // text that must not reach the model in any way
+	wantText      string // other text that the model must get for the call
+	noText        string // text that must not reach the model in any way
 	failing       string // the hook whose failure must be in the log
 
 	// The part of the verdict that not all agents support. In the other agents the call has
@@ -52,13 +52,13 @@ var scenarios = []scenario{
 		name:  "block a command",
 		hooks: "- {name: no-touching, on: tool.before, match: {command: touch blocked.txt}, block: that file belongs to somebody else}",
 		call:  shell("touch blocked.txt"),
-		file:  "blocked.txt", told: "that file belongs to somebody else",
+		file:  "blocked.txt", wantText: "that file belongs to somebody else",
 	},
 	{
 		name:  "block a command behind another shell",
 		hooks: "- {name: no-hiding, on: tool.before, match: {command: touch hidden.txt}, block: that one is HIDDEN}",
 		call:  shell(`cd . && sh -c 'true; \touch "hidden.txt"'`),
-		file:  "hidden.txt", told: "that one is HIDDEN",
+		file:  "hidden.txt", wantText: "that one is HIDDEN",
 	},
 	{
 		name:  "do not block a mention of a command",
@@ -70,7 +70,7 @@ var scenarios = []scenario{
 		name:  "block writing a path",
 		hooks: `- {name: not-in-prod, on: tool.before, match: {tool: [write, edit], path: "deploy/prod/**"}, block: production is changed by hand}`,
 		call:  write("deploy/prod/app.yaml", "replicas: 0\n"),
-		file:  "deploy/prod/app.yaml", told: "production is changed by hand",
+		file:  "deploy/prod/app.yaml", wantText: "production is changed by hand",
 	},
 	{
 		name: "write another path",
@@ -81,7 +81,7 @@ var scenarios = []scenario{
 		name:  "block writing a path that leads there in a roundabout way",
 		hooks: `- {name: not-in-vault, on: tool.before, match: {tool: [write, edit], path: "deploy/vault/**"}, block: the vault stays CLOSED}`,
 		call:  write("docs/../deploy/./vault/app.yaml", "replicas: 0\n"),
-		file:  "deploy/vault/app.yaml", told: "the vault stays CLOSED",
+		file:  "deploy/vault/app.yaml", wantText: "the vault stays CLOSED",
 	},
 	{
 		name:  "rewrite a command",
@@ -101,19 +101,19 @@ var scenarios = []scenario{
 		name:  "a program blocks",
 		hooks: `- {name: by-script, on: tool.before, match: {tool: shell}, run: 'case "$(cat)" in *by-script.txt*) echo "the script says no" >&2; exit 2;; esac'}`,
 		call:  shell("touch by-script.txt"),
-		file:  "by-script.txt", told: "the script says no",
+		file:  "by-script.txt", wantText: "the script says no",
 	},
 	{
 		name:  "a program written for Claude Code blocks",
 		hooks: `- {name: old-claude-hook, on: tool.before, speaks: claude, run: 'case "$(cat)" in *Bash*by-claude.txt*) echo "the Claude hook says no" >&2; exit 2;; esac'}`,
 		call:  shell("touch by-claude.txt"),
-		file:  "by-claude.txt", told: "the Claude hook says no",
+		file:  "by-claude.txt", wantText: "the Claude hook says no",
 	},
 	{
 		name:  "a program written for Gemini CLI blocks",
 		hooks: `- {name: old-gemini-hook, on: tool.before, speaks: gemini, run: 'case "$(cat)" in *run_shell_command*by-gemini.txt*) printf "{\"decision\":\"deny\",\"reason\":\"the Gemini hook says no\"}";; esac'}`,
 		call:  shell("touch by-gemini.txt"),
-		file:  "by-gemini.txt", told: "the Gemini hook says no",
+		file:  "by-gemini.txt", wantText: "the Gemini hook says no",
 	},
 	failing("fails", "echo oops >&2; exit 1", "open"),
 	failing("fails", "echo oops >&2; exit 1", "closed"),
@@ -138,7 +138,7 @@ var scenarios = []scenario{
 		// because Qwen Code sometimes reports an empty output for a command that ends at once.
 		call: shell("printf 'it is code-%s\\n' ABCDEFGHIJKLMNOPQRSTUVWX | tee code.txt; sleep 0.5"),
 		file: "code.txt", content: "it is code-ABCDEFGHIJKLMNOPQRSTUVWX\n",
-		told: "it is code-HIDDEN", untold: "code-ABCDEFGHIJKLMNOPQRSTUVWX",
+		wantText: "it is code-HIDDEN", noText: "code-ABCDEFGHIJKLMNOPQRSTUVWX",
 		on: grapnel.ToolAfter, word: "replace",
 	},
 	{
@@ -147,7 +147,7 @@ var scenarios = []scenario{
 		name:  "ask",
 		hooks: "- {name: ask-first, on: tool.before, match: {command: touch asked.txt}, ask: is that meant}",
 		call:  shell("touch asked.txt"),
-		file:  "asked.txt", told: "is that meant",
+		file:  "asked.txt", wantText: "is that meant",
 		on: grapnel.ToolBefore, word: "ask",
 	},
 }
@@ -162,7 +162,7 @@ func failing(how, program, onError string) scenario {
 		file:  name + ".txt", content: "ran\n", failing: name,
 	}
 	if onError == "closed" {
-		s.content, s.told = "", name
+		s.content, s.wantText = "", name
 	}
 	return s
 }
@@ -193,16 +193,16 @@ func (s scenario) expect(t *testing.T, a *agents.Agent) (_ scenario, isError boo
 	}
 	switch c := claim(t, a, s.on, s.word); {
 	case s.word == "rewrite" && c == verify.AsBlock:
-		s.content, s.told, isError = "", "***", true
+		s.content, s.wantText, isError = "", "***", true
 		if strings.HasPrefix(s.name, "rewrite") {
-			s.told = "echo safer"
+			s.wantText = "echo safer"
 		}
 	case s.word == "replace" && c == verify.AsBlock:
 		isError = true
 	case s.word == "replace" && c == verify.Not:
-		s.told, s.untold = s.untold, ""
+		s.wantText, s.noText = s.noText, ""
 	case s.word == "ask" && a == agents.OpenClaw:
-		s.told = "approval" // it uses its own words for a missing approval
+		s.wantText = "approval" // it uses its own words for a missing approval
 	}
 	return s, isError
 }
@@ -260,20 +260,20 @@ func TestToolCalls(t *testing.T) {
 				if s.failing != "" && !failed(log, s.failing) {
 					t.Errorf("the log does not say that %s failed: %+v", s.failing, log)
 				}
-				if s.untold != "" {
-					if found := res.Requests.Around(s.untold); found != "" {
-						t.Errorf("the model was told %q: %s", s.untold, found)
+				if s.noText != "" {
+					if found := res.Requests.Around(s.noText); found != "" {
+						t.Errorf("the model was told %q: %s", s.noText, found)
 					}
 				}
 				if i >= len(results) {
 					return
 				}
-				told := results[i].Text
+				text := results[i].Text
 				if a == agents.Cline { // the output of its hooks comes after the result
-					told = after(res.Requests, results[i].ID)
+					text = after(res.Requests, results[i].ID)
 				}
-				if !strings.Contains(told, s.told) {
-					t.Errorf("of the call the model was told %q, want %q in it", told, s.told)
+				if !strings.Contains(text, s.wantText) {
+					t.Errorf("of the call the model was told %q, want %q in it", text, s.wantText)
 				}
 				if a.MarksErrors && results[i].IsError != isError {
 					t.Errorf("of the call the model was told %+v, want an error: %v", results[i], isError)

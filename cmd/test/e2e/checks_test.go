@@ -89,9 +89,9 @@ func TestPreCommit(t *testing.T) {
 			cmd.Dir = b.dir
 			cmd.Env = append(os.Environ(), "PRE_COMMIT_HOME="+filepath.Join(b.dir, ".git", "home"), "HOME="+b.dir, "PATH="+filepath.Dir(program(t, "grapnel"))+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
-			hook, says, _ := strings.Cut(tt.fails, ": ")
+			hook, message, _ := strings.Cut(tt.fails, ": ")
 			failed := regexp.MustCompile(`(?m)^- hook id: (.*)$`).FindStringSubmatch(string(out)) // only the first
-			if (err != nil) != (tt.fails != "") || (failed != nil) != (tt.fails != "") || failed != nil && failed[1] != hook || !strings.Contains(string(out), says) {
+			if (err != nil) != (tt.fails != "") || (failed != nil) != (tt.fails != "") || failed != nil && failed[1] != hook || !strings.Contains(string(out), message) {
 				t.Errorf("%v, want %q\n%s", err, tt.fails, out)
 			}
 		})

@@ -106,8 +106,8 @@ func TestEditorTakesWhatIsRight(t *testing.T) {
 			if want := map[string]int{"policy": 150, "test": 15}[k.name]; len(files) < want {
 				t.Errorf("only %d files are looked at, want %d", len(files), want)
 			}
-			for file, said := range e.open(t, files) {
-				for _, d := range said {
+			for file, diagnostics := range e.open(t, files) {
+				for _, d := range diagnostics {
 					t.Errorf("%s:%d: %s\n%s", from[file], d.Range.Start.Line+1, d.Message, files[file])
 				}
 			}
@@ -205,20 +205,20 @@ func TestEditorFindsMistakes(t *testing.T) {
 				}
 			}
 			found := 0
-			for file, said := range e.open(t, files) {
+			for file, diagnostics := range e.open(t, files) {
 				m := of[file]
 				errs, refused := k.errs("x.yaml", m.text), k.refuses(m.text)
 				at := func(d diagnostic) bool { return d.Range.Start.Line+1 == m.line }
 				switch {
-				case (len(said) > 0) != (refused != nil):
-					t.Errorf("%s: the server says %v, and a validator %v\n%s", m.what, said, refused, m.text)
-				case len(said) > 0 && len(errs) == 0:
-					t.Errorf("%s: the server says %v, and check takes it\n%s", m.what, said, m.text)
-				case len(said) == 0 && len(errs) > 0 && !slices.Contains(beyondSchema, m.key):
+				case (len(diagnostics) > 0) != (refused != nil):
+					t.Errorf("%s: the server says %v, and a validator %v\n%s", m.what, diagnostics, refused, m.text)
+				case len(diagnostics) > 0 && len(errs) == 0:
+					t.Errorf("%s: the server says %v, and check takes it\n%s", m.what, diagnostics, m.text)
+				case len(diagnostics) == 0 && len(errs) > 0 && !slices.Contains(beyondSchema, m.key):
 					t.Errorf("%s: check says %v, and the server takes it\n%s", m.what, errs, m.text)
-				case len(said) > 0 && !slices.ContainsFunc(said, at) && !strings.Contains(said[0].Message, "Missing property"):
-					t.Errorf("%s: the server says %v, and the mistake is in line %d\n%s", m.what, said, m.line, m.text)
-				case len(said) > 0:
+				case len(diagnostics) > 0 && !slices.ContainsFunc(diagnostics, at) && !strings.Contains(diagnostics[0].Message, "Missing property"):
+					t.Errorf("%s: the server says %v, and the mistake is in line %d\n%s", m.what, diagnostics, m.line, m.text)
+				case len(diagnostics) > 0:
 					found++
 				}
 			}

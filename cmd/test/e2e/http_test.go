@@ -38,18 +38,18 @@ hooks:
 // answers over HTTP.
 func (g guarded) serve(t *testing.T) (stop func()) {
 	t.Helper()
-	var said bytes.Buffer
+	var output bytes.Buffer
 	cmd := exec.Command(filepath.Join(g.bin, "grapnel"), "serve", "--root", g.kit)
-	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = g.Root, g.Env(), &said, &said
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = g.Root, g.Env(), &output, &output
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	stop = sync.OnceFunc(func() {
 		_ = cmd.Process.Signal(os.Interrupt)
 		if err := cmd.Wait(); err != nil {
-			t.Errorf("the daemon ended with %v:\n%s", err, said.String())
+			t.Errorf("the daemon ended with %v:\n%s", err, output.String())
 		} else if t.Failed() {
-			t.Logf("the daemon said:\n%s", said.String())
+			t.Logf("the daemon said:\n%s", output.String())
 		}
 	})
 	t.Cleanup(stop)

@@ -228,11 +228,11 @@ hooks:
 	if warm {
 		steps = append(steps, model.Do(g.Shell("touch once.txt")))
 	}
-	twice, hangs := !warm || flag == "", waitsLong[a.ID] == "" && (!warm || flag == "")
+	kills, hangs := !warm || flag == "", waitsLong[a.ID] == "" && (!warm || flag == "")
 	if hangs {
 		steps = append(steps, model.Do(g.Shell("touch hung.txt")))
 	}
-	if twice {
+	if kills {
 		steps = append(steps, model.Do(g.Shell("touch killed.txt")), model.Do(g.Shell("sleep 1")))
 	}
 	steps = append(steps, model.Do(g.Shell("touch second.txt")))
@@ -245,7 +245,7 @@ hooks:
 	wantFile(t, res, "second.txt", "")
 	wantFile(t, res, "once.txt", "")
 	wantFile(t, res, "going.txt", "going\n")
-	for name, happens := range map[string]bool{"killed.txt": want.killed && twice, "hung.txt": want.hung && hangs, "gone.txt": want.gone} {
+	for name, happens := range map[string]bool{"killed.txt": want.killed && kills, "hung.txt": want.hung && hangs, "gone.txt": want.gone} {
 		if _, happened := res.Files[name]; happened != happens {
 			t.Errorf("%s was written: %v, want %v", name, happened, happens)
 		}

@@ -99,7 +99,7 @@ func newEditor(t *testing.T, schemas map[string][]string) *editor {
 			},
 		},
 	}, nil)
-	e.tell("initialized", map[string]any{})
+	e.notify("initialized", map[string]any{})
 	return e
 }
 
@@ -122,7 +122,7 @@ func raw(v any) json.RawMessage {
 	return b
 }
 
-func (e *editor) tell(method string, params any) {
+func (e *editor) notify(method string, params any) {
 	e.write(message{Method: method, Params: raw(params)})
 }
 
@@ -202,21 +202,21 @@ func (e *editor) open(t *testing.T, files map[string]string) map[string][]diagno
 	waits := map[string]string{}
 	for name, text := range files {
 		waits[fileURL(name)] = name
-		e.tell("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": fileURL(name), "languageId": "yaml", "version": 1, "text": text}})
+		e.notify("textDocument/didOpen", map[string]any{"textDocument": map[string]any{"uri": fileURL(name), "languageId": "yaml", "version": 1, "text": text}})
 	}
-	said := map[string][]diagnostic{}
+	diagnostics := map[string][]diagnostic{}
 	late := time.After(patience)
-	for len(said) < len(files) {
+	for len(diagnostics) < len(files) {
 		select {
 		case p := <-e.seen:
 			if name, ok := waits[p.URI]; ok {
-				said[name] = p.Diagnostics
+				diagnostics[name] = p.Diagnostics
 			}
 		case <-late:
-			t.Fatalf("the server said something of %d of %d files\n%s", len(said), len(files), e.stderr.String())
+			t.Fatalf("the server said something of %d of %d files\n%s", len(diagnostics), len(files), e.stderr.String())
 		}
 	}
-	return said
+	return diagnostics
 }
 
 // at returns a position in a file.

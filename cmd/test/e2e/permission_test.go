@@ -18,7 +18,7 @@ func TestPermissionPrompt(t *testing.T) {
 	for name, tc := range map[string]struct {
 		policy   string
 		file     string // the only file that is created; "" = none
-		told     string // text that the model must get for the call
+		wantText string // text that the model must get for the call
 		decision string // of permission.before
 		ends     bool   // the agent ends instead of continuing
 	}{
@@ -49,7 +49,7 @@ func TestPermissionPrompt(t *testing.T) {
     on: permission.before
     set: {tool.command: touch other.txt}
 `,
-			told: "touch other.txt", decision: "block",
+			wantText: "touch other.txt", decision: "block",
 		},
 		"block": {
 			policy: `
@@ -57,7 +57,7 @@ func TestPermissionPrompt(t *testing.T) {
     on: permission.before
     block: not on my WATCH
 `,
-			told: "not on my WATCH", decision: "block",
+			wantText: "not on my WATCH", decision: "block",
 		},
 		"ask": {
 			policy: `
@@ -96,8 +96,8 @@ func TestPermissionPrompt(t *testing.T) {
 				return
 			}
 			results := res.Requests.ToolResults()
-			if len(results) != 1 || results[0].IsError != (tc.file == "") || !strings.Contains(results[0].Text, tc.told) {
-				t.Errorf("the model was told %+v, want %q and an error: %v", results, tc.told, tc.file == "")
+			if len(results) != 1 || results[0].IsError != (tc.file == "") || !strings.Contains(results[0].Text, tc.wantText) {
+				t.Errorf("the model was told %+v, want %q and an error: %v", results, tc.wantText, tc.file == "")
 			}
 			if res.Answer != "all done" {
 				t.Errorf("answer %q, want %q", res.Answer, "all done")

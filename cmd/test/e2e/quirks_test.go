@@ -60,7 +60,7 @@ func TestCodexUntrusted(t *testing.T) {
 
 // In a trusted folder Copilot CLI also runs the hooks of .claude/settings.json. Both hooks report
 // each call. The call is judged and recorded once, and a block takes effect.
-func TestCopilotTellsTwice(t *testing.T) {
+func TestCopilotReportsTwice(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.CopilotCLI, noTouching)
 	g.WriteFile(t, ".git/HEAD", "ref: refs/heads/main\n")

@@ -168,8 +168,8 @@ hooks:
 		}
 		// Codex and Qwen Code end such a turn without a message in a run without a user.
 		silent := a.ID == agents.Codex.ID || a == agents.QwenCode
-		if told := strings.Contains(res.Stdout+res.Stderr, "secrets stay out of prompts"); told == silent {
-			t.Errorf("the person was told the reason: %v, want %v:\n%s%s", told, !silent, res.Stdout, res.Stderr)
+		if gotReason := strings.Contains(res.Stdout+res.Stderr, "secrets stay out of prompts"); gotReason == silent {
+			t.Errorf("the person was told the reason: %v, want %v:\n%s%s", gotReason, !silent, res.Stdout, res.Stderr)
 		}
 		wantFile(t, res, "free.txt", "")
 

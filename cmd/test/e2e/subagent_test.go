@@ -60,11 +60,11 @@ func TestSubagent(t *testing.T) {
 			model.Answer("all done"),
 		)
 		wantFile(t, res, "forbidden.txt", "")
-		told := false
+		gotReason := false
 		for _, r := range res.Requests.ToolResults() {
-			told = told || r.IsError && strings.Contains(r.Text, "that file belongs to somebody else")
+			gotReason = gotReason || r.IsError && strings.Contains(r.Text, "that file belongs to somebody else")
 		}
-		if !told {
+		if !gotReason {
 			t.Errorf("the sub-agent was not told the reason: %+v", res.Requests.ToolResults())
 		}
 		if res.Answer != "all done" {

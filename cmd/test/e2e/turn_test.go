@@ -48,8 +48,8 @@ hooks:
 				t.Errorf("record %d of a stop does not say that the hook blocked it: %+v", i, r)
 			}
 		}
-		if lost := strings.Join(stops[8].Unsupported, ""); !strings.Contains(lost, "block: not sent") {
-			t.Errorf("the log does not say why the ninth block was lifted: %q", lost)
+		if unsupported := strings.Join(stops[8].Unsupported, ""); !strings.Contains(unsupported, "block: not sent") {
+			t.Errorf("the log does not say why the ninth block was lifted: %q", unsupported)
 		}
 		if status := g.grapnel(t, "status"); !strings.Contains(status, "8 block") {
 			t.Errorf("the status does not count 8 blocks:\n%s", status)

@@ -57,8 +57,8 @@ func (w world) from(t *testing.T, dir, program string, stdin string, args ...str
 	return cmd
 }
 
-// alone returns a directory with grapnel-hook and the given replacement of grapnel.
-func alone(t *testing.T, plant func(grapnel string) error) string {
+// hookOnlyDir returns a directory with grapnel-hook and the given replacement of grapnel.
+func hookOnlyDir(t *testing.T, plant func(grapnel string) error) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Link(filepath.Join(built, "grapnel-hook"), filepath.Join(dir, "grapnel-hook")); err != nil {
@@ -174,7 +174,7 @@ func TestOverIsNotThere(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			dir := alone(t, plant)
+			dir := hookOnlyDir(t, plant)
 			for _, policy := range []string{"version: 1\nload: [ironclaw]\n", "version: 1\nstrict: true\nload: [ironclaw]\n"} {
 				w := newWorld(t, policy)
 				w.plant(t, foreignFiles["ironclaw"].name, foreignFiles["ironclaw"].text)
@@ -199,7 +199,7 @@ func TestOverIsWrapped(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "version: 1\nload: [flyto]\n")
 	w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": "sleep 0.5; echo '{\"decision\": \"block\", \"reason\": \"Not this one.\"}'; exit 2"}]`)
-	dir := alone(t, func(name string) error {
+	dir := hookOnlyDir(t, func(name string) error {
 		return os.WriteFile(name, []byte("#!/bin/sh\n'"+filepath.Join(built, "grapnel")+"' \"$@\"\n"), 0o700)
 	})
 	if r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
@@ -228,7 +228,7 @@ func TestOverOfStrangers(t *testing.T) {
 			}
 			c := claude.call(ls)
 			c.cwd = quoted(project)
-			r := run(t, w.from(t, alone(t, nil), "grapnel-hook", claude.write(c), claude.args...))
+			r := run(t, w.from(t, hookOnlyDir(t, nil), "grapnel-hook", claude.write(c), claude.args...))
 			if heeds(t, claude.name, r) != (effect{}) {
 				t.Errorf("%v", r)
 			}
@@ -240,7 +240,7 @@ func TestOverOfStrangers(t *testing.T) {
 // GRAPNEL_DEPTH as without one.
 func TestOverSurroundings(t *testing.T) {
 	t.Parallel()
-	said := func(program string) string {
+	surroundings := func(program string) string {
 		w := newWorld(t, "version: 1\nload: [flyto]\nhooks:\n  - {name: own, on: tool.before, priority: 300, run: 'true'}\n")
 		out := filepath.Join(w.dir, "seen")
 		w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": `+quoted("{ pwd; env | grep -v '^_=' | sort; } > "+out)+`}]`)
@@ -263,7 +263,7 @@ func TestOverSurroundings(t *testing.T) {
 		}
 		return strings.Join(keep, "")
 	}
-	got, want := strip(said("grapnel-hook")), strip(said("grapnel"))
+	got, want := strip(surroundings("grapnel-hook")), strip(surroundings("grapnel"))
 	if got != want || !strings.Contains(got, "GRAPNEL_DEPTH=2") {
 		t.Errorf("a hook sees\n%s\nwant\n%s", got, want)
 	}
@@ -291,7 +291,7 @@ func TestOverLarge(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		size int
-		says string
+		want string
 	}{"fits": {31 << 20, "Not this one."}, "too large": {33 << 20, "more than"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -306,7 +306,7 @@ func TestOverLarge(t *testing.T) {
 			if err := cmd.Run(); err != nil {
 				t.Fatal(err)
 			}
-			if got := stdout.String(); !strings.Contains(got, tt.says) || !strings.Contains(got, "deny") || len(got) > 1<<20 {
+			if got := stdout.String(); !strings.Contains(got, tt.want) || !strings.Contains(got, "deny") || len(got) > 1<<20 {
 				t.Errorf("%.600q, %.600q", got, stderr.String())
 			}
 		})
@@ -334,9 +334,9 @@ func TestOverObserves(t *testing.T) {
 
 // If an agent reports an action twice, a handover also writes one Record, even if both reports
 // come at the same time.
-func TestOverTwice(t *testing.T) {
+func TestOverDuplicates(t *testing.T) {
 	t.Parallel()
-	tell := []struct{ args, text string }{
+	reports := []struct{ args, text string }{
 		{"copilot-cli preToolUse", `{"sessionId":"s1","timestamp":1,"cwd":"/","toolName":"bash","toolArgs":"{\"command\":\"rm -rf /\"}"}`},
 		{"copilot-cli PreToolUse", `{"hook_event_name":"PreToolUse","session_id":"s1","timestamp":"2026-11-21T00:00:00Z","cwd":"/","tool_name":"bash","tool_input":{"command":"rm -rf /"}}`},
 	}
@@ -346,7 +346,7 @@ func TestOverTwice(t *testing.T) {
 		var out [2]string
 		ask := func(i int) func() {
 			return func() {
-				cmd := w.from(t, built, "grapnel-hook", tell[i].text, strings.Fields(tell[i].args)...)
+				cmd := w.from(t, built, "grapnel-hook", reports[i].text, strings.Fields(reports[i].args)...)
 				text, err := cmd.Output()
 				out[i] = fmt.Sprint(string(text), err)
 			}
@@ -365,10 +365,10 @@ func TestOverTwice(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			want, said := count(guard, both)
-			got, saidOver := count("version: 1\nload: [ironclaw]\n", both)
-			if want != got || strings.Count(saidOver, "Not this one.") != strings.Count(said, "Not this one.") || strings.Count(said, "Not this one.") != 2 {
-				t.Errorf("there are %d Records, and without foreign files %d: %s, %s", got, want, saidOver, said)
+			want, wantOut := count(guard, both)
+			got, gotOut := count("version: 1\nload: [ironclaw]\n", both)
+			if want != got || strings.Count(gotOut, "Not this one.") != strings.Count(wantOut, "Not this one.") || strings.Count(wantOut, "Not this one.") != 2 {
+				t.Errorf("there are %d Records, and without foreign files %d: %s, %s", got, want, gotOut, wantOut)
 			}
 		})
 	}

@@ -247,7 +247,7 @@ func heeds(t *testing.T, agent string, r result) effect {
 			t.Errorf("%v: %v", err, r)
 		}
 	}
-	said := func(words ...string) bool {
+	decided := func(words ...string) bool {
 		for _, word := range words {
 			if reply.Decision == word || agent == "claude-code" && reply.Specific.Decision == word {
 				return true
@@ -255,5 +255,5 @@ func heeds(t *testing.T, agent string, r result) effect {
 		}
 		return false
 	}
-	return effect{blocked: said("block", "deny"), asked: said("ask"), allowed: said("allow", "approve")}
+	return effect{blocked: decided("block", "deny"), asked: decided("ask"), allowed: decided("allow", "approve")}
 }

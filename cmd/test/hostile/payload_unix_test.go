@@ -294,8 +294,8 @@ func TestPayloads(t *testing.T) {
 					if got.allowed || got.asked || got.blocked != (payload.want != passes) || r.exit != 0 {
 						t.Errorf("with a %s the agent does %+v: %v", kind, got, r)
 					}
-					if says := "Not this one."; (payload.want == blocks) != strings.Contains(r.stdout, says) {
-						t.Errorf("with a %s the reason is not %q exactly where the guard sees the command: %v", kind, says, r)
+					if reason := "Not this one."; (payload.want == blocks) != strings.Contains(r.stdout, reason) {
+						t.Errorf("with a %s the reason is not %q exactly where the guard sees the command: %v", kind, reason, r)
 					}
 					// No control characters of a payload reach the user's terminal through the
 					// agent.

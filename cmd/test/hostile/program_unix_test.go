@@ -21,7 +21,7 @@ func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		run  string
-		says string // text in the reply; a guard that could not answer gives the reason
+		want string // text in the reply; a guard that could not answer gives the reason
 	}{
 		"hangs":                {`sleep 300`, "timeout"},
 		"will not end":         {`trap '' TERM INT HUP; while :; do sleep 1; done`, "timeout"},
@@ -60,8 +60,8 @@ func TestPrograms(t *testing.T) {
 			w := newWorld(t, "version: 1\nhooks:\n  - name: guard\n    on: tool.before\n    timeout: "+timeout+"\n    on_error: closed\n    run: "+quoted(tt.run)+"\n")
 			// The agent waits for every process that has its pipes open.
 			r := blocked(t, w.hook(t, stdin(`"ls `+strings.Repeat("x", 200_000)+`"`), claude.args...))
-			if !strings.Contains(r.stdout, tt.says) || len(r.stdout) > 100_000 {
-				t.Errorf("want %q in it: %v", tt.says, r)
+			if !strings.Contains(r.stdout, tt.want) || len(r.stdout) > 100_000 {
+				t.Errorf("want %q in it: %v", tt.want, r)
 			}
 		})
 	}

@@ -30,7 +30,7 @@ func TestProgramsAndTheirStreams(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		run  string
-		says string
+		want string
 		size int // of the event
 	}{
 		"stops itself":                    {`kill -STOP $$; exit 2`, "timeout", 0},
@@ -49,8 +49,8 @@ func TestProgramsAndTheirStreams(t *testing.T) {
 				needs(t, box)
 				w := newWorld(t, guardPolicy(tt.run, box))
 				r := blocked(t, w.hook(t, stdin(`"ls `+strings.Repeat("x", tt.size)+`"`), claude.args...))
-				if !strings.Contains(r.stdout, tt.says) || len(r.stdout) > 100_000 {
-					t.Errorf("want %q in it: %v", tt.says, r)
+				if !strings.Contains(r.stdout, tt.want) || len(r.stdout) > 100_000 {
+					t.Errorf("want %q in it: %v", tt.want, r)
 				}
 			})
 		}

@@ -157,7 +157,7 @@ func TestTimes(t *testing.T) {
 }
 
 // If a daemon reads nothing, a program stops writing after the time for the beginning of a reply.
-func TestNobodyReads(t *testing.T) {
+func TestDaemonReadsNothing(t *testing.T) {
 	t.Parallel()
 	end := make(chan struct{})
 	socket := daemon(t, func(net.Conn) { <-end })

@@ -325,17 +325,17 @@ func TestResolveFails(t *testing.T) {
 			}
 			return ok(ctx, j)
 		}
-		says := map[string]string{"gone": "policy is gone", "panics": "at the resolver", "slow": "deadline", "bad": "cloud providers", "words": "esperanto"}
-		for id := range says {
+		wantErrs := map[string]string{"gone": "policy is gone", "panics": "at the resolver", "slow": "deadline", "bad": "cloud providers", "words": "esperanto"}
+		for id := range wantErrs {
 			w.add(job("target-"+id, id))
 		}
 		broken := job("b", "event")
 		broken.Event = []byte(`["no event"]`)
-		says["event"] = "cannot read the event"
+		wantErrs["event"] = "cannot read the event"
 		w.add(broken, job("a", "later"))
 		_, stop := w.run()
 		time.Sleep(100 * time.Hour)
-		for id, text := range says {
+		for id, text := range wantErrs {
 			if j := w.job(id); j.State != delivery.Dead || j.Tries != 8 || !strings.Contains(j.Error, text) || j.Status != 0 {
 				t.Errorf("%s: %+v", id, j)
 			}

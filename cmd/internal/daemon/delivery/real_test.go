@@ -135,9 +135,9 @@ func TestReceivers(t *testing.T) {
 		return target, err
 	}
 	want := map[string]struct {
-		state  delivery.State
-		status int
-		says   string
+		state   delivery.State
+		status  int
+		wantErr string
 	}{
 		"metadata": {delivery.Waiting, 302, `to "http://169.254.169.254" (169.254.169.254 is link-local`},
 		"inside":   {delivery.Waiting, 307, "does not follow"},
@@ -155,7 +155,7 @@ func TestReceivers(t *testing.T) {
 	}
 	for id, w := range want {
 		j, _ := q.Job(id)
-		if j.State != w.state || j.Status != w.status || !strings.Contains(j.Error, w.says) || (w.says == "") != (j.Error == "") || strings.Contains(j.Error, "s3cret") {
+		if j.State != w.state || j.Status != w.status || !strings.Contains(j.Error, w.wantErr) || (w.wantErr == "") != (j.Error == "") || strings.Contains(j.Error, "s3cret") {
 			t.Errorf("%s: %+v", id, j)
 		}
 	}

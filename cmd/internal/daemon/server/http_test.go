@@ -148,8 +148,8 @@ func TestHooksAnswer(t *testing.T) {
 	if diff := cmp.Diff(want, g.questions()); diff != "" {
 		t.Errorf("what was asked (-want +got):\n%s", diff)
 	}
-	if said := g.log.String(); strings.Contains(said, goodSecret) {
-		t.Errorf("the log has the secret: %s", said)
+	if logged := g.log.String(); strings.Contains(logged, goodSecret) {
+		t.Errorf("the log has the secret: %s", logged)
 	}
 }
 

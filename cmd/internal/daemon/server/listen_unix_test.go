@@ -108,8 +108,8 @@ func TestListenMakesItsDirectoryPrivate(t *testing.T) {
 func TestDirectoriesOfOthers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		spoil func(t *testing.T, dir string)
-		says  string
+		spoil   func(t *testing.T, dir string)
+		wantErr string
 	}{
 		"open to the group": {func(t *testing.T, dir string) { chmod(t, dir, 0o750) }, "chmod 700"},
 		"open to read":      {func(t *testing.T, dir string) { chmod(t, dir, 0o755) }, "chmod 700"},
@@ -140,8 +140,8 @@ func TestDirectoriesOfOthers(t *testing.T) {
 			if l, err := Listen(socket); err == nil {
 				t.Errorf("Listen does not refuse it")
 				_ = l.Close()
-			} else if !strings.Contains(err.Error(), tt.says) {
-				t.Errorf("Listen says %q, want %q in it", err, tt.says)
+			} else if !strings.Contains(err.Error(), tt.wantErr) {
+				t.Errorf("Listen says %q, want %q in it", err, tt.wantErr)
 			}
 		})
 	}
@@ -285,7 +285,7 @@ func TestLeftOver(t *testing.T) {
 // A process that listens but sends no valid health report is distinguished from a missing daemon.
 func TestLookAtOddOnes(t *testing.T) {
 	t.Parallel()
-	for name, says := range map[string]string{
+	for name, response := range map[string]string{
 		"nothing":      "",
 		"garbage":      "\x00\x01\xff\r\n\r\n",
 		"half a head":  "HTTP/1.1 200 OK\r\nContent-Le",
@@ -311,7 +311,7 @@ func TestLookAtOddOnes(t *testing.T) {
 						return
 					}
 					_, _ = conn.Read(make([]byte, 4096))
-					_, _ = io.WriteString(conn, says)
+					_, _ = io.WriteString(conn, response)
 					_ = conn.Close()
 				}
 			}()
@@ -378,7 +378,7 @@ func TestLongNames(t *testing.T) {
 }
 
 // A daemon that has lost its socket notices it, and does not remove the socket of its successor.
-func TestLost(t *testing.T) {
+func TestSocketRemoved(t *testing.T) {
 	t.Parallel()
 	socket := socketOf(t)
 	listen := func() *Listener {

@@ -75,7 +75,7 @@ func TestOneConnection(t *testing.T) {
 		return &client.Answer{Stdout: q.Payload, Stderr: []byte("; " + q.Agent + " " + strings.Join(q.Policies, ","))}, nil
 	}})
 	for _, tt := range []struct {
-		says, want string
+		sent, want string
 		status     int
 	}{
 		{question("v/"+client.Version, "one"), "one;  ", 200},
@@ -88,14 +88,14 @@ func TestOneConnection(t *testing.T) {
 		{"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n", `{"version":"v"}` + "\n", 200},
 		{question("v/"+client.Version, "six"), "six;  ", 200},
 	} {
-		at := max(0, strings.Index(tt.says, "\r\n\r\n")+2) // send it in two pieces
-		for _, part := range []string{tt.says[:at], tt.says[at:]} {
+		at := max(0, strings.Index(tt.sent, "\r\n\r\n")+2) // send it in two pieces
+		for _, part := range []string{tt.sent[:at], tt.sent[at:]} {
 			if _, err := io.WriteString(conn, part); err != nil {
 				t.Fatal(err)
 			}
 		}
 		if status, body := readReply(t, r); status != tt.status || body != tt.want {
-			t.Errorf("%.80q is answered with %d %.80q, want %d %.80q", tt.says, status, body, tt.status, tt.want)
+			t.Errorf("%.80q is answered with %d %.80q, want %d %.80q", tt.sent, status, body, tt.status, tt.want)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestOneConnection(t *testing.T) {
 func TestOtherHeads(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		says   string
+		sent   string
 		status int
 	}{
 		"no length":         {"POST /v1/answer HTTP/1.1\r\nHost: x\r\nGrapnel-Version: v/1\r\n\r\n", 200},
@@ -129,9 +129,9 @@ func TestOtherHeads(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			conn, r := dial(t, Options{Version: "v", Answer: echo})
-			go func() { _, _ = io.WriteString(conn, tt.says) }()
+			go func() { _, _ = io.WriteString(conn, tt.sent) }()
 			if status, body := readReply(t, r); status != tt.status {
-				t.Errorf("%.80q is answered with %d %.80q, want %d", tt.says, status, body, tt.status)
+				t.Errorf("%.80q is answered with %d %.80q, want %d", tt.sent, status, body, tt.status)
 			}
 		})
 	}
@@ -153,20 +153,20 @@ func TestOneReading(t *testing.T) {
 			conn, r := dial(t, Options{Version: "v", Answer: func(_ context.Context, q *client.Question) (*client.Answer, error) {
 				return &client.Answer{Stdout: []byte(strings.TrimSpace(string(q.Payload) + " " + q.Agent))}, nil
 			}})
-			says := request + "Content-Type: application/octet-stream\r\nGrapnel-Version: v/1\r\n" + tt.head + "\r\n\r\n" + tt.body
-			for _, says := range []string{says, question("v/"+client.Version, "next")} {
-				if _, err := io.WriteString(conn, says); err != nil {
+			sent := request + "Content-Type: application/octet-stream\r\nGrapnel-Version: v/1\r\n" + tt.head + "\r\n\r\n" + tt.body
+			for _, sent := range []string{sent, question("v/"+client.Version, "next")} {
+				if _, err := io.WriteString(conn, sent); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if status, body := readReply(t, r); status != 200 || body != tt.want {
-				t.Errorf("%q is answered with %d %q, want %q", says, status, body, tt.want)
+				t.Errorf("%q is answered with %d %q, want %q", sent, status, body, tt.want)
 			}
 			if name == "both lengths" { // net/http stops there too
 				return
 			}
 			if status, body := readReply(t, r); status != 200 || body != "next" {
-				t.Errorf("the request behind %q is answered with %d %q", says, status, body)
+				t.Errorf("the request behind %q is answered with %d %q", sent, status, body)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestSlowOnes(t *testing.T) {
 	t.Parallel()
 	const length = "Content-Length: 100\r\n"
 	for name, tt := range map[string]struct {
-		says string
+		sent string
 		more string // sent repeatedly
 		most time.Duration
 	}{
@@ -234,7 +234,7 @@ func TestSlowOnes(t *testing.T) {
 				if name != "an answer, not read" {
 					go func() { _, _ = io.Copy(io.Discard, conn) }()
 				}
-				_, err := io.WriteString(conn, tt.says)
+				_, err := io.WriteString(conn, tt.sent)
 				for err == nil && time.Since(begun) < time.Hour {
 					time.Sleep(time.Second)
 					_, err = io.WriteString(conn, tt.more)
@@ -265,7 +265,7 @@ func TestSlowOnes(t *testing.T) {
 func TestShutdownCutsOff(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		says  string
+		sent  string
 		reads bool
 	}{
 		"an answer":           {question("v/"+client.Version, "x"), true},
@@ -286,7 +286,7 @@ func TestShutdownCutsOff(t *testing.T) {
 				if tt.reads {
 					go func() { _, _ = io.Copy(io.Discard, conn) }()
 				}
-				if _, err := io.WriteString(conn, tt.says); err != nil {
+				if _, err := io.WriteString(conn, tt.sent); err != nil {
 					t.Fatal(err)
 				}
 				time.Sleep(time.Second)

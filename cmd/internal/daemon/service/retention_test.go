@@ -23,7 +23,7 @@ func TestRetention(t *testing.T) {
 	type look struct {
 		clock, up time.Duration // since the start of the daemon
 		left      string        // Records by age in days, in the order in which they were stored
-		said      string
+		logged    string
 	}
 	for name, looks := range map[string][]look{
 		"the years go by":           {{0, 0, "80 0", ""}, {time.Hour, time.Hour, "80 0", ""}, {11 * day, 11 * day, "0", ""}, {91 * day, 91 * day, "", ""}},
@@ -49,14 +49,14 @@ func TestRetention(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			var said bytes.Buffer
-			d := &daemon{store: s, log: slog.New(slog.NewTextHandler(&said, nil))}
+			var logs bytes.Buffer
+			d := &daemon{store: s, log: slog.New(slog.NewTextHandler(&logs, nil))}
 			watch := &clockwatch{base: begun}
 			if looks[0].clock != 0 { // like after a start
 				d.prune(ctx, watch, begun)
 			}
 			for _, look := range looks {
-				said.Reset()
+				logs.Reset()
 				d.prune(ctx, watch, moment{clock: begun.clock.Add(look.clock), up: begun.up + look.up})
 				var left []string
 				for row, err := range s.Records(ctx, store.Query{Oldest: true}) {
@@ -68,8 +68,8 @@ func TestRetention(t *testing.T) {
 				if got := strings.Join(left, " "); got != look.left {
 					t.Errorf("after %v by the clock and %v: left are %q, want %q", look.clock, look.up, got, look.left)
 				}
-				if got := said.String(); (got != "") != (look.said != "") || !strings.Contains(got, look.said) {
-					t.Errorf("after %v by the clock and %v it says %q, want %q", look.clock, look.up, got, look.said)
+				if got := logs.String(); (got != "") != (look.logged != "") || !strings.Contains(got, look.logged) {
+					t.Errorf("after %v by the clock and %v it says %q, want %q", look.clock, look.up, got, look.logged)
 				}
 			}
 		})

@@ -35,14 +35,14 @@ func TestHealth(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer resp.Body.Close()
-		var said struct {
+		var report struct {
 			PID    int
 			Failed map[string]string
 		}
-		if err := json.NewDecoder(resp.Body).Decode(&said); err != nil || said.PID != os.Getpid() {
-			t.Errorf("it says of itself %+v, %v", said, err)
+		if err := json.NewDecoder(resp.Body).Decode(&report); err != nil || report.PID != os.Getpid() {
+			t.Errorf("it says of itself %+v, %v", report, err)
 		}
-		return resp.StatusCode, said.Failed
+		return resp.StatusCode, report.Failed
 	}
 	if status, failed := ask(); status != http.StatusOK || failed != nil {
 		t.Errorf("a daemon whose parts all work says %d, %v", status, failed)

@@ -97,7 +97,7 @@ func process(t *testing.T, role, dir, name string) *exec.Cmd {
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	told := map[string]bool{}
+	acked := map[string]bool{}
 	for round := range 8 {
 		cmd := process(t, "put", dir, fmt.Sprint(round))
 		out, err := cmd.StdoutPipe()
@@ -113,7 +113,7 @@ func TestKilled(t *testing.T) {
 		}
 		kill := time.AfterFunc(time.Duration(rand.IntN(300))*time.Millisecond, func() { _ = cmd.Process.Kill() }) // must fire: it ends the writer
 		for lines.Scan() {
-			told[lines.Text()] = true
+			acked[lines.Text()] = true
 		}
 		kill.Stop()
 		_ = cmd.Wait() // it was killed
@@ -123,7 +123,7 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole(t, r, told)
+		whole(t, r, acked)
 		if err := r.Close(); err != nil {
 			t.Error(err)
 		}
@@ -131,7 +131,7 @@ func TestKilled(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		whole(t, s.Reader, told)
+		whole(t, s.Reader, acked)
 		free(t, s)
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -140,7 +140,7 @@ func TestKilled(t *testing.T) {
 			break
 		}
 	}
-	if len(told) == 0 {
+	if len(acked) == 0 {
 		t.Error("nothing was put")
 	}
 }
@@ -160,7 +160,7 @@ func free(t *testing.T, s *store.Store) {
 
 // whole checks that a store is valid and contains the records in told, and that each record has
 // its delivery.
-func whole(t *testing.T, r *store.Reader, told map[string]bool) {
+func whole(t *testing.T, r *store.Reader, acked map[string]bool) {
 	t.Helper()
 	report, err := r.Verify(t.Context())
 	if err != nil || !report.OK() {
@@ -173,7 +173,7 @@ func whole(t *testing.T, r *store.Reader, told map[string]bool) {
 		}
 		there[row.ID] = true
 	}
-	for id := range told {
+	for id := range acked {
 		if !there[id] {
 			t.Errorf("%s was put, and is not there", id)
 		}

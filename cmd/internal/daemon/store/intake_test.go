@@ -275,7 +275,7 @@ func TestIntakeFileReplaced(t *testing.T) {
 }
 
 // If the marks are lost or the store is new, an intake only takes more time.
-func TestIntakeTwice(t *testing.T) {
+func TestIntakeRepeated(t *testing.T) {
 	t.Parallel()
 	spoolDir, storeDir := places(t.TempDir())
 	s := openTest(t, storeDir, nil)

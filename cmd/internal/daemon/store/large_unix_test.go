@@ -20,8 +20,8 @@ import (
 func TestFilesTruncated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var told notes
-	s := openTest(t, dir, &Options{Note: told.add})
+	var reported notes
+	s := openTest(t, dir, &Options{Note: reported.add})
 	fill(t, s, 300)
 	err := s.write(t.Context(), 0, func(*change) error { return nil })
 	if err != nil {
@@ -42,7 +42,7 @@ func TestFilesTruncated(t *testing.T) {
 	await.Until(t, "the loss is noticed", func() bool { return s.Condition().Lost > 0 })
 	fill(t, s, 3)
 	if got, want := s.Condition(), (Condition{Lost: 300}); got != want {
-		t.Errorf("Condition = %+v, want %+v; told: %s", got, want, &told)
+		t.Errorf("Condition = %+v, want %+v; told: %s", got, want, &reported)
 	}
 	report, err := s.Verify(t.Context())
 	if err != nil || report.Rows != 3 || report.First != 301 || !strings.Contains(fmt.Sprint(report.Findings), "rows 1 to 300 are missing") {

@@ -300,11 +300,11 @@ func TestRetention(t *testing.T) {
 				}
 			}
 			closeTest(t, s)
-			var told notes
-			s = openTest(t, dir, &Options{Note: told.add, MaxRecords: test.opts.MaxRecords})
+			var reported notes
+			s = openTest(t, dir, &Options{Note: reported.add, MaxRecords: test.opts.MaxRecords})
 			aged(t, s, "after", 0)
-			if report, err := s.Verify(t.Context()); err != nil || !report.OK() || told.String() != "" {
-				t.Errorf("opened again: Verify = %+v, %v; told: %s", report, err, &told)
+			if report, err := s.Verify(t.Context()); err != nil || !report.OK() || reported.String() != "" {
+				t.Errorf("opened again: Verify = %+v, %v; told: %s", report, err, &reported)
 			}
 		})
 	}

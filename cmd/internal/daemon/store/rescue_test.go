@@ -66,7 +66,7 @@ func TestFilesRemoved(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, busy %v", name, busy), func(t *testing.T) {
 				t.Parallel()
 				dir := filepath.Join(t.TempDir(), "store")
-				var told notes
+				var reported notes
 				s := openTest(t, dir, nil)
 				fill(t, s, 5)
 				closeTest(t, s)
@@ -77,7 +77,7 @@ func TestFilesRemoved(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				s = openTest(t, dir, &Options{Note: told.add})
+				s = openTest(t, dir, &Options{Note: reported.add})
 				fill(t, s, 20)
 				if err := s.Put(t.Context(), Item{Jobs: []delivery.Job{{ID: "j", Target: "a"}}}); err != nil {
 					t.Fatal(err)
@@ -102,8 +102,8 @@ func TestFilesRemoved(t *testing.T) {
 				if got, want := s.Condition(), (Condition{Restored: 1}); got != want {
 					t.Errorf("Condition = %+v, want %+v", got, want)
 				}
-				if n := strings.Count(told.String(), "were restored"); n != 1 {
-					t.Errorf("it is told %d times that rows were restored, want once: %s", n, &told)
+				if n := strings.Count(reported.String(), "were restored"); n != 1 {
+					t.Errorf("it is told %d times that rows were restored, want once: %s", n, &reported)
 				}
 				if n := count(t, s.Reader); n != rows {
 					t.Errorf("%d records, want %d", n, rows)
@@ -137,10 +137,10 @@ func TestFilesRemoved(t *testing.T) {
 					}
 				}
 				closeTest(t, s)
-				told = notes{}
-				s = openTest(t, dir, &Options{Note: told.add})
-				if report, err := s.Verify(t.Context(), head); err != nil || !report.OK() || told.String() != "" {
-					t.Errorf("opened again: Verify = %+v, %v; told: %s", report, err, &told)
+				reported = notes{}
+				s = openTest(t, dir, &Options{Note: reported.add})
+				if report, err := s.Verify(t.Context(), head); err != nil || !report.OK() || reported.String() != "" {
+					t.Errorf("opened again: Verify = %+v, %v; told: %s", report, err, &reported)
 				}
 			})
 		}
@@ -167,8 +167,8 @@ func TestFilesTruncatedEarly(t *testing.T) {
 func TestFilesNotRestored(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state", "store")
-	var told notes
-	s := openTest(t, dir, &Options{Note: told.add})
+	var reported notes
+	s := openTest(t, dir, &Options{Note: reported.add})
 	fill(t, s, 20)
 	away := filepath.Join(filepath.Dir(filepath.Dir(dir)), "away")
 	if err := os.Rename(filepath.Dir(dir), away); err != nil { // the whole state directory
@@ -189,8 +189,8 @@ func TestFilesNotRestored(t *testing.T) {
 	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || report.Rows != 21 {
 		t.Errorf("Verify = %+v, %v, want 21 rows", report, err)
 	}
-	if n := strings.Count(told.String(), "no such file"); n > 2 {
-		t.Errorf("one thing is told %d times: %s", n, &told)
+	if n := strings.Count(reported.String(), "no such file"); n > 2 {
+		t.Errorf("one thing is told %d times: %s", n, &reported)
 	}
 }
 

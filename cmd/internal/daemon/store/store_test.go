@@ -319,10 +319,10 @@ func TestOpenTells(t *testing.T) {
 	fill(t, s, 10)
 	closeTest(t, s)
 	tamper(t, dir, "DELETE FROM record WHERE seq > 7; DELETE FROM line WHERE seq > 7; DELETE FROM hook WHERE seq > 7")
-	var told notes
-	s = openTest(t, dir, &Options{Note: told.add})
-	if !strings.Contains(told.String(), "rows 8 to 10 were missing at the end") {
-		t.Errorf("Note = %q", &told)
+	var reported notes
+	s = openTest(t, dir, &Options{Note: reported.add})
+	if !strings.Contains(reported.String(), "rows 8 to 10 were missing at the end") {
+		t.Errorf("Note = %q", &reported)
 	}
 	if err := s.Put(t.Context(), item(t, "more")); err != nil {
 		t.Fatal(err)
@@ -374,15 +374,15 @@ func TestBroken(t *testing.T) {
 			if err := os.WriteFile(file, spoilt, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			var told notes
-			s = openTest(t, dir, &Options{Note: told.add})
+			var reported notes
+			s = openTest(t, dir, &Options{Note: reported.add})
 			fill(t, s, 3)
 			if n := count(t, s.Reader); n != 3 {
 				t.Errorf("%d records, want the new ones", n)
 			}
 			aside, err := filepath.Glob(file + ".broken-*Z")
-			if err != nil || len(aside) != 1 || !strings.Contains(told.String(), aside[0]) {
-				t.Fatalf("put aside: %v, %v; told: %s", aside, err, &told)
+			if err != nil || len(aside) != 1 || !strings.Contains(reported.String(), aside[0]) {
+				t.Fatalf("put aside: %v, %v; told: %s", aside, err, &reported)
 			}
 			if kept, err := os.ReadFile(aside[0]); err != nil || !bytes.Equal(kept, spoilt) {
 				t.Errorf("what was put aside is not what was there: %v", err)
@@ -399,8 +399,8 @@ func TestBroken(t *testing.T) {
 func TestBreaks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	var told notes
-	s := openTest(t, dir, &Options{Note: told.add})
+	var reported notes
+	s := openTest(t, dir, &Options{Note: reported.add})
 	if s.head.Load() == &s.base.head {
 		t.Error("the anchor would be written from what the next commit changes")
 	}
@@ -420,8 +420,8 @@ func TestBreaks(t *testing.T) {
 		}
 		return c.putLine(&l, false)
 	})
-	if err != nil || tries != 2 || !strings.Contains(told.String(), "is damaged") {
-		t.Fatalf("write = %v after %d tries; told: %s", err, tries, &told)
+	if err != nil || tries != 2 || !strings.Contains(reported.String(), "is damaged") {
+		t.Fatalf("write = %v after %d tries; told: %s", err, tries, &reported)
 	}
 	if got := count(t, s.Reader); got != 1 {
 		t.Errorf("%d records, want the one in the new database", got)

@@ -127,10 +127,10 @@ func TestBrokenWords(t *testing.T) {
 			indexedTest(t, s, 30)
 			closeTest(t, s)
 			tamper(t, dir, script)
-			var told notes
-			s = openTest(t, dir, &Options{Note: told.add})
-			if !strings.Contains(told.String(), "the word index is damaged") {
-				t.Errorf("Note = %q", &told)
+			var reported notes
+			s = openTest(t, dir, &Options{Note: reported.add})
+			if !strings.Contains(reported.String(), "the word index is damaged") {
+				t.Errorf("Note = %q", &reported)
 			}
 			find := func(want int) {
 				t.Helper()

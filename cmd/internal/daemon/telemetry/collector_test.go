@@ -240,7 +240,7 @@ func (c *collector) time(s string) time.Time {
 func (c *collector) attrs(list []wireAttr) map[string]any {
 	all := map[string]any{}
 	for _, a := range list {
-		if _, twice := all[a.Key]; twice {
+		if _, exists := all[a.Key]; exists {
 			c.t.Errorf("attribute %s twice", a.Key)
 		}
 		all[a.Key] = c.value(a.Value)

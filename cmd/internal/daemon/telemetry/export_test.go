@@ -234,7 +234,7 @@ func TestTriesAgain(t *testing.T) {
 }
 
 // The log has one line when the collector begins to fail, and one when it works again.
-func TestSaysThatItFails(t *testing.T) {
+func TestLogsExportFailures(t *testing.T) {
 	t.Parallel()
 	var fail atomic.Bool
 	fail.Store(true)

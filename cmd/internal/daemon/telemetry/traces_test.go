@@ -57,8 +57,8 @@ func exporting(t *testing.T, c *collector, change func(*ExportOptions)) (e *Expo
 	return e, end
 }
 
-// told returns the spans of firings that a collector receives.
-func told(t *testing.T, change func(*ExportOptions), observe func(*Export)) (*collector, []span) {
+// exportedSpans returns the spans of firings that a collector receives.
+func exportedSpans(t *testing.T, change func(*ExportOptions), observe func(*Export)) (*collector, []span) {
 	t.Helper()
 	c := newCollector(t, nil)
 	e, end := exporting(t, c, change)
@@ -69,7 +69,7 @@ func told(t *testing.T, change func(*ExportOptions), observe func(*Export)) (*co
 
 func TestTraces(t *testing.T) {
 	t.Parallel()
-	c, spans := told(t, nil, func(e *Export) {
+	c, spans := exportedSpans(t, nil, func(e *Export) {
 		e.Observe(WithParent(t.Context(), sampled, "vendor=1"), blocked())
 	})
 	if len(spans) != 4 {
@@ -126,7 +126,7 @@ func TestTraces(t *testing.T) {
 // This format was verified with the JSON decoder of the OpenTelemetry Collector.
 func TestTracesOnTheWire(t *testing.T) {
 	t.Parallel()
-	c, _ := told(t, func(o *ExportOptions) { o.Interval = time.Hour }, func(e *Export) { e.Observe(WithParent(t.Context(), sampled, ""), blocked()) })
+	c, _ := exportedSpans(t, func(o *ExportOptions) { o.Interval = time.Hour }, func(e *Export) { e.Observe(WithParent(t.Context(), sampled, ""), blocked()) })
 	compare(t, "traces.json", c.bodies[0])
 }
 
@@ -190,7 +190,7 @@ func TestParents(t *testing.T) {
 			t.Parallel()
 			rec := blocked()
 			rec.Input.Native = []byte(tt.native)
-			_, spans := told(t, nil, func(e *Export) { e.Observe(WithParent(t.Context(), tt.parent, tt.state), rec) })
+			_, spans := exportedSpans(t, nil, func(e *Export) { e.Observe(WithParent(t.Context(), tt.parent, tt.state), rec) })
 			root := spans[len(spans)-1]
 			if (root.parent == "") != tt.ours || (root.trace == parentTrace) == tt.ours || len(root.state) > 8 {
 				t.Errorf("trace %s, parent %q, state %q; a trace of its own: %t", root.trace, root.parent, root.state, tt.ours)
@@ -203,7 +203,7 @@ func TestParents(t *testing.T) {
 // one trace.
 func TestIDsOfARecord(t *testing.T) {
 	t.Parallel()
-	_, spans := told(t, nil, func(e *Export) {
+	_, spans := exportedSpans(t, nil, func(e *Export) {
 		e.Observe(t.Context(), blocked())
 		e.Observe(t.Context(), blocked())
 		other := blocked()
@@ -236,7 +236,7 @@ func TestLateSpans(t *testing.T) {
 	for name, parent := range map[string]string{"a trace of its own": "", "with a parent": sampled} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, spans := told(t, nil, func(e *Export) {
+			_, spans := exportedSpans(t, nil, func(e *Export) {
 				ctx := WithParent(t.Context(), parent, "")
 				e.Observe(ctx, blocked())
 				late := blocked()
@@ -284,7 +284,7 @@ func TestSampling(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, spans := told(t, func(o *ExportOptions) { o.Sampler = tt.sampler }, func(e *Export) { e.Observe(WithParent(t.Context(), tt.parent, ""), tt.rec) })
+			_, spans := exportedSpans(t, func(o *ExportOptions) { o.Sampler = tt.sampler }, func(e *Export) { e.Observe(WithParent(t.Context(), tt.parent, ""), tt.rec) })
 			if len(spans) != tt.want {
 				t.Fatalf("%d spans, want %d", len(spans), tt.want)
 			}
@@ -348,7 +348,7 @@ func TestHostileSpans(t *testing.T) {
 			Hooks:   slices.Repeat([]grapnel.HookRun{{Name: name, Source: name, Line: -5, Decision: 99, Cause: grapnel.Cause(name), Error: name, FailOpen: true, MS: math.NaN()}}, 500),
 			Input:   &grapnel.Event{Agent: grapnel.Agent{Version: name}, Tool: &grapnel.Tool{ID: name, Class: grapnel.Class(name), MCP: &grapnel.MCP{Server: name}}},
 		}
-		c, spans := told(t, nil, func(e *Export) { e.Observe(t.Context(), rec) })
+		c, spans := exportedSpans(t, nil, func(e *Export) { e.Observe(t.Context(), rec) })
 		if len(spans) != maxSpans+1 {
 			t.Fatalf("%d spans, want %d", len(spans), maxSpans+1)
 		}
@@ -373,7 +373,7 @@ func TestNoTexts(t *testing.T) {
 	t.Parallel()
 	rec := blocked()
 	rec.Error = "cannot read /home/ann/x"
-	c, spans := told(t, func(o *ExportOptions) { o.NoTexts = true }, func(e *Export) { e.Observe(t.Context(), rec) })
+	c, spans := exportedSpans(t, func(o *ExportOptions) { o.NoTexts = true }, func(e *Export) { e.Observe(t.Context(), rec) })
 	all := string(bytes.Join(c.bodies, nil))
 	for _, text := range []string{"Name the files", "took longer", "cannot read", "not sent"} {
 		if strings.Contains(all, text) {
@@ -388,7 +388,7 @@ func TestNoTexts(t *testing.T) {
 // Other parts of the program use the same provider for their traces.
 func TestOtherTracers(t *testing.T) {
 	t.Parallel()
-	_, spans := told(t, nil, func(e *Export) {
+	_, spans := exportedSpans(t, nil, func(e *Export) {
 		ctx, s := e.TracerProvider().Tracer("deliver").Start(WithParent(t.Context(), sampled, ""), "POST")
 		_, inner := e.TracerProvider().Tracer("deliver").Start(ctx, "dial", trace.WithSpanKind(trace.SpanKindClient))
 		inner.End()

@@ -394,8 +394,8 @@ func TestChildGone(t *testing.T) {
 					t.Errorf("a notice: %+v", h)
 				}
 				p.end()
-				if said := p.stderr.String(); strings.Count(said, "broken") != 1 || !strings.Contains(said, "grapnel: error: ") {
-					t.Errorf("the person is told %q, want it once", said)
+				if stderr := p.stderr.String(); strings.Count(stderr, "broken") != 1 || !strings.Contains(stderr, "grapnel: error: ") {
+					t.Errorf("the person is told %q, want it once", stderr)
 				}
 			})
 		}
@@ -549,8 +549,8 @@ func TestReload(t *testing.T) {
 				await.Until(t, fmt.Sprintf("process %d ends", pid), func() bool { return syscall.Kill(pid, 0) != nil })
 			}
 			p.end()
-			if said := p.stderr.String(); said != "" {
-				t.Errorf("the person is told %q", said)
+			if stderr := p.stderr.String(); stderr != "" {
+				t.Errorf("the person is told %q", stderr)
 			}
 		})
 	}

@@ -35,10 +35,10 @@ func start(t *testing.T) *Server {
 type agent interface {
 	user(text string)
 	results(texts map[string]string, failed bool) // by call ID
-	turn(t *testing.T, s *Server, stream bool) said
+	turn(t *testing.T, s *Server, stream bool) turnResult
 }
 
-type said struct {
+type turnResult struct {
 	Text   string
 	Chunks int // of all text, if the protocol has pieces
 	Pieces int // of all of it, where the protocol has such
@@ -47,14 +47,14 @@ type said struct {
 
 type calledTool struct{ ID, Tool, Input string }
 
-func (s said) tools() (names []string) {
+func (s turnResult) tools() (names []string) {
 	for _, c := range s.Calls {
 		names = append(names, c.Tool)
 	}
 	return names
 }
 
-func (s said) answers(text string) map[string]string {
+func (s turnResult) answers(text string) map[string]string {
 	m := map[string]string{}
 	for _, c := range s.Calls {
 		m[c.ID] = text
@@ -78,14 +78,14 @@ func protocolOf(a agent) string {
 }
 
 // eachProtocol runs f against every protocol, streaming and not.
-func eachProtocol(t *testing.T, f func(t *testing.T, s *Server, a agent, turn func() said)) {
+func eachProtocol(t *testing.T, f func(t *testing.T, s *Server, a agent, turn func() turnResult)) {
 	t.Helper()
 	for name, newAgent := range protocols {
 		for _, stream := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/stream=%v", name, stream), func(t *testing.T) {
 				t.Parallel()
 				s, a := start(t), newAgent()
-				f(t, s, a, func() said { return a.turn(t, s, stream) })
+				f(t, s, a, func() turnResult { return a.turn(t, s, stream) })
 			})
 		}
 	}
@@ -93,7 +93,7 @@ func eachProtocol(t *testing.T, f func(t *testing.T, s *Server, a agent, turn fu
 
 func TestPlaysThePlan(t *testing.T) {
 	t.Parallel()
-	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
+	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() turnResult) {
 		a.user(Prompt("Go on.",
 			Do(Call{Tool: "shell", Input: map[string]any{"command": "echo <hi> && true"}}),
 			Step{Text: "now both", Calls: []Call{{Tool: "write", Input: map[string]any{"path": "b"}}, {Tool: "read"}}},
@@ -176,7 +176,7 @@ func TestCallsBesideText(t *testing.T) {
 // The report of a failed test contains each message once.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
-	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
+	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() turnResult) {
 		prompt := Prompt("Go on.", Do(Call{Tool: "shell", Input: map[string]any{"command": "ls"}}), Answer("all done"))
 		a.user(prompt)
 		a.results(turn().answers("no files"), false)
@@ -214,7 +214,7 @@ func TestRetriesDoNotAdvance(t *testing.T) {
 // must not shift the steps.
 func TestOtherMessagesDoNotAdvance(t *testing.T) {
 	t.Parallel()
-	eachProtocol(t, func(t *testing.T, _ *Server, a agent, turn func() said) {
+	eachProtocol(t, func(t *testing.T, _ *Server, a agent, turn func() turnResult) {
 		a.user("<context>house rules</context>")
 		a.user(Prompt("Go on.", Do(Call{Tool: "one"}), Do(Call{Tool: "two"}), Answer("done")))
 		a.user("hook additional context: be careful")
@@ -231,7 +231,7 @@ func TestOtherMessagesDoNotAdvance(t *testing.T) {
 
 func TestSecondPromptHasItsOwnPlan(t *testing.T) {
 	t.Parallel()
-	eachProtocol(t, func(t *testing.T, _ *Server, a agent, turn func() said) {
+	eachProtocol(t, func(t *testing.T, _ *Server, a agent, turn func() turnResult) {
 		for _, tool := range []string{"one", "two"} {
 			a.user(Prompt("Go on.", Do(Call{Tool: tool}), Answer("done with "+tool)))
 			got := turn()
@@ -250,7 +250,7 @@ func TestSecondPromptHasItsOwnPlan(t *testing.T) {
 // the model repeats its last message.
 func TestGoesOnAfterItsAnswer(t *testing.T) {
 	t.Parallel()
-	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
+	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() turnResult) {
 		a.user(Prompt("Go on.", Answer("first"), Do(Call{Tool: "more"}), Answer("last")))
 		if got := turn(); got.Text != "first" {
 			t.Fatalf("said %+v", got)
@@ -276,7 +276,7 @@ func TestGoesOnAfterItsAnswer(t *testing.T) {
 
 func TestWithoutAPlan(t *testing.T) {
 	t.Parallel()
-	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() said) {
+	eachProtocol(t, func(t *testing.T, s *Server, a agent, turn func() turnResult) {
 		a.user("Go on.")
 		if got := turn(); got.Text == "" || len(got.Calls) > 0 {
 			t.Errorf("said %+v, want some text", got)
@@ -489,7 +489,7 @@ func (a *anthropicAgent) results(texts map[string]string, failed bool) {
 	a.add("user", blocks...)
 }
 
-func (a *anthropicAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
+func (a *anthropicAgent) turn(t *testing.T, s *Server, stream bool) (out turnResult) {
 	_, body := post(t, s.URL+"/v1/messages?beta=true", map[string]any{
 		"model": "fake", "stream": stream, "tools": []any{map[string]any{"name": "any"}}, "messages": a.messages,
 	})
@@ -574,7 +574,7 @@ func (a *geminiAgent) results(texts map[string]string, failed bool) {
 	a.add("user", parts...)
 }
 
-func (a *geminiAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
+func (a *geminiAgent) turn(t *testing.T, s *Server, stream bool) (out turnResult) {
 	verb := map[bool]string{true: "streamGenerateContent?alt=sse", false: "generateContent"}[stream]
 	_, body := post(t, s.URL+"/v1beta/models/fake:"+verb, map[string]any{
 		"tools": []any{map[string]any{"functionDeclarations": []any{map[string]any{"name": "any"}}}}, "contents": a.contents,
@@ -648,7 +648,7 @@ type chatMessage struct {
 	ToolCalls []chatCall `json:"tool_calls,omitempty"`
 }
 
-func (a *chatAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
+func (a *chatAgent) turn(t *testing.T, s *Server, stream bool) (out turnResult) {
 	_, body := post(t, s.URL+"/v1/chat/completions", map[string]any{
 		"model": "fake", "stream": stream, "messages": a.messages,
 		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "any"}}},
@@ -752,7 +752,7 @@ func (a *responsesAgent) results(texts map[string]string, failed bool) {
 	}
 }
 
-func (a *responsesAgent) turn(t *testing.T, s *Server, stream bool) (out said) {
+func (a *responsesAgent) turn(t *testing.T, s *Server, stream bool) (out turnResult) {
 	req := map[string]any{"model": "fake", "stream": stream, "input": a.input}
 	if tools := []any{map[string]any{"type": "function", "name": "any"}}; stream { // agents use both places
 		req["tools"] = tools
