@@ -523,7 +523,7 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 	var m members
 	own := ev.Agent.Name == d.Name && isObject(trim(ev.Native))
 	if len(ev.Calls) > 0 && !own { // no table can express a list of calls
-		return nil, fmt.Errorf("cannot write %s for a hook of %s: the calls cannot be told in its words", ev.Kind, d.Name)
+		return nil, fmt.Errorf("cannot write %s for a hook of %s: its format has no field for the calls", ev.Kind, d.Name)
 	}
 	if own {
 		m = membersOf(ev.Native)

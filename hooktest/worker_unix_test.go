@@ -114,9 +114,9 @@ func TestExampleWorkersDecide(t *testing.T) {
 		reason string // part of the reason for the block; empty = no block
 	}{
 		"python, inside":      {python, in(Write("a/b.txt", "x"), ""), ""},
-		"python, outside":     {python, in(Write("/etc/hosts", "x"), ""), "/etc/hosts lies outside"},
-		"python, above":       {python, in(Write("../b.txt", "x"), ""), "lies outside"},
-		"python, by a link":   {python, in(Write("way-out/etc/hosts", "x"), ""), "/etc/hosts lies outside"},
+		"python, outside":     {python, in(Write("/etc/hosts", "x"), ""), "/etc/hosts is outside"},
+		"python, above":       {python, in(Write("../b.txt", "x"), ""), "is outside"},
+		"python, by a link":   {python, in(Write("way-out/etc/hosts", "x"), ""), "/etc/hosts is outside"},
 		"python, only read":   {python, in(Read("/etc/hosts"), ""), ""},
 		"python, no path":     {python, in(Shell("ls"), ""), ""},
 		"node, good":          {node, in(Shell(`git commit -m "fix: empty rows"`), ""), ""},

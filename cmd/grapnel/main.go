@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -70,6 +69,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 type console struct{ cli.Console }
 
 func newRoot(c *console) *cobra.Command {
+	var version bool
 	root := &cobra.Command{
 		Use:   "grapnel",
 		Short: "One policy for every AI agent",
@@ -82,11 +82,16 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          usageArgs(cobra.NoArgs),
-		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-		Version:       hookcmd.Version,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if version {
+				_, err := io.WriteString(c.Out, versionLine)
+				return err
+			}
+			return cmd.Help()
+		},
 	}
-	root.SetVersionTemplate(versionLine)
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", ".FlagUsagesWrapped 100"))
+	root.Flags().BoolVar(&version, "version", false, "print the version")
+	root.SetUsageFunc(usage)
 	root.SetIn(c.In)
 	root.SetOut(c.Out)
 	root.SetErr(c.Err)

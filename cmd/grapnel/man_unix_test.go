@@ -46,7 +46,7 @@ func TestManPages(t *testing.T) {
 			}
 			for _, want := range map[string][]string{
 				"grapnel-check":  {"--format FORMAT", "text, json, github or sarif", "grapnel-policy(5)", "grapnel check --format sarif grapnel.yaml >grapnel.sarif"},
-				"grapnel-policy": {"block", "a glob or /RE2/", "match: {command: git push --force}", "{tool: [write, edit], path: \"deploy/prod/**\"}"},
+				"grapnel-policy": {"block", "a glob or /RE2/", "match: {command: git push --force}", "{writes: \"deploy/prod/**\"}"},
 				"grapnel-hook":   {"--policy FILE", "claude-code"},
 			}[p.Name] {
 				if !strings.Contains(out.String(), want) {

@@ -70,7 +70,7 @@ func (c *console) pause(ctx context.Context, place local.Place, pause pause.Paus
 	if err := pause.Write(place.Pause()); err != nil {
 		return fmt.Errorf("cannot pause: %w", err)
 	}
-	fmt.Fprintf(c.Out, "%v: all hooks except managed ones are in observe mode; \"grapnel pause --off\" ends it\n", pause)
+	fmt.Fprintf(c.Out, "%v: all hooks except managed ones and self-protection are in observe mode; \"grapnel pause --off\" ends it\n", pause)
 	return nil
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -21,6 +22,49 @@ func hintOf(err error, cmd *cobra.Command) string {
 		return fmt.Sprintf("run %q", cmd.CommandPath()+" --help")
 	}
 	return ""
+}
+
+// usage prints the usage of a command like cobra, but with lines of at most 100 columns. Cobra's
+// templates do the same, but they link text/template, which slows down every start.
+func usage(cmd *cobra.Command) error {
+	var b strings.Builder
+	b.WriteString("Usage:")
+	if cmd.Runnable() {
+		b.WriteString("\n  " + cmd.UseLine())
+	}
+	if cmd.HasAvailableSubCommands() {
+		b.WriteString("\n  " + cmd.CommandPath() + " [command]")
+	}
+	b.WriteByte('\n')
+	if cmd.HasExample() {
+		b.WriteString("\nExamples:\n" + cmd.Example + "\n")
+	}
+	list := func(title, group string) {
+		head := "\n" + title + "\n"
+		for _, sub := range cmd.Commands() {
+			if sub.GroupID == group && (sub.IsAvailableCommand() || sub.Name() == "help") {
+				fmt.Fprintf(&b, "%s  %-*s %s\n", head, sub.NamePadding(), sub.Name(), sub.Short)
+				head = ""
+			}
+		}
+	}
+	for _, group := range cmd.Groups() {
+		list(group.Title, group.ID)
+	}
+	list("Available Commands:", "")
+	for _, flags := range []struct {
+		title string
+		set   *pflag.FlagSet
+	}{{"Flags:", cmd.LocalFlags()}, {"Global Flags:", cmd.InheritedFlags()}} {
+		if flags.set.HasAvailableFlags() {
+			b.WriteString("\n" + flags.title + "\n" + flags.set.FlagUsagesWrapped(100))
+		}
+	}
+	if cmd.HasAvailableSubCommands() {
+		fmt.Fprintf(&b, "\nUse %q for more information about a command.\n", cmd.CommandPath()+" [command] --help")
+	}
+	_, err := io.WriteString(cmd.OutOrStdout(), b.String())
+	return err
 }
 
 // flagError returns a usage error for a flag that pflag refused. It names the value that the

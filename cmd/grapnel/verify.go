@@ -108,7 +108,7 @@ func verifiable() []string {
 // programsOf finds the programs of the named agents, or of all installed agents.
 func programsOf(names []string, program string) ([]verify.Program, error) {
 	if program != "" && len(names) != 1 {
-		return nil, cli.Usage(cli.WithHint(errors.New("--program needs exactly one agent"), "name it: grapnel verify AGENT --program FILE"))
+		return nil, cli.Usage(cli.WithHint(errors.New("--program needs exactly one agent"), "name the agent: grapnel verify AGENT --program FILE"))
 	}
 	var found []verify.Program
 	if len(names) == 0 {

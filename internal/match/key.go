@@ -86,19 +86,19 @@ var Keys = []Key{
 	},
 	{
 		Name: "path", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Path }, Form: FormPath,
-		got:    (*Facts).pathTexts,
+		got:    func(f *Facts) []string { return f.pathTexts(nil) },
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 0, nil) },
 		covers: coversPath,
 	},
 	{
 		Name: "reads", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Reads }, Form: FormPath,
-		got:    (*Facts).pathTexts,
+		got:    func(f *Facts) []string { return f.pathTexts(Path.reads) },
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 1, nil) },
 		covers: coversPath,
 	},
 	{
 		Name: "writes", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Writes }, Form: FormPath,
-		got:    (*Facts).pathTexts,
+		got:    func(f *Facts) []string { return f.pathTexts(Path.writes) },
 		fits:   func(c *compiled, f *Facts) bool { return c.fitsPaths(f, 2, nil) },
 		covers: coversPath,
 	},
@@ -234,9 +234,12 @@ func (f *Facts) commandTexts() (texts []string) {
 	return texts
 }
 
-func (f *Facts) pathTexts() (texts []string) {
+// pathTexts returns the paths as the call names them: all, or the ones with a use.
+func (f *Facts) pathTexts(used func(p Path, sure bool) bool) (texts []string) {
 	for _, p := range f.pathNames() {
-		texts = append(texts, p.name)
+		if used == nil || used(Path{use: p.use}, false) {
+			texts = append(texts, p.name)
+		}
 	}
 	return texts
 }

@@ -121,7 +121,7 @@ func (e *Event) call() (name string, input sample.Object, err *wrong) {
 	if e.Input != nil {
 		members := map[string]json.RawMessage{}
 		if json.Unmarshal(e.Input, &members) != nil {
-			return "", nil, &wrong{"input is no mapping", ""}
+			return "", nil, &wrong{"input is not a mapping", ""}
 		}
 		for member, value := range members {
 			input[member] = value

@@ -322,31 +322,42 @@ func misspelt(word string) string {
 	return near
 }
 
-// uninstalled returns findings for hooks on events that no installed agent sends.
+// uninstalled returns findings for hooks on events that no installed agent sends: events that an
+// installed agent has, and hooks of which no installed agent has any event.
 func uninstalled(hooks []grapnel.Spec, place local.Place) []Finding {
 	installs := installs(place)
 	if len(installs) == 0 {
 		return nil
 	}
-	sent := map[grapnel.Kind]bool{}
+	sent, has := map[grapnel.Kind]bool{}, map[grapnel.Kind]bool{}
 	for _, rec := range installs {
-		if d, ok := dialect.Find(rec.Agent); ok {
-			for _, name := range rec.Events {
-				if row := d.Row(name); row != nil {
-					sent[row.Kind], sent[row.Failed] = true, true
-				}
+		d, ok := dialect.Find(rec.Agent)
+		if !ok {
+			continue
+		}
+		for _, name := range rec.Events {
+			if row := d.Row(name); row != nil {
+				sent[row.Kind], sent[row.Failed] = true, true
 			}
+		}
+		for i := range d.Events {
+			has[d.Events[i].Kind], has[d.Events[i].Failed] = true, true
 		}
 	}
 	var found []Finding
 	for _, h := range hooks {
+		runs := slices.ContainsFunc(h.On, func(kind grapnel.Kind) bool { return sent[kind] })
 		for _, kind := range h.On {
-			if !sent[kind] && sendable(kind) {
-				found = append(found, notInstalled.finding(&policyfile.Error{
-					File: h.Source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind),
-					Hint: "run \"grapnel install\" again",
-				}))
+			problem := &policyfile.Error{File: h.Source.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q listens to %s, which no installed agent sends", h.Name, kind)}
+			switch {
+			case sent[kind] || !sendable(kind):
+				continue
+			case has[kind]:
+				problem.Hint = "run \"grapnel install\" again"
+			case runs:
+				continue // the hook is for agents that are not installed, too
 			}
+			found = append(found, notInstalled.finding(problem))
 		}
 	}
 	return found

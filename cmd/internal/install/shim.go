@@ -72,7 +72,7 @@ func (w Wanted) plugin(look look) ([]text, error) {
 		if len(w.Agent.Setup.Edits) == 0 {
 			t.file = w.File
 			if there, ours := look(t.file); there && !ours {
-				return nil, &FileError{File: t.file, Problem: "the file was not created by Grapnel", Hint: "move it away, then run the command again"}
+				return nil, &FileError{File: t.file, Problem: "the file was not created by Grapnel", Hint: "move the file to another place, then run the command again"}
 			}
 		}
 		if len(w.Agent.textEntries(t.file, t.data)) > 0 {

@@ -199,7 +199,7 @@ func policyPage() *Page {
 	p.keys("KEYS OF AFTER", defs.Get("after"), defs)
 	p.keys("KEYS OF SANDBOX", defs.Get("sandbox"), defs)
 	p.heading("EXAMPLES")
-	p.prose("  version: 1\n  use: [destructive, secrets]\n\n  hooks:\n    - name: keep-out-of-prod\n      on: tool.before\n      match: {tool: [write, edit], path: \"deploy/prod/**\"}\n      ask: This changes production. Go on?")
+	p.prose("  version: 1\n  use: [destructive, secrets]\n\n  hooks:\n    - name: keep-out-of-prod\n      on: tool.before\n      match: {writes: \"deploy/prod/**\"}\n      ask: This changes production. Go on?")
 	p.also("grapnel/1", "grapnel-check/1", "grapnel-fmt/1", "grapnel-explain/1")
 	return p
 }

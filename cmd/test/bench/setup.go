@@ -62,7 +62,7 @@ func (b *bench) close() error {
 func build(ctx context.Context, dir string) (bin string, err error) {
 	root, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/grapnel-dev/grapnel").Output()
 	if err != nil {
-		return "", fmt.Errorf("cannot find the Makefile: %w", err)
+		return "", fmt.Errorf("cannot find the directory of the module: %w", err)
 	}
 	built := filepath.Join(dir, "build")
 	cmd := exec.CommandContext(ctx, "make", "--no-print-directory", "-C", strings.TrimSpace(string(root)), "build",

@@ -39,7 +39,7 @@ func TestFeatures(t *testing.T) {
 			}
 			switch {
 			case len(by) == 0 && p.not == "":
-				t.Errorf("%s (%s): nothing shows it", p.id, p.what)
+				t.Errorf("%s (%s): no test shows this promise", p.id, p.what)
 			case len(by) > 0 && strings.HasPrefix(p.not, "later"):
 				t.Errorf("%s is said to come later, and %s shows it", p.id, by[0])
 			case len(by) == 0:

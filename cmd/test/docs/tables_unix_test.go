@@ -184,7 +184,7 @@ func TestMoments(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {
 		if kind := c.Kind; moments[kind] == "" {
-			t.Errorf("nobody says when %s happens", kind)
+			t.Errorf("the event %s has no description", kind)
 		}
 	}
 	if len(moments) != len(grapnel.Contracts()) {

@@ -179,7 +179,7 @@ func TestOverIsNotThere(t *testing.T) {
 				w := newWorld(t, policy)
 				w.plant(t, foreignFiles["ironclaw"].name, foreignFiles["ironclaw"].text)
 				r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...))
-				if !strings.Contains(r.stdout, "install grapnel") || !strings.Contains(r.stderr, "grapnel") {
+				if !strings.Contains(r.stdout, "into the same directory") || !strings.Contains(r.stderr, "grapnel") {
 					t.Errorf("the way out is not named: %v", r)
 				}
 				prompt := run(t, w.from(t, dir, "grapnel-hook", `{"hook_event_name":"UserPromptSubmit","session_id":"s1","prompt":"hello"}`, claude.args...))

@@ -276,5 +276,5 @@ func (s *stage) run(t *tool, input json.RawMessage) (json.RawMessage, error) {
 			return b.Return, nil
 		}
 	}
-	return nil, s.breaks("tool %q has no behaviour for %s", t.Name, input)
+	return nil, s.breaks("tool %q has no behavior for the input %s", t.Name, input)
 }
