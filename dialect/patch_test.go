@@ -38,7 +38,7 @@ func TestPatchesForHooks(t *testing.T) {
 		},
 		"a batch": {
 			dialect.ClaudeCode(), `{"hook_event_name":"PostToolBatch","tool_calls":[{"tool_name":"Read","tool_input":{}}]}`,
-			dialect.QwenCode(), "", "the calls cannot be told",
+			dialect.QwenCode(), "", "its format has no field for the calls",
 		},
 	} {
 		ev, err := tt.from.Read(dialect.Input{Payload: []byte(tt.payload)})

@@ -23,7 +23,7 @@ type Record struct {
 	Trace                  *RecordsTrace        `json:"trace,omitempty"`          // trace of the context
 }
 
-// Said is the verdict of one interceptor in a Record.
+// InterceptorVerdict is the verdict of one interceptor in a Record.
 type InterceptorVerdict struct {
 	Index    int      `json:"index"`
 	Decision Decision `json:"decision"`

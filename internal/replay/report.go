@@ -92,7 +92,7 @@ type Example struct {
 	Now     string       `json:"now,omitempty"`
 }
 
-// Told is a hook that runs a program or contacts a server. Its answers come from Records.
+// RecordedHook is a hook that runs a program or contacts a server. Its answers come from Records.
 type RecordedHook struct {
 	Name    string `json:"name"`
 	Answers int    `json:"answers"`

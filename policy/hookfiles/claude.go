@@ -664,7 +664,7 @@ func newClaudeRule(n *tree.Node) (*claudeRule, error) {
 	case claudeFamily(name) != nil && claudePaths(about) != nil:
 		rule.family, rule.paths = claudeFamily(name), claudePaths(about)
 	default:
-		return nil, fmt.Errorf("Grapnel does not support the rule %q: it supports rules for tools, shell commands, paths and domains", n.Text)
+		return nil, fmt.Errorf("the rule %q is not supported; there are rules for tools, shell commands, paths and domains", n.Text)
 	}
 	return rule, nil
 }

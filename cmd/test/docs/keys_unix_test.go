@@ -14,9 +14,28 @@ import (
 // keyTables are the tables of policy-keys.md: a title and a definition of the schema, or the
 // policy itself.
 var keyTables = []struct{ name, definition string }{
-	{"policy", ""}, {"hook", "hook"}, {"match", "match"}, {"after", "after"}, {"until", "until"}, {"limit", "limit"}, {"context", "context"},
-	{"http", "http"}, {"notify", "notify"}, {"breaker", "breaker"}, {"sandbox", "sandbox"}, {"builtin", "builtin"}, {"use", "usedPack"}, {"load", "loadFrom"},
-	{"defaults", "defaults"}, {"records", "records"}, {"redact", "redact"}, {"secrets", "secrets"}, {"grants", "grant"}, {"trust", "vouch"}, {"pack", "packInfo"}, {"replace", "replacement"},
+	{"policy", ""},
+	{"hook", "hook"},
+	{"match", "match"},
+	{"after", "after"},
+	{"until", "until"},
+	{"limit", "limit"},
+	{"context", "context"},
+	{"http", "http"},
+	{"notify", "notify"},
+	{"breaker", "breaker"},
+	{"sandbox", "sandbox"},
+	{"builtin", "builtin"},
+	{"use", "usedPack"},
+	{"load", "loadFrom"},
+	{"defaults", "defaults"},
+	{"records", "records"},
+	{"redact", "redact"},
+	{"secrets", "secrets"},
+	{"grants", "grant"},
+	{"trust", "vouch"},
+	{"pack", "packInfo"},
+	{"replace", "replacement"},
 }
 
 // TestPolicyKeys compares policy-keys.md with the schema of policies.
