@@ -304,11 +304,11 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	d.decision(d.changes())
 	d.stop()
 	if len(v.Context) > 0 && !can.Context {
-		d.lose("context", "not sent")
+		d.unsupported("context", "not sent")
 		v.Context = nil
 	}
 	if len(v.Messages) > 0 && !can.Message {
-		d.lose("message", "not sent")
+		d.unsupported("message", "not sent")
 		v.Messages = nil
 	}
 	if len(v.Changes) == 0 || v.Decision == Block && blocks == BlockAction {
@@ -325,12 +325,12 @@ type degrading struct {
 	strict bool // a Block is stricter than an unsupported part
 }
 
-func (d *degrading) lose(what, result string) {
+func (d *degrading) unsupported(what, result string) {
 	d.v.Unsupported = append(d.v.Unsupported, what+": "+result)
 }
 
 func (d *degrading) block(what, why string) {
-	d.lose(what, "downgraded to block")
+	d.unsupported(what, "downgraded to block")
 	if d.v.Decision < Block {
 		d.v.Decision, d.v.Reasons = Block, nil
 	}
@@ -353,7 +353,7 @@ func (d *degrading) changes() bool {
 		delete(v.Changes, field)
 		what := "change of " + string(field)
 		if !d.strict || field == FieldOutput && can.Keeps {
-			d.lose(what, "not sent")
+			d.unsupported(what, "not sent")
 			approved = false
 			continue
 		}
@@ -369,7 +369,7 @@ func (d *degrading) changes() bool {
 func (d *degrading) decision(approved bool) {
 	switch v := d.v; {
 	case v.Decision == Allow && !(d.can.Allow && approved):
-		d.lose("allow", "not sent")
+		d.unsupported("allow", "not sent")
 		v.Decision, v.Reasons = None, nil
 	case v.Decision == Ask && !d.can.Ask && d.strict:
 		reasons := v.Reasons
@@ -378,7 +378,7 @@ func (d *degrading) decision(approved bool) {
 			v.Reasons = reasons
 		}
 	case v.Decision == Ask && !d.can.Ask:
-		d.lose("ask", "not sent")
+		d.unsupported("ask", "not sent")
 		v.Decision, v.Reasons = None, nil
 	}
 }
@@ -389,20 +389,20 @@ func (d *degrading) stop() {
 	if v.Decision == Block && !can.Block {
 		switch {
 		case !can.Halt || d.contract.Blocks == BlockStop:
-			d.lose("block", "not sent")
+			d.unsupported("block", "not sent")
 		case v.Halt == "":
-			d.lose("block", "downgraded to halt")
+			d.unsupported("block", "downgraded to halt")
 			v.Halt = v.Reason()
 		}
 	}
 	if v.Halt != "" && !can.Halt {
 		switch {
 		case !d.strict:
-			d.lose("halt", "not sent")
+			d.unsupported("halt", "not sent")
 		case v.Decision < Block:
 			d.block("halt", v.Halt)
 		default:
-			d.lose("halt", "downgraded to block")
+			d.unsupported("halt", "downgraded to block")
 		}
 		v.Halt = ""
 	}

@@ -61,7 +61,7 @@ type Dialect struct {
 	// ExitBlocks reports that the agent treats every exit code other than 0 as a block.
 	ExitBlocks bool
 
-	// Twice is not nil if the agent can report one action more than once: in several of its events,
+	// ReportedVia is not nil if the agent can report one action more than once: in several of its events,
 	// or through the hook files of another agent that it also loads. It returns the way in which
 	// this payload was reported.
 	ReportedVia func(top map[string]json.RawMessage) (way string)
@@ -537,7 +537,7 @@ func jsonReply(wire any) Reply {
 	return Reply{Stdout: stdout}
 }
 
-// told is a Verdict reduced to the parts that the agent supports for one event, with the texts that
+// supportedVerdict is a Verdict reduced to the parts that the agent supports for one event, with the texts that
 // are common to all agents.
 type supportedVerdict struct {
 	can     grapnel.Can

@@ -128,7 +128,7 @@ type worker struct {
 	cmd       *exec.Cmd
 	stdin     io.WriteCloser
 	stderr    bytes.Buffer // read it only after the program has ended
-	messages  chan saying  // closed at the end of the output
+	messages  chan outputLine  // closed at the end of the output
 	hello     *dialect.Message
 	asked     map[string]bool // events without an answer
 	cancelled map[string]bool
@@ -139,7 +139,7 @@ type worker struct {
 }
 
 // saying is one line of the program's output.
-type saying struct {
+type outputLine struct {
 	message *dialect.Message
 	err     error
 }
@@ -148,7 +148,7 @@ type saying struct {
 func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 	t.Helper()
 	w := &worker{
-		t: t, patience: patience, messages: make(chan saying, 1<<12), asked: map[string]bool{}, cancelled: map[string]bool{}, early: map[string]*dialect.Message{},
+		t: t, patience: patience, messages: make(chan outputLine, 1<<12), asked: map[string]bool{}, cancelled: map[string]bool{}, early: map[string]*dialect.Message{},
 		cmd: exec.CommandContext(t.Context(), args[0], args[1:]...),
 	}
 	w.cmd.Stderr = &w.stderr
@@ -171,7 +171,7 @@ func startWorker(t testing.TB, patience time.Duration, args []string) *worker {
 			line, err := lines.ReadBytes('\n')
 			if len(bytes.TrimSpace(line)) > 0 {
 				m, bad := dialect.ReadMessage(line)
-				w.messages <- saying{m, bad}
+				w.messages <- outputLine{m, bad}
 			}
 			if err != nil {
 				return
@@ -231,7 +231,7 @@ func (w *worker) ask(id string, ev *grapnel.Event, members string) {
 }
 
 // next waits for the program's next message.
-func (w *worker) next(what string) saying {
+func (w *worker) next(what string) outputLine {
 	w.t.Helper()
 	select {
 	case s, ok := <-w.messages:
@@ -247,7 +247,7 @@ func (w *worker) next(what string) saying {
 		return s
 	case <-time.After(w.patience):
 		w.fatal("%s did not come within %v", what, w.patience)
-		return saying{}
+		return outputLine{}
 	}
 }
 
@@ -270,7 +270,7 @@ func (w *worker) answer(id string, ev *grapnel.Event) answer {
 }
 
 // take stores an answer.
-func (w *worker) take(s saying) {
+func (w *worker) take(s outputLine) {
 	w.t.Helper()
 	switch m := s.message; {
 	case m.Type != dialect.TypeAnswer:

@@ -39,7 +39,7 @@ type Options struct {
 	Manners *Manners      // texts that replace refused actions; nil = the first of AllManners
 	Approve Approver      // asks a person; nil = actions that need consent are refused
 
-	// Tell shows the user a message of a hook, or that a guard failed; nil = a warning in the
+	// ShowMessage shows the user a message of a hook, or that a guard failed; nil = a warning in the
 	// default log of slog. It is called concurrently.
 	ShowMessage func(ctx context.Context, message string)
 

@@ -76,7 +76,7 @@ func TestMutantsThatAreTheSame(t *testing.T) {
 			if m.Same == "" {
 				continue
 			}
-			changed, err := policy.Swapped(specs, func(*grapnel.Spec) (*policyfile.Hook, bool) { return m.Hook, true }, nil)
+			changed, err := policy.Replaced(specs, func(*grapnel.Spec) (*policyfile.Hook, bool) { return m.Hook, true }, nil)
 			if err != nil {
 				t.Fatalf("%s: %s: %v", file, m.At, err)
 			}
@@ -364,7 +364,7 @@ func TestMutantsLaw(t *testing.T) {
 		for i := range p.Hooks {
 			mutants := append(mutate.All(&p.Hooks[i]), mutate.Mutant{Hook: &p.Hooks[i], Same: "it is the hook itself"})
 			for _, m := range mutants {
-				swapped, err := policy.Swapped(specs, func(s *grapnel.Spec) (*policyfile.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
+				swapped, err := policy.Replaced(specs, func(s *grapnel.Spec) (*policyfile.Hook, bool) { return m.Hook, s.Name == p.Hooks[i].Name }, nil)
 				if err != nil {
 					t.Fatalf("%s: %+v: %v", file, m, err)
 				}

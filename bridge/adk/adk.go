@@ -277,7 +277,7 @@ func (b *bridge) userMessage(ctx agent.InvocationContext, content *genai.Content
 	prompt = host.Below(prompt, r.context)
 	r.context = nil
 	r.mu.Unlock()
-	return saying(content, text, prompt), nil
+	return withText(content, text, prompt), nil
 }
 
 func (b *bridge) beforeRun(ctx agent.InvocationContext) (*genai.Content, error) {
@@ -317,7 +317,7 @@ func (b *bridge) event(ctx agent.InvocationContext, ev *session.Event) (*session
 	case no != nil && no.Halt:
 		r.end(err)
 	}
-	content := saying(ev.Content, text, answer)
+	content := withText(ev.Content, text, answer)
 	if content == nil {
 		return nil, nil
 	}
@@ -364,9 +364,9 @@ func textOf(c *genai.Content) (text string, ok bool) {
 
 func isText(p *genai.Part) bool { return p != nil && p.Text != "" && !p.Thought }
 
-// saying returns the content with another text, or nil if the text is unchanged. The new text
+// withText returns the content with another text, or nil if the text is unchanged. The new text
 // replaces the first text part, or is added at the end.
-func saying(c *genai.Content, was, now string) *genai.Content {
+func withText(c *genai.Content, was, now string) *genai.Content {
 	if was == now {
 		return nil
 	}

@@ -91,7 +91,7 @@ func (m *chatModel) Generate(ctx context.Context, input []*schema.Message, opts 
 		return nil, err
 	case ctx.Err() != nil: // check this without hooks too, like [host.Model]
 		return nil, ctx.Err()
-	case !heard(ctx, s):
+	case !listens(ctx, s):
 		return m.bound.Generate(ctx, input, opts...)
 	}
 	return observed(ctx, m, input, func(ctx context.Context) (*schema.Message, error) {
@@ -114,7 +114,7 @@ func (m *chatModel) Stream(ctx context.Context, input []*schema.Message, opts ..
 		return nil, err
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
-	case !heard(ctx, s):
+	case !listens(ctx, s):
 		return m.bound.Stream(ctx, input, opts...)
 	}
 	return observed(ctx, m, input, func(ctx context.Context) (*schema.StreamReader[*schema.Message], error) {
@@ -140,8 +140,8 @@ func (m *chatModel) Stream(ctx context.Context, input []*schema.Message, opts ..
 	})
 }
 
-// heard reports whether hooks need to see the call.
-func heard(ctx context.Context, s *host.Session) bool {
+// listens reports whether hooks need to see the call.
+func listens(ctx context.Context, s *host.Session) bool {
 	return chosen(ctx) != "" || slices.ContainsFunc(
 		[]grapnel.Kind{grapnel.ModelBefore, grapnel.ModelAfter, grapnel.ToolsetBefore, grapnel.ToolBatchAfter}, s.Listens)
 }

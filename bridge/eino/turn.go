@@ -51,7 +51,7 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 		if begin.Prompt, err = s.Prompt(ctx, textOf(messages[i])); err != nil {
 			return nil, err
 		}
-		messages[i] = saying(messages[i], begin.Prompt)
+		messages[i] = withText(messages[i], begin.Prompt)
 	}
 	system := len(messages) > 0 && messages[0].Role == schema.System
 	if system {
@@ -62,7 +62,7 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 	}
 	switch {
 	case system:
-		messages[0] = saying(messages[0], begin.System)
+		messages[0] = withText(messages[0], begin.System)
 	case begin.System != "":
 		messages = slices.Insert(messages, 0, schema.SystemMessage(begin.System))
 		system = true
@@ -93,7 +93,7 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 			if err != nil {
 				return nil, err
 			}
-			return saying(answer, text), nil
+			return withText(answer, text), nil
 		}
 		messages = append(messages, answer)
 		if stop.Clear {
@@ -115,8 +115,8 @@ func textOf(m *schema.Message) string {
 	return strings.Join(slices.DeleteFunc(texts, func(t string) bool { return t == "" }), "\n")
 }
 
-// saying returns the message with another text, or the same message if the text is unchanged.
-func saying(m *schema.Message, text string) *schema.Message {
+// withText returns the message with another text, or the same message if the text is unchanged.
+func withText(m *schema.Message, text string) *schema.Message {
 	if textOf(m) == text {
 		return m
 	}

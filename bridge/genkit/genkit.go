@@ -174,7 +174,7 @@ func (t *turn) begin(ctx context.Context, params *ai.GenerateParams) (context.Co
 	last = len(messages) - 1
 	switch now := host.Below(begin.Prompt, begin.Context); {
 	case isPrompt && now != was:
-		messages[last] = saying(messages[last], now)
+		messages[last] = withText(messages[last], now)
 	case !isPrompt && len(begin.Context) > 0:
 		messages = append(messages, ai.NewUserTextMessage(host.Below("", begin.Context)))
 	}
@@ -196,7 +196,7 @@ func (t *turn) agent(ctx context.Context, begin host.Beginning, messages []*ai.M
 	switch {
 	case begin.System == was.System:
 	case system >= 0:
-		messages[system] = saying(messages[system], begin.System)
+		messages[system] = withText(messages[system], begin.System)
 	default:
 		messages = slices.Insert(messages, 0, ai.NewSystemTextMessage(begin.System))
 	}
@@ -256,7 +256,7 @@ func (t *turn) answer(ctx context.Context, params *ai.GenerateParams, response *
 		}
 	} else if now != was {
 		other := *response
-		other.Message = saying(response.Message, now)
+		other.Message = withText(response.Message, now)
 		response = &other
 	}
 	if params.Callback != nil && t.holds() {
@@ -337,8 +337,8 @@ func textOf(m *ai.Message) string {
 	return b.String()
 }
 
-// saying returns the message with another text. The text replaces the first text part.
-func saying(m *ai.Message, text string) *ai.Message {
+// withText returns the message with another text. The text replaces the first text part.
+func withText(m *ai.Message, text string) *ai.Message {
 	other := m.Clone()
 	other.Content = nil
 	written := false

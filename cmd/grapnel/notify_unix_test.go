@@ -30,7 +30,7 @@ import (
 )
 
 // heard is one request as the listener received it.
-type heard struct {
+type delivered struct {
 	ID     string          `json:"id"`
 	Signed bool            `json:"signed"` // by hookKey, verified with a library that Grapnel does not use
 	Type   string          `json:"type"`
@@ -58,7 +58,7 @@ func listener(t testing.TB, file, status string) *httptest.Server {
 		var line bytes.Buffer
 		e := json.NewEncoder(&line)
 		e.SetEscapeHTML(false)
-		if err := e.Encode(heard{r.Header.Get("Webhook-Id"), wh.Verify(body, r.Header) == nil, r.Header.Get("Content-Type"), r.Header.Get("X-Team"), body}); err != nil {
+		if err := e.Encode(delivered{r.Header.Get("Webhook-Id"), wh.Verify(body, r.Header) == nil, r.Header.Get("Content-Type"), r.Header.Get("X-Team"), body}); err != nil {
 			t.Errorf("%v: %s", err, body)
 			return
 		}
@@ -212,7 +212,7 @@ func TestNotifyAgain(t *testing.T) {
 	}
 	var ids []string
 	for line := range strings.Lines(string(text)) {
-		var h heard
+		var h delivered
 		if err := json.Unmarshal([]byte(line), &h); err != nil {
 			t.Fatal(err)
 		}

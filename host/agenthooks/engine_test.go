@@ -127,7 +127,7 @@ func TestEngineSeesTheFold(t *testing.T) {
 		saw = append(saw, string(ev.Tool.Input))
 		return grapnel.Outcome{}, nil
 	}, grapnel.Spec{})
-	a.opts.Interceptors = []agenthooks.Interceptor{saying("mask", "pre_tool_call", `{"decision":"transform","transform":{"path":"$target.to","value":"***"}}`)}
+	a.opts.Interceptors = []agenthooks.Interceptor{withVerdict("mask", "pre_tool_call", `{"decision":"transform","transform":{"path":"$target.to","value":"***"}}`)}
 	a.run(t, hello)
 	if want := []string{`{"n":1.50,"to":"***"}`}; !slices.Equal(saw, want) || !slices.Equal(a.ran, want) {
 		t.Errorf("the engine saw %v, the tool got %v, want %v", saw, a.ran, want)

@@ -43,8 +43,8 @@ func (a *agent) probe(name string) agenthooks.Interceptor {
 	}}
 }
 
-// saying returns an interceptor that gives one verdict at one point, and allows at all others.
-func saying(name, point, verdict string) agenthooks.Interceptor {
+// withVerdict returns an interceptor that gives one verdict at one point, and allows at all others.
+func withVerdict(name, point, verdict string) agenthooks.Interceptor {
 	return agenthooks.Interceptor{Name: name, Judge: func(_ context.Context, raw json.RawMessage) (json.RawMessage, error) {
 		if !strings.Contains(string(raw), `"interception_point":"`+point+`"`) {
 			verdict := `{"decision":"allow"}`
@@ -311,7 +311,7 @@ func TestSessions(t *testing.T) {
 	var got []*agenthooks.Record
 	a := &agent{}
 	hooks, err := agenthooks.New(&agenthooks.Options{
-		Interceptors: []agenthooks.Interceptor{a.probe(""), saying("dlp", "input", `{"decision":"allow","result_labels":["pii"]}`)},
+		Interceptors: []agenthooks.Interceptor{a.probe(""), withVerdict("dlp", "input", `{"decision":"allow","result_labels":["pii"]}`)},
 		Records:      func(_ context.Context, r *agenthooks.Record) { got = append(got, r) },
 	})
 	if err != nil {
@@ -380,9 +380,9 @@ func TestLabels(t *testing.T) {
 	t.Parallel()
 	a := &agent{args: []string{`{}`}}
 	a.opts.Interceptors = []agenthooks.Interceptor{
-		a.probe(""), saying("dlp", "post_tool_call", `{"decision":"allow","result_labels":["pii","pii"]}`),
-		saying("acs", "post_tool_call", `{"decision":"allow","result_labels":["reserved"]}`),
-		saying("late", "output", `{"decision":"deny","result_labels":["never"]}`),
+		a.probe(""), withVerdict("dlp", "post_tool_call", `{"decision":"allow","result_labels":["pii","pii"]}`),
+		withVerdict("acs", "post_tool_call", `{"decision":"allow","result_labels":["reserved"]}`),
+		withVerdict("late", "output", `{"decision":"deny","result_labels":["never"]}`),
 	}
 	a.run(t, hello)
 	for _, seen := range a.contexts {
@@ -420,7 +420,7 @@ func TestApprovalsThatFail(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				a := &agent{args: []string{`{}`}, opts: opts}
-				a.opts.Interceptors = []agenthooks.Interceptor{saying("", "pre_tool_call", `{"decision":"deny","approval":{}}`)}
+				a.opts.Interceptors = []agenthooks.Interceptor{withVerdict("", "pre_tool_call", `{"decision":"deny","approval":{}}`)}
 				a.run(t, hello)
 				if r := a.wantReason(t, "pre_tool_call", "host_error:approval_resolver_failed"); r.ResolvedBy != "rejection" || len(a.ran) > 0 {
 					t.Errorf("record %+v, the tool ran with %v", r, a.ran)
@@ -434,7 +434,7 @@ func TestApprovalsThatFail(t *testing.T) {
 func TestRedactorsCopy(t *testing.T) {
 	t.Parallel()
 	a := &agent{args: []string{`{"to":"ada"}`}}
-	a.opts.Interceptors = []agenthooks.Interceptor{saying("", "pre_tool_call", `{"decision":"deny","approval":{}}`), a.probe("")}
+	a.opts.Interceptors = []agenthooks.Interceptor{withVerdict("", "pre_tool_call", `{"decision":"deny","approval":{}}`), a.probe("")}
 	a.opts.Composition.OnApproval = agenthooks.Resume
 	a.opts.Redact = func(raw json.RawMessage) (json.RawMessage, []string, error) {
 		redacted := json.RawMessage(strings.ReplaceAll(string(raw), "ada", "***"))
@@ -489,7 +489,7 @@ func TestResponseMembers(t *testing.T) {
 		Content: json.RawMessage(`"see the file"`), FinishReason: "stop", Attachments: []string{"a.png"}, Usage: &host.Usage{PromptTokens: 3},
 	}}
 	a.opts.Interceptors = []agenthooks.Interceptor{
-		a.probe(""), saying("", "post_model_call", `{"decision":"transform","transform":{"path":"$target.content","value":"look"}}`),
+		a.probe(""), withVerdict("", "post_model_call", `{"decision":"transform","transform":{"path":"$target.content","value":"look"}}`),
 	}
 	answer := a.run(t, hello)
 	if answer.Text() != "look" || !slices.Equal(answer.Attachments, []string{"a.png"}) {
@@ -543,7 +543,7 @@ func TestOwnProvider(t *testing.T) {
 		}
 		return fmt.Sprint("len-", len(raw)), nil
 	}}
-	a.opts.Interceptors = []agenthooks.Interceptor{saying("", "pre_tool_call", `{"decision":"transform","transform":{"path":"$target.n","value":1}}`), saying("", "post_tool_call", `{"decision":"transform","transform":{"path":"$target","value":"PANIC"}}`)}
+	a.opts.Interceptors = []agenthooks.Interceptor{withVerdict("", "pre_tool_call", `{"decision":"transform","transform":{"path":"$target.n","value":1}}`), withVerdict("", "post_tool_call", `{"decision":"transform","transform":{"path":"$target","value":"PANIC"}}`)}
 	a.run(t, hello)
 	r := a.at("pre_tool_call")[0]
 	if *r.IdentityProvider != "hmac-sha256-k1" || *r.InputIdentity == *r.EnforcedIdentity || !slices.Equal(a.ran, []string{`{"n":1}`}) {

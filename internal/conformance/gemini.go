@@ -100,7 +100,7 @@ func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event,
 	return ev, nil
 }
 
-// geminiSaid is the result of one hook.
+// geminiResultlt is the result of one hook.
 type geminiResult struct {
 	call    *call          // nil = not called
 	success bool           // it exited with code 0

@@ -16,7 +16,7 @@ const (
 	ownPrefix  = "grapnel:"
 )
 
-// said is a hook with a fixed outcome.
+// fixedOutcome is a hook with a fixed outcome.
 type fixedOutcome grapnel.Outcome
 
 // Handle returns the same outcome for every event.

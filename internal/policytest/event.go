@@ -199,8 +199,8 @@ func unknownTool(name string) *wrong {
 // kind returns the kind of an event of the plain dialect.
 func (e *Event) kind() grapnel.Kind { return grapnel.Kind(named(e.Plain, "kind")) }
 
-// teller returns the dialect of a payload.
-func (e *Event) teller() *dialect.Dialect {
+// payloadDialect returns the dialect of a payload.
+func (e *Event) payloadDialect() *dialect.Dialect {
 	if d, ok := dialect.FindAgent(e.Agent); ok {
 		return d
 	}
@@ -275,14 +275,14 @@ func (e *Event) recorded(name string, data []byte) error {
 	return nil
 }
 
-// told is an event as an agent reports it.
+// reportedEvent is an event as an agent reports it.
 type reportedEvent struct {
 	dialect.Received
 	dialect *dialect.Dialect
 	native  string
 }
 
-// errUntold is the error for an event that an agent cannot express, or only in part.
+// errUnsupported is the error for an event that an agent cannot express, or only in part.
 var errUnsupported = errors.New("cannot express this event")
 
 // report converts the event to the format of an agent: it writes the event in the agent's dialect
@@ -349,7 +349,7 @@ func (e *Event) base(dir string, n int) (*grapnel.Event, *dialect.Dialect, error
 	}
 	switch {
 	case e.Payload != nil:
-		d := e.teller()
+		d := e.payloadDialect()
 		ev, err := d.Read(dialect.Input{Payload: e.Payload, Event: e.Native})
 		ev.Native = e.Payload
 		return ev, d, err

@@ -158,7 +158,7 @@ func (t *Test) agents() []string {
 	case len(t.Agents) > 0:
 		return t.Agents
 	case t.Event.Payload != nil:
-		return []string{t.Event.teller().Name}
+		return []string{t.Event.payloadDialect().Name}
 	case len(t.File.Agents) > 0:
 		return t.File.Agents
 	}

@@ -202,7 +202,7 @@ func (p *mutating) changes() {
 
 // swapped returns the Specs of a stage with the change applied.
 func (p *mutating) swapped(mu *mutant, s *stage) ([]grapnel.Spec, error) {
-	return policy.Swapped(s.loaded.Specs, func(spec *grapnel.Spec) (*policyfile.Hook, bool) {
+	return policy.Replaced(s.loaded.Specs, func(spec *grapnel.Spec) (*policyfile.Hook, bool) {
 		if mu.hook < 0 {
 			return nil, strings.HasSuffix(spec.Source.Name, mu.pack) && spec.Source.Name == spec.Source.File+mu.pack
 		}

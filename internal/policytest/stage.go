@@ -336,7 +336,7 @@ func (s *stage) play(ctx context.Context, t *Test, d *dialect.Dialect) ([]Firing
 
 // session returns the session ID of a recorded payload.
 func (e *Event) session() string {
-	ev, err := e.teller().Read(dialect.Input{Payload: e.Payload, Event: e.Native})
+	ev, err := e.payloadDialect().Read(dialect.Input{Payload: e.Payload, Event: e.Native})
 	if err != nil {
 		return ""
 	}

@@ -202,7 +202,7 @@ type spot struct {
 	parts []string // for a text: the originals of each Redacted in it; nil = the whole value was redacted
 }
 
-// A scrubber redacts one event.
+// A eventRedactoractor redacts one event.
 type eventRedactor struct {
 	*Redactor
 	values []string // the secret texts

@@ -45,7 +45,7 @@ type Report struct {
 	More          int            `json:"more,omitempty"` // Records with differences that are not listed
 	Then          Cost           `json:"then"`           // recorded durations, including all hooks, or the durations with Options.Against
 	Now           Cost           `json:"now"`            // without programs and servers, which do not run
-	RecordedHooks []RecordedHook `json:"told"`           // hooks whose recorded answers were used
+	RecordedHooks []RecordedHook `json:"recorded_hooks"` // hooks whose recorded answers were used
 	Gone          []GoneSource   `json:"gone"`           // sources of recorded hooks that the policy does not have
 
 	groups    map[string]*Difference

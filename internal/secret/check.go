@@ -206,7 +206,7 @@ func login(v string) bool {
 	return ok && user != "" && len(pass) >= 4 && !placeholder(pass) && !passwordPlaceholder(pass) && pass != user
 }
 
-// standsFor lists words that are placeholders for a password, and passwords that are publicly
+// passwordPlaceholders lists words that are placeholders for a password, and passwords that are publicly
 // known.
 var passwordPlaceholders = [...]string{
 	"pass", "passw0rd", "pwd", "token", "postgres", "postgresql", "mysql", "root", "admin", "guest", "user", "username", "login", "letmein", "qwerty", "123456", "1234567", "12345678", "123456789", "1234567890",

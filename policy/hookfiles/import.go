@@ -91,15 +91,15 @@ type importer struct {
 // hook writes one hook, or several if a rule has several effects.
 func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook can be skipped for several reasons
 	at := files[h.FileIndex].Path
-	lose := func(format string, args ...any) {
+	omit := func(format string, args ...any) {
 		im.unconverted = append(im.unconverted, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.At) + fmt.Sprintf(format, args...)})
 	}
 	switch {
 	case h.Webhook != nil:
-		lose("%q posts to %s, which a policy cannot express: keep it with `load:`", h.Name, h.Webhook.URL)
+		omit("%q posts to %s, which a policy cannot express: keep it with `load:`", h.Name, h.Webhook.URL)
 		return
 	case h.Matcher != nil && h.Match == nil && h.Rule == nil:
-		lose("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Unsupported, "; "), "its matcher"))
+		omit("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Unsupported, "; "), "its matcher"))
 		return
 	}
 	unsupported := slices.Clone(h.Unsupported)
@@ -130,13 +130,13 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 		parts = append(parts, part)
 	}
 	for _, clause := range unsupported {
-		lose("%q: %s", h.Name, clause)
+		omit("%q: %s", h.Name, clause)
 	}
 	for i, part := range parts {
 		part.Name = im.unique(part.Name)
 		item := hookItem(&part)
 		if _, errs := im.parse("policy", []byte("version: 1\nhooks:\n"+item)); len(errs) > 0 {
-			lose("%q is skipped, because a policy cannot express it (%s): keep it with `load:`", h.Name, errs[0].Msg)
+			omit("%q is skipped, because a policy cannot express it (%s): keep it with `load:`", h.Name, errs[0].Msg)
 			continue
 		}
 		fmt.Fprintf(&im.out, "\n  # %s", at)

@@ -126,7 +126,7 @@ type gatherer struct {
 	versions              map[string]versionOutput // by program
 }
 
-// said is the output of a program for --version.
+// versionOutput is the output of a program for --version.
 type versionOutput struct{ version, mute string }
 
 // find collects the first facts about one agent.

@@ -59,7 +59,7 @@ type hookPart struct {
 	Reason string        `json:"because,omitempty"` // explains Part
 
 	Saw      map[grapnel.Field]json.RawMessage `json:"saw,omitempty"` // values of the event that had been changed before this run
-	Outcome  *grapnel.Outcome                  `json:"said,omitempty"`
+	Outcome  *grapnel.Outcome                  `json:"outcome,omitempty"`
 	Decision grapnel.Decision                  `json:"decision"`
 	Cause    grapnel.Cause                     `json:"cause,omitempty"`
 	Error    string                            `json:"error,omitempty"`

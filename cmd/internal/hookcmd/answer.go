@@ -341,7 +341,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			f.programs = true
 			return newAsker(sp, h, func() []string { return f.set.Networks }), nil
 		},
-		Notify:    newTeller,
+		Notify:    newNotifyHook,
 		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
 		Unread: got.Err != nil,
 	}

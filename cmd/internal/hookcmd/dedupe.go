@@ -392,7 +392,7 @@ func canonical(raw json.RawMessage) string {
 	return string(data)
 }
 
-// unsaid lists members, in lower case without underscores, that only describe the report: its
+// reportMembers lists members, in lower case without underscores, that only describe the report: its
 // names for the event, the tool and the call. Cursor adds sandbox when it reports a command the
 // second time: whether the command would run in a sandbox.
 var reportMembers = []string{"hookeventname", "hookname", "timestamp", "toolname", "tooluseid", "sandbox"}

@@ -182,7 +182,7 @@ func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policy
 	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
 	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		targets = append(targets, h)
-		return newTeller(h)
+		return newNotifyHook(h)
 	}
 	specs, err := policy.LoadSource(req, source)
 	if err != nil {

@@ -27,20 +27,20 @@ import (
 )
 
 // A heard holds the requests to a failing daemon.
-type heard struct {
+type receivedRequests struct {
 	mu      sync.Mutex
 	firings []string
 	held    []net.Conn // connections that stay open
 }
 
 // failing starts a daemon that reads a question if reads is true, and then calls does.
-func failing(t *testing.T, root string, reads bool, does func(w io.Writer, hold func())) *heard {
+func failing(t *testing.T, root string, reads bool, does func(w io.Writer, hold func())) *receivedRequests {
 	t.Helper()
 	l, err := server.Listen(client.Socket(filepath.Join(root, "state")))
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := &heard{}
+	got := &receivedRequests{}
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for {
@@ -276,7 +276,7 @@ func TestDiesWithTheAnswer(t *testing.T) {
 	}
 }
 
-// unheard is a response writer that drops everything.
+// discardWriter is a response writer that drops everything.
 type discardWriter struct{ header http.Header }
 
 func (u *discardWriter) Header() http.Header         { return u.header }

@@ -42,12 +42,12 @@ func flush(ctx context.Context, box Outbox) error {
 
 // teller is the hook of a `notify:` entry. It never runs: the hook is always queued, and the
 // drain finds its target by the content of its file.
-type teller struct{}
+type notifyHook struct{}
 
-func newTeller(policyfile.HTTP) (grapnel.Hook, error) { return teller{}, nil }
+func newNotifyHook(policyfile.HTTP) (grapnel.Hook, error) { return notifyHook{}, nil }
 
 // Handle always fails. It is called only without an Outbox.
-func (teller) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+func (notifyHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 	return grapnel.Outcome{}, errors.New("notify needs the program grapnel in the directory of grapnel-hook (install both into the same directory)")
 }
 

@@ -256,7 +256,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		},
 		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			e.notices[h.FullName()] = h
-			return newTeller(h)
+			return newNotifyHook(h)
 		},
 		Observers: []grapnel.Observer{byContext{}}, Background: byContext{}, Stops: sp, Counter: sp,
 		Unread: unread,
@@ -421,8 +421,8 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 	var failed error
 	for i := range hooks {
 		h := &hooks[i]
-		target, tells := j.entry.notices[h.FullName()]
-		if !tells {
+		target, notifies := j.entry.notices[h.FullName()]
+		if !notifies {
 			local = append(local, *h)
 			continue
 		}

@@ -83,7 +83,7 @@ func listen(t testing.TB, root string) *listening {
 // clock matches the time at which a limit is available again.
 var clock = regexp.MustCompile(`in [0-9hms]+, at \d\d:\d\d:\d\d`)
 
-// said is the result of one way of answering.
+// programResult is the result of one way of answering.
 type programResult struct {
 	Payload, Stdout, Stderr string
 	Exit                    int

@@ -98,7 +98,7 @@ hooks:
     block: This is the canary.
 `
 
-// tell is an additional hook that notifies a webhook about blocked calls.
+// notifyHook is an additional hook that notifies a webhook about blocked calls.
 const notifyHook = `  - name: tell
     on: tool.before
     when: verdict.decision == "block"
@@ -161,7 +161,7 @@ func (t *trial) run(ctx context.Context, kills int) error {
 // limit is the longest wait for an event that must happen.
 const limit = 2 * time.Minute
 
-// alone is the number of calls that a visit answers without a daemon. Their lines exceed the size
+// callsWithoutDaemon is the number of calls that a visit answers without a daemon. Their lines exceed the size
 // limit of a spool file in a build with faults.
 const callsWithoutDaemon = 8
 

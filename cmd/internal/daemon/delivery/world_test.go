@@ -30,7 +30,7 @@ type answer struct {
 }
 
 // A heard is one attempt, as received.
-type heard struct {
+type receivedAttempt struct {
 	target, id string
 	at         time.Time
 }
@@ -43,7 +43,7 @@ type world struct {
 	answer func(target, id string, try int) answer // nil: 200 at once
 
 	mu    sync.Mutex
-	heard []heard
+	heard []receivedAttempt
 	under map[string]int // number of current attempts by target
 	most  map[string]int
 	all   int
@@ -88,7 +88,7 @@ func (w *world) serve(conn net.Conn) {
 		id := req.Header.Get("Webhook-Id")
 		a := answer{status: 200}
 		w.mu.Lock()
-		w.heard = append(w.heard, heard{target, id, time.Now()})
+		w.heard = append(w.heard, receivedAttempt{target, id, time.Now()})
 		if w.answer != nil {
 			a = w.answer(target, id, w.tries(id))
 		}

@@ -159,7 +159,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	return errors.Join(err, d.warm.Close(leave))
 }
 
-// errLost is why a daemon stops if no client can connect to it any more.
+// errSocketRemoved is why a daemon stops if no client can connect to it any more.
 var errSocketRemoved = errors.New("the socket was removed, so clients cannot find this daemon: it stops")
 
 // watchSocket stops the daemon when its socket file was removed or replaced.

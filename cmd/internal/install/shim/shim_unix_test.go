@@ -133,7 +133,7 @@ func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 }
 
 // A heard is the driver's report about a call.
-type heard struct {
+type callReport struct {
 	Registered []string
 	Opts       struct{ Priority, TimeoutMs float64 }
 	Undefined  bool
@@ -144,7 +144,7 @@ type heard struct {
 	Toasts     []string
 }
 
-func (p *plugin) call(line string) heard {
+func (p *plugin) call(line string) callReport {
 	p.t.Helper()
 	if _, err := io.WriteString(p.in, line+"\n"); err != nil {
 		p.t.Fatal(err)
@@ -152,7 +152,7 @@ func (p *plugin) call(line string) heard {
 	if !p.out.Scan() {
 		p.t.Fatalf("node ended (%v): %s", p.out.Err(), &p.stderr)
 	}
-	var h heard
+	var h callReport
 	if err := json.Unmarshal(p.out.Bytes(), &h); err != nil {
 		p.t.Fatalf("%s: %v", p.out.Bytes(), err)
 	}
@@ -278,7 +278,7 @@ func TestOpenCode(t *testing.T) {
 		"tool.execute.before", "tool.execute.after", "chat.message", "session.created", "experimental.chat.system.transform", "experimental.text.complete",
 		"experimental.session.compacting", "message.part.updated",
 	}}, "")
-	before := func(command string) heard {
+	before := func(command string) callReport {
 		return p.call(`{"hook":"tool.execute.before","args":[{"tool":"bash","sessionID":"s","callID":"c"},{"args":{"command":"` + command + `","more":{"list":[1,"sk-1"]}}}]}`)
 	}
 	if h := before("ls"); h.Threw != "" || text(h.Kept[1]) != `{"command":"ls","more":{"list":[1,"sk-***"]}}` {
@@ -372,13 +372,13 @@ func TestChildGone(t *testing.T) {
 					guard = `{"hook":"tool.execute.before","args":[{"tool":"bash","sessionID":"s","callID":"c"},{"args":{"command":"rm -rf x"}}]}`
 					notice = `{"hook":"event","args":[{"event":{"type":"session.idle","properties":{"sessionID":"s"}}}]}`
 				}
-				blocked := func(h heard) bool { return strings.Contains(h.Threw+text(h.Result), "could not judge") }
+				blocked := func(h callReport) bool { return strings.Contains(h.Threw+text(h.Result), "could not judge") }
 				// Two children end at their first event, and the third one runs.
 				p := run(t, agent, shim.Options{Closed: closed}, `if [ -e "$3/2" ]; then exec "$0" "$@"; fi; read line; if [ -e "$3/1" ]; then : >"$3/2"; fi; : >"$3/1"; echo broken >&2; exit 3`)
 				if h := p.call(guard); blocked(h) != closed {
 					t.Errorf("without a child: %+v, want blocked %v", h, closed)
 				}
-				judged := func(h heard) bool { return strings.Contains(h.Threw+text(h.Result), "Use trash.") }
+				judged := func(h callReport) bool { return strings.Contains(h.Threw+text(h.Result), "Use trash.") }
 				await.Until(t, "another child is started", func() bool { return judged(p.call(guard)) })
 				// A kill of the child does not bypass a guard: the next child judges.
 				for range 3 {

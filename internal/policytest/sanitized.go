@@ -24,7 +24,7 @@ import (
 // recordedProject replaces the path of the agent's project.
 const recordedProject = "/repo"
 
-// retold is the event of a Record without private data: secrets, and the user's directories.
+// sanitizedEvent is the event of a Record without private data: secrets, and the user's directories.
 type sanitizedEvent struct {
 	agent   string // the name of its dialect
 	dialect *dialect.Dialect

@@ -7,11 +7,11 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Swapped returns a copy of specs in which some hooks are replaced. It calls with for each Spec:
+// Replaced returns a copy of specs in which some hooks are replaced. It calls with for each Spec:
 // other reports whether the hook is replaced, and h is the new hook, or nil to remove it. All other
 // Specs are reused together with their state, and count in counter. The old and the new list must
 // not be in use at the same time.
-func Swapped(specs []grapnel.Spec, with func(*grapnel.Spec) (h *policyfile.Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
+func Replaced(specs []grapnel.Spec, with func(*grapnel.Spec) (h *policyfile.Hook, other bool), counter Counter) ([]grapnel.Spec, error) {
 	var all []grapnel.Spec
 	for _, s := range specs {
 		if _, kept := s.Hook.(*marker); kept {
