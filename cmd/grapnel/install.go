@@ -56,6 +56,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 			}
 			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, install.PolicyEvents(place), install.Via(via)
 			req.Timeout = install.PolicyTimeout(place)
+			req.KeepClosed = !cmd.Flags().Changed("fail-closed")
 			if req.Programs = install.PolicyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
 				return cli.Usage(fmt.Errorf("unknown --via %q, use %s or %s", via, install.ViaCommand, install.ViaHTTP))
 			}
@@ -75,7 +76,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 		},
 	}
 	flags.add(cmd)
-	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "let agents block if Grapnel itself fails, if they support it")
+	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "let agents block if Grapnel itself fails, if they support it; default: as installed")
 	cmd.Flags().StringVar(&via, "via", "", "`WAY` to call Grapnel: command or http (default: as installed, else command)")
 	_ = cmd.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]cobra.Completion{string(install.ViaCommand), string(install.ViaHTTP)}, cobra.ShellCompDirectiveNoFileComp))
 	return c.jsonFlag(cmd)

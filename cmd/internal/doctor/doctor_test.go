@@ -217,6 +217,9 @@ func TestJudge(t *testing.T) {
 		"two that meet": {claude, func(_ *testing.T, f *facts, a *agent) {
 			a.installs = append(a.installs, installed{Record: installation.Record{Scope: "project", Project: "/home/ann", Settings: "/x", Path: "/bin"}})
 		}, "install.twice", Warn, "from /home/ann/.claude/settings.json and from /x", "uninstall claude-code --scope project", false},
+		"one of the user and a managed one": {claude, func(_ *testing.T, f *facts, a *agent) {
+			a.installs = append(a.installs, installed{Record: installation.Record{Scope: "managed", Settings: "/etc/x", Path: "/bin"}})
+		}, "install.twice", Warn, "and from /etc/x", "uninstall claude-code --scope user", false},
 		"two that do not meet": {claude, func(_ *testing.T, f *facts, a *agent) {
 			a.installs = append(a.installs, installed{Record: installation.Record{Scope: "project", Project: "/elsewhere", Settings: "/x", Path: "/bin"}})
 		}, "install.twice", Warn, "", "", true},

@@ -272,15 +272,20 @@ func judgeStrays(f *facts, a *agent) []Finding {
 		}
 	}
 	var scopes []string
+	weakest := install.User
 	for _, in := range a.installs {
-		if in.Scope != string(install.Project) || within(f.dir, in.Project) {
-			scopes = append(scopes, in.Settings)
+		if in.Scope == string(install.Project) {
+			if !within(f.dir, in.Project) {
+				continue
+			}
+			weakest = install.Project
 		}
+		scopes = append(scopes, in.Settings)
 	}
 	if len(scopes) > 1 {
 		found = append(found, Finding{
 			ID: "install.twice", Level: Warn, Subject: scopes[1], What: "Grapnel gets each event twice here: from " + strings.Join(scopes, " and from "),
-			Hint: fmt.Sprintf("grapnel uninstall %s --scope project", a.Name),
+			Hint: fmt.Sprintf("grapnel uninstall %s --scope %s", a.Name, weakest),
 		})
 	}
 	return found

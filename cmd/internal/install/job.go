@@ -26,6 +26,7 @@ type job struct {
 	notes   []string
 	stale   []string // tokens in the files whose records cannot be read
 
+	closed   bool // the agent blocks when the hook fails
 	via      Via
 	commands []string // over HTTP: events that still start a program
 	guest    *Guest   // for an installation over HTTP; nil = by command
@@ -76,8 +77,10 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	}
 	j := &job{agent: a, scope: s.Scope, file: file, state: s.state, old: s.recorded(a, file)}
 	id := newToken()
+	j.closed = s.FailClosed
 	if j.old != nil {
 		id = j.old.ID
+		j.closed = j.closed || s.KeepClosed && j.old.FailClosed
 	}
 	version, note := s.version(ctx, a)
 	if note != "" {
@@ -92,7 +95,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		return nil, err
 	}
 	j.notes = append(j.notes, notes...)
-	if s.FailClosed && a.closes() && version != "" && older(version, a.Setup.ClosedSince) {
+	if j.closed && a.closes() && version != "" && older(version, a.Setup.ClosedSince) {
 		j.notes = append(j.notes, fmt.Sprintf("%s %s cannot fail closed, version %s can: update it", a.Title, version, a.Setup.ClosedSince))
 	}
 
@@ -104,7 +107,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	w := Wanted{
 		Agent: a, File: file, Dir: s.pluginDir(j, id),
 		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root, Over: over},
-		Events: events, Timeout: s.Timeout, FailClosed: s.FailClosed,
+		Events: events, Timeout: s.Timeout, FailClosed: j.closed,
 	}
 	if err := s.planTexts(j, w); err != nil {
 		return nil, err
@@ -225,7 +228,7 @@ func (s *session) planTexts(j *job, w Wanted) error {
 		j.stale = append(j.stale, s.unknown(j.agent.textEntries(t.file, current))...)
 		j.changes = append(j.changes, planText(j.agent, t, current, j.made(t.file)))
 	}
-	if len(texts) > 0 && s.FailClosed && j.agent.Setup.Shape == dialect.ShapeFiles {
+	if len(texts) > 0 && j.closed && j.agent.Setup.Shape == dialect.ShapeFiles {
 		j.notes = append(j.notes, cannotClose(j.agent))
 	}
 	return nil
@@ -327,7 +330,7 @@ func (s *session) record(j *job, id string, events []string) installation.Record
 		ID: id, Agent: j.agent.Name, Scope: string(j.scope), Settings: j.file,
 		Program: s.Program, Root: s.Root, Policy: s.Policy, State: s.state, Path: s.Env("PATH"),
 		Events: events, TimeoutMS: j.agent.wait("", s.Timeout).Milliseconds(),
-		FailClosed: s.FailClosed, Version: s.Version, Time: s.Now,
+		FailClosed: j.closed, Version: s.Version, Time: s.Now,
 	}
 	for _, c := range j.changes {
 		switch {

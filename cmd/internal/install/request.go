@@ -54,6 +54,7 @@ type Request struct {
 	Versions   map[string]string
 	Timeout    time.Duration // timeout of the hook in the agent's settings; 0 means DefaultTimeout. Install only.
 	FailClosed bool          // ask agents to block when the hook fails. Install only.
+	KeepClosed bool          // use FailClosed of an existing installation instead. Install only.
 
 	// Via is how agents send events. Empty keeps the current way, or means by command for a new
 	// installation. Install only.

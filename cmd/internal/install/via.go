@@ -432,7 +432,7 @@ func (s *session) refusals(j *job, o *Over) error {
 func (s *session) costs(j *job, o *Over, events []string) []string {
 	a := j.agent
 	without := fmt.Sprintf("while the daemon does not run, nothing is guarded: %s shows an error and continues. Keep \"grapnel serve\" running, or block instead with --fail-closed", a.Title)
-	if s.FailClosed {
+	if j.closed {
 		var open []string
 		for _, ev := range a.Events {
 			if slices.Contains(events, ev.Native) && o.asks(ev.Native) && !ev.Closed && ev.Can.Block {
