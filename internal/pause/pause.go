@@ -77,7 +77,7 @@ func (p Pause) String() string {
 
 // Notice returns the message for the user.
 func (p Pause) Notice() string {
-	return fmt.Sprintf("grapnel: %v: hooks only observe, except hooks of managed policies. \"grapnel pause --off\" ends the pause.", p)
+	return fmt.Sprintf("grapnel: %v: all hooks except managed ones and self-protection are in observe mode. \"grapnel pause --off\" ends the pause.", p)
 }
 
 // Apply switches hooks to observe mode, and adds a hook that shows the notice at session start and

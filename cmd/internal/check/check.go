@@ -11,9 +11,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
@@ -50,9 +52,10 @@ var (
 	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, but one has a similar name."}
 	hiddenCommands = Kind{"hidden-commands", "warning", "A guard checks commands, but not shell lines that hide the command that they run."}
 	notInstalled   = Kind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
+	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.
@@ -156,9 +159,14 @@ func File(file string, place local.Place, installed bool) []Result {
 			for _, a := range h.After {
 				on = append(on, a.Event...)
 			}
-			specs = append(specs, grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Source: grapnel.Source{File: file}})
+			spec := grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Priority: h.Priority, Source: grapnel.Source{File: file}}
+			if h.Run != nil && !h.Run.Async {
+				spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
+			}
+			specs = append(specs, spec)
 		}
 		this.Findings = append(this.Findings, uninstalled(specs, place)...)
+		this.Findings = append(this.Findings, impatient(specs, file, place)...)
 		this.Findings = append(this.Findings, untrusted(file, place)...)
 	}
 	return append([]Result{this}, loaded...)
@@ -358,6 +366,21 @@ func uninstalled(hooks []grapnel.Spec, place local.Place) []Finding {
 				continue // the hook is for agents that are not installed, too
 			}
 			found = append(found, notInstalled.finding(problem))
+		}
+	}
+	return found
+}
+
+// impatient returns findings for installed agents that do not wait as long as the hooks may take.
+func impatient(hooks []grapnel.Spec, file string, place local.Place) []Finding {
+	var found []Finding
+	needs := install.HookTime(hooks)
+	for _, rec := range installs(place) {
+		if waits := time.Duration(rec.TimeoutMS) * time.Millisecond; needs > waits {
+			found = append(found, shortTimeout.finding(&policyfile.Error{
+				File: file, Line: 1, Col: 1, Msg: fmt.Sprintf("hooks may take %s, but %s waits %s", policyfile.FormatDuration(needs), rec.Agent, policyfile.FormatDuration(waits)),
+				Hint: fmt.Sprintf("run \"grapnel install %s --scope %s\" again", rec.Agent, cmp.Or(rec.Scope, string(install.User))),
+			}))
 		}
 	}
 	return found

@@ -74,7 +74,7 @@ func judgePolicy(f *facts) []Finding {
 	if !f.paused.IsZero() {
 		found = append(found, Finding{
 			ID: "policy.paused", Level: Warn, What: "hooks only observe until " + f.paused.Local().Format(time.TimeOnly),
-			Why: "only managed hooks decide", Hint: "grapnel pause --off",
+			Why: "only managed hooks and self-protection decide", Hint: "grapnel pause --off",
 		})
 	}
 	if f.rootless > 0 {

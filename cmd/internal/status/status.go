@@ -66,7 +66,7 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 	s.policies(place, dir)
 	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {
 		s.Paused = pause.Until
-		s.warn("%v: only managed hooks decide; \"grapnel pause --off\" ends it", pause)
+		s.warn("%v: all hooks except managed ones and self-protection are in observe mode; \"grapnel pause --off\" ends it", pause)
 	}
 	var last time.Time
 	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {
