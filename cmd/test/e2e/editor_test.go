@@ -239,14 +239,14 @@ func TestEditorOffers(t *testing.T) {
 		label, about string // one of the offers and its description
 		hover        string // the hover text at the cursor
 	}{
-		"policy": {"version: 1\n|\n", []string{"hooks", "use", "secrets"}, "use", "shipped with Grapnel", ""},
-		"hook":   {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    |\n", []string{"block", "ask", "match", "run"}, "match", "the events that the hook applies to", ""},
+		"policy": {"version: 1\n|\n", []string{"hooks", "use", "secrets"}, "use", "come with Grapnel", ""},
+		"hook":   {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    |\n", []string{"block", "ask", "match", "run"}, "match", "conditions on the event", ""},
 		"match":  {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    match:\n      |\n    block: no\n", []string{"command", "path", "tool"}, "command", "by words", ""},
 		"on":     {"version: 1\nhooks:\n  - name: x\n    on: |\n    block: no\n", []string{"tool.before", "PreToolUse"}, "", "", ""},
 		"set":    {"version: 1\nhooks:\n  - name: x\n    on: tool.before\n    set:\n      |\n", []string{"tool.command", "tool.input"}, "", "", ""},
 		"key":    {"version: 1\nhooks:\n  - name: x\n    o|n: tool.before\n    block: no\n", nil, "", "", "one event or a list"},
 		"deep":   {"version: 1\nhooks:\n  - {name: x, on: tool.before, match: {com|mand: rm}, block: no}\n", nil, "", "", "git push --force"},
-		"test":   {"version: 1\ntests:\n  - command: ls\n    |\n", []string{"want", "name", "skip"}, "skip", "not run", ""},
+		"test":   {"version: 1\ntests:\n  - command: ls\n    |\n", []string{"want", "name", "skip"}, "skip", "reason to skip the test", ""},
 		"want":   {"version: 1\ntests:\n  - command: ls\n    want: |\n", []string{"block", "ask", "allow", "none"}, "", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

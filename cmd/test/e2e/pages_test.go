@@ -122,7 +122,7 @@ func TestSystemdRefusesProgram(t *testing.T) {
 	if err := os.WriteFile(grapnel, data, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if out, stderr, exit := b.run(t, grapnel, "daemon", "unit", "--systemd"); exit != 1 || out != "" || !strings.Contains(stderr, "quote or a backslash") || !strings.Contains(stderr, "hint: move it") {
+	if out, stderr, exit := b.run(t, grapnel, "daemon", "unit", "--systemd"); exit != 1 || out != "" || !strings.Contains(stderr, "quote or a backslash") || !strings.Contains(stderr, "hint: move the program") {
 		t.Errorf("exit %d\n%s%s", exit, out, stderr)
 	}
 }
