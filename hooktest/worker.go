@@ -127,8 +127,8 @@ type worker struct {
 	patience  time.Duration
 	cmd       *exec.Cmd
 	stdin     io.WriteCloser
-	stderr    bytes.Buffer // read it only after the program has ended
-	messages  chan outputLine  // closed at the end of the output
+	stderr    bytes.Buffer    // read it only after the program has ended
+	messages  chan outputLine // closed at the end of the output
 	hello     *dialect.Message
 	asked     map[string]bool // events without an answer
 	cancelled map[string]bool

@@ -153,23 +153,29 @@ func File(file string, place local.Place, installed bool) []Result {
 		this.Findings = append(this.Findings, found...)
 	}
 	if installed {
-		var specs []grapnel.Spec
-		for _, h := range p.Hooks {
-			on := slices.Clone(h.On)
-			for _, a := range h.After {
-				on = append(on, a.Event...)
-			}
-			spec := grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Priority: h.Priority, Source: grapnel.Source{File: file}}
-			if h.Run != nil && !h.Run.Async {
-				spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
-			}
-			specs = append(specs, spec)
-		}
+		specs := outline(file, p)
 		this.Findings = append(this.Findings, uninstalled(specs, place)...)
 		this.Findings = append(this.Findings, impatient(specs, file, place)...)
 		this.Findings = append(this.Findings, untrusted(file, place)...)
 	}
 	return append([]Result{this}, loaded...)
+}
+
+// outline returns the events and the times of the hooks of a policy, as Specs without Hooks.
+func outline(file string, p *policyfile.Policy) []grapnel.Spec {
+	var specs []grapnel.Spec
+	for _, h := range p.Hooks {
+		on := slices.Clone(h.On)
+		for _, a := range h.After {
+			on = append(on, a.Event...)
+		}
+		spec := grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Priority: h.Priority, Source: grapnel.Source{File: file}}
+		if h.Run != nil && !h.Run.Async {
+			spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
+		}
+		specs = append(specs, spec)
+	}
+	return specs
 }
 
 // checkLoads checks the files that the `load:` of a policy finds now. It stores nothing.
