@@ -45,8 +45,8 @@ var claudeSetup = Setup{
 	Anonymous:   true, // Cursor also runs the hooks in this file
 	ClosedSince: "2.1.295", StrictBefore: "2.1.101",
 	Off: []Switch{
-		{Path: "disableAllHooks", Is: "true", Effect: "keeps Claude Code from running hooks; set it to false"},
-		{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Effect: "keeps Claude Code from running hooks; set it to false"},
+		{Path: "disableAllHooks", Is: "true", Effect: "keeps Claude Code from running hooks; set it to false", SparesManaged: true},
+		{File: ".claude/settings.local.json", Path: "disableAllHooks", Is: "true", Effect: "keeps Claude Code from running hooks; set it to false", SparesManaged: true},
 		{Path: "allowManagedHooksOnly", Is: "true", Effect: "keeps Claude Code from running the hooks of users and projects, if it takes effect; ask its administrator"},
 		{File: "/etc/claude-code/managed-settings.json", Path: "allowManagedHooksOnly", Is: "true", Effect: "keeps Claude Code from running the hooks of users and projects; ask its administrator"},
 		{Path: "env.LD_PRELOAD", Effect: loadsCode},

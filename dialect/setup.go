@@ -162,4 +162,8 @@ type Switch struct {
 	Is     string // JSON; empty = any value
 	Names  bool   // Path is a list that matters only if it names Grapnel's entries, by Label or command
 	Effect string // the effect, for the user; it follows "PATH is VALUE, which "
+
+	// SparesManaged reports whether managed hooks run anyway, unless the setting is in the managed
+	// settings. It was seen with the real agent.
+	SparesManaged bool
 }

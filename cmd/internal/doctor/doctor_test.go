@@ -270,7 +270,13 @@ func TestJudge(t *testing.T) {
 			a.layers = append(a.layers, layer{scope: "project", file: "/p", tree: tree(t, `{"allowedHttpHookUrls": ["http://127.0.0.1:24100/*"]}`)})
 		}, "settings.off", Bad, "", "", true},
 		"switched off": {claude, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"disableAllHooks": true}`) }, "settings.off", Bad, "disableAllHooks is true", "set it to false", false},
-		"switched on":  {claude, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"disableAllHooks": false}`) }, "settings.off", Bad, "", "", true},
+		"switched off, but Grapnel is managed": {claude, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree, a.installs[0].Scope = tree(t, `{"disableAllHooks": true}`), "managed"
+		}, "settings.off", Info, "disableAllHooks is true", "", false},
+		"switched off by an administrator": {claude, func(t *testing.T, _ *facts, a *agent) {
+			a.layers[0].tree, a.layers[0].scope, a.installs[0].Scope = tree(t, `{"disableAllHooks": true}`), "managed", "managed"
+		}, "settings.off", Bad, "disableAllHooks is true", "set it to false", false},
+		"switched on": {claude, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"disableAllHooks": false}`) }, "settings.off", Bad, "", "", true},
 		"code for the hook": {claude, func(t *testing.T, _ *facts, a *agent) {
 			a.layers = append(a.layers, layer{scope: "project", rel: ".claude/settings.local.json", tree: tree(t, `{"env": {"BASH_ENV": "x"}}`)})
 		}, "settings.off", Bad, `env.BASH_ENV is "x"`, "remove it", false},

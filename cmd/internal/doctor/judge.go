@@ -323,9 +323,11 @@ func judgeLayers(a *agent) []Finding {
 			if !ok {
 				hint = "change or remove it there"
 			}
-			found = append(found, Finding{
-				ID: "settings.off", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s is %s in %s", sw.Path, cut(raw(value), 60), l.file), Why: "this " + why, Hint: hint,
-			})
+			off := Finding{ID: "settings.off", Level: Bad, Subject: l.file, What: fmt.Sprintf("%s is %s in %s", sw.Path, cut(raw(value), 60), l.file), Why: "this " + why, Hint: hint}
+			if sw.SparesManaged && l.scope != string(install.Managed) && !slices.ContainsFunc(a.installs, func(in installed) bool { return in.Scope != string(install.Managed) }) {
+				off.Level, off.Why, off.Hint = Info, "managed hooks run anyway", ""
+			}
+			found = append(found, off)
 		}
 		found = append(found, judgeStrict(a, &l)...)
 	}
