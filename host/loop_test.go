@@ -357,9 +357,10 @@ func TestLoopHaltInParallel(t *testing.T) {
 		a := newAgent(t, nil, &model{replies: []host.Response{wants(names...), {Content: text("done")}}},
 			hook("h", grapnel.ToolBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if string(ev.Tool.Input) == `{"n":1}` {
+					time.Sleep(time.Millisecond) // until the other three calls have begun
 					return grapnel.Outcome{Halt: "enough"}, nil
 				}
-				time.Sleep(time.Second) // until all other goroutines are blocked
+				time.Sleep(time.Second) // until the first call has ended the turn
 				return grapnel.Outcome{}, nil
 			})))
 		a.loop.Parallel = 4
