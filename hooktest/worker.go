@@ -138,7 +138,7 @@ type worker struct {
 	ended     bool
 }
 
-// saying is one line of the program's output.
+// outputLine is one line of the program's output.
 type outputLine struct {
 	message *dialect.Message
 	err     error

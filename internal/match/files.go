@@ -15,7 +15,7 @@ import (
 type namedPath struct {
 	name     string
 	use      shell.Use
-	explicit bool // see Path.told
+	explicit bool // see Path.explicit
 	by       namer
 }
 

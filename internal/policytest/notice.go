@@ -166,7 +166,7 @@ func (a *asking) beyond(hook int) bool {
 }
 
 // idle reports whether a mutant only removes a word of a match that does not match the event,
-// while the hook matches. said caches the checks of hooks.
+// while the hook matches. checks caches the checks of hooks.
 func (mu *mutant) idle(checks map[int][]match.Check, s *grapnel.Spec, ev *grapnel.Event, f *Firing) bool {
 	key, number, _ := strings.Cut(mu.At, "[")
 	i, err := strconv.Atoi(strings.TrimSuffix(number, "]"))

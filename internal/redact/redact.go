@@ -263,7 +263,7 @@ func (s *eventRedactor) walk(raw json.RawMessage, free func([]string) bool, visi
 	})
 }
 
-// eventRedactor returns a scrubber with the secrets in the inputs of an event's calls.
+// eventRedactor returns a redactor with the secrets in the inputs of an event's calls.
 func (r *Redactor) eventRedactor(ev *grapnel.Event) *eventRedactor {
 	s := &eventRedactor{Redactor: r}
 	calls := ev.Calls

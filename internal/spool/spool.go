@@ -265,7 +265,7 @@ func (s *Spool) Line(rec *grapnel.Record) (Made, error) {
 	return made, partly
 }
 
-// parts returns an Entry without its event, both original (said) and as stored (meta), and the
+// parts returns an Entry without its event, both as it is (original) and as stored (meta), and the
 // stored form of the event (input). It sets the Entry's fields from the Verdict. partly is the
 // error if a part could not be stored.
 func (s *Spool) parts(e *Entry) (original, meta, input []byte, partly, err error) {

@@ -40,7 +40,7 @@ func flush(ctx context.Context, box Outbox) error {
 	return box.Flush(ctx)
 }
 
-// teller is the hook of a `notify:` entry. It never runs: the hook is always queued, and the
+// notifyHook is the hook of a `notify:` entry. It never runs: the hook is always queued, and the
 // drain finds its target by the content of its file.
 type notifyHook struct{}
 

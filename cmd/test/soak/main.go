@@ -101,7 +101,7 @@ hooks:
     limit: {count: 1000000, per: 1h, by: session}
 `
 
-// commands are the commands of the agents, each with a text that the reply must contain. If told
+// commands are the commands of the agents, each with a text that the reply must contain. If want
 // is empty, the reply must be empty.
 var commands = []struct{ line, want string }{
 	{"go test ./...", ""},
