@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 var _ grapnel.StopCounter = (*Spool)(nil)
@@ -51,7 +52,7 @@ func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep tim
 	if err := ready(dir); err != nil {
 		return err
 	}
-	lock, err := waitLock(s.path(countsLock), exclusive, countsWait)
+	lock, err := waitLock(s.path(countsLock), filelock.Exclusive, countsWait)
 	if err != nil {
 		return err
 	}

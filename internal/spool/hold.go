@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // Held values are stored in a fixed number of files. Unrelated keys may share a file, and then
@@ -24,7 +25,7 @@ const (
 type Held struct {
 	Kept []byte // nil = no value
 
-	file *os.File
+	file *filelock.Lock
 }
 
 // Hold waits for up to wait until no other process holds the key, and returns the stored value.
@@ -38,9 +39,9 @@ func (s *Spool) Hold(key string, wait time.Duration) (*Held, error) {
 	if err == nil {
 		err = ready(dir)
 	}
-	var f *os.File
+	var f *filelock.Lock
 	if err == nil {
-		f, err = waitLock(filepath.Join(dir, digest.Of([]byte(key))[:2]), exclusive, wait)
+		f, err = waitLock(filepath.Join(dir, digest.Of([]byte(key))[:2]), filelock.Exclusive, wait)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("cannot lock an action that another process may be judging: %w", err)

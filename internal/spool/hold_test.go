@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // Only one holder of a key can access its value at a time.
@@ -54,7 +56,7 @@ func TestHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if other, err := s.Hold("key", 0); !errors.Is(err, errLocked) {
+	if other, err := s.Hold("key", 0); !errors.Is(err, filelock.ErrLocked) {
 		t.Errorf("what is held is held by another: %v, %v", other, err)
 	}
 	if err := h.Close(); err != nil {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -94,7 +95,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 		}
 		lines = append(lines, join(head, name, value)...)
 	}
-	lock, err := waitLock(s.path(pendingLock), shared, 100*time.Millisecond)
+	lock, err := waitLock(s.path(pendingLock), filelock.Shared, 100*time.Millisecond)
 	if err != nil {
 		return err
 	}
@@ -132,16 +133,30 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
 }
 
+// tryLock locks a file of this name, or returns [filelock.ErrLocked].
+func tryLock(name string, kind filelock.Kind) (*filelock.Lock, error) {
+	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
+	if err != nil {
+		return nil, err
+	}
+	lock, err := filelock.Try(f, kind)
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return lock, nil
+}
+
 // waitLock tries to get a lock until limit has passed. Processes hold a lock only briefly, unless
 // they are stopped while holding it.
-func waitLock(name string, kind lockKind, limit time.Duration) (*os.File, error) {
+func waitLock(name string, kind filelock.Kind, limit time.Duration) (*filelock.Lock, error) {
 	for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
 		lock, err := tryLock(name, kind)
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, filelock.ErrLocked) {
 			return lock, err
 		}
 		if time.Now().After(end) {
-			return nil, fmt.Errorf("%s: %w for %v", name, errLocked, limit)
+			return nil, fmt.Errorf("%s: %w for %v", name, filelock.ErrLocked, limit)
 		}
 	}
 }
@@ -162,8 +177,8 @@ func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pendi
 		return fmt.Errorf("cannot run pending hooks: %w", err)
 	}
 	for {
-		lock, err := tryLock(s.path(drainLock), exclusive)
-		if errors.Is(err, errLocked) {
+		lock, err := tryLock(s.path(drainLock), filelock.Exclusive)
+		if errors.Is(err, filelock.ErrLocked) {
 			return nil
 		}
 		if err != nil {
@@ -203,7 +218,7 @@ func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) er
 		if err := s.work(ctx, run); err != nil {
 			return err
 		}
-		lock, err := waitLock(s.path(pendingLock), exclusive, 5*time.Second)
+		lock, err := waitLock(s.path(pendingLock), filelock.Exclusive, 5*time.Second)
 		if err != nil {
 			return err
 		}

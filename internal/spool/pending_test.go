@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // run queues hooks of an event.
@@ -244,12 +245,12 @@ func TestRunDoesNotHang(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
 	observe(t, s, record("a"))
-	lock, err := tryLock(filepath.Join(dir, pendingLock), exclusive)
+	lock, err := tryLock(filepath.Join(dir, pendingLock), filelock.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Run(t.Context(), event("0"), hooks("h")); !errors.Is(err, errLocked) {
-		t.Errorf("Run = %v, want %v", err, errLocked)
+	if err := s.Run(t.Context(), event("0"), hooks("h")); !errors.Is(err, filelock.ErrLocked) {
+		t.Errorf("Run = %v, want %v", err, filelock.ErrLocked)
 	}
 	if err := s.Err(); err == nil || !strings.Contains(err.Error(), "observing hooks will not run") {
 		t.Errorf("Err = %v", err)
@@ -258,30 +259,6 @@ func TestRunDoesNotHang(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, s, event("1"), "h")
-}
-
-func TestLocks(t *testing.T) {
-	t.Parallel()
-	name := filepath.Join(t.TempDir(), "lock")
-	a, errA := tryLock(name, shared)
-	b, errB := tryLock(name, shared)
-	if errA != nil || errB != nil {
-		t.Fatalf("two shared locks: %v, %v", errA, errB)
-	}
-	if _, err := tryLock(name, exclusive); !errors.Is(err, errLocked) {
-		t.Errorf("an exclusive lock beside shared ones: %v", err)
-	}
-	if err := errors.Join(a.Close(), b.Close()); err != nil {
-		t.Fatal(err)
-	}
-	c, err := tryLock(name, exclusive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := tryLock(name, shared); !errors.Is(err, errLocked) {
-		t.Errorf("a shared lock beside an exclusive one: %v", err)
-	}
 }
 
 // until waits for a condition that depends on another process.

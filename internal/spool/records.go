@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // append writes one line to the current records file.
@@ -99,8 +100,8 @@ const asideFormat = "20060102T150405.000000000Z"
 // rotate renames the current file and removes files that are too old or too many. If another
 // process is rotating, it does nothing.
 func (s *Spool) rotate() error {
-	lock, err := tryLock(s.path(recordsLock), exclusive)
-	if errors.Is(err, errLocked) {
+	lock, err := tryLock(s.path(recordsLock), filelock.Exclusive)
+	if errors.Is(err, filelock.ErrLocked) {
 		return nil
 	}
 	if err != nil {

@@ -3,7 +3,6 @@
 package spool
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,38 +12,6 @@ import (
 )
 
 const openNoFollow = unix.O_NOFOLLOW
-
-type lockKind int
-
-const (
-	shared    lockKind = unix.LOCK_SH
-	exclusive lockKind = unix.LOCK_EX
-)
-
-var errLocked = errors.New("locked by another process")
-
-// tryLock locks a file of this name, or returns errLocked. The lock ends when the file is closed
-// or the process ends.
-func tryLock(name string, kind lockKind) (*os.File, error) {
-	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
-	}
-	for {
-		err = unix.Flock(int(f.Fd()), int(kind)|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		err = errLocked
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
 
 // checkOwner returns an error if other users could put files into a directory. If they could only
 // read this user's directory, it removes that permission.

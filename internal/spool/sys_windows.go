@@ -12,33 +12,6 @@ import (
 
 const openNoFollow = 0
 
-type lockKind uint32
-
-const (
-	shared    lockKind = 0
-	exclusive lockKind = windows.LOCKFILE_EXCLUSIVE_LOCK
-)
-
-var errLocked = errors.New("locked by another process")
-
-// tryLock locks a file of this name, or returns errLocked. The lock ends when the file is closed
-// or the process ends.
-func tryLock(name string, kind lockKind) (*os.File, error) {
-	f, err := openRegular(name, os.O_RDWR|os.O_CREATE)
-	if err != nil {
-		return nil, err
-	}
-	err = windows.LockFileEx(windows.Handle(f.Fd()), uint32(kind)|windows.LOCKFILE_FAIL_IMMEDIATELY, 0, 1, 0, new(windows.Overlapped))
-	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) || errors.Is(err, windows.ERROR_IO_PENDING) {
-		err = errLocked
-	}
-	if err != nil {
-		_ = f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
 // checkOwner accepts every directory: permissions are in access control lists, which the user's
 // profile directory sets.
 func checkOwner(string, os.FileInfo) error { return nil }

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // Torn is the kind of an Entry for a line that could not be read. Its Error has the cause and the
@@ -367,7 +368,7 @@ func (e busy) Error() string { return string(e) }
 // process has the lock.
 func LockIntake(dir string) (io.Closer, error) {
 	err := ready(dir)
-	var lock *os.File
+	var lock *filelock.Lock
 	if err == nil {
 		lock, err = take(filepath.Join(dir, takeLock))
 	}
@@ -378,9 +379,9 @@ func LockIntake(dir string) (io.Closer, error) {
 }
 
 // take locks a file, or returns ErrBusy.
-func take(name string) (*os.File, error) {
-	lock, err := tryLock(name, exclusive)
-	if errors.Is(err, errLocked) {
+func take(name string) (*filelock.Lock, error) {
+	lock, err := tryLock(name, filelock.Exclusive)
+	if errors.Is(err, filelock.ErrLocked) {
 		err = fmt.Errorf("%w: %s is locked by another process", ErrBusy, name)
 	}
 	return lock, err

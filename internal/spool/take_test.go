@@ -16,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // lineOf returns a line of the log without its newline.
@@ -285,7 +286,7 @@ func TestRemove(t *testing.T) {
 	if err := f.Remove(size - 1); !errors.Is(err, ErrBusy) {
 		t.Errorf("Remove of one that has grown: %v, want ErrBusy", err)
 	}
-	lock, err := tryLock(filepath.Join(dir, recordsLock), exclusive)
+	lock, err := tryLock(filepath.Join(dir, recordsLock), filelock.Exclusive)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // keepBackups is how many backups are kept per agent.
@@ -301,13 +303,13 @@ func lock(ctx context.Context, state string, mode fs.FileMode) (unlock func(), e
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		ok, err := tryLock(f)
-		if err != nil {
+		held, err := filelock.Try(f, filelock.Exclusive)
+		if err == nil {
+			return func() { _ = held.Close() }, nil
+		}
+		if !errors.Is(err, filelock.ErrLocked) {
 			_ = f.Close()
 			return nil, fmt.Errorf("cannot lock %s: %w", name, err)
-		}
-		if ok {
-			return func() { _ = f.Close() }, nil
 		}
 		select {
 		case <-tick.C:

@@ -11,16 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// tryLock locks an open file if no other process holds the lock. The lock ends when the file is
-// closed, also if the process ends.
-func tryLock(f *os.File) (bool, error) {
-	err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.EINTR) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
 func sysStat(info fs.FileInfo) (*syscall.Stat_t, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	return st, ok

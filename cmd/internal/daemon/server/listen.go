@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // ErrRunning is the error of Listen if a daemon listens already.
@@ -77,7 +79,7 @@ type Listener struct {
 	*net.UnixListener
 	socket string
 	file   os.FileInfo // of the socket
-	lock   *os.File
+	lock   *filelock.Lock
 	closed sync.Once
 }
 

@@ -11,30 +11,30 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // lockFor takes the lock of a socket, so that only one daemon listens on it. A daemon holds the
 // lock from before it creates the socket until after it removes it. Without the lock, two daemons
 // that start together would each take the other's socket for a stale one. The lock ends with the
 // process. wait is how long to wait, because other processes hold the lock briefly to check it.
-func lockFor(socket string, wait time.Duration) (*os.File, error) {
+func lockFor(socket string, wait time.Duration) (*filelock.Lock, error) {
 	f, err := os.OpenFile(lockOf(socket), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	for end := time.Now().Add(wait); ; time.Sleep(5 * time.Millisecond) {
-		err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.EWOULDBLOCK) || time.Now().After(end) {
-			break
+		lock, err := filelock.Try(f, filelock.Exclusive)
+		switch {
+		case err == nil:
+			return lock, nil
+		case !errors.Is(err, filelock.ErrLocked):
+			return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", f.Name(), err), f.Close())
+		case time.Now().After(end):
+			return nil, errors.Join(fmt.Errorf("%w: it listens on %s", ErrRunning, socket), f.Close())
 		}
 	}
-	switch {
-	case errors.Is(err, unix.EWOULDBLOCK):
-		return nil, errors.Join(fmt.Errorf("%w: it listens on %s", ErrRunning, socket), f.Close())
-	case err != nil:
-		return nil, errors.Join(fmt.Errorf("cannot lock %s: %w", f.Name(), err), f.Close())
-	}
-	return f, nil
 }
 
 func lockOf(socket string) string { return filepath.Join(filepath.Dir(socket), "lock") }

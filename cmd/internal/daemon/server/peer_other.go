@@ -5,8 +5,9 @@ package server
 import (
 	"errors"
 	"net"
-	"os"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 var errNoPeer = errors.New("this system does not report the user at the other end of a socket, so the daemon cannot run")
@@ -17,6 +18,6 @@ func shortName(string) (name string, done func(), err error) { return "", nil, e
 
 func pidOf(*net.UnixConn) (int, error) { return 0, errNoPeer }
 
-func lockFor(string, time.Duration) (*os.File, error) { return nil, errNoPeer }
+func lockFor(string, time.Duration) (*filelock.Lock, error) { return nil, errNoPeer }
 
 func private(string) error { return errNoPeer }

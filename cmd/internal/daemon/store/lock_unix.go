@@ -3,7 +3,6 @@
 package store
 
 import (
-	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -13,23 +12,6 @@ import (
 )
 
 const openNoFollow = unix.O_NOFOLLOW
-
-var errHeld = errors.New("held")
-
-// lockFile locks an open file, or returns errHeld. The lock ends when the file is closed or the
-// process ends.
-func lockFile(f *os.File) error {
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case errors.Is(err, unix.EWOULDBLOCK):
-			return errHeld
-		default:
-			return err
-		}
-	}
-}
 
 // checkOwner returns an error if other users could put files into the directory. If they could
 // only read this user's directory, it removes that permission.

@@ -21,6 +21,7 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
+	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
 
 // Options are a Store's settings. The zero value is the default, and nil is fine.
@@ -71,7 +72,7 @@ var (
 type Store struct {
 	*Reader
 	opts Options
-	lock *os.File
+	lock *filelock.Lock
 
 	writing atomic.Int32  // callers that wait for a write
 	work    chan *op      // writes that share a commit
@@ -183,14 +184,15 @@ func (s *Store) Close() error {
 }
 
 // lock takes the lock of the writing process.
-func lock(dir string) (*os.File, error) {
+func lock(dir string) (*filelock.Lock, error) {
 	f, err := openRegular(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
-	if err := lockFile(f); err != nil {
+	held, err := filelock.Try(f, filelock.Exclusive)
+	if err != nil {
 		defer f.Close()
-		if !errors.Is(err, errHeld) {
+		if !errors.Is(err, filelock.ErrLocked) {
 			return nil, err
 		}
 		text := make([]byte, 32)
@@ -205,7 +207,7 @@ func lock(dir string) (*os.File, error) {
 	if err := f.Truncate(0); err == nil {
 		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	return f, nil
+	return held, nil
 }
 
 //go:embed migrations/*.sql
