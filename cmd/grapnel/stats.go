@@ -8,10 +8,9 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 )
 
 func newStats(c *console) *cobra.Command {
@@ -34,13 +33,11 @@ The figures come from the store of the daemon and from the spool. No daemon is n
 			if err != nil {
 				return err
 			}
-			count := records.NewCounter(begin)
-			for k, err := range records.Log(place).Read(cmd.Context(), store.Query{Filter: spool.Filter{Since: begin}}) {
-				if problem := count.Add(&k, err); problem != nil {
-					c.Warn(problem)
-				}
+			count, err := records.Log(place).Count(cmd.Context(), begin)
+			if err != nil {
+				c.Warn(fmt.Errorf("the figures are incomplete: %w", err))
 			}
-			s := count.Report()
+			s := count.Summary()
 			if c.JSON {
 				return c.PrintJSON(s)
 			}
@@ -52,7 +49,7 @@ The figures come from the store of the daemon and from the spool. No daemon is n
 	return c.jsonFlag(cmd)
 }
 
-func (c *console) printStats(s *records.Stats, since string) {
+func (c *console) printStats(s *stats.Summary, since string) {
 	fmt.Fprintf(c.Out, "%s %s", c.Paint(cli.Bold, "last "+since+":"), printable.Count(s.Firings, "event"))
 	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
 		if n := s.Decisions[d]; n > 0 {
@@ -65,6 +62,9 @@ func (c *console) printStats(s *records.Stats, since string) {
 	}
 	if s.Unreadable > 0 {
 		fmt.Fprintf(c.Out, ", %d lines that cannot be read", s.Unreadable)
+	}
+	if s.Again > 0 {
+		fmt.Fprintf(c.Out, ", %d with a second reply", s.Again)
 	}
 	fmt.Fprintln(c.Out)
 	row := func(cells ...any) {
@@ -90,7 +90,7 @@ func (c *console) printStats(s *records.Stats, since string) {
 	}
 	for _, list := range []struct {
 		name  string
-		times []records.Frequency
+		times []stats.Frequency
 	}{{"blocked most", s.Commands}, {"why", s.Reasons}} {
 		if len(list.times) > 0 {
 			fmt.Fprintln(c.Out, c.Paint(cli.Bold, list.name))

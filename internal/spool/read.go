@@ -91,7 +91,6 @@ func Follow(ctx context.Context, dir string, filter Filter) iter.Seq2[Entry, err
 type tail struct {
 	dir    string
 	filter Filter
-	lean   bool       // leave Input out
 	files  []*tracked // in the order in which they were written
 }
 
@@ -233,9 +232,6 @@ func (t *tail) yield(f *tracked, line []byte, yield func(Entry, error) bool) boo
 	}
 	if !t.filter.Wants(&e) {
 		return true
-	}
-	if t.lean {
-		return yield(e, nil)
 	}
 	if e.InputAt != "" {
 		e.Input = new(grapnel.Event)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -47,9 +46,6 @@ func FuzzRead(f *testing.F) {
 		}
 		if lines := bytes.Count(log, []byte("\n")) + 1; len(before) > lines {
 			t.Errorf("%d Records in %d lines", len(before), lines)
-		}
-		if _, err := Summarize(dir, time.Time{}); err != nil {
-			t.Errorf("Summarize: %v", err)
 		}
 
 		s, err := Open(dir, nil)

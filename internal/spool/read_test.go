@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
@@ -205,76 +203,5 @@ func TestFollowEnds(t *testing.T) {
 	}
 	if want := []string{"first"}; !slices.Equal(got, want) {
 		t.Errorf("Follow = %v, want %v", got, want)
-	}
-}
-
-func TestSummarize(t *testing.T) {
-	t.Parallel()
-	s, dir := open(t, nil)
-	now := time.Now().UTC().Round(0)
-	hook := func(name string, ms float64, change func(*grapnel.HookRun)) grapnel.HookRun {
-		h := grapnel.HookRun{Name: name, Source: "user", MS: ms}
-		if change != nil {
-			change(&h)
-		}
-		return h
-	}
-	old := record("old")
-	old.Time = now.Add(-2 * time.Hour)
-	observe(t, s, old)
-	for i := range 20 {
-		rec := record(fmt.Sprint(i))
-		rec.Time, rec.Decision, rec.Would, rec.Hooks = now, grapnel.None, grapnel.None, []grapnel.HookRun{hook("quick", float64(i+1), nil)}
-		switch i {
-		case 0:
-			rec.Decision, rec.Would = grapnel.Block, grapnel.Ask
-			rec.Hooks = append(rec.Hooks, hook("slow", 900, func(h *grapnel.HookRun) { h.Decision = grapnel.Block }))
-		case 1:
-			rec.Hooks = append(rec.Hooks,
-				hook("slow", 1000, func(h *grapnel.HookRun) {
-					h.Error, h.Cause, h.FailOpen = "took longer", grapnel.CauseTimeout, true
-				}),
-				hook("later", 0, func(h *grapnel.HookRun) { h.Async = true }))
-		case 2:
-			rec.Error = "the payload is empty"
-		}
-		observe(t, s, rec)
-	}
-	late := Entry{Late: true, Record: grapnel.Record{ID: "1", Time: now, Hooks: []grapnel.HookRun{
-		hook("later", 50, func(h *grapnel.HookRun) { h.Async, h.Error, h.Cause = true, "exit code 1", grapnel.CauseError }),
-	}}}
-	if err := s.keep(late); err != nil {
-		t.Fatal(err)
-	}
-	appendText(t, filepath.Join(dir, recordsFile), "torn\n")
-
-	got, err := Summarize(dir, now.Add(-time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := Stats{
-		Since: now.Add(-time.Hour), Last: now, Firings: 20, Errors: 1, FailOpen: 1, Unreadable: 1,
-		Decisions: map[grapnel.Decision]int{grapnel.None: 19, grapnel.Block: 1}, Would: map[grapnel.Decision]int{grapnel.Ask: 1},
-		Hooks: []HookStats{
-			{
-				Name: "slow", Source: "user", Runs: 2, Decisions: map[grapnel.Decision]int{grapnel.None: 1, grapnel.Block: 1},
-				Errors: 1, Timeouts: 1, FailOpen: 1, LastError: "took longer", P50: 900, P95: 1000, Max: 1000,
-			},
-			{
-				Name: "later", Source: "user", Runs: 1, Decisions: map[grapnel.Decision]int{grapnel.None: 1}, Errors: 1, LastError: "exit code 1",
-				P50: 50, P95: 50, Max: 50,
-			},
-			{Name: "quick", Source: "user", Runs: 20, Decisions: map[grapnel.Decision]int{grapnel.None: 20}, P50: 10, P95: 19, Max: 20},
-		},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Summarize (-want +got):\n%s", diff)
-	}
-	if raw := string(mustJSON(t, got)); !strings.Contains(raw, `"decisions":{"block":1,"none":19}`) || !strings.Contains(raw, `"p95_ms":1000`) {
-		t.Errorf("as JSON: %s", raw)
-	}
-	empty, err := Summarize(filepath.Join(t.TempDir(), "none"), time.Time{})
-	if err != nil || empty.Firings != 0 || empty.Hooks == nil {
-		t.Errorf("Summarize of nothing = %+v, %v", empty, err)
 	}
 }

@@ -8,7 +8,7 @@
 //	...                           // fire, answer
 //	err = s.Err()                 // what could not be stored; the reply was given anyway
 //
-// [Read], [Follow] and [Summarize] read the Records. [Spool.Drain] runs the pending hooks, in a
+// [Read], [Follow] and [OpenLog] read the Records. [Spool.Drain] runs the pending hooks, in a
 // separate process that [StartDrain] starts.
 //
 // Many processes may write at the same time. Each line is one write, so a killed process leaves

@@ -40,9 +40,10 @@ type Log struct {
 }
 
 // OpenLog finds the files of a log, and keeps them open until Close, so that files that are
-// renamed or removed meanwhile can still be read. A missing directory has no files.
-func OpenLog(dir string) (*Log, error) {
-	l := &Log{tail: tail{dir: dir}}
+// renamed or removed meanwhile can still be read. A file that has only Records from before a time
+// is left out; the zero time means all files. A missing directory has no files.
+func OpenLog(dir string, since time.Time) (*Log, error) {
+	l := &Log{tail: tail{dir: dir, filter: Filter{Since: since}}}
 	if err := l.Refresh(); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}

@@ -26,7 +26,7 @@ func lineOf(id string) string {
 
 func openLog(t testing.TB, dir string) *Log {
 	t.Helper()
-	l, err := OpenLog(dir)
+	l, err := OpenLog(dir, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestLinesGoOn(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, recordsFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		l, err := OpenLog(dir)
+		l, err := OpenLog(dir, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func FuzzLines(f *testing.F) {
 		}
 		put(t, dir, recordsFile, log)
 		shown, _ := read(t, dir)
-		l, err := OpenLog(dir)
+		l, err := OpenLog(dir, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -206,7 +206,7 @@ func TestKey(t *testing.T) {
 	t.Parallel()
 	key := func(dir string, final bool) string {
 		t.Helper()
-		l, err := OpenLog(dir)
+		l, err := OpenLog(dir, time.Time{})
 		if err != nil {
 			t.Fatal(err)
 		}

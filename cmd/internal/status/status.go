@@ -20,10 +20,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
-	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -35,7 +35,7 @@ type Report struct {
 	State    string          `json:"state"`
 	Policies []policy.Loaded `json:"policies"`
 	Installs []Install       `json:"installs"`
-	Day      spool.Stats     `json:"last_24h"`
+	Day      stats.Totals    `json:"last_24h"`
 	Sandbox  []Sandbox       `json:"sandboxes,omitempty"`
 	Paused   time.Time       `json:"paused_until,omitzero"`   // see "grapnel pause"
 	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
@@ -79,9 +79,11 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 		s.warn("daemon: %s", s.Daemon.Problem)
 	}
 	s.installs(ctx, place)
-	if s.Day, err = records.Log(place).Stats(ctx, time.Now().Add(-24*time.Hour)); err != nil {
+	day, err := records.Log(place).Count(ctx, time.Now().Add(-24*time.Hour))
+	if err != nil {
 		s.warn("the counts of the last 24 hours are incomplete: %v", err)
 	}
+	s.Day = day.Totals()
 	for _, h := range s.Day.Hooks {
 		if h.FailOpen > 0 {
 			s.warn("hook %s failed open %d times, last: %s", h.Name, h.FailOpen, h.LastError)

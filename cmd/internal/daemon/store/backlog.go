@@ -17,7 +17,7 @@ type Backlog struct {
 // Backlog measures the part of a spool that was not taken in yet. It reads the files one after
 // the other and may miss lines that move meanwhile.
 func (s *Store) Backlog(ctx context.Context, dir string) (b Backlog, err error) {
-	log, err := spool.OpenLog(dir)
+	log, err := spool.OpenLog(dir, time.Time{})
 	if err != nil {
 		return b, err
 	}

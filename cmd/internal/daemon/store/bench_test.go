@@ -4,12 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/grapnel-dev/grapnel"
 )
 
 // BenchmarkPut measures Records of 1 KB per second, stored and indexed. Each caller waits for its
@@ -51,5 +54,52 @@ func BenchmarkPut(b *testing.B) {
 			b.ReportMetric(float64(took[b.N*99/100].Microseconds()), "p99-µs")
 			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "records/s")
 		})
+	}
+}
+
+// BenchmarkCount measures the statistics of a day with b.N Records: run it with -benchtime
+// 1000000x. Each Record has two hooks of 30.
+func BenchmarkCount(b *testing.B) {
+	s := openTest(b, b.TempDir(), &Options{unsafe: true})
+	now := time.Now().UTC()
+	random := rand.New(rand.NewPCG(1, 2))
+	for at := 0; at < b.N; at += 500 {
+		items := make([]Item, min(500, b.N-at))
+		for i := range items {
+			e := entry(fmt.Sprintf("%028x", at+i))
+			e.Time = now.Add(-23 * time.Hour).Add(23 * time.Hour * time.Duration(at+i) / time.Duration(b.N))
+			e.MS = random.ExpFloat64() * 10
+			if random.IntN(50) > 0 {
+				e.Decision = grapnel.None
+			}
+			e.Hooks = nil
+			for range 2 {
+				e.Hooks = append(e.Hooks, grapnel.HookRun{Name: fmt.Sprint("hook-", random.IntN(30)), Source: "user", MS: random.ExpFloat64()})
+			}
+			items[i].Line = lineFor(b, e)
+		}
+		if err := s.Put(b.Context(), items...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for last := int64(0); last <= int64(b.N)-summaryRows; time.Sleep(quiet) {
+		if err := s.read(b.Context(), func(v *view) error {
+			_, err := v.row("SELECT coalesce(max(last), 0) FROM summary", nil, &last)
+			return err
+		}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for _, since := range []time.Duration{0, 24 * time.Hour, 10 * time.Hour, time.Hour} {
+		var from time.Time
+		if since > 0 {
+			from = now.Add(-since)
+		}
+		begin := time.Now()
+		c, err := s.Count(b.Context(), from)
+		if err != nil || b.N > 1 && c.Totals().Firings == 0 {
+			b.Fatalf("Count = %+v, %v", c.Totals(), err)
+		}
+		b.ReportMetric(time.Since(begin).Seconds(), fmt.Sprintf("s-since-%vh", since.Hours()))
 	}
 }

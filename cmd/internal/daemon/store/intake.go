@@ -144,7 +144,7 @@ func (in *Intake) at(step string) {
 
 // pass takes in the existing lines. A file that cannot be read does not stop the other files.
 func (in *Intake) pass(ctx context.Context) (lines int, err error) {
-	log, err := spool.OpenLog(in.Spool)
+	log, err := spool.OpenLog(in.Spool, time.Time{})
 	if err != nil {
 		return 0, err
 	}

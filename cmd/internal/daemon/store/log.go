@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -121,26 +119,6 @@ func (l Log) Follow(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 	}
 }
 
-// Stats counts the Records since a time, as [spool.Summarize] does for a spool alone.
-func (l Log) Stats(ctx context.Context, since time.Time) (spool.Stats, error) {
-	if _, err := os.Lstat(filepath.Join(l.Store, baseFile)); errors.Is(err, fs.ErrNotExist) {
-		return spool.Summarize(l.Spool, since)
-	}
-	tally := spool.NewTally(since)
-	var problem error
-	for k, err := range l.Read(ctx, Query{Filter: spool.Filter{Since: since}}) {
-		switch {
-		case err == nil:
-			tally.Add(&k.Entry)
-		case errors.Is(err, spool.ErrTorn):
-			tally.Unreadable(1)
-		default:
-			problem = errors.Join(problem, err)
-		}
-	}
-	return tally.Stats(), problem
-}
-
 // Waiting returns the number of lines in the spool that are not in the store yet.
 func (l Log) Waiting(ctx context.Context) (lines int, err error) {
 	r, err := l.open(ctx, Query{})
@@ -180,7 +158,7 @@ func (l Log) open(ctx context.Context, q Query) (*logReader, error) {
 	r := &logReader{Log: l, q: Query{Filter: q.Filter, Text: q.Text}, done: map[string]int64{}, seen: map[string]bool{}}
 	var errs []error
 	var err error
-	if r.files, err = spool.OpenLog(l.Spool); err != nil {
+	if r.files, err = spool.OpenLog(l.Spool, q.Since); err != nil {
 		errs = append(errs, err)
 	}
 	if err := r.openStore(ctx); err != nil {
@@ -485,7 +463,7 @@ func matching(ctx context.Context, f *spool.LogFile, lines []spool.Line, text st
 func (r *logReader) more(ctx context.Context) (fresh []result, err error) {
 	var errs []error
 	if r.files == nil {
-		r.files, err = spool.OpenLog(r.Spool)
+		r.files, err = spool.OpenLog(r.Spool, r.q.Since)
 	} else {
 		err = r.files.Refresh()
 	}

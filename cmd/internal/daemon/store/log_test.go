@@ -94,9 +94,9 @@ func TestLogRead(t *testing.T) {
 			t.Errorf("the event of %s: %v, %v", k.ID, k.Input, err)
 		}
 	}
-	stats, err := l.Stats(context.Background(), time.Time{})
-	if err != nil || stats.Firings != 5 || stats.Unreadable != 1 || len(stats.Hooks) != 1 || stats.Hooks[0].Runs != 5 {
-		t.Errorf("Stats = %+v, %v", stats, err)
+	counter, err := l.Count(context.Background(), time.Time{})
+	if n := counter.Totals(); err != nil || n.Firings != 5 || n.Unreadable != 1 || len(n.Hooks) != 1 || n.Hooks[0].Runs != 5 {
+		t.Errorf("Count = %+v, %v", n, err)
 	}
 	_ = s.Close()
 	wantShown(t, l, Query{}, "a", "c", "e", "b", "!", "d") // the same without a running daemon
@@ -175,9 +175,9 @@ func TestLogBrokenStore(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantShown(t, l, Query{}, "!", "a")
-	stats, err := l.Stats(context.Background(), time.Time{})
-	if err == nil || stats.Firings != 1 {
-		t.Errorf("Stats = %+v, %v", stats, err)
+	counter, err := l.Count(context.Background(), time.Time{})
+	if n := counter.Totals(); err == nil || n.Firings != 1 {
+		t.Errorf("Count = %+v, %v", n, err)
 	}
 }
 

@@ -82,11 +82,12 @@ type Store struct {
 	close   sync.Once
 	closed  error
 
-	turn   sync.Mutex // held by the goroutine that writes; guards the fields up to the next empty line
-	base   *base      // nil = it was damaged and not replaced yet
-	behind int64      // approximate number of rows that are not in the word index
-	wrote  time.Time  // time of the last Record
-	leased time.Time  // time of the last lease
+	turn       sync.Mutex // held by the goroutine that writes; guards the fields up to the next empty line
+	base       *base      // nil = it was damaged and not replaced yet
+	behind     int64      // approximate number of rows that are not in the word index
+	summarizer summarizer
+	wrote      time.Time // time of the last Record
+	leased     time.Time // time of the last lease
 
 	looked time.Time // when the files were last compared; see look
 	retry  time.Time // no retry of the restore before this time
@@ -289,8 +290,8 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	return b, b.compare(dir, opts.Note)
 }
 
-// tables lists the tables that cannot be rebuilt from others.
-var tables = []string{"record", "line", "hook", "again", "removal", "gap", "finding", "mark", "job", "off"}
+// tables lists the tables that are checked. The word index can be rebuilt.
+var tables = []string{"record", "line", "hook", "again", "removal", "gap", "finding", "mark", "job", "off", "summary"}
 
 // check runs an integrity check. It rebuilds the word index if that is damaged.
 func (b *base) check(note func(error)) error {

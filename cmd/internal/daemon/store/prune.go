@@ -178,6 +178,7 @@ func (c *change) forget(first, last int64) error {
 		`DELETE FROM again WHERE id IN (SELECT id FROM record WHERE seq BETWEEN ? AND ? AND late = 0)`,
 		`DELETE FROM words WHERE rowid BETWEEN ? AND ?`,
 		`DELETE FROM hook WHERE seq BETWEEN ? AND ?`,
+		`DELETE FROM summary WHERE first BETWEEN ? AND ?`,
 		`DELETE FROM line WHERE seq BETWEEN ? AND ?`,
 		`DELETE FROM record WHERE seq BETWEEN ? AND ?`,
 		`DELETE FROM removal WHERE seq BETWEEN ? AND ?`,

@@ -156,15 +156,18 @@ func (s *Store) run() {
 	}
 }
 
-// catchUp indexes words until there is a write, and returns when to continue; 0 = the index is
-// complete.
+// catchUp indexes words and summarizes rows until there is a write, and returns when to continue;
+// 0 = nothing is left to do.
 func (s *Store) catchUp() (again time.Duration) {
 	for s.writing.Load() == 0 && s.turn.TryLock() {
 		wait := quiet - time.Since(s.wrote)
-		done := s.behind == 0
-		if !done && (wait <= 0 || s.behind > maxBehind) {
+		done := false
+		switch {
+		case s.behind > maxBehind || s.behind > 0 && wait <= 0:
 			wait = 0
 			s.index()
+		case wait <= 0:
+			done = !s.summarize()
 		}
 		s.turn.Unlock()
 		switch {
@@ -262,7 +265,7 @@ func (s *Store) replace(why error) error {
 
 // use makes a database the current one.
 func (s *Store) use(b *base) {
-	s.base = b
+	s.base, s.summarizer = b, summarizer{}
 	var indexed int64
 	if _, err := b.row("SELECT seq FROM indexed", nil, &indexed); err == nil {
 		s.behind = b.head.Seq - indexed
