@@ -246,7 +246,7 @@ type Spec struct {
 	Match    Matcher       // further condition; nil = none
 	Phase    Phase         // part of the firing in which the hook runs
 	Hook     Hook          // answers the event
-	Priority *int          // lower runs first; steps of equal priority run together; nil = DefaultPriority
+	Priority *int          // lower runs first; steps of equal priority run together, see ChangesChain; nil = DefaultPriority
 	Timeout  time.Duration // 0 = the hook runs inline and is never abandoned
 	OnError  OnError
 	Mode     Mode

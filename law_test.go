@@ -8,7 +8,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -65,13 +67,13 @@ func TestSteps(t *testing.T) {
 		return scoped(name, grapnel.ScopeUser, priority, d.logged(name, appends(name)))
 	}
 	v, _ := fire(t, toolEvent("-"), hook("e", 200), hook("c", 100), hook("a", -1), hook("d", 100), hook("b", 7))
-	// c and d get the same event and both replace the command: the result of d wins.
-	want := []string{"a saw -", "b saw -a", "c saw -ab", "d saw -ab", "e saw -abd"}
+	// c and d get the same event and both change it: d runs again with the change of c.
+	want := []string{"a saw -", "b saw -a", "c saw -ab", "d saw -ab", "d saw -abc", "e saw -abcd"}
 	if diff := cmp.Diff(want, d.read()); diff != "" {
 		t.Errorf("calls (-want +got):\n%s", diff)
 	}
-	if got := command(t, v); got != "-abde" {
-		t.Errorf("command %q, want -abde", got)
+	if got := command(t, v); got != "-abcde" {
+		t.Errorf("command %q, want -abcde", got)
 	}
 }
 
@@ -106,7 +108,7 @@ func TestChangesOfOneStepAreLaidOverEachOther(t *testing.T) {
 	tests := map[string]struct {
 		a, b      grapnel.Outcome
 		want      string
-		conflicts []string
+		conflicts []string // under the preset claude, which asks no hook again
 	}{
 		"patches":          {patch(`{"a":1}`), patch(`{"b":2}`), `{"command":"x","a":1,"b":2}`, nil},
 		"view and patch":   {setCommand("y"), patch(`{"b":2}`), `{"command":"y","b":2}`, nil},
@@ -124,8 +126,117 @@ func TestChangesOfOneStepAreLaidOverEachOther(t *testing.T) {
 			if got := string(v.Changes[grapnel.FieldInput]); got != tt.want {
 				t.Errorf("tool.input = %s, want %s", got, tt.want)
 			}
-			if !slices.Equal(rec.Conflicts, tt.conflicts) {
-				t.Errorf("conflicts %q, want %q", rec.Conflicts, tt.conflicts)
+			if len(rec.Conflicts) > 0 {
+				t.Errorf("conflicts %q", rec.Conflicts)
+			}
+			var k keeper
+			claude := grapnel.Options{Observers: []grapnel.Observer{&k}, Preset: preset(t, "claude")}
+			newEngine(t, &claude, step("a", returns(tt.a)), step("b", returns(tt.b))).Fire(t.Context(), toolEvent("x"))
+			if !slices.Equal(k.rec.Conflicts, tt.conflicts) {
+				t.Errorf("conflicts under the preset claude: %q, want %q", k.rec.Conflicts, tt.conflicts)
+			}
+		})
+	}
+}
+
+// TestChangesOfOneStepChain checks that hooks of equal priority run together, and that each of
+// them that changes the event sees the changes before it.
+func TestChangesOfOneStepChain(t *testing.T) {
+	t.Parallel()
+	var d diary
+	late := func(name string, h grapnel.Hook) grapnel.Spec {
+		s := step(name, d.logged(name, h))
+		s.Timeout = time.Minute
+		return s
+	}
+	together := make(chan struct{})
+	var inside atomic.Int32
+	waits := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		if inside.Add(1) == 3 {
+			close(together)
+		}
+		<-together // all three guards are inside at the same time
+		return grapnel.Outcome{}, nil
+	})
+	v, rec := fire(t, toolEvent("x"),
+		late("one", appends("1")), late("guard a", waits), late("two", appends("2")), late("guard b", waits), late("guard c", waits), late("three", appends("3")))
+	if got := command(t, v); got != "x123" {
+		t.Errorf("command %q, want x123", got)
+	}
+	calls := d.read()
+	slices.Sort(calls)
+	want := []string{"guard a saw x", "guard b saw x", "guard c saw x", "one saw x", "three saw x", "three saw x12", "two saw x", "two saw x1"}
+	if diff := cmp.Diff(want, calls); diff != "" {
+		t.Errorf("calls (-want +got):\n%s", diff)
+	}
+	var runs []string
+	for _, r := range rec.Hooks {
+		if r.Superseded || len(r.Changed) > 0 {
+			runs = append(runs, fmt.Sprintf("%s step %d superseded %v changed %v", r.Name, r.Step, r.Superseded, r.Changed))
+		}
+	}
+	want = []string{
+		"one step 1 superseded false changed [tool.command]",
+		"two step 1 superseded true changed []", "three step 1 superseded true changed []",
+		"two step 2 superseded false changed [tool.command]", "three step 3 superseded false changed [tool.command]",
+	}
+	if diff := cmp.Diff(want, runs); diff != "" {
+		t.Errorf("runs (-want +got):\n%s", diff)
+	}
+}
+
+// TestHookThatIsAskedAgain checks answers that differ when a hook runs again.
+func TestHookThatIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	onX := func(first, again func() (grapnel.Outcome, error)) grapnel.Hook {
+		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			if ev.Tool.Commands[0] == "x" {
+				return first()
+			}
+			return again()
+		})
+	}
+	is := func(out grapnel.Outcome, err error) func() (grapnel.Outcome, error) {
+		return func() (grapnel.Outcome, error) { return out, err }
+	}
+	change, with := is(setCommand("z"), nil), func(d grapnel.Decision) func() (grapnel.Outcome, error) {
+		out := setCommand("z")
+		out.Decision = d
+		return is(out, nil)
+	}
+	matches := step("b", onX(change, change))
+	matches.Match = matchFunc(func(ev *grapnel.Event) bool { return ev.Tool.Commands[0] == "x" })
+	observes := step("b", onX(change, change))
+	observes.Mode = grapnel.Observe
+	closed := step("b", onX(change, is(grapnel.Outcome{}, errors.New("broken"))))
+	closed.OnError = grapnel.OnErrorClosed
+	tests := map[string]struct {
+		b        grapnel.Spec
+		command  string
+		decision grapnel.Decision
+	}{
+		"the same answer":     {step("b", onX(change, change)), "z", grapnel.None},
+		"no opinion":          {step("b", onX(change, is(grapnel.Outcome{}, nil))), "y", grapnel.None},
+		"a block":             {step("b", onX(change, with(grapnel.Block))), "x", grapnel.Block},
+		"a block at once":     {step("b", onX(with(grapnel.Block), is(grapnel.Outcome{}, nil))), "x", grapnel.Block},
+		"only the first asks": {step("b", onX(with(grapnel.Ask), change)), "z", grapnel.Ask},
+		"an old allow":        {step("b", onX(with(grapnel.Allow), change)), "z", grapnel.None},
+		"a new allow":         {step("b", onX(change, with(grapnel.Allow))), "z", grapnel.Allow},
+		"a failure":           {step("b", onX(change, is(grapnel.Outcome{}, errors.New("broken")))), "y", grapnel.None},
+		"a closed failure":    {closed, "x", grapnel.Block},
+		"another match":       {matches, "y", grapnel.None},
+		"observe mode":        {observes, "y", grapnel.None},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v, _ := fire(t, toolEvent("x"), step("a", onX(is(setCommand("y"), nil), is(grapnel.Outcome{}, nil))), tt.b)
+			got := "x"
+			if len(v.Changes) > 0 {
+				got = command(t, v)
+			}
+			if got != tt.command || v.Decision != tt.decision {
+				t.Errorf("command %q, decision %v, want %q, %v", got, v.Decision, tt.command, tt.decision)
 			}
 		})
 	}
@@ -621,6 +732,10 @@ func TestMatcherError(t *testing.T) {
 		t.Errorf("decision %v, run %+v", v.Decision, r)
 	}
 }
+
+type matchFunc func(ev *grapnel.Event) bool
+
+func (m matchFunc) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) { return m(ev), nil }
 
 type brokenMatcher struct{}
 

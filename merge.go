@@ -509,7 +509,7 @@ func (a *answer) run() HookRun {
 	run := HookRun{
 		Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
 		Halt: a.out.Halt != "", Expired: a.expired != NotExpired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
-		Phase: a.spec.Phase, Step: int(a.step), Saw: a.saw, Expiry: a.expired,
+		Phase: a.spec.Phase, Step: int(a.step), Saw: a.saw, Expiry: a.expired, Superseded: a.superseded,
 	}
 	if a.out != &noOpinion {
 		run.Outcome = a.out

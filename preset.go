@@ -49,7 +49,7 @@ type Changes uint8
 
 // The modes for changes.
 const (
-	ChangesChain    Changes = iota // each step sees the result of the previous one
+	ChangesChain    Changes = iota // each hook sees the earlier changes: if hooks of one step change the event, the later ones run again
 	ChangesLastWins                // all hooks see the event as it was fired; the last hook that replaces a field wins
 	ChangesOverlay                 // each step sees tool inputs and requests merged member by member; the last object wins as a whole
 	ChangesNone                    // a change is illegal

@@ -49,7 +49,7 @@ func TestPresetChanges(t *testing.T) {
 		log  []string // sorted if hooks run together
 		want string
 	}{
-		"grapnel":  {[]string{"c x", "a xc", "b xc"}, "xcb"},
+		"grapnel":  {[]string{"c x", "a xc", "b xc", "b xca"}, "xcab"},
 		"claude":   {[]string{"a x", "b x", "c x"}, "xc"},
 		"gemini":   {[]string{"a x", "b x", "c x"}, "xc"},
 		"ironclaw": {[]string{"c x", "a xc", "b xca"}, "xcab"},

@@ -256,7 +256,7 @@ func TestSecondRoundIsBoundedAndInOrder(t *testing.T) {
 					last, n = j, n+1
 				}
 			}
-			limit := map[grapnel.Phase]int{grapnel.PhaseRewrite: 3, grapnel.PhaseRule: 3, grapnel.PhaseStep: 2}[s.Phase]
+			limit := map[grapnel.Phase]int{grapnel.PhaseRewrite: 3, grapnel.PhaseRule: 3, grapnel.PhaseStep: 4}[s.Phase]
 			if n < 1 || n > limit {
 				t.Fatalf("%v %s was called %d times, want at most %d: %+v", s.Phase, s.Name, n, limit, c.list)
 			}

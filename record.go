@@ -23,7 +23,7 @@ type Record struct {
 	Reasons     []Reason  `json:"reasons,omitempty"`
 	Halt        string    `json:"halt,omitempty"`
 	Changed     []Field   `json:"changed,omitempty"`
-	Conflicts   []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced
+	Conflicts   []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced; empty with ChangesChain
 	Unsupported []string  `json:"unsupported,omitempty"`
 	Error       string    `json:"error,omitempty"` // the event could not be read or fully handled
 	MS          float64   `json:"ms"`
@@ -45,8 +45,13 @@ type HookRun struct {
 	Expired  bool     `json:"expired,omitempty"`   // its Allow is ignored: another input runs, a guard failed open, or its source may not allow
 	Observed bool     `json:"observed,omitempty"`  // Decision is the decision that the hook would have made
 	Round    int      `json:"round,omitempty"`     // 2 = the hook ran again in the second round
-	Async    bool     `json:"async,omitempty"`     // the hook runs after the answer
-	MS       float64  `json:"ms"`
+
+	// Superseded means that another hook of the same step changed the event first. The change of
+	// this run is ignored, and the hook ran again on the changed event.
+	Superseded bool `json:"superseded,omitempty"`
+
+	Async bool    `json:"async,omitempty"` // the hook runs after the answer
+	MS    float64 `json:"ms"`
 
 	// These fields are available to Observers and are not stored.
 	Phase   Phase    `json:"-"`

@@ -53,8 +53,10 @@ type answer struct {
 	byError  bool     // the hook's failure selected the decision
 	round    uint8
 	failOpen bool
-	expired  Expiry
-	step     uint16 // from 1: hooks with the same number were called together
+
+	superseded bool // its change is dropped, because the hook is asked again
+	expired    Expiry
+	step       uint16 // from 1: hooks with the same number were called together
 }
 
 // noOpinion is shared by all answers without an opinion. It must not be modified.
@@ -166,7 +168,7 @@ func (f *firing) overruled(step []*Spec, scope Scope) []*Spec {
 			continue
 		}
 		since := f.answers
-		for i := range since {
+		for i := len(since) - 1; i >= 0; i-- {
 			if since[i].spec == s {
 				since = since[i:]
 				break
@@ -249,14 +251,49 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 	for _, wait := range waits {
 		wait()
 	}
+	var again []*Spec
 	for i := range answers {
-		if a := &answers[i]; !a.silent() {
-			f.settle(a)
+		a := &answers[i]
+		if a.silent() {
+			continue
 		}
+		if f.outdated(a) {
+			a.superseded = true
+			a.out.Set, a.out.Patch = nil, nil
+			again = append(again, a.spec)
+		}
+		f.settle(a)
 	}
 	if f.record && len(answers) > 1 {
 		f.noteConflicts(answers)
 	}
+	for _, s := range again {
+		f.askAgain(ctx, s, round)
+	}
+}
+
+// outdated reports whether an answer changes an event that another hook of the step has changed
+// meanwhile. Its change would undo the other one. A Block needs no change.
+func (f *firing) outdated(a *answer) bool {
+	return f.engine.opts.Preset.Changes == ChangesChain && a.spec.Phase == PhaseStep && a.spec.Mode == Enforce &&
+		a.err == nil && a.out.Decision < Block && len(a.out.Set)+len(a.out.Patch) > 0 && f.differs(a.saw)
+}
+
+// askAgain runs a hook with the changes of the other hooks of its step, if it still listens.
+func (f *firing) askAgain(ctx context.Context, s *Spec, round uint8) {
+	if f.blocked {
+		return
+	}
+	ok, err := s.listens(f.sees(), nil)
+	if !ok && err == nil {
+		return
+	}
+	a := newAnswer(s, f.sees())
+	if err != nil {
+		a.err = fmt.Errorf("cannot check whether the hook listens: %w", err)
+	}
+	f.answers = append(f.answers, a)
+	f.ask(ctx, f.answers[len(f.answers)-1:], round)
 }
 
 // ask calls the hook. It returns a panic as the hook's error.

@@ -72,6 +72,7 @@ func addRun(b []byte, run grapnel.HookRun) []byte {
 	if run.Round != 0 {
 		b = addNumber(b, "round", float64(run.Round))
 	}
+	b = addFlag(b, "superseded", run.Superseded)
 	b = addFlag(b, "async", run.Async)
 	b = addNumber(b, "ms", run.MS)
 	return append(b, '}')

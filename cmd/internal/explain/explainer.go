@@ -211,6 +211,8 @@ func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 		return partDecides, ""
 	case run.Error != "":
 		return partFailed, "it failed, which is treated as no opinion"
+	case run.Superseded:
+		return partNone, "another hook of its step changed the event, so its change is ignored and it runs again"
 	case run.Outcome != nil:
 		return partAdds, ""
 	default:
