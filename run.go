@@ -168,7 +168,7 @@ func (f *firing) overruled(step []*Spec, scope Scope) []*Spec {
 			continue
 		}
 		since := f.answers
-		for i := len(since) - 1; i >= 0; i-- {
+		for i := range slices.Backward(since) {
 			if since[i].spec == s {
 				since = since[i:]
 				break
