@@ -218,11 +218,29 @@ func TestNativeContract(t *testing.T) {
 	}
 }
 
-// TestUnknownEventIsObserved checks that an event of unknown kind is observed and not dropped.
-func TestUnknownEventIsObserved(t *testing.T) {
+// TestUnknownEventIsRefused checks that an event of unknown kind is blocked and recorded, and that
+// hooks do not get it.
+func TestUnknownEventIsRefused(t *testing.T) {
 	t.Parallel()
-	v, rec := fire(t, event("weather.changed"), step("h", decides(grapnel.Block, "no")))
-	if v.Decision != grapnel.None || rec.Event != "weather.changed" || run(t, rec, "h").Error == "" {
-		t.Errorf("decision %v, Record %+v", v.Decision, rec)
+	for kind, want := range map[grapnel.Kind]string{
+		"tool.befor":      `unknown event "tool.befor": use a Kind of grapnel.Contracts, or native.<agent>.<Name>`,
+		"weather.changed": `unknown event "weather.changed": use a Kind of grapnel.Contracts, or native.<agent>.<Name>`,
+		"":                `unknown event "": use a Kind of grapnel.Contracts, or native.<agent>.<Name>`,
+	} {
+		v, rec := fire(t, event(kind), step("h", returns(grapnel.Outcome{Decision: grapnel.Allow})))
+		if v.Decision != grapnel.Block || v.Reason() != want || v.Reasons[0].Cause != grapnel.CauseError {
+			t.Errorf("%q: %+v, want a block with %s", kind, v, want)
+		}
+		if rec.Event != kind || rec.Decision != grapnel.Block || rec.Error != want || rec.ID == "" || len(rec.Hooks) != 0 {
+			t.Errorf("%q: Record %+v", kind, rec)
+		}
+		e := newEngine(t, nil)
+		all, runs := e.FireAll(t.Context(), event(kind))
+		for run := range runs {
+			t.Errorf("%q: run %+v", kind, run)
+		}
+		if without := e.Fire(t.Context(), event(kind)); all.Decision != grapnel.Block || without.Decision != grapnel.Block {
+			t.Errorf("%q without hooks: %v and %v", kind, all.Decision, without.Decision)
+		}
 	}
 }

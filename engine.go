@@ -3,9 +3,11 @@ package grapnel
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // Options are an engine's settings. The zero value and a nil pointer mean the defaults.
@@ -23,6 +25,9 @@ type Options struct {
 //
 // An engine can also run the hooks of other engines: see [Engine.With] and [Engine.In]. Its
 // methods that change hooks or observers then change only its own.
+//
+// [New] creates an Engine. A nil pointer and the zero Engine have no hooks, and adding hooks to
+// them is an error.
 type Engine struct {
 	*layer                       // this engine's own hooks, observers and options
 	stack  []*layer              // all layers whose hooks run, including the own one, in registration order
@@ -73,11 +78,33 @@ func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
 	return e, nil
 }
 
+var (
+	errNotNew = errors.New("the engine was not created with grapnel.New")
+	noHooks   = sync.OnceValue(func() *Engine {
+		e, _ := New(nil, nil) // an empty list has no invalid hook
+		return e
+	})
+)
+
+// created reports whether New has created the engine.
+func (e *Engine) created() bool { return e != nil && e.layer != nil }
+
+// orNone returns the engine, or an engine without hooks if it is nil or zero.
+func (e *Engine) orNone() *Engine {
+	if e.created() {
+		return e
+	}
+	return noHooks()
+}
+
 // With returns an engine for one session or sub-agent. It runs the given hooks before the hooks
 // of e, with the same options, and calls the Observers of e. Later changes of e also apply to the
 // new engine; changes of the new engine do not affect e. See [Engine.In] for the scope of its
 // hooks. Its Close waits only for its own hooks.
 func (e *Engine) With(specs ...Spec) (*Engine, error) {
+	if !e.created() {
+		return nil, errNotNew
+	}
 	opts := e.opts
 	opts.Observers = nil // e's layer already contains them
 	return newEngine(specs, &opts, e.stack)
@@ -167,6 +194,9 @@ func (e *Engine) AddObserver(o Observer) (remove func()) {
 // set applies change to a copy of the layer's state and publishes the copy. On an error, it
 // publishes nothing.
 func (e *Engine) set(change func(*state) error) error {
+	if !e.created() {
+		return errNotNew
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	next := *e.state.Load()
@@ -181,7 +211,7 @@ func (e *Engine) set(change func(*state) error) error {
 // Specs returns all hooks, including disabled ones, in the order in which they were added.
 func (e *Engine) Specs() []Spec {
 	var all []Spec
-	for _, l := range e.stack {
+	for _, l := range e.orNone().stack {
 		all = append(all, l.state.Load().specs...)
 	}
 	return cloneSpecs(all)
@@ -191,7 +221,7 @@ func (e *Engine) Specs() []Spec {
 // ignores tools and Matchers. The empty Kind counts all hooks.
 func (e *Engine) Count(k Kind) int {
 	n := 0
-	for _, l := range e.stack {
+	for _, l := range e.orNone().stack {
 		specs := l.state.Load().specs
 		for i := range specs {
 			if s := &specs[i]; k == "" || len(s.On) == 0 || slices.Contains(s.On, k) {
@@ -204,6 +234,7 @@ func (e *Engine) Count(k Kind) int {
 
 // List returns the Specs that [Engine.Count] counts, in the order in which they run.
 func (e *Engine) List(k Kind) []Spec {
+	e = e.orNone()
 	states := make([]*state, len(e.stack))
 	for i, l := range e.stack {
 		states[i] = &state{specs: l.state.Load().specs}
@@ -226,36 +257,63 @@ func (e *Engine) List(k Kind) []Spec {
 // Has reports whether any hook or Observer would receive an event of this kind. If not, callers
 // do not need to build the event.
 func (e *Engine) Has(k Kind) bool {
-	t := e.now()
+	t := e.orNone().now()
 	return t.lineup(k).size > 0 || len(t.observers) > 0
 }
 
 // Decides reports whether any hook can affect the Verdict of an event of this kind. Unlike
 // [Engine.Has] it ignores Observers, observing hooks and hooks in mode [Observe]. If it returns
 // false, callers do not need to wait for the Verdict before they continue.
-func (e *Engine) Decides(k Kind) bool { return e.now().lineup(k).decides }
+func (e *Engine) Decides(k Kind) bool { return e.orNone().now().lineup(k).decides }
 
 // Plan returns which hooks would run for ev, and in which step. It calls no hook. During a
 // firing, hooks are matched again whenever the event changed.
 func (e *Engine) Plan(ev *Event) Plan {
-	t := e.now()
+	t := e.orNone().now()
 	return t.lineup(ev.Kind).plan(ev, t)
 }
 
 // Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the
-// OnError of a failed hook selects its decision, and the Record contains the failure. When ctx is
-// done, steps that have not started are treated as failed. A hook that calls runtime.Goexit and
+// OnError of a failed hook selects its decision, and the Record contains the failure. An event of
+// an unknown kind is blocked. If ev describes a tool call without the facts that hooks match, such
+// as Commands, hooks get a copy with them; see [Tool.Complete]. When ctx is done, steps that have not started are treated as failed. A hook that calls runtime.Goexit and
 // has no Timeout ends the caller's goroutine.
 //
 // Abandoned hooks and observing hooks may read ev and the data of the Verdict after Fire has
 // returned, so callers must not modify either.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
+	e = e.orNone()
 	t := e.now()
 	l := t.lineup(ev.Kind)
-	if l.size == 0 && len(t.observers) == 0 {
+	switch {
+	case l == &t.other.lineup && !ev.Kind.Native():
+		return e.refuse(ctx, t, ev)
+	case l.size == 0 && len(t.observers) == 0:
 		return Verdict{Event: ev}
 	}
 	return e.fire(ctx, t, l, ev, nil, nil)
+}
+
+func unknownKind(k Kind) error {
+	return fmt.Errorf("unknown event %q: use a Kind of grapnel.Contracts, or native.<agent>.<Name>", k)
+}
+
+// refuse blocks an event of an unknown kind. The hooks that should judge it do not listen to this
+// kind, for example because the caller misspelled it.
+func (e *Engine) refuse(ctx context.Context, t *table, ev *Event) Verdict {
+	ev = clone(ev)
+	if ev.ID == "" {
+		ev.ID = newID(time.Now())
+	}
+	err := unknownKind(ev.Kind)
+	f := firing{engine: e, table: t, lineup: &lineup{}, contract: &Contract{Blocks: BlockAction}, first: ev, ev: ev, record: len(t.observers) > 0}
+	v := Verdict{Event: ev, Decision: Block, Reasons: []Reason{{Hook: "grapnel", Text: err.Error(), Cause: CauseError}}, Err: err}
+	if f.record {
+		if err := f.notifyObservers(ctx, v, time.Now(), err); err != nil {
+			v.Messages = append(v.Messages, "grapnel: "+err.Error())
+		}
+	}
+	return v
 }
 
 // FireAll is like Fire and also reports the runs of the observing hooks. Each observing hook
@@ -264,16 +322,22 @@ func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 // sender blocks. As after Fire, observing hooks continue when ctx is done and have their own
 // deadline. Hooks that a Background runs are not reported.
 func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRun) {
+	e = e.orNone()
 	t := e.now()
-	heard := newTally(t.lineup(ev.Kind))
+	l := t.lineup(ev.Kind)
+	heard := newTally(l)
 	defer heard.end()
-	return e.fire(ctx, t, t.lineup(ev.Kind), ev, nil, heard), heard.runs
+	if l == &t.other.lineup && !ev.Kind.Native() {
+		return e.refuse(ctx, t, ev), heard.runs
+	}
+	return e.fire(ctx, t, l, ev, nil, heard), heard.runs
 }
 
 // Start fires ev in the background and ignores the cancellation of ctx. Close waits for it and
 // for its observing hooks. The Verdict is sent on the channel, which callers may ignore. After
 // Close, Start fires nothing and closes the channel without a Verdict.
 func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
+	e = e.orNone()
 	verdict := make(chan Verdict, 1)
 	ctx = context.WithoutCancel(ctx)
 	if !e.late.hold(func() {
@@ -293,6 +357,7 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	if err == nil {
 		err = errors.New("the event could not be read")
 	}
+	e = e.orNone()
 	t := e.now()
 	l := t.lineup(ev.Kind)
 	if ev.Kind == "" {
@@ -305,6 +370,9 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 // done; then it returns the cause of ctx. Events can still be fired after Close, but their
 // observing hooks do not run, and their Records report that.
 func (e *Engine) Close(ctx context.Context) error {
+	if !e.created() {
+		return nil
+	}
 	e.late.mu.Lock()
 	e.late.closed = true
 	e.late.mu.Unlock()

@@ -2,12 +2,15 @@ package grapnel_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -115,7 +118,7 @@ func TestSpecErrors(t *testing.T) {
 		{grapnel.Spec{Hook: hook}, "hook without a name: set Spec.Name"},
 		{grapnel.Spec{Name: "h"}, `hook "h": no Hook: set Spec.Hook`},
 		{grapnel.Spec{Name: "h", Hook: hook, Timeout: -1}, `hook "h": timeout -1ns is negative`},
-		{grapnel.Spec{Name: "h", Hook: hook, On: []grapnel.Kind{"tool.befor"}}, `hook "h": unknown event "tool.befor"`},
+		{grapnel.Spec{Name: "h", Hook: hook, On: []grapnel.Kind{"tool.befor"}}, `hook "h": unknown event "tool.befor": use a Kind of grapnel.Contracts, or native.<agent>.<Name>`},
 		{grapnel.Spec{Name: "h", Hook: hook, Tools: []string{"bash", "[a"}}, `hook "h": tool pattern "[a": syntax error in pattern`},
 		{grapnel.Spec{Name: "h", Hook: hook, Phase: 4}, `hook "h": unknown value phase(4)`},
 		{grapnel.Spec{Name: "h", Hook: hook, OnError: 4}, `hook "h": unknown value on_error(4)`},
@@ -454,5 +457,155 @@ func TestDecides(t *testing.T) {
 	}
 	if engine.Enable(false); session.Decides(grapnel.ToolBefore) {
 		t.Error("a guard that is switched off decides")
+	}
+}
+
+// TestNotNew checks that a nil and a zero engine have no hooks, refuse changes, and do not panic.
+func TestNotNew(t *testing.T) {
+	t.Parallel()
+	var zero grapnel.Engine
+	for name, e := range map[string]*grapnel.Engine{"nil": nil, "zero": &zero} {
+		ev := toolEvent("x")
+		if v := e.Fire(t.Context(), ev); v.Decision != grapnel.None || v.Event != ev {
+			t.Errorf("%s: Fire = %+v", name, v)
+		}
+		v, runs := e.FireAll(t.Context(), ev)
+		if _, more := <-runs; v.Decision != grapnel.None || more {
+			t.Errorf("%s: FireAll = %+v", name, v)
+		}
+		if v := <-e.Start(t.Context(), ev); v.Decision != grapnel.None || v.Event != ev {
+			t.Errorf("%s: Start = %+v", name, v)
+		}
+		if v := e.Fail(t.Context(), ev, nil); v.Decision != grapnel.None {
+			t.Errorf("%s: Fail = %+v", name, v)
+		}
+		hook := step("h", returns(grapnel.Outcome{}))
+		with, err := e.With(hook)
+		for what, err := range map[string]error{"Add": e.Add(hook), "Update": e.Update(func(s []grapnel.Spec) []grapnel.Spec { return s }), "With": err} {
+			if err == nil || !strings.Contains(err.Error(), "grapnel.New") {
+				t.Errorf("%s: %s = %v, want an error that names grapnel.New", name, what, err)
+			}
+		}
+		e.Enable(true)
+		e.AddObserver(grapnel.ObserverFunc(func(context.Context, *grapnel.Record) { t.Error("it was called") }))()
+		if n := e.Remove("s") + e.Count("") + len(e.Specs()) + len(e.List("")) + len(e.Plan(ev).Entries); n != 0 || e.Has(ev.Kind) || e.Decides(ev.Kind) || with != nil {
+			t.Errorf("%s has hooks", name)
+		}
+		in := e.In(t.Context())
+		if err := in.Add(hook); err != nil || in.Count("") != 1 || e.Count("") != 0 {
+			t.Errorf("%s: an engine from In cannot get hooks: %v", name, err)
+		}
+		if e.In(grapnel.NewContext(t.Context(), in)) != in || in.In(grapnel.NewContext(t.Context(), e)) != in {
+			t.Errorf("%s: In does not return the engine with hooks", name)
+		}
+		if err := e.Close(t.Context()); err != nil {
+			t.Errorf("%s: Close = %v", name, err)
+		}
+	}
+}
+
+type pointerHook struct{}
+
+func (*pointerHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+	return grapnel.Outcome{}, nil
+}
+
+// TestNilHooks checks that New refuses hooks that would panic when they are called.
+func TestNilHooks(t *testing.T) {
+	t.Parallel()
+	for name, h := range map[string]grapnel.Hook{
+		"nil": nil, "Func": grapnel.Func(nil), "Guard": grapnel.Guard(nil), "Watch": grapnel.Watch(nil), "pointer": (*pointerHook)(nil),
+	} {
+		if _, err := grapnel.New([]grapnel.Spec{step("h", h)}, nil); err == nil || !strings.Contains(err.Error(), `hook "h": no Hook`) {
+			t.Errorf("%s: New = %v, want an error", name, err)
+		}
+	}
+	if _, err := grapnel.New([]grapnel.Spec{step("h", &pointerHook{})}, nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestGuardFailsClosed checks that a Guard that panics blocks, unless its Spec says otherwise.
+func TestGuardFailsClosed(t *testing.T) {
+	t.Parallel()
+	broken := step("h", grapnel.Guard(func(ev *grapnel.Event) string { return ev.Tool.Commands[7] }))
+	if v, _ := fire(t, toolEvent("x"), broken); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
+		t.Errorf("a broken Guard: %+v", v)
+	}
+	broken.OnError = grapnel.OnErrorOpen
+	if v, _ := fire(t, toolEvent("x"), broken); v.Decision != grapnel.None || len(v.Messages) != 1 {
+		t.Errorf("a broken Guard that fails open: %+v", v)
+	}
+}
+
+// TestFireCompletesCalls checks that hooks find commands and paths in the input of a call that the
+// caller has not completed, and that the caller's event stays unchanged.
+func TestFireCompletesCalls(t *testing.T) {
+	t.Parallel()
+	tests := map[string]struct {
+		tool grapnel.Tool
+		want string
+	}{
+		"usual names":  {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"command":"ls","path":"a","url":"u","content":"c"}`)}, `other [ls] [{a write}] [u] "c"`},
+		"a read":       {grapnel.Tool{Name: "t", Class: grapnel.ClassRead, Input: json.RawMessage(`{"file_path":"a"}`)}, `read [] [{a read}] [] ""`},
+		"an MCP tool":  {grapnel.Tool{Name: "t", MCP: &grapnel.MCP{Server: "s", Tool: "t"}, Input: json.RawMessage(`{"command":7,"x":1}`)}, `mcp [] [] [] ""`},
+		"own facts":    {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"cmd":"ls","command":"no"}`), Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/cmd"}}}, `other [ls] [] [] ""`},
+		"own commands": {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"command":"ls"}`), Commands: []string{"rm"}}, ` [rm] [] [] ""`},
+		"no input":     {grapnel.Tool{Name: "t"}, ` [] [] [] ""`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got := ""
+			ev := event(grapnel.ToolBefore)
+			ev.Tool = &tt.tool
+			before := tt.tool
+			fire(t, ev, step("h", grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
+				got = fmt.Sprintf("%s %v %v %v %q", ev.Tool.Class, ev.Tool.Commands, ev.Tool.Paths, ev.Tool.URLs, ev.Tool.Content)
+			})))
+			if got != tt.want {
+				t.Errorf("the hook got %s, want %s", got, tt.want)
+			}
+			if !reflect.DeepEqual(before, tt.tool) {
+				t.Errorf("the caller's call became %+v", tt.tool)
+			}
+		})
+	}
+}
+
+// TestErrorsOfHooks checks that the errors of failed hooks can be told apart.
+func TestErrorsOfHooks(t *testing.T) {
+	t.Parallel()
+	errOwn := errors.New("the server is down")
+	late := step("late", grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+		<-ctx.Done()
+		return grapnel.Outcome{}, nil
+	}))
+	late.Timeout = time.Millisecond
+	for name, tt := range map[string]struct {
+		hook grapnel.Spec
+		want error
+	}{
+		"own":     {step("own", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, errOwn })), errOwn},
+		"panic":   {step("panic", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })), grapnel.ErrPanic},
+		"timeout": {late, grapnel.ErrTimeout},
+		"illegal": {step("illegal", returns(set(grapnel.FieldPrompt, `"p"`))), grapnel.ErrIllegal},
+	} {
+		for _, onError := range []grapnel.OnError{grapnel.OnErrorOpen, grapnel.OnErrorClosed} {
+			tt.hook.OnError = onError
+			v, rec := fire(t, toolEvent("x"), tt.hook)
+			if r := run(t, rec, tt.hook.Name); !errors.Is(r.Err, tt.want) || r.Err.Error() != r.Error {
+				t.Errorf("%s: HookRun.Err = %v, want %v", name, r.Err, tt.want)
+			}
+			if blocked := v.Decision == grapnel.Block; blocked != (onError == grapnel.OnErrorClosed) || errors.Is(v.Err, tt.want) != blocked {
+				t.Errorf("%s, %v: decision %v, Err %v", name, onError, v.Decision, v.Err)
+			}
+		}
+	}
+	if v, rec := fire(t, toolEvent("x"), step("no", decides(grapnel.Block, "no"))); v.Err != nil || rec.Hooks[0].Err != nil {
+		t.Errorf("a hook that decided: %v, %v", v.Err, rec.Hooks[0].Err)
+	}
+	if v := newEngine(t, nil, rule("h", returns(grapnel.Outcome{}))).Fail(t.Context(), toolEvent("x"), errOwn); !errors.Is(v.Err, errOwn) {
+		t.Errorf("Fail: Err = %v", v.Err)
 	}
 }

@@ -206,6 +206,73 @@ func (f *Fact) paths(text string) []string {
 	return []string{text}
 }
 
+// usualFacts gives the meaning of string members with these names in the input of a tool that no
+// table knows. Without it, rules on commands or paths would miss every tool of an MCP server and
+// every tool that an agent adds. A path does not show the action of the tool. The tool may write
+// to it, so it is treated as a write.
+var usualFacts = [...]struct {
+	name string
+	fact Fact
+}{
+	{"command", Fact{Field: FieldCommand, At: "/command"}},
+	{"file_path", Fact{Field: FieldPath, At: "/file_path", Use: UseWrite}},
+	{"path", Fact{Field: FieldPath, At: "/path", Use: UseWrite}},
+	{"url", Fact{Field: FieldURL, At: "/url"}},
+	{"content", Fact{Field: FieldContent, At: "/content"}},
+}
+
+// UsualFacts returns the Facts of an input whose tool is unknown: string members with usual names,
+// such as command and path. The result is not nil.
+func UsualFacts(input json.RawMessage) []Fact {
+	var texts [len(usualFacts)]bool
+	if members, object := rawMembers(input); object {
+		for _, m := range members { // the last of duplicate keys wins
+			for i := range usualFacts {
+				if usualFacts[i].name == m.key {
+					_, texts[i] = rawString(m.value)
+				}
+			}
+		}
+	}
+	facts := []Fact{}
+	for i, text := range texts {
+		if text {
+			facts = append(facts, usualFacts[i].fact)
+		}
+	}
+	return facts
+}
+
+// Complete fills in the parts of a call that rules match and that the caller has left empty: the
+// Class, the Facts from members of Input with usual names, and the fields that [Tool.Derive] sets.
+// Fire completes calls that have none of these fields. The events of a dialect are complete.
+func (t *Tool) Complete() {
+	if t.Class == "" {
+		t.Class = ClassOther
+		if t.MCP != nil {
+			t.Class = ClassMCP
+		}
+	}
+	if t.Facts == nil {
+		t.Facts = UsualFacts(t.Input)
+		if t.Class == ClassRead || t.Class == ClassSearch {
+			for i := range t.Facts {
+				if t.Facts[i].Use != "" {
+					t.Facts[i].Use = UseRead
+				}
+			}
+		}
+	}
+	t.Derive()
+}
+
+// incomplete reports whether hooks could match nothing in the input of the call, because the
+// caller has not called Complete or Derive.
+func (t *Tool) incomplete() bool {
+	return len(t.Input) > 0 && (t.Facts == nil || len(t.Facts) > 0) &&
+		t.Commands == nil && t.Paths == nil && t.URLs == nil && t.Content == ""
+}
+
 // Derive sets Commands, Paths, URLs and Content from Input and Facts.
 func (t *Tool) Derive() {
 	t.Commands, t.Paths, t.URLs, t.Content = nil, nil, nil, ""

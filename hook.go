@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"reflect"
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -26,7 +27,7 @@ type Func func(ctx context.Context, ev *Event) (Outcome, error)
 func (f Func) Handle(ctx context.Context, ev *Event) (Outcome, error) { return f(ctx, ev) }
 
 // Guard adapts a function that looks for a reason to block to a Hook. A non-empty reason is a
-// Block.
+// Block. A Guard that panics or is late blocks too, unless the Spec sets another OnError.
 type Guard func(ev *Event) (reason string)
 
 // Handle calls g.
@@ -45,6 +46,12 @@ func (w Watch) Handle(ctx context.Context, ev *Event) (Outcome, error) {
 	w(ctx, ev)
 	return Outcome{}, nil
 }
+
+// Noop is a Hook without an opinion, for example in place of a hook that is described but not run.
+type Noop struct{}
+
+// Handle returns the zero Outcome.
+func (Noop) Handle(context.Context, *Event) (Outcome, error) { return Outcome{}, nil }
 
 // Replace returns an Outcome that replaces field by value, encoded as JSON. It returns an error
 // if value cannot be encoded.
@@ -160,8 +167,8 @@ func nameOf(names []string, i int, what string) string {
 // open.
 type OnError uint8
 
-// The failure modes. The default is closed for rewrites, rules and managed sources, and open for
-// all other hooks.
+// The failure modes. The default is closed for rewrites, rules, managed sources and a [Guard], and
+// open for all other hooks.
 const (
 	OnErrorDefault OnError = iota
 	OnErrorOpen            // no opinion: the action continues, and the failure is recorded and shown
@@ -285,9 +292,11 @@ func (s *Spec) onError() OnError {
 		return s.OnError
 	case s.Phase == PhaseRewrite, s.Phase == PhaseRule, s.Source.Scope == ScopeManaged:
 		return OnErrorClosed
-	default:
-		return OnErrorOpen
 	}
+	if _, guards := HookAs[Guard](s.Hook); guards {
+		return OnErrorClosed
+	}
+	return OnErrorOpen
 }
 
 // check returns an error if the Spec is invalid.
@@ -295,7 +304,7 @@ func (s *Spec) check() error {
 	switch {
 	case s.Name == "":
 		return errors.New("hook without a name: set Spec.Name")
-	case s.Hook == nil:
+	case isNil(s.Hook):
 		return fmt.Errorf("hook %q: no Hook: set Spec.Hook", s.Name)
 	case s.Timeout < 0:
 		return fmt.Errorf("hook %q: timeout %v is negative", s.Name, s.Timeout)
@@ -315,7 +324,7 @@ func (s *Spec) check() error {
 	}
 	for _, k := range s.On {
 		if !k.Known() && !k.Native() {
-			return fmt.Errorf("hook %q: unknown event %q", s.Name, k)
+			return fmt.Errorf("hook %q: %w", s.Name, unknownKind(k))
 		}
 	}
 	for _, t := range s.Tools {
@@ -324,6 +333,20 @@ func (s *Spec) check() error {
 		}
 	}
 	return nil
+}
+
+// isNil reports whether a Hook is nil, or an interface that holds a nil function or pointer.
+func isNil(h Hook) bool {
+	if h == nil {
+		return true
+	}
+	v := reflect.ValueOf(h)
+	switch v.Kind() {
+	case reflect.Func, reflect.Pointer:
+		return v.IsNil()
+	default:
+		return false
+	}
 }
 
 // listens reports whether the Spec listens to this event. It returns an error if the Matcher

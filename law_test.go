@@ -536,7 +536,7 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 		"patch of a field":  {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldNext: json.RawMessage(`{}`)}}, "a change of tool.next on tool.before"},
 		"patch, no JSON":    {grapnel.ToolBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"a"}`)}}, "patch: not valid JSON on tool.before"},
 		"patched to a list": {grapnel.PromptBefore, grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldPrompt: json.RawMessage(`["a"]`)}}, "set prompt: want string, got array on prompt.before"},
-		"an unknown event":  {"weather.changed", grapnel.Outcome{Context: []string{"c"}}, "context on weather.changed"},
+		"a native event":    {"native.a.Weather", grapnel.Outcome{Context: []string{"c"}}, "context on native.a.Weather"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -692,15 +692,15 @@ func TestPanicIsAnError(t *testing.T) {
 	boom := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })
 	timed := step("timed", boom)
 	timed.Timeout = 1 << 40
-	v, rec := fire(t, toolEvent("x"), step("inline", boom), timed, step("nil", grapnel.Func(nil)),
+	v, rec := fire(t, toolEvent("x"), step("inline", boom), timed,
 		grapnel.Spec{Name: "matcher", Match: panics{}, Hook: returns(grapnel.Outcome{})},
 		grapnel.Spec{Name: "observer", Match: panics{}, Phase: grapnel.PhaseObserve, Hook: returns(grapnel.Outcome{})})
-	for _, name := range []string{"inline", "timed", "nil", "matcher", "observer"} {
+	for _, name := range []string{"inline", "timed", "matcher", "observer"} {
 		if r := run(t, rec, name); !strings.Contains(r.Error, grapnel.ErrPanic.Error()) || r.Cause != grapnel.CauseError {
 			t.Errorf("run %+v, want a panic", r)
 		}
 	}
-	if v.Decision != grapnel.None || len(v.Messages) != 4 {
+	if v.Decision != grapnel.None || len(v.Messages) != 3 {
 		t.Errorf("Verdict %+v", v)
 	}
 }

@@ -2,6 +2,7 @@ package grapnel
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -111,6 +112,7 @@ func (f *firing) merge() Verdict {
 		}
 		if f.gives(a, &v) {
 			v.Reasons = appendReason(v.Reasons, a, a.reason(), a.cause())
+			v.failed(a)
 		}
 		for _, text := range a.out.Context {
 			v.Context = appendNew(v.Context, text)
@@ -136,6 +138,13 @@ func (f *firing) merge() Verdict {
 	return v
 }
 
+// failed adds the error of a hook whose failure made the decision.
+func (v *Verdict) failed(a *answer) {
+	if a.byError {
+		v.Err = errors.Join(v.Err, a.err)
+	}
+}
+
 // mergeUnread builds the Verdict for an event that could not be read. All hooks failed for the
 // same reason, so the Verdict contains the reason once.
 func (f *firing) mergeUnread() Verdict {
@@ -154,6 +163,7 @@ func (f *firing) mergeUnread() Verdict {
 		}
 	}
 	if len(closed) > 0 {
+		v.Err = f.unread
 		v.Reasons = []Reason{{Hook: closed[0].spec.FullName(), Text: failure(closed[0].spec.Name, len(closed)-1, "", f.unread), Cause: closed[0].cause()}}
 	}
 	if len(open) > 0 {
@@ -516,7 +526,7 @@ func (a *answer) run() HookRun {
 	}
 	switch {
 	case a.err != nil:
-		run.Cause, run.Error = causeOf(a.err), a.err.Error()
+		run.Cause, run.Error, run.Err = causeOf(a.err), a.err.Error(), a.err
 	case a.decision > None:
 		run.Cause = CauseDecision
 	}

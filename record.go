@@ -59,6 +59,7 @@ type HookRun struct {
 	Saw     *Event   `json:"-"` // the event that the hook got; nil = it has not run yet
 	Outcome *Outcome `json:"-"` // the hook's answer; nil = no opinion, or it has not run yet
 	Expiry  Expiry   `json:"-"` // why its Allow is ignored
+	Err     error    `json:"-"` // why the hook failed, with Error as its text; see ErrTimeout, ErrPanic and ErrIllegal
 }
 
 // Expiry is the reason why an Allow is ignored.

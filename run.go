@@ -70,6 +70,11 @@ func newAnswer(s *Spec, ev *Event) answer {
 func (a *answer) silent() bool { return a.out == &noOpinion && a.err == nil }
 
 func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unread error, heard *tally) Verdict {
+	if ev.Tool != nil && ev.Tool.incomplete() {
+		ev = clone(ev)
+		ev.Tool = clone(ev.Tool)
+		ev.Tool.Complete()
+	}
 	f := firing{
 		engine: e, table: t, lineup: l, contract: l.contract, first: ev, ev: ev, record: len(t.observers) > 0, heard: heard,
 	}
@@ -663,7 +668,7 @@ func (f *firing) notifyObservers(ctx context.Context, v Verdict, begun time.Time
 		ok, err := s.listens(v.Event, &v)
 		switch {
 		case err != nil:
-			run.Cause, run.Error = CauseError, fmt.Sprintf("cannot check whether the hook listens: %v", err)
+			run.Cause, run.Error, run.Err = CauseError, fmt.Sprintf("cannot check whether the hook listens: %v", err), err
 			f.heard.add(run)
 		case ok:
 			late = append(late, s)
@@ -709,7 +714,7 @@ func (f *firing) startLate(ctx context.Context, v *Verdict, late []*Spec) (faile
 			failed = errors.Join(failed, fmt.Errorf("observing hooks were not started: %w", err))
 			for i := range own {
 				run := lateRun(&own[i])
-				run.Cause, run.Error = CauseError, "not started: "+err.Error()
+				run.Cause, run.Error, run.Err = CauseError, "not started: "+err.Error(), err
 				f.heard.add(run)
 			}
 		}

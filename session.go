@@ -36,12 +36,12 @@ func FromContext(ctx context.Context) *Engine {
 func (e *Engine) In(ctx context.Context) *Engine {
 	session := FromContext(ctx)
 	switch {
-	case e == nil && session == nil:
-		none, _ := New(nil, nil) // an empty list has no invalid hook
+	case !e.created() && !session.created():
+		none, _ := New(nil, nil) // the caller may add hooks to it
 		return none
-	case e == nil:
+	case !e.created():
 		return session
-	case session == nil:
+	case !session.created():
 		return e
 	}
 	stack := slices.Clone(session.stack)

@@ -18,7 +18,7 @@ func TestUnreadReportedOnce(t *testing.T) {
 		for _, phase := range []grapnel.Phase{grapnel.PhaseRule, grapnel.PhaseStep} {
 			specs = append(specs, grapnel.Spec{
 				Name: name + phase.String(), On: []grapnel.Kind{grapnel.ToolBefore}, Phase: phase,
-				Hook: grapnel.Guard(func(*grapnel.Event) string { return "" }),
+				Hook: returns(grapnel.Outcome{}),
 			})
 		}
 	}

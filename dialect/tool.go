@@ -15,21 +15,6 @@ import (
 // them out as static data, even without inlining, and a starting hook has no tables to build. A
 // patch has two facts: the files that it names are written, and its text is content.
 
-// unknownFacts gives the meaning of string members with these names in the input of a tool that is
-// in no table. Without it, rules on commands or paths would miss every tool of an MCP server and
-// every tool that an agent adds. The class stays other or mcp, because a path in the input does not
-// show the action of the tool. The tool may write to that path, so it is treated as a write.
-var unknownFacts = [...]struct {
-	name string
-	fact grapnel.Fact
-}{
-	{"command", grapnel.Fact{Field: grapnel.FieldCommand, At: "/command"}},
-	{"file_path", grapnel.Fact{Field: grapnel.FieldPath, At: "/file_path", Use: grapnel.UseWrite}},
-	{"path", grapnel.Fact{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}},
-	{"url", grapnel.Fact{Field: grapnel.FieldURL, At: "/url"}},
-	{"content", grapnel.Fact{Field: grapnel.FieldContent, At: "/content"}},
-}
-
 // readTool reads a call from the members tool_name, tool_input and tool_use_id. A call with an
 // unreadable name or input is an error, because every guard would miss it.
 func readTool(tools []ToolRow, call map[string]json.RawMessage, mcp *grapnel.MCP) (*grapnel.Tool, error) {
@@ -85,23 +70,7 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 			}
 		}
 	}
-	var texts [len(unknownFacts)]bool
-	if input := trim(t.Input); isObject(input) {
-		eachMember(input, func(name string, value json.RawMessage) {
-			for i := range unknownFacts {
-				if unknownFacts[i].name == name {
-					_, texts[i] = rawjson.Unquote(value)
-				}
-			}
-		})
-	}
-	var facts []grapnel.Fact
-	for i, text := range texts {
-		if text {
-			facts = append(facts, unknownFacts[i].fact)
-		}
-	}
-	return class, facts
+	return class, grapnel.UsualFacts(t.Input)
 }
 
 // judgeable returns an error if a pending call has a command or a path to write that is not a
@@ -175,25 +144,4 @@ func wantText(top map[string]json.RawMessage, name string) (string, error) {
 		return "", fmt.Errorf("%s is %s, not a string", name, kindOf(raw))
 	}
 	return s, nil
-}
-
-// Classify completes a call that did not come through a dialect. It sets the class if it is empty.
-// If the call has no facts, it takes them from input members with well-known names. It then derives
-// the fields that depend on the facts.
-func Classify(t *grapnel.Tool) {
-	class, facts := classify(nil, t)
-	if t.Class == "" {
-		t.Class = class
-	}
-	if t.Facts == nil {
-		if t.Class == grapnel.ClassRead || t.Class == grapnel.ClassSearch {
-			for i := range facts {
-				if facts[i].Use != "" {
-					facts[i].Use = grapnel.UseRead
-				}
-			}
-		}
-		t.Facts = facts
-	}
-	t.Derive()
 }

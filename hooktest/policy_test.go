@@ -86,7 +86,7 @@ func TestAgent(t *testing.T) {
 // An error in a policy is reported with its place.
 func TestPolicyErrors(t *testing.T) {
 	t.Parallel()
-	program := map[string]grapnel.Hook{"chekc": grapnel.Watch(nil)}
+	program := map[string]grapnel.Hook{"chekc": grapnel.Noop{}}
 	for name, tt := range map[string]struct {
 		text string
 		opts *hooktest.PolicyOptions

@@ -98,7 +98,7 @@ func ExampleNew() {
 
 	err = engine.Add(grapnel.Spec{
 		Name: "no-delete", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"},
-		Hook: grapnel.Guard(noDelete), OnError: grapnel.OnErrorClosed,
+		Hook: grapnel.Guard(noDelete),
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -284,7 +284,9 @@ func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Re
 	answer, err := approve(ctx, approver, &Question{Event: ev, Reason: reason})
 	switch {
 	case err != nil:
-		return s.refuse(ev, "this needs the approval of a person, but the approver failed: "+err.Error(), true)
+		no := s.refuse(ev, "this needs the approval of a person, but the approver failed: "+err.Error(), true)
+		no.Err = err
+		return no
 	case answer.Yes:
 		return nil
 	case answer.Reason != "":

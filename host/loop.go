@@ -91,11 +91,14 @@ func (a *Answer) Text() string { return textOf(a.Content) }
 // length of a chain of next calls.
 const maxRefused = grapnel.MaxStops
 
-// Run processes a prompt until there is an answer. The error comes from the model, ctx, Show,
+// Run processes a prompt until there is an answer. The session is the one in ctx. The error comes from the model, ctx, Show,
 // Deliver or Store, and hooks get it with agent.failed. A refusal by hooks is not an error; see
 // [Answer].
 func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
-	s := FromContext(ctx)
+	s, err := fromContext(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if s.forPerson() { // a sub-agent works in the turn of its agent
 		s.Update(func(info *grapnel.Session) {
 			turn, _ := strconv.Atoi(info.Turn) // a resumed session has the last turn

@@ -15,7 +15,7 @@ import (
 // The error comes from next or is a Refusal. After a Refusal of model.before, the model was not
 // called. After a Refusal of model.after, the response must not be used, shown or stored; if the
 // agent calls the model again, the Reason is for the model. If ctx is done before next is called,
-// next does not run and the error is ctx.Err().
+// next does not run and the error is ctx.Err(). Without a session in ctx, it is ErrNoSession.
 func Model[Q, R any](ctx context.Context, request Q, next func(ctx context.Context, request Q) (R, error)) (R, error) {
 	return Stream(ctx, request, func(ctx context.Context, request Q, _ func(R) error) (R, error) { return next(ctx, request) }, nil)
 }
@@ -37,7 +37,11 @@ func Stream[Q, R any](
 		var none R
 		return none, err
 	}
-	s := FromContext(ctx)
+	s, err := fromContext(ctx)
+	if err != nil {
+		var none R
+		return none, err
+	}
 	if release == nil {
 		release = func(R) error { return nil }
 	}

@@ -16,10 +16,14 @@ type Refusal struct {
 	Text   string       // replacement text for the refused action, from the Manners
 	Failed bool         // no hook or person decided: a guard failed, which is treated as a refusal
 	Halt   bool         // the agent's turn must end
+	Err    error        // the errors behind Failed, for example grapnel.ErrTimeout; nil = unknown, or not Failed
 }
 
 // Error returns the event and the reason.
 func (r *Refusal) Error() string { return fmt.Sprintf("%s: refused: %s", r.Kind, r.Reason) }
+
+// Unwrap returns Err, so that errors.Is finds the reason for a failure.
+func (r *Refusal) Unwrap() error { return r.Err }
 
 // Refused returns the Refusal that err is or wraps, or nil.
 func Refused(err error) *Refusal {
@@ -38,6 +42,9 @@ func (s *Session) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	}
 	no := s.refuse(ev, lines(v.Reason(), v.Halt), failed(v))
 	no.Halt = v.Halt != ""
+	if no.Failed {
+		no.Err = v.Err
+	}
 	return no
 }
 

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -25,7 +26,7 @@ func newSession(h *Host, hooks Hooks, info grapnel.Session) *Session {
 type carried struct{}
 
 // NewContext returns a context that carries the session to the code that works for it: [Tool],
-// [Model] and [Subagent] use the session in ctx. If another agent's Host starts a session with
+// [Model] and [Subagent] use the session in ctx. A nil Session runs no hooks. If another agent's Host starts a session with
 // this context, that session also runs these hooks; see [Host.Start].
 func NewContext(ctx context.Context, s *Session) context.Context {
 	if s != nil {
@@ -34,6 +35,19 @@ func NewContext(ctx context.Context, s *Session) context.Context {
 		}
 	}
 	return context.WithValue(ctx, carried{}, s)
+}
+
+// ErrNoSession is the error of functions that need a session in their context, and find none.
+var ErrNoSession = errors.New("no session in the context: pass the context that Host.Start returned, or host.NewContext(ctx, nil) to run without hooks")
+
+// fromContext returns the session that ctx carries, which is nil if NewContext got nil. It returns
+// ErrNoSession if ctx carries none.
+func fromContext(ctx context.Context) (*Session, error) {
+	s, ok := ctx.Value(carried{}).(*Session)
+	if !ok {
+		return nil, ErrNoSession
+	}
+	return s, nil
 }
 
 // FromContext returns the session that ctx carries, or nil, which is a Session without hooks.
@@ -123,9 +137,14 @@ func (s *Session) Update(change func(*grapnel.Session)) {
 	change(&s.info)
 }
 
-// Subagent runs a sub-agent for the session in ctx; see [Session.Subagent].
+// Subagent runs a sub-agent for the session in ctx; see [Session.Subagent]. Without a session, the
+// error is ErrNoSession.
 func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
-	return FromContext(ctx).Subagent(ctx, sub, task, next)
+	s, err := fromContext(ctx)
+	if err != nil {
+		return "", err
+	}
+	return s.Subagent(ctx, sub, task, next)
 }
 
 // Subagent runs a sub-agent on a task. It fires subagent.start, calls next, and fires

@@ -7,7 +7,6 @@ import (
 	"fmt"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -69,9 +68,14 @@ func (r *Result) Text() string {
 	return Below(text, r.Context)
 }
 
-// Tool calls a tool for the session in ctx; see [Session.Tool].
+// Tool calls a tool for the session in ctx; see [Session.Tool]. Without a session, the tool does
+// not run, and the error is ErrNoSession.
 func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
-	return FromContext(ctx).Tool(ctx, call, next)
+	s, err := fromContext(ctx)
+	if err != nil {
+		return Result{Call: call, Output: rawjson.Quote(err.Error()), Failed: true}, err
+	}
+	return s.Tool(ctx, call, next)
 }
 
 // Tool runs a tool call. It fires tool.before, and permission.before if a person must be asked.
@@ -326,6 +330,6 @@ func (s *Session) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grap
 	if len(info.Secrets) > 0 {
 		t.Input = veil(call.Input, info.Secrets)
 	}
-	dialect.Classify(t)
+	t.Complete()
 	return &grapnel.Event{Kind: kind, Tool: t}
 }

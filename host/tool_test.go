@@ -326,7 +326,7 @@ func TestNoHooks(t *testing.T) {
 			t.Errorf("%s: Close = %v", name, err)
 		}
 	}
-	everything(&world{t: t, host: hosts["nil"], ctx: t.Context()})
+	everything(&world{t: t, host: hosts["nil"], ctx: host.NewContext(t.Context(), nil)})
 }
 
 func everything(w *world) {

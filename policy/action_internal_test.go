@@ -21,7 +21,7 @@ func TestEveryActionIsComplete(t *testing.T) {
 		"http": "https://policy.example.com/", "notify": "https://hooks.example.com/",
 		"builtin": "{name: audit, file: audit.jsonl}",
 	}
-	made := grapnel.Func(nil)
+	made := grapnel.Noop{}
 	for i := range actions {
 		a := &actions[i]
 		t.Run(a.name, func(t *testing.T) {

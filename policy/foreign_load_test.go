@@ -53,7 +53,7 @@ func (b *loadBench) request(files ...File) Request {
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
 			})
 		},
-		Webhook: func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil },
+		Webhook: func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Noop{}, nil },
 	}
 }
 

@@ -33,7 +33,7 @@ func loadText(t *testing.T, scope grapnel.Scope, text string) (policy.Set, []pol
 			}
 			h.Source, h.Dir = "", ""
 			made = append(made, h)
-			return grapnel.Watch(nil), nil
+			return grapnel.Noop{}, nil
 		},
 	})
 	return set, made
@@ -98,7 +98,7 @@ func TestHTTPIsMade(t *testing.T) {
 	if set := policy.Load(req); len(set.Specs) != 0 || set.Files[0].State != policy.Valid {
 		t.Errorf("without anybody who asks: %+v", set)
 	}
-	req.HTTP = func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Watch(nil), nil }
+	req.HTTP = func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Noop{}, nil }
 	if set := policy.Load(req); len(set.Specs) != 1 || set.Specs[0].OnError != grapnel.OnErrorClosed {
 		t.Errorf("strict: %+v", set)
 	}

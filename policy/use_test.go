@@ -271,7 +271,7 @@ hooks:
 	}
 	for name, ev := range events {
 		got, want := lazy.Fire(context.Background(), ev), eager.Fire(context.Background(), ev)
-		got.Event, want.Event = nil, nil
+		got.Event, want.Event, got.Err, want.Err = nil, nil, nil, nil
 		for i := range got.Reasons {
 			got.Reasons[i].Hook, want.Reasons[i].Hook = "", ""
 		}

@@ -30,7 +30,7 @@ hooks:
 	var made []policyfile.Command
 	specs, err := policy.Build(p, source("/p/grapnel.yaml"), func(c policyfile.Command) grapnel.Hook {
 		made = append(made, c)
-		return grapnel.Watch(nil)
+		return grapnel.Noop{}
 	})
 	if err != nil {
 		t.Fatal(err)

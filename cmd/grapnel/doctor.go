@@ -52,7 +52,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 			var programs []policyfile.Command
 			looking.Command = func(c policyfile.Command) grapnel.Hook {
 				programs = append(programs, c)
-				return grapnel.Func(nil)
+				return grapnel.Noop{}
 			}
 			damaged := policy.CheckIntegrity(place.Snapshots(), place.Trusts())
 			set := policy.Load(looking)

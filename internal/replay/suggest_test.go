@@ -29,7 +29,7 @@ func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 	}
 	set := policy.Load(policy.Request{
 		Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte(text)},
-		Command: func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) },
+		Command: func(policyfile.Command) grapnel.Hook { return grapnel.Noop{} },
 	})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {

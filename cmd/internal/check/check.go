@@ -234,7 +234,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 
 // LookRequest returns a request for commands that inspect hooks and do not run them.
 func LookRequest(place local.Place, files []policy.File) policy.Request {
-	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Func(nil) })
+	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Noop{} })
 	networks := sync.OnceValue(place.Networks)
 	req.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) {
 		return remote.NewWebhook(w, networks())

@@ -85,7 +85,7 @@ func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
 // notifier returns the hook of a `notify:` entry, which is never run here.
 func (t *trial) notifier(hook string) grapnel.Hook {
 	t.servers = append(t.servers, hook)
-	return grapnel.Func(nil)
+	return grapnel.Noop{}
 }
 
 // notAsked returns a hook without an opinion that records that it was skipped.

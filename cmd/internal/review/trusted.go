@@ -51,7 +51,7 @@ func inspect(place local.Place, trust *policy.Trust) File {
 			}
 			f.Runs = append(f.Runs, text)
 		}
-		return grapnel.Func(nil)
+		return grapnel.Noop{}
 	})
 	for _, row := range policy.Load(req).Files {
 		if !row.OfProject() || row.State == policy.Trusted {

@@ -213,8 +213,8 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 			}
 			return stage.ReplayHook(h.Name), nil
 		},
-		Webhook:   func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Func(nil), nil }, // it only observes, and observers do not run
-		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Func(nil), nil },   // likewise
+		Webhook:   func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Noop{}, nil }, // it only observes, and observers do not run
+		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Noop{}, nil },   // likewise
 		Observers: []grapnel.Observer{stage}, Background: stage,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}

@@ -108,13 +108,13 @@ func (s *Report) policies(place local.Place, dir string) {
 		if _, err := look(h); err != nil { // the hook is active, but fails
 			s.warn("hook %s cannot reach its server: %v", h.Name, err)
 		}
-		return grapnel.Watch(nil), nil
+		return grapnel.Noop{}, nil
 	}
 	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		if _, err := look(h); err != nil {
 			s.warn("hook %s cannot send notifications: %v", h.Name, err)
 		}
-		return grapnel.Watch(nil), nil
+		return grapnel.Noop{}, nil
 	}
 	set := policy.Load(req)
 	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *sandboxes, set.OnlyManaged
