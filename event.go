@@ -222,7 +222,7 @@ var usualFacts = [...]struct {
 }
 
 // UsualFacts returns the Facts of an input whose tool is unknown: string members with usual names,
-// such as command and path. The result is not nil.
+// such as command and path.
 func UsualFacts(input json.RawMessage) []Fact {
 	var texts [len(usualFacts)]bool
 	if members, object := rawMembers(input); object {
@@ -234,7 +234,7 @@ func UsualFacts(input json.RawMessage) []Fact {
 			}
 		}
 	}
-	facts := []Fact{}
+	var facts []Fact
 	for i, text := range texts {
 		if text {
 			facts = append(facts, usualFacts[i].fact)
@@ -269,8 +269,7 @@ func (t *Tool) Complete() {
 // incomplete reports whether hooks could match nothing in the input of the call, because the
 // caller has not called Complete or Derive.
 func (t *Tool) incomplete() bool {
-	return len(t.Input) > 0 && (t.Facts == nil || len(t.Facts) > 0) &&
-		t.Commands == nil && t.Paths == nil && t.URLs == nil && t.Content == ""
+	return len(t.Input) > 0 && t.Commands == nil && t.Paths == nil && t.URLs == nil && t.Content == ""
 }
 
 // Derive sets Commands, Paths, URLs and Content from Input and Facts.

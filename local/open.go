@@ -23,6 +23,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -208,6 +209,11 @@ func (p Place) load(o *Options) policy.Set {
 	loose := req.loosely()
 	set := policy.Load(req.Request)
 	set.Specs = append(set.Specs, loose()...)
+	off, err := pause.ReadOff(p.Off())
+	if err != nil {
+		set.Specs = append(set.Specs, notice.For(grapnel.Source{Name: "off", File: "off"}, "grapnel: "+err.Error()))
+	}
+	set.Specs = off.Apply(set.Specs)
 	if pause, ok := pause.Read(p.Pause(), time.Now()); ok && !o.Unpaused {
 		set.Specs = pause.Apply(set.Specs)
 	}

@@ -51,6 +51,9 @@ func (p Place) Installs() string { return filepath.Join(p.State, "installs") }
 // Pause returns the path of the file that records a pause.
 func (p Place) Pause() string { return filepath.Join(p.State, "pause.json") }
 
+// Off returns the path of the file that lists the hooks that the user has switched off.
+func (p Place) Off() string { return filepath.Join(p.State, "off.json") }
+
 // Trusts returns the store of trusted project policies.
 func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.State, "trust")) }
 

@@ -13025,7 +13025,7 @@ var all = []packindex.Pack{
 			"\x10MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 2, Digest: "1218b59157a2fabfd8746b7ca5204cdbd88d9f670e054e45c03395face83e9a2", Begins: "\x00agent" +
+	{Name: "self-protection", Version: 3, Digest: "72a51c9cdcbe221ffb9efe1977b839b6025355b4a3145b6e3d5830bc13c87479", Begins: "\x00agent" +
 		"\t\x02--force\x8c\n" +
 		"aider" +
 		"\t\x8b\x8d" +
@@ -13211,6 +13211,8 @@ var all = []packindex.Pack{
 		"\t\x80\n" +
 		"grapnel hook" +
 		"\t\x02--polic\x80\n" +
+		"grapnel hooks" +
+		"\t\x80\n" +
 		"grapnel import" +
 		"\t\x81\n" +
 		"grapnel init" +
@@ -13394,7 +13396,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"\x03" +
 			"\x01\x05shell" +
-			"\x0e\rgrapnel trust" +
+			"\x10\rgrapnel trust" +
 			"\x0fgrapnel untrust" +
 			"\rgrapnel pause" +
 			"\x11grapnel uninstall" +
@@ -13403,10 +13405,11 @@ var all = []packindex.Pack{
 			"\x12grapnel serve stop" +
 			"\fgrapnel stop" +
 			"\x0fgrapnel disable" +
+			"\x15grapnel hooks disable" +
 			"\x15grapnel hook --policy" +
 			"\x1ago run *cmd/grapnel* trust" +
 			"\x1cgo run *cmd/grapnel* untrust" +
-			"\x1ago run *cmd/grapnel* pause" +
+			"\x1ago run *cmd/grapnel* pause\"go run *cmd/grapnel* hooks disable" +
 			"\x1ego run *cmd/grapnel* uninstall" +
 			"\x01\x02\x04\x13grapnel pause --off" +
 			"\x14grapnel trust --list" +

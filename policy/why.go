@@ -60,6 +60,22 @@ func NewReasoner(s *grapnel.Spec) *Reasoner {
 	return r
 }
 
+// Describe returns a short description of the conditions of the hook, one part per condition. It
+// is empty if the hook has none, and for hooks of foreign files.
+func (r *Reasoner) Describe() []string {
+	var parts []string
+	if len(r.spec.Tools) > 0 {
+		parts = append(parts, "tool "+strings.Join(r.spec.Tools, " or "))
+	}
+	if r.known != nil {
+		parts = append(parts, r.known.Describe()...)
+	}
+	if r.past != nil {
+		parts = append(parts, "after earlier events")
+	}
+	return parts
+}
+
 // packHookOf returns the packHook that implements a Matcher, if any.
 func packHookOf(m grapnel.Matcher) (*packHook, bool) {
 	switch m := m.(type) {

@@ -106,7 +106,7 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 			newInit, newInstall, newUninstall, newVerify, newDoctor, newStatus, newPause,
 		}},
 		{"Policies:", []func(*console) *cobra.Command{
-			newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newImport, newSchema,
+			newHooks, newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newImport, newSchema,
 		}},
 		{"What happened:", []func(*console) *cobra.Command{
 			newLog, newWatch, newStats, newDeliveries,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/expr"
@@ -36,6 +37,22 @@ type Conditions struct {
 
 // Empty reports whether every event matches because the hook has no conditions.
 func (cs *Conditions) Empty() bool { return cs.m == nil }
+
+// Describe returns a short description of the conditions, such as "tool bash" and "except (path
+// **/tmp/**)".
+func (cs *Conditions) Describe() []string {
+	var parts []string
+	if cs.match != nil {
+		parts = Describe(cs.match.c.source)
+	}
+	for _, e := range cs.except {
+		parts = append(parts, "except ("+strings.Join(Describe(e.c.source), ", ")+")")
+	}
+	if cs.when != nil {
+		parts = append(parts, "when "+cs.m.when.Source)
+	}
+	return parts
+}
 
 // matchConditions holds the conditions of one match.
 type matchConditions struct {

@@ -202,6 +202,13 @@ func (x *Explanation) notices(place local.Place, set *policy.Set) {
 			x.Notices = append(x.Notices, fmt.Sprintf("grapnel: %s runs the hooks of %s itself, so Grapnel does not run them here", file.RunBy, file.File))
 		}
 	}
+	off, err := pause.ReadOff(place.Off())
+	if err != nil {
+		x.Notices = append(x.Notices, "grapnel: "+err.Error())
+	}
+	for _, h := range off {
+		x.Notices = append(x.Notices, fmt.Sprintf("grapnel: hook %s is off: %s (to switch it on: grapnel hooks enable %[1]s)", h.Hook, h.Reason))
+	}
 	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {
 		x.Notices = append(x.Notices, pause.Notice())
 	}

@@ -358,7 +358,7 @@ type stamp struct {
 
 // stampsOf returns the stamps of all files that determine the policies in force.
 func stampsOf(place local.Place, files []policy.File) []stamp {
-	stamps := []stamp{{path: string(place.Trusts())}, {path: place.Snapshots()}, {path: place.Pause()}}
+	stamps := []stamp{{path: string(place.Trusts())}, {path: place.Snapshots()}, {path: place.Pause()}, {path: place.Off()}}
 	for _, f := range files {
 		stamps = append(stamps, stamp{path: f.Path, root: f.Root})
 	}

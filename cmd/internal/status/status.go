@@ -64,6 +64,13 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 		return nil, err
 	}
 	s.policies(place, dir)
+	off, err := pause.ReadOff(place.Off())
+	if err != nil {
+		s.warn("%v", err)
+	}
+	for _, h := range off {
+		s.warn("hook %s is off since %s: %s; \"grapnel hooks enable %[1]s\" switches it on", h.Hook, h.Since.Local().Format("2006-01-02 15:04"), h.Reason)
+	}
 	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {
 		s.Paused = pause.Until
 		s.warn("%v: all hooks except managed ones and self-protection are in observe mode; \"grapnel pause --off\" ends it", pause)

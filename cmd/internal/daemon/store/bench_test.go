@@ -67,7 +67,7 @@ func BenchmarkCount(b *testing.B) {
 		items := make([]Item, min(500, b.N-at))
 		for i := range items {
 			e := entry(fmt.Sprintf("%028x", at+i))
-			e.Time = now.Add(-23 * time.Hour).Add(23 * time.Hour * time.Duration(at+i) / time.Duration(b.N))
+			e.Time = now.Add(-time.Duration(float64(23*time.Hour) * (1 - float64(at+i)/float64(b.N))))
 			e.MS = random.ExpFloat64() * 10
 			if random.IntN(50) > 0 {
 				e.Decision = grapnel.None
