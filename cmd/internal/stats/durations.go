@@ -2,6 +2,10 @@ package stats
 
 import (
 	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"maps"
 	"math"
 	"slices"
 )
@@ -16,6 +20,42 @@ type durations struct {
 
 // buckets are the numbers of durations by rounded duration; see bucketOf.
 type buckets map[int]int
+
+// MarshalJSON returns a string with pairs of varints: the difference to the last bucket, and its
+// number. A day may have a million pairs, which take too long to decode as members of objects.
+func (b buckets) MarshalJSON() ([]byte, error) {
+	var data []byte
+	last := 0
+	for _, bucket := range slices.Sorted(maps.Keys(b)) {
+		data = binary.AppendUvarint(binary.AppendVarint(data, int64(bucket-last)), uint64(b[bucket])) //nolint:gosec // not negative
+		last = bucket
+	}
+	return json.Marshal(data)
+}
+
+// UnmarshalJSON reads the form of MarshalJSON.
+func (b *buckets) UnmarshalJSON(raw []byte) error {
+	var data []byte
+	if err := json.Unmarshal(raw, &data); err != nil {
+		return err
+	}
+	*b = make(buckets, len(data)/2)
+	bucket := 0
+	for len(data) > 0 {
+		step, size := binary.Varint(data)
+		if size <= 0 {
+			return errors.New("damaged durations")
+		}
+		n, more := binary.Uvarint(data[size:])
+		if more <= 0 || n > math.MaxInt32 {
+			return errors.New("damaged durations")
+		}
+		bucket += int(step)
+		(*b)[bucket] += int(n) //nolint:gosec // checked above
+		data = data[size+more:]
+	}
+	return nil
+}
 
 // bucketsPerE is the number of buckets while a duration grows by the factor e. A bucket is 2 %
 // wide, so a rounded duration differs by at most 1 %.

@@ -152,7 +152,7 @@ func TestAddStored(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"", "[]", `{"hooks":[{"name":"a"}]}`, `{"agents":[{}],"AgentTimes":[]}`} {
+	for _, bad := range []string{"", "[]", `{"hooks":[{"name":"a"}]}`, `{"agents":[{}],"AgentTimes":[]}`, `{"hooks":[{"name":"a"}],"HookTimes":["/w=="]}`, `{"hooks":[{"name":"a"}],"HookTimes":["AP//////"]}`} {
 		if err := got.AddStored([]byte(bad)); err == nil || !strings.Contains(err.Error(), "cannot read stored counts") {
 			t.Errorf("AddStored(%q) = %v, want an error", bad, err)
 		}

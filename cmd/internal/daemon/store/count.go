@@ -152,7 +152,16 @@ func (r *Reader) count(ctx context.Context, c *stats.Counter, since time.Time, h
 	var parts []part
 	var last int64
 	err := r.read(ctx, func(v *view) error {
-		err := v.each("SELECT first, last, newest < ?1, CASE WHEN oldest >= ?1 THEN counts END FROM summary WHERE last <= ?2 ORDER BY first", []any{from, head},
+		var name string
+		current, err := v.row("SELECT name FROM sqlite_schema WHERE name = 'summary'", nil, &name)
+		if err != nil {
+			return err
+		}
+		if !current { // no daemon of this version has run yet
+			parts = []part{{last: head}}
+			return nil
+		}
+		err = v.each("SELECT first, last, newest < ?1, CASE WHEN oldest >= ?1 THEN counts END FROM summary WHERE last <= ?2 ORDER BY first", []any{from, head},
 			func(scan func(into ...any) error) error {
 				var first int64
 				var p part
@@ -169,8 +178,8 @@ func (r *Reader) count(ctx context.Context, c *stats.Counter, since time.Time, h
 			return err
 		}
 		parts = append(parts, part{last: head})
-		var again int
-		_, err = v.row("SELECT count(*) FROM again JOIN record r ON r.id = again.id AND r.late = 0 WHERE r.time >= ? AND r.seq <= ?", []any{from, head}, &again)
+		var again int // CROSS JOIN: the table again is small, and record is large
+		_, err = v.row("SELECT count(*) FROM again CROSS JOIN record r ON r.id = again.id AND r.late = 0 WHERE r.time >= ? AND r.seq <= ?", []any{from, head}, &again)
 		c.Again(again)
 		return err
 	})

@@ -56,8 +56,8 @@ func OpenReader(dir string) (*Reader, error) {
 			return fmt.Errorf("%s: %w yet", filepath.Join(dir, baseFile), fs.ErrNotExist)
 		case have > version():
 			return fmt.Errorf("%s: %w (database version %d, newest supported version %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
-		case have < version():
-			return fmt.Errorf("%s: %w (database version %d, required version %d): move the file away", filepath.Join(dir, baseFile), ErrOlder, have, version())
+		case have < firstVersion: // newer ones can be read; the next Open migrates them
+			return fmt.Errorf("%s: %w (database version %d, required version %d): move the file away", filepath.Join(dir, baseFile), ErrOlder, have, firstVersion)
 		}
 		return nil
 	})
