@@ -1,4 +1,4 @@
-// Package pause temporarily switches hooks to observe mode.
+// Package pause switches hooks to observe mode for a while, and single hooks off.
 package pause
 
 import (
