@@ -51,7 +51,7 @@ func (b *buckets) UnmarshalJSON(raw []byte) error {
 			return errors.New("damaged durations")
 		}
 		bucket += int(step)
-		(*b)[bucket] += int(n) //nolint:gosec // checked above
+		(*b)[bucket] += int(n)
 		data = data[size+more:]
 	}
 	return nil
