@@ -131,6 +131,9 @@ command needs a terminal, because a person and not an agent should decide about 
 			if err != nil {
 				return err
 			}
+			if err := h.MayDisable(); err != nil {
+				return err
+			}
 			if !cli.Terminal(c.In) || !cli.Terminal(c.Out) {
 				return cli.WithHint(errors.New("only a user at a terminal can switch a hook off"), "run it in a terminal, without pipes; to stop a hook from blocking for everyone, set mode: observe in its policy")
 			}

@@ -59,8 +59,11 @@ func pauseAt(data []byte, now time.Time) (Pause, bool) {
 }
 
 // Write writes the Pause to a file, and replaces an earlier one.
-func (p Pause) Write(name string) error {
-	data, err := json.Marshal(p)
+func (p Pause) Write(name string) error { return write(name, p) }
+
+// write writes a value to a file as JSON.
+func write(name string, value any) error {
+	data, err := json.Marshal(value)
 	if err != nil {
 		return err
 	}

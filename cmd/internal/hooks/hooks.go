@@ -4,6 +4,7 @@ package hooks
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -104,7 +105,7 @@ func (s *Selection) Of(list []Hook) []Hook {
 	for i := range list {
 		h := &list[i]
 		if (s.Name == "" || s.Name == h.Name || s.Name == h.Hook) && (s.Pack == "" || s.Pack == h.Pack) &&
-			(s.Source == "" || s.Source == h.Source || s.Source == h.File || s.Source == h.Scope.String() || strings.HasSuffix(h.File, "/"+s.Source)) {
+			(s.Source == "" || s.Source == h.Source || s.Source == h.File || s.Source == h.Scope.String() || strings.HasSuffix(filepath.ToSlash(h.File), "/"+s.Source)) {
 			found = append(found, *h)
 		}
 	}
@@ -131,13 +132,21 @@ func (s *Selection) One(list []Hook) (*Hook, error) {
 	return nil, cli.WithHint(fmt.Errorf("%d hooks have the name %q: %s", len(found), s.Name, strings.Join(names, ", ")), "pass the full name, --pack or --source")
 }
 
-// Disable switches a hook off for this user, until [Enable].
-func Disable(place local.Place, h *Hook, reason string) error {
+// MayDisable returns an error if the hook is always on.
+func (h *Hook) MayDisable() error {
 	if h.File == notice.OwnFile {
 		return cli.WithHint(fmt.Errorf("%s protects Grapnel itself and is always on", h.Name), "do what it blocks yourself, in a terminal")
 	}
 	if h.Scope == grapnel.ScopeManaged {
 		return cli.WithHint(fmt.Errorf("%s is a managed hook and is always on", h.Name), "ask your administrator")
+	}
+	return nil
+}
+
+// Disable switches a hook off for this user, until [Enable].
+func Disable(place local.Place, h *Hook, reason string) error {
+	if err := h.MayDisable(); err != nil {
+		return err
 	}
 	off, err := pause.ReadOff(place.Off())
 	if err != nil {
