@@ -47,8 +47,8 @@ const (
 	Off     State = "off"
 )
 
-// List returns the hooks that are in force in a directory, in the order in which they run. The
-// error is about the file that lists hooks that are off.
+// List returns the hooks that are in force in a directory, in the order in which they run. If it
+// cannot read which hooks are off, it returns the list and an error.
 func List(place local.Place, dir string) ([]Hook, error) {
 	off, err := pause.ReadOff(place.Off())
 	engine, problem := grapnel.New(policy.Load(check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))).Specs, nil)

@@ -213,7 +213,9 @@ func (r *Reader) countRows(ctx context.Context, c *stats.Counter, after, last, f
 						return err
 					}
 					n++
-					errs = append(errs, countLine(c, line))
+					if err := countLine(c, line); err != nil {
+						errs = append(errs, err)
+					}
 					return nil
 				})
 		})
