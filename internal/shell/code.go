@@ -31,6 +31,10 @@ func (w *walker) interpreter(row *program, name string, args []Word, at place) {
 				}
 			}
 			if s.kind == open || !standardInput(s.word.Text) {
+				if language == "ed" {
+					continue // the file to edit; the commands come from standard input
+				}
+				w.wrote(s.word, func(text string, computed bool) { w.code(language, text, computed, name, read) })
 				return // a script
 			}
 			break
@@ -147,6 +151,14 @@ func (w *walker) code(language, text string, computed bool, name string, at plac
 		c.sed()
 		return
 	}
+	if language == "ed" {
+		w.bang(text, name, at)
+		return
+	}
+	if language == "lisp" {
+		c.lisp()
+		return
+	}
 	if language == "tcl" || language == "elisp" {
 		c.tcl()
 		if language == "tcl" {
@@ -189,7 +201,10 @@ func (c *codeScan) token(i int) int {
 	case b == '\'' || b == '"' || b == '`':
 		text, next, whole := c.quoted(i)
 		c.literal(text)
-		if b == '`' && c.isAny("perl ruby php") {
+		if b == '`' && c.isAny("perl ruby php julia") {
+			c.line(text, whole)
+		}
+		if b == '"' && c.isAny("ruby scala") && runsString(t[next:]) {
 			c.line(text, whole)
 		}
 		if b == '"' && c.language == "awk" {
@@ -207,6 +222,14 @@ func (c *codeScan) token(i int) int {
 		return c.call(t[i:end], i, end)
 	}
 	return i + 1
+}
+
+// runsString reports whether the text after a string runs it: "ls".! in Scala, "ls".execute() in
+// Groovy.
+func runsString(after string) bool {
+	after = strings.TrimLeft(after, " ")
+	return strings.HasPrefix(after, ".!") || strings.HasPrefix(after, "!") && !strings.HasPrefix(after, "!=") ||
+		strings.HasPrefix(after, ".execute(") || strings.HasPrefix(after, ".lazyLines")
 }
 
 // comment reports whether a comment that ends with the line begins at i.

@@ -110,6 +110,16 @@ var codeTable = []known{
 	{"vim", "system systemlist job_start termopen", "", runWords},
 	{"vim", "rmtree", "", deleteTree},
 	{"elisp", "shell-command", "", runLine},
+	{"ruby", "cmd shell", "System", runWords}, // Elixir
+	{"ruby", "cmd", "os", runLine},
+	{"scala", "Process", "", runWords},
+	{"scala", "exec", "", runLine},
+	{"scala", "ProcessBuilder", "", runWords},
+	{"erlang", "cmd", "", runLine},
+	{"erlang", "del_dir_r", "", deleteTree},
+	{"julia", "rm", "", deleteTree},
+	{"gnuplot", "system", "", runLine},
+	{"swift", "system", "", runLine},
 }
 
 // line reads a shell line that the code runs.

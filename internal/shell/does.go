@@ -36,6 +36,18 @@ func (w *walker) does(kind, name string, value Word, at place) {
 	case "git":
 		key, text, _ := strings.Cut(value.code(), "=")
 		w.gitSetting(key, Word{Text: text, Literal: value.Literal, c: value.c}, text, name, in)
+	case "cargo": // cargo --config target.x.runner="line"
+		w.cargoSetting(value, name, in)
+	case "ssm": // aws ssm send-command --parameters commands=["line"]
+		if _, text, ok := strings.Cut(value.code(), "ommand"); ok {
+			for _, line := range quotedTexts(text) {
+				w.nest(line, !value.Literal, name, in)
+			}
+		}
+	case "script": // npm pkg set scripts.x="line"
+		if key, text, ok := strings.Cut(value.code(), "="); ok && strings.HasPrefix(key, "scripts.") {
+			w.nest(text, !value.Literal, name+" "+key, in)
+		}
 	case "socat":
 		w.socat(value, name, in)
 	case "var":
@@ -60,6 +72,43 @@ func (w *walker) sshSetting(value Word, name string, at place) {
 	}
 	if has("proxycommand localcommand remotecommand knownhostscommand proxyusefdpass match", strings.ToLower(strings.TrimSpace(key))) && text != "none" {
 		w.nest(text, !value.Literal, name+" "+key, at)
+	}
+}
+
+// cargoSetting reads a setting of Cargo that holds a command.
+func (w *walker) cargoSetting(value Word, name string, at place) {
+	key, text, ok := strings.Cut(value.code(), "=")
+	key = strings.TrimSpace(key)
+	last := key[strings.LastIndexByte(key, '.')+1:]
+	if !ok || !has("runner linker rustc rustc-wrapper rustc-workspace-wrapper rustdoc credential-provider", last) {
+		return
+	}
+	text = strings.TrimSpace(text)
+	if words := quotedTexts(text); len(words) > 0 {
+		text = strings.Join(words, " ")
+	}
+	w.nest(text, !value.Literal, name+" "+key, at)
+}
+
+// quotedTexts returns the strings in double or single quotes in a text, as in JSON or TOML.
+func quotedTexts(text string) (list []string) {
+	for {
+		i := strings.IndexAny(text, `"'`)
+		if i < 0 {
+			return list
+		}
+		quote := text[i]
+		var b strings.Builder
+		for i++; i < len(text) && text[i] != quote; i++ {
+			if text[i] == '\\' && quote == '"' && i+1 < len(text) {
+				i++
+			}
+			b.WriteByte(text[i])
+		}
+		if i >= len(text) {
+			return list
+		}
+		list, text = append(list, b.String()), text[i+1:]
 	}
 }
 
@@ -258,6 +307,7 @@ func (w *walker) sourced(name string, file Word, at place) {
 	case file.c != nil && file.c.feed != nil:
 		w.unknown("sourced file: " + visible(file.Text))
 		w.nest(*file.c.feed, false, name, at.behind(name))
+	case w.wrote(file, func(text string, computed bool) { w.nest(text, computed, name, at.behind(name)) }):
 	case !file.Literal:
 		if path, ok := homely(file.Text); !ok || strings.ContainsAny(path, "$`") {
 			w.unknown("sourced file: " + visible(file.Text))
@@ -337,7 +387,11 @@ func (w *walker) tmuxCommand(row *program, name string, words []Word, at place) 
 func (w *walker) crontab(row *program, name string, args []Word, at place) {
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {
-		if s.kind == option && has(row.none, s.name) || s.kind == operand && s.word.Text != "-" {
+		if s.kind == option && has(row.none, s.name) {
+			return
+		}
+		if s.kind == operand && s.word.Text != "-" {
+			w.wrote(s.word, func(text string, _ bool) { w.crontabText(text, name, at) })
 			return
 		}
 	}
@@ -355,6 +409,11 @@ func (w *walker) crontab(row *program, name string, args []Word, at place) {
 			text = w.echoed(&at)
 		}
 	}
+	w.crontabText(text, name, at)
+}
+
+// crontabText reads the lines of a crontab.
+func (w *walker) crontabText(text, name string, at place) {
 	for line := range strings.SplitSeq(text, "\n") {
 		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
@@ -378,10 +437,15 @@ func (w *walker) crontab(row *program, name string, args []Word, at place) {
 // makefile reads a Makefile that is part of the shell line: make -f - <<EOF.
 func (w *walker) makefile(name string, args []Word, at place) {
 	s := scanner{rows: []*program{lookup("make")}, args: args, late: true}
-	reads := false
+	reads, dir := false, ""
+	files := []string{"Makefile", "makefile", "GNUmakefile"}
 	for s.scan() {
+		if s.kind == option && (s.name == "C" || s.name == "directory") && s.valued && s.value.Literal {
+			dir = join(dir, s.value.Text)
+		}
 		if s.kind == option && (s.name == "f" || s.name == "file" || s.name == "makefile") && s.valued {
 			reads = reads || s.value.Text == "-" || standardInput(s.value.Text)
+			files = []string{s.value.Text}
 			if c := s.value.c; c != nil && c.feed != nil {
 				w.makeText(*c.feed, name, false, at.behind(name))
 			}
@@ -391,6 +455,9 @@ func (w *walker) makefile(name string, args []Word, at place) {
 		}
 	}
 	if !reads {
+		for _, file := range files {
+			w.wrote(Word{Text: join(dir, file), Literal: true}, func(text string, computed bool) { w.makeText(text, name, computed, at.behind(name)) })
+		}
 		return
 	}
 	text, ok := w.fedText(&at)

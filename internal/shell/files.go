@@ -362,18 +362,30 @@ func (f *fileScan) guess(w Word, short bool) {
 func (s *Script) URLs() []string {
 	list := slices.Clip(s.urls)
 	for i := range s.Commands {
-		c := &s.Commands[i]
-		switch c.key {
-		case "echo", "printf", "grep", "egrep", "fgrep", "rg", "sed", "awk", "test", "[", "sh", "bash", "zsh", "eval", "ag", "ack":
-			continue
+		list = append(list, s.Commands[i].URLs()...)
+	}
+	return list
+}
+
+// CodeURLs returns the addresses in the programs in other languages.
+func (s *Script) CodeURLs() []string { return s.urls }
+
+// URLs returns the addresses in the words of the command. Words of programs that only print or
+// search text are not addresses.
+func (c *Command) URLs() (list []string) {
+	switch c.key {
+	case "echo", "printf", "grep", "egrep", "fgrep", "rg", "sed", "awk", "test", "[", "sh", "bash", "zsh", "eval", "ag", "ack":
+		return nil
+	}
+	if address(c.Path) { // npx https://...
+		list = append(list, c.Path)
+	}
+	before := ""
+	for _, a := range c.Args {
+		if url := c.url(a, before); url != "" {
+			list = append(list, url)
 		}
-		before := ""
-		for _, a := range c.Args {
-			if url := c.url(a, before); url != "" {
-				list = append(list, url)
-			}
-			before = a.Text
-		}
+		before = a.Text
 	}
 	return list
 }
@@ -386,6 +398,9 @@ func (c *Command) url(a Word, before string) string {
 	}
 	text := a.Text
 	if a.c != nil {
+		if address(text) && knownHost(text) { // https://$TOKEN@host/
+			return text
+		}
 		text = a.c.head
 	}
 	if _, value, ok := strings.Cut(text, "="); ok && strings.HasPrefix(text, "-") {
@@ -394,10 +409,17 @@ func (c *Command) url(a Word, before string) string {
 	if address(text) {
 		return text
 	}
+	if _, source, ok := strings.Cut(text, "@"); ok && address(strings.TrimSpace(source)) {
+		return strings.TrimSpace(source) // the source of a package: name@https://..., "name @ git+https://..."
+	}
 	if strings.HasPrefix(a.Text, "-") || !a.Literal || strings.ContainsAny(text, " \t\n") {
 		return ""
 	}
 	switch c.key {
+	case "docker", "podman", "nerdctl": // docker login host
+		if len(c.Args) > 1 && c.Args[0].Text == "login" && strings.Contains(text, ".") {
+			return "https://" + text
+		}
 	case "curl", "wget", "http", "https", "xh", "aria2c", "lynx", "w3m":
 		named := strings.Contains(text, ".") && !strings.HasPrefix(text, ".") && !strings.HasPrefix(text, "/") || strings.HasPrefix(text, "localhost")
 		if named && !curlValue(before) {
@@ -414,6 +436,16 @@ func (c *Command) url(a Word, before string) string {
 		}
 	}
 	return ""
+}
+
+// knownHost reports whether the host of an address has no computed piece.
+func knownHost(text string) bool {
+	_, rest, _ := strings.Cut(text, "://")
+	if end := strings.IndexAny(rest, `/?#`); end >= 0 {
+		rest = rest[:end]
+	}
+	at := strings.LastIndexByte(rest, '@')
+	return at > 0 && !strings.ContainsAny(rest[at+1:], "$`(){}") && len(rest) > at+1
 }
 
 // curlValue reports whether the argument of this option is not an address.
@@ -434,7 +466,7 @@ func address(text string) bool {
 	if !ok || rest == "" || strings.ContainsAny(scheme, " \t\n") {
 		return false
 	}
-	switch strings.ToLower(scheme[strings.LastIndexByte(scheme, '+')+1:]) {
+	switch strings.ToLower(scheme[strings.LastIndexAny(scheme, "+:")+1:]) {
 	case "http", "https", "ftp", "ftps", "ssh", "git", "sftp", "ws", "wss", "s3", "gs", "rsync", "scp", "ldap", "gopher", "tftp", "dict", "telnet", "smb":
 		return true
 	}

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"slices"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -57,7 +58,7 @@ func found(args []Word) string {
 }
 
 // listed returns a glob for the output of a find before a pipe, like found, or "".
-func listed(at *place) string {
+func (w *walker) listed(at *place) string {
 	if at.from == nil {
 		return ""
 	}
@@ -67,22 +68,7 @@ func listed(at *place) string {
 			return ""
 		}
 	}
-	c, ok := at.from.Cmd.(*syntax.CallExpr)
-	if !ok || len(c.Args) == 0 || len(c.Assigns) > 0 {
-		return ""
-	}
-	var words []Word
-	for _, arg := range c.Args {
-		word, ok := plain(arg)
-		if !ok {
-			return ""
-		}
-		words = append(words, word)
-	}
-	if words[0].Text != "find" {
-		return ""
-	}
-	return found(words[1:])
+	return w.listing(at.from, at)
 }
 
 // lists returns a glob for a word that is a command substitution with a list of files, such as
@@ -128,9 +114,62 @@ func (w *walker) listing(st *syntax.Stmt, at *place) string {
 		}
 		return dir + "*"
 	case "git":
-		if len(args) == 1 && args[0].Text == "ls-files" {
-			return "*"
-		}
+		return trackedFiles(args)
+	case "rg", "fd", "fdfind":
+		return searchedFiles(words[0].Text, args)
 	}
 	return ""
+}
+
+// trackedFiles returns a glob for the files that "git ls-files" lists, like listing.
+func trackedFiles(args []Word) string {
+	texts, ok := literals(args)
+	if !ok || len(texts) == 0 || texts[0] != "ls-files" ||
+		slices.ContainsFunc(texts, func(s string) bool { return has("-o --others -i --ignored -d --deleted", s) }) {
+		return ""
+	}
+	return below(operandsOf(texts[1:]), "*")
+}
+
+// searchedFiles returns a glob for the files that "rg --files" or fd lists, like listing.
+func searchedFiles(program string, args []Word) string {
+	texts, ok := literals(args)
+	if !ok || slices.ContainsFunc(texts, func(s string) bool {
+		return strings.HasPrefix(s, "-g") || strings.HasPrefix(s, "-x") || strings.HasPrefix(s, "-e")
+	}) {
+		return ""
+	}
+	paths := operandsOf(texts)
+	switch {
+	case program == "rg" && !slices.Contains(texts, "--files"):
+		return ""
+	case program != "rg" && len(paths) > 0: // the first operand of fd is a pattern
+		if paths[0] != "." {
+			return ""
+		}
+		paths = paths[1:]
+	}
+	return below(paths, "./*")
+}
+
+// below returns a glob for all files below a directory: here if there is no path, "" if there are
+// several.
+func below(paths []string, here string) string {
+	switch len(paths) {
+	case 0:
+		return here
+	case 1:
+		return strings.TrimRight(paths[0], "/") + "/*"
+	}
+	return ""
+}
+
+// operandsOf returns the words that are not options.
+func operandsOf(words []string) (operands []string) {
+	for _, word := range words {
+		if !strings.HasPrefix(word, "-") {
+			operands = append(operands, word)
+		}
+	}
+	return operands
 }

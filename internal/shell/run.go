@@ -267,7 +267,7 @@ func (w *walker) wrapped(row *program, name string, words []Word, replace string
 		if row.runs == runsParallel {
 			w.parallel(name, words, replace, at.behind(name))
 		}
-		words = w.fed(row, words, replace, listed(&at))
+		words = w.fed(row, words, replace, w.listed(&at))
 	}
 	at = at.behind(name)
 	if row.runs == runsLine && len(words) == 1 && words[0].c != nil && words[0].c.init {
@@ -361,9 +361,10 @@ func (w *walker) shell(row *program, name string, args []Word, at place) {
 		if c := rest[0].c; c.feed != nil {
 			w.nest(*c.feed, false, name, at.behind(name))
 		}
+	case len(rest) > 0 && !input && w.wrote(rest[0], func(text string, computed bool) { w.shellFile(text, computed, name, rest[1:], at) }):
 	case len(rest) > 0 && !input && !standardInput(rest[0].Text):
-		// A script is treated like any other program: the command is recorded, the content of the
-		// file is not read.
+		// A script from outside the line is treated like any other program: the command is
+		// recorded, the content of the file is not read.
 	default:
 		w.input(name, at)
 	}
@@ -450,6 +451,9 @@ func (w *walker) input(name string, at place) {
 // script reads "sh < file". It records that a script runs, as for "sh file".
 func (w *walker) script(name string, r *syntax.Redirect, at *place) {
 	reason, file := name+" runs what it reads from a file", w.word(at, r.Word)
+	if r.Op == syntax.RdrIn && w.wrote(file, func(text string, computed bool) { w.shellFile(text, computed, name, nil, *at) }) {
+		return
+	}
 	if r.Op != syntax.RdrIn || !file.Literal || strings.HasPrefix(file.Text, "/dev/") || strings.HasPrefix(file.Text, "/proc/") {
 		w.unknown(reason)
 	} else {

@@ -194,20 +194,23 @@ type walker struct {
 	buf    []byte   // buffer of fold
 	mask   []byte
 
-	line      string               // the outermost line
-	dir       string               // Command.Dir of the next command
-	vars      []variable           // variables with literal values so far
-	funcs     map[string]*function // functions by name, the last definition of each
-	args      []string             // known positional parameters
-	taint     []string             // variables to which the line gives an unknown value
-	mild      bool                 // unknown pieces are usual here, see Script.Hidden
-	elsewhere bool                 // standard input may be redirected elsewhere: by a function's caller, by exec
-	subst     int                  // 0, or the index of the variable values that the current reading inserts, from 1
-	used      bool                 // a value was inserted for a computed piece
-	older     bool                 // there are further values for another reading
-	expanding int                  // nested functions and aliases in the current reading
-	work      int                  // steps so far, see work.go
-	budget    int                  // maximum number of steps for this line
+	line      string                  // the outermost line
+	origins   map[string]string       // where the values of variables come from, see origin.go
+	moved     []moved                 // directories that the line moved or linked
+	dir       string                  // Command.Dir of the next command
+	vars      []variable              // variables with literal values so far
+	funcs     map[string]*function    // functions by name, the last definition of each
+	written   map[string]*writtenFile // files that the line writes with known text, by path
+	args      []string                // known positional parameters
+	taint     []string                // variables to which the line gives an unknown value
+	mild      bool                    // unknown pieces are usual here, see Script.Hidden
+	elsewhere bool                    // standard input may be redirected elsewhere: by a function's caller, by exec
+	subst     int                     // 0, or the index of the variable values that the current reading inserts, from 1
+	used      bool                    // a value was inserted for a computed piece
+	older     bool                    // there are further values for another reading
+	expanding int                     // nested functions and aliases in the current reading
+	work      int                     // steps so far, see work.go
+	budget    int                     // maximum number of steps for this line
 }
 
 // A place is the context of a command.
@@ -539,6 +542,22 @@ func (w *walker) command(words []Word, at place) {
 		w.aliases(words[1:], at)
 	case "read", "printf":
 		w.readVars(c.key, words[1:], &at)
+	case "mv", "cp":
+		w.transfers(words[1:])
+		if c.key == "mv" {
+			w.moves(words[1:])
+		}
+	case "ln", "mount":
+		w.moves(words[1:])
+	case "rm", "shred", "rimraf", "srm", "trash", "unlink", "rmdir", "find":
+		w.deletesMoved(words, at)
+	case "npm", "pnpm", "yarn", "bun":
+		w.packageScripts(c.Name, at)
+	}
+	if strings.IndexByte(c.Path, '/') >= 0 && !c.computed && len(w.written) > 0 {
+		in := at
+		in.parent = len(w.s.Commands) - 1
+		w.runsWritten(words[0], words[1:], in)
 	}
 	if row != nil {
 		at.parent = len(w.s.Commands) - 1

@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -24,7 +25,10 @@ func (t *term) answer(w Word) Answer {
 		return No
 	}
 	// "rm -rf $HOME" must match as written, and so must "docker rm `docker ps`".
-	if strings.ContainsAny(t.text, "$`") && t.match(w.Text) {
+	if strings.ContainsAny(t.text, "$`") && t.match(cmp.Or(w.c.origin, w.Text)) {
+		return Yes
+	}
+	if w.c.origin != "" && !strings.ContainsAny(w.c.origin, "$`") && t.match(w.c.origin) {
 		return Yes
 	}
 	if w.c.glob != "" && t.match(w.c.glob) {

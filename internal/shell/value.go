@@ -153,6 +153,13 @@ func (w *walker) remember(a *syntax.Assign, at *place) {
 		return
 	}
 	text, ok := w.literally(a.Value, at)
+	if w.subst == 0 {
+		origin := originOf(w.word(at, a.Value))
+		if a.Append {
+			origin = originAssigned
+		}
+		w.assigns(a.Name.Value, origin)
+	}
 	if ok {
 		if a.Append {
 			for _, v := range slices.Backward(w.vars) {
@@ -180,6 +187,9 @@ func (w *walker) looped(l *syntax.WordIter, at *place) {
 	for i, item := range l.Items {
 		if i == maxValues {
 			return
+		}
+		if l.Name != nil {
+			w.assigns(l.Name.Value, originOf(w.word(at, item)))
 		}
 		if text, ok := w.literally(item, at); ok && l.Name != nil {
 			w.set(l.Name.Value, false, text)
@@ -243,6 +253,7 @@ func (w *walker) readVars(name string, args []Word, at *place) {
 				continue
 			}
 			w.tainted(name)
+			w.assigns(name, originAssigned)
 			if all != "" {
 				w.set(name, false, all)
 			}

@@ -57,9 +57,11 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 		}
 	}
 	first, dir := len(w.s.Commands), w.dir
+	w.keepDescriptors(st, at)
 	w.simple(st.Cmd, &in)
 	reads, writes := len(w.s.Reads), len(w.s.Writes)
 	w.redirects(st.Redirs, at)
+	w.keepText(st, at)
 	if first < len(w.s.Commands) && (reads < len(w.s.Reads) || writes < len(w.s.Writes)) && len(st.Redirs) > 0 {
 		w.redirected(first, dir, reads, writes)
 	}

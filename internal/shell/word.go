@@ -33,6 +33,7 @@ type computed struct {
 	init    bool    // it is the output of a tool that sets up a shell
 	feed    *string // the output of the command in <(...), if known
 	glob    string  // a glob for the values of the word, if known
+	origin  string  // Text with the origins of its variables in place of their names, see origin.go
 }
 
 // code returns the text of a word with holes for its computed pieces.
@@ -172,6 +173,7 @@ type folded struct {
 	init       bool
 	name       bool // it begins with the output of a harmless tool, so it is not an option
 	feed       *string
+	origins    []string // pairs: a variable as written, its origin
 }
 
 // pieces splits a word at the blanks in its values and appends the result to out.
@@ -207,7 +209,7 @@ func (f *folded) word() Word {
 	} else {
 		tail = ""
 	}
-	return Word{Text: text, c: &computed{head: text[:f.head], tail: tail, code: string(f.code), many: f.many, operand: f.name, init: f.init, feed: f.feed}}
+	return Word{Text: text, c: &computed{head: text[:f.head], tail: tail, code: string(f.code), many: f.many, operand: f.name, init: f.init, feed: f.feed, origin: f.replaced(text)}}
 }
 
 type quoting byte
@@ -272,6 +274,9 @@ func (w *walker) foldParam(f *folded, at *place, p *syntax.ParamExp, q quoting) 
 	show := w.source(at, p)
 	if p.Param != nil && (p.Short || show == "${"+p.Param.Value+"}") {
 		show = "$" + p.Param.Value
+	}
+	if p.Param != nil && w.origins[p.Param.Value] != "" {
+		f.origins = append(f.origins, show, w.origins[p.Param.Value])
 	}
 	w.foldComputed(f, show, paramMany(p, q))
 }

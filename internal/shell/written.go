@@ -1,0 +1,224 @@
+package shell
+
+import (
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// If the line writes a file with known text and then runs it, the text is read as code:
+//
+//	echo 'rm -rf ~' > a.sh; sh a.sh
+//
+// This only adds commands. Files from outside the line stay unread.
+
+// maxWritten is the maximum number of files whose text is remembered.
+const maxWritten = 64
+
+// A writtenFile is a file that the line writes.
+type writtenFile struct {
+	text     string
+	computed bool // the text holds computed pieces, as holes
+	active   bool // it is being read: a script that runs itself is read once
+}
+
+// writtenKey returns the key of a file name in walker.written.
+func (w *walker) writtenKey(name string) string { return path.Clean(join(w.dir, name)) }
+
+// keepText records the text that a statement writes to files, by a redirection or tee.
+func (w *walker) keepText(st *syntax.Stmt, at *place) {
+	call, _ := st.Cmd.(*syntax.CallExpr)
+	var operands []Word
+	if call != nil && len(call.Args) > 1 {
+		args := call.Args
+		if args[0].Lit() == "sudo" {
+			args = args[1:]
+		}
+		if args[0].Lit() == "tee" {
+			for _, a := range args[1:] {
+				operands = w.words(at, a, operands)
+			}
+		}
+	}
+	var feed, into []*syntax.Redirect
+	for _, r := range st.Redirs {
+		switch {
+		case (r.Op == syntax.RdrOut || r.Op == syntax.AppOut || r.Op == syntax.RdrClob) && (r.N == nil || r.N.Value == "1"):
+			into = append(into, r)
+		default:
+			feed = append(feed, r)
+		}
+	}
+	if len(into) == 0 && len(operands) == 0 {
+		return
+	}
+	file, known := w.outputText(&syntax.Stmt{Cmd: st.Cmd, Redirs: feed, Position: st.Position}, call, at)
+	for _, r := range into {
+		w.keepFile(w.word(at, r.Word), file, known, r.Op == syntax.AppOut)
+	}
+	appends := slices.ContainsFunc(operands, func(a Word) bool { return a.Literal && (a.Text == "-a" || a.Text == "--append") })
+	for _, a := range operands {
+		if !strings.HasPrefix(a.Text, "-") {
+			w.keepFile(a, file, known, appends)
+		}
+	}
+}
+
+// keepDescriptors records the text that a statement gives to its command on other descriptors than
+// standard input: bash /dev/fd/3 3<<< line.
+func (w *walker) keepDescriptors(st *syntax.Stmt, at *place) {
+	for _, r := range st.Redirs {
+		if (r.Op == syntax.Hdoc || r.Op == syntax.DashHdoc || r.Op == syntax.WordHdoc) && r.N != nil && r.N.Value != "0" {
+			text, whole := w.given(at, r)
+			w.keep("/dev/fd/"+r.N.Value, writtenFile{text: text, computed: !whole})
+		}
+	}
+}
+
+// outputText returns what a statement prints, if it is known but for computed pieces of a
+// here-document.
+func (w *walker) outputText(st *syntax.Stmt, call *syntax.CallExpr, at *place) (file writtenFile, known bool) {
+	if call != nil && len(call.Args) > 0 && has("cat tee", call.Args[0].Lit()) {
+		for _, r := range slices.Backward(st.Redirs) {
+			if feeds(r) {
+				text, whole := w.given(at, r)
+				return writtenFile{text: text, computed: !whole}, text != ""
+			}
+		}
+	}
+	in := ""
+	if at.from != nil {
+		in, _ = w.evalStmt(at.from, at, "")
+	}
+	text, known := w.evalStmt(st, at, in)
+	return writtenFile{text: text}, known
+}
+
+// keepFile records the text of one file. A file with unknown text is forgotten.
+func (w *walker) keepFile(name Word, file writtenFile, known, appends bool) {
+	text, ok := knownText(name)
+	if !ok || text == "" || strings.HasPrefix(text, "/dev/") {
+		return
+	}
+	key := w.writtenKey(text)
+	old := w.written[key]
+	switch {
+	case !known && !appends:
+		delete(w.written, key)
+	case known:
+		if appends && old != nil {
+			file.text, file.computed = old.text+file.text, old.computed || file.computed
+		}
+		w.keep(key, file)
+	}
+}
+
+// keep records a file with known text, up to the limits.
+func (w *walker) keep(key string, file writtenFile) {
+	switch {
+	case len(file.text) > maxCode:
+	case w.written[key] == nil && len(w.written) >= maxWritten:
+		w.limited("unparsable: too many files")
+	default:
+		if w.written == nil {
+			w.written = map[string]*writtenFile{}
+		}
+		w.written[key] = &file
+	}
+}
+
+// transfers handles "mv a.sh b.sh" and "cp a.sh b.sh" of a file that the line wrote.
+func (w *walker) transfers(args []Word) {
+	if len(w.written) == 0 {
+		return
+	}
+	texts := make([]string, 0, 2)
+	for _, a := range args {
+		if text, ok := knownText(a); ok && !strings.HasPrefix(text, "-") {
+			texts = append(texts, text)
+		}
+	}
+	if len(texts) != 2 {
+		return
+	}
+	from := w.written[w.writtenKey(texts[0])]
+	if from == nil {
+		return
+	}
+	to := texts[1]
+	if strings.HasSuffix(to, "/") || to == "." {
+		to = strings.TrimSuffix(to, "/") + "/" + path.Base(texts[0])
+	}
+	w.keep(w.writtenKey(to), writtenFile{text: from.text, computed: from.computed})
+}
+
+// wrote reads a file that the line wrote with a function, and reports whether there is one.
+func (w *walker) wrote(name Word, read func(text string, computed bool)) bool {
+	text, ok := knownText(name)
+	if !ok || len(w.written) == 0 {
+		return false
+	}
+	file := w.written[w.writtenKey(text)]
+	if file == nil || file.active || !w.again() {
+		return file != nil
+	}
+	file.active = true
+	defer func() { file.active = false }()
+	// The text may contain values that the line computes while it writes the file. That is usual.
+	before := w.mild
+	w.mild = w.mild || file.computed
+	defer func() { w.mild = before }()
+	read(file.text, file.computed)
+	return true
+}
+
+// runsWritten handles a program that the line wrote: ./a.sh.
+func (w *walker) runsWritten(program Word, args []Word, at place) {
+	w.wrote(program, func(text string, computed bool) {
+		name := visible(program.Text)
+		first, _, _ := strings.Cut(text, "\n")
+		if shebang, ok := strings.CutPrefix(first, "#!"); ok {
+			words := strings.Fields(shebang)
+			if len(words) > 1 && programName(words[0]) == "env" {
+				words = words[1:]
+			}
+			if len(words) > 0 {
+				if row := rowOf(foldCase(programName(words[0]))); row != nil && row.runs == runsCode {
+					w.code(get(row.does, "-"), text, computed, name, at.behind(name))
+					return
+				}
+			}
+		}
+		w.shellFile(text, computed, name, args, at)
+	})
+}
+
+// shellFile reads a shell script with its arguments.
+func (w *walker) shellFile(text string, computed bool, name string, args []Word, at place) {
+	before := w.args
+	defer func() { w.args = before }()
+	if texts, ok := literals(args); ok {
+		w.args = texts
+	}
+	in := at.behind(name)
+	in.stdin, in.from = nil, nil
+	w.nest(text, computed, name, in)
+}
+
+// packageScripts reads the scripts of a package.json that the line wrote, which npm and similar
+// programs run.
+func (w *walker) packageScripts(name string, at place) {
+	w.wrote(Word{Text: "package.json", Literal: true}, func(text string, computed bool) {
+		var file struct{ Scripts map[string]string }
+		if json.Unmarshal([]byte(text), &file) != nil {
+			return
+		}
+		for _, key := range slices.Sorted(maps.Keys(file.Scripts)) {
+			w.nest(file.Scripts[key], computed, name, at.behind(name))
+		}
+	})
+}
