@@ -115,6 +115,27 @@ crash: ## kill a daemon 1,000 times under load, and again with records: {sync: t
 	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
 	@$(GO) run ./cmd/test/crash -sync $(CRASHFLAGS)
 
+# The reliability tests: each fault, and the tests that cause it. The tests also run in their own
+# tiers; here they run with daemons that are killed and kept busy for some time.
+CHAOS_kills    := cmd/test/crash:TestKills cmd/test/crash:TestStorm cmd/test/crash:TestSameFiring
+CHAOS_disk     := cmd/test/crash:TestFullDisk cmd/test/hostile:TestNoState cmd/test/crash:TestNowhereToKeep
+CHAOS_database := cmd/test/crash:TestDatabaseRemoved cmd/test/crash:TestDatabaseLost cmd/test/crash:TestDamagedPage
+CHAOS_files    := cmd/test/crash:TestTornSpool cmd/test/hostile:TestDamagedState cmd/test/hostile:TestAskWithDamagedState
+CHAOS_clock    := cmd/test/crash:TestClock cmd/test/crash:TestClockRetry cmd/internal/daemon/service:TestRetention
+CHAOS_clients  := cmd/internal/daemon/server:TestSlowOnes cmd/internal/daemon/server:TestGoneWhileSlow cmd/test/hostile:TestLimits
+CHAOS_edits    := cmd/test/crash:TestHalfSaved
+CHAOS_daemons  := cmd/internal/daemon/server:TestListenAtOnce cmd/internal/hookcmd:TestFailingDaemons cmd/internal/hookcmd:TestOtherVersion
+CHAOS_size     := cmd/internal/hookcmd:TestInventedSessionsRemoveNoGuard cmd/internal/daemon/store:TestBehind
+CHAOS_world    := cmd/test/hostile:TestPrograms cmd/test/hostile:TestEnvironment cmd/test/hostile:TestStdinStaysOpen
+CHAOS          := $(CHAOS_kills) $(CHAOS_disk) $(CHAOS_database) $(CHAOS_files) $(CHAOS_clock) $(CHAOS_clients) $(CHAOS_edits) $(CHAOS_daemons) $(CHAOS_size) $(CHAOS_world)
+
+.PHONY: chaos
+chaos: ## reliability tests: kill daemons, fill the disk, remove files, change the clock; takes about ten minutes
+	$(GO) run ./cmd/test/crash -kills 50
+	$(GO) run ./cmd/test/soak -time 1m -idle 0 -rate 100
+	$(GO) test -tags system -count=1 -timeout 20m -run '^($(subst $() $(),|,$(sort $(foreach test,$(CHAOS),$(lastword $(subst :, ,$(test)))))))$$' \
+		$(addprefix ./,$(sort $(foreach test,$(CHAOS),$(firstword $(subst :, ,$(test))))))
+
 TIME ?= 10m
 .PHONY: soak
 soak: ## measure an idle daemon, then keep it busy for TIME (10m) and check that it does not grow

@@ -13,10 +13,10 @@ type Blocking string
 
 // The effects of a Block.
 const (
-	BlockNothing  Blocking = ""         // the event cannot be stopped: a Block is illegal
-	BlockAction   Blocking = "action"   // the announced action does not happen
-	BlockStop     Blocking = "stop"     // the Block prevents the stop: the agent continues, with the reason as input
-	BlockFeedback Blocking = "feedback" // the action has already happened; the model gets the reason
+	BlockingNothing  Blocking = ""         // the event cannot be stopped: a Block is illegal
+	BlockingAction   Blocking = "action"   // the announced action does not happen
+	BlockingStop     Blocking = "stop"     // the Block prevents the stop: the agent continues, with the reason as input
+	BlockingFeedback Blocking = "feedback" // the action has already happened; the model gets the reason
 )
 
 // Stdout defines how plain text on the standard output of a command hook is interpreted.
@@ -36,7 +36,7 @@ type Merge string
 const (
 	MergeChain     Merge = ""          // each hook sees the result of the previous one; the last one wins
 	MergeJoin      Merge = "join"      // texts are joined with a newline
-	MergeIntersect Merge = "intersect" // a list keeps only the elements that all hooks allow
+	MergeIntersect Merge = "intersect" // a list keeps only the elements that all hooks allow; see Spec.Unite
 	MergeUnion     Merge = "union"     // a list contains every element that any hook allows, sorted
 	MergeOr        Merge = "or"        // true if any hook sets true
 	MergeStrictest Merge = "strictest" // the strictest mode wins: none, then any, then auto
@@ -71,33 +71,33 @@ var contracts = []Contract{
 	{Kind: GatewayStop, FailOpen: true},
 	{Kind: SessionStart, Context: true, FailOpen: true, Stdout: StdoutContext},
 	{Kind: SessionEnd, FailOpen: true},
-	{Kind: PromptBefore, Blocks: BlockAction, Context: true, Changes: []Change{{Field: FieldPrompt}}, Stdout: StdoutContext},
+	{Kind: PromptBefore, Blocks: BlockingAction, Context: true, Changes: []Change{{Field: FieldPrompt}}, Stdout: StdoutContext},
 	{Kind: AgentBefore, Context: true, Changes: []Change{{Field: FieldSystem}, {Field: FieldModel}}, Stdout: StdoutContext},
-	{Kind: AgentAfter, Blocks: BlockStop, Context: true, Changes: []Change{{Field: FieldClear, Merge: MergeOr}}, FailOpen: true, MaxStops: MaxStops},
+	{Kind: AgentAfter, Blocks: BlockingStop, Context: true, Changes: []Change{{Field: FieldClear, Merge: MergeOr}}, FailOpen: true, MaxStops: MaxStops},
 	{Kind: AgentFailed, FailOpen: true},
-	{Kind: ModelBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldRequest}, {Field: FieldResponse}}},
-	{Kind: ModelAfter, Blocks: BlockFeedback, Changes: []Change{{Field: FieldResponse}}},
+	{Kind: ModelBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldRequest}, {Field: FieldResponse}}},
+	{Kind: ModelAfter, Blocks: BlockingFeedback, Changes: []Change{{Field: FieldResponse}}},
 	{Kind: ToolsetBefore, Changes: []Change{{Field: FieldTools, Merge: MergeIntersect}, {Field: FieldMode, Merge: MergeStrictest}}},
-	{Kind: ToolBefore, Blocks: BlockAction, Permit: true, Changes: []Change{{Field: FieldInput}, {Field: FieldOutput}}},
-	{Kind: PermissionBefore, Blocks: BlockAction, Permit: true, Changes: []Change{{Field: FieldInput}}},
+	{Kind: ToolBefore, Blocks: BlockingAction, Permit: true, Context: true, Changes: []Change{{Field: FieldInput}, {Field: FieldOutput}}},
+	{Kind: PermissionBefore, Blocks: BlockingAction, Permit: true, Changes: []Change{{Field: FieldInput}}},
 	{Kind: PermissionDenied, FailOpen: true},
-	{Kind: ToolAfter, Blocks: BlockFeedback, Context: true, Changes: []Change{{Field: FieldOutput}, {Field: FieldNext}}},
-	{Kind: ToolFailed, Blocks: BlockFeedback, Context: true, Changes: []Change{{Field: FieldOutput}}},
-	{Kind: ToolBatchAfter, Blocks: BlockAction, Context: true},
-	{Kind: TranscriptBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldMessage}}},
-	{Kind: ResponseBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldResponse}}},
-	{Kind: MessageReceived, FailOpen: true},
-	{Kind: MessageBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldText}}},
+	{Kind: ToolAfter, Blocks: BlockingFeedback, Context: true, Changes: []Change{{Field: FieldOutput}, {Field: FieldNext}}},
+	{Kind: ToolFailed, Blocks: BlockingFeedback, Context: true, Changes: []Change{{Field: FieldOutput}}},
+	{Kind: ToolBatchAfter, Blocks: BlockingAction, Context: true},
+	{Kind: TranscriptBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldMessage}}},
+	{Kind: ResponseBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldResponse}}},
+	{Kind: MessageReceived, Blocks: BlockingAction}, // the agent does not get the message; no known agent with hook programs honors it
+	{Kind: MessageBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldText}}},
 	{Kind: MessageSent, FailOpen: true},
-	{Kind: CompactBefore, Blocks: BlockAction, Context: true, FailOpen: true},
+	{Kind: CompactBefore, Blocks: BlockingAction, Context: true, FailOpen: true},
 	{Kind: CompactAfter, Changes: []Change{{Field: FieldSummary, Merge: MergeJoin}}, FailOpen: true, Stdout: StdoutSummary},
-	{Kind: SubagentStart, Blocks: BlockAction, Context: true, FailOpen: true, Stdout: StdoutContext},
-	{Kind: SubagentAfter, Blocks: BlockStop, Context: true, FailOpen: true, MaxStops: MaxStops},
-	{Kind: TaskBefore, Blocks: BlockAction},
-	{Kind: TaskAfter, Blocks: BlockAction},
+	{Kind: SubagentStart, Blocks: BlockingAction, Context: true, FailOpen: true, Stdout: StdoutContext},
+	{Kind: SubagentAfter, Blocks: BlockingStop, Context: true, FailOpen: true, MaxStops: MaxStops},
+	{Kind: TaskBefore, Blocks: BlockingAction},
+	{Kind: TaskAfter, Blocks: BlockingAction},
 	{Kind: NotificationSent, FailOpen: true},
-	{Kind: ConfigBefore, Blocks: BlockAction},
-	{Kind: ElicitationBefore, Blocks: BlockAction, Changes: []Change{{Field: FieldAnswer}}},
+	{Kind: ConfigBefore, Blocks: BlockingAction},
+	{Kind: ElicitationBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldAnswer}}},
 }
 
 // Contracts returns the Contract of each event, in the order of an agent's life. The caller may

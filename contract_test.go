@@ -30,7 +30,7 @@ var contractRows = []struct {
 	{"model.before", "action", "request response", "on_error", ""},
 	{"model.after", "feedback", "response", "on_error", ""},
 	{"toolset.before", "", "tools/intersect mode/strictest", "on_error", ""},
-	{"tool.before", "action", "tool.input tool.output", "on_error", ""},
+	{"tool.before", "action", "context tool.input tool.output", "on_error", ""},
 	{"permission.before", "action", "tool.input", "on_error", ""},
 	{"permission.denied", "", "", "open", ""},
 	{"tool.after", "feedback", "context tool.output tool.next", "on_error", ""},
@@ -38,7 +38,7 @@ var contractRows = []struct {
 	{"toolbatch.after", "action", "context", "on_error", ""},
 	{"transcript.before", "action", "message", "on_error", ""},
 	{"response.before", "action", "response", "on_error", ""},
-	{"message.received", "", "", "open", ""},
+	{"message.received", "action", "", "on_error", ""},
 	{"message.before", "action", "content", "on_error", ""},
 	{"message.sent", "", "", "open", ""},
 	{"compact.before", "action", "context", "open", ""},
@@ -85,7 +85,7 @@ func TestContractsMatchPermissions(t *testing.T) {
 		if permit := row.kind == grapnel.ToolBefore || row.kind == grapnel.PermissionBefore; c.Permit != permit {
 			t.Errorf("%s: Permit = %v, want %v", row.kind, c.Permit, permit)
 		}
-		if stops := c.Blocks == grapnel.BlockStop; stops != (c.MaxStops == grapnel.MaxStops) {
+		if stops := c.Blocks == grapnel.BlockingStop; stops != (c.MaxStops == grapnel.MaxStops) {
 			t.Errorf("%s: MaxStops = %d beside Blocks %q", row.kind, c.MaxStops, c.Blocks)
 		}
 	}
@@ -203,7 +203,7 @@ func TestNativeContract(t *testing.T) {
 	if v.Decision != grapnel.None || run(t, rec, "h").Error == "" {
 		t.Errorf("without a Contract: decision %v, run %+v, want none and an error", v.Decision, run(t, rec, "h"))
 	}
-	ev.Contract = &grapnel.Contract{Kind: ev.Kind, Blocks: grapnel.BlockAction, Changes: []grapnel.Change{{Field: grapnel.FieldMode}}}
+	ev.Contract = &grapnel.Contract{Kind: ev.Kind, Blocks: grapnel.BlockingAction, Changes: []grapnel.Change{{Field: grapnel.FieldMode}}}
 	if v, _ := fire(t, ev, step("h", decides(grapnel.Block, "no"))); v.Decision != grapnel.Block {
 		t.Errorf("with a Contract: decision %v, want block", v.Decision)
 	}

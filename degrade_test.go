@@ -15,10 +15,10 @@ import (
 
 // strictness ranks the parts of a reply by how strongly they restrict the agent, weakest first.
 var strictness = map[grapnel.Blocking]map[string]int{
-	grapnel.BlockAction:   {"allow": -1, "": 0, "ask": 1, "block": 2, "halt": 3},
-	grapnel.BlockFeedback: {"": 0, "block": 1, "halt": 2},
-	grapnel.BlockStop:     {"": 0, "block": 1}, // a halt lets the agent stop, like no answer
-	grapnel.BlockNothing:  {"": 0, "halt": 1},
+	grapnel.BlockingAction:   {"allow": -1, "": 0, "ask": 1, "block": 2, "halt": 3},
+	grapnel.BlockingFeedback: {"": 0, "block": 1, "halt": 2},
+	grapnel.BlockingStop:     {"": 0, "block": 1}, // a halt lets the agent stop, like no answer
+	grapnel.BlockingNothing:  {"": 0, "halt": 1},
 }
 
 // supportedRank returns the rank of the strictest part of a Verdict that the agent supports.
@@ -85,7 +85,7 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 			v := engine.Fire(t.Context(), ev)
 
 			want, got := supportedRank(ranks, whole, all), supportedRank(ranks, v, can)
-			if len(whole.Changes) > 0 && !bit(4) && c.Blocks == grapnel.BlockAction {
+			if len(whole.Changes) > 0 && !bit(4) && c.Blocks == grapnel.BlockingAction {
 				want = max(want, ranks["block"]) // or the agent runs an input that a hook wanted to change
 			}
 			if want < 0 && !can.Allow {

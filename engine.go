@@ -262,7 +262,7 @@ func (e *Engine) Has(k Kind) bool {
 }
 
 // Decides reports whether any hook can affect the Verdict of an event of this kind. Unlike
-// [Engine.Has] it ignores Observers, observing hooks and hooks in mode [Observe]. If it returns
+// [Engine.Has] it ignores Observers, observing hooks and hooks in [ModeObserve]. If it returns
 // false, callers do not need to wait for the Verdict before they continue.
 func (e *Engine) Decides(k Kind) bool { return e.orNone().now().lineup(k).decides }
 
@@ -277,7 +277,7 @@ func (e *Engine) Plan(ev *Event) Plan {
 // OnError of a failed hook selects its decision, and the Record contains the failure. An event of
 // an unknown kind is blocked. If ev describes a tool call without the facts that hooks match, such
 // as Commands, hooks get a copy with them; see [Tool.Complete]. When ctx is done, steps that have not started are treated as failed. A hook that calls runtime.Goexit and
-// has no Timeout ends the caller's goroutine.
+// runs inline ends the caller's goroutine.
 //
 // Abandoned hooks and observing hooks may read ev and the data of the Verdict after Fire has
 // returned, so callers must not modify either.
@@ -306,7 +306,7 @@ func (e *Engine) refuse(ctx context.Context, t *table, ev *Event) Verdict {
 		ev.ID = newID(time.Now())
 	}
 	err := unknownKind(ev.Kind)
-	f := firing{engine: e, table: t, lineup: &lineup{}, contract: &Contract{Blocks: BlockAction}, first: ev, ev: ev, record: len(t.observers) > 0}
+	f := firing{engine: e, table: t, lineup: &lineup{}, contract: &Contract{Blocks: BlockingAction}, first: ev, ev: ev, record: len(t.observers) > 0}
 	v := Verdict{Event: ev, Decision: Block, Reasons: []Reason{{Hook: "grapnel", Text: err.Error(), Cause: CauseError}}, Err: err}
 	if f.record {
 		if err := f.notifyObservers(ctx, v, time.Now(), err); err != nil {

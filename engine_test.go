@@ -151,8 +151,8 @@ func TestWords(t *testing.T) {
 		{grapnel.OnErrorOpen, "open"},
 		{grapnel.OnErrorClosed, "closed"},
 		{grapnel.OnErrorAsk, "ask"},
-		{grapnel.Enforce, "enforce"},
-		{grapnel.Observe, "observe"},
+		{grapnel.ModeEnforce, "enforce"},
+		{grapnel.ModeObserve, "observe"},
 		{grapnel.ScopeManaged, "managed"},
 		{grapnel.ScopeUser, "user"},
 		{grapnel.ScopeProject, "project"},
@@ -410,6 +410,37 @@ func TestNoListener(t *testing.T) {
 	}
 }
 
+// undecided is a Matcher that gives up.
+type undecided struct{}
+
+func (undecided) Match(*grapnel.Event, *grapnel.Verdict) (bool, error) {
+	return false, fmt.Errorf("matcher \"(a+)+b\": %w", grapnel.ErrUndecided)
+}
+
+// TestUndecidedMatcher checks that a hook runs if its Matcher cannot decide, and that the message
+// and the Record name the Matcher.
+func TestUndecidedMatcher(t *testing.T) {
+	t.Parallel()
+	const want = `the hook runs anyway: matcher "(a+)+b": cannot decide whether the hook listens`
+	for _, decision := range []grapnel.Decision{grapnel.None, grapnel.Block} {
+		spec := grapnel.Spec{Name: "guard", Match: undecided{}, Hook: decides(decision, "no"), OnError: grapnel.OnErrorClosed}
+		v, rec := fire(t, toolEvent("x"), spec)
+		if v.Decision != decision || v.Err != nil || !slices.Equal(v.Messages, []string{`grapnel: hook "guard": ` + want}) {
+			t.Errorf("%v: verdict %+v", decision, v)
+		}
+		if r := run(t, rec, "guard"); r.Decision != decision || r.Error != want || !errors.Is(r.Err, grapnel.ErrUndecided) || r.FailOpen {
+			t.Errorf("%v: run %+v", decision, r)
+		}
+		if p := newEngine(t, nil, spec).Plan(toolEvent("x")); len(p.Entries) != 1 || p.Entries[0].Error != want {
+			t.Errorf("plan %+v", p)
+		}
+	}
+	ran := make(chan struct{})
+	observer := grapnel.Spec{Name: "observer", Match: undecided{}, Phase: grapnel.PhaseObserve, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) { close(ran) })}
+	fire(t, toolEvent("x"), observer)
+	<-ran
+}
+
 // TestMatchersSeeEachEventAnew checks that a Matcher may cache by the event's address although
 // callers reuse their events.
 func TestMatchersSeeEachEventAnew(t *testing.T) {
@@ -442,7 +473,7 @@ func TestDecides(t *testing.T) {
 	t.Parallel()
 	on := []grapnel.Kind{grapnel.ToolBefore}
 	observe := grapnel.Spec{Name: "late", On: on, Phase: grapnel.PhaseObserve, Hook: returns(grapnel.Outcome{})}
-	dry := grapnel.Spec{Name: "dry", On: on, Mode: grapnel.Observe, Hook: returns(grapnel.Outcome{})}
+	dry := grapnel.Spec{Name: "dry", On: on, Mode: grapnel.ModeObserve, Hook: returns(grapnel.Outcome{})}
 	guard := grapnel.Spec{Name: "guard", Source: grapnel.Source{Name: "guards"}, On: on, Hook: returns(grapnel.Outcome{})}
 	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(context.Context, *grapnel.Record) {})}}, observe, dry)
 	if !engine.Has(grapnel.ToolBefore) || engine.Decides(grapnel.ToolBefore) {
@@ -607,5 +638,14 @@ func TestErrorsOfHooks(t *testing.T) {
 	}
 	if v := newEngine(t, nil, rule("h", returns(grapnel.Outcome{}))).Fail(t.Context(), toolEvent("x"), errOwn); !errors.Is(v.Err, errOwn) {
 		t.Errorf("Fail: Err = %v", v.Err)
+	}
+}
+
+// TestReasonOfAFire checks that a Verdict needs no variable before its Reason can be read.
+func TestReasonOfAFire(t *testing.T) {
+	t.Parallel()
+	e := newEngine(t, nil, grapnel.Spec{Name: "guard", Hook: decides(grapnel.Block, "no")})
+	if got := e.Fire(t.Context(), toolEvent("x")).Reason(); got != "no" {
+		t.Errorf("Reason() = %q, want no", got)
 	}
 }

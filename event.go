@@ -105,8 +105,11 @@ type Session struct {
 	Mode       string    `json:"mode,omitempty"` // the agent's permission mode, in the agent's spelling
 	Turn       string    `json:"turn,omitempty"`
 	Subagent   *Subagent `json:"subagent,omitempty"`
-	User       string    `json:"user,omitempty"`
-	Channel    string    `json:"channel,omitempty"`
+	User       string    `json:"user,omitempty"`    // the person that the agent works for
+	Channel    string    `json:"channel,omitempty"` // where the user and the agent exchange messages
+	Thread     string    `json:"thread,omitempty"`  // the conversation, if the session has several
+	Threads    []string  `json:"threads,omitempty"` // session.end: all conversations of the session
+	Job        string    `json:"job,omitempty"`     // the background job that the agent does; empty = a user waits for the agent
 }
 
 // Subagent is set while a sub-agent works.
@@ -319,6 +322,7 @@ type Prompt struct {
 type Message struct {
 	ID      string          `json:"id,omitempty"`
 	Role    string          `json:"role,omitempty"`
+	Sender  string          `json:"sender,omitempty"` // message.received: who sent it; empty = the session's User
 	Channel string          `json:"channel,omitempty"`
 	Content string          `json:"content,omitempty"`
 	Raw     json.RawMessage `json:"raw,omitempty"` // transcript.before: the message as the agent would store it

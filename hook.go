@@ -96,10 +96,10 @@ type Graceful interface {
 
 // A Matcher decides whether a Spec listens to an event, in addition to the Spec's kinds and
 // tools. The engine calls Match again whenever the event has changed. v is nil until the Verdict
-// is final, so only observers get a Verdict. An error means that Match could not decide; it is
-// treated as an error of the hook. Match must be quick, pure and safe for concurrent use. It may
-// cache results by the event's address, because the engine allocates a new Event for each
-// version.
+// is final, so only observers get a Verdict. An error means that Match could not decide. It is
+// treated as an error of the hook; if it wraps [ErrUndecided], the hook runs and the error is
+// shown. Match must be quick, pure and safe for concurrent use. It may cache results by the
+// event's address, because the engine allocates a new Event for each version.
 type Matcher interface {
 	Match(ev *Event, v *Verdict) (bool, error)
 }
@@ -187,13 +187,13 @@ func (o OnError) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 // Mode defines whether a hook's answer affects the Verdict.
 type Mode uint8
 
-// The modes. The Record contains the decision that a hook in mode Observe would have made.
+// The modes. The Record contains the decision that a hook in ModeObserve would have made.
 const (
-	Enforce Mode = iota
-	Observe
+	ModeEnforce Mode = iota
+	ModeObserve
 )
 
-var modeNames = [...]string{Enforce: "enforce", Observe: "observe"}
+var modeNames = [...]string{ModeEnforce: "enforce", ModeObserve: "observe"}
 
 // String returns enforce or observe.
 func (m Mode) String() string { return nameOf(modeNames[:], int(m), "mode") }
@@ -247,16 +247,26 @@ const DefaultPriority = 100
 type Spec struct {
 	Name     string
 	Source   Source
-	Line     int           // line in Source.File; 0 = unknown
-	On       []Kind        // kinds of events; empty = all
-	Tools    []string      // classes, names or path.Match globs of tools; empty = all
-	Match    Matcher       // further condition; nil = none
-	Phase    Phase         // part of the firing in which the hook runs
-	Hook     Hook          // answers the event
-	Priority *int          // lower runs first; steps of equal priority run together, see ChangesChain; nil = DefaultPriority
-	Timeout  time.Duration // 0 = the hook runs inline and is never abandoned
+	Line     int      // line in Source.File; 0 = unknown
+	On       []Kind   // kinds of events; empty = all
+	Tools    []string // classes, names or path.Match globs of tools; empty = all
+	Match    Matcher  // further condition; nil = none
+	Phase    Phase    // part of the firing in which the hook runs
+	Hook     Hook     // answers the event
+	Priority *int     // lower runs first; steps of equal priority run together, see Timeout and ChangesChain; nil = DefaultPriority
 	OnError  OnError
 	Mode     Mode
+
+	// Timeout limits the hook. If it takes longer, it has failed with ErrTimeout, and the engine
+	// continues without it. Steps of equal priority that have a Timeout run at the same time.
+	//
+	// 0 = no limit, for Go functions and for programs alike: the hook runs in the goroutine of
+	// Fire, one after the other, and only the caller's context can end it. Functions that compute
+	// and do not wait need no Timeout. There is an exception: a hook of PhaseObserve, which runs
+	// after the answer, then has five minutes. Under Preset.Parallel, hooks without a Timeout run at
+	// the same time too. Programs of a policy file have 10 s, because package
+	// policy sets the Timeout of their Specs.
+	Timeout time.Duration
 
 	// MayAllow makes an Allow valid although the source is a project or a plugin, because a user
 	// with the authority granted it. Hooks of other scopes do not need it.
@@ -267,6 +277,9 @@ type Spec struct {
 	// Key identifies hooks that do the same work: under a Preset with Once, only one hook per key
 	// runs. Empty = the hook is unique.
 	Key string
+	// Unite names a group of hooks whose lists are united before they narrow the event's list; see
+	// [MergeIntersect]. Only hooks of the same engine and scope form a group. Empty = no group.
+	Unite string
 }
 
 // FullName returns "source::name", or the name alone if the source has no name. It is unique

@@ -207,7 +207,7 @@ func TestHookThatIsAskedAgain(t *testing.T) {
 	matches := step("b", onX(change, change))
 	matches.Match = matchFunc(func(ev *grapnel.Event) bool { return ev.Tool.Commands[0] == "x" })
 	observes := step("b", onX(change, change))
-	observes.Mode = grapnel.Observe
+	observes.Mode = grapnel.ModeObserve
 	closed := step("b", onX(change, is(grapnel.Outcome{}, errors.New("broken"))))
 	closed.OnError = grapnel.OnErrorClosed
 	tests := map[string]struct {
@@ -529,7 +529,7 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 		"block a notice":    {grapnel.SessionEnd, grapnel.Outcome{Decision: grapnel.Block}, "decision block on session.end"},
 		"ask about a stop":  {grapnel.AgentAfter, grapnel.Outcome{Decision: grapnel.Ask}, "decision ask on agent.after"},
 		"no decision":       {grapnel.ToolBefore, grapnel.Outcome{Decision: 9}, "decision decision(9) on tool.before"},
-		"context":           {grapnel.ToolBefore, grapnel.Outcome{Context: []string{"c"}}, "context on tool.before"},
+		"context":           {grapnel.PermissionBefore, grapnel.Outcome{Context: []string{"c"}}, "context on permission.before"},
 		"field":             {grapnel.ToolBefore, set(grapnel.FieldPrompt, `"p"`), "a change of prompt on tool.before"},
 		"broken JSON":       {grapnel.ToolBefore, set(grapnel.FieldInput, `{`), "set tool.input: not valid JSON on tool.before"},
 		"wrong type":        {grapnel.PromptBefore, set(grapnel.FieldPrompt, `7`), "set prompt: want string, got number on prompt.before"},
@@ -555,12 +555,12 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 
 	// The other parts of the answer are still used.
 	out := setCommand("y")
-	out.Context, out.Decision = []string{"c"}, grapnel.Ask
+	out.Set[grapnel.FieldPrompt], out.Decision = json.RawMessage(`"p"`), grapnel.Ask
 	if v, rec := fire(t, toolEvent("x"), step("h", returns(out))); v.Decision != grapnel.Ask || command(t, v) != "y" || run(t, rec, "h").Cause != grapnel.CauseError {
 		t.Errorf("an answer with an illegal part: %+v", v)
 	}
 	// It is an error, so a closed hook blocks.
-	if v, _ := fire(t, toolEvent("x"), rewrite("h", returns(grapnel.Outcome{Context: []string{"c"}}))); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
+	if v, _ := fire(t, toolEvent("x"), rewrite("h", returns(set(grapnel.FieldPrompt, `"p"`)))); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
 		t.Errorf("an illegal answer of a closed hook: %+v", v)
 	}
 }
@@ -568,7 +568,7 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 func TestObserveMode(t *testing.T) {
 	t.Parallel()
 	observe := func(s grapnel.Spec) grapnel.Spec {
-		s.Mode = grapnel.Observe
+		s.Mode = grapnel.ModeObserve
 		return s
 	}
 	loud := setCommand("y")
@@ -686,7 +686,7 @@ func TestAnswerBesideAnError(t *testing.T) {
 	}
 }
 
-// TestPanicIsAnError covers OC-06.
+// Proves: OC-06
 func TestPanicIsAnError(t *testing.T) {
 	t.Parallel()
 	boom := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })
@@ -920,7 +920,7 @@ func TestContextDoneBeforeTheFiring(t *testing.T) {
 	}
 }
 
-// TestObserversAlways covers OC-05 and OC-07.
+// Proves: IC-79, OC-05, OC-07
 func TestObserversAlways(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

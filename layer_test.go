@@ -40,8 +40,10 @@ type panicky struct{ grapnel.Hook }
 
 func (panicky) Check() error { panic("no") }
 
-// TestCloseDuringStart covers FL-24: firings started before Close run to their end, including
-// their observing hooks.
+// TestCloseDuringStart checks that firings started before Close run to their end, including their
+// observing hooks.
+//
+// Proves: FL-24
 func TestCloseDuringStart(t *testing.T) {
 	t.Parallel()
 	began, closed := make(chan struct{}), make(chan struct{})
@@ -132,8 +134,10 @@ func TestIDReader(t *testing.T) {
 	}
 }
 
-// TestSessionNeverWeakens covers FL-36: an event that is blocked without a session is also
-// blocked with every kind of session.
+// TestSessionNeverWeakens checks that an event that is blocked without a session is also blocked
+// with every kind of session.
+//
+// Proves: FL-36
 func TestSessionNeverWeakens(t *testing.T) {
 	t.Parallel()
 	guard := grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -152,7 +156,7 @@ func TestSessionNeverWeakens(t *testing.T) {
 		"rule":         rule("s", decides(grapnel.Allow, "fine")),
 		"halt":         step("s", returns(grapnel.Outcome{Halt: "stop"})),
 		"panic":        step("s", grapnel.Guard(func(*grapnel.Event) string { panic("no") })),
-		"observe":      {Name: "guard", Hook: guard, Mode: grapnel.Observe},
+		"observe":      {Name: "guard", Hook: guard, Mode: grapnel.ModeObserve},
 		"managed":      scoped("s", grapnel.ScopeManaged, -1, decides(grapnel.Allow, "fine")),
 		"of a session": scoped("s", grapnel.ScopeSession, 1000, decides(grapnel.Allow, "fine")),
 		"late":         phase(grapnel.PhaseObserve, "s", decides(grapnel.Allow, "fine")),

@@ -38,7 +38,7 @@ func TestMarkers(t *testing.T) {
 		"it fails":               {kind: ToolBefore, err: broken, decisions: []Decision{None}},
 		"it fails closed":        {kind: ToolBefore, err: broken, onError: OnErrorClosed, want: Block, decisions: []Decision{None, Block}},
 		"it fails and asks":      {kind: ToolBefore, err: broken, onError: OnErrorAsk, want: Ask, decisions: []Decision{None, Ask}},
-		"it fails and observes":  {kind: ToolBefore, err: broken, onError: OnErrorClosed, mode: Observe, decisions: []Decision{None}},
+		"it fails and observes":  {kind: ToolBefore, err: broken, onError: OnErrorClosed, mode: ModeObserve, decisions: []Decision{None}},
 		"it fails after a stop":  {kind: AgentAfter, err: broken, onError: OnErrorClosed, decisions: []Decision{None}},
 		"it fails after the end": {kind: SessionEnd, err: broken, onError: OnErrorClosed, decisions: []Decision{None}},
 	} {

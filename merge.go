@@ -77,12 +77,12 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 func strictness(mode string) int { return slices.Index([]string{"auto", "any", "none"}, mode) }
 
 // changes reports whether an answer changed the event.
-func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == Enforce }
+func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == ModeEnforce }
 
 // enforced returns the decision that affects the Verdict: None for observing hooks and expired
 // Allows.
 func (a *answer) enforced() Decision {
-	if a.spec.Mode == Observe || a.expired != NotExpired {
+	if a.spec.Mode == ModeObserve || a.expired != ExpiryNot {
 		return None
 	}
 	return a.decision
@@ -104,7 +104,10 @@ func (f *firing) merge() Verdict {
 	var halts []Reason
 	for i := range f.answers {
 		a := &f.answers[i]
-		if a.silent() || a.spec.Mode == Observe {
+		if a.unsure != nil && a.spec.Mode == ModeEnforce {
+			v.Messages = appendNew(v.Messages, fmt.Sprintf("grapnel: hook %q: %v", a.spec.FullName(), a.unsure))
+		}
+		if a.silent() || a.spec.Mode == ModeObserve {
 			continue
 		}
 		if a.out.Halt != "" && (len(halts) == 0 || f.engine.opts.Preset.Reasons != ReasonsFirst) {
@@ -158,7 +161,7 @@ func (f *firing) mergeUnread() Verdict {
 		}
 	}
 	for i := range f.answers {
-		if a := &f.answers[i]; a.spec.Mode == Enforce && f.gives(a, &v) {
+		if a := &f.answers[i]; a.spec.Mode == ModeEnforce && f.gives(a, &v) {
 			closed = append(closed, a)
 		}
 	}
@@ -216,11 +219,16 @@ func (v *Verdict) native(agent, key string, value json.RawMessage) {
 // changes adds the net changes to the Verdict. If a Block stops the action, it adds nothing.
 func (f *firing) changes(v *Verdict) {
 	changed := changedFields(f.first, f.ev, f.contract.Changes)
+	if slices.Contains(changed, FieldTools) {
+		f.ev = f.ev.withoutTools()
+		v.Event = f.ev
+		changed = changedFields(f.first, f.ev, f.contract.Changes)
+	}
 	if len(changed) == 0 {
 		v.Event = f.first // the original bytes, even if a hook rewrote equal JSON
 		return
 	}
-	if v.Decision == Block && f.contract.Blocks == BlockAction {
+	if v.Decision == Block && f.contract.Blocks == BlockingAction {
 		return
 	}
 	v.Changes = make(map[Field]json.RawMessage, len(changed))
@@ -231,6 +239,17 @@ func (f *firing) changes(v *Verdict) {
 		}
 		v.Changes[field] = value
 	}
+}
+
+// withoutTools returns the event with the mode none if a model must call a tool and has none.
+func (ev *Event) withoutTools() *Event {
+	if ev.Toolset.Mode != "any" || len(ev.Toolset.Allowed) > 0 {
+		return ev
+	}
+	out := *ev
+	out.Toolset = clone(ev.Toolset)
+	out.Toolset.Mode = "none"
+	return &out
 }
 
 // expireAllows drops invalid Allows: an Allow for another input than the one that will run, and
@@ -246,11 +265,11 @@ func (f *firing) expireAllows() {
 		switch {
 		case a.decision != Allow:
 		case !a.spec.MayAllow && !a.spec.Source.Scope.mayAllow():
-			a.expired = ExpiredSource
+			a.expired = ExpirySource
 		case failed:
-			a.expired = ExpiredOpen
+			a.expired = ExpiryOpen
 		case f.differs(a.left):
-			a.expired = ExpiredInput
+			a.expired = ExpiryInput
 		}
 	}
 }
@@ -263,13 +282,13 @@ func (f *firing) halt(v *Verdict, halts []Reason) {
 	}
 	v.Halt = strings.Join(reasonTexts(halts), "\n")
 	switch f.contract.Blocks {
-	case BlockAction:
+	case BlockingAction:
 		if v.Decision < Block {
 			v.Decision, v.Reasons = Block, halts
 		}
-	case BlockStop:
+	case BlockingStop:
 		v.Decision, v.Reasons = None, nil
-	case BlockFeedback, BlockNothing:
+	case BlockingFeedback, BlockingNothing:
 	}
 }
 
@@ -310,7 +329,7 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 	// If a Block stops the action, a halt stops it too. At the end of a turn, neither is stricter
 	// than None, because a Block there prevents the stop.
 	blocks := f.contract.Blocks
-	d := degrading{firing: f, v: v, can: can, strict: can.Block && (blocks == BlockAction || blocks == BlockFeedback) || can.Halt && blocks == BlockAction}
+	d := degrading{firing: f, v: v, can: can, strict: can.Block && (blocks == BlockingAction || blocks == BlockingFeedback) || can.Halt && blocks == BlockingAction}
 	d.decision(d.changes())
 	d.stop()
 	if len(v.Context) > 0 && !can.Context {
@@ -321,7 +340,7 @@ func (f *firing) degrade(v *Verdict, can *Can) {
 		d.unsupported("message", "not sent")
 		v.Messages = nil
 	}
-	if len(v.Changes) == 0 || v.Decision == Block && blocks == BlockAction {
+	if len(v.Changes) == 0 || v.Decision == Block && blocks == BlockingAction {
 		v.Changes = nil
 	}
 }
@@ -368,7 +387,7 @@ func (d *degrading) changes() bool {
 			continue
 		}
 		why := "%s must be changed, but %s does not support that. Use this instead: %s"
-		if field == FieldOutput && d.contract.Blocks == BlockAction {
+		if field == FieldOutput && d.contract.Blocks == BlockingAction {
 			why = "%s is known without the call, but %s does not support that. Use this result: %s"
 		}
 		d.block(what, fmt.Sprintf(why, field, d.agent(), capText(text, 2000)))
@@ -398,7 +417,7 @@ func (d *degrading) stop() {
 	v, can := d.v, d.can
 	if v.Decision == Block && !can.Block {
 		switch {
-		case !can.Halt || d.contract.Blocks == BlockStop:
+		case !can.Halt || d.contract.Blocks == BlockingStop:
 			d.unsupported("block", "not sent")
 		case v.Halt == "":
 			d.unsupported("block", "downgraded to halt")
@@ -518,8 +537,8 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 func (a *answer) run() HookRun {
 	run := HookRun{
 		Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
-		Halt: a.out.Halt != "", Expired: a.expired != NotExpired, Observed: a.spec.Mode == Observe, MS: milliseconds(a.took),
-		Phase: a.spec.Phase, Step: int(a.step), Saw: a.saw, Expiry: a.expired, Superseded: a.superseded,
+		Halt: a.out.Halt != "", Expired: a.expired != ExpiryNot, Observed: a.spec.Mode == ModeObserve, MS: milliseconds(a.took),
+		Phase: a.spec.Phase, Step: int(a.step), Saw: a.saw, Output: a.output, Expiry: a.expired, Superseded: a.superseded,
 	}
 	if a.out != &noOpinion {
 		run.Outcome = a.out
@@ -529,6 +548,9 @@ func (a *answer) run() HookRun {
 		run.Cause, run.Error, run.Err = causeOf(a.err), a.err.Error(), a.err
 	case a.decision > None:
 		run.Cause = CauseDecision
+	}
+	if a.err == nil && a.unsure != nil {
+		run.Error, run.Err = a.unsure.Error(), a.unsure
 	}
 	if a.round > 1 {
 		run.Round = int(a.round)

@@ -53,6 +53,10 @@ type Outcome struct {
 	Patch    map[Field]json.RawMessage  `json:"patch,omitempty"`   // RFC 7396 merge patches for fields
 	Halt     string                     `json:"halt,omitempty"`    // non-empty: end the agent's turn for this reason; independent of Decision
 	Native   map[string]json.RawMessage `json:"native,omitempty"`  // <agent>.<key>: values that only one agent supports
+
+	// Output is the result of the hook's program or server, and not a part of the answer. The
+	// engine moves it to the HookRun. nil = the hook ran neither, or got no result.
+	Output *Output `json:"-"`
 }
 
 func (o *Outcome) zero() bool {
@@ -92,7 +96,7 @@ type Verdict struct {
 }
 
 // Reason returns the texts of the Reasons, one per line.
-func (v *Verdict) Reason() string { return strings.Join(reasonTexts(v.Reasons), "\n") }
+func (v Verdict) Reason() string { return strings.Join(reasonTexts(v.Reasons), "\n") }
 
 func reasonTexts(reasons []Reason) []string {
 	texts := make([]string, len(reasons))

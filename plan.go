@@ -2,7 +2,6 @@ package grapnel
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"sync"
 )
@@ -24,7 +23,7 @@ type Planned struct {
 	Line       int    `json:"line,omitempty"`
 	Matched    string `json:"matched"`              // the part of the Spec that matched
 	Sequential bool   `json:"sequential,omitempty"` // this hook makes the hooks of its step run one after the other
-	Error      string `json:"error,omitempty"`      // the Matcher could not decide; treated as a failure of the hook
+	Error      string `json:"error,omitempty"`      // the Matcher could not decide
 }
 
 // lineup holds the hooks that could run for one kind of event, in plan order.
@@ -63,7 +62,7 @@ type seat struct {
 // newTable sorts the hooks of all layers as if they were in one layer.
 func newTable(states []*state, preset *Preset) *table {
 	t := &table{preset: preset, states: states, byKind: make(map[Kind]*seat, len(contracts))}
-	t.unknown.lineup.contract = &Contract{Blocks: BlockAction}
+	t.unknown.lineup.contract = &Contract{Blocks: BlockingAction}
 	for _, st := range states {
 		t.observers = append(t.observers, st.observers...)
 		for i := range st.specs {
@@ -139,13 +138,13 @@ func cloneSpecs(specs []Spec) []Spec {
 // stoppable reports whether a Block stops the action that an event of this kind announces.
 func stoppable(k Kind) bool {
 	c := contractOf(k)
-	return c != nil && c.Blocks == BlockAction
+	return c != nil && c.Blocks == BlockingAction
 }
 
 // add appends a Spec to its phase. The caller adds Specs in plan order.
 func (l *lineup) add(s *Spec, preset *Preset) {
 	l.size++
-	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && s.Mode == Enforce
+	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && s.Mode == ModeEnforce
 	l.matchers = l.matchers || s.Match != nil
 	l.readsID = l.readsID || s.readsID()
 	phase := s.Phase
@@ -221,8 +220,8 @@ func (l *lineup) plan(ev *Event, t *table) Plan {
 				Step: step, Phase: s.Phase, Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line,
 				Matched: s.explain(ev), Sequential: s.Sequential,
 			}
-			if a.err != nil {
-				entry.Error = a.err.Error()
+			if err := cmp.Or(a.err, a.unsure); err != nil {
+				entry.Error = err.Error()
 			}
 			p.Entries = append(p.Entries, entry)
 		}
@@ -242,9 +241,7 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 			break
 		}
 		a := newAnswer(s, ev)
-		if err != nil {
-			a.err = fmt.Errorf("cannot check whether the hook listens: %w", err)
-		}
+		a.matched(err)
 		if all == nil {
 			all = make([]answer, 0, min(len(hooks)+1, 16))
 		}
@@ -256,8 +253,14 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 // canReplace reports whether s can replace o without weakening a guard. A weaker scope or a
 // session must not disable a guard by giving its key to another hook.
 func (t *table) canReplace(s, o *Spec) bool {
-	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == Enforce || o.Mode == Observe) &&
+	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == ModeEnforce || o.Mode == ModeObserve) &&
 		(s.onError() == o.onError() || o.onError() == OnErrorOpen)
+}
+
+// unites reports whether the lists of two hooks are united. Hooks of another layer or scope cannot
+// join a group, because that would widen its list.
+func (t *table) unites(a, b *Spec) bool {
+	return a == b || a.Unite != "" && a.Unite == b.Unite && a.Source.Scope == b.Source.Scope && t.home(a) == t.home(b)
 }
 
 // once drops the answers of hooks that another hook with the same key replaces, following

@@ -17,6 +17,7 @@ type Preset struct {
 	Name     string
 	Order    Order
 	Chain    bool            // each hook is its own step; otherwise hooks of equal rank run together
+	Parallel bool            // hooks of one step run at the same time even if they have no timeout
 	InChain  bool            // rewrites and rules run among the steps, ordered by rank, instead of before them
 	RunAll   bool            // the other hooks also run after a Block
 	Changes  Changes         // how changes of several hooks are combined
@@ -29,7 +30,7 @@ type Preset struct {
 	DropIllegal bool // ignore the parts of an Outcome that the event does not permit, instead of treating them as a failure that blocks
 
 	// Defaults for Specs that do not set these fields; see Defaults.
-	Timeout    time.Duration
+	Timeout    time.Duration // 0 = Specs without a Timeout keep none
 	MaxTimeout time.Duration // upper limit for timeouts; 0 = no limit
 	OnError    OnError
 }
@@ -39,9 +40,9 @@ type Order uint8
 
 // The orders. Hooks of the same rank keep the order in which they were added.
 const (
-	ByPriority     Order = iota // lower priority first, then the stronger scope
-	ByRegistration              // all hooks have the same rank
-	Reversed                    // higher priority first
+	OrderPriority     Order = iota // lower priority first, then the stronger scope
+	OrderRegistration              // all hooks have the same rank
+	OrderReversed                  // higher priority first
 )
 
 // Changes defines which earlier changes a hook sees, and which changes remain.
@@ -52,7 +53,7 @@ const (
 	ChangesChain    Changes = iota // each hook sees the earlier changes: if hooks of one step change the event, the later ones run again
 	ChangesLastWins                // all hooks see the event as it was fired; the last hook that replaces a field wins
 	ChangesOverlay                 // each step sees tool inputs and requests merged member by member; the last object wins as a whole
-	ChangesNone                    // a change is illegal
+	ChangesNone                    // a change is illegal, except for a text that is joined to the agent's own, such as a summary
 )
 
 // Reasons defines which reasons a Verdict contains.
@@ -89,11 +90,11 @@ const (
 var presets = []Preset{
 	{Name: "grapnel"},
 	{
-		Name: "claude", Order: ByRegistration, RunAll: true, Changes: ChangesLastWins, Names: NamesRepeat, Once: OnceFirst,
+		Name: "claude", Order: OrderRegistration, RunAll: true, Changes: ChangesLastWins, Names: NamesRepeat, Once: OnceFirst,
 		Timeout: 600 * time.Second, OnError: OnErrorOpen,
 	},
 	{
-		Name: "gemini", Order: ByRegistration, RunAll: true, Changes: ChangesOverlay, Merges: map[Field]Merge{FieldTools: MergeUnion},
+		Name: "gemini", Order: OrderRegistration, RunAll: true, Changes: ChangesOverlay, Merges: map[Field]Merge{FieldTools: MergeUnion},
 		Reasons: ReasonsAll, Names: NamesRepeat, Once: OnceFirst, Timeout: 60 * time.Second, OnError: OnErrorOpen, DropLate: true,
 	},
 	{
@@ -101,14 +102,14 @@ var presets = []Preset{
 		Timeout: 5 * time.Second, MaxTimeout: 30 * time.Second, OnError: OnErrorOpen,
 	},
 	{
-		Name: "openclaw", Chain: true, InChain: true, RunAll: true, Changes: ChangesLastWins, Names: NamesRepeat, OnError: OnErrorOpen,
+		Name: "openclaw", Parallel: true, InChain: true, RunAll: true, Changes: ChangesLastWins, Names: NamesRepeat, OnError: OnErrorOpen,
 	},
 	{
-		Name: "miniclaw", Order: ByRegistration, Chain: true, InChain: true, Changes: ChangesLastWins, Reasons: ReasonsFirst,
+		Name: "miniclaw", Order: OrderRegistration, Chain: true, InChain: true, Changes: ChangesLastWins, Reasons: ReasonsFirst,
 		Names: NamesRepeat, OnError: OnErrorClosed,
 	},
 	{
-		Name: "flyto", Order: ByRegistration, Chain: true, InChain: true, RunAll: true, Changes: ChangesNone, Reasons: ReasonsFirst,
+		Name: "flyto", Order: OrderRegistration, Chain: true, InChain: true, RunAll: true, Changes: ChangesNone, Reasons: ReasonsFirst,
 		Names: NamesRepeat, Timeout: 30 * time.Second, OnError: OnErrorOpen,
 	},
 }
@@ -141,8 +142,8 @@ func (p *Preset) Defaults(s Spec) Spec {
 	if s.Timeout == 0 {
 		s.Timeout = p.Timeout
 	}
-	if p.MaxTimeout > 0 {
-		s.Timeout = min(s.Timeout, p.MaxTimeout)
+	if p.MaxTimeout > 0 && (s.Timeout == 0 || s.Timeout > p.MaxTimeout) {
+		s.Timeout = p.MaxTimeout
 	}
 	if s.OnError == OnErrorDefault {
 		s.OnError = p.OnError
@@ -180,9 +181,9 @@ func (p *Preset) named(specs []Spec) ([]Spec, error) {
 // compare compares the ranks of two Specs.
 func (p *Preset) compare(a, b *Spec) int {
 	switch p.Order {
-	case ByRegistration:
+	case OrderRegistration:
 		return 0
-	case Reversed:
+	case OrderReversed:
 		return cmp.Compare(b.priority(), a.priority())
 	default:
 		return cmp.Or(cmp.Compare(a.priority(), b.priority()), cmp.Compare(a.Source.Scope, b.Source.Scope))
@@ -191,5 +192,5 @@ func (p *Preset) compare(a, b *Spec) int {
 
 // together reports whether two Specs, adjacent in plan order, are in the same step.
 func (p *Preset) together(a, b *Spec) bool {
-	return !p.Chain && (p.Order == ByRegistration || a.priority() == b.priority())
+	return !p.Chain && (p.Order == OrderRegistration || a.priority() == b.priority())
 }

@@ -41,8 +41,10 @@ func adds(d *diary, name string) grapnel.Spec {
 	})}
 }
 
-// TestPresetChanges shows the difference between the systems: three hooks change the same
-// command, and each system has its own order, input and result. It covers OC-08.
+// TestPresetChanges shows the difference between the systems: three hooks change the same command,
+// and each system has its own order, input and result.
+//
+// Proves: OC-08
 func TestPresetChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -69,7 +71,11 @@ func TestPresetChanges(t *testing.T) {
 			c := adds(&d, "c")
 			c.Priority = &first
 			v := under(t, p, toolEvent("x"), adds(&d, "a"), adds(&d, "b"), c)
-			if log := d.read(); !slices.Equal(log, tt.log) {
+			log := d.read()
+			if p.Parallel {
+				slices.Sort(log[1:]) // only c has another priority
+			}
+			if !slices.Equal(log, tt.log) {
 				t.Errorf("hooks saw %q, want %q", log, tt.log)
 			}
 			if got := v.Event.Tool.Commands[0]; got != tt.want {
@@ -176,7 +182,7 @@ func TestOnce(t *testing.T) {
 				return grapnel.Outcome{}, nil
 			})})
 		}
-		p := grapnel.Preset{Order: grapnel.ByRegistration, Once: once}
+		p := grapnel.Preset{Order: grapnel.OrderRegistration, Once: once}
 		under(t, p, toolEvent("x"), specs...)
 		if got := strings.Join(d.read(), " "); got != want {
 			t.Errorf("once %d: %q ran, want %q", once, got, want)
@@ -215,16 +221,34 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestReversed covers OC-03: a higher priority number runs first.
+// TestReversed checks that a higher priority number runs first.
+//
+// Proves: OC-03
 func TestReversed(t *testing.T) {
 	t.Parallel()
 	var d diary
 	low, high := adds(&d, "low"), adds(&d, "high")
 	one, two := 1, 2
 	low.Priority, high.Priority = &one, &two
-	under(t, grapnel.Preset{Order: grapnel.Reversed}, toolEvent("x"), low, high)
+	under(t, grapnel.Preset{Order: grapnel.OrderReversed}, toolEvent("x"), low, high)
 	if log := d.read(); !slices.Equal(log, []string{"high x", "low xhigh"}) {
 		t.Errorf("ran %q", log)
+	}
+}
+
+// Under Flyto's preset a hook cannot change an event, but it can add text to a summary.
+func TestFlytoSummary(t *testing.T) {
+	t.Parallel()
+	adds := func(text string) grapnel.Spec {
+		return step(text, returns(set(grapnel.FieldSummary, `"`+text+`"`)))
+	}
+	v := under(t, preset(t, "flyto"), &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{}}, adds("one"), adds("two"))
+	if got := string(v.Changes[grapnel.FieldSummary]); got != `"one\ntwo"` {
+		t.Errorf("summary %s", got)
+	}
+	v = under(t, preset(t, "flyto"), toolEvent("x"), step("sets", returns(set(grapnel.FieldInput, `{}`))))
+	if len(v.Changes) > 0 {
+		t.Errorf("changes %v", v.Changes)
 	}
 }
 
@@ -256,6 +280,10 @@ func TestPresetDefaults(t *testing.T) {
 		if got := p.Defaults(grapnel.Spec{Timeout: given}); got.Timeout != want || got.OnError != grapnel.OnErrorOpen {
 			t.Errorf("timeout %v became %v (on_error %v), want %v", given, got.Timeout, got.OnError, want)
 		}
+	}
+	p.Timeout = 0 // MaxTimeout also limits a Spec that would have no limit
+	if got := p.Defaults(grapnel.Spec{}); got.Timeout != p.MaxTimeout {
+		t.Errorf("no timeout became %v, want %v", got.Timeout, p.MaxTimeout)
 	}
 	if got := p.Defaults(grapnel.Spec{OnError: grapnel.OnErrorClosed}); got.OnError != grapnel.OnErrorClosed {
 		t.Errorf("on_error closed became %v", got.OnError)
@@ -398,6 +426,19 @@ func TestPresetGivesTheFirstHalt(t *testing.T) {
 	}
 }
 
+// FL-34: the preset flyto ignores changes, but hooks of post_compact add to the summary.
+func TestPresetFlytoSummary(t *testing.T) {
+	t.Parallel()
+	says := func(name, text string, phase grapnel.Phase) grapnel.Spec {
+		return grapnel.Spec{Name: name, Phase: phase, Hook: returns(set(grapnel.FieldSummary, string(encoded(text))))}
+	}
+	ev := &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{Summary: "the agent's"}}
+	v := under(t, preset(t, "flyto"), ev, says("a", "one", grapnel.PhaseStep), says("b", "two", grapnel.PhaseStep), says("c", "replaced", grapnel.PhaseRewrite))
+	if got := string(v.Changes[grapnel.FieldSummary]); got != `"the agent's\none\ntwo"` {
+		t.Errorf("summary %s, want both texts below the agent's own", got)
+	}
+}
+
 func TestPresetGeminiShowsNoResponses(t *testing.T) {
 	t.Parallel()
 	saw := "none"
@@ -415,8 +456,10 @@ func TestPresetGeminiShowsNoResponses(t *testing.T) {
 	}
 }
 
-// TestPresetGeminiTools covers GC-08 and GC-15: hooks limit the tools to those that any hook
+// TestPresetGeminiTools checks that hooks limit the tools to those that any hook
 // allows. The agent's original list is ignored.
+//
+// Proves: GC-08, GC-15
 func TestPresetGeminiTools(t *testing.T) {
 	t.Parallel()
 	preset, _ := grapnel.FindPreset("gemini")
@@ -444,5 +487,80 @@ func TestPresetGeminiTools(t *testing.T) {
 				t.Errorf("tools %s, want %s", got, tt.want)
 			}
 		})
+	}
+}
+
+// TestUnite covers GC-15: the tools of the hooks of one group are united, and all groups and all
+// other hooks narrow them, in any order.
+//
+// Proves: GC-15
+func TestUnite(t *testing.T) {
+	t.Parallel()
+	chooses := func(name, group string, scope grapnel.Scope, tools string) grapnel.Spec {
+		return grapnel.Spec{
+			Name: name, Unite: group, Source: grapnel.Source{Name: scope.String(), Scope: scope},
+			Hook: returns(set(grapnel.FieldTools, tools)),
+		}
+	}
+	user, plugin := grapnel.ScopeUser, grapnel.ScopePlugin
+	read, ab := chooses("read", "g", user, `["read_file","a"]`), chooses("ab", "g", user, `["b","a"]`)
+	all := []string{"a", "b", "c", "read_file"}
+	for name, tt := range map[string]struct {
+		offered []string
+		specs   []grapnel.Spec
+		want    string
+	}{
+		"one group":         {all, []grapnel.Spec{read, ab}, `["a","b","read_file"]`},
+		"unknown list":      {nil, []grapnel.Spec{read, ab}, `["a","b","read_file"]`},
+		"not offered":       {[]string{"b", "c"}, []grapnel.Spec{read, ab}, `["b"]`},
+		"another hook":      {all, []grapnel.Spec{read, ab, chooses("policy", "", user, `["b","c"]`)}, `["b"]`},
+		"another group":     {all, []grapnel.Spec{read, ab, chooses("x", "h", user, `["c"]`), chooses("y", "h", user, `["a"]`)}, `["a"]`},
+		"a weaker scope":    {all, []grapnel.Spec{read, ab, chooses("c", "g", plugin, `["a","c"]`)}, `["a"]`},
+		"nothing in common": {all, []grapnel.Spec{read, chooses("policy", "", user, `["c"]`)}, `[]`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i := range tt.specs {
+				specs := slices.Concat(tt.specs[i:], tt.specs[:i])
+				for _, inTurn := range []bool{false, true} {
+					for j := range specs {
+						specs[j].Sequential = inTurn
+					}
+					v, _ := fire(t, &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{Allowed: tt.offered}}, specs...)
+					if got := string(v.Changes[grapnel.FieldTools]); got != tt.want {
+						t.Errorf("from hook %s on: tools %s, want %s", specs[0].Name, got, tt.want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestUniteLayers checks that a session's hook cannot widen the list of a group outside the session.
+func TestUniteLayers(t *testing.T) {
+	t.Parallel()
+	chooses := func(tools string) grapnel.Spec {
+		return grapnel.Spec{Name: tools, Unite: "g", Hook: returns(set(grapnel.FieldTools, tools))}
+	}
+	session, err := newEngine(t, nil, chooses(`["a"]`)).With(chooses(`["b"]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := session.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{}})
+	if got := string(v.Changes[grapnel.FieldTools]); got != `[]` {
+		t.Errorf("tools %s, want none", got)
+	}
+}
+
+// TestNoToolToCall checks that a model which must call a tool has one.
+func TestNoToolToCall(t *testing.T) {
+	t.Parallel()
+	must := grapnel.Spec{Name: "must", Hook: returns(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
+		grapnel.FieldTools: json.RawMessage(`["a"]`), grapnel.FieldMode: json.RawMessage(`"any"`),
+	}})}
+	narrow := grapnel.Spec{Name: "narrow", Hook: returns(set(grapnel.FieldTools, `["b"]`))}
+	v, _ := fire(t, &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{}}, must, narrow)
+	if got := string(encoded(v.Changes)); got != `{"mode":"none","tools":[]}` || v.Event.Toolset.Mode != "none" {
+		t.Errorf("changes %s, event %+v; want no tools and the mode none", got, v.Event.Toolset)
 	}
 }

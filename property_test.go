@@ -68,7 +68,7 @@ func drawSpec(t *rapid.T, name string, c *calls, from drawn) grapnel.Spec {
 		OnError: grapnel.OnError(rapid.IntRange(0, 3).Draw(t, "on_error")),
 	}
 	if from.observe && rapid.Bool().Draw(t, "observe") {
-		s.Mode = grapnel.Observe
+		s.Mode = grapnel.ModeObserve
 	}
 	if from.timeout && rapid.Bool().Draw(t, "timeout") {
 		s.Timeout = 1 << 40
@@ -78,7 +78,7 @@ func drawSpec(t *rapid.T, name string, c *calls, from drawn) grapnel.Spec {
 	failing := from.fail && rapid.Bool().Draw(t, "fails")
 	s.Hook = grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		one := c.add(call{
-			hook: name, phase: s.Phase, scope: scope, saw: ev.Tool.Commands[0], decision: decision, observing: s.Mode == grapnel.Observe,
+			hook: name, phase: s.Phase, scope: scope, saw: ev.Tool.Commands[0], decision: decision, observing: s.Mode == grapnel.ModeObserve,
 		}, changes)
 		out := grapnel.Outcome{Decision: decision, Reason: name}
 		if changes {

@@ -26,9 +26,23 @@ type Record struct {
 	Conflicts   []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced; empty with ChangesChain
 	Unsupported []string  `json:"unsupported,omitempty"`
 	Error       string    `json:"error,omitempty"` // the event could not be read or fully handled
-	MS          float64   `json:"ms"`
-	Input       *Event    `json:"input,omitempty"` // the event as it was fired
-	Verdict     *Verdict  `json:"-"`
+
+	// These fields say where an event was judged, and by which policy. The engine leaves them
+	// empty: the program that runs it knows them.
+	Host           string `json:"host,omitempty"`            // name of the machine
+	User           string `json:"user,omitempty"`            // name of the user
+	Machine        string `json:"machine,omitempty"`         // random ID of the state directory
+	PolicyDigest   string `json:"policy_digest,omitempty"`   // digest of the policies in force
+	PolicyRevision string `json:"policy_revision,omitempty"` // reserved: revision of the policies
+	Approval       string `json:"approval,omitempty"`        // reserved: ID of the approval of the action
+	Provenance     string `json:"provenance,omitempty"`      // reserved: ID of the origin of the event's data
+	Gateway        string `json:"gateway,omitempty"`         // reserved: name of the gateway that judged the event
+	TokensIn       int    `json:"tokens_in,omitempty"`       // tokens of the model's input, if the agent reports them
+	TokensOut      int    `json:"tokens_out,omitempty"`      // tokens of the model's output
+
+	MS      float64  `json:"ms"`
+	Input   *Event   `json:"input,omitempty"` // the event as it was fired
+	Verdict *Verdict `json:"-"`
 }
 
 // HookRun is one hook's entry in a Record.
@@ -58,6 +72,7 @@ type HookRun struct {
 	Step    int      `json:"-"` // from 1: hooks of one step were called together; 0 = the hook ran outside the steps
 	Saw     *Event   `json:"-"` // the event that the hook got; nil = it has not run yet
 	Outcome *Outcome `json:"-"` // the hook's answer; nil = no opinion, or it has not run yet
+	Output  *Output  `json:"-"` // the result of the hook's program or server; nil = the hook ran neither, or got no result
 	Expiry  Expiry   `json:"-"` // why its Allow is ignored
 	Err     error    `json:"-"` // why the hook failed, with Error as its text; see ErrTimeout, ErrPanic and ErrIllegal
 }
@@ -67,17 +82,17 @@ type Expiry uint8
 
 // The reasons for ignoring an Allow.
 const (
-	NotExpired    Expiry = iota
-	ExpiredOpen          // a guard failed open, so its decision is unknown
-	ExpiredInput         // the hook allowed another input than the one that will run
-	ExpiredSource        // the source may not allow
+	ExpiryNot    Expiry = iota
+	ExpiryOpen          // a guard failed open, so its decision is unknown
+	ExpiryInput         // the hook allowed another input than the one that will run
+	ExpirySource        // the source may not allow
 )
 
 var expiryNames = [...]string{
-	NotExpired: "", ExpiredOpen: "a guard could not answer", ExpiredInput: "it was for another input", ExpiredSource: "its source may not allow",
+	ExpiryNot: "", ExpiryOpen: "a guard could not answer", ExpiryInput: "it was for another input", ExpirySource: "its source may not allow",
 }
 
-// String returns the reason in a few words, and the empty string for NotExpired.
+// String returns the reason in a few words, and the empty string for ExpiryNot.
 func (x Expiry) String() string { return nameOf(expiryNames[:], int(x), "expiry") }
 
 // An Observer gets the Record of every firing when its Verdict is final, also after a Block. Fire

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -54,7 +55,9 @@ func simpleNames(specs []grapnel.Spec) []string {
 }
 
 // TestCountListHas checks that hooks are counted and listed by kind, and that Has is known before
-// an event exists. It covers FL-05, FL-07, IC-09, IC-10, IC-13, IC-15, MC-05 and MC-06.
+// an event exists.
+//
+// Proves: IC-09, IC-10, IC-13, IC-15, MC-05, MC-06, FL-05, FL-07
 func TestCountListHas(t *testing.T) {
 	t.Parallel()
 	specs := []grapnel.Spec{
@@ -120,8 +123,9 @@ func TestCountListHas(t *testing.T) {
 }
 
 // TestRemoving checks that hooks can be removed by name, kind, source and source prefix,
-// repeatedly. The source "" has no special meaning. It covers IC-12, IC-42, FL-09, FL-10 and
-// FL-11.
+// repeatedly. The source "" has no special meaning.
+//
+// Proves: IC-12, IC-42, FL-09, FL-10, FL-11
 func TestRemoving(t *testing.T) {
 	t.Parallel()
 	fresh := func() *grapnel.Engine {
@@ -191,7 +195,9 @@ func silence(t *testing.T, engine *grapnel.Engine, kind grapnel.Kind, chosen fun
 }
 
 // TestUpdateIsOneStep checks that each event fired during an update runs either the old guard or
-// the new one, and that an invalid update changes nothing. It covers OC-02 and IC-26.
+// the new one, and that an invalid update changes nothing.
+//
+// Proves: IC-26, OC-02
 func TestUpdateIsOneStep(t *testing.T) {
 	t.Parallel()
 	guard := func(i int) grapnel.Spec {
@@ -249,7 +255,9 @@ func TestUpdateIsOneStep(t *testing.T) {
 }
 
 // TestEnable checks that all hooks can be switched off and on without an effect on firings that
-// have started. It covers FL-08.
+// have started.
+//
+// Proves: FL-08
 func TestEnable(t *testing.T) {
 	t.Parallel()
 	var engine *grapnel.Engine
@@ -280,8 +288,10 @@ func TestEnable(t *testing.T) {
 	}
 }
 
-// TestIronClawRegistry repeats the behavior of IronClaw's registry, hook by hook: IC-11, IC-14 to
-// IC-25.
+// TestIronClawRegistry repeats the behavior of IronClaw's registry, hook by hook.
+//
+// Proves: IC-05, IC-09, IC-11, IC-14, IC-15, IC-16, IC-17, IC-18, IC-19, IC-20, IC-21, IC-22
+// Proves: IC-23, IC-24, IC-25
 func TestIronClawRegistry(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
@@ -360,8 +370,10 @@ func TestIronClawRegistry(t *testing.T) {
 }
 
 // TestOpenClawHandlers checks that a panic of one hook does not affect the others, that Fire does
-// not wait for observing hooks, and that lower priorities run first, which is Grapnel's mapping
-// of OpenClaw. It covers OC-02, OC-03, OC-05, OC-06 and OC-07.
+// not wait for observing hooks, and that lower priorities run first, which is Grapnel's mapping of
+// OpenClaw.
+//
+// Proves: OC-02, OC-03, OC-05, OC-06, OC-07
 func TestOpenClawHandlers(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -396,8 +408,46 @@ func TestOpenClawHandlers(t *testing.T) {
 	}
 }
 
-// TestAddObserver checks that Observers can be added and removed while events are fired. It
-// covers FL-18.
+// TestOpenClawRunsTogether checks that hooks of equal priority run at the same time, although they
+// have no timeout, and that a lower priority has ended before. A panic and a Block of one hook do not
+// affect the others.
+//
+// Proves: OC-03, OC-05, OC-06
+func TestOpenClawRunsTogether(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) { // reports a deadlock if the hooks run one after the other
+		var d diary
+		var meet sync.WaitGroup
+		meet.Add(3)
+		meets := func(name string, then func() grapnel.Outcome) grapnel.Spec {
+			return step(name, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				meet.Done()
+				meet.Wait()
+				d.write(name)
+				return then(), nil
+			}))
+		}
+		engine := ofPreset(t, "openclaw", nil,
+			at(200, step("late", d.logged("late", returns(grapnel.Outcome{})))),
+			meets("panics", func() grapnel.Outcome { panic("boom") }),
+			meets("blocks", func() grapnel.Outcome { return grapnel.Outcome{Decision: grapnel.Block, Reason: "no"} }),
+			meets("allows", func() grapnel.Outcome { return grapnel.Outcome{} }),
+			at(1, step("early", d.logged("early", returns(grapnel.Outcome{})))))
+		v := engine.Fire(t.Context(), toolEvent("x"))
+		if v.Decision != grapnel.Block || v.Reason() != "no" {
+			t.Errorf("verdict %v because %q, want a block because %q", v.Decision, v.Reason(), "no")
+		}
+		got := d.read()
+		slices.Sort(got[1 : len(got)-1])
+		if want := []string{"early saw x", "allows", "blocks", "panics", "late saw x"}; !slices.Equal(got, want) {
+			t.Errorf("hooks ran %q, want %q", got, want)
+		}
+	})
+}
+
+// TestAddObserver checks that Observers can be added and removed while events are fired.
+//
+// Proves: FL-18
 func TestAddObserver(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, rule("h", decides(grapnel.Block, "no")))
@@ -438,8 +488,9 @@ func TestAddObserver(t *testing.T) {
 	}
 }
 
-// TestFunctionsAsHooks checks that ordinary functions can be hooks. It covers FL-14, FL-16,
-// IC-04, MC-03 and MC-04.
+// TestFunctionsAsHooks checks that ordinary functions can be hooks.
+//
+// Proves: IC-04, MC-03, MC-04, FL-14, FL-16
 func TestFunctionsAsHooks(t *testing.T) {
 	t.Parallel()
 	ctx, ev := t.Context(), toolEvent(`a && b > "c"`)
@@ -492,8 +543,9 @@ func TestChecker(t *testing.T) {
 }
 
 // TestHooksGetTheWholeEvent checks that an in-process hook gets the complete event: session, user,
-// channel, tool input and output, and the values in the caller's context. It covers IC-08, OC-04
-// and MC-01.
+// channel, tool input and output, and the values in the caller's context.
+//
+// Proves: IC-08, MC-01, OC-04
 func TestHooksGetTheWholeEvent(t *testing.T) {
 	t.Parallel()
 	type runID struct{}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,9 @@ var (
 	ErrTimeout = errors.New("took longer than its timeout")
 	ErrPanic   = errors.New("panicked")
 	ErrIllegal = errors.New("answered with something that this event does not permit")
+
+	// ErrUndecided is an error of a Matcher that gave up. The hook runs, because it may be a guard.
+	ErrUndecided = errors.New("cannot decide whether the hook listens")
 )
 
 // firing holds the state of one event while its hooks run.
@@ -44,7 +48,9 @@ type firing struct {
 type answer struct {
 	spec     *Spec
 	out      *Outcome
+	output   *Output
 	err      error
+	unsure   error // wraps ErrUndecided
 	saw      *Event
 	left     *Event  // saw with the hook's own changes: the version that its Allow approves
 	changed  []Field // fields that it changed, or in observe mode would have changed
@@ -64,6 +70,17 @@ var noOpinion Outcome
 
 func newAnswer(s *Spec, ev *Event) answer {
 	return answer{spec: s, out: &noOpinion, saw: ev, left: ev}
+}
+
+// matched adds the error of the hook's Matcher, if it returned one.
+func (a *answer) matched(err error) {
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrUndecided):
+		a.unsure = fmt.Errorf("the hook runs anyway: %w", err)
+	default:
+		a.err = fmt.Errorf("cannot check whether the hook listens: %w", err)
+	}
 }
 
 // silent reports whether a hook answered and had no opinion.
@@ -243,7 +260,7 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 		case a.err != nil:
 		case a.spec.Phase == PhaseStep && ctx.Err() != nil:
 			a.err = fmt.Errorf("not started: %w", context.Cause(ctx))
-		case a.spec.Timeout > 0:
+		case a.spec.Timeout > 0, f.engine.opts.Preset.Parallel && len(answers) > 1:
 			waits = append(waits, begin(ctx, a))
 		case f.record:
 			begun := time.Now()
@@ -280,7 +297,7 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 // outdated reports whether an answer changes an event that another hook of the step has changed
 // meanwhile. Its change would undo the other one. A Block needs no change.
 func (f *firing) outdated(a *answer) bool {
-	return f.engine.opts.Preset.Changes == ChangesChain && a.spec.Phase == PhaseStep && a.spec.Mode == Enforce &&
+	return f.engine.opts.Preset.Changes == ChangesChain && a.spec.Phase == PhaseStep && a.spec.Mode == ModeEnforce &&
 		a.err == nil && a.out.Decision < Block && len(a.out.Set)+len(a.out.Patch) > 0 && f.differs(a.saw)
 }
 
@@ -294,9 +311,7 @@ func (f *firing) askAgain(ctx context.Context, s *Spec, round uint8) {
 		return
 	}
 	a := newAnswer(s, f.sees())
-	if err != nil {
-		a.err = fmt.Errorf("cannot check whether the hook listens: %w", err)
-	}
+	a.matched(err)
 	f.answers = append(f.answers, a)
 	f.ask(ctx, f.answers[len(f.answers)-1:], round)
 }
@@ -306,19 +321,21 @@ func (a *answer) ask(ctx context.Context) {
 	defer caught(&a.err)
 	out, err := a.spec.Hook.Handle(ctx, a.saw)
 	a.err = err
+	a.output, out.Output = out.Output, nil
 	if !out.zero() {
 		a.out = new(Outcome)
 		*a.out = out
 	}
 }
 
-// askBy calls the hook in the current goroutine. ctx carries the hook's timeout.
+// askBy calls the hook in the current goroutine. ctx carries the hook's timeout, if it has one.
 func (a *answer) askBy(ctx context.Context) {
 	begun := time.Now()
 	a.err = errors.New("ended its goroutine without an answer") // stays if the hook calls runtime.Goexit
 	a.ask(ctx)
 	a.took = time.Since(begun)
 	switch {
+	case a.spec.Timeout == 0:
 	case ctx.Err() != nil:
 		a.err = lateError(context.Cause(ctx), a.err)
 	case a.took > a.spec.Timeout: // on a busy machine a hook can return before the timer fires
@@ -337,6 +354,14 @@ func caught(err *error) {
 // begin starts the hook in a goroutine and returns the function that waits for it. If the hook
 // does not return in time, it is abandoned and its answer is discarded.
 func begin(ctx context.Context, a *answer) (wait func()) {
+	if a.spec.Timeout == 0 { // never abandoned, so the goroutine may use a itself
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			a.askBy(ctx)
+		}()
+		return func() { <-done }
+	}
 	begun := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, a.spec.Timeout, fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout))
 	var grace time.Duration
@@ -394,7 +419,7 @@ func (f *firing) settle(a *answer) {
 	// makes it ineffective.
 	ends := preset.InChain && (a.decision == Block || a.err != nil && a.spec.onError() == OnErrorClosed)
 	switch d := a.decision; {
-	case d > Block, d == Block && blocks == BlockNothing, d == Ask && blocks != BlockAction:
+	case d > Block, d == Block && blocks == BlockingNothing, d == Ask && blocks != BlockingAction:
 		f.illegal(a, "decision "+d.String())
 		a.decision = None
 	case d == Allow && !f.contract.Permit:
@@ -414,33 +439,33 @@ func (f *firing) settle(a *answer) {
 		}
 		f.failed(a, counts)
 	}
-	if preset.Changes == ChangesOverlay && a.spec.Mode == Enforce && a.err == nil {
+	if preset.Changes == ChangesOverlay && a.spec.Mode == ModeEnforce && a.err == nil {
 		f.show(a)
 	}
-	if a.spec.Mode == Enforce && (ends || a.decision == Block || f.haltBlocks(a)) && !preset.RunAll {
+	if a.spec.Mode == ModeEnforce && (ends || a.decision == Block || f.haltBlocks(a)) && !preset.RunAll {
 		f.blocked = true
 	}
 }
 
 // haltBlocks reports whether the answer's halt also stops the action that is about to happen.
 func (f *firing) haltBlocks(a *answer) bool {
-	return a.out.Halt != "" && f.contract.Blocks == BlockAction
+	return a.out.Halt != "" && f.contract.Blocks == BlockingAction
 }
 
 // failed applies OnError to a hook that failed. If the hook also returned a decision, the
 // stricter one of the two wins.
 func (f *firing) failed(a *answer, counts OnError) {
-	if f.contract.FailOpen || f.contract.Blocks == BlockNothing {
+	if f.contract.FailOpen || f.contract.Blocks == BlockingNothing {
 		counts = OnErrorOpen
 	}
 	decision := a.decision
 	switch {
-	case counts == OnErrorClosed, counts == OnErrorAsk && f.contract.Blocks != BlockAction:
+	case counts == OnErrorClosed, counts == OnErrorAsk && f.contract.Blocks != BlockingAction:
 		a.decision = Block
 	case counts == OnErrorAsk:
 		a.decision = max(decision, Ask)
 	default:
-		a.failOpen = decision < Block && a.spec.Mode == Enforce
+		a.failOpen = decision < Block && a.spec.Mode == ModeEnforce
 	}
 	a.byError = a.decision != decision
 }
@@ -485,7 +510,7 @@ func (f *firing) change(a *answer) {
 			}
 		}
 	}
-	if a.spec.Mode == Enforce {
+	if a.spec.Mode == ModeEnforce {
 		f.ev = now
 	}
 }
@@ -503,6 +528,10 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 		merge = MergeChain // the first list replaces the event's list: the union contains only values that hooks allow
 	}
 	left, err = mergeField(a.left, field, value, patch, merge)
+	if err == nil && merge == MergeIntersect && a.spec.Unite != "" {
+		left, err = f.unite(a, now, field, value)
+		return left, left, left, err
+	}
 	if err != nil || now == a.left {
 		return left, left, left, err
 	}
@@ -515,6 +544,54 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 	}
 	laid, err = mergeField(now, field, value, patch, merge)
 	return left, laid, own, err
+}
+
+// unite applies a hook's list to the event as it was fired, together with the lists of the earlier
+// hooks. A value remains if each hook allows it, or another hook that it unites with.
+func (f *firing) unite(a *answer, now *Event, field Field, value json.RawMessage) (*Event, error) {
+	lists := map[*Spec][]string{}
+	for i := range f.answers { // the last list of each hook is in effect
+		if b := &f.answers[i]; b.changes() && slices.Contains(b.changed, field) {
+			raw, ok := b.out.Set[field]
+			if !ok {
+				raw = b.out.Patch[field] // a merge patch replaces a list as a whole
+			}
+			lists[b.spec] = textsOf(raw)
+		}
+	}
+	lists[a.spec] = textsOf(value)
+	current, known := f.first.Get(field)
+	values := textsOf(current)
+	if !known {
+		values = slices.Concat(slices.Collect(maps.Values(lists))...)
+		slices.Sort(values)
+		values = slices.Compact(values)
+	}
+	allows := func(hook *Spec, value string) bool {
+		for other, list := range lists {
+			if f.table.unites(hook, other) && slices.Contains(list, value) {
+				return true
+			}
+		}
+		return false
+	}
+	return now.Set(field, encode(slices.DeleteFunc(values, func(value string) bool {
+		if now.Toolset != nil && now.Toolset.Mode == "none" {
+			return true
+		}
+		for hook := range lists {
+			if !allows(hook, value) {
+				return true
+			}
+		}
+		return false
+	})))
+}
+
+// textsOf decodes a list of strings. The caller has checked that it is one.
+func textsOf(raw json.RawMessage) (texts []string) {
+	_ = json.Unmarshal(raw, &texts)
+	return texts
 }
 
 // changedBefore reports whether an earlier hook has changed a field of the event.
@@ -556,7 +633,7 @@ func (f *firing) merging(a *answer, field Field) (Merge, error) {
 	switch {
 	case a.spec.Phase == PhaseRule: // the other rules have already judged the field
 		return "", fmt.Errorf("a rule's change of %s", field)
-	case !permitted, f.engine.opts.Preset.Changes == ChangesNone:
+	case !permitted, f.engine.opts.Preset.Changes == ChangesNone && (ch.Merge != MergeJoin || a.spec.Phase == PhaseRewrite):
 		return "", fmt.Errorf("a change of %s", field)
 	case a.spec.Phase == PhaseRewrite && ch.Merge == MergeJoin: // the replaced text must not remain
 		return MergeChain, nil
@@ -622,9 +699,7 @@ func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 			continue
 		}
 		a := newAnswer(s, f.first)
-		if err != nil {
-			a.err = fmt.Errorf("cannot check whether the hook listens: %w", err)
-		} else {
+		if a.matched(err); a.err == nil {
 			a.mark(ctx, &v)
 		}
 		if a.err != nil {
@@ -667,10 +742,10 @@ func (f *firing) notifyObservers(ctx context.Context, v Verdict, begun time.Time
 		run := lateRun(s)
 		ok, err := s.listens(v.Event, &v)
 		switch {
-		case err != nil:
+		case err != nil && !errors.Is(err, ErrUndecided):
 			run.Cause, run.Error, run.Err = CauseError, fmt.Sprintf("cannot check whether the hook listens: %v", err), err
 			f.heard.add(run)
-		case ok:
+		case ok, err != nil:
 			late = append(late, s)
 		default:
 			continue

@@ -25,9 +25,10 @@ func asked(ctx context.Context, t *testing.T, d *diary, e *grapnel.Engine) strin
 	return strings.Join(d.read()[before:], " ")
 }
 
-// TestSessionHooks checks that session hooks run before the engine's hooks, and that either may
-// be missing. Later changes of both take effect, also while a sub-agent with its own engine
-// works. It covers FL-36 and FL-37.
+// TestSessionHooks checks that session hooks run before the engine's hooks, and that either may be
+// missing. Later changes of both take effect, also while a sub-agent with its own engine works.
+//
+// Proves: FL-36, FL-37
 func TestSessionHooks(t *testing.T) {
 	t.Parallel()
 	var d diary
@@ -144,8 +145,10 @@ func TestWithIsLive(t *testing.T) {
 	}
 }
 
-// TestObserversOfSessions checks that the Observers of both engines are called once per firing,
-// and that a session's audit also gets the firings of sub-agents. It covers FL-18 and FL-37.
+// TestObserversOfSessions checks that the Observers of both engines are called once per firing, and
+// that a session's audit also gets the firings of sub-agents.
+//
+// Proves: FL-18, FL-37
 func TestObserversOfSessions(t *testing.T) {
 	t.Parallel()
 	var ofSession, ofEngine keeper
@@ -217,7 +220,8 @@ func TestCloseOfASession(t *testing.T) {
 
 // TestFireAll checks that the Verdict is returned immediately. Observing hooks report when they
 // end, with their own deadlines, even if the caller's context is done or the channel is not read.
-// It covers FL-24 and FL-25.
+//
+// Proves: FL-24, FL-25
 func TestFireAll(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
@@ -284,7 +288,9 @@ func newFireAll(t *testing.T, opts *grapnel.Options, specs ...grapnel.Spec) <-ch
 }
 
 // TestRecordHasOutcomes checks that the Record contains each hook's Outcome, for Observers in the
-// same process. It covers FL-03 and FL-04.
+// same process.
+//
+// Proves: FL-03, FL-04
 func TestRecordHasOutcomes(t *testing.T) {
 	t.Parallel()
 	_, rec := fire(t, toolEvent("x"), at(1, step("says", returns(grapnel.Outcome{Message: "m"}))), at(2, step("silent", returns(grapnel.Outcome{}))))

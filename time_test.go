@@ -2,10 +2,13 @@ package grapnel_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -140,6 +143,57 @@ func TestTimeoutsOfOneStepRunTogether(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTimeoutDecidesWhatRunsTogether checks the promise of Spec.Timeout: steps of equal priority with
+// a Timeout run at the same time, and steps without one run one after the other.
+func TestTimeoutDecidesWhatRunsTogether(t *testing.T) {
+	t.Parallel()
+	for limit, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Minute: time.Second} {
+		inBubble(t, func(t *testing.T) {
+			var specs []grapnel.Spec
+			for _, name := range []string{"a", "b", "c", "d", "e"} {
+				specs = append(specs, within(limit, step(name, sleeps(time.Second, returns(grapnel.Outcome{})))))
+			}
+			begun := time.Now()
+			fire(t, toolEvent("x"), specs...)
+			if took := time.Since(begun); took != want {
+				t.Errorf("five hooks of 1s with the timeout %v took %v, want %v", limit, took, want)
+			}
+		})
+	}
+}
+
+// TestChangeThatMeetsAChangeCostsOneMoreCall checks that hooks of equal priority take as long as
+// the slowest of them, and that each change of an event that an earlier hook has changed costs one
+// more call.
+func TestChangeThatMeetsAChangeCostsOneMoreCall(t *testing.T) {
+	t.Parallel()
+	for changes, want := range map[int]time.Duration{0: time.Second, 1: time.Second, 2: 2 * time.Second, 3: 3 * time.Second} {
+		inBubble(t, func(t *testing.T) {
+			var calls atomic.Int32
+			var specs []grapnel.Spec
+			for i := range 5 {
+				var out grapnel.Outcome
+				if i < changes {
+					out.Patch = map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(fmt.Sprintf(`{"added_%d":true}`, i))}
+				}
+				specs = append(specs, within(time.Minute, step(fmt.Sprint("h", i), grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+					calls.Add(1)
+					time.Sleep(time.Second)
+					return out, nil
+				}))))
+			}
+			begun := time.Now()
+			v, _ := fire(t, toolEvent("x"), specs...)
+			if took, again := time.Since(begun), max(0, changes-1); took != want || int(calls.Load()) != 5+again {
+				t.Errorf("%d of five hooks of 1s change the event: %v and %d calls, want %v and %d", changes, took, calls.Load(), want, 5+again)
+			}
+			if n := strings.Count(string(v.Event.Tool.Input), "added_"); n != changes {
+				t.Errorf("input %s, want %d changes", v.Event.Tool.Input, changes)
+			}
+		})
+	}
 }
 
 // TestSlowHookDelaysNoOther checks that a hook that answered in time is not late because

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
@@ -64,21 +65,24 @@ const (
 )
 
 // AuditLog returns the Spec of IronClaw's audit: a step that runs before the others, never has an
-// opinion, and writes the hook, the event and the user. It runs before the decision; use [Audit]
-// to record decisions.
+// opinion, and writes the hook, the point and the user. The point is IronClaw's name of the event:
+// beforeToolCall. It runs before the decision; use [Audit] to record decisions.
 func AuditLog(write func(line []byte) error) grapnel.Spec {
 	priority := AuditLogPriority
-	return grapnel.Spec{
-		Name: AuditLogName, Priority: &priority, OnError: grapnel.OnErrorOpen,
-		On: []grapnel.Kind{grapnel.PromptBefore, grapnel.ToolBefore, grapnel.MessageBefore, grapnel.SessionStart, grapnel.SessionEnd, grapnel.ResponseBefore},
-		Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			return grapnel.Outcome{}, writeLine(write, struct {
-				Hook  string       `json:"hook"`
-				Point grapnel.Kind `json:"point"`
-				User  string       `json:"user_id"`
-			}{AuditLogName, ev.Kind, short(ev.Session.User)})
-		}),
+	spec := grapnel.Spec{Name: AuditLogName, Priority: &priority, OnError: grapnel.OnErrorOpen}
+	points := map[grapnel.Kind]string{}
+	for _, row := range dialect.IronClawEvents() {
+		spec.On = append(spec.On, row.Kind)
+		points[row.Kind] = row.Native
 	}
+	spec.Hook = grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		return grapnel.Outcome{}, writeLine(write, struct {
+			Hook  string `json:"hook"`
+			Point string `json:"point"`
+			User  string `json:"user_id"`
+		}{AuditLogName, points[ev.Kind], short(ev.Session.User)})
+	})
+	return spec
 }
 
 func writeLine(write func([]byte) error, value any) error {

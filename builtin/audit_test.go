@@ -38,8 +38,10 @@ func secretCall() *grapnel.Event {
 	}
 }
 
-// IC-35: an audit line contains the verdict, and for a block the hook that caused it, but nothing
-// of the payload. IronClaw's own audit does not contain the verdict.
+// An audit line contains the verdict, and for a block the hook that caused it, but nothing of the
+// payload. IronClaw's own audit does not contain the verdict.
+//
+// Proves: IC-35
 func TestAuditNamesWhoRejected(t *testing.T) {
 	t.Parallel()
 	for name, hook := range map[string]struct {
@@ -121,8 +123,10 @@ func TestAuditOfOddEvents(t *testing.T) {
 	}
 }
 
-// IC-34, IC-35: IronClaw's audit runs before the other hooks, receives all six points and blocks
-// nothing. It does not receive events that were rejected before it.
+// IronClaw's audit runs before the other hooks, receives all six points and blocks nothing. It does
+// not receive events that were rejected before it.
+//
+// Proves: IC-34, IC-35
 func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	preset, _ := grapnel.FindPreset("ironclaw")
@@ -143,7 +147,7 @@ func TestAuditLog(t *testing.T) {
 		e.Fire(t.Context(), ev)
 	}
 	e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "other"}}) // not one of its points
-	line := `{"hook":"builtin.audit_log","point":"tool.before","user_id":"u1"}` + "\n"
+	line := `{"hook":"builtin.audit_log","point":"beforeToolCall","user_id":"u1"}` + "\n"
 	if diff := cmp.Diff([]string{line, line}, l.all); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}

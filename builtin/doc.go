@@ -5,7 +5,7 @@
 //
 //	engine, err := grapnel.New([]grapnel.Spec{
 //		builtin.Audit("audit", write),
-//		builtin.SessionSummary(conversations, summarise, builtin.InDir(dir)),
+//		builtin.SessionSummary(conversations, summarize, builtin.InDir(dir)),
 //	}, nil)
 //
 // The package contains no model, no storage and no agent. The caller provides functions that read

@@ -21,7 +21,9 @@ func readFile(t *testing.T, name string) string {
 	return string(data)
 }
 
-// IC-76: concurrent writers append to a summary, and only its owner can read it.
+// Concurrent writers append to a summary, and only its owner can read it.
+//
+// Proves: IC-76
 func TestInDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -54,10 +54,12 @@ func wantNoted(t *testing.T, log *builtin.Logging, tags ...string) {
 	}
 }
 
-// TestMiniclaw contains the ten tests that mini-claw's chapter names, T01 to T10 (MC-24):
-// logging_hook, logging_hook_multiple_events, blocking_hook, blocking_hook_allows_other_tools,
+// TestMiniclaw contains the ten tests that mini-claw's chapter names, T01 to T10: logging_hook,
+// logging_hook_multiple_events, blocking_hook, blocking_hook_allows_other_tools,
 // registry_dispatch_continue, registry_dispatch_block, registry_multiple_hooks_order,
 // registry_block_short_circuits, registry_is_empty, post_tool_event.
+//
+// Proves: MC-05, MC-06, MC-07, MC-10, MC-14, MC-15, MC-16, MC-24
 func TestMiniclaw(t *testing.T) {
 	t.Parallel()
 	// MC-14, MC-15
@@ -155,7 +157,9 @@ func TestMiniclaw(t *testing.T) {
 	})
 }
 
-// MC-14: Messages returns a copy, and never nil.
+// Messages returns a copy, and never nil.
+//
+// Proves: MC-14
 func TestMessagesAreACopy(t *testing.T) {
 	t.Parallel()
 	var log builtin.Logging
@@ -169,7 +173,9 @@ func TestMessagesAreACopy(t *testing.T) {
 	wantNoted(t, &log, "agent:start")
 }
 
-// MC-14: a full log drops its older half.
+// A full log drops its older half.
+//
+// Proves: MC-14
 func TestLogIsBounded(t *testing.T) {
 	t.Parallel()
 	var log builtin.Logging

@@ -29,7 +29,7 @@ func newest(n int) builtin.Conversations {
 	return builtin.Conversations{Newest: func(context.Context, *grapnel.Event) ([]builtin.Message, error) { return sampleMessages(n), nil }}
 }
 
-func noModel(t *testing.T) builtin.Summariser {
+func noModel(t *testing.T) builtin.Summarizer {
 	return func(context.Context, *grapnel.Event, builtin.Question) (string, error) {
 		t.Error("the model was asked")
 		return "", nil
@@ -43,8 +43,10 @@ func noWriter(t *testing.T) builtin.Writer {
 	}
 }
 
-// Details that the vectors of IC-70 to IC-77 do not cover: a program without a store, the prompt
+// Details that the vectors do not cover: a program without a store, the prompt
 // and the transcript that the model gets, and the Spec.
+//
+// Proves: IC-70, IC-71, IC-75, IC-76
 func TestSummary(t *testing.T) {
 	t.Parallel()
 	var question builtin.Question
@@ -79,7 +81,9 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// IC-77: every failure becomes the hook's error, and the error names the step that failed.
+// Every failure becomes the hook's error, and the error names the step that failed.
+//
+// Proves: IC-77
 func TestSummaryErrors(t *testing.T) {
 	t.Parallel()
 	gone := errors.New("gone")
@@ -111,8 +115,10 @@ func TestSummaryErrors(t *testing.T) {
 	}
 }
 
-// IC-71, IC-75: at most three model calls run at once. A session whose time ends while it waits
-// gives up without a model call.
+// At most three model calls run at once. A session whose time ends while it waits gives up without
+// a model call.
+//
+// Proves: IC-71, IC-75
 func TestSummariesWaitForEachOther(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,4 +157,22 @@ func TestSummariesWaitForEachOther(t *testing.T) {
 			t.Errorf("%d calls at once, and %d too late; want 3, and the seventh", most, late)
 		}
 	})
+}
+
+// Prompts lists the first prompts, without a model and without what the model said.
+func TestPrompts(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 300)
+	for transcript, want := range map[string]string{
+		"":                                  "",
+		"assistant: hello\nassistant: user": "",
+		"user: one\nmore of it\nassistant: two\nuser:  \nuser: three": "- one\n- three",
+		"user: 1\nuser: 2\nuser: 3\nuser: 4\nuser: 5\nuser: 6":        "- 1\n- 2\n- 3\n- 4\n- 5",
+		"user: " + long: "- " + long[:200] + "…",
+	} {
+		got, err := builtin.Prompts(t.Context(), &grapnel.Event{}, builtin.Question{Transcript: transcript})
+		if err != nil || got != want {
+			t.Errorf("Prompts(%q) = %q, %v, want %q", transcript, got, err, want)
+		}
+	}
 }

@@ -2,10 +2,16 @@ package builtin
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
 
 // MaxFile is the maximum useful length of a transcript in bytes, because a model gets only the
@@ -42,6 +48,27 @@ func ReadTranscript(data []byte) ([]Message, error) {
 		return nil, ErrTranscript
 	}
 	return t.messages(), nil
+}
+
+// Transcript reads the agent's transcript of the event's session, for [Conversations]. A missing
+// file means that the session has no messages.
+func Transcript(_ context.Context, ev *grapnel.Event) ([]Message, error) {
+	name := ev.Session.Transcript
+	if name == "" {
+		return nil, nil
+	}
+	data, err := readfile.Regular(name, MaxFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var messages []Message
+	if err == nil {
+		messages, err = ReadTranscript(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return messages, nil
 }
 
 // record is one line, or a complete older file of Gemini CLI.

@@ -13,8 +13,8 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 )
 
-// IC-74: transcripts of the same short session by real agents. Of the lines that only the agents
-// need, a few are kept as samples.
+// Transcripts of the same short session by real agents. Of the lines that only the agents need, a
+// few are kept as samples.
 func TestReadRealTranscripts(t *testing.T) {
 	t.Parallel()
 	for file, tool := range map[string]string{"claude-code-2.1.329.jsonl": "Bash", "gemini-cli-0.61.0.jsonl": "run_shell_command"} {

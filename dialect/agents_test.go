@@ -411,7 +411,7 @@ func TestBlockBlocks(t *testing.T) {
 			t.Errorf("a block (%+v) is written as %s (%+v), and the agent does %+v", v, reply.Stdout, reply, e)
 		case !row.Can.Block && e.Blocked && !row.Can.Halt:
 			t.Errorf("%s cannot be blocked, and the agent does %+v", row.Native, e)
-		case !row.Can.Block && contractOf(ev).Blocks != grapnel.BlockNothing && len(v.Unsupported) == 0:
+		case !row.Can.Block && contractOf(ev).Blocks != grapnel.BlockingNothing && len(v.Unsupported) == 0:
 			t.Errorf("a block that cannot be told is not in Unsupported: %+v", v)
 		case e.Allowed || e.Asked || e.Error && reply.Exit != 2:
 			t.Errorf("a block is written as %+v, and the agent does %+v", reply, e)
@@ -423,7 +423,7 @@ func TestAskAndAllow(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
 		ev, v, reply, e := answered(t, d, row.Native, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"})
-		action := contractOf(ev).Blocks == grapnel.BlockAction
+		action := contractOf(ev).Blocks == grapnel.BlockingAction
 		switch {
 		case e.Allowed:
 			t.Errorf("ask allows: %+v", reply)
@@ -451,7 +451,7 @@ func TestHaltEndsTheTurn(t *testing.T) {
 		if row.Can.Halt && !e.Ended {
 			t.Errorf("a halt (%+v) is written as %s, and the agent does %+v", v, reply.Stdout, e)
 		}
-		if action := contractOf(ev).Blocks == grapnel.BlockAction; action && row.Can.Block && !e.Blocked {
+		if action := contractOf(ev).Blocks == grapnel.BlockingAction; action && row.Can.Block && !e.Blocked {
 			t.Errorf("a halted action happens all the same: %s, %+v", reply.Stdout, e)
 		}
 		if e.Allowed || e.Asked {
@@ -459,7 +459,7 @@ func TestHaltEndsTheTurn(t *testing.T) {
 		}
 
 		_, _, reply, e = answered(t, d, row.Native, grapnel.Outcome{Halt: "enough", Decision: grapnel.Block, Reason: "go on"})
-		if stop := contractOf(ev).Blocks == grapnel.BlockStop; stop && (e.Blocked || !e.Ended) {
+		if stop := contractOf(ev).Blocks == grapnel.BlockingStop; stop && (e.Blocked || !e.Ended) {
 			t.Errorf("a halt must beat a block of the stop: %s, %+v", reply.Stdout, e)
 		}
 	})
@@ -511,7 +511,7 @@ func TestChangesArrive(t *testing.T) {
 			}
 			_, v, reply, e := answered(t, d, row.Native, grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{c.Field: json.RawMessage(newValue[c.Field])}})
 			hides := c.Field != grapnel.FieldOutput || !row.Can.Keeps
-			if len(v.Unsupported) == 0 || e.Allowed || row.Can.Block && hides && !e.Blocked && contract.Blocks != grapnel.BlockStop {
+			if len(v.Unsupported) == 0 || e.Allowed || row.Can.Block && hides && !e.Blocked && contract.Blocks != grapnel.BlockingStop {
 				t.Errorf("a change of %s cannot be told (%+v), is written as %s, and the agent does %+v", c.Field, v, reply.Stdout, e)
 			}
 		}
@@ -596,7 +596,7 @@ func TestRepliesMatchTheVerdict(t *testing.T) {
 		if e.Allowed && (v.Decision != grapnel.Allow || !row.Can.Allow) {
 			rt.Fatalf("allowed: %s", about)
 		}
-		action := contractOf(ev).Blocks == grapnel.BlockAction
+		action := contractOf(ev).Blocks == grapnel.BlockingAction
 		if row.Can.Block && v.Decision == grapnel.Block && !e.Blocked {
 			rt.Fatalf("not blocked: %s", about)
 		}

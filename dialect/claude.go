@@ -187,7 +187,7 @@ var claudeEvents = []EventRow{
 		// seen live.
 		Native: "TeammateIdle", Kind: claudePrefix + "TeammateIdle", Install: true, Since: "2.1.33",
 		Can:      grapnel.Can{Block: true, Halt: true, Message: true},
-		Contract: &grapnel.Contract{Kind: claudePrefix + "TeammateIdle", Blocks: grapnel.BlockStop, FailOpen: true, MaxStops: grapnel.MaxStops},
+		Contract: &grapnel.Contract{Kind: claudePrefix + "TeammateIdle", Blocks: grapnel.BlockingStop, FailOpen: true, MaxStops: grapnel.MaxStops},
 	},
 	{
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true, Since: "1.0.48",
@@ -200,7 +200,7 @@ var claudeEvents = []EventRow{
 	{
 		Native: "PreModelSwitch", Kind: claudePrefix + "PreModelSwitch", Install: true,
 		Can:      grapnel.Can{Block: true, Ask: true, Allow: true, Message: true},
-		Contract: &grapnel.Contract{Kind: claudePrefix + "PreModelSwitch", Blocks: grapnel.BlockAction, Permit: true},
+		Contract: &grapnel.Contract{Kind: claudePrefix + "PreModelSwitch", Blocks: grapnel.BlockingAction, Permit: true},
 	},
 	{
 		Native: "PostModelSwitch", Kind: claudePrefix + "PostModelSwitch", Install: true,
@@ -232,7 +232,7 @@ var claudeEvents = []EventRow{
 		// event; users that add this event must answer with the native member worktreePath.
 		Native: "WorktreeCreate", Kind: claudePrefix + "WorktreeCreate", Never: true,
 		Can:      grapnel.Can{Block: true},
-		Contract: &grapnel.Contract{Kind: claudePrefix + "WorktreeCreate", Blocks: grapnel.BlockAction},
+		Contract: &grapnel.Contract{Kind: claudePrefix + "WorktreeCreate", Blocks: grapnel.BlockingAction},
 		Why:      "an entry replaces the agent's own git work, and without a path from it the session ends",
 	},
 	{
@@ -250,7 +250,7 @@ var claudeEvents = []EventRow{
 		Native: "ElicitationResult", Kind: claudePrefix + "ElicitationResult", Install: true, Since: "2.1.76",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldAnswer}},
 		Contract: &grapnel.Contract{
-			Kind: claudePrefix + "ElicitationResult", Blocks: grapnel.BlockAction, Changes: []grapnel.Change{{Field: grapnel.FieldAnswer}},
+			Kind: claudePrefix + "ElicitationResult", Blocks: grapnel.BlockingAction, Changes: []grapnel.Change{{Field: grapnel.FieldAnswer}},
 		},
 	},
 	{

@@ -411,7 +411,7 @@ func readClaudeOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	switch contract := contractFor(ev); {
 	case out.Exit == 0:
 		return o, bad
-	case out.Exit == 2 && contract != nil && contract.Blocks != grapnel.BlockNothing:
+	case out.Exit == 2 && contract != nil && contract.Blocks != grapnel.BlockingNothing:
 		if o.Decision != grapnel.Block {
 			o.Decision, o.Reason = grapnel.Block, ""
 		}

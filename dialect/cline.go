@@ -360,7 +360,7 @@ func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		out.Stdout = clineOneCommand(ev, out.Stdout)
 	}
 	o, err := d.readOutcomeTable(ev, out)
-	if c := contractFor(ev); o.Halt != "" && c != nil && c.Blocks == grapnel.BlockAction {
+	if c := contractFor(ev); o.Halt != "" && c != nil && c.Blocks == grapnel.BlockingAction {
 		o.Decision, o.Set, o.Patch = grapnel.Block, nil, nil // a run that ends makes no more calls
 	}
 	return o, err

@@ -26,7 +26,9 @@ func clineCall(t testing.TB, tool, input string) *grapnel.Event {
 }
 
 // A reason comes from a model, a file or a person. For any reason, a blocked call gets the same
-// input, except the text of one member that tools ignore. It shows GC-01.
+// input, except the text of one member that tools ignore.
+//
+// Proves: GC-01
 func TestClineBlocksAreInert(t *testing.T) {
 	t.Parallel()
 	inert := map[string]string{
@@ -139,7 +141,7 @@ func TestClineOutcomes(t *testing.T) {
 		{"an empty object", call, dialect.Output{Stdout: []byte("{}")}, `{}`},
 		{"cancel ends the run", call, dialect.Output{Stdout: []byte(`{"cancel":true,"errorMessage":"no"}`)}, `{"decision":"block","halt":"no"}`},
 		{"cancel that is false", call, dialect.Output{Stdout: []byte(`{"cancel":false,"errorMessage":"no"}`)}, `{}`},
-		{"the last line of control counts", call, dialect.Output{Stdout: []byte("HOOK_CONTROL\t{\"cancel\":true}\nlog\nHOOK_CONTROL\t{\"contextModification\":\"c\"}\n")}, `{"native":{"cline.contextModification":"c"}}`},
+		{"the last line of control counts", call, dialect.Output{Stdout: []byte("HOOK_CONTROL\t{\"cancel\":true}\nlog\nHOOK_CONTROL\t{\"contextModification\":\"c\"}\n")}, `{"context":["c"]}`},
 		{"what is printed before a failure", call, dialect.Output{Exit: 1, Stdout: []byte(`{"cancel":true,"errorMessage":"no"}`)}, `{"decision":"block","halt":"no"} error`},
 		{"a silent exit 2", call, dialect.Output{Exit: 2}, `{"decision":"block"}`},
 		{"another input", call, dialect.Output{Stdout: []byte(`{"overrideInput":{"commands":["pwd"]}}`)}, `{"set":{"tool.input":{"commands":["pwd"]}}}`},

@@ -73,12 +73,13 @@ var codexEvents = []EventRow{
 	},
 	{
 		// A new input requires an allow, and an allow requires a new input: alone it is an error.
-		// continue:false is also an error, so a halt is written as a deny.
+		// continue:false is also an error, so a halt is written as a deny. Context needs no decision,
+		// and the model gets it even with a deny (seen live).
 		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In: codexTool,
 		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecisionReason=reason " +
 			"hookSpecificOutput.permissionDecision=change:allow hookSpecificOutput.updatedInput=tool.input " +
-			"hookSpecificOutput.hookEventName=event " + codexMessage + "<decision=block:block <reason=reason",
+			codexMore + codexMessage + "<decision=block:block <reason=reason",
 	},
 	{
 		// Fires before the agent asks the user, so an empty answer asks. A new input voids the

@@ -17,7 +17,7 @@ import (
 var codexKeys = map[string][]string{
 	"SessionStart":      {"continue", "stopReason", "systemMessage", "hookSpecificOutput.hookEventName", "hookSpecificOutput.additionalContext"},
 	"UserPromptSubmit":  {"continue", "stopReason", "systemMessage", "decision", "reason", "hookSpecificOutput.hookEventName", "hookSpecificOutput.additionalContext"},
-	"PreToolUse":        {"systemMessage", "hookSpecificOutput.hookEventName", "hookSpecificOutput.permissionDecision", "hookSpecificOutput.permissionDecisionReason", "hookSpecificOutput.updatedInput"},
+	"PreToolUse":        {"systemMessage", "hookSpecificOutput.hookEventName", "hookSpecificOutput.permissionDecision", "hookSpecificOutput.permissionDecisionReason", "hookSpecificOutput.updatedInput", "hookSpecificOutput.additionalContext"},
 	"PermissionRequest": {"systemMessage", "hookSpecificOutput.hookEventName", "hookSpecificOutput.decision"},
 	"PostToolUse":       {"systemMessage", "decision", "reason", "hookSpecificOutput.hookEventName", "hookSpecificOutput.additionalContext"},
 	"PreCompact":        {"continue", "stopReason", "systemMessage"},

@@ -79,7 +79,7 @@ func TestCrushOutcomes(t *testing.T) {
 		{"exit 1", dialect.Output{Exit: 1}, `{} error`},
 		{"an input is laid over the old one", dialect.Output{Stdout: []byte(`{"updated_input":{"command":"pwd"}}`)}, `{"set":{"tool.input":{"command":"pwd","description":"d"}}}`},
 		{"an input that is a text", dialect.Output{Stdout: []byte(`{"updated_input":"{\"command\":\"pwd\"}"}`)}, `{"set":{"tool.input":{"command":"pwd","description":"d"}}}`},
-		{"context", dialect.Output{Stdout: []byte(`{"context":["a","b"]}`)}, `{"native":{"crush.context":"a\nb"}}`},
+		{"context", dialect.Output{Stdout: []byte(`{"context":["a","b"]}`)}, `{"context":["a\nb"]}`},
 		{"Claude Code's deny", dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"permissionDecision":"deny","permissionDecisionReason":"no"}}`)}, `{"decision":"block","reason":"no"}`},
 		{"beside it nothing counts", dialect.Output{Stdout: []byte(`{"decision":"deny","halt":true,"hookSpecificOutput":{"permissionDecision":"allow"}}`)}, `{"decision":"allow"}`},
 		{"Claude Code's input", dialect.Output{Stdout: []byte(`{"hookSpecificOutput":{"updatedInput":{"command":"pwd"}}}`)}, `{"set":{"tool.input":{"command":"pwd","description":"d"}}}`},

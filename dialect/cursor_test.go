@@ -79,9 +79,6 @@ func TestCursorContextIsCut(t *testing.T) {
 		}
 		long := strings.Repeat("é", 9000)
 		out := grapnel.Outcome{Context: []string{long}}
-		if r.row.Kind == grapnel.ToolBefore { // only hooks of Cursor add context there
-			out = grapnel.Outcome{Native: map[string]json.RawMessage{"cursor.additional_context": json.RawMessage(`"` + long + `"`)}}
-		}
 		reply := dialect.Answer(t.Context(), engineOf(t, out), dialect.Cursor(), r.in)
 		var answer struct {
 			More string `json:"additional_context"`

@@ -106,7 +106,7 @@ type Dialect struct {
 	// addition to the event; nil = none.
 	HookEnv func(ev *grapnel.Event) []string
 
-	once bool // see IsOnce
+	worker *Dialect // of a worker that is started for one event; see OnceOf
 
 	// OnError is how a failure of a hook program is treated if its policy does not set on_error;
 	// the zero value means the default of every program.
@@ -186,11 +186,7 @@ type Reply struct {
 }
 
 // Output is the result of one run of a hook program.
-type Output struct {
-	Exit   int // -1 = a signal ended it
-	Stdout []byte
-	Stderr []byte
-}
+type Output = grapnel.Output
 
 // dialects lists the dialects of all agents; see [All].
 var dialects []*Dialect
@@ -212,6 +208,7 @@ func init() { // in init, because the functions of a dialect search this list
 		kiroCLI, kiro,
 		plain,
 	}
+	openClaw.ReadOutcome = readOpenClawOutcome // it uses the tables of openClaw
 	for _, d := range dialects {
 		d.tabled()
 	}
@@ -576,11 +573,11 @@ func supportedOf(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) supported
 	}
 	if v.Halt != "" && contract != nil {
 		switch contract.Blocks {
-		case grapnel.BlockAction: // an agent that is told to stop would still finish the action
+		case grapnel.BlockingAction: // an agent that is told to stop would still finish the action
 			t.block, t.ask, t.allow = t.can.Block, false, false
-		case grapnel.BlockStop: // otherwise the block would keep the agent from stopping
+		case grapnel.BlockingStop: // otherwise the block would keep the agent from stopping
 			t.block = t.block && t.halt == ""
-		case grapnel.BlockNothing, grapnel.BlockFeedback:
+		case grapnel.BlockingNothing, grapnel.BlockingFeedback:
 		}
 	}
 	if t.block && strings.TrimSpace(t.reason) == "" {

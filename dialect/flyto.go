@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -213,13 +214,13 @@ func flytoHookEnv(ev *grapnel.Event) []string {
 	return FlytoEnv(row.Native, args)
 }
 
-// flytoModel adds the details of a model call, from the request and response formats of the model
-// providers.
+// flytoModel adds the details of a model call. It reads the formats of Anthropic's Messages, of
+// OpenAI's chat completions and Responses, of Gemini, and of package host.
 func flytoModel(ev *grapnel.Event, set func(name, value string), args map[string]json.RawMessage) {
 	m := deref(ev.Model)
 	request, response := split(m.Request), split(m.Response)
 	set("model", cmp.Or(ev.Session.Model, text(request["model"])))
-	for _, name := range []string{"messages", "contents"} {
+	for _, name := range []string{"messages", "contents", "input"} {
 		if list := listOf(request[name]); list != nil {
 			args["message_count"] = fmt.Append(nil, len(list))
 		}
@@ -230,11 +231,47 @@ func flytoModel(ev *grapnel.Event, set func(name, value string), args map[string
 		}
 	}
 	usage, metadata := split(response["usage"]), split(response["usageMetadata"])
-	first("input_tokens", usage["input_tokens"], metadata["promptTokenCount"])
-	first("output_tokens", usage["output_tokens"], metadata["candidatesTokenCount"])
-	candidates := append(listOf(response["candidates"]), nil)
-	first("stop_reason", response["stop_reason"], split(candidates[0])["finishReason"])
-	set("response", outputText(m.Response))
+	choice, candidate := firstObject(response["choices"]), firstObject(response["candidates"])
+	first("input_tokens", usage["input_tokens"], usage["prompt_tokens"], metadata["promptTokenCount"])
+	first("output_tokens", usage["output_tokens"], usage["completion_tokens"], metadata["candidatesTokenCount"])
+	first("stop_reason", response["stop_reason"], response["finish_reason"], choice["finish_reason"], candidate["finishReason"],
+		split(response["incomplete_details"])["reason"], response["status"]) // Responses has no reason if it is complete
+	set("response", answerText(m.Response))
+}
+
+// answerText returns the text of a model's response in the formats of flytoModel, or "".
+func answerText(raw json.RawMessage) string {
+	response := split(raw)
+	var texts []string
+	switch choice, candidate := firstObject(response["choices"]), firstObject(response["candidates"]); {
+	case choice != nil:
+		message := split(choice["message"])
+		return cmp.Or(outputText(message["content"]), text(message["refusal"]))
+	case candidate != nil:
+		for _, part := range listOf(split(candidate["content"])["parts"]) {
+			if about := split(part); string(about["thought"]) != "true" { // a thought is not a part of the answer
+				texts = append(texts, cmp.Or(text(part), text(about["text"])))
+			}
+		}
+		return strings.Join(texts, "")
+	}
+	for _, item := range listOf(response["output"]) { // of Responses, between reasoning and calls
+		for _, part := range listOf(split(item)["content"]) {
+			about := split(part)
+			if kind := text(about["type"]); kind == "output_text" || kind == "refusal" {
+				texts = append(texts, cmp.Or(text(about["text"]), text(about["refusal"])))
+			}
+		}
+	}
+	return cmp.Or(strings.Join(texts, ""), outputText(raw))
+}
+
+// firstObject returns the members of the first element of an array, or nil.
+func firstObject(raw json.RawMessage) map[string]json.RawMessage {
+	if all := listOf(raw); len(all) > 0 {
+		return split(all[0])
+	}
+	return nil
 }
 
 // listOf returns the elements of an array, or nil for anything else.
@@ -321,22 +358,45 @@ func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 
 // A FlytoResult is the result of one hook, in the form that Flyto's own helpers use.
 type FlytoResult struct {
+	Hook string // name of the hook
 	Output
 	JSON map[string]json.RawMessage // the members of the object on stdout; nil = no object
-	Err  error                      // the hook could not be started, or timed out
+	Err  error                      // why the hook failed, for example because it could not be started or timed out
+	Took time.Duration
 }
 
 // NewFlytoResult parses the JSON on the stdout of out. err is the error of the run, or nil.
 func NewFlytoResult(out Output, err error) FlytoResult {
-	answer, _ := flytoAnswer(out.Stdout)
-	return FlytoResult{Output: out, JSON: answer, Err: err}
+	return FlytoResult{Output: out, JSON: out.Object(), Err: err}
+}
+
+// NewFlytoResults returns the results of hooks that an engine ran: the Hooks of a Record, or the
+// runs that [grapnel.Engine.FireAll] reports. It leaves out hooks that have not run yet. If a Go
+// hook has no Output, its result has exit code 2 if it blocked or halted, and the reason as stderr.
+func NewFlytoResults(runs []grapnel.HookRun) FlytoResults {
+	results := make(FlytoResults, 0, len(runs))
+	for i := range runs {
+		run := &runs[i]
+		if run.Superseded || run.Async && run.Saw == nil && run.Err == nil {
+			continue
+		}
+		out := deref(run.Output)
+		if answer := deref(run.Outcome); run.Output == nil && (answer.Decision == grapnel.Block || answer.Halt != "") {
+			out.Exit, out.Stderr = 2, []byte(cmp.Or(answer.Reason, answer.Halt))
+		}
+		result := NewFlytoResult(out, run.Err)
+		result.Hook, result.Took = run.Name, time.Duration(run.MS*float64(time.Millisecond))
+		results = append(results, result)
+	}
+	return results
 }
 
 // Success reports whether the hook ended with exit code 0 and without an error. A block is not a
 // success.
 func (r FlytoResult) Success() bool { return r.Exit == 0 && r.Err == nil }
 
-// FlytoResults are the results of all hooks of one event, in the order in which they ran.
+// FlytoResults are the results of all hooks of one event, in the order in which they ran; see
+// [NewFlytoResults].
 type FlytoResults []FlytoResult
 
 // FindJSON returns a member of the first answer that has it. It returns false if none has.

@@ -183,6 +183,54 @@ func TestFlytoAgentsOwnArguments(t *testing.T) {
 	}
 }
 
+// FL-45: the variables of post_sampling are set for the response format of each model API.
+//
+// Proves: FL-45
+func TestFlytoModelFormats(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		response string
+		want     string // INPUT_TOKENS OUTPUT_TOKENS STOP_REASON RESPONSE_PREVIEW
+	}{
+		"anthropic":         {`{"type":"message","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"hi"},{"type":"tool_use","id":"1","name":"x","input":{"text":"no"}}],"stop_reason":"tool_use","usage":{"input_tokens":7,"output_tokens":8}}`, "7 8 tool_use hi"},
+		"chat":              {`{"object":"chat.completion","choices":[{"index":0,"message":{"role":"assistant","content":"hi"},"finish_reason":"stop"}],"usage":{"prompt_tokens":7,"completion_tokens":8,"total_tokens":15}}`, "7 8 stop hi"},
+		"chat, parts":       {`{"choices":[{"message":{"content":[{"type":"text","text":"hi"}]},"finish_reason":"length"}],"usage":{"prompt_tokens":7,"completion_tokens":8}}`, "7 8 length hi"},
+		"chat, only calls":  {`{"choices":[{"message":{"content":null,"tool_calls":[{"id":"1"}]},"finish_reason":"tool_calls"}],"usage":null}`, "  tool_calls "},
+		"chat, refusal":     {`{"choices":[{"message":{"content":null,"refusal":"sorry"},"finish_reason":"stop"}]}`, "  stop sorry"},
+		"responses":         {`{"object":"response","status":"completed","incomplete_details":null,"error":null,"text":{"format":{"type":"text"}},"output":[{"type":"reasoning","summary":[{"type":"summary_text","text":"hm"}],"content":[{"type":"reasoning_text","text":"hm"}]},{"type":"message","role":"assistant","content":[{"type":"output_text","text":"h"},{"type":"output_text","text":"i"}]},{"type":"function_call","name":"x"}],"usage":{"input_tokens":7,"output_tokens":8}}`, "7 8 completed hi"},
+		"responses, cut":    {`{"status":"incomplete","incomplete_details":{"reason":"max_output_tokens"},"output":[{"type":"message","content":[{"type":"refusal","refusal":"no"}]}],"usage":{"input_tokens":7,"output_tokens":8}}`, "7 8 max_output_tokens no"},
+		"gemini":            {`{"candidates":[{"content":{"role":"model","parts":[{"text":"hm","thought":true},{"text":"h"},{"text":"i"},{"functionCall":{"name":"x"}}]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7,"candidatesTokenCount":8}}`, "7 8 STOP hi"},
+		"gemini, of hooks":  {`{"text":"hi","candidates":[{"content":{"role":"model","parts":["hi"]},"finishReason":"STOP"}],"usageMetadata":{"promptTokenCount":7}}`, "7  STOP hi"},
+		"host":              {`{"content":"hi","tool_calls":[],"finish_reason":"end_turn","usage":{"prompt_tokens":11,"completion_tokens":22}}`, "11 22 end_turn hi"},
+		"host, only calls":  {`{"content":null,"tool_calls":[{"id":"1","name":"x","args":{}}],"finish_reason":"tool_use"}`, "  tool_use "},
+		"empty lists":       {`{"choices":[],"candidates":[],"output":[]}`, "   "},
+		"unexpected values": {`{"choices":[1],"candidates":{"a":1},"output":"hi","usage":[],"usageMetadata":1}`, "   hi"},
+		"text":              {`"hi"`, "   hi"},
+		"nothing":           {``, "   "},
+	} {
+		ev := flytoEvent(t, "post_sampling")
+		ev.Agent.Name = "mine"
+		ev.Model = &grapnel.Model{Response: json.RawMessage(tt.response)}
+		got := map[string]string{}
+		for _, v := range dialect.Flyto().HookEnv(ev) {
+			key, value, _ := strings.Cut(v, "=")
+			got[key] = value
+		}
+		if vars := strings.Join([]string{got["INPUT_TOKENS"], got["OUTPUT_TOKENS"], got["STOP_REASON"], got["RESPONSE_PREVIEW"]}, " "); vars != tt.want {
+			t.Errorf("%s: %q, want %q", name, vars, tt.want)
+		}
+	}
+	for name, request := range map[string]string{
+		"messages": `{"messages":[{},{},{}]}`, "contents": `{"contents":[{},{},{}]}`, "input": `{"input":[{},{},{}],"instructions":"x"}`,
+	} {
+		ev := flytoEvent(t, "pre_sampling")
+		ev.Model = &grapnel.Model{Request: json.RawMessage(request)}
+		if env := dialect.Flyto().HookEnv(ev); !slices.Contains(env, "MESSAGE_COUNT=3") {
+			t.Errorf("%s: %q, want 3 messages", name, env)
+		}
+	}
+}
+
 // Flyto's hooks get no events outside its table. Standard input has the event from which the
 // variables are made.
 func TestFlytoWriteEvent(t *testing.T) {
@@ -331,7 +379,7 @@ func FuzzHookOnlyOutcome(f *testing.F) {
 				t.Errorf("%s: the reason of %q %q is %q", d.Name, stdout, stderr, out.Reason+out.Halt)
 			}
 			v := engineOf(t, out).Fire(t.Context(), ev)
-			if out.Decision == grapnel.Block && contractOf(ev).Blocks != grapnel.BlockNothing && v.Decision != grapnel.Block {
+			if out.Decision == grapnel.Block && contractOf(ev).Blocks != grapnel.BlockingNothing && v.Decision != grapnel.Block {
 				t.Errorf("%s: a block of %s became %v", d.Name, ev.Kind, v.Decision)
 			}
 		}

@@ -212,7 +212,7 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		err = geminiAnswer(&o, row, ev, split(answer))
 	}
 	contract := contractFor(ev)
-	blockable := contract != nil && contract.Blocks != grapnel.BlockNothing
+	blockable := contract != nil && contract.Blocks != grapnel.BlockingNothing
 	switch {
 	case out.Exit == 2 && blockable:
 		if row.Native == "BeforeModel" && o.Set[grapnel.FieldResponse] != nil {

@@ -88,8 +88,9 @@ func readable(t *testing.T, v any) []byte {
 	return long.Bytes()
 }
 
-// TestEveryEventHasConversations checks that every event in the tables has conversations. It
-// shows GC-01 and GC-03.
+// TestEveryEventHasConversations checks that every event in the tables has conversations.
+//
+// Proves: GC-01
 func TestEveryEventHasConversations(t *testing.T) {
 	t.Parallel()
 	for _, d := range []*dialect.Dialect{dialect.ClaudeCode(), dialect.GeminiCLI()} {

@@ -148,7 +148,7 @@ func TestUnreadableEvents(t *testing.T) {
 		e := heeds(d, row.Native, reply)
 		ev := &grapnel.Event{Kind: row.Kind, Contract: row.Contract}
 		contract := contractOf(ev)
-		if counts := !contract.FailOpen && contract.Blocks != grapnel.BlockNothing; counts && (row.Can.Block || row.Can.Halt) && !e.Blocked {
+		if counts := !contract.FailOpen && contract.Blocks != grapnel.BlockingNothing; counts && (row.Can.Block || row.Can.Halt) && !e.Blocked {
 			t.Errorf("reply %s %q exit %d, and the agent does %+v, want a block", reply.Stdout, reply.Stderr, reply.Exit, e)
 		}
 		if e.Allowed || e.Asked {
@@ -322,7 +322,7 @@ func FuzzRead(f *testing.F) {
 			if !emptyOrObject(reply) || e.Allowed || e.Asked {
 				t.Fatalf("%s: Answer(%q) = %s %q exit %d, and the agent does %+v", d.Name, payload, reply.Stdout, reply.Stderr, reply.Exit, e)
 			}
-			if native != "" && ev.Can.Block && (err == nil || !contractOf(ev).FailOpen) && contractOf(ev).Blocks != grapnel.BlockNothing && !e.Blocked {
+			if native != "" && ev.Can.Block && (err == nil || !contractOf(ev).FailOpen) && contractOf(ev).Blocks != grapnel.BlockingNothing && !e.Blocked {
 				t.Fatalf("%s: a block of %q is lost: %s %q exit %d, and the agent does %+v", d.Name, payload, reply.Stdout, reply.Stderr, reply.Exit, e)
 			}
 			if ev.Kind == "" && !strings.Contains(string(reply.Stdout), `"continue":false`) {
@@ -345,7 +345,7 @@ func fuzzAnswers(t *testing.T, d *dialect.Dialect, in dialect.Input, closed, non
 	if out, _ := d.ReadOutcome(ev, dialect.Output{Exit: reply.Exit, Stdout: reply.Stdout, Stderr: reply.Stderr}); out.Decision == grapnel.Allow || out.Decision == grapnel.Ask {
 		t.Fatalf("%s, which is %v", about, out.Decision)
 	}
-	counts := ev.Kind == "" || ev.Can.Block && contractOf(ev).Blocks != grapnel.BlockNothing && (err == nil || !contractOf(ev).FailOpen)
+	counts := ev.Kind == "" || ev.Can.Block && contractOf(ev).Blocks != grapnel.BlockingNothing && (err == nil || !contractOf(ev).FailOpen)
 	if hasOutput := len(reply.Stdout) > 0 && string(reply.Stdout) != d.Void+"\n" || reply.Exit == 2 && len(reply.Stderr) > 0; counts && !hasOutput {
 		t.Fatalf("a block is lost: %s", about)
 	}

@@ -13,8 +13,8 @@ const miniclawName = "miniclaw"
 // Its input is two variables, and its answer is an exit code. Such a program cannot fail, because
 // every nonzero code blocks.
 //
-// The variables HOOK_EVENT and HOOK_TOOL_NAME come from a variant of mini-claw. Hooks that do not
-// expect them are not affected.
+// The variables HOOK_EVENT and HOOK_TOOL_NAME come from a variant of mini-claw, and TOOL_NAME from its
+// book. Hooks that do not expect them are not affected.
 var miniclaw = &Dialect{
 	Name:        miniclawName,
 	Events:      miniclawEvents,
@@ -52,7 +52,8 @@ func miniclawHookEnv(ev *grapnel.Event) []string {
 	if ev.Kind != grapnel.ToolBefore {
 		event = "post_tool_call"
 	}
-	return []string{"HOOK_EVENT=" + event, "HOOK_TOOL_NAME=" + MiniclawSubject(ev)}
+	tool := MiniclawSubject(ev)
+	return []string{"HOOK_EVENT=" + event, "HOOK_TOOL_NAME=" + tool, "TOOL_NAME=" + tool}
 }
 
 // writeMiniclawEvent returns no bytes, and an error for events that are not tool calls: mini-claw

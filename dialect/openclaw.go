@@ -24,7 +24,7 @@ var openClaw = &Dialect{
 	NamedAt: "hook",
 	In: "ctx.sessionId=session.id event.sessionId=session.id ctx.sessionKey=session.id event.sessionKey=session.id ctx.workspaceDir=session.cwd " +
 		"ctx.runId=session.turn event.runId=session.turn ctx.modelId=session.model ctx.senderId=session.user event.senderId=session.user " +
-		"ctx.messageProvider=session.channel ctx.channelId=session.channel",
+		"ctx.messageProvider=session.channel ctx.channelId=session.channel event.threadId=session.thread ctx.jobId=session.job",
 	Blind:  "exit=block:2 stderr=reason",
 	Adapt:  adaptOpenClaw,
 	Finish: finishOpenClaw,
@@ -83,7 +83,8 @@ var openclawEvents = []EventRow{
 	},
 	{
 		Native: "before_prompt_build", Kind: grapnel.AgentBefore, Install: true,
-		In: "ctx.trigger=cause event.prompt=prompt.text", Out: "prependContext=context systemPrompt=system",
+		In:   "ctx.trigger=cause event.prompt=prompt.text",
+		Out:  "prependContext=context <appendContext=context <prependSystemContext=context <appendSystemContext=context systemPrompt=system",
 		Wait: 15 * time.Second, Budget: openclawBudget,
 	},
 	{
@@ -172,7 +173,8 @@ var openclawEvents = []EventRow{
 	{Native: "reply_dispatch", Kind: grapnel.NativePrefix + "openclaw.reply_dispatch", Why: openclawChore},
 	{
 		Native: "message_received", Kind: grapnel.MessageReceived, Install: true,
-		In: "event.messageId=message.id event.content=message.content ctx.channelId=message.channel event.from=session.user",
+		In: "event.messageId=message.id event.content=message.content ctx.channelId=message.channel event.from=session.user " +
+			"event.senderId=message.sender ctx.senderId=message.sender event.from=message.sender",
 	},
 	{
 		Native: "message_sending", Kind: grapnel.MessageBefore, Install: true, Closed: true,

@@ -156,7 +156,7 @@ func answersKept(t *testing.T, d *dialect.Dialect, r recording, ev *grapnel.Even
 			want := v.Decision
 			switch want {
 			case grapnel.Block:
-				if !ev.Can.Block || ev.Can.Halt && v.Halt != "" && contractOf(ev).Blocks != grapnel.BlockAction {
+				if !ev.Can.Block || ev.Can.Halt && v.Halt != "" && contractOf(ev).Blocks != grapnel.BlockingAction {
 					want = out.Decision // the event supports no block, or ends the turn
 				} else if !contractOf(ev).Permit && strings.Contains(strings.Join(out.Context, "\n"), v.Reason()) {
 					want = out.Decision // the agent does not support it, and gets the reason as context

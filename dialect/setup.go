@@ -89,8 +89,7 @@ type Setup struct {
 }
 
 // Setup returns a copy of the agent's hook configuration, or nil if it is unknown. The caller may
-// change the copy. No Dialect refers to its Setup, so that a program that only answers events does
-// not link it.
+// change the copy.
 func (d *Dialect) Setup() *Setup {
 	if s := d.setup(); s != nil {
 		return s.clone()

@@ -49,8 +49,9 @@ func TestClaudeSubject(t *testing.T) {
 	}
 }
 
-// A hook of mini-claw gets mini-claw's name of the tool, and no standard input: MC-17, MC-20,
-// MC-22.
+// A hook of mini-claw gets mini-claw's name of the tool, and no standard input.
+//
+// Proves: MC-17, MC-20, MC-22
 func TestMiniclawSubject(t *testing.T) {
 	t.Parallel()
 	for payload, want := range map[string]string{

@@ -187,6 +187,10 @@ func place(ev *grapnel.Event, name string) any {
 		return &ev.Session.User
 	case "session.channel":
 		return &ev.Session.Channel
+	case "session.thread":
+		return &ev.Session.Thread
+	case "session.job":
+		return &ev.Session.Job
 	case "agent.version":
 		return &ev.Agent.Version
 	case "subagent.id":
@@ -221,6 +225,8 @@ func place(ev *grapnel.Event, name string) any {
 		return &need(&ev.Message).ID
 	case "message.role":
 		return &need(&ev.Message).Role
+	case "message.sender":
+		return &need(&ev.Message).Sender
 	case "message.channel":
 		return &need(&ev.Message).Channel
 	case "message.content":

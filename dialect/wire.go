@@ -34,8 +34,8 @@ type Message struct {
 	Concurrency int            `json:"concurrency,omitempty"` // hello: maximum number of events at once; 0 = 1
 	Kinds       []grapnel.Kind `json:"kinds,omitempty"`       // hello: the events that it answers; empty = all
 
-	Event   json.RawMessage `json:"event,omitempty"`   // as Plain.WriteEvent writes it; from an agent, its payload
-	Outcome json.RawMessage `json:"outcome,omitempty"` // as Plain.ReadOutcome reads it
+	Event   json.RawMessage `json:"event,omitempty"`   // as WriteEvent of the worker's dialect writes it; from an agent, its payload
+	Outcome json.RawMessage `json:"outcome,omitempty"` // as ReadOutcome of the worker's dialect reads it
 	Reply   *WireReply      `json:"reply,omitempty"`   // answer to an agent
 	Error   string          `json:"error,omitempty"`   // answer: why it could not decide
 }
@@ -124,10 +124,15 @@ func (m *Message) Wants(kind grapnel.Kind) bool {
 
 // ReadOutcome reads the answer to an event. If the answer has an outcome and an error, the outcome
 // is used too, except for an Allow.
-func (m *Message) ReadOutcome(ev *grapnel.Event) (out grapnel.Outcome, err error) {
+func (m *Message) ReadOutcome(ev *grapnel.Event) (grapnel.Outcome, error) {
+	return m.ReadOutcomeAs(plain, ev)
+}
+
+// ReadOutcomeAs is like [Message.ReadOutcome], for an outcome in the dialect d.
+func (m *Message) ReadOutcomeAs(d *Dialect, ev *grapnel.Event) (out grapnel.Outcome, err error) {
 	switch {
 	case isObject(m.Outcome):
-		out, err = readPlainOutcome(ev, Output{Stdout: m.Outcome})
+		out, err = d.ReadOutcome(ev, Output{Stdout: m.Outcome})
 	case m.Outcome != nil:
 		err = fmt.Errorf("its outcome %s is not an object", excerpt(m.Outcome))
 	case m.Error == "":
@@ -158,15 +163,10 @@ func clip(text []byte, limit int) []byte {
 	return bytes.ToValidUTF8(text, nil)
 }
 
-// once is the dialect of a worker that is started for one event, because no process stays alive.
-// The worker reads the hello, the event and the end of its input at once. Its output when it ends
-// is its answer.
-var once = &Dialect{Name: plain.Name, WriteEvent: writeOnce, ReadOutcome: readOnce, once: true}
-
 const onceID = "1"
 
-func writeOnce(ev *grapnel.Event) ([]byte, error) {
-	event, err := writePlainEvent(ev)
+func writeOnce(d *Dialect, ev *grapnel.Event) ([]byte, error) {
+	event, err := d.WriteEvent(ev)
 	if err != nil {
 		return nil, err
 	}
@@ -178,7 +178,7 @@ func writeOnce(ev *grapnel.Event) ([]byte, error) {
 	return append(lines, line...), err
 }
 
-func readOnce(ev *grapnel.Event, out Output) (o grapnel.Outcome, err error) {
+func readOnce(d *Dialect, ev *grapnel.Event, out Output) (o grapnel.Outcome, err error) {
 	var hello, answer *Message
 	for line := range bytes.Lines(out.Stdout) {
 		if len(trim(line)) == 0 {
@@ -194,7 +194,7 @@ func readOnce(ev *grapnel.Event, out Output) (o grapnel.Outcome, err error) {
 			hello = m
 		case m.Type == TypeAnswer && m.ID == onceID && answer == nil:
 			answer = m
-			o, bad = m.ReadOutcome(ev)
+			o, bad = m.ReadOutcomeAs(d, ev)
 		case m.Type == TypeAnswer:
 			bad = m.Unasked()
 		}

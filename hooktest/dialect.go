@@ -158,7 +158,7 @@ func can(ev *grapnel.Event) grapnel.Can {
 	}
 	c := contractOf(ev)
 	all := grapnel.Can{
-		Block: c.Blocks != grapnel.BlockNothing, Ask: c.Permit, Allow: c.Permit, Halt: true, Context: c.Context, Message: true,
+		Block: c.Blocks != grapnel.BlockingNothing, Ask: c.Permit, Allow: c.Permit, Halt: true, Context: c.Context, Message: true,
 	}
 	for _, change := range c.Changes {
 		all.Change = append(all.Change, change.Field)
@@ -245,7 +245,7 @@ func (s *dialectSuite) rowContract(t testing.TB, row *dialect.EventRow) {
 		t.Errorf("%s: %s %s has no Contract", row.Native, row.Kind, row.Failed)
 		return
 	}
-	if row.Permits().Block && contract.Blocks == grapnel.BlockNothing || (row.Permits().Ask || row.Permits().Allow) && !contract.Permit {
+	if row.Permits().Block && contract.Blocks == grapnel.BlockingNothing || (row.Permits().Ask || row.Permits().Allow) && !contract.Permit {
 		t.Errorf("%s: Can contains decisions that the Contract forbids: %+v, %+v", row.Native, row.Can, contract)
 	}
 	for _, f := range row.Permits().Change {
@@ -293,7 +293,7 @@ func (s *dialectSuite) block(t testing.TB) {
 		may := can(c.ev)
 		v, reply := s.fireAndWrite(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 		if !may.Block {
-			if contractOf(c.ev).Blocks != grapnel.BlockNothing && len(v.Unsupported) == 0 {
+			if contractOf(c.ev).Blocks != grapnel.BlockingNothing && len(v.Unsupported) == 0 {
 				t.Errorf("%s: the agent does not support a block, but Unsupported does not list it: %s", c.name, sample.Shown(v))
 			}
 			continue
@@ -496,7 +496,7 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 	}
 	guarded := dialect.Answer(t.Context(), fixedEngine(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
 	contract, may := contractOf(ev), can(ev)
-	counts := contract.Blocks != grapnel.BlockNothing && (readErr == nil || !contract.FailOpen)
+	counts := contract.Blocks != grapnel.BlockingNothing && (readErr == nil || !contract.FailOpen)
 	if ev.Kind == "" { // an unknown event must still block
 		counts, may.Block = true, true
 	}
@@ -626,7 +626,7 @@ func (s *dialectSuite) readsOutcome(t testing.TB, ev *grapnel.Event, output dial
 		t.Errorf("%s is %s, %v, want no opinion", about(), sample.Shown(out), err)
 	case out.Decision == grapnel.Allow:
 		t.Errorf("%s is an allow", about())
-	case output.Exit == 2 && contractOf(ev).Blocks == grapnel.BlockAction && out.Decision != grapnel.Block && err == nil:
+	case output.Exit == 2 && contractOf(ev).Blocks == grapnel.BlockingAction && out.Decision != grapnel.Block && err == nil:
 		t.Errorf("%s is %s, want a block", about(), sample.Shown(out))
 	}
 	for _, changes := range []map[grapnel.Field]json.RawMessage{out.Set, out.Patch} {

@@ -74,7 +74,7 @@ func BenchmarkLoopHookEverywhere(b *testing.B) { benchLoop(b, everywhere()) }
 // event, nothing is allocated.
 func TestAllocations(t *testing.T) {
 	ctx := benchSession(t)
-	s := host.FromContext(ctx)
+	s := host.SessionFromContext(ctx)
 	for name, do := range map[string]func(){
 		"tool": func() { _, _ = host.Tool(ctx, shellCall, run) },
 		"model": func() {

@@ -130,8 +130,8 @@ func TestTranscriptOfCanceledTurnIsGuarded(t *testing.T) {
 	a := newAgent(t, nil, &model{replies: []host.Response{wants("echo")}}, sets(grapnel.TranscriptBefore, grapnel.FieldMessage, `{"role":"tool","content":"***"}`))
 	cancelInBatch(a)
 	a.model.replies = []host.Response{wants("echo")}
-	var stored []host.Message
-	a.loop.Store = func(_ context.Context, m host.Message) error { stored = append(stored, m); return nil }
+	var stored []host.ChatMessage
+	a.loop.Store = func(_ context.Context, m host.ChatMessage) error { stored = append(stored, m); return nil }
 	if _, err := a.run("hello"); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run = %v, want %v", err, context.Canceled)
 	}

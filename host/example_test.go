@@ -249,7 +249,7 @@ func ExampleLoop() {
 		fmt.Println("no answer:", err)
 		return
 	}
-	fmt.Println(answer.Outcome, answer.Text())
+	fmt.Println(answer.Status, answer.Text())
 	// Output:
 	// completed done: ran make test
 }
@@ -344,7 +344,7 @@ func ExampleManners() {
 }
 
 // Agents that cannot wrap calls, because a framework uses callbacks, use the two halves.
-func ExampleSession_BeforeTool() {
+func ExampleAgentSession_BeforeTool() {
 	h := host.New(guarded(), &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
 	ctx, session, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
 
@@ -359,7 +359,7 @@ func ExampleSession_BeforeTool() {
 }
 
 // Hooks also judge the stop of a turn: a hook can make the agent continue.
-func ExampleSession_Stop() {
+func ExampleAgentSession_Stop() {
 	engine, _ := grapnel.New([]grapnel.Spec{{
 		Name: "tests-first", On: []grapnel.Kind{grapnel.AgentAfter},
 		Hook: grapnel.Guard(func(ev *grapnel.Event) string {
@@ -373,11 +373,11 @@ func ExampleSession_Stop() {
 
 	for wentOn := false; ; wentOn = true {
 		stop, err := session.Stop(ctx, "I am done.", wentOn)
-		if err != nil || stop.GoOn == "" {
+		if err != nil || stop.ContinueWith == "" {
 			fmt.Println("stopped", err)
 			break
 		}
-		fmt.Println("the model is told:", stop.GoOn)
+		fmt.Println("the model is told:", stop.ContinueWith)
 	}
 	// Output:
 	// the model is told: Run the tests before you stop.

@@ -24,7 +24,7 @@ type world struct {
 	engine *grapnel.Engine
 	host   *host.Host
 	ctx    context.Context // has the session
-	s      *host.Session
+	s      *host.AgentSession
 
 	acts func() // called by each action; may be nil
 
@@ -199,7 +199,7 @@ func wants(names ...string) host.Response {
 }
 
 // written formats a conversation with one message per line.
-func written(messages []host.Message) string {
+func written(messages []host.ChatMessage) string {
 	var b strings.Builder
 	for i := range messages {
 		m := &messages[i]

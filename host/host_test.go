@@ -23,7 +23,7 @@ var moments = map[grapnel.Kind]func(w *world) (did string, err error){
 		if err != nil {
 			return "", err
 		}
-		return fmt.Sprint("started ", host.FromContext(ctx) == s, " ", s.Info().ID, context), nil
+		return fmt.Sprint("started ", host.SessionFromContext(ctx) == s, " ", s.Info().ID, context), nil
 	},
 	grapnel.SessionEnd: func(w *world) (string, error) { w.s.End(w.ctx, "exit"); return "ended", nil },
 	grapnel.PromptBefore: func(w *world) (string, error) {
@@ -85,8 +85,7 @@ var moments = map[grapnel.Kind]func(w *world) (did string, err error){
 		return answer, err
 	},
 	grapnel.MessageReceived: func(w *world) (string, error) {
-		w.s.Received(w.ctx, grapnel.Message{Content: "hi"})
-		return "received", nil
+		return done("received", w.s.Received(w.ctx, grapnel.Message{Content: "hi"}))
 	},
 	grapnel.MessageBefore: send,
 	grapnel.MessageSent:   send,
@@ -205,7 +204,7 @@ func listening(t *testing.T, approve host.Approver, spec grapnel.Spec) *world {
 // groups are the events at which an agent treats verdicts the same way.
 var groups = map[string][]grapnel.Kind{
 	"action": {
-		grapnel.PromptBefore, grapnel.ModelBefore, grapnel.ToolBatchAfter, grapnel.TranscriptBefore, grapnel.ResponseBefore, grapnel.MessageBefore,
+		grapnel.PromptBefore, grapnel.ModelBefore, grapnel.ToolBatchAfter, grapnel.TranscriptBefore, grapnel.ResponseBefore, grapnel.MessageReceived, grapnel.MessageBefore,
 		grapnel.TaskBefore, grapnel.TaskAfter, grapnel.ConfigBefore, grapnel.ElicitationBefore,
 	},
 	"open":       {grapnel.CompactBefore, grapnel.SubagentStart}, // an action that failures do not stop
@@ -216,7 +215,7 @@ var groups = map[string][]grapnel.Kind{
 	"response":   {grapnel.ModelAfter},
 	"added":      {grapnel.SessionStart, grapnel.AgentBefore, grapnel.ToolsetBefore, grapnel.CompactAfter},
 	"notice": {
-		grapnel.GatewayStart, grapnel.GatewayStop, grapnel.SessionEnd, grapnel.AgentFailed, grapnel.PermissionDenied, grapnel.MessageReceived,
+		grapnel.GatewayStart, grapnel.GatewayStop, grapnel.SessionEnd, grapnel.AgentFailed, grapnel.PermissionDenied,
 		grapnel.MessageSent, grapnel.NotificationSent,
 	},
 }
@@ -290,8 +289,9 @@ func failing(counts grapnel.OnError) func(grapnel.Kind) grapnel.Spec {
 	return func(on grapnel.Kind) grapnel.Spec { return fails(on, counts) }
 }
 
-// The effect of each decision at each event. IC-27, IC-28, IC-30, IC-31, MC-12, MC-13, GC-04,
-// GC-09, FL-26, FL-33.
+// The effect of each decision at each event.
+//
+// Proves: IC-27, IC-28, IC-30, IC-31, MC-12, MC-13, GC-04, GC-09, FL-26, FL-33
 func TestVerdicts(t *testing.T) {
 	t.Parallel()
 	tested := 0
@@ -365,14 +365,15 @@ func (w *world) effect(did string, err error, kind grapnel.Kind, baseline, reaso
 
 const native = grapnel.Kind("native.test.Other")
 
-// The fields that hooks may change at each event, and the effect in the agent. GC-05, GC-06,
-// GC-08, FL-34.
+// The fields that hooks may change at each event, and the effect in the agent.
+//
+// Proves: GC-05, GC-06, GC-08, FL-34
 func TestChanges(t *testing.T) {
 	t.Parallel()
 	tests := map[grapnel.Kind]map[grapnel.Field]struct{ value, want string }{
 		grapnel.PromptBefore:  {grapnel.FieldPrompt: {`"good bye"`, "good bye"}},
 		grapnel.AgentBefore:   {grapnel.FieldSystem: {`"be bad"`, `be bad, m1, m1, []`}, grapnel.FieldModel: {`"m2"`, `be good, m2, m2, []`}},
-		grapnel.AgentAfter:    {grapnel.FieldClear: {`true`, `stop: {GoOn: Context:[] Clear:true}`}},
+		grapnel.AgentAfter:    {grapnel.FieldClear: {`true`, `stop: {ContinueWith: Context:[] Clear:true}`}},
 		grapnel.ModelBefore:   {grapnel.FieldRequest: {`"other"`, `other: answer to other`}, grapnel.FieldResponse: {`"mine"`, "nobody: mine"}},
 		grapnel.ModelAfter:    {grapnel.FieldResponse: {`"mine"`, "question: mine"}},
 		grapnel.ToolsetBefore: {grapnel.FieldTools: {`["b","c"]`, "[b]auto"}, grapnel.FieldMode: {`"none"`, "[a b]none"}},
@@ -411,7 +412,7 @@ func TestChanges(t *testing.T) {
 				t.Errorf("%s of %s is no JSON: %q, %v, told %q, want %q and that somebody is told", change.Field, c.Kind, did, err, w.messages(), same)
 			}
 			// A refused action is not changed either.
-			if c.Blocks != grapnel.BlockAction {
+			if c.Blocks != grapnel.BlockingAction {
 				continue
 			}
 			w = listening(t, yes, sets(c.Kind, change.Field, tt.value))
@@ -423,14 +424,17 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// The events at which hooks may add context, and the place of that context. GC-02, GC-07.
+// The events at which hooks may add context, and the place of that context.
+//
+// Proves: GC-02, GC-07
 func TestContext(t *testing.T) {
 	t.Parallel()
 	tests := map[grapnel.Kind]string{
 		grapnel.SessionStart:   "started true s2[mind the gap]",
 		grapnel.PromptBefore:   "hello\n\nmind the gap",
 		grapnel.AgentBefore:    `be good, m1, m1, ["mind the gap"]`,
-		grapnel.AgentAfter:     "stop: {GoOn: Context:[mind the gap] Clear:false}",
+		grapnel.AgentAfter:     "stop: {ContinueWith: Context:[mind the gap] Clear:false}",
+		grapnel.ToolBefore:     `ran {"a":1}: "output", failed false, feedback "", context ["mind the gap"]`,
 		grapnel.ToolAfter:      `ran {"a":1}: "output", failed false, feedback "", context ["mind the gap"]`,
 		grapnel.ToolFailed:     `ran {"a":1}: "no such file", failed true, feedback "", context ["mind the gap"]`,
 		grapnel.ToolBatchAfter: "next[mind the gap]",
@@ -482,7 +486,9 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A person agrees to the changed action, and nothing else happens. IC-27, GC-04.
+// A person agrees to the changed action, and nothing else happens.
+//
+// Proves: IC-27, GC-04
 func TestAskedAboutTheChange(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, &host.Options{Approve: person(true, "", nil)}, sets(grapnel.PromptBefore, grapnel.FieldPrompt, `"rm -rf build"`), returning("asks", grapnel.PromptBefore, sure))
@@ -499,7 +505,7 @@ func TestFire(t *testing.T) {
 	w := newWorld(t, nil, hook("h", native, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Outcome{Decision: grapnel.Block, Reason: ev.Agent.Name + " " + ev.Session.ID, Message: "look"}, nil
 	})))
-	v := w.s.Fire(w.ctx, &grapnel.Event{Kind: native, Contract: &grapnel.Contract{Blocks: grapnel.BlockAction}})
+	v := w.s.Fire(w.ctx, &grapnel.Event{Kind: native, Contract: &grapnel.Contract{Blocks: grapnel.BlockingAction}})
 	if v.Decision != grapnel.Block || v.Reason() != "test s1" || len(w.messages()) != 1 {
 		t.Errorf("Fire = %+v, told %q", v, w.messages())
 	}

@@ -34,7 +34,6 @@ type Loop struct {
 	Params   json.RawMessage // parameters for every Request
 	Parallel int             // maximum number of parallel calls for one model response; below 2 = one after the other
 	MaxCalls int             // maximum number of model calls in one Run; 0 = 100
-	Job      bool            // the agent runs as a background job without a user: see Manners
 
 	// Show gets the parts of the answer that may be shown, in order; nil = they are not shown.
 	Show func(ctx context.Context, piece string) error
@@ -45,43 +44,43 @@ type Loop struct {
 	Withdraw func(ctx context.Context, shown string)
 
 	// Deliver sends the answer to the channel of the prompt, through message.before; nil = the
-	// agent has no channel. See [Session.Send].
+	// agent has no channel. See [AgentSession.Send].
 	Deliver func(ctx context.Context, m Outgoing) error
 
 	// Store stores a message of the conversation, through transcript.before; nil = messages are
-	// not stored. See [Session.Keep].
-	Store func(ctx context.Context, m Message) error
+	// not stored. See [AgentSession.Keep].
+	Store func(ctx context.Context, m ChatMessage) error
 
 	// Summarize shortens messages to a text, through compact.before; nil = conversations are
 	// never shortened. It is called before a model call if there are more than CompactAt
 	// messages.
-	Summarize func(ctx context.Context, messages []Message, instructions string) (string, error)
+	Summarize func(ctx context.Context, messages []ChatMessage, instructions string) (string, error)
 	CompactAt int
 
 	// Messages is the conversation so far, without the system prompt.
-	Messages []Message
+	Messages []ChatMessage
 
 	offered []string        // tools that the model may currently choose from
 	held    bool            // the current response is shown only after all of it was judged
 	shown   strings.Builder // the part of the current response that was shown
 }
 
-// Outcome is how a Run ended.
-type Outcome string
+// Status is how a Run ended.
+type Status string
 
-// The outcomes.
+// The values of Status.
 const (
-	Completed Outcome = "completed" // there is an answer
-	Blocked   Outcome = "blocked"   // hooks ended the turn
-	Failed    Outcome = "error"     // the model call failed, or the context was canceled
+	StatusCompleted Status = "completed" // there is an answer
+	StatusBlocked   Status = "blocked"   // hooks ended the turn
+	StatusFailed    Status = "error"     // the model call failed, or the context was canceled
 )
 
 // An Answer is the result of a Run.
 type Answer struct {
-	Outcome     Outcome
-	Content     json.RawMessage // usually a text; for a Blocked outcome, the replacement text
+	Status      Status
+	Content     json.RawMessage // usually a text; for StatusBlocked, the replacement text
 	Attachments []string
-	Refusal     *Refusal // the refusal if Outcome is Blocked
+	Refusal     *Refusal // the refusal if Status is StatusBlocked
 }
 
 // Text returns the content as text.
@@ -94,8 +93,8 @@ const maxRefused = grapnel.MaxStops
 // Run processes a prompt until there is an answer. The session is the one in ctx. The error comes from the model, ctx, Show,
 // Deliver or Store, and hooks get it with agent.failed. A refusal by hooks is not an error; see
 // [Answer].
-func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
-	s, err := fromContext(ctx)
+func (l *Loop) Run(ctx context.Context, prompt ChatMessage) (*Answer, error) {
+	s, err := requireSession(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -111,19 +110,19 @@ func (l *Loop) Run(ctx context.Context, prompt Message) (*Answer, error) {
 	}
 	switch {
 	case err != nil:
-	case answer.Outcome == Completed:
+	case answer.Status == StatusCompleted:
 		err = l.show(ctx, answer.Text())
 	case isOfAnswer(answer.Refusal.Kind):
 		l.withdraw(ctx, answer.Refusal.Reason)
 	}
 	if err != nil {
 		s.Failed(ctx, err)
-		return &Answer{Outcome: Failed}, err
+		return &Answer{Status: StatusFailed}, err
 	}
 	return answer, nil
 }
 
-func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, error) {
+func (l *Loop) run(ctx context.Context, s *AgentSession, prompt ChatMessage) (*Answer, error) {
 	for i := range l.Tools {
 		if t := &l.Tools[i]; (t.Ask || len(t.Secrets) > 0) && s != nil && s.host.tools[t.Name] == nil {
 			return nil, fmt.Errorf("the host does not know the tool %q, so it cannot ask about the tool or mask its secrets: host.Options.Tools needs host.Infos(Loop.Tools)", t.Name)
@@ -143,11 +142,11 @@ func (l *Loop) run(ctx context.Context, s *Session, prompt Message) (*Answer, er
 			return blocked(err)
 		}
 	}
-	return &Answer{Outcome: Completed, Content: content, Attachments: response.Attachments}, nil
+	return &Answer{Status: StatusCompleted, Content: content, Attachments: response.Attachments}, nil
 }
 
 // forPerson reports whether the agent is not a sub-agent.
-func (s *Session) forPerson() bool { return s.Info().Subagent == nil }
+func (s *AgentSession) forPerson() bool { return s.Info().Subagent == nil }
 
 // blocked converts a Refusal to an Answer with the outcome Blocked. It returns any other error
 // unchanged.
@@ -156,7 +155,7 @@ func blocked(err error) (*Answer, error) {
 	if no == nil {
 		return nil, err
 	}
-	return &Answer{Outcome: Blocked, Content: rawjson.Quote(no.Text), Refusal: no}, nil
+	return &Answer{Status: StatusBlocked, Content: rawjson.Quote(no.Text), Refusal: no}, nil
 }
 
 // goesOn reports whether err is a Refusal that does not end the turn.
@@ -167,7 +166,7 @@ func goesOn(err error) bool {
 
 // begin fires the events for the prompt and the start of the agent, and returns the inputs for
 // the model.
-func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning, error) {
+func (l *Loop) begin(ctx context.Context, s *AgentSession, prompt ChatMessage) (Beginning, error) {
 	var added []string
 	prompt.Content = asJSON(prompt.Content)
 	if s.forPerson() {
@@ -187,8 +186,8 @@ func (l *Loop) begin(ctx context.Context, s *Session, prompt Message) (Beginning
 }
 
 // appendMessage appends a message to the conversation, with context below it.
-func (l *Loop) appendMessage(ctx context.Context, s *Session, m Message, added []string) error {
-	messages := []Message{m}
+func (l *Loop) appendMessage(ctx context.Context, s *AgentSession, m ChatMessage, added []string) error {
+	messages := []ChatMessage{m}
 	switch isText := len(m.Content) > 0 && m.Content[0] == '"'; {
 	case len(added) == 0:
 	case isText:
@@ -205,7 +204,7 @@ func (l *Loop) appendMessage(ctx context.Context, s *Session, m Message, added [
 	return nil
 }
 
-func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
+func (l *Loop) store(ctx context.Context, s *AgentSession, m ChatMessage) error {
 	if l.Store == nil {
 		return nil
 	}
@@ -218,7 +217,7 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 		case err != nil:
 			return err
 		}
-		m = Message{}
+		m = ChatMessage{}
 		if err := json.Unmarshal(raw, &m); err != nil {
 			return fmt.Errorf("cannot decode a message that hooks changed: %w", err)
 		}
@@ -227,7 +226,7 @@ func (l *Loop) store(ctx context.Context, s *Session, m Message) error {
 }
 
 // work calls the model and tools until the agent may stop with a response.
-func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response, error) {
+func (l *Loop) work(ctx context.Context, s *AgentSession, begin Beginning) (*Response, error) {
 	withheld, wentOn := 0, false
 	for range l.calls() {
 		if err := contextError(ctx); err != nil {
@@ -251,7 +250,7 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 			return nil, err
 		}
 		withheld = 0
-		err = l.appendMessage(ctx, s, Message{Role: "assistant", Content: response.Content, ToolCalls: response.ToolCalls}, nil)
+		err = l.appendMessage(ctx, s, ChatMessage{Role: "assistant", Content: response.Content, ToolCalls: response.ToolCalls}, nil)
 		if len(response.ToolCalls) > 0 {
 			err = l.call(ctx, s, response.ToolCalls, err)
 		}
@@ -273,7 +272,7 @@ func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response
 
 // goOn asks hooks whether the agent may stop with a response. If not, it adds their message to
 // the conversation. before reports whether hooks have already kept it from stopping.
-func (l *Loop) goOn(ctx context.Context, s *Session, response *Response, before bool) (bool, error) {
+func (l *Loop) goOn(ctx context.Context, s *AgentSession, response *Response, before bool) (bool, error) {
 	if !s.forPerson() {
 		return false, nil
 	}
@@ -281,20 +280,20 @@ func (l *Loop) goOn(ctx context.Context, s *Session, response *Response, before 
 	if no := Refused(err); no != nil { // the agent was about to stop, so its response remains valid
 		s.host.opts.ShowMessage(ctx, no.Reason)
 	}
-	if stop.GoOn == "" {
+	if stop.ContinueWith == "" {
 		l.Context = slices.Concat(l.Context, stop.Context) // for the next time that it continues
 		return false, nil
 	}
 	if stop.Clear {
 		l.Messages = nil
 	}
-	return true, l.appendMessage(ctx, s, Text("user", stop.GoOn), stop.Context)
+	return true, l.appendMessage(ctx, s, Text("user", stop.ContinueWith), stop.Context)
 }
 
 func (l *Loop) calls() int { return cmp.Or(max(l.MaxCalls, 0), 100) }
 
 // ask calls the model once.
-func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response, error) {
+func (l *Loop) ask(ctx context.Context, s *AgentSession, begin *Beginning) (*Response, error) {
 	request := Request{Model: begin.Model, Params: l.Params, Messages: slices.Clone(l.Messages)}
 	if begin.System != "" {
 		request.Messages = slices.Insert(request.Messages, 0, Text("system", begin.System))
@@ -356,7 +355,7 @@ func (l *Loop) generate(ctx context.Context, request Request, yield func(Respons
 // piece, a piece is passed on when the next one arrives, so that the last piece is judged with
 // the complete answer.
 func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(string) error {
-	s := FromContext(ctx)
+	s := SessionFromContext(ctx)
 	judged := s.Decides(grapnel.ModelAfter)
 	var text strings.Builder
 	last := ""
@@ -378,7 +377,7 @@ func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(stri
 }
 
 // holds reports whether an answer is shown only after the complete answer was judged.
-func (l *Loop) holds(s *Session) bool {
+func (l *Loop) holds(s *AgentSession) bool {
 	return !s.Incremental() && (s.forPerson() && s.Decides(grapnel.ResponseBefore) || l.Deliver != nil && s.Decides(grapnel.MessageBefore))
 }
 
@@ -399,7 +398,7 @@ func (l *Loop) show(ctx context.Context, soFar string) error {
 func (l *Loop) withdraw(ctx context.Context, why string) {
 	shown := l.shown.String()
 	l.shown.Reset()
-	switch s := FromContext(ctx); {
+	switch s := SessionFromContext(ctx); {
 	case shown == "":
 	case l.Withdraw != nil:
 		l.Withdraw(ctx, shown)
@@ -415,7 +414,7 @@ func isOfAnswer(k grapnel.Kind) bool {
 
 // call runs the requested tools and adds their results to the conversation. If ended is not nil
 // or a call ends the turn, no further call starts.
-func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended error) error {
+func (l *Loop) call(ctx context.Context, s *AgentSession, wanted []ToolCall, ended error) error {
 	results := make([]Result, len(wanted))
 	errs := make([]error, len(wanted))
 	limit := make(chan struct{}, max(l.Parallel, 1))
@@ -424,7 +423,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 	var running sync.WaitGroup
 	for i, w := range wanted {
 		limit <- struct{}{}
-		call := Call{ID: w.ID, Name: w.Name, Input: w.Args, Job: l.Job}
+		call := Call{ID: w.ID, Name: w.Name, Input: w.Args}
 		if over.Load() || ctx.Err() != nil {
 			results[i] = Result{Call: call, Output: rawjson.Quote("the turn ended before this call"), Failed: true}
 			<-limit
@@ -440,7 +439,7 @@ func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended er
 	}
 	running.Wait()
 	for i := range results {
-		m := Message{Role: "tool", Content: results[i].content(), ToolCallID: wanted[i].ID, IsError: results[i].Failed}
+		m := ChatMessage{Role: "tool", Content: results[i].content(), ToolCallID: wanted[i].ID, IsError: results[i].Failed}
 		errs = append(errs, l.appendMessage(ctx, s, m, nil)) // every call needs a result, otherwise models reject the conversation
 	}
 	if err := errors.Join(append([]error{ended}, errs...)...); err != nil {
@@ -469,7 +468,7 @@ func incomplete(call Call) Result {
 // one runs a tool, and the calls that hooks want to run next instead. It recovers panics of code
 // around the tool, such as Options.Native, and ends the turn: in this goroutine the caller could
 // not recover them.
-func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err error) {
+func (l *Loop) one(ctx context.Context, s *AgentSession, call Call) (r Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = incomplete(call), fmt.Errorf("the call of %s panicked: %v", call.Name, p)
@@ -520,7 +519,7 @@ func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
 	if i <= 0 {
 		return nil // no earlier messages
 	}
-	summary, err := FromContext(ctx).Compact(ctx, cause, instructions, func(ctx context.Context, instructions string) (string, error) {
+	summary, err := SessionFromContext(ctx).Compact(ctx, cause, instructions, func(ctx context.Context, instructions string) (string, error) {
 		return l.Summarize(ctx, slices.Clone(l.Messages[:i]), instructions)
 	})
 	if err != nil {
@@ -530,8 +529,8 @@ func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
 	return nil
 }
 
-// deliver sends an answer through [Session.Send].
-func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) (*Answer, error) {
+// deliver sends an answer through [AgentSession.Send].
+func (l *Loop) deliver(ctx context.Context, s *AgentSession, a *Answer) (*Answer, error) {
 	m := Outgoing{Channel: s.Info().Channel, Text: a.Text(), Attachments: a.Attachments}
 	err := s.Send(ctx, m, func(ctx context.Context, out Outgoing) error {
 		if out.Text != m.Text {

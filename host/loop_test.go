@@ -95,9 +95,9 @@ func TestLoopLifecycle(t *testing.T) {
 	a := newAgent(t, &host.Options{Approve: person(true, "", nil)}, m)
 	a.watch()
 	a.loop.Deliver = func(context.Context, host.Outgoing) error { return nil }
-	a.loop.Store = func(context.Context, host.Message) error { return nil }
+	a.loop.Store = func(context.Context, host.ChatMessage) error { return nil }
 	answer, err := a.run("hello")
-	if err != nil || answer.Outcome != host.Completed || answer.Text() != "done" {
+	if err != nil || answer.Status != host.StatusCompleted || answer.Text() != "done" {
 		t.Errorf("Run = %+v, %v", answer, err)
 	}
 	want := []grapnel.Kind{
@@ -131,8 +131,9 @@ func TestLoopLifecycle(t *testing.T) {
 	}
 }
 
-// The effect of a hook's answer on a turn. IC-27, IC-28, IC-30, IC-31, MC-13, GC-04, GC-05,
-// GC-06, GC-07, GC-08, FL-26, FL-33.
+// The effect of a hook's answer on a turn.
+//
+// Proves: IC-27, IC-28, IC-30, IC-31, MC-13, GC-04, GC-05, GC-06, GC-07, GC-08, FL-26, FL-33
 func TestLoopVerdicts(t *testing.T) {
 	t.Parallel()
 	calls := func(names ...string) []host.Response {
@@ -152,78 +153,78 @@ func TestLoopVerdicts(t *testing.T) {
 	tests := map[string]struct {
 		replies  []host.Response
 		specs    []grapnel.Spec
-		outcome  host.Outcome
+		outcome  host.Status
 		answer   string
 		ran      []string
 		talk     string
 		messages int
 	}{
 		"prompt refused": {
-			replies: just, specs: []grapnel.Spec{blocks(grapnel.PromptBefore, "no")}, outcome: host.Blocked, answer: "Not done: no", talk: "\n",
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.PromptBefore, "no")}, outcome: host.StatusBlocked, answer: "Not done: no", talk: "\n",
 		},
 		"prompt changed, context added": {
-			replies: just, outcome: host.Completed, answer: "done", talk: lines("user: bye\n\na\nb", "assistant: done"),
+			replies: just, outcome: host.StatusCompleted, answer: "done", talk: lines("user: bye\n\na\nb", "assistant: done"),
 			specs: []grapnel.Spec{sets(grapnel.PromptBefore, grapnel.FieldPrompt, `"bye"`), returning("p", grapnel.PromptBefore, grapnel.Outcome{Context: []string{"a"}}), returning("b", grapnel.AgentBefore, grapnel.Outcome{Context: []string{"b"}})},
 		},
-		"halted before it begins": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.AgentBefore, halt)}, outcome: host.Blocked, answer: "enough", talk: "\n"},
-		"model refused":           {replies: just, specs: []grapnel.Spec{blocks(grapnel.ModelBefore, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no", talk: lines("user: hello")},
+		"halted before it begins": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.AgentBefore, halt)}, outcome: host.StatusBlocked, answer: "enough", talk: "\n"},
+		"model refused":           {replies: just, specs: []grapnel.Spec{blocks(grapnel.ModelBefore, "no")}, outcome: host.StatusBlocked, answer: "The answer was withheld: no", talk: lines("user: hello")},
 		"a hook answers": {
 			replies: just, specs: []grapnel.Spec{sets(grapnel.ModelBefore, grapnel.FieldResponse, `{"content":"mine"}`)},
-			outcome: host.Completed, answer: "mine", talk: lines("user: hello", "assistant: mine"),
+			outcome: host.StatusCompleted, answer: "mine", talk: lines("user: hello", "assistant: mine"),
 		},
 		"response refused at last": {
-			replies: just, specs: []grapnel.Spec{blocks(grapnel.ResponseBefore, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no",
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.ResponseBefore, "no")}, outcome: host.StatusBlocked, answer: "The answer was withheld: no",
 			talk: lines("user: hello", "assistant: done"),
 		},
 		"a call refused, the other made": {
 			replies: calls("echo", "other"), specs: []grapnel.Spec{about2(grapnel.ToolBefore, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"})},
-			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
+			outcome: host.StatusCompleted, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}): `, `tool call1: {"n":1}`, "tool call2 failed: The call was blocked: no", "assistant: done"),
 		},
 		"halt before the second of three": {
 			replies: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolBefore, halt)},
-			outcome: host.Blocked, answer: "The call was blocked: enough", ran: []string{`echo{"n":1}`},
+			outcome: host.StatusBlocked, answer: "The call was blocked: enough", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, "tool call2 failed: The call was blocked: enough", "tool call3 failed: the turn ended before this call"),
 		},
 		"halt after the second of three": {
 			replies: calls("echo", "other", "echo"), specs: []grapnel.Spec{about2(grapnel.ToolAfter, halt)},
-			outcome: host.Blocked, answer: "enough", ran: []string{`echo{"n":1}`, `other{"n":2}`},
+			outcome: host.StatusBlocked, answer: "enough", ran: []string{`echo{"n":1}`, `other{"n":2}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}) echo({"n":3}): `, `tool call1: {"n":1}`, `tool call2: {"n":2}`, "tool call3 failed: the turn ended before this call"),
 		},
 		"feedback and context": {
 			replies: calls("echo"), specs: []grapnel.Spec{returning("h", grapnel.ToolAfter, grapnel.Outcome{Decision: grapnel.Block, Reason: "format it", Context: []string{"gofmt"}})},
-			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
+			outcome: host.StatusCompleted, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, "tool call1: {\"n\":1}\n\nformat it\n\ngofmt", "assistant: done"),
 		},
 		"context after the batch": {
 			replies: calls("echo"), specs: []grapnel.Spec{returning("h", grapnel.ToolBatchAfter, grapnel.Outcome{Context: []string{"go on"}})},
-			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
+			outcome: host.StatusCompleted, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {"n":1}`, "user: go on", "assistant: done"),
 		},
 		"refused after the batch": {
 			replies: calls("echo"), specs: []grapnel.Spec{blocks(grapnel.ToolBatchAfter, "look first")},
-			outcome: host.Blocked, answer: "look first", ran: []string{`echo{"n":1}`},
+			outcome: host.StatusBlocked, answer: "look first", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {"n":1}`),
 		},
 		"a tool that there is not, and one that panics": {
-			replies: calls("nothing", "panics"), outcome: host.Completed, answer: "done", ran: []string{`panics{"n":2}`},
+			replies: calls("nothing", "panics"), outcome: host.StatusCompleted, answer: "done", ran: []string{`panics{"n":2}`},
 			talk: lines("user: hello", `assistant nothing({"n":1}) panics({"n":2}): `, `tool call1 failed: tool "nothing" is not available`, "tool call2 failed: the tool panicked: oops", "assistant: done"),
 		},
 		"a tool that may not be chosen": {
 			replies: calls("echo", "other"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldTools, `["other"]`)},
-			outcome: host.Completed, answer: "done", ran: []string{`other{"n":2}`},
+			outcome: host.StatusCompleted, answer: "done", ran: []string{`other{"n":2}`},
 			talk: lines("user: hello", `assistant echo({"n":1}) other({"n":2}): `, `tool call1 failed: tool "echo" is not available`, `tool call2: {"n":2}`, "assistant: done"),
 		},
 		"no tools": {
-			replies: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldMode, `"none"`)}, outcome: host.Completed, answer: "done",
+			replies: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldMode, `"none"`)}, outcome: host.StatusCompleted, answer: "done",
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1 failed: tool "echo" is not available`, "assistant: done"),
 		},
 		"content that is no JSON": {
-			replies: []host.Response{{Content: json.RawMessage("done")}}, outcome: host.Completed, answer: "done", talk: lines("user: hello", "assistant: done"),
+			replies: []host.Response{{Content: json.RawMessage("done")}}, outcome: host.StatusCompleted, answer: "done", talk: lines("user: hello", "assistant: done"),
 			specs: []grapnel.Spec{returning("h", grapnel.ModelAfter, grapnel.Outcome{})},
 		},
 		"arguments that are no JSON": {
-			replies: []host.Response{{ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage(`{"n":`)}}}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			replies: []host.Response{{ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage(`{"n":`)}}}, {Content: text("done")}}, outcome: host.StatusCompleted, answer: "done",
 			specs: []grapnel.Spec{returning("h", grapnel.ToolBefore, grapnel.Outcome{})},
 			talk:  lines("user: hello", `assistant echo("{\"n\":"): `, "tool call1 failed: The call was blocked, since a guard could not answer: the input is not a JSON object, so hooks cannot judge it", "assistant: done"),
 		},
@@ -234,11 +235,11 @@ func TestLoopVerdicts(t *testing.T) {
 				}
 				return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldNext: json.RawMessage(next("other", `{"m":1}`))}}, nil
 			}))},
-			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`, `other{"m":1}`},
+			outcome: host.StatusCompleted, answer: "done", ran: []string{`echo{"n":1}`, `other{"m":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {"m":1}`, "assistant: done"),
 		},
 		"next is not for the model to choose": {
-			replies: calls("echo"), outcome: host.Completed, answer: "done", ran: []string{`other{"n":2}`},
+			replies: calls("echo"), outcome: host.StatusCompleted, answer: "done", ran: []string{`other{"n":2}`},
 			specs: []grapnel.Spec{sets(grapnel.ToolsetBefore, grapnel.FieldTools, `["fails"]`), hook("o", grapnel.ToolBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if ev.Tool.Name != "echo" {
 					return grapnel.Outcome{}, nil
@@ -254,16 +255,16 @@ func TestLoopVerdicts(t *testing.T) {
 		},
 		"next without end": {
 			replies: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolAfter, grapnel.FieldNext, next("other", `{}`))},
-			outcome: host.Completed, answer: "done", ran: append([]string{`echo{"n":1}`}, slices.Repeat([]string{`other{}`}, 7)...), messages: 1,
+			outcome: host.StatusCompleted, answer: "done", ran: append([]string{`echo{"n":1}`}, slices.Repeat([]string{`other{}`}, 7)...), messages: 1,
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1: {}`, "assistant: done"),
 		},
 		"next is judged too": {
 			replies: calls("echo"), specs: []grapnel.Spec{sets(grapnel.ToolAfter, grapnel.FieldNext, next("other", `{"n":2}`)), about2(grapnel.ToolBefore, grapnel.Outcome{Decision: grapnel.Block, Reason: "no"})},
-			outcome: host.Completed, answer: "done", ran: []string{`echo{"n":1}`},
+			outcome: host.StatusCompleted, answer: "done", ran: []string{`echo{"n":1}`},
 			talk: lines("user: hello", `assistant echo({"n":1}): `, `tool call1 failed: The call was blocked: no`, "assistant: done"),
 		},
 		"withheld, and better then": {
-			replies: []host.Response{{Content: text("sk-1")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			replies: []host.Response{{Content: text("sk-1")}, {Content: text("done")}}, outcome: host.StatusCompleted, answer: "done",
 			specs: []grapnel.Spec{hook("h", grapnel.ModelAfter, grapnel.Guard(func(ev *grapnel.Event) string {
 				if strings.Contains(string(ev.Model.Response), "sk-") {
 					return "a key"
@@ -273,12 +274,12 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: hello", "user: The answer was withheld: a key", "assistant: done"),
 		},
 		"withheld for ever": {
-			replies: just, specs: []grapnel.Spec{blocks(grapnel.ModelAfter, "no")}, outcome: host.Blocked, answer: "The answer was withheld: no",
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.ModelAfter, "no")}, outcome: host.StatusBlocked, answer: "The answer was withheld: no",
 			talk: lines(append([]string{"user: hello"}, slices.Repeat([]string{"user: The answer was withheld: no"}, 8)...)...),
 		},
-		"halted after the model": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.ModelAfter, halt)}, outcome: host.Blocked, answer: "The answer was withheld: enough", talk: lines("user: hello")},
+		"halted after the model": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.ModelAfter, halt)}, outcome: host.StatusBlocked, answer: "The answer was withheld: enough", talk: lines("user: hello")},
 		"goes on": {
-			replies: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			replies: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.StatusCompleted, answer: "done",
 			specs: []grapnel.Spec{hook("h", grapnel.AgentAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if ev.Stop.Active != (ev.Stop.LastMessage == "done") {
 					return grapnel.Outcome{Halt: "Active is wrong"}, nil
@@ -291,7 +292,7 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: hello", "assistant: done?", "user: no test was run\n\nmake test", "assistant: done"),
 		},
 		"goes on, with nothing in mind": {
-			replies: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.Completed, answer: "done",
+			replies: []host.Response{{Content: text("done?")}, {Content: text("done")}}, outcome: host.StatusCompleted, answer: "done",
 			specs: []grapnel.Spec{hook("h", grapnel.AgentAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				if ev.Stop.Active {
 					return grapnel.Outcome{}, nil
@@ -301,14 +302,14 @@ func TestLoopVerdicts(t *testing.T) {
 			talk: lines("user: again", "assistant: done"),
 		},
 		"kept from stopping for ever": {
-			replies: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more")}, outcome: host.Completed, answer: "done", messages: 1,
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more")}, outcome: host.StatusCompleted, answer: "done", messages: 1,
 			talk: lines(append(append([]string{"user: hello"}, slices.Repeat([]string{"assistant: done", "user: more"}, 8)...), "assistant: done")...),
 		},
 		"halt beats going on": {
-			replies: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more"), returning("h", grapnel.AgentAfter, halt)}, outcome: host.Completed, answer: "done", messages: 1,
+			replies: just, specs: []grapnel.Spec{blocks(grapnel.AgentAfter, "more"), returning("h", grapnel.AgentAfter, halt)}, outcome: host.StatusCompleted, answer: "done", messages: 1,
 			talk: lines("user: hello", "assistant: done"),
 		},
-		"halted by the tools there are": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.ToolsetBefore, halt)}, outcome: host.Blocked, answer: "enough", talk: lines("user: hello")},
+		"halted by the tools there are": {replies: just, specs: []grapnel.Spec{returning("h", grapnel.ToolsetBefore, halt)}, outcome: host.StatusBlocked, answer: "enough", talk: lines("user: hello")},
 	}
 	for name, tt := range tests {
 		for _, parallel := range []int{0, 3} {
@@ -322,7 +323,7 @@ func TestLoopVerdicts(t *testing.T) {
 				var delivered []host.Outgoing
 				a.loop.Deliver = func(_ context.Context, m host.Outgoing) error { delivered = append(delivered, m); return nil }
 				answer, err := a.run("hello")
-				if err != nil || answer.Outcome != tt.outcome || answer.Text() != tt.answer || (answer.Refusal != nil) != (tt.outcome == host.Blocked) {
+				if err != nil || answer.Status != tt.outcome || answer.Text() != tt.answer || (answer.Refusal != nil) != (tt.outcome == host.StatusBlocked) {
 					t.Fatalf("Run = %+v, %q, %v, want %s, %q", answer, answer.Text(), err, tt.outcome, tt.answer)
 				}
 				slices.Sort(a.ran)
@@ -334,10 +335,10 @@ func TestLoopVerdicts(t *testing.T) {
 				if got := written(a.loop.Messages); got != tt.talk && got != strings.TrimPrefix(tt.talk, "\n") {
 					t.Errorf("conversation\n%swant\n%s", got, tt.talk)
 				}
-				if len(delivered) != 1 || delivered[0].Text != tt.answer || (len(delivered[0].Attachments) > 0) != (tt.outcome == host.Completed && len(tt.replies[len(tt.replies)-1].Attachments) > 0 && tt.answer != "mine") {
+				if len(delivered) != 1 || delivered[0].Text != tt.answer || (len(delivered[0].Attachments) > 0) != (tt.outcome == host.StatusCompleted && len(tt.replies[len(tt.replies)-1].Attachments) > 0 && tt.answer != "mine") {
 					t.Errorf("delivered %+v, want %q, attachments only of what was not refused", delivered, tt.answer)
 				}
-				if got := strings.Join(a.shown, ""); answer.Outcome == host.Completed && !strings.HasSuffix(got, tt.answer) {
+				if got := strings.Join(a.shown, ""); answer.Status == host.StatusCompleted && !strings.HasSuffix(got, tt.answer) {
 					t.Errorf("shown %q, want it to end in %q", a.shown, tt.answer)
 				}
 				if got := a.messages(); len(got) != tt.messages {
@@ -365,7 +366,7 @@ func TestLoopHaltInParallel(t *testing.T) {
 			})))
 		a.loop.Parallel = 4
 		answer, err := a.run("hello")
-		if err != nil || answer.Outcome != host.Blocked || !answer.Refusal.Halt {
+		if err != nil || answer.Status != host.StatusBlocked || !answer.Refusal.Halt {
 			t.Errorf("Run = %+v, %v", answer, err)
 		}
 		talk := written(a.loop.Messages)
@@ -488,16 +489,16 @@ func TestLoopFails(t *testing.T) {
 		"neither":    {func(a *agent) { a.model.replies = nil }, "neither a response nor an error"},
 		"broken off": {func(a *agent) { a.model.replies[0].FinishReason = host.FinishIncomplete }, "was cut off"},
 		"Show":       {func(a *agent) { a.loop.Show = func(context.Context, string) error { return errBroken } }, "broken"},
-		"Store":      {func(a *agent) { a.loop.Store = func(context.Context, host.Message) error { return errBroken } }, "broken"},
+		"Store":      {func(a *agent) { a.loop.Store = func(context.Context, host.ChatMessage) error { return errBroken } }, "broken"},
 		"Deliver":    {func(a *agent) { a.loop.Deliver = func(context.Context, host.Outgoing) error { return errBroken } }, "broken"},
 		"Summarize": {func(a *agent) {
-			a.loop.CompactAt, a.loop.Messages, a.loop.Summarize = 1, slices.Repeat([]host.Message{host.Text("user", "x")}, 3), func(context.Context, []host.Message, string) (string, error) { return "", errBroken }
+			a.loop.CompactAt, a.loop.Messages, a.loop.Summarize = 1, slices.Repeat([]host.ChatMessage{host.Text("user", "x")}, 3), func(context.Context, []host.ChatMessage, string) (string, error) { return "", errBroken }
 		}, "broken"},
 		"too many calls":      {func(a *agent) { a.model.replies, a.loop.MaxCalls = []host.Response{wants("echo")}, 3 }, "after 3 calls"},
 		"nobody waits":        {func(a *agent) { var cancel context.CancelFunc; a.ctx, cancel = context.WithCancel(a.ctx); cancel() }, "canceled"},
 		"canceled in a batch": {func(a *agent) { cancelInBatch(a) }, "canceled"},
 		"stored as no message": {func(a *agent) {
-			a.loop.Store = func(context.Context, host.Message) error { return nil }
+			a.loop.Store = func(context.Context, host.ChatMessage) error { return nil }
 			a.add(sets(grapnel.TranscriptBefore, grapnel.FieldMessage, `[]`))
 		}, "cannot decode a message"},
 	}
@@ -508,7 +509,7 @@ func TestLoopFails(t *testing.T) {
 			a.watch(grapnel.AgentFailed, grapnel.ModelAfter)
 			tt.change(a)
 			answer, err := a.run("hello")
-			if err == nil || !strings.Contains(err.Error(), tt.want) || answer.Outcome != host.Failed {
+			if err == nil || !strings.Contains(err.Error(), tt.want) || answer.Status != host.StatusFailed {
 				t.Fatalf("Run = %+v, %v, want %q", answer, err, tt.want)
 			}
 			last := a.events[len(a.events)-1]
@@ -568,8 +569,8 @@ func TestLoopStore(t *testing.T) {
 			}
 			return grapnel.Outcome{}, nil
 		})))
-	var stored []host.Message
-	a.loop.Store = func(_ context.Context, m host.Message) error { stored = append(stored, m); return nil }
+	var stored []host.ChatMessage
+	a.loop.Store = func(_ context.Context, m host.ChatMessage) error { stored = append(stored, m); return nil }
 	if _, err := a.run("hello"); err != nil {
 		t.Fatal(err)
 	}
@@ -580,7 +581,7 @@ func TestLoopStore(t *testing.T) {
 		t.Errorf("conversation\n%s", written(a.loop.Messages))
 	}
 	halts = true
-	if answer, err := a.run("more"); err != nil || answer.Outcome != host.Blocked || answer.Text() != "disk full" {
+	if answer, err := a.run("more"); err != nil || answer.Status != host.StatusBlocked || answer.Text() != "disk full" {
 		t.Errorf("Run = %+v, %v, want that the turn was ended", answer, err)
 	}
 }
@@ -589,9 +590,9 @@ func TestLoopStore(t *testing.T) {
 func TestLoopCompact(t *testing.T) {
 	t.Parallel()
 	fill := func(a *agent) {
-		a.loop.Messages = []host.Message{host.Text("user", "one"), host.Text("assistant", "two")}
+		a.loop.Messages = []host.ChatMessage{host.Text("user", "one"), host.Text("assistant", "two")}
 		a.loop.CompactAt = 3
-		a.loop.Summarize = func(_ context.Context, messages []host.Message, instructions string) (string, error) {
+		a.loop.Summarize = func(_ context.Context, messages []host.ChatMessage, instructions string) (string, error) {
 			return fmt.Sprintf("%d messages, %q", len(messages), instructions), nil
 		}
 	}
@@ -616,7 +617,7 @@ func TestLoopCompact(t *testing.T) {
 	}
 	a := newAgent(t, nil, &model{replies: conversation}, returning("h", grapnel.CompactBefore, grapnel.Outcome{Halt: "enough"}))
 	fill(a)
-	if answer, err := a.run("hello"); err != nil || answer.Outcome != host.Blocked {
+	if answer, err := a.run("hello"); err != nil || answer.Status != host.StatusBlocked {
 		t.Errorf("halted: %+v, %v", answer, err)
 	}
 	a.loop.Messages = nil
@@ -652,8 +653,8 @@ func TestLoopParts(t *testing.T) {
 		out.Context = []string{"no keys"}
 		return out, err
 	})))
-	answer, err := a.loop.Run(a.ctx, host.Message{Role: "user", Content: json.RawMessage(`[{"type":"text","text":"sk-1"},{"type":"image"}]`)})
-	if got := string(a.loop.Messages[0].Content); err != nil || answer.Outcome != host.Completed || got != `[{"type":"text","text":"***"},{"type":"image"}]` || a.loop.Messages[1].Text() != "no keys" {
+	answer, err := a.loop.Run(a.ctx, host.ChatMessage{Role: "user", Content: json.RawMessage(`[{"type":"text","text":"sk-1"},{"type":"image"}]`)})
+	if got := string(a.loop.Messages[0].Content); err != nil || answer.Status != host.StatusCompleted || got != `[{"type":"text","text":"***"},{"type":"image"}]` || a.loop.Messages[1].Text() != "no keys" {
 		t.Errorf("%v, %v: conversation\n%s", answer, err, written(a.loop.Messages))
 	}
 }
@@ -663,7 +664,7 @@ func TestLoopWithoutHooks(t *testing.T) {
 	t.Parallel()
 	a := newAgent(t, nil, &model{replies: []host.Response{wants("echo"), {Content: text("done")}}})
 	a.loop.Deliver = func(context.Context, host.Outgoing) error { return nil }
-	ctx := host.NewContext(context.Background(), nil)
+	ctx := host.ContextWithSession(context.Background(), nil)
 	answer, err := a.loop.Run(ctx, host.Text("user", "hello"))
 	if err != nil || answer.Text() != "done" || len(a.loop.Messages) != 4 {
 		t.Errorf("%+v, %v\n%s", answer, err, written(a.loop.Messages))
@@ -747,10 +748,10 @@ func TestLoopKeepsCallsAnswered(t *testing.T) {
 				}
 				return out, nil
 			})))
-			a.loop.Store = func(context.Context, host.Message) error { return nil }
+			a.loop.Store = func(context.Context, host.ChatMessage) error { return nil }
 		},
 		"the disk is full": func(a *agent) {
-			a.loop.Store = func(_ context.Context, m host.Message) error {
+			a.loop.Store = func(_ context.Context, m host.ChatMessage) error {
 				if m.Role == "assistant" {
 					return errBroken
 				}
@@ -762,7 +763,7 @@ func TestLoopKeepsCallsAnswered(t *testing.T) {
 		a := newAgent(t, nil, &model{replies: []host.Response{wants("echo", "echo")}})
 		change(a)
 		answer, err := a.run("go")
-		if answer.Outcome == host.Completed || len(a.ran) > 0 || len(a.loop.Messages) != 4 {
+		if answer.Status == host.StatusCompleted || len(a.ran) > 0 || len(a.loop.Messages) != 4 {
 			t.Errorf("%s: Run = %+v, %v, ran %q\n%s", name, answer, err, a.ran, written(a.loop.Messages))
 		}
 	}
@@ -780,7 +781,7 @@ func TestLoopPanics(t *testing.T) {
 	}
 	a := newAgent(t, &host.Options{Native: native}, &model{replies: []host.Response{wants("echo", "other"), {Content: text("done")}}}, returning("h", grapnel.ToolBefore, grapnel.Outcome{}))
 	a.loop.Parallel = 2
-	if answer, err := a.run("go"); err == nil || !strings.Contains(err.Error(), "the call of other panicked: oops") || answer.Outcome != host.Failed {
+	if answer, err := a.run("go"); err == nil || !strings.Contains(err.Error(), "the call of other panicked: oops") || answer.Status != host.StatusFailed {
 		t.Errorf("Run = %+v, %v", answer, err)
 	}
 	a = newAgent(t, nil, &model{replies: []host.Response{wants("ends"), {Content: text("done")}}})
@@ -799,7 +800,7 @@ func TestLoopContentIsJSON(t *testing.T) {
 	t.Parallel()
 	empty := host.Response{Content: json.RawMessage{}, ToolCalls: []host.ToolCall{{ID: "call1", Name: "echo", Args: json.RawMessage{}}}}
 	a := newAgent(t, nil, &model{replies: []host.Response{empty, {Content: json.RawMessage("it is done")}}}, returning("h", grapnel.ModelBefore, grapnel.Outcome{}))
-	answer, err := a.loop.Run(a.ctx, host.Message{Role: "user", Content: json.RawMessage("go on")})
+	answer, err := a.loop.Run(a.ctx, host.ChatMessage{Role: "user", Content: json.RawMessage("go on")})
 	if err != nil || answer.Text() != "it is done" {
 		t.Errorf("Run = %+v, %v", answer, err)
 	}
@@ -866,7 +867,7 @@ func TestNoAnswerIsNotJudged(t *testing.T) {
 		l := host.Loop{Provider: host.ProviderFunc(func(context.Context, *host.Request, func(string) error) (*host.Response, error) {
 			return &host.Response{Content: json.RawMessage(content)}, nil
 		})}
-		if answer, err := l.Run(ctx, host.Text("user", "hello")); err != nil || answer.Outcome != host.Completed || judged != want {
+		if answer, err := l.Run(ctx, host.Text("user", "hello")); err != nil || answer.Status != host.StatusCompleted || judged != want {
 			t.Errorf("%s: %+v, %v, judged %d times, want %d", content, answer, err, judged, want)
 		}
 	}

@@ -11,9 +11,9 @@ import (
 // Preset defines how hooks run; Manners define the effect on the agent. Both use the same names.
 type Manners struct {
 	Name     string
-	Prompt   Words // the answer to the user
+	Prompt   Words // the answer to the user, or to the sender of a message
 	Tool     Words // the result of the tool
-	Job      Words // the result of the tool in a background job
+	Job      Words // the result of the tool if the session has a Job
 	Response Words // the agent's answer
 
 	// Unwaited events are fired in the background and their verdicts have no effect:
@@ -102,7 +102,7 @@ func (m *Manners) ignored(k grapnel.Kind) bool { return slices.Contains(m.Ignore
 // text returns the text that replaces a refused prompt, tool result or answer.
 func (m *Manners) text(ev *grapnel.Event, reason string, failed bool) string {
 	switch ev.Kind {
-	case grapnel.PromptBefore:
+	case grapnel.PromptBefore, grapnel.MessageReceived:
 		return m.Prompt.text(reason, failed)
 	case grapnel.ToolBefore, grapnel.PermissionBefore:
 		return m.Tool.text(reason, failed)

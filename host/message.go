@@ -7,8 +7,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// A Message is one message of a conversation, in the format for models and hooks.
-type Message struct {
+// A ChatMessage is one message of a conversation, in the format for models and hooks.
+type ChatMessage struct {
 	Role       string          `json:"role"`    // system, user, assistant, tool
 	Content    json.RawMessage `json:"content"` // usually a text; null if an assistant message only calls tools
 	ToolCalls  []ToolCall      `json:"tool_calls,omitempty"`
@@ -17,10 +17,12 @@ type Message struct {
 }
 
 // Text returns a message with a text as content.
-func Text(role, text string) Message { return Message{Role: role, Content: rawjson.Quote(text)} }
+func Text(role, text string) ChatMessage {
+	return ChatMessage{Role: role, Content: rawjson.Quote(text)}
+}
 
 // Text returns the content as text, or its JSON if it is not a string.
-func (m *Message) Text() string { return textOf(m.Content) }
+func (m *ChatMessage) Text() string { return textOf(m.Content) }
 
 // A ToolCall is a call that a model requests.
 type ToolCall struct {
@@ -32,7 +34,7 @@ type ToolCall struct {
 // A Request is the input of a model call.
 type Request struct {
 	Model      string          `json:"model"`
-	Messages   []Message       `json:"messages"`
+	Messages   []ChatMessage   `json:"messages"`
 	Tools      []ToolSchema    `json:"tools,omitempty"`
 	ToolChoice string          `json:"tool_choice,omitempty"` // auto, any, none
 	Params     json.RawMessage `json:"params,omitempty"`      // temperature and similar parameters, for the provider

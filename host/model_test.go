@@ -19,7 +19,9 @@ type question struct {
 	Words []string `json:"words,omitempty"`
 }
 
-// Hooks get request and response as JSON, and their changes are used. GC-05, GC-06.
+// Hooks get request and response as JSON, and their changes are used.
+//
+// Proves: GC-05, GC-06
 func TestModelTypes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, nil,
@@ -97,6 +99,8 @@ func streamed(w *world) (released []string, read int, whole string, err error) {
 }
 
 // The released parts of a streamed answer and their time.
+//
+// Proves: FL-27
 func TestStream(t *testing.T) {
 	t.Parallel()
 	// stops refuses text that contains a letter.
@@ -206,7 +210,7 @@ func TestObserversHoldNothing(t *testing.T) {
 		heard := 0
 		looks := grapnel.Spec{Name: "looks", Phase: grapnel.PhaseObserve, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
 		tries := returning("tries", grapnel.ModelAfter, grapnel.Outcome{Decision: grapnel.Block})
-		tries.Mode = grapnel.Observe
+		tries.Mode = grapnel.ModeObserve
 		w := newWorld(t, &host.Options{Incremental: incremental}, looks, tries)
 		w.engine.AddObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			if rec.Event == grapnel.ModelAfter {
@@ -228,7 +232,7 @@ func TestObserversHoldNothing(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if s := host.FromContext(t.Context()); s.Decides(grapnel.ModelAfter) {
+	if s := host.SessionFromContext(t.Context()); s.Decides(grapnel.ModelAfter) {
 		t.Error("somebody has a say in no session")
 	}
 	h := host.New(&fake{}, nil)

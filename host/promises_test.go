@@ -102,8 +102,10 @@ func messagesOf(r *host.Request) string {
 	return b.String()
 }
 
-// Gemini's decisions about a tool call in a Go agent: deny and block are a block, with the
-// reason for the model; ask asks the user; allow does not skip a prompt. GC-04.
+// Gemini's decisions about a tool call in a Go agent: deny and block are a block, with the reason
+// for the model; ask asks the user; allow does not skip a prompt.
+//
+// Proves: GC-04
 func TestGeminiBeforeTool(t *testing.T) {
 	t.Parallel()
 	const call = `write{"n":1}`
@@ -140,6 +142,8 @@ func TestGeminiBeforeTool(t *testing.T) {
 }
 
 // Changes of requests and responses by hooks for Gemini CLI, in a Go agent.
+//
+// Proves: GC-05, GC-06, GC-07, GC-08, GC-09
 func TestGeminiChanges(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -214,15 +218,17 @@ func TestGeminiChanges(t *testing.T) {
 }
 
 // Exit code 2 of a Flyto hook stops a model call, any other code except 0 is a failed hook, and
-// both are in a Record. FL-26.
+// both are in a Record.
+//
+// Proves: FL-26
 func TestFlytoBeforeModel(t *testing.T) {
 	t.Parallel()
-	for exit, want := range map[int]host.Outcome{0: host.Completed, 1: host.Completed, 2: host.Blocked, 3: host.Completed} {
+	for exit, want := range map[int]host.Status{0: host.StatusCompleted, 1: host.StatusCompleted, 2: host.StatusBlocked, 3: host.StatusCompleted} {
 		l := live(t, "flyto", false, foreign(dialect.Flyto(), grapnel.ModelBefore, exit, "", "enough for today"))
-		if l.answer.Outcome != want || (len(l.asked) == 0) != (want == host.Blocked) {
+		if l.answer.Status != want || (len(l.asked) == 0) != (want == host.StatusBlocked) {
 			t.Errorf("exit %d: %+v after %d calls of the model, want %s", exit, l.answer, len(l.asked), want)
 		}
-		if want == host.Blocked && l.answer.Text() != "enough for today" {
+		if want == host.StatusBlocked && l.answer.Text() != "enough for today" {
 			t.Errorf("the person reads %q", l.answer.Text())
 		}
 		i := slices.Index(l.events, grapnel.ModelBefore)
@@ -235,8 +241,10 @@ func TestFlytoBeforeModel(t *testing.T) {
 	}
 }
 
-// The agent does not wait for a hook after a model call, and the hook has no influence: it is
-// still running when the turn has ended. FL-27.
+// The agent does not wait for a hook after a model call, and the hook has no influence: it is still
+// running when the turn has ended.
+//
+// Proves: FL-27
 func TestFlytoAfterModel(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -270,7 +278,7 @@ func TestFlytoAfterModel(t *testing.T) {
 	answer, err := loop.Run(ctx, host.Text("user", "go"))
 	close(over)
 	err = errors.Join(err, h.Close(ctx))
-	if err != nil || answer.Outcome != host.Completed || answer.Text() != "done" || shown.String() != "done" {
+	if err != nil || answer.Status != host.StatusCompleted || answer.Text() != "done" || shown.String() != "done" {
 		t.Errorf("got %+v, %v, shown %q", answer, err, shown.String())
 	}
 	if len(messages) != 1 || !strings.Contains(messages[0], "too late") {
@@ -278,13 +286,15 @@ func TestFlytoAfterModel(t *testing.T) {
 	}
 }
 
-// Any exit code of a Flyto hook except 0 at the stop ends the loop, where a block of other
-// systems makes the agent continue. The agent's answer remains. FL-33.
+// Any exit code of a Flyto hook except 0 at the stop ends the loop, where a block of other systems
+// makes the agent continue. The agent's answer remains.
+//
+// Proves: FL-33
 func TestFlytoStop(t *testing.T) {
 	t.Parallel()
 	for _, exit := range []int{0, 1, 2, 77} {
 		l := live(t, "flyto", false, foreign(dialect.Flyto(), grapnel.AgentAfter, exit, "", "that is all"), "write")
-		if l.answer.Outcome != host.Completed || l.answer.Text() != "done" || len(l.asked) != 2 {
+		if l.answer.Status != host.StatusCompleted || l.answer.Text() != "done" || len(l.asked) != 2 {
 			t.Errorf("exit %d: %+v after %d calls of the model, want done after 2", exit, l.answer, len(l.asked))
 		}
 	}

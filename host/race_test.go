@@ -15,10 +15,12 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-// Ten thousand firings while hooks are added and removed on every side, with timeouts,
-// observers, observing hooks, events in the background and sub-agents. Each firing uses a
-// consistent set of hooks: all hooks of one generation, which one Update added, or none. Run
-// with -race; nothing remains running. FL-37.
+// Ten thousand firings while hooks are added and removed on every side, with timeouts, observers,
+// observing hooks, events in the background and sub-agents. Each firing uses a consistent set of
+// hooks: all hooks of one generation, which one Update added, or none. Run with -race; nothing
+// remains running.
+//
+// Proves: FL-37
 func TestFiringWhileHooksChange(t *testing.T) {
 	t.Parallel()
 	const workers, firings, together = 8, 10_000, 3
@@ -138,7 +140,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 		firing.Go(func() {
 			for range rounds {
 				_, err := host.Subagent(ctx, grapnel.Subagent{ID: "a"}, "task", func(ctx context.Context, _ string) (string, error) {
-					host.FromContext(ctx).Update(func(info *grapnel.Session) { info.Mode = "busy" })
+					host.SessionFromContext(ctx).Update(func(info *grapnel.Session) { info.Mode = "busy" })
 					return "", errors.Join(call(ctx), ask(ctx))
 				})
 				s.Update(func(info *grapnel.Session) { info.Turn += "." })

@@ -9,9 +9,10 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A Session is one conversation of an agent, or a sub-agent's part of it. It is safe for
-// concurrent use. A nil Session has no hooks, so its methods permit everything.
-type Session struct {
+// An AgentSession is one session of an agent, or a sub-agent's part of it: it fires the events and
+// applies the verdicts. The data about it in events is a [grapnel.Session]; see [AgentSession.Info].
+// It is safe for concurrent use. A nil AgentSession has no hooks, so its methods permit everything.
+type AgentSession struct {
 	host  *Host
 	hooks Hooks
 
@@ -19,16 +20,17 @@ type Session struct {
 	info grapnel.Session // guarded by mu
 }
 
-func newSession(h *Host, hooks Hooks, info grapnel.Session) *Session {
-	return &Session{host: h, hooks: hooks, info: info}
+func newSession(h *Host, hooks Hooks, info grapnel.Session) *AgentSession {
+	return &AgentSession{host: h, hooks: hooks, info: info}
 }
 
 type carried struct{}
 
-// NewContext returns a context that carries the session to the code that works for it: [Tool],
-// [Model] and [Subagent] use the session in ctx. A nil Session runs no hooks. If another agent's Host starts a session with
-// this context, that session also runs these hooks; see [Host.Start].
-func NewContext(ctx context.Context, s *Session) context.Context {
+// ContextWithSession returns a context that carries the session to the code that works for it:
+// [Tool], [Model] and [Subagent] use the session in ctx. A nil AgentSession runs no hooks. If another
+// agent's Host starts a session with this context, that session also runs these hooks; see
+// [Host.Start].
+func ContextWithSession(ctx context.Context, s *AgentSession) context.Context {
 	if s != nil {
 		if engine, ok := s.hooks.(*grapnel.Engine); ok {
 			ctx = grapnel.NewContext(ctx, engine)
@@ -38,21 +40,21 @@ func NewContext(ctx context.Context, s *Session) context.Context {
 }
 
 // ErrNoSession is the error of functions that need a session in their context, and find none.
-var ErrNoSession = errors.New("no session in the context: pass the context that Host.Start returned, or host.NewContext(ctx, nil) to run without hooks")
+var ErrNoSession = errors.New("no session in the context: pass the context that Host.Start returned, or host.ContextWithSession(ctx, nil) to run without hooks")
 
-// fromContext returns the session that ctx carries, which is nil if NewContext got nil. It returns
-// ErrNoSession if ctx carries none.
-func fromContext(ctx context.Context) (*Session, error) {
-	s, ok := ctx.Value(carried{}).(*Session)
+// requireSession returns the session that ctx carries, which is nil if ContextWithSession got nil. It
+// returns ErrNoSession if ctx carries none.
+func requireSession(ctx context.Context) (*AgentSession, error) {
+	s, ok := ctx.Value(carried{}).(*AgentSession)
 	if !ok {
 		return nil, ErrNoSession
 	}
 	return s, nil
 }
 
-// FromContext returns the session that ctx carries, or nil, which is a Session without hooks.
-func FromContext(ctx context.Context) *Session {
-	s, _ := ctx.Value(carried{}).(*Session)
+// SessionFromContext returns the session that ctx carries, or nil, which is an AgentSession without hooks.
+func SessionFromContext(ctx context.Context) *AgentSession {
+	s, _ := ctx.Value(carried{}).(*AgentSession)
 	return s
 }
 
@@ -63,7 +65,7 @@ func FromContext(ctx context.Context) *Session {
 // The returned context strings are text that hooks add for the model. The error is a Refusal if a
 // hook halted the agent; the session has then ended. Start also returns an error, and fires
 // nothing, if the session cannot run the hooks in ctx, because only engines can be combined.
-func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_ context.Context, s *Session, context []string, err error) {
+func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_ context.Context, s *AgentSession, context []string, err error) {
 	hooks, err := h.in(ctx)
 	if err != nil {
 		return ctx, nil, nil, err
@@ -73,7 +75,7 @@ func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_
 	for i := range h.opts.Tools {
 		ev.Toolset.Allowed = append(ev.Toolset.Allowed, h.opts.Tools[i].Name)
 	}
-	own := NewContext(ctx, s)
+	own := ContextWithSession(ctx, s)
 	if h.opts.Manners.unwaited(ev.Kind) {
 		s.notice(own, ev)
 		return own, s, nil, nil
@@ -91,10 +93,10 @@ func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_
 func (h *Host) in(ctx context.Context) (Hooks, error) {
 	own, isEngine := h.hooks.(*grapnel.Engine)
 	carried := grapnel.FromContext(ctx)
-	if s := FromContext(ctx); s != nil && s.host != h && s.hooks != nil {
+	if s := SessionFromContext(ctx); s != nil && s.host != h && s.hooks != nil {
 		if _, ok := s.hooks.(*grapnel.Engine); !ok {
 			return nil, fmt.Errorf("cannot start a session inside another session whose hooks are a %T and not an engine: its hooks would not run "+
-				"(to start without them, use host.NewContext(ctx, nil))", s.hooks)
+				"(to start without them, use host.ContextWithSession(ctx, nil))", s.hooks)
 		}
 	}
 	switch {
@@ -112,12 +114,12 @@ func (h *Host) in(ctx context.Context) (Hooks, error) {
 
 // End ends the session and fires session.end. cause is the reason: exit, clear, completed, error,
 // cancelled, or a value of the agent.
-func (s *Session) End(ctx context.Context, cause string) {
+func (s *AgentSession) End(ctx context.Context, cause string) {
 	s.notice(ctx, &grapnel.Event{Kind: grapnel.SessionEnd, Cause: cause})
 }
 
-// Info returns a copy of the session data that hooks get. It is zero for a nil Session.
-func (s *Session) Info() grapnel.Session {
+// Info returns a copy of the session data that hooks get. It is zero for a nil AgentSession.
+func (s *AgentSession) Info() grapnel.Session {
 	if s == nil {
 		return grapnel.Session{}
 	}
@@ -128,7 +130,7 @@ func (s *Session) Info() grapnel.Session {
 
 // Update changes the session data for later events, for example the model, mode or turn. change
 // must not call methods of the session.
-func (s *Session) Update(change func(*grapnel.Session)) {
+func (s *AgentSession) Update(change func(*grapnel.Session)) {
 	if s == nil {
 		return
 	}
@@ -137,10 +139,10 @@ func (s *Session) Update(change func(*grapnel.Session)) {
 	change(&s.info)
 }
 
-// Subagent runs a sub-agent for the session in ctx; see [Session.Subagent]. Without a session, the
+// Subagent runs a sub-agent for the session in ctx; see [AgentSession.Subagent]. Without a session, the
 // error is ErrNoSession.
 func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
-	s, err := fromContext(ctx)
+	s, err := requireSession(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -156,12 +158,12 @@ func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(
 // The error comes from next, or is a Refusal if hooks did not let the sub-agent start or ended
 // it; the last answer is then returned, too. If ctx is done, next is not called and the error is
 // ctx.Err().
-func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
+func (s *AgentSession) Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
 	child, context, err := s.BeginSubagent(ctx, sub, task)
 	if err != nil {
 		return "", err
 	}
-	ctx = NewContext(ctx, child)
+	ctx = ContextWithSession(ctx, child)
 	prompt := Below(task, context)
 	answer := ""
 	for active := false; ; active = true {
@@ -173,17 +175,17 @@ func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task strin
 			return answer, err
 		}
 		stop, err := child.StopSubagent(ctx, answer, active)
-		if err != nil || stop.GoOn == "" {
+		if err != nil || stop.ContinueWith == "" {
 			return answer, err
 		}
-		prompt = Below(stop.GoOn, stop.Context)
+		prompt = Below(stop.ContinueWith, stop.Context)
 	}
 }
 
-// BeginSubagent is the first half of [Session.Subagent], for agents that cannot wrap the call. It
-// returns the sub-agent's session, which is valid until [Session.StopSubagent] lets the sub-agent
+// BeginSubagent is the first half of [AgentSession.Subagent], for agents that cannot wrap the call. It
+// returns the sub-agent's session, which is valid until [AgentSession.StopSubagent] lets the sub-agent
 // stop, and the context that hooks add to the task. The error is a Refusal or ctx.Err().
-func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task string) (child *Session, context []string, err error) {
+func (s *AgentSession) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task string) (child *AgentSession, context []string, err error) {
 	if err := contextError(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -193,7 +195,7 @@ func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task 
 	info := s.Info()
 	info.Subagent = &sub
 	child = newSession(s.host, s.hooks, info)
-	v, err := child.act(NewContext(ctx, child), &grapnel.Event{Kind: grapnel.SubagentStart, Prompt: &grapnel.Prompt{Text: task}})
+	v, err := child.act(ContextWithSession(ctx, child), &grapnel.Event{Kind: grapnel.SubagentStart, Prompt: &grapnel.Prompt{Text: task}})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -201,7 +203,7 @@ func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task 
 }
 
 // StopSubagent is the second half: it asks whether the sub-agent of this session may stop, as
-// [Session.Stop] does for an agent.
-func (s *Session) StopSubagent(ctx context.Context, answer string, active bool) (Stop, error) {
+// [AgentSession.Stop] does for an agent.
+func (s *AgentSession) StopSubagent(ctx context.Context, answer string, active bool) (StopResult, error) {
 	return s.stop(ctx, grapnel.SubagentAfter, answer, active)
 }

@@ -29,9 +29,11 @@ func audit(list *[]string, mu *sync.Mutex, name string) grapnel.Spec {
 	})}
 }
 
-// FL-37: the hooks of a session apply to all agents that work for it: sub-agents of sub-agents,
-// and independent agents with their own engine. Hooks that are added later apply too. No hook
-// runs twice.
+// The hooks of a session apply to all agents that work for it: sub-agents of sub-agents, and
+// independent agents with their own engine. Hooks that are added later apply too. No hook runs
+// twice.
+//
+// Proves: FL-37
 func TestSubagentsHaveTheHooks(t *testing.T) {
 	t.Parallel()
 	var heard []string
@@ -109,7 +111,9 @@ func TestSubagentsHaveTheHooks(t *testing.T) {
 	}
 }
 
-// The outcomes of a sub-agent. FL-37.
+// The outcomes of a sub-agent.
+//
+// Proves: FL-37
 func TestSubagent(t *testing.T) {
 	t.Parallel()
 	goesOn := hook("h", grapnel.SubagentAfter, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
@@ -156,7 +160,7 @@ func TestStartHalted(t *testing.T) {
 	w.add(returning("h", grapnel.SessionStart, grapnel.Outcome{Halt: "not here"}))
 	w.watch(grapnel.SessionEnd)
 	ctx, s, _, err := w.host.Start(t.Context(), grapnel.Session{ID: "s2"}, "startup")
-	if no := host.Refused(err); no == nil || !no.Halt || no.Reason != "not here" || host.FromContext(ctx) != nil || s == nil {
+	if no := host.Refused(err); no == nil || !no.Halt || no.Reason != "not here" || host.SessionFromContext(ctx) != nil || s == nil {
 		t.Errorf("Start = %v, %v", s, err)
 	}
 	if len(w.events) != 1 || w.events[0].Cause != "error" || w.events[0].Session.ID != "s2" {
@@ -190,8 +194,10 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// IC-32, FL-27: the agent does not wait for events that the manners name. Their hooks have no
-// influence, but a failure is still reported. Close waits for them.
+// The agent does not wait for events that the manners name. Their hooks have no influence, but a
+// failure is still reported. Close waits for them.
+//
+// Proves: IC-32, FL-27
 func TestUnwaited(t *testing.T) {
 	t.Parallel()
 	for name, kinds := range map[string][]grapnel.Kind{"ironclaw": {grapnel.SessionStart, grapnel.SessionEnd}, "flyto": {grapnel.ModelAfter}} {
@@ -367,9 +373,9 @@ func TestStartLosesNoHooks(t *testing.T) {
 		err string
 	}{
 		"an engine's, for hooks that are none":         {other, guarded.ctx, "give host.New an engine"},
-		"a session's, which are none, for an engine":   {guarded.host, under, "host.NewContext(ctx, nil)"},
-		"a session's, which are none, for nobody":      {host.New(nil, nil), under, "host.NewContext(ctx, nil)"},
-		"a session's, which are none, were taken away": {guarded.host, host.NewContext(under, nil), ""},
+		"a session's, which are none, for an engine":   {guarded.host, under, "host.ContextWithSession(ctx, nil)"},
+		"a session's, which are none, for nobody":      {host.New(nil, nil), under, "host.ContextWithSession(ctx, nil)"},
+		"a session's, which are none, were taken away": {guarded.host, host.ContextWithSession(under, nil), ""},
 		"its own":                    {other, under, ""},
 		"an engine's, for an engine": {host.New(newWorld(t, nil).engine, nil), guarded.ctx, ""},
 		"an engine's, for nobody":    {host.New(nil, nil), guarded.ctx, ""},
@@ -405,12 +411,62 @@ func TestHooksFindTheSession(t *testing.T) {
 	t.Parallel()
 	ironclaw, _ := host.FindManners("ironclaw")
 	for _, manners := range []*host.Manners{nil, ironclaw} {
-		var found atomic.Pointer[host.Session]
+		var found atomic.Pointer[host.AgentSession]
 		w := newWorld(t, &host.Options{Manners: manners}, hook("looks", grapnel.SessionStart, grapnel.Watch(func(ctx context.Context, _ *grapnel.Event) {
-			found.Store(host.FromContext(ctx))
+			found.Store(host.SessionFromContext(ctx))
 		})))
 		if err := w.host.Close(t.Context()); err != nil || found.Load() != w.s {
 			t.Errorf("found %p, want %p (%v)", found.Load(), w.s, err)
+		}
+	}
+}
+
+// IC-02: hooks get the user, channel, thread and job of the session with every event, also in
+// sub-agents, and the sender of a message.
+//
+// Proves: IC-02
+func TestHooksGetTheOrigin(t *testing.T) {
+	t.Parallel()
+	a := newAgent(t, nil, answers("done"))
+	a.watch()
+	want := grapnel.Session{User: "u1", Channel: "web", Thread: "t1", Job: "job:9f1c"}
+	a.s.Update(func(info *grapnel.Session) {
+		info.User, info.Channel, info.Thread, info.Job = want.User, want.Channel, want.Thread, want.Job
+	})
+	if err := a.s.Received(a.ctx, grapnel.Message{Sender: "u2", Channel: "web", Content: "hi"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.run("hi"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.s.Tool(a.ctx, host.Call{Name: "echo"}, echo); err != nil {
+		t.Fatal(err)
+	}
+	_, err := host.Subagent(a.ctx, grapnel.Subagent{ID: "a1"}, "look", func(ctx context.Context, _ string) (string, error) {
+		_, err := host.Tool(ctx, host.Call{Name: "echo"}, echo)
+		return "found", err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.s.Update(func(info *grapnel.Session) { info.Threads = []string{"t1", "t2"} })
+	a.s.End(a.ctx, "exit")
+	if len(a.events) < 10 {
+		t.Fatalf("only %d events", len(a.events))
+	}
+	for _, ev := range a.events {
+		if s := ev.Session; s.User != want.User || s.Channel != want.Channel || s.Thread != want.Thread || s.Job != want.Job {
+			t.Errorf("%s: session %+v, want %+v", ev.Kind, s, want)
+		}
+		switch ev.Kind { //nolint:exhaustive // the other events have no message
+		case grapnel.MessageReceived:
+			if ev.Message.Sender != "u2" {
+				t.Errorf("message %+v, want its sender", ev.Message)
+			}
+		case grapnel.SessionEnd:
+			if !slices.Equal(ev.Session.Threads, []string{"t1", "t2"}) {
+				t.Errorf("threads %q, want both", ev.Session.Threads)
+			}
 		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -32,7 +33,10 @@ type Call struct {
 	Name  string
 	MCP   *grapnel.MCP    // its MCP server; nil = the server in ToolInfo
 	Input json.RawMessage // a JSON object; empty and null are treated as {}
-	Job   bool            // the call is part of a background job: see Manners
+
+	// Context is text for the model that hooks of tool.before added. BeforeTool sets it, and
+	// AfterTool copies it to the Result, so pass the Result's Call of BeforeTool to AfterTool.
+	Context []string
 }
 
 // A ToolFunc runs a tool. Output that is not JSON is treated as text. An error means that the
@@ -68,10 +72,21 @@ func (r *Result) Text() string {
 	return Below(text, r.Context)
 }
 
-// Tool calls a tool for the session in ctx; see [Session.Tool]. Without a session, the tool does
+// Unchanged reports whether the model can get the tool's own output or error. was is the Result
+// without hooks, from AfterTool of a nil AgentSession. Context of tool.before alone leaves an error as it
+// is.
+func (r *Result) Unchanged(was *Result) bool {
+	added := len(r.Context)
+	if r.Failed {
+		added -= len(r.Call.Context)
+	}
+	return string(r.Output) == string(was.Output) && r.Feedback == "" && added == 0 && r.Next == nil
+}
+
+// Tool calls a tool for the session in ctx; see [AgentSession.Tool]. Without a session, the tool does
 // not run, and the error is ErrNoSession.
 func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
-	s, err := fromContext(ctx)
+	s, err := requireSession(ctx)
 	if err != nil {
 		return Result{Call: call, Output: rawjson.Quote(err.Error()), Failed: true}, err
 	}
@@ -92,7 +107,7 @@ func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 // done at the start, nothing is fired. If it was done while hooks ran, neither tool.after nor
 // tool.failed is fired. If next has run, exactly one of tool.after and tool.failed is fired, even
 // if ctx is done by then.
-func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
+func (s *AgentSession) Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 	r, done, err := s.BeforeTool(ctx, call)
 	if done {
 		return r, err
@@ -101,11 +116,11 @@ func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, e
 	return s.AfterTool(ctx, r.Call, output, err)
 }
 
-// BeforeTool is the first half of [Session.Tool], for agents that cannot wrap the call. If done
-// is false, run the tool with the Result's Call and then call [Session.AfterTool]. If done is
+// BeforeTool is the first half of [AgentSession.Tool], for agents that cannot wrap the call. If done
+// is false, run the tool with the Result's Call and then call [AgentSession.AfterTool]. If done is
 // true, the Result is final and the tool must not run. If ctx is done, done is true and the error
 // is ctx.Err().
-func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
+func (s *AgentSession) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
 	if len(call.Input) == 0 || string(call.Input) == "null" {
 		call.Input = json.RawMessage("{}")
 	}
@@ -125,6 +140,7 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 		return s.notRun(call, s.refuse(ev, fmt.Sprintf("the input has a member %q in another letter case than the tool's parameter: hooks would not see it, but the tool might", name), true))
 	}
 	v := s.Fire(ctx, ev)
+	r.Call.Context = v.Context
 	no := s.take(&r.Call, info, ev, &v)
 	if no == nil && (v.Decision == grapnel.Ask || v.Decision == grapnel.None && info.Ask && !answered(&v)) {
 		v, no = s.permit(ctx, &r.Call, info, v)
@@ -146,7 +162,7 @@ func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done boo
 func answered(v *grapnel.Verdict) bool { return v.Changes[grapnel.FieldOutput] != nil }
 
 // take applies hooks' changes to a call's input. It returns a Refusal if the call may not run.
-func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
+func (s *AgentSession) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if no := s.refusal(ev, v); no != nil {
 		return no
 	}
@@ -170,7 +186,7 @@ func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel
 // permit asks whether a call may run: first the hooks of permission.before, and the person if
 // they have no opinion. v is the Verdict of tool.before. If hooks change the input here,
 // tool.before judges it again, and permit returns that Verdict.
-func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grapnel.Verdict) (_ grapnel.Verdict, no *Refusal) {
+func (s *AgentSession) permit(ctx context.Context, call *Call, info *ToolInfo, v grapnel.Verdict) (_ grapnel.Verdict, no *Refusal) {
 	defer func() {
 		if no != nil {
 			ev := s.toolEvent(grapnel.PermissionDenied, call, info)
@@ -190,6 +206,7 @@ func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grap
 		if _, other := p.Changes[grapnel.FieldInput]; other && s.Listens(grapnel.ToolBefore) {
 			again := s.toolEvent(grapnel.ToolBefore, call, info)
 			v = s.Fire(ctx, again)
+			call.Context = v.Context // of the input that runs
 			if no = s.refusal(again, &v); no != nil {
 				return v, no
 			}
@@ -213,11 +230,11 @@ func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grap
 }
 
 // notRun returns the result of a refused call.
-func (s *Session) notRun(call Call, no *Refusal) (Result, bool, error) {
-	if call.Job {
+func (s *AgentSession) notRun(call Call, no *Refusal) (Result, bool, error) {
+	if s.Info().Job != "" {
 		no.Text = s.host.opts.Manners.Job.text(no.Reason, no.Failed)
 	}
-	r := Result{Call: call, Output: rawjson.Quote(no.Text), Failed: true, Refusal: no}
+	r := Result{Call: call, Output: rawjson.Quote(no.Text), Failed: true, Refusal: no, Context: call.Context}
 	if no.Halt {
 		return r, true, no
 	}
@@ -229,9 +246,9 @@ func canceled(call Call, err error) (Result, bool, error) {
 	return Result{Call: call, Output: rawjson.Quote("the call was canceled: " + err.Error()), Failed: true}, true, err
 }
 
-// AfterTool is the second half of [Session.Tool]. It takes the output of the tool or its error.
-func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessage, failure error) (Result, error) {
-	r := Result{Call: call, Output: output}
+// AfterTool is the second half of [AgentSession.Tool]. It takes the output of the tool or its error.
+func (s *AgentSession) AfterTool(ctx context.Context, call Call, output json.RawMessage, failure error) (Result, error) {
+	r := Result{Call: call, Output: output, Context: call.Context}
 	kind := grapnel.ToolAfter
 	if failure != nil {
 		r.Failed, kind = true, grapnel.ToolFailed
@@ -252,7 +269,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 	ev.Tool.Output, ev.Tool.Failed = r.Output, r.Failed
 	v := s.Fire(context.WithoutCancel(ctx), ev) // the tool has run, so the event is fired even if ctx is done
 	r.Output = changed(&v, grapnel.FieldOutput, r.Output)
-	r.Context = v.Context
+	r.Context = slices.Concat(r.Context, v.Context)
 	if v.Decision == grapnel.Block {
 		r.Feedback = v.Reason()
 	}
@@ -267,7 +284,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 		if err := json.Unmarshal(raw, &next); err != nil || next.Name == "" {
 			s.host.opts.ShowMessage(ctx, fmt.Sprintf("grapnel: a hook requested an invalid next call: want {name, input}, got %s", raw))
 		} else {
-			r.Next = &Call{ID: call.ID, Name: next.Name, Input: next.Input, Job: call.Job}
+			r.Next = &Call{ID: call.ID, Name: next.Name, Input: next.Input}
 		}
 	}
 	return r, nil
@@ -276,7 +293,7 @@ func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessa
 // ToolBatch fires toolbatch.after when all calls of one model response are done. It returns
 // context from hooks for the model. If it returns an error, a Refusal or ctx.Err(), the model
 // must not be called again and the turn ends.
-func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, error) {
+func (s *AgentSession) ToolBatch(ctx context.Context, results []Result) ([]string, error) {
 	if !s.Listens(grapnel.ToolBatchAfter) {
 		return nil, nil
 	}
@@ -296,7 +313,7 @@ func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, er
 
 // Choose fires toolset.before to ask which tools the model may choose from. mode is auto, any or
 // none. If it returns an error, a Refusal or ctx.Err(), no tool may be offered.
-func (s *Session) Choose(ctx context.Context, names []string, mode string) ([]string, string, error) {
+func (s *AgentSession) Choose(ctx context.Context, names []string, mode string) ([]string, string, error) {
 	if !s.Listens(grapnel.ToolsetBefore) {
 		return names, mode, nil
 	}
@@ -313,7 +330,7 @@ func (s *Session) Choose(ctx context.Context, names []string, mode string) ([]st
 }
 
 // tool returns the ToolInfo of a tool, or a default for unknown tools.
-func (s *Session) tool(name string) *ToolInfo {
+func (s *AgentSession) tool(name string) *ToolInfo {
 	if s != nil {
 		if info, ok := s.host.tools[name]; ok {
 			return info
@@ -325,7 +342,7 @@ func (s *Session) tool(name string) *ToolInfo {
 var unknownTool ToolInfo
 
 // toolEvent returns an event about a call, with secrets redacted.
-func (s *Session) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grapnel.Event {
+func (s *AgentSession) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grapnel.Event {
 	t := &grapnel.Tool{ID: call.ID, Name: call.Name, Class: info.Class, MCP: cmp.Or(call.MCP, info.MCP), Facts: info.Facts, Input: call.Input}
 	if len(info.Secrets) > 0 {
 		t.Input = veil(call.Input, info.Secrets)

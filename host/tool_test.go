@@ -39,7 +39,8 @@ func commandOf(line string) grapnel.Outcome {
 }
 
 // The questions about a call, the input in each question, and the call that runs in the end.
-// IC-28, FL-32, GC-04.
+//
+// Proves: IC-28, GC-04, FL-32
 func TestConsent(t *testing.T) {
 	t.Parallel()
 	const before, permission = grapnel.ToolBefore, grapnel.PermissionBefore
@@ -130,8 +131,10 @@ func commandIn(input json.RawMessage) string {
 	return args.Command
 }
 
-// IC-29: hooks can neither see nor change the secrets that a tool declares, at any event of a
-// call. The user does not see them either. Members below the first level are not secrets.
+// Hooks can neither see nor change the secrets that a tool declares, at any event of a call. The
+// user does not see them either. Members below the first level are not secrets.
+//
+// Proves: IC-29
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	const secret = "s3cr3t"
@@ -202,7 +205,9 @@ func TestSecrets(t *testing.T) {
 }
 
 // For any change of an input by a hook, the hook gets no secret, and the tool gets exactly the
-// secrets that the model gave, in their order. IC-29.
+// secrets that the model gave, in their order.
+//
+// Proves: IC-29
 func FuzzSecrets(f *testing.F) {
 	f.Add(`{"token":"s3cr3t","url":"x"}`, `{"url":"y"}`)
 	f.Add(`{"TOKEN":"s3cr3t","token":1}`, `{"token":2,"Token":3,"tOKEN":4}`)
@@ -308,7 +313,7 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-// A nil Session, a Host without hooks and one with a nil engine permit everything.
+// A nil AgentSession, a Host without hooks and one with a nil engine permit everything.
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	var none *grapnel.Engine
@@ -316,7 +321,7 @@ func TestNoHooks(t *testing.T) {
 	for name, h := range hosts {
 		h.Open(t.Context())
 		ctx, s, added, err := h.Start(t.Context(), grapnel.Session{ID: "s"}, "startup")
-		if err != nil || added != nil || host.FromContext(ctx) != s {
+		if err != nil || added != nil || host.SessionFromContext(ctx) != s {
 			t.Errorf("%s: Start = %v, %v, %q", name, s, err, added)
 		}
 		w := &world{t: t, host: h, ctx: ctx, s: s}
@@ -326,7 +331,7 @@ func TestNoHooks(t *testing.T) {
 			t.Errorf("%s: Close = %v", name, err)
 		}
 	}
-	everything(&world{t: t, host: hosts["nil"], ctx: host.NewContext(t.Context(), nil)})
+	everything(&world{t: t, host: hosts["nil"], ctx: host.ContextWithSession(t.Context(), nil)})
 }
 
 func everything(w *world) {
@@ -433,8 +438,9 @@ func TestToolEvents(t *testing.T) {
 	}
 }
 
-// The replacement texts for a refused call, in all manners and in background jobs. IC-28,
-// MC-13.
+// The replacement texts for a refused call, in all manners and in background jobs.
+//
+// Proves: IC-28, MC-13
 func TestManners(t *testing.T) {
 	t.Parallel()
 	for _, m := range host.AllManners() {
@@ -453,10 +459,11 @@ func TestManners(t *testing.T) {
 			spec := tt.spec(grapnel.ToolBefore)
 			spec.On = append(spec.On, grapnel.PromptBefore, grapnel.ModelBefore)
 			w := newWorld(t, &host.Options{Manners: &m}, spec)
-			for job, words := range map[bool]host.Words{false: m.Tool, true: m.Job} {
-				r, err := w.s.Tool(w.ctx, host.Call{Name: "x", Job: job}, echo)
+			for job, words := range map[string]host.Words{"": m.Tool, "9f1c": m.Job} {
+				w.s.Update(func(info *grapnel.Session) { info.Job = job })
+				r, err := w.s.Tool(w.ctx, host.Call{Name: "x"}, echo)
 				if err != nil || r.Text() != want(words) || r.Refusal.Text != r.Text() {
-					t.Errorf("%s, job %t: %q, %v, want %q", m.Name, job, r.Text(), err, want(words))
+					t.Errorf("%s, job %q: %q, %v, want %q", m.Name, job, r.Text(), err, want(words))
 				}
 			}
 			if _, err := w.s.Prompt(w.ctx, "hi"); host.Refused(err).Text != want(m.Prompt) {

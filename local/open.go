@@ -66,6 +66,9 @@ type Options struct {
 	// fails.
 	Loaded func(*policy.Set) error
 
+	// Settled is for callers that open an engine for each event, see [policy.Request].
+	Settled bool
+
 	// For dry runs.
 	Now      func() time.Time  // the clock of limits; nil = time.Now
 	Content  map[string][]byte // content of policy files by path, instead of the files
@@ -173,11 +176,13 @@ func (e *Engine) command(c policyfile.Command) grapnel.Hook {
 	return worker
 }
 
-// NewWorker returns a worker that runs the program of a command. A worker uses the plain protocol
-// and gets no environment variables of events.
+// NewWorker returns a worker that runs the program of a command. A worker gets no environment
+// variables of events.
 func NewWorker(made *process.Command) *process.Worker {
 	worker := &process.Worker{Command: *made}
-	worker.Dialect, worker.Vars = nil, nil
+	if worker.Vars = nil; made.Dialect != nil {
+		worker.Dialect = made.Dialect.OfWorker()
+	}
 	return worker
 }
 
@@ -202,7 +207,7 @@ func (o *Options) fail() {
 func (p Place) load(o *Options) policy.Set {
 	req := request{p.Request(o.Files, o.Command)}
 	req.Counter, req.Webhook, req.HTTP, req.Notify = o.Counter, o.Webhook, o.HTTP, o.Notify
-	req.Now, req.Content, req.Event = o.Now, o.Content, o.Event
+	req.Now, req.Content, req.Event, req.Settled = o.Now, o.Content, o.Event, o.Settled
 	if o.Unread {
 		req.Always = nil
 	}
@@ -254,7 +259,7 @@ func Runner(place Place) func(policyfile.Command) grapnel.Hook {
 			// A pinned command refers to files in its project directory. A worker runs in the
 			// directory of its policy.
 			InDir: c.Scope == grapnel.ScopeProject || c.Worker,
-			Name:  c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
+			Name:  c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Allow: c.Env, Dir: c.Dir, Env: append(env, c.Vars...), Inherit: process.InheritFor(c.Scope),
 			Executor: executor(c.Sandbox, c.Dir),
 		}
 		if d := policy.DialectOf(&c); d != nil {

@@ -57,6 +57,6 @@ func (r *request) loosely() func() []grapnel.Spec {
 		if why == nil {
 			return nil
 		}
-		return []grapnel.Spec{notice.New(fmt.Sprintf("grapnel: these hooks run, although they %v:%s. Their policy sets `required: false`.", why, names))}
+		return []grapnel.Spec{notice.New("sandbox", fmt.Sprintf("grapnel: these hooks run, although they %v:%s. Their policy sets `required: false`.", why, names))}
 	}
 }

@@ -91,13 +91,7 @@ func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 		return nil, fault(BadBody, "IronClaw has no event that corresponds to %s", ev.Kind)
 	}
 	b := ironclawBody{Hook: hook, Point: dialect.IronClawEvents()[i].Native, Timestamp: at.UTC().Format(ironclawTime)}
-	// The native payload contains the members that only IronClaw has.
-	var native struct {
-		ThreadID *string `json:"thread_id"`
-		Context  string  `json:"context"`
-	}
-	_ = json.Unmarshal(ev.Native, &native) // the payload of another agent may not have these members
-	thread := native.ThreadID != nil || ev.Session.ID != ""
+	thread := ev.Session.Thread != "" || ev.Session.ID != "" // the session of most agents has one conversation
 	switch ev.Kind {
 	case grapnel.PromptBefore:
 		var prompt grapnel.Prompt
@@ -110,7 +104,7 @@ func writeIronClaw(hook string, ev *grapnel.Event, at time.Time) ([]byte, error)
 		if ev.Tool != nil {
 			tool = *ev.Tool
 		}
-		b.Event = ironclawEvent{Type: "toolCall", ToolName: &tool.Name, Context: new(cmp.Or(native.Context, "chat")), ParameterCount: new(countParameters(tool.Input))}
+		b.Event = ironclawEvent{Type: "toolCall", ToolName: &tool.Name, Context: new(cmp.Or(ev.Session.Job, "chat")), ParameterCount: new(countParameters(tool.Input))}
 	case grapnel.MessageBefore:
 		var message grapnel.Message
 		if ev.Message != nil {

@@ -81,8 +81,9 @@ func deliver(t *testing.T, opts *Options, cfg Config) error {
 	return err
 }
 
-// IC-66: the client sends one POST, with its own headers and the headers of the file, and nothing
-// else.
+// The client sends one POST, with its own headers and the headers of the file, and nothing else.
+//
+// Proves: IC-66, IC-69
 func TestRequest(t *testing.T) {
 	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1") // must be ignored: IC-69
 	t.Setenv("ALL_PROXY", "http://127.0.0.1:1")
@@ -109,7 +110,9 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// IC-63, IC-68: the fault that each response causes, and its name in IronClaw.
+// The fault that each response causes, and its name in IronClaw.
+//
+// Proves: IC-63, IC-68
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -171,7 +174,9 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// IC-56, IC-63, IC-69: one timeout covers the whole delivery, and another one the lookup.
+// One timeout covers the whole delivery, and another one the lookup.
+//
+// Proves: IC-56, IC-63, IC-69
 func TestTimeouts(t *testing.T) {
 	t.Parallel()
 	hang := func(_ http.ResponseWriter, r *http.Request) {
@@ -226,8 +231,10 @@ func TestTimeouts(t *testing.T) {
 	}
 }
 
-// IC-62, IC-69: if a lookup fails, or finds an address that is not public, the delivery ends before
-// a connection is opened.
+// If a lookup fails, or finds an address that is not public, the delivery ends before a connection
+// is opened.
+//
+// Proves: IC-62, IC-69
 func TestLookups(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -314,7 +321,9 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// IC-57: the caller can change the event again when Handle has returned.
+// The caller can change the event again when Handle has returned.
+//
+// Proves: IC-57
 func TestEventIsReadAtOnce(t *testing.T) {
 	t.Parallel()
 	bodies := make(chan string, 1)
@@ -346,8 +355,9 @@ func TestEventIsReadAtOnce(t *testing.T) {
 	}
 }
 
-// IC-57, IC-63: no delivery leaves a goroutine or a connection behind, whether it succeeds or
-// fails.
+// No delivery leaves a goroutine or a connection behind, whether it succeeds or fails.
+//
+// Proves: IC-57, IC-63
 func TestNothingStays(t *testing.T) { // alone, since it counts all goroutines
 	before := runtime.NumGoroutine()
 	var open atomic.Int32
@@ -417,8 +427,9 @@ func (c *closing) Close() error {
 	return c.Conn.Close()
 }
 
-// IC-62, IC-69: the dialer checks the address when the socket exists, no matter where the address
-// came from.
+// The dialer checks the address when the socket exists, no matter where the address came from.
+//
+// Proves: IC-62, IC-69
 func TestDialer(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -525,8 +536,10 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// IC-57, IC-65: at the limit of deliveries in flight, further deliveries are dropped and reported.
-// Afterwards there is room again.
+// At the limit of deliveries in flight, further deliveries are dropped and reported. Afterwards
+// there is room again.
+//
+// Proves: IC-57, IC-65
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	arrived, over := make(chan struct{}), make(chan struct{})

@@ -29,8 +29,9 @@ func networks(t testing.TB, texts ...string) Guard {
 	return Guard{Networks: list}
 }
 
-// IC-58, IC-59, IC-60, IC-61, IC-69: which URLs are accepted, and the spelling in which they are
-// returned.
+// Which URLs are accepted, and the spelling in which they are returned.
+//
+// Proves: IC-58, IC-59, IC-60, IC-61, IC-69
 func TestCheckURL(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{ // a URL or a Fault
@@ -160,8 +161,9 @@ func TestErrorsKeepSecrets(t *testing.T) {
 	}
 }
 
-// IC-61, IC-69: the first and the last address of each range that is not public, and their
-// neighbors.
+// The first and the last address of each range that is not public, and their neighbors.
+//
+// Proves: IC-61, IC-69
 func TestCheckAddr(t *testing.T) {
 	t.Parallel()
 	for text, public := range map[string]bool{

@@ -10,7 +10,9 @@ import (
 	"testing"
 )
 
-// IC-64, IC-69: which names and values of headers are accepted.
+// Which names and values of headers are accepted.
+//
+// Proves: IC-64, IC-69
 func TestCheckHeaders(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -118,7 +118,8 @@ func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
 func (h *Hook) ReadsID() {}
 
 // Handle sends an event to the server and returns its Outcome. It fails immediately while the
-// circuit breaker is open.
+// circuit breaker is open. The Outcome has the response as its Output, unless the server sent
+// none. The body of a response with an error status is not read.
 func (h *Hook) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	pass, err := h.enter(time.Now())
 	if err != nil {
@@ -134,14 +135,15 @@ func (h *Hook) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	if err != nil {
 		return grapnel.Outcome{}, fault(BadBody, "cannot encode the event: %w", err)
 	}
-	answer, err := h.Ask(ctx, ev.ID, plain)
+	response, err := h.send(ctx, ev.ID, plain)
 	if err != nil {
-		return grapnel.Outcome{}, err
+		return grapnel.Outcome{Output: response}, err
 	}
-	out, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Stdout: answer})
+	out, err := dialect.Plain().ReadOutcome(ev, dialect.Output{Stdout: response.Stdout})
 	if err != nil {
-		return grapnel.Outcome{}, fault(BadAnswer, "%s: %w", h.url.Hostname(), err)
+		return grapnel.Outcome{Output: response}, fault(BadAnswer, "%s: %w", h.url.Hostname(), err)
 	}
+	out.Output = response
 	return out, nil
 }
 
@@ -187,6 +189,16 @@ func ServerFailed(err error) bool {
 // response, or nil. id is the event's ID. Ask ignores the circuit breaker of Handle. The error is
 // an [*Error].
 func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessage, error) {
+	response, err := h.send(ctx, id, plain)
+	if err != nil {
+		return nil, err
+	}
+	return response.Stdout, nil
+}
+
+// send sends the request of Ask. It returns an invalid response together with the error, and nil
+// if the server sent no response.
+func (h *Hook) send(ctx context.Context, id string, plain []byte) (response *grapnel.Output, err error) {
 	body := bytes.TrimSpace(plain)
 	if h.summary {
 		var ev grapnel.Event
@@ -202,15 +214,12 @@ func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessag
 	defer cancel()
 	header := h.header.Clone()
 	sign(header, h.signers, h.messageID(id, body), time.Now(), body)
-	var response json.RawMessage
-	err := h.client.exchange(ctx, request{h.url, header, body, maxHookHead, true}, func(a answer) (err error) {
-		response, err = readHookAnswer(h.url.Hostname(), a.Response, a.limit)
+	err = h.client.exchange(ctx, request{h.url, header, body, maxHookHead, true}, func(a answer) (err error) {
+		response = &grapnel.Output{Status: a.StatusCode}
+		response.Stdout, err = readHookAnswer(h.url.Hostname(), a.Response, a.limit)
 		return err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return response, nil
+	return response, err
 }
 
 // messageID returns an ID that is equal for equal requests of one firing, so that a server can
@@ -235,8 +244,9 @@ const (
 	maxFrames = 4 << 20
 )
 
-// readHookAnswer reads and checks a server's response.
-func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) (json.RawMessage, error) {
+// readHookAnswer reads and checks a server's response. It returns the text of a response that is
+// not a JSON object together with the error.
+func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) ([]byte, error) {
 	switch code := resp.StatusCode; {
 	case code == http.StatusNoContent, code == http.StatusResetContent:
 		return nil, nil
@@ -276,7 +286,7 @@ func readHookAnswer(host string, resp *http.Response, limit *io.LimitedReader) (
 	case len(text) == 0:
 		return nil, nil
 	case text[0] != '{' || !json.Valid(text):
-		return nil, fault(BadAnswer, "%s answered with status %d, but not with a JSON object", host, resp.StatusCode)
+		return text, fault(BadAnswer, "%s answered with status %d, but not with a JSON object", host, resp.StatusCode)
 	}
 	return text, nil
 }

@@ -296,6 +296,36 @@ func raw(t *testing.T, answer string) string {
 	return "http://" + l.Addr().String() + "/"
 }
 
+// The Outcome has the response as its Output, also if the response is an error.
+func TestHookOutput(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		status int
+		body   string
+		want   string // the kept body
+		failed bool
+	}{
+		"an answer":      {200, `{"ticket":42}`, `{"ticket":42}`, false},
+		"no opinion":     {204, "", "", false},
+		"text":           {200, "hello", "hello", true},
+		"wrong answer":   {200, `{"decision":"maybe"}`, `{"decision":"maybe"}`, true},
+		"server failure": {503, "sorry", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			out, err := newHook(t, serve(t, respond(tt.status, tt.body)), HookConfig{}).Handle(t.Context(), command)
+			if out.Output == nil || out.Output.Status != tt.status || string(out.Output.Stdout) != tt.want || (err != nil) != tt.failed {
+				t.Errorf("Output %+v, error %v", out.Output, err)
+			}
+		})
+	}
+	opts := serve(t, respond(200, "{}"))
+	opts.Dial = func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no route") }
+	if out, err := newHook(t, opts, HookConfig{}).Handle(t.Context(), command); err == nil || out.Output != nil {
+		t.Errorf("Output %+v, error %v without a response", out.Output, err)
+	}
+}
+
 // Responses that a server written in Go never sends: other versions, no lengths, two lengths, no
 // bytes.
 func TestHookHostileBytes(t *testing.T) {

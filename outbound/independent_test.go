@@ -12,9 +12,10 @@ import (
 	"testing"
 )
 
-// IC-59: the hosts that another implementation of the WHATWG URL standard has read. If Grapnel
-// permits a URL, it uses the same host as a browser. Other tests cover the URLs that only Grapnel
-// refuses.
+// The hosts that another implementation of the WHATWG URL standard has read. If Grapnel permits a
+// URL, it uses the same host as a browser. Other tests cover the URLs that only Grapnel refuses.
+//
+// Proves: IC-59
 func TestSameHostAsBrowsers(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/whatwg.jsonl") // new URL(url).hostname, Node.js 20.20.2
@@ -46,8 +47,10 @@ func TestSameHostAsBrowsers(t *testing.T) {
 	}
 }
 
-// IC-61, IC-69: a second, independent list of public addresses agrees with the first one. The test
-// uses addresses next to all borders, random addresses, and IPv4 addresses inside IPv6 addresses.
+// A second, independent list of public addresses agrees with the first one. The test uses addresses
+// next to all borders, random addresses, and IPv4 addresses inside IPv6 addresses.
+//
+// Proves: IC-61, IC-69
 func TestPublicIndependent(t *testing.T) {
 	t.Parallel()
 	borders := []uint32{

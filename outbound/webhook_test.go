@@ -13,7 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// IC-56, IC-58: all errors of a webhook's configuration, in the order in which they are reported.
+// All errors of a webhook's configuration, in the order in which they are reported.
+//
+// Proves: IC-56, IC-58
 func TestWebhookOrder(t *testing.T) {
 	t.Parallel()
 	cfg := Config{Name: "src::w", URL: "ftp://user@", Headers: map[string]string{"A B": "", "Host": ""}, Timeout: -1, MaxInFlight: -1, Body: "esperanto"}
@@ -42,7 +44,9 @@ func TestWebhookOrder(t *testing.T) {
 	}
 }
 
-// IC-66, IC-67: the exact bytes that IronClaw's receivers get.
+// The exact bytes that IronClaw's receivers get.
+//
+// Proves: IC-66, IC-67
 func TestIronClawBody(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 3, 4, 6, 6, 7, 0, time.FixedZone("CET", 3600))
@@ -50,8 +54,11 @@ func TestIronClawBody(t *testing.T) {
 		return `{"hook":"src::<w>","point":"` + point + `","timestamp":"2026-03-04T05:06:07+00:00","event":`
 	}
 	const tail = `,"metadata_present":false}`
-	tool := func(input, native string) *grapnel.Event {
-		return &grapnel.Event{Kind: grapnel.ToolBefore, Native: json.RawMessage(native), Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(input)}, Session: grapnel.Session{User: "user-1"}}
+	tool := func(input, job string) *grapnel.Event {
+		return &grapnel.Event{
+			Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(input)}, Session: grapnel.Session{User: "user-1", Job: job},
+			Native: json.RawMessage(`{"context":"of another agent","thread_id":"too"}`),
+		}
 	}
 	called := func(context string, n int) string {
 		return head("beforeToolCall") + fmt.Sprintf(`{"type":"toolCall","tool_name":"shell","context":%q,"parameter_count":%d}`, context, n) + tail
@@ -61,11 +68,11 @@ func TestIronClawBody(t *testing.T) {
 		want string
 	}{
 		"prompt": {
-			&grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "größe"}, Session: grapnel.Session{Channel: "web"}, Native: json.RawMessage(`{"thread_id":"t"}`)},
+			&grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "größe"}, Session: grapnel.Session{Channel: "web", Thread: "t"}},
 			head("beforeInbound") + `{"type":"inbound","channel":"web","has_thread_id":true,"content_length":7}` + tail,
 		},
 		"prompt without a thread": {
-			&grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{}, Native: json.RawMessage(`{"thread_id":null}`)},
+			&grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{}, Native: json.RawMessage(`{"thread_id":"of another agent"}`)},
 			head("beforeInbound") + `{"type":"inbound","channel":"","has_thread_id":false,"content_length":0}` + tail,
 		},
 		"prompt of another agent": {
@@ -76,13 +83,13 @@ func TestIronClawBody(t *testing.T) {
 			&grapnel.Event{Kind: grapnel.MessageBefore, Message: &grapnel.Message{Channel: "web", Content: "hello"}, Session: grapnel.Session{Channel: "other"}},
 			head("beforeOutbound") + `{"type":"outbound","channel":"web","has_thread_id":false,"content_length":5}` + tail,
 		},
-		"tool":                {tool(`{"a":1,"b":{"c":2,"d":3}}`, `{"context":"job:7"}`), called("job:7", 2)},
-		"tool without":        {tool(`{}`, ``), called("chat", 0)},
-		"tool with null":      {tool(`null`, `{}`), called("chat", 0)},
-		"tool with nothing":   {tool(``, `[]`), called("chat", 0)},
-		"tool with a list":    {tool(`[1,2]`, `{}`), called("chat", 1)},
-		"tool with a text":    {tool(`"x"`, `{}`), called("chat", 1)},
-		"tool with no JSON":   {tool(`{`, `{}`), called("chat", 1)},
+		"tool":                {tool(`{"a":1,"b":{"c":2,"d":3}}`, "job:7"), called("job:7", 2)},
+		"tool without":        {tool(`{}`, ""), called("chat", 0)},
+		"tool with null":      {tool(`null`, ""), called("chat", 0)},
+		"tool with nothing":   {tool(``, ""), called("chat", 0)},
+		"tool with a list":    {tool(`[1,2]`, ""), called("chat", 1)},
+		"tool with a text":    {tool(`"x"`, ""), called("chat", 1)},
+		"tool with no JSON":   {tool(`{`, ""), called("chat", 1)},
 		"response":            {&grapnel.Event{Kind: grapnel.ResponseBefore, Model: &grapnel.Model{Response: json.RawMessage(`"größe\n"`)}}, head("transformResponse") + `{"type":"responseTransform","response_length":8}` + tail},
 		"response, no text":   {&grapnel.Event{Kind: grapnel.ResponseBefore, Model: &grapnel.Model{Response: json.RawMessage(`{"a":1}`)}}, head("transformResponse") + `{"type":"responseTransform","response_length":7}` + tail},
 		"session start":       {&grapnel.Event{Kind: grapnel.SessionStart, Session: grapnel.Session{ID: "s", User: "u"}}, head("onSessionStart") + `{"type":"sessionStart"}` + tail},

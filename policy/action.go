@@ -47,7 +47,7 @@ var actions = []action{
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "block") },
 		build: (*builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
-			return unless(c.Blocks != grapnel.BlockNothing, "%s cannot be blocked", c.Kind)
+			return unless(c.Blocks != grapnel.BlockingNothing, "%s cannot be blocked", c.Kind)
 		},
 	},
 	{
@@ -56,7 +56,7 @@ var actions = []action{
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "ask") },
 		build: (*builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
-			return unless(c.Blocks == grapnel.BlockAction, "%s cannot ask: it has happened or cannot be stopped", c.Kind)
+			return unless(c.Blocks == grapnel.BlockingAction, "%s cannot ask: it has happened or cannot be stopped", c.Kind)
 		},
 	},
 	{
@@ -78,12 +78,12 @@ var actions = []action{
 		},
 		forbidden: func(h *policyfile.Hook, c *grapnel.Contract) string {
 			switch {
-			case c.Blocks == grapnel.BlockStop:
+			case c.Blocks == grapnel.BlockingStop:
 				return fmt.Sprintf("a limit would keep the agent from stopping on %s", c.Kind)
-			case c.Blocks == grapnel.BlockNothing:
+			case c.Blocks == grapnel.BlockingNothing:
 				return fmt.Sprintf("%s cannot be blocked", c.Kind)
 			}
-			return unless(h.Limit.Then != "ask" || c.Blocks == grapnel.BlockAction, "%s cannot ask: it has happened", c.Kind)
+			return unless(h.Limit.Then != "ask" || c.Blocks == grapnel.BlockingAction, "%s cannot ask: it has happened", c.Kind)
 		},
 	},
 	{

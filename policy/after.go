@@ -353,7 +353,7 @@ func stops(ev *grapnel.Event) bool {
 	if c == nil {
 		c = contractOf(ev.Kind)
 	}
-	return c.Blocks == grapnel.BlockAction || c.Blocks == grapnel.BlockStop
+	return c.Blocks == grapnel.BlockingAction || c.Blocks == grapnel.BlockingStop
 }
 
 // bears returns the steps that an event begins and the steps that it cancels, as bit sets. If a

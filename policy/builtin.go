@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -17,7 +17,6 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/home"
-	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -202,30 +201,45 @@ func summaryOf(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfil
 		}
 		return builtin.InDir(into)(ctx, ev, path.Join(below, file), text)
 	}
-	spec.Hook = builtin.SessionSummary(builtin.Conversations{Newest: readTranscript}, ask, write).Hook
+	spec.Hook = builtin.SessionSummary(builtin.Conversations{Newest: builtin.Transcript}, ask, write).Hook
 	return nil
 }
 
-// readTranscript reads the agent's transcript of its session. A missing file means that the session
-// has no messages.
-func readTranscript(_ context.Context, ev *grapnel.Event) ([]builtin.Message, error) {
-	name := ev.Session.Transcript
-	if name == "" {
-		return nil, nil
+// bundled returns the hooks that IronClaw itself registers at its start, for a policy that loads
+// IronClaw's bundles: the audit and the session summary. Both observe, and write into Grapnel's
+// state directory, so a project's policy does not start them. A session summary of the policy
+// replaces IronClaw's.
+func (req Request) bundled(policy *policyfile.Policy, source grapnel.Source) []grapnel.Spec {
+	loads := func(l policyfile.LoadFrom) bool { return l.Format.Text == ironClaw }
+	if req.State == "" || ofProject(source.Scope) || !slices.ContainsFunc(policy.Load, loads) || req.seen[ironClaw] {
+		return nil
 	}
-	data, err := readfile.Regular(name, builtin.MaxFile)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+	req.seen[ironClaw] = true // the first policy starts them
+	audit := builtin.AuditLog(func(line []byte) error {
+		return errors.Join(os.MkdirAll(req.State, 0o700), builtin.Lines(req.State, auditLogFile)(line))
+	})
+	audit.Hook = builtin.LineWriter(audit.Hook)
+	specs := []grapnel.Spec{audit}
+	write := func(ctx context.Context, ev *grapnel.Event, file, text string) error {
+		return errors.Join(os.MkdirAll(req.State, 0o700), builtin.InDir(req.State)(ctx, ev, file, text))
 	}
-	var messages []builtin.Message
-	if err == nil {
-		messages, err = builtin.ReadTranscript(data)
+	summary := func(h policyfile.Hook) bool { return h.Builtin != nil && h.Builtin.Name == policyfile.BuiltinSummary }
+	if !slices.ContainsFunc(policy.Hooks, summary) {
+		specs = append(specs, builtin.SessionSummary(builtin.Conversations{Newest: builtin.Transcript}, builtin.Prompts, write))
 	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	for i := range specs {
+		specs[i].Source, specs[i].Phase = source, grapnel.PhaseObserve
 	}
-	return messages, nil
+	return slices.DeleteFunc(specs, func(s grapnel.Spec) bool { // the policy's own names come first
+		return slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Name == s.Name })
+	})
 }
+
+// ironClaw is the format of IronClaw's bundles, and the key of [Request.bundled] in Request.seen.
+const ironClaw = "ironclaw"
+
+// auditLogFile is the file of IronClaw's audit in the state directory.
+const auditLogFile = "ironclaw-audit.jsonl"
 
 // asked returns the dialect of a session summary program: the program reads a prompt from stdin and
 // prints the answer.

@@ -16,8 +16,9 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// A real program summarizes the session of a coding agent, from the file that the agent names
-// (IC-71 to IC-77).
+// A real program summarizes the session of a coding agent, from the file that the agent names.
+//
+// Proves: IC-71, IC-73, IC-76, IC-77
 func TestSessionSummary(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

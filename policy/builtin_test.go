@@ -88,9 +88,11 @@ func content(t *testing.T, name string) string {
 	return string(data)
 }
 
-// An audit and a log get the selected events, or all events if none are selected, and the name
-// of the blocking hook (IC-35). The output is next to the policy file, or at the place that the
-// program chooses.
+// An audit and a log get the selected events, or all events if none are selected, and the name of
+// the blocking hook. The output is next to the policy file, or at the place that the program
+// chooses.
+//
+// Proves: IC-35
 func TestAuditAndLogging(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

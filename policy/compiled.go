@@ -130,7 +130,8 @@ func (w *compiledWriter) toolList(tools string) int {
 // loadedPolicy is a decoded policy, possibly without hooks that cannot match the event.
 type loadedPolicy struct {
 	*policyfile.Policy
-	skipped int // number of hooks that were not read
+	skipped   int  // number of hooks that were not read
+	unsettled bool // the file was just changed: it is still the last content, or the first one
 }
 
 // compiledPolicy decodes a policy. If facts is not nil, it skips hooks that the event cannot match

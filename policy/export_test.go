@@ -24,3 +24,7 @@ func ActionNames() (names []string) {
 	}
 	return names
 }
+
+// Tests change policies without waiting. A file is settling there only while its time is in the
+// future.
+func init() { settleTime = 0 }

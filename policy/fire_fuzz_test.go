@@ -82,7 +82,7 @@ func FuzzFire(f *testing.F) {
 		}
 		fired(t, specs, ev)
 		contract, ok := grapnel.ContractOf(ev.Kind)
-		if !ok || contract.Blocks == grapnel.BlockNothing {
+		if !ok || contract.Blocks == grapnel.BlockingNothing {
 			return
 		}
 		if ev.Can != nil && !ev.Can.Block {

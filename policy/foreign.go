@@ -21,11 +21,12 @@ type foreignReaders struct {
 //
 // These readers are optional because they make a program larger. A program that is started for each
 // event omits them, and hands over to another program if [Set].Beyond is set. Call LinkForeign
-// before the first [Load], and not concurrently with it. The TOML parser is a parameter because
-// importing it would link it into every program.
-func LinkForeign(toml func([]byte) (*tree.Node, *tree.Error)) {
+// before the first [Load], and not concurrently with it. The parser of TOML and the engine for
+// regular expressions of JavaScript are parameters because importing them would link them into every
+// program.
+func LinkForeign(toml func([]byte) (*tree.Node, *tree.Error), js func(pattern string) (hookfiles.Search, error)) {
 	linked = &foreignReaders{Request.loadForeign, Request.loadForeignSource, readRules}
-	hookfiles.ParseTOML = toml
+	hookfiles.ParseTOML, hookfiles.CompileJS = toml, js
 }
 
 // rules reads the secret rule files that a policy file names.

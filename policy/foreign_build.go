@@ -78,6 +78,11 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 		default:
 			row.Rules++
 		}
+		if h.File != nil {
+			handler := *h.File
+			handler.Hook = h.Name
+			row.Handlers = append(row.Handlers, handler)
+		}
 		row.Hooks++
 	}
 	return specs, rows
@@ -126,6 +131,9 @@ func (req Request) foreignSpec(policy *policyfile.Policy, trust *Trust, dir stri
 		plain.Run = &run
 		b := &builder{Policy: &policyfile.Policy{Strict: policy.Strict}, facts: req.facts}
 		b.newCommand = func(c policyfile.Command) grapnel.Hook {
+			if h.Start != nil {
+				c.Title, c.Args = strings.Join(c.Args, " "), h.Start
+			}
 			if c.Dir = dir; !ofProject(c.Scope) {
 				c.Scope = max(c.Scope, run.Scope) // a plugin of the user has fewer rights than the user
 			}
@@ -151,15 +159,17 @@ type foreignMatcher struct {
 
 // Match reports whether the hook matches the event and no earlier hook with the same key does.
 func (m *foreignMatcher) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
-	if ok, err := m.wants(ev, v); !ok || err != nil {
+	runs, err := m.wants(ev, v)
+	if !runs && !errors.Is(err, grapnel.ErrUndecided) {
 		return false, err
 	}
 	for _, other := range m.before {
-		if ok, _ := other.wants(ev, v); ok && slices.Contains(other.on, ev.Kind) {
+		ok, err := other.wants(ev, v)
+		if (ok || errors.Is(err, grapnel.ErrUndecided)) && slices.Contains(other.on, ev.Kind) {
 			return false, nil
 		}
 	}
-	return true, nil
+	return runs, err
 }
 
 // wants reports whether the hook matches the event, regardless of other hooks.
@@ -186,6 +196,28 @@ func (m *foreignMatcher) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 		}
 	}
 	return strings.Join(texts, ", ")
+}
+
+// describe returns the conditions of the hook. It skips a match that is only close to
+// the matcher of the other system.
+func (m *foreignMatcher) describe() []string {
+	var parts []string
+	for i, matcher := range m.all {
+		switch known := matcher.(type) {
+		case *match.Matcher:
+			if i == len(m.all)-1 {
+				parts = append(parts, match.ConditionsOf(known).Describe()...)
+			}
+		case grapnel.Explainer: // the matchers of package hookfiles do not depend on the event
+			if text := known.Explain(nil, nil); text != "" {
+				parts = append(parts, text)
+			}
+		}
+	}
+	if m.runs != "" {
+		parts = append(parts, "not in "+m.runs+", which runs it itself")
+	}
+	return parts
 }
 
 // An entry is one entry of `load:` with the files and hooks found for it.
@@ -254,19 +286,13 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 		}
 		// Skip files that another source already loaded. This must happen after all files are read,
 		// because the names of the other files and their pinned programs depend on the full list.
-		for _, c := range e.files {
-			if req.seen[c.called()] {
-				req.seen[c.Source.Name] = true
+		req.skipSeen(e)
+		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
+		if preset := e.format.PresetRow(); preset.Merges[grapnel.FieldTools] == grapnel.MergeUnion {
+			for j := range more {
+				more[j].Unite = fmt.Sprintf("%s load[%d]", file.Path, i)
 			}
 		}
-		for j := range e.Hooks {
-			e.Hooks[j].Off = req.seen[e.in[e.Hooks[j].FileIndex].Source.Name]
-		}
-		e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.Source.Name] })
-		for _, c := range e.files {
-			req.seen[c.Source.Name], req.seen[c.called()] = true, true
-		}
-		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
 		specs = append(specs, more...)
 		for _, c := range e.files {
 			row := Loaded{}
@@ -286,6 +312,23 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 	return specs, rows
 }
 
+// skipSeen switches off the hooks of files that another source already loaded, and marks the others
+// as loaded.
+func (req Request) skipSeen(e *entry) {
+	for _, c := range e.files {
+		if req.seen[c.called()] {
+			req.seen[c.Source.Name] = true
+		}
+	}
+	for j := range e.Hooks {
+		e.Hooks[j].Off = req.seen[e.in[e.Hooks[j].FileIndex].Source.Name]
+	}
+	e.files = slices.DeleteFunc(e.files, func(c *candidate) bool { return req.seen[c.Source.Name] })
+	for _, c := range e.files {
+		req.seen[c.Source.Name], req.seen[c.called()] = true, true
+	}
+}
+
 // withLast adds files that existed before and were deleted. Files that cannot be read get their
 // last valid content.
 func (req Request) withLast(file File, f *hookfiles.Format, found []*candidate, kept *keptEntry, last func(*candidate) []byte) []*candidate {
@@ -297,6 +340,11 @@ func (req Request) withLast(file File, f *hookfiles.Format, found []*candidate, 
 		}
 	}
 	for _, c := range found {
+		if c.unsettled && req.Settled {
+			if old := last(c); old != nil {
+				c.content(old)
+			}
+		}
 		if c.Source.Digest != "" {
 			continue
 		}
@@ -320,6 +368,7 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 		row.RunBy = e.format.Agent
 	}
 	if c.Source.Digest != "" {
+		row.Order = e.Order[c.Path]
 		row.Errors = append(ofFile(e.Errors, c.Path), row.Errors...)
 		row.Notes = ofFile(e.Notes, c.Path)
 		row.Skipped = len(row.Errors)
@@ -341,12 +390,27 @@ func (e *entry) row(row *Loaded, c *candidate, file File) {
 		addNotice("%v; its last valid content stays active. Run \"grapnel check\".", c.err)
 	}
 	if row.Skipped > 0 {
-		addNotice("%d of %d hooks of %s are skipped: %v. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, row.Errors[0])
+		addNotice("%d of %d hooks of %s are skipped: %s. Run \"grapnel check\".", row.Skipped, row.Skipped+row.Hooks, c.Path, listed(row.Errors))
 	}
 	if c.err != nil && c.state != Untrusted {
 		row.Errors = append([]*policyfile.Error{c.err}, row.Errors...)
 	}
 	row.Notice = strings.Join(notices, "\n")
+}
+
+// maxListed limits the skipped hooks that a message names.
+const maxListed = 5
+
+// listed returns the errors of skipped hooks as one line.
+func listed(errs []*policyfile.Error) string {
+	var texts []string
+	for _, err := range errs[:min(len(errs), maxListed)] {
+		texts = append(texts, err.Error())
+	}
+	if more := len(errs) - maxListed; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
 }
 
 // trusted lists the foreign files of a project's policy: the trusted files with their trusted
@@ -521,7 +585,9 @@ func (s snapshots) keepEntry(k *keptEntry, e *entry) {
 			return
 		}
 	}
-	if s.dir == "" || slices.Equal(now, k.Files) {
+	// Hooks that run after the reply read a content by its digest. A file that was just changed is
+	// kept for them, but it is not the last valid content yet.
+	if s.dir == "" || slices.Equal(now, k.Files) || slices.ContainsFunc(e.files, func(c *candidate) bool { return c.unsettled }) {
 		return
 	}
 	k.Files = now

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 	"unicode"
 
 	"github.com/bmatcuk/doublestar/v4"
@@ -38,6 +39,8 @@ type candidate struct {
 	state State
 	err   *policyfile.Error // why the current content is not used
 	root  bool              // only used if no user except root can write it
+
+	unsettled bool // the file was just changed, see [Request.Settled]
 }
 
 // find lists the files of an entry without duplicates, in the order in which the system reads them.
@@ -67,7 +70,7 @@ func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //noli
 			}
 			for _, name := range names {
 				c := req.candidate(f, file, filepath.Join(place.dir, filepath.FromSlash(name)), name)
-				if c.read(); c.state == Absent && !place.must {
+				if c.read(req); c.state == Absent && !place.must {
 					continue
 				}
 				c.real = match.RealPath(c.Path)
@@ -103,7 +106,7 @@ func (req Request) broken(f *hookfiles.Format, file File, path, msg string) *can
 	return c
 }
 
-func (c *candidate) read() {
+func (c *candidate) read(req Request) {
 	if strings.ContainsFunc(c.Path, unicode.IsControl) { // a control character could falsify messages and the input of digests
 		c.state, c.err = Broken, &policyfile.Error{File: c.Path, Msg: "has a control character in its name"}
 		return
@@ -112,7 +115,9 @@ func (c *candidate) read() {
 	if c.root {
 		check = owner.Root
 	}
-	data, err := readfile.Checked(c.Path, maxForeignSize+1, check)
+	begun := time.Now()
+	data, modified, err := readfile.Stamped(c.Path, maxForeignSize+1, check)
+	c.unsettled = err == nil && settling(modified, begun)
 	if err == nil && c.root {
 		err = owner.Path(c.Path)
 	}

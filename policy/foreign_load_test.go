@@ -113,8 +113,10 @@ func specNames(set Set) []string {
 	return names
 }
 
-// The row of a bundle counts its rules, webhooks and skipped entries. Skipped entries do not
-// affect the others. The total is the sum of the active hooks (IC-38, IC-39, IC-40, IC-41).
+// The row of a bundle counts its rules, webhooks and skipped entries. Skipped entries do not affect
+// the others. The total is the sum of the active hooks.
+//
+// Proves: IC-38, IC-39, IC-40, IC-41
 func TestLoadCounts(t *testing.T) {
 	t.Parallel()
 	b := newLoadBench(t, "load: [ironclaw]\n")
@@ -142,8 +144,10 @@ func TestLoadCounts(t *testing.T) {
 	}
 }
 
-// A hook without a setting gets the default of its system: the timeout, on_error, and a unique
-// name in its file (IC-05, GC-12).
+// A hook without a setting gets the default of its system: the timeout, on_error, and a unique name
+// in its file.
+//
+// Proves: IC-05, GC-12
 func TestLoadDefaults(t *testing.T) {
 	t.Parallel()
 	for policy, want := range map[string]grapnel.OnError{"load: [claude-code]\n": grapnel.OnErrorOpen, "strict: true\nload: [claude-code]\n": grapnel.OnErrorClosed} {

@@ -3,6 +3,8 @@
 package policy_test
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,7 +21,7 @@ import (
 // foreignEngine loads files of another system for a user, and runs their programs.
 func foreignEngine(t *testing.T, dir, format string, files map[string]string) *grapnel.Engine {
 	t.Helper()
-	files["grapnel.yaml"] = "version: 1\nload: [" + format + "]\n"
+	files["grapnel.yaml"] = "version: 1\nload: [" + format + "]\n" + files["grapnel.yaml"]
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -36,7 +38,7 @@ func foreignEngine(t *testing.T, dir, format string, files map[string]string) *g
 		Files: []policy.File{{Path: filepath.Join(dir, "grapnel.yaml")}}, Home: dir,
 		Command: func(c policyfile.Command) grapnel.Hook {
 			cmd := &process.Command{
-				Name: c.Name, Line: c.Line, Args: c.Args, Env: c.Vars, Dir: c.Dir, Inherit: process.InheritFor(c.Scope), Executor: process.System,
+				Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Env: c.Vars, Dir: c.Dir, Inherit: process.InheritFor(c.Scope), Executor: process.System,
 			}
 			if d := policy.DialectOf(&c); d != nil {
 				cmd.Dialect, cmd.Vars = d, d.HookEnv
@@ -56,9 +58,10 @@ func foreignEngine(t *testing.T, dir, format string, files map[string]string) *g
 	return e
 }
 
-// Hooks of five systems run unchanged under another agent: they start as in their own system,
-// find their files and variables, and their answers keep their meaning. MC-17, MC-19, MC-20,
-// MC-22, FL-20, FL-31, FL-33, FL-40, FL-41, FL-49, GC-04.
+// Hooks of five systems run unchanged under another agent: they start as in their own system, find
+// their files and variables, and their answers keep their meaning.
+//
+// Proves: MC-17, MC-19, MC-20, MC-22, GC-04, FL-20, FL-31, FL-33, FL-40, FL-41, FL-49
 func TestForeignProgramsRun(t *testing.T) {
 	const (
 		shell = `"hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":"git push --force"}`
@@ -119,6 +122,12 @@ func TestForeignProgramsRun(t *testing.T) {
 				"hooks":{"BeforeTool":[{"matcher":"shell","hooks":[{"type":"command","env":{"WHY":"policy"},
 				"command":"echo $GEMINI_PROJECT_DIR > seen; echo \"{\\\"decision\\\":\\\"deny\\\",\\\"reason\\\":\\\"$WHY\\\"}\""}]}]}}`},
 			payload: bash, decision: grapnel.Block, reason: "policy", seen: "/",
+		},
+		"miniclaw: the form of its book": {
+			format: "miniclaw",
+			files: map[string]string{".config/mini-claw/settings.json": `{"hooks":{"PreToolUse":[
+				{"matcher":"Bash","command":"echo $TOOL_NAME > seen; echo no force >&2; exit 1"},{"matcher":"Edit","command":"exit 1"}]}}`},
+			payload: shell, decision: grapnel.Block, reason: "hook failed: no force", seen: "bash",
 		},
 		"miniclaw: no input, any code blocks": {
 			format:  "miniclaw",
@@ -181,6 +190,65 @@ func TestForeignProgramsRun(t *testing.T) {
 			seen, err := os.ReadFile(filepath.Join(dir, "seen"))
 			if tt.seen != "" && err != nil || !strings.Contains(string(seen), tt.seen) {
 				t.Errorf("the program saw %q, %v; want %q", seen, err, tt.seen)
+			}
+		})
+	}
+}
+
+// TestGeminiToolSelection covers GC-15 for a loaded configuration: its hooks unite their tools, and
+// every other source narrows them. An extension cannot add a tool to those of the user's settings.
+//
+// Proves: GC-15
+func TestGeminiToolSelection(t *testing.T) {
+	t.Parallel()
+	choose := func(mode, names string) string {
+		return fmt.Sprintf(`{"hooks":[{"type":"command","command":"echo '{\"hookSpecificOutput\":{\"toolConfig\":{\"mode\":\"%s\",\"allowedFunctionNames\":[%s]}}}'"}]}`,
+			mode, strings.ReplaceAll(names, `"`, `\"`))
+	}
+	hooks := func(defs ...string) string {
+		return `{"hooks":{"BeforeToolSelection":[` + strings.Join(defs, ",") + `]}}`
+	}
+	for name, tt := range map[string]struct {
+		files map[string]string
+		want  string
+	}{
+		"united": {
+			map[string]string{".gemini/settings.json": hooks(choose("ANY", `"read_file","a"`), choose("AUTO", `"b"`))},
+			`{"mode":"any","tools":["a","b","read_file"]}`,
+		},
+		"none": {
+			map[string]string{".gemini/settings.json": hooks(choose("ANY", `"a"`), choose("NONE", `"b"`))},
+			`{"mode":"none","tools":[]}`,
+		},
+		"narrowed by the policy": {
+			map[string]string{
+				".gemini/settings.json": hooks(choose("ANY", `"read_file","a"`), choose("AUTO", `"b"`)),
+				"grapnel.yaml":          "hooks: [{name: few, on: toolset.before, set: {tools: [b, c]}}]\n",
+			},
+			`{"mode":"any","tools":["b"]}`,
+		},
+		"an extension": {
+			map[string]string{
+				".gemini/settings.json":                 hooks(choose("ANY", `"a"`), choose("AUTO", `"b"`)),
+				".gemini/extensions/x/hooks/hooks.json": hooks(choose("AUTO", `"b","c"`)),
+			},
+			`{"mode":"any","tools":["b"]}`,
+		},
+		"nothing in common": {
+			map[string]string{
+				".gemini/settings.json": hooks(choose("ANY", `"a"`)),
+				"grapnel.yaml":          "hooks: [{name: few, on: toolset.before, set: {tools: [c]}}]\n",
+			},
+			`{"mode":"none","tools":[]}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := foreignEngine(t, t.TempDir(), "gemini-cli", tt.files)
+			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{Allowed: []string{"a", "b", "c", "read_file", "shell"}, Mode: "auto"}})
+			changes, err := json.Marshal(v.Changes)
+			if err != nil || string(changes) != tt.want {
+				t.Errorf("changes %s (%v, %q), want %s", changes, err, v.Messages, tt.want)
 			}
 		})
 	}

@@ -47,6 +47,11 @@ type Request struct {
 	Content   map[string][]byte                           // path -> content: load this content instead of the file, without a snapshot
 	Now       func() time.Time                            // clock of limits and `after:`; nil = time.Now
 
+	// Settled is for programs that load the policies for each event. A file that was changed in the
+	// last 0.15 seconds may be half written: until then, its last valid content stays in force. A
+	// file without a snapshot is used at once. Commands that show or test a policy leave it false.
+	Settled bool
+
 	// Event, if not nil, is the only event that the Set is used for. Hooks that cannot match it are
 	// skipped, which saves time.
 	Event *grapnel.Event
@@ -98,6 +103,9 @@ type Loaded struct {
 	Webhooks int                 `json:"webhooks,omitempty"`
 	Skipped  int                 `json:"skipped,omitempty"` // number of skipped hooks; Errors has the reasons
 	Notes    []*policyfile.Error `json:"notes,omitempty"`   // ignored parts of hooks that are in force
+	Order    string              `json:"order,omitempty"`   // which priorities run first, if the files of the format differ in it
+
+	Handlers []hookfiles.HandlerFile `json:"-"` // files that the hooks run
 
 	strict bool
 }
@@ -114,7 +122,7 @@ type Set struct {
 	Networks []string // private networks that outbound requests may reach
 
 	// Unsteady is set if the result depends on more than the content of Files and their trust: on
-	// files of other systems, secret rules, or pinned scripts.
+	// files of other systems, secret rules, or pinned scripts, or on the time since a change.
 	Unsteady bool
 
 	OnlyManaged string         // message for the user if a managed policy excludes all other policies; empty = no such policy
@@ -122,6 +130,21 @@ type Set struct {
 
 	// Hide masks secrets in a text with the files' own secret rules; nil = the files have none.
 	Hide func(text string) string
+}
+
+// Digest returns the digest of the contents in force, in hex: the SHA-256 of the digests of Files,
+// one per line. It is empty if no file is in force.
+func (s *Set) Digest() string {
+	var all []byte
+	for i := range s.Files {
+		if d := s.Files[i].Digest; d != "" {
+			all = append(append(all, d...), '\n')
+		}
+	}
+	if all == nil {
+		return ""
+	}
+	return digest.Of(all)
 }
 
 // Load reads the policy files. It never fails. If a file is broken or gone, its last valid content
@@ -179,7 +202,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 			continue
 		}
 		req.ruling.add(file, got.policy.Policy)
-		if p := got.policy; len(p.Load) > 0 || p.Secrets != nil && len(p.Secrets.Files) > 0 || got.trust != nil && len(got.trust.Pins) > 0 {
+		if p := got.policy; p.unsettled || len(p.Load) > 0 || p.Secrets != nil && len(p.Secrets.Files) > 0 || got.trust != nil && len(got.trust.Pins) > 0 {
 			set.Unsteady = true
 		}
 		set.Records.Add(got.policy.Records, file.Scope)
@@ -301,12 +324,15 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 	}
 	data := req.Content[file.Path]
 	var err error
+	var modified, begun time.Time
 	if file.Root && data == nil {
 		err = owner.Path(file.Path)
 	}
 	if err == nil && data == nil {
-		data, err = readfile.Checked(file.Path, yaml.MaxSize+1, check)
+		begun = time.Now()
+		data, modified, err = readfile.Stamped(file.Path, yaml.MaxSize+1, check)
 	}
+	unsettled := err == nil && !begun.IsZero() && settling(modified, begun)
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && readfile.Exists(file.Path):
 		return nil, "", []*policyfile.Error{{File: file.Path, Msg: "is a link to a file that does not exist"}}
@@ -324,6 +350,14 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 			return policy, digest, nil
 		}
 	}
+	if req.Settled && unsettled && !known {
+		if last := kept.last(file.Path); last != "" {
+			if policy := kept.read(last, req.early); policy != nil {
+				policy.unsettled = true
+				return policy, last, nil
+			}
+		}
+	}
 	policy, errs := Parse(file.Path, data)
 	if len(errs) == 0 {
 		errs = req.rules(policy, file.Path, ruleReader(file.Root))
@@ -334,8 +368,28 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 	if len(errs) > 0 {
 		return nil, "", errs
 	}
-	snaps.write(file.Path, digest, policy)
-	return &loadedPolicy{Policy: policy}, digest, nil
+	if unsettled && !known {
+		snaps.keep(file.Path, digest, policy) // async hooks of this event need it
+		snaps.prune()
+	} else {
+		snaps.write(file.Path, digest, policy)
+	}
+	return &loadedPolicy{Policy: policy, unsettled: unsettled}, digest, nil
+}
+
+// settleTime is how long a file must be unchanged before its content counts. It is longer than an
+// editor needs for a file that it writes in several steps.
+var settleTime = 150 * time.Millisecond // tests change it
+
+// maxAhead is how far the clock of a file system may be ahead. A time that is further in the future
+// is not the time of a write, and must not delay the file.
+const maxAhead = 2 * time.Second
+
+// settling reports whether a file may be half written: it was modified less than settleTime before
+// the read began, or during the read.
+func settling(modified, begun time.Time) bool {
+	age := begun.Sub(modified)
+	return age < settleTime && age > -maxAhead
 }
 
 func (req Request) build(file File, policy *loadedPolicy, digest string) ([]grapnel.Spec, *policyfile.Error) {
@@ -362,6 +416,7 @@ func (req Request) build(file File, policy *loadedPolicy, digest string) ([]grap
 		var own []grapnel.Spec
 		own, err = (&builder{policy.Policy, req.facts, req.Command, req.HTTP, req.Notify, req.State}).build(source)
 		specs = append(specs, own...)
+		specs = append(specs, req.bundled(policy.Policy, source)...)
 		for i := range specs {
 			specs[i].MayAllow = ofProject(file.Scope) && may&mayAllow != 0
 		}

@@ -279,7 +279,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// The event names of all systems are accepted. IC-01, MC-01, OC-01, GC-01.
+// The event names of all systems are accepted.
+//
+// Proves: IC-01, MC-01, OC-01, GC-01
 func TestKinds(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string][]grapnel.Kind{

@@ -167,7 +167,7 @@ func (s *packHook) toSpec(use *policyfile.Use) (grapnel.Spec, error) {
 		mode = use.Mode
 	}
 	if mode == "observe" {
-		spec.Mode = grapnel.Observe
+		spec.Mode = grapnel.ModeObserve
 	}
 	return spec, nil
 }

@@ -55,7 +55,7 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: policyfile.ParseOnError(h.OnError),
 	}
 	if h.Mode == "observe" {
-		spec.Mode = grapnel.Observe
+		spec.Mode = grapnel.ModeObserve
 	}
 	as := match.Reading{Allow: h.Decide == "allow"}
 	if h.Match == nil && h.Except == nil && h.When == "" && h.After == nil {
@@ -121,13 +121,18 @@ func (c *addContext) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, e
 // DialectOf returns the dialect of a program that is started for each event, which includes a
 // worker outside the daemon; nil = plain.
 func DialectOf(c *policyfile.Command) *dialect.Dialect {
+	handlers := c.Speaks == "openclaw"
 	switch {
+	case c.Worker && handlers:
+		return dialect.OnceOf(dialect.OpenClawHandlers(home.Known))
 	case c.Worker:
 		return dialect.Once()
 	case c.Context:
 		return informing()
 	case c.Asked:
 		return asked()
+	case handlers:
+		return dialect.OpenClawHandlers(home.Known)
 	}
 	d, _ := dialect.Find(c.Speaks)
 	return d

@@ -101,7 +101,7 @@ func (s snapshots) read(digest string, facts *match.Facts) *loadedPolicy {
 	if snap == nil || snap.Policy == nil || snap.Policy.Version != 1 {
 		return nil // no valid policy file has another version
 	}
-	return &loadedPolicy{snap.Policy, skipped}
+	return &loadedPolicy{Policy: snap.Policy, skipped: skipped}
 }
 
 func (s snapshots) readSnapshot(digest string, facts *match.Facts) (snap *snapshot, skipped int) {

@@ -648,7 +648,7 @@ func (p *pinned) refuse(ev *grapnel.Event, what string, err error) (grapnel.Outc
 		c = contractOf(ev.Kind)
 	}
 	var out grapnel.Outcome
-	if c.Blocks != grapnel.BlockNothing && !c.FailOpen && !p.informs {
+	if c.Blocks != grapnel.BlockingNothing && !c.FailOpen && !p.informs {
 		out = grapnel.Outcome{Decision: grapnel.Block, Reason: "A hook of this project was " + err.Error(), Message: "grapnel: a hook of this project was " + err.Error()}
 	}
 	return out, err

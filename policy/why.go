@@ -61,7 +61,7 @@ func NewReasoner(s *grapnel.Spec) *Reasoner {
 }
 
 // Describe returns a short description of the conditions of the hook, one part per condition. It
-// is empty if the hook has none, and for hooks of foreign files.
+// is empty if the hook has none.
 func (r *Reasoner) Describe() []string {
 	var parts []string
 	if len(r.spec.Tools) > 0 {
@@ -72,6 +72,9 @@ func (r *Reasoner) Describe() []string {
 	}
 	if r.past != nil {
 		parts = append(parts, "after earlier events")
+	}
+	if m, ok := r.spec.Match.(*foreignMatcher); ok {
+		parts = append(parts, m.describe()...)
 	}
 	return parts
 }

@@ -55,3 +55,28 @@ hooks:
 		t.Errorf("%+v", s)
 	}
 }
+
+// TestProgramsHaveATimeout checks the default of a policy file: a program has 10 s, in contrast to a
+// program in a caller's own Spec, and a rule runs inline.
+func TestProgramsHaveATimeout(t *testing.T) {
+	t.Parallel()
+	p, errs := policy.Parse("grapnel.yaml", []byte(`
+version: 1
+hooks:
+  - {name: run, on: tool.before, run: ./guard}
+  - {name: worker, on: tool.before, worker: ./guard}
+  - {name: rule, on: tool.before, match: {command: rm}, block: no}
+`))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	specs, err := policy.Build(p, source("/p/grapnel.yaml"), noCommand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []time.Duration{10 * time.Second, 10 * time.Second, 0} {
+		if specs[i].Timeout != want {
+			t.Errorf("%s: timeout %v, want %v", specs[i].Name, specs[i].Timeout, want)
+		}
+	}
+}

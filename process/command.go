@@ -9,7 +9,8 @@
 //
 // A [Worker] keeps its program running and sends it one event after the other.
 //
-// The deadline is the Spec's Timeout. At the deadline, the program and all processes in its
+// The deadline is the Spec's Timeout. Without one, only the context of Engine.Fire ends the program; a
+// policy file gives its programs 10 s. At the deadline, the program and all processes in its
 // process group are interrupted, and killed soon after. If a program exits by itself, its
 // background children keep running, so that a hook can start a server; they cannot delay the
 // answer. A Worker that misses a deadline gets a cancel message instead, and is ended only if it
@@ -22,6 +23,7 @@ package process
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +62,8 @@ type Command struct {
 	Name string   // the hook's name, also GRAPNEL_HOOK
 	Line string   // a command line for /bin/sh -c, on Windows for cmd /C
 	Args []string // a program and its arguments, instead of Line
+
+	Title string // the program in error messages; empty = its command line
 
 	// Executor runs the program. It is required: a forgotten field must not run a program without
 	// a sandbox.
@@ -102,6 +106,7 @@ func (c *Command) Grace() time.Duration {
 var plain = dialect.Plain()
 
 // Handle runs the program. If the program fails but also returns an answer, Handle returns both.
+// The Outcome has the program's Output, unless the program did not start.
 func (c *Command) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	if err := c.Check(); err != nil {
 		return grapnel.Outcome{}, fmt.Errorf("%w: %w", ErrStart, err)
@@ -179,7 +184,9 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 	if end.Stdout.Cut > 0 && !isJSON {
 		stdout = fmt.Appendf(stdout, cutMark, end.Stdout.Cut)
 	}
-	out, err := d.ReadOutcome(ev, dialect.Output{Exit: end.Exit, Stdout: stdout, Stderr: end.Stderr.text()})
+	result := &dialect.Output{Exit: end.Exit, Stdout: stdout, Stderr: end.Stderr.text(), Cut: end.Stdout.Cut + end.Stderr.Cut}
+	out, err := d.ReadOutcome(ev, *result)
+	out.Output = result
 	switch stderr := end.Stderr.last(); {
 	case end.Stopped != nil:
 		return out, fmt.Errorf("%s %w%s", c.title(), end.Stopped, stderr)
@@ -206,10 +213,10 @@ func (c *Command) orHidden() string {
 	return ""
 }
 
-// title returns the quoted command line, at most 80 characters, for messages.
+// title returns the quoted Title or command line, at most 80 characters, for messages.
 func (c *Command) title() string {
-	text := c.Line
-	if c.Args != nil {
+	text := cmp.Or(c.Title, c.Line)
+	if text == "" {
 		text = strings.Join(c.Args, " ")
 	}
 	text = strings.ToValidUTF8(text, "")

@@ -112,7 +112,7 @@ func TestAnswers(t *testing.T) {
 				ev.Kind = tt.kind
 			}
 			got, err := handle(t, &process.Command{Name: "the hook", Line: tt.line}, ev)
-			if diff := cmp.Diff(tt.want, got); diff != "" {
+			if diff := cmp.Diff(tt.want, got, answerOnly); diff != "" {
 				t.Errorf("outcome of %s (-want +got):\n%s", tt.line, diff)
 			}
 			if (err != nil) != (len(tt.wantErr) > 0) || tt.is != nil && !errors.Is(err, tt.is) {
@@ -175,7 +175,7 @@ func TestStartErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			out, err := handle(t, &tt.c, ev)
-			if !errors.Is(err, process.ErrStart) || !cmp.Equal(out, grapnel.Outcome{}) {
+			if !errors.Is(err, process.ErrStart) || !cmp.Equal(out, grapnel.Outcome{}, answerOnly) {
 				t.Fatalf("Handle = %+v, %v, want nothing and ErrStart", out, err)
 			}
 			for _, part := range tt.wantErr {
@@ -270,7 +270,7 @@ func TestOutputLimit(t *testing.T) {
 	t.Run("JSON that does not fit is an error", func(t *testing.T) {
 		t.Parallel()
 		out, err := handle(t, &process.Command{Line: `printf ' {"decision":"allow","reason":"%s"}' "$(head -c 2000000 /dev/zero | tr '\0' x)"`}, ev)
-		if !errors.Is(err, process.ErrOutput) || !strings.Contains(err.Error(), "1048576 bytes") || !cmp.Equal(out, grapnel.Outcome{}) {
+		if !errors.Is(err, process.ErrOutput) || !strings.Contains(err.Error(), "1048576 bytes") || !cmp.Equal(out, grapnel.Outcome{}, answerOnly) {
 			t.Errorf("Handle = %.100v, %v, want nothing and ErrOutput with the limit", out, err)
 		}
 	})
@@ -368,7 +368,7 @@ func TestTimeout(t *testing.T) {
 			ev.Tool.Content = strings.Repeat("x", 1<<20)
 			life := alive(t, ev)
 			out, err := late(t, &process.Command{Line: "exec 9>life; " + line}, ev, life)
-			if !errors.Is(err, grapnel.ErrTimeout) || !cmp.Equal(out, grapnel.Outcome{}) {
+			if !errors.Is(err, grapnel.ErrTimeout) || !cmp.Equal(out, grapnel.Outcome{}, answerOnly) {
 				t.Errorf("Handle = %+v, %v, want nothing and ErrTimeout", out, err)
 			}
 			if err != nil && !strings.Contains(err.Error(), "300ms") {
@@ -480,7 +480,7 @@ func TestGrandchildThatLeft(t *testing.T) {
 		ev.Tool.Content = strings.Repeat("x", 1<<20) // the program does not read it
 		alive(t, ev)
 		out, err := handle(t, deserter("end"), ev)
-		if want := (grapnel.Outcome{Decision: grapnel.Block, Reason: "said before"}); err != nil || !cmp.Equal(out, want) {
+		if want := (grapnel.Outcome{Decision: grapnel.Block, Reason: "said before"}); err != nil || !cmp.Equal(out, want, answerOnly) {
 			t.Errorf("Handle = %+v, %v, want %+v: the exit code was 0", out, err, want)
 		}
 		reap(t, readFile(t, ev, "pid"))
@@ -501,7 +501,7 @@ func TestDaemonStays(t *testing.T) {
 	ev := event(t)
 	life := alive(t, ev)
 	line := `exec 9>life; echo here >&9; (while [ ! -e stop ]; do sleep 0.02; done; echo bye >&9) >/dev/null 2>&1 & exit 0`
-	if out, err := handle(t, &process.Command{Line: line}, ev); err != nil || !cmp.Equal(out, grapnel.Outcome{}) {
+	if out, err := handle(t, &process.Command{Line: line}, ev); err != nil || !cmp.Equal(out, grapnel.Outcome{}, answerOnly) {
 		t.Fatalf("Handle = %+v, %v, want nothing", out, err)
 	}
 	if err := os.WriteFile(filepath.Join(ev.Session.CWD, "stop"), nil, 0o600); err != nil {

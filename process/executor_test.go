@@ -18,14 +18,16 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// FL-17: without an Executor no program runs, neither when an engine is built nor when a hook is
-// called directly.
+// Without an Executor no program runs, neither when an engine is built nor when a hook is called
+// directly.
+//
+// Proves: FL-17
 func TestNoExecutorNoFallback(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
 	c := &process.Command{Name: "h", Line: "echo ran > ran"}
 	const want = `"echo ran > ran" has no Executor: set Command.Executor (process.System runs it on this machine)`
-	if out, err := c.Handle(t.Context(), ev); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), want) || !cmp.Equal(out, grapnel.Outcome{}) {
+	if out, err := c.Handle(t.Context(), ev); !errors.Is(err, process.ErrStart) || !strings.Contains(err.Error(), want) || !cmp.Equal(out, grapnel.Outcome{}, answerOnly) {
 		t.Errorf("Handle = %+v, %v, want ErrStart with %q", out, err, want)
 	}
 	spec := grapnel.Spec{Name: "h", Hook: c}
@@ -47,9 +49,10 @@ func TestNoExecutorNoFallback(t *testing.T) {
 	}
 }
 
-// FL-17, FL-49: an Executor gets the program, its hook, its event and its level of trust, and the
-// Executor's result is final. It can treat programs of a project differently from programs of the
-// user.
+// An Executor gets the program, its hook, its event and its level of trust, and the Executor's
+// result is final. It can treat programs of a project differently from programs of the user.
+//
+// Proves: FL-17, FL-49
 func TestExecutorDecides(t *testing.T) {
 	t.Parallel()
 	ev := event(t)
@@ -133,5 +136,27 @@ func TestGraceOfExecutors(t *testing.T) {
 	plain := struct{ process.Executor }{process.System}
 	if grace := (&process.Command{Executor: plain}).Grace(); grace != 0 {
 		t.Errorf("Grace = %v of an Executor that needs none", grace)
+	}
+}
+
+// TestOnlyTheSpecLimitsACommand checks that a Command adds no deadline of its own: a Spec without a
+// Timeout lets its program run until the context of the caller is done.
+func TestOnlyTheSpecLimitsACommand(t *testing.T) {
+	t.Parallel()
+	for timeout, limited := range map[time.Duration]bool{0: false, time.Hour: true} {
+		var deadline bool
+		engine, err := grapnel.New([]grapnel.Spec{{Name: "h", Timeout: timeout, Hook: &process.Command{
+			Line: "true",
+			Executor: process.ExecutorFunc(func(ctx context.Context, _ *process.Program) (*process.Ending, error) {
+				_, deadline = ctx.Deadline()
+				return &process.Ending{}, nil
+			}),
+		}}}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if engine.Fire(t.Context(), event(t)); deadline != limited {
+			t.Errorf("timeout %v: the program has a deadline: %t, want %t", timeout, deadline, limited)
+		}
 	}
 }

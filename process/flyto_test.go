@@ -4,7 +4,9 @@ package process_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +16,11 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// FL-19, FL-20, FL-21, FL-22, GC-12, GC-13: the programs of a Flyto agent, run by a Go agent with
-// the preset "flyto". Each program runs, in order, whatever the previous one answered. Only exit
-// code 2 blocks. If a program fails, the Record contains the error and its cause.
+// The programs of a Flyto agent, run by a Go agent with the preset "flyto". Each program runs, in
+// order, whatever the previous one answered. Only exit code 2 blocks. If a program fails, the
+// Record contains the error and its cause.
+//
+// Proves: GC-12, GC-13, FL-19, FL-20, FL-21, FL-22
 func TestFlytoPrograms(t *testing.T) {
 	t.Parallel()
 	preset, ok := grapnel.FindPreset("flyto")
@@ -71,8 +75,78 @@ func TestFlytoPrograms(t *testing.T) {
 	}
 }
 
-// IC-07, IC-08: the context carries the caller's metadata to the Executor. Errors of different
-// types can be distinguished.
+// An Observer gets what each program printed and its exit code, and Flyto's helpers work on these
+// runs. Stored Records do not contain them.
+//
+// Proves: FL-03, FL-04, FL-22, FL-23
+func TestFlytoResultsOfPrograms(t *testing.T) {
+	t.Parallel()
+	preset, _ := grapnel.FindPreset("flyto")
+	var rec *grapnel.Record
+	engine, err := grapnel.New(nil, &grapnel.Options{Preset: preset, Observers: []grapnel.Observer{
+		grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r }),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kept = 1000
+	for name, c := range []process.Command{
+		{Line: `echo '{"ticket":42,"decision":"allow"}'; echo warn >&2`},
+		{Line: `echo '{"ticket":43}'; echo broken >&2; exit 3`},
+		{Line: `echo "not here" >&2; exit 2`},
+		{Line: `head -c 5000 /dev/zero | tr '\0' x; echo secret >&2`, MaxOutput: kept},
+		{Args: []string{"/no/such/program"}},
+	} {
+		c.Name, c.Dialect, c.Vars, c.Executor = fmt.Sprint(name), dialect.Flyto(), dialect.Flyto().HookEnv, process.System
+		if err := engine.Add(preset.Defaults(grapnel.Spec{Name: c.Name, Hook: &c})); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := engine.Add(grapnel.Spec{Name: "go", Hook: grapnel.Guard(func(*grapnel.Event) string { return "a function" })}); err != nil {
+		t.Fatal(err)
+	}
+	engine.Fire(t.Context(), event(t))
+	first := rec.Hooks[0]
+	if first.Outcome != nil || first.Output == nil || string(first.Output.Object()["ticket"]) != "42" || string(first.Output.Stderr) != "warn\n" {
+		t.Errorf("the run of the first program: %+v, its Output %+v", first, first.Output)
+	}
+	results := dialect.NewFlytoResults(rec.Hooks)
+	if len(results) != 6 {
+		t.Fatalf("%d results, want 6: %+v", len(results), results)
+	}
+	for i, want := range []struct {
+		exit           int
+		stdout, stderr string
+		success        bool
+	}{
+		{0, "{\"ticket\":42,\"decision\":\"allow\"}\n", "warn\n", true},
+		{3, "{\"ticket\":43}\n", "broken\n", false},
+		{2, "", "not here\n", false},
+		{0, strings.Repeat("x", kept) + "… [grapnel: 4000 more bytes cut]", "secret\n", true},
+		{0, "", "", false},
+		{2, "", "a function", false},
+	} {
+		r := results[i]
+		if r.Exit != want.exit || string(r.Stdout) != want.stdout || string(r.Stderr) != want.stderr || r.Success() != want.success || r.Hook != rec.Hooks[i].Name {
+			t.Errorf("result %d: %s exit %d, stdout %q, stderr %q, success %v, error %v; want %+v", i, r.Hook, r.Exit, r.Stdout, r.Stderr, r.Success(), r.Err, want)
+		}
+	}
+	if results[3].Cut != 4000 || results[0].Took <= 0 || !errors.Is(results[4].Err, process.ErrStart) {
+		t.Errorf("%d bytes cut, took %v, error %v", results[3].Cut, results[0].Took, results[4].Err)
+	}
+	if ticket, ok := results.FindJSON("ticket"); string(ticket) != "42" || !ok || results.FirstError() != 1 {
+		t.Errorf("FindJSON = %s, %v; FirstError = %d", ticket, ok, results.FirstError())
+	}
+	line, err := json.Marshal(rec)
+	if err != nil || strings.Contains(string(line), "warn") || strings.Contains(string(line), "secret") {
+		t.Errorf("the Record contains the output of programs: %s, %v", line, err)
+	}
+}
+
+// The context carries the caller's metadata to the Executor. Errors of different types can be
+// distinguished.
+//
+// Proves: IC-07, IC-08
 func TestErrorsOfEachSort(t *testing.T) {
 	t.Parallel()
 	type metadata struct{}

@@ -10,10 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/process"
 )
+
+// answerOnly compares the answers of programs, without their Output.
+var answerOnly = cmpopts.IgnoreFields(grapnel.Outcome{}, "Output")
 
 // If the variable roleVar is set, the test binary acts as a program that hooks of the tests start.
 const roleVar = "PROCESS_TEST_ROLE"

@@ -1,6 +1,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -53,8 +54,8 @@ const (
 //
 // The caller must call Close.
 type Worker struct {
-	// Command is the program to run. Its Dialect must be nil or plain, and its Vars must be nil.
-	// MaxOutput limits one line.
+	// Command is the program to run. Its Dialect must be nil, plain or [dialect.OpenClawHandlers], and
+	// its Vars must be nil. MaxOutput limits one line.
 	Command
 
 	Concurrency int           // maximum number of concurrent events; 0 = the number that the program announces
@@ -77,11 +78,14 @@ type Worker struct {
 // Check returns an error if the Worker has no Executor, or if its Dialect or Vars are not allowed
 // for a worker.
 func (w *Worker) Check() error {
-	if w.Dialect != nil && (w.Dialect.Name != plain.Name || w.Dialect.IsOnce()) || w.Vars != nil {
+	if d := w.Dialect; d != nil && (d.WriteEvent == nil || d.ReadOutcome == nil || d.HookEnv != nil || d.IsOnce()) || w.Vars != nil {
 		return fmt.Errorf("%s cannot be a worker: a worker must use the dialect %q and gets no event variables", w.title(), plain.Name)
 	}
 	return w.Command.Check()
 }
+
+// language returns the dialect of the events and answers in messages.
+func (w *Worker) language() *dialect.Dialect { return cmp.Or(w.Dialect, plain) }
 
 // Grace returns 0, because the engine does not wait for a late Worker.
 func (w *Worker) Grace() time.Duration { return 0 }
@@ -102,7 +106,7 @@ func (w *Worker) Handle(ctx context.Context, ev *grapnel.Event) (out grapnel.Out
 	if err != nil {
 		return out, w.cannotStart(err)
 	}
-	event, err := plain.WriteEvent(ev)
+	event, err := w.language().WriteEvent(ev)
 	if err != nil {
 		return out, fmt.Errorf("%s: cannot encode the event: %w", w.title(), err)
 	}
@@ -427,7 +431,8 @@ func (i *instance) await(ctx context.Context, ev *grapnel.Event, c *call) (grapn
 	}
 	out, err := grapnel.Outcome{}, a.err
 	if err == nil {
-		out, err = a.message.ReadOutcome(ev)
+		out, err = a.message.ReadOutcomeAs(i.worker.language(), ev)
+		out.Output = &dialect.Output{Stdout: a.message.Outcome}
 	}
 	if err != nil {
 		err = fmt.Errorf("%s: %w", i.worker.title(), err)

@@ -42,6 +42,7 @@ func TestDeliver(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":  exits,
 			"expand": expand,
+			"save":   save,
 		},
 	})
 }

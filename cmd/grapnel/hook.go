@@ -5,10 +5,14 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/service"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// hook runs "grapnel hook": grapnel-hook with an outbox.
+// hook runs "grapnel hook": grapnel-hook with an outbox and a check of webhooks.
 func hook(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	return hookcmd.Program{Outbox: func(place local.Place) hookcmd.Outbox { return service.NewOutbox(place) }}.Main(args, stdin, stdout, stderr)
+	return hookcmd.Program{
+		Outbox:  func(place local.Place) hookcmd.Outbox { return service.NewOutbox(place) },
+		Webhook: remote.LookWebhook,
+	}.Main(args, stdin, stdout, stderr)
 }

@@ -27,9 +27,9 @@ func newHooksList(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the hooks in force",
-		Long: `List the hooks that are in force in this directory, in the order in which they run: state,
-name, events, conditions, and for programs their priority and timeout. A hook in observe mode
-runs, and its decision has no effect.`,
+		Long: `List the hooks that are in force in this directory, in the order in which they run: source,
+state, name, events, priority, timeout and conditions. A rule has no timeout. A hook in observe
+mode runs, and its decision has no effect.`,
 		Example: "  grapnel hooks list\n  grapnel hooks list --pack secrets --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(*cobra.Command, []string) error {
@@ -95,9 +95,11 @@ func (c *console) printHooks(list []hooks.Hook) {
 		if h.State == hooks.Off {
 			parts = append(parts, "off since "+h.Since.Local().Format("2006-01-02 15:04")+": "+h.Reason)
 		}
+		order := fmt.Sprintf("priority %d", h.Priority)
 		if h.Timeout > 0 {
-			parts = append(parts, fmt.Sprintf("priority %d, timeout %gs", h.Priority, h.Timeout))
+			order += fmt.Sprintf(", timeout %gs", h.Timeout)
 		}
+		parts = append(parts, order)
 		parts = append(parts, h.Matches...)
 		line := fmt.Sprintf("  %-7s  %-*s  %-18s  %s", h.State, widest, printable.Line(h.Name), events, printable.Line(strings.Join(parts, "; ")))
 		if cli.Terminal(c.Out) {

@@ -153,7 +153,14 @@ func ago(since string) (time.Time, error) {
 }
 
 func (c *console) printEntry(e *spool.Entry) error {
-	if c.JSON {
+	switch {
+	case c.JSON && e.Late: // an earlier version stored a decision here, too
+		return c.PrintLine(struct {
+			*spool.Entry
+
+			Decision *grapnel.Decision `json:"decision,omitempty"`
+		}{Entry: e})
+	case c.JSON:
 		return c.PrintLine(e)
 	}
 	var by []string

@@ -101,6 +101,7 @@ func TestNotify(t *testing.T) {
 			"until":  until,
 			"lines":  lines,
 			"expand": expand,
+			"save":   save,
 		},
 	})
 }

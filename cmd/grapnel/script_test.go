@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -91,7 +92,7 @@ func TestScripts(t *testing.T) {
 			if startsConcurrent.Match(script) {
 				env.Setenv("PATH", concurrent+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			}
-			return os.MkdirAll(env.WorkDir+"/home", 0o700)
+			return errors.Join(settle(env.WorkDir), os.MkdirAll(env.WorkDir+"/home", 0o700))
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {
@@ -109,6 +110,7 @@ func TestScripts(t *testing.T) {
 			"waitfor": waitFor,
 			"until":   until,
 			"expand":  expand,
+			"save":    save,
 			"signal":  signalDaemon,
 			"post":    post,
 
@@ -161,6 +163,26 @@ func expand(ts *testscript.TestScript, _ bool, args []string) {
 	text, err := os.ReadFile(ts.MkAbs(args[0]))
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(os.Expand(string(text), ts.Getenv)), 0o600))
+	ts.Check(settle(ts.MkAbs(args[0])))
+}
+
+// settle makes files older, because a changed policy counts only some time after the change.
+func settle(root string) error {
+	before := time.Now().Add(-time.Minute)
+	return filepath.WalkDir(root, func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		return os.Chtimes(name, before, before)
+	})
+}
+
+// save copies a policy or hook file, whose content counts at once: save FROM TO
+func save(ts *testscript.TestScript, _ bool, args []string) {
+	text, err := os.ReadFile(ts.MkAbs(args[0]))
+	ts.Check(err)
+	to := ts.MkAbs(args[1])
+	ts.Check(errors.Join(os.WriteFile(to, text, 0o600), settle(to)))
 }
 
 // until waits until a file matches: until FILE REGEXP

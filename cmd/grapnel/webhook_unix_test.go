@@ -21,8 +21,9 @@ import (
 // TestWebhook tests the delivery of an event to a webhook of a foreign file through all parts:
 // grapnel-hook, the spool, the drain, "grapnel deliver", and a server on loopback. A delivery
 // starts without the variables that add trusted certificates, so it does not trust the server's
-// certificate. The test checks that the server was dialed, and the reported result. IC-57,
-// IC-61, IC-62, IC-68
+// certificate. The test checks that the server was dialed, and the reported result.
+//
+// Proves: IC-57, IC-61, IC-62, IC-68
 func TestWebhook(t *testing.T) {
 	t.Parallel()
 	type count struct{ dialled, asked atomic.Int32 }
@@ -60,6 +61,7 @@ func TestWebhook(t *testing.T) {
 				}
 			},
 			"expand": expand,
+			"save":   save,
 		},
 	})
 }

@@ -184,10 +184,11 @@ func (w *world) files(t *testing.T, were []txtar.File) []txtar.File {
 
 // Each file in testdata is a session: the existing files, the model's responses and the user's
 // input, followed by the expected results: the requests to the model, the user's screen, the
-// outcome of every event, and the files. Every hook of its policy has an effect. IC-27: commands
-// are not prompts, but an answer to a question that is treated as text is one. IC-28: a refused
-// call does not affect the other calls of its batch. IC-29: hooks do not get the secrets of a
-// tool.
+// outcome of every event, and the files. Every hook of its policy has an effect. Commands
+// are not prompts, but an answer to a question that is treated as text is one. A refused
+// call does not affect the other calls of its batch. Hooks do not get the secrets of a tool.
+//
+// Proves: IC-27, IC-28, IC-29
 func TestSessions(t *testing.T) {
 	t.Parallel()
 	names, err := filepath.Glob(filepath.Join("testdata", "*.txtar"))

@@ -240,7 +240,7 @@ func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
 	}
 	loop := &host.Loop{
 		Provider: a.endpoint, Name: a.model, System: system, Tools: tools, Parallel: a.parallel, CompactAt: a.compactAt,
-		Summarize: func(ctx context.Context, messages []host.Message, instructions string) (string, error) {
+		Summarize: func(ctx context.Context, messages []host.ChatMessage, instructions string) (string, error) {
 			return a.summarize(ctx, messages, instructions)
 		},
 	}
@@ -251,7 +251,7 @@ func (a *agent) newLoop(tools []host.AgentTool) *host.Loop {
 }
 
 // summarize calls the model to shorten a conversation.
-func (a *agent) summarize(ctx context.Context, messages []host.Message, instructions string) (string, error) {
+func (a *agent) summarize(ctx context.Context, messages []host.ChatMessage, instructions string) (string, error) {
 	var talk strings.Builder
 	for i := range messages {
 		m := &messages[i]
@@ -260,7 +260,7 @@ func (a *agent) summarize(ctx context.Context, messages []host.Message, instruct
 			fmt.Fprintf(&talk, "%s calls %s %s\n", m.Role, call.Name, call.Args)
 		}
 	}
-	request := host.Request{Model: a.model, Messages: []host.Message{
+	request := host.Request{Model: a.model, Messages: []host.ChatMessage{
 		host.Text("system", strings.TrimSpace("Summarize this conversation of an agent, so that the agent can continue with the summary only: goals, actions, findings, open tasks. Name files and commands.\n"+instructions)),
 		host.Text("user", talk.String()),
 	}}
@@ -274,14 +274,14 @@ func (a *agent) summarize(ctx context.Context, messages []host.Message, instruct
 	if err != nil {
 		return "", fmt.Errorf("cannot shorten the conversation: %w", err)
 	}
-	summary := host.Message{Content: response.Content}
+	summary := host.ChatMessage{Content: response.Content}
 	if response.FinishReason == host.FinishIncomplete || summary.Text() == "" {
 		return "", errors.New("cannot shorten the conversation: the summary was cut off")
 	}
 	return summary.Text(), nil
 }
 
-func (a *agent) store(_ context.Context, m host.Message) error {
+func (a *agent) store(_ context.Context, m host.ChatMessage) error {
 	_, err := a.kept.Write(append(toJSON(m), '\n'))
 	return err
 }
@@ -369,14 +369,19 @@ func (a *agent) turn(ctx context.Context, prompt string) int {
 	a.beginAnswer()
 	var answer *host.Answer
 	err := a.cancellable(ctx, func(ctx context.Context) (err error) {
-		host.FromContext(ctx).Received(ctx, grapnel.Message{Role: "user", Channel: channel, Content: prompt})
+		if err := host.SessionFromContext(ctx).Received(ctx, grapnel.Message{Role: "user", Channel: channel, Content: prompt}); err != nil {
+			return err
+		}
 		answer, err = a.loop.Run(ctx, host.Text("user", prompt))
 		return err
 	})
 	switch {
+	case host.Refused(err) != nil: // of the message, because the loop returns its refusals as answers
+		a.printf("agent: %v", err)
+		return exitBlocked
 	case err != nil:
 		return a.failed(errors.Join(err, a.endLine()))
-	case answer.Outcome == host.Blocked:
+	case answer.Status == host.StatusBlocked:
 		return exitBlocked
 	}
 	return 0

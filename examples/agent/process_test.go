@@ -273,10 +273,11 @@ func TestUsage(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ hook, want string }{
-		"prompt":  {"{name: no, on: prompt.before, block: Not today.}", "Not done: Not today.\n"},
-		"message": {"{name: no, on: message.before, block: Not today.}", "(no answer: a hook withheld it)\n"},
-		"halt":    {`{name: no, on: tool.before, run: 'echo "{\"halt\":\"Enough.\"}"'}`, "The call was blocked: Enough.\n"},
-		"session": {`{name: no, on: session.start, run: 'echo "{\"halt\":\"Not today.\"}"'}`, ""},
+		"prompt":   {"{name: no, on: prompt.before, block: Not today.}", "Not done: Not today.\n"},
+		"received": {"{name: no, on: message.received, block: Not today.}", ""},
+		"message":  {"{name: no, on: message.before, block: Not today.}", "(no answer: a hook withheld it)\n"},
+		"halt":     {`{name: no, on: tool.before, run: 'echo "{\"halt\":\"Enough.\"}"'}`, "The call was blocked: Enough.\n"},
+		"session":  {`{name: no, on: session.start, run: 'echo "{\"halt\":\"Not today.\"}"'}`, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -292,7 +293,7 @@ func TestBlocked(t *testing.T) {
 			if got := w.read(t, "ended"); got != `"cause":"error"` {
 				t.Errorf("session.end says %s", got)
 			}
-			if name == "session" && !strings.Contains(stderr, "Not today.") {
+			if (name == "session" || name == "received") && !strings.Contains(stderr, "Not today.") {
 				t.Errorf("stderr %q does not say why", stderr)
 			}
 		})

@@ -155,7 +155,7 @@ func (p *provider) body(r *host.Request) ([]byte, error) {
 	return toJSON(body), nil
 }
 
-func toWire(m *host.Message) wireMessage {
+func toWire(m *host.ChatMessage) wireMessage {
 	w := wireMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID}
 	if m.Role == "tool" || len(w.Content) == 0 {
 		w.Content = toJSON(m.Text()) // servers require a string here

@@ -112,7 +112,7 @@ func TestPieces(t *testing.T) {
 				}
 				return
 			}
-			got := host.Message{Content: r.Content}
+			got := host.ChatMessage{Content: r.Content}
 			if got.Text() != test.text || out.String() != test.text || r.FinishReason != test.end {
 				t.Errorf("text %q in pieces %q, ends with %s; want %q and %s", got.Text(), out.String(), r.FinishReason, test.text, test.end)
 			}
@@ -177,7 +177,7 @@ func TestRequestBody(t *testing.T) {
 	p := &provider{}
 	body, err := p.body(&host.Request{
 		Model: "m", ToolChoice: "any", Params: json.RawMessage(`{"temperature":0}`), Tools: []host.ToolSchema{{Name: "read", Schema: json.RawMessage(`{}`)}},
-		Messages: []host.Message{
+		Messages: []host.ChatMessage{
 			{Role: "assistant", Content: json.RawMessage("null"), ToolCalls: []host.ToolCall{{ID: "a", Name: "read", Args: json.RawMessage(`{"x":"<"}`)}, {ID: "b", Name: "read", Args: json.RawMessage(`"{oops"`)}}},
 			{Role: "tool", ToolCallID: "a", Content: json.RawMessage(`{"n":1}`)},
 		},

@@ -105,7 +105,7 @@ func (t *terminal) printf(format string, args ...any) {
 
 // Approve asks the user. If the answer is neither yes nor no, it is a prompt for the model.
 func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent, error) {
-	s := host.FromContext(ctx)
+	s := host.SessionFromContext(ctx)
 	why := q.Reason
 	if why == "" {
 		why = "no rule allows it"

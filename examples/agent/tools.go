@@ -237,7 +237,7 @@ func task(newLoop func() *host.Loop, note func(format string, args ...any)) host
 				switch {
 				case err != nil:
 					return "", err
-				case answer.Outcome == host.Blocked:
+				case answer.Status == host.StatusBlocked:
 					return answer.Text(), answer.Refusal
 				}
 				return answer.Text(), nil

@@ -56,36 +56,36 @@ func TestEngine(t *testing.T) {
 		reason   string
 		ran      string // args of the tool; empty = it did not run
 		reads    string // text that the model gets
-		outcome  host.Outcome
+		outcome  host.Status
 	}{
-		"no opinion":      {grapnel.ToolBefore, always(grapnel.Outcome{}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.Completed},
-		"allow":           {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Allow}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.Completed},
-		"block":           {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "not today"}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "not today", host.Completed},
-		"halt":            {grapnel.ToolBefore, always(grapnel.Outcome{Halt: "enough"}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "", host.Blocked},
-		"ask":             {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "sure?", host.Completed},
-		"ask, yes":        {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), grapnel.Spec{}, approve, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.Completed},
-		"change":          {grapnel.ToolBefore, set(grapnel.FieldInput, `{"to":"***"}`), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Transform, "", `{"to":"***"}`, "queued", host.Completed},
-		"answer":          {grapnel.ToolBefore, set(grapnel.FieldOutput, `"instead"`), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel", "", "tool.output must be changed", host.Completed},
-		"ask, changing":   {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?", Set: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"to":"***"}`)}}), grapnel.Spec{}, approve, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", `{"to":"***"}`, host.Completed},
-		"fails open":      {grapnel.ToolBefore, fails, grapnel.Spec{OnError: grapnel.OnErrorOpen}, nil, "pre_tool_call", agenthooks.Deny, "host_error:interceptor_failed", "", "interceptor_failed", host.Completed},
-		"late, open":      {grapnel.ToolBefore, waits, grapnel.Spec{OnError: grapnel.OnErrorOpen, Timeout: time.Millisecond}, nil, "pre_tool_call", agenthooks.Deny, "host_error:interceptor_timeout", "", "interceptor_timeout", host.Completed},
-		"fails closed":    {grapnel.ToolBefore, fails, grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "could not answer", host.Completed},
-		"observes":        {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Block}), grapnel.Spec{Mode: grapnel.Observe}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.Completed},
-		"observer fails":  {grapnel.ToolBefore, fails, grapnel.Spec{Mode: grapnel.Observe}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.Completed},
-		"start fails":     {grapnel.SessionStart, fails, grapnel.Spec{}, nil, "agent_startup", agenthooks.Deny, "host_error:interceptor_failed", "", "", host.Blocked},
-		"start halts":     {grapnel.SessionStart, always(grapnel.Outcome{Halt: "no"}), grapnel.Spec{}, nil, "agent_startup", agenthooks.Deny, "grapnel", "", "", host.Blocked},
-		"prompt context":  {grapnel.PromptBefore, always(grapnel.Outcome{Context: []string{"it is raining"}}), grapnel.Spec{}, nil, "input", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "hello\\n\\nit is raining", host.Completed},
-		"prompt change":   {grapnel.PromptBefore, set(grapnel.FieldPrompt, `"HELLO"`), grapnel.Spec{}, nil, "input", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "HELLO", host.Completed},
-		"prompt blocked":  {grapnel.PromptBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}), grapnel.Spec{}, nil, "input", agenthooks.Deny, "grapnel:guard", "", "", host.Blocked},
-		"model blocked":   {grapnel.ModelBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}), grapnel.Spec{}, nil, "pre_model_call", agenthooks.Deny, "grapnel:guard", "", "", host.Blocked},
-		"model changed":   {grapnel.ModelBefore, set(grapnel.FieldRequest, `{"model":"other","messages":[]}`), grapnel.Spec{}, nil, "pre_model_call", agenthooks.Deny, "grapnel", "", "", host.Blocked},
-		"model answered":  {grapnel.ModelBefore, set(grapnel.FieldResponse, `{"content":"cached"}`), grapnel.Spec{}, nil, "pre_model_call", agenthooks.Deny, "grapnel", "", "", host.Blocked},
-		"response change": {grapnel.ModelAfter, set(grapnel.FieldResponse, `{"content":"changed","tool_calls":[],"finish_reason":"stop"}`), grapnel.Spec{}, nil, "post_model_call", agenthooks.Transform, "", "", "", host.Completed},
-		"output changed":  {grapnel.ToolAfter, set(grapnel.FieldOutput, `"masked"`), grapnel.Spec{}, nil, "post_tool_call", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "masked", host.Completed},
-		"output blocked":  {grapnel.ToolAfter, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "not for you"}), grapnel.Spec{}, nil, "post_tool_call", agenthooks.Deny, "grapnel:guard", `{"to":"ada","n":1.50}`, "not for you", host.Completed},
-		"output context":  {grapnel.ToolAfter, always(grapnel.Outcome{Context: []string{"by the way"}}), grapnel.Spec{}, nil, "post_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "by the way", host.Completed},
-		"answer changed":  {grapnel.ResponseBefore, set(grapnel.FieldResponse, `"DONE"`), grapnel.Spec{}, nil, "output", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "queued", host.Completed},
-		"end blocked":     {grapnel.SessionEnd, always(grapnel.Outcome{Halt: "no"}), grapnel.Spec{}, nil, "agent_shutdown", agenthooks.Deny, "grapnel", `{"to":"ada","n":1.50}`, "queued", host.Completed},
+		"no opinion":      {grapnel.ToolBefore, always(grapnel.Outcome{}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.StatusCompleted},
+		"allow":           {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Allow}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.StatusCompleted},
+		"block":           {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "not today"}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "not today", host.StatusCompleted},
+		"halt":            {grapnel.ToolBefore, always(grapnel.Outcome{Halt: "enough"}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "", host.StatusBlocked},
+		"ask":             {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "sure?", host.StatusCompleted},
+		"ask, yes":        {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"}), grapnel.Spec{}, approve, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.StatusCompleted},
+		"change":          {grapnel.ToolBefore, set(grapnel.FieldInput, `{"to":"***"}`), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Transform, "", `{"to":"***"}`, "queued", host.StatusCompleted},
+		"answer":          {grapnel.ToolBefore, set(grapnel.FieldOutput, `"instead"`), grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel", "", "tool.output must be changed", host.StatusCompleted},
+		"ask, changing":   {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?", Set: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"to":"***"}`)}}), grapnel.Spec{}, approve, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", `{"to":"***"}`, host.StatusCompleted},
+		"fails open":      {grapnel.ToolBefore, fails, grapnel.Spec{OnError: grapnel.OnErrorOpen}, nil, "pre_tool_call", agenthooks.Deny, "host_error:interceptor_failed", "", "interceptor_failed", host.StatusCompleted},
+		"late, open":      {grapnel.ToolBefore, waits, grapnel.Spec{OnError: grapnel.OnErrorOpen, Timeout: time.Millisecond}, nil, "pre_tool_call", agenthooks.Deny, "host_error:interceptor_timeout", "", "interceptor_timeout", host.StatusCompleted},
+		"fails closed":    {grapnel.ToolBefore, fails, grapnel.Spec{}, nil, "pre_tool_call", agenthooks.Deny, "grapnel:guard", "", "could not answer", host.StatusCompleted},
+		"observes":        {grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Block}), grapnel.Spec{Mode: grapnel.ModeObserve}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.StatusCompleted},
+		"observer fails":  {grapnel.ToolBefore, fails, grapnel.Spec{Mode: grapnel.ModeObserve}, nil, "pre_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "queued", host.StatusCompleted},
+		"start fails":     {grapnel.SessionStart, fails, grapnel.Spec{}, nil, "agent_startup", agenthooks.Deny, "host_error:interceptor_failed", "", "", host.StatusBlocked},
+		"start halts":     {grapnel.SessionStart, always(grapnel.Outcome{Halt: "no"}), grapnel.Spec{}, nil, "agent_startup", agenthooks.Deny, "grapnel", "", "", host.StatusBlocked},
+		"prompt context":  {grapnel.PromptBefore, always(grapnel.Outcome{Context: []string{"it is raining"}}), grapnel.Spec{}, nil, "input", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "hello\\n\\nit is raining", host.StatusCompleted},
+		"prompt change":   {grapnel.PromptBefore, set(grapnel.FieldPrompt, `"HELLO"`), grapnel.Spec{}, nil, "input", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "HELLO", host.StatusCompleted},
+		"prompt blocked":  {grapnel.PromptBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}), grapnel.Spec{}, nil, "input", agenthooks.Deny, "grapnel:guard", "", "", host.StatusBlocked},
+		"model blocked":   {grapnel.ModelBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}), grapnel.Spec{}, nil, "pre_model_call", agenthooks.Deny, "grapnel:guard", "", "", host.StatusBlocked},
+		"model changed":   {grapnel.ModelBefore, set(grapnel.FieldRequest, `{"model":"other","messages":[]}`), grapnel.Spec{}, nil, "pre_model_call", agenthooks.Deny, "grapnel", "", "", host.StatusBlocked},
+		"model answered":  {grapnel.ModelBefore, set(grapnel.FieldResponse, `{"content":"cached"}`), grapnel.Spec{}, nil, "pre_model_call", agenthooks.Deny, "grapnel", "", "", host.StatusBlocked},
+		"response change": {grapnel.ModelAfter, set(grapnel.FieldResponse, `{"content":"changed","tool_calls":[],"finish_reason":"stop"}`), grapnel.Spec{}, nil, "post_model_call", agenthooks.Transform, "", "", "", host.StatusCompleted},
+		"output changed":  {grapnel.ToolAfter, set(grapnel.FieldOutput, `"masked"`), grapnel.Spec{}, nil, "post_tool_call", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "masked", host.StatusCompleted},
+		"output blocked":  {grapnel.ToolAfter, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "not for you"}), grapnel.Spec{}, nil, "post_tool_call", agenthooks.Deny, "grapnel:guard", `{"to":"ada","n":1.50}`, "not for you", host.StatusCompleted},
+		"output context":  {grapnel.ToolAfter, always(grapnel.Outcome{Context: []string{"by the way"}}), grapnel.Spec{}, nil, "post_tool_call", agenthooks.Allow, "", `{"to":"ada","n":1.50}`, "by the way", host.StatusCompleted},
+		"answer changed":  {grapnel.ResponseBefore, set(grapnel.FieldResponse, `"DONE"`), grapnel.Spec{}, nil, "output", agenthooks.Transform, "", `{"to":"ada","n":1.50}`, "queued", host.StatusCompleted},
+		"end blocked":     {grapnel.SessionEnd, always(grapnel.Outcome{Halt: "no"}), grapnel.Spec{}, nil, "agent_shutdown", agenthooks.Deny, "grapnel", `{"to":"ada","n":1.50}`, "queued", host.StatusCompleted},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -96,8 +96,8 @@ func TestEngine(t *testing.T) {
 			if r.Verdict.Decision != c.decision || r.Verdicts[0].Name != "grapnel" || r.InterceptorsRegistered != 1 {
 				t.Errorf("record %+v, want %s", r, c.decision)
 			}
-			if answer.Outcome != c.outcome {
-				t.Errorf("the turn is %s, want %s", answer.Outcome, c.outcome)
+			if answer.Status != c.outcome {
+				t.Errorf("the turn is %s, want %s", answer.Status, c.outcome)
 			}
 			if got := strings.Join(a.ran, " "); got != c.ran {
 				t.Errorf("the tool got %s, want %s", got, c.ran)
@@ -160,7 +160,7 @@ func TestEnginePromptThatIsNoText(t *testing.T) {
 		o.Context = []string{"it is raining"}
 		return o, err
 	}, grapnel.Spec{})
-	a.run(t, host.Message{Role: "external", Content: json.RawMessage(`{"form":"secret"}`)})
+	a.run(t, host.ChatMessage{Role: "external", Content: json.RawMessage(`{"form":"secret"}`)})
 	first := a.requests[0].Messages
 	if got := string(first[0].Content); first[0].Role != "external" || got != `{"form":"***"}` {
 		t.Errorf("the model read %s of %s", got, first[0].Role)
@@ -203,7 +203,7 @@ func TestEngineEvaluateOnly(t *testing.T) {
 	t.Parallel()
 	a := hooked(t, grapnel.ToolBefore, always(grapnel.Outcome{Decision: grapnel.Block, Reason: "no", Halt: "stop"}), grapnel.Spec{})
 	a.opts.Mode = agenthooks.EvaluateOnly
-	if answer := a.run(t, hello); answer.Outcome != host.Completed || len(a.ran) != 1 || a.at("pre_tool_call")[0].Verdict.Decision != agenthooks.Deny {
-		t.Errorf("the turn is %s, the tool ran with %v, record %+v", answer.Outcome, a.ran, a.at("pre_tool_call"))
+	if answer := a.run(t, hello); answer.Status != host.StatusCompleted || len(a.ran) != 1 || a.at("pre_tool_call")[0].Verdict.Decision != agenthooks.Deny {
+		t.Errorf("the turn is %s, the tool ran with %v, record %+v", answer.Status, a.ran, a.at("pre_tool_call"))
 	}
 }

@@ -55,7 +55,7 @@ func withVerdict(name, point, verdict string) agenthooks.Interceptor {
 }
 
 // run runs turns of one session, and returns the last answer.
-func (a *agent) run(t testing.TB, prompts ...host.Message) *host.Answer {
+func (a *agent) run(t testing.TB, prompts ...host.ChatMessage) *host.Answer {
 	t.Helper()
 	a.opts.Records = func(_ context.Context, r *agenthooks.Record) {
 		a.mu.Lock()
@@ -104,7 +104,7 @@ func (a *agent) run(t testing.TB, prompts ...host.Message) *host.Answer {
 		})}
 	ctx, session, _, err := h.Start(t.Context(), grapnel.Session{ID: "s1"}, "startup")
 	if err != nil {
-		return &host.Answer{Outcome: host.Blocked, Refusal: host.Refused(err)}
+		return &host.Answer{Status: host.StatusBlocked, Refusal: host.Refused(err)}
 	}
 	var answer *host.Answer
 	for _, prompt := range prompts {
@@ -171,8 +171,8 @@ func TestInterceptorsThatFail(t *testing.T) {
 				begun := time.Now()
 				answer := a.run(t, hello)
 				r := a.wantReason(t, "pre_tool_call", c.reason)
-				if len(a.ran) > 0 || answer.Outcome != host.Completed || *r.DecidedBy != 0 {
-					t.Errorf("the tool ran with %v, the turn %s, decided by %v", a.ran, answer.Outcome, r.DecidedBy)
+				if len(a.ran) > 0 || answer.Status != host.StatusCompleted || *r.DecidedBy != 0 {
+					t.Errorf("the tool ran with %v, the turn %s, decided by %v", a.ran, answer.Status, r.DecidedBy)
 				}
 				if text, _ := json.Marshal(r); strings.Contains(string(text), "TOPSECRET") {
 					t.Errorf("the record holds the target: %s", text)
@@ -210,8 +210,8 @@ func TestWhatCannotBeJudged(t *testing.T) {
 			if !strings.HasSuffix(r.Verdict.Message, c.message) || r.InputIdentity != nil || r.EnforcedIdentity != nil || r.DecidedBy != nil || r.Verdicts != nil {
 				t.Errorf("record %+v, want the message %q and nothing else", r, c.message)
 			}
-			if answer.Outcome != host.Completed {
-				t.Errorf("the turn is %s", answer.Outcome)
+			if answer.Status != host.StatusCompleted {
+				t.Errorf("the turn is %s", answer.Status)
 			}
 			for _, seen := range a.contexts {
 				if strings.Contains(seen, "SECRET") {
@@ -256,9 +256,9 @@ func TestPromptThatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	a := &agent{}
 	a.opts.Interceptors = []agenthooks.Interceptor{a.probe("")}
-	answer := a.run(t, host.Message{Role: "user", Content: json.RawMessage(`"a\ud800b"`)})
-	if r := a.wantReason(t, "input", "host_error:context_invalid"); r.Verdict.Message != "input.content: not valid Unicode" || answer.Outcome != host.Blocked {
-		t.Errorf("record %+v, the turn is %s", r, answer.Outcome)
+	answer := a.run(t, host.ChatMessage{Role: "user", Content: json.RawMessage(`"a\ud800b"`)})
+	if r := a.wantReason(t, "input", "host_error:context_invalid"); r.Verdict.Message != "input.content: not valid Unicode" || answer.Status != host.StatusBlocked {
+		t.Errorf("record %+v, the turn is %s", r, answer.Status)
 	}
 	if len(a.requests) > 0 {
 		t.Errorf("the model was asked %+v", a.requests)

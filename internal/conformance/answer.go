@@ -57,7 +57,7 @@ func (f *firing) decide(v view) {
 	switch {
 	case decided != nil:
 		v["decision"], v["cause"], v["reason"] = "block", decided.Cause, decided.Text
-		if f.verdict.Decision == grapnel.Block && contract.Blocks == grapnel.BlockAction {
+		if f.verdict.Decision == grapnel.Block && contract.Blocks == grapnel.BlockingAction {
 			v["effective"] = "block"
 		}
 	case len(f.verdict.Changes) > 0:

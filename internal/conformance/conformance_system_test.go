@@ -14,6 +14,8 @@ import (
 
 // Every published case passes, or a gap gives the reason. Nothing runs in parallel, because
 // some cases measure.
+//
+// Proves: IC-78
 func TestVectors(t *testing.T) {
 	cases, err := conformance.Load(filepath.Join("..", "..", "conformance", "vectors"))
 	if err != nil {

@@ -31,7 +31,7 @@ func runOne(t *testing.T, text string, opts *conformance.Options) conformance.Re
 // value returns a case that returns one of its own values.
 func value(is, expect string) string {
 	return fmt.Sprintf(`{"id": "v", "dialect": "flyto", "kind": "parse", "function": "find_json", "key": "k",
-		"results": [{"json_output": {"k": %s}}], "expect": %s}`, is, expect)
+		"results": [{"json_output": {"k": %s}, "callback": true}], "expect": %s}`, is, expect)
 }
 
 func TestCompare(t *testing.T) {

@@ -25,7 +25,7 @@ type input struct {
 	Response     json.RawMessage `json:"response"`
 	UserID       string          `json:"user_id"`
 	Channel      string          `json:"channel"`
-	ThreadID     *string         `json:"thread_id"`
+	ThreadID     string          `json:"thread_id"`
 	ThreadIDs    []string        `json:"thread_ids"`
 	SessionID    string          `json:"session_id"`
 	Context      string          `json:"context"`
@@ -36,6 +36,15 @@ type input struct {
 	OutputTokens json.Number     `json:"output_tokens"`
 	StopReason   string          `json:"stop_reason"`
 	Reason       string          `json:"reason"`
+}
+
+// setSession sets the data of the session in which the event happens.
+func (in *input) setSession(s *grapnel.Session) {
+	s.ID, s.User, s.Channel, s.Model = in.SessionID, in.UserID, in.Channel, in.Model
+	s.Thread, s.Threads = in.ThreadID, in.ThreadIDs
+	if in.Context != "chat" {
+		s.Job = in.Context
+	}
 }
 
 // resolve sets the event from the system's own name, if only that name is given.
@@ -66,8 +75,8 @@ func (d *eventDef) event(b *bench) (*grapnel.Event, error) {
 		}
 	}
 	ev.Cause = in.Reason
-	s := &ev.Session
-	s.ID, s.User, s.Channel, s.Model, s.Turn = in.SessionID, in.UserID, in.Channel, in.Model, in.Turn.String()
+	in.setSession(&ev.Session)
+	ev.Session.Turn = in.Turn.String()
 	switch d.Event {
 	case grapnel.ToolBefore, grapnel.PermissionBefore, grapnel.PermissionDenied, grapnel.ToolAfter, grapnel.ToolFailed:
 		ev.Tool = &grapnel.Tool{Name: in.ToolName, Input: in.ToolInput, Output: in.ToolOutput, Failed: in.IsError || d.Event == grapnel.ToolFailed}

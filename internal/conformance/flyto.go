@@ -3,12 +3,12 @@ package conformance
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -173,35 +173,84 @@ func setenv(vars map[string]string) (undo func()) {
 	}
 }
 
-// flytoParse calls one of Flyto's helpers with the results of hooks.
-func flytoParse(_ context.Context, c *Case) ([]Diff, error) {
+// A resultDef is the result of one hook. Its hook is a program that ends this way, or a Go function
+// that returns it.
+type resultDef struct {
+	Exit     int             `json:"exit"`
+	Stdout   string          `json:"stdout"`
+	Stderr   string          `json:"stderr"`
+	JSON     json.RawMessage `json:"json_output"` // replaces the printed output
+	Error    string          `json:"error"`       // timeout: the program takes too long; anything else: it cannot start
+	Callback bool            `json:"callback"`
+}
+
+// spec returns the hook that ends with the result.
+func (r *resultDef) spec(b *bench, name string, on grapnel.Kind) (grapnel.Spec, error) {
+	s := grapnel.Spec{Name: name, On: []grapnel.Kind{on}}
+	if r.JSON != nil {
+		r.Stdout = string(r.JSON)
+	}
+	if r.Callback {
+		out := &dialect.Output{Exit: r.Exit, Stdout: []byte(r.Stdout), Stderr: []byte(r.Stderr)}
+		s.Hook = grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+			answer, err := dialect.Flyto().ReadOutcome(ev, *out)
+			answer.Output = out
+			return answer, err
+		})
+		return b.preset.Defaults(s), nil
+	}
+	does := program{Exit: r.Exit, Stdout: r.Stdout, Stderr: r.Stderr}
+	if r.Exit < 0 {
+		does.Signal = "KILL"
+	}
+	if r.Error == "timeout" {
+		does.DelayAfterMS, s.Timeout = 60_000, 100*time.Millisecond
+	}
+	line, err := does.line(b)
+	cmd := &process.Command{Name: name, Line: line, Dialect: dialect.Flyto(), Vars: dialect.Flyto().HookEnv, Executor: process.System}
+	if r.Error != "" && r.Error != "timeout" {
+		cmd.Line, cmd.Args = "", []string{filepath.Join(b.scripts, "missing")}
+	}
+	s.Hook = cmd
+	return b.preset.Defaults(s), err
+}
+
+// flytoParse runs hooks and calls one of Flyto's helpers with their results.
+func flytoParse(ctx context.Context, c *Case) ([]Diff, error) {
 	var d struct {
-		Function string `json:"function"`
-		Key      string `json:"key"`
-		Results  []struct {
-			Exit   int             `json:"exit"`
-			Stdout string          `json:"stdout"`
-			Stderr string          `json:"stderr"`
-			JSON   json.RawMessage `json:"json_output"`
-			Error  string          `json:"error"`
-		} `json:"results"`
+		Function string      `json:"function"`
+		Key      string      `json:"key"`
+		Results  []resultDef `json:"results"`
 	}
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	var results dialect.FlytoResults
+	b, err := (&plan{}).bench(c.Dialect)
+	if err != nil {
+		return nil, err
+	}
+	defer b.close(ctx)
+	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Input: json.RawMessage(`{}`)}}
+	if d.Function == "post_compact" {
+		ev = &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{}}
+	}
+	for i := range d.Results {
+		spec, err := d.Results[i].spec(b, fmt.Sprint("hook ", i), ev.Kind)
+		if err == nil {
+			err = b.engine.Add(spec)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	f := b.fire(ev, func() grapnel.Verdict { return b.engine.Fire(ctx, ev) })
+	if f.record == nil || len(f.record.Hooks) != len(d.Results) {
+		return nil, fmt.Errorf("want a run of %d hooks, got the record %+v", len(d.Results), f.record)
+	}
+	results := dialect.NewFlytoResults(f.record.Hooks)
 	success := []bool{}
-	for _, r := range d.Results {
-		var failed error
-		if r.Error != "" {
-			failed = errors.New(r.Error)
-		}
-		if r.JSON != nil { // it replaces the printed output
-			r.Stdout = string(r.JSON)
-		}
-		result := dialect.NewFlytoResult(dialect.Output{Exit: r.Exit, Stdout: []byte(r.Stdout), Stderr: []byte(r.Stderr)}, failed)
-		results = append(results, result)
-		success = append(success, result.Success())
+	for _, r := range results {
+		success = append(success, r.Success())
 	}
 	switch d.Function {
 	case "post_compact":

@@ -20,10 +20,11 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// The cases in testdata/gemini.json were run through the hook classes of Gemini CLI 0.61.0 to
-// get the expected values. There is one for each rule of that agent about exit codes, answers,
-// several hooks, model calls and configuration. They show GC-10, GC-11, GC-13, GC-14, GC-15 and
-// GC-16.
+// The cases in testdata/gemini.json were run through the hook classes of Gemini CLI 0.61.0 to get
+// the expected values. There is one for each rule of that agent about exit codes, answers, several
+// hooks, model calls and configuration.
+//
+// Proves: GC-10, GC-11, GC-13, GC-14, GC-15, GC-16
 func TestGeminiMeasured(t *testing.T) {
 	t.Parallel()
 	cases, err := conformance.Load(filepath.Join("testdata", "gemini.json"))

@@ -7,8 +7,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// Errors in a webhook have IronClaw's names and order: IC-41, IC-45, IC-56, IC-58, IC-60,
-// IC-61, IC-64.
+// Errors in a webhook have IronClaw's names and order.
+//
+// Proves: IC-41, IC-45, IC-56, IC-58, IC-60, IC-61, IC-64
 func TestIronClawWebhookErrors(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -47,7 +48,9 @@ func TestIronClawWebhookErrors(t *testing.T) {
 	}
 }
 
-// The words of the kinds about files: IC-34, IC-37, IC-38, IC-40.
+// The words of the kinds about files.
+//
+// Proves: IC-34, IC-37, IC-38, IC-40
 func TestIronClawFiles(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

@@ -103,7 +103,7 @@ type stage struct {
 
 	begun    bool
 	answer   *host.Answer
-	messages []host.Message
+	messages []host.ChatMessage
 }
 
 // patience is long compared with an agent's run, which takes milliseconds.
@@ -156,7 +156,10 @@ func (s *stage) read(raw json.RawMessage) error {
 	if err := errors.Join(unobtainable(raw), strict(raw, &s.input), strict(raw, &rest)); err != nil {
 		return err
 	}
-	for _, word := range []string{"tool_name", "tool_input", "tool_output", "is_error", "prompt", "content", "response"} {
+	for _, word := range []string{
+		"tool_name", "tool_input", "tool_output", "is_error", "prompt", "content", "response",
+		"user_id", "channel", "session_id", "thread_id", "thread_ids", "context",
+	} {
 		delete(rest, word)
 	}
 	if len(rest) > 0 {
@@ -294,14 +297,14 @@ func (s *stage) run(ctx context.Context, secrets []string) error {
 
 func (s *stage) live(ctx context.Context, h *host.Host, tools []host.AgentTool) error {
 	in := &s.input
-	ctx, session, startContext, err := h.Start(ctx, grapnel.Session{
-		ID: in.SessionID, CWD: s.bench.dir, Root: s.bench.dir, User: in.UserID, Channel: in.Channel, Model: in.Model,
-	}, "startup")
+	info := grapnel.Session{CWD: s.bench.dir, Root: s.bench.dir}
+	in.setSession(&info)
+	ctx, session, startContext, err := h.Start(ctx, info, "startup")
 	if s.begun = err == nil; !s.begun {
 		return nil // a hook refused the session; the view shows it
 	}
 	l := host.Loop{
-		Provider: host.ProviderFunc(s.generate), Name: in.Model, Context: startContext, Tools: tools, Job: in.Context != "" && in.Context != "chat",
+		Provider: host.ProviderFunc(s.generate), Name: in.Model, Context: startContext, Tools: tools,
 		Deliver: func(_ context.Context, m host.Outgoing) error {
 			s.sent = append(s.sent, m)
 			return nil
@@ -442,6 +445,9 @@ func (s *stage) hookSees(want any) any {
 		fields = members
 	}
 	fields[p.word] = plain(p.value(saw))
+	fields["user_id"], fields["channel"], fields["session_id"] = saw.Session.User, saw.Session.Channel, saw.Session.ID
+	fields["thread_id"], fields["thread_ids"] = saw.Session.Thread, plain(encode(saw.Session.Threads))
+	fields["context"] = cmp.Or(saw.Session.Job, "chat")
 	switch {
 	case saw.Tool != nil:
 		fields["tool_name"] = saw.Tool.Name

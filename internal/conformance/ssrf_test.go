@@ -51,7 +51,9 @@ func TestGuardCases(t *testing.T) {
 	}
 }
 
-// The same for webhooks: IC-56, IC-57, IC-65, IC-66, IC-67.
+// The same for webhooks.
+//
+// Proves: IC-56, IC-57, IC-65, IC-66, IC-67
 func TestWebhookCases(t *testing.T) {
 	t.Parallel()
 	hook := func(kind, behaviour, more string) string {

@@ -15,3 +15,12 @@ func Dir() (string, error) {
 	}
 	return u.HomeDir, nil
 }
+
+// User returns the name of this user.
+func User() (string, error) {
+	u, err := user.Current()
+	if err != nil {
+		return "", err
+	}
+	return u.Username, nil
+}

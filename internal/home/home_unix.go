@@ -25,30 +25,37 @@ const passwdFile = "/etc/passwd"
 // contain the user, and a project could then choose the installation. With cgo, os/user makes the
 // hook program dynamically linked, which starts more slowly. For users of a directory service,
 // Dir runs getent.
-func Dir() (string, error) {
+func Dir() (string, error) { return lookup(5) }
+
+// User returns the name of this user from the user database, for the same reasons without os/user.
+func User() (string, error) { return lookup(0) }
+
+// lookup returns a field of this user.
+func lookup(field int) (string, error) {
 	uid := os.Getuid()
-	home, err := homeFromFile(passwdFile, uid)
+	value, err := fromFile(passwdFile, uid, field)
 	if errors.Is(err, errNoUser) {
 		if line, err2 := getent(uid); err2 == nil {
-			return homeFromPasswd(strings.NewReader(line), uid)
+			return fromPasswd(strings.NewReader(line), uid, field)
 		}
 	}
-	return home, err
+	return value, err
 }
 
 var errNoUser = errors.New("unknown to " + passwdFile)
 
-func homeFromFile(name string, uid int) (string, error) {
+func fromFile(name string, uid, field int) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return "", err
 	}
 	defer f.Close()
-	return homeFromPasswd(f, uid)
+	return fromPasswd(f, uid, field)
 }
 
-// homeFromPasswd finds the user in lines of the form name:password:uid:gid:comment:home:shell.
-func homeFromPasswd(r io.Reader, uid int) (string, error) {
+// fromPasswd returns a field of the user in lines of the form
+// name:password:uid:gid:comment:home:shell.
+func fromPasswd(r io.Reader, uid, field int) (string, error) {
 	want := strconv.Itoa(uid)
 	lines := bufio.NewScanner(r)
 	for lines.Scan() {
@@ -57,7 +64,7 @@ func homeFromPasswd(r io.Reader, uid int) (string, error) {
 		if len(fields) < 6 || fields[2] != want || strings.HasPrefix(fields[0], "+") || strings.HasPrefix(fields[0], "-") {
 			continue
 		}
-		return fields[5], nil
+		return fields[field], nil
 	}
 	if err := lines.Err(); err != nil {
 		return "", fmt.Errorf("%s: %w", passwdFile, err)

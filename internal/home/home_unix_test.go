@@ -30,9 +30,9 @@ func TestHomeFromPasswd(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			got, err := homeFromPasswd(strings.NewReader(passwd), tt.uid)
+			got, err := fromPasswd(strings.NewReader(passwd), tt.uid, 5)
 			if got != tt.want || !errors.Is(err, tt.err) {
-				t.Errorf("homeFromPasswd(%d) = %q, %v, want %q, %v", tt.uid, got, err, tt.want, tt.err)
+				t.Errorf("fromPasswd(%d, 5) = %q, %v, want %q, %v", tt.uid, got, err, tt.want, tt.err)
 			}
 		})
 	}

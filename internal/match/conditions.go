@@ -189,6 +189,9 @@ func (cs *Conditions) exceptions(f *Facts) []Check {
 	return checks
 }
 
+// pathKeys are the keys for paths, in the order of [compiled.paths].
+var pathKeys = []string{"path", "reads", "writes"}
+
 // checks evaluates each key of a match.
 func (mc *matchConditions) checks(f *Facts) []Check {
 	c := mc.c
@@ -211,8 +214,13 @@ func (mc *matchConditions) checks(f *Facts) []Check {
 				check.Fits = append(check.Fits, j)
 			}
 		}
-		if k.Name == "host" && len(c.url) > 0 {
+		switch {
+		case k.Name == "host" && len(c.url) > 0:
 			check.OK = check.OK && c.fitsURLs(f, nil) // `url` and `host` must match the same address
+		case k.Name == "command" && c.linked():
+			check.OK = check.OK && c.fitsCommandURLs(f, nil) // the address must be one of the command
+		case len(c.Command) > 0 && slices.Contains(pathKeys, k.Name):
+			check.OK = check.OK && c.fitsPaths(f, slices.Index(pathKeys, k.Name), nil) // likewise the path
 		}
 	}
 	if c.items() && c.blind(f) {

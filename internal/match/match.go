@@ -299,11 +299,16 @@ func (c *compiled) looksAtPaths() bool {
 // fits tests the commands, paths and addresses of a call. For each key, one item must match without
 // being excluded by an exception, or every item if the reading requires it.
 func (c *compiled) fits(f *Facts, exceptions []*compiled) bool {
-	if len(c.Command) > 0 {
+	switch {
+	case c.linked():
+		if !c.fitsCommandURLs(f, exceptions) {
+			return false
+		}
+	case len(c.Command) > 0:
 		if !c.fitsCommands(f, exceptions) {
 			return false
 		}
-	} else if c.blind(f) {
+	case c.blind(f):
 		return false
 	}
 	for key, patterns := range c.paths() {
@@ -311,7 +316,37 @@ func (c *compiled) fits(f *Facts, exceptions []*compiled) bool {
 			return false
 		}
 	}
-	return len(c.url)+len(c.host) == 0 || c.fitsURLs(f, exceptions)
+	return len(c.url)+len(c.host) == 0 || c.linked() || c.fitsURLs(f, exceptions)
+}
+
+// linked reports whether a matching command must name the address: in "curl a && pip install b"
+// the address of curl is not one of pip.
+func (c *compiled) linked() bool {
+	return len(c.Command) > 0 && len(c.url)+len(c.host) > 0 && !c.reading.every()
+}
+
+// fitsCommandURLs reports whether a command matches that names a matching address. The addresses
+// in code and in other parts of the call count for each of its commands.
+func (c *compiled) fitsCommandURLs(f *Facts, exceptions []*compiled) bool {
+	if !c.fitsCommands(f, exceptions) {
+		return false
+	}
+	fits := func(urls []string) bool { return fitsItems(urls, exceptions, (*compiled).fitsURL, c) }
+	if fits(OrZero(f.Event.Tool).URLs) {
+		return true
+	}
+	for _, script := range f.Scripts() {
+		if fits(script.CodeURLs()) {
+			return true
+		}
+		for i := range script.Commands {
+			if fits(script.Commands[i].URLs()) && c.fitsCommand(f, script, i) &&
+				!slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsCommand(f, script, i) }) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // blind reports whether a match that permits something has no command pattern, but the call has
@@ -349,13 +384,19 @@ func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
 	}
 	found := false
 	for _, p := range paths {
-		hit := c.speaks(key, p, near) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(f, p) })
+		hit := c.speaks(key, p, near) && c.belongs(f, p) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(f, p) })
 		if c.reading.every() && !hit {
 			return false
 		}
 		found = found || hit && (p.explicit || !c.reading.every())
 	}
 	return found
+}
+
+// belongs reports whether a path is of a matching command, if the match has commands: in "rm -rf
+// dist && cp a /etc/b" the path /etc/b is not one of rm.
+func (c *compiled) belongs(f *Facts, p Path) bool {
+	return len(c.Command) == 0 || c.reading.every() || p.by.script == nil || c.fitsCommand(f, p.by.script, p.by.i)
 }
 
 // paths returns the patterns of the keys path, reads and writes.
@@ -404,15 +445,16 @@ func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 			places = append(places, place{script, i})
 		}
 	}
-	return fitsItems(places, exceptions, func(c *compiled, at place) bool {
-		patterns := f.patterns(c, at.script)
-		if c.reading.every() {
-			return shell.MatchWhole(patterns, at.script, at.i) >= c.reading.least()
-		}
-		return slices.ContainsFunc(patterns, func(p *shell.Pattern) bool {
-			return p.MatchCommand(at.script, at.i) >= c.reading.least()
-		})
-	}, c)
+	return fitsItems(places, exceptions, func(c *compiled, at place) bool { return c.fitsCommand(f, at.script, at.i) }, c)
+}
+
+// fitsCommand reports whether one command of a script fits the command patterns.
+func (c *compiled) fitsCommand(f *Facts, script *shell.Script, i int) bool {
+	patterns := f.patterns(c, script)
+	if c.reading.every() {
+		return shell.MatchWhole(patterns, script, i) >= c.reading.least()
+	}
+	return slices.ContainsFunc(patterns, func(p *shell.Pattern) bool { return p.MatchCommand(script, i) >= c.reading.least() })
 }
 
 // patterns returns the command patterns of c that can match a command of the script. The result is

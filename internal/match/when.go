@@ -1,6 +1,7 @@
 package match
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,6 +29,9 @@ var whenNames = []whenName{
 	{"cause", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Cause }},
 	{"prompt", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Prompt).Text }},
 	{"message", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Message).Content }},
+	{"sender", func(f *Facts, _ *grapnel.Verdict) any {
+		return cmp.Or(OrZero(f.Event.Message).Sender, f.Event.Session.User)
+	}},
 
 	{"tool.id", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Tool).ID }},
 	{"tool.name", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Tool).Name }},
@@ -50,6 +54,8 @@ var whenNames = []whenName{
 	{"session.turn", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Turn }},
 	{"session.user", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.User }},
 	{"session.channel", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Channel }},
+	{"session.thread", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Thread }},
+	{"session.job", func(f *Facts, _ *grapnel.Verdict) any { return f.Event.Session.Job }},
 	{"session.subagent", func(f *Facts, _ *grapnel.Verdict) any { return OrZero(f.Event.Session.Subagent).Type }},
 
 	{"verdict.decision", func(_ *Facts, v *grapnel.Verdict) any { return OrZero(v).Decision.String() }},

@@ -87,6 +87,22 @@ func TestWhenObjects(t *testing.T) {
 	}
 }
 
+// IC-02: an expression can use the conversation, the job and the sender of an event.
+func TestWhenOrigin(t *testing.T) {
+	t.Parallel()
+	session := grapnel.Session{User: "u1", Thread: "t1", Job: "job:7"}
+	for source, ev := range map[string]*grapnel.Event{
+		`session.thread == "t1" && session.job == "job:7" && sender == "u1"`: {Kind: grapnel.ToolBefore, Session: session},
+		`sender == "u2" && session.user == "u1"`:                             {Kind: grapnel.MessageReceived, Session: session, Message: &grapnel.Message{Sender: "u2"}},
+		`sender == "" && session.job == "" && session.thread == ""`:          {Kind: grapnel.ToolBefore},
+	} {
+		w := newWhen(source)
+		if got, err := w.holds(&Facts{Event: ev}, nil); err != nil || !got {
+			t.Errorf("%s: %v, %v, want true", source, got, err)
+		}
+	}
+}
+
 func BenchmarkWhen(b *testing.B) {
 	const source = `session.mode == "plan" && tool.class in ["write", "edit"] && len(tool.input) > 3`
 	b.Run("compile", func(b *testing.B) {

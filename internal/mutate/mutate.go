@@ -83,7 +83,7 @@ func (m *mutator) asks(at string, change func(*policyfile.Hook)) {
 // cannotAsk reports whether an event has no action that can wait for an answer.
 func cannotAsk(kind grapnel.Kind) bool {
 	c, known := dialect.ContractOf(kind)
-	return !known || c.Blocks != grapnel.BlockAction
+	return !known || c.Blocks != grapnel.BlockingAction
 }
 
 // match adds the mutants of a match. more is true if the hook does more when the match matches more

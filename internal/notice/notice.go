@@ -24,15 +24,22 @@ func (s fixedOutcome) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, 
 	return grapnel.Outcome(s), nil
 }
 
-// New returns a hook that shows a message to the user at session start and with each prompt.
-func New(text string) grapnel.Spec {
-	return For(grapnel.Source{Name: "grapnel", File: "grapnel"}, policyfile.OneLine(text))
+// shownKinds are the events with which users see messages.
+var shownKinds = []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore}
+
+// Shows reports whether the hooks of [New] show their message with events of a kind.
+func Shows(kind grapnel.Kind) bool { return slices.Contains(shownKinds, kind) }
+
+// New returns a hook that shows a message to the user at session start and with each prompt. An
+// event can have one notice of each topic.
+func New(topic, text string) grapnel.Spec {
+	return For(grapnel.Source{Name: topic, File: OwnFile}, policyfile.OneLine(text))
 }
 
 // For returns the hook of New for a source, so that the message shows the source's file.
 func For(source grapnel.Source, text string) grapnel.Spec {
 	return grapnel.Spec{
-		Name: noticeName, Source: OwnSource(source), On: []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore},
+		Name: noticeName, Source: OwnSource(source), On: shownKinds,
 		Phase: grapnel.PhaseRule, Hook: fixedOutcome{Message: text}, OnError: grapnel.OnErrorOpen,
 	}
 }

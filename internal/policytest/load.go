@@ -117,7 +117,7 @@ func Program(c policyfile.Command) grapnel.Hook { return command(c) }
 
 func command(c policyfile.Command) *process.Command {
 	cmd := &process.Command{
-		Name: c.Name, Line: c.Line, Args: c.Args, Allow: c.Env, Dir: c.Dir, InDir: c.Scope == grapnel.ScopeProject || c.Worker,
+		Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Allow: c.Env, Dir: c.Dir, InDir: c.Scope == grapnel.ScopeProject || c.Worker,
 		Env: c.Vars, Inherit: process.InheritFor(c.Scope), Executor: process.System,
 	}
 	if s := c.Sandbox; s != nil && !s.Off {

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+	"time"
 )
 
 var errNotRegular = errors.New("is not a regular file")
@@ -21,25 +22,37 @@ func Regular(name string, limit int64) ([]byte, error) {
 // Checked is like Regular, but returns the error of check, which it calls with the open file's
 // info.
 func Checked(name string, limit int64, check func(fs.FileInfo) error) ([]byte, error) {
+	data, _, err := Stamped(name, limit, check)
+	return data, err
+}
+
+// Stamped is like Checked, and also returns the time of the file's last modification, as of the end
+// of the read: a program may write to the file at the same time.
+func Stamped(name string, limit int64, check func(fs.FileInfo) error) (content []byte, modified time.Time, err error) {
 	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, modified, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, modified, err
 	}
 	if err := check(info); err != nil {
-		return nil, err
+		return nil, modified, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errNotRegular
+		return nil, modified, errNotRegular
 	}
 	// The buffer has room for one read of the data and one that finds the end.
 	data := bytes.NewBuffer(make([]byte, 0, min(info.Size(), limit)+bytes.MinRead))
-	_, err = data.ReadFrom(io.LimitReader(f, limit))
-	return data.Bytes(), err
+	if _, err = data.ReadFrom(io.LimitReader(f, limit)); err == nil {
+		info, err = f.Stat()
+	}
+	if err != nil {
+		return data.Bytes(), modified, err
+	}
+	return data.Bytes(), info.ModTime(), nil
 }
 
 // Exists reports whether a file or a link has this name. The target of the link need not exist.

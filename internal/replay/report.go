@@ -266,7 +266,7 @@ func compare(s *scene, then, now *played, values bool) *Difference {
 // strictness returns the decision for the agent. If the turn ends at an event that can be
 // blocked, the action is blocked.
 func strictness(r *grapnel.Record) grapnel.Decision {
-	if c, ok := grapnel.ContractOf(r.Event); r.Halt != "" && ok && c.Blocks == grapnel.BlockAction {
+	if c, ok := grapnel.ContractOf(r.Event); r.Halt != "" && ok && c.Blocks == grapnel.BlockingAction {
 		return grapnel.Block
 	}
 	return r.Decision

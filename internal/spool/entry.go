@@ -11,7 +11,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// meta encodes an Entry without the event and its Changes, with the same result as encoding/json.
+// meta encodes an Entry without the event and its Changes, with the same result as encoding/json,
+// except that a late Entry has no decision.
 // A hook program does not use encoding/json here, because preparing the types takes longer than
 // all other work for a Record.
 func (e *Entry) meta() ([]byte, error) {
@@ -26,7 +27,9 @@ func (e *Entry) meta() ([]byte, error) {
 	b = addText(b, "session", e.Session)
 	b = addText(b, "event", string(e.Event))
 	b = addSome(b, "tool", e.Tool)
-	b = addText(b, "decision", e.Decision.String())
+	if !e.Late { // hooks that run after the reply decide nothing
+		b = addText(b, "decision", e.Decision.String())
+	}
 	if e.Would != grapnel.None {
 		b = addText(b, "would", e.Would.String())
 	}
@@ -39,6 +42,20 @@ func (e *Entry) meta() ([]byte, error) {
 	b = addTexts(b, "conflicts", e.Conflicts)
 	b = addTexts(b, "unsupported", e.Unsupported)
 	b = addSome(b, "error", e.Error)
+	for _, field := range [...]struct{ name, text string }{
+		{"host", e.Host},
+		{"user", e.User},
+		{"machine", e.Machine},
+		{"policy_digest", e.PolicyDigest},
+		{"policy_revision", e.PolicyRevision},
+		{"approval", e.Approval},
+		{"provenance", e.Provenance},
+		{"gateway", e.Gateway},
+	} {
+		b = addSome(b, field.name, field.text)
+	}
+	b = addCount(b, "tokens_in", e.TokensIn)
+	b = addCount(b, "tokens_out", e.TokensOut)
 	b = addNumber(b, "ms", e.MS)
 	b = addFlag(b, "late", e.Late)
 	b = addTexts(b, "context", e.Context) // last, because it is cut first if there is not enough room
@@ -58,9 +75,7 @@ func addRun(b []byte, run grapnel.HookRun) []byte {
 	b = append(b, '{')
 	b = addText(b, "name", run.Name)
 	b = addText(b, "source", run.Source)
-	if run.Line != 0 {
-		b = addNumber(b, "line", float64(run.Line))
-	}
+	b = addCount(b, "line", run.Line)
 	b = addText(b, "decision", run.Decision.String())
 	b = addSome(b, "cause", string(run.Cause))
 	b = addSome(b, "error", run.Error)
@@ -69,9 +84,7 @@ func addRun(b []byte, run grapnel.HookRun) []byte {
 	b = addFlag(b, "fail_open", run.FailOpen)
 	b = addFlag(b, "expired", run.Expired)
 	b = addFlag(b, "observed", run.Observed)
-	if run.Round != 0 {
-		b = addNumber(b, "round", float64(run.Round))
-	}
+	b = addCount(b, "round", run.Round)
 	b = addFlag(b, "superseded", run.Superseded)
 	b = addFlag(b, "async", run.Async)
 	b = addNumber(b, "ms", run.MS)
@@ -126,6 +139,14 @@ func addList[T any](b []byte, name string, list []T, add func([]byte, T) []byte)
 
 func addNumber(b []byte, name string, x float64) []byte {
 	return strconv.AppendFloat(addName(b, name), x, 'f', -1, 64)
+}
+
+// addCount adds a number if it is not 0.
+func addCount(b []byte, name string, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	return addNumber(b, name, float64(n))
 }
 
 // addFlag adds a flag if it is true.

@@ -38,7 +38,7 @@ func (f *Filter) Wants(e *Entry) bool {
 		f.Agent != "" && e.Agent != f.Agent,
 		f.Session != "" && e.Session != f.Session,
 		len(f.Events) > 0 && !slices.Contains(f.Events, e.Event),
-		len(f.Decisions) > 0 && !slices.Contains(f.Decisions, e.Decision):
+		len(f.Decisions) > 0 && (e.Late || !slices.Contains(f.Decisions, e.Decision)):
 		return false
 	}
 	return f.Hook == "" || slices.ContainsFunc(e.Hooks, func(h grapnel.HookRun) bool {

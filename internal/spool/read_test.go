@@ -31,11 +31,16 @@ func TestFilter(t *testing.T) {
 	add("after", 0, func(r *grapnel.Record) { r.Event = grapnel.ToolAfter })
 	add("none", 0, func(r *grapnel.Record) { r.Decision = grapnel.None })
 	add("hooked", 0, func(r *grapnel.Record) { r.Hooks[0].Name = "fmt" })
+	if err := s.keep(Entry{Late: true, Record: grapnel.Record{ID: "late", Time: now.Add(-2 * time.Hour), Agent: "a", Event: "native.late"}}); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct {
 		f    Filter
 		want string
 	}{
-		"all":             {Filter{}, "old gemini other after none hooked"},
+		"late": {Filter{Agent: "a"}, "late"}, // it has no decision
+
+		"all":             {Filter{}, "old gemini other after none hooked late"},
 		"since":           {Filter{Since: now.Add(-time.Hour)}, "gemini other after none hooked"},
 		"agent":           {Filter{Agent: "gemini-cli"}, "gemini"},
 		"session":         {Filter{Session: "s2"}, "other"},

@@ -52,6 +52,9 @@ func (s *Spool) current() (rotation, err error) {
 			return nil, err
 		}
 	}
+	if info, err := s.records.Stat(); err == nil && info.Size() == 0 {
+		_ = ReserveLosses(s.dir) // without the file, the reply alone reports lost Records
+	}
 	if !s.due(s.records) {
 		return nil, nil
 	}

@@ -122,7 +122,7 @@ func TestReduceEvent(t *testing.T) {
 	if err := json.Unmarshal(raw, &got); err != nil {
 		t.Fatalf("the reduced event cannot be read: %v\n%s", err, raw)
 	}
-	if got.Session != ev.Session || got.Tool == nil || got.Tool.Name != "Write" || !strings.Contains(string(got.Tool.Input), `"file_path":"/x"`) {
+	if !cmp.Equal(got.Session, ev.Session) || got.Tool == nil || got.Tool.Name != "Write" || !strings.Contains(string(got.Tool.Input), `"file_path":"/x"`) {
 		t.Errorf("the reduced event lost what comes first: %.500s", raw)
 	}
 	if strings.Contains(string(raw), "hunter2") {

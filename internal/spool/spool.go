@@ -150,6 +150,9 @@ func Open(dir string, opts *Options) (*Spool, error) {
 	return s, nil
 }
 
+// Dir returns the directory.
+func (s *Spool) Dir() string { return s.dir }
+
 // Err returns why something could not be stored, or nil.
 func (s *Spool) Err() error {
 	s.mu.Lock()
@@ -200,7 +203,7 @@ type Entry struct {
 	grapnel.Record
 
 	// Late marks an Entry that is not a firing: it has the results of the observing hooks of the
-	// firing with this ID.
+	// firing with this ID. It has no decision.
 	Late bool `json:"late,omitempty"`
 
 	// Context is the text that was added for the model, and Changes are the new values of the

@@ -29,3 +29,6 @@ func detach(cmd *exec.Cmd) {
 
 // rootDir returns the root of the volume of the program.
 func rootDir(program string) string { return filepath.VolumeName(program) + `\` }
+
+// access reports nothing: permissions of Windows depend on more than the file.
+func access(string, bool) error { return nil }

@@ -3,13 +3,14 @@
 //
 //	import _ "github.com/grapnel-dev/grapnel/policy/foreign"
 //
-// It contains nothing else. Programs that are started for each event do not import it; see
-// [policy.LinkForeign].
+// For Go agents, [StartIronClaw] also starts the hooks of an IronClaw installation. Programs that are
+// started for each event do not import this package; see [policy.LinkForeign].
 package foreign
 
 import (
+	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-func init() { policy.LinkForeign(toml.Parse) }
+func init() { policy.LinkForeign(toml.Parse, jsregexp.Compile) }

@@ -18,7 +18,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/shell"
@@ -172,13 +171,17 @@ func (r *claudeReader) events(hooks *tree.Node) {
 func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node) {
 	handlers := group.Get("hooks")
 	if !handlers.Is(tree.List) {
-		r.fail(group, at, `write {"matcher": "...", "hooks": [...]}`, "has no list of hooks")
+		hint := `write {"matcher": "...", "hooks": [...]}`
+		if group.Get("command") != nil {
+			hint += ", or load the file with the format miniclaw"
+		}
+		r.fail(group, at, hint, "has no list of hooks")
 		return
 	}
 	m, err := newClaudeMatcher(row.Native, group.Get("matcher"))
 	switch {
-	case errors.Is(err, jsregexp.ErrNoRE2):
-		r.note(group.Get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v: its hooks fail at each event", err)
+	case errors.Is(err, grapnel.ErrUndecided):
+		r.note(group.Get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v, so its hooks run at each event", err)
 	case err != nil:
 		r.fail(group.Get("matcher"), at+".matcher", "", "%v", err)
 		return
@@ -450,13 +453,13 @@ type claudeMatcher struct {
 	event  string
 	source string // empty = all
 	names  []string
-	re     *regexp.Regexp
-	err    error       // the expression is not supported by Grapnel
+	search Search
+	err    error       // the matcher cannot decide
 	rule   *claudeRule // an additional permission rule; nil = none
 	later  []*claudeMatcher
 }
 
-// newClaudeMatcher returns a matcher. If the error is errNoRE2, the matcher is still usable.
+// newClaudeMatcher returns a matcher. If the error wraps ErrUndecided, the matcher is usable.
 func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 	m := &claudeMatcher{event: event}
 	if n == nil {
@@ -475,15 +478,15 @@ func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 		}
 		return m, nil
 	}
-	re, err := jsregexp.Compile(m.source)
+	search, err := searchJS(m.source)
 	switch {
-	case errors.Is(err, jsregexp.ErrNoRE2):
+	case errors.Is(err, grapnel.ErrUndecided):
 		m.err = fmt.Errorf("%q %w", m.source, err)
 		return m, m.err
 	case err != nil:
 		return nil, fmt.Errorf("%q %w, so Claude Code never runs its hooks", m.source, err)
 	}
-	m.re = re
+	m.search = search
 	return m, nil
 }
 
@@ -493,8 +496,8 @@ const (
 	claudeListChars = toolNameChars + " ,|" // characters of a list of names
 )
 
-// Match returns an error if the expression is not supported: a blocking hook that never runs must
-// be noticed.
+// Match returns an error if the matcher cannot decide: a blocking hook that never runs must be
+// noticed.
 func (m *claudeMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	event, subject := dialect.ClaudeSubject(ev)
 	ok, err := m.fits(ev, event, subject)
@@ -510,38 +513,45 @@ func (m *claudeMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 }
 
 func (m *claudeMatcher) fits(ev *grapnel.Event, event, subject string) (bool, error) {
-	switch {
-	case event != m.event:
-		return false, nil
-	case m.err != nil:
-		return false, fmt.Errorf("the matcher %w", m.err)
-	case !m.matches(subject):
+	if event != m.event || m.rule != nil && !m.rule.fits(ev, subject) {
 		return false, nil
 	}
-	return m.rule == nil || m.rule.fits(ev, subject), nil
+	ok, err := m.matches(subject)
+	if err != nil {
+		err = fmt.Errorf("the matcher %w", err)
+	}
+	return ok, err
 }
 
-func (m *claudeMatcher) matches(subject string) bool {
+func (m *claudeMatcher) matches(subject string) (bool, error) {
 	switch {
 	case m.source == "" || subject == "":
-		return true
-	case subject == "Agent" && m.matches("Task"): // the former name of the tool
-		return true
-	case m.re != nil:
-		return m.re.MatchString(subject)
+		return true, nil
+	case m.err != nil:
+		return false, m.err
+	case m.search == nil:
+		return slices.Contains(m.names, subject) || subject == "Agent" && slices.Contains(m.names, "Task"), nil
 	}
-	return slices.Contains(m.names, subject)
+	ok, err := m.search(subject)
+	if !ok && err == nil && subject == "Agent" {
+		ok, err = m.search("Task") // the former name of the tool
+	}
+	if err != nil {
+		err = fmt.Errorf("%q %w", m.source, err)
+	}
+	return ok, err
 }
 
-// Explain returns the text of the matcher.
+// Explain returns the text of the matcher and of its rule.
 func (m *claudeMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
-	switch {
-	case m.rule != nil:
-		return fmt.Sprintf("if %q", m.rule.source)
-	case m.source != "":
-		return fmt.Sprintf("matcher %q", m.source)
+	var parts []string
+	if m.source != "" {
+		parts = append(parts, fmt.Sprintf("matcher %q", m.source))
 	}
-	return ""
+	if m.rule != nil {
+		parts = append(parts, fmt.Sprintf("if %q", m.rule.source))
+	}
+	return strings.Join(parts, ", ")
 }
 
 // claudeToolless reports whether events of this type are not about a tool.
@@ -561,13 +571,13 @@ func (m *claudeMatcher) dead() (hint string) {
 	}
 	var known []string
 	for _, tool := range claudeCode().Tools {
-		if m.matches(tool.Native) {
+		if mayMatch(m.matches)(tool.Native) {
 			return ""
 		}
 		known = append(known, tool.Native)
 	}
 	switch name := strings.Trim(m.source, `^$/i`); {
-	case strings.Count(name, "__") >= 2, strings.Contains(name, "mcp") && m.re != nil:
+	case strings.Count(name, "__") >= 2, strings.Contains(name, "mcp") && m.search != nil:
 		return ""
 	case strings.HasPrefix(name, "mcp__"):
 		return fmt.Sprintf("for all tools of the server write %q", name+"__.*")
@@ -586,13 +596,13 @@ func (m *claudeMatcher) nearest() *policyfile.Match {
 	switch {
 	case m.source == "" || m.err != nil || claudeToolless(m.event):
 		return nil
-	case m.re != nil:
+	case m.search != nil:
 		var ok bool
 		if globs, ok = searchGlobs(m.source); !ok {
 			return nil
 		}
 	}
-	return nearestTools(claudeCode().Tools, m.matches, globs)
+	return nearestTools(claudeCode().Tools, mayMatch(m.matches), globs)
 }
 
 // match returns the policy match for the matcher, including the paths of its `if`.
@@ -612,7 +622,7 @@ func (m *claudeMatcher) unsupported() []string {
 	case m.source == "":
 	case near == nil:
 		unsupported = append(unsupported, fmt.Sprintf("the matcher %q", m.source))
-	case m.re != nil || len(near.Tool) > len(m.names):
+	case m.search != nil || len(near.Tool) > len(m.names):
 		unsupported = append(unsupported, fmt.Sprintf("the matcher %q is narrower than tool: %s", m.source, strings.Join(near.Tool, ", ")))
 	}
 	if m.rule != nil {

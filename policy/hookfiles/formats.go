@@ -5,6 +5,7 @@ package hookfiles
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -64,6 +65,7 @@ type File struct {
 
 // Found contains the hooks in the files of one `load:` entry.
 type Found struct {
+	Order  map[string]string   // by file: which priorities run first, for systems whose files differ in it
 	Hooks  []Hook              // in the order in which the system would run them
 	Broken []*policyfile.Error // files that cannot be read, so that none of their hooks is known; at most one error per file
 	Errors []*policyfile.Error // skipped entries, in file order
@@ -84,8 +86,18 @@ type Hook struct {
 	Rule       *IronClawRule // the rule that Handler was built from; nil = not a rule of IronClaw
 	Webhook    *Webhook
 	Sequential bool
-	Off        bool // the hook does not run: it is invalid, equal to a hook of another file, or its file is already loaded
+	File       *HandlerFile // nil = it runs no file that Grapnel can check
+	Start      []string     // starts the program instead of Run.Args, which are for people; nil = Run.Args
+	Off        bool         // the hook does not run: it is invalid, equal to a hook of another file, or its file is already loaded
 	Key        string
+}
+
+// A HandlerFile is the file that a hook runs.
+type HandlerFile struct {
+	Path      string // absolute
+	Module    bool   // JavaScript or TypeScript, which Node.js runs; otherwise a program
+	Hook      string // name of the hook
+	Line, Col int    // in the hook file
 }
 
 // A Webhook is an address that receives events and cannot decide about them.
@@ -212,6 +224,37 @@ func ReadTOML(data []byte) (*tree.Node, *tree.Error) {
 		return nil, &tree.Error{Line: 1, Col: 1, Msg: CannotRead + ": " + LinkHint}
 	}
 	return ParseTOML(data)
+}
+
+// A Search reports whether a text contains a match. An error wraps [grapnel.ErrUndecided].
+type Search = func(text string) (bool, error)
+
+// CompileJS compiles a regular expression of JavaScript; nil = the program contains no engine for
+// them. See package jsregexp for its errors.
+var CompileJS func(pattern string) (Search, error)
+
+// searchJS returns a function that searches like new RegExp(pattern).test(text). It compiles
+// alternatives of names and .* with RE2, which is quicker and gives them the same meaning.
+func searchJS(pattern string) (Search, error) {
+	if strings.Trim(strings.ReplaceAll(pattern, ".*", ""), toolNameChars+"^$|") == "" {
+		re, err := regexp.Compile(strings.ReplaceAll(pattern, ".*", `[^\n\r\x{2028}\x{2029}]*`))
+		if err != nil {
+			return nil, err
+		}
+		return func(text string) (bool, error) { return re.MatchString(text), nil }, nil
+	}
+	if CompileJS == nil {
+		return nil, fmt.Errorf("%w: this program contains no engine for regular expressions of JavaScript", grapnel.ErrUndecided)
+	}
+	return CompileJS(pattern)
+}
+
+// mayMatch returns a function that reports whether a text may contain a match.
+func mayMatch(search Search) func(text string) bool {
+	return func(text string) bool {
+		ok, err := search(text)
+		return ok || err != nil
+	}
 }
 
 // ErrorIn converts a parse error of a file to a policyfile.Error.

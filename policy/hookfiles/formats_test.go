@@ -23,11 +23,13 @@ var updateForeign = flag.Bool("update-foreign", false, "rewrite what stands unde
 // the result.
 //
 // Flyto: types, fields, order, the default timeout, the plugin's directory, and that a
-// webhook_url gets no request (FL-01, FL-02, FL-06, FL-07, FL-12, FL-13, FL-15, FL-27).
-// mini-claw: shell lines, patterns, the section of the settings (MC-17, MC-18, MC-23).
+// webhook_url gets no request. mini-claw: shell lines, patterns, the section of the settings.
 // OpenClaw: event names in both spellings, entries with handler and priority, and checks of
-// names and paths, in all five life cycles (OC-01, OC-02, OC-09, OC-10). Gemini CLI: the order
-// of sources, skipped entries, and sequential (GC-10, GC-11).
+// names and paths, in all five life cycles. Gemini CLI: the order of sources, skipped entries,
+// and sequential.
+//
+// Proves: MC-17, MC-18, MC-23, MC-25, OC-01, OC-09, GC-10, GC-11
+// Proves: FL-01, FL-02, FL-06, FL-07, FL-12, FL-13, FL-15
 func TestForeignFormats(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS == "windows" {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/tree"
@@ -134,12 +132,11 @@ func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *tree.
 			continue
 		}
 		match, err := newGeminiMatcher(row, def.Get("matcher"))
-		if err != nil {
-			hint := ""
-			if errors.Is(err, jsregexp.ErrNoRE2) {
-				hint = "name the tools one by one instead: a|b"
-			}
-			r.note(def.Get("matcher"), at+".matcher", hint, "%v: its hooks fail at each event", err)
+		switch {
+		case errors.Is(err, grapnel.ErrUndecided):
+			r.note(def.Get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v, so its hooks run at each event", err)
+		case match.err != nil:
+			r.note(def.Get("matcher"), at+".matcher", "", "%v: its hooks fail at each event", err)
 		}
 		for j, n := range hooks.Items {
 			r.hook(fmt.Sprintf("%s.hooks[%d]", at, j), row, n, *match, def.Get("sequential").IsTrue())
@@ -298,12 +295,11 @@ func variableAt(text string, names []string) string {
 // matches.
 type geminiMatcher struct {
 	source string // empty = all
-	re     *regexp.Regexp
-	err    error // the expression is not supported by Grapnel
+	search Search // nil = compare with the whole name
+	err    error  // the matcher cannot decide
 }
 
-// newGeminiMatcher returns a matcher that is usable even with an error. The error describes the
-// unsupported part.
+// newGeminiMatcher returns a matcher that is usable even with an error.
 func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, error) {
 	if n != nil && n.Kind != tree.Text && n.Kind != tree.Null {
 		err := fmt.Errorf("%s is not text", match.Shorten(string(n.Raw)))
@@ -316,18 +312,18 @@ func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, erro
 	if m.source == "" || row.Kind != grapnel.ToolBefore && row.Kind != grapnel.ToolAfter {
 		return m, nil
 	}
-	re, err := jsregexp.Compile(m.source)
-	switch {
-	case err == nil:
-		m.re = re
-	case errors.Is(err, jsregexp.ErrNoRE2):
-		m.err = fmt.Errorf("%q %w", m.source, err)
+	search, err := searchJS(m.source)
+	if err != nil {
+		err = fmt.Errorf("%q %w", m.source, err)
 	}
-	return m, m.err
+	if m.search = search; errors.Is(err, grapnel.ErrUndecided) {
+		m.err = err
+	}
+	return m, err
 }
 
-// Match returns an error if the expression is not supported: a blocking hook that never runs must
-// be noticed.
+// Match returns an error if the matcher cannot decide: a blocking hook that never runs must be
+// noticed.
 func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	if m.source == "" {
 		return true, nil
@@ -338,11 +334,14 @@ func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 		return false, fmt.Errorf("the matcher %w", m.err)
 	case subject == "":
 		return true, nil
-	case m.re != nil:
-		return m.re.MatchString(subject), nil
-	default:
+	case m.search == nil:
 		return m.source == subject, nil
 	}
+	ok, err := m.search(subject)
+	if err != nil {
+		err = fmt.Errorf("the matcher %q %w", m.source, err)
+	}
+	return ok, err
 }
 
 // nearest returns a policy match that is at least as wide as the matcher and close to it. nil
@@ -350,13 +349,13 @@ func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 // with _, so each _ becomes *.
 func (m *geminiMatcher) nearest() *policyfile.Match {
 	globs, ok := searchGlobs(m.source)
-	if m.re == nil || !ok {
+	if m.search == nil || !ok {
 		return nil
 	}
 	for i, glob := range globs {
 		globs[i] = strings.ReplaceAll(glob, "_", "*")
 	}
-	return nearestTools(geminiCLI().Tools, m.re.MatchString, globs)
+	return nearestTools(geminiCLI().Tools, mayMatch(m.search), globs)
 }
 
 // unsupported describes how the policy match is wider than the matcher.

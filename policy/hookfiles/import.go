@@ -98,6 +98,9 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 	case h.Webhook != nil:
 		omit("%q posts to %s, which a policy cannot express: keep it with `load:`", h.Name, h.Webhook.URL)
 		return
+	case h.Start != nil:
+		omit("%q is skipped, because a policy cannot run a module of another system: keep it with `load:`", h.Name)
+		return
 	case h.Matcher != nil && h.Match == nil && h.Rule == nil:
 		omit("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Unsupported, "; "), "its matcher"))
 		return

@@ -194,7 +194,8 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 	case e.Webhook == nil:
 		r.rules[e.source]++
 	case e.sender == nil && r.webhook != nil:
-		return // the request cannot build webhooks
+		r.note(e.node, "set IronClawRequest.Webhook", "webhook %q is not loaded", e.Name)
+		return
 	default:
 		r.senders++
 	}

@@ -6,7 +6,9 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// The files that are found and their source names in IronClaw: IC-36, IC-38.
+// The files that are found and their source names in IronClaw.
+//
+// Proves: IC-36, IC-38
 func TestIronClawSources(t *testing.T) {
 	t.Parallel()
 	for path, want := range map[string]string{

@@ -1,8 +1,14 @@
 package hookfiles
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
@@ -23,12 +29,12 @@ type IronClawFile struct {
 
 // IronClawRequest describes an IronClaw installation.
 type IronClawRequest struct {
-	Audit  func(line []byte) error  // receives the lines of IronClaw's built-in audit; nil = no audit
+	Audit  func(line []byte) error  // receives the lines of IronClaw's built-in audit; nil = no audit, and a warning
 	Files  []IronClawFile           // in any order; of the workspace, the files for which IronClawHookFile is true
 	Active func(source string) bool // reports whether an extension is active; nil = all are
 
 	// Webhook builds the hook of an outbound webhook, or returns an error for an invalid address or
-	// header; nil = webhooks are skipped.
+	// header; nil = webhooks are skipped, with a warning for each.
 	Webhook func(Webhook) (grapnel.Hook, error)
 }
 
@@ -84,9 +90,61 @@ func IronClawHookFile(path string) bool {
 	return path == "hooks/hooks.json" || strings.HasPrefix(path, "hooks/") && strings.HasSuffix(path, ".hook.json")
 }
 
+// FindIronClaw reads the files that may contain bundles, in the places of `load: [ironclaw]`:
+// manifests of extensions below .ironclaw/ in the home directory and in the workspace, and hooks/
+// of the workspace. An empty directory name is skipped. No link leads out of a directory.
+func FindIronClaw(home, workspace string) ([]IronClawFile, error) {
+	var files []IronClawFile
+	ofUser := slices.DeleteFunc(slices.Clone(ironClawFormat.User), func(pattern string) bool { return !strings.HasPrefix(pattern, ".ironclaw/") })
+	for _, place := range []struct {
+		dir      string
+		patterns []string
+	}{{home, ofUser}, {workspace, ironClawFormat.Project}} {
+		if place.dir == "" {
+			continue
+		}
+		root, err := os.OpenRoot(place.dir)
+		if err != nil {
+			return nil, fmt.Errorf("cannot search for hooks: %w", err)
+		}
+		defer func() { _ = root.Close() }()
+		for _, pattern := range place.patterns {
+			names, err := doublestar.Glob(root.FS(), pattern, doublestar.WithFilesOnly(), doublestar.WithNoFollow())
+			if err != nil {
+				return nil, fmt.Errorf("cannot search %s: %w", place.dir, err)
+			}
+			for _, name := range names {
+				f := IronClawFile{Path: filepath.Join(place.dir, filepath.FromSlash(name))}
+				f.Source = ironClawSource(&File{Path: f.Path, Name: name})
+				f.Data, f.Err = readBelow(root, name)
+				files = append(files, f)
+			}
+		}
+	}
+	return files, nil
+}
+
+// maxIronClawFile limits the size of a file in bytes, as for `load:`.
+const maxIronClawFile = 1 << 20
+
+// readBelow reads a file that is in the directory root.
+func readBelow(root *os.Root, name string) ([]byte, error) {
+	info, err := root.Stat(name)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("is not a regular file")
+	case info.Size() > maxIronClawFile:
+		return nil, errors.New("is larger than 1 MiB")
+	}
+	return root.ReadFile(name)
+}
+
 // LoadIronClaw returns the hooks that IronClaw registers at start: its built-in hooks, and the
 // hooks of active extensions and of the workspace. Invalid files and entries are skipped. The Specs
-// are for the preset "ironclaw" and already have its Defaults. Each file is a source:
+// are for the preset "ironclaw" and already have its Defaults. StartIronClaw in package
+// policy/foreign does all this in one call. Each file is a source:
 //
 //	preset, _ := grapnel.FindPreset("ironclaw")
 //	set := hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Files: files})
@@ -104,6 +162,9 @@ func LoadIronClaw(req IronClawRequest) IronClawSet {
 	}
 	r := readIronClaw(files, webhook)
 	set := IronClawSet{Errors: r.errors, Warnings: r.notes}
+	if req.Audit == nil {
+		set.Warnings = append(set.Warnings, &policyfile.Error{File: builtin.AuditLogName, Msg: "is not loaded", Hint: "set IronClawRequest.Audit"})
+	}
 	set.Summary = IronClawSummary{OutboundWebhooks: r.senders, Errors: len(r.errors)}
 	for source, rules := range r.rules {
 		if ofExtension(source) {

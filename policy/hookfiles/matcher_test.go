@@ -2,7 +2,9 @@ package hookfiles
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -131,13 +133,53 @@ func TestClaudeMatcher(t *testing.T) {
 	}
 }
 
-// If Grapnel does not support a matcher, its hooks fail. They are not just skipped.
-func TestClaudeMatcherBeyondRE2(t *testing.T) {
+// The matchers of all formats of JavaScript programs support look-around and back-references. A
+// matcher that backtracks for too long, or is too large, cannot decide, so its hook runs. GC-09.
+func TestMatcherSyntax(t *testing.T) {
 	t.Parallel()
-	found := parseClaude([]File{{Path: "/s.json", Data: []byte(`{"hooks":{"PreToolUse":[{"matcher":"(?!B)","hooks":[{"type":"command","command":"x"}]}]}}`)}})
-	_, err := listens(t, &found.Hooks[0], eventOf(t, "gemini-cli", `"hook_event_name":"BeforeTool","tool_name":"glob","tool_input":{}`))
-	if err == nil || !strings.Contains(err.Error(), "look-ahead") {
-		t.Errorf("error %v, want one about the look-ahead", err)
+	slow, large := `(\\w+)+!`, strings.Repeat("(?:a|b)", 400)
+	for _, tt := range []struct {
+		matcher   string
+		tools     string // that it matches, of read_file, write_file and aaa...
+		undecided string // the error for all other tools
+	}{
+		{`^(?!write_file$).*`, "read_file aaa", ""},
+		{`(?<=read)_file`, "read_file", ""},
+		{`^(a)\\1+$`, "aaa", ""},
+		{`(?:read|write)_\\w+`, "read_file write_file", ""},
+		{`^.*_file$`, "read_file write_file", ""},
+		{`file|^aaa`, "read_file write_file aaa", ""},
+		{slow, "", "takes longer than 1s"},
+		{large, "", "longer than 2048 bytes"},
+	} {
+		for _, format := range []string{"claude-code", "gemini-cli"} {
+			t.Run(format+" "+tt.matcher[:min(len(tt.matcher), 20)], func(t *testing.T) {
+				t.Parallel()
+				event := map[string]string{"claude-code": "PreToolUse", "gemini-cli": "BeforeTool"}[format]
+				file := fmt.Sprintf(`{"hooks":{%q:[{"matcher":"%s","hooks":[{"type":"command","command":"x"}]}]}}`, event, tt.matcher)
+				found := Find(format).Parse([]File{{Path: "/h/settings.json", Data: []byte(file)}})
+				if len(found.Hooks) != 1 || len(found.Errors)+len(found.Broken) > 0 {
+					t.Fatalf("%s: %s", file, Text(found))
+				}
+				for _, tool := range []string{"read_file", "write_file", "aaa"} {
+					name := tool
+					if tt.undecided != "" {
+						name = strings.Repeat("a", 60)
+					}
+					ev := &grapnel.Event{
+						Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "a"},
+						Tool: &grapnel.Tool{Name: name, Class: grapnel.ClassOther, Input: []byte(`{}`)},
+					}
+					got, err := found.Hooks[0].Matcher.Match(ev, nil)
+					switch want := slices.Contains(strings.Fields(tt.tools), tool); {
+					case tt.undecided == "" && (got != want || err != nil):
+						t.Errorf("matcher %s at %s: %v, %v; want %v", tt.matcher, name, got, err, want)
+					case tt.undecided != "" && (!errors.Is(err, grapnel.ErrUndecided) || !strings.Contains(err.Error(), tt.undecided)):
+						t.Errorf("matcher %s at %s: %v, %v; want an error with %q", tt.matcher, name, got, err, tt.undecided)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -229,7 +271,9 @@ func TestClaudeOnce(t *testing.T) {
 	}
 }
 
-// A tool_pattern is compared with the whole name of the tool in mini-claw: MC-18.
+// A tool_pattern is compared with the whole name of the tool in mini-claw.
+//
+// Proves: MC-18
 func TestMiniclawPattern(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -269,7 +313,9 @@ func TestMiniclawPattern(t *testing.T) {
 	}
 }
 
-// A pattern that Rust's glob refuses is refused: MC-18.
+// A pattern that Rust's glob refuses is refused.
+//
+// Proves: MC-18
 func TestMiniclawPatternThatIsNone(t *testing.T) {
 	t.Parallel()
 	for _, pattern := range []string{"***", "a**", "**b", "a**/b", "[", "[]", "[!]", "a["} {

@@ -26,6 +26,10 @@ import (
 //	command = "./check.sh"
 //	timeout_ms = 3000
 //
+// The book about mini-claw-code also has the form of Claude Code, but without inner lists:
+//
+//	{"hooks": {"PreToolUse": [{"matcher": "Bash", "command": "./check.sh"}]}}
+//
 // A file with hooks replaces the hooks of earlier files. Hooks run one after the other, and the
 // first with a non-zero exit code blocks.
 var miniclawFormat = &Format{
@@ -68,13 +72,17 @@ func holdsItems(n *tree.Node) bool {
 
 type miniclawReader struct{ *foreignReader }
 
-// miniclawLists lists the names of the hook lists with their events.
-var miniclawLists = []struct {
-	name string
-	on   []grapnel.Kind
-}{
-	{"pre_tool", []grapnel.Kind{grapnel.ToolBefore}},
-	{"post_tool", []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
+// A miniclawList is the name of a hook list, with its events and its key for the glob.
+type miniclawList struct {
+	name, pattern string
+	on            []grapnel.Kind
+}
+
+var miniclawLists = []miniclawList{
+	{"pre_tool", "tool_pattern", []grapnel.Kind{grapnel.ToolBefore}},
+	{"post_tool", "tool_pattern", []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
+	{"PreToolUse", "matcher", []grapnel.Kind{grapnel.ToolBefore}},
+	{"PostToolUse", "matcher", []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
 }
 
 func (r *miniclawReader) section(hooks *tree.Node) {
@@ -87,14 +95,14 @@ func (r *miniclawReader) section(hooks *tree.Node) {
 		i := slices.Index(known, name)
 		switch {
 		case i < 0:
-			r.fail(list, at, nearest.Hint(name, known), "is not a list of hooks: use %s", strings.Join(known, " and "))
+			r.fail(list, at, nearest.Hint(name, known), "is not a list of hooks: use %s", strings.Join(known[:2], " and "))
 			continue
 		case list.Kind != tree.List:
 			r.fail(list, at, "", "is %s, not a list of hooks", list.Kind)
 			continue
 		}
 		for j, n := range list.Items {
-			r.hook(fmt.Sprintf("%s[%d]", at, j), miniclawLists[i].on, n)
+			r.hook(fmt.Sprintf("%s[%d]", at, j), &miniclawLists[i], n)
 		}
 	}
 }
@@ -102,38 +110,44 @@ func (r *miniclawReader) section(hooks *tree.Node) {
 // miniclawTimeout is the default timeout.
 const miniclawTimeout = 5 * time.Second
 
-func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
-	line, pattern, timeout := n.Get("command"), n.Get("tool_pattern"), n.Get("timeout_ms")
+func (r *miniclawReader) hook(at string, list *miniclawList, n *tree.Node) {
+	line, pattern, timeout := n.Get("command"), n.Get(list.pattern), n.Get("timeout_ms")
 	switch {
 	case n.Kind != tree.Object:
 		r.fail(n, at, "", "is %s, not an object", n.Kind)
+		return
+	case n.Get("hooks") != nil:
+		r.fail(n, at, "load the file with the format claude-code", "has an inner list of hooks, as in Claude Code")
 		return
 	case !line.Is(tree.Text) || strings.TrimSpace(line.Text) == "":
 		r.fail(n, at, "", "has no command")
 		return
 	}
+	if list.pattern == "matcher" && pattern.Is(tree.Text) && pattern.Text == "" {
+		pattern = nil // as in Claude Code
+	}
 	m, err := newMiniclawMatcher(pattern)
 	if err != nil {
 		// In mini-claw, such a hook would run for all tools.
-		r.fail(pattern, at+".tool_pattern", "omit it to match all tools", "%v", err)
+		r.fail(pattern, at+"."+list.pattern, "omit it to match all tools", "%v", err)
 		return
 	}
 	h := Hook{
 		Hook: policyfile.Hook{
-			Name: calledAfter(line.Text, at), On: slices.Clone(on), Timeout: policyfile.Duration(miniclawTimeout),
+			Name: calledAfter(line.Text, at), On: slices.Clone(list.on), Timeout: policyfile.Duration(miniclawTimeout),
 			Run: &policyfile.Command{Line: line.Text, Speaks: miniclaw().Name},
 		},
 		At: at, Sequential: true,
 	}
 	if m != nil {
-		h.Matcher = m
+		h.Matcher, m.key = m, list.pattern
 		if hint := m.dead(); hint != "" {
-			r.note(pattern, at+".tool_pattern", hint, "%q matches no known tool of mini-claw", m.source)
+			r.note(pattern, at+"."+list.pattern, hint, "%q matches no known tool of mini-claw", m.source)
 		}
 		if h.Match = m.nearest(); h.Match == nil {
-			h.Unsupported = []string{fmt.Sprintf("tool_pattern %q", m.source)}
+			h.Unsupported = []string{fmt.Sprintf("%s %q", m.key, m.source)}
 		} else if len(h.Match.Tool) > 1 {
-			h.Unsupported = []string{fmt.Sprintf("tool_pattern %q is narrower than tool: %s", m.source, strings.Join(h.Match.Tool, ", "))}
+			h.Unsupported = []string{fmt.Sprintf("%s %q is narrower than tool: %s", m.key, m.source, strings.Join(h.Match.Tool, ", "))}
 		}
 	}
 	if timeout != nil {
@@ -147,10 +161,12 @@ func (r *miniclawReader) hook(at string, on []grapnel.Kind, n *tree.Node) {
 	r.add(n, h)
 }
 
-// miniclawMatcher matches the complete name of a tool, as mini-claw calls it, with a glob.
+// miniclawMatcher matches the complete name of a tool, as mini-claw calls it, with a glob. The key
+// "matcher" comes from Claude Code, so its glob may also match the name that Claude Code uses.
 type miniclawMatcher struct {
 	source string
 	re     *regexp.Regexp
+	key    string // tool_pattern or matcher
 }
 
 // newMiniclawMatcher returns nil for a missing pattern, which matches all tools.
@@ -173,23 +189,35 @@ func compileMiniclaw(pattern string) (*miniclawMatcher, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a glob: %w", pattern, err)
 	}
-	return &miniclawMatcher{pattern, re}, nil
+	return &miniclawMatcher{pattern, re, "tool_pattern"}, nil
 }
 
 // Match reports whether the tool's name matches the glob.
 func (m *miniclawMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
-	return m.re.MatchString(dialect.MiniclawSubject(ev)), nil
+	if m.re.MatchString(dialect.MiniclawSubject(ev)) {
+		return true, nil
+	}
+	_, name := dialect.ClaudeSubject(ev)
+	return m.key == "matcher" && m.re.MatchString(name), nil
 }
 
 // Explain returns the text of the pattern.
 func (m *miniclawMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
-	return fmt.Sprintf("tool_pattern %q", m.source)
+	return fmt.Sprintf("%s %q", m.key, m.source)
+}
+
+// tools lists the tools whose names the pattern may match.
+func (m *miniclawMatcher) tools() []dialect.ToolRow {
+	if m.key == "matcher" {
+		return slices.Concat(miniclaw().Tools, claudeCode().Tools)
+	}
+	return miniclaw().Tools
 }
 
 // dead returns a hint if the pattern matches no known tool.
 func (m *miniclawMatcher) dead() (hint string) {
 	var known []string
-	for _, tool := range miniclaw().Tools {
+	for _, tool := range m.tools() {
 		if m.re.MatchString(tool.Native) {
 			return ""
 		}
@@ -207,7 +235,7 @@ func (m *miniclawMatcher) nearest() *policyfile.Match {
 	if strings.Trim(m.source, toolNameChars+"*?") != "" {
 		return nil
 	}
-	return nearestTools(miniclaw().Tools, m.re.MatchString, []string{m.source})
+	return nearestTools(m.tools(), m.re.MatchString, []string{m.source})
 }
 
 // compileGlob compiles a glob with the syntax of the Rust crate glob: * and ** match any text, ?

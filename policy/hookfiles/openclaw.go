@@ -1,6 +1,7 @@
 package hookfiles
 
 import (
+	_ "embed"
 	"fmt"
 	"math"
 	"path"
@@ -22,10 +23,14 @@ import (
 //	{"hooks": {"before-tool-call": [{"handler": "hooks/guard.sh", "priority": 10}], "message_sent": "hooks/log.py"}}
 //	{"hooks": [{"event": "before_tool_call", "command": "./guard.sh", "timeoutMs": 5000}]}
 //
-// A handler is a program in the directory of the file, which gets the event in Grapnel's own
-// format. JavaScript modules that OpenClaw itself loads are reported and skipped: they run in its
-// process, keep state between events and call functions of its context, so they would behave
-// differently if they were started for each event.
+// A handler is a file in the directory of the mapping: a program, or a module in JavaScript or
+// TypeScript, which openclaw_worker.js runs in Node.js. Both get the event of
+// [dialect.OpenClawHandlers].
+//
+// The document about OpenClaw's hooks writes names with dashes, and the program writes them with
+// underscores. The two also differ in two rules. In the document, lower priorities run first and
+// handlers of equal priority run together. In the program, higher priorities run first, and hooks
+// whose results are used run one after the other.
 var openclawFormat = &Format{
 	Name:    "openclaw",
 	User:    []string{".openclaw/openclaw.json", ".openclaw/hooks.json"},
@@ -83,12 +88,26 @@ var openclawSettings = []string{
 	"maxBodyBytes", "path", "presets", "token", "transformsDir",
 }
 
-// openclawWay is the hint for modules that only OpenClaw can load.
-const openclawWay = `leave it to OpenClaw, or use a program: "command": "node hook.mjs", which reads the event from standard input`
+// openclawWay is the hint for hooks that only OpenClaw can load.
+const openclawWay = `leave it to OpenClaw, or name the file as the handler of an event: {"before-tool-call": "hooks/guard.mjs"}`
+
+// openclawWorker runs the handlers of a module.
+//
+//go:embed openclaw_worker.js
+var openclawWorker string
+
+// The values of Found.Order.
+const (
+	lowerFirst  = "lower priority first, as in the document"
+	higherFirst = "higher priority first, as in the program"
+)
 
 func parseOpenClaw(files []File) Found {
-	r := &openclawReader{newForeignReader(files)}
+	r := &openclawReader{foreignReader: newForeignReader(files)}
+	r.Order = map[string]string{}
 	for i := range files {
+		r.dashes, r.underscores = false, false
+		before := len(r.Hooks)
 		root := r.open(i, fromJSON5(files[i].Data), tree.Object, tree.List)
 		switch hooks := root.Get("hooks"); {
 		case root == nil:
@@ -103,11 +122,44 @@ func parseOpenClaw(files []File) Found {
 		case path.Base(filepath.ToSlash(files[i].Path)) != "openclaw.json":
 			r.events("", root)
 		}
+		r.rank(files[i].Path, root, r.Hooks[before:])
 	}
 	return r.Found
 }
 
-type openclawReader struct{ *foreignReader }
+type openclawReader struct {
+	*foreignReader
+	dashes, underscores bool // the spellings of event names in the current file
+}
+
+// rank converts the priorities of a file to Grapnel's, in which 100 is the default. In a file of
+// OpenClaw, the default is 0.
+func (r *openclawReader) rank(file string, root *tree.Node, hooks []Hook) {
+	if len(hooks) == 0 {
+		return
+	}
+	lower := r.dashes && !r.underscores && path.Base(filepath.ToSlash(file)) != "openclaw.json"
+	r.Order[file] = higherFirst
+	if lower {
+		r.Order[file] = lowerFirst
+	}
+	ranked := false
+	for i := range hooks {
+		h := &hooks[i]
+		h.Sequential = h.Sequential && !lower
+		if h.Priority == nil {
+			continue
+		}
+		ranked = true
+		if !lower {
+			*h.Priority = -*h.Priority
+		}
+		*h.Priority += grapnel.DefaultPriority
+	}
+	if ranked && r.dashes && r.underscores {
+		r.note(root, "priority", "write all names of events with dashes to run lower priorities first", "higher ones run first, because the file has names with dashes and with underscores")
+	}
+}
 
 func (r *openclawReader) events(at string, n *tree.Node) {
 	for _, name := range n.Names {
@@ -152,6 +204,8 @@ func (r *openclawReader) internal(at string, n *tree.Node) {
 func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	var known []string
 	plain := strings.ReplaceAll(name, "-", "_")
+	r.dashes = r.dashes || strings.Contains(name, "-")
+	r.underscores = r.underscores || strings.Contains(name, "_")
 	for i := range OpenClawEvents {
 		if OpenClawEvents[i].Name == plain {
 			return &OpenClawEvents[i]
@@ -161,7 +215,11 @@ func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 	if slices.Contains(openclawOnly, plain) {
 		r.fail(n, at, "leave it to OpenClaw", "no other agent has the event %q", name)
 	} else {
-		r.fail(n, at, nearest.Hint(plain, append(known, openclawOnly...)), "%q is not an event of OpenClaw", name)
+		hint := nearest.Hint(plain, append(known, openclawOnly...))
+		if strings.Contains(name, "-") {
+			hint = strings.ReplaceAll(hint, "_", "-")
+		}
+		r.fail(n, at, hint, "%q is not an event of OpenClaw", name)
 	}
 	return nil
 }
@@ -186,7 +244,7 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	}
 	h := Hook{
 		Hook: policyfile.Hook{
-			On: slices.Clone(ev.Kinds), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &policyfile.Command{Async: !ev.answers},
+			On: slices.Clone(ev.Kinds), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &policyfile.Command{Async: !ev.answers, Speaks: "openclaw"},
 		},
 		At: at, Sequential: ev.answers,
 	}
@@ -200,12 +258,12 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	case line.Is(tree.Text) && strings.TrimSpace(line.Text) != "":
 		h.Name, h.Run.Line = calledAfter(line.Text, event), line.Text
 	case handler.Is(tree.Text):
-		program, hint, problem := r.program(handler.Text)
+		hint, problem := r.program(&h, handler.Text, event)
 		if problem != "" {
 			r.fail(handler, at, hint, "the handler %q %s", handler.Text, problem)
 			return
 		}
-		h.Name, h.Run.Args = filepath.Base(program), []string{program}
+		h.File.Line, h.File.Col = handler.Line, handler.Col
 	case n.Kind != tree.Object:
 		r.fail(n, at, "", "is %s, neither the path of a handler nor an object", n.Kind)
 		return
@@ -241,28 +299,46 @@ func openclawTimeout(answers bool) policyfile.Duration {
 
 const openclawMaxTimeout = 600_000
 
-// program returns the file of a handler, or a problem with its path. It does not report a missing
-// file, because the problem would skip a blocking hook; instead, the handler fails when it
-// starts.
-func (r *openclawReader) program(handler string) (program, hint, problem string) {
-	name, _, _ := strings.Cut(handler, "#") // the suffix is the export of a module
+// program sets the file of a handler, or returns a problem with its path. It does not report a
+// missing file, because the problem would skip a blocking hook; instead, the handler fails when it
+// starts, and "grapnel check" reports it.
+func (r *openclawReader) program(h *Hook, handler, event string) (hint, problem string) {
+	name, export, _ := strings.Cut(handler, "#")
 	local := filepath.FromSlash(name)
 	switch {
 	case strings.TrimSpace(name) == "":
-		return "", "", "is empty"
+		return "", "is empty"
 	case strings.Contains(name, "\x00"):
-		return "", "", "is not a path"
+		return "", "is not a path"
 	case filepath.IsAbs(local) || path.IsAbs(name):
-		return "", "write it relative to the file", "is absolute"
+		return "write it relative to the file", "is absolute"
 	case !filepath.IsLocal(local):
-		return "", "put it below the directory of the file", "is outside its directory"
-	case slices.Contains([]string{".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".cts", ".tsx"}, strings.ToLower(path.Ext(name))):
-		return "", openclawWay, "is a module that only OpenClaw can load"
+		return "put it below the directory of the file", "is outside its directory"
 	}
-	return filepath.Join(filepath.Dir(r.files[r.file].Path), local), "", ""
+	file := filepath.Join(filepath.Dir(r.files[r.file].Path), local)
+	h.Name, h.File = path.Base(filepath.ToSlash(handler)), &HandlerFile{Path: file}
+	switch strings.ToLower(path.Ext(name)) {
+	case ".jsx", ".tsx":
+		return "compile it to JavaScript", "has a syntax that Node.js cannot run"
+	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts":
+		h.File.Module, h.Run.Worker, h.Run.Args = true, true, []string{"node", file}
+		h.Start = []string{"node", "--input-type=commonjs", "-e", openclawWorker, file, export, event, openclawNames()}
+	default:
+		h.Run.Args = []string{file}
+	}
+	return "", ""
 }
 
-// priority converts OpenClaw's priority, where higher values run first and 0 is the default.
+// openclawNames returns the names of all events, joined by commas.
+func openclawNames() string {
+	names := slices.Clone(openclawOnly)
+	for i := range OpenClawEvents {
+		names = append(names, OpenClawEvents[i].Name)
+	}
+	return strings.Join(names, ",")
+}
+
+// priority returns the priority of a handler as the file has it.
 func (r *openclawReader) priority(n *tree.Node, at string) *int {
 	p := n.Get("priority")
 	if p == nil {
@@ -273,8 +349,8 @@ func (r *openclawReader) priority(n *tree.Node, at string) *int {
 		r.note(p, at+".priority", "", "is %s, not a valid whole number, so it is ignored", match.Shorten(string(p.Raw)))
 		return nil
 	}
-	ours := grapnel.DefaultPriority - int(value)
-	return &ours
+	written := int(value)
+	return &written
 }
 
 // openclawTool returns the class of an OpenClaw tool; empty = no class.

@@ -117,6 +117,7 @@ type Command struct {
 	Context bool          `json:"context,omitempty"` // the program is part of a Context
 	Asked   bool          `json:"asked,omitempty"`   // the program is part of a session summary
 	Sandbox *Sandbox      `json:"sandbox,omitempty"` // what the program can access; nil = no limits
+	Title   string        `json:"-"`                 // the program in messages, if Args has code of Grapnel; empty = its command line
 	Vars    []string      `json:"-"`                 // extra variables (NAME=value) of a hook that was loaded from an agent's configuration
 	Dir     string        `json:"-"`                 // directory of the policy file
 	Scope   grapnel.Scope `json:"-"`                 // scope of the policy file

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -45,17 +46,19 @@ var (
 	badRules       = Kind{"bad-secret-rule", "warning", "A rule for secrets is skipped or interpreted in another way."}
 	badNetwork     = Kind{"bad-network", "error", "The text is not a network."}
 	badHookFile    = Kind{"bad-hook-file", "error", "Grapnel cannot read a hook file of another system."}
+	badHandler     = Kind{"bad-handler", "error", "The file of a handler is missing, or this machine cannot run it."}
 	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system contains something that Grapnel ignores or interprets in another way."}
 	nothingToLoad  = Kind{"nothing-to-load", "warning", "The policy loads a format of which no hook file exists."}
 	badAddress     = Kind{"bad-address", "warning", "A hook cannot reach its server from this machine."}
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
 	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, but one has a similar name."}
 	hiddenCommands = Kind{"hidden-commands", "warning", "A guard checks commands, but not shell lines that hide the command that they run."}
+	neverBlocks    = Kind{"never-blocks", "warning", "A hook blocks at an event that no known agent can stop."}
 	notInstalled   = Kind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.
@@ -149,7 +152,10 @@ func File(file string, place local.Place, installed bool) []Result {
 	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged ||
 		slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.HTTP != nil })) {
 		var found []Finding
-		found, loaded = checkLoads(file, p, place, installed)
+		var bundled int
+		if found, loaded, bundled = checkLoads(file, p, place, installed); bundled > 0 {
+			this.Size += " and " + printable.Count(bundled, "hook") + " that IronClaw starts"
+		}
 		this.Findings = append(this.Findings, found...)
 	}
 	if installed {
@@ -178,8 +184,9 @@ func outline(file string, p *policyfile.Policy) []grapnel.Spec {
 	return specs
 }
 
-// checkLoads checks the files that the `load:` of a policy finds now. It stores nothing.
-func checkLoads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []Finding, loaded []Result) {
+// checkLoads checks the files that the `load:` of a policy finds now. It stores nothing. bundled is
+// the number of hooks that IronClaw itself registers at its start.
+func checkLoads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []Finding, loaded []Result, bundled int) {
 	of := policy.File{Path: file, Must: true}
 	if abs, err := filepath.Abs(file); err == nil {
 		of.Path = abs
@@ -193,6 +200,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	req := LookRequest(place, []policy.File{of})
 	req.Snapshots, req.Trusts = "", ""
 	set := policy.Load(req)
+	node := nodeVersion(place.Path)
 	for _, row := range set.Files {
 		if row.Format == "" {
 			for _, e := range row.Errors { // errors that only loading finds
@@ -201,9 +209,13 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 			continue
 		}
 		c := Result{File: row.File, Size: printable.Count(row.Hooks, "hook") + " of the format " + row.Format}
+		if row.Order != "" {
+			c.Size += ", " + row.Order
+		}
 		for _, e := range row.Errors {
 			c.Findings = append(c.Findings, badHookFile.finding(e))
 		}
+		c.Findings = append(c.Findings, handlers(&row, node)...)
 		for _, e := range row.Notes {
 			c.Findings = append(c.Findings, doubtfulFile.finding(e))
 		}
@@ -229,7 +241,17 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s found", l.Format.Text), Hint: "give its path: {format: " + l.Format.Text + ", file: PATH}"}))
 		}
 	}
-	return found, loaded
+	return found, loaded, ironClawHooks(set.Specs, of.Path)
+}
+
+// ironClawHooks returns the number of hooks that IronClaw itself registers for a policy file.
+func ironClawHooks(specs []grapnel.Spec, file string) (n int) {
+	for i := range specs {
+		if s := &specs[i]; s.Source.File == file && s.Line == 0 && (s.Name == builtin.AuditLogName || s.Name == builtin.SummaryName) {
+			n++
+		}
+	}
+	return n
 }
 
 // LookRequest returns a request for commands that inspect hooks and do not run them.
@@ -293,6 +315,10 @@ func suspicious(file string, p *policyfile.Policy) []Finding {
 	var guard *policyfile.Hook // the first hook that guards commands
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
+		if slices.Contains(h.On, grapnel.MessageReceived) && (h.Decide == "block" || h.Decide == "ask" || h.Limit != nil) && !forOwnAgent(h.Match) {
+			warn(neverBlocks, h, "use prompt.before to filter messages, or name your agent (`match: {agent: my-agent}`) if it uses package host",
+				"no known agent lets a hook stop a message at %s: OpenClaw only reports it there", grapnel.MessageReceived)
+		}
 		if h.Match == nil {
 			continue
 		}
@@ -310,6 +336,15 @@ func suspicious(file string, p *policyfile.Policy) []Finding {
 		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "this guard checks commands, but not lines that hide the command that they run ($x, a pipe into sh)")
 	}
 	return found
+}
+
+// forOwnAgent reports whether a hook is for an agent without a dialect, for example one that is
+// built with package host.
+func forOwnAgent(m *policyfile.Match) bool {
+	return m != nil && slices.ContainsFunc(m.Agent, func(name string) bool {
+		_, known := dialect.Find(name)
+		return !known
+	})
 }
 
 // misspelt returns the class or tool that differs from a word only in letter case, or "".

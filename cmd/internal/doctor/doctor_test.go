@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -160,9 +161,13 @@ func TestJudge(t *testing.T) {
 		"a hook that takes longer than the agent waits": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "tests-pass", On: []grapnel.Kind{grapnel.AgentAfter}, Timeout: 5 * time.Minute})
 		}, "install.timeout", Warn, "hooks of the policy may take 5m, but Claude Code waits 1m", "grapnel install claude-code", false},
-		"rootless": {claude, func(_ *testing.T, f *facts, _ *agent) { f.rootless, f.lastRootless = 3, now }, "sessions.rootless", Warn, "3 events", "seven days", false},
-		"pause":    {claude, func(_ *testing.T, f *facts, _ *agent) { f.paused = now.Add(time.Hour) }, "policy.paused", Warn, "only observe", "--off", false},
-		"sandbox":  {claude, func(_ *testing.T, f *facts, _ *agent) { f.boxes = []box{{hook: "g", holds: "sandbox: reads x"}} }, "sandbox.held", OK, "hook g, sandbox: reads x", "", false},
+		"lost records": {claude, func(_ *testing.T, f *facts, _ *agent) {
+			f.losses = spool.Losses{Replies: 3, First: now.Add(-time.Hour), Last: now, Error: "no space left on device"}
+		}, "log.lost", Bad, "no space left on device", "free space", false},
+		"no records": {claude, func(_ *testing.T, f *facts, _ *agent) { f.unwritable = errors.New("read-only file system") }, "log.unwritable", Bad, "read-only file system", "writable", false},
+		"rootless":   {claude, func(_ *testing.T, f *facts, _ *agent) { f.rootless, f.lastRootless = 3, now }, "sessions.rootless", Warn, "3 events", "seven days", false},
+		"pause":      {claude, func(_ *testing.T, f *facts, _ *agent) { f.paused = now.Add(time.Hour) }, "policy.paused", Warn, "only observe", "--off", false},
+		"sandbox":    {claude, func(_ *testing.T, f *facts, _ *agent) { f.boxes = []box{{hook: "g", holds: "sandbox: reads x"}} }, "sandbox.held", OK, "hook g, sandbox: reads x", "", false},
 		"no sandbox": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.boxes = []box{{hook: "g", missing: errors.New("cannot be sandboxed here: no")}}
 		}, "sandbox.missing", Bad, "hook g cannot be sandboxed here: no", "required: false", false},

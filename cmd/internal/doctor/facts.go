@@ -8,6 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -29,6 +30,9 @@ type facts struct {
 
 	rootless     int       // events of the last seven days in sessions without a stored root
 	lastRootless time.Time // time of the last of them
+
+	losses     spool.Losses // replies of the last seven days without a Record
+	unwritable error        // why no Record can be stored now
 
 	logError string // why the log cannot be read
 	torn     int    // unreadable lines of the log

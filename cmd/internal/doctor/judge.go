@@ -83,6 +83,7 @@ func judgePolicy(f *facts) []Finding {
 			Why: "in these sessions, a project's policy stops applying when the agent leaves the project directory", Hint: "grapnel log shows these sessions; a new one gets a root when old ones have been idle for seven days",
 		})
 	}
+	found = append(found, judgeLosses(f)...)
 	for _, why := range f.broken {
 		found = append(found, Finding{
 			ID: "install.unreadable", Level: Bad, What: "cannot read the record of an installation: " + why,
@@ -129,6 +130,23 @@ func judgePolicy(f *facts) []Finding {
 		found = append(found, Finding{
 			ID: "guard.failed", Level: Warn, Subject: g.source + "::" + g.name, What: what, Why: why,
 			Hint: fmt.Sprintf("grapnel log --hook %s", g.name),
+		})
+	}
+	return found
+}
+
+// judgeLosses judges Records that were lost, or cannot be stored.
+func judgeLosses(f *facts) (found []Finding) {
+	if l := f.losses; l.Replies > 0 {
+		found = append(found, Finding{
+			ID: "log.lost", Level: Bad, What: fmt.Sprintf("%s without a complete record since %s, last %s: %s", printable.Count(l.Replies, "event"), minute(l.First), minute(l.Last), l.Error),
+			Why: "the log has a gap; with `strict: true` these events were blocked instead", Hint: "free space or repair permissions of the state directory; this message ends seven days after the last loss",
+		})
+	}
+	if f.unwritable != nil {
+		found = append(found, Finding{
+			ID: "log.unwritable", Level: Bad, What: "cannot store records: " + f.unwritable.Error(),
+			Why: "without a daemon, events have no record, and `strict: true` blocks them", Hint: "make the state directory writable for you",
 		})
 	}
 	return found

@@ -222,7 +222,7 @@ func maskedCommand(command string) string { return cut(spool.Mask(command), 300)
 // decides reports whether a hook at this event can block an action or change something.
 func decides(kind grapnel.Kind) bool {
 	c, ok := grapnel.ContractOf(kind)
-	return ok && c.Blocks != grapnel.BlockStop && (c.Blocks == grapnel.BlockAction || len(c.Changes) > 0)
+	return ok && c.Blocks != grapnel.BlockingStop && (c.Blocks == grapnel.BlockingAction || len(c.Changes) > 0)
 }
 
 // scriptOf returns the absolute path of the file that a hook runs; empty = unknown. dir is the

@@ -88,7 +88,7 @@ func blocksAction(ev *grapnel.Event) bool {
 	if ev.Kind.Native() && ev.Contract != nil {
 		c = *ev.Contract
 	}
-	return c.Blocks == grapnel.BlockAction
+	return c.Blocks == grapnel.BlockingAction
 }
 
 // whyNotAsked returns why a hook of the plan was not run.

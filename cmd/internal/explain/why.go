@@ -285,7 +285,7 @@ func (w *whyHook) tree(x *Explanation) *tree {
 		return t
 	}
 	about := fmt.Sprintf("%s of the %s", w.Phase, w.Scope)
-	if *w.Mode == grapnel.Observe {
+	if *w.Mode == grapnel.ModeObserve {
 		about += ", observe mode"
 	}
 	t.note(text("%s", about))

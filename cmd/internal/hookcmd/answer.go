@@ -83,6 +83,7 @@ type invocation struct {
 
 	firing string                   // the ID of the firing, if a daemon already received the event with it; empty = any
 	outbox func(local.Place) Outbox // see Program
+	look   WebhookCheck             // see Program
 	watch  *watchdog                // of this event; nil = the caller has its own deadline
 }
 
@@ -150,7 +151,8 @@ func parseArgs(args []string) (invocation, error) {
 
 // A Program is grapnel-hook with the extra parts that "grapnel hook" has.
 type Program struct {
-	Outbox func(local.Place) Outbox // stores the events of `notify:` hooks; nil = no outbox, and these hooks fail
+	Outbox  func(local.Place) Outbox // stores the events of `notify:` hooks; nil = no outbox, and these hooks fail
+	Webhook WebhookCheck             // nil = addresses are only checked when an event is delivered
 }
 
 // Main runs grapnel-hook and returns its exit code.
@@ -167,6 +169,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 		}
 	}()
 	inv, err := parseArgs(args)
+	inv.look = p.Webhook
 	switch {
 	case err != nil:
 		fmt.Fprintf(stderr, "grapnel: error: %v\ngrapnel: hint: run \"grapnel-hook --help\"\n", err)
@@ -328,7 +331,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	defer func() { _ = sp.Close() }() // where one process serves many events, others follow
 	got := inv.receive(d, input)
 	inv.watch.received(got.Event)
-	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch}
+	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, identity: place.Identity()} //nolint:contextcheck // the lookup of the user runs once and ends quickly
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless
@@ -336,14 +339,14 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	opts := &local.Options{
 		Place: &place, Files: place.Files(inv.policies, dirs),
 		Command: func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) },
-		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil },
+		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			f.programs = true
 			return newAsker(sp, h, func() []string { return f.set.Networks }), nil
 		},
 		Notify:    newNotifyHook,
 		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
-		Unread: got.Err != nil,
+		Unread: got.Err != nil, Settled: true,
 	}
 	if got.Err == nil {
 		opts.Event = got.Event
@@ -356,9 +359,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			}
 			set.Specs = notice.Locked(beyond.Error()) // drop specs that may have run in the other program already
 		}
-		if rootless != nil {
-			set.Specs = append(set.Specs, rootNotice(rootless))
-		}
+		set.Specs = append(set.Specs, f.notices(got.Event.Kind)...)
 		return nil
 	}
 	engine, err := local.Open(ctx, opts)

@@ -114,10 +114,17 @@ func Drain(ctx context.Context, place local.Place, box Outbox) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = sp.Close() }()
+	defer func() {
+		if err := sp.Err(); err != nil {
+			_ = spool.AddLoss(sp.Dir(), err, time.Now())
+		}
+		_ = sp.Close()
+	}()
 	// The result of a hook is also a Record. The projects of the pending hooks are not known
 	// here.
-	set := policy.Load(place.Request(place.Files(nil, nil), nil))
+	req := place.Request(place.Files(nil, nil), nil)
+	req.Settled = true
+	set := policy.Load(req)
 	keepRecords(sp, &set)
 	for round := 1; ; round++ {
 		err = sp.Drain(ctx, func(ctx context.Context, p spool.Pending) error { return runOne(ctx, place, sp, box, p) })

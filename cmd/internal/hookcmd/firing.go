@@ -1,7 +1,9 @@
 package hookcmd
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -50,18 +53,43 @@ type firing struct {
 	record   grapnel.Record
 	watch    *watchdog // of the event; nil = none
 	rootless error     // why the root of the session could not be stored; nil = it was
+
+	losses spool.Losses // lost Records that the reply reports
+
+	identity local.Identity // origin of the Record
+	digest   string         // of the policies; empty = not known yet
 }
 
-// rootNotice returns the hook that informs the user at session start and with each prompt that
-// the root of the session could not be stored.
-func rootNotice(why error) grapnel.Spec { return notice.New("grapnel: " + why.Error()) }
+// notices returns the hooks that inform the user at session start and with each prompt: that the
+// root of the session could not be stored, and once that Records were lost.
+func (f *firing) notices(kind grapnel.Kind) (specs []grapnel.Spec) {
+	if !notice.Shows(kind) {
+		return nil
+	}
+	if f.rootless != nil {
+		specs = append(specs, notice.New("session-root", "grapnel: "+f.rootless.Error()))
+	}
+	if l := spool.ReadLosses(f.spool.Dir(), time.Now()); l.Unshown() {
+		f.losses = l
+		specs = append(specs, notice.New("lost-records", fmt.Sprintf("grapnel: lost Records: %d since %s, the last because: %s (run \"grapnel doctor\")", l.Replies, l.First.Local().Format("2006-01-02 15:04"), l.Error)))
+	}
+	return specs
+}
+
+// lost counts a reply without a complete Record. The reply reports the loss even if it cannot be
+// counted.
+func (f *firing) lost(why error) { _ = spool.AddLoss(f.spool.Dir(), why, time.Now()) }
 
 func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
+	own := *rec
+	rec = &own
 	if f.rootless != nil {
-		own := *rec
-		own.Error = strings.TrimPrefix(own.Error+"; "+f.rootless.Error(), "; ")
-		rec = &own
+		rec.Error = strings.TrimPrefix(rec.Error+"; "+f.rootless.Error(), "; ")
 	}
+	if f.digest == "" && f.set != nil {
+		f.digest = f.set.Digest()
+	}
+	identify(rec, f.identity, f.digest)
 	f.record = *rec
 	if f.watch.expired() {
 		return // the agent got another reply, which has its own Record
@@ -74,6 +102,37 @@ func (f *firing) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 		return nil
 	}
 	return f.sink.Run(ctx, ev, hooks)
+}
+
+// identify sets the fields of a Record that say where, by which policies and at which costs of a
+// model the event was judged.
+func identify(rec *grapnel.Record, id local.Identity, policies string) {
+	rec.Host, rec.User, rec.Machine, rec.PolicyDigest = id.Host, id.User, id.Machine, policies
+	if rec.Event == grapnel.ModelAfter && rec.Input != nil && rec.Input.Model != nil {
+		rec.TokensIn, rec.TokensOut = tokens(rec.Input.Model.Response)
+	}
+}
+
+// tokens returns the token counts in a model's response, in the names of OpenAI, Anthropic or
+// Gemini.
+func tokens(response json.RawMessage) (in, out int) {
+	var r struct {
+		Usage struct {
+			Prompt     int `json:"prompt_tokens"`
+			Completion int `json:"completion_tokens"`
+			Input      int `json:"input_tokens"`
+			Output     int `json:"output_tokens"`
+		} `json:"usage"`
+		Gemini struct {
+			Prompt     int `json:"promptTokenCount"`
+			Candidates int `json:"candidatesTokenCount"`
+		} `json:"usageMetadata"`
+	}
+	if json.Unmarshal(response, &r) != nil {
+		return 0, 0
+	}
+	u := r.Usage
+	return max(0, cmp.Or(u.Prompt, u.Input, r.Gemini.Prompt)), max(0, cmp.Or(u.Completion, u.Output, r.Gemini.Candidates))
 }
 
 // receive reads an event. It sets the time and the ID if the event has none.
@@ -111,7 +170,12 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 	if warning != nil {
 		warn(&reply, warning)
 	}
-	if pending, err = f.keep.end(ctx); err != nil {
+	pending, err = f.keep.end(ctx)
+	if err == nil && f.losses.Unshown() {
+		_ = spool.LossesShown(f.spool.Dir(), f.losses, time.Now()) // otherwise the next reply repeats the message
+	}
+	if err != nil {
+		f.lost(err)
 		err = fmt.Errorf("no Record was stored: %w", err)
 		// A strict policy permits nothing without a Record. A decision to block stays: it must
 		// not be replaced by a weaker one.

@@ -28,7 +28,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// WarmOptions are the settings of a [Warm]. All fields except Loaded, Observe and Unrecorded are
+// WarmOptions are the settings of a [Warm]. All fields except Webhook, Loaded, Observe and Unrecorded are
 // required.
 type WarmOptions struct {
 	State string // state directory; the daemon does not reply for any other
@@ -39,6 +39,8 @@ type WarmOptions struct {
 
 	// Ask sends a request to a server, as "grapnel deliver" does in a separate process.
 	Ask func(ctx context.Context, q Question) ServerReply
+
+	Webhook WebhookCheck // nil = addresses are only checked when an event is delivered
 
 	Loaded  func(set *policy.Set)                          // called after policies were loaded again
 	Observe func(ctx context.Context, rec *grapnel.Record) // called for each Record that did not go to the spool
@@ -140,10 +142,10 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, noFallback bo
 		return reply, false, fmt.Errorf("%w: hook %q needs the environment of the agent", client.ErrSelf, name)
 	}
 	j := &journal{warm: w, entry: entry, noFallback: noFallback}
-	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless}
+	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, identity: entry.identity, digest: entry.digest}
 	engine := entry.engine
-	if rootless != nil {
-		if engine, err = engine.With(rootNotice(rootless)); err != nil {
+	if notices := f.notices(got.Event.Kind); len(notices) > 0 {
+		if engine, err = engine.With(notices...); err != nil {
 			return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 		}
 	}
@@ -186,6 +188,9 @@ type warmEntry struct {
 	stamps []stamp
 	loaded time.Time
 	steady bool
+
+	identity local.Identity // origin of Records
+	digest   string         // of the policies
 
 	programs map[string]bool            // names of hooks that run in the environment of the agent
 	notices  map[string]policyfile.HTTP // hooks that notify a server, with their targets
@@ -250,7 +255,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	opts := &local.Options{
 		Place: &place, Files: files,
 		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
-		Webhook: func(h hookfiles.Webhook) (grapnel.Hook, error) { return webhookHook(place, h), nil },
+		Webhook: func(h hookfiles.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, send: w.ask}, nil
 		},
@@ -259,7 +264,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 			return newNotifyHook(h)
 		},
 		Observers: []grapnel.Observer{byContext{}}, Background: byContext{}, Stops: sp, Counter: sp,
-		Unread: unread,
+		Unread: unread, Settled: true,
 		Loaded: func(set *policy.Set) error {
 			if set.Beyond {
 				return errBeyond
@@ -272,6 +277,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		return nil, err
 	}
 	e.set, e.engine = engine.Set, engine.Engine
+	e.identity, e.digest = place.Identity(), e.set.Digest()
 	keepRecords(sp, &e.set)
 	_, paused := pause.Read(place.Pause(), e.loaded)
 	e.steady = !e.set.Unsteady && !paused

@@ -254,8 +254,9 @@ func bash(session, command string) []byte {
 	return fmt.Appendf(nil, `{"hook_event_name":"PreToolUse","session_id":%q,"cwd":"/","tool_name":"Bash","tool_input":{"command":%q}}`, session, command)
 }
 
-// A changed policy applies from the next event on, also after two changes within one tick of the
-// file system's clock. If it becomes invalid, the last valid policy stays active.
+// A changed policy applies from the next event on after it has settled, also after two changes
+// within one tick of the file system's clock. If it becomes invalid, the last valid policy stays
+// active.
 func TestWarmPolicyChanges(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, "version: 1\n")
@@ -263,7 +264,8 @@ func TestWarmPolicyChanges(t *testing.T) {
 	args := []string{"claude-code", "--root", root}
 	write := func(text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(root, "grapnel.yaml"), []byte(text), 0o600); err != nil {
+		name, before := filepath.Join(root, "grapnel.yaml"), time.Now().Add(-time.Minute)
+		if err := errors.Join(os.WriteFile(name, []byte(text), 0o600), os.Chtimes(name, before, before)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -33,6 +33,21 @@ func webhookHook(place local.Place, w hookfiles.Webhook) grapnel.Hook {
 	})
 }
 
+// A WebhookCheck returns an error if a webhook's address or a header is forbidden. networks are the
+// private networks that are allowed. It dials nothing.
+type WebhookCheck func(w hookfiles.Webhook, networks []string) error
+
+// checkedWebhook is webhookHook for an address that look permits. Without look, every address is
+// accepted.
+func checkedWebhook(place local.Place, w hookfiles.Webhook, look WebhookCheck) (grapnel.Hook, error) {
+	if look != nil && look(w, nil) != nil { // reading the networks takes time, and few webhooks need them
+		if err := look(w, place.Networks()); err != nil {
+			return nil, err
+		}
+	}
+	return webhookHook(place, w), nil
+}
+
 // sendTime is the maximum time of a delivery: the longest timeout of a webhook, which the program
 // enforces itself, and the start of the program.
 const sendTime = 40 * time.Second

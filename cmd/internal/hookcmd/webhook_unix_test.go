@@ -23,8 +23,10 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// IC-57: an event goes to the program in the same directory, without environment variables that
-// could change its trusted certificates. The program's output is the error.
+// An event goes to the program in the same directory, without environment variables that could
+// change its trusted certificates. The program's output is the error.
+//
+// Proves: IC-57
 func TestSend(t *testing.T) {
 	t.Setenv("SSL_CERT_FILE", "/tmp/somebody.pem")
 	dir := t.TempDir()

@@ -31,7 +31,7 @@ type Hook struct {
 	Phase    grapnel.Phase  `json:"phase"`
 	Priority int            `json:"priority"`
 	Timeout  float64        `json:"timeout_s,omitempty"` // in seconds; 0 = none
-	Matches  []string       `json:"matches"`             // conditions; empty = none, or unknown for hooks of foreign files
+	Matches  []string       `json:"matches"`             // conditions; empty = none
 	State    State          `json:"state"`
 	Reason   string         `json:"reason,omitempty"` // why it is off
 	Since    time.Time      `json:"since,omitzero"`   // when it was switched off
@@ -86,7 +86,7 @@ func describe(s *grapnel.Spec, off *pause.OffHook, paused bool) Hook {
 	switch {
 	case off != nil && pause.MayBeOff(s):
 		h.State, h.Reason, h.Since = Off, off.Reason, off.Since
-	case s.Mode == grapnel.Observe, paused && s.Source.Scope != grapnel.ScopeManaged:
+	case s.Mode == grapnel.ModeObserve, paused && s.Source.Scope != grapnel.ScopeManaged:
 		h.State = Observe
 	}
 	return h

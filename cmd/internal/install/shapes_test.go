@@ -175,7 +175,9 @@ func others(a Agent) string {
 }
 
 // In every shape: entries of other programs stay, installing twice is the same as once, all
-// requested entries exist, and uninstalling restores every byte. IC-43.
+// requested entries exist, and uninstalling restores every byte.
+//
+// Proves: IC-43
 func TestEveryShape(t *testing.T) {
 	t.Parallel()
 	for _, a := range slices.Concat(Agents(), ownRows) {

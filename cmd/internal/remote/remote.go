@@ -143,6 +143,12 @@ func Unresolved(file string, h *policyfile.Hook) string {
 	return ""
 }
 
+// LookWebhook returns an error if the address or a header of a webhook is forbidden.
+func LookWebhook(w hookfiles.Webhook, networks []string) error {
+	_, err := NewWebhook(w, networks)
+	return err
+}
+
 // NewWebhook makes a hook from a webhook of a policy. It returns an error if the address is
 // forbidden.
 func NewWebhook(w hookfiles.Webhook, networks []string) (*outbound.Webhook, error) {

@@ -24,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -34,11 +35,13 @@ type Report struct {
 	Version  string          `json:"version"`
 	State    string          `json:"state"`
 	Policies []policy.Loaded `json:"policies"`
+	Digest   string          `json:"policy_digest,omitempty"` // as in records
 	Installs []Install       `json:"installs"`
 	Day      stats.Totals    `json:"last_24h"`
 	Sandbox  []Sandbox       `json:"sandboxes,omitempty"`
 	Paused   time.Time       `json:"paused_until,omitzero"`   // see "grapnel pause"
 	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
+	Losses   *spool.Losses   `json:"lost_records,omitempty"`  // replies of the last seven days without a complete Record
 	Daemon   *control.Report `json:"daemon"`
 	Warnings []string        `json:"warnings"`
 
@@ -79,6 +82,7 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {
 		s.warn("%s without a stored session root, last %s: a project's policy applies only while the agent is in the project's directory", printable.Count(s.Rootless, "event"), last.Local().Format("2006-01-02 15:04"))
 	}
+	s.losses(place)
 	s.Daemon = control.Status(ctx, place)
 	if s.Daemon.State == "dead" {
 		s.warn("the daemon died: grapnel-hook answers without it; run \"grapnel daemon start\"")
@@ -103,6 +107,17 @@ func (s *Report) warn(format string, args ...any) {
 	s.Warnings = append(s.Warnings, fmt.Sprintf(format, args...))
 }
 
+// losses adds warnings about Records that were lost, or cannot be stored now.
+func (s *Report) losses(place local.Place) {
+	if l := spool.ReadLosses(place.Spool(), time.Now()); l.Replies > 0 {
+		s.Losses = &l
+		s.warn("%s without a complete record since %s, last %s: %s", printable.Count(l.Replies, "event"), l.First.Local().Format("2006-01-02 15:04"), l.Last.Local().Format("2006-01-02 15:04"), l.Error)
+	}
+	if err := spool.Unwritable(place.Spool()); err != nil {
+		s.warn("records cannot be stored without a daemon: %v", err)
+	}
+}
+
 // policies loads the active policies of a directory, and adds warnings about problems.
 func (s *Report) policies(place local.Place, dir string) {
 	req := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
@@ -124,6 +139,7 @@ func (s *Report) policies(place local.Place, dir string) {
 		return grapnel.Noop{}, nil
 	}
 	set := policy.Load(req)
+	s.Digest = set.Digest()
 	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *sandboxes, set.OnlyManaged
 	for _, h := range s.Sandbox {
 		if h.Problem != "" {

@@ -63,7 +63,7 @@ func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 	applies := true
 	switch word {
 	case "block":
-		out.Decision, applies = grapnel.Block, contract.Blocks != grapnel.BlockNothing
+		out.Decision, applies = grapnel.Block, contract.Blocks != grapnel.BlockingNothing
 	case "ask":
 		out.Decision, applies = grapnel.Ask, contract.Permit
 	case "allow":
@@ -73,7 +73,7 @@ func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 	case "message":
 		out.Message = "x"
 	case "halt":
-		out.Halt, applies = "x", contract.Blocks != grapnel.BlockNothing
+		out.Halt, applies = "x", contract.Blocks != grapnel.BlockingNothing
 	default:
 		applies = field != "" && contract.Permits(field)
 		out.Set = map[grapnel.Field]json.RawMessage{field: json.RawMessage(`{"command":"x"}`)}

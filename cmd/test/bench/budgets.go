@@ -43,6 +43,7 @@ var (
 		return fmt.Sprintf("%.0f ns", x)
 	}}
 	allocations = unit{"allocations", func(x float64) string { return fmt.Sprintf("%.0f", x) }}
+	calls       = unit{"calls", func(x float64) string { return fmt.Sprintf("%.0f", x) }}
 
 	// Records are measured in microseconds for each, and shown as a rate.
 	records = unit{"µs", func(x float64) string { return fmt.Sprintf("%.0f/s", 1e6/x) }}
@@ -101,6 +102,13 @@ func groups() []group {
 			{name: "10 functions", budget: 1000, unit: nanoseconds},
 			{name: "100 rules, none matching", budget: 4000, today: 6400, unit: nanoseconds},
 			{name: "100 rules, 10 matching", budget: 15_000, unit: nanoseconds},
+		}},
+		// One guard of 200 ms is the reference. Guards of equal priority cost as much as one, and a
+		// change that meets an earlier change costs one more call.
+		{name: "guards", setup: setupGuards, runs: 5, targets: []target{
+			{name: "5 guards of 200 ms", budget: 1.1, unit: milliseconds},
+			{name: "5 guards of 200 ms, 2 change the event", budget: 2.1, unit: milliseconds},
+			{name: "5 guards, 2 change the event: calls", budget: 6, exact: true, unit: calls},
 		}},
 		{name: "worker", setup: setupWorker, targets: []target{
 			{name: "worker round trip", budget: 20_000, unit: nanoseconds},

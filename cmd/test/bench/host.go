@@ -73,7 +73,7 @@ func agent(ctx context.Context, specs []grapnel.Spec) (call, turn, bare func() e
 	turn = func() error {
 		loop.Messages = nil
 		answer, err := loop.Run(ctx, host.Text("user", "test it"))
-		if err == nil && (answer.Outcome != host.Completed || len(loop.Messages) != 4) {
+		if err == nil && (answer.Status != host.StatusCompleted || len(loop.Messages) != 4) {
 			err = errors.New("the turn did not finish")
 		}
 		return err

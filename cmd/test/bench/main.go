@@ -140,7 +140,7 @@ func (o *options) print(w io.Writer, rows []row, notes []string, took time.Durat
 	if err := printTable(w, rows, o.dialects); err != nil {
 		return err
 	}
-	fmt.Fprint(w, "\nratio: to cmd/test/bench/static with the same event; a new session: to a later event; 8 at once: to 8 in turn\n"+
+	fmt.Fprint(w, "\nratio: to cmd/test/bench/static with the same event; a new session: to a later event; 8 at once: to 8 in turn; 5 guards: to one\n"+
 		"floor: a program that does only the unavoidable work; no ratio: the budget has a unit\n")
 	for _, note := range notes {
 		fmt.Fprintln(w, note)

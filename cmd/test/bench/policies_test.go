@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -81,7 +82,7 @@ func TestPayload(t *testing.T) {
 // Not parallel, since it counts allocations.
 func TestSetupEngine(t *testing.T) {
 	for _, g := range groups() {
-		if g.name != "engine" && g.name != "host" {
+		if !slices.Contains([]string{"engine", "host", "guards"}, g.name) {
 			continue
 		}
 		b := &bench{progress: io.Discard}

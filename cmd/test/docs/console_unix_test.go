@@ -23,7 +23,7 @@ import (
 // So other programs on the machine, especially agents, cannot change the output.
 var bin string
 
-var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "rm", "sed", "sleep", "sort", "tail", "wc"}
+var tools = []string{"bash", "cat", "chmod", "cmp", "cp", "date", "grep", "head", "ls", "mkdir", "mv", "node", "rm", "sed", "sleep", "sort", "tail", "wc"}
 
 // optional are tools that a machine may lack. Pages that use a missing tool are skipped.
 var optional = []string{"curl"}
@@ -74,7 +74,8 @@ func testMain(m *testing.M) int {
 // TestPages runs the pages. Each page runs in a separate directory, from top to bottom: a block
 // becomes a file if the sentence before it names the file, and the lines of a console block that
 // begin with "$ " are commands for one shell. Their output must be the output on the page; "..."
-// stands for any text in a line, and on a separate line for any lines.
+// stands for any text in a line, and on a separate line for any lines. A page of an example runs in
+// a copy of its directory.
 func TestPages(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -90,7 +91,7 @@ func TestPages(t *testing.T) {
 			continue
 		}
 		ran++
-		t.Run(strings.TrimSuffix(filepath.ToSlash(page), ".md"), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(strings.TrimSuffix(filepath.ToSlash(page), ".md"), "../"), func(t *testing.T) {
 			t.Parallel()
 			if err := (&process.Sandbox{}).Possible(); err != nil && page == "sandbox.md" {
 				t.Skip(err) // the page mentions this; cmd/grapnel tests the hooks in this case
@@ -183,6 +184,11 @@ func runPage(t *testing.T, page string, steps []step) {
 			t.Fatal(err)
 		}
 	}
+	if dir := filepath.Dir(page); strings.HasPrefix(filepath.ToSlash(dir), "../examples/") {
+		if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	t.Cleanup(func() { endDaemons(t, work) })
 	// All commands run in one shell, so that cd, variables and $? work as on a terminal. Files
 	// are written at their position in the page, between the commands.
@@ -197,8 +203,12 @@ func runPage(t *testing.T, page string, steps []step) {
 			if err := os.WriteFile(source, []byte(s.text), mode); err != nil {
 				t.Fatal(err)
 			}
+			before := time.Now().Add(-time.Minute) // cp -p keeps it: a policy counts only some time after its last change
+			if err := os.Chtimes(source, before, before); err != nil {
+				t.Fatal(err)
+			}
 			name := strings.Replace(s.file, "~/", home+"/", 1)
-			fmt.Fprintf(&script, "mkdir -p '%s' && cp '%s' '%s'\n", filepath.Dir(name), source, name)
+			fmt.Fprintf(&script, "mkdir -p '%s' && cp -p '%s' '%s'\n", filepath.Dir(name), source, name)
 			continue
 		}
 		fmt.Fprintf(&script, "%s\ncode=$?; printf '%s%%s %%s\\n' %d $code; (exit $code)\n", s.command, mark, i)

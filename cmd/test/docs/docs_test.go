@@ -27,7 +27,8 @@ func init() {
 	}
 }
 
-// pages lists every page of the documentation, the README and translations included.
+// pages lists every page of the documentation, including the README, its translations, and the
+// pages of examples/seeds.
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{filepath.Join("..", "README.md")}
@@ -36,6 +37,11 @@ func pages(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	list = append(list, translated...)
+	seeds, err := filepath.Glob(filepath.Join("..", "examples", "seeds", "*", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list = append(list, seeds...)
 	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
 			list = append(list, path)

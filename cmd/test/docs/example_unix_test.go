@@ -71,13 +71,14 @@ hooks:
 		set := policy.Load(policy.Request{
 			Files: []policy.File{{Path: file, Scope: scope, Must: true}},
 			Command: func(c policyfile.Command) grapnel.Hook {
-				run := process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
+				run := process.Command{Name: c.Name, Line: c.Line, Args: c.Args, Title: c.Title, Dir: c.Dir, Env: c.Vars, Allow: c.Env, Executor: process.System}
 				run.InDir = c.Scope == grapnel.ScopeProject || c.Worker // the trusted files are relative to this directory
 				if run.Inherit = process.InheritFor(c.Scope); run.Inherit == process.InheritMinimal {
 					run.Executor = sandbox
 				}
 				if c.Worker { // it stays, and answers all events
 					w := &process.Worker{Command: run}
+					w.Dialect = policy.DialectOf(&c).OfWorker()
 					workers = append(workers, w)
 					return w
 				}

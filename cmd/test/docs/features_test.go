@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -17,7 +18,8 @@ import (
 // A promise is one line of conformance/promises.txt.
 type promise struct {
 	id, what string
-	not      string // the reason why no test shows it; empty = a test shows it
+	status   string // works, differs or not visible
+	reason   string // why it does not work as promised; empty if it works
 }
 
 // system is a part of conformance/promises.txt.
@@ -25,6 +27,12 @@ type system struct {
 	name     string
 	promises []promise
 }
+
+const (
+	works      = "works"
+	differs    = "differs"
+	notVisible = "not visible"
+)
 
 func readPromises(t *testing.T) []system {
 	t.Helper()
@@ -39,55 +47,61 @@ func readPromises(t *testing.T) []system {
 			list = append(list, system{name: line})
 			continue
 		}
-		what, not, _ := strings.Cut(what, " | ")
+		what, exception, excepted := strings.Cut(what, " | ")
+		p := promise{id: id, what: what, status: works}
+		if excepted {
+			p.status, p.reason, _ = strings.Cut(exception, ": ")
+			if p.status != differs && p.status != notVisible || p.reason == "" {
+				t.Errorf("promises.txt: %s: %q is neither %q nor %q with a reason", id, exception, differs+": ", notVisible+": ")
+			}
+		}
 		last := &list[len(list)-1]
-		last.promises = append(last.promises, promise{id, what, not})
+		last.promises = append(last.promises, p)
 	}
 	return list
 }
 
-var promiseID = regexp.MustCompile(`\b(?:IC|MC|OC|GC|FL)-\d\d\b`)
+var (
+	promiseID = regexp.MustCompile(`\b(?:IC|MC|OC|GC|FL)-\d\d\b`)
+	proves    = regexp.MustCompile(`(?m)^Proves: (.*)$`)
+	pageShows = regexp.MustCompile(`(?m)^<!-- proves: (.*) -->$`)
+)
 
-// shownByTests finds the tests that name promises, in their doc comment or in a comment inside.
-func shownByTests(t *testing.T) map[string][]string {
+// provingTests finds the tests that declare promises: "Proves: IC-01, IC-02" on a line of their
+// doc comment, or <!-- proves: IC-01 --> on a page whose commands TestPages runs.
+func provingTests(t *testing.T) map[string][]string {
 	t.Helper()
 	shown := map[string][]string{}
-	note := func(test string, text string) {
-		for _, id := range promiseID.FindAllString(text, -1) {
-			if !slices.Contains(shown[id], test) {
-				shown[id] = append(shown[id], test)
+	note := func(test string, lines [][]string) {
+		for _, line := range lines {
+			ids := promiseID.FindAllString(line[1], -1)
+			if strings.Join(ids, ", ") != strings.TrimSpace(line[1]) {
+				t.Errorf("%s: %q is not a list of promises, separated by commas", test, line[1])
+			}
+			for _, id := range ids {
+				if !slices.Contains(shown[id], test) {
+					shown[id] = append(shown[id], test)
+				}
 			}
 		}
 	}
-	err := filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("..", func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case d.IsDir() && path != ".." && strings.HasPrefix(d.Name(), "."):
+		case d.IsDir() && file != ".." && strings.HasPrefix(d.Name(), "."):
 			return fs.SkipDir
-		case d.IsDir() || !strings.HasSuffix(path, "_test.go"):
+		case d.IsDir() || !strings.HasSuffix(file, "_test.go"):
 			return nil
 		}
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, path, nil, parser.ParseComments)
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
-		dir := filepath.ToSlash(filepath.Dir(strings.TrimPrefix(path, ".."+string(filepath.Separator))))
-		for _, decl := range file.Decls {
-			f, ok := decl.(*ast.FuncDecl)
-			if !ok || !strings.HasPrefix(f.Name.Name, "Test") && !strings.HasPrefix(f.Name.Name, "Example") && !strings.HasPrefix(f.Name.Name, "Fuzz") {
-				continue
-			}
-			test := f.Name.Name
-			if dir != "." {
-				test = dir + "." + test
-			}
-			note(test, f.Doc.Text())
-			for _, c := range file.Comments {
-				if c.Pos() > f.Pos() && c.End() < f.End() {
-					note(test, c.Text())
-				}
+		dir := strings.TrimPrefix(path.Dir(filepath.ToSlash(file)), "..")
+		for _, decl := range parsed.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && testName.MatchString(f.Name.Name) {
+				note(strings.TrimPrefix(strings.TrimPrefix(dir+".", "/")+f.Name.Name, "."), proves.FindAllStringSubmatch(f.Doc.Text(), -1))
 			}
 		}
 		return nil
@@ -95,12 +109,23 @@ func shownByTests(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, page := range pages(t) {
+		text := readPage(t, page)
+		if declared := pageShows.FindAllStringSubmatch(text, -1); declared != nil {
+			if !strings.Contains(text, "\n```console\n") {
+				t.Errorf("%s declares promises and runs no command", page)
+			}
+			note("TestPages/"+strings.TrimSuffix(strings.TrimPrefix(filepath.ToSlash(page), "../"), ".md"), declared)
+		}
+	}
 	return shown
 }
 
-// shownByVectors counts the passing conformance cases of each promise. `make vectors` runs the
-// cases. A known gap does not count.
-func shownByVectors(t *testing.T) map[string][]string {
+var testName = regexp.MustCompile(`^(Test|Fuzz|Example)`)
+
+// casesOf counts the conformance cases of each promise. `make vectors` runs the cases. A known
+// gap does not count.
+func casesOf(t *testing.T) map[string]int {
 	t.Helper()
 	cases, err := conformance.Load(filepath.Join("..", "conformance", "vectors"))
 	if err != nil {
@@ -110,22 +135,28 @@ func shownByVectors(t *testing.T) map[string][]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown := map[string][]string{}
+	count := map[string]int{}
 	for _, c := range cases {
 		if slices.ContainsFunc(gaps, func(g conformance.Gap) bool { return g.Covers(&c) }) {
 			continue
 		}
 		for _, id := range c.Promises {
-			shown[id] = append(shown[id], c.ID)
+			count[id]++
 		}
 	}
-	return shown
+	return count
 }
 
-const featuresHead = `# Promises of other hook systems, and their tests
+const featuresHead = `# Promises of five systems, and their tests
 
-Five systems had hooks before Grapnel. This page lists the promises of each system, and how we test that Grapnel keeps them: with conformance vectors, which
-"make vectors" runs, and with tests of the named packages. "go test -tags system ./cmd/test/docs -update" writes this page. That test fails if a promise has no test.
+This page shows what works of the hooks of five systems. If you come from one of them, look up a feature by its promise.
 
-If Grapnel's default behavior differs, the promise holds with the preset of its system: see [coming from another system](../docs/coming-from/ironclaw.md).
+- **works**: the tests in the last column prove the promise. Behavior of one system only needs its [preset](go.md#presets-of-other-systems).
+- **differs**: Grapnel deliberately does something else, or does only a part of it. The reason follows, and the tests prove Grapnel's behavior.
+- **not visible**: no program can see the promise, for the given reason.
+
+` + "`TestPages/...`" + ` runs the commands of a page. Any other test is ` + "`PACKAGE.TEST`" + `, or a test of the root package. *n cases* are conformance cases, which ` + "`make vectors`" + ` runs in addition.
+[examples/seeds](../examples/seeds/README.md) has a directory for each system.
+
+The page is generated from ` + "`conformance/promises.txt`" + ` and from the tests: ` + "`go test -tags system ./cmd/test/docs -run TestFeatures -update`" + ` writes it.
 `

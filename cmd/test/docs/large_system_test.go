@@ -9,56 +9,82 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// conformance/features.md lists the tests that show the promises of five systems. The test fails
-// for a promise without a test, and for an excuse for a promise that has a test.
+// docs/features.md lists the status and the tests of each promise of five systems. The test fails
+// for a promise without a test, for a test of an unknown promise, and for a test of a promise that
+// no program can see.
 func TestFeatures(t *testing.T) {
 	t.Parallel()
-	tests, vectors := shownByTests(t), shownByVectors(t)
-	var b strings.Builder
-	b.WriteString(featuresHead)
+	tests, cases := provingTests(t), casesOf(t)
 	known := map[string]bool{}
+	var rows, sums strings.Builder
 	for _, s := range readPromises(t) {
-		fmt.Fprintf(&b, "\n## %s\n\n| | promise | shown by |\n|---|---|---|\n", s.name)
+		fmt.Fprintf(&rows, "\n## %s\n\n| | promise | status | tests |\n|---|---|---|---|\n", s.name)
+		count := map[string]int{}
 		for _, p := range s.promises {
 			known[p.id] = true
-			var by []string
-			if n := len(vectors[p.id]); n == 1 {
-				by = append(by, "1 vector: "+vectors[p.id][0])
-			} else if n > 1 {
-				by = append(by, fmt.Sprintf("%d vectors: %s, ...", n, slices.Min(vectors[p.id])))
-			}
-			slices.SortFunc(tests[p.id], func(a, b string) int { return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a, b)) })
-			for _, test := range tests[p.id][:min(3, len(tests[p.id]))] {
-				by = append(by, "`"+test+"`")
-			}
+			count[p.status]++
+			by := tests[p.id]
 			switch {
-			case len(by) == 0 && p.not == "":
-				t.Errorf("%s (%s): no test shows this promise", p.id, p.what)
-			case len(by) > 0 && strings.HasPrefix(p.not, "later"):
-				t.Errorf("%s is said to come later, and %s shows it", p.id, by[0])
-			case len(by) == 0:
-				by = []string{p.not}
+			case len(by) == 0 && p.status != notVisible:
+				t.Errorf("%s (%s): no test proves this promise", p.id, p.what)
+			case len(by) > 0 && p.status == notVisible:
+				t.Errorf("%s is not visible, and %s proves it", p.id, by[0])
 			}
-			fmt.Fprintf(&b, "| %s | %s | %s |\n", p.id, p.what, strings.Join(by, "; "))
+			status := p.status
+			if p.reason != "" {
+				status = "**" + p.status + "**: " + p.reason
+			}
+			fmt.Fprintf(&rows, "| %s | %s | %s | %s |\n", p.id, p.what, status, evidence(by, cases[p.id]))
 		}
+		all := len(s.promises)
+		share := 100 * count[works] / all
+		anchor := strings.ReplaceAll(strings.ToLower(s.name), " ", "-")
+		fmt.Fprintf(&sums, "| [%s](#%s) | %d | %d | %d | %d | %d %% |\n", s.name, anchor, count[works], count[differs], count[notVisible], all, share)
 	}
 	for id, by := range tests {
 		if !known[id] {
-			t.Errorf("%s names %s, which is no promise", by[0], id)
+			t.Errorf("%s proves %s, which is not in promises.txt", by[0], id)
 		}
 	}
+	const page = "features.md"
+	text := featuresHead + "\n| system | works | differs | not visible | of | works |\n|---|---|---|---|---|---|\n" + sums.String() + rows.String()
 	if *update {
-		if err := os.WriteFile(filepath.Join("..", "conformance", "features.md"), []byte(b.String()), 0o644); err != nil {
+		if err := os.WriteFile(page, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got := readPage(t, filepath.Join("..", "conformance", "features.md")); got != b.String() {
-		t.Error("features.md is not what the tests say: run go test -tags system ./cmd/test/docs -update")
+	if got := readPage(t, page); got != text {
+		t.Errorf("%s is out of date: run go test -tags system ./cmd/test/docs -run TestFeatures -update", page)
 	}
+}
+
+// evidence lists at most three tests, and the number of conformance cases.
+func evidence(tests []string, cases int) string {
+	slices.SortFunc(tests, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(len(a), len(b)), cmp.Compare(a, b))
+	})
+	var list []string
+	for _, test := range tests[:min(3, len(tests))] {
+		list = append(list, "`"+test+"`")
+	}
+	switch {
+	case cases == 1:
+		list = append(list, "1 case")
+	case cases > 1:
+		list = append(list, fmt.Sprint(cases, " cases"))
+	}
+	return strings.Join(list, ", ")
+}
+
+// rank sorts the examples of a system first, because a reader can run them.
+func rank(test string) int {
+	if strings.Contains(test, "examples/seeds/") {
+		return 0
+	}
+	return 1
 }

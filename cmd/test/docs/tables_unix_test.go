@@ -194,13 +194,13 @@ func TestMoments(t *testing.T) {
 
 func blockMeans(c *grapnel.Contract) string {
 	switch c.Blocks {
-	case grapnel.BlockAction:
+	case grapnel.BlockingAction:
 		return "the action does not happen"
-	case grapnel.BlockStop:
+	case grapnel.BlockingStop:
 		return fmt.Sprintf("the agent continues, at most %d times in a row", c.MaxStops)
-	case grapnel.BlockFeedback:
+	case grapnel.BlockingFeedback:
 		return "the model reads the reason"
-	case grapnel.BlockNothing:
+	case grapnel.BlockingNothing:
 	}
 	return ""
 }
@@ -382,7 +382,7 @@ func supportedParts(row *dialect.EventRow) string {
 func unsupportedParts(row *dialect.EventRow) string {
 	c, can := contractOf(row), row.Permits()
 	words := []string{
-		when(c.Blocks != grapnel.BlockNothing && !can.Block, "block"),
+		when(c.Blocks != grapnel.BlockingNothing && !can.Block, "block"),
 		when(c.Permit && !can.Ask, "ask"),
 		when(c.Permit && !can.Allow, "allow"),
 		when(c.Context && !can.Context, "context"),

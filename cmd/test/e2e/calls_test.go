@@ -207,8 +207,10 @@ func (s scenario) expect(t *testing.T, a *agents.Agent) (_ scenario, isError boo
 	return s, isError
 }
 
-// Each scenario in every agent: GC-04 and GC-12 are among them. A program that hangs does not
-// delay the agent for long: waiting for one of them would take longer than the limit of a run.
+// Each scenario in every agent. A program that hangs does not delay
+// the agent for long: waiting for one of them would take longer than the limit of a run.
+//
+// Proves: GC-04, GC-12
 func TestToolCalls(t *testing.T) {
 	t.Parallel()
 	eachAgent(t, func(t *testing.T, a *agents.Agent) {

@@ -41,7 +41,8 @@ func generationOf(t *testing.T, r model.Request) (g generation) {
 
 // Replaced text of a request does not reach the model in any request of the run. Hooks at this
 // event do not see the output of tools; tool.after is for that.
-// It shows GC-05.
+//
+// Proves: GC-05
 func TestReplaceInRequest(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, `
@@ -135,9 +136,10 @@ func TestRequestIsNotSent(t *testing.T) {
 }
 
 // The user reads the replaced text of a response. The documentation names three limits of the
-// agent: its memory keeps the original, a text in two pieces is judged piece by piece, and calls
-// in a replaced piece are lost.
-// It shows GC-06.
+// agent: its memory keeps the original, a text in two pieces is judged piece by piece, and calls in
+// a replaced piece are lost.
+//
+// Proves: GC-06
 func TestReplaceInResponse(t *testing.T) {
 	t.Parallel()
 	const key = "sk-abcdefghijklmnopqrstuvwx"
@@ -215,7 +217,8 @@ hooks:
 
 // The model gets the tools that every hook allows. The model must respect the list: this one does
 // not, and its call runs, so a guard must be at tool.before.
-// It shows GC-08.
+//
+// Proves: GC-08
 func TestToolset(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {

@@ -128,7 +128,8 @@ hooks:
 }
 
 // Gemini CLI reports its permission prompt. No user answers it here, so the run ends.
-// It shows GC-09.
+//
+// Proves: GC-09
 func TestPermissionNotification(t *testing.T) {
 	t.Parallel()
 	g := guard(t, agents.GeminiCLI, `

@@ -123,7 +123,9 @@ func TestOneOfTwoCallsAtOnce(t *testing.T) {
 	})
 }
 
-// Context of a session start and of a prompt reaches the model: GC-02, GC-07.
+// Context of a session start and of a prompt reaches the model.
+//
+// Proves: GC-02, GC-07
 func TestContextReachesTheModel(t *testing.T) {
 	t.Parallel()
 	inTwo(t, func(t *testing.T, a *agents.Agent) {
@@ -140,6 +142,41 @@ hooks:
 		res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
 		wantFile(t, res, "free.txt", "free\n")
 		for _, marker := range []string{"always mind the MARLINSPIKE", "never forget the BOWLINE"} {
+			if !res.Requests.MainRequests().Contains(marker) {
+				t.Errorf("the model was not told %q", marker)
+			}
+		}
+	})
+}
+
+// Context of a tool call reaches the model, beside no decision, a block and a new input.
+func TestContextOfACallReachesTheModel(t *testing.T) {
+	t.Parallel()
+	able := slices.DeleteFunc(slices.Clone(agents.All), func(a *agents.Agent) bool { return claim(t, a, grapnel.ToolBefore, "context") != verify.Native })
+	among(t, able, func(t *testing.T, a *agents.Agent) {
+		g := guard(t, a, `
+version: 1
+hooks:
+  - name: each-call
+    on: tool.before
+    match: {command: touch free.txt}
+    context: {text: mind the CAPSTAN}
+  - name: rewrites
+    on: tool.before
+    match: {command: touch written.txt}
+    set: {tool.command: touch rewritten.txt}
+  - name: each-rewritten-call
+    on: tool.before
+    match: {command: touch rewritten.txt}
+    context: {text: mind the HAWSER}
+`)
+		res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch free.txt")), model.Do(g.Shell("touch written.txt")), model.Answer("all done"))
+		for _, file := range []string{"free.txt", "rewritten.txt"} {
+			if _, ok := res.Files[file]; !ok {
+				t.Errorf("the call that creates %s did not run; files %v", file, res.Files)
+			}
+		}
+		for _, marker := range []string{"mind the CAPSTAN", "mind the HAWSER"} {
 			if !res.Requests.MainRequests().Contains(marker) {
 				t.Errorf("the model was not told %q", marker)
 			}

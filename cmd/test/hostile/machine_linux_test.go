@@ -73,6 +73,8 @@ func newMachine(t *testing.T) machine {
 
 func (m machine) etc() string { return filepath.Join(m.dir, "etc") }
 
+// write writes a file, which looks a minute old: a policy that was changed just now counts only
+// some time later.
 func (m machine) write(t *testing.T, name, text string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
@@ -83,6 +85,10 @@ func (m machine) write(t *testing.T, name, text string) {
 		mode = 0o755
 	}
 	if err := os.WriteFile(name, []byte(text), mode); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Add(-time.Minute)
+	if err := os.Chtimes(name, before, before); err != nil {
 		t.Fatal(err)
 	}
 }

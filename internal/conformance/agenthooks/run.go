@@ -160,7 +160,7 @@ func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 			s.released.WriteString(piece)
 			return nil
 		},
-		Store: func(_ context.Context, m host.Message) error {
+		Store: func(_ context.Context, m host.ChatMessage) error {
 			s.stored = append(s.stored, plain(m))
 			return nil
 		},
@@ -173,10 +173,10 @@ func (o *Options) play(ctx context.Context, v *Vector) ([]Diff, error) {
 	ctx, session, _, err := h.Start(ctx, grapnel.Session{ID: "session-1", Model: "scripted"}, "startup")
 	if err == nil {
 		input := v.Scenario.Input.v
-		answer, err := loop.Run(ctx, host.Message{Role: input.Role, Content: input.Content})
-		got.outcome = string(answer.Outcome)
+		answer, err := loop.Run(ctx, host.ChatMessage{Role: input.Role, Content: input.Content})
+		got.outcome = string(answer.Status)
 		cause := "error"
-		if answer.Outcome == host.Completed && err == nil {
+		if answer.Status == host.StatusCompleted && err == nil {
 			cause = "completed"
 			if got.output, err = tree(answer.Content); err != nil {
 				return nil, fmt.Errorf("the answer is not JSON: %w", err)

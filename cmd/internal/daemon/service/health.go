@@ -9,6 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // health returns the daemon's status report, and whether all its parts work.
@@ -34,11 +35,22 @@ func (d *daemon) health() (report any, well bool) {
 // storeHealth returns whether Records are lost or in danger.
 func (d *daemon) storeHealth() server.StoreHealth {
 	c := d.store.Condition()
-	h := server.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: d.unrecorded.Load()}
+	h := server.StoreHealth{Restored: c.Restored, Lost: c.Lost, Unrecorded: max(d.unrecorded.Load(), d.countedLosses())}
 	if c.Err != nil {
 		h.Error = c.Err.Error()
 	}
 	return h
+}
+
+// countedLosses returns the number of replies since the start of the daemon that have no Record,
+// as counted in a file by all processes. The daemon counts its own replies in memory, too, because
+// the file may be on a read-only disk.
+func (d *daemon) countedLosses() int64 {
+	l := spool.ReadLosses(d.place.Spool(), time.Now())
+	if l.First.Equal(d.oldLosses.First) {
+		return int64(l.Replies - d.oldLosses.Replies)
+	}
+	return int64(l.Replies)
 }
 
 // losses returns the values of storeHealth for the metrics.

@@ -51,7 +51,8 @@ type daemon struct {
 	loads chan struct{} // signals that policies were loaded, see memory
 
 	answered, declined atomic.Int64
-	unrecorded         atomic.Int64  // replies without a Record
+	unrecorded         atomic.Int64  // replies of this daemon without a Record
+	oldLosses          spool.Losses  // replies without a Record before this daemon
 	takenIn            atomic.Uint64 // Records that came through the spool
 }
 
@@ -87,6 +88,10 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		return errors.Join(err, l.Close())
 	}
 	defer func() { err = errors.Join(err, d.store.Close()) }()
+	d.oldLosses = spool.ReadLosses(d.place.Spool(), d.begun)
+	if err := spool.ReserveLosses(d.place.Spool()); err != nil {
+		d.log.Warn("cannot create the file that counts lost records", "error", err)
+	}
 	clearTrustEnv()
 	d.servers = remote.NewPool()
 	defer func() { err = errors.Join(err, d.servers.Close(context.WithoutCancel(ctx))) }()
@@ -99,7 +104,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
 		d.log.Warn("cannot export telemetry", "error", err)
 	}
-	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Ask, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
+	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Ask, Webhook: remote.LookWebhook, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
 	routes := server.Options{
 		Version: hookcmd.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),

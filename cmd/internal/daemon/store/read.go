@@ -343,7 +343,7 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		add("r.event IN ("+marks(len(q.Events))+")", anys(q.Events, func(k grapnel.Kind) any { return string(k) })...)
 	}
 	if len(q.Decisions) > 0 {
-		cond := "r.decision IN (" + marks(len(q.Decisions)) + ")"
+		cond := "r.late = 0 AND r.decision IN (" + marks(len(q.Decisions)) + ")"
 		partial := " AND r.decision > 0"
 		for _, d := range q.Decisions {
 			if d == grapnel.None {

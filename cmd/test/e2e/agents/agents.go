@@ -39,7 +39,7 @@ type Agent struct {
 // script, so each agent names its own executable.
 var (
 	ClaudeCode = &Agent{
-		Agent: verify.ClaudeCode, Version: "2.1.329", Package: "@anthropic-ai/claude-code",
+		Agent: verify.ClaudeCode, Version: "2.1.330", Package: "@anthropic-ai/claude-code",
 		program: "node_modules/@anthropic-ai/claude-code-*/claude",
 	}
 	GeminiCLI = &Agent{

@@ -97,13 +97,20 @@ var packages = []*Package{LanguageServer, SARIF, JUnit, ActionValidator}
 // the machine has.
 const node = "22.23.3"
 
+// Nodes are versions of Node.js that run handlers in TypeScript: by a flag, by default, and in its
+// newest release.
+var Nodes = []string{"22.12.0", node, "26.10.0"}
+
 // Install makes sure that the packages are in the cache.
 func Install(ctx context.Context) error {
 	cache, err := npm.CacheDir()
 	if err != nil {
 		return err
 	}
-	all := []npm.Wanted{npm.Node(cache, node)}
+	var all []npm.Wanted
+	for _, version := range Nodes {
+		all = append(all, npm.Node(cache, version))
+	}
 	for _, p := range packages {
 		all = append(all, npm.Wanted{
 			Prefix: p.prefix(cache), Specs: p.specs, Flags: p.flags,
@@ -137,13 +144,16 @@ func (p *Package) Dir(t testing.TB) string {
 }
 
 // Node returns the path of the Node.js that runs packages.
-func Node(t testing.TB) string {
+func Node(t testing.TB) string { return NodeOf(t, node) }
+
+// NodeOf returns the path of a version of Node.js, one of Nodes.
+func NodeOf(t testing.TB, version string) string {
 	t.Helper()
 	cache, err := npm.CacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	program, err := npm.FindNode(cache, node)
+	program, err := npm.FindNode(cache, version)
 	if err != nil {
 		t.Fatal(err)
 	}

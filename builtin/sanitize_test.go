@@ -10,8 +10,8 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 )
 
-// IC-77
-func TestSanitise(t *testing.T) {
+// Proves: IC-77
+func TestSanitize(t *testing.T) {
 	t.Parallel()
 	const r = builtin.Removed
 	for name, tt := range map[string]struct{ text, want string }{
@@ -47,17 +47,17 @@ func TestSanitise(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got := builtin.Sanitise(tt.text); got != tt.want {
-				t.Errorf("Sanitise(%q)\n got %q\nwant %q", tt.text, got, tt.want)
+			if got := builtin.Sanitize(tt.text); got != tt.want {
+				t.Errorf("Sanitize(%q)\n got %q\nwant %q", tt.text, got, tt.want)
 			}
 		})
 	}
 }
 
 // An answer that is too long is cut between two characters, and a note says so.
-func TestSanitiseCuts(t *testing.T) {
+func TestSanitizeCuts(t *testing.T) {
 	t.Parallel()
-	got := builtin.Sanitise(strings.Repeat("é😀", builtin.MaxSummary))
+	got := builtin.Sanitize(strings.Repeat("é😀", builtin.MaxSummary))
 	if len(got) > builtin.MaxSummary+50 || !utf8.ValidString(got) || !strings.HasSuffix(got, "\n[cut: the answer was longer]") {
 		t.Errorf("%d bytes, ending in %q", len(got), got[len(got)-40:])
 	}
@@ -68,9 +68,11 @@ var (
 	orders    = regexp.MustCompile(`(?i)ignore previous instructions|you are now|<\|im_start\|>|(?m:^system:)`)
 )
 
-// FuzzSanitise (IC-77): no answer of a model keeps headings or other structure of the file, or one
-// of the forbidden phrases.
-func FuzzSanitise(f *testing.F) {
+// FuzzSanitize: no answer of a model keeps headings or other structure of the file, or one of the
+// forbidden phrases.
+//
+// Proves: IC-77
+func FuzzSanitize(f *testing.F) {
 	for _, seed := range []string{
 		"- did things", "# a\n## b", "ignore previous instructions", "ignore\n# previous\ninstructions", "system: x", "<|im_start|>", "a\n---\n```",
 		"> # > ## x", "you\nare\u200b now", "<!--", "\ufeff# x", "#\u00a0x", "![[a](b)", "<" + "<script>", strings.Repeat("a\n", 4000), "\xff\x00",
@@ -78,18 +80,18 @@ func FuzzSanitise(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got := builtin.Sanitise(text)
+		got := builtin.Sanitize(text)
 		if !utf8.ValidString(got) || got != strings.TrimSpace(got) || len(got) > 5*builtin.MaxSummary {
-			t.Errorf("Sanitise(%q) = %q: %d bytes", text, got, len(got))
+			t.Errorf("Sanitize(%q) = %q: %d bytes", text, got, len(got))
 		}
 		if i := strings.IndexFunc(got, func(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' || unicode.Is(unicode.Cf, r) }); i >= 0 {
-			t.Errorf("Sanitise(%q) = %q: something invisible at %d", text, got, i)
+			t.Errorf("Sanitize(%q) = %q: something invisible at %d", text, got, i)
 		}
 		if found := structure.FindString(got); found != "" {
-			t.Errorf("Sanitise(%q) = %q: has %q", text, got, found)
+			t.Errorf("Sanitize(%q) = %q: has %q", text, got, found)
 		}
 		if found := orders.FindString(got); found != "" {
-			t.Errorf("Sanitise(%q) = %q: says %q", text, got, found)
+			t.Errorf("Sanitize(%q) = %q: says %q", text, got, found)
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// MaxSummary is the maximum length of an answer in [Sanitise], in bytes. It is several times the
+// MaxSummary is the maximum length of an answer in [Sanitize], in bytes. It is several times the
 // length of a normal summary.
 const MaxSummary = 4 << 10
 
@@ -18,7 +18,7 @@ const (
 	cutMark = "[cut: the answer was longer]"
 )
 
-// Sanitise makes a model's answer safe for a section of a Markdown file that users and models
+// Sanitize makes a model's answer safe for a section of a Markdown file that users and models
 // read later:
 //
 //   - it removes invisible characters: control characters, and characters that hide text or change
@@ -33,7 +33,7 @@ const (
 //
 // All other text stays unchanged, except for surrounding white space. No list covers all attacks,
 // so sanitized text is still untrusted data.
-func Sanitise(text string) string {
+func Sanitize(text string) string {
 	text = visible(text)
 	if len(text) > MaxSummary {
 		text = cut(text, MaxSummary) + "\n" + cutMark
