@@ -105,8 +105,8 @@ type bridge struct {
 // held is a session that the plugin started.
 type held struct {
 	start   sync.Once
-	session *host.Session // set by start, like context and refused
-	context []string      // from session.start, until a prompt takes it; guarded by bridge.mu
+	session *host.AgentSession // set by start, like context and refused
+	context []string           // from session.start, until a prompt takes it; guarded by bridge.mu
 	refused *host.Refusal
 
 	runs int // active runs; guarded by bridge.mu
@@ -115,7 +115,7 @@ type held struct {
 
 // A run is one turn: a message of the user, and everything that agents do in response.
 type run struct {
-	session *host.Session
+	session *host.AgentSession
 	forget  func()      // removes the run from bridge.runs
 	stop    func() bool // cancels the call of forget at the end of the context
 
@@ -124,6 +124,7 @@ type run struct {
 	over     *host.Refusal       // not nil: hooks ended the turn
 	main     string              // the agent that started first; all others are its sub-agents
 	agents   map[string]*working // by name
+	added    map[string][]string // context that hooks of tool.before added, by id of the call
 	reported map[string]bool     // ids of tool calls with a reported result
 	last     string              // last answer of any agent
 	bare     bool                // its runner has no plugins: only the agents' callbacks report it
@@ -152,7 +153,7 @@ func (b *bridge) at(ctx context.Context, id string, k key, resumed bool) *run {
 	if r != nil {
 		return r
 	}
-	r = &run{session: host.FromContext(ctx), agents: map[string]*working{}, bare: true}
+	r = &run{session: host.SessionFromContext(ctx), agents: map[string]*working{}, bare: true}
 	var h *held
 	if r.session == nil {
 		h = b.hold(ctx, k, resumed)

@@ -83,6 +83,10 @@ func TestTool(t *testing.T) {
 			hook: on(grapnel.ToolAfter, answers(grapnel.Outcome{Decision: grapnel.Block, Reason: "look again", Context: []string{"it is late"}})),
 			ran:  []string{"ls"}, reads: `{"hook_context":"it is late","hook_feedback":"look again","stdout":"ran ls"}`,
 		},
+		"told about before it runs": {
+			hook: on(grapnel.ToolBefore, answers(grapnel.Outcome{Context: []string{"it is late"}})),
+			ran:  []string{"ls"}, reads: `{"hook_context":"it is late","stdout":"ran ls"}`,
+		},
 		"another one to be called": {
 			hook: on(grapnel.ToolAfter, sets(grapnel.FieldNext, `{"name":"shell","input":{"command":"pwd"}}`)),
 			ran:  []string{"ls"}, reads: `Call the tool shell next, with {\"command\":\"pwd\"}.`,

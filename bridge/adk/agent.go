@@ -11,7 +11,7 @@ import (
 // working is an agent in a run. Its fields do not change while its model answers. While its
 // tools run, only results changes.
 type working struct {
-	session *host.Session
+	session *host.AgentSession
 	system  string   // replaces its instruction; empty = no replacement
 	model   string   // replaces its model's name
 	context []string // added below its instruction
@@ -120,7 +120,7 @@ func (b *bridge) afterAgent(ctx agent.Context) (*genai.Content, error) {
 }
 
 // stop asks hooks whether the agent may stop.
-func (w *working) stop(ctx agent.Context) (host.Stop, error) {
+func (w *working) stop(ctx agent.Context) (host.StopResult, error) {
 	if w.sub {
 		return w.session.StopSubagent(ctx, w.last, w.active)
 	}

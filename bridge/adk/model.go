@@ -317,12 +317,12 @@ func (w *working) judge(ctx agent.Context, r *run, response *model.LLMResponse) 
 		r.end(err)
 		return judged, nil //nolint:nilerr // the answer was given, and is the last one
 	}
-	if stop.GoOn == "" {
+	if stop.ContinueWith == "" {
 		w.stopped = true
 		return judged, nil
 	}
 	w.active = true
-	return w.again(judged, text, judged.Content, genai.NewContentFromText(host.Below(stop.GoOn, stop.Context), genai.RoleUser)), nil
+	return w.again(judged, text, judged.Content, genai.NewContentFromText(host.Below(stop.ContinueWith, stop.Context), genai.RoleUser)), nil
 }
 
 // modelError stores the model's error. The end of the run reports it, unless a later response

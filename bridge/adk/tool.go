@@ -38,6 +38,7 @@ func (b *bridge) beforeTool(ctx agent.Context, t tool.Tool, args map[string]any)
 		r.answered(w, call.ID, result)
 		return output(&result), nil
 	}
+	r.keepContext(call.ID, result.Call.Context)
 	if string(result.Call.Input) == string(call.Input) {
 		return nil, nil
 	}
@@ -126,14 +127,15 @@ func (b *bridge) after(ctx agent.Context, r *run, w *working, t tool.Tool, args 
 	if err != nil {
 		return nil, err
 	}
-	var noHooks *host.Session
+	call.Context = r.contextOf(call.ID)
+	var noHooks *host.AgentSession
 	was, _ := noHooks.AfterTool(ctx, call, got, failure)
 	result, err := w.session.AfterTool(ctx, call, got, failure)
 	if err != nil {
 		r.end(err)
 	}
 	r.answered(w, call.ID, result)
-	if string(result.Output) == string(was.Output) && result.Feedback == "" && len(result.Context) == 0 && result.Next == nil {
+	if result.Unchanged(&was) {
 		return nil, nil
 	}
 	return output(&result), nil
@@ -151,6 +153,28 @@ func (r *run) answered(w *working, id string, result host.Result) {
 	if w.session.Listens(grapnel.ToolBatchAfter) {
 		w.results = append(w.results, result)
 	}
+}
+
+// keepContext stores the context that hooks of tool.before added to a call, for afterTool.
+func (r *run) keepContext(id string, added []string) {
+	if len(added) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.added == nil {
+		r.added = map[string][]string{}
+	}
+	r.added[id] = added
+}
+
+// contextOf returns the context that keepContext stored, and forgets it.
+func (r *run) contextOf(id string) []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	added := r.added[id]
+	delete(r.added, id)
+	return added
 }
 
 func (r *run) wasAnswered(id string) bool {

@@ -50,7 +50,7 @@ type Bridge struct {
 	turns atomic.Int64
 
 	once         sync.Once
-	own          *host.Session            // set by once, like err and startContext
+	own          *host.AgentSession       // set by once, like err and startContext
 	err          error                    // hooks refused the session
 	startContext atomic.Pointer[[]string] // context of session.start, until a Turn takes it
 }
@@ -77,8 +77,8 @@ func (b *Bridge) Close(ctx context.Context) {
 }
 
 // session returns the session in ctx, or the Bridge's own.
-func (b *Bridge) session(ctx context.Context) (context.Context, *host.Session, error) {
-	if s := host.FromContext(ctx); s != nil {
+func (b *Bridge) session(ctx context.Context) (context.Context, *host.AgentSession, error) {
+	if s := host.SessionFromContext(ctx); s != nil {
 		return ctx, s, nil
 	}
 	b.once.Do(func() {
@@ -86,7 +86,7 @@ func (b *Bridge) session(ctx context.Context) (context.Context, *host.Session, e
 		_, b.own, startContext, b.err = b.host.Start(context.WithoutCancel(ctx), b.opts.Session, "startup")
 		b.startContext.Store(&startContext)
 	})
-	return host.NewContext(ctx, b.own), b.own, b.err
+	return host.ContextWithSession(ctx, b.own), b.own, b.err
 }
 
 // quote returns a text as a JSON string.

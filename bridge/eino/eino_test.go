@@ -120,6 +120,13 @@ func TestResult(t *testing.T) {
 				"did hunter2;try again\n\nit is late;", "did hunter2;try again\n\nit is late;",
 			},
 		},
+		"commented before": {
+			hook("comment", grapnel.ToolBefore, func(*grapnel.Event) (grapnel.Outcome, error) {
+				return grapnel.Outcome{Context: []string{"it is late"}}, nil
+			}), 4, []string{
+				"{\"result\":\"did hunter2\"}\n\nit is late", "did hunter2\n\nit is late", "did hunter2;it is late;", "did hunter2;it is late;",
+			},
+		},
 		"another tool next": {
 			hook("next", grapnel.ToolAfter, func(*grapnel.Event) (grapnel.Outcome, error) {
 				return grapnel.Replace(grapnel.FieldNext, map[string]any{"name": "other", "input": map[string]any{}})
@@ -192,6 +199,14 @@ func TestToolFails(t *testing.T) {
 		}
 		if told.Load() != 1 {
 			t.Errorf("the hook heard of %d failures, want 1", told.Load())
+		}
+		// Context that was added before the call does not turn the failure into a result.
+		early := hook("early", grapnel.ToolBefore, func(*grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{Context: []string{"mind the ladder"}}, nil
+		})
+		m = says(calls([2]string{"plain", `{"text":"x"}`}), text("done"))
+		if _, err := run(bridge(t, nil, early), m, w.tools(t))(t.Context(), prompt); !errors.Is(err, bad) {
+			t.Errorf("with context of tool.before the run ended with %v, want that of the tool", err)
 		}
 		helps := hook("helps", grapnel.ToolFailed, func(*grapnel.Event) (grapnel.Outcome, error) {
 			return grapnel.Outcome{Context: []string{"there is more in the cellar"}}, nil

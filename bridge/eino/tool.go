@@ -22,8 +22,9 @@ import (
 // A refused call does not run, and the reason is its result. A failed tool ends the run, as
 // always in Eino, unless a hook changes its output or adds to it: then the model gets that
 // output. A tool that interrupts the run has not ended; it is judged again when it is called
-// again. If a hook listens to tool.after or tool.failed, the output of a streaming tool is held
-// until it has been judged. Calls of tools that do not exist do not reach the middleware.
+// again. If a hook listens to tool.after or tool.failed, or adds context before the call, the
+// output of a streaming tool is held until it has been judged. Calls of tools that do not exist do
+// not reach the middleware.
 func (b *Bridge) Tools() compose.ToolMiddleware {
 	return compose.ToolMiddleware{
 		Invokable: func(next compose.InvokableToolEndpoint) compose.InvokableToolEndpoint {
@@ -167,18 +168,7 @@ func stream[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kin
 	if err != nil {
 		return nil, err
 	}
-	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
-		r, done, err := s.BeforeTool(ctx, host.Call{ID: in.CallID, Name: in.Name, Input: input(in.Arguments)})
-		switch {
-		case err != nil:
-			return nil, err
-		case done:
-			return schema.StreamReaderFromArray([]V{k.read(&r)}), nil
-		default:
-			return run(ctx, asked(in, r.Call.Input))
-		}
-	}
-	value, err := invoke(ctx, b, in, k, func(ctx context.Context, in *compose.ToolInput) (V, error) {
+	whole := func(ctx context.Context, in *compose.ToolInput) (V, error) {
 		var none V
 		r, err := run(ctx, in)
 		if err != nil {
@@ -189,7 +179,26 @@ func stream[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kin
 			return none, err
 		}
 		return k.merge(pieces)
-	})
+	}
+	var value V
+	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
+		r, done, err := s.BeforeTool(ctx, host.Call{ID: in.CallID, Name: in.Name, Input: input(in.Arguments)})
+		switch {
+		case err != nil:
+			return nil, err
+		case done:
+			return schema.StreamReaderFromArray([]V{k.read(&r)}), nil
+		case len(r.Call.Context) == 0:
+			return run(ctx, asked(in, r.Call.Input))
+		}
+		value, err = whole(ctx, asked(in, r.Call.Input))
+		if err == nil {
+			r, _, err = after(ctx, s, r.Call, value, nil, k)
+			value = k.read(&r)
+		}
+	} else {
+		value, err = invoke(ctx, b, in, k, whole)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -212,8 +221,8 @@ func drain[V any](r *schema.StreamReader[V]) (pieces []V, err error) {
 }
 
 // after fires tool.after or tool.failed. same means that hooks changed nothing.
-func after[V any](ctx context.Context, s *host.Session, call host.Call, value V, failure error, k *kind[V]) (r host.Result, same bool, err error) {
-	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
+func after[V any](ctx context.Context, s *host.AgentSession, call host.Call, value V, failure error, k *kind[V]) (r host.Result, same bool, err error) {
+	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) && len(call.Context) == 0 {
 		return r, true, nil
 	}
 	var output json.RawMessage
@@ -222,13 +231,12 @@ func after[V any](ctx context.Context, s *host.Session, call host.Call, value V,
 			return r, false, fmt.Errorf("cannot encode the output of the tool %s for hooks: %w", call.Name, err)
 		}
 	}
-	var noHooks *host.Session
+	var noHooks *host.AgentSession
 	was, _ := noHooks.AfterTool(ctx, call, output, failure)
 	if r, err = s.AfterTool(ctx, call, output, failure); err != nil {
 		return r, false, err
 	}
-	same = string(r.Output) == string(was.Output) && r.Feedback == "" && len(r.Context) == 0 && r.Next == nil
-	return r, same, nil
+	return r, r.Unchanged(&was), nil
 }
 
 // input returns the arguments of a call as hooks see them. Invalid JSON becomes a string, which

@@ -23,7 +23,7 @@ import (
 // hooks of session.start is added below the first prompt. The error is the error of run, or a
 // [host.Refusal] with a Text for the person.
 func (b *Bridge) Turn(ctx context.Context, messages []*schema.Message, run func(ctx context.Context, messages []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
-	given := host.FromContext(ctx) != nil
+	given := host.SessionFromContext(ctx) != nil
 	ctx, s, err := b.session(ctx)
 	if err != nil {
 		return nil, err
@@ -44,7 +44,7 @@ func (b *Bridge) Turn(ctx context.Context, messages []*schema.Message, run func(
 }
 
 // around wraps one run of an agent in the session s; see [Bridge.Turn].
-func around(ctx context.Context, s *host.Session, begin host.Beginning, messages []*schema.Message, run func(context.Context, []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
+func around(ctx context.Context, s *host.AgentSession, begin host.Beginning, messages []*schema.Message, run func(context.Context, []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
 	var err error
 	known := begin.Model
 	if i := len(messages) - 1; i >= 0 && messages[i].Role == schema.User {
@@ -88,7 +88,7 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 		if err != nil {
 			return nil, err
 		}
-		if stop.GoOn == "" {
+		if stop.ContinueWith == "" {
 			text, err := s.Respond(ctx, answer.Content)
 			if err != nil {
 				return nil, err
@@ -102,7 +102,7 @@ func around(ctx context.Context, s *host.Session, begin host.Beginning, messages
 				messages = append(messages, schema.SystemMessage(begin.System))
 			}
 		}
-		messages = append(messages, schema.UserMessage(strings.Join(append([]string{stop.GoOn}, stop.Context...), "\n")))
+		messages = append(messages, schema.UserMessage(strings.Join(append([]string{stop.ContinueWith}, stop.Context...), "\n")))
 	}
 }
 

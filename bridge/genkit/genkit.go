@@ -53,7 +53,7 @@ type Bridge struct {
 	turns atomic.Int64
 
 	once  sync.Once
-	own   *host.Session          // set by once
+	own   *host.AgentSession     // set by once
 	err   error                  // set by once: hooks refused the session
 	added atomic.Pointer[string] // context of session.start, until a prompt takes it
 }
@@ -92,8 +92,8 @@ func (b *Bridge) New(context.Context) (*ai.Hooks, error) {
 }
 
 // session returns the session in ctx, or the Bridge's own.
-func (b *Bridge) session(ctx context.Context) (s *host.Session, own bool, err error) {
-	if s := host.FromContext(ctx); s != nil {
+func (b *Bridge) session(ctx context.Context) (s *host.AgentSession, own bool, err error) {
+	if s := host.SessionFromContext(ctx); s != nil {
 		return s, false, nil
 	}
 	b.once.Do(func() {
@@ -109,7 +109,7 @@ func (b *Bridge) session(ctx context.Context) (s *host.Session, own bool, err er
 // A turn is one call of Generate.
 type turn struct {
 	bridge   *Bridge
-	session  *host.Session
+	session  *host.AgentSession
 	own      bool          // session is the Bridge's own
 	sub      bool          // the turn of a sub-agent
 	messages []*ai.Message // the conversation at the start of the last round
@@ -178,7 +178,7 @@ func (t *turn) begin(ctx context.Context, params *ai.GenerateParams) (context.Co
 	case !isPrompt && len(begin.Context) > 0:
 		messages = append(messages, ai.NewUserTextMessage(host.Below("", begin.Context)))
 	}
-	return host.NewContext(ctx, t.session), with(params, messages), nil
+	return host.ContextWithSession(ctx, t.session), with(params, messages), nil
 }
 
 // agent fires agent.before, and sets the system prompt that hooks want.
@@ -229,14 +229,14 @@ func (t *turn) rounds(ctx context.Context, params *ai.GenerateParams, next ai.Ge
 		if err != nil {
 			return blocked(params.Request, err)
 		}
-		if stop.GoOn == "" {
+		if stop.ContinueWith == "" {
 			return t.answer(ctx, params, response)
 		}
 		messages := append(slices.Clone(t.messages), response.Message)
 		if stop.Clear {
 			messages = slices.DeleteFunc(messages, func(m *ai.Message) bool { return m.Role != ai.RoleSystem })
 		}
-		params = with(params, append(messages, ai.NewUserTextMessage(host.Below(stop.GoOn, stop.Context))))
+		params = with(params, append(messages, ai.NewUserTextMessage(host.Below(stop.ContinueWith, stop.Context))))
 		if params.Options.Resume != nil {
 			params.Iteration = 1 // Genkit has already resumed
 		}

@@ -81,7 +81,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 			return nil, fmt.Errorf("grapnel: cannot encode the output for hooks: %w", err)
 		}
 	}
-	var noHooks *host.Session
+	var noHooks *host.AgentSession
 	was, _ := noHooks.AfterTool(ctx, call, raw, failure)
 	r, err := t.session.AfterTool(ctx, call, raw, failure)
 	if err != nil {
@@ -89,7 +89,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 	}
 	t.answered(&r)
 	same := string(r.Output) == string(was.Output)
-	if err == nil && same && r.Feedback == "" && len(r.Context) == 0 && r.Next == nil {
+	if err == nil && r.Unchanged(&was) {
 		return got, failure
 	}
 	if !whole || failure != nil {

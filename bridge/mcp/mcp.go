@@ -54,7 +54,7 @@ type Bridge struct {
 // An own is the session of a connection that the bridge has started itself.
 type own struct {
 	once    sync.Once
-	session *host.Session
+	session *host.AgentSession
 	err     error // hooks refused the session
 }
 
@@ -75,8 +75,8 @@ func New(h *host.Host, opts *Options) *Bridge {
 func (b *Bridge) Close() { b.ended.Wait() }
 
 // session returns the session in ctx, or the session of the connection.
-func (b *Bridge) session(ctx context.Context, r sdk.Request) (context.Context, *host.Session, error) {
-	if s := host.FromContext(ctx); s != nil {
+func (b *Bridge) session(ctx context.Context, r sdk.Request) (context.Context, *host.AgentSession, error) {
+	if s := host.SessionFromContext(ctx); s != nil {
 		return ctx, s, nil
 	}
 	connection := r.GetSession()
@@ -100,7 +100,7 @@ func (b *Bridge) session(ctx context.Context, r sdk.Request) (context.Context, *
 			}
 		})
 	})
-	return host.NewContext(ctx, o.session), o.session, o.err
+	return host.ContextWithSession(ctx, o.session), o.session, o.err
 }
 
 // describe returns the data of the session that starts with r.

@@ -92,6 +92,13 @@ var scenes = map[string]scene{
 		"plain", "dig", "did dig; do it again\n\nit is late", false,
 		[]string{"dig"},
 	},
+	"commented before": {
+		[]grapnel.Spec{hook("comment", grapnel.ToolBefore, func(*grapnel.Event) (grapnel.Outcome, error) {
+			return grapnel.Outcome{Context: []string{"it is late"}}, nil
+		})},
+		"plain", "dig", "did dig; it is late", false,
+		[]string{"dig"},
+	},
 	"failed": {
 		[]grapnel.Spec{hook("help", grapnel.ToolFailed, func(ev *grapnel.Event) (grapnel.Outcome, error) {
 			if !strings.Contains(string(ev.Tool.Output), "out of paint") {

@@ -57,7 +57,7 @@ func (b *Bridge) guard(server func(sdk.Session) string, halted func(*host.Refusa
 }
 
 // list removes the tools that hooks do not allow.
-func list(ctx context.Context, s *host.Session, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+func list(ctx context.Context, s *host.AgentSession, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	result, err := next(ctx, "tools/list", r)
 	page, ok := result.(*sdk.ListToolsResult)
 	if err != nil || !ok || !s.Listens(grapnel.ToolsetBefore) {
@@ -82,7 +82,7 @@ func list(ctx context.Context, s *host.Session, server string, r sdk.Request, ne
 const maxNext = grapnel.MaxStops
 
 // call makes a call, and then the next calls that hooks request instead of its result.
-func call(ctx context.Context, s *host.Session, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+func call(ctx context.Context, s *host.AgentSession, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	name, input, err := asked(r.GetParams())
 	if err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ func change(r sdk.Request, tool string, input json.RawMessage) sdk.Request {
 }
 
 // after fires tool.after or tool.failed. same means that hooks changed nothing.
-func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result, failed error) (r host.Result, same bool, err error) {
-	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) {
+func after(ctx context.Context, s *host.AgentSession, c host.Call, result sdk.Result, failed error) (r host.Result, same bool, err error) {
+	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) && len(c.Context) == 0 {
 		return r, true, nil
 	}
 	var output json.RawMessage
@@ -180,12 +180,12 @@ func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result,
 			failed = &host.ToolError{Output: output}
 		}
 	}
-	var noHooks *host.Session
+	var noHooks *host.AgentSession
 	was, _ := noHooks.AfterTool(ctx, c, output, failed)
 	if r, err = s.AfterTool(ctx, c, output, failed); err != nil {
 		return r, false, err
 	}
-	return r, string(r.Output) == string(was.Output) && r.Feedback == "" && len(r.Context) == 0 && r.Next == nil, nil
+	return r, r.Unchanged(&was) && len(r.Context) == 0, nil
 }
 
 // read returns the result for the model.
