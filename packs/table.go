@@ -10,1775 +10,1800 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 3, Digest: "f01be7989a07ed61e5f5a524b4417c99570c283c3cfeaa63b9cdd21700b2dbcb", Begins: "[a-za-z_:.%]" +
-		"\t\x8f\n" +
+	{Name: "destructive", Version: 4, Digest: "5afc9b1c781a70d94f0919793a041a4757460a160ec2b476832f9f584aef2b42", Begins: "[a-za-z_:.%]" +
+		"\t\x90\n" +
 		"bomb*" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"cpio /" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"del /f" +
-		"\t\x81\n" +
+		"\t\x82\n" +
 		"del /s" +
-		"\t\x81\n" +
+		"\t\x82\n" +
 		"fork*" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"kafka-consumer-groups*" +
-		"\t\x9d\n" +
-		"kafka-delete-records*" +
-		"\t\x9d\n" +
-		"mkfs*" +
-		"\t\x87\n" +
-		"newfs*" +
-		"\t\x87\n" +
-		"powershell*" +
-		"\t\x81\n" +
-		"pwsh*" +
-		"\t\x81\n" +
-		"rd /s" +
-		"\t\x81\n" +
-		"takeown /f" +
-		"\t\x88\n" +
-		"\x00alembic downgrade" +
-		"\t\x9d\n" +
-		"aliyun" +
-		"\t\xa4\xa5\n" +
-		"amplify delete" +
-		"\t\xa5\n" +
-		"anaconda remove" +
-		"\t\x99\n" +
-		"ansible" +
-		"\t\x02a\xa7" +
-		"\x02m\xa7\n" +
-		"apk del" +
-		"\t\x90\n" +
-		"apprunner" +
-		"\t\xa5\n" +
-		"apt purge" +
-		"\t\x90\n" +
-		"apt remove" +
-		"\t\x90\n" +
-		"apt-get autoremove" +
-		"\t\x02--allow\x90\n" +
-		"apt-get purge" +
-		"\t\x90\n" +
-		"apt-get remove" +
-		"\t\x90\n" +
-		"argocd app" +
-		"\t\xa1\n" +
-		"argocd cluster" +
-		"\t\xa1\n" +
-		"argocd proj" +
-		"\t\xa1\n" +
-		"artisan db:wipe" +
-		"\t\x9d\n" +
-		"artisan migrate:fresh" +
-		"\t\x9d\n" +
-		"artisan migrate:refresh" +
-		"\t\x9d\n" +
-		"artisan migrate:reset" +
-		"\t\x9d\n" +
-		"atlas clusters" +
-		"\t\x9d\n" +
-		"atlas schema" +
-		"\t\x9d\n" +
-		"atrm" +
-		"\t\x8a\n" +
-		"auditctl" +
-		"\t\x02D\x90\n" +
-		"auditctl 0" +
-		"\t\x02e\x90\n" +
-		"awk" +
-		"\t\x01syste\x89\n" +
-		"aws" +
-		"\t\xa5\n" +
-		"aws autoscaling" +
-		"\t\x02--desir\xa5" +
-		"\x02--min-s\xa5\n" +
-		"aws backup" +
-		"\t\xa4\n" +
-		"aws cloudformation" +
-		"\t\xa4\n" +
-		"aws cloudtrail" +
-		"\t\xa4\n" +
-		"aws configservice" +
-		"\t\xa4\n" +
-		"aws docdb" +
-		"\t\xa4\n" +
-		"aws dynamodb" +
-		"\t\xa4\n" +
-		"aws ec2" +
-		"\t\xa4\n" +
-		"aws ecs" +
-		"\t\xa4" +
-		"\x02--desir\xa5\n" +
-		"aws efs" +
-		"\t\xa4\n" +
-		"aws eks" +
-		"\t\xa4\n" +
-		"aws elasticache" +
-		"\t\xa4\n" +
-		"aws es" +
-		"\t\xa4\n" +
-		"aws glacier" +
-		"\t\xa4\n" +
-		"aws guardduty" +
-		"\t\xa4\n" +
-		"aws kms" +
-		"\t\xa4\n" +
-		"aws logs" +
-		"\t\xa4\n" +
-		"aws neptune" +
-		"\t\xa4\n" +
-		"aws opensearch" +
-		"\t\xa4\n" +
-		"aws organizations" +
-		"\t\xa4\n" +
-		"aws rds" +
-		"\t\xa4\n" +
-		"aws redshift" +
-		"\t\xa4\n" +
-		"aws route53" +
-		"\t\xa4\xa5\n" +
-		"aws route53domains" +
-		"\t\xa4\n" +
-		"aws s3" +
-		"\t\xa5" +
-		"\x02--delet\xa4" +
-		"\x02--force\xa4" +
-		"\x02--recur\xa4\n" +
-		"aws s3api" +
-		"\t\xa4\xa5\n" +
-		"aws secretsmanager" +
-		"\t\xa4\n" +
-		"aws-nuke" +
-		"\t\xa4\n" +
-		"az" +
-		"\t\xa5\n" +
-		"az account" +
-		"\t\xa4\n" +
-		"az ad" +
-		"\t\xa4\n" +
-		"az aks" +
-		"\t\xa4\n" +
-		"az cosmosdb" +
-		"\t\xa4\n" +
-		"az group" +
-		"\t\xa4\n" +
-		"az keyvault" +
-		"\t\xa4\n" +
-		"az sql" +
-		"\t\xa4\n" +
-		"az storage" +
-		"\t\xa4\n" +
-		"az vm" +
-		"\t\xa4\n" +
-		"azcopy remove" +
-		"\t\xa4\n" +
-		"azd down" +
-		"\t\xa6\n" +
-		"azd up" +
-		"\t\x02--force\xa7\n" +
-		"badblocks" +
-		"\t\x02w\x87\n" +
-		"bash" +
-		"\t\x8f\n" +
-		"bcdedit" +
-		"\t\x8a\n" +
-		"beeline" +
-		"\t\x9a\x9c\n" +
-		"bfg" +
-		"\t\x94\n" +
-		"blkdiscard" +
-		"\t\x87\n" +
-		"boom" +
-		"\t\x8f\n" +
-		"borg delete" +
-		"\t\x9d\n" +
-		"borg prune" +
-		"\t\x9d\n" +
-		"bosh delete-deployment" +
-		"\t\xa6\n" +
-		"bq" +
-		"\t\x9a\x9c\n" +
-		"bq rm" +
-		"\t\xa5" +
-		"\x02f\xa4" +
-		"\x02r\xa4\n" +
-		"btrfs device" +
-		"\t\x87\n" +
-		"btrfs subvolume" +
-		"\t\x87\n" +
-		"bun" +
-		"\t\x02e\x89\n" +
-		"bun publish" +
-		"\t\x99\n" +
-		"bw delete" +
-		"\t\xa5\n" +
-		"caprover apprm" +
-		"\t\xa5\n" +
-		"cargo owner" +
-		"\t\x02--remov\x99\n" +
-		"cargo publish" +
-		"\t\x99\n" +
-		"cargo yank" +
-		"\t\x99\n" +
-		"cat" +
-		"\t\x01dev\x87\n" +
-		"cdk deploy" +
-		"\t\x02--requi\xa7\n" +
-		"cdk destroy" +
-		"\t\xa6\n" +
-		"cdktf destroy" +
-		"\t\xa6\n" +
-		"cf" +
-		"\t\xa5\n" +
-		"cf delete" +
-		"\t\xa5\n" +
-		"cfdisk" +
-		"\t\x87\n" +
-		"changeset publish" +
-		"\t\x99\n" +
-		"chattr" +
-		"\t\x88\n" +
-		"chflags" +
-		"\t\x02R\x88\n" +
-		"chgrp" +
-		"\t\x02R--recur\x88\n" +
-		"chkconfig" +
-		"\t\x90\n" +
-		"chmod" +
-		"\t\x88\n" +
-		"chown" +
-		"\t\x01etc\x88" +
-		"\x01usr\x88" +
-		"\x02R--recur\x88\n" +
-		"chpasswd" +
-		"\t\x8a\n" +
-		"chroot" +
-		"\t\xa0\n" +
-		"cipher" +
-		"\t\x85\n" +
-		"clear-disk" +
-		"\t\x87\n" +
-		"clickhouse" +
-		"\t\x9a\x9c\n" +
-		"clickhouse-client" +
-		"\t\x9a\x9c\n" +
-		"cloud-nuke" +
-		"\t\xa4\n" +
-		"cockroach" +
-		"\t\x9a\x9c\n" +
-		"colima delete" +
-		"\t\x9f\n" +
-		"conda remove" +
-		"\t\x02--all\x99\n" +
-		"consul kv" +
-		"\t\x9d\n" +
-		"convox apps" +
-		"\t\xa5\n" +
-		"copilot" +
-		"\t\xa5\n" +
-		"cp" +
-		"\t\x85" +
-		"\x01bin\x8a" +
-		"\x01boot\x8a" +
-		"\x01dev\x87" +
-		"\x01disk\x87" +
-		"\x01etc\x8a" +
-		"\x01lib\x8a" +
-		"\x01nvme\x87" +
-		"\x01sbin\x8a" +
-		"\x01usr\x8a\n" +
-		"cqlsh" +
-		"\t\x9a\x9c\n" +
-		"crane delete" +
-		"\t\x9f\n" +
-		"crictl rm" +
-		"\t\x02a\xa1\n" +
-		"crictl rmi" +
-		"\t\x02--prune\xa1\n" +
-		"crontab" +
-		"\t\x01null\x8a" +
-		"\x02r\x8a\n" +
-		"crossplane" +
-		"\t\xa6\n" +
-		"cryptsetup erase" +
-		"\t\x87\n" +
-		"cryptsetup luksErase" +
-		"\t\x87\n" +
-		"cryptsetup luksFormat" +
-		"\t\x87\n" +
-		"cryptsetup luksKillSlot" +
-		"\t\x87\n" +
-		"cryptsetup luksRemoveKey" +
-		"\t\x87\n" +
-		"cryptsetup reencrypt" +
-		"\t\x87\n" +
-		"csrutil disable" +
-		"\t\x8a\n" +
-		"curl" +
-		"\t\x01_dele\x9e" +
-		"\x02X--reque\x9e\n" +
-		"datadog-ci" +
-		"\t\xa5\n" +
-		"dbmate drop" +
-		"\t\x9d\n" +
-		"dd" +
-		"\t\x85\x87\x8a\n" +
-		"delgroup" +
-		"\t\x8a\n" +
-		"deluser" +
-		"\t\x8a\n" +
-		"deno eval" +
-		"\t\x01Deno.\x89\n" +
-		"deno publish" +
-		"\t\x99\n" +
-		"diesel database" +
-		"\t\x9d\n" +
-		"diskpart" +
-		"\t\x87\n" +
-		"diskutil" +
-		"\t\x87\n" +
-		"diskutil apfs" +
-		"\t\x87\n" +
-		"diskutil partitionDisk" +
-		"\t\x87\n" +
-		"diskutil reformat" +
-		"\t\x87\n" +
-		"diskutil secureErase" +
-		"\t\x87\n" +
-		"diskutil zeroDisk" +
-		"\t\x87\n" +
-		"django-admin flush" +
-		"\t\x9d\n" +
-		"dmsetup" +
-		"\t\x87\n" +
-		"dnf remove" +
-		"\t\x90\n" +
-		"docker builder" +
-		"\t\x02--all\x9f" +
-		"\x02a\x9f\n" +
-		"docker buildx" +
-		"\t\x02--all\x9f" +
-		"\x02a\x9f\n" +
-		"docker compose" +
-		"\t\x02--privi\xa0" +
-		"\x02--rmi\x9f" +
-		"\x02f--force\x9f" +
-		"\x02v\x9f" +
-		"\x02v--volum\x9f" +
-		"\x02vv--volum\x9f\n" +
-		"docker config" +
-		"\t\x9f\n" +
-		"docker container" +
-		"\t\x9f" +
-		"\x02--privi\xa0" +
-		"\x02v\xa0\n" +
-		"docker context" +
-		"\t\x9f\n" +
-		"docker create" +
-		"\t\x02--privi\xa0" +
-		"\x02v--volum\xa0\n" +
-		"docker exec" +
-		"\t\x02--privi\xa0\n" +
-		"docker image" +
-		"\t\x9f\n" +
-		"docker kill" +
-		"\t\x9f\n" +
-		"docker network" +
-		"\t\x9f\n" +
-		"docker node" +
-		"\t\x9f\n" +
-		"docker plugin" +
-		"\t\x9f\n" +
-		"docker push" +
-		"\t\x02a--all-t\x9f\n" +
-		"docker rm" +
-		"\t\x9f\n" +
-		"docker rmi" +
-		"\t\x9f\n" +
-		"docker run" +
-		"\t\x02--cap-a\xa0" +
-		"\x02--devic\xa0" +
-		"\x02--mount\xa0" +
-		"\x02--pid\xa0" +
-		"\x02--privi\xa0" +
-		"\x02v--volum\xa0\n" +
-		"docker secret" +
-		"\t\x9f\n" +
-		"docker service" +
-		"\t\x9f\n" +
-		"docker stack" +
-		"\t\x9f\n" +
-		"docker stop" +
-		"\t\x9f\n" +
-		"docker swarm" +
-		"\t\x02--force\x9f" +
-		"\x02f\x9f\n" +
-		"docker system" +
-		"\t\x9f\n" +
-		"docker volume" +
-		"\t\x9f\n" +
-		"docker-compose down" +
-		"\t\x02--rmi\x9f" +
-		"\x02--volum\x9f" +
-		"\x02v\x9f\n" +
-		"docker-compose rm" +
-		"\t\x02f\x9f" +
-		"\x02v\x9f\n" +
-		"docker-machine rm" +
-		"\t\x9f\n" +
-		"doctl" +
-		"\t\xa5\n" +
-		"doctl compute" +
-		"\t\xa4\n" +
-		"doctl databases" +
-		"\t\xa4\n" +
-		"doctl kubernetes" +
-		"\t\xa4\n" +
-		"doctl projects" +
-		"\t\xa4\n" +
-		"dokku" +
-		"\t\xa5\n" +
-		"doppler" +
-		"\t\xa5\n" +
-		"dotnet ef" +
-		"\t\x9d\n" +
-		"dotnet nuget" +
-		"\t\x99\n" +
-		"dpkg" +
-		"\t\x02--purge\x90" +
-		"\x02P\x90" +
-		"\x02r\x90\n" +
-		"drizzle-kit drop" +
-		"\t\x9d\n" +
-		"dropdb" +
-		"\t\x9d\n" +
-		"dropuser" +
-		"\t\x9d\n" +
-		"drush sql-drop" +
-		"\t\x9d\n" +
-		"drush sql:drop" +
-		"\t\x9d\n" +
-		"dscl" +
-		"\t\x8a\n" +
-		"duckdb" +
-		"\t\x9a\x9c\n" +
-		"duplicity" +
-		"\t\x9d\n" +
-		"eas" +
-		"\t\xa5\n" +
-		"eb terminate" +
-		"\t\xa5\n" +
-		"efibootmgr" +
-		"\t\x02B\x8a" +
-		"\x02b\x8a\n" +
-		"eksctl delete" +
-		"\t\xa1\n" +
-		"etcdctl del" +
-		"\t\x9d\n" +
-		"etcdctl snapshot" +
-		"\t\xa1\n" +
-		"expo" +
-		"\t\xa5\n" +
-		"export" +
-		"\t\x90\n" +
-		"fd" +
-		"\t\x02x\x81\n" +
-		"fdisk" +
-		"\t\x87\n" +
-		"find" +
-		"\t\x81\x82\x84\n" +
-		"firebase" +
-		"\t\xa5\n" +
-		"firebase database:remove" +
-		"\t\xa4\n" +
-		"firebase firestore:delete" +
-		"\t\xa4\n" +
-		"firebase projects:delete" +
-		"\t\xa4\n" +
-		"firewall-cmd" +
-		"\t\x02--panic\x90\n" +
-		"flarectl" +
-		"\t\xa5\n" +
-		"flask db" +
-		"\t\x9d\n" +
-		"flit publish" +
-		"\t\x99\n" +
-		"flux delete" +
-		"\t\xa1\n" +
-		"flux uninstall" +
-		"\t\xa1\n" +
-		"fly" +
-		"\t\xa5\n" +
-		"fly apps" +
-		"\t\xa4\n" +
-		"fly deploy" +
-		"\t\x02--strat\xa7\n" +
-		"fly destroy" +
-		"\t\xa5\n" +
-		"fly postgres" +
-		"\t\xa4\n" +
-		"fly scale" +
-		"\t\xa5\n" +
-		"fly secrets" +
-		"\t\xa5\n" +
-		"fly volumes" +
-		"\t\xa4\n" +
-		"flyctl" +
-		"\t\xa5\n" +
-		"flyctl apps" +
-		"\t\xa4\n" +
-		"flyctl destroy" +
-		"\t\xa5\n" +
-		"flyctl volumes" +
-		"\t\xa4\n" +
-		"flyway clean" +
-		"\t\x9d\n" +
-		"fn" +
-		"\t\x8f\n" +
-		"format" +
-		"\t\x87\n" +
-		"format-volume" +
-		"\t\x87\n" +
-		"func" +
-		"\t\x8f\n" +
-		"gawk" +
-		"\t\x01syste\x89\n" +
-		"gcloud" +
-		"\t\xa5\n" +
-		"gcloud app" +
-		"\t\xa5\n" +
-		"gcloud bigtable" +
-		"\t\xa4\n" +
-		"gcloud compute" +
-		"\t\xa4\xa5\n" +
-		"gcloud container" +
-		"\t\xa4\n" +
-		"gcloud firestore" +
-		"\t\xa4\n" +
-		"gcloud kms" +
-		"\t\xa4\n" +
-		"gcloud organizations" +
-		"\t\xa4\n" +
-		"gcloud projects" +
-		"\t\xa4\n" +
-		"gcloud spanner" +
-		"\t\xa4\n" +
-		"gcloud sql" +
-		"\t\xa4\n" +
-		"gcloud storage" +
-		"\t\xa4\xa5\n" +
-		"gdisk" +
-		"\t\x87\n" +
-		"gem owner" +
-		"\t\x02r\x99\n" +
-		"gem push" +
-		"\t\x99\n" +
-		"gem yank" +
-		"\t\x99\n" +
-		"gh api" +
-		"\t\x02--metho\x98" +
-		"\x02X\x98\n" +
-		"gh codespace" +
-		"\t\x98\n" +
-		"gh gist" +
-		"\t\x98\n" +
-		"gh gpg-key" +
-		"\t\x98\n" +
-		"gh issue" +
-		"\t\x98\n" +
-		"gh label" +
-		"\t\x98\n" +
-		"gh project" +
-		"\t\x98\n" +
-		"gh release" +
-		"\t\x98\n" +
-		"gh repo" +
-		"\t\x98\n" +
-		"gh ruleset" +
-		"\t\x98\n" +
-		"gh secret" +
-		"\t\x98\n" +
-		"gh ssh-key" +
-		"\t\x98\n" +
-		"gh variable" +
-		"\t\x98\n" +
-		"gh workflow" +
-		"\t\x98\n" +
-		"gio trash" +
-		"\t\x02--empty\x85\n" +
-		"git annex" +
-		"\t\x02--force\x95\n" +
-		"git branch" +
-		"\t\x02DfMC--force\x95" +
-		"\x02dD--delet\x94\n" +
-		"git bundle" +
-		"\t\x95\n" +
-		"git checkout" +
-		"\t\x95\x97\n" +
-		"git checkout-index" +
-		"\t\x02a\x95" +
-		"\x02f\x95\n" +
-		"git clean" +
-		"\t\x02XX\x93" +
-		"\x02c\x93" +
-		"\x02dd\x93" +
-		"\x02f--force\x93" +
-		"\x02xx\x93\n" +
-		"git commit" +
-		"\t\x02n--no-ve\x96\n" +
-		"git config" +
-		"\t\x91\x95\n" +
-		"git fast-import" +
-		"\t\x02--force\x94\n" +
-		"git filter-branch" +
-		"\t\x94\n" +
-		"git filter-repo" +
-		"\t\x94\n" +
-		"git gc" +
-		"\t\x02--aggre\x94" +
-		"\x02--prune\x94\n" +
-		"git lfs" +
-		"\t\x95\n" +
-		"git ls-files" +
-		"\t\x84\n" +
-		"git merge" +
-		"\t\x02--no-ve\x96\n" +
-		"git p4" +
-		"\t\x02--force\x95\n" +
-		"git pack-refs" +
-		"\t\x02--prune\x94\n" +
-		"git prune" +
-		"\t\x94\n" +
-		"git push" +
-		"\t\x91\x94\x95\n" +
-		"git read-tree" +
-		"\t\x02--reset\x95\n" +
-		"git rebase" +
-		"\t\x02--root\x95\n" +
-		"git reflog" +
-		"\t\x94\n" +
-		"git remote" +
-		"\t\x95\n" +
-		"git replace" +
-		"\t\x02d\x94\n" +
-		"git reset" +
-		"\t\x02--hard\x92" +
-		"\x02--merge\x92\n" +
-		"git restore" +
-		"\t\x95" +
-		"\x02S--stage\x92\n" +
-		"git rm" +
-		"\t\x02f--force\x95" +
-		"\x02rr\x82\n" +
-		"git send-pack" +
-		"\t\x02--force\x91\n" +
-		"git stash" +
-		"\t\x95\n" +
-		"git submodule" +
-		"\t\x02--all\x95" +
-		"\x02f--force\x95\n" +
-		"git svn" +
-		"\t\x95\n" +
-		"git switch" +
-		"\t\x02f--force--disca\x95\n" +
-		"git symbolic-ref" +
-		"\t\x02d\x94\n" +
-		"git tag" +
-		"\t\x02d--delet\x95\n" +
-		"git update-ref" +
-		"\t\x02--stdin\x94" +
-		"\x02d\x94\n" +
-		"git worktree" +
-		"\t\x95\n" +
-		"glab api" +
-		"\t\x02--metho\x98" +
-		"\x02X\x98\n" +
-		"glab project" +
-		"\t\x98\n" +
-		"glab release" +
-		"\t\x98\n" +
-		"glab repo" +
-		"\t\x98\n" +
-		"glab variable" +
-		"\t\x98\n" +
-		"goose down-to" +
-		"\t\x9d\n" +
-		"goose reset" +
-		"\t\x9d\n" +
-		"goreleaser release" +
-		"\t\x99\n" +
-		"groupdel" +
-		"\t\x8a\n" +
-		"grub-install" +
-		"\t\x8a\n" +
-		"gsutil rb" +
-		"\t\xa4\n" +
-		"gsutil rm" +
-		"\t\xa5" +
-		"\x02r\xa4\n" +
-		"gsutil rsync" +
-		"\t\x02d\xa4\n" +
-		"hadoop fs" +
-		"\t\x9d\n" +
-		"halt" +
-		"\t\x8d\n" +
-		"hatch publish" +
-		"\t\x99\n" +
-		"hcloud" +
-		"\t\xa5\n" +
-		"hcloud server" +
-		"\t\xa4\n" +
-		"hcloud volume" +
-		"\t\xa4\n" +
-		"hdfs dfs" +
-		"\t\x9d\n" +
-		"hdfs namenode" +
-		"\t\x9d\n" +
-		"hdparm" +
-		"\t\x02--secur\x87" +
-		"\x02--trim-\x87" +
-		"\x02--write\x87\n" +
-		"helm push" +
-		"\t\x99\n" +
-		"helm rollback" +
-		"\t\xa1\n" +
-		"helm uninstall" +
-		"\t\xa1\n" +
-		"helm upgrade" +
-		"\t\x02--force\xa1\n" +
-		"helmfile delete" +
-		"\t\xa1\n" +
-		"helmfile destroy" +
-		"\t\xa1\n" +
-		"heroku" +
-		"\t\x9a\x9c\xa5\n" +
-		"heroku addons:destroy" +
-		"\t\x9d\n" +
-		"heroku apps:destroy" +
-		"\t\xa4\n" +
-		"heroku destroy" +
-		"\t\xa4\n" +
-		"heroku pg:drop" +
-		"\t\x9d\n" +
-		"heroku pg:reset" +
-		"\t\x9d\n" +
-		"heroku ps:scale" +
-		"\t\xa5\n" +
-		"hg purge" +
-		"\t\x95\n" +
-		"hg push" +
-		"\t\x02--force\x91" +
-		"\x02f\x91\n" +
-		"hg revert" +
-		"\t\x02--all\x95\n" +
-		"hg strip" +
-		"\t\x95\n" +
-		"hg update" +
-		"\t\x02--clean\x95" +
-		"\x02C\x95\n" +
-		"history" +
-		"\t\x02c\x90\n" +
-		"hive" +
-		"\t\x9a\x9c\n" +
-		"hostnamectl set-hostname" +
-		"\t\x90\n" +
-		"http" +
-		"\t\x01DELET\x9e\n" +
-		"https" +
-		"\t\x01DELET\x9e\n" +
-		"hub delete" +
-		"\t\x98\n" +
-		"ibmcloud" +
-		"\t\xa5\n" +
-		"ibmcloud resource" +
-		"\t\xa4\n" +
-		"icacls" +
-		"\t\x88\n" +
-		"ifconfig" +
-		"\t\x90\n" +
-		"ifdown" +
-		"\t\x90\n" +
-		"impala-shell" +
-		"\t\x9a\x9c\n" +
-		"incus delete" +
-		"\t\x9f\n" +
-		"influx" +
-		"\t\x9a\n" +
-		"influx bucket" +
-		"\t\x9d\n" +
-		"influx delete" +
-		"\t\x9d\n" +
-		"init" +
-		"\t\x8d\n" +
-		"insmod" +
-		"\t\x8a\n" +
-		"install" +
-		"\t\x01etc\x8a\n" +
-		"invoke-restmethod Delete" +
 		"\t\x9e\n" +
-		"ip addr" +
-		"\t\x90\n" +
-		"ip link" +
-		"\t\x90\n" +
-		"ip route" +
-		"\t\x90\n" +
-		"ip6tables" +
-		"\t\x02F\x90\n" +
-		"iptables" +
-		"\t\x02--flush\x90" +
-		"\x02D\x90" +
-		"\x02F\x90" +
-		"\x02P\x90" +
-		"\x02X\x90\n" +
-		"istioctl uninstall" +
-		"\t\xa1\n" +
-		"jenkins-cli" +
-		"\t\xa7\n" +
-		"jj abandon" +
-		"\t\x95\n" +
-		"jj git" +
-		"\t\x02--all\x91\n" +
-		"jj op" +
-		"\t\x95\n" +
-		"journalctl" +
-		"\t\x02--rotat\x90" +
-		"\x02--vacuu\x90\n" +
-		"jsr publish" +
-		"\t\x99\n" +
-		"k delete" +
-		"\t\xa1\n" +
-		"k3d cluster" +
-		"\t\x9f\n" +
-		"k3s-uninstall.sh" +
-		"\t\xa1\n" +
-		"k9s delete" +
-		"\t\xa1\n" +
-		"kafka-topics" +
-		"\t\x02--delet\x9d\n" +
-		"kafka-topics.sh" +
-		"\t\x02--delet\x9d\n" +
-		"kexec" +
-		"\t\x02e\x8d" +
-		"\x02l\x8d\n" +
-		"kill" +
-		"\t\x8d\x8e\n" +
-		"killall" +
-		"\t\x01Finde\x8d" +
-		"\x01Windo\x8d" +
-		"\x01docke\x8d" +
-		"\x01login\x8d" +
-		"\x01sshd\x8d" +
-		"\x01syste\x8d" +
-		"\x02r--regex\x8d" +
-		"\x02u--user\x8d\n" +
-		"killall5" +
-		"\t\x8d\n" +
-		"kind delete" +
-		"\t\x9f\n" +
-		"knex migrate:rollback" +
-		"\t\x02--all\x9d\n" +
-		"knife client" +
-		"\t\xa7\n" +
-		"knife node" +
-		"\t\xa7\n" +
-		"kops delete" +
-		"\t\xa1\n" +
-		"kubeadm reset" +
-		"\t\xa1\n" +
-		"kubectl apply" +
-		"\t\x02--force\xa1" +
-		"\x02--prune\xa1\n" +
-		"kubectl config" +
-		"\t\xa1\n" +
-		"kubectl cordon" +
-		"\t\xa1\n" +
-		"kubectl debug" +
-		"\t\xa0\n" +
-		"kubectl delete" +
-		"\t\xa1\xa6\n" +
-		"kubectl drain" +
-		"\t\xa1\n" +
-		"kubectl exec" +
-		"\t\xa1\n" +
-		"kubectl patch" +
-		"\t\xa1\n" +
-		"kubectl replace" +
-		"\t\x02--force\xa1\n" +
-		"kubectl rollout" +
-		"\t\xa1\n" +
-		"kubectl run" +
-		"\t\x02--overr\xa0" +
-		"\x02--privi\xa0\n" +
-		"kubectl scale" +
-		"\t\x02--repli\xa1\n" +
-		"kubectl taint" +
-		"\t\xa1\n" +
-		"kustomize delete" +
-		"\t\xa1\n" +
-		"launchctl bootout" +
-		"\t\x90\n" +
-		"launchctl disable" +
-		"\t\x90\n" +
-		"launchctl remove" +
-		"\t\x90\n" +
-		"launchctl unload" +
-		"\t\x90\n" +
-		"ldcli" +
-		"\t\xa5\n" +
-		"ldconfig" +
-		"\t\x02r\x8a\n" +
-		"lerna publish" +
-		"\t\x99\n" +
-		"limactl delete" +
-		"\t\x9f\n" +
-		"linkerd uninstall" +
-		"\t\xa1\n" +
-		"linode-cli" +
-		"\t\xa5\n" +
-		"linode-cli linodes" +
-		"\t\xa4\n" +
-		"liquibase drop-all" +
-		"\t\x9d\n" +
-		"liquibase dropAll" +
-		"\t\x9d\n" +
-		"ln" +
-		"\t\x01bin\x8a" +
-		"\x01etc\x8a" +
-		"\x01lib\x8a" +
-		"\x01usr\x8a\n" +
-		"loginctl" +
-		"\t\x8d\n" +
-		"losetup" +
-		"\t\x02D\x90\n" +
-		"lua" +
-		"\t\x01os.ex\x89" +
-		"\x01os.re\x89\n" +
-		"lvreduce" +
-		"\t\x87\n" +
-		"lvremove" +
-		"\t\x87\n" +
-		"lxc delete" +
-		"\t\x9f\n" +
-		"lxc-destroy" +
-		"\t\x9f\n" +
-		"manage.py flush" +
-		"\t\x9d\n" +
-		"mariadb" +
-		"\t\x9a\x9c\n" +
-		"mc rb" +
-		"\t\x9d\n" +
-		"mc rm" +
-		"\t\x02--recur\x9d" +
-		"\x02r\x9d\n" +
-		"mdadm" +
-		"\t\x02--fail\x87" +
-		"\x02--stop\x87" +
-		"\x02--zero-\x87\n" +
-		"memcflush" +
-		"\t\x9d\n" +
-		"migrate down" +
-		"\t\x9d\n" +
-		"migrate drop" +
-		"\t\x9d\n" +
-		"minikube delete" +
-		"\t\x9f\n" +
-		"mix ecto.drop" +
-		"\t\x9d\n" +
-		"mix ecto.reset" +
-		"\t\x9d\n" +
-		"mix hex.publish" +
-		"\t\x99\n" +
-		"mix hex.retire" +
-		"\t\x99\n" +
-		"mke2fs" +
-		"\t\x87\n" +
-		"mkswap" +
-		"\t\x87\n" +
-		"modprobe" +
-		"\t\x02r\x8a\n" +
-		"mongo" +
-		"\t\x9a\x9b\n" +
-		"mongoimport" +
-		"\t\x02--drop\x9d\n" +
-		"mongorestore" +
-		"\t\x02--drop\x9d\n" +
-		"mongosh" +
-		"\t\x9a\x9b\n" +
-		"mount" +
-		"\t\x02B--bind\x8d" +
-		"\x02o--optio\x8d\n" +
-		"multipass delete" +
-		"\t\x9f\n" +
-		"multipass purge" +
-		"\t\x9f\n" +
-		"mv" +
-		"\t\x81\x84\x8a" +
-		"\x01null\x82\n" +
-		"mvn deploy" +
-		"\t\x99\n" +
-		"mvn release:perform" +
-		"\t\x99\n" +
-		"mycli" +
-		"\t\x9a\x9c\n" +
-		"mysql" +
-		"\t\x9a\x9c\n" +
-		"mysqladmin drop" +
-		"\t\x9d\n" +
-		"nats stream" +
-		"\t\x9d\n" +
-		"neonctl branches" +
-		"\t\x9d\n" +
-		"neonctl projects" +
-		"\t\x9d\n" +
-		"nerdctl compose" +
-		"\t\x02v\x9f\n" +
-		"nerdctl run" +
-		"\t\x02--privi\xa0" +
-		"\x02v--volum\xa0\n" +
-		"nerdctl system" +
-		"\t\x9f\n" +
-		"nerdctl volume" +
-		"\t\x9f\n" +
-		"net stop" +
-		"\t\x90\n" +
-		"netlify" +
-		"\t\xa5\n" +
-		"netsh advfirewall" +
-		"\t\x90\n" +
-		"nft delete" +
-		"\t\x90\n" +
-		"nft flush" +
-		"\t\x90\n" +
-		"nmcli con" +
-		"\t\x90\n" +
-		"nmcli networking" +
-		"\t\x90\n" +
-		"node" +
-		"\t\x9d" +
-		"\x01rmSyn\x89" +
-		"\x01rmSyn\x89" +
-		"\x02e\x89\n" +
-		"nodetool clearsnapshot" +
-		"\t\x9d\n" +
-		"nodetool decommission" +
-		"\t\x9d\n" +
-		"nomad job" +
-		"\t\xa1\n" +
-		"nomad system" +
-		"\t\xa1\n" +
-		"npm access" +
-		"\t\x99\n" +
-		"npm deprecate" +
-		"\t\x99\n" +
-		"npm dist-tag" +
-		"\t\x99\n" +
-		"npm owner" +
-		"\t\x99\n" +
-		"npm publish" +
-		"\t\x99\n" +
-		"npm run" +
-		"\t\x9d\n" +
-		"npm unpublish" +
-		"\t\x99\n" +
-		"npx" +
-		"\t\x9d\n" +
-		"nsenter" +
-		"\t\x02--all\xa0" +
-		"\x02--targe\xa0" +
-		"\x02a\xa0" +
-		"\x02t\xa0\n" +
-		"nsupdate" +
-		"\t\xa5\n" +
-		"nuget delete" +
-		"\t\x99\n" +
-		"nuget push" +
-		"\t\x99\n" +
-		"nvme format" +
-		"\t\x87\n" +
-		"nvme sanitize" +
-		"\t\x87\n" +
-		"nvram" +
-		"\t\x02c\x8a\n" +
-		"oc adm" +
-		"\t\xa1\n" +
-		"oc delete" +
-		"\t\xa1\n" +
-		"oci" +
-		"\t\xa4\xa5\n" +
-		"oci os" +
-		"\t\xa4\n" +
-		"op item" +
-		"\t\xa5\n" +
-		"op vault" +
-		"\t\xa5\n" +
-		"openstack" +
-		"\t\xa5\n" +
-		"oras manifest" +
-		"\t\x9f\n" +
-		"osascript" +
-		"\t\x01down\x8d" +
-		"\x01resta\x8d" +
-		"\x02e\x89\n" +
-		"ovsx publish" +
-		"\t\x99\n" +
-		"p4 revert" +
-		"\t\x95\n" +
-		"packer build" +
-		"\t\xa7\n" +
-		"pacman" +
-		"\t\x02R\x90\n" +
-		"parallel" +
-		"\t\x83\n" +
-		"parted" +
-		"\t\x87\n" +
-		"pass rm" +
-		"\t\xa5\n" +
-		"passwd" +
-		"\t\x02d\x8a" +
-		"\x02l\x8a" +
-		"\x02u\x8a\n" +
-		"passwd root" +
-		"\t\x8a\n" +
-		"patch" +
-		"\t\x01etc\x8a\n" +
-		"pct destroy" +
-		"\t\x9f\n" +
-		"pdm publish" +
-		"\t\x99\n" +
-		"perl" +
-		"\t\x01etc\x8a" +
-		"\x02M\x89" +
-		"\x02e\x89\n" +
-		"pfctl" +
-		"\t\x02F\x90" +
-		"\x02d\x90\n" +
-		"pg_ctl stop" +
-		"\t\x9d\n" +
-		"pg_dropcluster" +
-		"\t\x9d\n" +
-		"pg_dump" +
-		"\t\x02--clean\x9d\n" +
-		"pg_resetwal" +
-		"\t\x9d\n" +
-		"pg_restore" +
-		"\t\x02--clean\x9d" +
-		"\x02c\x9d\n" +
-		"pgcli" +
-		"\t\x9a\x9c\n" +
-		"php" +
-		"\t\x9d" +
-		"\x01exec\x89" +
-		"\x01rmdir\x89" +
-		"\x01syste\x89" +
-		"\x01unlin\x89\n" +
-		"pkill" +
-		"\t\x8d\n" +
-		"pm-suspend" +
-		"\t\x8d\n" +
-		"pnpm" +
-		"\t\x9d\n" +
-		"pnpm publish" +
-		"\t\x99\n" +
-		"pnpm unpublish" +
-		"\t\x99\n" +
-		"pod trunk" +
-		"\t\x99\n" +
-		"podman compose" +
-		"\t\x02v\x9f" +
-		"\x02v--volum\x9f\n" +
-		"podman container" +
-		"\t\x9f\n" +
-		"podman image" +
-		"\t\x02a--all\x9f\n" +
-		"podman kill" +
-		"\t\x02a\x9f\n" +
-		"podman machine" +
-		"\t\x9f\n" +
-		"podman pod" +
-		"\t\x9f\n" +
-		"podman rm" +
-		"\t\x02--all\x9f" +
-		"\x02a\x9f" +
-		"\x02f--force\x9f\n" +
-		"podman rmi" +
-		"\t\x02--all\x9f" +
-		"\x02a\x9f\n" +
-		"podman run" +
-		"\t\x02--cap-a\xa0" +
-		"\x02--pid\xa0" +
-		"\x02--privi\xa0" +
-		"\x02v--volum\xa0\n" +
-		"podman stop" +
-		"\t\x02a\x9f\n" +
-		"podman system" +
-		"\t\x9f\n" +
-		"podman volume" +
-		"\t\x9f\n" +
-		"podman-compose down" +
-		"\t\x02v\x9f\n" +
-		"poetry publish" +
-		"\t\x99\n" +
-		"poweroff" +
-		"\t\x8d\n" +
-		"presto" +
-		"\t\x9a\x9c\n" +
-		"prisma db" +
-		"\t\x02--accep\x9d" +
-		"\x02--force\x9d\n" +
-		"prisma migrate" +
-		"\t\x9d\n" +
-		"pscale branch" +
-		"\t\x9d\n" +
-		"pscale database" +
-		"\t\x9d\n" +
-		"psql" +
-		"\t\x9a\x9c\n" +
-		"pulumi cancel" +
-		"\t\xa7\n" +
-		"pulumi config" +
-		"\t\xa7\n" +
-		"pulumi destroy" +
+		"kafka-delete-records*" +
+		"\t\x9e\n" +
+		"mkfs*" +
+		"\t\x88\n" +
+		"newfs*" +
+		"\t\x88\n" +
+		"powershell*" +
+		"\t\x82\n" +
+		"pwsh*" +
+		"\t\x82\n" +
+		"rd /s" +
+		"\t\x82\n" +
+		"takeown /f" +
+		"\t\x89\n" +
+		"\x00alembic downgrade" +
+		"\t\x9e\n" +
+		"aliyun" +
+		"\t\xa5\xa6\n" +
+		"amplify delete" +
 		"\t\xa6\n" +
-		"pulumi refresh" +
-		"\t\x02y--yes\xa7\n" +
-		"pulumi stack" +
+		"anaconda remove" +
+		"\t\x9a\n" +
+		"ansible" +
+		"\t\x02a\xa8" +
+		"\x02m\xa8\n" +
+		"apk del" +
+		"\t\x91\n" +
+		"apprunner" +
 		"\t\xa6\n" +
-		"pulumi state" +
-		"\t\xa7\n" +
-		"pulumi up" +
-		"\t\x02f--skip-\xa7" +
-		"\x02y--yes\xa7\n" +
-		"puppet cert" +
-		"\t\xa7\n" +
-		"puppet node" +
-		"\t\xa7\n" +
-		"pvremove" +
-		"\t\x87\n" +
-		"python" +
-		"\t\x9d" +
-		"\x02c\x89\n" +
-		"python3" +
-		"\t\x9d" +
-		"\x02c\x89\n" +
-		"qm destroy" +
-		"\t\x9f\n" +
-		"rabbitmqadmin delete" +
-		"\t\x9d\n" +
-		"rabbitmqadmin purge" +
-		"\t\x9d\n" +
-		"rabbitmqctl" +
-		"\t\x9d\n" +
-		"rabbitmqctl force_reset" +
-		"\t\x9d\n" +
-		"rabbitmqctl purge_queue" +
-		"\t\x9d\n" +
-		"rabbitmqctl reset" +
-		"\t\x9d\n" +
-		"rails" +
-		"\t\x9d\n" +
-		"rails db:migrate:reset" +
-		"\t\x9d\n" +
-		"rails db:purge" +
-		"\t\x9d\n" +
-		"rails db:reset" +
-		"\t\x9d\n" +
-		"rails db:schema:load" +
-		"\t\x9d\n" +
-		"rails db:truncate_all" +
-		"\t\x9d\n" +
-		"rails runner" +
-		"\t\x9d\n" +
-		"railway" +
+		"apt purge" +
+		"\t\x91\n" +
+		"apt remove" +
+		"\t\x91\n" +
+		"apt-get autoremove" +
+		"\t\x02--allow\x91\n" +
+		"apt-get purge" +
+		"\t\x91\n" +
+		"apt-get remove" +
+		"\t\x91\n" +
+		"argocd app" +
+		"\t\xa2\n" +
+		"argocd cluster" +
+		"\t\xa2\n" +
+		"argocd proj" +
+		"\t\xa2\n" +
+		"artisan db:wipe" +
+		"\t\x9e\n" +
+		"artisan migrate:fresh" +
+		"\t\x9e\n" +
+		"artisan migrate:refresh" +
+		"\t\x9e\n" +
+		"artisan migrate:reset" +
+		"\t\x9e\n" +
+		"atlas clusters" +
+		"\t\x9e\n" +
+		"atlas schema" +
+		"\t\x9e\n" +
+		"atrm" +
+		"\t\x8b\n" +
+		"auditctl" +
+		"\t\x02D\x91\n" +
+		"auditctl 0" +
+		"\t\x02e\x91\n" +
+		"awk" +
+		"\t\x01syste\x8a\n" +
+		"aws" +
+		"\t\xa6\n" +
+		"aws autoscaling" +
+		"\t\x02--desir\xa6" +
+		"\x02--min-s\xa6\n" +
+		"aws backup" +
 		"\t\xa5\n" +
-		"railway delete" +
+		"aws cloudformation" +
 		"\t\xa5\n" +
-		"railway down" +
+		"aws cloudtrail" +
 		"\t\xa5\n" +
-		"rake" +
-		"\t\x9d\n" +
-		"rake db:migrate:reset" +
-		"\t\x9d\n" +
-		"rake db:purge" +
-		"\t\x9d\n" +
-		"rake db:reset" +
-		"\t\x9d\n" +
-		"rancher clusters" +
-		"\t\xa1\n" +
-		"rc-service" +
+		"aws configservice" +
+		"\t\xa5\n" +
+		"aws docdb" +
+		"\t\xa5\n" +
+		"aws dynamodb" +
+		"\t\xa5\n" +
+		"aws ec2" +
+		"\t\xa5\n" +
+		"aws ecs" +
+		"\t\xa5" +
+		"\x02--desir\xa6\n" +
+		"aws efs" +
+		"\t\xa5\n" +
+		"aws eks" +
+		"\t\xa5\n" +
+		"aws elasticache" +
+		"\t\xa5\n" +
+		"aws es" +
+		"\t\xa5\n" +
+		"aws glacier" +
+		"\t\xa5\n" +
+		"aws guardduty" +
+		"\t\xa5\n" +
+		"aws kms" +
+		"\t\xa5\n" +
+		"aws logs" +
+		"\t\xa5\n" +
+		"aws neptune" +
+		"\t\xa5\n" +
+		"aws opensearch" +
+		"\t\xa5\n" +
+		"aws organizations" +
+		"\t\xa5\n" +
+		"aws rds" +
+		"\t\xa5\n" +
+		"aws redshift" +
+		"\t\xa5\n" +
+		"aws route53" +
+		"\t\xa5\xa6\n" +
+		"aws route53domains" +
+		"\t\xa5\n" +
+		"aws s3" +
+		"\t\xa6" +
+		"\x02--delet\xa5" +
+		"\x02--force\xa5" +
+		"\x02--recur\xa5\n" +
+		"aws s3api" +
+		"\t\xa5\xa6\n" +
+		"aws secretsmanager" +
+		"\t\xa5\n" +
+		"aws-nuke" +
+		"\t\xa5\n" +
+		"az" +
+		"\t\xa6\n" +
+		"az account" +
+		"\t\xa5\n" +
+		"az ad" +
+		"\t\xa5\n" +
+		"az aks" +
+		"\t\xa5\n" +
+		"az cosmosdb" +
+		"\t\xa5\n" +
+		"az group" +
+		"\t\xa5\n" +
+		"az keyvault" +
+		"\t\xa5\n" +
+		"az sql" +
+		"\t\xa5\n" +
+		"az storage" +
+		"\t\xa5\n" +
+		"az vm" +
+		"\t\xa5\n" +
+		"azcopy remove" +
+		"\t\xa5\n" +
+		"azd down" +
+		"\t\xa7\n" +
+		"azd up" +
+		"\t\x02--force\xa8\n" +
+		"badblocks" +
+		"\t\x02w\x88\n" +
+		"bash" +
 		"\t\x90\n" +
-		"rc-update del" +
-		"\t\x90\n" +
-		"rclone delete" +
-		"\t\x9d\n" +
-		"rclone purge" +
-		"\t\x9d\n" +
-		"rclone sync" +
-		"\t\x9d\n" +
-		"reboot" +
-		"\t\x8d\n" +
-		"redis-cli" +
+		"bcdedit" +
+		"\t\x8b\n" +
+		"beeline" +
 		"\t\x9b\x9d\n" +
-		"redis-cli CLUSTER" +
-		"\t\x9d\n" +
-		"redis-cli CONFIG" +
-		"\t\x9d\n" +
-		"redis-cli DEL" +
-		"\t\x9d\n" +
-		"redis-cli config" +
-		"\t\x9d\n" +
-		"redis-cli del" +
-		"\t\x9d\n" +
-		"redis-cli del-node" +
-		"\t\x02--clust\x9d\n" +
-		"reg delete" +
-		"\t\x8a\n" +
-		"regctl tag" +
-		"\t\x9f\n" +
-		"remove-item" +
-		"\t\x81\n" +
-		"render" +
-		"\t\xa5\n" +
-		"restart-computer" +
-		"\t\x8d\n" +
-		"restic forget" +
-		"\t\x9d\n" +
-		"restic prune" +
-		"\t\x9d\n" +
-		"rimraf" +
-		"\t\x81\x82" +
-		"\x01git\x84\n" +
-		"rke2-uninstall.sh" +
-		"\t\xa1\n" +
-		"rm" +
-		"\t\x82" +
-		"\x01.db\x9d" +
-		"\x01.ibd\x9d" +
-		"\x01.ldb\x9d" +
-		"\x01.mdb\x9d" +
-		"\x01.rdb\x9d" +
-		"\x01.sqli\x9d" +
-		"\x01HEAD\x84" +
-		"\x01Libra\x8a" +
-		"\x01Syste\x8a" +
-		"\x01Trash\x85" +
-		"\x01bin\x8a" +
-		"\x01boot\x8a" +
-		"\x01confi\x84" +
-		"\x01dev\x8a" +
-		"\x01etc\x8a" +
-		"\x01index\x84" +
-		"\x01lib\x8a" +
-		"\x01logs\x84" +
-		"\x01objec\x84" +
-		"\x01packe\x84" +
-		"\x01refs\x84" +
-		"\x01sbin\x8a" +
-		"\x01share\x85" +
-		"\x01usr\x8a" +
-		"\x01var\x8a" +
-		"\x02rR--recur\x80\x81\x84\n" +
-		"rmdir" +
-		"\t\x81" +
-		"\x01git\x84\n" +
-		"rmmod" +
-		"\t\x8a\n" +
-		"route delete" +
+		"bfg" +
+		"\t\x95\n" +
+		"blkdiscard" +
+		"\t\x88\n" +
+		"boom" +
 		"\t\x90\n" +
-		"route flush" +
-		"\t\x90\n" +
-		"rpm" +
-		"\t\x02e\x90\n" +
-		"rsync" +
-		"\t\x8a" +
-		"\x02--delet--del\x82\n" +
-		"ruby" +
-		"\t\x02e\x89" +
-		"\x02r\x89\n" +
-		"s3cmd del" +
-		"\t\xa5" +
-		"\x02--recur\xa4\n" +
-		"s3cmd rb" +
-		"\t\xa5" +
-		"\x02--force\xa4\n" +
-		"s5cmd rm" +
-		"\t\xa4\xa5\n" +
-		"salt" +
+		"borg delete" +
+		"\t\x9e\n" +
+		"borg prune" +
+		"\t\x9e\n" +
+		"bosh delete-deployment" +
 		"\t\xa7\n" +
-		"sam delete" +
+		"bq" +
+		"\t\x9b\x9d\n" +
+		"bq rm" +
+		"\t\xa6" +
+		"\x02f\xa5" +
+		"\x02r\xa5\n" +
+		"btrfs device" +
+		"\t\x88\n" +
+		"btrfs subvolume" +
+		"\t\x88\n" +
+		"bun" +
+		"\t\x02e\x8a\x9e\n" +
+		"bun publish" +
+		"\t\x9a\n" +
+		"bw delete" +
+		"\t\xa6\n" +
+		"caprover apprm" +
+		"\t\xa6\n" +
+		"cargo owner" +
+		"\t\x02--remov\x9a\n" +
+		"cargo publish" +
+		"\t\x9a\n" +
+		"cargo yank" +
+		"\t\x9a\n" +
+		"cat" +
+		"\t\x01dev\x88\n" +
+		"cdk deploy" +
+		"\t\x02--requi\xa8\n" +
+		"cdk destroy" +
+		"\t\xa7\n" +
+		"cdktf destroy" +
+		"\t\xa7\n" +
+		"cf" +
+		"\t\xa6\n" +
+		"cf delete" +
+		"\t\xa6\n" +
+		"cfdisk" +
+		"\t\x88\n" +
+		"changeset publish" +
+		"\t\x9a\n" +
+		"chattr" +
+		"\t\x89\n" +
+		"chflags" +
+		"\t\x02R\x89\n" +
+		"chgrp" +
+		"\t\x02R--recur\x89\n" +
+		"chkconfig" +
+		"\t\x91\n" +
+		"chmod" +
+		"\t\x89\n" +
+		"chown" +
+		"\t\x01etc\x89" +
+		"\x01usr\x89" +
+		"\x02R--recur\x89\n" +
+		"chpasswd" +
+		"\t\x8b\n" +
+		"chroot" +
+		"\t\xa1\n" +
+		"cipher" +
+		"\t\x86\n" +
+		"clear-disk" +
+		"\t\x88\n" +
+		"clickhouse" +
+		"\t\x9b\x9d\n" +
+		"clickhouse-client" +
+		"\t\x9b\x9d\n" +
+		"cloud-nuke" +
 		"\t\xa5\n" +
-		"sc delete" +
-		"\t\x90\n" +
-		"sc stop" +
-		"\t\x90\n" +
-		"scrub" +
-		"\t\x85\n" +
-		"scw" +
+		"cockroach" +
+		"\t\x9b\x9d\n" +
+		"colima delete" +
+		"\t\xa0\n" +
+		"conda remove" +
+		"\t\x02--all\x9a\n" +
+		"consul kv" +
+		"\t\x9e\n" +
+		"convox apps" +
+		"\t\xa6\n" +
+		"copilot" +
+		"\t\xa6\n" +
+		"cp" +
+		"\t\x86" +
+		"\x01bin\x8b" +
+		"\x01boot\x8b" +
+		"\x01dev\x88" +
+		"\x01disk\x88" +
+		"\x01etc\x8b" +
+		"\x01lib\x8b" +
+		"\x01nvme\x88" +
+		"\x01sbin\x8b" +
+		"\x01usr\x8b\n" +
+		"cqlsh" +
+		"\t\x9b\x9d\n" +
+		"crane delete" +
+		"\t\xa0\n" +
+		"crictl rm" +
+		"\t\x02a\xa2\n" +
+		"crictl rmi" +
+		"\t\x02--prune\xa2\n" +
+		"crontab" +
+		"\t\x01null\x8b" +
+		"\x02r\x8b\n" +
+		"crossplane" +
+		"\t\xa7\n" +
+		"cryptsetup erase" +
+		"\t\x88\n" +
+		"cryptsetup luksErase" +
+		"\t\x88\n" +
+		"cryptsetup luksFormat" +
+		"\t\x88\n" +
+		"cryptsetup luksKillSlot" +
+		"\t\x88\n" +
+		"cryptsetup luksRemoveKey" +
+		"\t\x88\n" +
+		"cryptsetup reencrypt" +
+		"\t\x88\n" +
+		"csrutil disable" +
+		"\t\x8b\n" +
+		"curl" +
+		"\t\x01_dele\x9f" +
+		"\x02X--reque\x9f\n" +
+		"datadog-ci" +
+		"\t\xa6\n" +
+		"dbmate drop" +
+		"\t\x9e\n" +
+		"dd" +
+		"\t\x86\x88\x8b\n" +
+		"delgroup" +
+		"\t\x8b\n" +
+		"deluser" +
+		"\t\x8b\n" +
+		"deno eval" +
+		"\t\x9e" +
+		"\x01Deno.\x8a\n" +
+		"deno publish" +
+		"\t\x9a\n" +
+		"diesel database" +
+		"\t\x9e\n" +
+		"diskpart" +
+		"\t\x88\n" +
+		"diskutil" +
+		"\t\x88\n" +
+		"diskutil apfs" +
+		"\t\x88\n" +
+		"diskutil partitionDisk" +
+		"\t\x88\n" +
+		"diskutil reformat" +
+		"\t\x88\n" +
+		"diskutil secureErase" +
+		"\t\x88\n" +
+		"diskutil zeroDisk" +
+		"\t\x88\n" +
+		"django-admin flush" +
+		"\t\x9e\n" +
+		"dmsetup" +
+		"\t\x88\n" +
+		"dnf remove" +
+		"\t\x91\n" +
+		"docker builder" +
+		"\t\x02--all\xa0" +
+		"\x02a\xa0\n" +
+		"docker buildx" +
+		"\t\x02--all\xa0" +
+		"\x02a\xa0\n" +
+		"docker compose" +
+		"\t\x02--privi\xa1" +
+		"\x02--rmi\xa0" +
+		"\x02f--force\xa0" +
+		"\x02v\xa0" +
+		"\x02v--volum\xa0" +
+		"\x02vv--volum\xa0\n" +
+		"docker config" +
+		"\t\xa0\n" +
+		"docker container" +
+		"\t\xa0" +
+		"\x02--privi\xa1" +
+		"\x02v\xa1\n" +
+		"docker context" +
+		"\t\xa0\n" +
+		"docker create" +
+		"\t\x02--privi\xa1" +
+		"\x02v--volum\xa1\n" +
+		"docker exec" +
+		"\t\x02--privi\xa1\n" +
+		"docker image" +
+		"\t\xa0\n" +
+		"docker kill" +
+		"\t\xa0\n" +
+		"docker network" +
+		"\t\xa0\n" +
+		"docker node" +
+		"\t\xa0\n" +
+		"docker plugin" +
+		"\t\xa0\n" +
+		"docker push" +
+		"\t\x02a--all-t\xa0\n" +
+		"docker rm" +
+		"\t\xa0\n" +
+		"docker rmi" +
+		"\t\xa0\n" +
+		"docker run" +
+		"\t\x02--cap-a\xa1" +
+		"\x02--devic\xa1" +
+		"\x02--mount\xa1" +
+		"\x02--pid\xa1" +
+		"\x02--privi\xa1" +
+		"\x02v--volum\xa1\n" +
+		"docker secret" +
+		"\t\xa0\n" +
+		"docker service" +
+		"\t\xa0\n" +
+		"docker stack" +
+		"\t\xa0\n" +
+		"docker stop" +
+		"\t\xa0\n" +
+		"docker swarm" +
+		"\t\x02--force\xa0" +
+		"\x02f\xa0\n" +
+		"docker system" +
+		"\t\xa0\n" +
+		"docker volume" +
+		"\t\xa0\n" +
+		"docker-compose down" +
+		"\t\x02--rmi\xa0" +
+		"\x02--volum\xa0" +
+		"\x02v\xa0\n" +
+		"docker-compose rm" +
+		"\t\x02f\xa0" +
+		"\x02v\xa0\n" +
+		"docker-machine rm" +
+		"\t\xa0\n" +
+		"doctl" +
+		"\t\xa6\n" +
+		"doctl compute" +
 		"\t\xa5\n" +
-		"scw instance" +
-		"\t\xa4\n" +
-		"sdelete" +
-		"\t\x85\n" +
-		"sed" +
-		"\t\x01boot\x8a" +
-		"\x01etc\x8a\n" +
-		"semantic-release" +
+		"doctl databases" +
+		"\t\xa5\n" +
+		"doctl kubernetes" +
+		"\t\xa5\n" +
+		"doctl projects" +
+		"\t\xa5\n" +
+		"dokku" +
+		"\t\xa6\n" +
+		"doppler" +
+		"\t\xa6\n" +
+		"dotnet ef" +
+		"\t\x9e\n" +
+		"dotnet nuget" +
+		"\t\x9a\n" +
+		"dpkg" +
+		"\t\x02--purge\x91" +
+		"\x02P\x91" +
+		"\x02r\x91\n" +
+		"drizzle-kit drop" +
+		"\t\x9e\n" +
+		"dropdb" +
+		"\t\x9e\n" +
+		"dropuser" +
+		"\t\x9e\n" +
+		"drush sql-drop" +
+		"\t\x9e\n" +
+		"drush sql:drop" +
+		"\t\x9e\n" +
+		"dscl" +
+		"\t\x8b\n" +
+		"duckdb" +
+		"\t\x9b\x9d\n" +
+		"duplicity" +
+		"\t\x9e\n" +
+		"eas" +
+		"\t\xa6\n" +
+		"eb terminate" +
+		"\t\xa6\n" +
+		"efibootmgr" +
+		"\t\x02B\x8b" +
+		"\x02b\x8b\n" +
+		"eksctl delete" +
+		"\t\xa2\n" +
+		"etcdctl del" +
+		"\t\x9e\n" +
+		"etcdctl snapshot" +
+		"\t\xa2\n" +
+		"expo" +
+		"\t\xa6\n" +
+		"export" +
+		"\t\x91\n" +
+		"fd" +
+		"\t\x02x\x82\n" +
+		"fdisk" +
+		"\t\x88\n" +
+		"find" +
+		"\t\x82\x83\x85\n" +
+		"firebase" +
+		"\t\xa6\n" +
+		"firebase database:remove" +
+		"\t\xa5\n" +
+		"firebase firestore:delete" +
+		"\t\xa5\n" +
+		"firebase projects:delete" +
+		"\t\xa5\n" +
+		"firewall-cmd" +
+		"\t\x02--panic\x91\n" +
+		"flarectl" +
+		"\t\xa6\n" +
+		"flask db" +
+		"\t\x9e\n" +
+		"flit publish" +
+		"\t\x9a\n" +
+		"flux delete" +
+		"\t\xa2\n" +
+		"flux uninstall" +
+		"\t\xa2\n" +
+		"fly" +
+		"\t\xa6\n" +
+		"fly apps" +
+		"\t\xa5\n" +
+		"fly deploy" +
+		"\t\x02--strat\xa8\n" +
+		"fly destroy" +
+		"\t\xa6\n" +
+		"fly postgres" +
+		"\t\xa5\n" +
+		"fly scale" +
+		"\t\xa6\n" +
+		"fly secrets" +
+		"\t\xa6\n" +
+		"fly volumes" +
+		"\t\xa5\n" +
+		"flyctl" +
+		"\t\xa6\n" +
+		"flyctl apps" +
+		"\t\xa5\n" +
+		"flyctl destroy" +
+		"\t\xa6\n" +
+		"flyctl volumes" +
+		"\t\xa5\n" +
+		"flyway clean" +
+		"\t\x9e\n" +
+		"fn" +
+		"\t\x90\n" +
+		"format" +
+		"\t\x88\n" +
+		"format-volume" +
+		"\t\x88\n" +
+		"func" +
+		"\t\x90\n" +
+		"gawk" +
+		"\t\x01syste\x8a\n" +
+		"gcloud" +
+		"\t\xa6\n" +
+		"gcloud app" +
+		"\t\xa6\n" +
+		"gcloud bigtable" +
+		"\t\xa5\n" +
+		"gcloud compute" +
+		"\t\xa5\xa6\n" +
+		"gcloud container" +
+		"\t\xa5\n" +
+		"gcloud firestore" +
+		"\t\xa5\n" +
+		"gcloud kms" +
+		"\t\xa5\n" +
+		"gcloud organizations" +
+		"\t\xa5\n" +
+		"gcloud projects" +
+		"\t\xa5\n" +
+		"gcloud spanner" +
+		"\t\xa5\n" +
+		"gcloud sql" +
+		"\t\xa5\n" +
+		"gcloud storage" +
+		"\t\xa5\xa6\n" +
+		"gdisk" +
+		"\t\x88\n" +
+		"gem owner" +
+		"\t\x02r\x9a\n" +
+		"gem push" +
+		"\t\x9a\n" +
+		"gem yank" +
+		"\t\x9a\n" +
+		"gh api" +
+		"\t\x02--metho\x99" +
+		"\x02X\x99\n" +
+		"gh codespace" +
 		"\t\x99\n" +
-		"sentry-cli" +
+		"gh gist" +
+		"\t\x99\n" +
+		"gh gpg-key" +
+		"\t\x99\n" +
+		"gh issue" +
+		"\t\x99\n" +
+		"gh label" +
+		"\t\x99\n" +
+		"gh pr" +
+		"\t\x02--admin\x99\n" +
+		"gh project" +
+		"\t\x99\n" +
+		"gh release" +
+		"\t\x99\n" +
+		"gh repo" +
+		"\t\x99\n" +
+		"gh ruleset" +
+		"\t\x99\n" +
+		"gh secret" +
+		"\t\x99\n" +
+		"gh ssh-key" +
+		"\t\x99\n" +
+		"gh variable" +
+		"\t\x99\n" +
+		"gh workflow" +
+		"\t\x99\n" +
+		"gio trash" +
+		"\t\x02--empty\x86\n" +
+		"git annex" +
+		"\t\x02--force\x96\n" +
+		"git branch" +
+		"\t\x02DfMC--force\x96" +
+		"\x02dD--delet\x95\n" +
+		"git bundle" +
+		"\t\x96\n" +
+		"git checkout" +
+		"\t\x96\x98\n" +
+		"git checkout-index" +
+		"\t\x02a\x96" +
+		"\x02f\x96\n" +
+		"git clean" +
+		"\t\x02XX\x94" +
+		"\x02c\x94" +
+		"\x02dd\x94" +
+		"\x02f--force\x94" +
+		"\x02xx\x94\n" +
+		"git commit" +
+		"\t\x02n--no-ve\x97\n" +
+		"git config" +
+		"\t\x92\x96\n" +
+		"git fast-import" +
+		"\t\x02--force\x95\n" +
+		"git filter-branch" +
+		"\t\x95\n" +
+		"git filter-repo" +
+		"\t\x95\n" +
+		"git gc" +
+		"\t\x02--aggre\x95" +
+		"\x02--prune\x95\n" +
+		"git lfs" +
+		"\t\x96\n" +
+		"git ls-files" +
+		"\t\x85\n" +
+		"git merge" +
+		"\t\x02--no-ve\x97\n" +
+		"git p4" +
+		"\t\x02--force\x96\n" +
+		"git pack-refs" +
+		"\t\x02--prune\x95\n" +
+		"git prune" +
+		"\t\x95\n" +
+		"git push" +
+		"\t\x92\x95\x96\n" +
+		"git read-tree" +
+		"\t\x02--reset\x96\n" +
+		"git rebase" +
+		"\t\x02--root\x96\n" +
+		"git reflog" +
+		"\t\x95\n" +
+		"git remote" +
+		"\t\x96\n" +
+		"git replace" +
+		"\t\x02d\x95\n" +
+		"git reset" +
+		"\t\x02--hard\x93" +
+		"\x02--merge\x93\n" +
+		"git restore" +
+		"\t\x96" +
+		"\x02S--stage\x93\n" +
+		"git rm" +
+		"\t\x83" +
+		"\x02f--force\x96\n" +
+		"git send-pack" +
+		"\t\x02--force\x92\n" +
+		"git stash" +
+		"\t\x96\n" +
+		"git submodule" +
+		"\t\x02--all\x96" +
+		"\x02f--force\x96\n" +
+		"git svn" +
+		"\t\x96\n" +
+		"git switch" +
+		"\t\x02f--force--disca\x96\n" +
+		"git symbolic-ref" +
+		"\t\x02d\x95\n" +
+		"git tag" +
+		"\t\x02d--delet\x96\n" +
+		"git update-ref" +
+		"\t\x02--stdin\x95" +
+		"\x02d\x95\n" +
+		"git worktree" +
+		"\t\x96\n" +
+		"glab api" +
+		"\t\x02--metho\x99" +
+		"\x02X\x99\n" +
+		"glab project" +
+		"\t\x99\n" +
+		"glab release" +
+		"\t\x99\n" +
+		"glab repo" +
+		"\t\x99\n" +
+		"glab ssh-key" +
+		"\t\x99\n" +
+		"glab variable" +
+		"\t\x99\n" +
+		"goose down-to" +
+		"\t\x9e\n" +
+		"goose reset" +
+		"\t\x9e\n" +
+		"goreleaser release" +
+		"\t\x9a\n" +
+		"groupdel" +
+		"\t\x8b\n" +
+		"grub-install" +
+		"\t\x8b\n" +
+		"gsutil rb" +
 		"\t\xa5\n" +
-		"sequelize db:drop" +
-		"\t\x9d\n" +
-		"sequelize db:migrate:undo:all" +
-		"\t\x9d\n" +
-		"serverless remove" +
+		"gsutil rm" +
+		"\t\xa6" +
+		"\x02r\xa5\n" +
+		"gsutil rsync" +
+		"\t\x02d\xa5\n" +
+		"hadoop fs" +
+		"\t\x9e\n" +
+		"halt" +
+		"\t\x8e\n" +
+		"hatch publish" +
+		"\t\x9a\n" +
+		"hcloud" +
 		"\t\xa6\n" +
-		"service" +
-		"\t\x90\n" +
-		"set +o" +
-		"\t\x90\n" +
-		"setenforce 0" +
-		"\t\x8a\n" +
-		"setfacl" +
-		"\t\x02R\x88" +
-		"\x02b\x88\n" +
-		"sfdisk" +
-		"\t\x87\n" +
-		"sgdisk" +
-		"\t\x87\n" +
-		"sh" +
-		"\t\x8f\n" +
-		"shopify" +
+		"hcloud server" +
 		"\t\xa5\n" +
-		"shred" +
-		"\t\x85" +
-		"\x01dev\x87\n" +
-		"shutdown" +
-		"\t\x8d\n" +
-		"skill" +
-		"\t\x8d\n" +
-		"skopeo delete" +
+		"hcloud volume" +
+		"\t\xa5\n" +
+		"hdfs dfs" +
+		"\t\x9e\n" +
+		"hdfs namenode" +
+		"\t\x9e\n" +
+		"hdparm" +
+		"\t\x02--secur\x88" +
+		"\x02--trim-\x88" +
+		"\x02--write\x88\n" +
+		"helm push" +
+		"\t\x9a\n" +
+		"helm rollback" +
+		"\t\xa2\n" +
+		"helm uninstall" +
+		"\t\xa2\n" +
+		"helm upgrade" +
+		"\t\x02--force\xa2\n" +
+		"helmfile delete" +
+		"\t\xa2\n" +
+		"helmfile destroy" +
+		"\t\xa2\n" +
+		"heroku" +
+		"\t\x9b\x9d\xa6\n" +
+		"heroku addons:destroy" +
+		"\t\x9e\n" +
+		"heroku apps:destroy" +
+		"\t\xa5\n" +
+		"heroku destroy" +
+		"\t\xa5\n" +
+		"heroku pg:drop" +
+		"\t\x9e\n" +
+		"heroku pg:reset" +
+		"\t\x9e\n" +
+		"heroku ps:scale" +
+		"\t\xa6\n" +
+		"hg purge" +
+		"\t\x96\n" +
+		"hg push" +
+		"\t\x02--force\x92" +
+		"\x02f\x92\n" +
+		"hg revert" +
+		"\t\x02--all\x96\n" +
+		"hg strip" +
+		"\t\x96\n" +
+		"hg update" +
+		"\t\x02--clean\x96" +
+		"\x02C\x96\n" +
+		"history" +
+		"\t\x02c\x91\n" +
+		"hive" +
+		"\t\x9b\x9d\n" +
+		"hostnamectl set-hostname" +
+		"\t\x91\n" +
+		"http" +
+		"\t\x01DELET\x9f\n" +
+		"https" +
+		"\t\x01DELET\x9f\n" +
+		"hub delete" +
+		"\t\x99\n" +
+		"ibmcloud" +
+		"\t\xa6\n" +
+		"ibmcloud resource" +
+		"\t\xa5\n" +
+		"icacls" +
+		"\t\x89\n" +
+		"ifconfig" +
+		"\t\x91\n" +
+		"ifdown" +
+		"\t\x91\n" +
+		"impala-shell" +
+		"\t\x9b\x9d\n" +
+		"incus delete" +
+		"\t\xa0\n" +
+		"influx" +
+		"\t\x9b\n" +
+		"influx bucket" +
+		"\t\x9e\n" +
+		"influx delete" +
+		"\t\x9e\n" +
+		"init" +
+		"\t\x8e\n" +
+		"insmod" +
+		"\t\x8b\n" +
+		"install" +
+		"\t\x01etc\x8b\n" +
+		"invoke-restmethod Delete" +
 		"\t\x9f\n" +
-		"sls remove" +
+		"ip addr" +
+		"\t\x91\n" +
+		"ip link" +
+		"\t\x91\n" +
+		"ip route" +
+		"\t\x91\n" +
+		"ip6tables" +
+		"\t\x02F\x91\n" +
+		"iptables" +
+		"\t\x02--flush\x91" +
+		"\x02D\x91" +
+		"\x02F\x91" +
+		"\x02P\x91" +
+		"\x02X\x91\n" +
+		"istioctl uninstall" +
+		"\t\xa2\n" +
+		"jenkins-cli" +
+		"\t\xa8\n" +
+		"jj abandon" +
+		"\t\x96\n" +
+		"jj git" +
+		"\t\x02--all\x92\n" +
+		"jj op" +
+		"\t\x96\n" +
+		"journalctl" +
+		"\t\x02--rotat\x91" +
+		"\x02--vacuu\x91\n" +
+		"jsr publish" +
+		"\t\x9a\n" +
+		"k delete" +
+		"\t\xa2\n" +
+		"k3d cluster" +
+		"\t\xa0\n" +
+		"k3s-uninstall.sh" +
+		"\t\xa2\n" +
+		"k9s delete" +
+		"\t\xa2\n" +
+		"kafka-topics" +
+		"\t\x02--delet\x9e\n" +
+		"kafka-topics.sh" +
+		"\t\x02--delet\x9e\n" +
+		"kexec" +
+		"\t\x02e\x8e" +
+		"\x02l\x8e\n" +
+		"kill" +
+		"\t\x8e\x8f\n" +
+		"killall" +
+		"\t\x01Finde\x8e" +
+		"\x01Windo\x8e" +
+		"\x01docke\x8e" +
+		"\x01login\x8e" +
+		"\x01sshd\x8e" +
+		"\x01syste\x8e" +
+		"\x02r--regex\x8e" +
+		"\x02u--user\x8e\n" +
+		"killall5" +
+		"\t\x8e\n" +
+		"kind delete" +
+		"\t\xa0\n" +
+		"knex migrate:rollback" +
+		"\t\x02--all\x9e\n" +
+		"knife client" +
+		"\t\xa8\n" +
+		"knife node" +
+		"\t\xa8\n" +
+		"kops delete" +
+		"\t\xa2\n" +
+		"kubeadm reset" +
+		"\t\xa2\n" +
+		"kubectl apply" +
+		"\t\x02--force\xa2" +
+		"\x02--prune\xa2\n" +
+		"kubectl config" +
+		"\t\xa2\n" +
+		"kubectl cordon" +
+		"\t\xa2\n" +
+		"kubectl debug" +
+		"\t\xa1\n" +
+		"kubectl delete" +
+		"\t\xa2\xa7\n" +
+		"kubectl drain" +
+		"\t\xa2\n" +
+		"kubectl exec" +
+		"\t\xa2\n" +
+		"kubectl patch" +
+		"\t\xa2\n" +
+		"kubectl replace" +
+		"\t\x02--force\xa2\n" +
+		"kubectl rollout" +
+		"\t\xa2\n" +
+		"kubectl run" +
+		"\t\x02--overr\xa1" +
+		"\x02--privi\xa1\n" +
+		"kubectl scale" +
+		"\t\x02--repli\xa2\n" +
+		"kubectl taint" +
+		"\t\xa2\n" +
+		"kustomize delete" +
+		"\t\xa2\n" +
+		"launchctl bootout" +
+		"\t\x91\n" +
+		"launchctl disable" +
+		"\t\x91\n" +
+		"launchctl remove" +
+		"\t\x91\n" +
+		"launchctl unload" +
+		"\t\x91\n" +
+		"ldcli" +
 		"\t\xa6\n" +
+		"ldconfig" +
+		"\t\x02r\x8b\n" +
+		"lerna publish" +
+		"\t\x9a\n" +
+		"limactl delete" +
+		"\t\xa0\n" +
+		"linkerd uninstall" +
+		"\t\xa2\n" +
+		"linode-cli" +
+		"\t\xa6\n" +
+		"linode-cli linodes" +
+		"\t\xa5\n" +
+		"liquibase drop-all" +
+		"\t\x9e\n" +
+		"liquibase dropAll" +
+		"\t\x9e\n" +
+		"ln" +
+		"\t\x01bin\x8b" +
+		"\x01etc\x8b" +
+		"\x01lib\x8b" +
+		"\x01usr\x8b\n" +
+		"loginctl" +
+		"\t\x8e\n" +
+		"losetup" +
+		"\t\x02D\x91\n" +
+		"lua" +
+		"\t\x01os.ex\x8a" +
+		"\x01os.re\x8a\n" +
+		"lvreduce" +
+		"\t\x88\n" +
+		"lvremove" +
+		"\t\x88\n" +
+		"lxc delete" +
+		"\t\xa0\n" +
+		"lxc-destroy" +
+		"\t\xa0\n" +
+		"manage.py flush" +
+		"\t\x9e\n" +
+		"mariadb" +
+		"\t\x9b\x9d\n" +
+		"mc rb" +
+		"\t\x9e\n" +
+		"mc rm" +
+		"\t\x02--recur\x9e" +
+		"\x02r\x9e\n" +
+		"mdadm" +
+		"\t\x02--fail\x88" +
+		"\x02--stop\x88" +
+		"\x02--zero-\x88\n" +
+		"memcflush" +
+		"\t\x9e\n" +
+		"migrate down" +
+		"\t\x9e\n" +
+		"migrate drop" +
+		"\t\x9e\n" +
+		"minikube delete" +
+		"\t\xa0\n" +
+		"mix ecto.drop" +
+		"\t\x9e\n" +
+		"mix ecto.reset" +
+		"\t\x9e\n" +
+		"mix hex.publish" +
+		"\t\x9a\n" +
+		"mix hex.retire" +
+		"\t\x9a\n" +
+		"mke2fs" +
+		"\t\x88\n" +
+		"mkswap" +
+		"\t\x88\n" +
+		"modprobe" +
+		"\t\x02r\x8b\n" +
+		"mongo" +
+		"\t\x9b\x9c\n" +
+		"mongoimport" +
+		"\t\x02--drop\x9e\n" +
+		"mongorestore" +
+		"\t\x02--drop\x9e\n" +
+		"mongosh" +
+		"\t\x9b\x9c\n" +
+		"mount" +
+		"\t\x02B--bind\x8e" +
+		"\x02o--optio\x8e\n" +
+		"multipass delete" +
+		"\t\xa0\n" +
+		"multipass purge" +
+		"\t\xa0\n" +
+		"mv" +
+		"\t\x82\x85\x8b" +
+		"\x01null\x83\n" +
+		"mvn deploy" +
+		"\t\x9a\n" +
+		"mvn release:perform" +
+		"\t\x9a\n" +
+		"mycli" +
+		"\t\x9b\x9d\n" +
+		"mysql" +
+		"\t\x9b\x9d\n" +
+		"mysqladmin drop" +
+		"\t\x9e\n" +
+		"nats stream" +
+		"\t\x9e\n" +
+		"neonctl branches" +
+		"\t\x9e\n" +
+		"neonctl projects" +
+		"\t\x9e\n" +
+		"nerdctl compose" +
+		"\t\x02v\xa0\n" +
+		"nerdctl run" +
+		"\t\x02--privi\xa1" +
+		"\x02v--volum\xa1\n" +
+		"nerdctl system" +
+		"\t\xa0\n" +
+		"nerdctl volume" +
+		"\t\xa0\n" +
+		"net stop" +
+		"\t\x91\n" +
+		"netlify" +
+		"\t\xa6\n" +
+		"netsh advfirewall" +
+		"\t\x91\n" +
+		"nft delete" +
+		"\t\x91\n" +
+		"nft flush" +
+		"\t\x91\n" +
+		"nmcli con" +
+		"\t\x91\n" +
+		"nmcli networking" +
+		"\t\x91\n" +
+		"node" +
+		"\t\x9e" +
+		"\x01rmSyn\x8a" +
+		"\x01rmSyn\x8a" +
+		"\x02e\x8a\n" +
+		"nodetool clearsnapshot" +
+		"\t\x9e\n" +
+		"nodetool decommission" +
+		"\t\x9e\n" +
+		"nomad job" +
+		"\t\xa2\n" +
+		"nomad system" +
+		"\t\xa2\n" +
+		"npm access" +
+		"\t\x9a\n" +
+		"npm deprecate" +
+		"\t\x9a\n" +
+		"npm dist-tag" +
+		"\t\x9a\n" +
+		"npm owner" +
+		"\t\x9a\n" +
+		"npm publish" +
+		"\t\x9a\n" +
+		"npm run" +
+		"\t\x9e\n" +
+		"npm unpublish" +
+		"\t\x9a\n" +
+		"npx" +
+		"\t\x9e\n" +
+		"nsenter" +
+		"\t\x02--all\xa1" +
+		"\x02--targe\xa1" +
+		"\x02a\xa1" +
+		"\x02t\xa1\n" +
+		"nsupdate" +
+		"\t\xa6\n" +
+		"nuget delete" +
+		"\t\x9a\n" +
+		"nuget push" +
+		"\t\x9a\n" +
+		"nvme format" +
+		"\t\x88\n" +
+		"nvme sanitize" +
+		"\t\x88\n" +
+		"nvram" +
+		"\t\x02c\x8b\n" +
+		"oc adm" +
+		"\t\xa2\n" +
+		"oc delete" +
+		"\t\xa2\n" +
+		"oci" +
+		"\t\xa5\xa6\n" +
+		"oci os" +
+		"\t\xa5\n" +
+		"op item" +
+		"\t\xa6\n" +
+		"op vault" +
+		"\t\xa6\n" +
+		"openstack" +
+		"\t\xa6\n" +
+		"oras manifest" +
+		"\t\xa0\n" +
+		"osascript" +
+		"\t\x01down\x8e" +
+		"\x01resta\x8e" +
+		"\x02e\x8a\n" +
+		"ovsx publish" +
+		"\t\x9a\n" +
+		"p4 revert" +
+		"\t\x96\n" +
+		"packer build" +
+		"\t\xa8\n" +
+		"pacman" +
+		"\t\x02R\x91\n" +
+		"parallel" +
+		"\t\x84\n" +
+		"parted" +
+		"\t\x88\n" +
+		"pass rm" +
+		"\t\xa6\n" +
+		"passwd" +
+		"\t\x02d\x8b" +
+		"\x02l\x8b" +
+		"\x02u\x8b\n" +
+		"passwd root" +
+		"\t\x8b\n" +
+		"patch" +
+		"\t\x01etc\x8b\n" +
+		"pct destroy" +
+		"\t\xa0\n" +
+		"pdm publish" +
+		"\t\x9a\n" +
+		"perl" +
+		"\t\x01etc\x8b" +
+		"\x02M\x8a" +
+		"\x02e\x8a\n" +
+		"pfctl" +
+		"\t\x02F\x91" +
+		"\x02d\x91\n" +
+		"pg_ctl stop" +
+		"\t\x9e\n" +
+		"pg_dropcluster" +
+		"\t\x9e\n" +
+		"pg_dump" +
+		"\t\x02--clean\x9e\n" +
+		"pg_resetwal" +
+		"\t\x9e\n" +
+		"pg_restore" +
+		"\t\x02--clean\x9e" +
+		"\x02c\x9e\n" +
+		"pgcli" +
+		"\t\x9b\x9d\n" +
+		"php" +
+		"\t\x9e" +
+		"\x01exec\x8a" +
+		"\x01rmdir\x8a" +
+		"\x01syste\x8a" +
+		"\x01unlin\x8a\n" +
+		"pkill" +
+		"\t\x8e" +
+		"\x02u--user\x91\n" +
+		"pm-suspend" +
+		"\t\x8e\n" +
+		"pnpm" +
+		"\t\x9e\n" +
+		"pnpm publish" +
+		"\t\x9a\n" +
+		"pnpm unpublish" +
+		"\t\x9a\n" +
+		"pod trunk" +
+		"\t\x9a\n" +
+		"podman compose" +
+		"\t\x02v\xa0" +
+		"\x02v--volum\xa0\n" +
+		"podman container" +
+		"\t\xa0\n" +
+		"podman image" +
+		"\t\x02a--all\xa0\n" +
+		"podman kill" +
+		"\t\x02a\xa0\n" +
+		"podman machine" +
+		"\t\xa0\n" +
+		"podman pod" +
+		"\t\xa0\n" +
+		"podman rm" +
+		"\t\x02--all\xa0" +
+		"\x02a\xa0" +
+		"\x02f--force\xa0\n" +
+		"podman rmi" +
+		"\t\x02--all\xa0" +
+		"\x02a\xa0\n" +
+		"podman run" +
+		"\t\x02--cap-a\xa1" +
+		"\x02--pid\xa1" +
+		"\x02--privi\xa1" +
+		"\x02v--volum\xa1\n" +
+		"podman stop" +
+		"\t\x02a\xa0\n" +
+		"podman system" +
+		"\t\xa0\n" +
+		"podman volume" +
+		"\t\xa0\n" +
+		"podman-compose down" +
+		"\t\x02v\xa0\n" +
+		"poetry publish" +
+		"\t\x9a\n" +
+		"poweroff" +
+		"\t\x8e\n" +
+		"presto" +
+		"\t\x9b\x9d\n" +
+		"prisma db" +
+		"\t\x02--accep\x9e" +
+		"\x02--force\x9e\n" +
+		"prisma migrate" +
+		"\t\x9e\n" +
+		"pscale branch" +
+		"\t\x9e\n" +
+		"pscale database" +
+		"\t\x9e\n" +
+		"psql" +
+		"\t\x9b\x9d\n" +
+		"pulumi cancel" +
+		"\t\xa8\n" +
+		"pulumi config" +
+		"\t\xa8\n" +
+		"pulumi destroy" +
+		"\t\xa7\n" +
+		"pulumi refresh" +
+		"\t\x02y--yes\xa8\n" +
+		"pulumi stack" +
+		"\t\xa7\n" +
+		"pulumi state" +
+		"\t\xa8\n" +
+		"pulumi up" +
+		"\t\x02f--skip-\xa8" +
+		"\x02y--yes\xa8\n" +
+		"puppet cert" +
+		"\t\xa8\n" +
+		"puppet node" +
+		"\t\xa8\n" +
+		"pvremove" +
+		"\t\x88\n" +
+		"python" +
+		"\t\x9e" +
+		"\x02c\x8a\n" +
+		"python3" +
+		"\t\x9e" +
+		"\x02c\x8a\n" +
+		"qm destroy" +
+		"\t\xa0\n" +
+		"rabbitmqadmin delete" +
+		"\t\x9e\n" +
+		"rabbitmqadmin purge" +
+		"\t\x9e\n" +
+		"rabbitmqctl" +
+		"\t\x9e\n" +
+		"rabbitmqctl force_reset" +
+		"\t\x9e\n" +
+		"rabbitmqctl purge_queue" +
+		"\t\x9e\n" +
+		"rabbitmqctl reset" +
+		"\t\x9e\n" +
+		"rails" +
+		"\t\x9e\n" +
+		"rails db:migrate:reset" +
+		"\t\x9e\n" +
+		"rails db:purge" +
+		"\t\x9e\n" +
+		"rails db:reset" +
+		"\t\x9e\n" +
+		"rails db:schema:load" +
+		"\t\x9e\n" +
+		"rails db:truncate_all" +
+		"\t\x9e\n" +
+		"rails runner" +
+		"\t\x9e\n" +
+		"railway" +
+		"\t\xa6\n" +
+		"railway delete" +
+		"\t\xa6\n" +
+		"railway down" +
+		"\t\xa6\n" +
+		"rake" +
+		"\t\x9e\n" +
+		"rake db:migrate:reset" +
+		"\t\x9e\n" +
+		"rake db:purge" +
+		"\t\x9e\n" +
+		"rake db:reset" +
+		"\t\x9e\n" +
+		"rancher clusters" +
+		"\t\xa2\n" +
+		"rc-service" +
+		"\t\x91\n" +
+		"rc-update del" +
+		"\t\x91\n" +
+		"rclone delete" +
+		"\t\x9e\n" +
+		"rclone purge" +
+		"\t\x9e\n" +
+		"rclone sync" +
+		"\t\x9e\n" +
+		"reboot" +
+		"\t\x8e\n" +
+		"redis-cli" +
+		"\t\x9c\x9e\n" +
+		"redis-cli CLUSTER" +
+		"\t\x9e\n" +
+		"redis-cli CONFIG" +
+		"\t\x9e\n" +
+		"redis-cli DEL" +
+		"\t\x9e\n" +
+		"redis-cli config" +
+		"\t\x9e\n" +
+		"redis-cli del" +
+		"\t\x9e\n" +
+		"redis-cli del-node" +
+		"\t\x02--clust\x9e\n" +
+		"reg delete" +
+		"\t\x8b\n" +
+		"regctl tag" +
+		"\t\xa0\n" +
+		"remove-item" +
+		"\t\x82\n" +
+		"render" +
+		"\t\xa6\n" +
+		"restart-computer" +
+		"\t\x8e\n" +
+		"restic forget" +
+		"\t\x9e\n" +
+		"restic prune" +
+		"\t\x9e\n" +
+		"rimraf" +
+		"\t\x82\x83" +
+		"\x01.git\x80" +
+		"\x01app\x80" +
+		"\x01apps\x80" +
+		"\x01docs\x80" +
+		"\x01git\x85" +
+		"\x01inter\x80" +
+		"\x01packa\x80" +
+		"\x01src\x80" +
+		"\x01tests\x80\n" +
+		"rke2-uninstall.sh" +
+		"\t\xa2\n" +
+		"rm" +
+		"\t\x83" +
+		"\x01.db\x9e" +
+		"\x01.ibd\x9e" +
+		"\x01.ldb\x9e" +
+		"\x01.mdb\x9e" +
+		"\x01.rdb\x9e" +
+		"\x01.sqli\x9e" +
+		"\x01HEAD\x85" +
+		"\x01Libra\x8b" +
+		"\x01Syste\x8b" +
+		"\x01Trash\x86" +
+		"\x01bin\x8b" +
+		"\x01boot\x8b" +
+		"\x01confi\x85" +
+		"\x01dev\x8b" +
+		"\x01etc\x8b" +
+		"\x01index\x85" +
+		"\x01lib\x8b" +
+		"\x01logs\x85" +
+		"\x01objec\x85" +
+		"\x01packe\x85" +
+		"\x01refs\x85" +
+		"\x01sbin\x8b" +
+		"\x01share\x86" +
+		"\x01usr\x8b" +
+		"\x01var\x8b" +
+		"\x02rR--recur\x80\x81\x82\x85\n" +
+		"rmdir" +
+		"\t\x82" +
+		"\x01git\x85\n" +
+		"rmmod" +
+		"\t\x8b\n" +
+		"route delete" +
+		"\t\x91\n" +
+		"route flush" +
+		"\t\x91\n" +
+		"rpm" +
+		"\t\x02e\x91\n" +
+		"rsync" +
+		"\t\x8b" +
+		"\x02--delet--del\x83\n" +
+		"ruby" +
+		"\t\x01drop_\x9e" +
+		"\x02e\x8a" +
+		"\x02r\x8a\n" +
+		"s3cmd del" +
+		"\t\xa6" +
+		"\x02--recur\xa5\n" +
+		"s3cmd rb" +
+		"\t\xa6" +
+		"\x02--force\xa5\n" +
+		"s5cmd rm" +
+		"\t\xa5\xa6\n" +
+		"salt" +
+		"\t\xa8\n" +
+		"sam delete" +
+		"\t\xa6\n" +
+		"sc delete" +
+		"\t\x91\n" +
+		"sc stop" +
+		"\t\x91\n" +
+		"scrub" +
+		"\t\x86\n" +
+		"scw" +
+		"\t\xa6\n" +
+		"scw instance" +
+		"\t\xa5\n" +
+		"sdelete" +
+		"\t\x86\n" +
+		"sed" +
+		"\t\x01boot\x8b" +
+		"\x01etc\x8b\n" +
+		"semantic-release" +
+		"\t\x9a\n" +
+		"sentry-cli" +
+		"\t\xa6\n" +
+		"sequelize db:drop" +
+		"\t\x9e\n" +
+		"sequelize db:migrate:undo:all" +
+		"\t\x9e\n" +
+		"serverless remove" +
+		"\t\xa7\n" +
+		"service" +
+		"\t\x91\n" +
+		"set +o" +
+		"\t\x91\n" +
+		"setenforce 0" +
+		"\t\x8b\n" +
+		"setfacl" +
+		"\t\x02R\x89" +
+		"\x02b\x89\n" +
+		"sfdisk" +
+		"\t\x88\n" +
+		"sgdisk" +
+		"\t\x88\n" +
+		"sh" +
+		"\t\x90\n" +
+		"shopify" +
+		"\t\xa6\n" +
+		"shred" +
+		"\t\x86" +
+		"\x01dev\x88\n" +
+		"shutdown" +
+		"\t\x8e\n" +
+		"skill" +
+		"\t\x8e" +
+		"\x02u\x91\n" +
+		"skopeo delete" +
+		"\t\xa0\n" +
+		"sls remove" +
+		"\t\xa7\n" +
 		"snowsql" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"spctl" +
-		"\t\x02--maste\x8a\n" +
+		"\t\x02--maste\x8b\n" +
 		"sqlcmd" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"sqlite" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"sqlite3" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"sqlplus" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"sqlx database" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"srm" +
-		"\t\x85" +
+		"\t\x86" +
 		"\x02r\x80\n" +
 		"sst remove" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"stop-computer" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"stop-service" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"stripe" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"supabase" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"supabase branches" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"supabase db" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"supabase functions" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"supabase projects" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"supabase secrets" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"supabase storage" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"svn delete" +
-		"\t\x95\n" +
+		"\t\x96\n" +
 		"svn revert" +
-		"\t\x02R\x95\n" +
+		"\t\x02R\x96\n" +
 		"swapoff" +
-		"\t\x90" +
-		"\x02a\x8d\n" +
+		"\t\x91" +
+		"\x02a\x8e\n" +
 		"sysadminctl" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"sysctl" +
-		"\t\x02w\x8a\n" +
+		"\t\x02w\x8b\n" +
 		"systemctl disable" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"systemctl emergency" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl halt" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl hibernate" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl isolate" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl kexec" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl kill" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"systemctl mask" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"systemctl poweroff" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl reboot" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl rescue" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl set-default" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"systemctl soft-reboot" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"systemctl stop" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"systemctl suspend" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"tailscale down" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"tailscale logout" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"talosctl reset" +
-		"\t\xa1\n" +
+		"\t\xa2\n" +
 		"talosctl wipe" +
-		"\t\xa1\n" +
+		"\t\xa2\n" +
 		"tar" +
-		"\t\x02--remov\x82" +
-		"\x02C--direc\x8a" +
-		"\x02x--extra--get\x8a\n" +
+		"\t\x02--remov\x83" +
+		"\x02C--direc\x8b" +
+		"\x02x--extra--get\x8b\n" +
 		"tccli" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"tea repos" +
-		"\t\x98\n" +
+		"\t\x99\n" +
 		"tee" +
-		"\t\x01boot\x8a" +
-		"\x01dev\x87" +
-		"\x01disk\x87" +
-		"\x01etc\x8a" +
-		"\x01nvme\x87" +
-		"\x01proc\x8a" +
-		"\x01sys\x8a" +
-		"\x01sysrq\x8d\n" +
+		"\t\x01boot\x8b" +
+		"\x01dev\x88" +
+		"\x01disk\x88" +
+		"\x01etc\x8b" +
+		"\x01nvme\x88" +
+		"\x01proc\x8b" +
+		"\x01sys\x8b" +
+		"\x01sysrq\x8e\n" +
 		"telinit" +
-		"\t\x8d\n" +
+		"\t\x8e\n" +
 		"terraform apply" +
-		"\t\xa6\xa7\n" +
+		"\t\xa7\xa8\n" +
 		"terraform destroy" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"terraform force-unlock" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"terraform init" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"terraform state" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"terraform taint" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"terraform workspace" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"terragrunt apply" +
-		"\t\xa6\xa7\n" +
+		"\t\xa7\xa8\n" +
 		"terragrunt apply-all" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"terragrunt destroy" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"terragrunt destroy-all" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"terragrunt force-unlock" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"terragrunt run" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"terragrunt run-all" +
-		"\t\xa6\xa7\n" +
+		"\t\xa7\xa8\n" +
 		"terragrunt stack" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"terragrunt state" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"timedatectl set-time" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"tmutil delete" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"tmutil deletelocalsnapshots" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"tofu apply" +
-		"\t\xa6\xa7\n" +
+		"\t\xa7\xa8\n" +
 		"tofu destroy" +
-		"\t\xa6\n" +
+		"\t\xa7\n" +
 		"tofu force-unlock" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"tofu state" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"tofu taint" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"tofu workspace" +
-		"\t\xa7\n" +
+		"\t\xa8\n" +
 		"trash" +
-		"\t\x81\n" +
+		"\t\x82\n" +
 		"trash-empty" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"trash-put" +
-		"\t\x81\n" +
+		"\t\x82\n" +
 		"trino" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"true" +
-		"\t\x8f\n" +
+		"\t\x90\n" +
 		"truncate" +
-		"\t\x01boot\x8a" +
-		"\x01etc\x8a" +
-		"\x01usr\x8a" +
-		"\x01var\x8a" +
-		"\x02s--size\x85\n" +
+		"\t\x01boot\x8b" +
+		"\x01etc\x8b" +
+		"\x01usr\x8b" +
+		"\x01var\x8b" +
+		"\x02s--size\x86\n" +
 		"tsh" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"turso" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"turso db" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"twilio" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"twine upload" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"typeorm schema:drop" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"ufw delete" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"ufw disable" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"ufw reset" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"umount" +
-		"\t\x8d" +
-		"\x02f--force\x90" +
-		"\x02l--lazy\x90\n" +
+		"\t\x8e" +
+		"\x02f--force\x91" +
+		"\x02l--lazy\x91\n" +
 		"unlink" +
-		"\t\x01bin\x8a" +
-		"\x01etc\x8a" +
-		"\x01lib\x8a" +
-		"\x01usr\x8a\n" +
+		"\t\x01bin\x8b" +
+		"\x01etc\x8b" +
+		"\x01lib\x8b" +
+		"\x01usr\x8b\n" +
 		"unset" +
-		"\t\x01HISTF\x90\n" +
+		"\t\x01HISTF\x91\n" +
 		"unshare" +
-		"\t\x02--map-r\xa0" +
-		"\x02U\xa0" +
-		"\x02r\xa0\n" +
+		"\t\x02--map-r\xa1" +
+		"\x02U\xa1" +
+		"\x02r\xa1\n" +
 		"unzip" +
-		"\t\x02d\x8a\n" +
+		"\t\x02d\x8b\n" +
 		"update-grub" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"update-initramfs" +
-		"\t\x02d\x8a\n" +
+		"\t\x02d\x8b\n" +
 		"update-rc.d" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"useradd" +
-		"\t\x02o\x8a" +
-		"\x02u\x8a\n" +
+		"\t\x02o\x8b" +
+		"\x02u\x8b\n" +
 		"userdel" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"usermod" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"usql" +
-		"\t\x9a\x9c\n" +
+		"\t\x9b\x9d\n" +
 		"uv publish" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"vagrant destroy" +
-		"\t\x9f\n" +
+		"\t\xa0\n" +
 		"valkey-cli" +
-		"\t\x9b\n" +
+		"\t\x9c\n" +
 		"vault auth" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"vault delete" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"vault kv" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"vault operator" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"vault secrets" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"vboxmanage unregistervm" +
-		"\t\x02--delet\x9f\n" +
+		"\t\x02--delet\xa0\n" +
 		"velero backup" +
-		"\t\xa1\n" +
+		"\t\xa2\n" +
 		"velero restore" +
-		"\t\xa1\n" +
+		"\t\xa2\n" +
 		"velero schedule" +
-		"\t\xa1\n" +
+		"\t\xa2\n" +
 		"velero uninstall" +
-		"\t\xa1\n" +
+		"\t\xa2\n" +
 		"vercel" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"vercel remove" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"vercel rm" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"vgremove" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"vipw" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"virsh destroy" +
-		"\t\x9f\n" +
+		"\t\xa0\n" +
 		"virsh undefine" +
-		"\t\x9f\n" +
+		"\t\xa0\n" +
 		"visudo" +
-		"\t\x8a\n" +
+		"\t\x8b\n" +
 		"vsce publish" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"vsce unpublish" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"vssadmin delete" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"vultr-cli" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"wbadmin delete" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"wget" +
-		"\t\x02--metho\x9e\n" +
+		"\t\x02--metho\x9f\n" +
 		"wipe" +
-		"\t\x85\n" +
+		"\t\x86\n" +
 		"wipefs" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"wp db" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"wp site" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"wrangler" +
-		"\t\x9a\x9c\xa5\n" +
+		"\t\x9b\x9d\xa6\n" +
 		"wrangler d1" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"wrangler delete" +
-		"\t\xa5\n" +
+		"\t\xa6\n" +
 		"wsl" +
-		"\t\x02--unreg\x9f\n" +
+		"\t\x02--unreg\xa0\n" +
 		"xargs" +
-		"\t\x83\x95\x9d\x9f\xa1\n" +
+		"\t\x84\x96\x9e\xa0\xa2\n" +
 		"xh" +
-		"\t\x01DELET\x9e\n" +
+		"\t\x01DELET\x9f\n" +
 		"yarn" +
-		"\t\x9d\n" +
+		"\t\x9e\n" +
 		"yarn npm" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"yarn publish" +
-		"\t\x99\n" +
+		"\t\x9a\n" +
 		"yum remove" +
-		"\t\x90\n" +
+		"\t\x91\n" +
 		"zfs destroy" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"zfs rollback" +
-		"\t\x02r\x87\n" +
+		"\t\x02r\x88\n" +
 		"zpool destroy" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"zpool labelclear" +
-		"\t\x87\n" +
+		"\t\x88\n" +
 		"zypper remove" +
-		"\t\x90\n", Hooks: []packindex.Hook{
+		"\t\x91\n", Hooks: []packindex.Hook{
 		{Name: "no-recursive-delete", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
 			"\x03" +
-			"\x02\x0f\x06rm -rf" +
+			"\x02\x17\n" +
+			"rimraf src\n" +
+			"rimraf app" +
+			"\vrimraf apps" +
+			"\x0frimraf packages" +
+			"\x0frimraf internal" +
+			"\frimraf tests" +
+			"\vrimraf docs" +
+			"\vrimraf .git" +
+			"\x06rm -rf" +
 			"\x06srm -r" +
 			"\trm -r src" +
 			"\trm -r lib" +
@@ -1793,7 +1818,7 @@ var all = []packindex.Pack{
 			"rm -r docs" +
 			"\x10rm -r migrations\n" +
 			"rm -r data" +
-			"\x01\x02\x83" +
+			"\x01\x02\x8e" +
 			"\x01\x15rm -rf *node_modules*" +
 			"\x18rm -rf *bower_components" +
 			"\frm -rf *dist" +
@@ -1820,6 +1845,7 @@ var all = []packindex.Pack{
 			"\x17rm -rf storybook-static" +
 			"\x11rm -rf *coverage*" +
 			"\x0frm -rf *htmlcov" +
+			"\x11rm -rf *htmlcov/*" +
 			"\x15rm -rf *test-results*" +
 			"\x19rm -rf *playwright-report" +
 			"\x15rm -rf *public/assets" +
@@ -1908,7 +1934,11 @@ var all = []packindex.Pack{
 			"\x18rm -rf ~/.gradle/caches*" +
 			"\x19rm -rf ~/.m2/repository/*" +
 			"\x19rm -rf ~/Library/Caches/*" +
-			"\x15rm -rf '$'[Tt][EeMm]*" +
+			"\x12rm -rf '$(mktemp'*" +
+			"\x16rm -rf '$'[Tt][Mm][Pp]" +
+			"\x18rm -rf '$'[Tt][Mm][Pp]/*#rm -rf '$'[Tt][Mm][Pp][Dd][Ii][Rr]*$rm -rf '$'[Tt][Mm][Pp]_[Dd][Ii][Rr]*" +
+			"\x1arm -rf '$'[Tt][Ee][Mm][Pp]" +
+			"\x1crm -rf '$'[Tt][Ee][Mm][Pp]/*'rm -rf '$'[Tt][Ee][Mm][Pp][Dd][Ii][Rr]*(rm -rf '$'[Tt][Ee][Mm][Pp]_[Dd][Ii][Rr]*" +
 			"\x10rm -rf '$'*/dist" +
 			"\x11rm -rf '$'*/build" +
 			"\x12rm -rf '$'*/target" +
@@ -1916,8 +1946,10 @@ var all = []packindex.Pack{
 			"\x14rm -rf '$'*/coverage" +
 			"\x17rm -rf '$'*/__pycache__" +
 			"\x10rm -rf '$'*cache" +
-			"\x16rm -rf '${'[Tt][EeMm]*" +
-			"\x1brm -rf '$'[Ww][Oo][Rr][Kk]*" +
+			"\x13rm -rf '${TMPDIR:'*" +
+			"\x10rm -rf '${TMP:'*" +
+			"\x10rm -rf '${tmp:'*" +
+			"\x13rm -rf '${tmpdir:'*" +
 			"\x16rm -rf '$RUNNER_TEMP'*" +
 			"\x1frm -rf '$'[Bb][Uu][Ii][Ll][Dd]*" +
 			"\x11rm -rf '${BUILD'*" +
@@ -1928,6 +1960,39 @@ var all = []packindex.Pack{
 			"\x05block_Deleting whole trees is not allowed. Name the files, or move the tree to a folder called trash." +
 			"\x02\x0emkdir -p trash" +
 			"\x06ls -la"},
+		{Name: "ask-before-delete-outside-project", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02/**\n~/**", Program: true}, Hook: "\x98\xc0" +
+			"\x03" +
+			"\x02\x01\x05rm -r" +
+			"\x01\b\x1b\x04./**" +
+			"\a/tmp/**" +
+			"\x0f/private/tmp/**" +
+			"\v/var/tmp/**" +
+			"\x0f/var/folders/**" +
+			"\v/dev/shm/**" +
+			"\f**/.cache/**" +
+			"\x14**/Library/Caches/**\n" +
+			"**/.npm/**" +
+			"\r**/.gradle/**" +
+			"\x14**/.m2/repository/**" +
+			"\x15**/.cargo/registry/**" +
+			"\f**/go/pkg/**" +
+			"\x15/var/lib/apt/lists/**" +
+			"\r/var/cache/**" +
+			"\x11/usr/share/doc/**" +
+			"\x11/usr/share/man/**" +
+			"\r/usr/local/go" +
+			"\x10/usr/local/go/**" +
+			"\b~/tmp/**" +
+			"\x17**/Library/Developer/**" +
+			"\x0e/workspace*/**" +
+			"\a/app/**" +
+			"\b/code/**" +
+			"\b/repo/**" +
+			"\x0f/root/.cache/**" +
+			"\r/root/.npm/**" +
+			"\x03" +
+			"askNThis deletes a tree outside of the project. Is it one that can be built again?" +
+			"\x01\x06ls -la"},
 		{Name: "no-delete-of-root-or-home", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
 			"\x03" +
 			"\x02*" +
@@ -2021,7 +2086,10 @@ var all = []packindex.Pack{
 			"\bdu -sh ."},
 		{Name: "no-delete-of-everything-here", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
 			"\x03" +
-			"\x02\x1f\arm -r .\n" +
+			"\x02 \n" +
+			"git rm '*'" +
+			"\fgit rm '*/*'" +
+			"\arm -r .\n" +
 			"rm -r '.*'" +
 			"\brm -r ..\n" +
 			"rm -r ../*\n" +
@@ -2040,7 +2108,6 @@ var all = []packindex.Pack{
 			"\trimraf .." +
 			"\vrimraf ../*" +
 			"\vgit rm -r ." +
-			"\rgit rm -r '*'" +
 			"\x0emv * /dev/null" +
 			"\ffind -delete#tar --remove-files --file /dev/null" +
 			"\x14tar --remove-files ." +
@@ -2762,8 +2829,11 @@ var all = []packindex.Pack{
 			"\x05block;This starts processes until the machine no longer responds."},
 		{Name: "ask-before-stopping-services", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
 			"\x03" +
-			"\x02\xcd" +
-			"\x01\x0esystemctl stop" +
+			"\x02\xcf" +
+			"\x01\n" +
+			"pkill -u *\n" +
+			"skill -u *" +
+			"\x0esystemctl stop" +
 			"\x11systemctl disable" +
 			"\x0esystemctl mask" +
 			"\x0esystemctl kill" +
@@ -3164,7 +3234,18 @@ var all = []packindex.Pack{
 			"\x0fgit diff --stat"},
 		{Name: "ask-before-deleting-on-a-forge", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\xc0" +
 			"\x03" +
-			"\x02\x1c\x0egh repo delete" +
+			"\x02*" +
+			"\x1dgh api -X PUT *collaborators*#gh api --method PUT *collaborators*" +
+			"\x1bgh api -X PATCH *git/refs/*!gh api --method PATCH *git/refs/*$gh api -X PUT *branches/*protection**gh api --method PUT *branches/*protection*" +
+			"\x1fgh api -X PATCH -f visibility=*" +
+			"\x13gh pr merge --admin" +
+			"\x0egh ssh-key add" +
+			"\x0egh gpg-key add" +
+			"\x16gh repo deploy-key add" +
+			"\x10glab ssh-key add" +
+			"\x15gh api -X POST *keys*" +
+			"\x1bgh api --method POST *keys*" +
+			"\x0egh repo delete" +
 			"\x0fgh repo archive" +
 			"\x0egh repo rename" +
 			"\x19gh repo edit --visibility" +
@@ -3425,8 +3506,19 @@ var all = []packindex.Pack{
 			"askbThis drops tables, or changes all rows of a table. Is this intended, and is it the right database?"},
 		{Name: "ask-before-other-databases", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
 			"\x03" +
-			"\x02\xb6" +
-			"\x01\x06dropdb" +
+			"\x02\xc1" +
+			"\x01\x16node -e *dropDatabase*" +
+			"\x18node -e *dropCollection*" +
+			"\x1anode -e *.collection.drop*" +
+			"\x1anode -e *deleteMany\\(\\{\\}*" +
+			"\x1apython3 -c *drop_database*" +
+			"\x19python -c *drop_database*" +
+			"\x1cpython3 -c *drop_collection*" +
+			"\x1epython3 -c *delete_many\\(\\{\\}*" +
+			"\x17ruby -e *drop_database*" +
+			"\x15bun -e *dropDatabase*" +
+			"\x18deno eval *dropDatabase*" +
+			"\x06dropdb" +
 			"\x1apython -c *execute*DROP\\ *" +
 			"\x1cpython -c *execute*TRUNCATE* python -c *execute*DELETE\\ FROM*" +
 			"\x1fpython -c *execute*drop\\ table*\"python -c *execute*drop\\ database*" +
@@ -4315,7 +4407,9 @@ var all = []packindex.Pack{
 			"\x14terraform state list"},
 		{Name: "unclear-command", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Line: true, Unknown: true}, Hook: "\x88\xc0\x01\x04\x01\aunknown\x03ask;This command line hides the command that it runs. Continue?"},
 	}},
-	{Name: "exfiltration", Version: 2, Digest: "dde523064bb0da6026c6cd17ed75fbdd709949a2d81048d55454d776ae93a736", Begins: "\x00arecord" +
+	{Name: "exfiltration", Version: 3, Digest: "4756b981f75bab300b6b00eb3d7dd78174e687341d20e9e506c1fcd38ffac618", Begins: "*" +
+		"\t\x97\x98\x99\x9a\x9b\x9c\x9d\x9e\x9f\xa0\xa1\xa2\xa3\xa4\xa5\xa6\xa7\xa8\xa9\xaa\xab\xac\xad\xae\xaf\xb0\xb1\n" +
+		"\x00arecord" +
 		"\t\x8f\n" +
 		"aria2c" +
 		"\t\x80\x81\x88\n" +
@@ -6963,6 +7057,523 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askOThis adds a file with secrets to the history, and every clone keeps it. Add it?" +
 			"\x01\x12git status --short"},
+		{Name: "ask-before-github-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "gh_enterprise_token\x03gh_pat\x03gh_token\x03github_access_token\x03github_pat\x03github_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xb0" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:GITHUB_TOKEN|GITHUB_PAT|GITHUB_ACCESS_TOKEN|GH_TOKEN|GH_PAT|GH_ENTERPRISE_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\n" +
+			"\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal\n" +
+			"github.com" +
+			"\f*.github.com" +
+			"\aghcr.io" +
+			"\x17*.githubusercontent.com" +
+			"\x13*.githubcopilot.com" +
+			"\x10models.github.ai" +
+			"\x03" +
+			"askKThis sends a GitHub token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-gitlab-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "ci_job_token\x03gitlab_access_token\x03gitlab_private_token\x03gitlab_token\x03gl_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xac" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:GITLAB_TOKEN|GITLAB_ACCESS_TOKEN|GITLAB_PRIVATE_TOKEN|GL_TOKEN|CI_JOB_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\a\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal\n" +
+			"gitlab.com" +
+			"\f*.gitlab.com" +
+			"\bgitlab.*" +
+			"\x03" +
+			"askKThis sends a GitLab token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-npm-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "node_auth_token\x03npm_auth_token\x03npm_token\x03yarn_npm_auth_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x9d" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:NPM_TOKEN|NPM_AUTH_TOKEN|NODE_AUTH_TOKEN|YARN_NPM_AUTH_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\n" +
+			"\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\v*.npmjs.org" +
+			"\v*.npmjs.com" +
+			"\x12npm.pkg.github.com" +
+			"\x14registry.yarnpkg.com" +
+			"\x12pkgs.dev.azure.com" +
+			"\t*.pkg.dev" +
+			"\x03" +
+			"askIThis sends an npm token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-pypi-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "poetry_pypi_token_pypi" +
+			"\x03" +
+			"pypi_api_token" +
+			"\x03" +
+			"pypi_password" +
+			"\x03" +
+			"pypi_token" +
+			"\x03" +
+			"twine_password" +
+			"\x03" +
+			"uv_publish_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xbf" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:PYPI_TOKEN|PYPI_API_TOKEN|PYPI_PASSWORD|TWINE_PASSWORD|POETRY_PYPI_TOKEN_PYPI|UV_PUBLISH_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\x06\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\bpypi.org\n" +
+			"*.pypi.org" +
+			"\x03" +
+			"askIThis sends a PyPI token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-anthropic-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "anthropic_api_key\x03anthropic_auth_token\x03claude_api_key\x03claude_code_oauth_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xae" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:ANTHROPIC_API_KEY|ANTHROPIC_AUTH_TOKEN|CLAUDE_API_KEY|CLAUDE_CODE_OAUTH_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\a\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x0f*.anthropic.com" +
+			"\f*.claude.com" +
+			"\tclaude.ai" +
+			"\x03" +
+			"askMThis sends an Anthropic key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-openai-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "azure_openai_api_key\x03openai_admin_key\x03openai_api_key", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x95" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:OPENAI_API_KEY|OPENAI_ADMIN_KEY|AZURE_OPENAI_API_KEY)\\b/" +
+			"\x01\x80" +
+			"\x01\x06\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\f*.openai.com" +
+			"\x12*.openai.azure.com" +
+			"\x03" +
+			"askJThis sends an OpenAI key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-google-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "gcp_token" +
+			"\x03" +
+			"gemini_api_key" +
+			"\x03" +
+			"google_ai_api_key" +
+			"\x03" +
+			"google_api_key" +
+			"\x03" +
+			"google_oauth_access_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xb4" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:GEMINI_API_KEY|GOOGLE_API_KEY|GOOGLE_AI_API_KEY|GCP_TOKEN|GOOGLE_OAUTH_ACCESS_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\n" +
+			"\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x10*.googleapis.com" +
+			"\f*.google.com" +
+			"\x06gcr.io" +
+			"\b*.gcr.io" +
+			"\t*.pkg.dev" +
+			"\t*.run.app" +
+			"\x03" +
+			"askIThis sends a Google key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-aws-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "aws_secret_access_key\x03aws_secret_key\x03aws_session_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x97" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:AWS_SECRET_ACCESS_KEY|AWS_SESSION_TOKEN|AWS_SECRET_KEY)\\b/" +
+			"\x01\x80" +
+			"\x01\b\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x0f*.amazonaws.com" +
+			"\x12*.amazonaws.com.cn" +
+			"\x10*.aws.amazon.com" +
+			"\t*.api.aws" +
+			"\x03" +
+			"askGThis sends an AWS key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-azure-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "azure_client_secret\x03azure_devops_ext_pat\x03azure_storage_key\x03system_accesstoken", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xae" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:AZURE_CLIENT_SECRET|AZURE_STORAGE_KEY|AZURE_DEVOPS_EXT_PAT|SYSTEM_ACCESSTOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\n" +
+			"\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\v*.azure.com" +
+			"\x15*.microsoftonline.com" +
+			"\r*.windows.net" +
+			"\x0f*.microsoft.com" +
+			"\x12*.visualstudio.com" +
+			"\f*.azurecr.io" +
+			"\x03" +
+			"askIThis sends an Azure key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-hugging-face-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "hf_token\x03hugging_face_hub_token\x03huggingface_api_key\x03huggingface_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xa6" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:HF_TOKEN|HUGGINGFACE_TOKEN|HUGGING_FACE_HUB_TOKEN|HUGGINGFACE_API_KEY)\\b/" +
+			"\x01\x80" +
+			"\x01\t\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x0ehuggingface.co" +
+			"\x10*.huggingface.co" +
+			"\x05hf.co\n" +
+			"*.hf.space" +
+			"\x13*.huggingface.cloud" +
+			"\x03" +
+			"askQThis sends a Hugging Face token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-stripe-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "stripe_api_key\x03stripe_key\x03stripe_secret_key\x03stripe_webhook_secret", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xa2" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:STRIPE_SECRET_KEY|STRIPE_API_KEY|STRIPE_KEY|STRIPE_WEBHOOK_SECRET)\\b/" +
+			"\x01\x80" +
+			"\x01\x05\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\f*.stripe.com" +
+			"\x03" +
+			"askIThis sends a Stripe key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-slack-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "slack_app_token\x03slack_bot_token\x03slack_token\x03slack_user_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x9d" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SLACK_TOKEN|SLACK_BOT_TOKEN|SLACK_APP_TOKEN|SLACK_USER_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\x06\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\tslack.com" +
+			"\v*.slack.com" +
+			"\x03" +
+			"askJThis sends a Slack token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-cloudflare-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "cf_api_key\x03cf_api_token\x03cloudflare_api_key\x03cloudflare_api_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xa0" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:CLOUDFLARE_API_TOKEN|CLOUDFLARE_API_KEY|CF_API_TOKEN|CF_API_KEY)\\b/" +
+			"\x01\x80" +
+			"\x01\x06\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x10*.cloudflare.com" +
+			"\x17*.cloudflarestorage.com" +
+			"\x03" +
+			"askOThis sends a Cloudflare token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-digitalocean-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "digitalocean_access_token\x03digitalocean_token\x03do_api_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x9a" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:DIGITALOCEAN_TOKEN|DIGITALOCEAN_ACCESS_TOKEN|DO_API_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\x06\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x12*.digitalocean.com" +
+			"\x18*.digitaloceanspaces.com" +
+			"\x03" +
+			"askQThis sends a DigitalOcean token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-vercel-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "vercel_api_token\x03vercel_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01~/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:VERCEL_TOKEN|VERCEL_API_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\x06\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal\n" +
+			"vercel.com" +
+			"\f*.vercel.com" +
+			"\x03" +
+			"askKThis sends a Vercel token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-netlify-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "netlify_auth_token\x03netlify_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x81" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:NETLIFY_AUTH_TOKEN|NETLIFY_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\x05\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\r*.netlify.com" +
+			"\x03" +
+			"askLThis sends a Netlify token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-heroku-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "heroku_api_key\x03heroku_api_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x80" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:HEROKU_API_KEY|HEROKU_API_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\x05\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\f*.heroku.com" +
+			"\x03" +
+			"askIThis sends a Heroku key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-sentry-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "sentry_auth_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01r/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SENTRY_AUTH_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\a\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\tsentry.io" +
+			"\v*.sentry.io" +
+			"\bsentry.*" +
+			"\x03" +
+			"askKThis sends a Sentry token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-datadog-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "datadog_api_key\x03dd_api_key\x03dd_app_key", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x86" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:DD_API_KEY|DD_APP_KEY|DATADOG_API_KEY)\\b/" +
+			"\x01\x80" +
+			"\x01\a\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x0f*.datadoghq.com" +
+			"\x0e*.datadoghq.eu" +
+			"\x0e*.ddog-gov.com" +
+			"\x03" +
+			"askJThis sends a Datadog key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-docker-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "docker_hub_token\x03docker_password\x03docker_token\x03dockerhub_password\x03dockerhub_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xb1" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:DOCKER_PASSWORD|DOCKER_TOKEN|DOCKERHUB_TOKEN|DOCKERHUB_PASSWORD|DOCKER_HUB_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\a\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\tdocker.io" +
+			"\v*.docker.io" +
+			"\f*.docker.com" +
+			"\x03" +
+			"askOThis sends a Docker Hub token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-chat-bot-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "discord_bot_token\x03discord_token\x03telegram_bot_token\x03telegram_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xa2" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:TELEGRAM_BOT_TOKEN|TELEGRAM_TOKEN|DISCORD_TOKEN|DISCORD_BOT_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\b\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x10api.telegram.org" +
+			"\vdiscord.com" +
+			"\r*.discord.com" +
+			"\x0ediscordapp.com" +
+			"\x03" +
+			"askTThis sends the token of a chat bot to a host of another service. Is this host yours?"},
+		{Name: "ask-before-mail-service-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "mailgun_api_key\x03postmark_api_token\x03resend_api_key\x03sendgrid_api_key", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xa3" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SENDGRID_API_KEY|MAILGUN_API_KEY|RESEND_API_KEY|POSTMARK_API_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\b\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x0e*.sendgrid.com" +
+			"\r*.mailgun.net" +
+			"\f*.resend.com" +
+			"\x11*.postmarkapp.com" +
+			"\x03" +
+			"askVThis sends the key of a mail service to a host of another service. Is this host yours?"},
+		{Name: "ask-before-twilio-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "twilio_api_secret\x03twilio_auth_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x84" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:TWILIO_AUTH_TOKEN|TWILIO_API_SECRET)\\b/" +
+			"\x01\x80" +
+			"\x01\x05\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\f*.twilio.com" +
+			"\x03" +
+			"askKThis sends a Twilio token to a host of another service. Is this host yours?"},
+		{Name: "ask-before-model-provider-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "cohere_api_key" +
+			"\x03" +
+			"deepseek_api_key" +
+			"\x03" +
+			"groq_api_key" +
+			"\x03" +
+			"mistral_api_key" +
+			"\x03" +
+			"openrouter_api_key" +
+			"\x03" +
+			"perplexity_api_key" +
+			"\x03" +
+			"replicate_api_token" +
+			"\x03" +
+			"together_api_key" +
+			"\x03" +
+			"xai_api_key", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xf4" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:MISTRAL_API_KEY|GROQ_API_KEY|COHERE_API_KEY|OPENROUTER_API_KEY|XAI_API_KEY|DEEPSEEK_API_KEY|TOGETHER_API_KEY|REPLICATE_API_TOKEN|PERPLEXITY_API_KEY)\\b/" +
+			"\x01\x80" +
+			"\x01\x0e\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\f*.mistral.ai\n" +
+			"*.groq.com" +
+			"\f*.cohere.com" +
+			"\v*.cohere.ai" +
+			"\ropenrouter.ai" +
+			"\x06*.x.ai" +
+			"\x0e*.deepseek.com" +
+			"\x0e*.together.xyz" +
+			"\x0f*.replicate.com" +
+			"\x0f*.perplexity.ai" +
+			"\x03" +
+			"askXThis sends the key of a model provider to a host of another service. Is this host yours?"},
+		{Name: "ask-before-issue-tracker-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "asana_access_token" +
+			"\x03" +
+			"atlassian_api_token" +
+			"\x03" +
+			"jira_api_token" +
+			"\x03" +
+			"linear_api_key" +
+			"\x03" +
+			"notion_api_key" +
+			"\x03" +
+			"notion_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xc1" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:LINEAR_API_KEY|NOTION_TOKEN|NOTION_API_KEY|JIRA_API_TOKEN|ATLASSIAN_API_TOKEN|ASANA_ACCESS_TOKEN)\\b/" +
+			"\x01\x80" +
+			"\x01\t\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\f*.linear.app" +
+			"\f*.notion.com" +
+			"\x0f*.atlassian.net" +
+			"\x0f*.atlassian.com" +
+			"\v*.asana.com" +
+			"\x03" +
+			"askZThis sends the token of an issue tracker to a host of another service. Is this host yours?"},
+		{Name: "ask-before-supabase-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "supabase_access_token\x03supabase_service_key\x03supabase_service_role_key", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\xa5" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:SUPABASE_ACCESS_TOKEN|SUPABASE_SERVICE_ROLE_KEY|SUPABASE_SERVICE_KEY)\\b/" +
+			"\x01\x80" +
+			"\x01\x06\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\r*.supabase.co" +
+			"\x0e*.supabase.com" +
+			"\x03" +
+			"askKThis sends a Supabase key to a host of another service. Is this host yours?"},
+		{Name: "ask-before-hashicorp-secret-elsewhere", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "tf_token_app_terraform_io\x03tfe_token\x03vault_token", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x01\x82" +
+			"\t\x01\x01*" +
+			"\x01\x01*" +
+			"\x01\x01\x90" +
+			"\x01/(?:\\$\\{?|(?:environ|getenv|process\\.env|Deno\\.env|ENV|env::var)[^\\n;]{0,12}?[.\\[({'\"]\\s*)(?:VAULT_TOKEN|TFE_TOKEN|TF_TOKEN_app_terraform_io)\\b/" +
+			"\x01\x80" +
+			"\x01\b\tlocalhost" +
+			"\t127.0.0.1" +
+			"\x03" +
+			"::1" +
+			"\x14host.docker.internal" +
+			"\x10app.terraform.io" +
+			"\x0f*.hashicorp.com" +
+			"\x11*.hashicorp.cloud" +
+			"\avault.*" +
+			"\x03" +
+			"askZThis sends a token of Vault or Terraform to a host of another service. Is this host yours?"},
 	}},
 	{Name: "prompt-injection", Version: 1, Digest: "7c30b7f6886ac309d56fea8fd4d485b6cdbc17252ce508362d1d7d38c25edef9", Begins: "", Hooks: []packindex.Hook{
 		{Name: "defuse-hidden-text", On: on1, Phase: 1, Hook: "\x80\x80(" +
@@ -11205,7 +11816,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask{Agents read this file as instructions at every start, and these instructions remove protection or send data away. Write it?"},
 	}},
-	{Name: "secrets", Version: 3, Digest: "b68f007d750f6e1b4cf95b4871b6363b2e21d90dcbdd26aa9c03231f9fd5f2a6", Begins: "cmdkey /list" +
+	{Name: "secrets", Version: 4, Digest: "e9cebab53362e09a599f139525270ac997d6ddf709fc7405c60df562f797ce22", Begins: "cmdkey /list" +
 		"\t\x86\n" +
 		"\x007z" +
 		"\t\x82\n" +
@@ -12622,7 +13233,7 @@ var all = []packindex.Pack{
 			"\x01\x14find . -name main.go"},
 		{Name: "ask-before-printing-credentials", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\xb8\xc0" +
 			"\x03" +
-			"\x02\x8f" +
+			"\x02\x91" +
 			"\x01\x1esecurity find-generic-password" +
 			"\x1fsecurity find-internet-password" +
 			"\x16security dump-keychain" +
@@ -12681,6 +13292,8 @@ var all = []packindex.Pack{
 			"\vkeyctl read" +
 			"\vkeyctl pipe" +
 			"\x10npm token create" +
+			"\x0enpm token list" +
+			"\fnpm token ls" +
 			"\x11heroku config:get" +
 			"\fchamber read" +
 			"\x0echamber export" +
@@ -12756,7 +13369,57 @@ var all = []packindex.Pack{
 			"askCThis prints a credential, and the model reads the output. Continue?" +
 			"\x02\x0egh auth status" +
 			"\x13kubectl get secrets"},
-		{Name: "ask-before-dumping-environment", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "compgen" +
+		{Name: "ask-before-dumping-environment", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "access_key" +
+			"\x03" +
+			"accesskey" +
+			"\x03" +
+			"api_key" +
+			"\x03" +
+			"apikey" +
+			"\x03" +
+			"credential" +
+			"\x03" +
+			"credentials" +
+			"\x03" +
+			"passwd" +
+			"\x03" +
+			"password" +
+			"\x03" +
+			"private_key" +
+			"\x03" +
+			"privatekey" +
+			"\x03" +
+			"secret" +
+			"\x03" +
+			"token" +
+			"\x02echo" +
+			"\x03" +
+			"printf" +
+			"\x05${!" +
+			"\x02access_key" +
+			"\x03" +
+			"accesskey" +
+			"\x03" +
+			"api_key" +
+			"\x03" +
+			"apikey" +
+			"\x03" +
+			"password" +
+			"\x03" +
+			"private_key" +
+			"\x03" +
+			"privatekey" +
+			"\x03" +
+			"secret" +
+			"\x03" +
+			"token" +
+			"\x02echo" +
+			"\x03" +
+			"printf" +
+			"\x05exec" +
+			"\x02printenv" +
+			"\x01printenv" +
+			"\x05compgen" +
 			"\x03" +
 			"declare" +
 			"\x03" +
@@ -12813,32 +13476,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"token" +
 			"\x02printenv" +
-			"\x05access_key" +
-			"\x03" +
-			"accesskey" +
-			"\x03" +
-			"api_key" +
-			"\x03" +
-			"apikey" +
-			"\x03" +
-			"credential" +
-			"\x03" +
-			"credentials" +
-			"\x03" +
-			"passwd" +
-			"\x03" +
-			"password" +
-			"\x03" +
-			"private_key" +
-			"\x03" +
-			"privatekey" +
-			"\x03" +
-			"secret" +
-			"\x03" +
-			"token" +
-			"\x02echo" +
-			"\x03" +
-			"printf" +
+			"\x05\x060" +
 			"\x05env:" +
 			"\x05auxe" +
 			"\x03" +
@@ -12965,7 +13603,13 @@ var all = []packindex.Pack{
 			"\x01json.stringify(process.env"}, Hook: "\x88\xc0" +
 			"\x03" +
 			"\x81" +
-			"\b\x01\x05shell\n" +
+			"\b\x01\x05shell" +
+			"\r\x01\xba" +
+			"\x01/(?i)(?:^|[;&|(\\n])\\s*(?:echo|printf)\\s[^;&|\\n]*\\$\\{!?[a-z0-9_]*(?:token|secret|password|passwd|api_?key|access_?key|private_?key|credentials?)[a-z0-9_]*(?:(?::[0-9-]|[#%/,^@])[^}]*)?\\}/" +
+			"\x01\x9d" +
+			"\x01/(?i)\\b(\\w+)=[\"']?[A-Z0-9_]*(?:TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_?KEY|PRIVATE_?KEY)[A-Z0-9_]*[\"']?\\s*(?:;|&&|\\n)[^\\n]*(?:echo|printf)\\s[^;&|\\n]*\\$\\{!\\w+/" +
+			"\x01\xda" +
+			"\x01/(?i)\\b(?:docker|podman|nerdctl|kubectl|oc|crictl)\\s(?:[^|;&\\n]*\\s)?exec\\s[^|;&\\n]*\\sprintenv\\s*(?:$|[;&|\\n])|\\b(?:dotenv|dotenvx|op|doppler|infisical|chamber)\\s[^|;&\\n]*(?:--|\\srun)\\s[^|;&\\n]*printenv\\s*(?:$|[;&|\\n])/" +
 			"\x01\xf1" +
 			"\x01/(?:^|[;&|(\\n]|\\$\\()\\s*(?:sudo\\s+)?(?:printenv|env|export(?:\\s+-p)?|(?:declare|typeset)\\s+-\\w*[xp]\\w*|set|compgen\\s+-e)\\s*(?:$|[;)>\\n]|&&|\\|\\s*(?:sort|less|more|cat|tee|base64|xxd|curl|nc|awk|sed|jq|head|tail|while|python3?|node|wc\\s+-c)\\b)/" +
 			"\x01\xcd" +
@@ -13025,7 +13669,7 @@ var all = []packindex.Pack{
 			"\x10MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 3, Digest: "72a51c9cdcbe221ffb9efe1977b839b6025355b4a3145b6e3d5830bc13c87479", Begins: "\x00agent" +
+	{Name: "self-protection", Version: 4, Digest: "b1fa1b416fce40405de3135b142780208f3681931666b2f00c2424dbfaf36b5a", Begins: "\x00agent" +
 		"\t\x02--force\x8c\n" +
 		"aider" +
 		"\t\x8b\x8d" +
@@ -13050,9 +13694,11 @@ var all = []packindex.Pack{
 		"cat" +
 		"\t\x8b\n" +
 		"chattr" +
-		"\t\x01grapn\x87\n" +
+		"\t\x01grapn\x82\n" +
 		"chmod" +
-		"\t\x87\n" +
+		"\t\x87" +
+		"\x01grapn\x82" +
+		"\x01grapn\x82\n" +
 		"claude" +
 		"\t\x8b\x8d" +
 		"\x02--allow\x8c" +
@@ -13238,7 +13884,8 @@ var all = []packindex.Pack{
 		"kill" +
 		"\t\x83\n" +
 		"killall" +
-		"\t\x01grapn\x82\n" +
+		"\t\x01grapn\x82" +
+		"\x02u--user\x87\n" +
 		"kiro" +
 		"\t\x8b\x8d\n" +
 		"kiro-cli" +
@@ -13361,6 +14008,9 @@ var all = []packindex.Pack{
 		"\t\x82\n" +
 		"systemctl stop" +
 		"\t\x82\n" +
+		"tar" +
+		"\t\x02C--direc\x87" +
+		"\x02x--extra--get\x87\n" +
 		"taskkill" +
 		"\t\x82\n" +
 		"tee" +
@@ -13383,6 +14033,8 @@ var all = []packindex.Pack{
 		"\t\x01grapn\x87\n" +
 		"unalias" +
 		"\t\x87\n" +
+		"unzip" +
+		"\t\x02d\x87\n" +
 		"windsurf" +
 		"\t\x8b\x8d\n" +
 		"xargs" +
@@ -13432,8 +14084,14 @@ var all = []packindex.Pack{
 			"\x01\x19grapnel install --dry-run"},
 		{Name: "no-stopping-grapnel", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x88\xc0" +
 			"\x01\x03" +
-			"\x01\x05shell" +
-			"\x1f\x0fpkill *grapnel*" +
+			"\x01\x05shell'" +
+			"\x12chmod -x *grapnel*" +
+			"\x19chmod *-x* *grapnel-hook*" +
+			"\x17chmod 0* *grapnel-hook*" +
+			"\x13chmod 000 *grapnel* chmod 6[0-7][0-7] *grapnel-hook* chmod 4[0-7][0-7] *grapnel-hook*" +
+			"\x13chmod a-x *grapnel*" +
+			"\x10chattr *grapnel*" +
+			"\x0fpkill *grapnel*" +
 			"\x11killall *grapnel*" +
 			"\x18systemctl stop *grapnel*" +
 			"\x1bsystemctl disable *grapnel*" +
@@ -13499,7 +14157,7 @@ var all = []packindex.Pack{
 			"**/{crush,.crush}.json\n" +
 			"**/.kiro/{hooks,agents,settings}/**\n" +
 			"**/.amazonq/cli-agents/**\n" +
-			"**/.openclaw/{openclaw.json,hooks/**,plugins/**,extensions/**}\n" +
+			"**/{.openclaw/{openclaw.json,hooks.json,hooks/**,plugins/**,extensions/**},openclaw-hooks.json}\n" +
 			"**/{.opencode,.config/opencode}/{plugin,plugins}/**\n" +
 			"**/opencode.{json,jsonc}\n" +
 			"~/.{claude,codex,gemini,qwen,copilot,cursor,factory,cline,kiro,openclaw,opencode,windsurf,codeium,config/opencode,config/crush,codeium/windsurf}"}, Hook: "\x88\xc0" +
@@ -13516,8 +14174,15 @@ var all = []packindex.Pack{
 			"ask6This file configures the hooks of an agent. Change it?"},
 		{Name: "ask-before-undoing-guards", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x88\xc0" +
 			"\x01\x03" +
-			"\x01\x05shell\xbe" +
-			"\x01\n" +
+			"\x01\x05shell\xc5" +
+			"\x01\x10tar -C ~/.gemini" +
+			"\x10tar -C */.claude" +
+			"\x0ftar -C */.codex" +
+			"\vtar -x -C ~" +
+			"\x13unzip -d ~/.codex *" +
+			"\x14unzip -d ~/.gemini *" +
+			"\x14unzip -d */.claude *" +
+			"\fkillall -u *\n" +
 			"rm .claude" +
 			"\trm .codex\n" +
 			"rm .gemini" +
@@ -13687,7 +14352,6 @@ var all = []packindex.Pack{
 			"\x12chmod *bin/grapnel" +
 			"\x13chmod *grapnel.yaml" +
 			"\x12chmod -x *.claude*" +
-			"\x10chattr *grapnel*" +
 			"\x11setfacl *grapnel*" +
 			"\x16find *grapnel* -delete" +
 			"\x16find *.claude* -delete" +
@@ -13941,7 +14605,7 @@ var all = []packindex.Pack{
 			"**/{crush,.crush}.json\n" +
 			"**/.kiro/{hooks,agents,settings}/**\n" +
 			"**/.amazonq/cli-agents/**\n" +
-			"**/.openclaw/{openclaw.json,hooks/**,plugins/**,extensions/**}\n" +
+			"**/{.openclaw/{openclaw.json,hooks.json,hooks/**,plugins/**,extensions/**},openclaw-hooks.json}\n" +
 			"**/{.opencode,.config/opencode}/{plugin,plugins}/**\n" +
 			"**/opencode.{json,jsonc}" +
 			"\x02\x02", Content: "\"false" +
@@ -14520,236 +15184,275 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 2, Digest: "966a8c70f57efee0a90d80d79fc444e62a65d727fcfe8be60cd4776e59f015c1", Begins: "*" +
-		"\t\x97\n" +
+	{Name: "supply-chain", Version: 3, Digest: "cb04bb6306398a447bd17ded2b27c8dec01819d5877bfcb7c14ab6c49361663d", Begins: "*" +
+		"\t\x9a\n" +
 		"./*" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"/dev/shm/*" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"/tmp/*" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"/var/tmp/*" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"\x00." +
-		"\t\x80\x82\n" +
+		"\t\x80\x83\n" +
 		"aa-disable" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"aa-teardown" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"add-apt-repository" +
-		"\t\x86\n" +
+		"\t\x89\n" +
 		"adduser" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"amp mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
+		"ansible-galaxy collection" +
+		"\t\x84\n" +
+		"ansible-galaxy install" +
+		"\t\x84\n" +
 		"ansible-pull" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"apk add" +
-		"\t\x02--allow\x87\n" +
+		"\t\x02--allow\x8a\n" +
 		"apm install" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"apt" +
-		"\t\x02--allow\x87\n" +
+		"\t\x02--allow\x8a\n" +
 		"apt install" +
-		"\t\x02--force\x87\n" +
+		"\t\x02--force\x8a\n" +
 		"apt update" +
-		"\t\x02--allow\x87\n" +
+		"\t\x02--allow\x8a\n" +
 		"apt-get" +
-		"\t\x02--allow\x87" +
-		"\x02o--optio\x87\n" +
+		"\t\x02--allow\x8a" +
+		"\x02o--optio\x8a\n" +
 		"apt-get install" +
-		"\t\x02--force\x87\n" +
+		"\t\x02--force\x8a\n" +
 		"apt-get update" +
-		"\t\x02--allow\x87\n" +
+		"\t\x02--allow\x8a\n" +
 		"apt-key add" +
-		"\t\x86\n" +
+		"\t\x89\n" +
 		"apt-key adv" +
-		"\t\x86\n" +
+		"\t\x89\n" +
 		"aria2c" +
 		"\t\x81\n" +
+		"asdf plugin" +
+		"\t\x84\n" +
 		"ash" +
 		"\t\x80\n" +
 		"at" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"awk" +
-		"\t\x90\n" +
+		"\t\x93\n" +
+		"aws ec2" +
+		"\t\x010.0.0\x98" +
+		"\x010.0.0\x98\n" +
 		"aws iam" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"aws s3api" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"az role" +
-		"\t\x02--role\x95\n" +
+		"\t\x02--role\x98\n" +
 		"bash" +
-		"\t\x80\x82\x83" +
-		"\x02p\x95\n" +
+		"\t\x80\x83" +
+		"\x02p\x98\n" +
 		"batch" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"brew install" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"brew tap" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"bun" +
-		"\t\x80\x85\x89\n" +
+		"\t\x80\x88\x8c\n" +
+		"bun exec" +
+		"\t\x84\n" +
+		"bun install" +
+		"\t\x84\x85\n" +
 		"bun run" +
-		"\t\x83\n" +
+		"\t\x84\n" +
+		"bundle add" +
+		"\t\x84\n" +
 		"bundle config" +
-		"\t\x01mirro\x86\n" +
+		"\t\x01mirro\x89\n" +
 		"bunx" +
-		"\t\x83\x85\n" +
+		"\t\x84\x85\x88\n" +
 		"capsh" +
-		"\t\x02--gid\x95" +
-		"\x02--uid\x95\n" +
+		"\t\x02--gid\x98" +
+		"\x02--uid\x98\n" +
 		"cargo" +
-		"\t\x02--confi\x86\n" +
+		"\t\x02--confi\x89\n" +
 		"cargo add" +
-		"\t\x02--git\x83\n" +
+		"\t\x02--git\x84\n" +
 		"cargo install" +
-		"\t\x02--git\x83" +
-		"\x02--index\x86" +
-		"\x02--regis\x86\n" +
+		"\t\x02--git\x84" +
+		"\x02--index\x89" +
+		"\x02--regis\x89\n" +
 		"cargo login" +
-		"\t\x02--regis\x86\n" +
+		"\t\x02--regis\x89\n" +
 		"chkconfig" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"chmod" +
-		"\t\x82\x95\n" +
+		"\t\x83\x98\n" +
 		"chpasswd" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"claude mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"claude plugin" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"code" +
-		"\t\x02--add-m\x8a" +
-		"\x02--insta\x83\n" +
+		"\t\x02--add-m\x8d" +
+		"\x02--insta\x84\n" +
 		"codex mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"composer config" +
-		"\t\x86\x87\n" +
+		"\t\x89\x8a\n" +
 		"conda config" +
-		"\t\x02--add\x86" +
-		"\x02--set\x87\n" +
+		"\t\x02--add\x89" +
+		"\x02--set\x8a\n" +
+		"conda env" +
+		"\t\x84\n" +
 		"conda install" +
-		"\t\x02--chann\x86" +
-		"\x02c\x86\n" +
+		"\t\x84" +
+		"\x02--chann\x89" +
+		"\x02c\x89\n" +
 		"copilot mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"corepack" +
-		"\t\x85\n" +
+		"\t\x88\n" +
 		"cosign verify" +
-		"\t\x02--insec\x87\n" +
+		"\t\x02--insec\x8a\n" +
+		"cpanm" +
+		"\t\x84\n" +
 		"crontab" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"csh" +
 		"\t\x80\n" +
 		"curl" +
 		"\t\x81" +
-		"\x01POST\x95" +
-		"\x02k--insec\x87\n" +
+		"\x01POST\x98" +
+		"\x02k--insec\x8a\n" +
 		"cursor" +
-		"\t\x02--add-m\x8a\n" +
+		"\t\x02--add-m\x8d\n" +
 		"dash" +
-		"\t\x80\x82\n" +
+		"\t\x80\x83\n" +
 		"defaults write" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"deno" +
-		"\t\x80\x82\n" +
+		"\t\x80\x83\n" +
 		"deno install" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"deno run" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"dnf install" +
-		"\t\x83" +
-		"\x02--nogpg\x87\n" +
+		"\t\x84" +
+		"\x02--nogpg\x8a\n" +
 		"doas" +
-		"\t\x8b\x96\n" +
+		"\t\x8e\x99\n" +
 		"docker build" +
-		"\t\x83\n" +
+		"\t\x84\n" +
+		"docker buildx" +
+		"\t\x84\n" +
 		"docker import" +
-		"\t\x83\n" +
-		"docker load" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"docker pull" +
-		"\t\x02--disab\x87\n" +
+		"\t\x02--disab\x8a\n" +
 		"docker push" +
-		"\t\x02--disab\x87\n" +
+		"\t\x02--disab\x8a\n" +
 		"dotnet nuget" +
-		"\t\x86\n" +
+		"\t\x89\n" +
 		"dpkg" +
-		"\t\x02i\x83\n" +
+		"\t\x02i\x84\n" +
 		"droid mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"dscl" +
-		"\t\x95\n" +
+		"\t\x98\n" +
+		"emacs" +
+		"\t\x02--load\x84" +
+		"\x02l\x84\n" +
+		"enable" +
+		"\t\x02f\x9a\n" +
 		"eval" +
 		"\t\x80\n" +
 		"exec" +
 		"\t\x80\n" +
 		"export" +
-		"\t\x86\n" +
+		"\t\x89\n" +
 		"fish" +
 		"\t\x80\n" +
 		"flatpak install" +
-		"\t\x83\n" +
+		"\t\x84\n" +
+		"flatpak remote-add" +
+		"\t\x84\n" +
+		"gcloud compute" +
+		"\t\x02--sourc\x98\n" +
 		"gcloud projects" +
-		"\t\x02--role\x95\n" +
+		"\t\x02--role\x98\n" +
 		"gdb" +
-		"\t\x01syste\x95\n" +
+		"\t\x01syste\x98\n" +
 		"gem install" +
-		"\t\x83" +
-		"\x02--no-ve\x87" +
-		"\x02--sourc\x86\n" +
+		"\t\x84" +
+		"\x02--no-ve\x8a" +
+		"\x02--sourc\x89\n" +
 		"gem sources" +
-		"\t\x02--add\x86" +
-		"\x02a\x86\n" +
+		"\t\x02--add\x89" +
+		"\x02a\x89\n" +
 		"gemini extensions" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"gemini mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
+		"gh extension" +
+		"\t\x84\n" +
 		"git" +
-		"\t\x01.sslV\x87" +
-		"\x01alias\x92" +
-		"\x01core.\x92" +
-		"\x01crede\x92" +
-		"\x01diff.\x92" +
-		"\x01http.\x87" +
-		"\x01proto\x92\n" +
+		"\t\x01.sslV\x8a" +
+		"\x01alias\x95" +
+		"\x01core.\x95" +
+		"\x01crede\x95" +
+		"\x01diff.\x95" +
+		"\x01http.\x8a" +
+		"\x01proto\x95\n" +
 		"git clone" +
-		"\t\x81\x92\n" +
+		"\t\x81\x82\x95\n" +
 		"git config" +
-		"\t\x87\x92\n" +
+		"\t\x8a\x95\n" +
 		"git fetch" +
-		"\t\x02--uploa\x92\n" +
+		"\t\x02--uploa\x95\n" +
 		"git ls-remote" +
-		"\t\x02--uploa\x92\n" +
+		"\t\x02--uploa\x95\n" +
+		"gmake" +
+		"\t\x80\n" +
 		"go env" +
-		"\t\x86\n" +
+		"\t\x89\n" +
 		"go get" +
-		"\t\x83\x87\n" +
+		"\t\x8a\n" +
 		"go install" +
-		"\t\x87\n" +
+		"\t\x86\x8a\n" +
 		"go run" +
-		"\t\x83\n" +
+		"\t\x84\x86\n" +
 		"gpasswd" +
-		"\t\x02a\x95\n" +
+		"\t\x02a\x98\n" +
 		"gpg" +
-		"\t\x02--recv-\x87\n" +
+		"\t\x02--recv-\x8a\n" +
 		"gsutil iam" +
-		"\t\x95\n" +
+		"\t\x98\n" +
+		"guix install" +
+		"\t\x84\n" +
+		"guix package" +
+		"\t\x84\n" +
 		"helm" +
-		"\t\x02--insec\x87\n" +
+		"\t\x02--insec\x8a\n" +
 		"helm install" +
-		"\t\x83\n" +
+		"\t\x84\n" +
+		"helm plugin" +
+		"\t\x84\n" +
 		"helm repo" +
-		"\t\x86\n" +
+		"\t\x89\n" +
 		"helm upgrade" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"iex" +
 		"\t\x80\n" +
 		"insmod" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"install" +
-		"\t\x02m--mode\x95\n" +
+		"\t\x02m--mode\x98\n" +
 		"invoke-expression" +
 		"\t\x80\n" +
 		"invoke-webrequest" +
@@ -14758,127 +15461,159 @@ var all = []packindex.Pack{
 		"\t\x80\n" +
 		"iwr" +
 		"\t\x80\n" +
+		"jbang" +
+		"\t\x84\n" +
 		"jq" +
-		"\t\x90\n" +
+		"\t\x93\n" +
 		"ksh" +
-		"\t\x80\x82\n" +
+		"\t\x80\x83\n" +
 		"kubectl" +
-		"\t\x02--as\x95" +
-		"\x02--as-gr\x95" +
-		"\x02--insec\x87\n" +
+		"\t\x02--as\x98" +
+		"\x02--as-gr\x98" +
+		"\x02--insec\x8a\n" +
 		"kubectl apply" +
-		"\t\x02f--filen\x83" +
-		"\x02k--kusto\x83\n" +
+		"\t\x02f--filen\x84" +
+		"\x02k--kusto\x84\n" +
 		"kubectl create" +
-		"\t\x02--clust\x95" +
-		"\x02f--filen\x83\n" +
+		"\t\x02--clust\x98" +
+		"\x02f--filen\x84\n" +
 		"kubectl replace" +
-		"\t\x02f--filen\x83\n" +
+		"\t\x02f--filen\x84\n" +
 		"launchctl bootstrap" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"launchctl enable" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"launchctl load" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"launchctl submit" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"lerna" +
-		"\t\x85\n" +
+		"\t\x88\n" +
 		"loginctl enable-linger" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"lua" +
 		"\t\x80\n" +
+		"luarocks install" +
+		"\t\x84\n" +
+		"make" +
+		"\t\x80\n" +
+		"mix archive.install" +
+		"\t\x84\n" +
+		"mix escript.install" +
+		"\t\x84\n" +
 		"mix local.hex" +
-		"\t\x02--force\x87\n" +
+		"\t\x02--force\x8a\n" +
 		"modprobe" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"net localgroup" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"net user" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"new-service" +
-		"\t\x95\n" +
+		"\t\x98\n" +
+		"nix profile" +
+		"\t\x85\n" +
+		"nix run" +
+		"\t\x84\x85\n" +
+		"nix shell" +
+		"\t\x84\x85\n" +
+		"nix-env" +
+		"\t\x02i\x84\n" +
+		"nix-shell" +
+		"\t\x84\n" +
 		"node" +
-		"\t\x80\x82\x83\n" +
+		"\t\x80\x83\n" +
 		"nodejs" +
 		"\t\x80\n" +
 		"npm" +
-		"\t\x85\x89" +
-		"\x02--no-st\x87" +
-		"\x02--stric\x87\n" +
+		"\t\x88\x8c" +
+		"\x02--no-st\x8a" +
+		"\x02--stric\x8a\n" +
 		"npm adduser" +
-		"\t\x02--regis\x86\n" +
+		"\t\x02--regis\x89\n" +
 		"npm config" +
-		"\t\x86\x87\n" +
+		"\t\x89\x8a\n" +
 		"npm exec" +
-		"\t\x83\n" +
+		"\t\x84\x85\n" +
 		"npm install" +
-		"\t\x83" +
-		"\x02--unsaf\x8b\n" +
+		"\t\x84\x85" +
+		"\x02--unsaf\x8e\n" +
 		"npm login" +
-		"\t\x02--regis\x86\n" +
+		"\t\x02--regis\x89\n" +
 		"npm set" +
-		"\t\x86\x87\n" +
+		"\t\x89\x8a\n" +
 		"npx" +
-		"\t\x83\x85\x8a\n" +
+		"\t\x84\x85\x88\x8d\n" +
 		"nuget sources" +
-		"\t\x86\n" +
+		"\t\x89\n" +
+		"nvim" +
+		"\t\x80\n" +
 		"opencode mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"osascript" +
-		"\t\x01login\x95\n" +
+		"\t\x01login\x98\n" +
+		"pacman" +
+		"\t\x02U\x84\n" +
 		"passwd" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"pdm" +
-		"\t\x84\x89\n" +
-		"perl" +
-		"\t\x80\x82" +
-		"\x02i\x90" +
-		"\x02p\x90\n" +
-		"php" +
-		"\t\x80\x82\n" +
-		"pip" +
-		"\t\x84\x89" +
-		"\x02--trust\x87\n" +
-		"pip config" +
-		"\t\x86\n" +
-		"pip install" +
-		"\t\x83\n" +
-		"pip-compile" +
+		"\t\x87\x8c\n" +
+		"pdm add" +
 		"\t\x84\n" +
-		"pip3" +
-		"\t\x84\x89" +
-		"\x02--trust\x87\n" +
-		"pip3 install" +
-		"\t\x83\n" +
-		"pipx" +
-		"\t\x84\x89\n" +
-		"pipx install" +
-		"\t\x83\n" +
-		"pipx run" +
-		"\t\x83\n" +
-		"pkexec" +
-		"\t\x96\n" +
-		"pm2 startup" +
-		"\t\x95\n" +
-		"pnpm" +
-		"\t\x85\x89\n" +
-		"pnpm config" +
+		"perl" +
+		"\t\x80\x83" +
+		"\x02i\x93" +
+		"\x02p\x93\n" +
+		"php" +
+		"\t\x80\x83\n" +
+		"pip" +
+		"\t\x87\x8c" +
+		"\x02--trust\x8a\n" +
+		"pip config" +
+		"\t\x89\n" +
+		"pip install" +
+		"\t\x84\n" +
+		"pip-compile" +
 		"\t\x87\n" +
+		"pip3" +
+		"\t\x87\x8c" +
+		"\x02--trust\x8a\n" +
+		"pip3 install" +
+		"\t\x84\n" +
+		"pipx" +
+		"\t\x87\x8c\n" +
+		"pipx inject" +
+		"\t\x84\n" +
+		"pipx install" +
+		"\t\x84\n" +
+		"pipx run" +
+		"\t\x84\n" +
+		"pixi add" +
+		"\t\x84\n" +
+		"pkexec" +
+		"\t\x99\n" +
+		"pm2 startup" +
+		"\t\x98\n" +
+		"pnpm" +
+		"\t\x88\x8c\n" +
+		"pnpm config" +
+		"\t\x8a\n" +
 		"pnpm exec" +
-		"\t\x83\n" +
+		"\t\x84\x85\n" +
 		"pnpm install" +
-		"\t\x83\n" +
+		"\t\x84\x85\n" +
 		"pnpx" +
-		"\t\x85\n" +
+		"\t\x88\n" +
+		"podman build" +
+		"\t\x84\n" +
 		"podman pull" +
-		"\t\x02--tls-v\x87\n" +
+		"\t\x02--tls-v\x8a\n" +
 		"poetry" +
-		"\t\x84\x89\n" +
+		"\t\x87\x8c\n" +
 		"poetry add" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"poetry config" +
-		"\t\x01repos\x86\n" +
+		"\t\x01repos\x89\n" +
 		"powershell" +
 		"\t\x80\n" +
 		"pwsh" +
@@ -14886,11 +15621,11 @@ var all = []packindex.Pack{
 		"pypy3" +
 		"\t\x80\n" +
 		"python" +
-		"\t\x80\x82\x84\n" +
+		"\t\x80\x83\x87\n" +
 		"python2" +
 		"\t\x80\n" +
 		"python3" +
-		"\t\x80\x82\x84\n" +
+		"\t\x80\x83\x87\n" +
 		"python3.10" +
 		"\t\x80\n" +
 		"python3.11" +
@@ -14904,122 +15639,139 @@ var all = []packindex.Pack{
 		"python3.9" +
 		"\t\x80\n" +
 		"qwen extensions" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"qwen mcp" +
-		"\t\x8a\n" +
+		"\t\x8d\n" +
 		"rc-update add" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"reg add" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"register-scheduledtask" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"rpm" +
-		"\t\x02--nosig\x87" +
-		"\x02U\x83" +
-		"\x02i\x83\x87\n" +
+		"\t\x02--nosig\x8a" +
+		"\x02U\x84" +
+		"\x02i\x84\x8a\n" +
 		"ruby" +
-		"\t\x80\x82\n" +
+		"\t\x80\x83\n" +
 		"sc create" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"schtasks" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"sed" +
-		"\t\x02i--in-pl\x90\n" +
+		"\t\x02i--in-pl\x93\n" +
 		"setcap" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"setenforce 0" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"sh" +
-		"\t\x80\x82" +
-		"\x02p\x95\n" +
+		"\t\x80\x83" +
+		"\x02p\x98\n" +
 		"skopeo copy" +
-		"\t\x02--src-t\x87\n" +
+		"\t\x02--src-t\x8a\n" +
 		"snap install" +
-		"\t\x02--dange\x83\x87\n" +
+		"\t\x84" +
+		"\x02--dange\x8a\n" +
 		"source" +
-		"\t\x80\x82\x83\n" +
+		"\t\x80\x83\x84\n" +
 		"sponge" +
-		"\t\x90\n" +
+		"\t\x93\n" +
 		"ssh-copy-id" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"su" +
-		"\t\x96\n" +
+		"\t\x99\n" +
 		"sudo" +
-		"\t\x82\x8b\x96\n" +
+		"\t\x83\x8e\x99\n" +
 		"sysadminctl" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"sysctl" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"systemctl edit" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"systemctl enable" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"systemctl link" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"systemd-run" +
-		"\t\x02--on-ac\x95" +
-		"\x02--on-bo\x95" +
-		"\x02--on-ca\x95" +
-		"\x02--on-st\x95" +
-		"\x02--on-un\x95" +
-		"\x02--timer\x95\n" +
+		"\t\x02--on-ac\x98" +
+		"\x02--on-bo\x98" +
+		"\x02--on-ca\x98" +
+		"\x02--on-st\x98" +
+		"\x02--on-un\x98" +
+		"\x02--timer\x98\n" +
 		"tcsh" +
 		"\t\x80\n" +
 		"terraform init" +
-		"\t\x83\n" +
+		"\t\x84\n" +
+		"tofu init" +
+		"\t\x84\n" +
 		"update-alternatives" +
-		"\t\x02--insta\x95\n" +
+		"\t\x02--insta\x98\n" +
 		"update-rc.d" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"useradd" +
-		"\t\x95\n" +
+		"\t\x98\n" +
 		"usermod" +
-		"\t\x01admin\x95" +
-		"\x01root\x95" +
-		"\x01sudo\x95" +
-		"\x01wheel\x95\n" +
+		"\t\x01admin\x98" +
+		"\x01root\x98" +
+		"\x01sudo\x98" +
+		"\x01wheel\x98\n" +
 		"uv" +
-		"\t\x84\x89" +
-		"\x02--allow\x87\n" +
+		"\t\x87\x8c" +
+		"\x02--allow\x8a\n" +
 		"uv add" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"uv pip" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"uv run" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"uv tool" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"uvx" +
-		"\t\x84" +
-		"\x02--from\x83\n" +
+		"\t\x84\x87\n" +
 		"vagrant box" +
-		"\t\x83\n" +
+		"\t\x84\n" +
+		"vim" +
+		"\t\x80\n" +
 		"visudo" +
-		"\t\x95\n" +
+		"\t\x98\n" +
+		"wasmtime" +
+		"\t\x84\n" +
 		"wget" +
 		"\t\x81\n" +
 		"yarn" +
-		"\t\x85\x89\n" +
+		"\t\x88\x8c\n" +
 		"yarn config" +
-		"\t\x87\n" +
+		"\t\x8a\n" +
 		"yarn exec" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"yarn install" +
-		"\t\x83\n" +
+		"\t\x84\x85\n" +
 		"yum" +
-		"\t\x02--nogpg\x87\n" +
+		"\t\x02--nogpg\x8a\n" +
 		"yum install" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"yum localinstall" +
-		"\t\x83\n" +
+		"\t\x84\n" +
 		"zsh" +
-		"\t\x80\x82\n" +
+		"\t\x80\x83\n" +
 		"zypper" +
-		"\t\x02--no-gp\x87\n" +
+		"\t\x02--no-gp\x8a\n" +
 		"zypper install" +
-		"\t\x02--allow\x87\n", Hooks: []packindex.Hook{
+		"\t\x84" +
+		"\x02--allow\x8a\n", Hooks: []packindex.Hook{
 		{Name: "no-download-into-shell", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "shell", Text: "|" +
-			"\x05\x05\x05downloadfile" +
+			"\x05\x05\x05>(" +
+			"\x05curl" +
+			"\x03" +
+			"wget" +
+			"\x02gmake" +
+			"\x03" +
+			"make" +
+			"\x05http:" +
+			"\x03" +
+			"https:" +
+			"\x05downloadfile" +
 			"\x03" +
 			"downloadstring" +
 			"\x03" +
@@ -15074,7 +15826,7 @@ var all = []packindex.Pack{
 			"\x05=", Program: true}, Hook: "\x88\xc0" +
 			"\x03" +
 			"\x83\x88" +
-			"\b\x01\x05shell&" +
+			"\b\x01\x05shell*" +
 			"\x02sh" +
 			"\x04bash" +
 			"\x03" +
@@ -15123,7 +15875,12 @@ var all = []packindex.Pack{
 			"\x03" +
 			"irm" +
 			"\x11Invoke-WebRequest" +
-			"\a\x01\xef" +
+			"\x04make" +
+			"\x05gmake" +
+			"\x03" +
+			"vim" +
+			"\x04nvim\n" +
+			"\x01\xef" +
 			"\x03" +
 			"/\\b(?:curl|wget|fetch|aria2c|https?|xh|lynx|iwr|irm|Invoke-WebRequest|Invoke-RestMethod|nc|ncat|gh\\s+gist\\s+view|gh\\s+api|git\\s+archive\\s+--remote|dig|nslookup|openssl\\s+s_client)\\b[^\\n;]*\\|\\s*(?:(?:sudo|env|nohup|time|doas|command|exec|tee|base64|gunzip|zcat|xxd|tr|sed|openssl|gzip|bunzip2|xz|jq|rev|awk|cat|head|tail|cut|grep)\\b[^|\\n;]*\\|?\\s*)*(?:sudo\\s+)?(?:(?:/\\S*/)?(?:ba|z|da|k|a|fi|tc|c)?sh|(?:/\\S*/)?python[\\d.]*|node|perl|ruby|php|deno|bun|pwsh|powershell|iex|source)(?:\\s|$|[;&|)\"'])/" +
 			"\x01\x83" +
@@ -15131,6 +15888,10 @@ var all = []packindex.Pack{
 			"/(?:^|[\\s;&|(])(?:(?:/\\S*/)?(?:ba|z|da|k|a|fi|tc|c)?sh|(?:/\\S*/)?python[\\d.]*|node|perl|ruby|php|deno|bun|pwsh|powershell|iex|source)\\b[^\\n|;&]*(?:<\\(|<<<\\s*[\"']?\\$\\(|\\$\\(|`|=\\()\\s*(?:sudo\\s+)?(?:\\S+=\\S+\\s+)*(?:curl|wget|fetch|aria2c|https?|xh|lynx|iwr|irm|Invoke-WebRequest|Invoke-RestMethod|nc|ncat|gh\\s+gist\\s+view|gh\\s+api|git\\s+archive\\s+--remote|dig|nslookup|openssl\\s+s_client)\\b/" +
 			"\x01\xa0" +
 			"\x02/(?:^|[\\s;&|(])(?:eval|exec|\\.|iex|Invoke-Expression)\\s*\\(?\\s*[\"']?(?:\\$\\(|`|<\\(|\\(?\\s*)\\s*(?:(?:curl|wget|fetch|aria2c|https?|xh|lynx|iwr|irm|Invoke-WebRequest|Invoke-RestMethod|nc|ncat|gh\\s+gist\\s+view|gh\\s+api|git\\s+archive\\s+--remote|dig|nslookup|openssl\\s+s_client)\\b|\\(?New-Object)/" +
+			"\x01\xa4" +
+			"\x01/\\b(?:curl|wget|fetch|aria2c|https?|xh|nc|ncat)\\b[^\\n;|]*>\\s*>\\(\\s*(?:sudo\\s+)?(?:(?:/\\S*/)?(?:ba|z|da|k|a|fi|tc|c)?sh|(?:/\\S*/)?python[\\d.]*|node|perl|ruby|php)\\b/" +
+			"\x01g/\\bg?make\\b[^\\n|;&]*(?:<\\(|\\|)\\s*(?:curl|wget)\\b|\\b(?:curl|wget)\\b[^\\n;]*\\|\\s*g?make\\b[^\\n|;]*\\s-f\\s*-/" +
+			"\x01@/\\bn?vim?\\b[^\\n|;&]*-c\\s+[\"']?:?\\s*(?:so|source)\\w*!?\\s+https?:/" +
 			"\x01\xc8" +
 			"\x01/(?i)(?:DownloadString|DownloadFile|Net\\.WebClient|Invoke-WebRequest|\\biwr\\b|\\birm\\b)[\\s\\S]*(?:\\biex\\b|Invoke-Expression|Start-Process)|\\biex\\b[\\s\\S]*(?:DownloadString|\\biwr\\b|\\birm\\b|Net\\.WebClient)/" +
 			"\x01r/(?:exec|eval|os\\.system|subprocess\\.\\w+)\\(\\s*(?:compile\\()?\\s*(?:[\\w.]*urlopen|requests\\.get|urllib|fetch|httpx)/" +
@@ -15280,6 +16041,36 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askJThis runs a file that was downloaded a moment ago. Did a person review it?" +
 			"\x01<curl -fsSL -o /tmp/install.sh https://example.com/install.sh"},
+		{Name: "ask-before-building-a-clone", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "clone\x02git", Program: true, URL: true}, Hook: "\x98\xc0" +
+			"\x03" +
+			"\x83" +
+			"\t\x01\x05shell" +
+			"\x01\tgit clone" +
+			"\x01\x01*" +
+			"\x01\x01\xe4" +
+			"\x02/\\bgit\\s+clone\\s[\\s\\S]*(?:&&|\\|\\||;|\\n)\\s*(?:\\w+=\\S*\\s+|sudo\\s+|cd\\s+\\S+\\s*(?:&&|;|\\n)\\s*)*(?:g?make|cmake|meson|ninja|\\.?/?\\S*/configure|\\./\\S+|npm\\s+(?:i|ci|install|run)|yarn|pnpm|pip3?\\s+install|python[\\d.]*\\s|node\\s|ruby\\s|cargo\\s+(?:run|build|install|test)|go\\s+(?:run|generate|test|install)|(?:ba|z)?sh\\s|docker\\s+(?:build|compose)|mvn|\\.?/?gradlew)/" +
+			"\x01\x80" +
+			"\x01\x10\n" +
+			"github.com\n" +
+			"gitlab.com" +
+			"\rbitbucket.org" +
+			"\fcodeberg.org" +
+			"\tgit.sr.ht" +
+			"\rdev.azure.com" +
+			"\x11ssh.dev.azure.com" +
+			"\x14git.savannah.gnu.org" +
+			"\x16gitlab.freedesktop.org" +
+			"\x10gitlab.gnome.org" +
+			"\x0egit.kernel.org" +
+			"\x19chromium.googlesource.com" +
+			"\x13go.googlesource.com" +
+			"\x18android.googlesource.com" +
+			"\x0ehuggingface.co" +
+			"\tlocalhost" +
+			"\x03" +
+			"ask[This builds or runs code that was cloned a moment ago from an unusual host. Do you know it?" +
+			"\x02#git clone https://example.com/x.git" +
+			"\x04ls x"},
 		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}}, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\xc8\xc0" +
 			"\x03" +
 			"\x03" +
@@ -15322,96 +16113,305 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askJThis runs a file that was downloaded a moment ago. Did a person review it?" +
 			"\x01\x13cat /tmp/install.sh"},
-		{Name: "ask-before-remote-code", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x98\xc0" +
-			"\x01\x03" +
-			"\x01\x05shellN" +
-			"\rnpx http*://*" +
-			"\vnpx git+*/*" +
-			"\x0enpx github:*/*" +
-			"\x12npm exec http*://*" +
-			"\x0fbunx github:*/*" +
-			"\fbunx git+*/*" +
-			"\x13pnpm dlx github:*/*" +
-			"\x0epnpm dlx git+*" +
-			"\x12yarn dlx http*://*" +
-			"\x10uv run http*://*" +
-			"\x19uv tool install http*://*" +
-			"\x16pipx install http*://*" +
-			"\x0epipx run git+*" +
-			"\x14poetry add http*://*" +
-			"\x10uv add http*://*" +
-			"\x18uv pip install https://*" +
-			"\x12pnpm dlx http*://*" +
-			"\x0ebunx http*://*" +
-			"\x12deno run http*://*" +
-			"\x16deno install http*://*" +
-			"\x11bun run http*://*" +
-			"\x10go run http*://*" +
-			"\x14uvx --from http*://*" +
-			"\x12pipx run http*://*" +
-			"\x0enode http*://*" +
-			"\x0ebash http*://*" +
-			"\x10source http*://*" +
-			"\x14npm install http://*" +
-			"\x18npm install git+http://*" +
-			"\x13npm install git://*" +
-			"\x11yarn add http://*" +
-			"\x11pnpm add http://*" +
-			"\x14pip install http://*" +
-			"\x15pip3 install http://*" +
-			"\x18pip install git+http://*" +
-			"\x19pip3 install git+http://*" +
-			"\x17pip install git+git://*" +
-			"\x13pip install git://*" +
-			"\x17uv pip install http://*" +
-			"\x13uv add git+http://*" +
-			"\x14gem install http://*" +
-			"\x1ccargo install --git http://*" +
-			"\x18cargo add --git http://*" +
-			"\x0fgo get http://*" +
-			"\x16brew install http*://*" +
-			"\x11dpkg -i http*://*" +
-			"\x10rpm -i http*://*" +
-			"\x10rpm -U http*://*" +
-			"\x12yum install http:*" +
-			"\x12dnf install http:*" +
-			"\x1ayum localinstall http*://*" +
-			"\x18snap install --dangerous" +
-			"\x15docker build http://*" +
-			"\x17docker import http*://*" +
-			"\x15docker load http*://*" +
-			"\x15helm install http://*" +
-			"\x15helm upgrade http://*" +
-			"\x19kubectl apply -f http://*" +
-			"\x1akubectl create -f http://*" +
-			"\x1bkubectl replace -f http://*" +
-			"\x19kubectl apply -k http://*\"terraform init -from-module=http:*" +
-			"\fansible-pull" +
-			"\x16flatpak install http:*" +
-			"\x11brew tap * http:*" +
-			"\x16vagrant box add http:*" +
-			"\x15apm install http*://*\"code --install-extension http*://*" +
-			"\x15npm install https://*" +
-			"\x12yarn add https://*" +
-			"\x12pnpm add https://*" +
-			"\x15pip install https://*" +
-			"\x16pip3 install https://*" +
-			"\x1fkubectl apply -f https://*gist* kubectl apply -f https://*paste* kubectl apply -f https://*ngrok*" +
-			"\x1fkubectl apply -f https://[0-9]*" +
-			"\x1cpip install git+ssh://[0-9]*" +
-			"\x01\x02# npm install https://github.com/*)npm install https://codeload.github.com/*(npm install https://registry.npmjs.org/* npm install https://gitlab.com/* npm install https://pkg.pr.new/**npm install https://registry.yarnpkg.com/*" +
-			"\x1dyarn add https://github.com/*&yarn add https://codeload.github.com/*%yarn add https://registry.npmjs.org/*" +
-			"\x1dyarn add https://gitlab.com/*" +
-			"\x1dyarn add https://pkg.pr.new/*'yarn add https://registry.yarnpkg.com/*" +
-			"\x1dpnpm add https://github.com/*&pnpm add https://codeload.github.com/*%pnpm add https://registry.npmjs.org/*" +
-			"\x1dpnpm add https://gitlab.com/*" +
-			"\x1dpnpm add https://pkg.pr.new/*'pnpm add https://registry.yarnpkg.com/* pip install https://github.com/*,pip install https://files.pythonhosted.org/**pip install https://download.pytorch.org/*)pip install https://codeload.github.com/* pip install https://gitlab.com/*$pip install https://huggingface.co/*" +
-			"\x19pip install https://*.whl!pip3 install https://github.com/*-pip3 install https://files.pythonhosted.org/*+pip3 install https://download.pytorch.org/**pip3 install https://codeload.github.com/*!pip3 install https://gitlab.com/*%pip3 install https://huggingface.co/*" +
-			"\x1apip3 install https://*.whl" +
-			"\x1cdeno run https://deno.land/*" +
-			"\x19deno run https://jsr.io/* deno install https://deno.land/*" +
+		{Name: "ask-before-remote-code", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true, URL: true}, Hook: "\x98\xc0" +
 			"\x03" +
-			"askbThis installs or runs code directly from an address, without the checks of the registry. Allow it?"},
+			"\x83\x81" +
+			"\b\x01\x05shellV" +
+			"\tnpx *://*\n" +
+			"bunx *://*" +
+			"\x0enpm exec *://*" +
+			"\x0epnpm dlx *://*" +
+			"\x0eyarn dlx *://*" +
+			"\vbun x *://*" +
+			"\rbun run *://*" +
+			"\vnpm install" +
+			"\byarn add" +
+			"\bpnpm add" +
+			"\abun add" +
+			"\vpip install" +
+			"\fpip3 install" +
+			"\x0euv pip install" +
+			"\x06uv add" +
+			"\fuv run *://*" +
+			"\x0fuv tool install" +
+			"\x18uv tool run --from *://*" +
+			"\tuvx *://*" +
+			"\x10uvx --from *://*" +
+			"\x10uvx --with *://*" +
+			"\fpipx install" +
+			"\x0epipx run *://*" +
+			"\x15pipx run --spec *://*" +
+			"\vpipx inject\n" +
+			"poetry add" +
+			"\apdm add" +
+			"\bpixi add" +
+			"\x13conda install *://*" +
+			"\x10conda env create" +
+			"\vgem install\n" +
+			"bundle add" +
+			"\x15cargo install --git *" +
+			"\x11cargo add --git *" +
+			"\x10go run http*://*" +
+			"\x0edeno run *://*" +
+			"\x12deno install *://*" +
+			"\x10source http*://*" +
+			"\vjbang *://*" +
+			"\x12brew install *://*\n" +
+			"brew tap *" +
+			"\tdpkg -i *" +
+			"\brpm -i *" +
+			"\brpm -U *" +
+			"\ryum install *" +
+			"\x12yum localinstall *" +
+			"\rdnf install *" +
+			"\x10zypper install *" +
+			"\vpacman -U *" +
+			"\x0esnap install *" +
+			"\x11flatpak install *" +
+			"\x14flatpak remote-add *" +
+			"\fdocker build" +
+			"\x13docker buildx build" +
+			"\rdocker import" +
+			"\fpodman build" +
+			"\fhelm install" +
+			"\fhelm upgrade" +
+			"\x13helm plugin install" +
+			"\x12kubectl apply -f *" +
+			"\x13kubectl create -f *" +
+			"\x14kubectl replace -f *" +
+			"\x12kubectl apply -k *" +
+			"\x1dterraform init -from-module=*" +
+			"\x18tofu init -from-module=*" +
+			"\fansible-pull" +
+			"\x16ansible-galaxy install!ansible-galaxy collection install" +
+			"\x0fvagrant box add" +
+			"\x1acode --install-extension *" +
+			"\rapm install *\n" +
+			"emacs -l *" +
+			"\x0eemacs --load *" +
+			"\x13mix archive.install" +
+			"\x13mix escript.install" +
+			"\x12luarocks install *" +
+			"\acpanm *" +
+			"\tnix run *" +
+			"\vnix shell *" +
+			"\fnix-env -i *" +
+			"\vnix-shell *" +
+			"\x0eguix install *" +
+			"\x0eguix package *" +
+			"\x0ewasmtime *://*" +
+			"\x11asdf plugin add *" +
+			"\x16gh extension install *" +
+			"\x01\x01*\x80" +
+			"\b\x01\x05X/--(?:extra-)?index-url|--default-index|--index\\b|--find-links|\\bpip3?\\s[^;&|\\n]*\\s-i\\s/K--default-index" +
+			"\x03" +
+			"--extra-index-url" +
+			"\x03" +
+			"--find-links" +
+			"\x03" +
+			"--index" +
+			"\x03" +
+			"--index-url" +
+			"\x01pip" +
+			"\x03" +
+			"pip3" +
+			"\x01\x80" +
+			"\x016" +
+			"\tlocalhost" +
+			"\t127.0.0.1" +
+			"\v*.localhost" +
+			"\x14host.docker.internal\n" +
+			"github.com" +
+			"\x13codeload.github.com" +
+			"\x19raw.githubusercontent.com" +
+			"\x1dobjects.githubusercontent.com\n" +
+			"gitlab.com" +
+			"\rbitbucket.org" +
+			"\fcodeberg.org" +
+			"\tgit.sr.ht" +
+			"\rdev.azure.com" +
+			"\x11ssh.dev.azure.com" +
+			"\x12pkgs.dev.azure.com" +
+			"\x12registry.npmjs.org" +
+			"\x14registry.yarnpkg.com" +
+			"\x12npm.pkg.github.com\n" +
+			"npm.jsr.io" +
+			"\x06jsr.io" +
+			"\x06esm.sh" +
+			"\tdeno.land\n" +
+			"pkg.pr.new" +
+			"\x16registry.npmmirror.com" +
+			"\bpypi.org" +
+			"\rtest.pypi.org" +
+			"\x16files.pythonhosted.org" +
+			"\x0fpypi.python.org" +
+			"\x14download.pytorch.org" +
+			"\x0fpypi.nvidia.com" +
+			"\x13pypi.ngc.nvidia.com" +
+			"\fdata.pyg.org" +
+			"\x0ewheels.vllm.ai" +
+			"\x0ehuggingface.co" +
+			"\x16storage.googleapis.com" +
+			"\x12mirrors.aliyun.com" +
+			"\x19pypi.tuna.tsinghua.edu.cn" +
+			"\frubygems.org" +
+			"\x0findex.crates.io" +
+			"\x10proxy.golang.org" +
+			"\x11repo.anaconda.com" +
+			"\x12conda.anaconda.org" +
+			"\x16packages.microsoft.com" +
+			"\rdl.google.com" +
+			"\x13download.docker.com" +
+			"\x14dl.fedoraproject.org" +
+			"\x12rpm.nodesource.com" +
+			"\tdl.k8s.io" +
+			"\x12charts.bitnami.com" +
+			"\x0echarts.helm.sh" +
+			"\v*.github.io" +
+			"\x0edl.flathub.org" +
+			"\vflathub.org" +
+			"\x0fcache.nixos.org" +
+			"\x03" +
+			"ask`This installs or runs code directly from an address, without the checks of a registry. Allow it?" +
+			"\x02\x0fnpm view lodash" +
+			"\x1bpip index versions requests"},
+		{Name: "ask-before-short-repository", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x98\xc0" +
+			"\x03" +
+			"\x03" +
+			"\x01\x05shell" +
+			"\x0e\x1anpm install [A-Za-z0-9]*/*" +
+			"\x17yarn add [A-Za-z0-9]*/*" +
+			"\x17pnpm add [A-Za-z0-9]*/*" +
+			"\x16bun add [A-Za-z0-9]*/*" +
+			"\x16npm install *@github:*" +
+			"\x13yarn add *@github:*" +
+			"\x13pnpm add *@github:*" +
+			"\x12npx [A-Za-z0-9]*/*" +
+			"\x13bunx [A-Za-z0-9]*/*" +
+			"\x17npm exec [A-Za-z0-9]*/*" +
+			"\x17pnpm dlx [A-Za-z0-9]*/*" +
+			"\x10nix run github:*" +
+			"\x12nix shell github:*" +
+			"\x1cnix profile install github:*" +
+			"\x01\x02\x1d\x0fnpm install ./*" +
+			"\fpnpm add ./*" +
+			"\fyarn add ./*" +
+			"\vbun add ./*" +
+			"\anpx ./*" +
+			"\x11npm install *://*" +
+			"\x0eyarn add *://*" +
+			"\x0epnpm add *://*" +
+			"\rbun add *://*" +
+			"\tnpx *://*\n" +
+			"bunx *://*" +
+			"\x0enpm exec *://*" +
+			"\x0epnpm dlx *://*" +
+			"\x12npm install file:*" +
+			"\x0fyarn add file:*" +
+			"\x0fyarn add link:*" +
+			"\x11yarn add portal:*" +
+			"\x0fpnpm add file:*" +
+			"\x0fpnpm add link:*" +
+			"\x11npm install npm:*" +
+			"\x14pnpm add workspace:*" +
+			"\x10yarn add *@npm:*" +
+			"\x13npm install *@npm:*" +
+			"\x10pnpm add *@npm:*" +
+			"\x11npm install *.tgz" +
+			"\x0epnpm add *.tgz" +
+			"\x0eyarn add *.tgz" +
+			"\x16nix run github:NixOS/*" +
+			"\x18nix shell github:NixOS/*" +
+			"\x03" +
+			"askWThis runs or installs a repository that is no published package. Do you know its owner?" +
+			"\x01\x0fnpm view lodash"},
+		{Name: "ask-before-running-a-module", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x88\xc0" +
+			"\x03" +
+			"\x83\x80" +
+			"\b\x01\x05shell" +
+			"\x02\x0ego run *.*/*@*" +
+			"\x12go install *.*/*@*\x80" +
+			"\b\x01\x05\xff" +
+			"\x03" +
+			"/\\bgo\\s+(?:run|install)\\s+(?:-\\S+\\s+)*[\"']?(?:github\\.com|gitlab\\.com|bitbucket\\.org|codeberg\\.org|golang\\.org|google\\.golang\\.org|cloud\\.google\\.com|(?:[\\w.-]+\\.)?k8s\\.io|go\\.uber\\.org|gotest\\.tools|honnef\\.co|mvdan\\.cc|entgo\\.io|ariga\\.io|rsc\\.io|filippo\\.io|cuelang\\.org|goa\\.design|gopkg\\.in|go\\.opentelemetry\\.io|buf\\.build|oras\\.land|dagger\\.io|connectrpc\\.com|modernc\\.org|helm\\.sh|gorm\\.io|gioui\\.org|gonum\\.org|go\\.mongodb\\.org|pault\\.ag|tailscale\\.com|storj\\.io|istio\\.io|knative\\.dev|sigs\\.k8s\\.io)//\xa2" +
+			"\x03" +
+			"ariga.io" +
+			"\x03" +
+			"bitbucket.org" +
+			"\x03" +
+			"buf.build" +
+			"\x03" +
+			"cloud.google.com" +
+			"\x03" +
+			"codeberg.org" +
+			"\x03" +
+			"connectrpc.com" +
+			"\x03" +
+			"cuelang.org" +
+			"\x03" +
+			"dagger.io" +
+			"\x03" +
+			"entgo.io" +
+			"\x03" +
+			"filippo.io" +
+			"\x03" +
+			"gioui.org" +
+			"\x03" +
+			"github.com" +
+			"\x03" +
+			"gitlab.com" +
+			"\x03" +
+			"go.mongodb.org" +
+			"\x03" +
+			"go.opentelemetry.io" +
+			"\x03" +
+			"go.uber.org" +
+			"\x03" +
+			"goa.design" +
+			"\x03" +
+			"golang.org" +
+			"\x03" +
+			"gonum.org" +
+			"\x03" +
+			"google.golang.org" +
+			"\x03" +
+			"gopkg.in" +
+			"\x03" +
+			"gorm.io" +
+			"\x03" +
+			"gotest.tools" +
+			"\x03" +
+			"helm.sh" +
+			"\x03" +
+			"honnef.co" +
+			"\x03" +
+			"istio.io" +
+			"\x03" +
+			"k8s.io" +
+			"\x03" +
+			"knative.dev" +
+			"\x03" +
+			"modernc.org" +
+			"\x03" +
+			"mvdan.cc" +
+			"\x03" +
+			"oras.land" +
+			"\x03" +
+			"pault.ag" +
+			"\x03" +
+			"rsc.io" +
+			"\x03" +
+			"sigs.k8s.io" +
+			"\x03" +
+			"storj.io" +
+			"\x03" +
+			"tailscale.com" +
+			"\x02install" +
+			"\x03" +
+			"run" +
+			"\x03" +
+			"askIThis builds and runs a module of Go from an unusual host. Do you know it?" +
+			"\x01\x1ego doc github.com/owner/module"},
 		{Name: "ask-before-foreign-index", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true, URL: true}, Hook: "\x98\xc0" +
 			"\x01\x83" +
 			"\t\x01\x05shell\n" +
@@ -15854,7 +16854,7 @@ var all = []packindex.Pack{
 			"=https://" +
 			"\x03" +
 			"askXThis disables the check of certificates, or gets packages from another source. Continue?"},
-		{Name: "ask-before-lookalikes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "aixos" +
+		{Name: "ask-before-lookalikes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "\x05\x05aixos" +
 			"\x03" +
 			"amtplotlib" +
 			"\x03" +
@@ -16173,7 +17173,11 @@ var all = []packindex.Pack{
 			"\x03" +
 			"pdm" +
 			"\x04pipx" +
-			"\x02\x01\x9e" +
+			"\x04\x01\xde" +
+			"\x0f/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:a(?:g(?:nular|ular)|i(?:h(?:ottp|ttp)|iohttp|o(?:h(?:http|tp(?:t)?)|ohttp|t(?:htp|tp)))|n(?:g(?:gular|l(?:ar|uar)|u(?:a(?:lr|r)|l(?:aar|lar|r(?:a)?)|ular))|ngular|u(?:glar|lar))|o(?:http|ihttp))|b(?:l(?:e(?:bird|ubird)|luebird|u(?:b(?:eird|ird)|e(?:b(?:bird|i(?:d(?:r)?|ird|rrd)|r(?:d|id))|ebird|i(?:brd|rd))|uebird))|u(?:ebird|lebird))|c(?:e(?:e(?:l(?:ery|ry)|ry)|l(?:e(?:ery|rry|y(?:r)?)|lery|r(?:ey|y)))|h(?:hokidar|k(?:idar|oidar)|o(?:i(?:dar|kdar)|k(?:d(?:ar|iar)|i(?:a(?:dr|r)|d(?:aar|dar|r(?:a)?)|idar)|kidar)|okidar))|le(?:ery|ry)|m(?:mander|omander)|o(?:hkidar|kidar|m(?:amnder|m(?:a(?:ander|d(?:er|ner)|n(?:d(?:der|eer|r(?:e)?)|e(?:dr|r)|nder))|n(?:ader|der)))|ommander))|d(?:o(?:e(?:nv|tnv)|otenv|t(?:e(?:env|nnv|v(?:n)?)|n(?:ev|v)|tenv))|t(?:env|oenv))|e(?:b(?:suild|uild)|l(?:int|sint)|s(?:b(?:build|i(?:ld|uld)|u(?:i(?:d(?:l)?|ild|lld)|l(?:d|id)|uild))|i(?:lnt|nt)|l(?:i(?:int|nnt|t(?:n)?)|lint|n(?:it|t))|s(?:build|lint)|u(?:bild|ild)))|f(?:a(?:astapi|s(?:a(?:pi|tpi)|stapi|t(?:a(?:api|i(?:p)?|ppi)|p(?:ai|i)|tapi))|t(?:api|sapi))|s(?:atapi|tapi))|j(?:o(?:nwebtoken|snwebtoken)|q(?:e(?:ry|ury)|query|u(?:e(?:ery|rry|y(?:r)?)|r(?:ey|y)|uery))|s(?:n(?:owebtoken|webtoken)|o(?:n(?:e(?:btoken|wbtoken)|nwebtoken|w(?:b(?:etoken|token)|e(?:b(?:btoken|o(?:ken|tken)|t(?:k(?:en|oen)|o(?:e(?:kn|n)|k(?:een|ken|n(?:e)?)|oken)|token))|ebtoken|t(?:boken|oken))|webtoken))|onwebtoken|w(?:ebtoken|nebtoken))|sonwebtoken)|u(?:ery|qery))|l(?:a(?:angchain|g(?:chain|nchain)|n(?:c(?:ghain|hain)|g(?:c(?:a(?:hin|in)|chain|h(?:a(?:ain|iin|n(?:i)?)|hain|i(?:an|n)))|gchain|h(?:ain|cain))|ngchain))|n(?:agchain|gchain))|m(?:i(?:i(?:mist|n(?:imist|mist))|n(?:i(?:i(?:m(?:ist|st)|st)|m(?:i(?:ist|sst|t(?:s)?)|mist|s(?:it|t)))|mi(?:ist|st)|nimist))|m(?:ent|oent)|n(?:godb|i(?:imist|mist)|ogodb)|o(?:e(?:mnt|nt)|g(?:nodb|odb)|m(?:e(?:ent|nnt|t(?:n)?)|ment|n(?:et|t))|n(?:g(?:d(?:b|ob)|godb|o(?:b(?:d)?|ddb|odb))|ngodb|o(?:db|gdb))|o(?:ment|ngodb))))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\x82" +
+			"\x15/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:n(?:d(?:emon|oemon)|o(?:d(?:demon|e(?:emon|m(?:mon|n(?:o)?|oon)|o(?:mn|n))|m(?:eon|on))|e(?:dmon|mon)|odemon))|p(?:a(?:a(?:miko|r(?:amiko|miko)|ssport)|lywright|r(?:a(?:amiko|i(?:ko|mko)|m(?:i(?:iko|kko|o(?:k)?)|k(?:io|o)|miko))|m(?:aiko|iko)|ramiko)|s(?:p(?:ort|sort)|s(?:oprt|p(?:o(?:ort|rrt|t(?:r)?)|port|r(?:ot|t))))|ywright)|d(?:antic|yantic)|e(?:rttier|ttier)|l(?:a(?:aywright|w(?:right|yright)|y(?:r(?:ight|wight)|w(?:i(?:ght|rght)|r(?:g(?:ht|iht)|i(?:g(?:ght|hht|t(?:h)?)|h(?:gt|t)|ight)|right)|wright)|ywright))|laywright|y(?:awright|wright))|p(?:peteer|upeteer)|r(?:a(?:amiko|miko)|e(?:ettier|t(?:i(?:er|ter)|t(?:e(?:ir|r)|i(?:eer|ier|r(?:e)?))))|rettier|t(?:etier|tier))|s(?:asport|sport)|t(?:est|yest)|u(?:p(?:e(?:pteer|teer)|p(?:e(?:e(?:er|te(?:er|r))|t(?:er(?:e)?|teer))|tee(?:er|r)))|uppeteer)|y(?:a(?:dntic|ntic)|d(?:a(?:antic|n(?:i(?:c|tc)|ntic|t(?:c(?:i)?|iic|tic))|t(?:ic|nic))|dantic|n(?:atic|tic))|e(?:st|tst)|t(?:e(?:est|sst|t(?:s)?)|s(?:et|t)|test)|y(?:dantic|test)))|r(?:e(?:equest|q(?:e(?:st|ust)|quest|u(?:e(?:est|sst|t(?:s)?)|s(?:et|t)|uest))|u(?:est|qest))|i(?:imraf|m(?:a(?:f|rf)|mraf|r(?:aaf|f(?:a)?|raf))|r(?:af|maf))|l(?:lup|olup)|m(?:iraf|raf)|o(?:l(?:l(?:p(?:u)?|uup)|u(?:lp|p))|ollup)|q(?:euest|uest))|s(?:c(?:ket\\.io|oket\\.io)|e(?:e(?:mver|tuptools)|m(?:evr|mver|v(?:eer|r(?:e)?|ver))|t(?:p(?:tools|utools)|tuptools|u(?:p(?:o(?:ols|tols)|ptools|t(?:o(?:l(?:os|s)|o(?:lls|s(?:l)?))|tools))|t(?:ools|pools)|uptools))|u(?:ptools|tptools)|v(?:er|mer))|l(?:alchemy|qalchemy)|m(?:ever|ver)|o(?:c(?:cket\\.io|e(?:kt\\.io|t\\.io)|k(?:e(?:\\.io|et\\.io|t(?:\\.(?:iio|o(?:i)?)|t\\.io))|ket\\.io|t(?:\\.io|e\\.io)))|k(?:cet\\.io|et\\.io)|ocket\\.io)|q(?:al(?:chemy|lchemy)|l(?:a(?:alchemy|c(?:hemy|lhemy)|l(?:c(?:chemy|e(?:hmy|my)|h(?:e(?:emy|mmy|y(?:m)?)|hemy|m(?:ey|y)))|h(?:cemy|emy)|lchemy))|l(?:a(?:chemy|lchemy)|chemy))|qlalchemy)|t(?:euptools|uptools))|t(?:a(?:ailwindcss|i(?:ilwindcss|l(?:i(?:ndcss|wndcss)|lwindcss|w(?:i(?:d(?:css|ncss)|indcss|n(?:c(?:dss|ss)|d(?:c(?:css|s)|dcss|s(?:cs|s))|ndcss))|n(?:dcss|idcss)|windcss))|w(?:indcss|lindcss))|l(?:iwindcss|windcss)|nsformers|rnsformers)|i(?:alwindcss|lwindcss)|r(?:a(?:ansformers|n(?:f(?:ormers|sormers)|nsformers|s(?:f(?:formers|o(?:m(?:ers|rers)|ormers|r(?:e(?:mrs|rs)|m(?:e(?:ers|rrs|s(?:r)?)|mers|r(?:es|s))|rmers))|r(?:mers|omers))|o(?:frmers|rmers)|sformers))|s(?:formers|nformers))|n(?:asformers|sformers)|ransformers))|u(?:d(?:erscore|nerscore)|n(?:d(?:derscore|e(?:erscore|r(?:c(?:ore|sore)|rscore|s(?:c(?:core|o(?:e(?:r)?|ore|rre)|r(?:e|oe))|o(?:cre|re)|score))|s(?:core|rcore))|r(?:escore|score))|e(?:drscore|rscore)|nderscore)))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\x9e" +
 			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:a(?:ixos|mtplotlib|ntropic|pndas|x(?:i(?:oss|so)|ois))|b(?:abelcli|eautifulsup(?:4)?|otto3|to3)|c(?:o(?:lo(?:ramma|urama)|mmandar)|r(?:oss(?:-env\\.js|env)|pytography|y(?:p(?:otgraphy|t(?:goraphy|o(?:g(?:arphy|r(?:a(?:hpy|pyh)|pahy))|rgaphy)))|t(?:ography|pography)))|y(?:ptography|rptography))|d(?:ajngo|i(?:ango|scrod\\.js)|j(?:a(?:gno|n(?:ga|og))|nago))|e(?:lectron-native-notify|pxress|r(?:act|quests)|tnsorflow|wbpack|x(?:p(?:erss|r(?:es(?:ss)?|s(?:es|s)))|rpess))|f(?:alsk|l(?:a(?:ks|ssk|tmap-stream)|sak))|j(?:dango|eilyfish)|l(?:doash|fask|o(?:adsh|d(?:a(?:hs|s(?:hs)?)|sah)))|m(?:a(?:ptlotlib|t(?:lpotlib|p(?:l(?:o(?:ltib|t(?:ilb|lbi))|tolib)|oltlib)))|nogoose|o(?:gnoose|n(?:go(?:oes|s(?:e|oe))|ogose))|taplotlib))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
 			"\x01\xfb" +
 			"\x05/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:n(?:mupy|u(?:m(?:p(?:i|py)|yp)|pmy))|o(?:epnai|ldash|mngoose|p(?:e(?:ani|nia)|neai))|p(?:a(?:dnas|n(?:ads|d(?:ass|sa)))|illwo|nadas|oenai|tyorch|y(?:otrch|t(?:hon(?:-dateutils|3-dateutil)|o(?:crh|rhc)|roch)))|r(?:aect|cyptography|e(?:a(?:ctt|tc)|cat|q(?:e(?:sts|usts)|u(?:e(?:s(?:st|tss)|ts(?:s)?)|s(?:ets|ts)))|uqests)|qeuests)|s(?:cikit-learnn|e(?:lenuim|tup-tools))|t(?:e(?:n(?:osrflow|s(?:erflow|o(?:f(?:low|rlow)|r(?:f(?:lwo|o(?:lw|w))|lfow))|roflow))|snorflow)|nesorflow|pyescript|wilio-npm|y(?:epscript|p(?:e(?:csript|s(?:c(?:irpt|r(?:itp|pit))|rcipt))|secript)))|u(?:nmpy|r(?:lib(?:3)?|rlib3))|w(?:bepack|e(?:b(?:apck|p(?:akc|cak))|pback))|x(?:aios|epress)|y(?:ptorch|tpescript))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
@@ -16912,6 +17916,12 @@ var all = []packindex.Pack{
 			"\x01curl" +
 			"\x03" +
 			"wget" +
+			"\x01if-shell" +
+			"\x03" +
+			"run" +
+			"\x03" +
+			"run-shell" +
+			"\x02set-hook" +
 			"\x01io.popen" +
 			"\x01os.execute" +
 			"\x03" +
@@ -16926,14 +17936,14 @@ var all = []packindex.Pack{
 			"subprocess" +
 			"\x01vim.fn.system"}, Hook: "\x98\xc0" +
 			"\x01\x80" +
-			"\x02\x01\x01\xdd" +
-			"\x01/os\\.(?:execute|system|popen)|\\bio\\.popen|vim\\.fn\\.system|autocmd[^\\n]*(?:!|system\\()|run-shell|shell-command|start-process|subprocess|^\\s*exec\\b[^\\n]*(?:/tmp/|/dev/shm/)|\\b(?:curl|wget)\\s[^\\n]*\\|\\s*(?:ba|z)?sh|/dev/tcp//" +
+			"\x02\x01\x01\x8c" +
+			"\x02/os\\.(?:execute|system|popen)|set-hook\\s[^\\n]*\\b(?:run|run-shell|if-shell)\\b|\\bio\\.popen|vim\\.fn\\.system|autocmd[^\\n]*(?:!|system\\()|run-shell|shell-command|start-process|subprocess|^\\s*exec\\b[^\\n]*(?:/tmp/|/dev/shm/)|\\b(?:curl|wget)\\s[^\\n]*\\|\\s*(?:ba|z)?sh|/dev/tcp//" +
 			"\x01\b\x01,**/{dotfiles,.dotfiles,dot-files,chezmoi}/**" +
 			"\x03" +
 			"askOA program reads this file at its start, and runs this code each time. Write it?"},
 		{Name: "ask-before-schedule", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x98\xc0" +
 			"\x01\x03" +
-			"\x01\x05shellZ" +
+			"\x01\x05shell_3aws s3api put-bucket-policy --policy *Principal*\\**9aws ec2 authorize-security-group-ingress --cidr 0.0.0.0/0Eaws ec2 authorize-security-group-ingress --ip-permissions *0.0.0.0/0*>gcloud compute firewall-rules create --source-ranges 0.0.0.0/0>gcloud compute firewall-rules create --source-ranges=0.0.0.0/0" +
 			"\acrontab" +
 			"\x02at" +
 			"\x05batch" +
@@ -17030,7 +18040,7 @@ var all = []packindex.Pack{
 			"\x0fpasswd --status!systemctl --user enable pipewire*" +
 			"\x03" +
 			"askTThis makes something run automatically later, or gives a user more rights. Allow it?"},
-		{Name: "ask-before-root-shell", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "\x05", Program: true}, Hook: "\x88\xc0" +
+		{Name: "ask-before-root-shell", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "sudo\x05\x05", Program: true}, Hook: "\x88\xc0" +
 			"\x03" +
 			"\x83" +
 			"\b\x01\x05shell" +
@@ -17038,14 +18048,26 @@ var all = []packindex.Pack{
 			"\x02su" +
 			"\x04doas" +
 			"\x06pkexec" +
-			"\x02\x01\xe1" +
+			"\x03" +
+			"\x01T/(?:^|[;&|\\n(])\\s*sudo\\s+(?:-\\w+\\s+)*(?:/\\S*/)?(?:ba|z|da|k|fi)?sh\\s*(?:$|[;&|\\n)])/" +
+			"\x01\xe1" +
 			"\x01/(?:^|[;&|\\n(]|\\b(?:sudo|doas)\\s)\\s*(?:sudo\\s+(?:-\\w*[is]\\w*|--login|--shell)(?:\\s+(?:/\\S*/)?\\w*sh)?|doas\\s+-s|(?:/bin/)?su(?:\\s+(?:-l?|--login))*(?:\\s+root)?|pkexec\\s+(?:/\\S*/)?\\w*sh|doas\\s+(?:/\\S*/)?\\w*sh)\\s*(?:$|[;&|\\n)])/" +
 			"\x01\x83" +
 			"\x02/\\bsu\\s+(?:-l?\\s+)?root\\s+(?:-\\S+\\s+)*-c\\s|\\bsu\\s+(?:-l?\\s+)?(?:-c|--command)\\s+(?:'[^']*'|\"[^\"]*\"|\\S+)\\s*(?:root\\s*)?(?:$|[;&|\\n)])|\\b(?:sudo|doas)\\s[^;&|\\n]*(?:-c\\s+['\"]?:?!|-ex\\s+['\"]?!|-exec\\s+(?:/\\S*/)?\\w*sh\\s|action=exec=|\\sENV=)|\\bsudo\\s+-u\\s*\\\\?#-1\\b/" +
 			"\x03" +
 			"askxThis opens a root shell, in which Grapnel cannot check commands. Instead, run only the command that needs root. Open it?" +
 			"\x01\x13sudo apt-get update"},
-		{Name: "ask-before-preload", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "dyld_insert_libraries=\"$home/." +
+		{Name: "ask-before-preload", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: ".so" +
+			"\x02enable" +
+			"\x01/dev/shm/" +
+			"\x03" +
+			"/home/" +
+			"\x03" +
+			"/tmp/" +
+			"\x03" +
+			"/var/tmp/" +
+			"\x02enable" +
+			"\x05dyld_insert_libraries=\"$home/." +
 			"\x03" +
 			"dyld_insert_libraries=\"." +
 			"\x03" +
@@ -17207,8 +18229,11 @@ var all = []packindex.Pack{
 			"ssh_askpass=", Program: true}, Hook: "\x88\xc0" +
 			"\x01\x83\x88" +
 			"\b\x01\x05shell" +
-			"\x01\x01*" +
-			"\x02\x01\xa4" +
+			"\x02\venable -f *" +
+			"\x01*" +
+			"\x03" +
+			"\x01b/(?:^|[\\s;&|(])enable\\s+-f\\s+/(?:tmp|dev/shm|var/tmp|home)/|(?:^|[\\s;&|(])enable\\s+-f\\s+\\S*\\.so\\b/" +
+			"\x01\xa4" +
 			"\x01/(?:^|[\\s;&|(\"'])(?:export\\s+|env\\s+|setenv\\s+)?(?:LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES)=[\"']?(?:/tmp/|/dev/shm/|/var/tmp/|~/\\.|\\$HOME/\\.|/home/[^\\s/]+/\\.|\\.)/" +
 			"\x01\xfd" +
 			"\x02/(?:^|[\\s;&|(\"'])(?:NODE_OPTIONS=[\"']?[^\\n\"']*(?:--require|-r|--import|--loader)[=\\s]*(?:/tmp|/dev/shm|/var/tmp|https?:|data:)|(?:PYTHONSTARTUP|BASH_ENV|PERL5OPT|RUBYOPT|PROMPT_COMMAND|ENV|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_PAGER|PAGER|EDITOR|GIT_ASKPASS|SSH_ASKPASS|GIT_PROXY_COMMAND|JAVA_TOOL_OPTIONS)=[\"']?[^\\n\"']*(?:/tmp/|/dev/shm/|/var/tmp/|curl|wget|\\bnc\\b|base64|sh -c))/" +
