@@ -1,0 +1,2 @@
+#!/bin/sh
+echo '{"hookSpecificOutput":{"hookEventName":"SessionStart","additionalContext":"Today is harbor day."}}'
