@@ -4,6 +4,7 @@ package cli
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -102,19 +103,22 @@ func WorkDir() (string, error) {
 	return dir, nil
 }
 
-// PrintJSON prints one value as indented JSON, without HTML escapes.
-func (c *Console) PrintJSON(v any) error {
-	enc := json.NewEncoder(c.Out)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
-}
+// PrintJSON prints one value as indented JSON that is safe for a terminal.
+func (c *Console) PrintJSON(v any) error { return c.encode(v, "  ") }
 
-// PrintLine writes one value on one line.
-func (c *Console) PrintLine(v any) error {
-	enc := json.NewEncoder(c.Out)
+// PrintLine prints one value as JSON on one line, safe for a terminal.
+func (c *Console) PrintLine(v any) error { return c.encode(v, "") }
+
+func (c *Console) encode(v any, indent string) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	enc.SetIndent("", indent)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := io.WriteString(c.Out, printable.JSON(b.String()))
+	return err
 }
 
 // Ask asks a yes/no question. It prints the question to stderr if stdout is not a terminal or is

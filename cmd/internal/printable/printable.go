@@ -7,16 +7,14 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 )
 
 // Text replaces every character that cannot be printed by U+FFFD, except for newlines and tabs.
 // It also replaces bytes that are not UTF-8.
 func Text(text string) string {
 	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.Is(unicode.C, r): // control characters, and characters that change the direction of text
+		if controls(r) {
 			return '\uFFFD'
 		}
 		return r
@@ -28,6 +26,33 @@ var inLine = strings.NewReplacer("\n", "\uFFFD", "\t", "\uFFFD")
 // Line is like Text for a part of a line, such as the name of a file or a hook. It also
 // replaces newlines and tabs, so that the author of the name cannot add a line.
 func Line(text string) string { return inLine.Replace(Text(text)) }
+
+// JSON escapes the characters in the strings of a JSON text that could control a terminal. The
+// values of the strings stay the same.
+func JSON(text string) string {
+	if strings.IndexFunc(text, controls) < 0 {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !controls(r):
+			b.WriteRune(r)
+		case r > 0xFFFF:
+			high, low := utf16.EncodeRune(r)
+			fmt.Fprintf(&b, `\u%04x\u%04x`, high, low)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// controls reports whether a character can control a terminal, change the direction of text, or
+// separate lines. Newlines and tabs count as text.
+func controls(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.In(r, unicode.C, unicode.Zl, unicode.Zp)
+}
 
 // Count returns a number with a noun in singular or plural: "1 event", "3 events".
 func Count(n int, what string) string {

@@ -1,6 +1,9 @@
 package printable
 
 import (
+	"encoding/json"
+	"errors"
+	"reflect"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -23,6 +26,25 @@ func TestTextAndLine(t *testing.T) {
 		}
 		if got := Line(c.in); got != c.line {
 			t.Errorf("%s: Line(%q) = %q, want %q", name, c.in, got, c.line)
+		}
+	}
+}
+
+// JSON keeps the value, and no character of the text can control a terminal (H12).
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"{\n\t\"a\": \"é日\"\n}\n":                       "{\n\t\"a\": \"é日\"\n}\n",
+		"\"\u009b2J\u009d0;x\u007f\u202e\u2028\u2029\"": `"\u009b2J\u009d0;x\u007f\u202e\u2028\u2029"`,
+		"\"a\u200b\U000e0041\"":                         `"a\u200b\udb40\udc41"`,
+	} {
+		got := JSON(in)
+		if got != want {
+			t.Errorf("JSON(%q) = %q, want %q", in, got, want)
+		}
+		var before, after any
+		if err := errors.Join(json.Unmarshal([]byte(in), &before), json.Unmarshal([]byte(got), &after)); err != nil || !reflect.DeepEqual(before, after) {
+			t.Errorf("JSON(%q) has another value: %v", in, err)
 		}
 	}
 }
