@@ -5140,7 +5140,45 @@ var all = []packindex.Pack{
 			"\x03" +
 			"paramiko" +
 			"\x03" +
-			"requ" +
+			"requests.get" +
+			"\x03" +
+			"requests.post" +
+			"\x03" +
+			"requests.put" +
+			"\x03" +
+			"requests.request" +
+			"\x03" +
+			"require(\"dns\")" +
+			"\x03" +
+			"require(\"dns')" +
+			"\x03" +
+			"require(\"http\")" +
+			"\x03" +
+			"require(\"http')" +
+			"\x03" +
+			"require(\"https\")" +
+			"\x03" +
+			"require(\"https')" +
+			"\x03" +
+			"require(\"net\")" +
+			"\x03" +
+			"require(\"net')" +
+			"\x03" +
+			"require('dns\")" +
+			"\x03" +
+			"require('dns')" +
+			"\x03" +
+			"require('http\")" +
+			"\x03" +
+			"require('http')" +
+			"\x03" +
+			"require('https\")" +
+			"\x03" +
+			"require('https')" +
+			"\x03" +
+			"require('net\")" +
+			"\x03" +
+			"require('net')" +
 			"\x03" +
 			"smtplib" +
 			"\x03" +
@@ -6235,19 +6273,99 @@ var all = []packindex.Pack{
 			"\x05curl" +
 			"\x05.bak" +
 			"\x03" +
+			".bak.bz2" +
+			"\x03" +
+			".bak.gz" +
+			"\x03" +
+			".bak.xz" +
+			"\x03" +
+			".bak.zip" +
+			"\x03" +
+			".bak.zst" +
+			"\x03" +
 			".db" +
+			"\x03" +
+			".db.bz2" +
+			"\x03" +
+			".db.gz" +
+			"\x03" +
+			".db.xz" +
+			"\x03" +
+			".db.zip" +
+			"\x03" +
+			".db.zst" +
 			"\x03" +
 			".dump" +
 			"\x03" +
+			".dump.bz2" +
+			"\x03" +
+			".dump.gz" +
+			"\x03" +
+			".dump.xz" +
+			"\x03" +
+			".dump.zip" +
+			"\x03" +
+			".dump.zst" +
+			"\x03" +
 			".pcap" +
+			"\x03" +
+			".pcap.bz2" +
+			"\x03" +
+			".pcap.gz" +
+			"\x03" +
+			".pcap.xz" +
+			"\x03" +
+			".pcap.zip" +
+			"\x03" +
+			".pcap.zst" +
 			"\x03" +
 			".rdb" +
 			"\x03" +
+			".rdb.bz2" +
+			"\x03" +
+			".rdb.gz" +
+			"\x03" +
+			".rdb.xz" +
+			"\x03" +
+			".rdb.zip" +
+			"\x03" +
+			".rdb.zst" +
+			"\x03" +
 			".sql" +
+			"\x03" +
+			".sql.bz2" +
+			"\x03" +
+			".sql.gz" +
+			"\x03" +
+			".sql.xz" +
+			"\x03" +
+			".sql.zip" +
+			"\x03" +
+			".sql.zst" +
 			"\x03" +
 			".sqlite" +
 			"\x03" +
+			".sqlite.bz2" +
+			"\x03" +
+			".sqlite.gz" +
+			"\x03" +
+			".sqlite.xz" +
+			"\x03" +
+			".sqlite.zip" +
+			"\x03" +
+			".sqlite.zst" +
+			"\x03" +
 			".sqlite3" +
+			"\x03" +
+			".sqlite3.bz2" +
+			"\x03" +
+			".sqlite3.gz" +
+			"\x03" +
+			".sqlite3.xz" +
+			"\x03" +
+			".sqlite3.zip" +
+			"\x03" +
+			".sqlite3.zst" +
 			"\x02curl" +
 			"\x05tar" +
 			"\x03" +
@@ -6577,33 +6695,55 @@ var all = []packindex.Pack{
 			"file://~" +
 			"\x03" +
 			"gopher:" +
-			"\x05b64=" +
+			"\x05&b64=" +
 			"\x03" +
-			"base64=" +
+			"&base64=" +
 			"\x03" +
-			"blob=" +
+			"&blob=" +
 			"\x03" +
-			"body=" +
+			"&body=" +
+			"\x03" +
+			"&content=" +
+			"\x03" +
+			"&data=" +
+			"\x03" +
+			"&encoded=" +
+			"\x03" +
+			"&file=" +
+			"\x03" +
+			"&info=" +
+			"\x03" +
+			"&leak=" +
+			"\x03" +
+			"&payload=" +
+			"\x03" +
+			"?b64=" +
+			"\x03" +
+			"?base64=" +
+			"\x03" +
+			"?blob=" +
+			"\x03" +
+			"?body=" +
+			"\x03" +
+			"?content=" +
+			"\x03" +
+			"?data=" +
+			"\x03" +
+			"?encoded=" +
+			"\x03" +
+			"?file=" +
+			"\x03" +
+			"?info=" +
+			"\x03" +
+			"?leak=" +
+			"\x03" +
+			"?payload=" +
 			"\x03" +
 			"c3nol" +
 			"\x03" +
 			"cm9vddp4" +
 			"\x03" +
-			"content=" +
-			"\x03" +
-			"data=" +
-			"\x03" +
-			"encoded=" +
-			"\x03" +
-			"file=" +
-			"\x03" +
-			"info=" +
-			"\x03" +
-			"leak=" +
-			"\x03" +
 			"ls0tls1crudjt" +
-			"\x03" +
-			"payload=" +
 			"\x03" +
 			"qutjq" +
 			"\x03" +
@@ -7854,127 +7994,6 @@ var all = []packindex.Pack{
 			"|start_header_id|>" +
 			"\x03" +
 			"|system|>" +
-			"\x02accept" +
-			"\x03" +
-			"approve" +
-			"\x03" +
-			"bypass" +
-			"\x03" +
-			"call" +
-			"\x03" +
-			"cat" +
-			"\x03" +
-			"delete" +
-			"\x03" +
-			"destroy" +
-			"\x03" +
-			"disable" +
-			"\x03" +
-			"disregard" +
-			"\x03" +
-			"dump" +
-			"\x03" +
-			"e-mail" +
-			"\x03" +
-			"email" +
-			"\x03" +
-			"erase" +
-			"\x03" +
-			"execute" +
-			"\x03" +
-			"exfiltrate" +
-			"\x03" +
-			"forward" +
-			"\x03" +
-			"ignore" +
-			"\x03" +
-			"immediately" +
-			"\x03" +
-			"include" +
-			"\x03" +
-			"invoke" +
-			"\x03" +
-			"leak" +
-			"\x03" +
-			"merge" +
-			"\x03" +
-			"new instructions" +
-			"\x03" +
-			"no restrictions" +
-			"\x03" +
-			"now " +
-			"\x03" +
-			"now," +
-			"\x03" +
-			"open" +
-			"\x03" +
-			"output" +
-			"\x03" +
-			"post" +
-			"\x03" +
-			"print" +
-			"\x03" +
-			"rate" +
-			"\x03" +
-			"read" +
-			"\x03" +
-			"recommend" +
-			"\x03" +
-			"retrieve" +
-			"\x03" +
-			"reveal" +
-			"\x03" +
-			"run" +
-			"\x03" +
-			"send" +
-			"\x03" +
-			"silently " +
-			"\x03" +
-			"silently," +
-			"\x03" +
-			"skip" +
-			"\x03" +
-			"transmit" +
-			"\x03" +
-			"turn off" +
-			"\x03" +
-			"unrestricted" +
-			"\x03" +
-			"upload" +
-			"\x03" +
-			"wipe" +
-			"\x03" +
-			"without any restrictions" +
-			"\x03" +
-			"without restrictions" +
-			"\x03" +
-			"you have to " +
-			"\x03" +
-			"you must " +
-			"\x03" +
-			"you need to " +
-			"\x03" +
-			"you will now " +
-			"\x03" +
-			"your new goal" +
-			"\x03" +
-			"your new instructions" +
-			"\x03" +
-			"your new job" +
-			"\x03" +
-			"your new role" +
-			"\x03" +
-			"your new task" +
-			"\x03" +
-			"your next goal" +
-			"\x03" +
-			"your next instructions" +
-			"\x03" +
-			"your next job" +
-			"\x03" +
-			"your next role" +
-			"\x03" +
-			"your next task" +
 			"\x05/admin" +
 			"\x03" +
 			"/important" +
@@ -7991,21 +8010,141 @@ var all = []packindex.Pack{
 			"\x03" +
 			"admin" +
 			"\x03" +
+			"ai command" +
+			"\x03" +
+			"ai directive" +
+			"\x03" +
+			"ai instruction" +
+			"\x03" +
+			"ai instructions" +
+			"\x03" +
+			"ai note" +
+			"\x03" +
+			"ai prompt" +
+			"\x03" +
+			"ai task" +
+			"\x03" +
+			"ai-command" +
+			"\x03" +
+			"ai-directive" +
+			"\x03" +
+			"ai-instruction" +
+			"\x03" +
+			"ai-instructions" +
+			"\x03" +
+			"ai-note" +
+			"\x03" +
+			"ai-prompt" +
+			"\x03" +
+			"ai-task" +
+			"\x03" +
+			"ai_command" +
+			"\x03" +
+			"ai_directive" +
+			"\x03" +
+			"ai_instruction" +
+			"\x03" +
+			"ai_instructions" +
+			"\x03" +
+			"ai_note" +
+			"\x03" +
+			"ai_prompt" +
+			"\x03" +
+			"ai_task" +
+			"\x03" +
+			"aicommand" +
+			"\x03" +
+			"aidirective" +
+			"\x03" +
+			"aiinstruction" +
+			"\x03" +
+			"aiinstructions" +
+			"\x03" +
+			"ainote" +
+			"\x03" +
+			"aiprompt" +
+			"\x03" +
+			"aitask" +
+			"\x03" +
 			"anthropic" +
 			"\x03" +
+			"begin admin" +
+			"\x03" +
 			"begin admin " +
+			"\x03" +
+			"begin ai command" +
+			"\x03" +
+			"begin ai directive" +
+			"\x03" +
+			"begin ai instruction" +
+			"\x03" +
+			"begin ai instructions" +
+			"\x03" +
+			"begin ai note" +
+			"\x03" +
+			"begin ai prompt" +
+			"\x03" +
+			"begin ai task" +
+			"\x03" +
+			"begin ai-command" +
+			"\x03" +
+			"begin ai-directive" +
+			"\x03" +
+			"begin ai-instruction" +
+			"\x03" +
+			"begin ai-instructions" +
+			"\x03" +
+			"begin ai-note" +
+			"\x03" +
+			"begin ai-prompt" +
+			"\x03" +
+			"begin ai-task" +
+			"\x03" +
+			"begin ai_command" +
+			"\x03" +
+			"begin ai_directive" +
+			"\x03" +
+			"begin ai_instruction" +
+			"\x03" +
+			"begin ai_instructions" +
+			"\x03" +
+			"begin ai_note" +
+			"\x03" +
+			"begin ai_prompt" +
+			"\x03" +
+			"begin ai_task" +
+			"\x03" +
+			"begin aicommand" +
+			"\x03" +
+			"begin aidirective" +
+			"\x03" +
+			"begin aiinstruction" +
+			"\x03" +
+			"begin aiinstructions" +
+			"\x03" +
+			"begin ainote" +
+			"\x03" +
+			"begin aiprompt" +
+			"\x03" +
+			"begin aitask" +
+			"\x03" +
+			"begin anthropic" +
+			"\x03" +
+			"begin developer" +
 			"\x03" +
 			"begin of admin " +
 			"\x03" +
 			"begin of system " +
 			"\x03" +
+			"begin openai" +
+			"\x03" +
+			"begin root" +
+			"\x03" +
+			"begin system" +
+			"\x03" +
 			"begin system " +
 			"\x03" +
-			"command" +
-			"\x03" +
 			"developer" +
-			"\x03" +
-			"directive" +
 			"\x03" +
 			"important" +
 			"\x03" +
@@ -8013,29 +8152,91 @@ var all = []packindex.Pack{
 			"\x03" +
 			"instructions" +
 			"\x03" +
-			"note" +
-			"\x03" +
 			"openai" +
 			"\x03" +
 			"override" +
 			"\x03" +
-			"prompt" +
-			"\x03" +
 			"root" +
 			"\x03" +
+			"start admin" +
+			"\x03" +
 			"start admin " +
+			"\x03" +
+			"start ai command" +
+			"\x03" +
+			"start ai directive" +
+			"\x03" +
+			"start ai instruction" +
+			"\x03" +
+			"start ai instructions" +
+			"\x03" +
+			"start ai note" +
+			"\x03" +
+			"start ai prompt" +
+			"\x03" +
+			"start ai task" +
+			"\x03" +
+			"start ai-command" +
+			"\x03" +
+			"start ai-directive" +
+			"\x03" +
+			"start ai-instruction" +
+			"\x03" +
+			"start ai-instructions" +
+			"\x03" +
+			"start ai-note" +
+			"\x03" +
+			"start ai-prompt" +
+			"\x03" +
+			"start ai-task" +
+			"\x03" +
+			"start ai_command" +
+			"\x03" +
+			"start ai_directive" +
+			"\x03" +
+			"start ai_instruction" +
+			"\x03" +
+			"start ai_instructions" +
+			"\x03" +
+			"start ai_note" +
+			"\x03" +
+			"start ai_prompt" +
+			"\x03" +
+			"start ai_task" +
+			"\x03" +
+			"start aicommand" +
+			"\x03" +
+			"start aidirective" +
+			"\x03" +
+			"start aiinstruction" +
+			"\x03" +
+			"start aiinstructions" +
+			"\x03" +
+			"start ainote" +
+			"\x03" +
+			"start aiprompt" +
+			"\x03" +
+			"start aitask" +
+			"\x03" +
+			"start anthropic" +
+			"\x03" +
+			"start developer" +
 			"\x03" +
 			"start of admin " +
 			"\x03" +
 			"start of system " +
+			"\x03" +
+			"start openai" +
+			"\x03" +
+			"start root" +
+			"\x03" +
+			"start system" +
 			"\x03" +
 			"start system " +
 			"\x03" +
 			"sys" +
 			"\x03" +
 			"system" +
-			"\x03" +
-			"task" +
 			"\x02accept" +
 			"\x03" +
 			"approve" +
@@ -8436,19 +8637,99 @@ var all = []packindex.Pack{
 			"unscramble" +
 			"\x01base64" +
 			"\x03" +
+			"base64 " +
+			"\x03" +
+			"base64 encoded " +
+			"\x03" +
+			"base64-" +
+			"\x03" +
+			"base64-encoded " +
+			"\x03" +
+			"base64encoded " +
+			"\x03" +
 			"encoded" +
+			"\x03" +
+			"encoded " +
+			"\x03" +
+			"encoded encoded " +
+			"\x03" +
+			"encoded-" +
+			"\x03" +
+			"encoded-encoded " +
+			"\x03" +
+			"encodedencoded " +
 			"\x03" +
 			"hex" +
 			"\x03" +
+			"hex " +
+			"\x03" +
+			"hex encoded " +
+			"\x03" +
+			"hex-" +
+			"\x03" +
+			"hex-encoded " +
+			"\x03" +
+			"hexencoded " +
+			"\x03" +
 			"rot13" +
+			"\x03" +
+			"rot13 " +
+			"\x03" +
+			"rot13 encoded " +
+			"\x03" +
+			"rot13-" +
+			"\x03" +
+			"rot13-encoded " +
+			"\x03" +
+			"rot13encoded " +
 			"\x03" +
 			"the base64" +
 			"\x03" +
+			"the base64 " +
+			"\x03" +
+			"the base64 encoded " +
+			"\x03" +
+			"the base64-" +
+			"\x03" +
+			"the base64-encoded " +
+			"\x03" +
+			"the base64encoded " +
+			"\x03" +
 			"the encoded" +
+			"\x03" +
+			"the encoded " +
+			"\x03" +
+			"the encoded encoded " +
+			"\x03" +
+			"the encoded-" +
+			"\x03" +
+			"the encoded-encoded " +
+			"\x03" +
+			"the encodedencoded " +
 			"\x03" +
 			"the hex" +
 			"\x03" +
+			"the hex " +
+			"\x03" +
+			"the hex encoded " +
+			"\x03" +
+			"the hex-" +
+			"\x03" +
+			"the hex-encoded " +
+			"\x03" +
+			"the hexencoded " +
+			"\x03" +
 			"the rot13" +
+			"\x03" +
+			"the rot13 " +
+			"\x03" +
+			"the rot13 encoded " +
+			"\x03" +
+			"the rot13-" +
+			"\x03" +
+			"the rot13-encoded " +
+			"\x03" +
+			"the rot13encoded " +
 			"\x02command" +
 			"\x03" +
 			"instruction" +
@@ -8681,6 +8962,75 @@ var all = []packindex.Pack{
 			"the" +
 			"\x03" +
 			"your" +
+			"\x02complete hidden instructions" +
+			"\x03" +
+			"complete initial instructions" +
+			"\x03" +
+			"complete initial prompt" +
+			"\x03" +
+			"complete system message" +
+			"\x03" +
+			"complete system prompt" +
+			"\x03" +
+			"entire hidden instructions" +
+			"\x03" +
+			"entire initial instructions" +
+			"\x03" +
+			"entire initial prompt" +
+			"\x03" +
+			"entire system message" +
+			"\x03" +
+			"entire system prompt" +
+			"\x03" +
+			"full hidden instructions" +
+			"\x03" +
+			"full initial instructions" +
+			"\x03" +
+			"full initial prompt" +
+			"\x03" +
+			"full system message" +
+			"\x03" +
+			"full system prompt" +
+			"\x03" +
+			"hidden hidden instructions" +
+			"\x03" +
+			"hidden initial instructions" +
+			"\x03" +
+			"hidden initial prompt" +
+			"\x03" +
+			"hidden instructions" +
+			"\x03" +
+			"hidden system message" +
+			"\x03" +
+			"hidden system prompt" +
+			"\x03" +
+			"initial hidden instructions" +
+			"\x03" +
+			"initial initial instructions" +
+			"\x03" +
+			"initial initial prompt" +
+			"\x03" +
+			"initial instructions" +
+			"\x03" +
+			"initial prompt" +
+			"\x03" +
+			"initial system message" +
+			"\x03" +
+			"initial system prompt" +
+			"\x03" +
+			"original hidden instructions" +
+			"\x03" +
+			"original initial instructions" +
+			"\x03" +
+			"original initial prompt" +
+			"\x03" +
+			"original system message" +
+			"\x03" +
+			"original system prompt" +
+			"\x03" +
+			"system message" +
+			"\x03" +
+			"system prompt" +
 			"\x02disclose" +
 			"\x03" +
 			"display" +
@@ -8706,15 +9056,6 @@ var all = []packindex.Pack{
 			"tell me" +
 			"\x03" +
 			"what is" +
-			"\x02hidden instructions" +
-			"\x03" +
-			"initial instructions" +
-			"\x03" +
-			"initial prompt" +
-			"\x03" +
-			"system message" +
-			"\x03" +
-			"system prompt" +
 			"\x05.env" +
 			"\x03" +
 			".ssh" +
@@ -9377,6 +9718,149 @@ var all = []packindex.Pack{
 			"wipe" +
 			"\x03" +
 			"write" +
+			"\x02accept" +
+			"\x03" +
+			"add" +
+			"\x03" +
+			"append" +
+			"\x03" +
+			"approve" +
+			"\x03" +
+			"attach" +
+			"\x03" +
+			"bypass" +
+			"\x03" +
+			"call" +
+			"\x03" +
+			"cat" +
+			"\x03" +
+			"collect" +
+			"\x03" +
+			"commit" +
+			"\x03" +
+			"copy" +
+			"\x03" +
+			"delete" +
+			"\x03" +
+			"destroy" +
+			"\x03" +
+			"disable" +
+			"\x03" +
+			"download" +
+			"\x03" +
+			"drop" +
+			"\x03" +
+			"dump" +
+			"\x03" +
+			"e-mail" +
+			"\x03" +
+			"email" +
+			"\x03" +
+			"embed" +
+			"\x03" +
+			"encode" +
+			"\x03" +
+			"erase" +
+			"\x03" +
+			"eval" +
+			"\x03" +
+			"execute" +
+			"\x03" +
+			"exfiltrate" +
+			"\x03" +
+			"extract" +
+			"\x03" +
+			"fetch" +
+			"\x03" +
+			"force push" +
+			"\x03" +
+			"force-push" +
+			"\x03" +
+			"forward" +
+			"\x03" +
+			"gather" +
+			"\x03" +
+			"gist" +
+			"\x03" +
+			"include" +
+			"\x03" +
+			"insert" +
+			"\x03" +
+			"install" +
+			"\x03" +
+			"invoke" +
+			"\x03" +
+			"leak" +
+			"\x03" +
+			"list" +
+			"\x03" +
+			"look for" +
+			"\x03" +
+			"merge" +
+			"\x03" +
+			"navigate to" +
+			"\x03" +
+			"open" +
+			"\x03" +
+			"output" +
+			"\x03" +
+			"pass" +
+			"\x03" +
+			"paste" +
+			"\x03" +
+			"post" +
+			"\x03" +
+			"prefer" +
+			"\x03" +
+			"print" +
+			"\x03" +
+			"publish" +
+			"\x03" +
+			"push" +
+			"\x03" +
+			"put" +
+			"\x03" +
+			"rate" +
+			"\x03" +
+			"read" +
+			"\x03" +
+			"recommend" +
+			"\x03" +
+			"remove" +
+			"\x03" +
+			"report" +
+			"\x03" +
+			"retrieve" +
+			"\x03" +
+			"reveal" +
+			"\x03" +
+			"run" +
+			"\x03" +
+			"search for" +
+			"\x03" +
+			"send" +
+			"\x03" +
+			"share" +
+			"\x03" +
+			"show" +
+			"\x03" +
+			"skip" +
+			"\x03" +
+			"submit" +
+			"\x03" +
+			"transmit" +
+			"\x03" +
+			"turn off" +
+			"\x03" +
+			"upload" +
+			"\x03" +
+			"use" +
+			"\x03" +
+			"visit" +
+			"\x03" +
+			"wipe" +
+			"\x03" +
+			"write" +
 			"\x05<!--" +
 			"\x03" +
 			"aria-hidden" +
@@ -9545,29 +10029,245 @@ var all = []packindex.Pack{
 			"read" +
 			"\x03" +
 			"take" +
-			"\x02in its " +
+			"\x02in its answer" +
 			"\x03" +
-			"in its final " +
+			"in its comment" +
 			"\x03" +
-			"in its first " +
+			"in its commit" +
 			"\x03" +
-			"in its next " +
+			"in its final answer" +
 			"\x03" +
-			"in the next " +
+			"in its final comment" +
 			"\x03" +
-			"in the next final " +
+			"in its final commit" +
 			"\x03" +
-			"in the next first " +
+			"in its final message" +
 			"\x03" +
-			"in the next next " +
+			"in its final output" +
 			"\x03" +
-			"in your " +
+			"in its final pr" +
 			"\x03" +
-			"in your final " +
+			"in its final pull request" +
 			"\x03" +
-			"in your first " +
+			"in its final reply" +
 			"\x03" +
-			"in your next " +
+			"in its final response" +
+			"\x03" +
+			"in its final summary" +
+			"\x03" +
+			"in its first answer" +
+			"\x03" +
+			"in its first comment" +
+			"\x03" +
+			"in its first commit" +
+			"\x03" +
+			"in its first message" +
+			"\x03" +
+			"in its first output" +
+			"\x03" +
+			"in its first pr" +
+			"\x03" +
+			"in its first pull request" +
+			"\x03" +
+			"in its first reply" +
+			"\x03" +
+			"in its first response" +
+			"\x03" +
+			"in its first summary" +
+			"\x03" +
+			"in its message" +
+			"\x03" +
+			"in its next answer" +
+			"\x03" +
+			"in its next comment" +
+			"\x03" +
+			"in its next commit" +
+			"\x03" +
+			"in its next message" +
+			"\x03" +
+			"in its next output" +
+			"\x03" +
+			"in its next pr" +
+			"\x03" +
+			"in its next pull request" +
+			"\x03" +
+			"in its next reply" +
+			"\x03" +
+			"in its next response" +
+			"\x03" +
+			"in its next summary" +
+			"\x03" +
+			"in its output" +
+			"\x03" +
+			"in its pr" +
+			"\x03" +
+			"in its pull request" +
+			"\x03" +
+			"in its reply" +
+			"\x03" +
+			"in its response" +
+			"\x03" +
+			"in its summary" +
+			"\x03" +
+			"in the next answer" +
+			"\x03" +
+			"in the next comment" +
+			"\x03" +
+			"in the next commit" +
+			"\x03" +
+			"in the next final answer" +
+			"\x03" +
+			"in the next final comment" +
+			"\x03" +
+			"in the next final commit" +
+			"\x03" +
+			"in the next final message" +
+			"\x03" +
+			"in the next final output" +
+			"\x03" +
+			"in the next final pr" +
+			"\x03" +
+			"in the next final pull request" +
+			"\x03" +
+			"in the next final reply" +
+			"\x03" +
+			"in the next final response" +
+			"\x03" +
+			"in the next final summary" +
+			"\x03" +
+			"in the next first answer" +
+			"\x03" +
+			"in the next first comment" +
+			"\x03" +
+			"in the next first commit" +
+			"\x03" +
+			"in the next first message" +
+			"\x03" +
+			"in the next first output" +
+			"\x03" +
+			"in the next first pr" +
+			"\x03" +
+			"in the next first pull request" +
+			"\x03" +
+			"in the next first reply" +
+			"\x03" +
+			"in the next first response" +
+			"\x03" +
+			"in the next first summary" +
+			"\x03" +
+			"in the next message" +
+			"\x03" +
+			"in the next next answer" +
+			"\x03" +
+			"in the next next comment" +
+			"\x03" +
+			"in the next next commit" +
+			"\x03" +
+			"in the next next message" +
+			"\x03" +
+			"in the next next output" +
+			"\x03" +
+			"in the next next pr" +
+			"\x03" +
+			"in the next next pull request" +
+			"\x03" +
+			"in the next next reply" +
+			"\x03" +
+			"in the next next response" +
+			"\x03" +
+			"in the next next summary" +
+			"\x03" +
+			"in the next output" +
+			"\x03" +
+			"in the next pr" +
+			"\x03" +
+			"in the next pull request" +
+			"\x03" +
+			"in the next reply" +
+			"\x03" +
+			"in the next response" +
+			"\x03" +
+			"in the next summary" +
+			"\x03" +
+			"in your answer" +
+			"\x03" +
+			"in your comment" +
+			"\x03" +
+			"in your commit" +
+			"\x03" +
+			"in your final answer" +
+			"\x03" +
+			"in your final comment" +
+			"\x03" +
+			"in your final commit" +
+			"\x03" +
+			"in your final message" +
+			"\x03" +
+			"in your final output" +
+			"\x03" +
+			"in your final pr" +
+			"\x03" +
+			"in your final pull request" +
+			"\x03" +
+			"in your final reply" +
+			"\x03" +
+			"in your final response" +
+			"\x03" +
+			"in your final summary" +
+			"\x03" +
+			"in your first answer" +
+			"\x03" +
+			"in your first comment" +
+			"\x03" +
+			"in your first commit" +
+			"\x03" +
+			"in your first message" +
+			"\x03" +
+			"in your first output" +
+			"\x03" +
+			"in your first pr" +
+			"\x03" +
+			"in your first pull request" +
+			"\x03" +
+			"in your first reply" +
+			"\x03" +
+			"in your first response" +
+			"\x03" +
+			"in your first summary" +
+			"\x03" +
+			"in your message" +
+			"\x03" +
+			"in your next answer" +
+			"\x03" +
+			"in your next comment" +
+			"\x03" +
+			"in your next commit" +
+			"\x03" +
+			"in your next message" +
+			"\x03" +
+			"in your next output" +
+			"\x03" +
+			"in your next pr" +
+			"\x03" +
+			"in your next pull request" +
+			"\x03" +
+			"in your next reply" +
+			"\x03" +
+			"in your next response" +
+			"\x03" +
+			"in your next summary" +
+			"\x03" +
+			"in your output" +
+			"\x03" +
+			"in your pr" +
+			"\x03" +
+			"in your pull request" +
+			"\x03" +
+			"in your reply" +
+			"\x03" +
+			"in your response" +
+			"\x03" +
+			"in your summary" +
 			"\x05accept" +
 			"\x03" +
 			"add" +
@@ -9715,19 +10415,162 @@ var all = []packindex.Pack{
 			"wipe" +
 			"\x03" +
 			"write" +
+			"\x02accept" +
+			"\x03" +
+			"add" +
+			"\x03" +
+			"append" +
+			"\x03" +
+			"approve" +
+			"\x03" +
+			"attach" +
+			"\x03" +
+			"bypass" +
+			"\x03" +
+			"call" +
+			"\x03" +
+			"cat" +
+			"\x03" +
+			"collect" +
+			"\x03" +
+			"commit" +
+			"\x03" +
+			"copy" +
+			"\x03" +
+			"delete" +
+			"\x03" +
+			"destroy" +
+			"\x03" +
+			"disable" +
+			"\x03" +
+			"download" +
+			"\x03" +
+			"drop" +
+			"\x03" +
+			"dump" +
+			"\x03" +
+			"e-mail" +
+			"\x03" +
+			"email" +
+			"\x03" +
+			"embed" +
+			"\x03" +
+			"encode" +
+			"\x03" +
+			"erase" +
+			"\x03" +
+			"eval" +
+			"\x03" +
+			"execute" +
+			"\x03" +
+			"exfiltrate" +
+			"\x03" +
+			"extract" +
+			"\x03" +
+			"fetch" +
+			"\x03" +
+			"force push" +
+			"\x03" +
+			"force-push" +
+			"\x03" +
+			"forward" +
+			"\x03" +
+			"gather" +
+			"\x03" +
+			"gist" +
+			"\x03" +
+			"include" +
+			"\x03" +
+			"insert" +
+			"\x03" +
+			"install" +
+			"\x03" +
+			"invoke" +
+			"\x03" +
+			"leak" +
+			"\x03" +
+			"list" +
+			"\x03" +
+			"look for" +
+			"\x03" +
+			"merge" +
+			"\x03" +
+			"navigate to" +
+			"\x03" +
+			"open" +
+			"\x03" +
+			"output" +
+			"\x03" +
+			"pass" +
+			"\x03" +
+			"paste" +
+			"\x03" +
+			"post" +
+			"\x03" +
+			"prefer" +
+			"\x03" +
+			"print" +
+			"\x03" +
+			"publish" +
+			"\x03" +
+			"push" +
+			"\x03" +
+			"put" +
+			"\x03" +
+			"rate" +
+			"\x03" +
+			"read" +
+			"\x03" +
+			"recommend" +
+			"\x03" +
+			"remove" +
+			"\x03" +
+			"report" +
+			"\x03" +
+			"retrieve" +
+			"\x03" +
+			"reveal" +
+			"\x03" +
+			"run" +
+			"\x03" +
+			"search for" +
+			"\x03" +
+			"send" +
+			"\x03" +
+			"share" +
+			"\x03" +
+			"show" +
+			"\x03" +
+			"skip" +
+			"\x03" +
+			"submit" +
+			"\x03" +
+			"transmit" +
+			"\x03" +
+			"turn off" +
+			"\x03" +
+			"upload" +
+			"\x03" +
+			"use" +
+			"\x03" +
+			"visit" +
+			"\x03" +
+			"wipe" +
+			"\x03" +
+			"write" +
 			"\x05abandon" +
 			"\x03" +
 			"additional" +
 			"\x03" +
-			"agent" +
-			"\x03" +
-			"assistant" +
-			"\x03" +
 			"attention" +
+			"\x03" +
+			"attentions" +
 			"\x03" +
 			"changed" +
 			"\x03" +
 			"directive" +
+			"\x03" +
+			"directives" +
 			"\x03" +
 			"from" +
 			"\x03" +
@@ -9737,23 +10580,81 @@ var all = []packindex.Pack{
 			"\x03" +
 			"hint" +
 			"\x03" +
+			"hints" +
+			"\x03" +
 			"instruction" +
+			"\x03" +
+			"instruction for the agent" +
+			"\x03" +
+			"instruction for the assistant" +
+			"\x03" +
+			"instruction for the model" +
+			"\x03" +
+			"instruction to the agent" +
+			"\x03" +
+			"instruction to the assistant" +
+			"\x03" +
+			"instruction to the model" +
 			"\x03" +
 			"instructions" +
 			"\x03" +
+			"instructions for the agent" +
+			"\x03" +
+			"instructions for the assistant" +
+			"\x03" +
+			"instructions for the model" +
+			"\x03" +
+			"instructions to the agent" +
+			"\x03" +
+			"instructions to the assistant" +
+			"\x03" +
+			"instructions to the model" +
+			"\x03" +
+			"instructionss" +
+			"\x03" +
 			"message" +
 			"\x03" +
-			"model" +
+			"message for the agent" +
+			"\x03" +
+			"message for the assistant" +
+			"\x03" +
+			"message for the model" +
+			"\x03" +
+			"message to the agent" +
+			"\x03" +
+			"message to the assistant" +
+			"\x03" +
+			"message to the model" +
+			"\x03" +
+			"messages" +
 			"\x03" +
 			"new" +
 			"\x03" +
 			"note" +
 			"\x03" +
+			"note for the agent" +
+			"\x03" +
+			"note for the assistant" +
+			"\x03" +
+			"note for the model" +
+			"\x03" +
+			"note to the agent" +
+			"\x03" +
+			"note to the assistant" +
+			"\x03" +
+			"note to the model" +
+			"\x03" +
+			"notes" +
+			"\x03" +
 			"notice" +
+			"\x03" +
+			"notices" +
 			"\x03" +
 			"pause" +
 			"\x03" +
 			"reminder" +
+			"\x03" +
+			"reminders" +
 			"\x03" +
 			"revised" +
 			"\x03" +
@@ -9766,9 +10667,13 @@ var all = []packindex.Pack{
 			"\x03" +
 			"attention" +
 			"\x03" +
+			"attentions" +
+			"\x03" +
 			"changed" +
 			"\x03" +
 			"directive" +
+			"\x03" +
+			"directives" +
 			"\x03" +
 			"further" +
 			"\x03" +
@@ -9776,39 +10681,83 @@ var all = []packindex.Pack{
 			"\x03" +
 			"hint" +
 			"\x03" +
+			"hints" +
+			"\x03" +
 			"instruction" +
 			"\x03" +
-			"instruction for the " +
+			"instruction for the agent" +
 			"\x03" +
-			"instruction to the " +
+			"instruction for the assistant" +
+			"\x03" +
+			"instruction for the model" +
+			"\x03" +
+			"instruction to the agent" +
+			"\x03" +
+			"instruction to the assistant" +
+			"\x03" +
+			"instruction to the model" +
 			"\x03" +
 			"instructions" +
 			"\x03" +
-			"instructions for the " +
+			"instructions for the agent" +
 			"\x03" +
-			"instructions to the " +
+			"instructions for the assistant" +
+			"\x03" +
+			"instructions for the model" +
+			"\x03" +
+			"instructions to the agent" +
+			"\x03" +
+			"instructions to the assistant" +
+			"\x03" +
+			"instructions to the model" +
+			"\x03" +
+			"instructionss" +
 			"\x03" +
 			"message" +
 			"\x03" +
-			"message for the " +
+			"message for the agent" +
 			"\x03" +
-			"message to the " +
+			"message for the assistant" +
+			"\x03" +
+			"message for the model" +
+			"\x03" +
+			"message to the agent" +
+			"\x03" +
+			"message to the assistant" +
+			"\x03" +
+			"message to the model" +
+			"\x03" +
+			"messages" +
 			"\x03" +
 			"new" +
 			"\x03" +
 			"note" +
 			"\x03" +
-			"note for the " +
+			"note for the agent" +
 			"\x03" +
-			"note to the " +
+			"note for the assistant" +
+			"\x03" +
+			"note for the model" +
+			"\x03" +
+			"note to the agent" +
+			"\x03" +
+			"note to the assistant" +
+			"\x03" +
+			"note to the model" +
+			"\x03" +
+			"notes" +
 			"\x03" +
 			"notice" +
+			"\x03" +
+			"notices" +
 			"\x03" +
 			"order" +
 			"\x03" +
 			"pause" +
 			"\x03" +
 			"reminder" +
+			"\x03" +
+			"reminders" +
 			"\x03" +
 			"revised" +
 			"\x03" +
@@ -10108,6 +11057,46 @@ var all = []packindex.Pack{
 			"\x03" +
 			"bots" +
 			"\x03" +
+			"code agent" +
+			"\x03" +
+			"code agents" +
+			"\x03" +
+			"code assistant" +
+			"\x03" +
+			"code assistants" +
+			"\x03" +
+			"code bot" +
+			"\x03" +
+			"code bots" +
+			"\x03" +
+			"code model" +
+			"\x03" +
+			"code models" +
+			"\x03" +
+			"code tool" +
+			"\x03" +
+			"code tools" +
+			"\x03" +
+			"coding agent" +
+			"\x03" +
+			"coding agents" +
+			"\x03" +
+			"coding assistant" +
+			"\x03" +
+			"coding assistants" +
+			"\x03" +
+			"coding bot" +
+			"\x03" +
+			"coding bots" +
+			"\x03" +
+			"coding model" +
+			"\x03" +
+			"coding models" +
+			"\x03" +
+			"coding tool" +
+			"\x03" +
+			"coding tools" +
+			"\x03" +
 			"model" +
 			"\x03" +
 			"models" +
@@ -10223,6 +11212,57 @@ var all = []packindex.Pack{
 			"@cursor" +
 			"\x03" +
 			"@gemini" +
+			"\x02add" +
+			"\x03" +
+			"append" +
+			"\x03" +
+			"call" +
+			"\x03" +
+			"cat" +
+			"\x03" +
+			"collect" +
+			"\x03" +
+			"copy" +
+			"\x03" +
+			"dump" +
+			"\x03" +
+			"eval" +
+			"\x03" +
+			"execute" +
+			"\x03" +
+			"exfiltrate" +
+			"\x03" +
+			"export" +
+			"\x03" +
+			"forward" +
+			"\x03" +
+			"include" +
+			"\x03" +
+			"invoke" +
+			"\x03" +
+			"open" +
+			"\x03" +
+			"paste" +
+			"\x03" +
+			"post" +
+			"\x03" +
+			"print" +
+			"\x03" +
+			"read" +
+			"\x03" +
+			"retrieve" +
+			"\x03" +
+			"reveal" +
+			"\x03" +
+			"run" +
+			"\x03" +
+			"send" +
+			"\x03" +
+			"show" +
+			"\x03" +
+			"upload" +
+			"\x03" +
+			"use" +
 			"\x05are required to" +
 			"\x03" +
 			"has to" +
@@ -10478,17 +11518,65 @@ var all = []packindex.Pack{
 			"\x03" +
 			"have" +
 			"\x02your" +
-			"\x05as a " +
+			"\x05as a ai" +
 			"\x03" +
-			"as an " +
+			"as a artificial intelligence" +
 			"\x03" +
-			"if you are a " +
+			"as a language model" +
 			"\x03" +
-			"if you are an " +
+			"as a large language model" +
 			"\x03" +
-			"if you're a " +
+			"as a llm" +
 			"\x03" +
-			"if you're an " +
+			"as an ai" +
+			"\x03" +
+			"as an artificial intelligence" +
+			"\x03" +
+			"as an language model" +
+			"\x03" +
+			"as an large language model" +
+			"\x03" +
+			"as an llm" +
+			"\x03" +
+			"if you are a ai" +
+			"\x03" +
+			"if you are a artificial intelligence" +
+			"\x03" +
+			"if you are a language model" +
+			"\x03" +
+			"if you are a large language model" +
+			"\x03" +
+			"if you are a llm" +
+			"\x03" +
+			"if you are an ai" +
+			"\x03" +
+			"if you are an artificial intelligence" +
+			"\x03" +
+			"if you are an language model" +
+			"\x03" +
+			"if you are an large language model" +
+			"\x03" +
+			"if you are an llm" +
+			"\x03" +
+			"if you're a ai" +
+			"\x03" +
+			"if you're a artificial intelligence" +
+			"\x03" +
+			"if you're a language model" +
+			"\x03" +
+			"if you're a large language model" +
+			"\x03" +
+			"if you're a llm" +
+			"\x03" +
+			"if you're an ai" +
+			"\x03" +
+			"if you're an artificial intelligence" +
+			"\x03" +
+			"if you're an language model" +
+			"\x03" +
+			"if you're an large language model" +
+			"\x03" +
+			"if you're an llm" +
 			"\x02click" +
 			"\x03" +
 			"fetch" +
@@ -10535,19 +11623,79 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ПОЛЬЗОВАТЕЛ" +
 			"\x03" +
-			"ユーザに" +
+			"ユーザには伝えず" +
 			"\x03" +
-			"ユーザには" +
+			"ユーザには伝えない" +
 			"\x03" +
-			"ユーザーに" +
+			"ユーザには知らせず" +
 			"\x03" +
-			"ユーザーには" +
+			"ユーザには知らせない" +
+			"\x03" +
+			"ユーザには言わず" +
+			"\x03" +
+			"ユーザには言わない" +
+			"\x03" +
+			"ユーザに伝えず" +
+			"\x03" +
+			"ユーザに伝えない" +
+			"\x03" +
+			"ユーザに知らせず" +
+			"\x03" +
+			"ユーザに知らせない" +
+			"\x03" +
+			"ユーザに言わず" +
+			"\x03" +
+			"ユーザに言わない" +
+			"\x03" +
+			"ユーザーには伝えず" +
+			"\x03" +
+			"ユーザーには伝えない" +
+			"\x03" +
+			"ユーザーには知らせず" +
+			"\x03" +
+			"ユーザーには知らせない" +
+			"\x03" +
+			"ユーザーには言わず" +
+			"\x03" +
+			"ユーザーには言わない" +
+			"\x03" +
+			"ユーザーに伝えず" +
+			"\x03" +
+			"ユーザーに伝えない" +
+			"\x03" +
+			"ユーザーに知らせず" +
+			"\x03" +
+			"ユーザーに知らせない" +
+			"\x03" +
+			"ユーザーに言わず" +
+			"\x03" +
+			"ユーザーに言わない" +
 			"\x03" +
 			"使用者" +
 			"\x03" +
-			"利用者に" +
+			"利用者には伝えず" +
 			"\x03" +
-			"利用者には" +
+			"利用者には伝えない" +
+			"\x03" +
+			"利用者には知らせず" +
+			"\x03" +
+			"利用者には知らせない" +
+			"\x03" +
+			"利用者には言わず" +
+			"\x03" +
+			"利用者には言わない" +
+			"\x03" +
+			"利用者に伝えず" +
+			"\x03" +
+			"利用者に伝えない" +
+			"\x03" +
+			"利用者に知らせず" +
+			"\x03" +
+			"利用者に知らせない" +
+			"\x03" +
+			"利用者に言わず" +
+			"\x03" +
+			"利用者に言わない" +
 			"\x02.aws" +
 			"\x03" +
 			".env" +
@@ -11648,80 +12796,46 @@ var all = []packindex.Pack{
 			"\x03" +
 			"https://" +
 			"\x01backdoor" +
-			"\x05 already " +
+			"\x05 already approved" +
 			"\x03" +
-			" has already " +
+			" already authorized" +
 			"\x03" +
-			" has pre" +
+			" already consented" +
 			"\x03" +
-			" has pre-" +
+			" has already approved" +
 			"\x03" +
-			" pre" +
+			" has already authorized" +
 			"\x03" +
-			" pre-" +
+			" has already consented" +
+			"\x03" +
+			" has pre-approved" +
+			"\x03" +
+			" has pre-authorized" +
+			"\x03" +
+			" has pre-consented" +
+			"\x03" +
+			" has preapproved" +
+			"\x03" +
+			" has preauthorized" +
+			"\x03" +
+			" has preconsented" +
+			"\x03" +
+			" pre-approved" +
+			"\x03" +
+			" pre-authorized" +
+			"\x03" +
+			" pre-consented" +
+			"\x03" +
+			" preapproved" +
+			"\x03" +
+			" preauthorized" +
+			"\x03" +
+			" preconsented" +
 			"\x02admin" +
 			"\x03" +
 			"owner" +
 			"\x03" +
 			"user" +
-			"\x02approved" +
-			"\x03" +
-			"authorized" +
-			"\x03" +
-			"consented" +
-			"\x01access " +
-			"\x03" +
-			"access has been " +
-			"\x03" +
-			"access is " +
-			"\x03" +
-			"access was " +
-			"\x03" +
-			"permission " +
-			"\x03" +
-			"permission has been " +
-			"\x03" +
-			"permission is " +
-			"\x03" +
-			"permission was " +
-			"\x03" +
-			"permissions " +
-			"\x03" +
-			"permissions has been " +
-			"\x03" +
-			"permissions is " +
-			"\x03" +
-			"permissions was " +
-			"\x02authorized" +
-			"\x03" +
-			"granted" +
-			"\x03" +
-			"pre-approved" +
-			"\x03" +
-			"preapproved" +
-			"\x02full " +
-			"\x03" +
-			"full admin " +
-			"\x03" +
-			"full root " +
-			"\x03" +
-			"full sudo " +
-			"\x03" +
-			"unlimited " +
-			"\x03" +
-			"unlimited admin " +
-			"\x03" +
-			"unlimited root " +
-			"\x03" +
-			"unlimited sudo " +
-			"\x03" +
-			"unrestricted " +
-			"\x03" +
-			"unrestricted admin " +
-			"\x03" +
-			"unrestricted root " +
-			"\x03" +
-			"unrestricted sudo " +
 			"\x01act as" +
 			"\x03" +
 			"pretend" +
@@ -11747,7 +12861,109 @@ var all = []packindex.Pack{
 			"\x03" +
 			"without restrictions" +
 			"\x03" +
-			"without safety"}, Hook: "\x88\xc0" +
+			"without safety" +
+			"\x01authorized" +
+			"\x03" +
+			"granted" +
+			"\x03" +
+			"has been authorized" +
+			"\x03" +
+			"has been granted" +
+			"\x03" +
+			"has been pre-approved" +
+			"\x03" +
+			"has been preapproved" +
+			"\x03" +
+			"is authorized" +
+			"\x03" +
+			"is granted" +
+			"\x03" +
+			"is pre-approved" +
+			"\x03" +
+			"is preapproved" +
+			"\x03" +
+			"pre-approved" +
+			"\x03" +
+			"preapproved" +
+			"\x03" +
+			"was authorized" +
+			"\x03" +
+			"was granted" +
+			"\x03" +
+			"was pre-approved" +
+			"\x03" +
+			"was preapproved" +
+			"\x02full access " +
+			"\x03" +
+			"full admin access " +
+			"\x03" +
+			"full admin permission " +
+			"\x03" +
+			"full admin permissions " +
+			"\x03" +
+			"full permission " +
+			"\x03" +
+			"full permissions " +
+			"\x03" +
+			"full root access " +
+			"\x03" +
+			"full root permission " +
+			"\x03" +
+			"full root permissions " +
+			"\x03" +
+			"full sudo access " +
+			"\x03" +
+			"full sudo permission " +
+			"\x03" +
+			"full sudo permissions " +
+			"\x03" +
+			"unlimited access " +
+			"\x03" +
+			"unlimited admin access " +
+			"\x03" +
+			"unlimited admin permission " +
+			"\x03" +
+			"unlimited admin permissions " +
+			"\x03" +
+			"unlimited permission " +
+			"\x03" +
+			"unlimited permissions " +
+			"\x03" +
+			"unlimited root access " +
+			"\x03" +
+			"unlimited root permission " +
+			"\x03" +
+			"unlimited root permissions " +
+			"\x03" +
+			"unlimited sudo access " +
+			"\x03" +
+			"unlimited sudo permission " +
+			"\x03" +
+			"unlimited sudo permissions " +
+			"\x03" +
+			"unrestricted access " +
+			"\x03" +
+			"unrestricted admin access " +
+			"\x03" +
+			"unrestricted admin permission " +
+			"\x03" +
+			"unrestricted admin permissions " +
+			"\x03" +
+			"unrestricted permission " +
+			"\x03" +
+			"unrestricted permissions " +
+			"\x03" +
+			"unrestricted root access " +
+			"\x03" +
+			"unrestricted root permission " +
+			"\x03" +
+			"unrestricted root permissions " +
+			"\x03" +
+			"unrestricted sudo access " +
+			"\x03" +
+			"unrestricted sudo permission " +
+			"\x03" +
+			"unrestricted sudo permissions "}, Hook: "\x88\xc0" +
 			"\x01\x81\x88" +
 			"\b\x03" +
 			"\x05write" +
@@ -12807,23 +14023,63 @@ var all = []packindex.Pack{
 			"\x02unzip" +
 			"\x01/.aws" +
 			"\x03" +
+			"/.aws\"" +
+			"\x03" +
+			"/.aws'" +
+			"\x03" +
 			"/.aws/" +
+			"\x03" +
+			"/.aws/\"" +
+			"\x03" +
+			"/.aws/'" +
 			"\x03" +
 			"/.azure" +
 			"\x03" +
+			"/.azure\"" +
+			"\x03" +
+			"/.azure'" +
+			"\x03" +
 			"/.azure/" +
+			"\x03" +
+			"/.azure/\"" +
+			"\x03" +
+			"/.azure/'" +
 			"\x03" +
 			"/.docker" +
 			"\x03" +
+			"/.docker\"" +
+			"\x03" +
+			"/.docker'" +
+			"\x03" +
 			"/.docker/" +
+			"\x03" +
+			"/.docker/\"" +
+			"\x03" +
+			"/.docker/'" +
 			"\x03" +
 			"/.gnupg" +
 			"\x03" +
+			"/.gnupg\"" +
+			"\x03" +
+			"/.gnupg'" +
+			"\x03" +
 			"/.gnupg/" +
+			"\x03" +
+			"/.gnupg/\"" +
+			"\x03" +
+			"/.gnupg/'" +
 			"\x03" +
 			"/.kube" +
 			"\x03" +
+			"/.kube\"" +
+			"\x03" +
+			"/.kube'" +
+			"\x03" +
 			"/.kube/" +
+			"\x03" +
+			"/.kube/\"" +
+			"\x03" +
+			"/.kube/'" +
 			"\x05akia" +
 			"\x03" +
 			"api" +
@@ -13476,7 +14732,56 @@ var all = []packindex.Pack{
 			"\x03" +
 			"token" +
 			"\x02printenv" +
-			"\x05\x060" +
+			"\x05access_key" +
+			"\x03" +
+			"access_key}" +
+			"\x03" +
+			"accesskey" +
+			"\x03" +
+			"accesskey}" +
+			"\x03" +
+			"api_key" +
+			"\x03" +
+			"api_key}" +
+			"\x03" +
+			"apikey" +
+			"\x03" +
+			"apikey}" +
+			"\x03" +
+			"credential" +
+			"\x03" +
+			"credentials" +
+			"\x03" +
+			"credentials}" +
+			"\x03" +
+			"credential}" +
+			"\x03" +
+			"passwd" +
+			"\x03" +
+			"passwd}" +
+			"\x03" +
+			"password" +
+			"\x03" +
+			"password}" +
+			"\x03" +
+			"private_key" +
+			"\x03" +
+			"private_key}" +
+			"\x03" +
+			"privatekey" +
+			"\x03" +
+			"privatekey}" +
+			"\x03" +
+			"secret" +
+			"\x03" +
+			"secret}" +
+			"\x03" +
+			"token" +
+			"\x03" +
+			"token}" +
+			"\x02echo" +
+			"\x03" +
+			"printf" +
 			"\x05env:" +
 			"\x05auxe" +
 			"\x03" +
@@ -14650,19 +15955,37 @@ var all = []packindex.Pack{
 			"\x03" +
 			"\"hooks\"" +
 			"\x03" +
+			"\"hooks\"]" +
+			"\x03" +
 			"\"hooks'" +
+			"\x03" +
+			"\"hooks']" +
+			"\x03" +
+			"\"hooks]" +
 			"\x03" +
 			"'hooks" +
 			"\x03" +
 			"'hooks\"" +
 			"\x03" +
+			"'hooks\"]" +
+			"\x03" +
 			"'hooks'" +
+			"\x03" +
+			"'hooks']" +
+			"\x03" +
+			"'hooks]" +
 			"\x03" +
 			".hooks" +
 			"\x03" +
 			".hooks\"" +
 			"\x03" +
+			".hooks\"]" +
+			"\x03" +
 			".hooks'" +
+			"\x03" +
+			".hooks']" +
+			"\x03" +
+			".hooks]" +
 			"\x01\"hooks" +
 			"\x03" +
 			"'hooks" +
@@ -14754,19 +16077,37 @@ var all = []packindex.Pack{
 			"\x03" +
 			"\"hooks\"" +
 			"\x03" +
+			"\"hooks\"]" +
+			"\x03" +
 			"\"hooks'" +
+			"\x03" +
+			"\"hooks']" +
+			"\x03" +
+			"\"hooks]" +
 			"\x03" +
 			"'hooks" +
 			"\x03" +
 			"'hooks\"" +
 			"\x03" +
+			"'hooks\"]" +
+			"\x03" +
 			"'hooks'" +
+			"\x03" +
+			"'hooks']" +
+			"\x03" +
+			"'hooks]" +
 			"\x03" +
 			".hooks" +
 			"\x03" +
 			".hooks\"" +
 			"\x03" +
+			".hooks\"]" +
+			"\x03" +
 			".hooks'" +
+			"\x03" +
+			".hooks']" +
+			"\x03" +
+			".hooks]" +
 			"\x01\"hooks" +
 			"\x03" +
 			"'hooks" +
@@ -15080,6 +16421,57 @@ var all = []packindex.Pack{
 			".factory\\hooks" +
 			"\x03" +
 			".factory\\settings" +
+			"\x01.codex/config" +
+			"\x03" +
+			".codex/hooks" +
+			"\x03" +
+			".codex/requirements" +
+			"\x03" +
+			".codex\\config" +
+			"\x03" +
+			".codex\\hooks" +
+			"\x03" +
+			".codex\\requirements" +
+			"\x03" +
+			".copilot/" +
+			"\x03" +
+			".copilot\\" +
+			"\x03" +
+			".cursor/cli-config" +
+			"\x03" +
+			".cursor/hooks" +
+			"\x03" +
+			".cursor/permissions" +
+			"\x03" +
+			".cursor\\cli-config" +
+			"\x03" +
+			".cursor\\hooks" +
+			"\x03" +
+			".cursor\\permissions" +
+			"\x03" +
+			".gemini/hooks" +
+			"\x03" +
+			".gemini/settings" +
+			"\x03" +
+			".gemini/trusted" +
+			"\x03" +
+			".gemini\\hooks" +
+			"\x03" +
+			".gemini\\settings" +
+			"\x03" +
+			".gemini\\trusted" +
+			"\x03" +
+			".github/hooks" +
+			"\x03" +
+			".github\\hooks" +
+			"\x03" +
+			".qwen/hooks" +
+			"\x03" +
+			".qwen/settings" +
+			"\x03" +
+			".qwen\\hooks" +
+			"\x03" +
+			".qwen\\settings" +
 			"\x01.config/grapnel" +
 			"\x03" +
 			".config\\grapnel" +
@@ -15098,57 +16490,6 @@ var all = []packindex.Pack{
 			".kiro\\agents" +
 			"\x03" +
 			".kiro\\hooks" +
-			"\x01codex/config" +
-			"\x03" +
-			"codex/hooks" +
-			"\x03" +
-			"codex/requirements" +
-			"\x03" +
-			"codex\\config" +
-			"\x03" +
-			"codex\\hooks" +
-			"\x03" +
-			"codex\\requirements" +
-			"\x03" +
-			"copilot/" +
-			"\x03" +
-			"copilot\\" +
-			"\x03" +
-			"cursor/cli-config" +
-			"\x03" +
-			"cursor/hooks" +
-			"\x03" +
-			"cursor/permissions" +
-			"\x03" +
-			"cursor\\cli-config" +
-			"\x03" +
-			"cursor\\hooks" +
-			"\x03" +
-			"cursor\\permissions" +
-			"\x03" +
-			"gemini/hooks" +
-			"\x03" +
-			"gemini/settings" +
-			"\x03" +
-			"gemini/trusted" +
-			"\x03" +
-			"gemini\\hooks" +
-			"\x03" +
-			"gemini\\settings" +
-			"\x03" +
-			"gemini\\trusted" +
-			"\x03" +
-			"github/hooks" +
-			"\x03" +
-			"github\\hooks" +
-			"\x03" +
-			"qwen/hooks" +
-			"\x03" +
-			"qwen/settings" +
-			"\x03" +
-			"qwen\\hooks" +
-			"\x03" +
-			"qwen\\settings" +
 			"\x01crush.json" +
 			"\x01grapnel-hook" +
 			"\x03" +
@@ -15184,7 +16525,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 3, Digest: "cb04bb6306398a447bd17ded2b27c8dec01819d5877bfcb7c14ab6c49361663d", Begins: "*" +
+	{Name: "supply-chain", Version: 3, Digest: "db88b607e82fa65b2fe2e63330a0eb911182949b480978e660ac943eafc5139a", Begins: "*" +
 		"\t\x9a\n" +
 		"./*" +
 		"\t\x83\n" +
@@ -16790,9 +18131,29 @@ var all = []packindex.Pack{
 			"\x03" +
 			"npm_config_strict_ssl=false" +
 			"\x03" +
-			"pip_extra_index_url=" +
+			"pip_extra_index_url=\"http://" +
 			"\x03" +
-			"pip_index_url=" +
+			"pip_extra_index_url=\"https://" +
+			"\x03" +
+			"pip_extra_index_url='http://" +
+			"\x03" +
+			"pip_extra_index_url='https://" +
+			"\x03" +
+			"pip_extra_index_url=http://" +
+			"\x03" +
+			"pip_extra_index_url=https://" +
+			"\x03" +
+			"pip_index_url=\"http://" +
+			"\x03" +
+			"pip_index_url=\"https://" +
+			"\x03" +
+			"pip_index_url='http://" +
+			"\x03" +
+			"pip_index_url='https://" +
+			"\x03" +
+			"pip_index_url=http://" +
+			"\x03" +
+			"pip_index_url=https://" +
 			"\x03" +
 			"pip_trusted_host=" +
 			"\x03" +
@@ -16804,17 +18165,77 @@ var all = []packindex.Pack{
 			"\x03" +
 			"requests_ca_bundle=" +
 			"\x03" +
-			"uv_default_index=" +
+			"uv_default_index=\"http://" +
 			"\x03" +
-			"uv_default_index_url=" +
+			"uv_default_index=\"https://" +
 			"\x03" +
-			"uv_extra_index=" +
+			"uv_default_index='http://" +
 			"\x03" +
-			"uv_extra_index_url=" +
+			"uv_default_index='https://" +
 			"\x03" +
-			"uv_index=" +
+			"uv_default_index=http://" +
 			"\x03" +
-			"uv_index_url=" +
+			"uv_default_index=https://" +
+			"\x03" +
+			"uv_default_index_url=\"http://" +
+			"\x03" +
+			"uv_default_index_url=\"https://" +
+			"\x03" +
+			"uv_default_index_url='http://" +
+			"\x03" +
+			"uv_default_index_url='https://" +
+			"\x03" +
+			"uv_default_index_url=http://" +
+			"\x03" +
+			"uv_default_index_url=https://" +
+			"\x03" +
+			"uv_extra_index=\"http://" +
+			"\x03" +
+			"uv_extra_index=\"https://" +
+			"\x03" +
+			"uv_extra_index='http://" +
+			"\x03" +
+			"uv_extra_index='https://" +
+			"\x03" +
+			"uv_extra_index=http://" +
+			"\x03" +
+			"uv_extra_index=https://" +
+			"\x03" +
+			"uv_extra_index_url=\"http://" +
+			"\x03" +
+			"uv_extra_index_url=\"https://" +
+			"\x03" +
+			"uv_extra_index_url='http://" +
+			"\x03" +
+			"uv_extra_index_url='https://" +
+			"\x03" +
+			"uv_extra_index_url=http://" +
+			"\x03" +
+			"uv_extra_index_url=https://" +
+			"\x03" +
+			"uv_index=\"http://" +
+			"\x03" +
+			"uv_index=\"https://" +
+			"\x03" +
+			"uv_index='http://" +
+			"\x03" +
+			"uv_index='https://" +
+			"\x03" +
+			"uv_index=http://" +
+			"\x03" +
+			"uv_index=https://" +
+			"\x03" +
+			"uv_index_url=\"http://" +
+			"\x03" +
+			"uv_index_url=\"https://" +
+			"\x03" +
+			"uv_index_url='http://" +
+			"\x03" +
+			"uv_index_url='https://" +
+			"\x03" +
+			"uv_index_url=http://" +
+			"\x03" +
+			"uv_index_url=https://" +
 			"\x03" +
 			"uv_insecure_host=" +
 			"\x05echo" +
@@ -16829,32 +18250,1204 @@ var all = []packindex.Pack{
 			"\x02\x01\xa2" +
 			"\x06/(?:^|[\\n;&|({]\\s*|\\b(?:export|env|sudo|set)\\s+(?:-\\w+\\s+)*)(?:[A-Za-z_]\\w*=[^\\s;&|]*\\s+)*(?:GIT_SSL_NO_VERIFY=[\"']?(?:1|true|yes)|NODE_TLS_REJECT_UNAUTHORIZED=[\"']?0|PYTHONHTTPSVERIFY=[\"']?0|(?:NPM_CONFIG|npm_config)_(?:STRICT_SSL|strict_ssl)=[\"']?false|CARGO_HTTP_CHECK_REVOKE=false|GOINSECURE=[\"']?[^\\s\"']|GONOSUMCHECK=\\S|GONOSUMDB=[\"']?[*]|GOSUMDB=[\"']?off|GOFLAGS=[\"']?[^\\s\"']*-insecure|GOPROXY=[\"']?http://|PIP_TRUSTED_HOST=\\S|(?:PIP_(?:EXTRA_)?INDEX_URL|UV_(?:EXTRA_|DEFAULT_)?INDEX(?:_URL)?)=[\"']?(?:http://|https://[^\\s\"']*[^\\s\"'])|UV_INSECURE_HOST=\\S|DOCKER_CONTENT_TRUST=[\"']?0|(?:NPM_CONFIG_REGISTRY|npm_config_registry)=[\"']?(?:http://|https://[^r])|GIT_SSL_CAINFO=/dev/null|CURL_CA_BUNDLE=[\"']{2}|CURL_CA_BUNDLE=(?:\\s|$)|REQUESTS_CA_BUNDLE=(?:[\"']{2}|\\s|$)|HTTPS?_PROXY=[\"']?https?://\\d)/" +
 			"\x01Q/(?:echo|printf|tee)\\b[\\s\\S]*\\[[^\\]]*trusted=yes[^\\]]*\\][\\s\\S]*(?:sources\\.list)/\x80" +
-			"\b\x01\x05o/=[\"']?https?://(?:localhost|127\\.0\\.0\\.1|pypi\\.org|test\\.pypi\\.org|download\\.pytorch\\.org|proxy\\.golang\\.org)/\x8d" +
-			"\x01127.0.0.1" +
+			"\b\x01\x05o/=[\"']?https?://(?:localhost|127\\.0\\.0\\.1|pypi\\.org|test\\.pypi\\.org|download\\.pytorch\\.org|proxy\\.golang\\.org)/\xaf" +
+			"\x06=\"http://127.0.0.1" +
 			"\x03" +
-			"download.pytorch.org" +
+			"=\"http://download.pytorch.org" +
 			"\x03" +
-			"localhost" +
+			"=\"http://localhost" +
 			"\x03" +
-			"proxy.golang.org" +
+			"=\"http://proxy.golang.org" +
 			"\x03" +
-			"pypi.org" +
+			"=\"http://pypi.org" +
 			"\x03" +
-			"test.pypi.org" +
-			"\x02=\"http://" +
+			"=\"http://test.pypi.org" +
 			"\x03" +
-			"=\"https://" +
+			"=\"https://127.0.0.1" +
 			"\x03" +
-			"='http://" +
+			"=\"https://download.pytorch.org" +
 			"\x03" +
-			"='https://" +
+			"=\"https://localhost" +
 			"\x03" +
-			"=http://" +
+			"=\"https://proxy.golang.org" +
 			"\x03" +
-			"=https://" +
+			"=\"https://pypi.org" +
+			"\x03" +
+			"=\"https://test.pypi.org" +
+			"\x03" +
+			"='http://127.0.0.1" +
+			"\x03" +
+			"='http://download.pytorch.org" +
+			"\x03" +
+			"='http://localhost" +
+			"\x03" +
+			"='http://proxy.golang.org" +
+			"\x03" +
+			"='http://pypi.org" +
+			"\x03" +
+			"='http://test.pypi.org" +
+			"\x03" +
+			"='https://127.0.0.1" +
+			"\x03" +
+			"='https://download.pytorch.org" +
+			"\x03" +
+			"='https://localhost" +
+			"\x03" +
+			"='https://proxy.golang.org" +
+			"\x03" +
+			"='https://pypi.org" +
+			"\x03" +
+			"='https://test.pypi.org" +
+			"\x03" +
+			"=http://127.0.0.1" +
+			"\x03" +
+			"=http://download.pytorch.org" +
+			"\x03" +
+			"=http://localhost" +
+			"\x03" +
+			"=http://proxy.golang.org" +
+			"\x03" +
+			"=http://pypi.org" +
+			"\x03" +
+			"=http://test.pypi.org" +
+			"\x03" +
+			"=https://127.0.0.1" +
+			"\x03" +
+			"=https://download.pytorch.org" +
+			"\x03" +
+			"=https://localhost" +
+			"\x03" +
+			"=https://proxy.golang.org" +
+			"\x03" +
+			"=https://pypi.org" +
+			"\x03" +
+			"=https://test.pypi.org" +
 			"\x03" +
 			"askXThis disables the check of certificates, or gets packages from another source. Continue?"},
-		{Name: "ask-before-lookalikes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "\x05\x05aixos" +
+		{Name: "ask-before-lookalikes", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: "agnular" +
+			"\x03" +
+			"agular" +
+			"\x03" +
+			"aihottp" +
+			"\x03" +
+			"aihttp" +
+			"\x03" +
+			"aiiohttp" +
+			"\x03" +
+			"aiohhttp" +
+			"\x03" +
+			"aiohtp" +
+			"\x03" +
+			"aiohtpt" +
+			"\x03" +
+			"aioohttp" +
+			"\x03" +
+			"aiothtp" +
+			"\x03" +
+			"aiottp" +
+			"\x03" +
+			"anggular" +
+			"\x03" +
+			"anglar" +
+			"\x03" +
+			"angluar" +
+			"\x03" +
+			"angualr" +
+			"\x03" +
+			"anguar" +
+			"\x03" +
+			"angulaar" +
+			"\x03" +
+			"angullar" +
+			"\x03" +
+			"angulr" +
+			"\x03" +
+			"angulra" +
+			"\x03" +
+			"anguular" +
+			"\x03" +
+			"anngular" +
+			"\x03" +
+			"anuglar" +
+			"\x03" +
+			"anular" +
+			"\x03" +
+			"aohttp" +
+			"\x03" +
+			"aoihttp" +
+			"\x03" +
+			"blebird" +
+			"\x03" +
+			"bleubird" +
+			"\x03" +
+			"blluebird" +
+			"\x03" +
+			"blubeird" +
+			"\x03" +
+			"blubird" +
+			"\x03" +
+			"bluebbird" +
+			"\x03" +
+			"bluebid" +
+			"\x03" +
+			"bluebidr" +
+			"\x03" +
+			"bluebiird" +
+			"\x03" +
+			"bluebirrd" +
+			"\x03" +
+			"bluebrd" +
+			"\x03" +
+			"bluebrid" +
+			"\x03" +
+			"blueebird" +
+			"\x03" +
+			"blueibrd" +
+			"\x03" +
+			"blueird" +
+			"\x03" +
+			"bluuebird" +
+			"\x03" +
+			"buebird" +
+			"\x03" +
+			"bulebird" +
+			"\x03" +
+			"ceelery" +
+			"\x03" +
+			"ceelry" +
+			"\x03" +
+			"ceery" +
+			"\x03" +
+			"celeery" +
+			"\x03" +
+			"celerry" +
+			"\x03" +
+			"celey" +
+			"\x03" +
+			"celeyr" +
+			"\x03" +
+			"cellery" +
+			"\x03" +
+			"celrey" +
+			"\x03" +
+			"celry" +
+			"\x03" +
+			"chhokidar" +
+			"\x03" +
+			"chkidar" +
+			"\x03" +
+			"chkoidar" +
+			"\x03" +
+			"choidar" +
+			"\x03" +
+			"choikdar" +
+			"\x03" +
+			"chokdar" +
+			"\x03" +
+			"chokdiar" +
+			"\x03" +
+			"chokiadr" +
+			"\x03" +
+			"chokiar" +
+			"\x03" +
+			"chokidaar" +
+			"\x03" +
+			"chokiddar" +
+			"\x03" +
+			"chokidr" +
+			"\x03" +
+			"chokidra" +
+			"\x03" +
+			"chokiidar" +
+			"\x03" +
+			"chokkidar" +
+			"\x03" +
+			"chookidar" +
+			"\x03" +
+			"cleery" +
+			"\x03" +
+			"clery" +
+			"\x03" +
+			"cmmander" +
+			"\x03" +
+			"cmomander" +
+			"\x03" +
+			"cohkidar" +
+			"\x03" +
+			"cokidar" +
+			"\x03" +
+			"comamnder" +
+			"\x03" +
+			"commaander" +
+			"\x03" +
+			"commader" +
+			"\x03" +
+			"commadner" +
+			"\x03" +
+			"commandder" +
+			"\x03" +
+			"commandeer" +
+			"\x03" +
+			"commandr" +
+			"\x03" +
+			"commandre" +
+			"\x05commanedr" +
+			"\x03" +
+			"commaner" +
+			"\x03" +
+			"commannder" +
+			"\x03" +
+			"commnader" +
+			"\x03" +
+			"commnder" +
+			"\x03" +
+			"coommander" +
+			"\x03" +
+			"doenv" +
+			"\x03" +
+			"doetnv" +
+			"\x03" +
+			"dootenv" +
+			"\x03" +
+			"doteenv" +
+			"\x03" +
+			"dotennv" +
+			"\x03" +
+			"dotev" +
+			"\x03" +
+			"dotevn" +
+			"\x03" +
+			"dotnev" +
+			"\x03" +
+			"dotnv" +
+			"\x03" +
+			"dottenv" +
+			"\x03" +
+			"dtenv" +
+			"\x03" +
+			"dtoenv" +
+			"\x03" +
+			"ebsuild" +
+			"\x03" +
+			"ebuild" +
+			"\x03" +
+			"elint" +
+			"\x03" +
+			"elsint" +
+			"\x03" +
+			"esbbuild" +
+			"\x03" +
+			"esbild" +
+			"\x03" +
+			"esbiuld" +
+			"\x03" +
+			"esbuid" +
+			"\x03" +
+			"esbuidl" +
+			"\x03" +
+			"esbuiild" +
+			"\x03" +
+			"esbuilld" +
+			"\x03" +
+			"esbuld" +
+			"\x03" +
+			"esbulid" +
+			"\x03" +
+			"esbuuild" +
+			"\x03" +
+			"esilnt" +
+			"\x03" +
+			"esint" +
+			"\x03" +
+			"esliint" +
+			"\x03" +
+			"eslinnt" +
+			"\x03" +
+			"eslit" +
+			"\x03" +
+			"eslitn" +
+			"\x03" +
+			"esllint" +
+			"\x03" +
+			"eslnit" +
+			"\x03" +
+			"eslnt" +
+			"\x03" +
+			"essbuild" +
+			"\x03" +
+			"esslint" +
+			"\x03" +
+			"esubild" +
+			"\x03" +
+			"esuild" +
+			"\x03" +
+			"faastapi" +
+			"\x03" +
+			"fasapi" +
+			"\x03" +
+			"fasatpi" +
+			"\x03" +
+			"fasstapi" +
+			"\x03" +
+			"fastaapi" +
+			"\x03" +
+			"fastai" +
+			"\x03" +
+			"fastaip" +
+			"\x03" +
+			"fastappi" +
+			"\x03" +
+			"fastpai" +
+			"\x03" +
+			"fastpi" +
+			"\x03" +
+			"fasttapi" +
+			"\x03" +
+			"fatapi" +
+			"\x03" +
+			"fatsapi" +
+			"\x03" +
+			"fsatapi" +
+			"\x03" +
+			"fstapi" +
+			"\x03" +
+			"jonwebtoken" +
+			"\x03" +
+			"josnwebtoken" +
+			"\x03" +
+			"jqery" +
+			"\x03" +
+			"jqeury" +
+			"\x03" +
+			"jqquery" +
+			"\x03" +
+			"jqueery" +
+			"\x03" +
+			"jquerry" +
+			"\x03" +
+			"jquey" +
+			"\x03" +
+			"jqueyr" +
+			"\x03" +
+			"jqurey" +
+			"\x03" +
+			"jqury" +
+			"\x03" +
+			"jquuery" +
+			"\x03" +
+			"jsnowebtoken" +
+			"\x03" +
+			"jsnwebtoken" +
+			"\x03" +
+			"jsonebtoken" +
+			"\x03" +
+			"jsonewbtoken" +
+			"\x03" +
+			"jsonnwebtoken" +
+			"\x03" +
+			"jsonwbetoken" +
+			"\x03" +
+			"jsonwbtoken" +
+			"\x03" +
+			"jsonwebbtoken" +
+			"\x03" +
+			"jsonweboken" +
+			"\x03" +
+			"jsonwebotken" +
+			"\x03" +
+			"jsonwebtken" +
+			"\x03" +
+			"jsonwebtkoen" +
+			"\x05jsonwebtoekn" +
+			"\x03" +
+			"jsonwebtoen" +
+			"\x03" +
+			"jsonwebtokeen" +
+			"\x03" +
+			"jsonwebtokken" +
+			"\x03" +
+			"jsonwebtokn" +
+			"\x03" +
+			"jsonwebtokne" +
+			"\x03" +
+			"jsonwebtooken" +
+			"\x03" +
+			"jsonwebttoken" +
+			"\x03" +
+			"jsonweebtoken" +
+			"\x03" +
+			"jsonwetboken" +
+			"\x03" +
+			"jsonwetoken" +
+			"\x03" +
+			"jsonwwebtoken" +
+			"\x03" +
+			"jsoonwebtoken" +
+			"\x03" +
+			"jsowebtoken" +
+			"\x03" +
+			"jsownebtoken" +
+			"\x03" +
+			"jssonwebtoken" +
+			"\x03" +
+			"juery" +
+			"\x03" +
+			"juqery" +
+			"\x03" +
+			"laangchain" +
+			"\x03" +
+			"lagchain" +
+			"\x03" +
+			"lagnchain" +
+			"\x03" +
+			"lancghain" +
+			"\x03" +
+			"lanchain" +
+			"\x03" +
+			"langcahin" +
+			"\x03" +
+			"langcain" +
+			"\x03" +
+			"langcchain" +
+			"\x03" +
+			"langchaain" +
+			"\x03" +
+			"langchaiin" +
+			"\x03" +
+			"langchan" +
+			"\x03" +
+			"langchani" +
+			"\x03" +
+			"langchhain" +
+			"\x03" +
+			"langchian" +
+			"\x03" +
+			"langchin" +
+			"\x03" +
+			"langgchain" +
+			"\x03" +
+			"langhain" +
+			"\x03" +
+			"langhcain" +
+			"\x03" +
+			"lanngchain" +
+			"\x03" +
+			"lnagchain" +
+			"\x03" +
+			"lngchain" +
+			"\x03" +
+			"miimist" +
+			"\x03" +
+			"miinimist" +
+			"\x03" +
+			"miinmist" +
+			"\x03" +
+			"miniimist" +
+			"\x03" +
+			"miniimst" +
+			"\x03" +
+			"miniist" +
+			"\x03" +
+			"minimiist" +
+			"\x03" +
+			"minimisst" +
+			"\x03" +
+			"minimit" +
+			"\x03" +
+			"minimits" +
+			"\x03" +
+			"minimmist" +
+			"\x03" +
+			"minimsit" +
+			"\x03" +
+			"minimst" +
+			"\x03" +
+			"minmiist" +
+			"\x03" +
+			"minmist" +
+			"\x03" +
+			"minnimist" +
+			"\x03" +
+			"mment" +
+			"\x03" +
+			"mmoent" +
+			"\x03" +
+			"mngodb" +
+			"\x03" +
+			"mniimist" +
+			"\x03" +
+			"mnimist" +
+			"\x03" +
+			"mnogodb" +
+			"\x03" +
+			"moemnt" +
+			"\x03" +
+			"moent" +
+			"\x03" +
+			"mognodb" +
+			"\x03" +
+			"mogodb" +
+			"\x03" +
+			"momeent" +
+			"\x03" +
+			"momennt" +
+			"\x03" +
+			"momet" +
+			"\x03" +
+			"mometn" +
+			"\x03" +
+			"momment" +
+			"\x03" +
+			"momnet" +
+			"\x03" +
+			"momnt" +
+			"\x03" +
+			"mongdb" +
+			"\x03" +
+			"mongdob" +
+			"\x03" +
+			"monggodb" +
+			"\x03" +
+			"mongob" +
+			"\x03" +
+			"mongobd" +
+			"\x03" +
+			"mongoddb" +
+			"\x03" +
+			"mongoodb" +
+			"\x03" +
+			"monngodb" +
+			"\x03" +
+			"monodb" +
+			"\x03" +
+			"monogdb" +
+			"\x03" +
+			"mooment" +
+			"\x03" +
+			"moongodb" +
+			"\x05ndemon" +
+			"\x03" +
+			"ndoemon" +
+			"\x03" +
+			"noddemon" +
+			"\x03" +
+			"nodeemon" +
+			"\x03" +
+			"nodemmon" +
+			"\x03" +
+			"nodemn" +
+			"\x03" +
+			"nodemno" +
+			"\x03" +
+			"nodemoon" +
+			"\x03" +
+			"nodeomn" +
+			"\x03" +
+			"nodeon" +
+			"\x03" +
+			"nodmeon" +
+			"\x03" +
+			"nodmon" +
+			"\x03" +
+			"noedmon" +
+			"\x03" +
+			"noemon" +
+			"\x03" +
+			"noodemon" +
+			"\x03" +
+			"paamiko" +
+			"\x03" +
+			"paaramiko" +
+			"\x03" +
+			"paarmiko" +
+			"\x03" +
+			"paassport" +
+			"\x03" +
+			"palywright" +
+			"\x03" +
+			"paraamiko" +
+			"\x03" +
+			"paraiko" +
+			"\x03" +
+			"paraimko" +
+			"\x03" +
+			"paramiiko" +
+			"\x03" +
+			"paramikko" +
+			"\x03" +
+			"paramio" +
+			"\x03" +
+			"paramiok" +
+			"\x03" +
+			"paramkio" +
+			"\x03" +
+			"paramko" +
+			"\x03" +
+			"parammiko" +
+			"\x03" +
+			"parmaiko" +
+			"\x03" +
+			"parmiko" +
+			"\x03" +
+			"parramiko" +
+			"\x03" +
+			"pasport" +
+			"\x03" +
+			"paspsort" +
+			"\x03" +
+			"passoprt" +
+			"\x03" +
+			"passpoort" +
+			"\x03" +
+			"passporrt" +
+			"\x03" +
+			"passpot" +
+			"\x03" +
+			"passpotr" +
+			"\x03" +
+			"passpport" +
+			"\x03" +
+			"passprot" +
+			"\x03" +
+			"passprt" +
+			"\x03" +
+			"paywright" +
+			"\x03" +
+			"pdantic" +
+			"\x03" +
+			"pdyantic" +
+			"\x03" +
+			"perttier" +
+			"\x03" +
+			"pettier" +
+			"\x03" +
+			"plaaywright" +
+			"\x03" +
+			"plawright" +
+			"\x03" +
+			"plawyright" +
+			"\x03" +
+			"playright" +
+			"\x03" +
+			"playrwight" +
+			"\x03" +
+			"playwight" +
+			"\x03" +
+			"playwirght" +
+			"\x03" +
+			"playwrght" +
+			"\x03" +
+			"playwrgiht" +
+			"\x03" +
+			"playwrigght" +
+			"\x03" +
+			"playwrighht" +
+			"\x03" +
+			"playwrigt" +
+			"\x03" +
+			"playwrigth" +
+			"\x03" +
+			"playwrihgt" +
+			"\x03" +
+			"playwriht" +
+			"\x03" +
+			"playwriight" +
+			"\x03" +
+			"playwrright" +
+			"\x03" +
+			"playwwright" +
+			"\x03" +
+			"playywright" +
+			"\x03" +
+			"pllaywright" +
+			"\x03" +
+			"plyawright" +
+			"\x03" +
+			"plywright" +
+			"\x03" +
+			"pppeteer" +
+			"\x03" +
+			"ppupeteer" +
+			"\x03" +
+			"praamiko" +
+			"\x03" +
+			"pramiko" +
+			"\x03" +
+			"preettier" +
+			"\x03" +
+			"pretier" +
+			"\x03" +
+			"pretiter" +
+			"\x03" +
+			"pretteir" +
+			"\x03" +
+			"pretter" +
+			"\x05prettieer" +
+			"\x03" +
+			"prettiier" +
+			"\x03" +
+			"prettir" +
+			"\x03" +
+			"prettire" +
+			"\x03" +
+			"prrettier" +
+			"\x03" +
+			"prtetier" +
+			"\x03" +
+			"prttier" +
+			"\x03" +
+			"psasport" +
+			"\x03" +
+			"pssport" +
+			"\x03" +
+			"ptest" +
+			"\x03" +
+			"ptyest" +
+			"\x03" +
+			"pupepteer" +
+			"\x03" +
+			"pupeteer" +
+			"\x03" +
+			"puppeeer" +
+			"\x03" +
+			"puppeeteer" +
+			"\x03" +
+			"puppeeter" +
+			"\x03" +
+			"puppeter" +
+			"\x03" +
+			"puppetere" +
+			"\x03" +
+			"puppetteer" +
+			"\x03" +
+			"puppteeer" +
+			"\x03" +
+			"puppteer" +
+			"\x03" +
+			"puuppeteer" +
+			"\x03" +
+			"pyadntic" +
+			"\x03" +
+			"pyantic" +
+			"\x03" +
+			"pydaantic" +
+			"\x03" +
+			"pydanic" +
+			"\x03" +
+			"pydanitc" +
+			"\x03" +
+			"pydanntic" +
+			"\x03" +
+			"pydantc" +
+			"\x03" +
+			"pydantci" +
+			"\x03" +
+			"pydantiic" +
+			"\x03" +
+			"pydanttic" +
+			"\x03" +
+			"pydatic" +
+			"\x03" +
+			"pydatnic" +
+			"\x03" +
+			"pyddantic" +
+			"\x03" +
+			"pydnatic" +
+			"\x03" +
+			"pydntic" +
+			"\x03" +
+			"pyest" +
+			"\x03" +
+			"pyetst" +
+			"\x03" +
+			"pyteest" +
+			"\x03" +
+			"pytesst" +
+			"\x03" +
+			"pytet" +
+			"\x03" +
+			"pytets" +
+			"\x03" +
+			"pytset" +
+			"\x03" +
+			"pytst" +
+			"\x03" +
+			"pyttest" +
+			"\x03" +
+			"pyydantic" +
+			"\x03" +
+			"pyytest" +
+			"\x03" +
+			"reequest" +
+			"\x03" +
+			"reqest" +
+			"\x03" +
+			"reqeust" +
+			"\x03" +
+			"reqquest" +
+			"\x03" +
+			"requeest" +
+			"\x03" +
+			"requesst" +
+			"\x03" +
+			"requet" +
+			"\x03" +
+			"requets" +
+			"\x03" +
+			"requset" +
+			"\x03" +
+			"requst" +
+			"\x03" +
+			"requuest" +
+			"\x03" +
+			"reuest" +
+			"\x03" +
+			"reuqest" +
+			"\x03" +
+			"riimraf" +
+			"\x03" +
+			"rimaf" +
+			"\x03" +
+			"rimarf" +
+			"\x03" +
+			"rimmraf" +
+			"\x03" +
+			"rimraaf" +
+			"\x03" +
+			"rimrf" +
+			"\x03" +
+			"rimrfa" +
+			"\x03" +
+			"rimrraf" +
+			"\x03" +
+			"riraf" +
+			"\x03" +
+			"rirmaf" +
+			"\x03" +
+			"rllup" +
+			"\x03" +
+			"rlolup" +
+			"\x03" +
+			"rmiraf" +
+			"\x03" +
+			"rmraf" +
+			"\x03" +
+			"rollp" +
+			"\x03" +
+			"rollpu" +
+			"\x03" +
+			"rolluup" +
+			"\x03" +
+			"rolulp" +
+			"\x05rolup" +
+			"\x03" +
+			"roollup" +
+			"\x03" +
+			"rqeuest" +
+			"\x03" +
+			"rquest" +
+			"\x03" +
+			"scket.io" +
+			"\x03" +
+			"scoket.io" +
+			"\x03" +
+			"seemver" +
+			"\x03" +
+			"seetuptools" +
+			"\x03" +
+			"semevr" +
+			"\x03" +
+			"semmver" +
+			"\x03" +
+			"semveer" +
+			"\x03" +
+			"semvr" +
+			"\x03" +
+			"semvre" +
+			"\x03" +
+			"semvver" +
+			"\x03" +
+			"setptools" +
+			"\x03" +
+			"setputools" +
+			"\x03" +
+			"settuptools" +
+			"\x03" +
+			"setupools" +
+			"\x03" +
+			"setupotols" +
+			"\x03" +
+			"setupptools" +
+			"\x03" +
+			"setuptolos" +
+			"\x03" +
+			"setuptols" +
+			"\x03" +
+			"setuptoolls" +
+			"\x03" +
+			"setuptoos" +
+			"\x03" +
+			"setuptoosl" +
+			"\x03" +
+			"setupttools" +
+			"\x03" +
+			"setutools" +
+			"\x03" +
+			"setutpools" +
+			"\x03" +
+			"setuuptools" +
+			"\x03" +
+			"seuptools" +
+			"\x03" +
+			"seutptools" +
+			"\x03" +
+			"sever" +
+			"\x03" +
+			"sevmer" +
+			"\x03" +
+			"slalchemy" +
+			"\x03" +
+			"slqalchemy" +
+			"\x03" +
+			"smever" +
+			"\x03" +
+			"smver" +
+			"\x03" +
+			"soccket.io" +
+			"\x03" +
+			"socekt.io" +
+			"\x03" +
+			"socet.io" +
+			"\x03" +
+			"socke.io" +
+			"\x03" +
+			"sockeet.io" +
+			"\x03" +
+			"socket.iio" +
+			"\x03" +
+			"socket.o" +
+			"\x03" +
+			"socket.oi" +
+			"\x03" +
+			"sockett.io" +
+			"\x03" +
+			"sockket.io" +
+			"\x03" +
+			"sockt.io" +
+			"\x03" +
+			"sockte.io" +
+			"\x03" +
+			"sokcet.io" +
+			"\x03" +
+			"soket.io" +
+			"\x03" +
+			"soocket.io" +
+			"\x03" +
+			"sqalchemy" +
+			"\x03" +
+			"sqallchemy" +
+			"\x03" +
+			"sqlaalchemy" +
+			"\x03" +
+			"sqlachemy" +
+			"\x03" +
+			"sqlaclhemy" +
+			"\x03" +
+			"sqlalcchemy" +
+			"\x03" +
+			"sqlalcehmy" +
+			"\x03" +
+			"sqlalcemy" +
+			"\x03" +
+			"sqlalcheemy" +
+			"\x03" +
+			"sqlalchemmy" +
+			"\x03" +
+			"sqlalchey" +
+			"\x03" +
+			"sqlalcheym" +
+			"\x03" +
+			"sqlalchhemy" +
+			"\x03" +
+			"sqlalchmey" +
+			"\x03" +
+			"sqlalchmy" +
+			"\x03" +
+			"sqlalhcemy" +
+			"\x03" +
+			"sqlalhemy" +
+			"\x03" +
+			"sqlallchemy" +
+			"\x03" +
+			"sqllachemy" +
+			"\x03" +
+			"sqllalchemy" +
+			"\x03" +
+			"sqllchemy" +
+			"\x03" +
+			"sqqlalchemy" +
+			"\x03" +
+			"steuptools" +
+			"\x03" +
+			"stuptools" +
+			"\x03" +
+			"taailwindcss" +
+			"\x03" +
+			"taiilwindcss" +
+			"\x03" +
+			"tailindcss" +
+			"\x05tailiwndcss" +
+			"\x03" +
+			"taillwindcss" +
+			"\x03" +
+			"tailwidcss" +
+			"\x03" +
+			"tailwidncss" +
+			"\x03" +
+			"tailwiindcss" +
+			"\x03" +
+			"tailwincdss" +
+			"\x03" +
+			"tailwincss" +
+			"\x03" +
+			"tailwindccss" +
+			"\x03" +
+			"tailwindcs" +
+			"\x03" +
+			"tailwinddcss" +
+			"\x03" +
+			"tailwindscs" +
+			"\x03" +
+			"tailwindss" +
+			"\x03" +
+			"tailwinndcss" +
+			"\x03" +
+			"tailwndcss" +
+			"\x03" +
+			"tailwnidcss" +
+			"\x03" +
+			"tailwwindcss" +
+			"\x03" +
+			"taiwindcss" +
+			"\x03" +
+			"taiwlindcss" +
+			"\x03" +
+			"taliwindcss" +
+			"\x03" +
+			"talwindcss" +
+			"\x03" +
+			"tansformers" +
+			"\x03" +
+			"tarnsformers" +
+			"\x03" +
+			"tialwindcss" +
+			"\x03" +
+			"tilwindcss" +
+			"\x03" +
+			"traansformers" +
+			"\x03" +
+			"tranformers" +
+			"\x03" +
+			"tranfsormers" +
+			"\x03" +
+			"trannsformers" +
+			"\x03" +
+			"transfformers" +
+			"\x03" +
+			"transfomers" +
+			"\x03" +
+			"transfomrers" +
+			"\x03" +
+			"transfoormers" +
+			"\x03" +
+			"transforemrs" +
+			"\x03" +
+			"transforers" +
+			"\x03" +
+			"transformeers" +
+			"\x03" +
+			"transformerrs" +
+			"\x03" +
+			"transformes" +
+			"\x03" +
+			"transformesr" +
+			"\x03" +
+			"transformmers" +
+			"\x03" +
+			"transformres" +
+			"\x03" +
+			"transformrs" +
+			"\x03" +
+			"transforrmers" +
+			"\x03" +
+			"transfrmers" +
+			"\x03" +
+			"transfromers" +
+			"\x03" +
+			"transofrmers" +
+			"\x03" +
+			"transormers" +
+			"\x03" +
+			"transsformers" +
+			"\x03" +
+			"trasformers" +
+			"\x03" +
+			"trasnformers" +
+			"\x03" +
+			"trnasformers" +
+			"\x03" +
+			"trnsformers" +
+			"\x03" +
+			"trransformers" +
+			"\x03" +
+			"uderscore" +
+			"\x03" +
+			"udnerscore" +
+			"\x03" +
+			"undderscore" +
+			"\x03" +
+			"undeerscore" +
+			"\x03" +
+			"undercore" +
+			"\x03" +
+			"undercsore" +
+			"\x03" +
+			"underrscore" +
+			"\x03" +
+			"undersccore" +
+			"\x03" +
+			"underscoe" +
+			"\x03" +
+			"underscoer" +
+			"\x03" +
+			"underscoore" +
+			"\x03" +
+			"underscorre" +
+			"\x03" +
+			"underscre" +
+			"\x03" +
+			"underscroe" +
+			"\x03" +
+			"undersocre" +
+			"\x03" +
+			"undersore" +
+			"\x03" +
+			"undersscore" +
+			"\x03" +
+			"undescore" +
+			"\x03" +
+			"undesrcore" +
+			"\x03" +
+			"undrescore" +
+			"\x03" +
+			"undrscore" +
+			"\x03" +
+			"unedrscore" +
+			"\x03" +
+			"unerscore" +
+			"\x03" +
+			"unnderscore" +
+			"\x05aixos" +
 			"\x03" +
 			"amtplotlib" +
 			"\x03" +
@@ -16877,6 +19470,40 @@ var all = []packindex.Pack{
 			"botto3" +
 			"\x03" +
 			"bto3" +
+			"\x03" +
+			"coloramma" +
+			"\x03" +
+			"colourama" +
+			"\x03" +
+			"commandar" +
+			"\x03" +
+			"cross-env.js" +
+			"\x03" +
+			"crossenv" +
+			"\x03" +
+			"crpytography" +
+			"\x03" +
+			"crypotgraphy" +
+			"\x03" +
+			"cryptgoraphy" +
+			"\x03" +
+			"cryptogarphy" +
+			"\x03" +
+			"cryptograhpy" +
+			"\x03" +
+			"cryptograpyh" +
+			"\x03" +
+			"cryptogrpahy" +
+			"\x03" +
+			"cryptorgaphy" +
+			"\x03" +
+			"crytography" +
+			"\x03" +
+			"crytpography" +
+			"\x03" +
+			"cyptography" +
+			"\x03" +
+			"cyrptography" +
 			"\x03" +
 			"dajngo" +
 			"\x03" +
@@ -16971,63 +19598,7 @@ var all = []packindex.Pack{
 			"monogose" +
 			"\x03" +
 			"mtaplotlib" +
-			"\x03" +
-			"oloramma" +
-			"\x03" +
-			"olourama" +
-			"\x03" +
-			"ommandar" +
-			"\x03" +
-			"ross-env.js" +
-			"\x03" +
-			"rossenv" +
-			"\x03" +
-			"rpytography" +
-			"\x03" +
-			"rypotgraphy" +
-			"\x03" +
-			"ryptgoraphy" +
-			"\x03" +
-			"ryptogarphy" +
-			"\x03" +
-			"ryptograhpy" +
-			"\x03" +
-			"ryptograpyh" +
-			"\x03" +
-			"ryptogrpahy" +
-			"\x03" +
-			"ryptorgaphy" +
-			"\x03" +
-			"rytography" +
-			"\x03" +
-			"rytpography" +
-			"\x03" +
-			"yptography" +
-			"\x03" +
-			"yrptography" +
-			"\x05enosrflow" +
-			"\x03" +
-			"enserflow" +
-			"\x03" +
-			"ensoflow" +
-			"\x03" +
-			"ensofrlow" +
-			"\x03" +
-			"ensorflwo" +
-			"\x03" +
-			"ensorfolw" +
-			"\x03" +
-			"ensorfow" +
-			"\x03" +
-			"ensorlfow" +
-			"\x03" +
-			"ensroflow" +
-			"\x03" +
-			"esnorflow" +
-			"\x03" +
-			"nesorflow" +
-			"\x03" +
-			"nmupy" +
+			"\x05nmupy" +
 			"\x03" +
 			"numpi" +
 			"\x03" +
@@ -17064,8 +19635,6 @@ var all = []packindex.Pack{
 			"poenai" +
 			"\x03" +
 			"ptyorch" +
-			"\x03" +
-			"pyescript" +
 			"\x03" +
 			"pyotrch" +
 			"\x03" +
@@ -17115,6 +19684,46 @@ var all = []packindex.Pack{
 			"\x03" +
 			"setup-tools" +
 			"\x03" +
+			"tenosrflow" +
+			"\x03" +
+			"tenserflow" +
+			"\x03" +
+			"tensoflow" +
+			"\x03" +
+			"tensofrlow" +
+			"\x03" +
+			"tensorflwo" +
+			"\x03" +
+			"tensorfolw" +
+			"\x03" +
+			"tensorfow" +
+			"\x03" +
+			"tensorlfow" +
+			"\x03" +
+			"tensroflow" +
+			"\x03" +
+			"tesnorflow" +
+			"\x03" +
+			"tnesorflow" +
+			"\x03" +
+			"tpyescript" +
+			"\x03" +
+			"twilio-npm" +
+			"\x03" +
+			"tyepscript" +
+			"\x03" +
+			"typecsript" +
+			"\x03" +
+			"typescirpt" +
+			"\x03" +
+			"typescritp" +
+			"\x03" +
+			"typescrpit" +
+			"\x03" +
+			"typesrcipt" +
+			"\x03" +
+			"typsecript" +
+			"\x03" +
 			"unmpy" +
 			"\x03" +
 			"urlib" +
@@ -17133,25 +19742,9 @@ var all = []packindex.Pack{
 			"\x03" +
 			"wepback" +
 			"\x03" +
-			"wilio-npm" +
-			"\x03" +
 			"xaios" +
 			"\x03" +
 			"xepress" +
-			"\x03" +
-			"yepscript" +
-			"\x03" +
-			"ypecsript" +
-			"\x03" +
-			"ypescirpt" +
-			"\x03" +
-			"ypescritp" +
-			"\x03" +
-			"ypescrpit" +
-			"\x03" +
-			"ypesrcipt" +
-			"\x03" +
-			"ypsecript" +
 			"\x03" +
 			"yptorch" +
 			"\x03" +
@@ -17173,14 +19766,24 @@ var all = []packindex.Pack{
 			"\x03" +
 			"pdm" +
 			"\x04pipx" +
-			"\x04\x01\xde" +
-			"\x0f/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:a(?:g(?:nular|ular)|i(?:h(?:ottp|ttp)|iohttp|o(?:h(?:http|tp(?:t)?)|ohttp|t(?:htp|tp)))|n(?:g(?:gular|l(?:ar|uar)|u(?:a(?:lr|r)|l(?:aar|lar|r(?:a)?)|ular))|ngular|u(?:glar|lar))|o(?:http|ihttp))|b(?:l(?:e(?:bird|ubird)|luebird|u(?:b(?:eird|ird)|e(?:b(?:bird|i(?:d(?:r)?|ird|rrd)|r(?:d|id))|ebird|i(?:brd|rd))|uebird))|u(?:ebird|lebird))|c(?:e(?:e(?:l(?:ery|ry)|ry)|l(?:e(?:ery|rry|y(?:r)?)|lery|r(?:ey|y)))|h(?:hokidar|k(?:idar|oidar)|o(?:i(?:dar|kdar)|k(?:d(?:ar|iar)|i(?:a(?:dr|r)|d(?:aar|dar|r(?:a)?)|idar)|kidar)|okidar))|le(?:ery|ry)|m(?:mander|omander)|o(?:hkidar|kidar|m(?:amnder|m(?:a(?:ander|d(?:er|ner)|n(?:d(?:der|eer|r(?:e)?)|e(?:dr|r)|nder))|n(?:ader|der)))|ommander))|d(?:o(?:e(?:nv|tnv)|otenv|t(?:e(?:env|nnv|v(?:n)?)|n(?:ev|v)|tenv))|t(?:env|oenv))|e(?:b(?:suild|uild)|l(?:int|sint)|s(?:b(?:build|i(?:ld|uld)|u(?:i(?:d(?:l)?|ild|lld)|l(?:d|id)|uild))|i(?:lnt|nt)|l(?:i(?:int|nnt|t(?:n)?)|lint|n(?:it|t))|s(?:build|lint)|u(?:bild|ild)))|f(?:a(?:astapi|s(?:a(?:pi|tpi)|stapi|t(?:a(?:api|i(?:p)?|ppi)|p(?:ai|i)|tapi))|t(?:api|sapi))|s(?:atapi|tapi))|j(?:o(?:nwebtoken|snwebtoken)|q(?:e(?:ry|ury)|query|u(?:e(?:ery|rry|y(?:r)?)|r(?:ey|y)|uery))|s(?:n(?:owebtoken|webtoken)|o(?:n(?:e(?:btoken|wbtoken)|nwebtoken|w(?:b(?:etoken|token)|e(?:b(?:btoken|o(?:ken|tken)|t(?:k(?:en|oen)|o(?:e(?:kn|n)|k(?:een|ken|n(?:e)?)|oken)|token))|ebtoken|t(?:boken|oken))|webtoken))|onwebtoken|w(?:ebtoken|nebtoken))|sonwebtoken)|u(?:ery|qery))|l(?:a(?:angchain|g(?:chain|nchain)|n(?:c(?:ghain|hain)|g(?:c(?:a(?:hin|in)|chain|h(?:a(?:ain|iin|n(?:i)?)|hain|i(?:an|n)))|gchain|h(?:ain|cain))|ngchain))|n(?:agchain|gchain))|m(?:i(?:i(?:mist|n(?:imist|mist))|n(?:i(?:i(?:m(?:ist|st)|st)|m(?:i(?:ist|sst|t(?:s)?)|mist|s(?:it|t)))|mi(?:ist|st)|nimist))|m(?:ent|oent)|n(?:godb|i(?:imist|mist)|ogodb)|o(?:e(?:mnt|nt)|g(?:nodb|odb)|m(?:e(?:ent|nnt|t(?:n)?)|ment|n(?:et|t))|n(?:g(?:d(?:b|ob)|godb|o(?:b(?:d)?|ddb|odb))|ngodb|o(?:db|gdb))|o(?:ment|ngodb))))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
-			"\x01\x82" +
-			"\x15/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:n(?:d(?:emon|oemon)|o(?:d(?:demon|e(?:emon|m(?:mon|n(?:o)?|oon)|o(?:mn|n))|m(?:eon|on))|e(?:dmon|mon)|odemon))|p(?:a(?:a(?:miko|r(?:amiko|miko)|ssport)|lywright|r(?:a(?:amiko|i(?:ko|mko)|m(?:i(?:iko|kko|o(?:k)?)|k(?:io|o)|miko))|m(?:aiko|iko)|ramiko)|s(?:p(?:ort|sort)|s(?:oprt|p(?:o(?:ort|rrt|t(?:r)?)|port|r(?:ot|t))))|ywright)|d(?:antic|yantic)|e(?:rttier|ttier)|l(?:a(?:aywright|w(?:right|yright)|y(?:r(?:ight|wight)|w(?:i(?:ght|rght)|r(?:g(?:ht|iht)|i(?:g(?:ght|hht|t(?:h)?)|h(?:gt|t)|ight)|right)|wright)|ywright))|laywright|y(?:awright|wright))|p(?:peteer|upeteer)|r(?:a(?:amiko|miko)|e(?:ettier|t(?:i(?:er|ter)|t(?:e(?:ir|r)|i(?:eer|ier|r(?:e)?))))|rettier|t(?:etier|tier))|s(?:asport|sport)|t(?:est|yest)|u(?:p(?:e(?:pteer|teer)|p(?:e(?:e(?:er|te(?:er|r))|t(?:er(?:e)?|teer))|tee(?:er|r)))|uppeteer)|y(?:a(?:dntic|ntic)|d(?:a(?:antic|n(?:i(?:c|tc)|ntic|t(?:c(?:i)?|iic|tic))|t(?:ic|nic))|dantic|n(?:atic|tic))|e(?:st|tst)|t(?:e(?:est|sst|t(?:s)?)|s(?:et|t)|test)|y(?:dantic|test)))|r(?:e(?:equest|q(?:e(?:st|ust)|quest|u(?:e(?:est|sst|t(?:s)?)|s(?:et|t)|uest))|u(?:est|qest))|i(?:imraf|m(?:a(?:f|rf)|mraf|r(?:aaf|f(?:a)?|raf))|r(?:af|maf))|l(?:lup|olup)|m(?:iraf|raf)|o(?:l(?:l(?:p(?:u)?|uup)|u(?:lp|p))|ollup)|q(?:euest|uest))|s(?:c(?:ket\\.io|oket\\.io)|e(?:e(?:mver|tuptools)|m(?:evr|mver|v(?:eer|r(?:e)?|ver))|t(?:p(?:tools|utools)|tuptools|u(?:p(?:o(?:ols|tols)|ptools|t(?:o(?:l(?:os|s)|o(?:lls|s(?:l)?))|tools))|t(?:ools|pools)|uptools))|u(?:ptools|tptools)|v(?:er|mer))|l(?:alchemy|qalchemy)|m(?:ever|ver)|o(?:c(?:cket\\.io|e(?:kt\\.io|t\\.io)|k(?:e(?:\\.io|et\\.io|t(?:\\.(?:iio|o(?:i)?)|t\\.io))|ket\\.io|t(?:\\.io|e\\.io)))|k(?:cet\\.io|et\\.io)|ocket\\.io)|q(?:al(?:chemy|lchemy)|l(?:a(?:alchemy|c(?:hemy|lhemy)|l(?:c(?:chemy|e(?:hmy|my)|h(?:e(?:emy|mmy|y(?:m)?)|hemy|m(?:ey|y)))|h(?:cemy|emy)|lchemy))|l(?:a(?:chemy|lchemy)|chemy))|qlalchemy)|t(?:euptools|uptools))|t(?:a(?:ailwindcss|i(?:ilwindcss|l(?:i(?:ndcss|wndcss)|lwindcss|w(?:i(?:d(?:css|ncss)|indcss|n(?:c(?:dss|ss)|d(?:c(?:css|s)|dcss|s(?:cs|s))|ndcss))|n(?:dcss|idcss)|windcss))|w(?:indcss|lindcss))|l(?:iwindcss|windcss)|nsformers|rnsformers)|i(?:alwindcss|lwindcss)|r(?:a(?:ansformers|n(?:f(?:ormers|sormers)|nsformers|s(?:f(?:formers|o(?:m(?:ers|rers)|ormers|r(?:e(?:mrs|rs)|m(?:e(?:ers|rrs|s(?:r)?)|mers|r(?:es|s))|rmers))|r(?:mers|omers))|o(?:frmers|rmers)|sformers))|s(?:formers|nformers))|n(?:asformers|sformers)|ransformers))|u(?:d(?:erscore|nerscore)|n(?:d(?:derscore|e(?:erscore|r(?:c(?:ore|sore)|rscore|s(?:c(?:core|o(?:e(?:r)?|ore|rre)|r(?:e|oe))|o(?:cre|re)|score))|s(?:core|rcore))|r(?:escore|score))|e(?:drscore|rscore)|nderscore)))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
-			"\x01\x9e" +
-			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:a(?:ixos|mtplotlib|ntropic|pndas|x(?:i(?:oss|so)|ois))|b(?:abelcli|eautifulsup(?:4)?|otto3|to3)|c(?:o(?:lo(?:ramma|urama)|mmandar)|r(?:oss(?:-env\\.js|env)|pytography|y(?:p(?:otgraphy|t(?:goraphy|o(?:g(?:arphy|r(?:a(?:hpy|pyh)|pahy))|rgaphy)))|t(?:ography|pography)))|y(?:ptography|rptography))|d(?:ajngo|i(?:ango|scrod\\.js)|j(?:a(?:gno|n(?:ga|og))|nago))|e(?:lectron-native-notify|pxress|r(?:act|quests)|tnsorflow|wbpack|x(?:p(?:erss|r(?:es(?:ss)?|s(?:es|s)))|rpess))|f(?:alsk|l(?:a(?:ks|ssk|tmap-stream)|sak))|j(?:dango|eilyfish)|l(?:doash|fask|o(?:adsh|d(?:a(?:hs|s(?:hs)?)|sah)))|m(?:a(?:ptlotlib|t(?:lpotlib|p(?:l(?:o(?:ltib|t(?:ilb|lbi))|tolib)|oltlib)))|nogoose|o(?:gnoose|n(?:go(?:oes|s(?:e|oe))|ogose))|taplotlib))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
-			"\x01\xfb" +
-			"\x05/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:n(?:mupy|u(?:m(?:p(?:i|py)|yp)|pmy))|o(?:epnai|ldash|mngoose|p(?:e(?:ani|nia)|neai))|p(?:a(?:dnas|n(?:ads|d(?:ass|sa)))|illwo|nadas|oenai|tyorch|y(?:otrch|t(?:hon(?:-dateutils|3-dateutil)|o(?:crh|rhc)|roch)))|r(?:aect|cyptography|e(?:a(?:ctt|tc)|cat|q(?:e(?:sts|usts)|u(?:e(?:s(?:st|tss)|ts(?:s)?)|s(?:ets|ts)))|uqests)|qeuests)|s(?:cikit-learnn|e(?:lenuim|tup-tools))|t(?:e(?:n(?:osrflow|s(?:erflow|o(?:f(?:low|rlow)|r(?:f(?:lwo|o(?:lw|w))|lfow))|roflow))|snorflow)|nesorflow|pyescript|wilio-npm|y(?:epscript|p(?:e(?:csript|s(?:c(?:irpt|r(?:itp|pit))|rcipt))|secript)))|u(?:nmpy|r(?:lib(?:3)?|rlib3))|w(?:bepack|e(?:b(?:apck|p(?:akc|cak))|pback))|x(?:aios|epress)|y(?:ptorch|tpescript))(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\t\x01\x97" +
+			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:agnular|agular|aihottp|aihttp|aiiohttp|aiohhttp|aiohtp|aiohtpt|aioohttp|aiothtp|aiottp|anggular|anglar|angluar|angualr|anguar|angulaar|angullar|angulr|angulra|anguular|anngular|anuglar|anular|aohttp|aoihttp|blebird|bleubird|blluebird|blubeird|blubird|bluebbird|bluebid|bluebidr|bluebiird|bluebirrd|bluebrd|bluebrid|blueebird|blueibrd|blueird|bluuebird|buebird|bulebird|ceelery|ceelry|ceery|celeery|celerry|celey|celeyr|cellery|celrey|celry|chhokidar|chkidar|chkoidar|choidar|choikdar|chokdar|chokdiar|chokiadr|chokiar|chokidaar|chokiddar|chokidr|chokidra|chokiidar|chokkidar|chookidar|cleery|clery|cmmander|cmomander|cohkidar|cokidar|comamnder|commaander|commader|commadner|commandder|commandeer|commandr|commandre)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\x99" +
+			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:commanedr|commaner|commannder|commnader|commnder|coommander|doenv|doetnv|dootenv|doteenv|dotennv|dotev|dotevn|dotnev|dotnv|dottenv|dtenv|dtoenv|ebsuild|ebuild|elint|elsint|esbbuild|esbild|esbiuld|esbuid|esbuidl|esbuiild|esbuilld|esbuld|esbulid|esbuuild|esilnt|esint|esliint|eslinnt|eslit|eslitn|esllint|eslnit|eslnt|essbuild|esslint|esubild|esuild|faastapi|fasapi|fasatpi|fasstapi|fastaapi|fastai|fastaip|fastappi|fastpai|fastpi|fasttapi|fatapi|fatsapi|fsatapi|fstapi|jonwebtoken|josnwebtoken|jqery|jqeury|jqquery|jqueery|jquerry|jquey|jqueyr|jqurey|jqury|jquuery|jsnowebtoken|jsnwebtoken|jsonebtoken|jsonewbtoken|jsonnwebtoken|jsonwbetoken|jsonwbtoken|jsonwebbtoken|jsonweboken|jsonwebotken|jsonwebtken|jsonwebtkoen)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\xed" +
+			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:jsonwebtoekn|jsonwebtoen|jsonwebtokeen|jsonwebtokken|jsonwebtokn|jsonwebtokne|jsonwebtooken|jsonwebttoken|jsonweebtoken|jsonwetboken|jsonwetoken|jsonwwebtoken|jsoonwebtoken|jsowebtoken|jsownebtoken|jssonwebtoken|juery|juqery|laangchain|lagchain|lagnchain|lancghain|lanchain|langcahin|langcain|langcchain|langchaain|langchaiin|langchan|langchani|langchhain|langchian|langchin|langgchain|langhain|langhcain|lanngchain|lnagchain|lngchain|miimist|miinimist|miinmist|miniimist|miniimst|miniist|minimiist|minimisst|minimit|minimits|minimmist|minimsit|minimst|minmiist|minmist|minnimist|mment|mmoent|mngodb|mniimist|mnimist|mnogodb|moemnt|moent|mognodb|mogodb|momeent|momennt|momet|mometn|momment|momnet|momnt|mongdb|mongdob|monggodb|mongob|mongobd|mongoddb|mongoodb|monngodb|monodb|monogdb|mooment|moongodb)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\xb3" +
+			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:ndemon|ndoemon|noddemon|nodeemon|nodemmon|nodemn|nodemno|nodemoon|nodeomn|nodeon|nodmeon|nodmon|noedmon|noemon|noodemon|paamiko|paaramiko|paarmiko|paassport|palywright|paraamiko|paraiko|paraimko|paramiiko|paramikko|paramio|paramiok|paramkio|paramko|parammiko|parmaiko|parmiko|parramiko|pasport|paspsort|passoprt|passpoort|passporrt|passpot|passpotr|passpport|passprot|passprt|paywright|pdantic|pdyantic|perttier|pettier|plaaywright|plawright|plawyright|playright|playrwight|playwight|playwirght|playwrght|playwrgiht|playwrigght|playwrighht|playwrigt|playwrigth|playwrihgt|playwriht|playwriight|playwrright|playwwright|playywright|pllaywright|plyawright|plywright|pppeteer|ppupeteer|praamiko|pramiko|preettier|pretier|pretiter|pretteir|pretter)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\xd5" +
+			"\x05/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:prettieer|prettiier|prettir|prettire|prrettier|prtetier|prttier|psasport|pssport|ptest|ptyest|pupepteer|pupeteer|puppeeer|puppeeteer|puppeeter|puppeter|puppetere|puppetteer|puppteeer|puppteer|puuppeteer|pyadntic|pyantic|pydaantic|pydanic|pydanitc|pydanntic|pydantc|pydantci|pydantiic|pydanttic|pydatic|pydatnic|pyddantic|pydnatic|pydntic|pyest|pyetst|pyteest|pytesst|pytet|pytets|pytset|pytst|pyttest|pyydantic|pyytest|reequest|reqest|reqeust|reqquest|requeest|requesst|requet|requets|requset|requst|requuest|reuest|reuqest|riimraf|rimaf|rimarf|rimmraf|rimraaf|rimrf|rimrfa|rimrraf|riraf|rirmaf|rllup|rlolup|rmiraf|rmraf|rollp|rollpu|rolluup|rolulp)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\xfa" +
+			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:rolup|roollup|rqeuest|rquest|scket\\.io|scoket\\.io|seemver|seetuptools|semevr|semmver|semveer|semvr|semvre|semvver|setptools|setputools|settuptools|setupools|setupotols|setupptools|setuptolos|setuptols|setuptoolls|setuptoos|setuptoosl|setupttools|setutools|setutpools|setuuptools|seuptools|seutptools|sever|sevmer|slalchemy|slqalchemy|smever|smver|soccket\\.io|socekt\\.io|socet\\.io|socke\\.io|sockeet\\.io|socket\\.iio|socket\\.o|socket\\.oi|sockett\\.io|sockket\\.io|sockt\\.io|sockte\\.io|sokcet\\.io|soket\\.io|soocket\\.io|sqalchemy|sqallchemy|sqlaalchemy|sqlachemy|sqlaclhemy|sqlalcchemy|sqlalcehmy|sqlalcemy|sqlalcheemy|sqlalchemmy|sqlalchey|sqlalcheym|sqlalchhemy|sqlalchmey|sqlalchmy|sqlalhcemy|sqlalhemy|sqlallchemy|sqllachemy|sqllalchemy|sqllchemy|sqqlalchemy|steuptools|stuptools|taailwindcss|taiilwindcss|tailindcss)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\xe0" +
+			"\a/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:tailiwndcss|taillwindcss|tailwidcss|tailwidncss|tailwiindcss|tailwincdss|tailwincss|tailwindccss|tailwindcs|tailwinddcss|tailwindscs|tailwindss|tailwinndcss|tailwndcss|tailwnidcss|tailwwindcss|taiwindcss|taiwlindcss|taliwindcss|talwindcss|tansformers|tarnsformers|tialwindcss|tilwindcss|traansformers|tranformers|tranfsormers|trannsformers|transfformers|transfomers|transfomrers|transfoormers|transforemrs|transforers|transformeers|transformerrs|transformes|transformesr|transformmers|transformres|transformrs|transforrmers|transfrmers|transfromers|transofrmers|transormers|transsformers|trasformers|trasnformers|trnasformers|trnsformers|trransformers|uderscore|udnerscore|undderscore|undeerscore|undercore|undercsore|underrscore|undersccore|underscoe|underscoer|underscoore|underscorre|underscre|underscroe|undersocre|undersore|undersscore|undescore|undesrcore|undrescore|undrscore|unedrscore|unerscore|unnderscore)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\x9f" +
+			"\x06/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:aixos|amtplotlib|antropic|apndas|axioss|axiso|axois|babelcli|beautifulsup|beautifulsup4|botto3|bto3|coloramma|colourama|commandar|cross\\-env\\.js|crossenv|crpytography|crypotgraphy|cryptgoraphy|cryptogarphy|cryptograhpy|cryptograpyh|cryptogrpahy|cryptorgaphy|crytography|crytpography|cyptography|cyrptography|dajngo|diango|discrod\\.js|djagno|djanga|djanog|djnago|electron\\-native\\-notify|epxress|eract|erquests|etnsorflow|ewbpack|experss|expres|expresss|exprses|exprss|exrpess|falsk|flaks|flassk|flatmap\\-stream|flsak|jdango|jeilyfish|ldoash|lfask|loadsh|lodahs|lodas|lodashs|lodsah|maptlotlib|matlpotlib|matploltib|matplotilb|matplotlbi|matpltolib|matpoltlib|mnogoose|mognoose|mongooes|mongose|mongosoe|monogose|mtaplotlib)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
+			"\x01\xf7" +
+			"\x05/(?:\\binstall|\\bi|\\badd)\\s(?:[^\\n;&|]*\\s)?[\\\"']?(?:nmupy|numpi|numppy|numyp|nupmy|oepnai|oldash|omngoose|opeani|openia|opneai|padnas|panads|pandass|pandsa|pillwo|pnadas|poenai|ptyorch|pyotrch|python\\-dateutils|python3\\-dateutil|pytocrh|pytorhc|pytroch|raect|rcyptography|reactt|reatc|recat|reqests|reqeusts|requesst|requestss|requets|requetss|requsets|requsts|reuqests|rqeuests|scikit\\-learnn|selenuim|setup\\-tools|tenosrflow|tenserflow|tensoflow|tensofrlow|tensorflwo|tensorfolw|tensorfow|tensorlfow|tensroflow|tesnorflow|tnesorflow|tpyescript|twilio\\-npm|tyepscript|typecsript|typescirpt|typescritp|typescrpit|typesrcipt|typsecript|unmpy|urlib|urlib3|urrlib3|wbepack|webapck|webpakc|webpcak|wepback|xaios|xepress|yptorch|ytpescript)(?:[\\[@=<>~!\\s\\\"';&|]|$)/" +
 			"\x03" +
 			"askUThe name of this package is similar to a well-known package. Is the spelling correct?" +
 			"\x02\x0fnpm view lodash" +
@@ -17205,9 +19808,121 @@ var all = []packindex.Pack{
 			"\x0ecode --add-mcp" +
 			"\x10cursor --add-mcp" +
 			"\x1anpx @smithery/cli* install\x80" +
-			"\b\x01\x01\xa0" +
+			"\b\x01\x05\xa0" +
 			"\x03" +
-			"/(?:^|[\\s\"'])@(?:modelcontextprotocol|playwright|anthropic-ai|openai|google|microsoft|azure|aws|awslabs|github|gitlab|sentry|supabase|cloudflare|notionhq|figma|stripe|upstash|vercel|linear|atlassian|angular|nx|storybook|eslint|mui|shadcn)/|https://(?:mcp\\.(?:sentry|linear|notion|atlassian|stripe|figma|cloudflare|vercel|asana|paypal|context7|hubspot|intercom|supabase)\\.\\w+|api\\.githubcopilot\\.com)/|mcp add --help/" +
+			"/(?:^|[\\s\"'])@(?:modelcontextprotocol|playwright|anthropic-ai|openai|google|microsoft|azure|aws|awslabs|github|gitlab|sentry|supabase|cloudflare|notionhq|figma|stripe|upstash|vercel|linear|atlassian|angular|nx|storybook|eslint|mui|shadcn)/|https://(?:mcp\\.(?:sentry|linear|notion|atlassian|stripe|figma|cloudflare|vercel|asana|paypal|context7|hubspot|intercom|supabase)\\.\\w+|api\\.githubcopilot\\.com)/|mcp add --help/\xad" +
+			"\x06@angular/" +
+			"\x03" +
+			"@anthropic-ai/" +
+			"\x03" +
+			"@atlassian/" +
+			"\x03" +
+			"@aws/" +
+			"\x03" +
+			"@awslabs/" +
+			"\x03" +
+			"@azure/" +
+			"\x03" +
+			"@cloudflare/" +
+			"\x03" +
+			"@eslint/" +
+			"\x03" +
+			"@figma/" +
+			"\x03" +
+			"@github/" +
+			"\x03" +
+			"@gitlab/" +
+			"\x03" +
+			"@google/" +
+			"\x03" +
+			"@linear/" +
+			"\x03" +
+			"@microsoft/" +
+			"\x03" +
+			"@modelcontextprotocol/" +
+			"\x03" +
+			"@mui/" +
+			"\x03" +
+			"@notionhq/" +
+			"\x03" +
+			"@nx/" +
+			"\x03" +
+			"@openai/" +
+			"\x03" +
+			"@playwright/" +
+			"\x03" +
+			"@sentry/" +
+			"\x03" +
+			"@shadcn/" +
+			"\x03" +
+			"@storybook/" +
+			"\x03" +
+			"@stripe/" +
+			"\x03" +
+			"@supabase/" +
+			"\x03" +
+			"@upstash/" +
+			"\x03" +
+			"@vercel/" +
+			"\x01api.githubcopilot.com" +
+			"\x03" +
+			"mcp.asana." +
+			"\x03" +
+			"mcp.atlassian." +
+			"\x03" +
+			"mcp.cloudflare." +
+			"\x03" +
+			"mcp.context7." +
+			"\x03" +
+			"mcp.figma." +
+			"\x03" +
+			"mcp.hubspot." +
+			"\x03" +
+			"mcp.intercom." +
+			"\x03" +
+			"mcp.linear." +
+			"\x03" +
+			"mcp.notion." +
+			"\x03" +
+			"mcp.paypal." +
+			"\x03" +
+			"mcp.sentry." +
+			"\x03" +
+			"mcp.stripe." +
+			"\x03" +
+			"mcp.supabase." +
+			"\x03" +
+			"mcp.vercel." +
+			"\x02https://api.githubcopilot.com" +
+			"\x03" +
+			"https://mcp.asana." +
+			"\x03" +
+			"https://mcp.atlassian." +
+			"\x03" +
+			"https://mcp.cloudflare." +
+			"\x03" +
+			"https://mcp.context7." +
+			"\x03" +
+			"https://mcp.figma." +
+			"\x03" +
+			"https://mcp.hubspot." +
+			"\x03" +
+			"https://mcp.intercom." +
+			"\x03" +
+			"https://mcp.linear." +
+			"\x03" +
+			"https://mcp.notion." +
+			"\x03" +
+			"https://mcp.paypal." +
+			"\x03" +
+			"https://mcp.sentry." +
+			"\x03" +
+			"https://mcp.stripe." +
+			"\x03" +
+			"https://mcp.supabase." +
+			"\x03" +
+			"https://mcp.vercel." +
+			"\x01mcp add --help" +
 			"\x03" +
 			"askzThis gives agents another server or plugin, which runs in every session and adds its texts to the context. Do you know it?" +
 			"\x01\x0fclaude mcp list"},
@@ -17268,37 +19983,97 @@ var all = []packindex.Pack{
 			"**/webpack.config.*\n" +
 			"**/vite.config.*\n" +
 			"**/.eslintrc.js" +
-			"\x02\x02", Content: "build\"" +
+			"\x02\x02", Content: "\"build\"" +
 			"\x03" +
-			"build-cmd\"" +
+			"\"build-cmd\"" +
 			"\x03" +
-			"install\"" +
+			"\"install\"" +
 			"\x03" +
-			"install-cmd\"" +
+			"\"install-cmd\"" +
 			"\x03" +
-			"pack\"" +
+			"\"pack\"" +
 			"\x03" +
-			"pack-cmd\"" +
+			"\"pack-cmd\"" +
 			"\x03" +
-			"prepare\"" +
+			"\"postbuild\"" +
 			"\x03" +
-			"prepare-cmd\"" +
+			"\"postbuild-cmd\"" +
 			"\x03" +
-			"prepublish\"" +
+			"\"postinstall\"" +
 			"\x03" +
-			"prepublish-cmd\"" +
+			"\"postinstall-cmd\"" +
 			"\x03" +
-			"publish\"" +
+			"\"postpack\"" +
 			"\x03" +
-			"publish-cmd\"" +
+			"\"postpack-cmd\"" +
 			"\x03" +
-			"start\"" +
+			"\"postprepare\"" +
 			"\x03" +
-			"start-cmd\"" +
+			"\"postprepare-cmd\"" +
 			"\x03" +
-			"test\"" +
+			"\"postprepublish\"" +
 			"\x03" +
-			"test-cmd\"" +
+			"\"postprepublish-cmd\"" +
+			"\x03" +
+			"\"postpublish\"" +
+			"\x03" +
+			"\"postpublish-cmd\"" +
+			"\x03" +
+			"\"poststart\"" +
+			"\x03" +
+			"\"poststart-cmd\"" +
+			"\x03" +
+			"\"posttest\"" +
+			"\x03" +
+			"\"posttest-cmd\"" +
+			"\x03" +
+			"\"prebuild\"" +
+			"\x03" +
+			"\"prebuild-cmd\"" +
+			"\x03" +
+			"\"preinstall\"" +
+			"\x03" +
+			"\"preinstall-cmd\"" +
+			"\x03" +
+			"\"prepack\"" +
+			"\x03" +
+			"\"prepack-cmd\"" +
+			"\x03" +
+			"\"prepare\"" +
+			"\x03" +
+			"\"prepare-cmd\"" +
+			"\x03" +
+			"\"preprepare\"" +
+			"\x03" +
+			"\"preprepare-cmd\"" +
+			"\x03" +
+			"\"preprepublish\"" +
+			"\x03" +
+			"\"preprepublish-cmd\"" +
+			"\x03" +
+			"\"prepublish\"" +
+			"\x03" +
+			"\"prepublish-cmd\"" +
+			"\x03" +
+			"\"prestart\"" +
+			"\x03" +
+			"\"prestart-cmd\"" +
+			"\x03" +
+			"\"pretest\"" +
+			"\x03" +
+			"\"pretest-cmd\"" +
+			"\x03" +
+			"\"publish\"" +
+			"\x03" +
+			"\"publish-cmd\"" +
+			"\x03" +
+			"\"start\"" +
+			"\x03" +
+			"\"start-cmd\"" +
+			"\x03" +
+			"\"test\"" +
+			"\x03" +
+			"\"test-cmd\"" +
 			"\x05curl" +
 			"\x03" +
 			"irm" +
@@ -17379,27 +20154,51 @@ var all = []packindex.Pack{
 			"\x02\"mcpservers\"" +
 			"\x05\"args" +
 			"\x03" +
+			"\"args\"" +
+			"\x03" +
 			"\"command" +
+			"\x03" +
+			"\"command\"" +
 			"\x03" +
 			"\"initializecommand" +
 			"\x03" +
+			"\"initializecommand\"" +
+			"\x03" +
 			"\"oncreatecommand" +
+			"\x03" +
+			"\"oncreatecommand\"" +
 			"\x03" +
 			"\"postcreatecommand" +
 			"\x03" +
+			"\"postcreatecommand\"" +
+			"\x03" +
 			"\"poststartcommand" +
+			"\x03" +
+			"\"poststartcommand\"" +
 			"\x03" +
 			"args" +
 			"\x03" +
+			"args\"" +
+			"\x03" +
 			"command" +
+			"\x03" +
+			"command\"" +
 			"\x03" +
 			"initializecommand" +
 			"\x03" +
+			"initializecommand\"" +
+			"\x03" +
 			"oncreatecommand" +
+			"\x03" +
+			"oncreatecommand\"" +
 			"\x03" +
 			"postcreatecommand" +
 			"\x03" +
+			"postcreatecommand\"" +
+			"\x03" +
 			"poststartcommand" +
+			"\x03" +
+			"poststartcommand\"" +
 			"\x02curl" +
 			"\x03" +
 			"wget"}, Hook: "\x98\xc0" +
@@ -17541,23 +20340,63 @@ var all = []packindex.Pack{
 			"sparse+http://" +
 			"\x02channels" +
 			"\x03" +
+			"channels\"" +
+			"\x03" +
+			"channels'" +
+			"\x03" +
 			"find-links" +
+			"\x03" +
+			"find-links\"" +
+			"\x03" +
+			"find-links'" +
 			"\x03" +
 			"index" +
 			"\x03" +
+			"index\"" +
+			"\x03" +
+			"index'" +
+			"\x03" +
 			"index-url" +
+			"\x03" +
+			"index-url\"" +
+			"\x03" +
+			"index-url'" +
 			"\x03" +
 			"mirror" +
 			"\x03" +
+			"mirror\"" +
+			"\x03" +
+			"mirror'" +
+			"\x03" +
 			"npmregistryserver" +
+			"\x03" +
+			"npmregistryserver\"" +
+			"\x03" +
+			"npmregistryserver'" +
 			"\x03" +
 			"registry" +
 			"\x03" +
+			"registry\"" +
+			"\x03" +
+			"registry'" +
+			"\x03" +
 			"repository" +
+			"\x03" +
+			"repository\"" +
+			"\x03" +
+			"repository'" +
 			"\x03" +
 			"source" +
 			"\x03" +
+			"source\"" +
+			"\x03" +
+			"source'" +
+			"\x03" +
 			"url" +
+			"\x03" +
+			"url\"" +
+			"\x03" +
+			"url'" +
 			"\x05\"https://" +
 			"\x03" +
 			"'https://" +
@@ -18194,21 +21033,57 @@ var all = []packindex.Pack{
 			"ld_preload=~/." +
 			"\x05bash_env=" +
 			"\x03" +
+			"bash_env=\"" +
+			"\x03" +
+			"bash_env='" +
+			"\x03" +
 			"editor=" +
+			"\x03" +
+			"editor=\"" +
+			"\x03" +
+			"editor='" +
 			"\x03" +
 			"env=" +
 			"\x03" +
+			"env=\"" +
+			"\x03" +
+			"env='" +
+			"\x03" +
 			"git_askpass=" +
+			"\x03" +
+			"git_askpass=\"" +
+			"\x03" +
+			"git_askpass='" +
 			"\x03" +
 			"git_external_diff=" +
 			"\x03" +
+			"git_external_diff=\"" +
+			"\x03" +
+			"git_external_diff='" +
+			"\x03" +
 			"git_pager=" +
+			"\x03" +
+			"git_pager=\"" +
+			"\x03" +
+			"git_pager='" +
 			"\x03" +
 			"git_proxy_command=" +
 			"\x03" +
+			"git_proxy_command=\"" +
+			"\x03" +
+			"git_proxy_command='" +
+			"\x03" +
 			"git_ssh_command=" +
 			"\x03" +
+			"git_ssh_command=\"" +
+			"\x03" +
+			"git_ssh_command='" +
+			"\x03" +
 			"java_tool_options=" +
+			"\x03" +
+			"java_tool_options=\"" +
+			"\x03" +
+			"java_tool_options='" +
 			"\x03" +
 			"node_options=" +
 			"\x03" +
@@ -18218,15 +21093,39 @@ var all = []packindex.Pack{
 			"\x03" +
 			"pager=" +
 			"\x03" +
+			"pager=\"" +
+			"\x03" +
+			"pager='" +
+			"\x03" +
 			"perl5opt=" +
+			"\x03" +
+			"perl5opt=\"" +
+			"\x03" +
+			"perl5opt='" +
 			"\x03" +
 			"prompt_command=" +
 			"\x03" +
+			"prompt_command=\"" +
+			"\x03" +
+			"prompt_command='" +
+			"\x03" +
 			"pythonstartup=" +
+			"\x03" +
+			"pythonstartup=\"" +
+			"\x03" +
+			"pythonstartup='" +
 			"\x03" +
 			"rubyopt=" +
 			"\x03" +
-			"ssh_askpass=", Program: true}, Hook: "\x88\xc0" +
+			"rubyopt=\"" +
+			"\x03" +
+			"rubyopt='" +
+			"\x03" +
+			"ssh_askpass=" +
+			"\x03" +
+			"ssh_askpass=\"" +
+			"\x03" +
+			"ssh_askpass='", Program: true}, Hook: "\x88\xc0" +
 			"\x01\x83\x88" +
 			"\b\x01\x05shell" +
 			"\x02\venable -f *" +

@@ -25,7 +25,7 @@ const (
 const (
 	minLiteral  = 3 // bytes
 	maxLiterals = 128
-	maxRun      = 16 // number of texts that a concatenation may expand to
+	maxRun      = maxLiterals // number of texts that a concatenation may expand to
 	maxSets     = 4
 )
 
