@@ -27,6 +27,7 @@ type Facts struct {
 	keptGate   lazy[[]bool]
 	keptShell  lazy[[]*shell.Script]
 	keptTexts  lazy[[]string]
+	keptPlain  lazy[[]string] // see texts
 	keptNames  lazy[[]namedPath]
 	keptPaths  lazy[[]Path]
 	keptRoots  lazy[[]string]
@@ -85,6 +86,7 @@ func (f *Facts) Scripts() []*shell.Script {
 	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.Event) })
 }
 
+// allTexts returns all texts in the event, as they are written.
 func (f *Facts) allTexts() []string {
 	return f.keptTexts.get(func() []string { return allTexts(f.Event) })
 }

@@ -127,7 +127,8 @@ var Keys = []Key{
 	},
 	{
 		Name: "text", Texts: func(m *policyfile.Match) *[]policyfile.Pattern { return &m.Text },
-		got:    (*Facts).allTexts,
+		got:    (*Facts).texts,
+		sure:   (*Facts).allTexts, // only what is written allows a call
 		covers: coversText,
 	},
 	{

@@ -662,7 +662,7 @@ func (m *Matcher) explain(f *Facts) string {
 	for key, part := range map[string]struct {
 		patterns []policyfile.Pattern
 		texts    func(*Facts) []string
-	}{"content": {c.source.Content, (*Facts).content}, "prompt": {c.source.Prompt, (*Facts).prompt}, "text": {c.source.Text, (*Facts).allTexts}} {
+	}{"content": {c.source.Content, (*Facts).content}, "prompt": {c.source.Prompt, (*Facts).prompt}, "text": {c.source.Text, (*Facts).texts}} {
 		for _, p := range newTextPatterns(part.patterns) {
 			if slices.ContainsFunc(part.texts(f), p.in) {
 				words = append(words, fmt.Sprintf("%s %q", key, p.source))

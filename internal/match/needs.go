@@ -183,7 +183,7 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		if n.Tools != "" || n.Program || n.Paths != "" || n.Content != "" || n.Line || n.URL {
 			return false
 		}
-		return f.nearAny(n.Text, (*Facts).allTexts) && f.nearAny(n.Prompt, (*Facts).prompt)
+		return f.nearAny(n.Text, (*Facts).texts) && f.nearAny(n.Prompt, (*Facts).prompt)
 	}
 	if n.Tools != "" && !ToolAmong(n.Tools, t) {
 		return false
@@ -201,5 +201,5 @@ func (n *Needs) Met(f *Facts, programs func() bool) bool {
 		n.Paths != "" && (len(f.pathNames()) == 0 || !f.nearPaths(n.Paths)):
 		return false
 	} // texts are tested last, because they may be long
-	return f.nearAny(n.Text, (*Facts).allTexts) && f.nearAny(n.Prompt, (*Facts).prompt) && f.nearAny(n.Content, (*Facts).content)
+	return f.nearAny(n.Text, (*Facts).texts) && f.nearAny(n.Prompt, (*Facts).prompt) && f.nearAny(n.Content, (*Facts).content)
 }
