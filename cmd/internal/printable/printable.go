@@ -49,7 +49,7 @@ func JSON(text string) string {
 }
 
 // controls reports whether a character can control a terminal, change the direction of text, or
-// separate lines. Newlines and tabs count as text.
+// separate lines. Newlines and tabs are text.
 func controls(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.In(r, unicode.C, unicode.Zl, unicode.Zp)
 }
