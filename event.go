@@ -196,54 +196,26 @@ type Fact struct {
 	At    string `json:"at"`            // RFC 6901 pointer into Input; * matches every element of an array
 	Use   Use    `json:"use,omitempty"` // only for paths
 
-	// Form is the format of the text at this place if the text is not the value itself.
-	// [FormPatch] is a patch that contains paths. Such a view can be read but not set.
+	// Form is the format of the value at this place if the value is not the text itself, see
+	// [FormPatch], [FormArgs] and [FormPython]. Such a view can be read but not set.
 	Form string `json:"form,omitempty"`
 }
 
-// paths returns the paths in a text at this place.
-func (f *Fact) paths(text string) []string {
-	if f.Form == FormPatch {
+// texts returns the texts in the value at this place.
+func (f *Fact) texts(value json.RawMessage) []string {
+	if program, ok := strings.CutPrefix(f.Form, FormArgs); ok {
+		return argsLine(value, strings.TrimSpace(program))
+	}
+	text, ok := rawString(value)
+	switch {
+	case !ok:
+		return nil
+	case f.Form == FormPatch:
 		return patchPaths(text)
+	case f.Form == FormPython, f.Form == FormNode:
+		return codeLines(f.Form, text)
 	}
 	return []string{text}
-}
-
-// usualFacts gives the meaning of string members with these names in the input of a tool that no
-// table knows. Without it, rules on commands or paths would miss every tool of an MCP server and
-// every tool that an agent adds. A path does not show the action of the tool. The tool may write
-// to it, so it is treated as a write.
-var usualFacts = [...]struct {
-	name string
-	fact Fact
-}{
-	{"command", Fact{Field: FieldCommand, At: "/command"}},
-	{"file_path", Fact{Field: FieldPath, At: "/file_path", Use: UseWrite}},
-	{"path", Fact{Field: FieldPath, At: "/path", Use: UseWrite}},
-	{"url", Fact{Field: FieldURL, At: "/url"}},
-	{"content", Fact{Field: FieldContent, At: "/content"}},
-}
-
-// UsualFacts returns the Facts of an input whose tool is unknown: string members with usual names,
-// such as command and path.
-func UsualFacts(input json.RawMessage) []Fact {
-	var texts [len(usualFacts)]bool
-	if members, object := rawMembers(input); object {
-		for _, m := range members { // the last of duplicate keys wins
-			for i := range usualFacts {
-				if usualFacts[i].name == m.key {
-					_, texts[i] = rawString(m.value)
-				}
-			}
-		}
-	}
-	var facts []Fact
-	for i, text := range texts {
-		if text {
-			facts = append(facts, usualFacts[i].fact)
-		}
-	}
-	return facts
 }
 
 // Complete fills in the parts of a call that rules match and that the caller has left empty: the
@@ -257,7 +229,7 @@ func (t *Tool) Complete() {
 		}
 	}
 	if t.Facts == nil {
-		t.Facts = UsualFacts(t.Input)
+		t.Facts = t.UsualFacts()
 		if t.Class == ClassRead || t.Class == ClassSearch {
 			for i := range t.Facts {
 				if t.Facts[i].Use != "" {
@@ -289,21 +261,18 @@ func (t *Tool) Derive() {
 			found = findIn(members, object, fact.At)
 		}
 		for _, raw := range found {
-			text, ok := rawString(raw)
-			if !ok {
-				continue
-			}
+			texts := fact.texts(raw)
 			switch fact.Field {
 			case FieldCommand:
-				t.Commands = append(t.Commands, text)
+				t.Commands = append(t.Commands, texts...)
 			case FieldPath:
-				for _, path := range fact.paths(text) {
+				for _, path := range texts {
 					t.Paths = append(t.Paths, Path{Path: path, Use: fact.Use})
 				}
 			case FieldURL:
-				t.URLs = append(t.URLs, text)
+				t.URLs = append(t.URLs, texts...)
 			case FieldContent:
-				content = append(content, text)
+				content = append(content, texts...)
 			default: // a Fact describes no other fields
 			}
 		}
@@ -499,9 +468,8 @@ func (t *Tool) get(f Field) (json.RawMessage, bool) {
 			if fact.Form == "" {
 				return found, true
 			}
-			text, _ := rawString(found)
-			for _, path := range fact.paths(text) {
-				return rawjson.Quote(path), true
+			for _, text := range fact.texts(found) {
+				return rawjson.Quote(text), true
 			}
 		}
 	}

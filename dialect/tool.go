@@ -70,7 +70,7 @@ func classify(tools []ToolRow, t *grapnel.Tool) (grapnel.Class, []grapnel.Fact) 
 			}
 		}
 	}
-	return class, grapnel.UsualFacts(t.Input)
+	return class, t.UsualFacts()
 }
 
 // judgeable returns an error if a pending call has a command or a path to write that is not a

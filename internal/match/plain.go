@@ -1,6 +1,7 @@
 package match
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -15,7 +16,7 @@ func (f *Facts) texts() []string {
 		texts := f.allTexts()
 		for _, text := range texts {
 			if p := plain(text); p != text {
-				texts = append(texts[:len(texts):len(texts)], p)
+				texts = append(slices.Clip(texts), p)
 			}
 		}
 		return texts

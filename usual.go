@@ -1,0 +1,227 @@
+package grapnel
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// Forms of Facts for the commands of tools that no table knows.
+const (
+	// FormArgs is the Form of a program with its arguments: an array of words, or an object with
+	// the members command and args.
+	FormArgs = "args"
+
+	// FormPython and FormNode are the Forms of code. Notebooks also take shell lines after "!".
+	FormPython = "python"
+	FormNode   = "node"
+)
+
+// usualFacts gives the meaning of string members with these names in the input of a tool that no
+// table knows. Without it, rules on commands or paths would miss every tool of an MCP server and
+// every tool that an agent adds. A path does not show the action of the tool. The tool may write
+// to it, so it is treated as a write.
+var usualFacts = [...]struct {
+	name string
+	fact Fact
+}{
+	{"command", Fact{Field: FieldCommand, At: "/command"}},
+	{"cmd", Fact{Field: FieldCommand, At: "/cmd"}},
+	{"command_line", Fact{Field: FieldCommand, At: "/command_line"}},
+	{"commandLine", Fact{Field: FieldCommand, At: "/commandLine"}},
+	{"cli_command", Fact{Field: FieldCommand, At: "/cli_command"}},
+	{"shell_command", Fact{Field: FieldCommand, At: "/shell_command"}},
+	{"file_path", Fact{Field: FieldPath, At: "/file_path", Use: UseWrite}},
+	{"path", Fact{Field: FieldPath, At: "/path", Use: UseWrite}},
+	{"url", Fact{Field: FieldURL, At: "/url"}},
+	{"content", Fact{Field: FieldContent, At: "/content"}},
+}
+
+// Words in the names of tools that run something, by what they run.
+var (
+	runsLines  = []string{"bash", "cmd", "command", "commands", "console", "powershell", "sh", "shell", "ssh", "term", "terminal", "tmux", "zsh"}
+	runsNode   = []string{"javascript", "js", "node", "typescript", "ts"}
+	runsPython = []string{"ipython", "jupyter", "kernel", "notebook", "python"}
+	runsOther  = []string{"code", "eval", "exec", "execute", "interpreter", "repl", "run"}
+
+	// programs are tools that take only the arguments of the program that they are named after.
+	programs = []string{"aws", "az", "docker", "flyctl", "gcloud", "gh", "git", "glab", "gsutil", "helm", "heroku", "kubectl", "npm", "oc", "podman", "psql", "terraform"}
+)
+
+// UsualFacts returns the Facts of a call of an unknown tool, by the usual names of members of its
+// input, such as command, cmd and path.
+func (t *Tool) UsualFacts() []Fact {
+	members, object := rawMembers(t.Input)
+	if !object {
+		return nil
+	}
+	values := make(map[string]json.RawMessage, len(members))
+	for _, m := range members { // the last of duplicate keys wins
+		values[m.key] = m.value
+	}
+	whole := argsLine(t.Input, "") != nil // a command with its arguments beside it
+	var facts []Fact
+	for i := range usualFacts {
+		fact := usualFacts[i].fact
+		if _, text := rawString(values[usualFacts[i].name]); text && !(whole && fact.Field == FieldCommand) {
+			facts = append(facts, fact)
+		}
+	}
+	if whole {
+		facts = append(facts, Fact{Field: FieldCommand, Form: FormArgs})
+	}
+	return append(facts, t.otherCommands(values)...)
+}
+
+// otherCommands returns the Facts of commands in members that are lists, arguments or code.
+func (t *Tool) otherCommands(values map[string]json.RawMessage) (facts []Fact) {
+	add := func(at, form string) { facts = append(facts, Fact{Field: FieldCommand, At: at, Form: form}) }
+	words := nameWords(t)
+	for _, name := range []string{"command", "cmd", "argv"} {
+		if isArray(values[name]) {
+			add("/"+name, FormArgs)
+		}
+	}
+	if isArray(values["commands"]) {
+		add("/commands/*", "")
+		add("/commands/*/command", "")
+	}
+	if i := slices.IndexFunc(words, func(w string) bool { return slices.Contains(programs, w) }); i >= 0 && values["args"] != nil && values["command"] == nil {
+		add("/args", FormArgs+" "+words[i])
+	}
+	if namesAny(words, runsLines) { // other tools have other texts in these members
+		for _, name := range []string{"script", "input", "keys"} {
+			if _, text := rawString(values[name]); text {
+				add("/"+name, "")
+			} else if isArray(values[name]) {
+				add("/"+name+"/*", "")
+			}
+		}
+	}
+	if _, text := rawString(values["code"]); text && namesAny(words, runsLines, runsNode, runsPython, runsOther) {
+		add("/code", codeForm(words, values))
+	}
+	return facts
+}
+
+// nameWords splits the name of a tool, such as run_command or executeCode, into lower-case words.
+func nameWords(t *Tool) []string {
+	name := t.Name
+	if t.MCP != nil {
+		name = t.MCP.Server + " " + t.MCP.Tool
+	}
+	var b strings.Builder
+	lower := false
+	for _, r := range name {
+		if unicode.IsUpper(r) && lower {
+			b.WriteByte(' ')
+		}
+		lower = unicode.IsLower(r)
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return strings.FieldsFunc(b.String(), func(r rune) bool { return !unicode.IsLetter(r) })
+}
+
+func namesAny(words []string, lists ...[]string) bool {
+	return slices.ContainsFunc(lists, func(list []string) bool {
+		return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(list, w) })
+	})
+}
+
+func isArray(value json.RawMessage) bool {
+	_, object := rawMembers(value)
+	return len(value) > 0 && !object && bytes.TrimSpace(value)[0] == '['
+}
+
+// codeForm returns the Form of the code that a tool runs: by the language that the call names, or
+// else by the name of the tool. It is Python if nothing tells.
+func codeForm(words []string, values map[string]json.RawMessage) string {
+	language, _ := rawString(values["language"])
+	for _, words := range [][]string{{strings.ToLower(language)}, words} {
+		switch {
+		case namesAny(words, runsPython):
+			return FormPython
+		case namesAny(words, runsNode):
+			return FormNode
+		case namesAny(words, runsLines):
+			return ""
+		}
+	}
+	return FormPython
+}
+
+// argsLine returns a shell line for a program with its arguments: a string or an array of words, or
+// an object with a string in command and such arguments in args. It returns nil for other values.
+func argsLine(value json.RawMessage, program string) []string {
+	members, object := rawMembers(value)
+	if object {
+		value = nil
+		for _, m := range members {
+			switch m.key {
+			case "command", "cmd":
+				program, _ = rawString(m.value)
+			case "args":
+				value = m.value
+			}
+		}
+		if program == "" || value == nil {
+			return nil
+		}
+		members, _ = rawMembers(value)
+	}
+	words := wordsOf(members)
+	if text, ok := rawString(value); ok {
+		words = []string{text}
+	}
+	if program != "" {
+		words = slices.Insert(words, 0, program)
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return []string{strings.Join(words, " ")}
+}
+
+// wordsOf quotes the strings in an array for a shell.
+func wordsOf(elements []member) (words []string) {
+	for _, m := range elements {
+		if text, ok := rawString(m.value); ok {
+			words = append(words, shellWord(text))
+		}
+	}
+	return words
+}
+
+// shellWord quotes a word for a shell. A tilde stays, because tools often expand it.
+func shellWord(text string) string {
+	plain := func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("-_./:=@%+,~", r)
+	}
+	if text != "" && strings.IndexFunc(text, func(r rune) bool { return !plain(r) }) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// codeLines returns the shell lines that do the same as code: the lines after "!" in a notebook,
+// and the interpreter with the rest of the code.
+func codeLines(form, code string) []string {
+	if rest, ok := strings.CutPrefix(strings.TrimSpace(code), "%%bash"); ok {
+		return []string{rest}
+	}
+	var lines, rest []string
+	for line := range strings.Lines(code) {
+		if text := strings.TrimSpace(line); strings.HasPrefix(text, "!") {
+			lines = append(lines, strings.TrimLeft(text, "!"))
+		} else {
+			rest = append(rest, line)
+		}
+	}
+	if text := strings.Join(rest, ""); strings.TrimSpace(text) != "" {
+		program := map[string]string{FormPython: "python3 -c ", FormNode: "node -e "}[form]
+		lines = append(lines, program+shellWord(text))
+	}
+	return lines
+}
