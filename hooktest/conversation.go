@@ -32,8 +32,8 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 	}
 	engine := fixedEngine(t, c.outcome, grapnel.OnErrorDefault)
 	v := engine.Fire(t.Context(), c.ev)
-	reply := s.Write(c.ev, &v, "")
-	whole := dialect.Answer(t.Context(), engine, s.Dialect, dialect.Input{Payload: c.payload})
+	reply := s.Write(c.ev, &v, c.argv)
+	whole := dialect.Answer(t.Context(), engine, s.Dialect, c.input(c.payload))
 	whole.Silent = reply.Silent // only Answer sets Silent
 	if !reflect.DeepEqual(whole, reply) {
 		t.Errorf("the reply of Answer differs from Read, Fire and Write: got %s, want %s", shownReply(whole), shownReply(reply))
@@ -41,7 +41,7 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 
 	got := &txtar.Archive{Comment: c.archive.Comment}
 	for _, f := range c.archive.Files {
-		if f.Name == "stdin.json" || f.Name == "outcome.json" {
+		if f.Name == "stdin.json" || f.Name == "argv" || f.Name == "outcome.json" {
 			got.Files = append(got.Files, f)
 		}
 	}
