@@ -25,9 +25,9 @@ type Dir struct {
 // guards.
 //
 // The first event of a session fixes its root, so a guard still applies when the agent changes
-// its directory. If keep is set, Dirs stores the root for later events. If the event has no root,
-// Dirs sets it. If the root cannot be stored, Dirs uses only the working directory; see
-// [Place.RootsRefused].
+// its directory. It is the root of the project that contains the event's root, or else its working
+// directory. If keep is set, Dirs stores the root for later events. Dirs sets the event's root. If
+// the root cannot be stored, Dirs uses only the event's own directory; see [Place.RootsRefused].
 func (p Place) Dirs(ev *grapnel.Event, keep bool) []Dir {
 	dirs, _ := p.SessionDirs(ev, keep)
 	return dirs
@@ -40,8 +40,12 @@ func (p Place) SessionDirs(ev *grapnel.Event, keep bool) ([]Dir, error) {
 	if !filepath.IsAbs(cwd) || len(cwd) > MaxPath {
 		cwd, _ = os.Getwd() // agents run hooks in their own working directory
 	}
-	root, err := p.sessionRoot(ev, cwd, keep)
-	if ev.Session.Root == "" {
+	from := cwd
+	if root := ev.Session.Root; filepath.IsAbs(root) && len(root) <= MaxPath {
+		from = root // the model may have chosen the working directory
+	}
+	root, err := p.sessionRoot(ev, from, keep)
+	if ev.Session.Root == "" || from == ev.Session.Root {
 		ev.Session.Root = root.called
 	}
 	return p.policyDirs(root, cwd), err

@@ -103,6 +103,21 @@ func TestRootIsFixed(t *testing.T) {
 	}
 }
 
+// A root that the agent names fixes the root, not the working directory of one call, which a model
+// can choose.
+func TestRootOfTheAgent(t *testing.T) {
+	t.Parallel()
+	dir := makeDirs(t, "p/.git", "p/a", "other/.git")
+	p := Place{State: filepath.Join(dir, "state")}
+	for _, cwd := range []string{"other", "p/a"} {
+		ev := in("one", filepath.Join(dir, cwd))
+		ev.Session.Root = filepath.Join(dir, "p", "a")
+		if got := below(t, dir, p.Dirs(ev, true)); got[0] != "p" || ev.Session.Root != filepath.Join(dir, "p") {
+			t.Errorf("in %s: directories %v, root %s; want those of p", cwd, got, ev.Session.Root)
+		}
+	}
+}
+
 // Without keep, Dirs stores no root.
 func TestDirsWithoutKeeping(t *testing.T) {
 	t.Parallel()
