@@ -72,7 +72,7 @@ type Setup struct {
 	Keep      bool // entries of others are identified by position: an emptied group stays if others follow
 
 	// Matcher is the matcher of Grapnel's groups; empty omits it. Label is the name of Grapnel's
-	// entries, for agents that can disable entries by name.
+	// entries, for agents that can disable entries by name, and the key of all of them for ShapeNamed.
 	Matcher, Label string
 
 	ClosedSince  string // first version whose entries can block when the hook fails; empty with $closed in Entry = every version
@@ -138,6 +138,7 @@ type Shape string
 const (
 	ShapeGroups Shape = "groups" // {"hooks": {EVENT: [{"matcher": …, "hooks": [ENTRY]}]}}
 	ShapeFlat   Shape = "flat"   // {"hooks": {EVENT: [ENTRY]}}
+	ShapeNamed  Shape = "named"  // {LABEL: {EVENT: [ENTRY]}}; the events of tools as in ShapeGroups
 	ShapeList   Shape = "list"   // {"hooks": [ENTRY]}, where the entry names its event
 	ShapeFiles  Shape = "files"  // a directory with one program per event, named after the event
 	ShapePlugin Shape = "plugin" // code that the agent loads: a shim that keeps grapnel-hook running

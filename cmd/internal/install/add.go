@@ -46,7 +46,7 @@ func (w Wanted) additions(d *document) ([]addition, error) {
 		if a.Setup.Shape != dialect.ShapeList {
 			addition.path = append(slices.Clone(addition.path), a.spelled(events, ev.Native))
 		}
-		if a.Setup.Shape == dialect.ShapeGroups {
+		if a.grouped(ev.Native) {
 			group := []field{{"hooks", list{{value: value}}}}
 			if a.Setup.Matcher != "" {
 				group = slices.Insert(group, 0, field{"matcher", a.Setup.Matcher})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tailscale/hujson"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
@@ -307,10 +308,34 @@ func trimSpace(data []byte) []byte { return bytes.Trim(data, " \t\r\n") }
 
 // base returns the path of the object with the events. In some files it is the top-level object.
 func (d *document) base() []string {
-	if d.agent.over(d.file) {
+	switch {
+	case d.agent.over(d.file):
 		return nil
+	case d.agent.Setup.Shape == dialect.ShapeNamed:
+		return []string{d.agent.Setup.Label}
 	}
 	return []string{"hooks"}
+}
+
+// bases returns the paths of all objects with events, of Grapnel and of other programs.
+func (d *document) bases() [][]string {
+	if d.agent.Setup.Shape != dialect.ShapeNamed {
+		return [][]string{d.base()}
+	}
+	var bases [][]string
+	for _, it := range d.root.items {
+		bases = append(bases, []string{it.key})
+	}
+	return bases
+}
+
+// grouped reports whether the entries of an event are in groups.
+func (a Agent) grouped(event string) bool {
+	if a.Setup.Shape == dialect.ShapeNamed {
+		row := a.event(event)
+		return row != nil && (row.Kind == grapnel.ToolBefore || row.Kind == grapnel.ToolAfter)
+	}
+	return a.Setup.Shape == dialect.ShapeGroups
 }
 
 // over reports whether the file is one of Setup.Over.
@@ -398,8 +423,14 @@ func (d *document) sections() ([]section, error) {
 	var err error
 	switch d.agent.Setup.Shape {
 	case dialect.ShapeFiles: // has no documents
-	case dialect.ShapeGroups, dialect.ShapeFlat:
-		sections, err = d.eventSections()
+	case dialect.ShapeGroups, dialect.ShapeFlat, dialect.ShapeNamed:
+		for _, base := range d.bases() {
+			var inner []section
+			if inner, err = d.eventSections(base); err != nil {
+				break
+			}
+			sections = append(sections, inner...)
+		}
 	case dialect.ShapeList:
 		var c *container
 		if c, err = d.at(d.base(), '['); c != nil {
@@ -417,9 +448,8 @@ func (d *document) sections() ([]section, error) {
 	return sections, nil
 }
 
-// eventSections returns one section for each event.
-func (d *document) eventSections() (sections []section, err error) {
-	base := d.base()
+// eventSections returns one section for each event of the object at a path.
+func (d *document) eventSections(base []string) (sections []section, err error) {
 	events, err := d.at(base, '{')
 	if err != nil || events == nil {
 		return nil, err
@@ -476,7 +506,7 @@ func (d *document) groups(s *section, at int) {
 		case s.edit != nil:
 			g.plain = true
 			g.handlers = []handler{{section: at, item: i, index: -1, value: it.value, id: editID(s.edit), ours: d.agent.edits(s.edit, it)}}
-		case d.agent.Setup.Shape != dialect.ShapeGroups:
+		case !d.agent.grouped(s.event):
 			g.plain = true
 			g.handlers = []handler{d.handler(s, it.value)}
 			g.handlers[0].section, g.handlers[0].item, g.handlers[0].index = at, i, -1

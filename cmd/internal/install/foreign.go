@@ -132,8 +132,19 @@ func cutComments(data []byte) []byte {
 // Hooks returns the hooks of a settings file that [Settings] has parsed, sorted by the names of
 // the events.
 func Hooks(setup *dialect.Setup, tree map[string]any) []Found {
-	if setup.Shape == dialect.ShapePlugin {
+	switch setup.Shape {
+	case dialect.ShapePlugin:
 		return plugins(tree)
+	case dialect.ShapeNamed:
+		var found []Found
+		for _, name := range sortedKeys(tree) {
+			events, _ := tree[name].(map[string]any)
+			if on, ok := events["enabled"].(bool); !ok || on {
+				found = append(found, hooksOf(events)...)
+			}
+		}
+		return found
+	case dialect.ShapeGroups, dialect.ShapeFlat, dialect.ShapeList, dialect.ShapeFiles:
 	}
 	hooks, wrapped := tree["hooks"]
 	if list, ok := hooks.([]any); ok {
@@ -150,6 +161,11 @@ func Hooks(setup *dialect.Setup, tree map[string]any) []Found {
 	if !wrapped && len(setup.Over) > 0 { // the top-level object has the events
 		events = tree
 	}
+	return hooksOf(events)
+}
+
+// hooksOf returns the hooks of an object with events.
+func hooksOf(events map[string]any) []Found {
 	var found []Found
 	for _, event := range sortedKeys(events) {
 		list, _ := events[event].([]any)

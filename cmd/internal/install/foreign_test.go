@@ -43,6 +43,12 @@ func TestHooks(t *testing.T) {
 			`{"Stop": [{"hooks": [{"command": "x"}]}]}`,
 			[]string{"Stop  x 0.0"},
 		},
+		"named": {
+			dialect.Setup{Shape: dialect.ShapeNamed},
+			"hooks.json",
+			`{"b": {"Stop": [{"command": "x"}]}, "a": {"PreToolUse": [{"matcher": "m", "hooks": [{"command": "y"}]}]}, "off": {"enabled": false, "Stop": [{"command": "z"}]}, "odd": 1}`,
+			[]string{"PreToolUse m y 0.0", "Stop  x 0.0"},
+		},
 		"TOML": {
 			dialect.Setup{Shape: dialect.ShapeGroups},
 			"config.toml",

@@ -15,7 +15,7 @@
 // column. It makes a backup of every replaced file, and does not execute a plan that could not be
 // undone exactly.
 //
-// Agents store hooks in files of five shapes (see dialect.Shape): lists in a document that others
+// Agents store hooks in files of six shapes (see dialect.Shape): lists in a document that others
 // edit too, and files that Grapnel owns completely. An installation may have several files. All
 // are planned before the first is written, and if a later write fails, the earlier ones are
 // undone.

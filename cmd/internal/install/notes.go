@@ -121,6 +121,9 @@ func (d *document) strictNotes() []string {
 	commands := d.agent.members("command")
 	for _, s := range sections {
 		if s.event != "" && d.agent.event(s.event) == nil {
+			if d.agent.Setup.Shape == dialect.ShapeNamed {
+				continue // the agent ignores only this event
+			}
 			void(s.c.open, fmt.Sprintf("unknown event %q", s.event))
 			continue
 		}
@@ -131,7 +134,7 @@ func (d *document) strictNotes() []string {
 				case h.ours:
 				case obj == nil:
 					void(h.value.StartOffset, "this hook is not an object {...}")
-				case d.agent.Setup.Shape == dialect.ShapeFlat && obj.value("hooks") != nil:
+				case h.index < 0 && obj.value("hooks") != nil:
 					void(h.value.StartOffset, "this hook has hooks inside")
 				case !slices.ContainsFunc(commands, func(key string) bool { return obj.str(key) != "" }) && obj.value("prompt") == nil:
 					void(h.value.StartOffset, "this hook has no command")

@@ -157,6 +157,12 @@ func (a Agent) presume(there []handler) *installation.Made {
 			made.Keys = append(made.Keys, f.key)
 		}
 	}
+	if a.Setup.Shape == dialect.ShapeNamed {
+		made.Keys = append(made.Keys, a.Setup.Label)
+		for _, event := range made.Events {
+			made.Keys = append(made.Keys, join([]string{a.Setup.Label, event}))
+		}
+	}
 	for _, e := range a.Setup.Edits {
 		path := strings.Split(e.Path, ".")
 		for n := range path {

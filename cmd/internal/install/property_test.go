@@ -112,8 +112,11 @@ func (w writer) document() string {
 		}
 	}
 	for _, key := range keys {
-		if key == "hooks" {
-			key, text := w.hooks(1)
+		if key == "hooks" || w.agent.Setup.Shape == dialect.ShapeNamed {
+			hooks, text := w.hooks(1)
+			if key == "hooks" {
+				key = hooks
+			}
 			items = append(items, w.member(1, key, text))
 			continue
 		}
@@ -140,7 +143,7 @@ func (w writer) hooks(depth int) (key, text string) {
 	}
 	var events []string
 	for _, name := range w.keys(append(names, "SomethingNew")...) {
-		if w.agent.Setup.Shape == dialect.ShapeFlat {
+		if !w.agent.grouped(name) {
 			events = append(events, w.member(depth+1, name, w.handlers(depth+1)))
 			continue
 		}

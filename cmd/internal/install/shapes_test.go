@@ -50,6 +50,11 @@ var (
 		Shape: dialect.ShapeFlat, Top: `"version": 1`, Unit: time.Second,
 		Entry: `{"type": "command", "bash": $command, "powershell": $powershell, "timeoutSec": $timeout}`,
 	})
+	named = row("named", dialect.Setup{
+		User: ".named/config/hooks.json", Project: ".named/hooks.json", Shape: dialect.ShapeNamed, Fold: true, Strict: true, Unit: time.Second,
+		Label: "grapnel", Matcher: "*", Entry: `{"type": "command", "command": $command, "timeout": $timeout}`,
+		Off: []dialect.Switch{{Path: "grapnel.enabled", Is: "false", Effect: "switches Grapnel off"}},
+	})
 	listed = row("listed", dialect.Setup{
 		User: ".listed/hooks/grapnel.json", Project: ".listed/hooks/grapnel.json", Own: true, Shape: dialect.ShapeList, Top: `"version": "v1"`, Unit: time.Second,
 		Entry: `{"name": "grapnel", "trigger": $event, "action": {"type": "command", "command": $command}, "timeout": $timeout, "enabled": true}`,
@@ -66,7 +71,7 @@ var (
 			{Path: "plugins.allow", Value: `"grapnel"`, Only: true},
 		},
 	})
-	ownRows = []Agent{keeper, layered, flat, folding, own, listed, scripts, plugged}
+	ownRows = []Agent{keeper, layered, flat, folding, own, named, listed, scripts, plugged}
 )
 
 func row(name string, setup dialect.Setup) Agent {
@@ -88,7 +93,7 @@ func testAgents(shapes ...dialect.Shape) []Agent {
 
 // documents returns the agents whose entries are in a document.
 func documents() []Agent {
-	return slices.DeleteFunc(testAgents(dialect.ShapeGroups, dialect.ShapeFlat, dialect.ShapeList, dialect.ShapePlugin), func(a Agent) bool {
+	return slices.DeleteFunc(testAgents(dialect.ShapeGroups, dialect.ShapeFlat, dialect.ShapeNamed, dialect.ShapeList, dialect.ShapePlugin), func(a Agent) bool {
 		return a.Setup.Shape == dialect.ShapePlugin && len(a.Setup.Edits) == 0
 	})
 }
@@ -166,6 +171,8 @@ func others(a Agent) string {
 		return "{\n  " + top + "\"hooks\": {\"" + event + "\": [{\"matcher\": \"x\", \"hooks\": [" + entry + "]}]},\n  \"a\": 1\n}\n"
 	case dialect.ShapeFlat:
 		return "{" + top + "\"hooks\": {\"" + event + "\": [" + entry + "]}}\n"
+	case dialect.ShapeNamed:
+		return "{\"theirs\": {\"enabled\": false, \"" + event + "\": [" + entry + "], \"PreToolUse\": [{\"matcher\": \"x\", \"hooks\": [" + entry + "]}]}}\n"
 	case dialect.ShapeList:
 		return "{" + top + "\"hooks\": [" + entry + "]}"
 	case dialect.ShapePlugin:
