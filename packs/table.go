@@ -14974,8 +14974,11 @@ var all = []packindex.Pack{
 			"\x10MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 4, Digest: "b1fa1b416fce40405de3135b142780208f3681931666b2f00c2424dbfaf36b5a", Begins: "\x00agent" +
+	{Name: "self-protection", Version: 4, Digest: "9cc3b3a8468bdb84258515f41e41098e7f82604118e1d1cb782c6e53efc736dc", Begins: "\x00agent" +
 		"\t\x02--force\x8c\n" +
+		"agy" +
+		"\t\x8b\x8d" +
+		"\x02--dange\x8c\n" +
 		"aider" +
 		"\t\x8b\x8d" +
 		"\x02--yes-a\x8c\n" +
@@ -15107,7 +15110,8 @@ var all = []packindex.Pack{
 		"\x01.qwen\x87" +
 		"\x01.wind\x87\n" +
 		"git mv" +
-		"\t\x01.clau\x87" +
+		"\t\x01.agen\x87" +
+		"\x01.clau\x87" +
 		"\x01.clin\x87" +
 		"\x01.code\x87" +
 		"\x01.curs\x87" +
@@ -15134,7 +15138,8 @@ var all = []packindex.Pack{
 		"\x01hooks\x87" +
 		"\x01setti\x87\n" +
 		"git rm" +
-		"\t\x01.clau\x87" +
+		"\t\x01.agen\x87" +
+		"\x01.clau\x87" +
 		"\x01.clin\x87" +
 		"\x01.code\x87" +
 		"\x01.curs\x87" +
@@ -15323,7 +15328,8 @@ var all = []packindex.Pack{
 		"toml" +
 		"\t\x8b\n" +
 		"trash" +
-		"\t\x01.clau\x87" +
+		"\t\x01.agen\x87" +
+		"\x01.clau\x87" +
 		"\x01.clin\x87" +
 		"\x01.code\x87" +
 		"\x01.curs\x87" +
@@ -15452,6 +15458,8 @@ var all = []packindex.Pack{
 			"**/ProgramData/{ClaudeCode,gemini-cli,Cursor,Windsurf}/**\n" +
 			"**/.codex/{hooks.json,hooks/**,config.toml,requirements.toml}\n" +
 			"**/.gemini/{settings.json,hooks/**,trustedHooks.json,trustedFolders.json}\n" +
+			"**/.gemini/{config/{hooks.json,plugins/**},antigravity-cli/{settings.json,plugins/**}}\n" +
+			"**/{.agents,.agent,_agents,_agent}/hooks.json\n" +
 			"**/.qwen/{settings.json,hooks/**}\n" +
 			"**/.copilot/{hooks/**,settings.json,config.json}\n" +
 			"**/.github/{hooks/**,copilot/settings*.json}\n" +
@@ -15479,7 +15487,7 @@ var all = []packindex.Pack{
 			"ask6This file configures the hooks of an agent. Change it?"},
 		{Name: "ask-before-undoing-guards", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x88\xc0" +
 			"\x01\x03" +
-			"\x01\x05shell\xc5" +
+			"\x01\x05shell\xca" +
 			"\x01\x10tar -C ~/.gemini" +
 			"\x10tar -C */.claude" +
 			"\x0ftar -C */.codex" +
@@ -15498,7 +15506,12 @@ var all = []packindex.Pack{
 			"\brm .kiro" +
 			"\frm .opencode" +
 			"\frm .windsurf" +
-			"\x10rm .github/hooks" +
+			"\x10rm .github/hooks\n" +
+			"rm .agents\n" +
+			"mv .agents" +
+			"\rtrash .agents" +
+			"\x0egit rm .agents" +
+			"\x0egit mv .agents" +
 			"\frm */.claude" +
 			"\vrm */.codex" +
 			"\frm */.gemini\n" +
@@ -15677,7 +15690,9 @@ var all = []packindex.Pack{
 			"\x12ln * *bin/grapnel*" +
 			"\x03" +
 			"ask<This removes or resets the configuration of hooks. Allow it?"},
-		{Name: "ask-before-undoing-guards-by-list", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: ".claude" +
+		{Name: "ask-before-undoing-guards-by-list", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: ".agents/hooks" +
+			"\x03" +
+			".claude" +
 			"\x03" +
 			".codex" +
 			"\x03" +
@@ -15705,11 +15720,13 @@ var all = []packindex.Pack{
 			"\bparallel" +
 			"\x02fd" +
 			"\x04read" +
-			"\x01\x01\x8b" +
-			"\x02/(?:\\.claude\\b|\\.codex\\b|\\.gemini\\b|\\.qwen\\b|\\.cursor/hooks|\\.copilot\\b|\\.factory\\b|\\.kiro/|\\.openclaw|\\.windsurf|grapnel)[\\s\\S]*(?:\\bxargs\\b|\\bparallel\\b|-exec(?:dir)?\\s|-ok\\s|-x\\s|\\bdo\\s)[^|;\\n]*\\b(?:rm|mv|sed|tee|truncate|shred|chmod|chown|cp|ln|unlink|dd|perl)\\b/" +
+			"\x01\x01\x9a" +
+			"\x02/(?:\\.claude\\b|\\.codex\\b|\\.gemini\\b|\\.qwen\\b|\\.cursor/hooks|\\.copilot\\b|\\.factory\\b|\\.kiro/|\\.openclaw|\\.windsurf|\\.agents/hooks|grapnel)[\\s\\S]*(?:\\bxargs\\b|\\bparallel\\b|-exec(?:dir)?\\s|-ok\\s|-x\\s|\\bdo\\s)[^|;\\n]*\\b(?:rm|mv|sed|tee|truncate|shred|chmod|chown|cp|ln|unlink|dd|perl)\\b/" +
 			"\x03" +
 			"ask=This removes or changes the configuration of hooks. Allow it?"},
-		{Name: "ask-before-undoing-guards-by-code", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: ".claude/hooks" +
+		{Name: "ask-before-undoing-guards-by-code", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Text: ".agents/hooks" +
+			"\x03" +
+			".claude/hooks" +
 			"\x03" +
 			".claude/settings" +
 			"\x03" +
@@ -15726,6 +15743,8 @@ var all = []packindex.Pack{
 			".factory/hooks" +
 			"\x03" +
 			".factory/settings" +
+			"\x03" +
+			".gemini/config/hooks" +
 			"\x03" +
 			".gemini/settings" +
 			"\x03" +
@@ -15838,7 +15857,9 @@ var all = []packindex.Pack{
 			"unlink" +
 			"\x03" +
 			"writefile" +
-			"\x02.claude/hooks" +
+			"\x02.agents/hooks" +
+			"\x03" +
+			".claude/hooks" +
 			"\x03" +
 			".claude/settings" +
 			"\x03" +
@@ -15855,6 +15876,8 @@ var all = []packindex.Pack{
 			".factory/hooks" +
 			"\x03" +
 			".factory/settings" +
+			"\x03" +
+			".gemini/config/hooks" +
 			"\x03" +
 			".gemini/settings" +
 			"\x03" +
@@ -15885,12 +15908,12 @@ var all = []packindex.Pack{
 			"\tosascript" +
 			"\x04pwsh\n" +
 			"powershell" +
-			"\x02\x01\x89" +
+			"\x02\x01\xa9" +
 			"\x03" +
-			"/(?:\\.remove|unlink|rmtree|rename|\\.move|truncate|chmod|\\.write\\w*|writeFile\\w*|json\\.dump\\b|rmSync|rm\\(|copyfile|symlink|Remove-Item|Set-Content|Move-Item|open\\([^)]*['\"][wa])[\\s\\S]*(?:\\.config/grapnel|grapnel\\.ya?ml|grapnel-hook|state/grapnel|\\.claude/(?:settings|hooks)|\\.codex/(?:hooks|config)|\\.gemini/settings|\\.qwen/settings|\\.cursor/hooks|\\.copilot/hooks|\\.factory/(?:settings|hooks))/" +
-			"\x01\x89" +
+			"/(?:\\.remove|unlink|rmtree|rename|\\.move|truncate|chmod|\\.write\\w*|writeFile\\w*|json\\.dump\\b|rmSync|rm\\(|copyfile|symlink|Remove-Item|Set-Content|Move-Item|open\\([^)]*['\"][wa])[\\s\\S]*(?:\\.config/grapnel|grapnel\\.ya?ml|grapnel-hook|state/grapnel|\\.claude/(?:settings|hooks)|\\.codex/(?:hooks|config)|\\.gemini/(?:settings|config/hooks)|\\.agents/hooks|\\.qwen/settings|\\.cursor/hooks|\\.copilot/hooks|\\.factory/(?:settings|hooks))/" +
+			"\x01\xa9" +
 			"\x03" +
-			"/(?:\\.config/grapnel|grapnel\\.ya?ml|grapnel-hook|state/grapnel|\\.claude/(?:settings|hooks)|\\.codex/(?:hooks|config)|\\.gemini/settings|\\.qwen/settings|\\.cursor/hooks|\\.copilot/hooks|\\.factory/(?:settings|hooks))[\\s\\S]*(?:\\.remove|unlink|rmtree|rename|\\.move|truncate|chmod|\\.write\\w*|writeFile\\w*|json\\.dump\\b|rmSync|rm\\(|copyfile|symlink|Remove-Item|Set-Content|Move-Item|,\\s*['\"][wa]\\+?['\"])/" +
+			"/(?:\\.config/grapnel|grapnel\\.ya?ml|grapnel-hook|state/grapnel|\\.claude/(?:settings|hooks)|\\.codex/(?:hooks|config)|\\.gemini/(?:settings|config/hooks)|\\.agents/hooks|\\.qwen/settings|\\.cursor/hooks|\\.copilot/hooks|\\.factory/(?:settings|hooks))[\\s\\S]*(?:\\.remove|unlink|rmtree|rename|\\.move|truncate|chmod|\\.write\\w*|writeFile\\w*|json\\.dump\\b|rmSync|rm\\(|copyfile|symlink|Remove-Item|Set-Content|Move-Item|,\\s*['\"][wa]\\+?['\"])/" +
 			"\x03" +
 			"askBThis code removes or changes the configuration of hooks. Allow it?"},
 		{Name: "no-hooks-switched-off", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "write\nedit", Paths: "**/.claude/{settings.json,settings.local.json,hooks/**,plugins/**}\n" +
@@ -15900,6 +15923,8 @@ var all = []packindex.Pack{
 			"**/ProgramData/{ClaudeCode,gemini-cli,Cursor,Windsurf}/**\n" +
 			"**/.codex/{hooks.json,hooks/**,config.toml,requirements.toml}\n" +
 			"**/.gemini/{settings.json,hooks/**,trustedHooks.json,trustedFolders.json}\n" +
+			"**/.gemini/{config/{hooks.json,plugins/**},antigravity-cli/{settings.json,plugins/**}}\n" +
+			"**/{.agents,.agent,_agents,_agent}/hooks.json\n" +
 			"**/.qwen/{settings.json,hooks/**}\n" +
 			"**/.copilot/{hooks/**,settings.json,config.json}\n" +
 			"**/.github/{hooks/**,copilot/settings*.json}\n" +
@@ -15913,7 +15938,22 @@ var all = []packindex.Pack{
 			"**/{.openclaw/{openclaw.json,hooks.json,hooks/**,plugins/**,extensions/**},openclaw-hooks.json}\n" +
 			"**/{.opencode,.config/opencode}/{plugin,plugins}/**\n" +
 			"**/opencode.{json,jsonc}" +
-			"\x02\x02", Content: "\"false" +
+			"\x02\x02", Content: "\"enabled\"" +
+			"\x03" +
+			"\"enabled'" +
+			"\x03" +
+			"'enabled\"" +
+			"\x03" +
+			"'enabled'" +
+			"\x02\"grapnel\"" +
+			"\x03" +
+			"\"grapnel'" +
+			"\x03" +
+			"'grapnel\"" +
+			"\x03" +
+			"'grapnel'" +
+			"\x02false" +
+			"\x01\"false" +
 			"\x03" +
 			"'false" +
 			"\x03" +
@@ -16006,6 +16046,8 @@ var all = []packindex.Pack{
 			"disableallhooks\"" +
 			"\x03" +
 			"disableallhooks'" +
+			"\x01.grapnel.enabled" +
+			"\x02false" +
 			"\x01.hooks" +
 			"\x02del(" +
 			"\x01_managed_hooks_only" +
@@ -16031,11 +16073,25 @@ var all = []packindex.Pack{
 			"\x01\x81" +
 			"\x02\x02\x05write" +
 			"\x04edit" +
-			"\x01\x01\xcb" +
-			"\x03" +
-			"/(?i)disableAllHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions/" +
+			"\x01\x01\xa1" +
+			"\x04/(?i)disableAllHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions|[\"']grapnel[\"']\\s*:\\s*\\{\\s*[\"']enabled[\"']\\s*:\\s*false|\\.grapnel\\.enabled\\s*=\\s*false/" +
 			"\x05block\\This disables the hooks of an agent or its questions before actions. Leave that to the user."},
-		{Name: "no-hooks-switched-off-in-shell", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "shell", Text: "\"false" +
+		{Name: "no-hooks-switched-off-in-shell", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "shell", Text: "\"enabled\"" +
+			"\x03" +
+			"\"enabled'" +
+			"\x03" +
+			"'enabled\"" +
+			"\x03" +
+			"'enabled'" +
+			"\x02\"grapnel\"" +
+			"\x03" +
+			"\"grapnel'" +
+			"\x03" +
+			"'grapnel\"" +
+			"\x03" +
+			"'grapnel'" +
+			"\x02false" +
+			"\x01\"false" +
 			"\x03" +
 			"'false" +
 			"\x03" +
@@ -16128,6 +16184,8 @@ var all = []packindex.Pack{
 			"disableallhooks\"" +
 			"\x03" +
 			"disableallhooks'" +
+			"\x01.grapnel.enabled" +
+			"\x02false" +
 			"\x01.hooks" +
 			"\x02del(" +
 			"\x01_managed_hooks_only" +
@@ -16189,7 +16247,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"qwen", Program: true}, Hook: "\xa8\xc0" +
 			"\x01\x83" +
-			"\b\x01\x05shell&" +
+			"\b\x01\x05shell'" +
 			"\x02jq" +
 			"\x02yq" +
 			"\x06sed -i" +
@@ -16213,6 +16271,8 @@ var all = []packindex.Pack{
 			"\x06claude" +
 			"\x05codex" +
 			"\x06gemini" +
+			"\x03" +
+			"agy" +
 			"\x04qwen" +
 			"\acopilot" +
 			"\fcursor-agent" +
@@ -16231,16 +16291,15 @@ var all = []packindex.Pack{
 			"\x05goose" +
 			"\x01q" +
 			"\x06auggie" +
-			"\x02\x01\xcb" +
-			"\x03" +
-			"/(?i)disableAllHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions/" +
+			"\x02\x01\xa1" +
+			"\x04/(?i)disableAllHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions|[\"']grapnel[\"']\\s*:\\s*\\{\\s*[\"']enabled[\"']\\s*:\\s*false|\\.grapnel\\.enabled\\s*=\\s*false/" +
 			"\x01\xbc" +
 			"\x02/(?i)\\b(?:claude|codex|gemini|qwen|copilot|droid|crush|cursor-agent|openclaw|opencode)\\b[^|;\\n]*(?:--no-hooks\\b|\\bhooks\\s+(?:disable|uninstall|remove|clear|off)|--disable[=\\s]+(?:codex_)?hooks|-c\\s+[\"']?(?:features\\.)?hooks|--config[=\\s]+[\"']?(?:features\\.)?hooks|config\\s+(?:set|unset|remove|add)\\s+[^\\n]*[hH]ooks)/\xc6" +
 			"\x01tool.command matches `(?i)\\b(?:claude|codex|gemini|qwen|copilot|droid|crush|cursor-agent|openclaw|opencode)\\b|settings(?:\\.local)?\\.json|hooks\\.json|config\\.toml|managed-settings|requirements\\.toml`" +
 			"\x05block\\This disables the hooks of an agent or its questions before actions. Leave that to the user."},
 		{Name: "ask-before-unguarded-agent", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\x88\xc0" +
 			"\x01\x03" +
-			"\x01\x05shell-%claude --dangerously-skip-permissions+claude --allow-dangerously-skip-permissions claude --permission-mode dontAsk" +
+			"\x01\x05shell.%claude --dangerously-skip-permissions+claude --allow-dangerously-skip-permissions claude --permission-mode dontAsk" +
 			"\rclaude --bare" +
 			"\x13claude --settings *" +
 			"\x1aclaude --setting-sources *" +
@@ -16252,7 +16311,7 @@ var all = []packindex.Pack{
 			"\x0ecodex -a never" +
 			"\rgemini --yolo" +
 			"\tgemini -y" +
-			"\x1bgemini --approval-mode=yolo" +
+			"\x1bgemini --approval-mode=yolo\"agy --dangerously-skip-permissions" +
 			"\vqwen --yolo" +
 			"\aqwen -y" +
 			"\x19qwen --approval-mode yolo" +
@@ -16350,9 +16409,11 @@ var all = []packindex.Pack{
 			"qwen_home", Program: true}, Hook: "\x88\xc0" +
 			"\x01\x83\x88" +
 			"\b\x01\x05shell" +
-			"\x19\x06claude" +
+			"\x1a\x06claude" +
 			"\x05codex" +
 			"\x06gemini" +
+			"\x03" +
+			"agy" +
 			"\x04qwen" +
 			"\acopilot" +
 			"\fcursor-agent" +
@@ -16399,29 +16460,11 @@ var all = []packindex.Pack{
 			"mcp__*replace*\n" +
 			"mcp__*insert*\n" +
 			"mcp__*patch*\n" +
-			"mcp__*append*", Text: ".claude/hooks" +
+			"mcp__*append*", Text: ".agents/hooks" +
 			"\x03" +
-			".claude/plugins" +
+			".agents\\hooks" +
 			"\x03" +
-			".claude/settings" +
-			"\x03" +
-			".claude\\hooks" +
-			"\x03" +
-			".claude\\plugins" +
-			"\x03" +
-			".claude\\settings" +
-			"\x01.cline/hooks" +
-			"\x03" +
-			".cline\\hooks" +
-			"\x03" +
-			".factory/hooks" +
-			"\x03" +
-			".factory/settings" +
-			"\x03" +
-			".factory\\hooks" +
-			"\x03" +
-			".factory\\settings" +
-			"\x01.codex/config" +
+			".codex/config" +
 			"\x03" +
 			".codex/hooks" +
 			"\x03" +
@@ -16449,11 +16492,35 @@ var all = []packindex.Pack{
 			"\x03" +
 			".cursor\\permissions" +
 			"\x03" +
+			".gemini/antigravity-cli/settings" +
+			"\x03" +
+			".gemini/antigravity-cli\\settings" +
+			"\x03" +
+			".gemini/config/hooks" +
+			"\x03" +
+			".gemini/config/plugins" +
+			"\x03" +
+			".gemini/config\\hooks" +
+			"\x03" +
+			".gemini/config\\plugins" +
+			"\x03" +
 			".gemini/hooks" +
 			"\x03" +
 			".gemini/settings" +
 			"\x03" +
 			".gemini/trusted" +
+			"\x03" +
+			".gemini\\antigravity-cli/settings" +
+			"\x03" +
+			".gemini\\antigravity-cli\\settings" +
+			"\x03" +
+			".gemini\\config/hooks" +
+			"\x03" +
+			".gemini\\config/plugins" +
+			"\x03" +
+			".gemini\\config\\hooks" +
+			"\x03" +
+			".gemini\\config\\plugins" +
 			"\x03" +
 			".gemini\\hooks" +
 			"\x03" +
@@ -16472,6 +16539,28 @@ var all = []packindex.Pack{
 			".qwen\\hooks" +
 			"\x03" +
 			".qwen\\settings" +
+			"\x01.claude/hooks" +
+			"\x03" +
+			".claude/plugins" +
+			"\x03" +
+			".claude/settings" +
+			"\x03" +
+			".claude\\hooks" +
+			"\x03" +
+			".claude\\plugins" +
+			"\x03" +
+			".claude\\settings" +
+			"\x01.cline/hooks" +
+			"\x03" +
+			".cline\\hooks" +
+			"\x03" +
+			".factory/hooks" +
+			"\x03" +
+			".factory/settings" +
+			"\x03" +
+			".factory\\hooks" +
+			"\x03" +
+			".factory\\settings" +
 			"\x01.config/grapnel" +
 			"\x03" +
 			".config\\grapnel" +
@@ -16519,9 +16608,8 @@ var all = []packindex.Pack{
 			"\rmcp__*insert*" +
 			"\fmcp__*patch*" +
 			"\rmcp__*append*" +
-			"\x01\x01\xd2" +
-			"\x03" +
-			"/(?i)(?:\\.claude[/\\\\](?:settings|hooks|plugins)|managed-settings|\\.codex[/\\\\](?:hooks|config|requirements)|\\.gemini[/\\\\](?:settings|hooks|trusted)|\\.qwen[/\\\\](?:settings|hooks)|\\.copilot[/\\\\]|\\.github[/\\\\]hooks|\\.cursor[/\\\\](?:hooks|cli-config|permissions)|windsurf[/\\\\]hooks|\\.factory[/\\\\](?:settings|hooks)|\\.cline[/\\\\]hooks|\\bcrush\\.json|\\.kiro[/\\\\](?:hooks|agents)|openclaw\\.json|opencode[/\\\\]plugins?|grapnel(?:\\.yaml|-hook)|(?:\\.config|state|etc)[/\\\\]grapnel)/" +
+			"\x01\x01\x9f" +
+			"\x04/(?i)(?:\\.claude[/\\\\](?:settings|hooks|plugins)|managed-settings|\\.codex[/\\\\](?:hooks|config|requirements)|\\.gemini[/\\\\](?:settings|hooks|trusted|config[/\\\\](?:hooks|plugins)|antigravity-cli[/\\\\]settings)|\\.agents[/\\\\]hooks|\\.qwen[/\\\\](?:settings|hooks)|\\.copilot[/\\\\]|\\.github[/\\\\]hooks|\\.cursor[/\\\\](?:hooks|cli-config|permissions)|windsurf[/\\\\]hooks|\\.factory[/\\\\](?:settings|hooks)|\\.cline[/\\\\]hooks|\\bcrush\\.json|\\.kiro[/\\\\](?:hooks|agents)|openclaw\\.json|opencode[/\\\\]plugins?|grapnel(?:\\.yaml|-hook)|(?:\\.config|state|etc)[/\\\\]grapnel)/" +
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
