@@ -33,7 +33,7 @@ var kiroCLI = &Dialect{
 var kiroCLISetup = Setup{
 	// Hooks run only while their agent is active, and no file applies to all agents, so Grapnel
 	// installs a separate agent. Without "tools" that agent would have no tools.
-	Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
+	Documented: true, Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
 	Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
 	Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,
 	Unseen: []string{"all other agents of Kiro: hooks run only for the agent whose file contains them"},
@@ -58,7 +58,7 @@ var kiro = &Dialect{
 
 var kiroSetup = Setup{
 	// The user-level directory is reported, not documented.
-	Program: "kiro", User: ".kiro/hooks/grapnel.json", Project: ".kiro/hooks/grapnel.json",
+	Documented: true, Program: "kiro", User: ".kiro/hooks/grapnel.json", Project: ".kiro/hooks/grapnel.json",
 	Shape: ShapeList, Own: true, Top: `"version": "v1"`, Unit: time.Second,
 	Entry:  `{"name": $event, "trigger": $event, "action": {"type": "command", "command": $command}, "timeout": $timeout, "enabled": true}`,
 	Unseen: []string{"Kiro IDE before 1.0: its hooks get neither the tool nor its input"},

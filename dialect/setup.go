@@ -78,6 +78,10 @@ type Setup struct {
 	ClosedSince  string // first version whose entries can block when the hook fails; empty with $closed in Entry = every version
 	StrictBefore string // before this version, one unknown event makes the agent ignore the whole file
 
+	// Documented reports that no version of the agent was run for its tables: they come from
+	// documentation and from reports.
+	Documented bool
+
 	// Undone explains how other hooks can undo Grapnel's decision. Unseen lists tools and runs that
 	// no hook of the agent sees. grapnel doctor shows these lines to the user.
 	Undone string

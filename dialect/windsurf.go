@@ -32,7 +32,7 @@ var windsurf = &Dialect{
 }
 
 var windsurfSetup = Setup{
-	Program: "windsurf", Dir: ".codeium/windsurf", User: ".codeium/windsurf/hooks.json", Project: ".windsurf/hooks.json",
+	Documented: true, Program: "windsurf", Dir: ".codeium/windsurf", User: ".codeium/windsurf/hooks.json", Project: ".windsurf/hooks.json",
 	Managed: [3]string{"/etc/windsurf/hooks.json", "/Library/Application Support/Windsurf/hooks.json", "C:/ProgramData/Windsurf/hooks.json"},
 	Shape:   ShapeFlat, Entry: `{"command": $command, "show_output": false}`,
 	Unseen: []string{

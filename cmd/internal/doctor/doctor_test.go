@@ -372,6 +372,8 @@ func TestJudge(t *testing.T) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.Setup"}})
 		}, "events.absent", Info, "", "", true},
 		"unseen":           {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
+		"untested agent":   {dialect.Windsurf(), func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "no version of Windsurf Cascade was tested", "harmless", false},
+		"tested agent":     {claude, func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "", "", true},
 		"unknown tools":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.tools = map[string]int{"B": 2, "A": 1} }, "tools.unknown", Info, "A (1), B (2)", "{tool: NAME}", false},
 		"Records stopped":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = now.Add(-5*time.Hour), now }, "records.stopped", Warn, "the last record is from", "grapnel log --agent claude-code", false},
 		"no Record at all": {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "no record since 2026-11-13", "", false},

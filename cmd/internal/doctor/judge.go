@@ -473,6 +473,12 @@ func judgeUnseen(f *facts, a *agent) []Finding {
 		return nil
 	}
 	var found []Finding
+	if a.Setup().Documented {
+		found = append(found, Finding{
+			ID: "agent.documented", Level: Info, What: fmt.Sprintf("no version of %s was tested", a.Title),
+			Why: "Grapnel knows its hooks only from documentation and reports", Hint: "check with a harmless command that a rule blocks it",
+		})
+	}
 	for _, what := range a.Setup().Unseen {
 		found = append(found, Finding{ID: "unseen", Level: Info, What: "no hook sees: " + what})
 	}
