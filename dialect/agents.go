@@ -52,6 +52,9 @@ func KiroCLI() *Dialect { return kiroCLI.clone() }
 // Kiro returns the dialect of the Kiro IDE since 1.0, and of the Kiro CLI since 3.
 func Kiro() *Dialect { return kiro.clone() }
 
+// Antigravity returns the dialect of the Antigravity CLI.
+func Antigravity() *Dialect { return antigravity.clone() }
+
 // Plain returns Grapnel's own dialect: the Event, Outcome and Verdict as JSON, one object on one
 // line each. Its schema is [PlainSchema].
 func Plain() *Dialect { return plain.clone() }

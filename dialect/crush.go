@@ -100,21 +100,26 @@ func readCrushOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		if nested := m.get("hookSpecificOutput"); isObject(nested) {
 			m = members{{"hookSpecificOutput", nested}}
 		}
-		for _, path := range []string{"updated_input", "hookSpecificOutput.updatedInput"} {
-			now, err := readInput(path, at(m.byName(), path))
-			if err != nil || now == nil || ev.Tool == nil {
-				continue // the table reports the error
-			}
-			if r, err := render(ev, ev.Tool, d.Name); err == nil {
-				for _, e := range membersOf(now) {
-					r.input.set(e.name, e.value)
-				}
-				m.put(path, r.input.raw())
-			}
-		}
+		m.mergeInput(ev, d.Name, "updated_input")
+		m.mergeInput(ev, d.Name, "hookSpecificOutput.updatedInput")
 		out.Stdout = m.raw()
 	}
 	return d.readOutcomeTable(ev, out)
+}
+
+// mergeInput replaces the members of an input at a path of an answer by the whole input of the
+// call with these members.
+func (m *members) mergeInput(ev *grapnel.Event, agent, path string) {
+	now, err := readInput(path, at(m.byName(), path))
+	if err != nil || now == nil || ev.Tool == nil {
+		return // the table reports the error
+	}
+	if r, err := render(ev, ev.Tool, agent); err == nil {
+		for _, e := range membersOf(now) {
+			r.input.set(e.name, e.value)
+		}
+		m.put(path, r.input.raw())
+	}
 }
 
 func crushHookEnv(ev *grapnel.Event) []string {

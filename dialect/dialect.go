@@ -55,7 +55,7 @@ type Dialect struct {
 	// In maps members of every payload to fields of an Event, as EventRow.In does for one event.
 	In string
 
-	// Void is the stdout of an empty reply; usually empty.
+	// Void is the stdout of an empty reply; usually empty. A row can have its own.
 	Void string
 
 	// ExitBlocks reports that the agent treats every exit code other than 0 as a block.
@@ -138,6 +138,8 @@ type EventRow struct {
 	// values that are written there.
 	In, Out string
 
+	Void string // the stdout of an empty reply to this event; empty = Void of the dialect
+
 	Install bool // part of the default set that install writes
 	Never   bool // install never adds it, even when a policy listens to it
 	Closed  bool // guards run here: with fail closed, install asks the agent to block when the hook fails, if the agent can
@@ -206,6 +208,7 @@ func init() { // in init, because the functions of a dialect search this list
 		cline,
 		windsurf,
 		kiroCLI, kiro,
+		antigravity,
 		plain,
 	}
 	openClaw.ReadOutcome = readOpenClawOutcome // it uses the tables of openClaw

@@ -66,6 +66,7 @@ func TestFind(t *testing.T) {
 		"codex": dialect.Codex(), "qwen-code": dialect.QwenCode(), "qwen": dialect.QwenCode(), "factory-droid": dialect.FactoryDroid(), "droid": dialect.FactoryDroid(),
 		"copilot-cli": dialect.Copilot(), "copilot": dialect.Copilot(), "cursor": dialect.Cursor(),
 		"crush": dialect.Crush(), "cline": dialect.Cline(), "windsurf": dialect.Windsurf(), "cascade": dialect.Windsurf(),
+		"antigravity": dialect.Antigravity(), "agy": dialect.Antigravity(),
 		"plain": dialect.Plain(), "": nil, "Claude": nil, "Codex": nil,
 	} {
 		if got, ok := dialect.Find(name); named(got) != named(want) || ok != (want != nil) {
@@ -150,7 +151,7 @@ func TestNamesAreShared(t *testing.T) {
 // Contracts and are consistent.
 func TestTables(t *testing.T) {
 	t.Parallel()
-	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode(): 33, dialect.GeminiCLI(): 11, dialect.Codex(): 14, dialect.QwenCode(): 22, dialect.FactoryDroid(): 9, dialect.Copilot(): 15, dialect.Cursor(): 21, dialect.Crush(): 1, dialect.Cline(): 10, dialect.Windsurf(): 12} {
+	for d, events := range map[*dialect.Dialect]int{dialect.ClaudeCode(): 33, dialect.GeminiCLI(): 11, dialect.Codex(): 14, dialect.QwenCode(): 22, dialect.FactoryDroid(): 9, dialect.Copilot(): 15, dialect.Cursor(): 21, dialect.Crush(): 1, dialect.Cline(): 10, dialect.Windsurf(): 12, dialect.Antigravity(): 6} {
 		if len(d.Events) != events {
 			t.Errorf("%s has %d events, want %d", d.Name, len(d.Events), events)
 		}

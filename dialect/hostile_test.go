@@ -345,12 +345,16 @@ func fuzzAnswers(t *testing.T, d *dialect.Dialect, in dialect.Input, closed, non
 	if out, _ := d.ReadOutcome(ev, dialect.Output{Exit: reply.Exit, Stdout: reply.Stdout, Stderr: reply.Stderr}); out.Decision == grapnel.Allow || out.Decision == grapnel.Ask {
 		t.Fatalf("%s, which is %v", about, out.Decision)
 	}
+	void := d.Void + "\n"
+	if row := dialect.Receive(d, in).Row(); row != nil && row.Void != "" {
+		void = row.Void + "\n"
+	}
 	counts := ev.Kind == "" || ev.Can.Block && contractOf(ev).Blocks != grapnel.BlockingNothing && (err == nil || !contractOf(ev).FailOpen)
-	if hasOutput := len(reply.Stdout) > 0 && string(reply.Stdout) != d.Void+"\n" || reply.Exit == 2 && len(reply.Stderr) > 0; counts && !hasOutput {
+	if hasOutput := len(reply.Stdout) > 0 && string(reply.Stdout) != void || reply.Exit == 2 && len(reply.Stderr) > 0; counts && !hasOutput {
 		t.Fatalf("a block is lost: %s", about)
 	}
 	reply = dialect.Answer(t.Context(), none, d, in)
-	if nothing := len(reply.Stdout) == 0 || string(reply.Stdout) == d.Void+"\n"; !nothing || reply.Exit == 2 || err == nil && reply.Exit+len(reply.Stderr) != 0 {
+	if nothing := len(reply.Stdout) == 0 || string(reply.Stdout) == void; !nothing || reply.Exit == 2 || err == nil && reply.Exit+len(reply.Stderr) != 0 {
 		t.Fatalf("%s: without hooks Answer(%q) = %s %q exit %d", d.Name, in.Payload, reply.Stdout, reply.Stderr, reply.Exit)
 	}
 }

@@ -78,6 +78,9 @@ type Setup struct {
 	ClosedSince  string // first version whose entries can block when the hook fails; empty with $closed in Entry = every version
 	StrictBefore string // before this version, one unknown event makes the agent ignore the whole file
 
+	// Late is what the agent does if grapnel-hook does not answer; empty = it continues.
+	Late string
+
 	// Documented reports that no version of the agent was run for its tables: they come from
 	// documentation and from reports.
 	Documented bool
@@ -131,6 +134,8 @@ func (d *Dialect) setup() *Setup {
 		return &kiroCLISetup
 	case kiro.Name:
 		return &kiroSetup
+	case antigravity.Name:
+		return &antigravitySetup
 	}
 	return nil
 }

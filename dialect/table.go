@@ -378,7 +378,7 @@ func when(raw json.RawMessage) time.Time {
 func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply {
 	if row == nil {
 		if ev.Kind != "" || v.Decision != grapnel.Block {
-			return d.replyOf(nil) // how the agent would treat an answer is unknown
+			return replyOf(nil, d.Void) // how the agent would treat an answer is unknown
 		}
 		row = &EventRow{Out: d.Blind}
 	}
@@ -403,7 +403,7 @@ func (d *Dialect) writeTable(row *EventRow, ev *grapnel.Event, v *grapnel.Verdic
 			out.put(p.member, rawjson.Quote(row.Native))
 		}
 	}
-	return d.replyOf(out)
+	return replyOf(out, cmp.Or(row.Void, d.Void))
 }
 
 // answer returns the value of one entry of Out, or nil.
@@ -467,8 +467,9 @@ func typeNamed(name string) string {
 	return ""
 }
 
-// replyOf makes the reply from an answer. The members stdout, stderr and exit are not JSON.
-func (d *Dialect) replyOf(out members) Reply {
+// replyOf makes the reply from an answer, with void as the stdout of an empty one. The members
+// stdout, stderr and exit are not JSON.
+func replyOf(out members, void string) Reply {
 	var reply Reply
 	var wire members
 	plain := false
@@ -488,8 +489,8 @@ func (d *Dialect) replyOf(out members) Reply {
 	case plain:
 	case len(wire) > 0:
 		reply.Stdout = append(wire.raw(), '\n')
-	case reply.Exit == 0 && d.Void != "":
-		reply.Stdout = []byte(d.Void + "\n")
+	case reply.Exit == 0 && void != "":
+		reply.Stdout = []byte(void + "\n")
 	}
 	return reply
 }

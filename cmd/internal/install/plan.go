@@ -2,6 +2,7 @@ package install
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io/fs"
 	"maps"
@@ -140,7 +141,7 @@ func Plan(w Wanted) (*Change, error) {
 }
 
 func cannotClose(a Agent) string {
-	return fmt.Sprintf("%s cannot fail closed: it continues when %s does not answer in time", a.Title, hookProgram)
+	return fmt.Sprintf("%s has no setting to fail closed: it %s", a.Title, cmp.Or(a.Setup.Late, "continues when "+hookProgram+" does not answer in time"))
 }
 
 // presume replaces a lost record: it assumes that containers with only entries of Grapnel were

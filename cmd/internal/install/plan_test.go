@@ -561,6 +561,44 @@ func TestNotes(t *testing.T) {
 	}
 }
 
+// A file of named hooks: an agent that ignores the whole file after one mistake gets no entries
+// into such a file, and a lost record does not keep an entry in it.
+func TestNamedHooks(t *testing.T) {
+	t.Parallel()
+	w := wanted(t, "agy", "PreToolUse", "Stop")
+	for text, want := range map[string]string{
+		`{"enabled": true}`:                            `settings.json:1:13: "enabled" is not an object`,
+		`{"grapnel": []}`:                              `"grapnel" is not an object`,
+		`{"a": {}, "a": {}}`:                           `the key "a" is defined twice`,
+		`{"theirs": {"PreToolUse": {"command": "x"}}}`: `the hooks of PreToolUse are not a list`,
+		"{\"theirs\": {} // mine\n}":                   `Antigravity CLI reads plain JSON and ignores the whole file`,
+		`{"theirs": {"Stop": [], "Stop": []}}`:         `the event "Stop" is defined twice`,
+	} {
+		w.Current = []byte(text)
+		var fe *FileError
+		if _, err := Plan(w); !errors.As(err, &fe) || !strings.Contains(err.Error(), want) {
+			t.Errorf("Plan(%s): %v, want a FileError with %q", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"grapnel": {"enabled": false}}`:                               `grapnel.enabled is false, which keeps`,
+		`{"theirs": {"Stop": [{"hooks": [{"command": "x"}]}]}}`:         `this hook has hooks inside, so Antigravity CLI ignores the whole file`,
+		`{"theirs": {"PreToolUse": [{"hooks": [{"type": "prompt"}]}]}}`: `this hook has no command`,
+		`{"theirs": {"Unknown": [{"command": 1}]}}`:                     ``,
+		`{"theirs": {"stop": [{"command": "x"}]}}`:                      ``,
+	} {
+		w.Current = []byte(text)
+		c := mustPlan(t, w)
+		if notes := strings.Join(c.Notes, "\n"); !strings.Contains(notes, want) || want == "" && notes != "" {
+			t.Errorf("notes about %s: %q, want %q", text, notes, want)
+		}
+		back, err := PlanRemove(w.Agent, w.File, c.After, nil)
+		if now := string(back.After); err != nil || now != text && !strings.HasPrefix(text, `{"grapnel"`) || strings.Contains(now, "grapnel-hook") {
+			t.Errorf("without a record %s becomes %s, %v", text, now, err)
+		}
+	}
+}
+
 func TestInspectEntries(t *testing.T) {
 	t.Parallel()
 	in, err := agentNamed(t, "gemini").Inspect("settings.json", []byte(`{"hooks": {"BeforeTool": [{"hooks": [

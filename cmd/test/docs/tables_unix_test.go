@@ -296,6 +296,9 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		}
 	}
 	failClosed := "not supported: the agent continues without an answer"
+	if a.Setup.Late != "" {
+		failClosed = "not supported: the agent " + a.Setup.Late
+	}
 	if plugin || strings.Contains(a.Setup.Entry, "$closed") {
 		var names []string
 		for _, ev := range a.Events {

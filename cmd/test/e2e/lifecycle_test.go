@@ -106,6 +106,7 @@ func TestUninstallAll(t *testing.T) {
 		".cursor/hooks.json":                `{"version": 1, "hooks": {"stop": []}}`,
 		".factory/settings.json":            `{"hooks": {}}`,
 		".codeium/windsurf/hooks.json":      `{"hooks": {}}`,
+		".gemini/config/hooks.json":         `{"mine": {"Stop": [{"command": "true"}]}}`,
 		"Documents/notes/not-of-any-agent.": "notes\n",
 	} {
 		g.WriteFile(t, filepath.Join(g.Home, filepath.FromSlash(name)), content)
@@ -113,6 +114,7 @@ func TestUninstallAll(t *testing.T) {
 	original := tree(t, g.Home)
 	names := []string{
 		"claude-code", "gemini-cli", "codex", "qwen-code", "copilot-cli", "openclaw", "opencode", "crush", "cline", "cursor", "factory-droid", "windsurf",
+		"antigravity",
 	}
 	g.grapnel(t, append([]string{"install", "--yes"}, names...)...)
 	installed := tree(t, g.Home)
