@@ -136,6 +136,10 @@ func TestMainNeverCrashes(t *testing.T) {
 	if stdout.Len() > 0 || !strings.Contains(stderr.String(), "internal error: of the reader") {
 		t.Errorf("stdout %q, stderr %q", &stdout, &stderr)
 	}
+	stdout.Reset()
+	if exit := Main([]string{"antigravity", "PreToolUse", "--root", guarded(t)}, broken{}, &stdout, io.Discard); exit != 0 || !strings.Contains(stdout.String(), `{"decision":"deny","reason":"`) {
+		t.Errorf("an agent that needs an answer: exit %d, stdout %q", exit, &stdout)
+	}
 	if exit := Main([]string{"claude-code", "--root", guarded(t)}, strings.NewReader(remove), broken{}, io.Discard); exit != exitFailure {
 		t.Errorf("with stdout closed: exit %d, want %d", exit, exitFailure)
 	}

@@ -85,7 +85,7 @@ func (w *watchdog) run(ctx context.Context, work func(ctx context.Context) worke
 	go func() {
 		defer func() {
 			if r := recover(); r != nil { // not even lastResort could answer
-				w.done <- worked{reply: dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: internal error: %v\n", r), Exit: exitFailure}}
+				w.done <- worked{reply: w.crashed(ctx, fmt.Errorf("internal error: %v", r))}
 			}
 		}()
 		w.done <- work(ctx)
@@ -116,6 +116,17 @@ func (w *watchdog) run(ctx context.Context, work func(ctx context.Context) worke
 	}
 	w.over.Store(true)
 	return worked{reply: w.closed(ctx)}
+}
+
+// crashed returns the reply if not even lastResort could answer. An agent for which each exit code
+// other than 0 is an answer gets the fail-closed reply to an event without a payload.
+func (w *watchdog) crashed(ctx context.Context, err error) (reply dialect.Reply) {
+	reply = dialect.Reply{Stderr: fmt.Appendf(nil, "grapnel: error: %v\n", err), Exit: exitFailure}
+	if w.named == nil || !w.named.ExitBlocks {
+		return reply
+	}
+	defer func() { _ = recover() }() // then the reply is the one above
+	return lastResort(ctx, w.named, dialect.Input{Event: w.inv.event, Err: err}, err)
 }
 
 // settle ends the programs that the work has started and writes the Record of a closed
