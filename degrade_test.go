@@ -172,7 +172,8 @@ func TestDegrade(t *testing.T) {
 			grapnel.ToolBefore,
 			grapnel.Can{Block: true},
 			grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"},
-			grapnel.Block, "", "sure?",
+			grapnel.Block, "",
+			"this needs the approval of a person, but test cannot ask for it. Tell the user, who can do it or change the policy. The question is: sure?",
 			[]string{"ask: downgraded to block"},
 		},
 		"ask without a reason to halt": {

@@ -401,9 +401,11 @@ func (d *degrading) decision(approved bool) {
 		d.unsupported("allow", "not sent")
 		v.Decision, v.Reasons = None, nil
 	case v.Decision == Ask && !d.can.Ask && d.strict:
-		reasons := v.Reasons
-		d.block("ask", fmt.Sprintf("this needs the approval of a person, but %s cannot ask for it", d.agent()))
-		if len(reasons) > 0 {
+		reasons := slices.Clone(v.Reasons)
+		why := fmt.Sprintf("this needs the approval of a person, but %s cannot ask for it", d.agent())
+		d.block("ask", why)
+		if len(reasons) > 0 { // a bare question would look like a refusal without a way out
+			reasons[0].Text = why + ". Tell the user, who can do it or change the policy. The question is: " + reasons[0].Text
 			v.Reasons = reasons
 		}
 	case v.Decision == Ask && !d.can.Ask:
