@@ -22,6 +22,12 @@ import (
 func foreignEngine(t *testing.T, dir, format string, files map[string]string) *grapnel.Engine {
 	t.Helper()
 	files["grapnel.yaml"] = "version: 1\nload: [" + format + "]\n" + files["grapnel.yaml"]
+	return engineOf(t, dir, files)
+}
+
+// engineOf writes a user's files and returns the engine of grapnel.yaml, which runs programs.
+func engineOf(t *testing.T, dir string, files map[string]string) *grapnel.Engine {
+	t.Helper()
 	for name, text := range files {
 		name = filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -159,11 +159,12 @@ func (r *claudeReader) events(hooks *tree.Node) {
 			r.fail(groups, at, "", "is %s, not a list of groups", groups.Kind)
 			continue
 		}
-		if len(groups.Items) > 0 && (row.Kind.Native() || name == "UserPromptExpansion") {
-			r.note(groups, at, "", "only Claude Code has this event, and it runs these hooks itself")
-		}
+		before := len(r.Hooks)
 		for i, group := range groups.Items {
 			r.group(row, fmt.Sprintf("%s[%d]", at, i), group)
+		}
+		if len(r.Hooks) > before && (row.Kind.Native() || name == "UserPromptExpansion") {
+			r.note(groups, at, "", "only Claude Code has this event, and it runs these hooks itself")
 		}
 	}
 }
@@ -235,7 +236,8 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		r.fail(n, at, `write "type": "command"`, "has no type")
 		return
 	case kind.Text == "http" && ownAddress(n.Get("url")):
-		return // as for own commands, see ownCommand
+		r.Own++ // as for own commands, see ownCommand
+		return
 	case claudeElsewhere(kind.Text) != "":
 		r.fail(n, at, "keep it in Claude Code, which runs it itself, or use a command", "a hook of the type %q %s, but Grapnel only runs commands", kind.Text, claudeElsewhere(kind.Text))
 		return
@@ -262,7 +264,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		return
 	}
 	cmd, key := r.command(n, at, texts)
-	if cmd == nil {
+	if cmd == nil || r.own(cmd) {
 		return
 	}
 	if rule := m.rule; rule != nil {
@@ -273,7 +275,13 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 			Name: calledAfter(strings.Join(texts, " "), row.Native), On: []grapnel.Kind{row.Kind},
 			Timeout: r.seconds(row, n, at), Run: cmd, Match: m.match(),
 		},
-		At: at, Matcher: &m, Key: row.Native + " " + key, Unsupported: m.unsupported(),
+		At: at, Matcher: &m, All: m.source == "" && m.rule == nil, Key: row.Native + " " + key, Unsupported: m.unsupported(),
+	}
+	switch row.Native { // the two events that are the same kind
+	case "UserPromptSubmit":
+		h.Unsupported = append(h.Unsupported, "it also runs when a slash command becomes a prompt (UserPromptExpansion)")
+	case "UserPromptExpansion":
+		h.All = false
 	}
 	switch fails := n.Get("onFailure"); {
 	case fails == nil:

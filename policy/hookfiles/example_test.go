@@ -39,7 +39,8 @@ func ExampleImport() {
 	//   - name: check.sh
 	//     on: tool.before
 	//     match: {tool: [Bash, shell]}
-	//     timeout: 10m0s
+	//     timeout: 55s
+	//     on_error: open
 	//     run: './check.sh'
 	//     speaks: claude-code
 	// not converted: hooks.PreToolUse[0].hooks[0]: "check.sh": the matcher "Bash" is narrower than tool: Bash, shell

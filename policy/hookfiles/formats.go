@@ -40,7 +40,7 @@ type Format struct {
 	preset string // name of the preset whose Defaults its hooks get; empty = the preset with the format's name
 
 	// Parse parses all files of one `load:` entry. It is a pure function and never panics. It skips
-	// invalid entries and reports an error for each.
+	// invalid entries, and reports an error for each, and entries that run Grapnel itself.
 	Parse func(files []File) Found
 }
 
@@ -65,6 +65,7 @@ type File struct {
 
 // Found contains the hooks in the files of one `load:` entry.
 type Found struct {
+	Own    int                 // number of skipped entries that run Grapnel itself
 	Order  map[string]string   // by file: which priorities run first, for systems whose files differ in it
 	Hooks  []Hook              // in the order in which the system would run them
 	Broken []*policyfile.Error // files that cannot be read, so that none of their hooks is known; at most one error per file
@@ -81,6 +82,8 @@ type Hook struct {
 	Unsupported     []string // parts that a policy cannot express, one clause each: "the matcher \"mcp__.*\" ..."
 
 	Matcher    grapnel.Matcher // in addition to Match; nil = none
+	All        bool            // Matcher matches every event in On
+	Tools      []string        // for Import, instead of Match.Tool: the tools that the author means by an unanchored name; nil = Match.Tool
 	Handler    grapnel.Hook    // a rule that only its system has, which runs in Phase; nil = see Run or Webhook
 	Phase      grapnel.Phase
 	Rule       *IronClawRule // the rule that Handler was built from; nil = not a rule of IronClaw
@@ -134,7 +137,7 @@ func (f *Format) PresetRow() grapnel.Preset {
 	return grapnel.Preset{}
 }
 
-// Read parses files, skips entries that run Grapnel itself, and makes names unique within a source.
+// Read parses files and makes names unique within a source.
 // If the system lets a hook replace an earlier one with the same name, Read does the same.
 // Otherwise it renames the second hook to "name #2".
 func (f *Format) Read(files []File) Found {
@@ -147,9 +150,6 @@ func (f *Format) Read(files []File) Found {
 	at, taken := map[name]int{}, map[name]int{}
 	var hooks []Hook
 	for _, h := range all.Hooks {
-		if h.Run != nil && ownCommand(h.Run) {
-			continue
-		}
 		h.Name = cmp.Or(h.Name, h.At, f.Name)
 		key := name{h.FileIndex, h.Name}
 		taken[key]++

@@ -63,7 +63,7 @@ func TestForeignFormats(t *testing.T) {
 				want = &archive.Files[len(archive.Files)-1]
 			}
 			found := f.Parse(files)
-			if im := found.AsPolicy(files, policy.Parse); im.Hooks > 0 {
+			if im := f.AsPolicy(files, policy.Parse); im.Hooks > 0 {
 				if _, errs := policy.Parse("imported", im.Policy); len(errs) > 0 {
 					t.Errorf("what is imported is no policy: %v\n%s", errs, im.Policy)
 				}

@@ -49,7 +49,7 @@ func fuzzForeign(f *testing.F, format string, paths ...string) {
 			files = append(files, file)
 		}
 		found := parse(files)
-		im := found.AsPolicy(files, policy.Parse)
+		im := hookfiles.Find(format).AsPolicy(files, policy.Parse)
 		if _, errs := policy.Parse("imported", im.Policy); len(errs) > 0 {
 			t.Errorf("what is imported is no policy: %v\n%s", errs, im.Policy)
 		}

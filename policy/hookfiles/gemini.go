@@ -169,9 +169,12 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 	if slices.Contains(r.disabled, called) {
 		return
 	}
+	if r.own(&policyfile.Command{Line: line}) {
+		return
+	}
 	h := Hook{
 		Hook: policyfile.Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at), Match: match.nearest()},
-		At:   at, Matcher: &match, Sequential: sequential, Key: key, Unsupported: match.unsupported(),
+		At:   at, Matcher: &match, All: match.source == "" && match.err == nil, Sequential: sequential, Key: key, Unsupported: match.unsupported(), Tools: match.tools(),
 	}
 	if row.Failed != "" {
 		h.On = append(h.On, row.Failed)
@@ -353,21 +356,42 @@ func (m *geminiMatcher) nearest() *policyfile.Match {
 		return nil
 	}
 	for i, glob := range globs {
-		globs[i] = strings.ReplaceAll(glob, "_", "*")
+		globs[i] = singleStars(strings.ReplaceAll(glob, "_", "*"))
 	}
 	return nearestTools(geminiCLI().Tools, mayMatch(m.search), globs)
 }
 
-// unsupported describes how the policy match is wider than the matcher.
-func (m *geminiMatcher) unsupported() []string {
-	switch near := m.nearest(); {
+// tools returns the tools of a matcher that is a list of names of Gemini CLI's own tools, otherwise
+// nil. Its author means these tools, although the expression also matches longer names.
+func (m *geminiMatcher) tools() []string {
+	names := strings.Split(m.source, "|")
+	for _, name := range names {
+		if !slices.ContainsFunc(geminiCLI().Tools, func(t dialect.ToolRow) bool { return t.Native == name }) {
+			return nil
+		}
+	}
+	if m.nearest() == nil {
+		return nil
+	}
+	return nearestTools(geminiCLI().Tools, mayMatch(m.search), names).Tool
+}
+
+// unsupported describes how the policy match differs from the matcher.
+func (m *geminiMatcher) unsupported() (clauses []string) {
+	near, tools := m.nearest(), m.tools()
+	switch {
 	case m.source == "":
 		return nil
 	case near == nil:
 		return []string{fmt.Sprintf("the matcher %q", m.source)}
-	default:
+	case tools == nil:
 		return []string{fmt.Sprintf("the matcher %q is narrower than tool: %s", m.source, strings.Join(near.Tool, ", "))}
 	}
+	clauses = append(clauses, fmt.Sprintf("the matcher %q also matches longer names, such as mcp_server_%s", m.source, tools[0]))
+	if otherTools(geminiCLI().Tools, mayMatch(m.search), tools) {
+		clauses = append(clauses, fmt.Sprintf("the matcher %q is narrower than tool: %s", m.source, strings.Join(tools, ", ")))
+	}
+	return clauses
 }
 
 // Explain returns the text of the matcher.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -31,8 +32,8 @@ type Imported struct {
 type parseFunc func(file string, data []byte) (*policyfile.Policy, []*policyfile.Error)
 
 // Import reads files of a format and converts their hooks to a policy. A hook that a policy can
-// only express partly gets a comment. A hook that would block less or run more often than before is
-// skipped, so use `load:` for it. Import returns an error if there is nothing to read.
+// only express partly gets a comment. Import skips a hook if a policy cannot express when it runs;
+// use `load:` for it. Import returns an error if there is nothing to read.
 func Import(name string, paths []string, parse parseFunc) (*Imported, error) {
 	f := Find(name)
 	if f == nil {
@@ -56,18 +57,22 @@ func Import(name string, paths []string, parse parseFunc) (*Imported, error) {
 			Source: grapnel.Source{Name: name + ":" + path, Scope: grapnel.ScopeUser, File: path},
 		})
 	}
-	return f.Parse(files).AsPolicy(files, parse), nil
+	return f.AsPolicy(files, parse), nil
 }
 
-// AsPolicy converts the hooks found in files to a policy.
-func (found Found) AsPolicy(files []File, parse parseFunc) *Imported {
-	im := importer{names: map[string]bool{}, parse: parse}
+// AsPolicy converts the hooks in files to a policy.
+func (f *Format) AsPolicy(files []File, parse parseFunc) *Imported {
+	found := f.Parse(files)
+	im := importer{names: map[string]bool{}, preset: f.PresetRow(), parse: parse}
+	if found.Own > 0 {
+		im.unconverted = append(im.unconverted, &policyfile.Error{File: files[0].Path, Msg: fmt.Sprintf("skips the entries that run Grapnel itself (%d)", found.Own)})
+	}
 	im.unconverted = append(im.unconverted, found.Broken...)
 	im.unconverted = append(im.unconverted, found.Errors...)
 	im.unconverted = append(im.unconverted, found.Notes...)
 	for k := range found.Hooks {
 		if !found.Hooks[k].Off {
-			im.hook(&found.Hooks[k], files)
+			im.hook(&found.Hooks[k], files, im.preset.Once == grapnel.OnceFirst && repeats(found.Hooks, k))
 		}
 	}
 	text := "version: 1\n"
@@ -85,11 +90,12 @@ type importer struct {
 	hooks       int
 	unconverted []*policyfile.Error
 	names       map[string]bool
+	preset      grapnel.Preset
 	parse       parseFunc
 }
 
 // hook writes one hook, or several if a rule has several effects.
-func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook can be skipped for several reasons
+func (im *importer) hook(h *Hook, files []File, repeated bool) {
 	at := files[h.FileIndex].Path
 	omit := func(format string, args ...any) {
 		im.unconverted = append(im.unconverted, &policyfile.Error{File: at, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("%s: ", h.At) + fmt.Sprintf(format, args...)})
@@ -101,7 +107,10 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 	case h.Start != nil:
 		omit("%q is skipped, because a policy cannot run a module of another system: keep it with `load:`", h.Name)
 		return
-	case h.Matcher != nil && h.Match == nil && h.Rule == nil:
+	case repeated:
+		omit("%q is skipped, because an equal hook always runs at the same events", h.Name)
+		return
+	case h.Matcher != nil && h.Match == nil && h.Rule == nil && !h.All:
 		omit("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Unsupported, "; "), "its matcher"))
 		return
 	}
@@ -113,13 +122,14 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 		unsupported = append(unsupported, more...)
 	} else {
 		part := h.Hook
+		if h.Tools != nil {
+			part.Match = &policyfile.Match{Tool: h.Tools}
+		}
+		im.plain(&part)
 		if part.Run != nil && len(part.Run.Vars) > 0 {
 			run := *part.Run
-			line := &run.Line
-			if len(run.Args) == 3 && run.Args[0] == "bash" && run.Args[1] == "-c" {
-				run.Args = slices.Clone(run.Args)
-				line = &run.Args[2]
-			}
+			run.Args = slices.Clone(run.Args)
+			line := shellLine(&run)
 			for _, v := range slices.Backward(run.Vars) {
 				if name, value, _ := strings.Cut(v, "="); *line != "" {
 					*line = "export " + name + "=" + shell.Quote(value) + "; " + *line
@@ -154,6 +164,53 @@ func (im *importer) hook(h *Hook, files []File) { //nolint:gocognit // a hook ca
 		}
 		im.out.WriteString(item)
 		im.hooks++
+	}
+}
+
+// repeats reports whether another hook with the same key runs at each event of a hook. Of equal
+// hooks, the other system runs only one.
+func repeats(hooks []Hook, k int) bool {
+	h := &hooks[k]
+	for i := range hooks {
+		if other := &hooks[i]; i != k && !other.Off && h.Key != "" && other.Key == h.Key && slices.Equal(other.On, h.On) && other.All && (i < k || !h.All) {
+			return true
+		}
+	}
+	return false
+}
+
+// shellLine returns the line that a shell runs, which is empty for other programs.
+func shellLine(c *policyfile.Command) *string {
+	if len(c.Args) == 3 && c.Args[0] == "bash" && c.Args[1] == "-c" {
+		return &c.Args[2]
+	}
+	return &c.Line
+}
+
+func failsOpen(kind grapnel.Kind) bool {
+	c, ok := grapnel.ContractOf(kind)
+	return ok && c.FailOpen
+}
+
+// plain sets the fields of a program whose defaults differ between its system and a policy.
+func (im *importer) plain(h *policyfile.Hook) {
+	if h.Run == nil {
+		return
+	}
+	if !h.Run.Async {
+		h.Timeout = min(h.Timeout, policyfile.Duration(dialect.DefaultBudget))
+		canFail := slices.ContainsFunc(h.On, func(kind grapnel.Kind) bool { return !failsOpen(kind) })
+		if h.OnError == "" && im.preset.OnError == grapnel.OnErrorOpen && canFail {
+			h.OnError = "open"
+		}
+	}
+	// The name of a command such as jq says little. A file is a good name.
+	line := *shellLine(h.Run)
+	if line == "" {
+		line = CommandLine(h.Run)
+	}
+	if name := calledAfter(line, ""); name != "" && h.Name == name && !strings.Contains(name, ".") {
+		h.Name = strings.ReplaceAll(string(h.On[0]), ".", "-") + "-" + name
 	}
 }
 
@@ -203,7 +260,7 @@ func hookItem(h *policyfile.Hook) string {
 		line("priority", fmt.Sprint(*h.Priority))
 	}
 	if h.Timeout > 0 {
-		line("timeout", time.Duration(h.Timeout).String())
+		line("timeout", policyfile.FormatDuration(time.Duration(h.Timeout)))
 	}
 	some("on_error", h.OnError)
 	switch {

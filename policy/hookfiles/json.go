@@ -239,6 +239,22 @@ func nearestTools(tools []dialect.ToolRow, matches func(name string) bool, globs
 	return match
 }
 
+// otherTools reports whether the classes in a list include one of the system's own tools that the
+// pattern does not match.
+func otherTools(tools []dialect.ToolRow, matches func(name string) bool, list []string) bool {
+	return slices.ContainsFunc(tools, func(t dialect.ToolRow) bool {
+		return slices.Contains(list, string(t.Class)) && !matches(t.Native)
+	})
+}
+
+// singleStars replaces each run of stars in a glob by one.
+func singleStars(glob string) string {
+	for strings.Contains(glob, "**") {
+		glob = strings.ReplaceAll(glob, "**", "*")
+	}
+	return glob
+}
+
 // searchGlobs converts an unanchored expression to globs if it consists only of names and .*;
 // otherwise ok is false.
 func searchGlobs(expression string) (globs []string, ok bool) {
@@ -262,8 +278,20 @@ func searchGlobs(expression string) (globs []string, ok bool) {
 // compared with each other when they are read.
 const MaxForeignHooks = 1000
 
-// add adds a hook, and reports whether the limit permitted it.
+// own reports whether a command runs Grapnel itself, and counts it.
+func (r *foreignReader) own(cmd *policyfile.Command) bool {
+	own := ownCommand(cmd)
+	if own {
+		r.Own++
+	}
+	return own
+}
+
+// add adds a hook, unless it runs Grapnel itself or the limit is reached, and reports whether it did.
 func (r *foreignReader) add(n *tree.Node, h Hook) bool {
+	if r.own(h.Run) {
+		return false
+	}
 	if len(r.Hooks) == MaxForeignHooks {
 		if !r.full {
 			r.fail(n, h.At, "", "is one of more than %d hooks: it and all later hooks are skipped", MaxForeignHooks)
@@ -290,6 +318,9 @@ const maxForeignName = 60
 func calledAfter(line, otherwise string) string {
 	bare := "" // an interpreter, used if nothing follows it
 	for word := range strings.FieldsSeq(line) {
+		if (word == "-c" || word == "-e") && bare != "" && !strings.HasSuffix(strings.TrimSuffix(bare, ".exe"), "sh") {
+			break // code instead of a program
+		}
 		word = strings.Trim(word, `"'();&|<>`+"`")
 		word = strings.TrimRight(word, `/\`)
 		if i := strings.LastIndexAny(word, `/\`); i >= 0 {
