@@ -13,7 +13,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
-	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -751,7 +750,7 @@ func (p *fileParser) kinds(n *yaml.Node) (all []grapnel.Kind) {
 	for _, item := range itemsOf(n) {
 		kinds := Kinds(item.Text)
 		if item.Kind != yaml.String || kinds == nil {
-			p.fail(item, nearest.Hint(item.Text, eventNames()), "unknown event %q", item.Text)
+			p.fail(item, eventHint(item.Text), "unknown event %q", item.Text)
 		}
 		for _, kind := range kinds {
 			if !slices.Contains(all, kind) {

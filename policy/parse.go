@@ -316,7 +316,7 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	for _, item := range items {
 		kinds := Kinds(item.Text)
 		if item.Kind != yaml.String || kinds == nil {
-			p.fail(item, nearest.Hint(item.Text, eventNames()), "unknown event %q", item.Text)
+			p.fail(item, eventHint(item.Text), "unknown event %q", item.Text)
 			continue
 		}
 		for _, kind := range kinds {
@@ -354,6 +354,29 @@ func Kinds(name string) []grapnel.Kind {
 		}
 	}
 	return nil
+}
+
+// eventHint returns a hint for an unknown event: the most similar name, or the events of something
+// that the name mentions, as in block-tool.
+func eventHint(name string) string {
+	names := eventNames()
+	slices.SortStableFunc(names, func(a, b string) int { // of equally similar names, the one of a single agent is the worse hint
+		return slices.IndexFunc(Kinds(a), grapnel.Kind.Native) - slices.IndexFunc(Kinds(b), grapnel.Kind.Native)
+	})
+	if hint := nearest.Hint(strings.NewReplacer("-", ".", "_", ".").Replace(name), names); hint != "" {
+		return hint
+	}
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r < 'a' || r > 'z' })
+	var similar []string
+	for _, c := range grapnel.Contracts() {
+		if subject, _, _ := strings.Cut(string(c.Kind), "."); slices.Contains(words, subject) {
+			similar = append(similar, string(c.Kind))
+		}
+	}
+	if similar == nil {
+		return ""
+	}
+	return "similar events: " + strings.Join(similar, ", ")
 }
 
 func eventNames() []string {

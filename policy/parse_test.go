@@ -34,6 +34,8 @@ var parseErrors = map[string]struct{ in, want string }{
 	"advice without a decision":         {hook("    context: a\n    advice: ls\n"), "`advice` needs `block` or `ask`"},
 	"advice that is no command":         {hook("    block: a\n    advice: '$x'\n"), `p.yaml:6:13: the advice "$x" is not a command`},
 	"after without an event":            {hook("    block: a\n    after: {times: 2}\n"), `p.yaml:6:13: after has no ` + "`event` (for example `event: tool.after`)"},
+	"event of a recording":              {"version: 1\nhooks:\n  - name: x\n    on: session-clear\n    run: a\n", `p.yaml:4:9: unknown event "session-clear" (did you mean "session.start"?)`},
+	"event with a subject":              {"version: 1\nhooks:\n  - name: x\n    on: block-tool\n    run: a\n", `p.yaml:4:9: unknown event "block-tool" (similar events: tool.before, tool.after, tool.failed)`},
 	"after an unknown event":            {hook("    block: a\n    after: {event: tool.aftr}\n"), `p.yaml:6:20: unknown event "tool.aftr" (did you mean "tool.after"?)`},
 	"after with an unknown key":         {hook("    block: a\n    after: {event: tool.after, withn: 3m}\n"), `unknown key "withn" in after (did you mean "within"?)`},
 	"after too long ago":                {hook("    block: a\n    after: {event: tool.after, within: 745h}\n"), `p.yaml:6:40: events are kept for at most 744h`},
