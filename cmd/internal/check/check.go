@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -52,13 +53,14 @@ var (
 	badAddress     = Kind{"bad-address", "warning", "A hook cannot reach its server from this machine."}
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
 	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, but one has a similar name."}
+	nativeTool     = Kind{"native-tool", "warning", "A hook names a tool as some agents do, and does not match the equivalent tool of other agents."}
 	hiddenCommands = Kind{"hidden-commands", "warning", "A guard checks commands, but not shell lines that hide the command that they run."}
 	neverBlocks    = Kind{"never-blocks", "warning", "A hook blocks at an event that no known agent can stop."}
 	notInstalled   = Kind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.
@@ -141,7 +143,7 @@ func File(file string, place local.Place, installed bool) []Result {
 	if p.Secrets != nil && len(p.Secrets.Files) > 0 {
 		this.Size += ", " + printable.Count(len(p.Secrets.Rules), "rule") + " for secrets"
 	}
-	this.Findings = append(this.Findings, suspicious(file, p)...)
+	this.Findings = append(this.Findings, suspicious(file, p, agentsOf(place, installed))...)
 	this.Findings = append(this.Findings, unsandboxed(file, p)...)
 	for i := range p.Hooks {
 		if text := review.Sandbox(&p.Hooks[i]); text != "" {
@@ -306,7 +308,7 @@ func untrusted(file string, place local.Place) []Finding {
 }
 
 // suspicious returns findings for valid parts that are probably mistakes.
-func suspicious(file string, p *policyfile.Policy) []Finding {
+func suspicious(file string, p *policyfile.Policy, agents []*dialect.Dialect) []Finding {
 	var found []Finding
 	warn := func(kind Kind, h *policyfile.Hook, hint, format string, args ...any) {
 		found = append(found, kind.finding(&policyfile.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
@@ -319,13 +321,11 @@ func suspicious(file string, p *policyfile.Policy) []Finding {
 			warn(neverBlocks, h, "use prompt.before to filter messages, or name your agent (`match: {agent: my-agent}`) if it uses package host",
 				"no known agent lets a hook stop a message at %s: OpenClaw only reports it there", grapnel.MessageReceived)
 		}
+		for _, m := range matchesOf(h) {
+			warnOfTools(m, agents, func(kind Kind, hint, format string, args ...any) { warn(kind, h, hint, format, args...) })
+		}
 		if h.Match == nil {
 			continue
-		}
-		for _, name := range h.Match.Tool {
-			if near := misspelt(name); near != "" {
-				warn(misspeltTool, h, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
-			}
 		}
 		unknown = unknown || len(h.Match.Shell) > 0
 		if len(h.Match.Command) > 0 && (h.Decide == "block" || h.Decide == "ask") && guard == nil {
@@ -336,6 +336,97 @@ func suspicious(file string, p *policyfile.Policy) []Finding {
 		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "this guard checks commands, but not lines that hide the command that they run ($x, a pipe into sh)")
 	}
 	return found
+}
+
+// warnOfTools warns of names of tools that a match probably does not match as intended.
+func warnOfTools(m *policyfile.Match, agents []*dialect.Dialect, warn func(kind Kind, hint, format string, args ...any)) {
+	for _, name := range m.Tool {
+		if near := misspelt(name); near != "" {
+			warn(misspeltTool, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
+		}
+	}
+	for _, name := range m.Tool {
+		if class, others := otherNames(name, m, agents); others != "" {
+			warn(nativeTool, fmt.Sprintf("write `tool: %s`, which matches such tools of every agent, or add `agent:`", class), "only some agents call a tool %q: %s", name, others)
+			return
+		}
+	}
+}
+
+// matchesOf returns the matches of a hook, including negated ones.
+func matchesOf(h *policyfile.Hook) (all []*policyfile.Match) {
+	add := func(m *policyfile.Match) {
+		for ; m != nil; m = m.Not {
+			all = append(all, m)
+		}
+	}
+	add(h.Match)
+	for i := range h.Except {
+		add(&h.Except[i])
+	}
+	for i := range h.After {
+		add(h.After[i].Match)
+		if until := h.After[i].Until; until != nil {
+			add(until.Match)
+		}
+	}
+	return all
+}
+
+// agentsOf returns the agents that a policy is for: the installed ones, or all of them.
+func agentsOf(place local.Place, installed bool) (agents []*dialect.Dialect) {
+	if installed {
+		for _, rec := range installs(place) {
+			if d, ok := dialect.Find(rec.Agent); ok && !slices.ContainsFunc(agents, func(a *dialect.Dialect) bool { return a.Name == d.Name }) {
+				agents = append(agents, d)
+			}
+		}
+	}
+	if agents == nil {
+		return dialect.All()
+	}
+	return agents
+}
+
+// maxOthers limits the agents that a message about a tool names.
+const maxOthers = 3
+
+// otherNames returns how agents call a tool that others call by a name in a match, so that the match
+// misses it, and the class of the tool. It returns "" if the match misses no such tool.
+func otherNames(name string, m *policyfile.Match, agents []*dialect.Dialect) (class grapnel.Class, others string) {
+	alike := func(t *dialect.ToolRow) string { return cmp.Or(t.Like, t.Native) }
+	var same []string
+	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
+		for i := range d.Tools {
+			if t := &d.Tools[i]; t.Native == name && t.Class != grapnel.ClassOther && t.Class != grapnel.ClassMCP {
+				class, same = t.Class, append(same, alike(t))
+			}
+		}
+	}
+	matched := func(text string) bool { return strings.HasPrefix(text, "/") } // an expression may match anything
+	if same == nil || slices.Contains(m.Tool, string(class)) || slices.Contains(grapnel.Classes(), grapnel.Class(name)) || slices.ContainsFunc(m.Tool, matched) {
+		return class, ""
+	}
+	var texts []string
+	for _, d := range agents {
+		if len(m.Agent) > 0 && !slices.ContainsFunc(m.Agent, func(agent string) bool { ok, _ := path.Match(agent, d.Name); return ok }) {
+			continue
+		}
+		missed, hit := "", false
+		for i := range d.Tools {
+			if t := &d.Tools[i]; slices.Contains(same, alike(t)) {
+				missed = cmp.Or(missed, t.Native)
+				hit = hit || grapnel.MatchTool(m.Tool, &grapnel.Tool{Name: t.Native, Class: t.Class})
+			}
+		}
+		if missed != "" && !hit {
+			texts = append(texts, d.Title+" calls it "+missed)
+		}
+	}
+	if more := len(texts) - maxOthers; more > 0 {
+		texts = append(texts[:maxOthers], fmt.Sprintf("and %d more", more))
+	}
+	return class, strings.Join(texts, ", ")
 }
 
 // forOwnAgent reports whether a hook is for an agent without a dialect, for example one that is
