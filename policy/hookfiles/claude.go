@@ -562,6 +562,14 @@ func (m *claudeMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	return strings.Join(parts, ", ")
 }
 
+// Expression returns the matcher if it is a regular expression, otherwise "".
+func (m *claudeMatcher) Expression() string {
+	if m.search == nil {
+		return ""
+	}
+	return m.source
+}
+
 // claudeToolless reports whether events of this type are not about a tool.
 func claudeToolless(event string) bool {
 	switch event {

@@ -401,3 +401,11 @@ func (m *geminiMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	}
 	return fmt.Sprintf("matcher %q", m.source)
 }
+
+// Expression returns the matcher if it is a regular expression, otherwise "".
+func (m *geminiMatcher) Expression() string {
+	if m.search == nil {
+		return ""
+	}
+	return m.source
+}

@@ -23,6 +23,10 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/jsregexp"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -49,6 +53,7 @@ var (
 	badHookFile    = Kind{"bad-hook-file", "error", "Grapnel cannot read a hook file of another system."}
 	badHandler     = Kind{"bad-handler", "error", "The file of a handler is missing, or this machine cannot run it."}
 	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system contains something that Grapnel ignores or interprets in another way."}
+	slowMatcher    = Kind{"slow-matcher", "warning", "A matcher needs too long for some texts, so its hook runs although the matcher does not decide."}
 	nothingToLoad  = Kind{"nothing-to-load", "warning", "The policy loads a format of which no hook file exists."}
 	badAddress     = Kind{"bad-address", "warning", "A hook cannot reach its server from this machine."}
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
@@ -60,7 +65,7 @@ var (
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.
@@ -221,6 +226,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		for _, e := range row.Notes {
 			c.Findings = append(c.Findings, doubtfulFile.finding(e))
 		}
+		c.Findings = append(c.Findings, slowMatchers(&row)...)
 		if installed && row.RunBy == "" {
 			c.Findings = append(c.Findings, uninstalled(slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool {
 				return s.Source.Name != row.Format+":"+row.File
@@ -244,6 +250,29 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		}
 	}
 	return found, loaded, ironClawHooks(set.Specs, of.Path)
+}
+
+// slowMatchers returns findings for matchers of a hook file that backtrack too much.
+func slowMatchers(row *policy.Loaded) (found []Finding) {
+	data, err := readfile.Regular(row.File, yaml.MaxSize)
+	if err != nil {
+		return nil // the row has the error
+	}
+	checked := map[string]bool{}
+	for _, h := range hookfiles.Find(row.Format).Parse([]hookfiles.File{{Path: row.File, Data: data}}).Hooks {
+		m, ok := h.Matcher.(interface{ Expression() string })
+		if !ok || checked[m.Expression()] {
+			continue
+		}
+		checked[m.Expression()] = true
+		if text := jsregexp.Slow(m.Expression()); text != "" {
+			found = append(found, slowMatcher.finding(&policyfile.Error{
+				File: row.File, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: the matcher %q needs more than %v for texts such as %s", h.Name, m.Expression(), jsregexp.Timeout, match.Shorten(text)),
+				Hint: "write a repetition that can match a text in one way only, such as (a_)+, not (a+)+, or name the tools: a|b",
+			}))
+		}
+	}
+	return found
 }
 
 // ironClawHooks returns the number of hooks that IronClaw itself registers for a policy file.
