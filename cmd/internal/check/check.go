@@ -244,8 +244,9 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 			found = append(found, badNetwork.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
 		}
 	}
+	invalid := slices.ContainsFunc(found, func(f Finding) bool { return f.Rule == badPolicy.Rule }) // then nothing was loaded
 	for _, l := range p.Load {
-		if !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
+		if !invalid && !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
 			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s found", l.Format.Text), Hint: "give its path: {format: " + l.Format.Text + ", file: PATH}"}))
 		}
 	}
