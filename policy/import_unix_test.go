@@ -31,6 +31,8 @@ func TestImportedDecidesAsLoaded(t *testing.T) {
 		`"hook_event_name":"SessionStart","source":"startup"`,
 		`"hook_event_name":"SessionStart","source":"clear"`,
 		`"hook_event_name":"SessionEnd","reason":"clear"`,
+		`"hook_event_name":"PreCompact","trigger":"manual"`,
+		`"hook_event_name":"PreCompact","trigger":"auto"`,
 		`"hook_event_name":"Stop","stop_hook_active":false`,
 		`"hook_event_name":"SubagentStop","stop_hook_active":false`,
 		`"hook_event_name":"Notification","notification_type":"idle_prompt","message":"m"`,
@@ -44,6 +46,8 @@ func TestImportedDecidesAsLoaded(t *testing.T) {
 		`"hook_event_name":"BeforeModel","llm_request":{"model":"m","messages":[{"role":"user","content":"hi"}]}`,
 		`"hook_event_name":"BeforeAgent","prompt":"hi"`,
 		`"hook_event_name":"SessionStart","source":"startup"`,
+		`"hook_event_name":"SessionStart","source":"resume"`,
+		`"hook_event_name":"PreCompress","trigger":"auto"`,
 		`"hook_event_name":"SessionEnd","reason":"clear"`,
 		`"hook_event_name":"AfterAgent","prompt":"hi","prompt_response":"ho","stop_hook_active":false`,
 		`"hook_event_name":"Notification","notification_type":"ToolPermission","message":"m"`,
@@ -55,7 +59,7 @@ func TestImportedDecidesAsLoaded(t *testing.T) {
 		blocks int // verdicts that block, at least
 	}{
 		"gemini-cli": {file: `{"hooks": {
-  "SessionStart": [{"hooks": [{"type": "command", "name": "greet", "command": "echo '{\"systemMessage\":\"hello\"}'"}]}],
+  "SessionStart": [{"matcher": "startup", "hooks": [{"type": "command", "name": "greet", "command": "echo '{\"systemMessage\":\"hello\"}'"}]}],
   "BeforeModel": [{"matcher": "*", "hooks": [{"type": "command", "command": "echo '{\"decision\":\"deny\",\"reason\":\"no model\"}'", "timeout": 20000}]}],
   "BeforeAgent": [{"matcher": "", "hooks": [{"type": "command", "command": "exit 1"}]}],
   "AfterAgent": [{"hooks": [{"type": "command", "command": "echo again >&2; exit 2"}]}],
@@ -66,7 +70,8 @@ func TestImportedDecidesAsLoaded(t *testing.T) {
     {"matcher": "write_.*", "hooks": [{"type": "command", "command": "echo '{\"decision\":\"block\",\"reason\":\"outside docs/\"}'"}]},
     {"hooks": [{"type": "command", "command": "/no/such/program"}]}]}}`, hooks: 9, blocks: 5},
 		"claude-code": {file: `{"hooks": {
-  "SessionStart": [{"hooks": [{"type": "command", "command": "echo read AGENTS.md"}]}],
+  "SessionStart": [{"matcher": "resume|clear", "hooks": [{"type": "command", "command": "echo read AGENTS.md"}]}],
+  "PreCompact": [{"matcher": "auto", "hooks": [{"type": "command", "command": "echo no >&2; exit 2"}]}],
   "UserPromptSubmit": [{"hooks": [{"type": "command", "command": "echo 'no greeting' >&2; exit 2"}]}],
   "Stop": [{"hooks": [{"type": "command", "command": "echo '{\"decision\":\"block\",\"reason\":\"run the tests\"}'"}]}],
   "SubagentStop": [{"matcher": "", "hooks": [{"type": "command", "command": "exit 3"}]}],
@@ -75,7 +80,7 @@ func TestImportedDecidesAsLoaded(t *testing.T) {
     {"matcher": "Bash", "hooks": [{"type": "command", "command": "case \"$(cat)\" in *'rm -rf'*) echo 'delete by hand' >&2; exit 2;; esac", "timeout": 10}]},
     {"matcher": "Edit|Write", "hooks": [{"type": "command", "command": "echo 'read only' >&2; exit 2", "timeout": 120}]},
     {"hooks": [{"type": "command", "command": "exit 1"}]}],
-  "PostToolUse": [{"hooks": [{"type": "command", "command": "exit 1"}]}]}}`, hooks: 9, blocks: 8},
+  "PostToolUse": [{"hooks": [{"type": "command", "command": "exit 1"}]}]}}`, hooks: 10, blocks: 9},
 	} {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()

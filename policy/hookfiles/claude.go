@@ -631,11 +631,28 @@ func (m *claudeMatcher) match() *policyfile.Match {
 	return match
 }
 
+// when returns the `when:` of a policy for a matcher of causes, or "".
+func (m *claudeMatcher) when() string {
+	var exact []string
+	switch m.event {
+	case "SessionStart":
+		exact = []string{"startup", "resume", "clear", "compact"}
+	case "SessionEnd":
+		exact = []string{"clear", "resume", "logout", "prompt_input_exit"}
+	case "PreCompact", "PostCompact":
+		exact = []string{"manual", "auto"}
+	}
+	if m.names == nil || m.rule != nil {
+		return ""
+	}
+	return whenCause(m.event, m.names, exact)
+}
+
 // unsupported describes how the policy match is wider than the matcher.
 func (m *claudeMatcher) unsupported() []string {
 	var unsupported []string
 	switch near := m.nearest(); {
-	case m.source == "":
+	case m.source == "", m.when() != "":
 	case near == nil:
 		unsupported = append(unsupported, fmt.Sprintf("the matcher %q", m.source))
 	case m.search != nil || len(near.Tool) > len(m.names):

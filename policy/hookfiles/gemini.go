@@ -297,6 +297,7 @@ func variableAt(text string, names []string) string {
 // invalid, with the complete name; causes with the complete word. An event without a subject always
 // matches.
 type geminiMatcher struct {
+	event  string
 	source string // empty = all
 	search Search // nil = compare with the whole name
 	err    error  // the matcher cannot decide
@@ -308,7 +309,7 @@ func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, erro
 		err := fmt.Errorf("%s is not text", match.Shorten(string(n.Raw)))
 		return &geminiMatcher{source: string(n.Raw), err: err}, err
 	}
-	m := &geminiMatcher{source: strings.TrimSpace(textOf(n))}
+	m := &geminiMatcher{event: row.Native, source: strings.TrimSpace(textOf(n))}
 	if m.source == "*" {
 		m.source = ""
 	}
@@ -376,11 +377,25 @@ func (m *geminiMatcher) tools() []string {
 	return nearestTools(geminiCLI().Tools, mayMatch(m.search), names).Tool
 }
 
+// when returns the `when:` of a policy for a matcher of a cause, or "".
+func (m *geminiMatcher) when() string {
+	var exact []string
+	switch m.event {
+	case "SessionStart":
+		exact = []string{"startup", "clear"}
+	case "SessionEnd":
+		exact = []string{"exit", "clear", "logout", "prompt_input_exit"}
+	case "PreCompress":
+		exact = []string{"manual", "auto"}
+	}
+	return whenCause(m.event, []string{m.source}, exact)
+}
+
 // unsupported describes how the policy match differs from the matcher.
 func (m *geminiMatcher) unsupported() (clauses []string) {
 	near, tools := m.nearest(), m.tools()
 	switch {
-	case m.source == "":
+	case m.source == "", m.when() != "":
 		return nil
 	case near == nil:
 		return []string{fmt.Sprintf("the matcher %q", m.source)}

@@ -110,7 +110,7 @@ func (im *importer) hook(h *Hook, files []File, repeated bool) {
 	case repeated:
 		omit("%q is skipped, because an equal hook always runs at the same events", h.Name)
 		return
-	case h.Matcher != nil && h.Match == nil && h.Rule == nil && !h.All:
+	case h.Matcher != nil && h.Match == nil && h.Rule == nil && !h.All && whenOf(h) == "":
 		omit("%q is skipped, because a policy cannot express when it runs (%s): keep it with `load:`", h.Name, cmp.Or(strings.Join(h.Unsupported, "; "), "its matcher"))
 		return
 	}
@@ -122,6 +122,7 @@ func (im *importer) hook(h *Hook, files []File, repeated bool) {
 		unsupported = append(unsupported, more...)
 	} else {
 		part := h.Hook
+		part.When = whenOf(h)
 		if h.Tools != nil {
 			part.Match = &policyfile.Match{Tool: h.Tools}
 		}
@@ -165,6 +166,14 @@ func (im *importer) hook(h *Hook, files []File, repeated bool) {
 		im.out.WriteString(item)
 		im.hooks++
 	}
+}
+
+// whenOf returns the `when:` that is equivalent to the matcher of a hook, or "".
+func whenOf(h *Hook) string {
+	if m, ok := h.Matcher.(interface{ when() string }); ok {
+		return m.when()
+	}
+	return ""
 }
 
 // repeats reports whether another hook with the same key runs at each event of a hook. Of equal
@@ -256,6 +265,7 @@ func hookItem(h *policyfile.Hook) string {
 	if h.Match != nil {
 		line("match", flow(h.Match))
 	}
+	some("when", h.When)
 	if h.Priority != nil {
 		line("priority", fmt.Sprint(*h.Priority))
 	}

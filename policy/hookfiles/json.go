@@ -247,6 +247,27 @@ func otherTools(tools []dialect.ToolRow, matches func(name string) bool, list []
 	})
 }
 
+// whenCause returns the `when:` of a policy for the causes of an event that a matcher lists. exact are
+// the causes that every agent's event has under the same name. It returns "" if a cause is not exact.
+func whenCause(event string, causes, exact []string) string {
+	for _, cause := range causes {
+		if !slices.Contains(exact, cause) {
+			return ""
+		}
+	}
+	if event == "SessionStart" || slices.Contains(causes, "auto") {
+		causes = append([]string{""}, causes...) // an event without a cause matches
+	}
+	quoted := make([]string, len(causes))
+	for i, cause := range causes {
+		quoted[i] = strconv.Quote(cause)
+	}
+	if len(causes) == 1 {
+		return "cause == " + quoted[0]
+	}
+	return "cause in [" + strings.Join(quoted, ", ") + "]"
+}
+
 // singleStars replaces each run of stars in a glob by one.
 func singleStars(glob string) string {
 	for strings.Contains(glob, "**") {
