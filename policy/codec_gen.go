@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "a1fc620547215831"
+const codecLayout = "ab42867ef0cc2d4e"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -38,25 +38,28 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	if v.Records != nil {
 		set |= 1 << 6
 	}
-	if v.Redact != nil {
+	if v.Retention != nil {
 		set |= 1 << 7
 	}
-	if v.Secrets != nil {
+	if v.Redact != nil {
 		set |= 1 << 8
 	}
-	if len(v.Networks) > 0 {
+	if v.Secrets != nil {
 		set |= 1 << 9
 	}
-	if len(v.Grants) > 0 {
+	if len(v.Networks) > 0 {
 		set |= 1 << 10
 	}
-	if len(v.Vouches) > 0 {
+	if len(v.Grants) > 0 {
 		set |= 1 << 11
 	}
-	if v.OnlyManaged {
+	if len(v.Vouches) > 0 {
 		set |= 1 << 12
 	}
-	set |= 1 << 13
+	if v.OnlyManaged {
+		set |= 1 << 13
+	}
+	set |= 1 << 14
 	w.uint(set)
 	if set&(1<<0) != 0 {
 		w.int(int64(v.Version))
@@ -86,30 +89,33 @@ func (w *codecWriter) policyValue(v *policyfile.Policy) {
 		w.recordsValue(v.Records)
 	}
 	if set&(1<<7) != 0 {
-		w.redactValue(v.Redact)
+		w.retentionValue(v.Retention)
 	}
 	if set&(1<<8) != 0 {
-		w.secretsValue(v.Secrets)
+		w.redactValue(v.Redact)
 	}
 	if set&(1<<9) != 0 {
+		w.secretsValue(v.Secrets)
+	}
+	if set&(1<<10) != 0 {
 		w.count(len(v.Networks))
 		for i := range v.Networks {
 			w.wordValue(&v.Networks[i])
 		}
 	}
-	if set&(1<<10) != 0 {
+	if set&(1<<11) != 0 {
 		w.count(len(v.Grants))
 		for i := range v.Grants {
 			w.grantValue(&v.Grants[i])
 		}
 	}
-	if set&(1<<11) != 0 {
+	if set&(1<<12) != 0 {
 		w.count(len(v.Vouches))
 		for i := range v.Vouches {
 			w.vouchValue(&v.Vouches[i])
 		}
 	}
-	if set&(1<<13) != 0 {
+	if set&(1<<14) != 0 {
 		w.defaultsValue(&v.Defaults)
 	}
 }
@@ -150,36 +156,40 @@ func (r *codecReader) policyValue(v *policyfile.Policy) {
 		r.recordsValue(v.Records)
 	}
 	if set&(1<<7) != 0 {
+		v.Retention = &policyfile.Retention{}
+		r.retentionValue(v.Retention)
+	}
+	if set&(1<<8) != 0 {
 		v.Redact = &policyfile.Redact{}
 		r.redactValue(v.Redact)
 	}
-	if set&(1<<8) != 0 {
+	if set&(1<<9) != 0 {
 		v.Secrets = &policyfile.Secrets{}
 		r.secretsValue(v.Secrets)
 	}
-	if set&(1<<9) != 0 {
+	if set&(1<<10) != 0 {
 		v.Networks = make([]policyfile.Word, r.count())
 		for i := range v.Networks {
 			r.wordValue(&v.Networks[i])
 		}
 	}
-	if set&(1<<10) != 0 {
+	if set&(1<<11) != 0 {
 		v.Grants = make([]policyfile.Grant, r.count())
 		for i := range v.Grants {
 			r.grantValue(&v.Grants[i])
 		}
 	}
-	if set&(1<<11) != 0 {
+	if set&(1<<12) != 0 {
 		v.Vouches = make([]policyfile.Vouch, r.count())
 		for i := range v.Vouches {
 			r.vouchValue(&v.Vouches[i])
 		}
 	}
-	v.OnlyManaged = set&(1<<12) != 0
-	if set&(1<<13) != 0 {
+	v.OnlyManaged = set&(1<<13) != 0
+	if set&(1<<14) != 0 {
 		r.defaultsValue(&v.Defaults)
 	}
-	r.leave(set >> 14)
+	r.leave(set >> 15)
 }
 
 func (w *codecWriter) packInfoValue(v *policyfile.PackInfo) {
@@ -639,6 +649,55 @@ func (r *codecReader) recordsValue(v *policyfile.Records) {
 		for i := range v.Replace {
 			r.replacementValue(&v.Replace[i])
 		}
+	}
+	r.leave(set >> 4)
+}
+
+func (w *codecWriter) retentionValue(v *policyfile.Retention) {
+	var set uint64
+	if v.Line != 0 {
+		set |= 1 << 0
+	}
+	if v.Days != 0 {
+		set |= 1 << 1
+	}
+	if v.Records != 0 {
+		set |= 1 << 2
+	}
+	if v.Size != 0 {
+		set |= 1 << 3
+	}
+	w.uint(set)
+	if set&(1<<0) != 0 {
+		w.int(int64(v.Line))
+	}
+	if set&(1<<1) != 0 {
+		w.int(int64(v.Days))
+	}
+	if set&(1<<2) != 0 {
+		w.int(int64(v.Records))
+	}
+	if set&(1<<3) != 0 {
+		w.int(int64(v.Size))
+	}
+}
+
+func (r *codecReader) retentionValue(v *policyfile.Retention) {
+	if !r.enter() {
+		return
+	}
+	set := r.uint()
+	if set&(1<<0) != 0 {
+		v.Line = int(r.int())
+	}
+	if set&(1<<1) != 0 {
+		v.Days = int(r.int())
+	}
+	if set&(1<<2) != 0 {
+		v.Records = int(r.int())
+	}
+	if set&(1<<3) != 0 {
+		v.Size = r.int()
 	}
 	r.leave(set >> 4)
 }

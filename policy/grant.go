@@ -258,6 +258,8 @@ func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyf
 		return checkNetworks(p, file)
 	case len(p.Grants) > 0:
 		return only(p.Grants[0].Source, persons, "grants")
+	case p.Retention != nil:
+		return only(policyfile.Word{Line: p.Retention.Line, Col: 1}, persons, "retention")
 	case len(p.Vouches) > 0:
 		return only(p.Vouches[0].Source, persons, "trust")
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // policiesOf writes each policy to its own file, in a directory that is not a project.
@@ -128,6 +129,7 @@ func TestKeysForPersonsOnly(t *testing.T) {
 		"grants: [{source: '**', may: [allow]}]":                                    {grapnel.ScopeProject, grapnel.ScopeSession},
 		"trust: [{source: '**', digest: 'sha256:" + strings.Repeat("a", 64) + "'}]": {grapnel.ScopeProject, grapnel.ScopeSession},
 		"networks: [10.0.0.0/8]":                                                    {grapnel.ScopeProject, grapnel.ScopeSession},
+		"retention: {days: 30}":                                                     {grapnel.ScopeProject, grapnel.ScopeSession},
 		"use_only_managed: true":                                                    {grapnel.ScopeUser, grapnel.ScopeProject, grapnel.ScopeSession},
 	} {
 		for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
@@ -210,6 +212,19 @@ func TestUseOnlyManaged(t *testing.T) {
 	}
 	if v := paused.Fire(t.Context(), sh("rm x")); v.Decision != grapnel.Block {
 		t.Errorf("while there is a pause: %v", v.Decision)
+	}
+}
+
+// A managed policy decides each limit of retention that it sets. The user's policy sets the rest.
+func TestRetentionOfPolicies(t *testing.T) {
+	t.Parallel()
+	files := slices.Concat(
+		policiesOf(t, grapnel.ScopeUser, "version: 1\nretention: {days: 1, size: 2GB}\n"),
+		policiesOf(t, grapnel.ScopeManaged, "version: 1\nretention: {days: 365}\n", "version: 1\nretention: {days: 30, records: 5000}\n"),
+	)
+	want := policyfile.Retention{Days: 365, Records: 5000, Size: 2_000_000_000}
+	if got := policy.Load(policy.Request{Files: files}).Retention; got != want {
+		t.Errorf("Retention = %+v, want %+v", got, want)
 	}
 }
 

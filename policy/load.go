@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -128,6 +129,10 @@ type Set struct {
 	OnlyManaged string         // message for the user if a managed policy excludes all other policies; empty = no such policy
 	Records     redact.Keeping // record settings
 
+	// Retention combines the limits of managed and user policies. For each limit, the first policy
+	// that sets it decides; managed policies are first.
+	Retention policyfile.Retention
+
 	// Hide masks secrets in a text with the files' own secret rules; nil = the files have none.
 	Hide func(text string) string
 }
@@ -206,6 +211,11 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 			set.Unsteady = true
 		}
 		set.Records.Add(got.policy.Records, file.Scope)
+		if r := got.policy.Retention; r != nil {
+			set.Retention = policyfile.Retention{
+				Days: cmp.Or(set.Retention.Days, r.Days), Records: cmp.Or(set.Retention.Records, r.Records), Size: cmp.Or(set.Retention.Size, r.Size),
+			}
+		}
 		if got.policy.Redact != nil {
 			redacts = append(redacts, got.policy.Redact)
 		}

@@ -156,6 +156,7 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 		{"hooks", func(n *yaml.Node) { hooks = n }},
 		{"load", func(n *yaml.Node) { policy.Load = p.loads(n) }},
 		{"records", func(n *yaml.Node) { policy.Records = p.records(n) }},
+		{"retention", func(n *yaml.Node) { policy.Retention = p.retention(n) }},
 		{"redact", func(n *yaml.Node) { policy.Redact = p.redact(n) }},
 		{"networks", func(n *yaml.Node) { policy.Networks = p.networks(n) }},
 		{"grants", func(n *yaml.Node) { policy.Grants = p.grants(n) }},

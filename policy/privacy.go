@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/internal/nearest"
@@ -51,6 +52,45 @@ func (p *fileParser) dropped(n *yaml.Node) {
 	if path := redact.PointerPath(n.Text); slices.ContainsFunc(redact.Needed[1:], func(need string) bool { return need != "input" && redact.Meets(path, strings.Split(need, "/")) }) {
 		p.fail(n, "write `keep: metadata` to store no events", "a record needs %s", n.Text)
 	}
+}
+
+// retention parses a `retention:` section.
+func (p *fileParser) retention(n *yaml.Node) *policyfile.Retention {
+	r := &policyfile.Retention{Line: n.Line}
+	p.mapping(n, "retention", []key{
+		{"days", func(n *yaml.Node) { r.Days = int(p.within(n, n.Text, 1, 1, 36500, "a number of days")) }},
+		{"records", func(n *yaml.Node) { r.Records = int(p.within(n, n.Text, 1, 1000, 100_000_000, "a number of Records")) }},
+		{"size", func(n *yaml.Node) {
+			number, unit := strings.TrimRight(n.Text, "BGMT"), int64(0)
+			switch strings.TrimPrefix(n.Text, number) {
+			case "MB":
+				unit = 1e6
+			case "GB":
+				unit = 1e9
+			case "TB":
+				unit = 1e12
+			}
+			r.Size = p.within(n, number, unit, 10e6, 10e12, "a size with the unit MB, GB or TB")
+		}},
+	})
+	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
+		p.fail(n, "for example {days: 30, records: 500000, size: 1GB}", "retention is empty")
+	}
+	return r
+}
+
+// within parses a whole number of units. The product must be from least to most.
+func (p *fileParser) within(n *yaml.Node, number string, unit, least, most int64, what string) int64 {
+	i, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || unit == 0 || strconv.FormatInt(i, 10) != number || i < (least+unit-1)/unit || i > most/unit {
+		hint := fmt.Sprintf("write a whole number from %d to %d", least, most)
+		if unit != 1 {
+			hint = "write for example 500MB or 1GB; the smallest size is 10MB, the largest 10TB"
+		}
+		p.fail(n, hint, "%q is not %s that retention accepts", n.Text, what)
+		return 0
+	}
+	return i * unit
 }
 
 // redact parses a `redact:` section.

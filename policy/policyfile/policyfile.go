@@ -17,18 +17,19 @@ import (
 
 // Policy is the content of one policy file.
 type Policy struct {
-	Version  int        `json:"version"`
-	Pack     *PackInfo  `json:"pack,omitempty"`   // the file is a pack
-	Use      []Use      `json:"use,omitempty"`    // packs whose hooks this policy uses
-	Strict   bool       `json:"strict,omitempty"` // programs without `on_error:` fail closed
-	Hooks    []Hook     `json:"hooks,omitempty"`
-	Load     []LoadFrom `json:"load,omitempty"`     // hook files of other systems
-	Records  *Records   `json:"records,omitempty"`  // which records Grapnel keeps, and which parts of them
-	Redact   *Redact    `json:"redact,omitempty"`   // data that hooks of projects and plugins do not see
-	Secrets  *Secrets   `json:"secrets,omitempty"`  // changes to secret detection
-	Networks []Word     `json:"networks,omitempty"` // such as 10.0.0.0/8: private networks that outbound requests may reach
-	Grants   []Grant    `json:"grants,omitempty"`   // permissions for policies of projects and plugins; only in user and managed policies
-	Vouches  []Vouch    `json:"trust,omitempty"`    // project policies that are trusted without a prompt; only in user and managed policies
+	Version   int        `json:"version"`
+	Pack      *PackInfo  `json:"pack,omitempty"`   // the file is a pack
+	Use       []Use      `json:"use,omitempty"`    // packs whose hooks this policy uses
+	Strict    bool       `json:"strict,omitempty"` // programs without `on_error:` fail closed
+	Hooks     []Hook     `json:"hooks,omitempty"`
+	Load      []LoadFrom `json:"load,omitempty"`      // hook files of other systems
+	Records   *Records   `json:"records,omitempty"`   // which records Grapnel keeps, and which parts of them
+	Retention *Retention `json:"retention,omitempty"` // how long Records are kept; only in user and managed policies
+	Redact    *Redact    `json:"redact,omitempty"`    // data that hooks of projects and plugins do not see
+	Secrets   *Secrets   `json:"secrets,omitempty"`   // changes to secret detection
+	Networks  []Word     `json:"networks,omitempty"`  // such as 10.0.0.0/8: private networks that outbound requests may reach
+	Grants    []Grant    `json:"grants,omitempty"`    // permissions for policies of projects and plugins; only in user and managed policies
+	Vouches   []Vouch    `json:"trust,omitempty"`     // project policies that are trusted without a prompt; only in user and managed policies
 
 	OnlyManaged bool `json:"use_only_managed,omitempty"` // ignore all other policies; only in a managed policy
 
@@ -334,6 +335,14 @@ type Records struct {
 	Sync    bool          `json:"sync,omitempty"` // write records to disk before the agent gets its reply
 	Drop    []string      `json:"drop,omitempty"` // fields of events, and JSON pointers into a record
 	Replace []Replacement `json:"replace,omitempty"`
+}
+
+// Retention is the `retention:` section: the limits at which the daemon removes the oldest Records.
+type Retention struct {
+	Line    int   `json:"line,omitempty"`
+	Days    int   `json:"days,omitempty"`    // maximum age; 0 = not set
+	Records int   `json:"records,omitempty"` // maximum number; 0 = not set
+	Size    int64 `json:"size,omitempty"`    // maximum size of their texts in bytes; 0 = not set
 }
 
 // Redact is the `redact:` section: data that hooks of projects and plugins can neither read nor

@@ -30,6 +30,7 @@ var keyTables = []struct{ name, definition string }{
 	{"load", "loadFrom"},
 	{"defaults", "defaults"},
 	{"records", "records"},
+	{"retention", "retention"},
 	{"redact", "redact"},
 	{"secrets", "secrets"},
 	{"grants", "grant"},
