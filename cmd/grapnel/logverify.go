@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // verifiedLog is the output of "grapnel log verify --json".
@@ -52,7 +53,7 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 			if err != nil {
 				return err
 			}
-			report, err := verifyStore(cmd.Context(), place.Store(), known)
+			report, err := c.verifyStore(cmd.Context(), place, known)
 			if errors.Is(err, store.ErrNothing) {
 				return cli.WithHint(fmt.Errorf("no store in %s: %w", place.Store(), err), "\"grapnel serve\" creates it; files of the spool cannot be verified")
 			}
@@ -79,15 +80,20 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 }
 
 // verifyStore verifies a store. It also works if the database file was removed.
-func verifyStore(ctx context.Context, dir string, heads []store.Head) (store.Report, error) {
-	r, err := store.OpenReader(dir) //nolint:contextcheck // it stays open after this call
+func (c *console) verifyStore(ctx context.Context, place local.Place, heads []store.Head) (store.Report, error) {
+	r, err := store.OpenReader(place.Store()) //nolint:contextcheck // it stays open after this call
 	if errors.Is(err, fs.ErrNotExist) {
-		return store.VerifyAbsent(dir, heads...)
+		return store.VerifyAbsent(place.Store(), heads...)
 	}
 	if err != nil {
 		return store.Report{}, err
 	}
 	defer r.Close()
+	limits, err := records.Limits(place)
+	if err != nil {
+		c.Warn(err)
+	}
+	r.SetLimits(limits)
 	return r.Verify(ctx, heads...)
 }
 
@@ -100,6 +106,9 @@ func (c *console) printVerified(v *verifiedLog, heads int) {
 	}
 	for _, h := range v.Unknown {
 		fmt.Fprintf(c.Out, "%s\n", c.Paint(cli.Yellow, fmt.Sprintf("row %d: retention removed it, so it cannot be compared with --head", h.Seq)))
+	}
+	for _, l := range v.Limits {
+		fmt.Fprintf(c.Out, "row %d: retention was set to %v on %s\n", l.Seq, l.Limits, l.Time.Local().Format(time.DateTime))
 	}
 	if n := len(v.Removed); n > 0 {
 		fmt.Fprintf(c.Out, "retention removed the rows up to %d, the last on %s\n", v.Removed[n-1].Last, v.Removed[n-1].Time.Local().Format(time.DateTime))

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/status"
 )
@@ -63,6 +64,9 @@ func (c *console) printStatus(s *status.Report) {
 	if d := s.Daemon; d.PID != 0 { // a daemon is optional
 		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "daemon"))
 		fmt.Fprintf(c.Out, "  %-13s process %d, version %s\n", d.State, d.PID, printable.Line(cmp.Or(d.Version, "unknown")))
+	}
+	if s.Daemon.PID != 0 || s.Keep != store.DefaultLimits {
+		fmt.Fprintf(c.Out, "%s\n  %v\n", c.Paint(cli.Bold, "retention"), s.Keep)
 	}
 	if len(s.Sandbox) > 0 {
 		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "sandboxed programs"))

@@ -25,6 +25,7 @@ type facts struct {
 	policies []policy.Loaded
 	only     string // notice if a managed policy disables all others
 	specs    []grapnel.Spec
+	keep     string // limits of retention; empty = no policy sets any
 	paused   time.Time
 	since    time.Time // start of the log that was read
 

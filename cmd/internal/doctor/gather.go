@@ -48,6 +48,9 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	if err != nil {
 		return nil, err
 	}
+	if keep := store.LimitsOf(&req.Set); keep != store.DefaultLimits {
+		f.keep = keep.String()
+	}
 	if pause, ok := pause.Read(req.Place.Pause(), req.Now); ok {
 		f.paused = pause.Until
 	}

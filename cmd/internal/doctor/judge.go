@@ -71,6 +71,9 @@ func judgePolicy(f *facts) []Finding {
 	if f.only != "" {
 		found = append(found, Finding{ID: "policy.managed", Level: Info, What: strings.TrimPrefix(f.only, "grapnel: "), Why: "root set use_only_managed"})
 	}
+	if f.keep != "" {
+		found = append(found, Finding{ID: "log.retention", Level: Info, What: "the daemon removes the oldest Records above " + f.keep, Why: "a policy sets retention"})
+	}
 	if !f.paused.IsZero() {
 		found = append(found, Finding{
 			ID: "policy.paused", Level: Warn, What: "hooks only observe until " + f.paused.Local().Format(time.TimeOnly),

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -43,6 +44,7 @@ type Report struct {
 	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
 	Losses   *spool.Losses   `json:"lost_records,omitempty"`  // replies of the last seven days without a complete Record
 	Daemon   *control.Report `json:"daemon"`
+	Keep     store.Limits    `json:"retention"` // limits at which a daemon removes the oldest Records
 	Warnings []string        `json:"warnings"`
 
 	OnlyManaged string `json:"only_managed,omitempty"` // message for the user if a managed policy disables all other policies
@@ -139,7 +141,7 @@ func (s *Report) policies(place local.Place, dir string) {
 		return grapnel.Noop{}, nil
 	}
 	set := policy.Load(req)
-	s.Digest = set.Digest()
+	s.Digest, s.Keep = set.Digest(), store.LimitsOf(&set)
 	s.Policies, s.Sandbox, s.OnlyManaged = set.Files, *sandboxes, set.OnlyManaged
 	for _, h := range s.Sandbox {
 		if h.Problem != "" {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 )
 
 const (
@@ -70,13 +71,28 @@ func (d *daemon) retention(ctx context.Context) error {
 		}
 	}
 	for {
-		d.prune(ctx, watch, rightNow())
+		if d.limit() {
+			d.prune(ctx, watch, rightNow())
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-d.limits: // "retention" was changed in a policy
 		}
 	}
+}
+
+// limit gives the limits of the policies to the store. It returns false if they are unknown: with
+// the default limits, the store could lose Records that a policy keeps.
+func (d *daemon) limit() bool {
+	limits, err := records.Limits(d.place)
+	if err != nil {
+		d.log.Warn("retention paused", "error", err)
+		return false
+	}
+	d.store.SetLimits(limits)
+	return true
 }
 
 // prune removes the Records that are old at a moment, if the clock is trusted.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // Old Records are removed, also after a night in which the machine slept. Records that only look
@@ -85,5 +87,55 @@ func TestRetention(t *testing.T) {
 	}
 	if a, b := rightNow(), rightNow(); a.up <= 0 || b.up < a.up || b.up-a.up > time.Minute {
 		t.Errorf("the machine has run for %v, and then for %v", a.up, b.up)
+	}
+}
+
+// The daemon takes the limits from the policies, and removes nothing while they are unknown.
+func TestLimitsOfPolicies(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
+	s, err := store.Open(place.Store(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	now := rightNow()
+	for _, days := range []int{80, 20, 0} {
+		e := storetest.Entry(fmt.Sprint(days))
+		e.Time = now.clock.AddDate(0, 0, -days)
+		if err := s.Put(t.Context(), store.Item{Line: storetest.Line(e)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var logs bytes.Buffer
+	d := &daemon{place: place, store: s, log: slog.New(slog.NewTextHandler(&logs, nil))}
+	for _, step := range []struct {
+		policy string
+		known  bool
+		left   int64
+	}{
+		{"version: 1\nretention: {days: 1\n", false, 3},
+		{"version: 1\nretention: {days: 60}\n", true, 2},
+		{"version: 1\nretention: {days: 9}\n", true, 1},
+	} {
+		if err := os.WriteFile(place.Policy, []byte(step.policy), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		old := now.clock.Add(-time.Hour) // a changed policy counts after a moment
+		if err := os.Chtimes(place.Policy, old, old); err != nil {
+			t.Fatal(err)
+		}
+		known := d.limit()
+		if known {
+			d.prune(t.Context(), &clockwatch{base: now}, now)
+		}
+		size, err := s.Size(t.Context())
+		if err != nil || known != step.known || size.Records != step.left {
+			t.Errorf("%q: limits known: %v, %d Records are left (%v); want %v, %d", step.policy, known, size.Records, err, step.known, step.left)
+		}
+	}
+	if !strings.Contains(logs.String(), "retention paused") {
+		t.Errorf("the log is %q", logs.String())
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A daemon is one run of "grapnel serve".
@@ -48,7 +49,10 @@ type daemon struct {
 	failed  map[string]string   // parts that have ended unexpectedly, with the error
 	deliver *delivery.Deliverer // nil = not started yet
 
-	loads chan struct{} // signals that policies were loaded, see memory
+	keep policyfile.Retention // of the policies that were loaded last
+
+	loads  chan struct{} // signals that policies were loaded, see memory
+	limits chan struct{} // signals that keep has changed
 
 	answered, declined atomic.Int64
 	unrecorded         atomic.Int64  // replies of this daemon without a Record
@@ -59,7 +63,7 @@ type daemon struct {
 // Run replies to events until ctx is done, and returns when all parts have stopped.
 func Run(ctx context.Context, place local.Place, log *slog.Logger) error {
 	defer debug.SetGCPercent(debug.SetGCPercent(gcPercent))
-	d := &daemon{place: place, log: log, begun: time.Now(), loads: make(chan struct{}, 1)}
+	d := &daemon{place: place, log: log, begun: time.Now(), loads: make(chan struct{}, 1), limits: make(chan struct{}, 1)}
 	return d.run(ctx)
 }
 

@@ -66,7 +66,15 @@ func (d *daemon) policyLoaded(set *policy.Set) {
 	}
 	d.mu.Lock()
 	d.loaded = set.Files
+	changed := d.keep != set.Retention
+	d.keep = set.Retention
 	d.mu.Unlock()
+	if changed {
+		select {
+		case d.limits <- struct{}{}:
+		default:
+		}
+	}
 	d.metrics.Expect(set.Specs)
 	var broken error
 	for i := range set.Files {

@@ -95,7 +95,7 @@ func TestCountWithSummaries(t *testing.T) {
 	}
 	same("with two summaries", entries)
 
-	s.opts.MaxRecords = rows - 1000
+	s.SetLimits(Limits{MaxRecords: rows - 1000})
 	if err := s.Prune(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
 	}

@@ -189,7 +189,7 @@ func TestRetentionInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := s.write(t.Context(), 0, func(c *change) error { // the first commit of Prune
-		_, err := c.prune(func(*chainRow) class { return remove }, Removal{Time: now.UTC(), Reason: byAge, MaxAge: int64(maxAge / time.Second), MaxRecords: maxRecords})
+		_, err := c.prune(func(*chainRow) class { return remove }, Removal{Time: now.UTC(), Reason: byAge, Limits: DefaultLimits})
 		return err
 	})
 	if err != nil {

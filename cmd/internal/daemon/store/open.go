@@ -26,8 +26,7 @@ import (
 
 // Options are a Store's settings. The zero value is the default, and nil is fine.
 type Options struct {
-	MaxAge     time.Duration // maximum age of a Record; 0 = 90 days
-	MaxRecords int           // maximum number of Records; 0 = 1,000,000
+	Limits Limits // of retention, until SetLimits; see DefaultLimits
 
 	// Note is called with problems that the operator should know and that no caller gets as an
 	// error, such as a damaged database or missing rows. It must not call the Store. Nil = not
@@ -40,12 +39,6 @@ type Options struct {
 
 	unsafe bool // for tests that do not need durability
 }
-
-// The default limits of retention.
-const (
-	maxAge     = 90 * 24 * time.Hour
-	maxRecords = 1_000_000
-)
 
 // The files of a store, in addition to the files that SQLite creates next to the database.
 const (
@@ -93,6 +86,9 @@ type Store struct {
 	retry  time.Time // no retry of the restore before this time
 	astray error     // why the files are not restored yet
 
+	pruning sync.Mutex      // held by Prune; guards sizes
+	sizes   map[int64]int64 // bytes of the lines of complete blocks of rows, see above
+
 	conditions sync.Mutex // guards condition
 	condition  Condition
 
@@ -122,19 +118,14 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 	dir = filepath.Clean(dir)
 	s := &Store{
 		Reader: newReader(dir),
+		sizes:  map[int64]int64{},
 		work:   make(chan *op, maxOps), quit: make(chan struct{}), gone: make(chan struct{}), moved: make(chan struct{}, 1), stirred: make(chan struct{}, 1),
 	}
 	s.Reader.mend = s.mendWords
 	if opts != nil {
 		s.opts = *opts
 	}
-	if s.opts.MaxAge <= 0 {
-		s.opts.MaxAge = maxAge
-	}
-	if s.opts.MaxRecords <= 0 {
-		s.opts.MaxRecords = maxRecords
-	}
-	s.Reader.maxAge, s.Reader.maxRecords = s.opts.MaxAge, s.opts.MaxRecords
+	s.SetLimits(s.opts.Limits)
 	if s.opts.Note == nil {
 		s.opts.Note = func(error) {}
 	}
@@ -227,7 +218,11 @@ type base struct {
 
 // source returns the data source name of the database.
 func source(dir string, params ...string) string {
-	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(filepath.Join(dir, baseFile)), RawQuery: strings.Join(params, "&")}
+	return sourceOf(filepath.Join(dir, baseFile), params...)
+}
+
+func sourceOf(name string, params ...string) string {
+	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(name), RawQuery: strings.Join(params, "&")}
 	return u.String()
 }
 
@@ -256,6 +251,11 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	}
 	// With synchronous=NORMAL, a commit is in the write-ahead log, and Sync flushes that log.
 	// Deleted data is overwritten where that costs no extra writes.
+	if info.Size() == 0 { // Store.compact converts the databases of earlier versions
+		if err := b.exec("PRAGMA auto_vacuum=INCREMENTAL"); err != nil {
+			return nil, err
+		}
+	}
 	sync := "NORMAL"
 	if opts.unsafe {
 		sync = "OFF"
@@ -286,6 +286,9 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	}
 	if !os.SameFile(b.files.db, info) {
 		return nil, fmt.Errorf("%w: %s was replaced while it was opened", errFiles, baseFile)
+	}
+	if err := b.bound(); err != nil {
+		return nil, err
 	}
 	return b, b.compare(dir, opts.Note)
 }
@@ -429,7 +432,8 @@ func broken(err error) bool {
 		return true
 	}
 	e, ok := errors.AsType[*sqlite.Error](err)
-	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB)
+	return ok && (e.Code()&0xff == sqlite3.SQLITE_CORRUPT || e.Code()&0xff == sqlite3.SQLITE_NOTADB ||
+		e.Code() == sqlite3.SQLITE_IOERR_SHORT_READ) // the end of the file is missing
 }
 
 // brokenWords reports whether the word index is damaged, and not a table.

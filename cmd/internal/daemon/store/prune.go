@@ -10,23 +10,42 @@ import (
 // pruneBatch is how many rows are removed in one commit, so that a Put does not wait long.
 const pruneBatch = 256
 
-// Prune removes the oldest rows: rows older than Options.MaxAge and rows above
-// Options.MaxRecords. It removes a row only after all earlier rows, so a row is removed at the
-// latest when it and all rows before it are older than MaxAge. Each commit adds a Removal to the
-// chain, which lets Verify distinguish retention from tampering.
+// Prune removes the oldest rows: rows that are older than the limit of age, rows above the limit of
+// number, and rows above the limit of size. It removes a row only after all earlier rows, so a row
+// is removed at the latest when it and all rows before it are too old. Each commit adds a Removal to
+// the chain, which lets Verify distinguish retention from tampering. If the limits are new, Prune
+// adds a row that states them first.
 //
 // Prune removes a Record together with its deliveries that have ended. Waiting deliveries stay:
 // they have their own copy of the event. Deliveries without a Record are removed by age.
 func (s *Store) Prune(ctx context.Context, now time.Time) error {
-	cutoff := stamp(now.Add(-s.opts.MaxAge))
-	var bound int64 // rows up to here exceed the maximum number
+	s.pruning.Lock()
+	defer s.pruning.Unlock()
+	limits := *s.limits.Load()
+	cutoff := stamp(now.Add(-limits.Age()))
+	upTo := func(bound int64) func(*chainRow) class {
+		return func(r *chainRow) class {
+			if r.seq > bound {
+				return keep
+			}
+			return remove
+		}
+	}
+	var tooMany int64 // rows up to here exceed the maximum number
 	err := s.read(ctx, func(v *view) error {
-		_, err := v.row("SELECT coalesce((SELECT seq FROM record ORDER BY seq DESC LIMIT 1 OFFSET ?), 0)", []any{s.opts.MaxRecords}, &bound)
+		_, err := v.row("SELECT coalesce((SELECT seq FROM record ORDER BY seq DESC LIMIT 1 OFFSET ?), 0)", []any{limits.MaxRecords}, &tooMany)
 		return err
 	})
+	var tooLarge int64 // rows up to here exceed the maximum size
+	if err == nil && limits.MaxBytes > 0 {
+		tooLarge, err = s.above(ctx, limits.MaxBytes)
+	}
 	if err == nil {
 		// The anchor must not be before a removed row: see verifier.floor.
 		err = s.writeAnchor(*s.head.Load())
+	}
+	if err == nil {
+		err = s.write(ctx, 0, func(c *change) error { return c.stateLimits(limits, now) })
 	}
 	for _, by := range []struct {
 		reason string
@@ -41,18 +60,12 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 			}
 			return remove
 		}},
-		{byNumber, func(r *chainRow) class {
-			if r.seq > bound {
-				return keep
-			}
-			return remove
-		}},
+		{byNumber, upTo(tooMany)},
+		{bySize, upTo(tooLarge)},
 	} {
 		for more := true; more && err == nil; {
 			err = s.write(ctx, 0, func(c *change) (err error) {
-				more, err = c.prune(by.class, Removal{
-					Time: unstamp(stamp(now)), Reason: by.reason, MaxAge: int64(s.opts.MaxAge / time.Second), MaxRecords: s.opts.MaxRecords,
-				})
+				more, err = c.prune(by.class, Removal{Time: unstamp(stamp(now)), Reason: by.reason, Limits: limits})
 				return err
 			})
 		}
@@ -68,10 +81,51 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	if err == nil {
 		err = s.write(ctx, 0, func(c *change) error { return c.run("DELETE FROM finding WHERE time < ?", cutoff) })
 	}
+	if err == nil {
+		err = s.compact(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("cannot remove old records: %w", err)
 	}
 	return nil
+}
+
+// sizeBlock is how many rows share one entry of Store.sizes.
+const sizeBlock = 4096
+
+// above returns the newest row at which the lines from there to the end of the log have more bytes
+// than the maximum, or 0. It reads each row once: later calls use the sizes of complete blocks. A
+// read for each block keeps the write-ahead log short.
+func (s *Store) above(ctx context.Context, most int64) (bound int64, err error) {
+	var sum int64
+	head := s.head.Load().Seq
+	for block := head / sizeBlock; block >= 0; block-- {
+		if size, ok := s.sizes[block]; ok && sum+size <= most {
+			sum += size
+			continue
+		}
+		var size int64
+		err := s.read(ctx, func(v *view) error {
+			return v.each("SELECT seq, length(line) FROM line WHERE seq BETWEEN ? AND ? ORDER BY seq DESC", []any{block * sizeBlock, min(head, (block+1)*sizeBlock-1)},
+				func(scan func(into ...any) error) error {
+					var seq, bytes int64
+					err := scan(&seq, &bytes)
+					size += bytes
+					if bound == 0 && sum+size > most {
+						bound = seq
+					}
+					return err
+				})
+		})
+		if err != nil || bound > 0 {
+			return bound, err
+		}
+		if block < head/sizeBlock {
+			s.sizes[block] = size
+		}
+		sum += size
+	}
+	return 0, nil
 }
 
 // A class is the decision of retention about a row.
@@ -93,7 +147,7 @@ type chainRow struct {
 // prune removes a batch of the oldest rows. It reports whether there may be more.
 func (c *change) prune(classOf func(*chainRow) class, r Removal) (more bool, err error) {
 	var after []byte
-	if _, err := c.row("SELECT last, after FROM removal ORDER BY seq DESC LIMIT 1", nil, &r.Last, &after); err != nil {
+	if _, err := c.row("SELECT last, after FROM removal WHERE last > 0 ORDER BY seq DESC LIMIT 1", nil, &r.Last, &after); err != nil {
 		return false, err
 	}
 	r.First = r.Last + 1

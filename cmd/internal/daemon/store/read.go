@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -25,10 +26,8 @@ type Reader struct {
 	dir  string
 	mend func(context.Context, error) error // rebuilds a damaged word index; nil = cannot
 
-	// For Verify: the limits of retention and the clock.
-	maxAge     time.Duration
-	maxRecords int
-	now        func() time.Time
+	limits atomic.Pointer[Limits]
+	now    func() time.Time // for Verify
 
 	mu   sync.Mutex
 	db   *sql.DB
@@ -36,7 +35,9 @@ type Reader struct {
 }
 
 func newReader(dir string) *Reader {
-	return &Reader{dir: dir, maxAge: maxAge, maxRecords: maxRecords, now: time.Now}
+	r := &Reader{dir: dir, now: time.Now}
+	r.SetLimits(Limits{})
+	return r
 }
 
 // OpenReader opens the store in a directory for reading. It returns fs.ErrNotExist if the store

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -57,7 +58,7 @@ func tampering(t testing.TB, dir string, first, last int64, lie func(*Removal)) 
 	}
 	r := Removal{
 		First: first, Last: last, Records: last - first + 1, Reason: byAge, Time: time.Now().UTC(),
-		MaxAge: int64(maxAge / time.Second), MaxRecords: maxRecords, Before: hash(first - 1), After: hash(last), Prior: hash(last - 1),
+		Limits: DefaultLimits, Before: hash(first - 1), After: hash(last), Prior: hash(last - 1),
 	}
 	var digest []byte
 	var at int64
@@ -235,6 +236,170 @@ func TestForgedRetention(t *testing.T) {
 	}
 }
 
+// stated appends a row that states limits to the end of the log, like an attacker.
+func stated(t testing.TB, dir string, limits Limits) {
+	t.Helper()
+	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	head, err := loadHead(t.Context(), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := &base{ctx: context.Background(), db: db, conn: conn, stmts: map[string]*sql.Stmt{}}
+	c := &change{base: b, head: head}
+	if err := errors.Join(c.putRemoval(&Removal{Time: time.Now().UTC(), Reason: newLimits, Limits: limits}), writeAnchor(dir, c.head), b.close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The limits that a removal states must be the limits of the policy, or must have been in force
+// before. With a head, nobody can add limits of their own for rows before it.
+func TestForgedLimits(t *testing.T) {
+	t.Parallel()
+	hour := Limits{MaxAge: 3600, MaxRecords: DefaultLimits.MaxRecords}
+	few := Limits{MaxAge: DefaultLimits.MaxAge, MaxRecords: 5}
+	small := Limits{MaxAge: DefaultLimits.MaxAge, MaxRecords: DefaultLimits.MaxRecords, MaxBytes: 100}
+	by := func(reason string, l Limits) func(*Removal) {
+		return func(r *Removal) { r.Reason, r.Limits = reason, l }
+	}
+	both := func(what ...string) [2][]string { return [2][]string{what, what} }
+	for name, test := range map[string]struct {
+		policy Limits
+		do     func(*testing.T, string)
+		want   [2][]string // without a head, with a head
+	}{
+		"age": {DefaultLimits, func(t *testing.T, dir string) { tampering(t, dir, 1, 4, by(byAge, hour)) }, both("it states a retention of 1h0m0s, but the limit is 2160h0m0s (if you have just changed")},
+		"age of a policy for longer": {
+			Limits{MaxAge: 365 * 24 * 3600}, func(t *testing.T, dir string) { tampering(t, dir, 1, 4, nil) }, both("row 4 was written on"),
+		},
+		"size": {DefaultLimits, func(t *testing.T, dir string) { tampering(t, dir, 1, 4, by(bySize, small)) }, both("it states a retention of 100 bytes, but there is no such limit")},
+		"size that was not reached": {
+			Limits{MaxBytes: 50e6}, func(t *testing.T, dir string) {
+				tampering(t, dir, 1, 4, by(bySize, Limits{MaxAge: DefaultLimits.MaxAge, MaxRecords: DefaultLimits.MaxRecords, MaxBytes: 50e6}))
+			}, both("but retention keeps 50000000 bytes"),
+		},
+		"a statement before": {
+			DefaultLimits, func(t *testing.T, dir string) { stated(t, dir, few); tampering(t, dir, 1, 4, by(byNumber, few)) },
+			both("it states a retention of 5 records, but the limit is 1000000"),
+		},
+		"another statement before": {
+			DefaultLimits, func(t *testing.T, dir string) { stated(t, dir, small); tampering(t, dir, 1, 4, by(byAge, hour)) },
+			both("it states a retention of 1h0m0s, but the limit is 2160h0m0s"),
+		},
+		// Without a head, a process of this user can rebuild the whole log too.
+		"statements before and after": {
+			DefaultLimits, func(t *testing.T, dir string) {
+				stated(t, dir, few)
+				tampering(t, dir, 1, 4, by(byNumber, few))
+				stated(t, dir, DefaultLimits)
+			}, [2][]string{nil, {"does not cover a change of the limit: use a newer head"}},
+		},
+		"a statement that removes": {
+			DefaultLimits, func(t *testing.T, dir string) { tampering(t, dir, 1, 4, by(newLimits, DefaultLimits)) },
+			both("a change of the limits of retention cannot remove rows", "rows 1 to 4 are missing"),
+		},
+		"the rows at the end": {
+			DefaultLimits, func(t *testing.T, dir string) { tampering(t, dir, 1, 10, by(byAge, hour)) }, both("it states a retention of 1h0m0s"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			s := openTest(t, dir, &Options{unsafe: true})
+			for i := range 10 {
+				aged(t, s, fmt.Sprint(i), 2*time.Hour)
+			}
+			kept, err := s.Head(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeTest(t, s)
+			test.do(t, dir)
+			r := readerTest(t, dir)
+			r.SetLimits(test.policy)
+			for i, heads := range [][]Head{nil, {kept}} {
+				report, err := r.Verify(t.Context(), heads...)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all := fmt.Sprint(report.Findings)
+				if report.OK() != (len(test.want[i]) == 0) {
+					t.Errorf("with heads %v: Verify found %s", heads, all)
+				}
+				for _, want := range test.want[i] {
+					if !strings.Contains(all, want) {
+						t.Errorf("with heads %v: Verify found\n%s\nwant %q", heads, all, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Changes of the limits cause no findings, whether they become more or less.
+func TestChangedLimits(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, nil)
+	n := 0
+	put := func(many int, age time.Duration) {
+		for range many {
+			n++
+			aged(t, s, fmt.Sprint(n), age)
+		}
+	}
+	text, err := json.Marshal(entry("1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(10, 100*day)
+	put(40, 40*day)
+	put(50, time.Hour)
+	var heads []Head
+	for _, step := range []struct {
+		limits  Limits
+		want    int // number of Records
+		changes int // number of stated changes
+	}{
+		{Limits{}, 90, 0},
+		{Limits{MaxAge: 30 * 24 * 3600}, 50, 1},
+		{Limits{MaxAge: 365 * 24 * 3600}, 50, 2},
+		{Limits{MaxAge: 365 * 24 * 3600}, 50, 2},
+		{Limits{MaxRecords: 20}, 20, 3},
+		{Limits{MaxRecords: 1000}, 20, 4},
+		{Limits{MaxBytes: int64(len(text)) * 11}, 10, 5},
+		{Limits{}, 10, 6},
+	} {
+		s.SetLimits(step.limits)
+		if err := s.Prune(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, s.Reader); n != step.want {
+			t.Errorf("%+v: %d Records, want %d", step.limits, n, step.want)
+		}
+		head, err := s.Head(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		heads = append(heads, head)
+		report, err := s.Verify(t.Context(), heads[len(heads)-1])
+		if err != nil || !report.OK() || len(report.Limits) != step.changes {
+			t.Errorf("%+v: Verify = %+v, %v", step.limits, report, err)
+		}
+	}
+	closeTest(t, s)
+	if report, err := readerTest(t, dir).Verify(t.Context()); err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+}
+
 // A removal that goes beyond the user's stored head cannot be compared with it. Verify must not
 // report the log as good, even if the removal is well formed.
 func TestRemovedHead(t *testing.T) {
@@ -272,8 +437,8 @@ func TestRetention(t *testing.T) {
 	}{
 		"by age":                            {[]time.Duration{100 * day, 91 * day, 89 * day, 0}, Options{}, 2},
 		"nothing":                           {[]time.Duration{89 * day, 0}, Options{}, 2},
-		"by number":                         {[]time.Duration{3, 2, 1, 0}, Options{MaxRecords: 2}, 2},
-		"by both":                           {[]time.Duration{100 * day, 3, 2, 1}, Options{MaxRecords: 2}, 2},
+		"by number":                         {[]time.Duration{3, 2, 1, 0}, Options{Limits: Limits{MaxRecords: 2}}, 2},
+		"by both":                           {[]time.Duration{100 * day, 3, 2, 1}, Options{Limits: Limits{MaxRecords: 2}}, 2},
 		"all":                               {[]time.Duration{100 * day, 91 * day}, Options{}, 0},
 		"a clock that was behind at first":  {[]time.Duration{20000 * day, 20000 * day, 1, 0}, Options{}, 2},
 		"a clock that was ahead at first":   {[]time.Duration{-1000 * day, -1000 * day, 100 * day, 1}, Options{}, 1},
@@ -301,7 +466,7 @@ func TestRetention(t *testing.T) {
 			}
 			closeTest(t, s)
 			var reported notes
-			s = openTest(t, dir, &Options{Note: reported.add, MaxRecords: test.opts.MaxRecords})
+			s = openTest(t, dir, &Options{Note: reported.add, Limits: test.opts.Limits})
 			aged(t, s, "after", 0)
 			if report, err := s.Verify(t.Context()); err != nil || !report.OK() || reported.String() != "" {
 				t.Errorf("opened again: Verify = %+v, %v; told: %s", report, err, &reported)

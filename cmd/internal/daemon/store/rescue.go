@@ -54,7 +54,8 @@ var errFiles = errors.New("the files of the store were changed while they were o
 // openFiles describes the files that the writer has open, and the size of the database.
 type openFiles struct {
 	db, wal, shm fs.FileInfo
-	size         int64
+	size         int64 // the database must not become smaller
+	shrinks      bool  // the next checkpoint may truncate the database to size
 }
 
 // filesAt returns the description of the files of an open database.
@@ -73,7 +74,7 @@ func filesAt(dir string) (f openFiles, err error) {
 }
 
 // changed returns an error if the paths no longer lead to the open files, or if the database file
-// became smaller, which SQLite never does here.
+// became smaller than SQLite makes it.
 func (f *openFiles) changed(dir string) error {
 	for _, file := range []struct {
 		open   fs.FileInfo
@@ -90,7 +91,7 @@ func (f *openFiles) changed(dir string) error {
 			return fmt.Errorf("%w: %s was replaced", errFiles, name)
 		case file.suffix == "" && info.Size() < f.size:
 			return fmt.Errorf("%w: %w from %d to %d bytes", errFiles, errShorter, f.size, info.Size())
-		case file.suffix == "":
+		case file.suffix == "" && !f.shrinks:
 			f.size = info.Size()
 		}
 	}
@@ -207,21 +208,29 @@ func (s *Store) restore(why error) error {
 		s.opts.Note(fmt.Errorf("%w; cannot restore the database: %w", why, err))
 		return s.replace(err)
 	}
-	if err := errors.Join(s.Reader.Close(), s.clear()); err != nil {
+	if err := s.swap(name); err != nil {
 		return fmt.Errorf("%w; cannot restore the database yet: %w", why, err)
 	}
+	s.setCondition(func(c *Condition) { c.Restored++ })
+	s.opts.Note(fmt.Errorf("%w: all rows up to %d were restored", why, s.base.head.Seq))
+	return nil
+}
+
+// swap replaces the open database by a copy, and opens the copy. The caller holds turn.
+func (s *Store) swap(name string) error {
+	if err := errors.Join(s.Reader.Close(), s.clear()); err != nil {
+		return err
+	}
 	if err := os.Rename(name, filepath.Join(s.dir, baseFile)); err != nil {
-		return fmt.Errorf("%w; cannot restore the database yet: %w", why, err)
+		return err
 	}
 	_ = s.base.close() // SQLite notices that the file was moved, and does not touch the new one
 	s.base = nil
 	base, err := attach(s.dir, &s.opts)
 	if err != nil {
-		return fmt.Errorf("%w: %w", why, err)
+		return err
 	}
 	s.use(base)
-	s.setCondition(func(c *Condition) { c.Restored++ })
-	s.opts.Note(fmt.Errorf("%w: all rows up to %d were restored", why, base.head.Seq))
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
@@ -42,7 +41,7 @@ func TestStore(t *testing.T) {
 	root := t.TempDir()
 	storetest.Run(t, func(t *testing.T, name string) storetest.Store {
 		t.Helper()
-		s, err := store.Open(filepath.Join(root, name), &store.Options{MaxAge: 24 * time.Hour, MaxRecords: 100})
+		s, err := store.Open(filepath.Join(root, name), &store.Options{Limits: store.Limits{MaxAge: 24 * 60 * 60, MaxRecords: 100}})
 		if err != nil {
 			t.Fatal(err)
 		}

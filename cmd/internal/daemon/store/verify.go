@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -9,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,14 +19,15 @@ import (
 
 // A Report is the result of Verify.
 type Report struct {
-	Rows     int       `json:"rows"`              // number of rows that exist
-	First    int64     `json:"first,omitempty"`   // the first of them
-	Head     Head      `json:"head"`              // the end of the chain
-	Anchor   *Head     `json:"anchor,omitempty"`  // from the file next to the database; nil = no anchor found
-	Removed  []Removal `json:"removed,omitempty"` // by retention; the last covers all rows before First
-	Findings []Finding `json:"findings"`          // problems
-	More     int       `json:"more,omitempty"`    // number of findings that are not listed
-	Unknown  []Head    `json:"unknown,omitempty"` // heads of rows that retention has removed: they cannot be compared
+	Rows     int           `json:"rows"`              // number of rows that exist
+	First    int64         `json:"first,omitempty"`   // the first of them
+	Head     Head          `json:"head"`              // the end of the chain
+	Anchor   *Head         `json:"anchor,omitempty"`  // from the file next to the database; nil = no anchor found
+	Removed  []Removal     `json:"removed,omitempty"` // by retention; the last covers all rows before First
+	Limits   []LimitChange `json:"limits,omitempty"`  // changes of the limits of retention
+	Findings []Finding     `json:"findings"`          // problems
+	More     int           `json:"more,omitempty"`    // number of findings that are not listed
+	Unknown  []Head        `json:"unknown,omitempty"` // heads of rows that retention has removed: they cannot be compared
 }
 
 // OK reports whether the list of findings is empty.
@@ -130,6 +133,8 @@ type verifier struct {
 	gaps     []gap        // not reached yet
 	floor    int64        // retention removed all rows up to here
 	below    int          // rows up to floor that still exist
+	latest   *Removal     // the last Removal, which removed the rows up to floor
+	behind   int64        // bytes of lines that latest has left
 	head     Head         // of the rows that were read
 	known    bool         // the hash of head is correct
 }
@@ -218,6 +223,9 @@ func (v *verifier) read(view *view) error {
 		v.find(0, "%d hooks refer to rows that do not exist", hooks.lone)
 	}
 	v.upTo(1 << 62)
+	if r := v.latest; r != nil && r.Reason == bySize && v.behind+MaxLine <= r.MaxBytes {
+		v.find(r.Seq, "retention cannot have removed rows %d to %d: the log had only %d bytes after row %d, but retention keeps %d bytes", r.First, r.Last, v.behind, r.Last, r.MaxBytes)
+	}
 	if v.below > 0 {
 		v.find(v.floor, "%d rows up to this one exist, although the log states that retention removed them", v.below)
 	}
@@ -265,14 +273,28 @@ func (v *verifier) readRemovals(view *view) error {
 		return err
 	}
 	var before *Removal
+	var limits *Limits // the last statement about the limits in force
 	for i := range v.removals {
 		r := &v.removals[i].Removal
+		if r.Reason == newLimits {
+			v.report.Limits = append(v.report.Limits, LimitChange{r.Seq, r.Time, r.Limits})
+			if r.First != 0 || r.Last != 0 {
+				v.find(r.Seq, "a change of the limits of retention cannot remove rows")
+			}
+			limits = &r.Limits
+			continue
+		}
 		v.report.Removed = append(v.report.Removed, *r)
-		if why := r.implausible(before, v.limits.maxAge, v.limits.maxRecords, v.limits.now()); why != "" {
+		why := r.implausible(before, v.limits.now())
+		if why == "" {
+			why = v.unlimited(r, limits, v.removals[i+1:])
+		}
+		if why != "" {
 			v.find(r.Seq, "retention cannot have removed rows %d to %d: %s", r.First, r.Last, why)
 		}
-		before = r
+		before, limits = r, &r.Limits
 	}
+	v.latest = before
 	v.known = true
 	if before == nil {
 		return nil
@@ -295,6 +317,33 @@ func (v *verifier) readRemovals(view *view) error {
 	}
 	v.claimed()
 	return nil
+}
+
+// unlimited returns why the limits that a Removal states were not in force, or "". stated is the
+// statement before it, or nil if the log has none any more; later are the rows after it.
+func (v *verifier) unlimited(r *Removal, stated *Limits, later []removalRow) string {
+	if stated != nil && *stated != r.Limits {
+		return cmp.Or(r.stricter(r.Reason, *stated), "it states other limits than the last row before it that states any")
+	}
+	why := r.stricter(r.Reason, *v.limits.limits.Load())
+	if why == "" {
+		return ""
+	}
+	// The limits may have been less before. Then a later row states a change.
+	if !slices.ContainsFunc(later, func(l removalRow) bool { return l.Limits != r.Limits }) {
+		return why + ` (if you have just changed "retention" in the policy, start the daemon and verify again)`
+	}
+	// Rows up to a given head are genuine if it matches, and such a row must state the limits.
+	for _, c := range v.claims {
+		if c.who == headFile || c.Seq >= r.Seq || c.Seq <= r.Last {
+			continue
+		}
+		known := slices.ContainsFunc(v.removals, func(s removalRow) bool { return s.Seq <= c.Seq && s.Limits == r.Limits })
+		if !known {
+			return fmt.Sprintf("%s, and %s does not cover a change of the limit: use a newer head", why, c.who)
+		}
+	}
+	return ""
 }
 
 // upTo processes the removals, gaps and missing rows before a row.
@@ -387,6 +436,9 @@ func (v *verifier) row(s *stored) {
 		v.find(s.seq, "columns differ from the line: %s", what)
 	}
 	v.chain(s.seq, s.time, s.digest, s.hash)
+	if v.latest != nil && s.seq < v.latest.Seq {
+		v.behind += int64(len(s.line))
+	}
 }
 
 // differs returns the names of the columns that do not match the line.

@@ -156,7 +156,7 @@ func (s *Store) run() {
 	}
 }
 
-// catchUp indexes words and summarizes rows until there is a write, and returns when to continue;
+// catchUp indexes words, summarizes rows and shrinks the file until there is a write, and returns when to continue;
 // 0 = nothing is left to do.
 func (s *Store) catchUp() (again time.Duration) {
 	for s.writing.Load() == 0 && s.turn.TryLock() {
@@ -167,7 +167,7 @@ func (s *Store) catchUp() (again time.Duration) {
 			wait = 0
 			s.index()
 		case wait <= 0:
-			done = !s.summarize()
+			done = !s.summarize() && !s.shrink()
 		}
 		s.turn.Unlock()
 		switch {

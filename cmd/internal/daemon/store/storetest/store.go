@@ -552,8 +552,8 @@ func testPrune(t *testing.T, open Open) {
 		t.Errorf("Deliveries = %+v, %v, want the waiting ones", jobs, err)
 	}
 	report := s.sound(2)
-	if n := len(report.Removed); n != 1 || report.Head.Seq != head.Seq+1 || report.Removed[0].Last != 5 || report.Removed[0].Records != 5 {
-		t.Errorf("Verify = %+v, want one removal of 5 rows in the row behind the former head", report)
+	if n := len(report.Removed); n != 1 || len(report.Limits) != 1 || report.Head.Seq != head.Seq+2 || report.Removed[0].Last != 5 || report.Removed[0].Records != 5 {
+		t.Errorf("Verify = %+v, want a row about the limits and one removal of 5 rows behind the former head", report)
 	}
 	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) > 0 {
 		t.Errorf("Verify with the former head = %+v, %v", report, err)
@@ -573,8 +573,8 @@ func testPrune(t *testing.T, open Open) {
 		t.Errorf("Deliveries = %+v, %v, want the waiting one", jobs, err)
 	}
 	report = s.sound(0)
-	if n := len(report.Removed); n != 1 || report.Removed[0].First != 6 || report.Removed[0].Last != 8 || report.Removed[0].Records != 2 {
-		t.Errorf("Verify = %+v, want one removal of 2 Records and of the removal before", report)
+	if n := len(report.Removed); n != 1 || report.Removed[0].First != 6 || report.Removed[0].Last != 9 || report.Removed[0].Records != 2 {
+		t.Errorf("Verify = %+v, want one removal of 2 Records, of the removal before and of the row about the limits", report)
 	}
 	if report, err := s.Verify(s.ctx, head); err != nil || !report.OK() || len(report.Unknown) != 1 {
 		t.Errorf("Verify with a removed head = %+v, %v, want it to be unknown", report, err)

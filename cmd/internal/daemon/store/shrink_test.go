@@ -1,0 +1,206 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/internal/await"
+)
+
+// fileSize returns the size of the database file.
+func fileSize(t testing.TB, dir string) int64 {
+	t.Helper()
+	info, err := os.Stat(filepath.Join(dir, baseFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Size()
+}
+
+// large puts Records of about 4 KB.
+func large(t testing.TB, s *Store, from, to int, at time.Time) {
+	t.Helper()
+	var items []Item
+	for i := from; i < to; i++ {
+		e := entry(fmt.Sprintf("r%06d", i))
+		e.Time, e.Error = at.UTC(), fmt.Sprintf("%d %s", i, strings.Repeat("a long reason ", 280))
+		raw, err := json.Marshal(e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if items = append(items, Item{Line: raw}); len(items) == 256 || i == to-1 {
+			if err := s.Put(context.Background(), items...); err != nil {
+				t.Error(err)
+			}
+			items = nil
+		}
+	}
+}
+
+// withoutVacuum changes the database to one that an earlier version created.
+func withoutVacuum(t testing.TB, dir string) {
+	t.Helper()
+	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	db.SetMaxOpenConns(1)
+	for _, query := range []string{"PRAGMA journal_mode=DELETE", "PRAGMA auto_vacuum=NONE", "VACUUM", "PRAGMA journal_mode=WAL"} {
+		if _, err := db.ExecContext(t.Context(), query); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// After a removal the file becomes smaller, also a file of an earlier version. This is neither
+// tampering nor a truncated file.
+func TestShrink(t *testing.T) {
+	t.Parallel()
+	for name, earlier := range map[string]bool{"new": false, "of an earlier version": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			var reported notes
+			s := openTest(t, dir, &Options{Note: reported.add})
+			large(t, s, 0, 3000, time.Now())
+			if earlier {
+				closeTest(t, s)
+				withoutVacuum(t, dir)
+				s = openTest(t, dir, &Options{Note: reported.add})
+			}
+			before := fileSize(t, dir)
+			if before < 10e6 {
+				t.Fatalf("the file has %d bytes, want more", before)
+			}
+			s.SetLimits(Limits{MaxRecords: 300})
+			if err := s.Prune(t.Context(), time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			await.Until(t, "the file is small", func() bool { return fileSize(t, dir) < before/2 })
+			large(t, s, 3000, 3100, time.Now())
+			await.Until(t, "the words are indexed", func() bool { s.turn.Lock(); defer s.turn.Unlock(); return s.behind == 0 })
+			s.watch()
+			if c := s.Condition(); c.Restored != 0 || c.Err != nil || reported.String() != "" {
+				t.Errorf("Condition = %+v; reported: %s", c, &reported)
+			}
+			if n := count(t, s.Reader); n != 400 {
+				t.Errorf("%d Records, want 400", n)
+			}
+			if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+				t.Errorf("Verify = %+v, %v", report, err)
+			}
+			closeTest(t, s)
+			s = openTest(t, dir, &Options{Note: reported.add, Limits: Limits{MaxRecords: 300}})
+			if report, err := s.Verify(t.Context()); err != nil || !report.OK() || reported.String() != "" {
+				t.Errorf("opened again: Verify = %+v, %v; reported: %s", report, err, &reported)
+			}
+		})
+	}
+}
+
+// A file that another program truncated is still found after the database shrank.
+func TestTruncatedAfterShrink(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, nil)
+	large(t, s, 0, 3000, time.Now())
+	before := fileSize(t, dir)
+	s.SetLimits(Limits{MaxRecords: 300})
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the file is small", func() bool { return fileSize(t, dir) < before/2 })
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	if err := s.base.files.changed(dir); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(dir, baseFile), 1<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.base.files.changed(dir); err == nil {
+		t.Error("the truncated file was not noticed")
+	}
+	if err := s.restore(errShorter); err != nil {
+		t.Error(err)
+	}
+}
+
+// While a database of an earlier version is copied to a smaller file, writers continue, and nothing
+// that they write is lost.
+func TestCompactWhileWriting(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, nil)
+	large(t, s, 0, 4000, time.Now())
+	closeTest(t, s)
+	withoutVacuum(t, dir)
+	s = openTest(t, dir, nil)
+	jobs := func(prefix string) (all []delivery.Job) {
+		for i := range 5 {
+			all = append(all, delivery.Job{ID: fmt.Sprint(prefix, i), Record: "r", Target: "t", Session: "s"})
+		}
+		return all
+	}
+	if err := s.Put(t.Context(), Item{Jobs: jobs("before")}); err != nil {
+		t.Fatal(err)
+	}
+	var writers sync.WaitGroup
+	stop := make(chan struct{})
+	var wrote int
+	writers.Go(func() {
+		for i := 4000; ; i++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			large(t, s, i, i+1, time.Now())
+			wrote++
+			if i == 4010 {
+				if err := s.Put(context.Background(), Item{Jobs: jobs("during")}, Item{Mark: &Mark{"file", 7}}); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+	})
+	s.SetLimits(Limits{MaxRecords: 1000})
+	err := s.Prune(t.Context(), time.Now())
+	close(stop)
+	writers.Wait()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p pages
+	s.turn.Lock()
+	p, err = s.base.pages()
+	s.turn.Unlock()
+	if err != nil || p.vacuum == 0 {
+		t.Errorf("pages = %+v, %v, want a database that can shrink", p, err)
+	}
+	if n := count(t, s.Reader); n < wrote || n > 1000+wrote {
+		t.Errorf("%d Records, want at most 1,000 and the %d of the writer", n, wrote)
+	}
+	if found, err := s.Deliveries(t.Context(), DeliveryQuery{}); err != nil || len(found) != 5 && len(found) != 10 {
+		t.Errorf("%d deliveries, %v", len(found), err)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+	if c := s.Condition(); c.Restored != 0 || c.Err != nil {
+		t.Errorf("Condition = %+v", c)
+	}
+	if _, err := os.Stat(filepath.Join(dir, baseFile+".compact")); err == nil {
+		t.Error("the copy is still there")
+	}
+}
