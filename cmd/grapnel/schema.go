@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -19,6 +20,7 @@ var schemas = []struct {
 }{
 	{"policy", "a policy file", func() (string, error) { return policy.Schema(), nil }},
 	{"test", "a file of tests", func() (string, error) { return policytest.Schema(), nil }},
+	{"record", "a line of the log", func() (string, error) { return records.Schema(), nil }},
 	{"event", "input of a program of a hook", func() (string, error) { return plainPart("event") }},
 	{"outcome", "output of a program of a hook", func() (string, error) { return plainPart("outcome") }},
 }

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,12 +14,15 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -84,7 +88,12 @@ func TestScripts(t *testing.T) {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each program with the race detector waits a second at its end
 			env.Setenv("CLAUDE_CONFIG_DIR", "")
 			env.Setenv("GEMINI_CLI_HOME", "")
-			env.Defer(func() { endDaemons(env.WorkDir) })
+			env.Defer(func() {
+				endDaemons(env.WorkDir)
+				if tt, ok := env.T().(interface{ Errorf(string, ...any) }); ok {
+					checkRecords(tt.Errorf, env.WorkDir)
+				}
+			})
 			script, err := os.ReadFile(filepath.Join(scripts, strings.TrimPrefix(filepath.Base(env.WorkDir), "script-")+".txtar"))
 			if err != nil {
 				return err
@@ -113,6 +122,7 @@ func TestScripts(t *testing.T) {
 			"save":    save,
 			"signal":  signalDaemon,
 			"post":    post,
+			"valid":   valid,
 
 			"onterminal": onTerminal,
 		},
@@ -216,4 +226,57 @@ func within(ok func() bool) bool {
 		}
 	}
 	return true
+}
+
+// checkRecords compares all Records that the programs wrote below a directory with the schema.
+// Lines that are not JSON are damaged on purpose.
+func checkRecords(fail func(string, ...any), dir string) {
+	schema, err := recordSchema()
+	if err != nil {
+		fail("%v", err)
+		return
+	}
+	_ = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Base(filepath.Dir(name)) != "spool" || !strings.HasPrefix(filepath.Base(name), "records") {
+			return nil // scripts also make directories that cannot be read
+		}
+		data, err := os.ReadFile(name)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		for line := range bytes.Lines(data) {
+			var rec any
+			if json.Unmarshal(line, &rec) != nil {
+				continue
+			}
+			if err := schema.Validate(rec); err != nil {
+				fail("%s: %v\n%s", name, err, line)
+			}
+		}
+		return nil
+	})
+}
+
+var recordSchema = sync.OnceValues(func() (*jsonschema.Resolved, error) {
+	var schema jsonschema.Schema
+	if err := json.Unmarshal([]byte(records.Schema()), &schema); err != nil {
+		return nil, err
+	}
+	return schema.Resolve(nil)
+})
+
+// valid compares each line of a file with the schema of Records: valid FILE
+func valid(ts *testscript.TestScript, _ bool, args []string) {
+	schema, err := recordSchema()
+	ts.Check(err)
+	lines := 0
+	for line := range strings.Lines(ts.ReadFile(args[0])) {
+		var rec any
+		ts.Check(json.Unmarshal([]byte(line), &rec))
+		ts.Check(schema.Validate(rec))
+		lines++
+	}
+	if lines == 0 {
+		ts.Fatalf("%s has no Records", args[0])
+	}
 }

@@ -4,9 +4,11 @@ package docs
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -68,6 +70,32 @@ func TestPolicyKeys(t *testing.T) {
 		}
 	}
 	checkParts(t, "policy-keys.md", parts)
+}
+
+// TestRecordFields compares the tables of Records in json.md with the schema of Records.
+func TestRecordFields(t *testing.T) {
+	t.Parallel()
+	schema, err := yaml.Parse([]byte(records.Schema()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := keys{schema.Get("$defs")}
+	parts := map[string]string{}
+	for _, name := range []string{"record", "hook", "reason"} {
+		def := k.defs.Get(name)
+		required := each(def.Get("required").Items, func(n *yaml.Node) string { return n.Text })
+		var rows [][]string
+		for _, pair := range def.Get("properties").Pairs {
+			always := ""
+			if slices.Contains(required, pair.Key.Text) {
+				always = "yes"
+			}
+			about := k.find(pair.Value, "description")
+			rows = append(rows, []string{code(pair.Key.Text), k.values(pair.Value, 0), always, about.Text})
+		}
+		parts[name] = table([]string{"member", "type", "always present", "meaning"}, rows)
+	}
+	checkParts(t, "json.md", parts)
 }
 
 // keys describes definitions of a schema.
