@@ -68,6 +68,9 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 				more, err = c.prune(by.class, Removal{Time: unstamp(stamp(now)), Reason: by.reason, Limits: limits})
 				return err
 			})
+			if err == nil && more {
+				err = s.checkpoint(ctx) // otherwise a Put would do it in its commit, and wait for the disk
+			}
 		}
 	}
 	for more := true; more && err == nil; {

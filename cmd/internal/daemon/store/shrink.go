@@ -80,6 +80,16 @@ func (b *base) shrink() (more bool, err error) {
 	return true, errors.Join(rows.Err(), rows.Close(), b.bound())
 }
 
+// checkpoint copies the write-ahead log into the database, while others write.
+func (s *Store) checkpoint(ctx context.Context) error {
+	db, err := sql.Open("sqlite", source(s.dir, "mode=rw", "_pragma=busy_timeout(5000)", "_pragma=trusted_schema(0)"))
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	return errors.Join(err, db.Close())
+}
+
 // checkpoint copies the write-ahead log into the database, without waiting for readers. It reports
 // whether all of it was copied.
 func (b *base) checkpoint() (all bool, err error) {
@@ -145,7 +155,13 @@ func (s *Store) compactTo(ctx context.Context, name string, was *base) error {
 		return err
 	}
 	for range compactTries {
-		done, err := s.finish(name, f, copied, was, begun)
+		if err := s.checkpoint(ctx); err != nil {
+			return err
+		}
+		done, old, err := s.finish(name, f, copied, was, begun)
+		if old != nil {
+			_ = old.Close()
+		}
 		if done || err != nil {
 			return err
 		}
@@ -158,34 +174,39 @@ func (s *Store) compactTo(ctx context.Context, name string, was *base) error {
 }
 
 // finish copies the last rows and swaps the databases. It reports false if a reader still needs the
-// write-ahead log.
-func (s *Store) finish(name string, f *os.File, copied, was *base, begun int64) (done bool, err error) {
+// write-ahead log. old is the former database: to free a large file takes long, and others can write
+// meanwhile.
+func (s *Store) finish(name string, f *os.File, copied, was *base, begun int64) (done bool, old *os.File, err error) {
 	s.turn.Lock()
 	defer s.turn.Unlock()
 	if err := s.look(); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if s.base != was {
-		return false, errors.New("the database was replaced meanwhile")
+		return false, nil, errors.New("the database was replaced meanwhile")
 	}
 	// After this, the database without its write-ahead log has all rows, for the case of a power
 	// cut before the copy has its name.
 	if all, err := was.checkpoint(); !all || err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if err := s.writeAnchor(was.head); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if err := copied.follow(begun); err != nil {
-		return false, err
+		return false, nil, err
 	}
 	if head, err := loadHead(copied.ctx, copied.conn); err != nil || head != was.head {
-		return false, errors.Join(err, fmt.Errorf("the copy ends at row %d instead of row %d", head.Seq, was.head.Seq))
+		return false, nil, errors.Join(err, fmt.Errorf("the copy ends at row %d instead of row %d", head.Seq, was.head.Seq))
 	}
 	if err := errors.Join(copied.close(), f.Sync()); err != nil {
-		return false, err
+		return false, nil, err
 	}
-	return true, s.swap(name)
+	old, err = openRegular(filepath.Join(s.dir, baseFile), os.O_RDONLY)
+	if err != nil {
+		return false, nil, err
+	}
+	return true, old, s.swap(name)
 }
 
 // copyLive writes a copy of the database while others write to it.
