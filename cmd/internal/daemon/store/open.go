@@ -42,8 +42,9 @@ type Options struct {
 
 // The files of a store, in addition to the files that SQLite creates next to the database.
 const (
-	baseFile = "grapnel.db"
-	lockName = "grapnel.lock"
+	baseFile    = "grapnel.db"
+	compactFile = "grapnel.db.compact" // an unfinished copy
+	lockName    = "grapnel.lock"
 )
 
 var (
@@ -143,6 +144,10 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 			_ = s.lock.Close()
 		}
 	}()
+	// A daemon that was killed may have left a copy, see compact.
+	if err := os.Remove(filepath.Join(dir, compactFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	base, err := attach(dir, &s.opts)
 	if broken(err) {
 		base, err = s.recreate(err)

@@ -119,7 +119,7 @@ func (s *Store) compact(ctx context.Context) error {
 	if err != nil || was == nil || p.vacuum != 0 || !p.tooFree() {
 		return err
 	}
-	name := filepath.Join(s.dir, baseFile+".compact")
+	name := filepath.Join(s.dir, compactFile)
 	err = s.compactTo(ctx, name, was)
 	if removed := os.Remove(name); !errors.Is(removed, fs.ErrNotExist) {
 		err = errors.Join(err, removed)

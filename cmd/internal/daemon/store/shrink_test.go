@@ -145,7 +145,13 @@ func TestCompactWhileWriting(t *testing.T) {
 	large(t, s, 0, 4000, time.Now())
 	closeTest(t, s)
 	withoutVacuum(t, dir)
+	if err := os.WriteFile(filepath.Join(dir, compactFile), []byte("of a daemon that was killed"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s = openTest(t, dir, nil)
+	if _, err := os.Stat(filepath.Join(dir, compactFile)); err == nil {
+		t.Error("an old copy was not removed")
+	}
 	jobs := func(prefix string) (all []delivery.Job) {
 		for i := range 5 {
 			all = append(all, delivery.Job{ID: fmt.Sprint(prefix, i), Record: "r", Target: "t", Session: "s"})
@@ -200,7 +206,7 @@ func TestCompactWhileWriting(t *testing.T) {
 	if c := s.Condition(); c.Restored != 0 || c.Err != nil {
 		t.Errorf("Condition = %+v", c)
 	}
-	if _, err := os.Stat(filepath.Join(dir, baseFile+".compact")); err == nil {
+	if _, err := os.Stat(filepath.Join(dir, compactFile)); err == nil {
 		t.Error("the copy is still there")
 	}
 }
