@@ -238,7 +238,7 @@ func checkRecords(fail func(string, ...any), dir string) {
 	}
 	_ = filepath.WalkDir(dir, func(name string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Base(filepath.Dir(name)) != "spool" || !strings.HasPrefix(filepath.Base(name), "records") {
-			return nil // scripts also make directories that cannot be read
+			return nil //nolint:nilerr // scripts also make directories that cannot be read
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {
