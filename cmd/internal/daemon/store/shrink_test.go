@@ -16,6 +16,15 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
+// fullSize returns the size of the database file when it has all rows.
+func fullSize(t testing.TB, s *Store) int64 {
+	t.Helper()
+	if err := s.checkpoint(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return fileSize(t, s.dir)
+}
+
 // fileSize returns the size of the database file.
 func fileSize(t testing.TB, dir string) int64 {
 	t.Helper()
@@ -78,7 +87,7 @@ func TestShrink(t *testing.T) {
 				withoutVacuum(t, dir)
 				s = openTest(t, dir, &Options{Note: reported.add})
 			}
-			before := fileSize(t, dir)
+			before := fullSize(t, s)
 			if before < 10e6 {
 				t.Fatalf("the file has %d bytes, want more", before)
 			}
@@ -114,7 +123,7 @@ func TestTruncatedAfterShrink(t *testing.T) {
 	dir := t.TempDir()
 	s := openTest(t, dir, nil)
 	large(t, s, 0, 3000, time.Now())
-	before := fileSize(t, dir)
+	before := fullSize(t, s)
 	s.SetLimits(Limits{MaxRecords: 300})
 	if err := s.Prune(t.Context(), time.Now()); err != nil {
 		t.Fatal(err)
