@@ -87,6 +87,10 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	if err == nil {
 		err = s.compact(ctx)
 	}
+	select {
+	case s.stirred <- struct{}{}: // the file may shrink
+	default:
+	}
 	if err != nil {
 		return fmt.Errorf("cannot remove old records: %w", err)
 	}

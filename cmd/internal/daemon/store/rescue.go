@@ -149,6 +149,12 @@ func (s *Store) watch() {
 		}
 	}
 	s.ended(err)
+	if s.base != nil && s.base.files.shrinks { // a reader or another checkpoint was in the way
+		select {
+		case s.stirred <- struct{}{}:
+		default:
+		}
+	}
 }
 
 // relock takes the lock again if the lock file was removed or replaced, because another process
