@@ -38,11 +38,14 @@ func (w *walker) does(kind, name string, value Word, at place) {
 		w.gitSetting(key, Word{Text: text, Literal: value.Literal, c: value.c}, text, name, in)
 	case "cargo": // cargo --config target.x.runner="line"
 		w.cargoSetting(value, name, in)
-	case "ssm": // aws ssm send-command --parameters commands=["line"]
-		if _, text, ok := strings.Cut(value.code(), "ommand"); ok {
-			for _, line := range quotedTexts(text) {
-				w.nest(line, !value.Literal, name, in)
-			}
+	case "ssm": // aws ssm send-command --parameters commands=["line"] or commands="line"
+		_, text, _ := strings.Cut(value.code(), "ommand")
+		lines := quotedTexts(text)
+		if _, line, ok := strings.Cut(text, "="); ok && len(lines) == 0 {
+			lines = []string{line}
+		}
+		for _, line := range lines {
+			w.nest(line, !value.Literal, name, in)
 		}
 	case "script": // npm pkg set scripts.x="line"
 		if key, text, ok := strings.Cut(value.code(), "="); ok && strings.HasPrefix(key, "scripts.") {

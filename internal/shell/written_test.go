@@ -51,6 +51,7 @@ func TestCommandsBehindPrograms(t *testing.T) {
 		"railway ssh rm -rf '~'":                                                      true,
 		"aws ecs execute-command --cluster c --command 'rm -rf ~'":                    true,
 		`aws ssm send-command --document-name d --parameters 'commands=["rm -rf ~"]'`: true,
+		`aws ssm send-command --document-name d --parameters commands="rm -rf ~"`:     true,
 		"az vm run-command invoke -g r --scripts 'rm -rf ~'":                          true,
 		"cmake -E rm -rf '~'":                                                         true,
 		"cmake --build build -j4":                                                     false,
