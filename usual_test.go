@@ -9,7 +9,7 @@ import (
 )
 
 // The commands of tools that no table knows are found by the usual names of members, in all usual
-// forms (H6).
+// forms.
 func TestUsualCommands(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

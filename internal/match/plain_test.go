@@ -8,7 +8,7 @@ import (
 )
 
 // A text with letters of another form, or with invisible characters, is also compared in its plain
-// form (H11).
+// form.
 func TestPlainTexts(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]string{

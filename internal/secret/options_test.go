@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Passwords in the options and arguments of commands are hidden in Records (H9).
+// Passwords in the options and arguments of commands are hidden in Records.
 func TestHideOptions(t *testing.T) {
 	t.Parallel()
 	const password = "Sup3rS3cretPw9"

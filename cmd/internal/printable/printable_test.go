@@ -30,7 +30,7 @@ func TestTextAndLine(t *testing.T) {
 	}
 }
 
-// JSON keeps the value, and no character of the text can control a terminal (H12).
+// JSON keeps the value, and no character of the text can control a terminal.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
