@@ -152,6 +152,9 @@ func ago(since string) (time.Time, error) {
 	return time.Now().Add(-d), nil
 }
 
+// maxAbout is the maximum number of bytes of a command, path or text in a line of the log.
+const maxAbout = 80
+
 func (c *console) printEntry(e *spool.Entry) error {
 	switch {
 	case c.JSON && e.Late: // an earlier version stored a decision here, too
@@ -192,7 +195,11 @@ func (c *console) printEntry(e *spool.Entry) error {
 	if e.Error != "" {
 		by = append(by, c.Paint(cli.Red, oneLine(e.Error)))
 	}
-	_, err := fmt.Fprintf(c.Out, "%s  %-11s %-17s %-18s %s  %6.1f ms  %s\n",
+	line := fmt.Sprintf("%s  %-11s %-17s %-18s %s  %6.1f ms  %s",
 		e.Time.Local().Format("01-02 15:04:05"), oneLine(e.Agent), oneLine(string(e.Event)), oneLine(e.Tool), c.Decision(fmt.Sprintf("%-6s", word)), e.MS, strings.Join(by, ", "))
+	if about := oneLine(watch.About(e, maxAbout)); about != "" && !e.Late {
+		line = strings.TrimRight(line, " ") + "  " + c.Paint(cli.Dim, about)
+	}
+	_, err := fmt.Fprintln(c.Out, line)
 	return err
 }

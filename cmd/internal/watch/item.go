@@ -47,10 +47,7 @@ func NewItem(e *spool.Entry) *Item {
 	it.Input, it.Verdict = nil, nil
 	if e.Input != nil {
 		it.event = shorten.To(indented(e.Input), maxBlock)
-		ev, err := replay.Event(e)
-		if err != nil { // the event was unreadable or truncated: show the readable part
-			ev = e.Input
-		}
+		ev := readEvent(e)
 		it.Dir = cmp.Or(ev.Session.CWD, ev.Session.Root)
 		it.About = shorten.To(about(ev), maxLine)
 		if ev.Tool != nil {
@@ -75,7 +72,25 @@ func NewItem(e *spool.Entry) *Item {
 	return it
 }
 
-// about returns the subject of an event on one line.
+// About returns the subject of a Record's event in at most the given number of bytes: the command,
+// the paths or the text. It is empty if the Record does not contain the event.
+func About(e *spool.Entry, limit int) string {
+	if e.Input == nil {
+		return ""
+	}
+	return shorten.To(about(readEvent(e)), limit)
+}
+
+// readEvent returns the event of a Record, or its readable part if it is damaged or truncated.
+func readEvent(e *spool.Entry) *grapnel.Event {
+	ev, err := replay.Event(e)
+	if err != nil {
+		return e.Input
+	}
+	return ev
+}
+
+// about returns the subject of an event.
 func about(ev *grapnel.Event) string {
 	switch {
 	case ev.Tool != nil:
