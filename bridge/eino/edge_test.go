@@ -262,11 +262,14 @@ func TestNextForEver(t *testing.T) {
 	}
 }
 
-// A streaming tool of any type can fail too.
+// A streaming tool of any type can fail too, also after a hook has added context.
 func TestStreamingToolFails(t *testing.T) {
 	t.Parallel()
 	bad := errors.New("out of paint")
-	for _, specs := range [][]grapnel.Spec{nil, {hook("failed", grapnel.ToolFailed, nothing)}} {
+	said := hook("before", grapnel.ToolBefore, func(*grapnel.Event) (grapnel.Outcome, error) {
+		return grapnel.Outcome{Context: []string{"be brief"}}, nil
+	})
+	for _, specs := range [][]grapnel.Spec{nil, {hook("failed", grapnel.ToolFailed, nothing)}, {said}} {
 		w := &workshop{fails: bad}
 		node, err := compose.NewToolNode(t.Context(), &compose.ToolsNodeConfig{Tools: w.tools(t), ToolCallMiddlewares: []compose.ToolMiddleware{bridge(t, nil, specs...).Tools()}})
 		if err != nil {

@@ -191,11 +191,13 @@ func stream[V any](ctx context.Context, b *Bridge, in *compose.ToolInput, k *kin
 		case len(r.Call.Context) == 0:
 			return run(ctx, asked(in, r.Call.Input))
 		}
-		value, err = whole(ctx, asked(in, r.Call.Input))
-		if err == nil {
-			r, _, err = after(ctx, s, r.Call, value, nil, k)
-			value = k.read(&r)
+		if value, err = whole(ctx, asked(in, r.Call.Input)); err != nil {
+			return nil, err
 		}
+		if r, _, err = after(ctx, s, r.Call, value, nil, k); err != nil {
+			return nil, err
+		}
+		value = k.read(&r)
 	} else {
 		value, err = invoke(ctx, b, in, k, whole)
 	}
