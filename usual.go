@@ -57,51 +57,63 @@ func (t *Tool) UsualFacts() []Fact {
 	if !object {
 		return nil
 	}
-	values := make(map[string]json.RawMessage, len(members))
-	for _, m := range members { // the last of duplicate keys wins
-		values[m.key] = m.value
-	}
-	whole := argsLine(t.Input, "") != nil // a command with its arguments beside it
+	// A command with its arguments beside it.
+	whole := valueOf(members, "args") != nil && argsLine(t.Input, "") != nil
 	var facts []Fact
 	for i := range usualFacts {
 		fact := usualFacts[i].fact
-		if _, text := rawString(values[usualFacts[i].name]); text && !(whole && fact.Field == FieldCommand) {
+		if _, text := rawString(valueOf(members, usualFacts[i].name)); text && !(whole && fact.Field == FieldCommand) {
 			facts = append(facts, fact)
 		}
 	}
 	if whole {
 		facts = append(facts, Fact{Field: FieldCommand, Form: FormArgs})
 	}
-	return append(facts, t.otherCommands(values)...)
+	return append(facts, t.otherCommands(members)...)
+}
+
+// valueOf returns the value of a member, the last one of duplicate keys, or nil.
+func valueOf(members []member, key string) json.RawMessage {
+	for _, m := range slices.Backward(members) {
+		if m.key == key {
+			return m.value
+		}
+	}
+	return nil
 }
 
 // otherCommands returns the Facts of commands in members that are lists, arguments or code.
-func (t *Tool) otherCommands(values map[string]json.RawMessage) (facts []Fact) {
+func (t *Tool) otherCommands(members []member) (facts []Fact) {
 	add := func(at, form string) { facts = append(facts, Fact{Field: FieldCommand, At: at, Form: form}) }
-	words := nameWords(t)
-	for _, name := range []string{"command", "cmd", "argv"} {
-		if isArray(values[name]) {
+	for _, name := range [...]string{"command", "cmd", "argv"} {
+		if isArray(valueOf(members, name)) {
 			add("/"+name, FormArgs)
 		}
 	}
-	if isArray(values["commands"]) {
+	if isArray(valueOf(members, "commands")) {
 		add("/commands/*", "")
 		add("/commands/*/command", "")
 	}
-	if i := slices.IndexFunc(words, func(w string) bool { return slices.Contains(programs, w) }); i >= 0 && values["args"] != nil && values["command"] == nil {
+	args, code := valueOf(members, "args"), valueOf(members, "code")
+	lines := [...]string{"script", "input", "keys"} // other tools have other texts in these members
+	if args == nil && code == nil && !slices.ContainsFunc(lines[:], func(name string) bool { return valueOf(members, name) != nil }) {
+		return facts
+	}
+	words := nameWords(t)
+	if i := slices.IndexFunc(words, func(w string) bool { return slices.Contains(programs, w) }); i >= 0 && args != nil && valueOf(members, "command") == nil {
 		add("/args", FormArgs+" "+words[i])
 	}
-	if namesAny(words, runsLines) { // other tools have other texts in these members
-		for _, name := range []string{"script", "input", "keys"} {
-			if _, text := rawString(values[name]); text {
+	if namesAny(words, runsLines) {
+		for _, name := range lines {
+			if _, text := rawString(valueOf(members, name)); text {
 				add("/"+name, "")
-			} else if isArray(values[name]) {
+			} else if isArray(valueOf(members, name)) {
 				add("/"+name+"/*", "")
 			}
 		}
 	}
-	if _, text := rawString(values["code"]); text && namesAny(words, runsLines, runsNode, runsPython, runsOther) {
-		add("/code", codeForm(words, values))
+	if _, text := rawString(code); text && namesAny(words, runsLines, runsNode, runsPython, runsOther) {
+		add("/code", codeForm(words, members))
 	}
 	return facts
 }
@@ -137,8 +149,8 @@ func isArray(value json.RawMessage) bool {
 
 // codeForm returns the Form of the code that a tool runs: by the language that the call names, or
 // else by the name of the tool. It is Python if nothing tells.
-func codeForm(words []string, values map[string]json.RawMessage) string {
-	language, _ := rawString(values["language"])
+func codeForm(words []string, members []member) string {
+	language, _ := rawString(valueOf(members, "language"))
 	for _, words := range [][]string{{strings.ToLower(language)}, words} {
 		switch {
 		case namesAny(words, runsPython):
