@@ -142,10 +142,7 @@ func namesAny(words []string, lists ...[]string) bool {
 	})
 }
 
-func isArray(value json.RawMessage) bool {
-	_, object := rawMembers(value)
-	return len(value) > 0 && !object && bytes.TrimSpace(value)[0] == '['
-}
+func isArray(value json.RawMessage) bool { return bytes.HasPrefix(bytes.TrimSpace(value), []byte("[")) }
 
 // codeForm returns the Form of the code that a tool runs: by the language that the call names, or
 // else by the name of the tool. It is Python if nothing tells.

@@ -41,6 +41,7 @@ func TestUsualCommands(t *testing.T) {
 		"a code of another tool": {"x", "check_country", `{"code":"DE"}`, nil},
 		"arguments of nothing":   {"x", "call", `{"args":["a"]}`, nil},
 		"no object":              {"x", "bash", `["rm"]`, nil},
+		"broken JSON":            {"x", "bash", `{"command": ,"commands": ,"code": }`, nil},
 		"no text":                {"x", "bash", `{"command":7,"args":{},"commands":{"a":1},"keys":null,"code":[]}`, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
