@@ -22,8 +22,6 @@ const (
 	countsDir   = "counts"
 	countsLock  = "counts.lock"
 	countsFresh = "counts.new" // temporary file that is renamed to the file of a key
-
-	countsWait = 2 * time.Second // how long to wait for other processes that count
 )
 
 // The limits for counts, here and in other implementations of Count.
@@ -52,7 +50,7 @@ func (s *Spool) Count(key string, change func(kept []byte) (now []byte, keep tim
 	if err := ready(dir); err != nil {
 		return err
 	}
-	lock, err := waitLock(s.path(countsLock), filelock.Exclusive, countsWait)
+	lock, err := waitLock(s.path(countsLock), filelock.Exclusive, lockWait)
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,8 @@ import (
 const (
 	lossFile  = "losses.json"
 	lossSize  = 4 << 10
-	lossError = 300                    // maximum bytes of the error text
-	lossAge   = 7 * 24 * time.Hour     // how long after the last loss the file is valid
-	lossWait  = 100 * time.Millisecond // maximum time to wait for another process
+	lossError = 300                // maximum bytes of the error text
+	lossAge   = 7 * 24 * time.Hour // how long after the last loss the file is valid
 )
 
 // Losses count the replies whose Record was not stored, or only in part.
@@ -77,7 +76,7 @@ func changeLosses(dir string, now time.Time, change func(*Losses)) error {
 	if err := ready(dir); err != nil {
 		return err
 	}
-	lock, err := waitLock(filepath.Join(dir, lossFile), filelock.Exclusive, lossWait)
+	lock, err := waitLock(filepath.Join(dir, lossFile), filelock.Exclusive, lockWait)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 		}
 		lines = append(lines, join(head, name, value)...)
 	}
-	lock, err := waitLock(s.path(pendingLock), filelock.Shared, 100*time.Millisecond)
+	lock, err := waitLock(s.path(pendingLock), filelock.Shared, lockWait)
 	if err != nil {
 		return err
 	}
@@ -146,6 +146,11 @@ func tryLock(name string, kind filelock.Kind) (*filelock.Lock, error) {
 	}
 	return lock, nil
 }
+
+// lockWait is how long a hook waits for another process before it gives up a hook run or a count.
+// Such a process needs a lock for microseconds. But on a busy machine it can hold the lock while it
+// waits for a processor.
+const lockWait = 2 * time.Second
 
 // waitLock tries to get a lock until limit has passed. Processes hold a lock only briefly, unless
 // they are stopped while holding it.
