@@ -19,8 +19,9 @@ import (
 // channel is the channel name for prompts and answers in events.
 const channel = "terminal"
 
-// typedAhead is the maximum time to read input that the terminal has buffered.
-const typedAhead = 50 * time.Millisecond
+// typedAhead is how long a question waits for input that the terminal has buffered. A busy machine
+// needs some time to pass it on, and an early "y" must not answer a later question.
+const typedAhead = 300 * time.Millisecond
 
 // A terminal handles the user's input, output and consent.
 type terminal struct {
