@@ -193,7 +193,7 @@ func (c *codeScan) token(i int) int {
 			return i + end
 		}
 		return len(t)
-	case strings.HasPrefix(t[i:], "/*") && c.isAny("node php"):
+	case strings.HasPrefix(t[i:], "/*") && c.isAny("node php go"):
 		if end := strings.Index(t[i+2:], "*/"); end >= 0 {
 			return i + end + 4
 		}
@@ -239,7 +239,7 @@ func (c *codeScan) comment(i int) bool {
 	case '#':
 		return c.isAny("python perl ruby php awk r") && (i == 0 || t[i-1] != '$')
 	case '/':
-		return strings.HasPrefix(t[i:], "//") && c.isAny("node php")
+		return strings.HasPrefix(t[i:], "//") && c.isAny("node php go")
 	case '-':
 		return strings.HasPrefix(t[i:], "--") && c.isAny("lua applescript")
 	}

@@ -62,6 +62,9 @@ var codeTable = []known{
 	{"node", "rename renameSync", "fs", moveFile},
 	{"node", "readFileSync readFile createReadStream readTextFile readTextFileSync", "", readFile},
 	{"node", "writeFileSync writeFile appendFile appendFileSync createWriteStream writeTextFile writeTextFileSync", "", writeFile},
+	{"go", "RemoveAll", "os", deleteTree},
+	{"go", "Remove", "os", deleteFile},
+	{"go", "Command", "exec", runWords},
 	{"perl ruby", "system exec", "", runWords},
 	{"perl", "eval", "", runCode},
 	{"perl", "unlink rmdir", "", deleteFile},
@@ -256,11 +259,24 @@ func (c *codeScan) argumentWord(a argument) Word {
 	if a.literal {
 		return Word{Text: a.text, Literal: true}
 	}
+	if homeOf(a.source) {
+		return Word{Text: "~", Literal: true}
+	}
 	show := a.source
 	if len(show) > maxReason {
 		show = show[:maxReason]
 	}
 	return Word{Text: show, c: &computed{code: c.hole(show), operand: false}}
+}
+
+// homeOf reports whether an expression is the home directory.
+func homeOf(source string) bool {
+	switch strings.NewReplacer(`"`, "", "'", "", " ", "", "pathlib.", "").Replace(source) {
+	case "os.Getenv(HOME)", "os.environ[HOME]", "os.environ.get(HOME)", "os.getenv(HOME)", "os.path.expanduser(~)", "Path.home()",
+		"process.env.HOME", "os.homedir()", "require(os).homedir()", "homedir()", "ENV[HOME]", "Dir.home", "getenv(HOME)", "$ENV{HOME}":
+		return true
+	}
+	return false
 }
 
 // files records a command that does the same with files as the function: rm or mv.

@@ -58,7 +58,7 @@ func (w *walker) does(kind, name string, value Word, at place) {
 		if !ok {
 			text = key
 		}
-		w.makeText(text, name, !value.Literal, in)
+		w.makeText(text, name, !value.Literal, in, makeRun{})
 		if ok && (runsVariable(key) != "" || key == "SHELL") {
 			w.nest(text, !value.Literal, name+" "+key, in)
 		}
@@ -433,67 +433,6 @@ func (w *walker) crontabText(text, name string, at place) {
 			in := at.behind(name)
 			in.stdin, in.from = nil, nil
 			w.nest(line, strings.IndexByte(line, hole) >= 0, name, in)
-		}
-	}
-}
-
-// makefile reads a Makefile that is part of the shell line: make -f - <<EOF.
-func (w *walker) makefile(name string, args []Word, at place) {
-	s := scanner{rows: []*program{lookup("make")}, args: args, late: true}
-	reads, dir := false, ""
-	files := []string{"Makefile", "makefile", "GNUmakefile"}
-	for s.scan() {
-		if s.kind == option && (s.name == "C" || s.name == "directory") && s.valued && s.value.Literal {
-			dir = join(dir, s.value.Text)
-		}
-		if s.kind == option && (s.name == "f" || s.name == "file" || s.name == "makefile") && s.valued {
-			reads = reads || s.value.Text == "-" || standardInput(s.value.Text)
-			files = []string{s.value.Text}
-			if c := s.value.c; c != nil && c.feed != nil {
-				w.makeText(*c.feed, name, false, at.behind(name))
-			}
-		}
-		if s.kind == option && s.name == "eval" && s.valued {
-			w.makeText(s.value.code(), name, !s.value.Literal, at.behind(name))
-		}
-	}
-	if !reads {
-		for _, file := range files {
-			w.wrote(Word{Text: join(dir, file), Literal: true}, func(text string, computed bool) { w.makeText(text, name, computed, at.behind(name)) })
-		}
-		return
-	}
-	text, ok := w.fedText(&at)
-	if !ok {
-		w.unknown("pipe into " + name)
-		return
-	}
-	in := at.behind(name)
-	in.stdin, in.from = nil, nil
-	w.makeText(text, name, false, in)
-}
-
-// makeText finds the commands of a Makefile: recipes and $(shell ...).
-func (w *walker) makeText(text, name string, computed bool, at place) {
-	for line := range strings.SplitSeq(text, "\n") {
-		if recipe, ok := strings.CutPrefix(line, "\t"); ok {
-			w.nest(strings.ReplaceAll(strings.TrimLeft(recipe, "@-+ \t"), "$$", "$"), computed, name, at)
-			continue
-		}
-		if _, recipe, ok := strings.Cut(line, ";"); ok && strings.Contains(line, ":") {
-			w.nest(strings.TrimLeft(recipe, "@-+ \t"), computed, name, at)
-		}
-		for _, mark := range [...]string{"$(shell ", "${shell "} {
-			if _, rest, ok := strings.Cut(line, mark); ok {
-				end := strings.LastIndexAny(rest, ")}")
-				if end < 0 {
-					end = len(rest)
-				}
-				w.nest(rest[:end], computed, name, at)
-			}
-		}
-		if _, rest, ok := strings.Cut(line, "!="); ok {
-			w.nest(rest, computed, name, at)
 		}
 	}
 }

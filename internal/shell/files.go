@@ -63,7 +63,45 @@ func (c *Command) Files() []File {
 	}
 	f.row = last
 	f.scan(rows)
+	if has("wget curl aria2c", c.key) {
+		f.downloads(rows)
+	}
 	return f.files
+}
+
+// downloads records the files that a download names after its addresses: wget https://host/x.sh
+// writes x.sh.
+func (f *fileScan) downloads(rows []*program) {
+	s := scanner{rows: rows, args: f.Args, late: true}
+	dir, named := "", f.key != "curl" // curl needs -O
+	var names []string
+	for s.scan() {
+		text, known := knownText(s.word)
+		switch {
+		case s.kind != option && known && (f.key == "wget" || strings.Contains(text, "://")):
+			text, _, _ = strings.Cut(text, "?")
+			text, _, _ = strings.Cut(text, "#")
+			_, host, _ := strings.Cut(text, "://")
+			if i := strings.LastIndexByte(text, '/'); i >= 0 && strings.Contains(cmp.Or(host, text), "/") && i < len(text)-1 {
+				names = append(names, text[i+1:])
+			}
+		case s.kind != option:
+		default:
+			switch o := f.row.full(s.name, s.short); {
+			case has("output-document O o output out", o) && s.valued:
+				return
+			case f.key == "curl" && has("O remote-name remote-name-all", o):
+				named = true
+			case has("P directory-prefix output-dir d dir", o) && s.valued && (f.key != "curl" || o == "output-dir"):
+				dir, _ = knownText(s.value)
+			}
+		}
+	}
+	for _, name := range names {
+		if named {
+			f.add(join(dir, name), UseWrite, false)
+		}
+	}
 }
 
 type fileScan struct {

@@ -64,6 +64,7 @@ type moved struct {
 	to   string // clean path; the known beginning if the path is computed
 	open bool   // to is only a beginning
 	from Word
+	at   string // clean path of from; empty = not known
 }
 
 // maxMoved is the maximum number of moves that are remembered.
@@ -97,11 +98,11 @@ func (w *walker) moves(args []Word) {
 		}
 		into = last.Text
 		if len(operands) == 1 {
-			w.move(moved{to: w.writtenKey(into), from: operands[0]})
+			w.move(moved{to: w.writtenKey(into), from: operands[0], at: w.placeOf(operands[0])})
 		}
 	}
 	for _, a := range operands {
-		w.move(moved{to: w.writtenKey(into + "/" + path.Base(a.Text)), from: a})
+		w.move(moved{to: w.writtenKey(into + "/" + path.Base(a.Text)), from: a, at: w.placeOf(a)})
 	}
 }
 

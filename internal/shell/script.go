@@ -55,6 +55,9 @@ type Script struct {
 
 	urls   []string // addresses in code
 	hidden []string
+	wrote  []Wrote
+	moved  []Move
+	ran    []string
 
 	filesLock sync.Mutex
 	files     []foundFiles // the files of the commands, computed on first use
@@ -171,6 +174,7 @@ func (w *walker) outermost(line string) {
 	}
 	w.line = line
 	w.read(line, place{parent: -1})
+	w.outlast()
 }
 
 func newParser() *syntax.Parser {
@@ -194,23 +198,28 @@ type walker struct {
 	buf    []byte   // buffer of fold
 	mask   []byte
 
-	line      string                  // the outermost line
-	origins   map[string]string       // where the values of variables come from, see origin.go
-	moved     []moved                 // directories that the line moved or linked
-	dir       string                  // Command.Dir of the next command
-	vars      []variable              // variables with literal values so far
-	funcs     map[string]*function    // functions by name, the last definition of each
-	written   map[string]*writtenFile // files that the line writes with known text, by path
-	args      []string                // known positional parameters
-	taint     []string                // variables to which the line gives an unknown value
-	mild      bool                    // unknown pieces are usual here, see Script.Hidden
-	elsewhere bool                    // standard input may be redirected elsewhere: by a function's caller, by exec
-	subst     int                     // 0, or the index of the variable values that the current reading inserts, from 1
-	used      bool                    // a value was inserted for a computed piece
-	older     bool                    // there are further values for another reading
-	expanding int                     // nested functions and aliases in the current reading
-	work      int                     // steps so far, see work.go
-	budget    int                     // maximum number of steps for this line
+	line      string                    // the outermost line
+	origins   map[string]string         // where the values of variables come from, see origin.go
+	moved     []moved                   // directories that the line moved or linked
+	inPast    bool                      // a file of the past is being read
+	running   []string                  // scripts of package.json that are being read
+	before    int                       // number of these that earlier calls moved
+	past      *Past                     // nil = no past
+	earlier   map[string][]*writtenFile // files of the past that were looked up
+	dir       string                    // Command.Dir of the next command
+	vars      []variable                // variables with literal values so far
+	funcs     map[string]*function      // functions by name, the last definition of each
+	written   map[string]*writtenFile   // files that the line writes with known text, by path
+	args      []string                  // known positional parameters
+	taint     []string                  // variables to which the line gives an unknown value
+	mild      bool                      // unknown pieces are usual here, see Script.Hidden
+	elsewhere bool                      // standard input may be redirected elsewhere: by a function's caller, by exec
+	subst     int                       // 0, or the index of the variable values that the current reading inserts, from 1
+	used      bool                      // a value was inserted for a computed piece
+	older     bool                      // there are further values for another reading
+	expanding int                       // nested functions and aliases in the current reading
+	work      int                       // steps so far, see work.go
+	budget    int                       // maximum number of steps for this line
 }
 
 // A place is the context of a command.
@@ -487,7 +496,7 @@ func (w *walker) command(words []Word, at place) {
 		w.unknown(tooMany)
 		return
 	}
-	if !w.must(len(words)*stepsPerWord, &at) && len(words) > fewWords {
+	if !w.must(len(words)*stepsPerWord, &at) && len(words) > fewWords || w.vague(words) {
 		return
 	}
 	c := Command{
@@ -552,9 +561,11 @@ func (w *walker) command(words []Word, at place) {
 	case "rm", "shred", "rimraf", "srm", "trash", "unlink", "rmdir", "find":
 		w.deletesMoved(words, at)
 	case "npm", "pnpm", "yarn", "bun":
-		w.packageScripts(c.Name, at)
+		w.packageScripts(c.Name, words[1:], at)
+	default:
+		w.runsFiles(c.key, words[1:], at)
 	}
-	if strings.IndexByte(c.Path, '/') >= 0 && !c.computed && len(w.written) > 0 {
+	if strings.IndexByte(c.Path, '/') >= 0 && !c.computed && w.mayHaveWritten() {
 		in := at
 		in.parent = len(w.s.Commands) - 1
 		w.runsWritten(words[0], words[1:], in)

@@ -1,8 +1,6 @@
 package shell
 
 import (
-	"encoding/json"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -24,6 +22,7 @@ type writtenFile struct {
 	text     string
 	computed bool // the text holds computed pieces, as holes
 	active   bool // it is being read: a script that runs itself is read once
+	earlier  bool // an earlier call of the session wrote it
 }
 
 // writtenKey returns the key of a file name in walker.written.
@@ -133,7 +132,7 @@ func (w *walker) keep(key string, file writtenFile) {
 
 // transfers handles "mv a.sh b.sh" and "cp a.sh b.sh" of a file that the line wrote.
 func (w *walker) transfers(args []Word) {
-	if len(w.written) == 0 {
+	if !w.mayHaveWritten() {
 		return
 	}
 	texts := make([]string, 0, 2)
@@ -145,11 +144,11 @@ func (w *walker) transfers(args []Word) {
 	if len(texts) != 2 {
 		return
 	}
-	from := w.written[w.writtenKey(texts[0])]
-	if from == nil {
+	files := w.files(w.writtenKey(texts[0]))
+	if len(files) == 0 {
 		return
 	}
-	to := texts[1]
+	from, to := files[len(files)-1], texts[1]
 	if strings.HasSuffix(to, "/") || to == "." {
 		to = strings.TrimSuffix(to, "/") + "/" + path.Base(texts[0])
 	}
@@ -159,21 +158,26 @@ func (w *walker) transfers(args []Word) {
 // wrote reads a file that the line wrote with a function, and reports whether there is one.
 func (w *walker) wrote(name Word, read func(text string, computed bool)) bool {
 	text, ok := knownText(name)
-	if !ok || len(w.written) == 0 {
+	if !ok || !w.mayHaveWritten() {
 		return false
 	}
-	file := w.written[w.writtenKey(text)]
-	if file == nil || file.active || !w.again() {
-		return file != nil
+	files := w.files(w.writtenKey(text))
+	for _, file := range files {
+		if file.active || !w.again() {
+			continue
+		}
+		file.active = true
+		// The text may contain values that the line computes while it writes the file. That is
+		// usual, and so are computed values in scripts of a project.
+		before := w.mild
+		w.mild = w.mild || file.computed || file.earlier
+		inPast := w.inPast
+		w.inPast = w.inPast || file.earlier
+		w.runs(file)
+		read(file.text, file.computed)
+		w.mild, w.inPast, file.active = before, inPast, false
 	}
-	file.active = true
-	defer func() { file.active = false }()
-	// The text may contain values that the line computes while it writes the file. That is usual.
-	before := w.mild
-	w.mild = w.mild || file.computed
-	defer func() { w.mild = before }()
-	read(file.text, file.computed)
-	return true
+	return len(files) > 0
 }
 
 // runsWritten handles a program that the line wrote: ./a.sh.
@@ -207,18 +211,4 @@ func (w *walker) shellFile(text string, computed bool, name string, args []Word,
 	in := at.behind(name)
 	in.stdin, in.from = nil, nil
 	w.nest(text, computed, name, in)
-}
-
-// packageScripts reads the scripts of a package.json that the line wrote, which npm and similar
-// programs run.
-func (w *walker) packageScripts(name string, at place) {
-	w.wrote(Word{Text: "package.json", Literal: true}, func(text string, computed bool) {
-		var file struct{ Scripts map[string]string }
-		if json.Unmarshal([]byte(text), &file) != nil {
-			return
-		}
-		for _, key := range slices.Sorted(maps.Keys(file.Scripts)) {
-			w.nest(file.Scripts[key], computed, name, at.behind(name))
-		}
-	})
 }

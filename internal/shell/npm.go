@@ -1,0 +1,96 @@
+package shell
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Words after npm and similar programs that install packages, and the scripts that run then.
+const (
+	npmInstalls  = "install i ci add rebuild update up link"
+	npmLifecycle = "preinstall install postinstall prepare prepublish"
+)
+
+// packageScripts reads the scripts of a package.json that the line or its past wrote, as far as a
+// call of npm or a similar program runs them.
+func (w *walker) packageScripts(name string, args []Word, at place) {
+	if !w.mayHaveWritten() {
+		return
+	}
+	dir, runs, installs := "", map[string]bool{}, len(args) == 0
+	for i, a := range args {
+		switch {
+		case !a.Literal:
+		case (a.Text == "--prefix" || a.Text == "-C" || a.Text == "--cwd") && i+1 < len(args):
+			dir = args[i+1].Text
+		case a.Text == "t" || a.Text == "tst":
+			runs["test"] = true
+		default:
+			runs[a.Text] = true
+			installs = installs || has(npmInstalls, a.Text)
+		}
+	}
+	for _, file := range w.files(w.writtenKey(join(dir, "package.json"))) {
+		scripts := scriptsOf(file)
+		for _, key := range slices.Sorted(maps.Keys(scripts)) {
+			called := runs[key] || len(key) > 3 && key[:3] == "pre" && runs[key[3:]] || len(key) > 4 && key[:4] == "post" && runs[key[4:]]
+			if !called && (!installs || !has(npmLifecycle, key)) {
+				continue
+			}
+			id := dir + "\x00" + key // a script that runs itself is read once
+			if slices.Contains(w.running, id) || !w.again() {
+				continue
+			}
+			w.running = append(w.running, id)
+			mild, inPast, before := w.mild, w.inPast, w.dir
+			w.mild, w.inPast, w.dir = w.mild || file.computed || file.earlier, w.inPast || file.earlier, join(w.dir, dir)
+			w.runs(&writtenFile{text: scripts[key], earlier: file.earlier})
+			w.nest(scripts[key], file.computed, name, at.behind(name))
+			w.mild, w.inPast, w.dir = mild, inPast, before
+			w.running = w.running[:len(w.running)-1]
+		}
+	}
+}
+
+// scriptsOf returns the scripts of a package.json by name.
+func scriptsOf(file *writtenFile) map[string]string {
+	var whole struct{ Scripts map[string]string }
+	if json.Unmarshal([]byte(file.text), &whole) == nil {
+		return whole.Scripts
+	}
+	scripts := map[string]string{} // a part of the file: each "name": "line"
+	for rest := file.text; len(scripts) < maxVars; {
+		key, after, ok := jsonText(rest)
+		if !ok {
+			return scripts
+		}
+		rest = after
+		if after, ok = strings.CutPrefix(strings.TrimLeft(after, " \t\n"), ":"); !ok {
+			continue
+		}
+		if after = strings.TrimLeft(after, " \t\n"); strings.HasPrefix(after, `"`) {
+			scripts[key], rest, _ = jsonText(after)
+		}
+	}
+	return scripts
+}
+
+// jsonText returns the first text in JSON, decoded, and what follows it.
+func jsonText(source string) (text, rest string, ok bool) {
+	begin := strings.IndexByte(source, '"')
+	if begin < 0 {
+		return "", "", false
+	}
+	for end := begin + 1; end < len(source); end++ {
+		switch source[end] {
+		case '\\':
+			end++
+		case '"':
+			err := json.Unmarshal([]byte(source[begin:end+1]), &text)
+			return text, source[end+1:], err == nil
+		}
+	}
+	return "", "", false
+}

@@ -1,0 +1,256 @@
+package shell
+
+import (
+	"encoding/json"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"mvdan.cc/sh/v3/syntax"
+)
+
+// Past is what earlier calls of a session did, as far as it changes what a line does: a script that
+// a call wrote is read as code when a later line runs it. Like everything that the package knows of
+// files, this only adds commands.
+type Past struct {
+	// Texts returns the texts that a file may have, if the session wrote the file. The name is
+	// relative to the directory in which the line starts, or begins with / or ~.
+	Texts func(name string) []Text
+
+	Moved []Move
+}
+
+// Text is a text that a file may have.
+type Text struct {
+	Text string
+	Part bool // it is only a part of the file, or parts of it are not known
+}
+
+// Move is a file or directory that was moved, linked or mounted. Both names are as in Past.Texts.
+type Move struct{ From, To string }
+
+// ParseAfter is ParseAs for a line with a past; nil = none.
+func ParseAfter(past *Past, language, line string) *Script {
+	if language == PowerShell || language == Cmd {
+		return ParseAs(language, line)
+	}
+	w := walker{s: &Script{}, past: past}
+	if past != nil {
+		for _, m := range past.Moved {
+			w.move(moved{to: m.To, from: Word{Text: m.From, Literal: true}})
+		}
+		w.before = len(w.moved)
+	}
+	w.outermost(line)
+	return w.s
+}
+
+// files returns the texts that a file may have, or nil if neither the line nor its past wrote it.
+func (w *walker) files(key string) []*writtenFile {
+	if file := w.written[key]; file != nil {
+		return []*writtenFile{file}
+	}
+	if w.past == nil || w.past.Texts == nil {
+		return nil
+	}
+	files, known := w.earlier[key]
+	if !known && len(w.earlier) < maxWritten {
+		for _, text := range w.past.Texts(key) {
+			if len(text.Text) <= maxCode {
+				clean := strings.ReplaceAll(text.Text, string(hole), "?") // not computed by this line
+				files = append(files, &writtenFile{text: clean, computed: text.Part, earlier: true})
+			}
+		}
+		if w.earlier == nil {
+			w.earlier = map[string][]*writtenFile{}
+		}
+		w.earlier[key] = files
+	}
+	return files
+}
+
+// runs records that the line runs a file of the past.
+func (w *walker) runs(file *writtenFile) {
+	if file.earlier && !slices.Contains(w.s.ran, file.text) {
+		w.s.ran = append(w.s.ran, file.text)
+	}
+}
+
+// mayHaveWritten reports whether the line or its past wrote any file.
+func (w *walker) mayHaveWritten() bool { return len(w.written) > 0 || w.past != nil }
+
+// outlast stores in the Script what later lines need as their past.
+func (w *walker) outlast() {
+	for _, name := range slices.Sorted(maps.Keys(w.written)) {
+		if file := w.written[name]; !strings.HasPrefix(name, "/dev/") {
+			w.s.wrote = append(w.s.wrote, Wrote{name, Text{w.decode(file.text), file.computed}})
+		}
+	}
+	for _, m := range w.moved[min(w.before, len(w.moved)):] {
+		if m.at != "" && !m.open {
+			w.s.moved = append(w.s.moved, Move{From: m.at, To: m.to})
+		}
+	}
+}
+
+// Wrote is a file that a line writes with known text.
+type Wrote struct {
+	Name string // as in Past.Texts
+	Text Text
+}
+
+// Wrote returns the files that the line writes with known text.
+func (s *Script) Wrote() []Wrote { return s.wrote }
+
+// Ran returns the texts of files of the past that the line runs.
+func (s *Script) Ran() []string { return s.ran }
+
+// Moved returns what the line moves, links and mounts.
+func (s *Script) Moved() []Move { return s.moved }
+
+// placeOf returns the path of a word, relative to the start of the line; empty = not known.
+func (w *walker) placeOf(word Word) string {
+	text, ok := knownText(word)
+	if !ok || text == "" {
+		return ""
+	}
+	return path.Clean(join(w.dir, text))
+}
+
+// runsFiles reads the files that the line or its past wrote and that a program runs without being
+// an interpreter of one file.
+func (w *walker) runsFiles(name string, args []Word, at place) {
+	if !w.mayHaveWritten() {
+		return
+	}
+	at.parent = len(w.s.Commands) - 1
+	in := at.behind(name)
+	code := func(language string, file Word) {
+		w.wrote(file, func(text string, computed bool) { w.code(language, text, computed, name, in) })
+	}
+	files := func(end string) (list []Word) {
+		for _, a := range args {
+			if text, ok := knownText(a); ok && strings.HasSuffix(text, end) {
+				list = append(list, a)
+			}
+		}
+		return list
+	}
+	switch name {
+	case "go":
+		if len(args) == 0 || !args[0].Literal || !has("run test generate", args[0].Text) {
+			return
+		}
+		list := files(".go")
+		for _, a := range args[1:] {
+			if a.Literal && !strings.HasPrefix(a.Text, "-") && !strings.HasSuffix(a.Text, ".go") {
+				list = append(list, Word{Text: a.Text + "/main.go", Literal: true})
+			}
+		}
+		for _, file := range list {
+			code("go", file)
+		}
+	case "pytest":
+		for _, file := range append(files(".py"), Word{Text: "conftest.py", Literal: true}) {
+			code("python", file)
+		}
+	case "jupyter", "papermill", "ipython", "runipy":
+		for _, file := range files(".ipynb") {
+			w.wrote(file, func(text string, computed bool) { w.code("python", notebookCode(text), computed, name, in) })
+		}
+	case "just":
+		for _, file := range []string{"justfile", "Justfile", ".justfile"} {
+			w.wrote(Word{Text: file, Literal: true}, func(text string, computed bool) {
+				w.makeText(justText(text), name, computed, in, makeRun{goals: wordsOf(args)})
+			})
+		}
+	case "psql", "mysql", "mariadb", "sqlite3": // rules match the text, which is no shell line
+		for _, a := range args {
+			w.wrote(a, func(string, bool) {})
+		}
+		for _, r := range at.stdin {
+			if r.Op == syntax.RdrIn {
+				w.wrote(w.word(&at, r.Word), func(string, bool) {})
+			}
+		}
+	}
+}
+
+// wordsOf returns the literal words that are no options.
+func wordsOf(args []Word) (texts []string) {
+	for _, a := range args {
+		if a.Literal && !strings.HasPrefix(a.Text, "-") {
+			texts = append(texts, a.Text)
+		}
+	}
+	return texts
+}
+
+// notebookCode returns the code of a Jupyter notebook. The text of one cell is returned as it is.
+func notebookCode(text string) string {
+	var notebook struct {
+		Cells []struct {
+			Type   string          `json:"cell_type"`
+			Source json.RawMessage `json:"source"`
+		}
+	}
+	if json.Unmarshal([]byte(text), &notebook) != nil {
+		return text
+	}
+	var code strings.Builder
+	for _, cell := range notebook.Cells {
+		var lines []string
+		var whole string
+		if cell.Type != "code" || json.Unmarshal(cell.Source, &lines) != nil && json.Unmarshal(cell.Source, &whole) != nil {
+			continue
+		}
+		code.WriteString(strings.Join(lines, "") + whole + "\n")
+	}
+	return code.String()
+}
+
+// justText converts a justfile to a Makefile: {{x}} becomes $(x), and recipes begin with a tab.
+func justText(text string) string {
+	lines := strings.Split(strings.NewReplacer("{{", "$(", "}}", ")", "$", "$$", ":= \"", ":= ", ":= '", ":= ").Replace(text), "\n")
+	for i, line := range lines {
+		indented := strings.TrimLeft(line, " \t")
+		switch {
+		case indented == "" || line[0] == '#':
+		case indented != line:
+			lines[i] = "\t" + indented
+		case strings.Contains(line, ":="):
+			lines[i] = strings.TrimRight(line, "\"' ")
+		default: // recipe parameter="default": needs
+			head, needs, _ := strings.Cut(line, ":")
+			name, _, _ := strings.Cut(strings.TrimPrefix(head, "@"), " ")
+			lines[i] = name + ":" + needs
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// vague reports whether a command in a file of the past deletes only what is computed there. That
+// is usual in scripts, which delete the directories that they made. The same words in the line
+// itself are a command as any other.
+func (w *walker) vague(words []Word) bool {
+	if !w.inPast || !words[0].Literal || !has("rm rmdir unlink find", words[0].Text) {
+		return false
+	}
+	computed := 0
+	for _, a := range words[1:] {
+		switch {
+		case a.Literal && strings.HasPrefix(a.Text, "-"):
+		case a.c != nil && a.c.head == "":
+			if _, known := homely(a.Text); known {
+				return false
+			}
+			if computed++; words[0].Text == "find" {
+				return true
+			}
+		default:
+			return false
+		}
+	}
+	return computed > 0
+}
