@@ -123,7 +123,7 @@ type Explainer interface {
 // The Marker and its Matcher get the event as it was fired; v.Event is the event after all
 // changes. The engine calls Mark instead of Handle. If the error of another Marker makes the
 // Verdict stricter, the engine calls Mark again with the new Verdict. Mark must be quick and must
-// not modify v.
+// not modify v. Records list only Markers that failed.
 type Marker interface {
 	Mark(ctx context.Context, ev *Event, v *Verdict) error
 }

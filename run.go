@@ -691,7 +691,7 @@ func (f *firing) fail(err error) {
 // mark calls the Markers. If one fails, the Verdict may become stricter; the Markers that
 // succeeded are then called again with the new Verdict.
 func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
-	asked := len(f.answers)
+	var marked []answer // that succeeded; only failures are in the Record
 	failed := false
 	for _, s := range f.lineup.markers {
 		ok, err := s.listens(f.first, &v)
@@ -702,10 +702,12 @@ func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 		if a.matched(err); a.err == nil {
 			a.mark(ctx, &v)
 		}
-		if a.err != nil {
-			failed = true
-			f.settle(&a)
+		if a.err == nil {
+			marked = append(marked, a)
+			continue
 		}
+		failed = true
+		f.settle(&a)
 		f.answers = append(f.answers, a)
 	}
 	if !failed {
@@ -718,9 +720,9 @@ func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 	if v.Decision == before {
 		return v
 	}
-	for i := range f.answers[asked:] {
-		if a := f.answers[asked+i]; a.err == nil {
-			a.mark(ctx, &v)
+	for i := range marked {
+		if marked[i].mark(ctx, &v); marked[i].err != nil {
+			f.answers = append(f.answers, marked[i])
 		}
 	}
 	return v

@@ -57,18 +57,25 @@ func (t *explainer) hooks() {
 	}
 	for i := range t.plan.Entries {
 		p := &t.plan.Entries[i]
-		if seen[p] {
+		s := t.spec(p.Hook, p.Source, p.Phase)
+		if seen[p] || s != nil && marks(s) { // a Record has a Marker only if it failed
 			continue
 		}
 		h := hookPart{
 			Phase: p.Phase, Hook: p.Hook, Source: p.Source, File: p.File, Line: p.Line, Part: partNotAsked,
 			Reason: t.whyNotAsked(), matched: t.x.mask(p.Matched),
 		}
-		if s := t.spec(p.Hook, p.Source, p.Phase); s != nil {
+		if s != nil {
 			h.Why = t.checks(policy.NewReasoner(s).Why(t.x.sent, nil))
 		}
 		t.x.Hooks = append(t.x.Hooks, h)
 	}
+}
+
+// marks reports whether a hook only stores facts for later events.
+func marks(s *grapnel.Spec) bool {
+	_, marker := s.Hook.(grapnel.Marker)
+	return marker
 }
 
 // counts returns the decision of a run, as far as it counts. Ending the turn is treated as a
@@ -360,7 +367,7 @@ func (t *explainer) others(all bool) {
 		if why := policy.NotYet(&s, ev); why != "" {
 			x.NotYet = append(x.NotYet, notYet{s.Name, s.Source.Name, s.Source.File, s.Line, why})
 		}
-		if _, marks := s.Hook.(grapnel.Marker); marks || slices.ContainsFunc(x.Hooks, func(h hookPart) bool {
+		if marks(&s) || slices.ContainsFunc(x.Hooks, func(h hookPart) bool {
 			return h.Hook == s.Name && h.Source == s.Source.Name
 		}) {
 			continue

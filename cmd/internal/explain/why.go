@@ -53,7 +53,7 @@ const (
 func (t *explainer) why(name string, place local.Place, set *policy.Set) error {
 	var known []string
 	for _, s := range t.specs {
-		if _, marks := s.Hook.(grapnel.Marker); marks {
+		if marks(&s) {
 			continue // a marker that stores events for `after:` is not the hook itself
 		}
 		known = append(known, s.Name)
