@@ -134,6 +134,11 @@ type loadedPolicy struct {
 	unsettled bool // the file was just changed: it is still the last content, or the first one
 }
 
+// seesCommands reports whether the policy may have rules about commands.
+func (p *loadedPolicy) seesCommands() bool {
+	return p.skipped > 0 || len(p.Use) > 0 || slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.Match != nil && len(h.Match.Command) > 0 })
+}
+
 // compiledPolicy decodes a policy. If facts is not nil, it skips hooks that the event cannot match
 // in its current form. An event that another hook changes can match them.
 func (r *codecReader) compiledPolicy(facts *match.Facts) loadedPolicy {

@@ -168,6 +168,11 @@ func Load(req Request) Set {
 func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps is the order of precedence of the files
 	var set Set
 	req.facts = &match.FactCache{Clock: req.Now}
+	if req.Counter == nil {
+		req.Counter = &memory{}
+	}
+	recorder := &pastRecorder{past: &sessionPast{req.Counter, req.facts.Now()}, facts: req.facts}
+	req.facts.Past = recorder.past.of
 	if req.Event != nil {
 		req.early = req.facts.Early(req.Event)
 	}
@@ -211,6 +216,9 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 			set.Unsteady = true
 		}
 		set.Records.Add(got.policy.Records, file.Scope)
+		if recorder.source == nil && got.policy.seesCommands() {
+			recorder.source = new(sourceOf(file))
+		}
 		if r := got.policy.Retention; r != nil {
 			set.Retention = policyfile.Retention{
 				Days: cmp.Or(set.Retention.Days, r.Days), Records: cmp.Or(set.Retention.Records, r.Records), Size: cmp.Or(set.Retention.Size, r.Size),
@@ -245,6 +253,9 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 		set.Specs = append(set.Specs, spec)
 	}
 	redact.New(redacts).Guard(set.Specs, func(s *grapnel.Spec) bool { return seesRedacted(s) || foreign[s.Source.Name] })
+	if recorder.source != nil {
+		set.Specs = append(set.Specs, recorder.spec())
+	}
 	set.Specs = together(set.Specs, req.Counter)
 	return set
 }

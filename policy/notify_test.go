@@ -127,7 +127,7 @@ hooks:
 		t.Errorf("the webhook heard (-want +got)\n%s", diff)
 	}
 	req.Notify = nil
-	if set := policy.Load(req); len(set.Specs) != 2 || set.Files[0].State != policy.Valid {
+	if set := policy.Load(req); len(set.Specs) != 3 || set.Files[0].State != policy.Valid {
 		t.Errorf("without anybody who tells: %+v", set)
 	}
 	req.Notify = func(policyfile.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody may go there") }

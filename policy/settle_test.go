@@ -57,7 +57,7 @@ func TestSettled(t *testing.T) {
 	write(whole, settled)
 	expect("settled", true, grapnel.Block, policy.Valid)
 	write(half, settling)
-	if set := expect("a half", true, grapnel.Block, policy.Valid); !set.Unsteady || len(set.Specs) != 2 {
+	if set := expect("a half", true, grapnel.Block, policy.Valid); !set.Unsteady || len(set.Specs) != 3 {
 		t.Errorf("a half: unsteady %v, %d hooks", set.Unsteady, len(set.Specs))
 	}
 	expect("a half for a command that shows policies", false, grapnel.None, policy.Valid)

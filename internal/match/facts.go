@@ -20,6 +20,8 @@ import (
 type Facts struct {
 	Event      *grapnel.Event
 	lines      *parsedLines // nil = parsed lines are not cached
+	pastOf     PastOf
+	keptPast   lazy[*shell.Past]
 	programs   []string     // programs in the rules of the policy
 	ruleIndex  *ruleIndex   // index of these rules
 	candidates lazy[ruleSet]
@@ -61,6 +63,19 @@ func (l *lazy[T]) get(work func() T) T {
 	return l.value
 }
 
+// PastOf returns what the session of an event did before, as far as it may change what the shell
+// lines of the event do; nil = nothing. A nil PastOf knows nothing.
+type PastOf func(*grapnel.Event) *shell.Past
+
+// past returns the past of the event, or nil. If it is not nil, the event may run programs that
+// its text does not name.
+func (f *Facts) past() *shell.Past {
+	if f.pastOf == nil || f.Event.Tool == nil || len(f.Event.Tool.Commands) == 0 {
+		return nil
+	}
+	return f.keptPast.get(func() *shell.Past { return f.pastOf(f.Event) })
+}
+
 // calls returns the facts of each call of a batch.
 func (f *Facts) calls() []*Facts {
 	return f.keptCalls.get(f.eachCall)
@@ -69,12 +84,12 @@ func (f *Facts) calls() []*Facts {
 // gate returns, for each program, whether a shell line of the event may run it. This is one pass
 // for all rules, most of which are about other programs.
 func (f *Facts) gate() []bool {
-	return f.keptGate.get(func() []bool { return gate(f.Event, f.programs) })
+	return f.keptGate.get(func() []bool { return gate(f.Event, f.programs, f.past() != nil) })
 }
 
 // concerns reports whether a rule may match the event.
 func (f *Facts) concerns(rule int) bool {
-	if len(f.ruleIndex.rules) < minRules {
+	if len(f.ruleIndex.rules) < minRules || f.past() != nil {
 		return true
 	}
 	left := f.candidates.get(func() ruleSet { return f.ruleIndex.pass(f) })
@@ -83,7 +98,7 @@ func (f *Facts) concerns(rule int) bool {
 
 // Scripts returns the parsed shell lines of the event, one script per line.
 func (f *Facts) Scripts() []*shell.Script {
-	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.Event) })
+	return f.keptShell.get(func() []*shell.Script { return f.lines.parse(f.Event, f.past()) })
 }
 
 // allTexts returns all texts in the event, as they are written.
@@ -157,6 +172,7 @@ type FactCache struct {
 	Secrets *secret.Rules // secret rules of the policy whose rules are being compiled
 
 	Clock func() time.Time // nil = time.Now
+	Past  PastOf
 
 	// In the cache of a rule that is compiled later: the cache of the other rules.
 	first *FactCache
@@ -203,7 +219,7 @@ func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 
 // Early returns the facts of an event before all hooks are built. They share parsed lines with
 // later facts, but have no data about rules.
-func (c *FactCache) Early(ev *grapnel.Event) *Facts { return &Facts{Event: ev, lines: &c.lines} }
+func (c *FactCache) Early(ev *grapnel.Event) *Facts { return &Facts{Event: ev, lines: &c.lines, pastOf: c.Past} }
 
 func (c *FactCache) older(ev *grapnel.Event) *Facts {
 	for i := range c.other {
@@ -211,7 +227,7 @@ func (c *FactCache) older(ev *grapnel.Event) *Facts {
 			return f
 		}
 	}
-	f := &Facts{Event: ev, lines: &c.lines, programs: c.programs, ruleIndex: &c.ruleIndex}
+	f := &Facts{Event: ev, lines: &c.lines, pastOf: c.Past, programs: c.programs, ruleIndex: &c.ruleIndex}
 	c.other[c.next.Add(1)%uint32(len(c.other))].Store(f)
 	c.last.Store(f)
 	return f
@@ -237,16 +253,16 @@ func (f *Facts) eachCall() []*Facts {
 	for i := range f.Event.Calls {
 		one := *f.Event
 		one.Tool, one.Calls = &f.Event.Calls[i], nil
-		calls = append(calls, &Facts{Event: &one, lines: f.lines, programs: f.programs, ruleIndex: f.ruleIndex})
+		calls = append(calls, &Facts{Event: &one, lines: f.lines, pastOf: f.pastOf, programs: f.programs, ruleIndex: f.ruleIndex})
 	}
 	return calls
 }
 
-func gate(ev *grapnel.Event, programs []string) []bool {
+func gate(ev *grapnel.Event, programs []string, past bool) []bool {
 	may := make([]bool, len(programs))
-	if ev.Tool != nil && shellLanguage(ev.Tool) != "" {
+	if past || ev.Tool != nil && shellLanguage(ev.Tool) != "" {
 		for i := range may {
-			may[i] = true // the gate only supports POSIX shells
+			may[i] = true // the gate only supports the text of lines of POSIX shells
 		}
 		return may
 	}
@@ -273,15 +289,15 @@ const maxKeptLine = 4 << 10
 
 // parse parses the shell lines of a call separately: an open quote in one line must not affect the
 // next.
-func (p *parsedLines) parse(ev *grapnel.Event) []*shell.Script {
+func (p *parsedLines) parse(ev *grapnel.Event, past *shell.Past) []*shell.Script {
 	if ev.Tool == nil {
 		return nil
 	}
 	language := shellLanguage(ev.Tool)
 	var scripts []*shell.Script
 	for _, line := range ev.Tool.Commands {
-		if p == nil || len(line) > maxKeptLine {
-			scripts = append(scripts, shell.ParseAs(language, line))
+		if p == nil || past != nil || len(line) > maxKeptLine {
+			scripts = append(scripts, shell.ParseAfter(past, language, line))
 			continue
 		}
 		kept := &p[len(line)%len(p)]

@@ -47,6 +47,9 @@ func (p Path) writes(sure bool) bool {
 	return p.use != shell.UseRead && p.use != shell.UseExecute
 }
 
+// Use returns what the call does with the file.
+func (p Path) Use() shell.Use { return p.use }
+
 // Match reports whether a pattern matches this path. A relative pattern is relative to the project
 // root. A pattern that begins with **/ also matches outside the project. ~/ is the home directory,
 // and a trailing slash matches everything in the directory.

@@ -9,11 +9,17 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// texts returns all texts in the event, and the plain form of each text that has another one. A
+// texts returns all texts in the event, the texts of files that the session wrote and that the event
+// runs, and the plain form of each text that has another one. A
 // model reads both forms alike, so that a rule for one must match the other.
 func (f *Facts) texts() []string {
 	return f.keptPlain.get(func() []string {
 		texts := f.allTexts()
+		if f.past() != nil {
+			for _, script := range f.Scripts() {
+				texts = append(slices.Clip(texts), script.Ran()...)
+			}
+		}
 		for _, text := range texts {
 			if p := plain(text); p != text {
 				texts = append(slices.Clip(texts), p)

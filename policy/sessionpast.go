@@ -1,0 +1,317 @@
+package policy
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/home"
+	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/secret"
+	"github.com/grapnel-dev/grapnel/internal/shell"
+)
+
+// sessionPast remembers which files the calls of a session wrote, and what they linked and moved.
+// Rules about commands then also see the commands of a script that the session wrote, when a later
+// call runs it.
+//
+// It stores paths. Commands come from the file itself when it is run. The text that a call writes
+// is stored for a short time only, because the next call may begin before the file is there.
+type sessionPast struct {
+	counter Counter
+	now     func() time.Time
+}
+
+// Limits for what is stored of a session. The oldest entries are dropped first.
+const (
+	maxPastBytes  = 48 << 10 // all paths
+	maxPastText   = 32 << 10 // one text
+	maxPastPath   = 1 << 10  // one path
+	maxPastMoves  = 64
+	maxPastLinked = 12 // moves that one line is read with
+	keepPast      = 7 * 24 * time.Hour
+	keepText      = 10 * time.Minute // how long a text is stored
+	justMoved     = time.Minute      // how long a move counts although its target does not exist
+)
+
+// writtenPaths is the stored value of a session.
+type writtenPaths struct {
+	Files []string    `json:"files,omitempty"` // real paths, the newest last
+	Moves []movedPath `json:"moves,omitempty"` // the newest last
+}
+
+type movedPath struct {
+	From string    `json:"from"`
+	To   string    `json:"to"`
+	At   time.Time `json:"at"`
+}
+
+// writtenText is the stored text of one file.
+type writtenText struct {
+	shell.Text
+	At time.Time `json:"at"`
+}
+
+func (p *sessionPast) key(ev *grapnel.Event, more ...string) string {
+	return strings.Join(append([]string{"past", ev.Agent.Name, ev.Session.ID}, more...), "\x00")
+}
+
+// of implements match.PastOf. If the stored value cannot be read, the recorder reports it.
+func (p *sessionPast) of(ev *grapnel.Event) *shell.Past {
+	kept, err := counted(p.counter, p.key(ev))
+	if err != nil || len(kept) == 0 {
+		return nil
+	}
+	var paths writtenPaths
+	if json.Unmarshal(kept, &paths) != nil || !paths.concern(ev.Tool.Commands) {
+		return nil
+	}
+	past := &shell.Past{Texts: func(name string) []shell.Text { return p.texts(ev, &paths, name) }}
+	for _, m := range slices.Backward(paths.Moves) {
+		if len(past.Moved) >= maxPastLinked {
+			break
+		}
+		if p.now().Sub(m.At) > justMoved && gone(m.To) {
+			continue
+		}
+		past.Moved = append(past.Moved, shell.Move{From: m.From, To: m.To})
+		if from, to := relativeTo(ev.Session.CWD, m.From), relativeTo(ev.Session.CWD, m.To); to != m.To {
+			past.Moved = append(past.Moved, shell.Move{From: from, To: to})
+		}
+	}
+	return past
+}
+
+// relativeTo returns a path relative to dir, if the path is inside of it.
+func relativeTo(dir, name string) string {
+	if rel, err := filepath.Rel(dir, name); dir != "" && err == nil && filepath.IsLocal(rel) {
+		return rel
+	}
+	return name
+}
+
+// gone reports whether a file certainly does not exist.
+func gone(name string) bool {
+	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	_, err := os.Lstat(filepath.Dir(name))
+	return err == nil
+}
+
+// runners are programs that run a file without naming it in the line, by the file's name.
+var runners = map[string][]string{
+	"makefile": {"make"}, "gnumakefile": {"make"}, "package.json": {"npm", "pnpm", "yarn", "bun"},
+	"justfile": {"just"}, ".justfile": {"just"}, "conftest.py": {"pytest"}, "main.go": {"go run"},
+}
+
+// concern reports whether one of the lines may run a file of the session, or name a moved one.
+func (w *writtenPaths) concern(lines []string) bool {
+	return slices.ContainsFunc(lines, func(line string) bool {
+		named := func(path string) bool {
+			base := filepath.Base(path)
+			return strings.Contains(line, base) || slices.ContainsFunc(runners[strings.ToLower(base)], func(r string) bool { return strings.Contains(line, r) })
+		}
+		return slices.ContainsFunc(w.Files, named) || len(w.Moves) > 0 &&
+			(strings.ContainsAny(line, "*?[$`") || slices.ContainsFunc(w.Moves, func(m movedPath) bool { return named(m.To) }))
+	})
+}
+
+// texts returns the texts that a file may have, if the session wrote it.
+func (p *sessionPast) texts(ev *grapnel.Event, paths *writtenPaths, name string) (texts []shell.Text) {
+	path := match.RealPath(home.Absolute(name, ev.Session.CWD))
+	for range maxPastLinked { // a file that was moved or linked is read under its former names, too
+		if slices.Contains(paths.Files, path) {
+			texts = append(texts, p.textsOf(ev, path)...)
+		}
+		i := slices.IndexFunc(paths.Moves, func(m movedPath) bool { return m.To == path })
+		if i < 0 {
+			break
+		}
+		path = paths.Moves[i].From
+	}
+	return texts
+}
+
+// textsOf returns the content of a file and the text that a call has just written to it.
+func (p *sessionPast) textsOf(ev *grapnel.Event, path string) (texts []shell.Text) {
+	content, err := readfile.Regular(path, maxPastRead)
+	if err == nil {
+		texts = append(texts, shell.Text{Text: string(content)})
+	}
+	kept, err := counted(p.counter, p.key(ev, path))
+	var written writtenText
+	if err == nil && json.Unmarshal(kept, &written) == nil && p.now().Sub(written.At) < keepText && written.Text.Text != string(content) {
+		texts = append(texts, written.Text)
+	}
+	return texts
+}
+
+// maxPastRead is the maximum number of bytes of a file that are read.
+const maxPastRead = 256 << 10
+
+// pastRecorder is the hook that records what a call does. It decides nothing.
+type pastRecorder struct {
+	past   *sessionPast
+	facts  *match.FactCache
+	source *grapnel.Source // of the first policy with rules about commands; nil = nothing needs to be recorded
+}
+
+// spec returns the Spec of the recorder. If it fails, the failure is reported, and the call
+// continues: rules that look at the call itself work without it.
+func (r *pastRecorder) spec() grapnel.Spec {
+	return grapnel.Spec{
+		Name: "session-files", Source: notice.OwnSource(*r.source), On: []grapnel.Kind{grapnel.ToolBefore},
+		Match: r, Hook: r, Phase: grapnel.PhaseObserve, OnError: grapnel.OnErrorOpen,
+	}
+}
+
+// Handle returns an empty outcome. It is for callers that do not support Marker.
+func (*pastRecorder) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+	return grapnel.Outcome{}, nil
+}
+
+// Explain returns the purpose of the hook.
+func (*pastRecorder) Explain(*grapnel.Event, *grapnel.Verdict) string {
+	return "remembers which files the session writes"
+}
+
+// Match reports whether the call writes, links or moves files, and is not blocked.
+func (r *pastRecorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	ev := happened(came, v)
+	if ev.Tool == nil || blocked(ev, v) {
+		return false, nil
+	}
+	if len(ev.Tool.Commands) == 0 {
+		return ev.Tool.Content != "" && slices.ContainsFunc(ev.Tool.Paths, func(p grapnel.Path) bool { return p.Use == grapnel.UseWrite }), nil
+	}
+	return slices.ContainsFunc(ev.Tool.Commands, mayWrite), nil
+}
+
+// mayWrite reports whether a shell line may write, link, move or delete a file. It can be wrong
+// only by returning true.
+func mayWrite(line string) bool {
+	line = strings.NewReplacer("2>&1", "", ">/dev/null", "", "> /dev/null", "").Replace(line)
+	return strings.Contains(line, ">") || slices.ContainsFunc([]string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i"}, func(word string) bool {
+		return strings.Contains(line, word)
+	})
+}
+
+// Mark records the call.
+func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict) error {
+	ev := happened(came, v)
+	did := r.did(ev)
+	if len(did.files)+len(did.moves)+len(did.deleted) == 0 {
+		return nil
+	}
+	var errs []error
+	for path, text := range did.texts {
+		if len(text.Text) > maxPastText {
+			continue
+		}
+		text.Text = secret.Hide(text.Text)
+		data, _ := json.Marshal(writtenText{text, r.past.now()}) // a text and a time can always be marshaled
+		errs = append(errs, r.past.counter.Count(r.past.key(ev, path), func([]byte) ([]byte, time.Duration) { return data, keepText }))
+	}
+	var broken error
+	errs = append(errs, r.past.counter.Count(r.past.key(ev), func(kept []byte) ([]byte, time.Duration) {
+		var paths writtenPaths
+		if len(kept) > 0 {
+			if err := json.Unmarshal(kept, &paths); err != nil {
+				broken = fmt.Errorf("the files that the session wrote before are unknown: %w", err)
+			}
+		}
+		if !paths.add(did, r.past.now()) && broken == nil {
+			return nil, 0
+		}
+		return paths.encode(), keepPast
+	}), broken)
+	return errors.Join(errs...)
+}
+
+// deeds is what one call does with files. All paths are real paths, except for the names of moved
+// and linked files, which are absolute paths.
+type deeds struct {
+	files   []string
+	deleted []string
+	moves   []movedPath
+	texts   map[string]shell.Text
+}
+
+// did returns what a call does with files.
+func (r *pastRecorder) did(ev *grapnel.Event) deeds {
+	d := deeds{texts: map[string]shell.Text{}}
+	facts := r.facts.Of(ev)
+	for _, p := range facts.Paths() {
+		switch {
+		case len(p.Real) > maxPastPath:
+		case p.Use() == shell.UseDelete:
+			d.deleted = append(d.deleted, p.Real)
+		case p.Use() == shell.UseWrite && !slices.Contains(d.files, match.RealPath(p.Real)):
+			d.files = append(d.files, match.RealPath(p.Real))
+		}
+	}
+	absolute := func(name string) string { return home.Absolute(name, ev.Session.CWD) }
+	for _, script := range facts.Scripts() {
+		for _, w := range script.Wrote() {
+			d.texts[match.RealPath(absolute(w.Name))] = w.Text
+		}
+		for _, m := range script.Moved() {
+			if from, to := absolute(m.From), absolute(m.To); len(from)+len(to) <= maxPastPath {
+				d.moves = append(d.moves, movedPath{From: from, To: to})
+			}
+		}
+	}
+	if len(ev.Tool.Commands) == 0 {
+		whole := ev.Tool.Class == grapnel.ClassWrite && len(d.files) == 1
+		for _, path := range d.files {
+			d.texts[path] = shell.Text{Text: ev.Tool.Content, Part: !whole}
+		}
+	}
+	return d
+}
+
+// add adds what a call did, and reports whether anything changed.
+func (w *writtenPaths) add(d deeds, now time.Time) (changed bool) {
+	drop := func(m movedPath) bool {
+		return slices.Contains(d.deleted, m.To) || slices.ContainsFunc(d.moves, func(n movedPath) bool { return n.To == m.To })
+	}
+	moves := len(w.Moves)
+	w.Moves = slices.DeleteFunc(w.Moves, drop)
+	changed = len(w.Moves) < moves
+	for _, m := range d.moves {
+		m.At = now
+		w.Moves, changed = append(w.Moves, m), true
+	}
+	w.Moves = w.Moves[max(0, len(w.Moves)-maxPastMoves):]
+	for _, path := range d.files {
+		if i := slices.Index(w.Files, path); i < 0 {
+			w.Files, changed = append(w.Files, path), true
+		} else if i < len(w.Files)/2 { // keep what is still in use
+			w.Files, changed = append(slices.Delete(w.Files, i, i+1), path), true
+		}
+	}
+	return changed
+}
+
+// encode returns the stored form, without the oldest entries if it would be too long.
+func (w *writtenPaths) encode() []byte {
+	for {
+		data, _ := json.Marshal(w) // texts and times can always be marshaled
+		if len(data) <= maxPastBytes {
+			return data
+		}
+		w.Files = w.Files[(len(w.Files)+3)/4:]
+		w.Moves = w.Moves[(len(w.Moves)+3)/4:]
+	}
+}

@@ -1,0 +1,214 @@
+package policy_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// pastCounter is a Counter that shows what is stored.
+type pastCounter map[string][]byte
+
+func (c pastCounter) Count(key string, change func([]byte) ([]byte, time.Duration)) error {
+	if now, _ := change(c[key]); now != nil {
+		c[key] = now
+	}
+	return nil
+}
+
+// pastSession plays calls in a directory, with a rule against rm -rf.
+type pastSession struct {
+	t       *testing.T
+	dir     string
+	file    string
+	counter pastCounter
+	now     time.Time
+}
+
+func newPastSession(t *testing.T, rules string) *pastSession {
+	t.Helper()
+	s := &pastSession{t: t, dir: t.TempDir(), file: filepath.Join(t.TempDir(), "grapnel.yaml"), counter: pastCounter{}, now: time.Now()}
+	if err := os.WriteFile(s.file, []byte("version: 1\nhooks:\n"+rules), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+const noDelete = "  - {name: no-delete, on: tool.before, match: {command: rm -rf}, block: no}\n"
+
+// fire judges one call as a program does that is started for each call: it loads the policy anew,
+// for this event.
+func (s *pastSession) fire(tool *grapnel.Tool) grapnel.Decision {
+	s.t.Helper()
+	ev := &grapnel.Event{
+		Kind: grapnel.ToolBefore, ID: fmt.Sprint(s.now.UnixNano()), Time: s.now, Tool: tool,
+		Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: "s1", CWD: s.dir},
+	}
+	set := policy.Load(policy.Request{
+		Files: []policy.File{{Path: s.file, Must: true}}, Counter: s.counter, Event: ev, Now: func() time.Time { return s.now },
+	})
+	engine, err := grapnel.New(set.Specs, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.now = s.now.Add(time.Second)
+	return engine.Fire(s.t.Context(), ev).Decision
+}
+
+func (s *pastSession) shell(line string) grapnel.Decision {
+	s.t.Helper()
+	input, _ := json.Marshal(map[string]string{"command": line})
+	return s.fire(&grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Input: input, Commands: []string{line}})
+}
+
+func (s *pastSession) write(name, text string) grapnel.Decision {
+	s.t.Helper()
+	return s.fire(&grapnel.Tool{
+		Name: "Write", Class: grapnel.ClassWrite, Input: json.RawMessage(`{}`), Content: text,
+		Paths: []grapnel.Path{{Path: filepath.Join(s.dir, name), Use: grapnel.UseWrite}},
+	})
+}
+
+// TestSessionPast checks that a script is judged when it is run, if the session wrote it: from the
+// file, or from the call if the file is not there yet.
+func TestSessionPast(t *testing.T) {
+	t.Parallel()
+	for name, play := range map[string]func(s *pastSession) grapnel.Decision{
+		"a script": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			return s.shell("bash x.sh")
+		},
+		"by a shell": func(s *pastSession) grapnel.Decision {
+			s.shell("echo 'rm -rf /' > x.sh")
+			return s.shell("chmod +x x.sh && ./x.sh")
+		},
+		"its content counts": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "ls\n")
+			s.put("x.sh", "rm -rf /\n")
+			return s.shell("./x.sh")
+		},
+		"edited in parts": func(s *pastSession) grapnel.Decision {
+			s.put("x.sh", "ls\n")
+			s.fire(&grapnel.Tool{
+				Name: "Edit", Class: grapnel.ClassEdit, Input: json.RawMessage(`{}`), Content: "rm -rf /",
+				Paths: []grapnel.Path{{Path: filepath.Join(s.dir, "x.sh"), Use: grapnel.UseWrite}},
+			})
+			return s.shell("sh x.sh")
+		},
+		"copied, then linked": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			s.shell("cp x.sh y.sh")
+			s.shell("ln -s y.sh z.sh")
+			return s.shell("sh z.sh")
+		},
+		"from another directory": func(s *pastSession) grapnel.Decision {
+			s.write("sub/x.sh", "rm -rf /\n")
+			return s.shell("cd sub; sh ./x.sh")
+		},
+		"a Makefile": func(s *pastSession) grapnel.Decision {
+			s.write("Makefile", "clean:\n\trm -rf $(HOME)\n")
+			return s.shell("make clean")
+		},
+		"a linked directory": func(s *pastSession) grapnel.Decision {
+			s.shell("ln -s / build")
+			return s.shell("rm -r build/ -f")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := play(newPastSession(t, noDelete)); got != grapnel.Block {
+				t.Errorf("got %v, want block", got)
+			}
+		})
+	}
+}
+
+func (s *pastSession) put(name, text string) {
+	s.t.Helper()
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // a script
+		s.t.Fatal(err)
+	}
+}
+
+// TestSessionPastLeavesFree checks what the past of a session does not change.
+func TestSessionPastLeavesFree(t *testing.T) {
+	t.Parallel()
+	for name, play := range map[string]func(s *pastSession) grapnel.Decision{
+		"a script that the session did not write": func(s *pastSession) grapnel.Decision {
+			s.put("x.sh", "rm -rf /\n")
+			return s.shell("bash x.sh")
+		},
+		"a script of another session": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			for key := range s.counter {
+				delete(s.counter, key)
+			}
+			return s.shell("bash x.sh")
+		},
+		"a script that was changed back": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			s.put("x.sh", "ls\n")
+			s.now = s.now.Add(time.Hour)
+			return s.shell("bash x.sh")
+		},
+		"reading it": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			return s.shell("cat x.sh; git add x.sh")
+		},
+		"another goal": func(s *pastSession) grapnel.Decision {
+			s.write("Makefile", "all:\n\tgo build\nclean:\n\trm -rf $(HOME)\n")
+			return s.shell("make all")
+		},
+		"directories that a script makes": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "OUT=$(cd \"$(dirname \"$0\")\" && pwd)/out\nrm -rf \"$OUT\"; rm -rf \"${1:?}\"\n")
+			return s.shell("sh x.sh")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := play(newPastSession(t, noDelete)); got != grapnel.None {
+				t.Errorf("got %v, want none", got)
+			}
+		})
+	}
+}
+
+// TestSessionPastIsBounded plays many calls, and checks what is stored: little, no secrets, and
+// nothing without rules about commands or for blocked calls.
+func TestSessionPastIsBounded(t *testing.T) {
+	t.Parallel()
+	s := newPastSession(t, noDelete)
+	for i := range 600 {
+		s.write(fmt.Sprintf("%s/file-%d.sh", strings.Repeat("directory/", 10), i), "echo "+strings.Repeat("x", 100))
+	}
+	s.write("last.sh", "export TOKEN=ghp_abcdefghijklmnopqrstuvwxyz0123456789\nrm -rf /\n")
+	for key, value := range s.counter {
+		if len(value) > 50<<10 {
+			t.Errorf("%q has %d bytes", key, len(value))
+		}
+		if strings.Contains(string(value), "ghp_abcdefghijklmnop") {
+			t.Error("a token was stored")
+		}
+	}
+	if got := s.shell("sh last.sh"); got != grapnel.Block {
+		t.Errorf("the newest file: %v", got)
+	}
+
+	s = newPastSession(t, noDelete+"  - {name: no-scripts, on: tool.before, match: {tool: write, path: '**/*.sh'}, block: no}\n")
+	s.write("x.sh", "rm -rf /\n")
+	if len(s.counter) > 0 {
+		t.Errorf("a blocked call was stored: %v", s.counter)
+	}
+	s = newPastSession(t, "  - {name: no-secrets, on: tool.before, match: {path: '**/.env'}, block: no}\n")
+	s.write("x.sh", "rm -rf /\n")
+	if len(s.counter) > 0 {
+		t.Errorf("without rules about commands: %v", s.counter)
+	}
+}
