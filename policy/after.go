@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -20,7 +22,7 @@ import (
 )
 
 // Valid values of `same:`, properties that two events can share.
-var sameWords = [...]string{"call", "tool", "path", "command"}
+var sameWords = [...]string{"call", "tool", "path", "below", "command"}
 
 // Limits of an `after:`, and of the stored marks of one hook and session.
 const (
@@ -216,7 +218,15 @@ func (f *past) counts(m *mark, i int, self *mark, ev *grapnel.Event) bool {
 	if m.steps&(1<<i) == 0 || m.about(self) || s.Within > 0 && self.at-m.at >= int64(s.Within) {
 		return false
 	}
-	return s.Same == "" || slices.ContainsFunc(sharedWords(f.Matcher.Facts.Of(ev), s.Same), func(w string) bool { return slices.Contains(m.shared, w) })
+	facts, shared := f.Matcher.Facts.Of(ev), func(w string) bool { return slices.Contains(m.shared, w) }
+	switch s.Same {
+	case "":
+		return true
+	case "below":
+		again := s.Blocked && shared(shortDigest("below", linesOf(ev))) // the same line is no other way
+		return len(m.shared) > 0 && !again && anyAbove(facts, shared)
+	}
+	return slices.ContainsFunc(sharedWords(facts, s.Same), shared)
 }
 
 // markOf returns the mark of an event, without any steps set.
@@ -404,6 +414,8 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 		return err
 	}
 	ev := happened(came, v)
+	stopped := blocked(ev, v)
+	begins &= f.counting(stopped)
 	now := f.markOf(ev)
 	now.steps = begins
 	for i := range f.steps {
@@ -425,7 +437,7 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 		before := len(marks)
 		marks = f.age(marks)
 		same := find(marks, &now)
-		if blocked(ev, v) {
+		if stopped && begins == 0 {
 			if same < 0 && before == len(marks) && broken == nil {
 				return nil, 0
 			}
@@ -434,7 +446,7 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 			}
 			return writeMarks(marks), f.keep()
 		}
-		if ends != 0 {
+		if ends != 0 && !stopped {
 			marks = f.end(marks, ends)
 			same = find(marks, &now)
 		}
@@ -455,6 +467,17 @@ func (k *marker) Mark(_ context.Context, came *grapnel.Event, v *grapnel.Verdict
 		return err
 	}
 	return broken
+}
+
+// counting returns the steps, as a bit set, that count an event that was blocked, or one that was
+// not.
+func (f *past) counting(blocked bool) (steps uint64) {
+	for i := range f.steps {
+		if f.steps[i].Blocked == blocked {
+			steps |= 1 << i
+		}
+	}
+	return steps
 }
 
 // blocked reports whether the verdict stopped the action that the event announces.
@@ -559,6 +582,15 @@ func sharedWords(f *match.Facts, word string) []string {
 			words = append(words, p.Real)
 		}
 		words = append(words, programFiles(f)...)
+	case "below":
+		words = append(words, linesOf(f.Event))
+		for _, name := range namedFiles(f) {
+			// A whole home directory says nothing about the files of the project in it.
+			around := func(dir string) bool { return relativeTo(name, dir) != dir }
+			if !around(f.Event.Session.CWD) && !around(home.Expand("~")) {
+				words = append(words, name)
+			}
+		}
 	case "command":
 		for i, script := range f.Scripts() {
 			for j := range script.Commands {
@@ -576,6 +608,57 @@ func sharedWords(f *match.Facts, word string) []string {
 		}
 	}
 	return shared
+}
+
+// linesOf returns the shell lines of a call as one text. It begins as no path does.
+func linesOf(ev *grapnel.Event) string {
+	return "\x00" + strings.Join(match.OrZero(ev.Tool).Commands, "\n")
+}
+
+// Limits of anyAbove for one event.
+const (
+	maxBelow = 256 // words
+	maxAbove = 64  // directories above one word
+)
+
+// namedFiles returns the paths that a call names. Each word of a command is treated as a path,
+// because programs that take files are many.
+func namedFiles(f *match.Facts) []string {
+	var names []string
+	for _, p := range f.Paths() {
+		names = append(names, p.Real)
+	}
+	for _, script := range f.Scripts() {
+		for i := range script.Commands {
+			c := &script.Commands[i]
+			for _, a := range c.Args {
+				if a.Literal && a.Text != "" && !strings.HasPrefix(a.Text, "-") && len(names) < maxBelow {
+					name, _, _ := strings.Cut(a.Text, "*")
+					names = append(names, home.Absolute(path.Join(c.Dir, name), f.Event.Session.CWD))
+				}
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// anyAbove reports whether test is true for the digest of a path that the call names, or of a
+// directory above it.
+func anyAbove(f *match.Facts, test func(digest string) bool) bool {
+	for _, name := range namedFiles(f) {
+		for range maxAbove {
+			if test(shortDigest("below", name)) {
+				return true
+			}
+			up := filepath.Dir(name)
+			if up == name {
+				break
+			}
+			name = up
+		}
+	}
+	return false
 }
 
 // programFiles returns the files that shell commands run as programs, such as ./x. Rules about
@@ -656,7 +739,14 @@ func (s *step) describe() string {
 	if s.When != "" {
 		add("when %s", match.Shorten(s.When))
 	}
-	if s.Same != "" {
+	if s.Blocked {
+		add("blocked")
+	}
+	switch s.Same {
+	case "":
+	case "below":
+		add("a path at or above")
+	default:
 		add("the same %s", s.Same)
 	}
 	if s.Times > 1 {
@@ -715,6 +805,7 @@ func (p *fileParser) after(n *yaml.Node) policyfile.After {
 		{"match", func(n *yaml.Node) { a.Match = new(p.match(n)) }},
 		{"except", func(n *yaml.Node) { a.Except = p.matches(n) }},
 		{"when", func(n *yaml.Node) { a.When = p.when(n) }},
+		{"blocked", func(n *yaml.Node) { a.Blocked = p.boolean(n) }},
 		{"within", func(n *yaml.Node) {
 			if a.Within = p.duration(n); time.Duration(a.Within) > maxPer {
 				p.fail(n, "omit `within` for the whole session", "events are kept for at most %s", policyfile.FormatDuration(maxPer))
@@ -730,6 +821,11 @@ func (p *fileParser) after(n *yaml.Node) policyfile.After {
 		{"until", func(n *yaml.Node) { a.Until = p.until(n) }},
 	})
 	p.hasEvent(n, "after")
+	for _, kind := range a.Event {
+		if a.Blocked && !stops(&grapnel.Event{Kind: kind}) {
+			p.fail(n, "list only events such as tool.before", "%s cannot be blocked, so it never counts with `blocked`", kind)
+		}
+	}
 	return a
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "ab42867ef0cc2d4e"
+const codecLayout = "41ae7423b8caaa48"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -1274,38 +1274,41 @@ func (r *codecReader) matchValue(v *policyfile.Match) {
 func (w *codecWriter) afterValue(v *policyfile.After) {
 	var set uint64
 	set |= 1 << 0
-	if v.Within != 0 {
+	if v.Blocked {
 		set |= 1 << 1
 	}
-	if v.Times != 0 {
+	if v.Within != 0 {
 		set |= 1 << 2
 	}
-	if v.Same != "" {
+	if v.Times != 0 {
 		set |= 1 << 3
 	}
-	if v.Until != nil {
+	if v.Same != "" {
 		set |= 1 << 4
 	}
-	if len(v.By) > 0 {
+	if v.Until != nil {
 		set |= 1 << 5
+	}
+	if len(v.By) > 0 {
+		set |= 1 << 6
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
 		w.happeningValue(&v.Happening)
 	}
-	if set&(1<<1) != 0 {
+	if set&(1<<2) != 0 {
 		w.int(int64(v.Within))
 	}
-	if set&(1<<2) != 0 {
+	if set&(1<<3) != 0 {
 		w.int(int64(v.Times))
 	}
-	if set&(1<<3) != 0 {
+	if set&(1<<4) != 0 {
 		w.text(string(v.Same))
 	}
-	if set&(1<<4) != 0 {
+	if set&(1<<5) != 0 {
 		w.happeningValue(v.Until)
 	}
-	if set&(1<<5) != 0 {
+	if set&(1<<6) != 0 {
 		w.count(len(v.By))
 		for i := range v.By {
 			w.text(string(v.By[i]))
@@ -1321,26 +1324,27 @@ func (r *codecReader) afterValue(v *policyfile.After) {
 	if set&(1<<0) != 0 {
 		r.happeningValue(&v.Happening)
 	}
-	if set&(1<<1) != 0 {
+	v.Blocked = set&(1<<1) != 0
+	if set&(1<<2) != 0 {
 		v.Within = policyfile.Duration(r.int())
 	}
-	if set&(1<<2) != 0 {
+	if set&(1<<3) != 0 {
 		v.Times = int(r.int())
 	}
-	if set&(1<<3) != 0 {
+	if set&(1<<4) != 0 {
 		v.Same = r.text()
 	}
-	if set&(1<<4) != 0 {
+	if set&(1<<5) != 0 {
 		v.Until = &policyfile.Happening{}
 		r.happeningValue(v.Until)
 	}
-	if set&(1<<5) != 0 {
+	if set&(1<<6) != 0 {
 		v.By = make([]string, r.count())
 		for i := range v.By {
 			v.By[i] = r.text()
 		}
 	}
-	r.leave(set >> 6)
+	r.leave(set >> 7)
 }
 
 func (w *codecWriter) contextValue(v *policyfile.Context) {
