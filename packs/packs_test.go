@@ -46,7 +46,7 @@ func using(t *testing.T, names ...string) *grapnel.Engine {
 func event(t *testing.T, name, tool string, input map[string]any) *grapnel.Event {
 	t.Helper()
 	payload, err := json.Marshal(map[string]any{
-		"hook_event_name": name, "session_id": "s", "cwd": "/home/dev/project", "tool_name": tool, "tool_input": input,
+		"hook_event_name": name, "session_id": t.Name(), "cwd": "/home/dev/project", "tool_name": tool, "tool_input": input,
 		"tool_response": map[string]any{"stdout": input["stdout"], "stderr": "", "interrupted": false, "isImage": false},
 	})
 	if err != nil {

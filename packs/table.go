@@ -10,7 +10,7 @@ import (
 
 // all lists the packs in alphabetical order.
 var all = []packindex.Pack{
-	{Name: "destructive", Version: 4, Digest: "5afc9b1c781a70d94f0919793a041a4757460a160ec2b476832f9f584aef2b42", Begins: "[a-za-z_:.%]" +
+	{Name: "destructive", Version: 5, Digest: "dabc5ec14e0475904cea383896af7c998cfef41f182348d4f9b15583bccf5724", Begins: "[a-za-z_:.%]" +
 		"\t\x90\n" +
 		"bomb*" +
 		"\t\x90\n" +
@@ -673,7 +673,7 @@ var all = []packindex.Pack{
 		"\t\x96" +
 		"\x02S--stage\x93\n" +
 		"git rm" +
-		"\t\x83" +
+		"\t\x83\xa9" +
 		"\x02f--force\x96\n" +
 		"git send-pack" +
 		"\t\x02--force\x92\n" +
@@ -1019,7 +1019,7 @@ var all = []packindex.Pack{
 		"multipass purge" +
 		"\t\xa0\n" +
 		"mv" +
-		"\t\x82\x85\x8b" +
+		"\t\x82\x85\x8b\xa9" +
 		"\x01null\x83\n" +
 		"mvn deploy" +
 		"\t\x9a\n" +
@@ -1353,7 +1353,7 @@ var all = []packindex.Pack{
 		"restic prune" +
 		"\t\x9e\n" +
 		"rimraf" +
-		"\t\x82\x83" +
+		"\t\x82\x83\xa9" +
 		"\x01.git\x80" +
 		"\x01app\x80" +
 		"\x01apps\x80" +
@@ -1366,7 +1366,7 @@ var all = []packindex.Pack{
 		"rke2-uninstall.sh" +
 		"\t\xa2\n" +
 		"rm" +
-		"\t\x83" +
+		"\t\x83\xa9" +
 		"\x01.db\x9e" +
 		"\x01.ibd\x9e" +
 		"\x01.ldb\x9e" +
@@ -1394,7 +1394,7 @@ var all = []packindex.Pack{
 		"\x01var\x8b" +
 		"\x02rR--recur\x80\x81\x82\x85\n" +
 		"rmdir" +
-		"\t\x82" +
+		"\t\x82\xa9" +
 		"\x01git\x85\n" +
 		"rmmod" +
 		"\t\x8b\n" +
@@ -1466,7 +1466,7 @@ var all = []packindex.Pack{
 		"shopify" +
 		"\t\xa6\n" +
 		"shred" +
-		"\t\x86" +
+		"\t\x86\xa9" +
 		"\x01dev\x88\n" +
 		"shutdown" +
 		"\t\x8e\n" +
@@ -1635,7 +1635,7 @@ var all = []packindex.Pack{
 		"tofu workspace" +
 		"\t\xa8\n" +
 		"trash" +
-		"\t\x82\n" +
+		"\t\x82\xa9\n" +
 		"trash-empty" +
 		"\t\x86\n" +
 		"trash-put" +
@@ -1645,7 +1645,8 @@ var all = []packindex.Pack{
 		"true" +
 		"\t\x90\n" +
 		"truncate" +
-		"\t\x01boot\x8b" +
+		"\t\xa9" +
+		"\x01boot\x8b" +
 		"\x01etc\x8b" +
 		"\x01usr\x8b" +
 		"\x01var\x8b" +
@@ -1673,7 +1674,8 @@ var all = []packindex.Pack{
 		"\x02f--force\x91" +
 		"\x02l--lazy\x91\n" +
 		"unlink" +
-		"\t\x01bin\x8b" +
+		"\t\xa9" +
+		"\x01bin\x8b" +
 		"\x01etc\x8b" +
 		"\x01lib\x8b" +
 		"\x01usr\x8b\n" +
@@ -4405,6 +4407,27 @@ var all = []packindex.Pack{
 			"askVThis changes infrastructure or its state without another review of the plan. Continue?" +
 			"\x02\x1fterraform plan -out=plan.tfplan" +
 			"\x14terraform state list"},
+		{Name: "ask-before-another-way", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before"}}, Needs: match.Needs{Program: true}, Hook: "\xc8\xc0" +
+			"\x03" +
+			"\x02\t\x02rm" +
+			"\x05rmdir" +
+			"\x06unlink" +
+			"\x05shred" +
+			"\x06rimraf" +
+			"\x05trash" +
+			"\btruncate" +
+			"\x02mv" +
+			"\x06git rm" +
+			"\x01\x17\x03" +
+			"\x01\vtool.before" +
+			"\x02\x03" +
+			"\x02rm" +
+			"\x06rimraf" +
+			"\ffind -delete\x80\xa0\xf1±4" +
+			"\x05below" +
+			"\x03" +
+			"ask\\A guard has just blocked the deletion of these files. Delete or move them in this other way?" +
+			"\x01\x06ls -la"},
 		{Name: "unclear-command", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Line: true, Unknown: true}, Hook: "\x88\xc0\x01\x04\x01\aunknown\x03ask;This command line hides the command that it runs. Continue?"},
 	}},
 	{Name: "exfiltration", Version: 3, Digest: "4756b981f75bab300b6b00eb3d7dd78174e687341d20e9e506c1fcd38ffac618", Begins: "*" +
@@ -7062,8 +7085,7 @@ var all = []packindex.Pack{
 			"\x06*.test" +
 			"\x0410.*" +
 			"\t192.168.*" +
-			"\x01\x03" +
-			"\x03" +
+			"\x01\x05\x03" +
 			"\x01\n" +
 			"tool.after" +
 			"\x10\x18\a**/.env" +
@@ -7100,8 +7122,7 @@ var all = []packindex.Pack{
 			"\aautossh" +
 			"\x05plink" +
 			"\x01\x01b/\\|\\s*(?:sudo\\s+)?(?:auto)?ssh\\b|\\bssh\\b[^|;&\\n]*(?:<|\\$\\(|`|\\bcat\\s*>|\\btee\\b|\\bof=|\\$[A-Za-z{])/" +
-			"\x01\x03" +
-			"\x03" +
+			"\x01\x05\x03" +
 			"\x01\n" +
 			"tool.after" +
 			"\x10\x18\a**/.env" +
@@ -7143,8 +7164,7 @@ var all = []packindex.Pack{
 			"\tlocalhost" +
 			"\t127.0.0.1" +
 			"\a0.0.0.0" +
-			"\x01\x03" +
-			"\x03" +
+			"\x01\x05\x03" +
 			"\x01\n" +
 			"tool.after" +
 			"\x10\x18\a**/.env" +
@@ -16613,15 +16633,9 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 3, Digest: "db88b607e82fa65b2fe2e63330a0eb911182949b480978e660ac943eafc5139a", Begins: "*" +
+	{Name: "supply-chain", Version: 4, Digest: "e179d822e85d9726ac3cb44d6fd549f8648e237a4f402118567f28b4f02a3359", Begins: "*" +
 		"\t\x9a\n" +
-		"./*" +
-		"\t\x83\n" +
-		"/dev/shm/*" +
-		"\t\x83\n" +
-		"/tmp/*" +
-		"\t\x83\n" +
-		"/var/tmp/*" +
+		"*/*" +
 		"\t\x83\n" +
 		"\x00." +
 		"\t\x80\x83\n" +
@@ -16648,14 +16662,16 @@ var all = []packindex.Pack{
 		"apt" +
 		"\t\x02--allow\x8a\n" +
 		"apt install" +
-		"\t\x02--force\x8a\n" +
+		"\t\x83" +
+		"\x02--force\x8a\n" +
 		"apt update" +
 		"\t\x02--allow\x8a\n" +
 		"apt-get" +
 		"\t\x02--allow\x8a" +
 		"\x02o--optio\x8a\n" +
 		"apt-get install" +
-		"\t\x02--force\x8a\n" +
+		"\t\x83" +
+		"\x02--force\x8a\n" +
 		"apt-get update" +
 		"\t\x02--allow\x8a\n" +
 		"apt-key add" +
@@ -16772,7 +16788,7 @@ var all = []packindex.Pack{
 		"deno run" +
 		"\t\x84\n" +
 		"dnf install" +
-		"\t\x84" +
+		"\t\x83\x84" +
 		"\x02--nogpg\x8a\n" +
 		"doas" +
 		"\t\x8e\x99\n" +
@@ -16789,7 +16805,7 @@ var all = []packindex.Pack{
 		"dotnet nuget" +
 		"\t\x89\n" +
 		"dpkg" +
-		"\t\x02i\x84\n" +
+		"\t\x02i\x83\x84\n" +
 		"droid mcp" +
 		"\t\x8d\n" +
 		"dscl" +
@@ -16818,7 +16834,7 @@ var all = []packindex.Pack{
 		"gdb" +
 		"\t\x01syste\x98\n" +
 		"gem install" +
-		"\t\x84" +
+		"\t\x83\x84" +
 		"\x02--no-ve\x8a" +
 		"\x02--sourc\x89\n" +
 		"gem sources" +
@@ -16882,6 +16898,8 @@ var all = []packindex.Pack{
 		"\t\x98\n" +
 		"install" +
 		"\t\x02m--mode\x98\n" +
+		"installer" +
+		"\t\x83\n" +
 		"invoke-expression" +
 		"\t\x80\n" +
 		"invoke-webrequest" +
@@ -16965,7 +16983,7 @@ var all = []packindex.Pack{
 		"npm exec" +
 		"\t\x84\x85\n" +
 		"npm install" +
-		"\t\x84\x85" +
+		"\t\x83\x84\x85" +
 		"\x02--unsaf\x8e\n" +
 		"npm login" +
 		"\t\x02--regis\x89\n" +
@@ -17001,20 +17019,20 @@ var all = []packindex.Pack{
 		"pip config" +
 		"\t\x89\n" +
 		"pip install" +
-		"\t\x84\n" +
+		"\t\x83\x84\n" +
 		"pip-compile" +
 		"\t\x87\n" +
 		"pip3" +
 		"\t\x87\x8c" +
 		"\x02--trust\x8a\n" +
 		"pip3 install" +
-		"\t\x84\n" +
+		"\t\x83\x84\n" +
 		"pipx" +
 		"\t\x87\x8c\n" +
 		"pipx inject" +
 		"\t\x84\n" +
 		"pipx install" +
-		"\t\x84\n" +
+		"\t\x83\x84\n" +
 		"pipx run" +
 		"\t\x84\n" +
 		"pixi add" +
@@ -17030,7 +17048,7 @@ var all = []packindex.Pack{
 		"pnpm exec" +
 		"\t\x84\x85\n" +
 		"pnpm install" +
-		"\t\x84\x85\n" +
+		"\t\x83\x84\x85\n" +
 		"pnpx" +
 		"\t\x88\n" +
 		"podman build" +
@@ -17079,8 +17097,8 @@ var all = []packindex.Pack{
 		"\t\x98\n" +
 		"rpm" +
 		"\t\x02--nosig\x8a" +
-		"\x02U\x84" +
-		"\x02i\x84\x8a\n" +
+		"\x02U\x83\x84" +
+		"\x02i\x83\x84\x8a\n" +
 		"ruby" +
 		"\t\x80\x83\n" +
 		"sc create" +
@@ -17151,7 +17169,7 @@ var all = []packindex.Pack{
 		"uv add" +
 		"\t\x84\n" +
 		"uv pip" +
-		"\t\x84\n" +
+		"\t\x83\x84\n" +
 		"uv run" +
 		"\t\x84\n" +
 		"uv tool" +
@@ -17175,11 +17193,11 @@ var all = []packindex.Pack{
 		"yarn exec" +
 		"\t\x84\n" +
 		"yarn install" +
-		"\t\x84\x85\n" +
+		"\t\x83\x84\x85\n" +
 		"yum" +
 		"\t\x02--nogpg\x8a\n" +
 		"yum install" +
-		"\t\x84\n" +
+		"\t\x83\x84\n" +
 		"yum localinstall" +
 		"\t\x84\n" +
 		"zsh" +
@@ -17500,11 +17518,11 @@ var all = []packindex.Pack{
 			"ask[This builds or runs code that was cloned a moment ago from an unusual host. Do you know it?" +
 			"\x02#git clone https://example.com/x.git" +
 			"\x04ls x"},
-		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}}, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\xc8\xc0" +
+		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}}, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\xc8\xc0" +
 			"\x03" +
 			"\x03" +
-			"\x01\x05shell" +
-			"\x15\x02sh" +
+			"\x01\x05shell\"" +
+			"\x02sh" +
 			"\x04bash" +
 			"\x03" +
 			"zsh" +
@@ -17524,17 +17542,30 @@ var all = []packindex.Pack{
 			"\bchmod +x" +
 			"\x11chmod 7[0-7][0-7]" +
 			"\x03" +
-			"./*" +
-			"\x06/tmp/*\n" +
-			"/var/tmp/*\n" +
-			"/dev/shm/*" +
+			"*/*" +
 			"\x04sudo" +
-			"\x01\v\a\x01\n" +
+			"\vpip install" +
+			"\fpip3 install" +
+			"\x0euv pip install" +
+			"\fpipx install" +
+			"\vnpm install" +
+			"\bpnpm add" +
+			"\byarn add" +
+			"\vgem install" +
+			"\adpkg -i" +
+			"\vapt install" +
+			"\x0fapt-get install" +
+			"\x06rpm -i" +
+			"\x06rpm -U" +
+			"\vdnf install" +
+			"\vyum install" +
+			"\x0einstaller -pkg" +
+			"\x01\x15\a\x02\vtool.before\n" +
 			"tool.after\"" +
 			"\x03" +
-			"\acurl -o" +
-			"\awget -O" +
-			"\taria2c -o" +
+			"\x04curl" +
+			"\x04wget" +
+			"\x06aria2c" +
 			"\x01\x04**/*" +
 			"\x01\x02\x01\x11curl -o /dev/null\x80\x80\x8a\x97\x8c\xa3" +
 			"\x03" +
