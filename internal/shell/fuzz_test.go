@@ -35,9 +35,10 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, line string) {
 		begin := time.Now()
+		used := processorTime()
 		s := Parse(line)
-		if time.Since(begin) > await.Limit {
-			t.Fatalf("%q takes longer than %v", line, await.Limit)
+		if time.Since(begin) > await.Limit || processorTime()-used > maxProcessorTime {
+			t.Fatalf("%q takes %v, %v of processor time", line, time.Since(begin), processorTime()-used)
 		}
 		if len(s.Commands) > maxCommands || len(s.Unknown) > maxReasons {
 			t.Fatalf("Parse(%q): %d commands, %d reasons", line, len(s.Commands), len(s.Unknown))
@@ -76,6 +77,47 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// FuzzParseAfter checks that any line is parsed with any past, without a panic and in bounded time,
+// and that a past only adds commands.
+func FuzzParseAfter(f *testing.F) {
+	f.Add("sh x", "x", "rm -rf $1 ~\n", "a", "b")
+	f.Add("make -C d all X=y", "d/Makefile", "X := a\nall: b\n\t@rm $(X) $@\nb:;ls\n%.o: ; $(shell ls)\nall: all\n", "/", "d")
+	f.Add("npm run a", "package.json", `{"scripts": {"a": "npm run b", "b": "npm run a; ls", "preb": 1}}`, "", "")
+	f.Add("npm run a", "package.json", `"a": "ls \"x", "b`, "", "")
+	f.Add("just x", "justfile", "v := 'y'\nx a=\"b\": y\n  ls {{v}} $a\n", "", "")
+	f.Add("jupyter run n.ipynb", "n.ipynb", `{"cells": [{"cell_type": "code", "source": ["!ls\n"]}, {"cell_type": "code", "source": "x"}]}`, "", "")
+	f.Add("./x; source x; python x", "x", "#!/usr/bin/env python3\nimport os\nos.system('sh x')\n", "x", "x")
+	f.Add("rm -rf b*; mv b c; rm -r c/..", "", "\x1a0\x1a", "a", "b")
+	f.Fuzz(func(t *testing.T, line, name, text, from, to string) {
+		texts := func(file string) []Text {
+			if file == name {
+				return []Text{{Text: text}, {Text: text, Part: true}}
+			}
+			return nil
+		}
+		used := processorTime()
+		after := ParseAfter(&Past{Texts: texts, Moved: []Move{{from, to}}}, "", line)
+		if processorTime()-used > maxProcessorTime {
+			t.Fatalf("%q after %q takes %v of processor time", line, text, processorTime()-used)
+		}
+		if len(after.Commands) > maxCommands {
+			t.Fatalf("%d commands", len(after.Commands))
+		}
+		if alone := Parse(line); len(after.Commands) < len(alone.Commands) && len(after.Hidden()) == 0 {
+			t.Fatalf("%q: %d commands alone, %d after %q", line, len(alone.Commands), len(after.Commands), text)
+		}
+		for _, w := range after.Wrote() {
+			if w.Name == "" {
+				t.Fatalf("%q wrote a file without a name", line)
+			}
+		}
+	})
+}
+
+// maxProcessorTime is what one line may cost. It is far above the limits of work.go, because the
+// race detector and the coverage of a fuzzer make code slow.
+const maxProcessorTime = 20 * time.Second
 
 // FuzzCompile checks that any pattern is accepted or refused, and that an accepted pattern can
 // be matched.

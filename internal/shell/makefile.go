@@ -60,6 +60,7 @@ type makeRun struct {
 	vars  map[string]string // variables with known values
 	fixed []string          // variables of the command line, which a Makefile does not change
 	rules []makeRule
+	spend func(steps int) bool // false = the line has cost enough
 }
 
 // makeRule is one rule of a Makefile.
@@ -89,7 +90,7 @@ func (m *makeRun) set(name, value string, fixed bool) {
 // makeText reads the commands of a Makefile: the recipes of the goals and of what they need, and
 // the commands that make runs while it reads the file.
 func (w *walker) makeText(text, name string, computed bool, at place, m makeRun) {
-	m.vars = maps.Clone(m.vars)
+	m.vars, m.spend = maps.Clone(m.vars), w.spend
 	run := func(line string) { w.nest(line, computed, name, at) }
 	text = strings.ReplaceAll(text, "\\\n", " ")
 	var loose []string // recipe lines without a rule, in a part of a file
@@ -157,6 +158,9 @@ func (m *makeRun) statement(line string, run func(string)) {
 // build runs the recipes of targets, after those that they need.
 func (m *makeRun) build(targets []string, run func(string)) {
 	for _, target := range targets {
+		if !m.spend(stepsPerStmt * (1 + len(m.rules)/8)) {
+			return
+		}
 		for i := range m.rules {
 			r := &m.rules[i]
 			fits := func(t string) bool {
@@ -187,6 +191,9 @@ func (m *makeRun) expand(text, target string) string {
 	for {
 		before, rest, ok := strings.Cut(text, "$")
 		b.WriteString(before)
+		if !m.spend(len(before) + stepsPerStmt) {
+			return ""
+		}
 		if !ok || rest == "" || b.Len() > maxCode {
 			return b.String()
 		}
@@ -207,7 +214,9 @@ func (m *makeRun) expand(text, target string) string {
 				return b.String()
 			}
 			text = rest[end+1:]
-			b.WriteString(m.value(rest[1:end]))
+			value := m.value(rest[1:end])
+			b.WriteString(value)
+			m.spend(len(value))
 		default:
 			b.WriteString(m.value(rest[:1]))
 		}

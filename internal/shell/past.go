@@ -121,7 +121,7 @@ func (w *walker) placeOf(word Word) string {
 // runsFiles reads the files that the line or its past wrote and that a program runs without being
 // an interpreter of one file.
 func (w *walker) runsFiles(name string, args []Word, at place) {
-	if !w.mayHaveWritten() {
+	if !w.mayHaveWritten() && name != "go" {
 		return
 	}
 	at.parent = len(w.s.Commands) - 1
@@ -150,6 +150,11 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 		}
 		for _, file := range list {
 			code("go", file)
+		}
+		for _, a := range args {
+			if a.c != nil && a.c.feed != nil { // go run <(echo "package main ...")
+				w.code("go", *a.c.feed, false, name, in)
+			}
 		}
 	case "pytest":
 		for _, file := range append(files(".py"), Word{Text: "conftest.py", Literal: true}) {

@@ -142,3 +142,23 @@ func TestRemembered(t *testing.T) {
 		t.Errorf("a line leaves what was moved before: %v", past.Moved())
 	}
 }
+
+// TestPastWork checks that files of the past that are built to take long are read in bounded work.
+func TestPastWork(t *testing.T) {
+	t.Parallel()
+	var many, wide strings.Builder
+	for i := range 4000 {
+		many.WriteString("t" + strings.Repeat("x", i%40) + ": " + strings.Repeat("n"+strings.Repeat("y", i%7)+" ", 20) + "\n")
+	}
+	wide.WriteString("A := " + strings.Repeat("$$(x) ", 600) + "\nall:\n")
+	for range 4000 {
+		wide.WriteString("\techo " + strings.Repeat("$(A)", 10) + "\n")
+	}
+	for name, text := range map[string]string{"many": many.String(), "wide": wide.String()} {
+		w := walker{s: &Script{}, past: pastOf(map[string]string{"Makefile": text})}
+		w.outermost("make t all")
+		if w.work > 2*maxWork {
+			t.Errorf("%s: %d steps, more than %d", name, w.work, 2*maxWork)
+		}
+	}
+}
