@@ -22,8 +22,8 @@ type Facts struct {
 	lines      *parsedLines // nil = parsed lines are not cached
 	pastOf     PastOf
 	keptPast   lazy[*shell.Past]
-	programs   []string     // programs in the rules of the policy
-	ruleIndex  *ruleIndex   // index of these rules
+	programs   []string   // programs in the rules of the policy
+	ruleIndex  *ruleIndex // index of these rules
 	candidates lazy[ruleSet]
 	keptCalls  lazy[[]*Facts]
 	keptGate   lazy[[]bool]
@@ -219,7 +219,9 @@ func (c *FactCache) Of(ev *grapnel.Event) *Facts {
 
 // Early returns the facts of an event before all hooks are built. They share parsed lines with
 // later facts, but have no data about rules.
-func (c *FactCache) Early(ev *grapnel.Event) *Facts { return &Facts{Event: ev, lines: &c.lines, pastOf: c.Past} }
+func (c *FactCache) Early(ev *grapnel.Event) *Facts {
+	return &Facts{Event: ev, lines: &c.lines, pastOf: c.Past}
+}
 
 func (c *FactCache) older(ev *grapnel.Event) *Facts {
 	for i := range c.other {

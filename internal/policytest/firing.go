@@ -71,7 +71,11 @@ func (f Firing) String() string {
 	for _, run := range runs {
 		line("hook", f.name(run)+": "+shownRun(run))
 	}
-	if specs := f.engine.Specs(); len(runs) == 0 {
+	specs := slices.DeleteFunc(f.engine.Specs(), func(s grapnel.Spec) bool {
+		_, marker := s.Hook.(grapnel.Marker)
+		return marker // it only stores facts for later events
+	})
+	if len(runs) == 0 {
 		line("hook", fmt.Sprintf("none of the %d hooks listens", len(specs)))
 		for _, s := range specs[:min(len(specs), mostListed)] {
 			line("", fmt.Sprintf("%s: on %v tools %v", s.FullName(), s.On, s.Tools))

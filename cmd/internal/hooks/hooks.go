@@ -59,7 +59,8 @@ func List(place local.Place, dir string) ([]Hook, error) {
 	specs := engine.List("")
 	list := make([]Hook, 0, len(specs))
 	for i := range specs {
-		if s := &specs[i]; !notice.Is(s) {
+		s := &specs[i]
+		if _, marker := s.Hook.(grapnel.Marker); !notice.Is(s) && !marker { // a marker only stores facts for later events
 			list = append(list, describe(s, off.Find(s.FullName()), paused))
 		}
 	}
