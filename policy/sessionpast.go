@@ -201,8 +201,7 @@ func (r *pastRecorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, err
 // mayWrite reports whether a shell line may write, link, move or delete a file. It can be wrong
 // only by returning true.
 func mayWrite(line string) bool {
-	line = strings.NewReplacer("2>&1", "", ">/dev/null", "", "> /dev/null", "").Replace(line)
-	return strings.Contains(line, ">") || slices.ContainsFunc([]string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i"}, func(word string) bool {
+	return strings.Count(line, ">") > strings.Count(line, ">&")+strings.Count(line, ">/dev/null") || slices.ContainsFunc([]string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i"}, func(word string) bool {
 		return strings.Contains(line, word)
 	})
 }
@@ -223,6 +222,12 @@ func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.V
 		data, _ := json.Marshal(writtenText{text, r.past.now()}) // a text and a time can always be marshaled
 		errs = append(errs, r.past.counter.Count(r.past.key(ev, path), func([]byte) ([]byte, time.Duration) { return data, keepText }))
 	}
+	if kept, err := counted(r.past.counter, r.past.key(ev)); err == nil { // usually nothing changes
+		var paths writtenPaths
+		if len(kept) > 0 && json.Unmarshal(kept, &paths) == nil && !paths.add(did, r.past.now()) || len(kept) == 0 && len(did.files)+len(did.moves) == 0 {
+			return errors.Join(errs...)
+		}
+	}
 	var broken error
 	errs = append(errs, r.past.counter.Count(r.past.key(ev), func(kept []byte) ([]byte, time.Duration) {
 		var paths writtenPaths
@@ -239,8 +244,8 @@ func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.V
 	return errors.Join(errs...)
 }
 
-// deeds is what one call does with files. All paths are real paths, except for the names of moved
-// and linked files, which are absolute paths.
+// deeds is what one call does with files. The written files are real paths, all others absolute
+// paths.
 type deeds struct {
 	files   []string
 	deleted []string
@@ -251,20 +256,34 @@ type deeds struct {
 // did returns what a call does with files.
 func (r *pastRecorder) did(ev *grapnel.Event) deeds {
 	d := deeds{texts: map[string]shell.Text{}}
-	facts := r.facts.Of(ev)
-	for _, p := range facts.Paths() {
-		switch {
-		case len(p.Real) > maxPastPath:
-		case p.Use() == shell.UseDelete:
-			d.deleted = append(d.deleted, p.Real)
-		case p.Use() == shell.UseWrite && !slices.Contains(d.files, match.RealPath(p.Real)):
-			d.files = append(d.files, match.RealPath(p.Real))
+	absolute := func(name string) string { return home.Absolute(name, ev.Session.CWD) }
+	wrote := func(name string) {
+		if path := match.RealPath(absolute(name)); runnable(path) && !slices.Contains(d.files, path) {
+			d.files = append(d.files, path)
 		}
 	}
-	absolute := func(name string) string { return home.Absolute(name, ev.Session.CWD) }
-	for _, script := range facts.Scripts() {
+	for _, script := range r.facts.Of(ev).Scripts() {
+		for _, name := range script.Writes {
+			if runnable(name) {
+				wrote(name)
+			}
+		}
+		for i := range script.Commands {
+			for _, file := range script.Files(i) {
+				switch {
+				case file.Glob || strings.ContainsAny(file.Path, "*?["):
+				case file.Use == shell.UseDelete:
+					d.deleted = append(d.deleted, absolute(file.Path))
+				case file.Use == shell.UseWrite && runnable(file.Path):
+					wrote(file.Path)
+				}
+			}
+		}
 		for _, w := range script.Wrote() {
-			d.texts[match.RealPath(absolute(w.Name))] = w.Text
+			if runnable(w.Name) {
+				wrote(w.Name)
+				d.texts[match.RealPath(absolute(w.Name))] = w.Text
+			}
 		}
 		for _, m := range script.Moved() {
 			if from, to := absolute(m.From), absolute(m.To); len(from)+len(to) <= maxPastPath {
@@ -272,13 +291,31 @@ func (r *pastRecorder) did(ev *grapnel.Event) deeds {
 			}
 		}
 	}
-	if len(ev.Tool.Commands) == 0 {
-		whole := ev.Tool.Class == grapnel.ClassWrite && len(d.files) == 1
-		for _, path := range d.files {
-			d.texts[path] = shell.Text{Text: ev.Tool.Content, Part: !whole}
+	if len(ev.Tool.Commands) > 0 {
+		return d
+	}
+	for _, p := range ev.Tool.Paths {
+		if p.Use == grapnel.UseWrite && runnable(p.Path) {
+			wrote(p.Path)
 		}
 	}
+	whole := ev.Tool.Class == grapnel.ClassWrite && len(d.files) == 1
+	for _, path := range d.files {
+		d.texts[path] = shell.Text{Text: ev.Tool.Content, Part: !whole}
+	}
 	return d
+}
+
+// dataFiles are the ends of names of files that programs write all the time and that nobody runs.
+var dataFiles = []string{
+	".log", ".md", ".css", ".scss", ".html", ".htm", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".csv", ".tsv", ".lock", ".xml", ".out",
+	".toml", ".ini", ".tmp", ".gz", ".tgz", ".zip", ".json", ".jsonl",
+}
+
+// runnable reports whether a file may be run as code later, by its name.
+func runnable(name string) bool {
+	return len(name) <= maxPastPath && !strings.HasPrefix(name, "/dev/") &&
+		(filepath.Base(name) == "package.json" || !slices.Contains(dataFiles, strings.ToLower(filepath.Ext(name))))
 }
 
 // add adds what a call did, and reports whether anything changed.
