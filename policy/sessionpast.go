@@ -306,7 +306,7 @@ func (r *pastRecorder) did(ev *grapnel.Event) deeds {
 	return d
 }
 
-// dataFiles are the ends of names of files that programs write all the time and that nobody runs.
+// dataFiles are the ends of names of files that programs write all the time and that are never run.
 var dataFiles = []string{
 	".log", ".md", ".css", ".scss", ".html", ".htm", ".svg", ".png", ".jpg", ".jpeg", ".gif", ".pdf", ".csv", ".tsv", ".lock", ".xml", ".out",
 	".toml", ".ini", ".tmp", ".gz", ".tgz", ".zip", ".json", ".jsonl",
