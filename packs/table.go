@@ -4407,7 +4407,7 @@ var all = []packindex.Pack{
 			"askVThis changes infrastructure or its state without another review of the plan. Continue?" +
 			"\x02\x1fterraform plan -out=plan.tfplan" +
 			"\x14terraform state list"},
-		{Name: "ask-before-another-way", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before"}}, Needs: match.Needs{Program: true}, Hook: "\xc8\xc0" +
+		{Name: "ask-before-another-way", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before"}, Begins: "\x00find\t\x80\nrimraf\t\x80\nrm\t\x80\n"}, Needs: match.Needs{Program: true}, Hook: "\xc8\xc0" +
 			"\x03" +
 			"\x02\t\x02rm" +
 			"\x05rmdir" +
@@ -7035,7 +7035,7 @@ var all = []packindex.Pack{
 			"\v**/packs/**" +
 			"\x03" +
 			"askjWhen this file runs, it sends keys or private files to another machine, or opens a shell for it. Write it?"},
-		{Name: "ask-before-sending-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}}, Needs: match.Needs{Tools: "shell", Program: true, URL: true}, Hook: "\xd8\xc0" +
+		{Name: "ask-before-sending-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Tools: "shell", Program: true, URL: true}, Hook: "\xd8\xc0" +
 			"\x01\x83" +
 			"\x01\x01\x05shell " +
 			"\acurl -d" +
@@ -7113,7 +7113,7 @@ var all = []packindex.Pack{
 			"\x0f**/.vault-token\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
 			"ask_A file with secrets was read a while ago, and this sends something to another machine. Send it?"},
-		{Name: "ask-before-piping-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}}, Needs: match.Needs{Tools: "shell", Text: "autossh\x03ssh\x01ssh", Program: true}, Hook: "\xc8\xc0" +
+		{Name: "ask-before-piping-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Tools: "shell", Text: "autossh\x03ssh\x01ssh", Program: true}, Hook: "\xc8\xc0" +
 			"\x01\x83" +
 			"\b\x01\x05shell" +
 			"\x03" +
@@ -7150,7 +7150,7 @@ var all = []packindex.Pack{
 			"\x0f**/.vault-token\x80\xc0\xe2\x85\xe3h" +
 			"\x03" +
 			"ask_A file with secrets was read a while ago, and this sends something to another machine. Send it?"},
-		{Name: "ask-before-fetching-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}}, Needs: match.Needs{Tools: "fetch\nmcp", URL: true}, Hook: "\xd8\xc0" +
+		{Name: "ask-before-fetching-after-secrets", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.after"}, Begins: ""}, Needs: match.Needs{Tools: "fetch\nmcp", URL: true}, Hook: "\xd8\xc0" +
 			"\x01A" +
 			"\x02\x05fetch" +
 			"\x03" +
@@ -17518,7 +17518,7 @@ var all = []packindex.Pack{
 			"ask[This builds or runs code that was cloned a moment ago from an unusual host. Do you know it?" +
 			"\x02#git clone https://example.com/x.git" +
 			"\x04ls x"},
-		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}}, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\xc8\xc0" +
+		{Name: "ask-before-running-what-was-fetched", On: on0, Phase: 2, Decide: 2, Counts: &packindex.Counts{Marks: []grapnel.Kind{"tool.before", "tool.after"}, Begins: "\x00aria2c\t\x80\ncurl\t\x80\nwget\t\x80\n"}, Needs: match.Needs{Tools: "shell", Program: true}, Hook: "\xc8\xc0" +
 			"\x03" +
 			"\x03" +
 			"\x01\x05shell\"" +

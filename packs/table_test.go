@@ -67,7 +67,7 @@ func source(registry packindex.Registry) []byte {
 				fmt.Fprintf(&b, ", Decide: %d", h.Decide)
 			}
 			if h.Counts != nil {
-				fmt.Fprintf(&b, ", Counts: &packindex.Counts{Marks: []grapnel.Kind{%s}}", quoted(h.Counts.Marks))
+				fmt.Fprintf(&b, ", Counts: &packindex.Counts{Marks: []grapnel.Kind{%s}, Begins: %q}", quoted(h.Counts.Marks), h.Counts.Begins)
 			}
 			b.WriteString(needs(h.Needs))
 			fmt.Fprintf(&b, ", Hook: %s},\n", literal(h.Hook))

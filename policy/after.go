@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -130,6 +131,23 @@ func (f *past) kinds() []grapnel.Kind {
 		}
 	}
 	return kinds
+}
+
+// begins returns the programs of the commands that can begin or cancel a step, as in
+// [shell.Begins], or "" if other events can.
+func (f *past) begins() string {
+	var patterns []*shell.Pattern
+	add := func(h *happening) bool {
+		needs, commands := match.NeedsOf(h.m)
+		patterns = append(patterns, commands...)
+		return needs.Program
+	}
+	for i := range f.steps {
+		if s := &f.steps[i]; !add(&s.event) || s.until != nil && !add(s.until) {
+			return ""
+		}
+	}
+	return shell.Begins([][]*shell.Pattern{patterns})
 }
 
 // markerOf returns the Spec of the second hook of a sequence, which records the events. If
@@ -329,6 +347,9 @@ func (*marker) ReadsID() {}
 
 // Match reports whether an event begins or cancels a step.
 func (k *marker) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
+	if s, pack := k.of.(packSequence); pack && !s.mayMark(ev, v) {
+		return false, nil
+	}
 	f, err := k.of.made()
 	if err != nil {
 		return false, err

@@ -87,7 +87,7 @@ func toRegistryHook(h *policyfile.Hook) (packindex.Hook, []*shell.Pattern, error
 	}
 	m, _ := spec.Match.(*match.Matcher)
 	if f, ok := spec.Match.(*past); ok {
-		m, s.Counts = f.Matcher, &packindex.Counts{Marks: f.kinds()}
+		m, s.Counts = f.Matcher, &packindex.Counts{Marks: f.kinds(), Begins: f.begins()}
 	}
 	s.Needs, commands = match.NeedsOf(m)
 	s.Needs.Secret = s.Needs.Secret || h.Mask != nil
@@ -251,6 +251,16 @@ func (s packSequence) made() (*past, error) {
 }
 
 func (s packSequence) kinds() []grapnel.Kind { return s.Counts.Marks }
+
+// mayMark reports whether an event may begin or cancel a step, without building the hook. It can be
+// wrong only by returning true.
+func (s packSequence) mayMark(ev *grapnel.Event, v *grapnel.Verdict) bool {
+	if s.Counts.Begins == "" || len(ev.Calls) > 0 || v != nil && v.Event != nil && v.Event != ev {
+		return true
+	}
+	f := s.facts.Of(ev)
+	return f.ShellBytes() > match.MaxShellBytes || f.NearPrograms(s.Counts.Begins, 1)[0]
+}
 
 func (s packSequence) countIn(c Counter) { s.counter = c }
 

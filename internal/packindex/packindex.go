@@ -41,7 +41,8 @@ type Hook struct {
 
 // Counts describes a hook that needs state from other events.
 type Counts struct {
-	Marks []grapnel.Kind // events that its `after:` records; nil = the hook has a limit, and is built immediately
+	Begins string         // programs of the commands that its steps need, see shell.Begins; empty = not known
+	Marks  []grapnel.Kind // events that its `after:` records; nil = the hook has a limit, and is built immediately
 }
 
 // Names returns the names of the packs.
@@ -62,7 +63,7 @@ func (s Registry) Packs() []Pack {
 			h := &all[i].Hooks[j]
 			h.On = slices.Clone(h.On)
 			if h.Counts != nil {
-				h.Counts = &Counts{Marks: slices.Clone(h.Counts.Marks)}
+				h.Counts = &Counts{Marks: slices.Clone(h.Counts.Marks), Begins: h.Counts.Begins}
 			}
 		}
 	}
