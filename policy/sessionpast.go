@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,16 +46,41 @@ const (
 	justMoved     = time.Minute      // how long a move counts although its target does not exist
 )
 
-// writtenPaths is the stored value of a session.
+// writtenPaths is the stored value of a session. Each entry is one line, because each shell line of
+// the session reads it.
 type writtenPaths struct {
-	Files []string    `json:"files,omitempty"` // real paths, the newest last
-	Moves []movedPath `json:"moves,omitempty"` // the newest last
+	Files []string    // real paths, the newest last
+	Moves []movedPath // the newest last
 }
 
 type movedPath struct {
-	From string    `json:"from"`
-	To   string    `json:"to"`
-	At   time.Time `json:"at"`
+	From, To string
+	At       time.Time
+}
+
+// readPaths decodes a stored value.
+func readPaths(kept []byte) (paths writtenPaths, err error) {
+	paths.Files = make([]string, 0, bytes.Count(kept, []byte("\n"))+1)
+	for line := range strings.Lines(string(kept)) {
+		line = strings.TrimSuffix(line, "\n")
+		if strings.IndexByte(line, '\t') < 0 {
+			paths.Files = append(paths.Files, line)
+			continue
+		}
+		switch fields := strings.Split(line, "\t"); len(fields) {
+		case 3:
+			at, wrong := strconv.ParseInt(fields[0], 10, 64)
+			paths.Moves, err = append(paths.Moves, movedPath{fields[1], fields[2], time.Unix(0, at)}), errors.Join(err, wrong)
+		default:
+			err = errors.Join(err, errors.New("a line has the wrong number of fields"))
+		}
+	}
+	return paths, err
+}
+
+// storable reports whether a path fits into a line of the stored value.
+func storable(path string) bool {
+	return path != "" && len(path) <= maxPastPath && !strings.ContainsAny(path, "\t\n")
 }
 
 // writtenText is the stored text of one file.
@@ -67,13 +94,16 @@ func (p *sessionPast) key(ev *grapnel.Event, more ...string) string {
 }
 
 // of implements match.PastOf. If the stored value cannot be read, the recorder reports it.
-func (p *sessionPast) of(ev *grapnel.Event) *shell.Past {
+func (p *sessionPast) of(ev *grapnel.Event, scripts func() []*shell.Script) *shell.Past {
 	kept, err := counted(p.counter, p.key(ev))
 	if err != nil || len(kept) == 0 {
 		return nil
 	}
-	var paths writtenPaths
-	if json.Unmarshal(kept, &paths) != nil || !paths.concern(ev.Tool.Commands) {
+	if !concern(kept, scripts()) {
+		return nil
+	}
+	paths, err := readPaths(kept)
+	if err != nil {
 		return nil
 	}
 	past := &shell.Past{Texts: func(name string) []shell.Text { return p.texts(ev, &paths, name) }}
@@ -109,22 +139,42 @@ func gone(name string) bool {
 	return err == nil
 }
 
-// runners are programs that run a file without naming it in the line, by the file's name.
-var runners = map[string][]string{
-	"makefile": {"make"}, "gnumakefile": {"make"}, "package.json": {"npm", "pnpm", "yarn", "bun"},
-	"justfile": {"just"}, ".justfile": {"just"}, "conftest.py": {"pytest"}, "main.go": {"go run"},
+// runBy lists files that programs run although the line does not name them.
+var runBy = map[string][]string{
+	"make": {"Makefile", "makefile", "GNUmakefile"}, "just": {"justfile", "Justfile", ".justfile"},
+	"npm": {"package.json"}, "pnpm": {"package.json"}, "yarn": {"package.json"}, "bun": {"package.json"},
+	"pytest": {"conftest.py"}, "go": {"main.go"},
 }
 
-// concern reports whether one of the lines may run a file of the session, or name a moved one.
-func (w *writtenPaths) concern(lines []string) bool {
-	return slices.ContainsFunc(lines, func(line string) bool {
-		named := func(path string) bool {
-			base := filepath.Base(path)
-			return strings.Contains(line, base) || slices.ContainsFunc(runners[strings.ToLower(base)], func(r string) bool { return strings.Contains(line, r) })
+// concern reports whether one of the lines may run a file of the session, or names a moved one. It
+// does not decode the stored value, because few lines do.
+func concern(kept []byte, scripts []*shell.Script) bool {
+	names, glob := map[string]bool{}, false
+	for _, script := range scripts {
+		for _, name := range script.Reads {
+			names[filepath.Base(name)] = true
 		}
-		return slices.ContainsFunc(w.Files, named) || len(w.Moves) > 0 &&
-			(strings.ContainsAny(line, "*?[$`") || slices.ContainsFunc(w.Moves, func(m movedPath) bool { return named(m.To) }))
-	})
+		for i := range script.Commands {
+			c := &script.Commands[i]
+			names[filepath.Base(c.Path)] = true
+			for _, file := range runBy[c.Name] {
+				names[file] = true
+			}
+			for _, a := range c.Args {
+				_, value, _ := strings.Cut(a.Text, "=") // --file=x
+				names[filepath.Base(a.Text)], names[filepath.Base(value)] = true, true
+				glob = glob || strings.ContainsAny(a.Text, "*?[$`")
+			}
+		}
+	}
+	for len(kept) > 0 {
+		line, rest, _ := bytes.Cut(kept, []byte("\n"))
+		if name := line[bytes.LastIndexByte(line, filepath.Separator)+1:]; names[string(name)] || glob && bytes.IndexByte(line, '\t') >= 0 {
+			return true
+		}
+		kept = rest
+	}
+	return false
 }
 
 // texts returns the texts that a file may have, if the session wrote it.
@@ -223,18 +273,15 @@ func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.V
 		errs = append(errs, r.past.counter.Count(r.past.key(ev, path), func([]byte) ([]byte, time.Duration) { return data, keepText }))
 	}
 	if kept, err := counted(r.past.counter, r.past.key(ev)); err == nil { // usually nothing changes
-		var paths writtenPaths
-		if len(kept) > 0 && json.Unmarshal(kept, &paths) == nil && !paths.add(did, r.past.now()) || len(kept) == 0 && len(did.files)+len(did.moves) == 0 {
+		if paths, err := readPaths(kept); err == nil && !paths.add(did, r.past.now()) {
 			return errors.Join(errs...)
 		}
 	}
 	var broken error
 	errs = append(errs, r.past.counter.Count(r.past.key(ev), func(kept []byte) ([]byte, time.Duration) {
-		var paths writtenPaths
-		if len(kept) > 0 {
-			if err := json.Unmarshal(kept, &paths); err != nil {
-				broken = fmt.Errorf("the files that the session wrote before are unknown: %w", err)
-			}
+		paths, err := readPaths(kept)
+		if err != nil {
+			broken = fmt.Errorf("some files that the session wrote before are unknown: %w", err)
 		}
 		if !paths.add(did, r.past.now()) && broken == nil {
 			return nil, 0
@@ -258,7 +305,7 @@ func (r *pastRecorder) did(ev *grapnel.Event) deeds {
 	d := deeds{texts: map[string]shell.Text{}}
 	absolute := func(name string) string { return home.Absolute(name, ev.Session.CWD) }
 	wrote := func(name string) {
-		if path := match.RealPath(absolute(name)); runnable(path) && !slices.Contains(d.files, path) {
+		if path := match.RealPath(absolute(name)); runnable(path) && storable(path) && !slices.Contains(d.files, path) {
 			d.files = append(d.files, path)
 		}
 	}
@@ -286,7 +333,7 @@ func (r *pastRecorder) did(ev *grapnel.Event) deeds {
 			}
 		}
 		for _, m := range script.Moved() {
-			if from, to := absolute(m.From), absolute(m.To); len(from)+len(to) <= maxPastPath {
+			if from, to := absolute(m.From), absolute(m.To); storable(from) && storable(to) {
 				d.moves = append(d.moves, movedPath{From: from, To: to})
 			}
 		}
@@ -314,7 +361,7 @@ var dataFiles = []string{
 
 // runnable reports whether a file may be run as code later, by its name.
 func runnable(name string) bool {
-	return len(name) <= maxPastPath && !strings.HasPrefix(name, "/dev/") &&
+	return !strings.HasPrefix(name, "/dev/") &&
 		(filepath.Base(name) == "package.json" || !slices.Contains(dataFiles, strings.ToLower(filepath.Ext(name))))
 }
 
@@ -344,9 +391,15 @@ func (w *writtenPaths) add(d deeds, now time.Time) (changed bool) {
 // encode returns the stored form, without the oldest entries if it would be too long.
 func (w *writtenPaths) encode() []byte {
 	for {
-		data, _ := json.Marshal(w) // texts and times can always be marshaled
-		if len(data) <= maxPastBytes {
-			return data
+		b := []byte{}
+		for _, m := range w.Moves {
+			b = fmt.Appendf(b, "%d\t%s\t%s\n", m.At.UnixNano(), m.From, m.To)
+		}
+		for _, path := range w.Files {
+			b = append(append(b, path...), '\n')
+		}
+		if len(b) <= maxPastBytes {
+			return b
 		}
 		w.Files = w.Files[(len(w.Files)+3)/4:]
 		w.Moves = w.Moves[(len(w.Moves)+3)/4:]

@@ -212,3 +212,52 @@ func TestSessionPastIsBounded(t *testing.T) {
 		t.Errorf("without rules about commands: %v", s.counter)
 	}
 }
+
+// TestSessionPastDamaged checks that a damaged value is one reported failure and then new.
+func TestSessionPastDamaged(t *testing.T) {
+	t.Parallel()
+	s := newPastSession(t, noDelete)
+	s.write("x.sh", "rm -rf /\n")
+	for key := range s.counter {
+		s.counter[key] = []byte("a\tb\n")
+	}
+	if got := s.shell("sh x.sh"); got != grapnel.None {
+		t.Errorf("a damaged value: %v", got)
+	}
+	s.write("x.sh", "rm -rf /\n")
+	if got := s.shell("sh x.sh"); got != grapnel.Block {
+		t.Errorf("after the next call: %v", got)
+	}
+}
+
+func BenchmarkSessionPast(b *testing.B) {
+	var list strings.Builder
+	for i := range 1000 {
+		fmt.Fprintf(&list, "/home/dev/project/src/api/file-%d.go\n", i)
+	}
+	file := filepath.Join(b.TempDir(), "grapnel.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nhooks:\n"+noDelete), 0o600); err != nil {
+		b.Fatal(err)
+	}
+	for name, kept := range map[string]string{"empty": "", "full": list.String()} {
+		b.Run(name, func(b *testing.B) {
+			counter := everyKey(kept)
+			set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}, Counter: counter})
+			engine, err := grapnel.New(set.Specs, nil)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for b.Loop() {
+				engine.Fire(b.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{"git status && go test ./..."}}})
+			}
+		})
+	}
+}
+
+// everyKey is a Counter that has the same value for each key.
+type everyKey string
+
+func (k everyKey) Count(_ string, change func([]byte) ([]byte, time.Duration)) error {
+	change([]byte(k))
+	return nil
+}

@@ -64,8 +64,9 @@ func (l *lazy[T]) get(work func() T) T {
 }
 
 // PastOf returns what the session of an event did before, as far as it may change what the shell
-// lines of the event do; nil = nothing. A nil PastOf knows nothing.
-type PastOf func(*grapnel.Event) *shell.Past
+// lines of the event do; nil = nothing. scripts returns the lines, parsed without a past. A nil
+// PastOf knows nothing.
+type PastOf func(ev *grapnel.Event, scripts func() []*shell.Script) *shell.Past
 
 // past returns the past of the event, or nil. If it is not nil, the event may run programs that
 // its text does not name.
@@ -73,7 +74,9 @@ func (f *Facts) past() *shell.Past {
 	if f.pastOf == nil || f.Event.Tool == nil || len(f.Event.Tool.Commands) == 0 {
 		return nil
 	}
-	return f.keptPast.get(func() *shell.Past { return f.pastOf(f.Event) })
+	return f.keptPast.get(func() *shell.Past {
+		return f.pastOf(f.Event, func() []*shell.Script { return f.lines.parse(f.Event, nil) })
+	})
 }
 
 // calls returns the facts of each call of a batch.
