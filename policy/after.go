@@ -603,6 +603,7 @@ func sharedWords(f *match.Facts, word string) []string {
 			words = append(words, p.Real)
 		}
 		words = append(words, programFiles(f)...)
+		words = append(words, f.Former(words)...)
 	case "below":
 		words = append(words, linesOf(f.Event))
 		for _, name := range namedFiles(f) {

@@ -119,6 +119,7 @@ func (p *sessionPast) of(ev *grapnel.Event, scripts func() []*shell.Script) *she
 			past.Moved = append(past.Moved, shell.Move{From: from, To: to})
 		}
 	}
+	slices.Reverse(past.Moved) // as in a line: what was moved first comes first
 	return past
 }
 

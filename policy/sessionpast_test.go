@@ -108,6 +108,16 @@ func TestSessionPast(t *testing.T) {
 			s.shell("ln -s y.sh z.sh")
 			return s.shell("sh z.sh")
 		},
+		"copied into a directory": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			s.shell("cp x.sh sub/")
+			return s.shell("sh sub/x.sh")
+		},
+		"installed as a program": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			s.shell("install -m 755 x.sh tool")
+			return s.shell("./tool")
+		},
 		"from another directory": func(s *pastSession) grapnel.Decision {
 			s.write("sub/x.sh", "rm -rf /\n")
 			return s.shell("cd sub; sh ./x.sh")
@@ -161,6 +171,10 @@ func TestSessionPastLeavesFree(t *testing.T) {
 		"reading it": func(s *pastSession) grapnel.Decision {
 			s.write("x.sh", "rm -rf /\n")
 			return s.shell("cat x.sh; git add x.sh")
+		},
+		"checking its syntax": func(s *pastSession) grapnel.Decision {
+			s.write("x.sh", "rm -rf /\n")
+			return s.shell("bash -n x.sh")
 		},
 		"another goal": func(s *pastSession) grapnel.Decision {
 			s.write("Makefile", "all:\n\tgo build\nclean:\n\trm -rf $(HOME)\n")
@@ -260,4 +274,36 @@ type everyKey string
 func (k everyKey) Count(_ string, change func([]byte) ([]byte, time.Duration)) error {
 	change([]byte(k))
 	return nil
+}
+// TestSessionPastMoved checks that a directory that was moved twice is deleted under its first name.
+func TestSessionPastMoved(t *testing.T) {
+	t.Parallel()
+	s := newPastSession(t, "  - {name: keep-docs, on: tool.before, match: {command: rm -rf docs}, block: no}\n")
+	s.shell("mv docs a")
+	s.shell("mv a build")
+	if got := s.shell("rm -rf build"); got != grapnel.Block {
+		t.Errorf("got %v, want block", got)
+	}
+	if got := s.shell("rm -rf a"); got != grapnel.Block {
+		t.Errorf("under its second name: got %v, want block", got)
+	}
+}
+
+// TestSamePathAfterMove checks that `same: path` knows a file under its former name.
+func TestSamePathAfterMove(t *testing.T) {
+	t.Parallel()
+	s := newPastSession(t, `  - name: fetched
+    on: tool.before
+    match: {command: [sh, ./*]}
+    after: {event: tool.before, match: {command: curl}, same: path}
+    block: no
+`)
+	s.shell("curl -o got https://example.com/x")
+	s.shell("mv got setup")
+	s.shell("ln -s setup run")
+	for line, want := range map[string]grapnel.Decision{"sh setup": grapnel.Block, "./run": grapnel.Block, "sh other": grapnel.None} {
+		if got := s.shell(line); got != want {
+			t.Errorf("%s: got %v, want %v", line, got, want)
+		}
+	}
 }

@@ -63,6 +63,24 @@ func (l *lazy[T]) get(work func() T) T {
 	return l.value
 }
 
+// Former returns the names that the files had before earlier calls of the session moved or linked
+// them.
+func (f *Facts) Former(files []string) (names []string) {
+	past := f.past()
+	if past == nil {
+		return nil
+	}
+	for _, name := range files {
+		for _, m := range slices.Backward(past.Moved) {
+			if m.To == name {
+				name = m.From
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
 // PastOf returns what the session of an event did before, as far as it may change what the shell
 // lines of the event do; nil = nothing. scripts returns the lines, parsed without a past. A nil
 // PastOf knows nothing.

@@ -389,10 +389,16 @@ func (f *fileScan) guess(w Word, short bool) {
 		return
 	}
 	rooted := text[0] == '/' || text[0] == '.' || text[0] == '~'
-	if !rooted && (strings.IndexByte(text, '/') < 0 || strings.ContainsAny(text, " \t;|&<>(){}\"'`$")) || rooted && strings.ContainsAny(text, "|;(){}") {
+	if !rooted && (strings.IndexByte(text, '/') < 0 && !packaged(text) || strings.ContainsAny(text, " \t;|&<>(){}\"'`$")) || rooted && strings.ContainsAny(text, "|;(){}") {
 		return
 	}
 	f.add(text, UseAny, w.glob)
+}
+
+// packaged reports whether a word is the name of a package file, which programs install from the
+// working directory: dpkg -i a.deb.
+func packaged(text string) bool {
+	return slices.ContainsFunc([]string{".deb", ".rpm", ".gem", ".whl", ".tgz"}, func(end string) bool { return strings.HasSuffix(text, end) })
 }
 
 // URLs lists the addresses in a script: words of commands, and literals in code. It

@@ -124,10 +124,10 @@ func (w *walker) deletesMoved(words []Word, at place) {
 		if i == 0 || !ok || strings.HasPrefix(text, "-") {
 			continue
 		}
-		for _, m := range slices.Backward(w.moved) {
-			if m.touches(w, text) {
+		for _, m := range slices.Backward(w.moved) { // what was moved twice has its first name
+			if ok && m.touches(w, text) {
 				again[i] = m.from
-				break
+				text, ok = knownText(m.from)
 			}
 		}
 	}

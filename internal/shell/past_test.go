@@ -45,6 +45,11 @@ func TestPast(t *testing.T) {
 		"source a.sh":                    "rm -rf ~",
 		"sh < a.sh":                      "rm -rf ~",
 		"cp a.sh c.sh && sh c.sh":        "rm -rf ~",
+		"cp a.sh /tmp/ && sh /tmp/a.sh":  "rm -rf ~",
+		"install -m 755 a.sh c && ./c":   "rm -rf ~",
+		"git mv a.sh c.sh && sh c.sh":    "rm -rf ~",
+		"sh -n a.sh":                     "",
+		"sh -n +n a.sh":                  "rm -rf ~",
 		"cd sub && ./b.sh src":           "rm -rf src",
 		"sh /tmp/x.sh":                   "rm -rf /opt",
 		"make":                           "golangci-lint run; go build ./...",
@@ -106,14 +111,17 @@ func TestPastPart(t *testing.T) {
 // TestPastMoved checks that what was linked or moved earlier is deleted under its former name.
 func TestPastMoved(t *testing.T) {
 	t.Parallel()
-	past := pastOf(nil, Move{From: "/", To: "build"}, Move{From: "src", To: "dist"})
+	past := pastOf(nil, Move{From: "/", To: "build"}, Move{From: "src", To: "dist"}, Move{From: "docs", To: "a"}, Move{From: "a", To: "b"})
 	for line, want := range map[string]string{
 		"rm -rf build/":            "rm -rf /",
 		"rm -rf ./dist":            "rm -rf src",
 		"rm -rf d*":                "rm -rf src",
 		"find build -delete":       "find / -delete",
 		"ls build":                 "ls build",
-		"mv a b; rm -rf b; ls src": "rm -rf a",
+		"rm -rf b":                 "rm -rf docs",
+		"mv e f; rm -rf f; ls src": "rm -rf e",
+		"git mv e f; rm -rf f":     "rm -rf e",
+		"mv e f; mv f g; rm -rf g": "rm -rf e",
 	} {
 		if got := commandsOf(ParseAfter(past, "", line)); !strings.Contains(got, want) {
 			t.Errorf("%s: got %q, want %q", line, got, want)

@@ -361,6 +361,7 @@ func (w *walker) shell(row *program, name string, args []Word, at place) {
 		if c := rest[0].c; c.feed != nil {
 			w.nest(*c.feed, false, name, at.behind(name))
 		}
+	case len(rest) > 0 && len(args) == len(rest)+1 && args[0].Literal && args[0].Text == "-n": // only checks the syntax
 	case len(rest) > 0 && !input && w.wrote(rest[0], func(text string, computed bool) { w.shellFile(text, computed, name, rest[1:], at) }):
 	case len(rest) > 0 && !input && !standardInput(rest[0].Text):
 		// A script from outside the line is treated like any other program: the command is

