@@ -142,7 +142,7 @@ func TestSessionPast(t *testing.T) {
 
 func (s *pastSession) put(name, text string) {
 	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o700); err != nil { //nolint:gosec // a script
+	if err := os.WriteFile(filepath.Join(s.dir, name), []byte(text), 0o700); err != nil {
 		s.t.Fatal(err)
 	}
 }
