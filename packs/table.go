@@ -16633,7 +16633,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"askZThis tool of an MCP server changes the hooks of an agent or a policy of Grapnel. Allow it?"},
 	}},
-	{Name: "supply-chain", Version: 4, Digest: "e179d822e85d9726ac3cb44d6fd549f8648e237a4f402118567f28b4f02a3359", Begins: "*" +
+	{Name: "supply-chain", Version: 4, Digest: "6ad989ec5e774d711b4dc40ac186db5f1c7e74c0c12112e2194b8a5316b0afbb", Begins: "*" +
 		"\t\x9a\n" +
 		"*/*" +
 		"\t\x83\n" +
@@ -17569,7 +17569,8 @@ var all = []packindex.Pack{
 			"\x01\x04**/*" +
 			"\x01\x02\x01\x11curl -o /dev/null\x80\x80\x8a\x97\x8c\xa3" +
 			"\x03" +
-			"\x04path" +
+			"\x03" +
+			"run" +
 			"\x03" +
 			"askJThis runs a file that was downloaded a moment ago. Did a person review it?" +
 			"\x01\x13cat /tmp/install.sh"},

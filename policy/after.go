@@ -23,7 +23,7 @@ import (
 )
 
 // Valid values of `same:`, properties that two events can share.
-var sameWords = [...]string{"call", "tool", "path", "below", "command"}
+var sameWords = [...]string{"call", "tool", "path", "below", "run", "command"}
 
 // Limits of an `after:`, and of the stored marks of one hook and session.
 const (
@@ -242,7 +242,9 @@ func (f *past) counts(m *mark, i int, self *mark, ev *grapnel.Event) bool {
 		return true
 	case "below":
 		again := s.Blocked && shared(shortDigest("below", linesOf(ev))) // the same line is no other way
-		return len(m.shared) > 0 && !again && anyAbove(facts, shared)
+		return len(m.shared) > 0 && !again && f.anyAbove(facts, shared)
+	case "run":
+		return slices.ContainsFunc(f.runFiles(facts), func(name string) bool { return shared(shortDigest("run", name)) })
 	}
 	return slices.ContainsFunc(sharedWords(facts, s.Same), shared)
 }
@@ -598,7 +600,7 @@ func sharedWords(f *match.Facts, word string) []string {
 		words = []string{t.CanonicalName() + "\x00" + input}
 	case "tool":
 		words = []string{t.CanonicalName()}
-	case "path":
+	case "path", "run":
 		for _, p := range f.Paths() {
 			words = append(words, p.Real)
 		}
@@ -606,7 +608,7 @@ func sharedWords(f *match.Facts, word string) []string {
 		words = append(words, f.Former(words)...)
 	case "below":
 		words = append(words, linesOf(f.Event))
-		for _, name := range namedFiles(f) {
+		for _, name := range namedFiles(f, nil) {
 			// A whole home directory says nothing about the files of the project in it.
 			around := func(dir string) bool { return relativeTo(name, dir) != dir }
 			if !around(f.Event.Session.CWD) && !around(home.Expand("~")) {
@@ -644,15 +646,23 @@ const (
 )
 
 // namedFiles returns the paths that a call names. Each word of a command is treated as a path,
-// because programs that take files are many.
-func namedFiles(f *match.Facts) []string {
+// because programs that take files are many. If m is not nil, only the commands that match it count,
+// unless another command passes names to them, as in a pipe.
+func namedFiles(f *match.Facts, m *match.Matcher) []string {
 	var names []string
-	for _, p := range f.Paths() {
-		names = append(names, p.Real)
-	}
 	for _, script := range f.Scripts() {
+		passed := m == nil || strings.Contains(strings.Join(match.OrZero(f.Event.Tool).Commands, " "), "|")
 		for i := range script.Commands {
+			passed = passed || len(script.Commands[i].Via) > 0
+		}
+		for i := range script.Commands {
+			if !passed && !m.MatchesCommand(f, script, i) {
+				continue
+			}
 			c := &script.Commands[i]
+			for _, file := range script.Files(i) {
+				names = append(names, match.ResolvePath(file.Path, f.Event, f.RealDir)...)
+			}
 			for _, a := range c.Args {
 				if a.Literal && a.Text != "" && !strings.HasPrefix(a.Text, "-") && len(names) < maxBelow {
 					name, _, _ := strings.Cut(a.Text, "*")
@@ -661,14 +671,17 @@ func namedFiles(f *match.Facts) []string {
 			}
 		}
 	}
+	for _, p := range match.OrZero(f.Event.Tool).Paths {
+		names = append(names, match.ResolvePath(p.Path, f.Event, f.RealDir)...)
+	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
 // anyAbove reports whether test is true for the digest of a path that the call names, or of a
 // directory above it.
-func anyAbove(f *match.Facts, test func(digest string) bool) bool {
-	for _, name := range namedFiles(f) {
+func (f *past) anyAbove(facts *match.Facts, test func(digest string) bool) bool {
+	for _, name := range namedFiles(facts, f.Matcher) {
 		for range maxAbove {
 			if test(shortDigest("below", name)) {
 				return true
@@ -681,6 +694,37 @@ func anyAbove(f *match.Facts, test func(digest string) bool) bool {
 		}
 	}
 	return false
+}
+
+// runFiles returns the files that the commands of the hook run or install. A command that runs one
+// file only reads the others.
+func (f *past) runFiles(facts *match.Facts) (names []string) {
+	add := func(name string) { names = append(names, match.ResolvePath(name, facts.Event, facts.RealDir)...) }
+	for _, script := range facts.Scripts() {
+		for _, name := range script.Reads { // sh < x
+			add(name)
+		}
+		for i := range script.Commands {
+			if !f.MatchesCommand(facts, script, i) {
+				continue
+			}
+			if c := &script.Commands[i]; strings.Contains(c.Path, "/") {
+				name := c.Path
+				if !path.IsAbs(name) && !strings.HasPrefix(name, "~") {
+					name = path.Join(c.Dir, name)
+				}
+				add(name)
+			}
+			files := script.Files(i)
+			runs := slices.ContainsFunc(files, func(file shell.File) bool { return file.Use == shell.UseExecute })
+			for _, file := range files {
+				if file.Use == shell.UseExecute || !runs && (file.Use == shell.UseAny || file.Use == shell.UseWrite) {
+					add(file.Path)
+				}
+			}
+		}
+	}
+	return append(names, facts.Former(names)...)
 }
 
 // programFiles returns the files that shell commands run as programs, such as ./x. Rules about
@@ -768,6 +812,8 @@ func (s *step) describe() string {
 	case "":
 	case "below":
 		add("a path at or above")
+	case "run":
+		add("a file that is run")
 	default:
 		add("the same %s", s.Same)
 	}

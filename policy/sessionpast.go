@@ -295,6 +295,7 @@ func (r *pastRecorder) Mark(_ context.Context, came *grapnel.Event, v *grapnel.V
 // deeds is what one call does with files. The written files are real paths, all others absolute
 // paths.
 type deeds struct {
+	cwd     string
 	files   []string
 	deleted []string
 	moves   []movedPath
@@ -303,48 +304,16 @@ type deeds struct {
 
 // did returns what a call does with files.
 func (r *pastRecorder) did(ev *grapnel.Event) deeds {
-	d := deeds{texts: map[string]shell.Text{}}
-	absolute := func(name string) string { return home.Absolute(name, ev.Session.CWD) }
-	wrote := func(name string) {
-		if path := match.RealPath(absolute(name)); runnable(path) && storable(path) && !slices.Contains(d.files, path) {
-			d.files = append(d.files, path)
-		}
-	}
+	d := deeds{texts: map[string]shell.Text{}, cwd: ev.Session.CWD}
 	for _, script := range r.facts.Of(ev).Scripts() {
-		for _, name := range script.Writes {
-			if runnable(name) {
-				wrote(name)
-			}
-		}
-		for i := range script.Commands {
-			for _, file := range script.Files(i) {
-				switch {
-				case file.Glob || strings.ContainsAny(file.Path, "*?["):
-				case file.Use == shell.UseDelete:
-					d.deleted = append(d.deleted, absolute(file.Path))
-				case file.Use == shell.UseWrite && runnable(file.Path):
-					wrote(file.Path)
-				}
-			}
-		}
-		for _, w := range script.Wrote() {
-			if runnable(w.Name) {
-				wrote(w.Name)
-				d.texts[match.RealPath(absolute(w.Name))] = w.Text
-			}
-		}
-		for _, m := range script.Moved() {
-			if from, to := absolute(m.From), absolute(m.To); storable(from) && storable(to) {
-				d.moves = append(d.moves, movedPath{From: from, To: to})
-			}
-		}
+		d.line(script)
 	}
 	if len(ev.Tool.Commands) > 0 {
 		return d
 	}
 	for _, p := range ev.Tool.Paths {
-		if p.Use == grapnel.UseWrite && runnable(p.Path) {
-			wrote(p.Path)
+		if p.Use == grapnel.UseWrite {
+			d.write(p.Path)
 		}
 	}
 	whole := ev.Tool.Class == grapnel.ClassWrite && len(d.files) == 1
@@ -352,6 +321,49 @@ func (r *pastRecorder) did(ev *grapnel.Event) deeds {
 		d.texts[path] = shell.Text{Text: ev.Tool.Content, Part: !whole}
 	}
 	return d
+}
+
+// line adds what a shell line does.
+func (d *deeds) line(script *shell.Script) {
+	for _, name := range script.Writes {
+		d.write(name)
+	}
+	for i := range script.Commands {
+		for _, file := range script.Files(i) {
+			switch {
+			case file.Glob || strings.ContainsAny(file.Path, "*?["):
+			case file.Use == shell.UseDelete:
+				d.deleted = append(d.deleted, home.Absolute(file.Path, d.cwd))
+			case file.Use == shell.UseWrite:
+				d.write(file.Path)
+			}
+		}
+	}
+	for _, w := range script.Wrote() {
+		if path := d.write(w.Name); path != "" {
+			d.texts[path] = w.Text
+		}
+	}
+	for _, m := range script.Moved() {
+		if from, to := home.Absolute(m.From, d.cwd), home.Absolute(m.To, d.cwd); storable(from) && storable(to) {
+			d.moves = append(d.moves, movedPath{From: from, To: to})
+		}
+	}
+}
+
+// write adds a written file and returns its real path, or "" if it is not stored.
+func (d *deeds) write(name string) string {
+	if !runnable(name) {
+		return ""
+	}
+	path := match.RealPath(home.Absolute(name, d.cwd))
+	if !storable(path) {
+		return ""
+	}
+	if !slices.Contains(d.files, path) {
+		d.files = append(d.files, path)
+	}
+	return path
 }
 
 // dataFiles are the ends of names of files that programs write all the time and that are never run.

@@ -275,6 +275,7 @@ func (k everyKey) Count(_ string, change func([]byte) ([]byte, time.Duration)) e
 	change([]byte(k))
 	return nil
 }
+
 // TestSessionPastMoved checks that a directory that was moved twice is deleted under its first name.
 func TestSessionPastMoved(t *testing.T) {
 	t.Parallel()

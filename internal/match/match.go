@@ -448,6 +448,11 @@ func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	return fitsItems(places, exceptions, func(c *compiled, at place) bool { return c.fitsCommand(f, at.script, at.i) }, c)
 }
 
+// MatchesCommand reports whether a command of a line of the event matches the command patterns.
+func (m *Matcher) MatchesCommand(f *Facts, script *shell.Script, i int) bool {
+	return m.match == nil || len(m.match.Command) == 0 || m.match.fitsCommand(f, script, i)
+}
+
 // fitsCommand reports whether one command of a script fits the command patterns.
 func (c *compiled) fitsCommand(f *Facts, script *shell.Script, i int) bool {
 	patterns := f.patterns(c, script)

@@ -34,11 +34,10 @@ func FuzzParse(f *testing.F) {
 		patterns = append(patterns, p)
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		begin := time.Now()
 		used := processorTime()
 		s := Parse(line)
-		if time.Since(begin) > await.Limit || processorTime()-used > maxProcessorTime {
-			t.Fatalf("%q takes %v, %v of processor time", line, time.Since(begin), processorTime()-used)
+		if processorTime()-used > maxProcessorTime {
+			t.Fatalf("%q takes %v of processor time", line, processorTime()-used)
 		}
 		if len(s.Commands) > maxCommands || len(s.Unknown) > maxReasons {
 			t.Fatalf("Parse(%q): %d commands, %d reasons", line, len(s.Commands), len(s.Unknown))

@@ -129,26 +129,9 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 	code := func(language string, file Word) {
 		w.wrote(file, func(text string, computed bool) { w.code(language, text, computed, name, in) })
 	}
-	files := func(end string) (list []Word) {
-		for _, a := range args {
-			if text, ok := knownText(a); ok && strings.HasSuffix(text, end) {
-				list = append(list, a)
-			}
-		}
-		return list
-	}
 	switch name {
 	case "go":
-		if len(args) == 0 || !args[0].Literal || !has("run test generate", args[0].Text) {
-			return
-		}
-		list := files(".go")
-		for _, a := range args[1:] {
-			if a.Literal && !strings.HasPrefix(a.Text, "-") && !strings.HasSuffix(a.Text, ".go") {
-				list = append(list, Word{Text: a.Text + "/main.go", Literal: true})
-			}
-		}
-		for _, file := range list {
+		for _, file := range goFiles(args) {
 			code("go", file)
 		}
 		for _, a := range args {
@@ -157,11 +140,11 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 			}
 		}
 	case "pytest":
-		for _, file := range append(files(".py"), Word{Text: "conftest.py", Literal: true}) {
+		for _, file := range append(wordsEnding(args, ".py"), Word{Text: "conftest.py", Literal: true}) {
 			code("python", file)
 		}
 	case "jupyter", "papermill", "ipython", "runipy":
-		for _, file := range files(".ipynb") {
+		for _, file := range wordsEnding(args, ".ipynb") {
 			w.wrote(file, func(text string, computed bool) { w.code("python", notebookCode(text), computed, name, in) })
 		}
 	case "just":
@@ -171,15 +154,39 @@ func (w *walker) runsFiles(name string, args []Word, at place) {
 			})
 		}
 	case "psql", "mysql", "mariadb", "sqlite3": // rules match the text, which is no shell line
+		for _, r := range at.stdin {
+			if r.Op == syntax.RdrIn {
+				args = append(slices.Clip(args), w.word(&at, r.Word))
+			}
+		}
 		for _, a := range args {
 			w.wrote(a, func(string, bool) {})
 		}
-		for _, r := range at.stdin {
-			if r.Op == syntax.RdrIn {
-				w.wrote(w.word(&at, r.Word), func(string, bool) {})
-			}
+	}
+}
+
+// goFiles returns the files that go run, go test and go generate run.
+func goFiles(args []Word) []Word {
+	if len(args) == 0 || !args[0].Literal || !has("run test generate", args[0].Text) {
+		return nil
+	}
+	list := wordsEnding(args, ".go")
+	for _, text := range wordsOf(args[1:]) {
+		if !strings.HasSuffix(text, ".go") {
+			list = append(list, Word{Text: text + "/main.go", Literal: true})
 		}
 	}
+	return list
+}
+
+// wordsEnding returns the words with a known text that has an ending.
+func wordsEnding(args []Word, end string) (list []Word) {
+	for _, a := range args {
+		if text, ok := knownText(a); ok && strings.HasSuffix(text, end) {
+			list = append(list, a)
+		}
+	}
+	return list
 }
 
 // wordsOf returns the literal words that are no options.

@@ -196,7 +196,7 @@ type After struct {
 	Blocked bool       `json:"blocked,omitempty"` // only events that were blocked; false = only events that were not
 	Within  Duration   `json:"within,omitempty"`  // maximum age; 0 = any time in the session
 	Times   int        `json:"times,omitempty"`   // minimum number of times; 0 = once
-	Same    string     `json:"same,omitempty"`    // what both events must share: call, tool, path, below, command; empty = nothing
+	Same    string     `json:"same,omitempty"`    // what both events must share: call, tool, path, below, run, command; empty = nothing
 	Until   *Happening `json:"until,omitempty"`   // an event that cancels the step
 	By      []string   `json:"by,omitempty"`      // keys that group events, as in a Limit; empty = the events of one session
 }
