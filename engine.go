@@ -14,6 +14,7 @@ import (
 type Options struct {
 	Observers    []Observer  // called after every firing; see also AddObserver
 	Background   Background  // runs observing hooks; nil = goroutines of the engine, which Close waits for
+	Approvals    Approvals   // calls that a person has approved; nil = no person can approve a call
 	Stops        StopCounter // counts consecutive Blocks of a stop; nil = an in-memory counter
 	Preset       Preset      // how hooks run; the zero Preset is Grapnel's default
 	ReasonLimit  int         // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096

@@ -79,10 +79,10 @@ func strictness(mode string) int { return slices.Index([]string{"auto", "any", "
 // changes reports whether an answer changed the event.
 func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == ModeEnforce }
 
-// enforced returns the decision that affects the Verdict: None for observing hooks and expired
-// Allows.
+// enforced returns the decision that affects the Verdict: None for observing hooks, expired Allows
+// and approved answers.
 func (a *answer) enforced() Decision {
-	if a.spec.Mode == ModeObserve || a.expired != ExpiryNot {
+	if a.spec.Mode == ModeObserve || a.expired != ExpiryNot || a.approval.ID != "" {
 		return None
 	}
 	return a.decision
@@ -107,7 +107,7 @@ func (f *firing) merge() Verdict {
 		if a.unsure != nil && a.spec.Mode == ModeEnforce {
 			v.Messages = appendNew(v.Messages, fmt.Sprintf("grapnel: hook %q: %v", a.spec.FullName(), a.unsure))
 		}
-		if a.silent() || a.spec.Mode == ModeObserve {
+		if a.silent() || a.spec.Mode == ModeObserve || a.approval.ID != "" {
 			continue
 		}
 		if a.out.Halt != "" && (len(halts) == 0 || f.engine.opts.Preset.Reasons != ReasonsFirst) {
@@ -129,6 +129,7 @@ func (f *firing) merge() Verdict {
 		}
 	}
 	f.halt(&v, halts)
+	f.nameWayOut(&v)
 	f.changes(&v)
 	if f.first.Can != nil {
 		f.degrade(&v, f.first.Can)
@@ -405,7 +406,11 @@ func (d *degrading) decision(approved bool) {
 		why := fmt.Sprintf("this needs the approval of a person, but %s cannot ask for it", d.agent())
 		d.block("ask", why)
 		if len(reasons) > 0 { // a bare question would look like a refusal without a way out
-			reasons[0].Text = why + ". Tell the user, who can do it or change the policy. The question is: " + reasons[0].Text
+			can := "do it or change the policy"
+			if how := d.wayOut(); how != "" {
+				can = "approve it with " + how
+			}
+			reasons[0].Text = why + ". Tell the user, who can " + can + ". The question is: " + reasons[0].Text
 			v.Reasons = reasons
 		}
 	case v.Decision == Ask && !d.can.Ask:
@@ -515,7 +520,7 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 	rec := &Record{
 		ID: f.first.ID, Time: begun.UTC(), Agent: f.first.Agent.Name, Session: f.first.Session.ID, Event: f.first.Kind,
 		Decision: v.Decision, Reasons: v.Reasons, Halt: v.Halt, Changed: sortedFields(v.Changes), Conflicts: f.conflicts,
-		Unsupported: v.Unsupported, Input: f.first, Verdict: v, Hooks: make([]HookRun, 0, len(f.answers)),
+		Approval: f.approval, Unsupported: v.Unsupported, Input: f.first, Verdict: v, Hooks: make([]HookRun, 0, len(f.answers)),
 	}
 	if f.first.Tool != nil {
 		rec.Tool = f.first.Tool.Name
@@ -556,6 +561,13 @@ func (a *answer) run() HookRun {
 	}
 	if a.round > 1 {
 		run.Round = int(a.round)
+	}
+	if a.approval.ID != "" {
+		run.Approved = a.decision
+		if run.Halt {
+			run.Approved = Block
+		}
+		run.Decision, run.Cause, run.Halt = None, "", false
 	}
 	return run
 }

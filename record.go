@@ -27,14 +27,15 @@ type Record struct {
 	Unsupported []string  `json:"unsupported,omitempty"`
 	Error       string    `json:"error,omitempty"` // the event could not be read or fully handled
 
-	// These fields say where an event was judged, and by which policy. The engine leaves them
-	// empty: the program that runs it knows them.
+	// These fields say where an event was judged, and by which policy. The engine sets only
+	// Approval: the program that runs it knows the others.
 	Host           string `json:"host,omitempty"`            // name of the machine
 	User           string `json:"user,omitempty"`            // name of the user
 	Machine        string `json:"machine,omitempty"`         // random ID of the state directory
 	PolicyDigest   string `json:"policy_digest,omitempty"`   // digest of the policies in force
 	PolicyRevision string `json:"policy_revision,omitempty"` // reserved: revision of the policies
-	Approval       string `json:"approval,omitempty"`        // reserved: ID of the approval of the action
+	Approval       string `json:"approval,omitempty"`        // ID of the approval that was used, see HookRun.Approved
+	CallDigest     string `json:"call_digest,omitempty"`     // identifies the stopped call for an approval
 	Provenance     string `json:"provenance,omitempty"`      // reserved: ID of the origin of the event's data
 	Gateway        string `json:"gateway,omitempty"`         // reserved: name of the gateway that judged the event
 	TokensIn       int    `json:"tokens_in,omitempty"`       // tokens of the model's input, if the agent reports them
@@ -59,6 +60,10 @@ type HookRun struct {
 	Expired  bool     `json:"expired,omitempty"`   // its Allow is ignored: another input runs, a guard failed open, or its source may not allow
 	Observed bool     `json:"observed,omitempty"`  // Decision is the decision that the hook would have made
 	Round    int      `json:"round,omitempty"`     // 2 = the hook ran again in the second round
+
+	// Approved is the decision that would have stopped the call. It has no effect, because a person
+	// approved the call: see Record.Approval.
+	Approved Decision `json:"approved,omitempty"`
 
 	// Superseded means that another hook of the same step changed the event first. The change of
 	// this run is ignored, and the hook ran again on the changed event.

@@ -41,6 +41,7 @@ type firing struct {
 	step      uint16
 	record    bool
 	unread    error  // error of an unreadable event, for which no hook runs
+	approval  string // ID of the approval that was used
 	heard     *tally // collects the runs of observing hooks; nil = not needed
 }
 
@@ -60,6 +61,7 @@ type answer struct {
 	round    uint8
 	failOpen bool
 
+	approval   Approval
 	superseded bool // its change is dropped, because the hook is asked again
 	expired    Expiry
 	step       uint16 // from 1: hooks with the same number were called together
@@ -120,7 +122,7 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 	} else {
 		f.run(ctx)
 	}
-	v := f.merge()
+	v := f.useApproval(ctx, f.merge())
 	f.letStop(&v)
 	if len(l.markers) > 0 && unread == nil {
 		v = f.mark(ctx, v)
@@ -284,7 +286,10 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 			a.out.Set, a.out.Patch = nil, nil
 			again = append(again, a.spec)
 		}
-		f.settle(a)
+		blocked := f.blocked
+		if f.settle(a); f.approve(ctx, a) {
+			f.blocked = blocked
+		}
 	}
 	if f.record && len(answers) > 1 {
 		f.noteConflicts(answers)

@@ -49,6 +49,7 @@ func (e *Entry) meta() ([]byte, error) {
 		{"policy_digest", e.PolicyDigest},
 		{"policy_revision", e.PolicyRevision},
 		{"approval", e.Approval},
+		{"call_digest", e.CallDigest},
 		{"provenance", e.Provenance},
 		{"gateway", e.Gateway},
 	} {
@@ -85,6 +86,9 @@ func addRun(b []byte, run grapnel.HookRun) []byte {
 	b = addFlag(b, "expired", run.Expired)
 	b = addFlag(b, "observed", run.Observed)
 	b = addCount(b, "round", run.Round)
+	if run.Approved != grapnel.None {
+		b = addText(b, "approved", run.Approved.String())
+	}
 	b = addFlag(b, "superseded", run.Superseded)
 	b = addFlag(b, "async", run.Async)
 	b = addNumber(b, "ms", run.MS)

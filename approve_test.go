@@ -1,0 +1,167 @@
+package grapnel_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/grapnel-dev/grapnel"
+)
+
+// approver approves the answers of some hooks to one command.
+type approver struct {
+	hooks   []string
+	command string
+	spent   bool
+	used    int
+	panics  bool
+}
+
+func (a *approver) Find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
+	switch {
+	case a.panics:
+		panic("broken")
+	case strings.HasPrefix(hook.Name, "never") || decision < grapnel.Ask:
+		return grapnel.Approval{}
+	}
+	found := grapnel.Approval{How: "a call of 555-0100"}
+	if slices.Contains(a.hooks, hook.Name) && slices.Equal(ev.Tool.Commands, []string{a.command}) {
+		found.ID = "grant-1"
+	}
+	return found
+}
+
+func (a *approver) Use(_ context.Context, ev *grapnel.Event, id string) bool {
+	if id != "grant-1" || a.spent || !slices.Equal(ev.Tool.Commands, []string{a.command}) {
+		return false
+	}
+	a.used++
+	return true
+}
+
+// An approved answer has no effect, and the Record names it. The approval is used once per firing,
+// and only if nothing else stops the call. Otherwise all answers count.
+func TestApproved(t *testing.T) {
+	t.Parallel()
+	block := func(name string) grapnel.Spec {
+		return grapnel.Spec{Name: name, Phase: grapnel.PhaseRule, Hook: decides(grapnel.Block, name+" blocks")}
+	}
+	ask := grapnel.Spec{Name: "ask", Phase: grapnel.PhaseRule, Hook: decides(grapnel.Ask, "sure?")}
+	observed := block("watch")
+	observed.Mode = grapnel.ModeObserve
+	broken := step("broken", fails(errors.New("no answer")))
+	broken.OnError = grapnel.OnErrorClosed
+	changes := step("changes", returns(setCommand("other")))
+	halts := grapnel.Spec{Name: "halts", Phase: grapnel.PhaseRule, Hook: returns(grapnel.Outcome{Halt: "the end"})}
+	for name, tt := range map[string]struct {
+		approver approver
+		specs    []grapnel.Spec
+		want     grapnel.Decision
+		used     int
+		reasons  string
+		approved []string
+	}{
+		"no approval":         {approver{}, []grapnel.Spec{block("a")}, grapnel.Block, 0, "a blocks", nil},
+		"a block":             {approver{hooks: []string{"a"}}, []grapnel.Spec{block("a")}, grapnel.None, 1, "", []string{"a block"}},
+		"a question":          {approver{hooks: []string{"ask"}}, []grapnel.Spec{ask}, grapnel.None, 1, "", []string{"ask ask"}},
+		"a halt":              {approver{hooks: []string{"halts"}}, []grapnel.Spec{halts}, grapnel.None, 1, "", []string{"halts block"}},
+		"two":                 {approver{hooks: []string{"a", "ask"}}, []grapnel.Spec{block("a"), ask}, grapnel.None, 1, "", []string{"a block", "ask ask"}},
+		"only observed":       {approver{hooks: []string{"watch"}}, []grapnel.Spec{observed}, grapnel.None, 0, "", nil},
+		"another asks":        {approver{hooks: []string{"a"}}, []grapnel.Spec{block("a"), ask}, grapnel.Ask, 1, "sure?", []string{"a block"}},
+		"another blocks":      {approver{hooks: []string{"a"}}, []grapnel.Spec{block("a"), block("b")}, grapnel.Block, 0, "a blocks\nb blocks", nil},
+		"a later step blocks": {approver{hooks: []string{"a"}}, []grapnel.Spec{block("a"), step("b", decides(grapnel.Block, "b blocks"))}, grapnel.Block, 0, "a blocks\nb blocks", nil},
+		"a step changes it":   {approver{hooks: []string{"a"}}, []grapnel.Spec{block("a"), changes}, grapnel.Block, 0, "a blocks", nil},
+		"used up":             {approver{hooks: []string{"a"}, spent: true}, []grapnel.Spec{block("a")}, grapnel.Block, 0, "a blocks", nil},
+		"a failed hook":       {approver{hooks: []string{"broken"}}, []grapnel.Spec{broken}, grapnel.Block, 0, `hook "broken" could not answer: no answer`, nil},
+		"a broken approver":   {approver{hooks: []string{"a"}, panics: true}, []grapnel.Spec{block("a")}, grapnel.Block, 0, "a blocks", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var rec grapnel.Record
+			a := tt.approver
+			a.command = "make"
+			engine, err := grapnel.New(tt.specs, &grapnel.Options{Approvals: &a, Observers: []grapnel.Observer{
+				grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r }),
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			v := engine.Fire(t.Context(), toolEvent("make"))
+			if v.Decision != tt.want || v.Reason() != tt.reasons || a.used != tt.used || v.Halt != "" {
+				t.Errorf("Fire = %v %q, halt %q, used %d; want %v %q, used %d", v.Decision, v.Reason(), v.Halt, a.used, tt.want, tt.reasons, tt.used)
+			}
+			var approved []string
+			for _, run := range rec.Hooks {
+				if run.Approved > grapnel.None {
+					approved = append(approved, run.Name+" "+run.Approved.String())
+					if run.Decision != grapnel.None || run.Halt {
+						t.Errorf("the approved run is %+v", run)
+					}
+				}
+			}
+			if !slices.Equal(approved, tt.approved) || (rec.Approval == "grant-1") != (approved != nil) {
+				t.Errorf("the Record has %q by %q, want %q", approved, rec.Approval, tt.approved)
+			}
+		})
+	}
+}
+
+// After an event that only tells about an action, there is nothing to approve.
+func TestApproveActionsOnly(t *testing.T) {
+	t.Parallel()
+	a := &approver{hooks: []string{"a"}, command: "make"}
+	engine, err := grapnel.New([]grapnel.Spec{{Name: "a", Hook: decides(grapnel.Block, "bad result")}}, &grapnel.Options{Approvals: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ev := toolEvent("make")
+	ev.Kind = grapnel.ToolAfter
+	if v := engine.Fire(t.Context(), ev); v.Decision != grapnel.Block || a.used != 0 {
+		t.Errorf("Fire = %v, used %d", v.Decision, a.used)
+	}
+}
+
+// An Allow of another hook needs no approval and stays valid next to an approved answer.
+func TestApprovedBesideAllow(t *testing.T) {
+	t.Parallel()
+	a := &approver{hooks: []string{"a"}, command: "make"}
+	engine, err := grapnel.New([]grapnel.Spec{
+		{Name: "a", Phase: grapnel.PhaseRule, Hook: decides(grapnel.Ask, "sure?")}, {Name: "b", Phase: grapnel.PhaseRule, Hook: decides(grapnel.Allow, "")},
+	}, &grapnel.Options{Approvals: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := engine.Fire(t.Context(), toolEvent("make")); v.Decision != grapnel.Allow || a.used != 1 {
+		t.Errorf("Fire = %v, used %d", v.Decision, a.used)
+	}
+}
+
+// A question that became a block names how a person can approve the call, if every hook that stops
+// it can be approved.
+func TestWayOutOfAQuestion(t *testing.T) {
+	t.Parallel()
+	ask := func(name string) grapnel.Spec {
+		return grapnel.Spec{Name: name, Phase: grapnel.PhaseRule, Hook: decides(grapnel.Ask, name+"?")}
+	}
+	for _, tt := range []struct {
+		specs    []grapnel.Spec
+		approver grapnel.Approvals
+		want     string
+	}{
+		{[]grapnel.Spec{ask("a")}, nil, "who can do it or change the policy. The question is: a?"},
+		{[]grapnel.Spec{ask("a")}, &approver{}, "who can approve it with a call of 555-0100. The question is: a?"},
+		{[]grapnel.Spec{ask("a"), ask("never-b")}, &approver{}, "who can do it or change the policy. The question is: a?\nnever-b?"},
+	} {
+		engine, err := grapnel.New(tt.specs, &grapnel.Options{Approvals: tt.approver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := toolEvent("make")
+		ev.Can = &grapnel.Can{Block: true}
+		if got := engine.Fire(t.Context(), ev).Reason(); !strings.HasSuffix(got, tt.want) {
+			t.Errorf("the reply is %q, want %q at the end", got, tt.want)
+		}
+	}
+}
