@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 )
@@ -46,22 +47,9 @@ func newMachine(name string) []byte {
 	if os.MkdirAll(filepath.Dir(name), 0o700) != nil {
 		return nil
 	}
-	f, err := os.CreateTemp(filepath.Dir(name), machineFile+"-*") // mode 0600
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = os.Remove(f.Name()) }()
 	user, _ := home.User()                                                              // a user without a name has an ID, too
 	content := fmt.Appendf(nil, "%016x%016x\n%s\n", rand.Uint64(), rand.Uint64(), user) //nolint:gosec // an ID is not a secret
-	_, err = f.Write(content)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return nil
-	}
-	if err = os.Link(f.Name(), name); errors.Is(err, os.ErrExist) { // unlike a rename, it replaces no file
-		content, err = readfile.Regular(name, 1<<10)
-	} else if err != nil {
-		err = os.Rename(f.Name(), name) // the file system has no links
-	}
+	content, err := atomicfile.Create(name, content)
 	if err != nil {
 		return nil
 	}

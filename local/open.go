@@ -54,6 +54,7 @@ type Options struct {
 	Notify  func(policyfile.HTTP) (grapnel.Hook, error)
 
 	Observers  []grapnel.Observer
+	Approvals  grapnel.Approvals   // calls that a person has approved; nil = none
 	Background grapnel.Background  // runs observing hooks; nil = the engine does
 	Stops      grapnel.StopCounter // see [grapnel.Options]
 	Counter    policy.Counter      // counts for limits; nil = in the state directory, shared with other agents
@@ -133,7 +134,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		err = o.Loaded(&e.Set)
 	}
 	if err == nil {
-		e.Engine, err = grapnel.New(e.Set.Specs, &grapnel.Options{Observers: o.Observers, Background: o.Background, Stops: o.Stops})
+		e.Engine, err = grapnel.New(e.Set.Specs, &grapnel.Options{Observers: o.Observers, Approvals: o.Approvals, Background: o.Background, Stops: o.Stops})
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.closeAll(ctx))

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/match"
@@ -53,6 +54,9 @@ func (p Place) Pause() string { return filepath.Join(p.State, "pause.json") }
 
 // Off returns the path of the file that lists the hooks that the user has switched off.
 func (p Place) Off() string { return filepath.Join(p.State, "off.json") }
+
+// Approvals returns the store of the calls that the user has allowed.
+func (p Place) Approvals() approval.Store { return approval.Store(filepath.Join(p.State, "approvals")) }
 
 // Trusts returns the store of trusted project policies.
 func (p Place) Trusts() policy.Trusts { return policy.Trusts(filepath.Join(p.State, "trust")) }

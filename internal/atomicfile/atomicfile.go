@@ -20,6 +20,27 @@ func WriteSync(name string, data []byte, mode fs.FileMode) error {
 	return write(name, data, mode, true)
 }
 
+// Create writes the file if it does not exist, and returns its content. If several processes
+// create the file at the same time, all get the content of one of them, on a file system with
+// links. The file has the mode 0600.
+func Create(name string, data []byte) ([]byte, error) {
+	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.Remove(f.Name()) }()
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Close()); err != nil {
+		return nil, err
+	}
+	if err = os.Link(f.Name(), name); errors.Is(err, fs.ErrExist) { // unlike a rename, it replaces no file
+		return os.ReadFile(name)
+	} else if err != nil {
+		err = os.Rename(f.Name(), name) // the file system has no links
+	}
+	return data, err
+}
+
 func write(name string, data []byte, mode fs.FileMode, sync bool) error {
 	f, err := os.CreateTemp(filepath.Dir(name), ".new-*")
 	if err != nil {
