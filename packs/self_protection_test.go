@@ -16,6 +16,9 @@ func TestSelfProtection(t *testing.T) {
 	answers(t, "self-protection", map[string]answer{
 		"sudo grapnel pause 10m":                            {"no-grapnel-switches", grapnel.Block},
 		"grapnel pause --off":                               {},
+		"echo y | /usr/bin/grapnel allow":                   {"no-grapnel-switches", grapnel.Block},
+		"script -qc 'grapnel allow --for 1h' /dev/null":     {"no-grapnel-switches", grapnel.Block},
+		"grapnel allow --list":                              {},
 		"grapnel status && grapnel log":                     {},
 		"grapnel install":                                   {"ask-before-grapnel-setup", grapnel.Ask},
 		"grapnel install --dry-run":                         {},

@@ -14994,7 +14994,7 @@ var all = []packindex.Pack{
 			"\x10MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 4, Digest: "9cc3b3a8468bdb84258515f41e41098e7f82604118e1d1cb782c6e53efc736dc", Begins: "\x00agent" +
+	{Name: "self-protection", Version: 5, Digest: "1b2e1f77f57ed6384d01f2c2b48596b40fe86ae4d74baa6bc0b2b513ed2b23b4", Begins: "\x00agent" +
 		"\t\x02--force\x8c\n" +
 		"agy" +
 		"\t\x8b\x8d" +
@@ -15181,6 +15181,8 @@ var all = []packindex.Pack{
 		"\t\x80\x81\n" +
 		"goose" +
 		"\t\x8b\x8d\n" +
+		"grapnel allow" +
+		"\t\x80\n" +
 		"grapnel daemon" +
 		"\t\x80\n" +
 		"grapnel disable" +
@@ -15379,9 +15381,10 @@ var all = []packindex.Pack{
 			"\x03" +
 			"\x03" +
 			"\x01\x05shell" +
-			"\x10\rgrapnel trust" +
+			"\x12\rgrapnel trust" +
 			"\x0fgrapnel untrust" +
 			"\rgrapnel pause" +
+			"\rgrapnel allow" +
 			"\x11grapnel uninstall" +
 			"\x13grapnel daemon stop" +
 			"\x16grapnel daemon restart" +
@@ -15392,9 +15395,11 @@ var all = []packindex.Pack{
 			"\x15grapnel hook --policy" +
 			"\x1ago run *cmd/grapnel* trust" +
 			"\x1cgo run *cmd/grapnel* untrust" +
-			"\x1ago run *cmd/grapnel* pause\"go run *cmd/grapnel* hooks disable" +
+			"\x1ago run *cmd/grapnel* pause" +
+			"\x1ago run *cmd/grapnel* allow\"go run *cmd/grapnel* hooks disable" +
 			"\x1ego run *cmd/grapnel* uninstall" +
-			"\x01\x02\x04\x13grapnel pause --off" +
+			"\x01\x02\x05\x13grapnel pause --off" +
+			"\x14grapnel allow --list" +
 			"\x14grapnel trust --list" +
 			"\x10grapnel trust -h" +
 			"\x1bgrapnel uninstall --dry-run" +
