@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -72,7 +73,7 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 			t.Fatalf("%s: no program of a hook %s", file, name)
 		}
 	}
-	engine, err := grapnel.New(loaded.Specs, nil)
+	engine, err := grapnel.New(loaded.Specs, &grapnel.Options{Approvals: approval.Approvals{}}) // replies as from the programs
 	if err != nil {
 		t.Fatal(err)
 	}

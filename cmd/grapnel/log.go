@@ -176,6 +176,8 @@ func (c *console) printEntry(e *spool.Entry) error {
 			text += c.Paint(cli.Yellow, " failed open: "+h.Error)
 		case h.Error != "":
 			text += c.Paint(cli.Red, " failed: "+h.Error)
+		case h.Approved > grapnel.None:
+			text += fmt.Sprintf(" would %s, allowed by %s", h.Approved, oneLine(e.Approval))
 		case h.Observed && h.Decision > grapnel.None:
 			text += " would " + h.Decision.String()
 		case h.Decision == grapnel.None && !e.Late && !h.Halt && len(h.Changed) == 0:

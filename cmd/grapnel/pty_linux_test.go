@@ -17,7 +17,8 @@ import (
 )
 
 // onTerminal runs a program at a new terminal, writes its output to a file and checks its exit
-// status: onterminal FILE CODE PROGRAM [ARG...]
+// status: onterminal FILE CODE PROGRAM [ARG...]. The person types the line in the variable TYPED, if
+// it is set.
 func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	if len(args) < 3 {
 		ts.Fatalf("usage: onterminal FILE CODE PROGRAM [ARG...]")
@@ -41,6 +42,10 @@ func onTerminal(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	for _, name := range []string{"HOME", "HOOKS_DIR", "XDG_CONFIG_HOME", "GORACE"} {
 		cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
+	}
+	if typed := ts.Getenv("TYPED"); typed != "" {
+		_, err := io.WriteString(person, typed+"\n")
+		ts.Check(err)
 	}
 	err = cmd.Start()
 	_ = program.Close()

@@ -61,6 +61,12 @@ func (c *console) printStatus(s *status.Report) {
 			fmt.Fprintf(c.Out, "    %s\n", c.Paint(cli.Yellow, note))
 		}
 	}
+	if len(s.Grants) > 0 {
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "allowed calls"))
+	}
+	for i := range s.Grants {
+		c.printGrant(&s.Grants[i], "  ")
+	}
 	if d := s.Daemon; d.PID != 0 { // a daemon is optional
 		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "daemon"))
 		fmt.Fprintf(c.Out, "  %-13s process %d, version %s\n", d.State, d.PID, printable.Line(cmp.Or(d.Version, "unknown")))

@@ -50,7 +50,7 @@ func digestOf(key []byte, ev *grapnel.Event) string {
 	}
 	add(string(ev.Kind), ev.Agent.Name, ev.Session.CWD)
 	if t := ev.Tool; t != nil {
-		add("tool", t.CanonicalName(), input(t))
+		add("tool", t.CanonicalName(), Input(t))
 	}
 	if p := ev.Prompt; p != nil {
 		add("prompt", p.Text)
@@ -69,8 +69,8 @@ var remarks = []string{"description", "explanation", "justification"}
 // must have the same bytes.
 const maxSorted = 64 << 10
 
-// input returns the input of a call in a form that is equal for equal calls.
-func input(t *grapnel.Tool) string {
+// Input returns the input of a call in a form that is equal for equal calls.
+func Input(t *grapnel.Tool) string {
 	raw := []byte(t.Input)
 	if len(raw) > maxSorted {
 		return string(raw)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -79,6 +80,7 @@ func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*
 	}
 	var err error
 	s.engine, err = grapnel.New(s.loaded.Specs, &grapnel.Options{
+		Approvals: approval.Approvals{}, // replies as from the programs
 		Stops:     &s.counts,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { s.rec = rec })},
 	})

@@ -71,6 +71,9 @@ type hookPart struct {
 	run     grapnel.HookRun
 }
 
+// Counts reports whether the decision of the hook has an effect, if no other is stricter.
+func (h *hookPart) Counts() bool { return h.Part == partDecides || h.Part == partOutvoted }
+
 // A part is the role of a hook in the verdict.
 type part string
 
@@ -80,6 +83,7 @@ const (
 	partDecides  part = "decides"  // it has the strongest decision
 	partOutvoted part = "outvoted" // another hook has a stronger decision
 	partExpired  part = "expired"  // its allow is no longer valid
+	partApproved part = "approved" // a person let this call pass
 	partObserves part = "observes" // its mode is observe
 	partFailed   part = "failed"   // it failed, which is treated as no decision
 	partAdds     part = "adds"     // no decision, but a change, message or context

@@ -207,6 +207,8 @@ func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 		return partObserves, "it is in observe mode"
 	case run.Expired:
 		return partExpired, run.Expiry.String()
+	case run.Approved > grapnel.None:
+		return partApproved, fmt.Sprintf("grant %s lets this call pass", t.rec.Approval)
 	case run.FailOpen && run.Decision == grapnel.None:
 		return partFailed, "it failed, which is treated as no opinion"
 	case run.Decision > grapnel.None && run.Decision < top:
@@ -297,6 +299,8 @@ func (t *explainer) merge() {
 			add("%s of %s outvotes %s of %s", t.top, deciders, h.Decision, h.Hook)
 		case partExpired:
 			add("the allow of %s is ignored: %s", h.Hook, h.Reason)
+		case partApproved:
+			add("the %s of %s has no effect: %s", h.run.Approved, h.Hook, h.Reason)
 		case partObserves:
 			if h.Decision > grapnel.None {
 				add("%s is in observe mode: it would %s", h.Hook, h.Decision)

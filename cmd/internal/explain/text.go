@@ -226,6 +226,8 @@ func (h *hookPart) did() (string, string) {
 		words[0] += " (outvoted)"
 	case h.Part == partExpired:
 		words[0], code = words[0]+" (ignored)", cli.Yellow
+	case h.Part == partApproved:
+		return "would " + h.run.Approved.String(), cli.Yellow
 	case h.Part == partFailed:
 		words, code = append(words, "fails"), cli.Red
 	case h.Part == partNone && h.Phase != grapnel.PhaseObserve:

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
@@ -51,7 +52,7 @@ func (t *trial) options() *local.Options {
 		Command: t.command, HTTP: t.server,
 		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
 		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
-		Counter: t.counter, Background: t,
+		Counter: t.counter, Background: t, Approvals: approval.Approvals{Store: t.place.Approvals(), DryRun: true},
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
 	}
 }

@@ -148,6 +148,8 @@ func (t *explainer) acted(s *grapnel.Spec, h *hookPart) (state, string) {
 		return stateSilent, fmt.Sprintf("%s %s this, but was outvoted: %s", s.Name, verb, h.Reason)
 	case partExpired:
 		return stateSilent, fmt.Sprintf("%s allowed this, but its allow is ignored: %s", s.Name, h.Reason)
+	case partApproved:
+		return stateSilent, fmt.Sprintf("the %s of %s has no effect: %s", h.run.Approved, s.Name, h.Reason)
 	case partObserves:
 		did, _ := h.did()
 		return stateSilent, fmt.Sprintf("%s is in observe mode: it %s", s.Name, did)

@@ -331,7 +331,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	defer func() { _ = sp.Close() }() // where one process serves many events, others follow
 	got := inv.receive(d, input)
 	inv.watch.received(got.Event)
-	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, identity: place.Identity()} //nolint:contextcheck // the lookup of the user runs once and ends quickly
+	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, approvals: place.Approvals(), identity: place.Identity()} //nolint:contextcheck // the lookup of the user runs once and ends quickly
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless
@@ -345,7 +345,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			return newAsker(sp, h, func() []string { return f.set.Networks }), nil
 		},
 		Notify:    newNotifyHook,
-		Observers: []grapnel.Observer{f}, Background: f, Stops: sp, Counter: sp,
+		Observers: []grapnel.Observer{f}, Approvals: f, Background: f, Stops: sp, Counter: sp,
 		Unread: got.Err != nil, Settled: true,
 	}
 	if got.Err == nil {

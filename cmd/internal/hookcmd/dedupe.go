@@ -50,6 +50,7 @@ type action struct {
 	Reason   string
 	Halt     string
 	Final    bool // the stored decision is valid for later reports without new facts
+	Approved approved
 }
 
 // writeActions encodes actions as lines of quoted words. It does not use encoding/json: the
@@ -60,7 +61,7 @@ func writeActions(actions []action) []byte {
 		a := &actions[i]
 		for _, word := range []string{
 			a.ID, a.Call, a.What, a.Whole, strings.Join(a.Facts, " "), strings.Join(a.Ways, "\n"), strconv.FormatInt(a.At, 10), a.Policy,
-			a.Decision.String(), a.Reason, a.Halt, strconv.FormatBool(a.Final),
+			a.Decision.String(), a.Reason, a.Halt, strconv.FormatBool(a.Final), strings.Join(a.Approved, "\n"),
 		} {
 			b = append(strconv.AppendQuote(b, word), '\t')
 		}
@@ -81,7 +82,7 @@ func readActions(kept []byte, now int64) []action {
 			}
 			words = append(words, text)
 		}
-		if len(words) != 12 {
+		if len(words) != 13 {
 			return nil
 		}
 		at, _ := strconv.ParseInt(words[6], 10, 64)
@@ -92,6 +93,9 @@ func readActions(kept []byte, now int64) []action {
 		if a.Decision.UnmarshalText([]byte(words[8])) != nil {
 			return nil
 		}
+		if words[12] != "" {
+			a.Approved = strings.Split(words[12], "\n")
+		}
 		if now-at <= int64(sameWithin) {
 			actions = append(actions, a)
 		}
@@ -100,7 +104,8 @@ func readActions(kept []byte, now int64) []action {
 }
 
 // again returns the index of the stored action that is reported again, or -1. It returns the
-// first match, but prefers an action with an equal Whole.
+// first match, but prefers an action with an equal Whole, and one that was approved after it had
+// been stopped.
 func (now *action) again(kept []action) int {
 	fits := -1
 	for i := range kept {
@@ -113,7 +118,7 @@ func (now *action) again(kept []action) int {
 				return i
 			}
 		case age > int64(againWithin) || slices.Contains(k.Ways, now.Ways[0]):
-		case fits < 0 || k.Whole == now.Whole && kept[fits].Whole != now.Whole:
+		case fits < 0 || k.Whole == now.Whole && kept[fits].Whole != now.Whole, kept[fits].Approved == nil && k.Approved != nil:
 			fits = i
 		}
 	}
@@ -168,6 +173,14 @@ func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedu
 		ev.Tool.ID = k.Call
 	}
 	return t
+}
+
+// approved returns the approval of the first report.
+func (t *dedupe) approved() approved {
+	if t.first < 0 {
+		return nil
+	}
+	return t.kept[t.first].Approved
 }
 
 // close releases the lock, so that other processes can judge the action.
@@ -235,7 +248,7 @@ func (t *dedupe) keep(ctx context.Context) {
 			counts = true
 		}
 		if t.first < 0 {
-			k.ID, k.Halt = rec.ID, rec.Halt
+			k.ID, k.Halt, k.Approved = rec.ID, rec.Halt, approvedIn(rec)
 			if rec.Verdict != nil {
 				// If the agent did not get the complete verdict, its next report may have other
 				// values.

@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -54,6 +56,9 @@ type firing struct {
 	watch    *watchdog // of the event; nil = none
 	rootless error     // why the root of the session could not be stored; nil = it was
 
+	approvals approval.Store
+	approved  approved // by an earlier report of the same action
+
 	losses spool.Losses // lost Records that the reply reports
 
 	identity local.Identity // origin of the Record
@@ -90,6 +95,9 @@ func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
 		f.digest = f.set.Digest()
 	}
 	identify(rec, f.identity, f.digest)
+	if rec.Decision >= grapnel.Ask && rec.Error == "" {
+		rec.CallDigest = f.approvals.Digest(rec.Verdict.Event)
+	}
 	f.record = *rec
 	if f.watch.expired() {
 		return // the agent got another reply, which has its own Record
@@ -102,6 +110,51 @@ func (f *firing) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 		return nil
 	}
 	return f.sink.Run(ctx, ev, hooks)
+}
+
+// Find returns the approval of a hook's answer: the firing has the Approvals of its engine.
+func (f *firing) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
+	found := approval.Approvals{Store: f.approvals}.Find(ctx, ev, hook, decision)
+	if found.How != "" && f.approved.has(hook.FullName()) {
+		found.ID = f.approved.id()
+	}
+	return found
+}
+
+// Use uses an approval. An action that is reported twice uses it once, and a daemon does not use it
+// for an event that the hook program will judge again.
+func (f *firing) Use(ctx context.Context, ev *grapnel.Event, id string) bool {
+	if j, ok := f.keep.(*journal); ok && j.left {
+		return false
+	}
+	return id == f.approved.id() || approval.Approvals{Store: f.approvals}.Use(ctx, ev, id)
+}
+
+// approved is the approval of an action: its ID, and the full names of the hooks whose answers had
+// no effect. nil = the action needed none.
+type approved []string
+
+func (a approved) id() string {
+	if len(a) == 0 {
+		return ""
+	}
+	return a[0]
+}
+
+func (a approved) has(hook string) bool { return len(a) > 0 && slices.Contains(a[1:], hook) }
+
+// approvedIn returns the approval in a Record.
+func approvedIn(rec *grapnel.Record) (a approved) {
+	for i := range rec.Hooks {
+		if run := &rec.Hooks[i]; run.Approved > grapnel.None {
+			s := grapnel.Spec{Name: run.Name, Source: grapnel.Source{Name: run.Source}}
+			a = append(a, s.FullName())
+		}
+	}
+	if a == nil {
+		return nil
+	}
+	return slices.Insert(a, 0, rec.Approval)
 }
 
 // identify sets the fields of a Record that say where, by which policies and at which costs of a
@@ -154,7 +207,7 @@ func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firi
 	once := hold(f.spool, f.keep, got, inv)
 	defer once.close()
 	if once != nil {
-		f.sink = once
+		f.sink, f.approved = once, once.approved()
 	}
 	if repeat := once.verdict(f.set, f); repeat != nil {
 		engine = repeat

@@ -142,7 +142,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, noFallback bo
 		return reply, false, fmt.Errorf("%w: hook %q needs the environment of the agent", client.ErrSelf, name)
 	}
 	j := &journal{warm: w, entry: entry, noFallback: noFallback}
-	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, identity: entry.identity, digest: entry.digest}
+	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, approvals: place.Approvals(), identity: entry.identity, digest: entry.digest}
 	engine := entry.engine
 	if notices := f.notices(got.Event.Kind); len(notices) > 0 {
 		if engine, err = engine.With(notices...); err != nil {
@@ -167,8 +167,8 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, noFallback bo
 
 type firingKey struct{}
 
-// byContext passes the Records and hooks of an engine to the firing in the context, since many
-// firings share one engine.
+// byContext passes the Records, hooks and approvals of an engine to the firing in the context, since
+// many firings share one engine.
 type byContext struct{}
 
 func (byContext) Observe(ctx context.Context, rec *grapnel.Record) {
@@ -177,6 +177,14 @@ func (byContext) Observe(ctx context.Context, rec *grapnel.Record) {
 
 func (byContext) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 	return ctx.Value(firingKey{}).(*firing).Run(ctx, ev, hooks)
+}
+
+func (byContext) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
+	return ctx.Value(firingKey{}).(*firing).Find(ctx, ev, hook, decision)
+}
+
+func (byContext) Use(ctx context.Context, ev *grapnel.Event, id string) bool {
+	return ctx.Value(firingKey{}).(*firing).Use(ctx, ev, id)
 }
 
 // A warmEntry is a set of loaded policies.
@@ -263,7 +271,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 			e.notices[h.FullName()] = h
 			return newNotifyHook(h)
 		},
-		Observers: []grapnel.Observer{byContext{}}, Background: byContext{}, Stops: sp, Counter: sp,
+		Observers: []grapnel.Observer{byContext{}}, Approvals: byContext{}, Background: byContext{}, Stops: sp, Counter: sp,
 		Unread: unread, Settled: true,
 		Loaded: func(set *policy.Set) error {
 			if set.Beyond {

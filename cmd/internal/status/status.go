@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
@@ -33,19 +34,20 @@ import (
 
 // Report is the output of "grapnel status --json".
 type Report struct {
-	Version  string          `json:"version"`
-	State    string          `json:"state"`
-	Policies []policy.Loaded `json:"policies"`
-	Digest   string          `json:"policy_digest,omitempty"` // as in records
-	Installs []Install       `json:"installs"`
-	Day      stats.Totals    `json:"last_24h"`
-	Sandbox  []Sandbox       `json:"sandboxes,omitempty"`
-	Paused   time.Time       `json:"paused_until,omitzero"`   // see "grapnel pause"
-	Rootless int             `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
-	Losses   *spool.Losses   `json:"lost_records,omitempty"`  // replies of the last seven days without a complete Record
-	Daemon   *control.Report `json:"daemon"`
-	Keep     store.Limits    `json:"retention"` // limits at which a daemon removes the oldest Records
-	Warnings []string        `json:"warnings"`
+	Version  string           `json:"version"`
+	State    string           `json:"state"`
+	Policies []policy.Loaded  `json:"policies"`
+	Digest   string           `json:"policy_digest,omitempty"` // as in records
+	Installs []Install        `json:"installs"`
+	Day      stats.Totals     `json:"last_24h"`
+	Sandbox  []Sandbox        `json:"sandboxes,omitempty"`
+	Paused   time.Time        `json:"paused_until,omitzero"`   // see "grapnel pause"
+	Grants   []approval.Grant `json:"grants,omitempty"`        // calls that the user has allowed
+	Rootless int              `json:"roots_refused,omitempty"` // events of the last seven days in sessions without a stored root
+	Losses   *spool.Losses    `json:"lost_records,omitempty"`  // replies of the last seven days without a complete Record
+	Daemon   *control.Report  `json:"daemon"`
+	Keep     store.Limits     `json:"retention"` // limits at which a daemon removes the oldest Records
+	Warnings []string         `json:"warnings"`
 
 	OnlyManaged string `json:"only_managed,omitempty"` // message for the user if a managed policy disables all other policies
 }
@@ -79,6 +81,9 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 	if pause, ok := pause.Read(place.Pause(), time.Now()); ok {
 		s.Paused = pause.Until
 		s.warn("%v: all hooks except managed ones and self-protection are in observe mode; \"grapnel pause --off\" ends it", pause)
+	}
+	if s.Grants, err = place.Approvals().List(time.Now()); err != nil {
+		s.warn("cannot list the allowed calls: %v", err)
 	}
 	var last time.Time
 	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {

@@ -129,6 +129,8 @@ func (d *details) hook(h *grapnel.HookRun) {
 		word, look = "FAILED", red
 	case h.Halt:
 		word, look = "halt", red
+	case h.Approved > grapnel.None:
+		word, look = "allowed", yellow
 	case h.Observed && h.Decision > grapnel.None:
 		word, look = "would "+h.Decision.String(), dim
 	case h.Decision == grapnel.None && len(h.Changed) > 0:

@@ -269,6 +269,8 @@ func (it *Item) parts(slow float64) []part {
 			important = append(important, part{"FAILED OPEN: " + name, yellow})
 		case h.Error != "":
 			important = append(important, part{"FAILED: " + name, red})
+		case h.Approved > grapnel.None:
+			important = append(important, part{"allowed: " + name, yellow})
 		case h.Observed && h.Decision > grapnel.None:
 			seen = append(seen, part{"would " + h.Decision.String() + ": " + name, dim})
 		case h.MS >= slow:
