@@ -20,7 +20,9 @@ func newStatus(c *console) *cobra.Command {
 		Use:   "status",
 		Short: "Show active policies, installed agents and recent problems",
 		Long: `Show your active policies, the active policies of the current project, the agents that are set
-up, and for the last 24 hours: decisions, hooks that failed open, and slow hooks.`,
+up, and for the last 24 hours: decisions, hooks that failed open, and slow hooks.
+
+Exit code 0: success, also with warnings; 1: an agent cannot start grapnel-hook.`,
 		Example: "  grapnel status\n  grapnel status --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -33,10 +35,14 @@ up, and for the last 24 hours: decisions, hooks that failed open, and slow hooks
 				return err
 			}
 			if c.JSON {
-				return c.PrintJSON(s)
+				err = c.PrintJSON(s)
+			} else {
+				c.printStatus(s)
 			}
-			c.printStatus(s)
-			return nil
+			if err == nil && s.Dead() {
+				err = cli.ErrFailed
+			}
+			return err
 		},
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -60,7 +60,13 @@ type Install struct {
 	Events  int      `json:"events"`
 	Via     string   `json:"via,omitempty"` // "http" = the agent asks the daemon
 	Problem string   `json:"problem,omitempty"`
+	Dead    bool     `json:"program_missing,omitempty"` // the agent cannot start the hook program, so nothing is guarded
 	Notes   []string `json:"notes,omitempty"`
+}
+
+// Dead reports whether an agent cannot start the hook program.
+func (s *Report) Dead() bool {
+	return slices.ContainsFunc(s.Installs, func(i Install) bool { return i.Dead })
 }
 
 // Gather collects the state of the policies, the daemon, the agents and the log of a place.
@@ -197,8 +203,18 @@ func (s *Report) installs(ctx context.Context, place local.Place) {
 	}
 }
 
-// inspect checks whether the agent's settings still contain the installed hooks.
+// inspect checks whether the hook program still exists, and whether the agent's settings still
+// contain the installed hooks.
 func (s *Install) inspect(rec *installation.Record) {
+	if _, err := exec.LookPath(rec.Program); err != nil { // an upgrade may have removed it
+		s.Dead = true
+		again := "grapnel install " + s.Agent
+		if s.Scope != string(install.User) {
+			again += " --scope " + s.Scope
+		}
+		s.Problem = fmt.Sprintf("it cannot start %s, so nothing is guarded: run %q", rec.Program, again)
+		return
+	}
 	agent, err := install.Lookup(s.Agent)
 	if err != nil {
 		s.Problem = err.Error()
@@ -220,10 +236,6 @@ func (s *Install) inspect(rec *installation.Record) {
 		s.Problem = "its settings no longer contain grapnel-hook: run \"grapnel install\" again"
 	case len(missing) > 0:
 		s.Problem = fmt.Sprintf("its settings no longer contain grapnel-hook for %s: run \"grapnel install\" again", strings.Join(missing, ", "))
-	default:
-		if _, err := os.Stat(rec.Program); err != nil {
-			s.Problem = fmt.Sprintf("%s no longer exists: run \"grapnel install\" again", rec.Program)
-		}
 	}
 	s.Notes = found.Notes
 }
