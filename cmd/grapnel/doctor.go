@@ -47,7 +47,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 				return err
 			}
 			// Without its program, the check compares the installation with itself.
-			program, _ := install.HookProgram()
+			program, _ := install.HookProgram(install.User)
 			looking := check.LookRequest(place, place.Files(nil, place.DirsOf(dir)))
 			var programs []policyfile.Command
 			looking.Command = func(c policyfile.Command) grapnel.Hook {
@@ -55,10 +55,10 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 				return grapnel.Noop{}
 			}
 			damaged := policy.CheckIntegrity(place.Snapshots(), place.Trusts())
-			set := policy.Load(looking)
+			set, needs := policy.Load(looking), install.PolicyNeeds(place)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
 				Place: place, Dir: dir, Agents: agents, Root: c.Root, Program: program, NoRun: noRun, Slow: slow,
-				Set: set, Programs: programs, Damaged: damaged, Events: install.PolicyEvents(place), Starts: install.PolicyPrograms(place),
+				Set: set, Programs: programs, Damaged: damaged, Events: needs.Events, Starts: needs.Programs,
 			})
 			if err != nil {
 				return installError(err)

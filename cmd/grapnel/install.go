@@ -6,6 +6,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,14 +16,15 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/local"
 )
 
 // installFlags are the common flags of install and uninstall.
 type installFlags struct {
 	scope       string
 	dryRun, yes bool
+	remove      bool // uninstall
 	asked       bool // the user has seen the plan
-	declined    bool // and declined it
 }
 
 func (f *installFlags) add(cmd *cobra.Command) {
@@ -38,40 +42,44 @@ func newInstall(c *console) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install [AGENT...]",
 		Short: "Add Grapnel to the settings of agents",
-		Long: `Add one entry per event to the settings file of an agent, and show the difference. All other
-bytes are kept, and a backup is written. Without arguments, the command finds the agents of
-this machine and asks. Installing again changes only what is out of date.`,
+		Long: `Add one entry per event to the settings file of an agent. All other bytes are kept, and a
+backup is written. Without arguments, the command finds the agents of this machine. For each
+agent it asks first: [y]es, [n]o, or [d]iff, which shows the changes and asks again. --yes does
+not ask. Installing again changes only what is out of date.
+
+The entries name grapnel-hook by the path of this program as you typed it, or by a link on PATH
+that stays the same when a package manager upgrades Grapnel.`,
 		Example: "  grapnel install\n  grapnel install claude-code codex\n  grapnel install gemini-cli --dry-run",
 		RunE: func(cmd *cobra.Command, agents []string) error {
 			req, err := c.installRequest(&flags, agents)
 			if err != nil {
 				return err
 			}
-			if req.Program, err = install.HookProgram(); err != nil {
+			if req.Program, err = install.HookProgram(req.Scope); err != nil {
 				return err
 			}
 			place, err := c.Place()
 			if err != nil {
 				return err
 			}
-			req.Policy, req.FailClosed, req.Events, req.Via = place.Policy, failClosed, install.PolicyEvents(place), install.Via(via)
-			req.Timeout = install.PolicyTimeout(place)
-			req.KeepClosed = !cmd.Flags().Changed("fail-closed")
-			if req.Programs = install.PolicyPrograms(place); via != "" && req.Via != install.ViaCommand && req.Via != install.ViaHTTP {
+			if via != "" && via != string(install.ViaCommand) && via != string(install.ViaHTTP) {
 				return cli.Usage(fmt.Errorf("unknown --via %q, use %s or %s", via, install.ViaCommand, install.ViaHTTP))
 			}
+			needs := install.PolicyNeeds(place)
+			req.Events, req.Programs, req.Timeout = needs.Events, needs.Programs, needs.Timeout
+			req.Policy, req.FailClosed, req.Via = place.Policy, failClosed, install.Via(via)
+			req.KeepClosed = !cmd.Flags().Changed("fail-closed")
 			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
 				return cli.Usage(cli.WithHint(errors.New("no agents given, and asking for them needs a terminal"), "pass the names of agents, or --yes for all detected agents"))
 			}
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Install(cmd.Context(), req)
-			if err := c.reportInstall(&flags, res, "installed", err); err != nil {
+			if err := c.reportInstall(&flags, res, err); err != nil {
 				return err
 			}
-			if _, err := os.Stat(place.Policy); errors.Is(err, fs.ErrNotExist) && len(place.ManagedFiles()) == 0 && !c.JSON {
-				fmt.Fprintf(c.Out, "no policy exists, so nothing is guarded: grapnel init writes %s\n", place.Policy)
+			if !c.warnWithoutDaemon(cmd.Context(), place, res) {
+				c.nextStep(&flags, place, res)
 			}
-			c.warnWithoutDaemon(cmd.Context(), place, res)
 			return nil
 		},
 	}
@@ -83,7 +91,7 @@ this machine and asks. Installing again changes only what is out of date.`,
 }
 
 func newUninstall(c *console) *cobra.Command {
-	var flags installFlags
+	flags := installFlags{remove: true}
 	var all bool
 	cmd := &cobra.Command{
 		Use:   "uninstall [AGENT...|--all]",
@@ -105,7 +113,7 @@ becomes the same as before, byte for byte.`,
 			req.All = all
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Uninstall(cmd.Context(), req)
-			return c.reportInstall(&flags, res, "uninstalled", err)
+			return c.reportInstall(&flags, res, err)
 		},
 	}
 	flags.add(cmd)
@@ -114,9 +122,9 @@ becomes the same as before, byte for byte.`,
 }
 
 // reportInstall prints the completed changes, even if an error followed.
-func (c *console) reportInstall(flags *installFlags, res *install.Result, verb string, err error) error {
+func (c *console) reportInstall(flags *installFlags, res *install.Result, err error) error {
 	if err == nil || res != nil && len(res.Files) > 0 {
-		if err := c.printInstall(flags, res, verb); err != nil {
+		if err := c.printInstall(flags, res); err != nil {
 			return err
 		}
 	}
@@ -140,71 +148,164 @@ func (c *console) installRequest(flags *installFlags, agents []string) (install.
 	}, nil
 }
 
-// confirm returns a function that shows the plan and asks for consent. It does not ask if the
-// user named the agents and stdin is not a terminal.
-func (c *console) confirm(flags *installFlags, agents []string) func(*install.Result) (bool, error) {
-	return func(res *install.Result) (bool, error) {
-		if flags.yes || len(agents) > 0 && !cli.Terminal(c.In) {
-			return true, nil
+// confirm returns a function that asks about the changes of one agent. It is nil if the user wants
+// no questions, or named the agents and stdin is not a terminal.
+func (c *console) confirm(flags *installFlags, agents []string) func(*install.Result, []install.FileResult) (bool, error) {
+	if flags.yes || len(agents) > 0 && !cli.Terminal(c.In) {
+		return nil
+	}
+	return func(plan *install.Result, files []install.FileResult) (bool, error) {
+		out := c.Dialog()
+		if !flags.asked {
+			printSkipped(out, plan)
+			printCosts(out, plan)
+			flags.asked = true
 		}
-		flags.asked = true
-		if c.JSON {
-			c.printDiffs(c.Err, res) // stdout is only for the result
-		} else {
-			c.printDiffs(c.Out, res)
+		fmt.Fprintln(out, flags.summary(files, false))
+		for {
+			switch c.Prompt("  write it? [y]es / [n]o / [d]iff: ") {
+			case "y", "yes":
+				return true, nil
+			case "n", "no", "":
+				return false, nil
+			case "d", "diff":
+				c.printEdits(out, files)
+			}
 		}
-		flags.declined = !c.Ask("Write this?")
-		return !flags.declined, nil
 	}
 }
 
-func (c *console) printDiffs(w io.Writer, res *install.Result) {
-	for _, f := range res.Files {
-		if f.Diff != "" {
-			fmt.Fprintln(w, f.Diff)
-		}
+// printSkipped names the agents that are not changed, and why.
+func printSkipped(w io.Writer, res *install.Result) {
+	for _, s := range res.Skipped {
+		fmt.Fprintf(w, "%s: skipped: %s\n", s.Agent, cli.Indent(s.Reason, "  ")[2:])
 	}
-	printCosts(w, res)
 }
 
-func (c *console) printInstall(flags *installFlags, res *install.Result, verb string) error {
+// summary describes the changes of one agent in one line. done means that they are written.
+func (f *installFlags) summary(files []install.FileResult, done bool) string {
+	agent := files[0].Agent
+	if v := files[0].Version; v != "" {
+		agent += " " + v
+	}
+	hooks := 0
+	for i := range files {
+		hooks += len(files[i].Events)
+	}
+	text := " in "
+	switch {
+	case f.remove && done:
+		text = " removed from "
+	case f.remove:
+		text = " to remove from "
+	}
+	text = printable.Line(agent) + ": " + printable.Count(hooks, "hook") + text + placeOf(files)
+	if f.dryRun {
+		text += ", not written (--dry-run)"
+	}
+	return text
+}
+
+// placeOf names the file with the hooks of an agent, or the directory if there is a file per event.
+func placeOf(files []install.FileResult) string {
+	var paths []string
+	for i := range files {
+		if len(files[i].Events) > 0 {
+			paths = append(paths, cli.Path(files[i].File))
+		}
+	}
+	switch len(paths) {
+	case 0:
+		return cli.Path(files[len(files)-1].File)
+	case 1, 2:
+		return strings.Join(paths, " and ")
+	}
+	return filepath.Dir(paths[0])
+}
+
+// printEdits shows the changes of one agent.
+func (c *console) printEdits(w io.Writer, files []install.FileResult) {
+	for i := range files {
+		for line := range strings.Lines(printable.Text(install.Brief(files[i].Diff, files[i].Events))) {
+			line = strings.TrimSuffix(line, "\n")
+			switch {
+			case strings.HasPrefix(line, "+"):
+				line = c.Paint(cli.Green, line)
+			case strings.HasPrefix(line, "-"):
+				line = c.Paint(cli.Red, line)
+			}
+			fmt.Fprintln(w, line)
+		}
+	}
+}
+
+func (c *console) printInstall(flags *installFlags, res *install.Result) error {
+	agents := res.Agents()
+	declined := slices.ContainsFunc(res.Files, func(f install.FileResult) bool { return f.Declined }) && !res.Applied
 	if c.JSON {
-		if err := c.PrintJSON(res); err != nil || !flags.declined {
+		if err := c.PrintJSON(res); err != nil || !declined {
 			return err
 		}
 		return cli.ErrFailed
 	}
-	if flags.declined {
-		fmt.Fprintln(c.Out, "nothing was written")
-		return cli.ErrFailed
-	}
 	if !flags.asked {
-		c.printDiffs(c.Out, res)
+		printSkipped(c.Out, res)
+		printCosts(c.Out, res)
 	}
-	for _, f := range res.Files {
-		switch {
-		case !f.Changed:
-			fmt.Fprintf(c.Out, "%s: nothing to change in %s\n", f.Agent, f.File)
-		case !res.Applied:
-			fmt.Fprintf(c.Out, "%s: %s would change\n", f.Agent, f.File)
-		default:
-			events := ""
-			if len(f.Events) > 0 { // helper files next to the hook files have no events
-				events = " " + printable.Count(len(f.Events), "event") + ","
-			}
-			fmt.Fprintf(c.Out, "%s: %s,%s %s\n", f.Agent, c.Paint(cli.Green, verb), events, f.File)
-		}
-		if f.Backup != "" {
-			fmt.Fprintf(c.Out, "  backup: %s\n", f.Backup)
-		}
-		for _, note := range f.Notes {
-			fmt.Fprintf(c.Out, "  %s\n", cli.Indent(note, "  ")[2:])
-		}
+	for _, files := range agents {
+		c.printAgent(flags, res, files)
 	}
 	for _, note := range res.Notes {
 		fmt.Fprintln(c.Out, note)
 	}
+	if declined {
+		return cli.ErrFailed
+	}
 	return nil
+}
+
+// printAgent prints the result for one agent, and the steps that are left for the user.
+func (c *console) printAgent(flags *installFlags, res *install.Result, files []install.FileResult) {
+	changed := slices.ContainsFunc(files, func(f install.FileResult) bool { return f.Changed })
+	declined := slices.ContainsFunc(files, func(f install.FileResult) bool { return f.Declined })
+	switch {
+	case declined:
+		fmt.Fprintf(c.Out, "%s: nothing was written\n", files[0].Agent)
+		return
+	case !changed:
+		fmt.Fprintf(c.Out, "%s: nothing to change in %s\n", files[0].Agent, placeOf(files))
+	case !res.Applied && !flags.dryRun: // the others were declined
+		return
+	case !flags.asked:
+		fmt.Fprintln(c.Out, flags.summary(files, !flags.dryRun))
+	case flags.remove:
+		fmt.Fprintf(c.Out, "%s: %s\n", files[0].Agent, c.Paint(cli.Green, "uninstalled"))
+	default:
+		fmt.Fprintf(c.Out, "%s: %s\n", files[0].Agent, c.Paint(cli.Green, "installed"))
+	}
+	if flags.dryRun {
+		c.printEdits(c.Out, files)
+	}
+	for i := range files {
+		if files[i].Backup != "" && !flags.yes {
+			fmt.Fprintf(c.Out, "  backup: %s\n", cli.Path(files[i].Backup))
+		}
+		for _, note := range files[i].Notes {
+			fmt.Fprintf(c.Out, "  %s\n", cli.Indent(note, "  ")[2:])
+		}
+	}
+}
+
+// nextStep names the next command of a user who has installed Grapnel.
+func (c *console) nextStep(flags *installFlags, place local.Place, res *install.Result) {
+	_, err := os.Stat(place.Policy)
+	switch {
+	case c.JSON:
+	case errors.Is(err, fs.ErrNotExist) && len(place.ManagedFiles()) == 0:
+		fmt.Fprintf(c.Out, "next: \"grapnel init\" writes a policy to %s; without a policy, nothing is guarded\n", cli.Path(place.Policy))
+	case res.Applied && !flags.dryRun:
+		fmt.Fprintln(c.Out, "next: \"grapnel doctor\" checks that the agents use the hooks")
+	}
 }
 
 func completeAgents(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {

@@ -24,14 +24,17 @@ func printCosts(w io.Writer, res *install.Result) {
 	fmt.Fprintln(w)
 }
 
-// warnWithoutDaemon warns if an agent uses HTTP hooks but no daemon is running to answer it.
-func (c *console) warnWithoutDaemon(ctx context.Context, place local.Place, res *install.Result) {
+// warnWithoutDaemon warns if an agent uses HTTP hooks but no daemon is running to answer it. It
+// reports whether it did.
+func (c *console) warnWithoutDaemon(ctx context.Context, place local.Place, res *install.Result) bool {
 	overHTTP := slices.ContainsFunc(res.Files, func(f install.FileResult) bool { return f.Via == install.ViaHTTP })
 	if !overHTTP || !res.Applied || c.JSON {
-		return
+		return false
 	}
 	var health any
-	if err := server.Health(ctx, client.Socket(place.State), &health); err != nil {
+	err := server.Health(ctx, client.Socket(place.State), &health)
+	if err != nil {
 		fmt.Fprintln(c.Out, "no daemon is running, so HTTP hooks guard nothing: run \"grapnel serve\"")
 	}
+	return err != nil
 }

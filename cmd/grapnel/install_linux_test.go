@@ -12,21 +12,28 @@ import (
 	"testing"
 )
 
-// On a terminal, the user sees the plan once and is asked, and only a yes writes. With --json,
-// or if stdout is redirected, the question is on stderr.
+// On a terminal, the user sees one line per agent and is asked about each. d shows the changes and
+// asks again, and only a yes writes. With --json, the questions are on stderr.
 func TestInstallAsks(t *testing.T) {
 	dir := t.TempDir()
-	// grapnel-hook must be in the directory of the program.
-	hook := filepath.Join(filepath.Dir(mustExecutable(t)), "grapnel-hook")
-	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.Remove(hook) })
+	putHook(t)
 	for _, tt := range []struct {
-		typed string
-		json  bool
-		exit  int
-	}{{"y\n", false, 0}, {"n\n", false, exitFailure}, {"\n", false, exitFailure}, {"\x04", false, exitFailure}, {"yes\n", true, 0}, {"n\n", true, exitFailure}} {
+		typed            string
+		json             bool
+		exit             int
+		crush, windsurf  bool // written
+		questions, diffs int
+	}{
+		{"y\ny\n", false, 0, true, true, 2, 0},
+		{"yes\nn\n", false, 0, true, false, 2, 0},
+		{"n\ny\n", false, 0, false, true, 2, 0},
+		{"n\nn\n", false, exitFailure, false, false, 2, 0},
+		{"\n\n", false, exitFailure, false, false, 2, 0},
+		{"\x04\x04", false, exitFailure, false, false, 2, 0},
+		{"what\nd\ny\nno\n", false, 0, true, false, 4, 1},
+		{"y\nn\n", true, 0, true, false, 2, 0},
+		{"n\nn\n", true, exitFailure, false, false, 2, 0},
+	} {
 		home, root := t.TempDir(), t.TempDir()
 		t.Setenv("HOME", home)
 		t.Chdir(dir)
@@ -40,7 +47,7 @@ func TestInstallAsks(t *testing.T) {
 		if _, err := person.WriteString(tt.typed); err != nil {
 			t.Fatal(err)
 		}
-		args := []string{"install", "crush", "--root", root}
+		args := []string{"install", "crush", "windsurf", "--root", root}
 		var out bytes.Buffer
 		stdout := io.Writer(program)
 		if tt.json {
@@ -51,17 +58,31 @@ func TestInstallAsks(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := <-shown
-		_, err := os.Stat(filepath.Join(home, ".config", "crush", "crush.json"))
-		if exit != tt.exit || os.IsNotExist(err) != (tt.exit != 0) || strings.Count(text, "Write this?") != 1 || strings.Count(text, "+++ ") != 1 {
-			t.Errorf("typed %q: exit %d, want %d; the file: %v\n%s", tt.typed, exit, tt.exit, err, text)
+		_, noCrush := os.Stat(filepath.Join(home, ".config", "crush", "crush.json"))
+		_, noWindsurf := os.Stat(filepath.Join(home, ".codeium", "windsurf", "hooks.json"))
+		if exit != tt.exit || tt.crush != (noCrush == nil) || tt.windsurf != (noWindsurf == nil) {
+			t.Errorf("typed %q: exit %d, want %d; crush: %v, windsurf: %v\n%s", tt.typed, exit, tt.exit, noCrush, noWindsurf, text)
 		}
-		if tt.json && !json.Valid(out.Bytes()) {
-			t.Errorf("no JSON: %s", &out)
+		if strings.Count(text, "[d]iff") != tt.questions || strings.Count(text, "+++ ") != tt.diffs {
+			t.Errorf("typed %q: want %d questions and %d diffs:\n%s", tt.typed, tt.questions, tt.diffs, text)
 		}
-		if declined := strings.Contains(text, "nothing was written"); !tt.json && declined != (tt.exit != 0) {
+		if tt.json && (!json.Valid(out.Bytes()) || strings.Contains(out.String(), `"declined": true`) == (tt.crush && tt.windsurf)) {
+			t.Errorf("typed %q: JSON: %s", tt.typed, &out)
+		}
+		if declined := strings.Contains(text, "nothing was written"); !tt.json && declined == (tt.crush && tt.windsurf) {
 			t.Errorf("typed %q:\n%s", tt.typed, text)
 		}
 	}
+}
+
+// putHook puts a grapnel-hook into the directory of this program, where install looks for it.
+func putHook(t *testing.T) {
+	t.Helper()
+	hook := filepath.Join(filepath.Dir(mustExecutable(t)), "grapnel-hook")
+	if err := os.WriteFile(hook, []byte("#!/bin/sh\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Remove(hook) })
 }
 
 func mustExecutable(t *testing.T) string {

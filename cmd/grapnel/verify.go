@@ -40,7 +40,7 @@ Exit code 0: all agents behave as Grapnel's tables promise; 1: one does not.`,
 			if err != nil {
 				return err
 			}
-			hook, err := install.HookProgram()
+			hook, err := install.HookProgram(install.User)
 			if err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"golang.org/x/term"
@@ -121,20 +122,39 @@ func (c *Console) encode(v any, indent string) error {
 	return err
 }
 
-// Ask asks a yes/no question. It prints the question to stderr if stdout is not a terminal or is
-// for JSON. Without a terminal it does not ask and returns false.
+// Ask asks a yes/no question. Without a terminal it does not ask and returns false.
 func (c *Console) Ask(question string) bool {
-	out := c.Out
-	if c.JSON || !Terminal(out) {
-		out = c.Err
-	}
-	if !Terminal(c.In) || !Terminal(out) {
-		return false
-	}
-	fmt.Fprintf(out, "%s [y/N] ", question)
-	line, _ := bufio.NewReader(c.In).ReadString('\n')
-	answer := strings.ToLower(strings.TrimSpace(line))
+	answer := c.Prompt(question + " [y/N] ")
 	return answer == "y" || answer == "yes"
+}
+
+// Prompt asks a question and returns the answer in lower case. Without a terminal it does not ask
+// and returns "".
+func (c *Console) Prompt(question string) string {
+	out := c.Dialog()
+	if !Terminal(c.In) || !Terminal(out) {
+		return ""
+	}
+	fmt.Fprint(out, question)
+	line, _ := bufio.NewReader(c.In).ReadString('\n')
+	return strings.ToLower(strings.TrimSpace(line))
+}
+
+// Dialog returns the stream for questions: stderr if stdout is not a terminal or is for JSON.
+func (c *Console) Dialog() io.Writer {
+	if c.JSON || !Terminal(c.Out) {
+		return c.Err
+	}
+	return c.Out
+}
+
+// Path returns a path for output. Below the home directory it begins with ~.
+func Path(path string) string {
+	home, err := os.UserHomeDir()
+	if rest, ok := strings.CutPrefix(path, home+string(filepath.Separator)); ok && err == nil && filepath.IsAbs(home) {
+		path = "~" + string(filepath.Separator) + rest
+	}
+	return printable.Line(path)
 }
 
 // Indent puts by before each line of a text and makes the text safe for a terminal.

@@ -424,6 +424,9 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 		}
 	}
 	program := cmp.Or(g.Program, rec.Program)
+	if install.SameProgram(rec.Program, program) {
+		program = rec.Program // by another path
+	}
 	res, err := install.Install(ctx, install.Request{
 		Agents: []string{a.Name}, Scope: install.Scope(rec.Scope), Root: rec.Root, Program: program, Policy: rec.Policy, ProjectDir: cmp.Or(rec.Project, g.Dir),
 		Home: g.home, Events: g.Events, Versions: map[string]string{a.Name: a.version}, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,

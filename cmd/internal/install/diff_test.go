@@ -1,6 +1,7 @@
 package install
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -38,5 +39,34 @@ func TestUnified(t *testing.T) {
 				t.Errorf("unified(%q, %q) (-want +got):\n%s", tt.before, tt.after, diff)
 			}
 		})
+	}
+}
+
+// Equal entries are shown once. Entries that differ, and lines of the user, are shown completely.
+func TestBrief(t *testing.T) {
+	t.Parallel()
+	events := []string{"Start", "Before", "After", "Stop"}
+	for name, tt := range map[string]struct{ diff, want string }{
+		"no entries": {"--- a\n+++ b\n@@ -1 +1 @@\n-{}\n+{ }\n", "--- a\n+++ b\n@@ -1 +1 @@\n-{}\n+{ }\n"},
+		"one entry":  {"+    \"Stop\": [1]\n", "+    \"Stop\": [1]\n"},
+		"a new file": {
+			"+{\n+  \"hooks\": {\n+    \"Start\": [\n+      {\"run\": \"hook Start\"}\n+    ],\n+    \"Before\": [\n+      {\"run\": \"hook Before\"}\n+    ],\n" +
+				"+    \"Stop\": [\n+      {\"run\": \"hook Stop\"}\n+    ]\n+  }\n+}\n",
+			"+{\n+  \"hooks\": {\n+    \"Start\": [\n+      {\"run\": \"hook Start\"}\n+    ],\n+    … and 2 events like it: Before, Stop\n+  }\n+}\n",
+		},
+		"one differs": {
+			" {\n-    \"Start\": [9],\n-    \"Before\": [60],\n-    \"After\": [9]\n }\n",
+			" {\n-    \"Start\": [9],\n-    … and 1 event like it: After\n-    \"Before\": [60],\n }\n",
+		},
+		"the user's":  {"+\t\"Start\": [1],\n \t\"mine\": 1,\n+\t\"Stop\": [1]\n", "+\t\"Start\": [1],\n \t\"mine\": 1,\n+\t\"Stop\": [1]\n"},
+		"a long line": {"+" + strings.Repeat("x", 1999) + "\n", "+" + strings.Repeat("x", 399) + "… (2,000 bytes)\n"},
+		"removed and added": {
+			"-  \"Start\": [1],\n-  \"Stop\": [1],\n+  \"Start\": [2],\n+  \"Stop\": [2],\n",
+			"-  \"Start\": [1],\n-  … and 1 event like it: Stop\n+  \"Start\": [2],\n+  … and 1 event like it: Stop\n",
+		},
+	} {
+		if got := Brief(tt.diff, events); got != tt.want {
+			t.Errorf("%s:\n%s\nwant\n%s", name, got, tt.want)
+		}
 	}
 }

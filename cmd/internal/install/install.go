@@ -27,7 +27,6 @@ package install
 import (
 	"context"
 	"errors"
-	"fmt"
 	"reflect"
 	"slices"
 
@@ -75,7 +74,7 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 				return nil, err
 			default: // not an agent that the user named
 				errs = append(errs, err)
-				s.res.Notes = append(s.res.Notes, fmt.Sprintf("%s is skipped: %v", a.Title, err))
+				s.res.Skipped = append(s.res.Skipped, Skipped{a.Name, err.Error()})
 			}
 		}
 		if len(jobs) == 0 {

@@ -285,7 +285,7 @@ func TestResultIsJSON(t *testing.T) {
 	file, _ := json.Marshal(filepath.Join(m.home, ".claude", "settings.json"))
 	want := `{"applied":false,"files":[{"agent":"claude-code","scope":"user","file":` + string(file) +
 		`,"changed":false,"created":false,"removed":false,"id":"","events":[],"diff":"","backup":"","notes":["Grapnel has no entries in ` +
-		strings.Trim(string(file), `"`) + `"]}],"notes":[]}`
+		strings.Trim(string(file), `"`) + `"]}],"skipped":[],"notes":[]}`
 	if diff := cmp.Diff(want, string(data)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -299,7 +299,7 @@ func TestDryRun(t *testing.T) {
 	before := tree(t, parent)
 	req := m.request("claude", "gemini")
 	req.DryRun = true
-	req.Confirm = func(*Result) (bool, error) { t.Error("a dry run asks"); return true, nil }
+	req.Confirm = func(*Result, []FileResult) (bool, error) { t.Error("a dry run asks"); return true, nil }
 	res := m.install(req)
 	if res.Applied || !res.Changed() || !strings.Contains(res.Files[0].Diff, "+  \"hooks\": {") || !strings.Contains(res.Files[1].Diff, "--- /dev/null\n") {
 		t.Errorf("dry run: %+v", res)
@@ -326,21 +326,57 @@ func TestConfirm(t *testing.T) {
 	file := m.write(filepath.Join(m.home, ".claude", "settings.json"), claudeSettings)
 	var shown string
 	req := m.request("claude")
-	req.Confirm = func(r *Result) (bool, error) { shown = r.Files[0].Diff; return false, nil }
+	req.Confirm = func(r *Result, _ []FileResult) (bool, error) { shown = r.Files[0].Diff; return false, nil }
 	if res := m.install(req); res.Applied || m.read(file) != claudeSettings || len(m.records()) != 0 || shown == "" {
 		t.Errorf("declined: %+v, shown %q", res, shown)
 	}
-	req.Confirm = func(*Result) (bool, error) { return false, fs.ErrPermission }
+	req.Confirm = func(*Result, []FileResult) (bool, error) { return false, fs.ErrPermission }
 	if _, err := Install(t.Context(), req); !errors.Is(err, fs.ErrPermission) {
 		t.Errorf("a question that fails: %v", err)
 	}
-	req.Confirm = func(r *Result) (bool, error) { shown = r.Files[0].Diff; return true, nil }
+	req.Confirm = func(r *Result, _ []FileResult) (bool, error) { shown = r.Files[0].Diff; return true, nil }
 	res := m.install(req)
 	if !res.Applied || shown != unified(file, []byte(claudeSettings), []byte(m.read(file))) {
 		t.Errorf("what was shown is not what was written:\n%s", shown)
 	}
-	req.Confirm = func(*Result) (bool, error) { t.Error("asked although nothing changes"); return true, nil }
+	req.Confirm = func(*Result, []FileResult) (bool, error) { t.Error("asked although nothing changes"); return true, nil }
 	m.install(req)
+}
+
+// Each agent is asked about by itself, with its own files. An agent that does not change is not
+// asked about, and it stays untouched if all others are declined.
+func TestConfirmEachAgent(t *testing.T) {
+	t.Parallel()
+	for name, accepted := range map[string][]string{"none": nil, "one": {"codex"}} {
+		m := newMachine(t)
+		m.install(m.request("gemini"))
+		before := tree(t, m.home)
+		req := m.request("claude", "gemini", "codex")
+		var asked []string
+		req.Confirm = func(plan *Result, files []FileResult) (bool, error) {
+			if len(plan.Files) != 3 || len(files) != 1 || plan.Applied {
+				t.Errorf("asked with the plan %+v and the files %+v", plan, files)
+			}
+			asked = append(asked, files[0].Agent)
+			return slices.Contains(accepted, files[0].Agent), nil
+		}
+		res := m.install(req)
+		if !slices.Equal(asked, []string{"claude-code", "codex"}) || res.Applied != (accepted != nil) {
+			t.Errorf("%s: asked about %v; applied %v", name, asked, res.Applied)
+		}
+		for _, files := range res.Agents() {
+			f := files[0]
+			if len(files) != 1 || f.Declined != (f.Changed && !slices.Contains(accepted, f.Agent)) {
+				t.Errorf("%s: %+v", name, files)
+			}
+		}
+		if diff := cmp.Diff(before, tree(t, m.home)); accepted == nil && diff != "" {
+			t.Errorf("all was declined (-before +after):\n%s", diff)
+		}
+		if recs := m.records(); len(recs) != 1+len(accepted) {
+			t.Errorf("%s: records: %+v", name, recs)
+		}
+	}
 }
 
 // If the file has changed since the plan, no change is lost and no record is left.
@@ -356,7 +392,7 @@ func TestChangedMeanwhile(t *testing.T) {
 			file := m.write(filepath.Join(m.home, ".claude", "settings.json"), claudeSettings)
 			req := m.request("claude")
 			var disturbed map[string]string
-			req.Confirm = func(*Result) (bool, error) {
+			req.Confirm = func(*Result, []FileResult) (bool, error) {
 				err := disturb(file)
 				disturbed = tree(t, m.home)
 				return true, err
@@ -383,7 +419,7 @@ func TestFailedUpdateKeepsRecord(t *testing.T) {
 	old := m.records()
 	req := m.request("claude")
 	req.Timeout = time.Second
-	req.Confirm = func(r *Result) (bool, error) {
+	req.Confirm = func(r *Result, _ []FileResult) (bool, error) {
 		return true, os.WriteFile(r.Files[0].File, []byte("{}"), 0o600)
 	}
 	if _, err := Install(t.Context(), req); !errors.Is(err, ErrChanged) {

@@ -24,6 +24,7 @@ type job struct {
 	rec     installation.Record  // the new record
 	changes []*Change            // in the order in which they are applied
 	notes   []string
+	version string   // of the agent; "" = unknown, or it does not matter
 	stale   []string // tokens in the files whose records cannot be read
 
 	closed   bool // the agent blocks when the hook fails
@@ -83,6 +84,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		j.closed = j.closed || s.KeepClosed && j.old.FailClosed
 	}
 	version, note := s.version(ctx, a)
+	j.version = version
 	if note != "" {
 		j.notes = append(j.notes, note)
 	}

@@ -1,16 +1,89 @@
 package install
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
+	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 )
+
+// HookProgram returns the path of the grapnel-hook next to this program, as it should be
+// installed. Package managers put a link on PATH and change its target at each upgrade, so the
+// path that the user typed stays as it is. A managed installation gets the path without links,
+// because other users could own a link in between.
+func HookProgram(scope Scope) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", fmt.Errorf("cannot find grapnel-hook: %w", err)
+	}
+	if scope == Managed {
+		return findHook(self, "", "")
+	}
+	return findHook(self, os.Args[0], os.Getenv("PATH"))
+}
+
+// findHook returns the path of the grapnel-hook that is in the directory of the program self. It
+// prefers, in this order: the directory in typed, then those in path. A directory with a version
+// in its name is the last choice, because it disappears at the next upgrade.
+func findHook(self, typed, path string) (string, error) {
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	name := hookProgram
+	if runtime.GOOS == "windows" {
+		name += ".exe"
+	}
+	program := filepath.Join(filepath.Dir(self), name)
+	info, err := os.Stat(program)
+	if err != nil {
+		return "", cli.WithHint(fmt.Errorf("grapnel-hook is not in the directory of %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
+	}
+	var dirs []string
+	if strings.ContainsRune(typed, filepath.Separator) {
+		if abs, err := filepath.Abs(typed); err == nil {
+			dirs = append(dirs, filepath.Dir(abs))
+		}
+	}
+	same := ""
+	for _, dir := range append(dirs, filepath.SplitList(path)...) {
+		found := filepath.Join(dir, name)
+		if there, err := os.Stat(found); err != nil || !filepath.IsAbs(dir) || !os.SameFile(there, info) {
+			continue
+		}
+		if !versioned(found) {
+			return found, nil
+		}
+		same = cmp.Or(same, found)
+	}
+	return cmp.Or(same, program), nil
+}
+
+// versioned reports whether a directory in the path has a version in its name, such as 0.1.0 or
+// grapnel-0.1.0.
+func versioned(path string) bool {
+	return regexp.MustCompile(`(^|[-@_])v?\d+\.\d+(\.\d+|$)`).MatchString(filepath.Base(path)) ||
+		path != filepath.Dir(path) && versioned(filepath.Dir(path))
+}
+
+// SameProgram reports whether an installation with the program recorded need not be changed to the
+// program now: both are the same file, and now is not more stable.
+func SameProgram(recorded, now string) bool {
+	a, err := os.Stat(recorded)
+	if err != nil || versioned(recorded) && !versioned(now) {
+		return recorded == now
+	}
+	b, err := os.Stat(now)
+	return err == nil && os.SameFile(a, b)
+}
 
 // checkProgram returns an error if the program cannot be run: some agents block every tool then.
 func checkProgram(program string) error {

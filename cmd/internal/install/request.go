@@ -65,9 +65,10 @@ type Request struct {
 	Programs map[string]map[string]string
 
 	DryRun bool // plan only: nothing is written, not even a lock file
-	// Confirm is called between planning and writing, if anything changes. Exactly the shown
-	// changes are written; false ends without writing. Nil means yes.
-	Confirm func(*Result) (bool, error)
+	// Confirm is called between planning and writing, for each agent that changes, with the whole
+	// plan and the files of the agent. Exactly these changes are written; false leaves this agent
+	// as it is. Nil means yes.
+	Confirm func(plan *Result, files []FileResult) (bool, error)
 
 	Now     time.Time // zero means time.Now
 	Version string    // of Grapnel, for the record

@@ -27,7 +27,7 @@ type session struct {
 
 // begin checks the request and fills in the defaults.
 func begin(req Request) (*session, error) {
-	s := &session{Request: req, res: Result{Files: []FileResult{}, Notes: []string{}}}
+	s := &session{Request: req, res: Result{Files: []FileResult{}, Skipped: []Skipped{}, Notes: []string{}}}
 	if s.Scope == "" {
 		s.Scope = User
 	}
@@ -186,20 +186,16 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 	if err != nil {
 		return nil, err
 	}
-	pending := false
 	rows := make([]int, len(jobs)) // index of the first file of each job
 	for i, j := range jobs {
 		rows[i] = len(s.res.Files)
 		s.report(j)
-		pending = pending || j.changed()
 	}
 	if s.DryRun {
 		return &s.res, nil
 	}
-	if pending && s.Confirm != nil {
-		if ok, err := s.Confirm(&s.res); err != nil || !ok {
-			return &s.res, err
-		}
+	if jobs, rows, err = s.confirmed(jobs, rows); err != nil {
+		return &s.res, err
 	}
 	for i, j := range jobs {
 		for _, file := range j.files() {
@@ -220,11 +216,37 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 	return &s.res, nil
 }
 
+// confirmed returns the jobs to write, with the index of their first file: all that the user has
+// not declined, or none if the user has declined all changes.
+func (s *session) confirmed(jobs []*job, rows []int) (write []*job, at []int, err error) {
+	declined, accepted := false, false
+	for i, j := range jobs {
+		ok := true
+		if j.changed() && s.Confirm != nil {
+			files := s.res.Files[rows[i] : rows[i]+len(j.changes)]
+			if ok, err = s.Confirm(&s.res, files); err != nil {
+				return nil, nil, err
+			}
+			for k := range files {
+				files[k].Declined = !ok && files[k].Changed
+			}
+			declined, accepted = declined || !ok, accepted || ok
+		}
+		if ok {
+			write, at = append(write, j), append(at, rows[i])
+		}
+	}
+	if declined && !accepted {
+		return nil, nil, nil
+	}
+	return write, at, nil
+}
+
 // report adds the files of a job to the result.
 func (s *session) report(j *job) {
 	for i, c := range j.changes {
 		f := FileResult{
-			Agent: j.agent.Name, Scope: j.scope, File: c.File, ID: j.rec.ID,
+			Agent: j.agent.Name, Version: j.version, Scope: j.scope, File: c.File, ID: j.rec.ID,
 			Changed: c.Changed(),
 			Created: c.Changed() && c.Before == nil,
 			Removed: c.Changed() && c.After == nil,

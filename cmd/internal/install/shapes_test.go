@@ -488,7 +488,7 @@ func TestAllOrNothing(t *testing.T) {
 	config := m.write(filepath.Join(m.home, ".openclaw", "openclaw.json"), "{}\n")
 	before := tree(t, m.home)
 	req := m.request("openclaw")
-	req.Confirm = func(*Result) (bool, error) { m.write(config, "{ }\n"); return true, nil }
+	req.Confirm = func(*Result, []FileResult) (bool, error) { m.write(config, "{ }\n"); return true, nil }
 	if _, err := Install(t.Context(), req); !errors.Is(err, ErrChanged) {
 		t.Fatalf("the file changed in the meantime: %v", err)
 	}
@@ -561,7 +561,7 @@ func TestLeftOut(t *testing.T) {
 	m.write(filepath.Join(m.home, ".keeper", "hooks.json"), "{")
 	m.write(filepath.Join(m.home, ".flat", "hooks.json"), "")
 	res := m.install(m.request())
-	if len(res.Files) != 1 || res.Files[0].Agent != "flat" || !strings.Contains(strings.Join(res.Notes, "\n"), "The keeper is skipped: ") {
+	if len(res.Files) != 1 || res.Files[0].Agent != "flat" || len(res.Skipped) != 1 || res.Skipped[0].Agent != "keeper" || res.Skipped[0].Reason == "" {
 		t.Errorf("got %+v", res)
 	}
 	if _, err := Install(t.Context(), m.request("keeper", "flat")); err == nil {

@@ -211,7 +211,7 @@ func TestOverHTTPTakenBack(t *testing.T) {
 	settings := filepath.Join(m.home, ".claude", "settings.json")
 	m.write(settings, "{}\n")
 	req := m.overHTTP()
-	req.Confirm = func(*Result) (bool, error) { // another program writes at this moment
+	req.Confirm = func(*Result, []FileResult) (bool, error) { // another program writes at this moment
 		m.write(settings, "{\"model\": \"x\"}\n")
 		return true, nil
 	}
@@ -224,7 +224,7 @@ func TestOverHTTPTakenBack(t *testing.T) {
 	m.install(m.overHTTP())
 	was := m.addresses()
 	req = m.request("claude-code")
-	req.Via, req.Confirm = ViaCommand, func(*Result) (bool, error) {
+	req.Via, req.Confirm = ViaCommand, func(*Result, []FileResult) (bool, error) {
 		m.write(settings, m.read(settings)+"\n")
 		return true, nil
 	}

@@ -1,16 +1,10 @@
 package install
 
 import (
-	"context"
-	"fmt"
-	"os"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -26,39 +20,41 @@ func Names() []string {
 	return names
 }
 
-// HookProgram returns the path of grapnel-hook in the directory of this program.
-func HookProgram() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", fmt.Errorf("cannot find grapnel-hook: %w", err)
-	}
-	if real, err := filepath.EvalSymlinks(self); err == nil {
-		self = real
-	}
-	program := filepath.Join(filepath.Dir(self), "grapnel-hook")
-	if runtime.GOOS == "windows" {
-		program += ".exe"
-	}
-	if _, err := os.Stat(program); err != nil {
-		return "", cli.WithHint(fmt.Errorf("grapnel-hook is not in the directory of %s", self), "install both: go install github.com/grapnel-dev/grapnel/cmd/...@latest")
-	}
-	return program, nil
-}
-
 // installable reports whether an event of an agent can be installed.
 func installable(agent, event string) bool {
 	a, err := Lookup(agent)
 	return err == nil && a.May(event) == nil
 }
 
-// PolicyEvents returns, per agent, the events that the policy needs and that are not in the
-// default set.
-func PolicyEvents(place local.Place) map[string][]string {
-	set := policyOf(place, nil)
+// Needs are the requirements of a policy for the settings of agents.
+type Needs struct {
+	Events   map[string][]string          // per agent, events that are not in the default set
+	Programs map[string]map[string]string // see Request.Programs
+	Timeout  time.Duration                // timeout that the hooks of the policy need, at least DefaultTimeout
+}
+
+// PolicyNeeds returns the requirements of the policies of a place.
+func PolicyNeeds(place local.Place) Needs {
+	programs := map[string]bool{}
+	set := policy.Load(place.Request(place.Files(nil, nil), func(c policyfile.Command) grapnel.Hook {
+		if !c.Worker { // the daemon keeps workers running
+			programs[c.Name] = true
+		}
+		return grapnel.Noop{}
+	}))
+	return Needs{
+		Events:   eventsOf(set.Specs),
+		Programs: programsOf(set.Specs, programs),
+		Timeout:  max(DefaultTimeout, HookTime(set.Specs)+replyMargin),
+	}
+}
+
+// eventsOf returns, per agent, the events that hooks need and that are not in the default set.
+func eventsOf(specs []grapnel.Spec) map[string][]string {
 	events := map[string][]string{}
 	for _, d := range dialect.All() {
 		for _, row := range d.Events {
-			wanted := slices.ContainsFunc(set.Specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
+			wanted := slices.ContainsFunc(specs, func(s grapnel.Spec) bool { return slices.Contains(s.On, row.Kind) })
 			if wanted && !row.Install && installable(d.Name, row.Native) {
 				events[d.Name] = append(events[d.Name], row.Native)
 			}
@@ -70,12 +66,6 @@ func PolicyEvents(place local.Place) map[string][]string {
 // replyMargin is the time that Grapnel needs besides the hooks to reply before the agent's
 // timeout ends.
 const replyMargin = 5 * time.Second
-
-// PolicyTimeout returns the timeout that agents need for the hooks of the policy, at least
-// DefaultTimeout.
-func PolicyTimeout(place local.Place) time.Duration {
-	return max(DefaultTimeout, HookTime(policyOf(place, nil).Specs)+replyMargin)
-}
 
 // HookTime returns the longest time that the hooks may take at one event. Hooks of different
 // priority run one after the other.
@@ -107,29 +97,13 @@ func HookTime(specs []grapnel.Spec) time.Duration {
 	return longest
 }
 
-// policyOf loads the policy for inspection, and calls command for each command in it.
-func policyOf(place local.Place, command func(policyfile.Command)) policy.Set {
-	return policy.Load(place.Request(place.Files(nil, nil), func(c policyfile.Command) grapnel.Hook {
-		if command != nil {
-			command(c)
-		}
-		return grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
-	}))
-}
-
-// PolicyPrograms returns, per agent, the events at which a hook of the policy starts a program,
-// with the name of the first such hook.
-func PolicyPrograms(place local.Place) map[string]map[string]string {
-	programs := map[string]bool{}
-	set := policyOf(place, func(c policyfile.Command) {
-		if !c.Worker { // the daemon keeps workers running
-			programs[c.Name] = true
-		}
-	})
+// programsOf returns, per agent, the events at which one of the hooks with these names runs, with
+// the full name of the first such hook.
+func programsOf(specs []grapnel.Spec, names map[string]bool) map[string]map[string]string {
 	events := map[string]map[string]string{}
-	for i := range set.Specs {
-		s := &set.Specs[i]
-		if !programs[s.Name] {
+	for i := range specs {
+		s := &specs[i]
+		if !names[s.Name] {
 			continue
 		}
 		for _, d := range dialect.All() {
