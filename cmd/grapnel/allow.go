@@ -159,7 +159,7 @@ func (c *console) printCall(call *allow.Call) {
 	}
 	for i := range call.Others {
 		e := &call.Others[i]
-		fmt.Fprintf(c.Out, "  %s  %s  %s\n", printable.Line(e.ID), c.Decision(e.Decision.String()), printable.Line(strings.TrimSpace(e.Agent+" "+e.Tool+" "+watch.About(e, maxAbout))))
+		fmt.Fprintf(c.Out, "  %s  %s  %s\n", printable.Line(e.ID), c.Decision(e.Decision.String()), printable.Line(strings.TrimSpace(e.Agent+" "+e.Tool+" "+watch.About(e, maxAllowedText))))
 	}
 }
 
@@ -203,3 +203,6 @@ func (c *console) revokeGrant(ctx context.Context, place local.Place, id string)
 	fmt.Fprintf(c.Out, "grant %s is revoked: the call is stopped again\n", g.ID)
 	return recordPause(ctx, place, "AllowOff", "grant "+g.ID+" was revoked")
 }
+
+// maxAllowedText is the maximum number of bytes of a command, path or text in a list.
+const maxAllowedText = 80

@@ -43,7 +43,7 @@ shows the output of programs. --why NAME explains why one hook did or did not ac
   grapnel explain --tool write --path deploy/prod/app.yaml --why keep-out-of-prod
   grapnel explain gemini-cli --prompt 'my key is sk-...'
   grapnel explain claude-code --event event.json --all
-  grapnel explain --record 01a2004139ad3849aea55a914b56 --json
+  grapnel explain --record 01a2004139 --json
   grapnel explain < event.json`,
 		Args: usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -80,7 +80,7 @@ shows the output of programs. --why NAME explains why one hook did or did not ac
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&e.event, "event", "-", "`FILE` with the event as the agent sends it; - is standard input")
-	flags.StringVar(&e.record, "record", "", "explain the event of the record with this `ID`; see \"grapnel log --json\"")
+	flags.StringVar(&e.record, "record", "", "explain the event of the record with this `ID`; see \"grapnel log\"")
 	e.short.flags(flags)
 	flags.StringArrayVar(&e.Policies, "policy", nil, "another policy `FILE`; repeatable")
 	flags.StringVar(&e.Why, "why", "", "explain why the hook with this `NAME` did or did not act")

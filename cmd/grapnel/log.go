@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os/signal"
-	"strings"
 	"syscall"
 	"time"
 
@@ -12,9 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
-	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -30,10 +27,13 @@ func newLog(c *console) *cobra.Command {
 		Long: `Print one line per recorded event, oldest first, from the store of the daemon and from the
 spool. The command needs no daemon.
 
+Each line begins with a short ID of the Record: "grapnel log show ID" shows all of it. On a
+terminal, lines are cut at its width.
+
 --text finds Records that contain all the words: in reasons, errors, names of tools and
 hooks, and the event. "Words in quotes" must be next to each other. beg* finds words that
 start with beg.`,
-		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log -f --json",
+		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log show 019f8d2b1c\n  grapnel log -f --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query, err := asked.query(cmd)
@@ -50,17 +50,25 @@ start with beg.`,
 			if follow {
 				entries = records.Log(place).Follow
 			}
+			lines := logLines{console: c, ctx: ctx}
+			if !c.JSON {
+				lines.ids = records.Log(place).IDs(ctx)
+				defer lines.ids.Close()
+			}
 			for k, err := range entries(ctx, query) {
 				if err != nil {
 					c.Warn(err)
 					continue
 				}
-				if c.JSON {
-					if err := k.Event(); err != nil {
-						c.Warn(err)
-					}
+				if err := k.Event(); err != nil {
+					c.Warn(err)
 				}
-				if err := c.printEntry(&k.Entry); err != nil {
+				if c.JSON {
+					err = c.printRecord(&k.Entry)
+				} else {
+					err = lines.print(&k.Entry)
+				}
+				if err != nil {
 					return err
 				}
 			}
@@ -69,7 +77,7 @@ start with beg.`,
 	}
 	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new events")
 	asked.flags(cmd)
-	cmd.AddCommand(newLogVerify(c))
+	cmd.AddCommand(newLogShow(c), newLogVerify(c))
 	return c.jsonFlag(cmd)
 }
 
@@ -150,58 +158,4 @@ func ago(since string) (time.Time, error) {
 		return time.Time{}, cli.Usage(cli.WithHint(fmt.Errorf("--since %q is not a duration", since), "write a number with a unit: 30m, 1h, 7d"))
 	}
 	return time.Now().Add(-d), nil
-}
-
-// maxAbout is the maximum number of bytes of a command, path or text in a line of the log.
-const maxAbout = 80
-
-func (c *console) printEntry(e *spool.Entry) error {
-	switch {
-	case c.JSON && e.Late: // an earlier version stored a decision here, too
-		return c.PrintLine(struct {
-			*spool.Entry
-
-			Decision *grapnel.Decision `json:"decision,omitempty"`
-		}{Entry: e})
-	case c.JSON:
-		return c.PrintLine(e)
-	}
-	var by []string
-	oneLine := func(text string) string { return printable.Text(strings.Join(strings.Fields(text), " ")) }
-	for _, h := range e.Hooks {
-		text := oneLine(h.Name)
-		h.Error = oneLine(h.Error)
-		switch {
-		case h.Error != "" && h.FailOpen:
-			text += c.Paint(cli.Yellow, " failed open: "+h.Error)
-		case h.Error != "":
-			text += c.Paint(cli.Red, " failed: "+h.Error)
-		case h.Approved > grapnel.None:
-			text += fmt.Sprintf(" would %s, allowed by %s", h.Approved, oneLine(e.Approval))
-		case h.Observed && h.Decision > grapnel.None:
-			text += " would " + h.Decision.String()
-		case h.Decision == grapnel.None && !e.Late && !h.Halt && len(h.Changed) == 0:
-			continue
-		}
-		by = append(by, text)
-	}
-	word := watch.Word(e)
-	for _, text := range e.Unsupported {
-		by = append(by, c.Paint(cli.Yellow, "unsupported: "+oneLine(text)))
-	}
-	if strings.HasPrefix(string(e.Event), pauseEvents) {
-		for _, r := range e.Reasons {
-			by = append(by, c.Paint(cli.Yellow, oneLine(r.Text)))
-		}
-	}
-	if e.Error != "" {
-		by = append(by, c.Paint(cli.Red, oneLine(e.Error)))
-	}
-	line := fmt.Sprintf("%s  %-11s %-17s %-18s %s  %6.1f ms  %s",
-		e.Time.Local().Format("01-02 15:04:05"), oneLine(e.Agent), oneLine(string(e.Event)), oneLine(e.Tool), c.Decision(fmt.Sprintf("%-6s", word)), e.MS, strings.Join(by, ", "))
-	if about := oneLine(watch.About(e, maxAbout)); about != "" && !e.Late {
-		line = strings.TrimRight(line, " ") + "  " + c.Paint(cli.Dim, about)
-	}
-	_, err := fmt.Fprintln(c.Out, line)
-	return err
 }

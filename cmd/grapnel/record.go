@@ -27,7 +27,7 @@ Calls, prompts and permissions are included, and other events for which a hook h
 answers.`,
 		Example: "  grapnel record --session 8f2c -o grapnel_test.yaml\n" +
 			"  grapnel record --since 1h --decision block --decision ask -o grapnel_test.yaml\n" +
-			"  grapnel record --record 019f8d2b1c7a4e55a0c1b2d3e4f5 -o grapnel_test.yaml\n" +
+			"  grapnel record --record 019f8d2b1c -o grapnel_test.yaml\n" +
 			"  grapnel record -f -o grapnel_test.yaml        # while you work, until interrupted",
 		RunE: func(cmd *cobra.Command, files []string) error {
 			query, err := asked.query(cmd)
@@ -50,7 +50,7 @@ answers.`,
 	flags := cmd.Flags()
 	flags.StringVarP(&s.Output, "output", "o", "-", "output `FILE`, NAME_test.yaml; - is standard output")
 	flags.StringVar(&s.Policy, "policy", "", "policy `FILE` for a new test file (default: NAME.yaml, else your own policy)")
-	flags.StringVar(&s.Record, "record", "", "only the record with this `ID`")
+	flags.StringVar(&s.Record, "record", "", "only the record with this `ID`; see \"grapnel log\"")
 	flags.IntVar(&s.Last, "last", 0, "only the newest `N` records")
 	flags.BoolVarP(&s.Follow, "follow", "f", false, "continue with new events until interrupted")
 	flags.BoolVar(&s.All, "all", false, "include events without an effect of a hook")

@@ -61,6 +61,52 @@ func Read(dir string, filter Filter) iter.Seq2[Entry, error] {
 	}
 }
 
+// IDs returns the IDs of the Records in the log, sorted, each once. It does not decode the Records.
+func IDs(dir string) ([]string, error) {
+	t := tail{dir: dir}
+	defer t.close()
+	if err := t.refresh(); err != nil {
+		return nil, err
+	}
+	var ids []string
+	for _, f := range t.files {
+		lines := bufio.NewReaderSize(io.NewSectionReader(f.file, 0, 1<<62), maxLine)
+		for begin := true; ; {
+			part, err := lines.ReadSlice('\n') // the beginning of a line, or more of a long one
+			if id := idOf(part); begin && id != "" {
+				ids = append(ids, id)
+			}
+			begin = err == nil
+			if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
+				if !errors.Is(err, io.EOF) {
+					return nil, fmt.Errorf("cannot read %s: %w", f.name, err)
+				}
+				break
+			}
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids), nil
+}
+
+// idOf returns the ID at the beginning of a line, or "".
+func idOf(line []byte) string {
+	rest, ok := bytes.CutPrefix(line, lineBegin)
+	var id string
+	for end := 0; ok && end < len(rest); end++ {
+		switch rest[end] {
+		case '\\':
+			end++
+		case '"':
+			if json.Unmarshal(line[len(lineBegin)-1:len(lineBegin)+end+1], &id) != nil {
+				return ""
+			}
+			return id
+		}
+	}
+	return ""
+}
+
 // poll is how often Follow checks for new lines.
 const poll = 200 * time.Millisecond
 

@@ -210,3 +210,25 @@ func TestFollowEnds(t *testing.T) {
 		t.Errorf("Follow = %v, want %v", got, want)
 	}
 }
+
+// IDs finds every Record, also if its line is longer than the buffer of the reader or its ID needs
+// escapes.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if ids, err := IDs(filepath.Join(dir, "absent")); len(ids) != 0 || err != nil {
+		t.Errorf("of no log: %v, %v", ids, err)
+	}
+	long := strings.Repeat("x", 2<<20)
+	text := `{"id":"c","time":"2026-11-20T00:00:00Z"}` + "\n" +
+		`{"id":"a","time":"2026-11-20T00:00:00Z","text":"` + long + `{\"id\":\"inner\""}` + "\n" +
+		"\n{\"other\":1}\n{\"id\":\"open\n" +
+		`{"id":"a","late":true}` + "\n" + `{"id":"b\"\\"}`
+	if err := os.WriteFile(filepath.Join(dir, "records.jsonl"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ids, err := IDs(dir)
+	if want := []string{"a", `b"\`, "c"}; !slices.Equal(ids, want) || err != nil {
+		t.Errorf("IDs = %q, %v, want %q", ids, err, want)
+	}
+}

@@ -35,9 +35,14 @@ func (c *Console) Place() (local.Place, error) {
 	return place, nil
 }
 
-// Paint colors a text if stdout is a terminal and colors are enabled.
+// Colors reports whether stdout is a terminal and colors are enabled.
+func (c *Console) Colors() bool {
+	return Terminal(c.Out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// Paint colors a text if colors are enabled. The empty code has no color.
 func (c *Console) Paint(code, text string) string {
-	if !Terminal(c.Out) || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	if code == "" || !c.Colors() {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

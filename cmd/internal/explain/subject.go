@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -27,10 +28,14 @@ func NewSubject(got dialect.Received) *Subject {
 	return &Subject{event: got.Event, unread: got.Err != nil, answer: got.Answer}
 }
 
-// RecordedSubject returns the Subject of the Record with an ID.
-func RecordedSubject(ctx context.Context, log store.Log, id string) (*Subject, error) {
-	for k, err := range log.Read(ctx, store.Query{}) {
-		if err != nil || k.ID != id || k.Late {
+// RecordedSubject returns the Subject of the Record whose ID begins with a prefix.
+func RecordedSubject(ctx context.Context, log store.Log, prefix string) (*Subject, error) {
+	id, err := records.FindID(ctx, log, prefix)
+	if err != nil {
+		return nil, err
+	}
+	for k, err := range log.Read(ctx, store.Query{ID: id}) {
+		if err != nil || k.Late {
 			continue
 		}
 		if err := k.Event(); err != nil {
@@ -44,7 +49,7 @@ func RecordedSubject(ctx context.Context, log store.Log, id string) (*Subject, e
 		s.record = id
 		return s, nil
 	}
-	return nil, cli.WithHint(fmt.Errorf("no record %s", printable.Line(id)), "\"grapnel log --json\" lists them with their IDs")
+	return nil, cli.WithHint(fmt.Errorf("the record %s has only late results of hooks", printable.Line(id)), "\"grapnel log show "+printable.Line(id)+"\" shows them")
 }
 
 // receivedFromRecord returns the event of a Record in the form in which its agent sent it.

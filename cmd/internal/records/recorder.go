@@ -30,7 +30,7 @@ type Recorder struct {
 	Files  []string // files with Records, instead of the log
 	Output string   // path of the test file; - = standard output
 	Policy string   // policy that a new test file tests
-	Record string   // only the Record with this ID
+	Record string   // only the Record whose ID begins with this
 	Last   int      // only the newest Last Records; 0 = all
 	Follow bool     // also record new events
 	All    bool     // also Records without any decision or change by a hook
@@ -162,13 +162,20 @@ func (r *Recorder) scope(policy string) grapnel.Scope {
 
 // past makes tests from stored Records.
 func (r *Recorder) past(ctx context.Context, query store.Query) error {
+	if r.Record != "" && len(r.Files) == 0 {
+		id, err := FindID(ctx, Log(r.Place), r.Record)
+		if err != nil {
+			return err
+		}
+		r.Record = id
+	}
 	from := &Source{Console: r.Console, Place: r.Place, Files: r.Files, Filter: query.Filter, Text: query.Text, Last: r.Last}
 	records, end, err := from.Open(ctx)
 	if err != nil {
 		return err
 	}
 	defer end()
-	found := false
+	found := ""
 	for rec, err := range records {
 		if err != nil {
 			r.Warn(err)
@@ -177,7 +184,7 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 		if ctx.Err() != nil {
 			break
 		}
-		if r.Record != "" && rec.ID != "" && rec.ID != r.Record {
+		if rec.ID != "" && !strings.HasPrefix(rec.ID, r.Record) {
 			continue
 		}
 		if rec.Load != nil {
@@ -186,10 +193,13 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 				continue
 			}
 		}
-		if r.Record != "" && rec.ID != r.Record || !query.Filter.Wants(&rec.Entry) || rec.Late {
+		if !strings.HasPrefix(rec.ID, r.Record) || !query.Filter.Wants(&rec.Entry) || rec.Late {
 			continue
 		}
-		found = true
+		if r.Record != "" && found != "" && found != rec.ID {
+			return ambiguous(r.Record, []string{found, rec.ID})
+		}
+		found = rec.ID
 		if err := r.add(ctx, &rec.Entry); err != nil {
 			return err
 		}
@@ -197,8 +207,8 @@ func (r *Recorder) past(ctx context.Context, query store.Query) error {
 			break
 		}
 	}
-	if r.Record != "" && !found {
-		return cli.WithHint(fmt.Errorf("no record %s found", printable.Line(r.Record)), "\"grapnel log --json\" lists records with their IDs")
+	if r.Record != "" && found == "" {
+		return noRecord(r.Record)
 	}
 	return r.save()
 }

@@ -1,14 +1,78 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 // maxRows is the maximum number of lines in the details of one event.
 const maxRows = 3000
+
+// Details returns a Record and the late results of its hooks in readable lines, for a terminal of
+// that many columns; 0 means that no line is broken. color adds colors.
+func Details(e *spool.Entry, late []spool.Entry, width int, color bool, opts Options) []string {
+	width = cmp.Or(width, math.MaxInt32)
+	d := details{Model: New(opts), width: width}
+	it := NewItem(e)
+	d.item(it)
+	if len(late) > 0 {
+		d.section("after the reply")
+	}
+	for i := range late {
+		for k := range late[i].Hooks {
+			d.hook(&late[i].Hooks[k])
+		}
+		d.text(red, "  error: ", late[i].Error)
+	}
+	d.origin(e)
+	d.event(it)
+	var lines []string
+	for _, r := range d.rows {
+		text := r.plain()
+		if color {
+			text = r.fit(math.MaxInt32, false)
+		}
+		lines = append(lines, strings.TrimRight(text, " "))
+	}
+	return lines
+}
+
+// origin adds where the event was judged, and by which policy.
+func (d *details) origin(e *spool.Entry) {
+	begun := false
+	for _, field := range []struct{ name, value string }{
+		{"host", e.Host},
+		{"user", e.User},
+		{"machine", e.Machine},
+		{"policies", e.PolicyDigest},
+		{"revision", e.PolicyRevision},
+		{"approval", e.Approval},
+		{"provenance", e.Provenance},
+		{"gateway", e.Gateway},
+		{"tokens in", count(e.TokensIn)},
+		{"tokens out", count(e.TokensOut)},
+	} {
+		if field.value != "" && !begun {
+			d.section("origin")
+			begun = true
+		}
+		d.text(normal, "  "+left(field.name, 12), field.value)
+	}
+}
+
+// count formats a number; 0 is "".
+func count(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return printable.Number(n)
+}
 
 // detailRows returns the details of the selected event as lines for a width in columns.
 func (m *Model) detailRows(width int) []row {
@@ -17,8 +81,15 @@ func (m *Model) detailRows(width int) []row {
 		return []row{line(dim, "no event is selected")}
 	}
 	d := details{Model: m, width: width}
+	d.item(it)
+	d.event(it)
+	return d.rows
+}
+
+// item adds everything about an event but the event itself.
+func (d *details) item(it *Item) {
 	word := Word(&it.Entry)
-	r := row{{it.Time.In(m.opts.Location).Format("2006-01-02 15:04:05.000  "), dim}, {inLine(it.Agent), bold}, {"  " + inLine(string(it.Event)), bold}}
+	r := row{{it.Time.In(d.opts.Location).Format("2006-01-02 15:04:05.000  "), dim}, {inLine(it.Agent), bold}, {"  " + inLine(string(it.Event)), bold}}
 	if it.Tool != "" {
 		r = append(r, span{"  " + inLine(it.Tool), bold})
 	}
@@ -27,7 +98,7 @@ func (m *Model) detailRows(width int) []row {
 		r = append(r, span{" (would " + it.Would.String() + ")", dim})
 	}
 	d.add(append(r, span{fmt.Sprintf("  %.1f ms", it.MS), normal}))
-	d.add(line(dim, "session "+orNone(inLine(it.Session))+"  in "+m.dirName(it.Dir)+"  record "+inLine(it.ID)))
+	d.add(line(dim, "session "+orNone(inLine(it.Session))+"  in "+d.dirName(it.Dir)+"  record "+inLine(it.ID)))
 	d.text(normal, "", it.About)
 	if it.Note != "" {
 		d.text(yellow, "", it.Note)
@@ -74,13 +145,17 @@ func (m *Model) detailRows(width int) []row {
 			d.text(yellow, "  ", text)
 		}
 	}
-	if it.event != "" {
-		d.section("event as recorded")
-		for _, text := range broken(it.event, width-2, false) {
-			d.add(line(normal, "  "+text))
-		}
+}
+
+// event adds the event as it was recorded.
+func (d *details) event(it *Item) {
+	if it.event == "" {
+		return
 	}
-	return d.rows
+	d.section("event as recorded")
+	for _, text := range broken(it.event, d.width-2, false) {
+		d.add(line(normal, "  "+text))
+	}
 }
 
 // details collects lines.
@@ -106,7 +181,7 @@ func (d *details) text(look style, before, text string) {
 	if text == "" {
 		return
 	}
-	by := columns(before)
+	by := printable.Columns(before)
 	if by > d.width/3 {
 		d.add(line(look, strings.TrimRight(before, " ")))
 		before, by = "  ", 2

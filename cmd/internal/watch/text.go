@@ -6,9 +6,6 @@ import (
 	"strings"
 	"time"
 	"unicode"
-	"unicode/utf8"
-
-	"github.com/charmbracelet/x/ansi"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
@@ -57,8 +54,8 @@ func (r row) fit(width int, fill bool) string {
 		if width <= 0 {
 			break
 		}
-		text := cut(s.text, width)
-		width -= columns(text)
+		text := printable.Cut(s.text, width)
+		width -= printable.Columns(text)
 		b.WriteString(s.look.paint(text))
 	}
 	if fill && width > 0 {
@@ -76,59 +73,15 @@ func (r row) plain() string {
 	return b.String()
 }
 
-// columns returns the width of a text in columns, as terminals count it for each character.
-func columns(text string) int { return ansi.StringWidthWc(text) }
-
-// split returns the part of a text that fits into width columns, and the rest.
-func split(text string, width int) (fits, rest string) {
-	for i, r := range text {
-		if width -= columns(string(r)); width < 0 {
-			return text[:i], text[i:]
-		}
-	}
-	return text, ""
-}
-
-// cut truncates a text to a width and marks the truncation.
-func cut(text string, width int) string {
-	if width <= 0 {
-		return ""
-	}
-	if len(text) <= width { // no character takes more columns than bytes
-		return text
-	}
-	if fits, rest := split(text, width); rest == "" {
-		return fits
-	}
-	fits, _ := split(text, width-1)
-	return fits + "…"
-}
-
-// cutLeft is like cut, but keeps the end of a text, for example of a directory.
-func cutLeft(text string, width int) string {
-	over := columns(text) - width
-	if over <= 0 || width <= 0 {
-		return cut(text, width)
-	}
-	gone, _ := split(text, over)
-	for rest := text[len(gone):]; ; {
-		if columns(rest) < width {
-			return "…" + rest
-		}
-		_, size := utf8.DecodeRuneInString(rest)
-		rest = rest[size:]
-	}
-}
-
 // left and right pad or truncate a text to a width.
 func left(text string, width int) string {
-	text = cut(text, width)
-	return text + strings.Repeat(" ", max(0, width-columns(text)))
+	text = printable.Cut(text, width)
+	return text + strings.Repeat(" ", max(0, width-printable.Columns(text)))
 }
 
 func right(text string, width int) string {
-	text = cut(text, width)
-	return strings.Repeat(" ", max(0, width-columns(text))) + text
+	text = printable.Cut(text, width)
+	return strings.Repeat(" ", max(0, width-printable.Columns(text))) + text
 }
 
 // The maximum number of bytes of a text that are processed: a terminal has no room for more.
@@ -174,7 +127,7 @@ func broken(text string, width int, words bool) []string {
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
 		for {
-			fits, rest := split(line, max(width, 2)) // at least one character
+			fits, rest := printable.Split(line, max(width, 2)) // at least one character
 			if rest == "" {
 				lines = append(lines, fits)
 				break

@@ -8,32 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCut(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		text        string
-		width       int
-		right, left string
-	}{
-		{"short", 5, "short", "short"},
-		{"longer", 5, "long…", "…nger"},
-		{"日本語", 6, "日本語", "日本語"},
-		{"日本語", 5, "日本…", "…本語"},
-		{"日本語", 4, "日…", "…語"},
-		{"e\u0301e\u0301e\u0301", 3, "e\u0301e\u0301e\u0301", "e\u0301e\u0301e\u0301"},
-		{"ab", 1, "…", "…"},
-		{"ab", 0, "", ""},
-		{"", 3, "", ""},
-	} {
-		if got := cut(c.text, c.width); got != c.right {
-			t.Errorf("cut(%q, %d) = %q, want %q", c.text, c.width, got, c.right)
-		}
-		if got := cutLeft(c.text, c.width); got != c.left {
-			t.Errorf("cutLeft(%q, %d) = %q, want %q", c.text, c.width, got, c.left)
-		}
-	}
-}
-
 func TestBroken(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ text, words, ends string }{

@@ -112,10 +112,10 @@ func (m *Model) head() string {
 	default:
 		keeper = "no daemon: reading the spool"
 	}
-	if keeper = cut(keeper, m.width/3); m.width < small && look == dim { // there is room only for a problem
+	if keeper = printable.Cut(keeper, m.width/3); m.width < small && look == dim { // there is room only for a problem
 		keeper = ""
 	}
-	return append(r.within(m.width-columns(keeper)-2), span{"  " + keeper, look}).fit(m.width, false)
+	return append(r.within(m.width-printable.Columns(keeper)-2), span{"  " + keeper, look}).fit(m.width, false)
 }
 
 // title returns the line above a pane, with the state of the pane.
@@ -128,7 +128,7 @@ func (m *Model) title(name string, of pane, state row) string {
 	if len(state) > 0 {
 		r = append(r, span{" ", dim})
 	}
-	return append(r, span{strings.Repeat("─", max(0, m.width-columns(r.plain()))), dim}).fit(m.width, false)
+	return append(r, span{strings.Repeat("─", max(0, m.width-printable.Columns(r.plain()))), dim}).fit(m.width, false)
 }
 
 // more returns the visible range of a list, or nil if all of it is visible.
@@ -161,14 +161,14 @@ func (m *Model) state() row {
 		add(yellow, "not following")
 	}
 	if m.focus != nil {
-		name := cut(inLine(m.focus.agent), 20)
+		name := printable.Cut(inLine(m.focus.agent), 20)
 		if m.focus.session != "" {
-			name += " " + cut(inLine(m.focus.session), 12)
+			name += " " + printable.Cut(inLine(m.focus.session), 12)
 		}
 		add(normal, "session "+name)
 	}
 	if !m.filter.Empty() {
-		add(normal, "/"+cut(inLine(m.typed), 40))
+		add(normal, "/"+printable.Cut(inLine(m.typed), 40))
 	}
 	if !m.filter.Empty() || m.focus != nil {
 		add(dim, strconv.Itoa(len(m.shown))+" of "+strconv.Itoa(len(m.items)))
@@ -204,7 +204,7 @@ func (m *Model) foot() string {
 	if m.focus != nil {
 		keys[5] = "s all sessions"
 	}
-	for columns(strings.Join(keys, "  ")) > m.width && len(keys) > 2 {
+	for printable.Columns(strings.Join(keys, "  ")) > m.width && len(keys) > 2 {
 		keys = slices.Delete(keys, len(keys)-3, len(keys)-2) // help and quit stay
 	}
 	return line(dim, strings.Join(keys, "  ")).fit(m.width, false)
@@ -286,7 +286,7 @@ func (m *Model) sessionLines(n int) []string {
 			}
 			counts := s.counts()
 			dirs := max(10, (m.width-agents)/4)
-			r = row{{left(agentName(s.agent, m.width < wide), agents), normal}, {" " + left(cutLeft(m.dirName(s.dir), dirs), dirs), normal}, {" " + right(strconv.Itoa(s.events), 5) + " ev  ", dim}}
+			r = row{{left(agentName(s.agent, m.width < wide), agents), normal}, {" " + left(printable.CutLeft(m.dirName(s.dir), dirs), dirs), normal}, {" " + right(strconv.Itoa(s.events), 5) + " ev  ", dim}}
 			if r = append(r, counts...); len(counts) > 0 {
 				r = append(r, span{"  ", normal})
 			}
@@ -406,22 +406,22 @@ func (m *Model) eventRow(it *Item) row {
 		}
 		hookRow = append(hookRow, span(p))
 	}
-	room := max(0, m.width-1-columns(r.plain())-6)
+	room := max(0, m.width-1-printable.Columns(r.plain())-6)
 	failed, _ := it.failures()
 	if room < 24 && it.Tool+it.About != "" && failed == 0 { // the subject is more useful than the hooks
 		hookRow = nil
 	}
-	needed := columns(hookRow.plain())
+	needed := printable.Columns(hookRow.plain())
 	if needed > 0 {
-		needed = min(needed, max(hooks, room-columns(inLine(it.Tool+" "+it.About))-1))
+		needed = min(needed, max(hooks, room-printable.Columns(inLine(it.Tool+" "+it.About))-1))
 		room -= needed + 1
 	}
 	tool := inLine(it.Tool)
 	if tool != "" && it.About != "" {
 		tool += " "
 	}
-	tool = cut(tool, max(0, room))
-	about := left(inLine(it.About), max(0, room-columns(tool)))
+	tool = printable.Cut(tool, max(0, room))
+	about := left(inLine(it.About), max(0, room-printable.Columns(tool)))
 	r = append(r, span{tool, dim}, span{about, normal})
 	if needed > 0 {
 		r = append(r, span{" ", normal})
@@ -434,8 +434,8 @@ func (m *Model) eventRow(it *Item) row {
 func (r row) within(width int) row {
 	out := make(row, 0, len(r)+2)
 	for _, s := range r {
-		text := cut(s.text, width)
-		width -= columns(text)
+		text := printable.Cut(s.text, width)
+		width -= printable.Columns(text)
 		out = append(out, span{text, s.look})
 		if width <= 0 {
 			return out

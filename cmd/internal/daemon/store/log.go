@@ -38,7 +38,7 @@ func (k *Kept) Event() error {
 }
 
 // Read yields the Records of a log that match q, each once, in the order of time. It uses only
-// the Filter and the Text of q. An error concerns one line, or one of the two places, and does
+// the Filter, the ID and the Text of q. An error concerns one line, or one of the two places, and does
 // not end the iteration.
 //
 // Read yields the rows of the store as they were when Read was called. Without a store, the order
@@ -52,7 +52,7 @@ func (l Log) Read(ctx context.Context, q Query) iter.Seq2[Kept, error] {
 		defer r.close()
 		if err == nil && r.store == nil && r.q.Text == "" {
 			for e, err := range spool.Read(l.Spool, q.Filter) {
-				if !yield(Kept{Entry: e}, err) {
+				if (err != nil || r.q.selects(&e)) && !yield(Kept{Entry: e}, err) {
 					return
 				}
 			}
@@ -155,7 +155,7 @@ const maxShown = 1 << 16
 // open opens the files of the spool before it reads how far they were taken in: open files can
 // still be read after their removal.
 func (l Log) open(ctx context.Context, q Query) (*logReader, error) {
-	r := &logReader{Log: l, q: Query{Filter: q.Filter, Text: q.Text}, done: map[string]int64{}, seen: map[string]bool{}}
+	r := &logReader{Log: l, q: Query{Filter: q.Filter, ID: q.ID, Text: q.Text}, done: map[string]int64{}, seen: map[string]bool{}}
 	var errs []error
 	var err error
 	if r.files, err = spool.OpenLog(l.Spool, q.Since); err != nil {
@@ -345,7 +345,7 @@ type result struct {
 
 // wanted returns the matching lines that are neither in the store nor in seen.
 func (r *logReader) wanted(ctx context.Context, f *spool.LogFile, lines []spool.Line) []result {
-	lines = slices.DeleteFunc(slices.Clone(lines), func(line spool.Line) bool { return !r.q.Wants(&line.Entry) })
+	lines = slices.DeleteFunc(slices.Clone(lines), func(line spool.Line) bool { return !r.q.selects(&line.Entry) })
 	if len(lines) == 0 {
 		return nil
 	}
@@ -382,6 +382,11 @@ func (r *logReader) wanted(ctx context.Context, f *spool.LogFile, lines []spool.
 		}
 	}
 	return out
+}
+
+// selects reports whether an Entry matches the Filter and the ID.
+func (q *Query) selects(e *spool.Entry) bool {
+	return (q.ID == "" || e.ID == q.ID) && q.Wants(e)
 }
 
 // nameOf returns a name that is equal for two lines if the store keeps only one of them: a firing

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+)
+
+// A Span is a part of a line with one color; see Paint. Its text is safe for a terminal.
+type Span struct{ Text, Code string }
+
+// Columns returns the width of the terminal on stdout, or 0 if stdout is not a terminal. Other
+// output is never cut, so that programs get each line completely.
+func (c *Console) Columns() int {
+	if !Terminal(c.Out) {
+		return 0
+	}
+	return Width(c.Out)
+}
+
+// Row prints spans on one line. It cuts the line at the right edge of a terminal.
+func (c *Console) Row(spans ...Span) error {
+	room := c.Columns()
+	if room == 0 {
+		room = math.MaxInt32
+	}
+	var b strings.Builder
+	for i, s := range spans {
+		if i == len(spans)-1 {
+			s.Text = strings.TrimRight(s.Text, " ")
+		}
+		text := printable.Cut(s.Text, room)
+		room -= printable.Columns(text)
+		if text != "" {
+			b.WriteString(c.Paint(s.Code, text))
+		}
+	}
+	_, err := fmt.Fprintln(c.Out, strings.TrimRight(b.String(), " "))
+	return err
+}
+
+// Wrap prints a text. On a terminal it breaks long lines between words, and begins further lines
+// with by.
+func (c *Console) Wrap(text, by string) {
+	room := c.Columns()
+	for _, line := range printable.Wrap(text, room, by) {
+		fmt.Fprintln(c.Out, line)
+	}
+}

@@ -1,0 +1,90 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// A short ID is found again, and is the shortest prefix of at least 10 digits that is not
+// ambiguous, wherever the neighbors of the Record are.
+func TestIDs(t *testing.T) {
+	t.Parallel()
+	l := Log{}
+	l.Spool, l.Store = places(t.TempDir())
+	ids := l.IDs(t.Context())
+	if short := ids.Short(t.Context(), "01a20a8b6652d73c"); short != "01a20a8b66" {
+		t.Errorf("in an empty log: %q", short)
+	}
+	ids.Close()
+
+	s := openTest(t, l.Store, nil)
+	all := []string{"01a20a8b6652000000000000", "01a20a8b6652ffff00000000", "01a20a8b7000000000000000", "01b000000000000000000000", "short"}
+	for i := range 200 {
+		all = append(all, fmt.Sprintf("02%010x%012x", i*100_000, i))
+	}
+	w := writer(t, l.Spool, nil)
+	for i, id := range all {
+		e := entry(id)
+		e.Time = time.Now().UTC()
+		if i%3 == 1 {
+			w.Observe(context.Background(), &e.Record)
+		} else if err := s.Put(t.Context(), Item{Line: lineFor(t, e)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendTo(t, filepath.Join(l.Spool, "records.jsonl"), "{\"id\":\"torn")
+	ids = l.IDs(t.Context())
+	defer ids.Close()
+	for i, want := range []string{"01a20a8b66520", "01a20a8b6652f", "01a20a8b70", "01b0000000", "short"} {
+		if short := ids.Short(t.Context(), all[i]); short != want {
+			t.Errorf("Short(%s) = %s, want %s", all[i], short, want)
+		}
+	}
+	for _, id := range all { // in the order of a log, and again in the other order
+		short := ids.Short(t.Context(), id)
+		if found, err := ids.Find(t.Context(), short, 2); err != nil || len(found) != 1 || found[0] != id {
+			t.Errorf("Find(%s) = %v, %v, want %s", short, found, err, id)
+		}
+	}
+	for _, id := range slices.Backward(all) {
+		if short := ids.Short(t.Context(), id); !strings.HasPrefix(id, short) {
+			t.Errorf("Short(%s) = %s", id, short)
+		}
+	}
+	for prefix, want := range map[string][]string{"01a20a8b": all[:3], "01a20a8b6652f": all[1:2], "7": nil, "torn": nil} {
+		found, err := ids.Find(t.Context(), prefix, 5)
+		if diff := cmp.Diff(want, append([]string(nil), found...)); diff != "" || err != nil {
+			t.Errorf("Find(%s): %v (-want +got):\n%s", prefix, err, diff)
+		}
+	}
+	if found, err := ids.Find(t.Context(), "02", 3); len(found) != 3 || err != nil {
+		t.Errorf("Find with a limit = %v, %v", found, err)
+	}
+	wantShown(t, l, Query{ID: all[0]}, all[0])
+	if got := shown(t, l, Query{ID: all[1]}); len(got) == 0 || got[0] != all[1] {
+		t.Errorf("the Record %s: %v", all[1], got)
+	}
+
+	// A log that is followed: new events are unknown, but do not become ambiguous.
+	first, second := ids.Short(t.Context(), "zfffffffffff0"), ids.Short(t.Context(), "zfffffffffff1")
+	if first != "zfffffffff" || second != "zfffffffffff1" {
+		t.Errorf("new events: %s, %s", first, second)
+	}
+	_ = s.Close()
+	if err := os.RemoveAll(l.Store); err != nil {
+		t.Fatal(err)
+	}
+	without := l.IDs(t.Context())
+	defer without.Close()
+	if found, err := without.Find(t.Context(), "01a20a8b66", 5); len(found) != 1 || err != nil {
+		t.Errorf("without a store: %v, %v", found, err)
+	}
+}
