@@ -14,15 +14,19 @@ import (
 )
 
 func newStats(c *console) *cobra.Command {
-	since := "24h"
+	since, would := "24h", false
 	cmd := &cobra.Command{
 		Use:   "stats",
 		Short: "Summarize decisions, failures and durations of hooks",
 		Long: `Summarize the last 24 hours, or --since: for each hook its runs, decisions, failures, how
 often the action continued after a failure, and its duration; for each agent and event the
 number and duration of replies; the commands that were blocked most often, and the reasons.
-The figures come from the store of the daemon and from the spool. No daemon is needed.`,
-		Example: "  grapnel stats\n  grapnel stats --since 168h --json",
+The figures come from the store of the daemon and from the spool. No daemon is needed.
+
+Hooks in observe mode stop nothing: their results are "would" and not "block". --would shows
+only these: how many calls they would have stopped, by hook, with the most frequent commands.
+On a narrow terminal, tables have fewer columns.`,
+		Example: "  grapnel stats\n  grapnel stats --since 168h --json\n  grapnel stats --would --since 7d",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			begin, err := ago(since)
@@ -37,70 +41,136 @@ The figures come from the store of the daemon and from the spool. No daemon is n
 			if err != nil {
 				c.Warn(fmt.Errorf("the figures are incomplete: %w", err))
 			}
-			s := count.Summary()
-			if c.JSON {
-				return c.PrintJSON(s)
+			switch {
+			case would && c.JSON:
+				return c.PrintJSON(count.Would())
+			case would:
+				c.printWould(count.Would())
+			case c.JSON:
+				return c.PrintJSON(count.Summary())
+			default:
+				c.printStats(count.Summary(), since)
 			}
-			c.printStats(s, since)
 			return nil
 		},
 	}
+	cmd.Flags().BoolVar(&would, "would", false, "show only what hooks in observe mode would have stopped")
 	cmd.Flags().StringVar(&since, "since", since, "only events of the last `DURATION`, such as 1h")
 	return c.jsonFlag(cmd)
 }
 
-func (c *console) printStats(s *stats.Summary, since string) {
-	fmt.Fprintf(c.Out, "%s %s", c.Paint(cli.Bold, "last "+since+":"), printable.Count(s.Firings, "event"))
-	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
-		if n := s.Decisions[d]; n > 0 {
-			fmt.Fprintf(c.Out, ", %d %s", n, c.Decision(d.String()))
+// counts describes the results of events in one line.
+func counts(t *stats.Totals) string {
+	parts := []string{printable.Count(t.Firings, "event")}
+	for _, n := range []struct {
+		times int
+		what  string
+	}{
+		{t.Decisions[grapnel.Block], "block"},
+		{t.Decisions[grapnel.Ask], "ask"},
+		{t.Decisions[grapnel.Allow], "allow"},
+		{t.Would[grapnel.Block], "would block"},
+		{t.Would[grapnel.Ask], "would ask"},
+	} {
+		if n.times > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n.times, n.what))
 		}
 	}
-	fmt.Fprintf(c.Out, ", %d failed open", s.FailOpen)
+	return strings.Join(append(parts, fmt.Sprintf("%d failed open", t.FailOpen)), ", ")
+}
+
+func (c *console) printStats(s *stats.Summary, since string) {
+	head := "last " + since + ": " + counts(&s.Totals)
 	if s.Errors > 0 {
-		fmt.Fprintf(c.Out, ", %d with errors", s.Errors)
+		head += fmt.Sprintf(", %d with errors", s.Errors)
 	}
 	if s.Unreadable > 0 {
-		fmt.Fprintf(c.Out, ", %d lines that cannot be read", s.Unreadable)
+		head += fmt.Sprintf(", %d lines that cannot be read", s.Unreadable)
 	}
 	if s.Again > 0 {
-		fmt.Fprintf(c.Out, ", %d with a second reply", s.Again)
+		head += fmt.Sprintf(", %d with a second reply", s.Again)
 	}
-	fmt.Fprintln(c.Out)
-	row := func(cells ...any) {
-		line := fmt.Sprintf("  %-40v %7v %6v %6v %6v %7v %6v %9v %9v %9v  %v", cells...)
-		fmt.Fprintln(c.Out, strings.TrimRight(line, " "))
-	}
-	head := func(title, first, last string) {
-		fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
-		row(first, "times", "block", "ask", "allow", "errors", "open", "p50 ms", "p95 ms", "max ms", last)
-	}
+	c.Wrap(head, "  ")
 	ms := func(x float64) string { return fmt.Sprintf("%.1f", x) }
-	if len(s.Hooks) > 0 {
-		head("hooks", "name", "source")
+	columns := func(first string, more ...cli.Column) []cli.Column {
+		return append([]cli.Column{
+			{Head: first, Left: true},
+			{Head: "times"},
+			{Head: "block"},
+			{Head: "would"},
+			{Head: "ask", Rank: 4},
+			{Head: "allow", Rank: 6},
+			{Head: "errors", Rank: 2},
+			{Head: "open", Rank: 1},
+			{Head: "p50 ms", Rank: 5},
+			{Head: "p95 ms", Rank: 3},
+			{Head: "max ms", Rank: 5},
+		}, more...)
 	}
-	for _, h := range s.Hooks {
-		row(printable.Line(h.Name), h.Runs, h.Decisions[grapnel.Block], h.Decisions[grapnel.Ask], h.Decisions[grapnel.Allow], h.Errors, h.FailOpen, ms(h.P50), ms(h.P95), ms(h.Max), printable.Line(h.Source))
+	var hooks, answers [][]string
+	for i := range s.Hooks {
+		h := &s.Hooks[i]
+		hooks = append(hooks, []string{
+			printable.Line(h.Name), fmt.Sprint(h.Runs), number(h.Decisions, grapnel.Block), fmt.Sprint(h.Would[grapnel.Block] + h.Would[grapnel.Ask]),
+			number(h.Decisions, grapnel.Ask), number(h.Decisions, grapnel.Allow), fmt.Sprint(h.Errors), fmt.Sprint(h.FailOpen), ms(h.P50), ms(h.P95), ms(h.Max), cli.Path(h.Source),
+		})
 	}
-	if len(s.Agents) > 0 {
-		head("answers", "agent, event", "")
+	for i := range s.Agents {
+		k := &s.Agents[i]
+		answers = append(answers, []string{
+			printable.Line(k.Agent + ", " + string(k.Event)), fmt.Sprint(k.Firings), number(k.Decisions, grapnel.Block), fmt.Sprint(k.Would),
+			number(k.Decisions, grapnel.Ask), number(k.Decisions, grapnel.Allow), fmt.Sprint(k.Errors), fmt.Sprint(k.FailOpen), ms(k.P50), ms(k.P95), ms(k.Max),
+		})
 	}
-	for _, k := range s.Agents {
-		row(printable.Line(k.Agent+", "+string(k.Event)), k.Firings, k.Decisions[grapnel.Block], k.Decisions[grapnel.Ask], k.Decisions[grapnel.Allow], k.Errors, k.FailOpen, ms(k.P50), ms(k.P95), ms(k.Max), "")
+	c.printTable("hooks", columns("name", cli.Column{Head: "source", Left: true, Rank: 7}), hooks)
+	c.printTable("answers", columns("agent, event"), answers)
+	c.printFrequencies("blocked most", s.Commands)
+	c.printFrequencies("why", s.Reasons)
+}
+
+func number(counts map[grapnel.Decision]int, d grapnel.Decision) string { return fmt.Sprint(counts[d]) }
+
+// printTable prints a table with a title, unless it has no rows.
+func (c *console) printTable(title string, columns []cli.Column, rows [][]string) {
+	if len(rows) == 0 {
+		return
 	}
-	for _, list := range []struct {
-		name  string
-		times []stats.Frequency
-	}{{"blocked most", s.Commands}, {"why", s.Reasons}} {
-		if len(list.times) > 0 {
-			fmt.Fprintln(c.Out, c.Paint(cli.Bold, list.name))
+	fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
+	for _, line := range cli.Table(c.Columns(), columns, rows) {
+		fmt.Fprintln(c.Out, line)
+	}
+}
+
+// printFrequencies lists texts with their number, one per line.
+func (c *console) printFrequencies(title string, list []stats.Frequency) {
+	if len(list) > 0 && title != "" {
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, title))
+	}
+	for _, f := range list {
+		text := f.Text
+		if f.Hook != "" {
+			text = f.Hook[strings.LastIndex(f.Hook, "::")+len("::"):] + ": " + text // --json has the source, too
 		}
-		for _, t := range list.times {
-			text := t.Text
-			if t.Hook != "" {
-				text = t.Hook + ": " + text
-			}
-			fmt.Fprintf(c.Out, "  %5d  %s\n", t.Times, printable.Line(text))
-		}
+		_ = c.Row(cli.Span{Text: fmt.Sprintf("  %5d  ", f.Times)}, cli.Span{Text: printable.Line(text)})
+	}
+}
+
+// printWould prints what hooks in observe mode would have stopped.
+func (c *console) printWould(w *stats.Would) {
+	since := w.Since.Local().Format("2006-01-02 15:04")
+	if w.Calls+w.Questions == 0 {
+		c.Wrap("would have stopped nothing since "+since, "  ")
+		return
+	}
+	asked := ""
+	if w.Questions > 0 {
+		asked = fmt.Sprintf(" and asked about %d", w.Questions)
+	}
+	c.Wrap(fmt.Sprintf("would have stopped %s%s in %s since %s", printable.Count(w.Calls, "call"), asked, printable.Count(w.Sessions, "session"), since), "  ")
+	for i := range w.Hooks {
+		h := &w.Hooks[i]
+		times := fmt.Sprintf("  %d block, %d ask", h.Would[grapnel.Block], h.Would[grapnel.Ask])
+		_ = c.Row(cli.Span{Text: printable.Line(h.Name), Code: cli.Bold}, cli.Span{Text: times}, cli.Span{Text: "  " + cli.Path(h.Source), Code: cli.Dim})
+		c.printFrequencies("", h.Commands)
 	}
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -51,7 +50,7 @@ func (c *console) printStatus(s *status.Report) {
 	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "policies"))
 	c.PrintPolicies(s.Policies)
 	if s.OnlyManaged != "" {
-		fmt.Fprintf(c.Out, "  %s\n", printable.Text(strings.TrimPrefix(s.OnlyManaged, "grapnel: ")))
+		c.Wrap("  "+printable.Text(strings.TrimPrefix(s.OnlyManaged, "grapnel: ")), "    ")
 	}
 	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "agents"))
 	if len(s.Installs) == 0 {
@@ -62,9 +61,9 @@ func (c *console) printStatus(s *status.Report) {
 		if i.Via != "" {
 			via = " (over " + i.Via + ")"
 		}
-		fmt.Fprintf(c.Out, "  %-13s %-7s %2d events  %s%s\n", i.Agent, i.Scope, i.Events, printable.Line(i.File), via)
+		c.PrintFile(fmt.Sprintf("  %-13s %-7s %2d events  ", i.Agent, i.Scope, i.Events), i.File, via)
 		for _, note := range i.Notes {
-			fmt.Fprintf(c.Out, "    %s\n", c.Paint(cli.Yellow, note))
+			c.Wrap("    "+printable.Text(note), "      ")
 		}
 	}
 	if len(s.Grants) > 0 {
@@ -84,21 +83,24 @@ func (c *console) printStatus(s *status.Report) {
 		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "sandboxed programs"))
 	}
 	for _, h := range s.Sandbox {
-		fmt.Fprintf(c.Out, "  %-24s %s\n", printable.Line(h.Hook), printable.Line(h.Sandbox))
+		c.Wrap(fmt.Sprintf("  %-24s %s", printable.Line(h.Hook), printable.Line(h.Sandbox)), "    ")
 	}
 	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "last 24 hours"))
-	fmt.Fprintf(c.Out, "  %s", printable.Count(s.Day.Firings, "event"))
-	for _, d := range []grapnel.Decision{grapnel.Block, grapnel.Ask, grapnel.Allow} {
-		if n := s.Day.Decisions[d]; n > 0 {
-			fmt.Fprintf(c.Out, ", %d %s", n, c.Decision(d.String()))
-		}
+	c.Wrap("  "+counts(&s.Day), "    ")
+	slow := s.Day.Hooks[:min(5, len(s.Day.Hooks))]
+	width := 24
+	for i := range slow {
+		width = max(width, printable.Columns(slow[i].Name))
 	}
-	fmt.Fprintf(c.Out, ", %d failed open\n", s.Day.FailOpen)
-	for _, h := range s.Day.Hooks[:min(5, len(s.Day.Hooks))] {
-		fmt.Fprintf(c.Out, "  %-24s %4d runs  %3d errors  p95 %.1f ms\n", printable.Line(h.Name), h.Runs, h.Errors, h.P95)
+	if room := c.Columns(); room > 0 {
+		width = min(width, max(12, room-40))
+	}
+	for _, h := range slow {
+		name := printable.Cut(printable.Line(h.Name), width)
+		fmt.Fprintf(c.Out, "  %s%s %4d runs  %3d errors  p95 %.1f ms\n", name, strings.Repeat(" ", width-printable.Columns(name)), h.Runs, h.Errors, h.P95)
 	}
 	slices.Sort(s.Warnings)
 	for _, w := range s.Warnings {
-		fmt.Fprintf(c.Out, "%s %s\n", c.Paint(cli.Yellow, "warning:"), printable.Text(w))
+		c.Wrap("warning: "+printable.Text(w), "  ")
 	}
 }

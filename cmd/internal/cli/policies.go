@@ -11,7 +11,7 @@ import (
 // PrintPolicies lists policy files with their scope, state and number of hooks.
 func (c *Console) PrintPolicies(policies []policy.Loaded) {
 	for _, p := range policies {
-		fmt.Fprintf(c.Out, "  %-8s %-9s %9s  %s%s\n", p.Scope, p.State, printable.Count(p.Hooks, "hook"), printable.Line(p.File), ofFormat(p))
+		c.PrintFile(fmt.Sprintf("  %-8s %-9s %9s  ", p.Scope, p.State, printable.Count(p.Hooks, "hook")), p.File, ofFormat(p))
 	}
 }
 

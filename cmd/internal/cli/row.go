@@ -42,10 +42,27 @@ func (c *Console) Row(spans ...Span) error {
 }
 
 // Wrap prints a text. On a terminal it breaks long lines between words, and begins further lines
-// with by.
+// with by. A first word "warning:" is colored.
 func (c *Console) Wrap(text, by string) {
-	room := c.Columns()
-	for _, line := range printable.Wrap(text, room, by) {
-		fmt.Fprintln(c.Out, line)
+	const warning = "warning:"
+	for part := range strings.SplitSeq(text, "\n") {
+		for _, line := range printable.Wrap(part, c.Columns(), by) {
+			if rest, ok := strings.CutPrefix(line, warning); ok {
+				line = c.Paint(Yellow, warning) + rest
+			}
+			fmt.Fprintln(c.Out, line)
+		}
 	}
 }
+
+// PrintFile prints a line with a path, whose end stays visible on a narrow terminal.
+func (c *Console) PrintFile(before, path, after string) {
+	path = Path(path)
+	if room := c.Columns(); room > 0 {
+		path = printable.CutLeft(path, max(minPath, room-printable.Columns(before+after)))
+	}
+	fmt.Fprintln(c.Out, before+path+after)
+}
+
+// minPath is the width to which PrintFile cuts a path at most.
+const minPath = 16

@@ -21,6 +21,11 @@ type Summary struct {
 	Agents   []Agent     `json:"agents"`           // by agent and event, most firings first
 	Commands []Frequency `json:"blocked_commands"` // most frequent first
 	Reasons  []Frequency `json:"blocked_reasons"`  // of hooks that decided, most frequent first
+
+	// WouldSessions is the number of sessions with an event that a hook in observe mode would have
+	// decided more strictly.
+	WouldSessions int         `json:"would_sessions"`
+	WouldCommands []Frequency `json:"would_commands"` // by hook, most frequent first
 }
 
 // Totals are the counts of all Records, and of each hook.
@@ -29,7 +34,7 @@ type Totals struct {
 	Last       time.Time                `json:"last,omitzero"` // time of the newest firing
 	Firings    int                      `json:"firings"`
 	Decisions  map[grapnel.Decision]int `json:"decisions"`
-	Would      map[grapnel.Decision]int `json:"would"`           // decisions of hooks in observe mode that were not applied
+	Would      map[grapnel.Decision]int `json:"would"`           // firings that hooks in observe mode would have decided more strictly
 	Errors     int                      `json:"errors"`          // firings whose event could not be read, or whose observing hooks could not be started
 	FailOpen   int                      `json:"fail_open"`       // firings in which a hook failed and the action continued
 	Unreadable int                      `json:"unreadable"`      // unreadable lines
@@ -43,6 +48,7 @@ type Hook struct {
 	Source    string                   `json:"source"`
 	Runs      int                      `json:"runs"`
 	Decisions map[grapnel.Decision]int `json:"decisions"`
+	Would     map[grapnel.Decision]int `json:"would"`  // decisions in observe mode, which were not applied
 	Errors    int                      `json:"errors"` // including timeouts
 	Timeouts  int                      `json:"timeouts"`
 	FailOpen  int                      `json:"fail_open"`
@@ -61,6 +67,7 @@ type Agent struct {
 	Event     grapnel.Kind             `json:"event"`
 	Firings   int                      `json:"firings"`
 	Decisions map[grapnel.Decision]int `json:"decisions"`
+	Would     int                      `json:"would"` // firings that hooks in observe mode would have blocked or asked about
 	Errors    int                      `json:"errors"`
 	FailOpen  int                      `json:"fail_open"`
 	P50       float64                  `json:"p50_ms"`
@@ -91,6 +98,8 @@ type Counter struct {
 	agents   map[agentKey]*Agent
 	commands map[Frequency]int
 	reasons  map[Frequency]int
+	would    map[Frequency]int // commands that hooks in observe mode would have stopped
+	sessions map[string]bool   // of these commands
 }
 
 type hookKey struct{ name, source string }
@@ -105,6 +114,7 @@ func NewCounter(since time.Time) *Counter {
 	return &Counter{
 		totals: Totals{Since: since, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}},
 		hooks:  map[hookKey]*Hook{}, agents: map[agentKey]*Agent{}, commands: map[Frequency]int{}, reasons: map[Frequency]int{},
+		would: map[Frequency]int{}, sessions: map[string]bool{},
 	}
 }
 
@@ -136,8 +146,8 @@ func (c *Counter) Add(e *spool.Entry, load func() error) {
 	}
 	c.totals.Firings++
 	c.totals.Decisions[e.Decision]++
-	if e.Would > grapnel.None {
-		c.totals.Would[e.Would]++
+	if e.Would > e.Decision {
+		c.addWould(e, load)
 	}
 	if e.Time.After(c.totals.Last) {
 		c.totals.Last = e.Time
@@ -150,7 +160,11 @@ func (c *Counter) Add(e *spool.Entry, load func() error) {
 
 func (h *Hook) add(run *grapnel.HookRun) {
 	h.Runs++
-	h.Decisions[run.Decision]++
+	if run.Observed && run.Decision > grapnel.None {
+		h.Would[run.Decision]++
+	} else {
+		h.Decisions[run.Decision]++
+	}
 	if run.Error != "" {
 		h.Errors++
 		h.LastError = run.Error
@@ -167,6 +181,9 @@ func (h *Hook) add(run *grapnel.HookRun) {
 func (a *Agent) add(e *spool.Entry, failed, open bool) {
 	a.Firings++
 	a.Decisions[e.Decision]++
+	if e.Would > e.Decision && e.Would >= grapnel.Ask {
+		a.Would++
+	}
 	if failed {
 		a.Errors++
 	}
@@ -181,16 +198,56 @@ func (c *Counter) addTexts(e *spool.Entry, load func() error) {
 	for _, r := range e.Reasons {
 		countText(c.reasons, r.Hook, r.Text)
 	}
-	if load() != nil {
-		return // only the command is unknown
+	if t := toolOf(e, load); t != nil {
+		for _, command := range t.Commands {
+			countText(c.commands, "", command)
+		}
 	}
-	ev, err := replay.Event(e)
-	if err != nil || ev.Tool == nil {
+}
+
+// addWould counts an event that hooks in observe mode would have decided more strictly. It keeps
+// the commands and sessions that they would have stopped.
+func (c *Counter) addWould(e *spool.Entry, load func() error) {
+	c.totals.Would[e.Would]++
+	if e.Would < grapnel.Ask {
 		return
 	}
-	for _, command := range ev.Tool.Commands {
-		countText(c.commands, "", command)
+	if len(c.sessions) < maxTexts {
+		c.sessions[e.Agent+"\x00"+e.Session] = true
 	}
+	texts := []string{string(e.Event)}
+	if t := toolOf(e, load); t != nil {
+		var paths []string
+		for _, p := range t.Paths {
+			paths = append(paths, p.Path)
+		}
+		for _, texts = range [][]string{t.Commands, paths, t.URLs, {t.Name}} {
+			if len(texts) > 0 {
+				break
+			}
+		}
+	}
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		for _, text := range texts {
+			if run.Observed && run.Decision >= grapnel.Ask && run.Decision > e.Decision {
+				countText(c.would, run.Source+"::"+run.Name, text)
+			}
+		}
+	}
+}
+
+// toolOf returns the tool call of an event. It is nil for other events, and if the Record has no
+// event.
+func toolOf(e *spool.Entry, load func() error) *grapnel.Tool {
+	if load() != nil {
+		return nil
+	}
+	ev, err := replay.Event(e)
+	if err != nil {
+		return nil
+	}
+	return ev.Tool
 }
 
 func countText(counts map[Frequency]int, hook, text string) {
@@ -214,7 +271,7 @@ func addTimes(counts map[Frequency]int, f Frequency) {
 func (c *Counter) hook(k hookKey) *Hook {
 	h := c.hooks[k]
 	if h == nil {
-		h = &Hook{Name: k.name, Source: k.source, Decisions: map[grapnel.Decision]int{}}
+		h = &Hook{Name: k.name, Source: k.source, Decisions: map[grapnel.Decision]int{}, Would: map[grapnel.Decision]int{}}
 		c.hooks[k] = h
 	}
 	return h
@@ -236,7 +293,7 @@ func (c *Counter) Totals() Totals {
 	t.Hooks = make([]Hook, 0, len(c.hooks))
 	for _, counted := range c.hooks {
 		h := *counted
-		h.Decisions = maps.Clone(h.Decisions)
+		h.Decisions, h.Would = maps.Clone(h.Decisions), maps.Clone(h.Would)
 		h.P50, h.P95, h.Max = h.times.percentiles()
 		t.Hooks = append(t.Hooks, h)
 	}
@@ -248,7 +305,10 @@ func (c *Counter) Totals() Totals {
 
 // Summary returns the counts so far.
 func (c *Counter) Summary() *Summary {
-	s := &Summary{Totals: c.Totals(), Agents: make([]Agent, 0, len(c.agents)), Commands: top(c.commands, maxTop), Reasons: top(c.reasons, maxTop)}
+	s := &Summary{
+		Totals: c.Totals(), Agents: make([]Agent, 0, len(c.agents)), Commands: top(c.commands, maxTop), Reasons: top(c.reasons, maxTop),
+		WouldSessions: len(c.sessions), WouldCommands: top(c.would, maxTop),
+	}
 	for _, counted := range c.agents {
 		a := *counted
 		a.Decisions = maps.Clone(a.Decisions)
@@ -279,13 +339,15 @@ type stored struct {
 	Summary
 	HookTimes  []buckets // of Hooks
 	AgentTimes []buckets // of Agents
+	Sessions   []string  // of WouldSessions
 }
 
 // MarshalJSON returns a form that [Counter.AddStored] accepts. It rounds times to about 1 %, and
 // has only the most frequent texts.
 func (c *Counter) MarshalJSON() ([]byte, error) {
 	s := stored{Summary: *c.Summary()}
-	s.Commands, s.Reasons = top(c.commands, maxStored), top(c.reasons, maxStored)
+	s.Commands, s.Reasons, s.WouldCommands = top(c.commands, maxStored), top(c.reasons, maxStored), top(c.would, maxStored)
+	s.Sessions = slices.Sorted(maps.Keys(c.sessions))
 	for i := range s.Hooks {
 		s.HookTimes = append(s.HookTimes, s.Hooks[i].times.rounded())
 	}
@@ -323,12 +385,14 @@ func (c *Counter) AddStored(raw []byte) error {
 		h.FailOpen += from.FailOpen
 		h.LastError = cmp.Or(from.LastError, h.LastError)
 		addCounts(h.Decisions, from.Decisions)
+		addCounts(h.Would, from.Would)
 		h.times.addRounded(s.HookTimes[i], from.Max)
 	}
 	for i := range s.Agents {
 		from := &s.Agents[i]
 		a := c.agent(agentKey{from.Agent, from.Event})
 		a.Firings += from.Firings
+		a.Would += from.Would
 		a.Errors += from.Errors
 		a.FailOpen += from.FailOpen
 		addCounts(a.Decisions, from.Decisions)
@@ -339,6 +403,14 @@ func (c *Counter) AddStored(raw []byte) error {
 	}
 	for _, f := range s.Reasons {
 		addTimes(c.reasons, f)
+	}
+	for _, f := range s.WouldCommands {
+		addTimes(c.would, f)
+	}
+	for _, session := range s.Sessions {
+		if len(c.sessions) < maxTexts {
+			c.sessions[session] = true
+		}
 	}
 	return nil
 }

@@ -77,24 +77,24 @@ func TestSummary(t *testing.T) {
 	want := &stats.Summary{
 		Totals: stats.Totals{
 			Since: now.Add(-time.Hour), Last: now, Firings: 20, Errors: 1, FailOpen: 1, Unreadable: 1, Again: 2,
-			Decisions: map[grapnel.Decision]int{none: 19, grapnel.Block: 1}, Would: map[grapnel.Decision]int{grapnel.Ask: 1},
+			Decisions: map[grapnel.Decision]int{none: 19, grapnel.Block: 1}, Would: map[grapnel.Decision]int{},
 			Hooks: []stats.Hook{
 				{
-					Name: "slow", Source: "user", Runs: 2, Decisions: map[grapnel.Decision]int{none: 1, grapnel.Block: 1},
+					Name: "slow", Source: "user", Runs: 2, Decisions: map[grapnel.Decision]int{none: 1, grapnel.Block: 1}, Would: map[grapnel.Decision]int{},
 					Errors: 1, Timeouts: 1, FailOpen: 1, LastError: "took longer", P50: 900, P95: 1000, Max: 1000,
 				},
 				{
-					Name: "later", Source: "user", Runs: 1, Decisions: map[grapnel.Decision]int{none: 1}, Errors: 1, LastError: "exit code 1",
+					Name: "later", Source: "user", Runs: 1, Decisions: map[grapnel.Decision]int{none: 1}, Would: map[grapnel.Decision]int{}, Errors: 1, LastError: "exit code 1",
 					P50: 50, P95: 50, Max: 50,
 				},
-				{Name: "quick", Source: "user", Runs: 20, Decisions: map[grapnel.Decision]int{none: 20}, P50: 10, P95: 19, Max: 20},
+				{Name: "quick", Source: "user", Runs: 20, Decisions: map[grapnel.Decision]int{none: 20}, Would: map[grapnel.Decision]int{}, P50: 10, P95: 19, Max: 20},
 			},
 		},
 		Agents: []stats.Agent{{
 			Agent: "codex", Event: grapnel.ToolBefore, Firings: 20, Decisions: map[grapnel.Decision]int{none: 19, grapnel.Block: 1},
 			Errors: 2, FailOpen: 1, P50: 11, P95: 20, Max: 21,
 		}},
-		Commands: []stats.Frequency{}, Reasons: []stats.Frequency{{Times: 1, Hook: "slow", Text: "not this"}},
+		Commands: []stats.Frequency{}, Reasons: []stats.Frequency{{Times: 1, Hook: "slow", Text: "not this"}}, WouldCommands: []stats.Frequency{},
 	}
 	if diff := cmp.Diff(want, got, counted); diff != "" {
 		t.Errorf("Summary (-want +got):\n%s", diff)
@@ -175,5 +175,67 @@ func TestManyTexts(t *testing.T) {
 	raw, err := json.Marshal(c)
 	if err != nil || len(raw) > 50_000 {
 		t.Errorf("the stored form has %d bytes, %v", len(raw), err)
+	}
+}
+
+// Results of hooks in observe mode are counted apart from decisions, with the commands of each
+// hook. Counters that were stored give the same counts.
+func TestWould(t *testing.T) {
+	t.Parallel()
+	call := func(session, command string, decision, would grapnel.Decision, hooks ...grapnel.HookRun) spool.Entry {
+		return spool.Entry{Record: grapnel.Record{
+			ID: session + command, Time: now, Agent: "codex", Session: session, Event: grapnel.ToolBefore, Decision: decision, Would: would, Hooks: hooks,
+			Input: &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "plain"}, Tool: &grapnel.Tool{Name: "Bash", Class: grapnel.ClassShell, Commands: []string{command}}},
+		}}
+	}
+	observed := func(name string, decision grapnel.Decision) grapnel.HookRun {
+		return withHook(name, 1, func(h *grapnel.HookRun) { h.Observed, h.Decision = true, decision })
+	}
+	list := []spool.Entry{
+		call("a", "npm install x", grapnel.None, grapnel.Block, observed("npm", grapnel.Block), observed("net", grapnel.Ask)),
+		call("a", "npm install y", grapnel.None, grapnel.Block, observed("npm", grapnel.Block)),
+		call("b", "npm install x", grapnel.None, grapnel.Block, observed("npm", grapnel.Block)),
+		call("b", "curl x", grapnel.None, grapnel.Ask, observed("net", grapnel.Ask), observed("npm", grapnel.None)),
+		call("c", "rm -rf /", grapnel.Block, grapnel.Block, observed("npm", grapnel.Block), withHook("no-rm", 1, func(h *grapnel.HookRun) { h.Decision = grapnel.Block })),
+	}
+	counter := func(list []spool.Entry) *stats.Counter {
+		c := stats.NewCounter(now)
+		for i := range list {
+			c.Add(&list[i], func() error { return nil })
+		}
+		return c
+	}
+	want := &stats.Would{Since: now, Calls: 3, Questions: 1, Sessions: 2, Hooks: []stats.WouldHook{
+		{
+			Name: "npm", Source: "user", Would: map[grapnel.Decision]int{grapnel.Block: 4},
+			Commands: []stats.Frequency{{Times: 2, Text: "npm install x"}, {Times: 1, Text: "npm install y"}},
+		},
+		{
+			Name: "net", Source: "user", Would: map[grapnel.Decision]int{grapnel.Ask: 2},
+			Commands: []stats.Frequency{{Times: 1, Text: "curl x"}, {Times: 1, Text: "npm install x"}},
+		},
+	}}
+	c := counter(list)
+	if diff := cmp.Diff(want, c.Would()); diff != "" {
+		t.Errorf("Would (-want +got):\n%s", diff)
+	}
+	if s := c.Summary(); s.Decisions[grapnel.Block] != 1 || s.Would[grapnel.Block] != 3 || s.WouldSessions != 2 || len(s.WouldCommands) != 4 {
+		t.Errorf("Summary = %+v", s)
+	}
+	merged := stats.NewCounter(now)
+	for _, part := range [][]spool.Entry{list[:2], list[2:]} {
+		raw, err := json.Marshal(counter(part))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := merged.AddStored(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(want, merged.Would()); diff != "" {
+		t.Errorf("Would of stored counts (-want +got):\n%s", diff)
+	}
+	if empty := stats.NewCounter(now).Would(); empty.Calls != 0 || empty.Hooks == nil {
+		t.Errorf("Would of nothing = %+v", empty)
 	}
 }
