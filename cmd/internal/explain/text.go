@@ -367,7 +367,7 @@ func (x *Explanation) reply(root *tree) {
 
 // rest lists the hooks that did not match; nil = all match.
 func (x *Explanation) rest() *tree {
-	t := &tree{line: []span{{"did not listen", cli.Bold}}}
+	t := &tree{line: []span{{"did not match this event", cli.Bold}}}
 	for _, n := range x.NotYet {
 		line := []span{text("waits  %s  ", printable.Line(n.Hook)), {printable.Line(placeOf(n.Source, n.File, n.Line)), cli.Dim}}
 		t.add(line...).note(text("%s", printable.Text(n.Why)))
