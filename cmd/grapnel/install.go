@@ -157,7 +157,7 @@ func (c *console) confirm(flags *installFlags, agents []string) func(*install.Re
 	return func(plan *install.Result, files []install.FileResult) (bool, error) {
 		out := c.Dialog()
 		if !flags.asked {
-			printSkipped(out, plan)
+			c.printSkipped(out, plan)
 			printCosts(out, plan)
 			flags.asked = true
 		}
@@ -176,9 +176,9 @@ func (c *console) confirm(flags *installFlags, agents []string) func(*install.Re
 }
 
 // printSkipped names the agents that are not changed, and why.
-func printSkipped(w io.Writer, res *install.Result) {
+func (c *console) printSkipped(w io.Writer, res *install.Result) {
 	for _, s := range res.Skipped {
-		fmt.Fprintf(w, "%s: skipped: %s\n", s.Agent, cli.Indent(s.Reason, "  ")[2:])
+		c.WrapTo(w, fmt.Sprintf("%s: skipped: %s", s.Agent, cli.Indent(s.Reason, "  ")[2:]), "  ")
 	}
 }
 
@@ -249,7 +249,7 @@ func (c *console) printInstall(flags *installFlags, res *install.Result) error {
 		return cli.ErrFailed
 	}
 	if !flags.asked {
-		printSkipped(c.Out, res)
+		c.printSkipped(c.Out, res)
 		printCosts(c.Out, res)
 	}
 	for _, files := range agents {
@@ -291,7 +291,7 @@ func (c *console) printAgent(flags *installFlags, res *install.Result, files []i
 			fmt.Fprintf(c.Out, "  backup: %s\n", cli.Path(files[i].Backup))
 		}
 		for _, note := range files[i].Notes {
-			fmt.Fprintf(c.Out, "  %s\n", cli.Indent(note, "  ")[2:])
+			c.Wrap(cli.Indent(note, "  "), "    ")
 		}
 	}
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"strings"
 
@@ -13,11 +14,13 @@ type Span struct{ Text, Code string }
 
 // Columns returns the width of the terminal on stdout, or 0 if stdout is not a terminal. Other
 // output is never cut, so that programs get each line completely.
-func (c *Console) Columns() int {
-	if !Terminal(c.Out) {
+func (c *Console) Columns() int { return columnsOf(c.Out) }
+
+func columnsOf(stream any) int {
+	if !Terminal(stream) {
 		return 0
 	}
-	return Width(c.Out)
+	return Width(stream)
 }
 
 // Row prints spans on one line. It cuts the line at the right edge of a terminal.
@@ -43,14 +46,17 @@ func (c *Console) Row(spans ...Span) error {
 
 // Wrap prints a text. On a terminal it breaks long lines between words, and begins further lines
 // with by. A first word "warning:" is colored.
-func (c *Console) Wrap(text, by string) {
+func (c *Console) Wrap(text, by string) { c.WrapTo(c.Out, text, by) }
+
+// WrapTo is like Wrap for another stream of the console.
+func (c *Console) WrapTo(w io.Writer, text, by string) {
 	const warning = "warning:"
 	for part := range strings.SplitSeq(text, "\n") {
-		for _, line := range printable.Wrap(part, c.Columns(), by) {
+		for _, line := range printable.Wrap(part, columnsOf(w), by) {
 			if rest, ok := strings.CutPrefix(line, warning); ok {
 				line = c.Paint(Yellow, warning) + rest
 			}
-			fmt.Fprintln(c.Out, line)
+			fmt.Fprintln(w, line)
 		}
 	}
 }

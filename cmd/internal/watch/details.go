@@ -19,6 +19,11 @@ const maxRows = 3000
 func Details(e *spool.Entry, late []spool.Entry, width int, color bool, opts Options) []string {
 	width = cmp.Or(width, math.MaxInt32)
 	d := details{Model: New(opts), width: width}
+	for _, entry := range append([]spool.Entry{*e}, late...) {
+		for i := range entry.Hooks {
+			d.names = max(d.names, printable.Columns(inLine(entry.Hooks[i].Name)))
+		}
+	}
 	it := NewItem(e)
 	d.item(it)
 	if len(late) > 0 {
@@ -163,6 +168,7 @@ type details struct {
 	*Model
 	rows  []row
 	width int
+	names int // width of the names of hooks; 0 = a third of width
 }
 
 func (d *details) add(r row) {
@@ -211,7 +217,7 @@ func (d *details) hook(h *grapnel.HookRun) {
 	case h.Decision == grapnel.None && len(h.Changed) > 0:
 		word, look = "change", cyan
 	}
-	r := row{{"  " + left(inLine(h.Name), within(d.width/3, 12, 40)), normal}, {" " + left(word, 12), look}}
+	r := row{{"  " + left(inLine(h.Name), cmp.Or(d.names, within(d.width/3, 12, 40))), normal}, {" " + left(word, 12), look}}
 	switch {
 	case h.MS >= d.slow:
 		r = append(r, span{right(took(h.MS), 6) + " slow", yellow})
