@@ -115,7 +115,12 @@ func decisionWord(e *spool.Entry) string {
 // see. word is the result of the event.
 func (l *logLines) hooks(e *spool.Entry, word string) []cli.Span {
 	var by []cli.Span
+	var shown []string
 	add := func(code, text string) {
+		if slices.Contains(shown, text) { // the hook ran in two rounds
+			return
+		}
+		shown = append(shown, text)
 		if before := ", "; len(by) > 0 {
 			by = append(by, cli.Span{Text: before})
 		} else {
@@ -123,21 +128,22 @@ func (l *logLines) hooks(e *spool.Entry, word string) []cli.Span {
 		}
 		by = append(by, cli.Span{Text: inOneLine(text), Code: code})
 	}
-	for i := range e.Hooks {
+	labels := cli.Labels(e.Hooks, func(h *grapnel.HookRun) (string, string) { return h.Name, h.Source })
+	for i, name := range labels {
 		h := &e.Hooks[i]
 		would := "would " + h.Decision.String()
 		switch {
 		case h.Error != "" && h.FailOpen:
-			add(cli.Yellow, h.Name+" failed open: "+h.Error)
+			add(cli.Yellow, name+" failed open: "+h.Error)
 		case h.Error != "":
-			add(cli.Red, h.Name+" failed: "+h.Error)
+			add(cli.Red, name+" failed: "+h.Error)
 		case h.Approved > grapnel.None:
-			add("", fmt.Sprintf("%s would %s, allowed by %s", h.Name, h.Approved, e.Approval))
+			add("", fmt.Sprintf("%s would %s, allowed by %s", name, h.Approved, e.Approval))
 		case h.Observed && h.Decision > grapnel.None && would != word:
-			add("", h.Name+" "+would)
+			add("", name+" "+would)
 		case h.Decision == grapnel.None && !e.Late && !h.Halt && len(h.Changed) == 0:
 		default:
-			add("", h.Name)
+			add("", name)
 		}
 	}
 	for _, text := range e.Unsupported {

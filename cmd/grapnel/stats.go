@@ -108,10 +108,10 @@ func (c *console) printStats(s *stats.Summary, since string) {
 		}, more...)
 	}
 	var hooks, answers [][]string
-	for i := range s.Hooks {
+	for i, name := range hookLabels(s.Hooks) {
 		h := &s.Hooks[i]
 		hooks = append(hooks, []string{
-			printable.Line(h.Name), fmt.Sprint(h.Runs), number(h.Decisions, grapnel.Block), fmt.Sprint(h.Would[grapnel.Block] + h.Would[grapnel.Ask]),
+			name, fmt.Sprint(h.Runs), number(h.Decisions, grapnel.Block), fmt.Sprint(h.Would[grapnel.Block] + h.Would[grapnel.Ask]),
 			number(h.Decisions, grapnel.Ask), number(h.Decisions, grapnel.Allow), fmt.Sprint(h.Errors), fmt.Sprint(h.FailOpen), ms(h.P50), ms(h.P95), ms(h.Max), cli.Path(h.Source),
 		})
 	}
@@ -126,6 +126,10 @@ func (c *console) printStats(s *stats.Summary, since string) {
 	c.printTable("answers", columns("agent, event"), answers)
 	c.printFrequencies("blocked most", s.Commands)
 	c.printFrequencies("why", s.Reasons)
+}
+
+func hookLabels(hooks []stats.Hook) []string {
+	return cli.Labels(hooks, func(h *stats.Hook) (string, string) { return h.Name, h.Source })
 }
 
 func number(counts map[grapnel.Decision]int, d grapnel.Decision) string { return fmt.Sprint(counts[d]) }
@@ -167,10 +171,11 @@ func (c *console) printWould(w *stats.Would) {
 		asked = fmt.Sprintf(" and asked about %d", w.Questions)
 	}
 	c.Wrap(fmt.Sprintf("would have stopped %s%s in %s since %s", printable.Count(w.Calls, "call"), asked, printable.Count(w.Sessions, "session"), since), "  ")
-	for i := range w.Hooks {
+	labels := cli.Labels(w.Hooks, func(h *stats.WouldHook) (string, string) { return h.Name, h.Source })
+	for i, name := range labels {
 		h := &w.Hooks[i]
 		times := fmt.Sprintf("  %d block, %d ask", h.Would[grapnel.Block], h.Would[grapnel.Ask])
-		_ = c.Row(cli.Span{Text: printable.Line(h.Name), Code: cli.Bold}, cli.Span{Text: times}, cli.Span{Text: "  " + cli.Path(h.Source), Code: cli.Dim})
+		_ = c.Row(cli.Span{Text: name, Code: cli.Bold}, cli.Span{Text: times}, cli.Span{Text: "  " + cli.Path(h.Source), Code: cli.Dim})
 		c.printFrequencies("", h.Commands)
 	}
 }

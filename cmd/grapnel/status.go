@@ -88,15 +88,16 @@ func (c *console) printStatus(s *status.Report) {
 	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "last 24 hours"))
 	c.Wrap("  "+counts(&s.Day), "    ")
 	slow := s.Day.Hooks[:min(5, len(s.Day.Hooks))]
+	labels := hookLabels(slow)
 	width := 24
-	for i := range slow {
-		width = max(width, printable.Columns(slow[i].Name))
+	for _, name := range labels {
+		width = max(width, printable.Columns(name))
 	}
 	if room := c.Columns(); room > 0 {
 		width = min(width, max(12, room-40))
 	}
-	for _, h := range slow {
-		name := printable.Cut(printable.Line(h.Name), width)
+	for i, h := range slow {
+		name := printable.Cut(labels[i], width)
 		fmt.Fprintf(c.Out, "  %s%s %4d runs  %3d errors  p95 %.1f ms\n", name, strings.Repeat(" ", width-printable.Columns(name)), h.Runs, h.Errors, h.P95)
 	}
 	slices.Sort(s.Warnings)
