@@ -162,8 +162,12 @@ func (c *console) confirm(flags *installFlags, agents []string) func(*install.Re
 			flags.asked = true
 		}
 		fmt.Fprintln(out, flags.summary(files, false))
+		question := "  write it?"
+		if flags.remove {
+			question = "  remove them?"
+		}
 		for {
-			switch c.Prompt("  write it? [y]es / [n]o / [d]iff: ") {
+			switch c.Prompt(question + " [y]es / [n]o / [d]iff: ") {
 			case "y", "yes":
 				return true, nil
 			case "n", "no", "":

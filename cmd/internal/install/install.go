@@ -27,6 +27,7 @@ package install
 import (
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 
@@ -61,6 +62,9 @@ func Install(ctx context.Context, req Request) (*Result, error) {
 		if err := checkRootOwned(s.Program); err != nil {
 			return nil, err
 		}
+	}
+	if versioned(s.Program) {
+		s.res.Notes = append(s.res.Notes, fmt.Sprintf("the path %s has a version in it: run \"grapnel install\" again after an upgrade", s.Program))
 	}
 	return s.run(ctx, func() ([]*job, error) {
 		var jobs []*job
