@@ -35,8 +35,8 @@
 // ParseAs reads lines of PowerShell and cmd.exe, as far as it can separate their commands and
 // words.
 //
-// The package evaluates nothing else: no conditions, no globs, no files. It does not look into
-// the programs and scripts that a line runs. It reads the outermost line as Bash does. If Zsh or
-// a POSIX shell would read a text differently, and the difference could hide a command,
-// Script.Unknown has an entry for it.
+// ParseAfter also reads files that earlier lines wrote. The package evaluates nothing else: no
+// conditions, no globs, no other files. It does not look into other programs and scripts that a
+// line runs. It reads the outermost line as Bash does. If Zsh or a POSIX shell would read a text
+// differently, and the difference could hide a command, Script.Unknown has an entry for it.
 package shell

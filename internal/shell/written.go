@@ -12,7 +12,7 @@ import (
 //
 //	echo 'rm -rf ~' > a.sh; sh a.sh
 //
-// This only adds commands. Files from outside the line stay unread.
+// This only adds commands. Other files are read only if they are in the past of the line, see Past.
 
 // maxWritten is the maximum number of files whose text is remembered.
 const maxWritten = 64
