@@ -551,7 +551,7 @@ hooks:
 		t.Fatal(err)
 	}
 	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Must: true}}})
-	if len(set.Specs) != 2 {
+	if set.Files[0].Hooks != 2 {
 		t.Fatalf("%+v", set.Files)
 	}
 	each(t, func(t *testing.T, run func(*eino.Bridge, model.ToolCallingChatModel, []tool.BaseTool) agent) {
