@@ -25,7 +25,10 @@ func (a Approvals) Find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec
 	if !slices.Contains(kinds, ev.Kind) || OriginOf(hook, decision) != Approvable {
 		return grapnel.Approval{}
 	}
-	found := grapnel.Approval{How: how}
+	var found grapnel.Approval
+	if ev.Tool != nil { // for a prompt, Gemini CLI shows such a message instead of the reason
+		found.How = how
+	}
 	if g, ok := a.find(ev); ok && g.covers(ev.Session.ID, hook.FullName()) {
 		found.ID = g.ID
 	}
