@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"path"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,23 +11,17 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
-	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Valid values of `same:`, properties that two events can share.
-var sameWords = [...]string{"call", "tool", "path", "below", "run", "command"}
-
 // Limits of an `after:`, and of the stored marks of one hook and session.
 const (
-	maxSteps  = 8
-	maxMarks  = 128
-	maxShared = 16 // per event
+	maxSteps = 8
+	maxMarks = 128
 )
 
 // past is the Matcher of a hook with an `after:` key.
@@ -582,169 +574,6 @@ func (f *past) keep() time.Duration {
 		keep = max(keep, time.Duration(f.steps[i].Within))
 	}
 	return keep
-}
-
-// sharedWords returns digests of the properties of an event that later events may share.
-func sharedWords(f *match.Facts, word string) []string {
-	t := f.Event.Tool
-	if t == nil {
-		return nil
-	}
-	var words []string
-	switch word {
-	case "call":
-		input, err := rawjson.Sorted(t.Input)
-		if err != nil {
-			input = string(t.Input)
-		}
-		words = []string{t.CanonicalName() + "\x00" + input}
-	case "tool":
-		words = []string{t.CanonicalName()}
-	case "path", "run":
-		for _, p := range f.Paths() {
-			words = append(words, p.Real)
-		}
-		words = append(words, programFiles(f)...)
-		words = append(words, f.Former(words)...)
-	case "below":
-		words = append(words, linesOf(f.Event))
-		for _, name := range namedFiles(f, nil) {
-			// A whole home directory says nothing about the files of the project in it.
-			around := func(dir string) bool { return relativeTo(name, dir) != dir }
-			if !around(f.Event.Session.CWD) && !around(home.Expand("~")) {
-				words = append(words, name)
-			}
-		}
-	case "command":
-		for i, script := range f.Scripts() {
-			for j := range script.Commands {
-				words = append(words, script.Commands[j].String())
-			}
-			if len(script.Commands) == 0 || len(script.Unknown) > 0 {
-				words = append(words, strings.TrimSpace(t.Commands[i]))
-			}
-		}
-	}
-	var shared []string
-	for _, w := range words {
-		if w = shortDigest(word, w); !slices.Contains(shared, w) && len(shared) < maxShared {
-			shared = append(shared, w)
-		}
-	}
-	return shared
-}
-
-// linesOf returns the shell lines of a call as one text. It begins as no path does.
-func linesOf(ev *grapnel.Event) string {
-	return "\x00" + strings.Join(match.OrZero(ev.Tool).Commands, "\n")
-}
-
-// Limits of anyAbove for one event.
-const (
-	maxBelow = 256 // words
-	maxAbove = 64  // directories above one word
-)
-
-// namedFiles returns the paths that a call names. Each word of a command is treated as a path,
-// because programs that take files are many. If m is not nil, only the commands that match it count,
-// unless another command passes names to them, as in a pipe.
-func namedFiles(f *match.Facts, m *match.Matcher) []string {
-	var names []string
-	for _, script := range f.Scripts() {
-		passed := m == nil || strings.Contains(strings.Join(match.OrZero(f.Event.Tool).Commands, " "), "|")
-		for i := range script.Commands {
-			passed = passed || len(script.Commands[i].Via) > 0
-		}
-		for i := range script.Commands {
-			if !passed && !m.MatchesCommand(f, script, i) {
-				continue
-			}
-			c := &script.Commands[i]
-			for _, file := range script.Files(i) {
-				names = append(names, match.ResolvePath(file.Path, f.Event, f.RealDir)...)
-			}
-			for _, a := range c.Args {
-				if a.Literal && a.Text != "" && !strings.HasPrefix(a.Text, "-") && len(names) < maxBelow {
-					name, _, _ := strings.Cut(a.Text, "*")
-					names = append(names, home.Absolute(path.Join(c.Dir, name), f.Event.Session.CWD))
-				}
-			}
-		}
-	}
-	for _, p := range match.OrZero(f.Event.Tool).Paths {
-		names = append(names, match.ResolvePath(p.Path, f.Event, f.RealDir)...)
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// anyAbove reports whether test is true for the digest of a path that the call names, or of a
-// directory above it.
-func (f *past) anyAbove(facts *match.Facts, test func(digest string) bool) bool {
-	for _, name := range namedFiles(facts, f.Matcher) {
-		for range maxAbove {
-			if test(shortDigest("below", name)) {
-				return true
-			}
-			up := filepath.Dir(name)
-			if up == name {
-				break
-			}
-			name = up
-		}
-	}
-	return false
-}
-
-// runFiles returns the files that the commands of the hook run or install. A command that runs one
-// file only reads the others.
-func (f *past) runFiles(facts *match.Facts) (names []string) {
-	add := func(name string) { names = append(names, match.ResolvePath(name, facts.Event, facts.RealDir)...) }
-	for _, script := range facts.Scripts() {
-		for _, name := range script.Reads { // sh < x
-			add(name)
-		}
-		for i := range script.Commands {
-			if !f.MatchesCommand(facts, script, i) {
-				continue
-			}
-			if c := &script.Commands[i]; strings.Contains(c.Path, "/") {
-				name := c.Path
-				if !path.IsAbs(name) && !strings.HasPrefix(name, "~") {
-					name = path.Join(c.Dir, name)
-				}
-				add(name)
-			}
-			files := script.Files(i)
-			runs := slices.ContainsFunc(files, func(file shell.File) bool { return file.Use == shell.UseExecute })
-			for _, file := range files {
-				if file.Use == shell.UseExecute || !runs && (file.Use == shell.UseAny || file.Use == shell.UseWrite) {
-					add(file.Path)
-				}
-			}
-		}
-	}
-	return append(names, facts.Former(names)...)
-}
-
-// programFiles returns the files that shell commands run as programs, such as ./x. Rules about
-// paths do not include them, because most programs are known by their name.
-func programFiles(f *match.Facts) []string {
-	var files []string
-	for _, script := range f.Scripts() {
-		for i := range script.Commands {
-			c := &script.Commands[i]
-			if !strings.Contains(c.Path, "/") {
-				continue
-			}
-			name := c.Path
-			if !path.IsAbs(name) && !strings.HasPrefix(name, "~") {
-				name = path.Join(c.Dir, name)
-			}
-			files = append(files, match.ResolvePath(name, f.Event, f.RealDir)...)
-		}
-	}
-	return files
 }
 
 // Explain returns the matching parts of the hook, and the steps that happened before.

@@ -249,12 +249,16 @@ func (r *pastRecorder) Match(came *grapnel.Event, v *grapnel.Verdict) (bool, err
 	return slices.ContainsFunc(ev.Tool.Commands, mayWrite), nil
 }
 
-// mayWrite reports whether a shell line may write, link, move or delete a file. It can be wrong
-// only by returning true.
+// writers are parts of shell lines that write, link, move or delete files without a redirection.
+var writers = []string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i"}
+
+// mayWrite reports whether a shell line may write, link, move or delete a file. It may report true
+// for a line that does not. Most lines are ruled out here without parsing them.
 func mayWrite(line string) bool {
-	return strings.Count(line, ">") > strings.Count(line, ">&")+strings.Count(line, ">/dev/null") || slices.ContainsFunc([]string{"tee", "mv", "ln", "cp", "mount", "curl", "wget", "install", "rm", "sed -i"}, func(word string) bool {
-		return strings.Contains(line, word)
-	})
+	if strings.Count(line, ">") > strings.Count(line, ">&")+strings.Count(line, ">/dev/null") {
+		return true
+	}
+	return slices.ContainsFunc(writers, func(word string) bool { return strings.Contains(line, word) })
 }
 
 // Mark records the call.
