@@ -83,12 +83,12 @@ func quoted(t testing.TB, text string) string {
 // claude and gemini are agents that run a shell line.
 func (h hooked) claude(command string) {
 	h.Helper()
-	h.run(`{"session_id":"c1","cwd":"/work/shop","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":`+quoted(h, command)+`}}`, "grapnel-hook", "claude-code")
+	h.run(`{"session_id":"c1","cwd":"/home/dev/shop","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":`+quoted(h, command)+`}}`, "grapnel-hook", "claude-code")
 }
 
 func (h hooked) gemini(command string) {
 	h.Helper()
-	h.run(`{"session_id":"g1","cwd":"/work/api","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":`+quoted(h, command)+`}}`, "grapnel-hook", "gemini-cli")
+	h.run(`{"session_id":"g1","cwd":"/home/dev/api","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":`+quoted(h, command)+`}}`, "grapnel-hook", "gemini-cli")
 }
 
 func (h hooked) watch(width, height int, args ...string) *pty.Terminal {
@@ -111,7 +111,7 @@ func TestWatch(t *testing.T) {
 	h.claude("git push --force")
 	h.gemini("cat /prod/key")
 	h.gemini("npm install evil \x1b]0;owned\a\nsecond line")
-	screen := w.Want(t, "2 sessions  4 events  1 blocked  1 asked  1 FAILED", "block  Bash git push --force", "no-force-push", "ask    run_shell_command cat /prod", "FAILED OPEN: b", "/work/shop", "/work/api")
+	screen := w.Want(t, "2 sessions  4 events  1 blocked  1 asked  1 FAILED", "block  Bash git push --force", "no-force-push", "ask    run_shell_command cat /prod", "FAILED OPEN: b", "/home/dev/shop", "/home/dev/api")
 	if strings.Contains(screen, "long ago") {
 		t.Errorf("it does not begin now:\n%s", screen)
 	}
@@ -122,7 +122,7 @@ func TestWatch(t *testing.T) {
 	w.Press(t, "/agent:claude decision:block\r")
 	w.Until(t, func(s string) bool { return strings.Contains(s, "1 of 4") && !strings.Contains(s, "git status") }, "only the block")
 	w.Press(t, "\r")
-	w.Want(t, "because of no-force-push: Force pushing rewrites shared history.", "session c1  in /work/shop")
+	w.Want(t, "because of no-force-push: Force pushing rewrites shared history.", "session c1  in /home/dev/shop")
 	w.Press(t, "\x1b")
 	w.Until(t, func(s string) bool { return !strings.Contains(s, "because of") }, "no details")
 	w.Press(t, "\x1b")

@@ -205,7 +205,7 @@ func TestDigest(t *testing.T) {
 		"tool":        func(ev *grapnel.Event) { ev.Tool.Name = "Shell" },
 		"server":      func(ev *grapnel.Event) { ev.Tool.MCP = &grapnel.MCP{Server: "a", Tool: "Bash"} },
 		"agent":       func(ev *grapnel.Event) { ev.Agent.Name = "claude-code" },
-		"directory":   func(ev *grapnel.Event) { ev.Session.CWD = "/work/sub" },
+		"directory":   func(ev *grapnel.Event) { ev.Session.CWD = "/home/dev/shop/sub" },
 		"event":       func(ev *grapnel.Event) { ev.Kind = grapnel.PermissionBefore },
 		"large":       func(ev *grapnel.Event) { ev.Tool.Input = []byte(`{"command":"` + strings.Repeat("x", 1<<20) + `"}`) },
 		"large again": func(ev *grapnel.Event) { ev.Tool.Input = []byte(`{"command": "` + strings.Repeat("x", 1<<20) + `"}`) },
