@@ -80,7 +80,8 @@ func TestLinear(t *testing.T) { //nolint:paralleltest // it measures the memory 
 }
 
 // TestRepository reads all YAML in the repository, including pages and transcripts, and compares
-// the result with the library.
+// the result with the library. It skips the wrong policies: some of them are wrong YAML that the
+// library accepts, and TestTricky covers such texts one by one.
 func TestRepository(t *testing.T) {
 	t.Parallel()
 	files, docs := 0, 0
@@ -105,7 +106,7 @@ func TestRepository(t *testing.T) {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() {
+		if !entry.Type().IsRegular() || entry.Name() == "wrong-policies.txtar" {
 			return nil
 		}
 		data, err := os.ReadFile(name)

@@ -189,7 +189,7 @@ func (c *converter) pair(n *Node, in *ast.MappingValueNode, depth int) error {
 	key.Kind = String
 	for _, p := range n.Pairs {
 		if p.Key.Text == key.Text {
-			return &Error{key.Line, key.Col, fmt.Sprintf("key %q is defined twice, first in line %d", key.Text, p.Key.Line)}
+			return &Error{key.Line, key.Col, fmt.Sprintf("key %q is defined twice, first in line %d: delete one", key.Text, p.Key.Line)}
 		}
 	}
 	value, err := c.convert(in.Value, depth+1)

@@ -195,6 +195,8 @@ func (r *reader) rest(what string) {
 		r.comment()
 	case c == '#':
 		r.fail(r.i, "a comment needs a space before #: write \" #\", or put the text in quotes")
+	case c == '&':
+		r.fail(r.i, "an anchor must be before its value: write `key: &name value`")
 	default:
 		r.fail(r.i, "only a comment may follow %s on its line: put the whole text in quotes, or start a new line", what)
 	}
@@ -214,7 +216,7 @@ func (r *reader) file() *Node {
 		}
 		if !r.end() {
 			if found {
-				r.fail(r.i, "a second document: a file can contain only one")
+				r.fail(r.i, "a second document begins here: a file can contain only one, so write it into another file")
 			}
 			found = true
 			root = r.node(-1, 0, r.first(), 0)
@@ -255,7 +257,7 @@ func (r *reader) stray(want int) {
 	case flow(r.peek(0)) && r.peek(0) != '[' && r.peek(0) != '{':
 		r.fail(r.i, "%q closes no bracket", r.s[r.i:r.i+1])
 	case got > want:
-		r.fail(r.i, "this line is indented by %d spaces, but no line above it is: possible parents have %d", got, want)
+		r.fail(r.i, "this line is indented by %d spaces, but no line above it is: indent it by %d, like the other lines of its mapping or list", got, want)
 	case r.dash():
 		r.fail(r.i, "a list item is between the keys of a mapping: indent it below its key")
 	default:
@@ -324,7 +326,7 @@ func (r *reader) node(parent int, after byte, first bool, depth int) *Node {
 	if r.colon() {
 		switch {
 		case strings.IndexByte(r.s[start:r.i], '\n') >= 0:
-			r.fail(r.i, "a key must be on one line, and text on several lines must not contain \": \": put it in quotes")
+			r.fail(r.i, "a key must be on one line: the text above may lack a space after its \":\", and text on several lines that contains \": \" needs quotes")
 		case !begins:
 			r.fail(r.i, "a mapping cannot start on this line: put text that contains \": \" in quotes, or start the mapping on the next line")
 		}
@@ -414,7 +416,7 @@ func (r *reader) key(n *Node, plain bool, keys map[string]int) *Node {
 	case plain && n.Text == "<<":
 		msg = "merge keys (<<) are not supported: write the keys out"
 	case first > 0:
-		msg = fmt.Sprintf("key %q is defined twice, first in line %d", n.Text, first)
+		msg = fmt.Sprintf("key %q is defined twice, first in line %d: delete one", n.Text, first)
 	}
 	if msg != "" {
 		panic(&Error{n.Line, n.Col, msg})
@@ -535,7 +537,7 @@ func (r *reader) unwritten(parent, depth int) *Node {
 		for !r.bare(r.peek(0)) {
 			r.i++
 		}
-		r.fail(start, "tags such as %s are not supported", r.s[start:r.i])
+		r.fail(start, "tags such as %s are not supported: delete it, and put text in quotes", r.s[start:r.i])
 	case ']', '}', ',':
 		r.fail(start, "%q closes no bracket: put text that starts with it in quotes", r.s[start:start+1])
 	case '#', '%', '@', '`', '|', '>', '&':

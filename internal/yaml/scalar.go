@@ -134,7 +134,7 @@ func (r *reader) quoted(parent int) string {
 	for r.i++; ; {
 		switch c := r.peek(0); {
 		case c == 0:
-			r.fail(start, "the quote that starts here is not closed")
+			r.fail(start, "the quote that starts here is not closed: write %c at the end of the text", quote)
 		case c == quote && quote == '\'' && r.peek(1) == '\'':
 			b = append(b, '\'')
 			r.i += 2
@@ -170,7 +170,7 @@ func (r *reader) ends(start, parent int) int {
 		if c == '\n' {
 			n, line = n+1, r.i
 			if r.marker() {
-				r.fail(start, "the quote that starts here is not closed")
+				r.fail(start, "the quote that starts here is not closed: write %c at the end of the text", r.s[start])
 			}
 		}
 	}
