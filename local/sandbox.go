@@ -2,6 +2,8 @@ package local
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/notice"
@@ -33,6 +35,32 @@ func Unsandboxed(c policyfile.Command) error {
 		return box.Possible()
 	}
 	return nil
+}
+
+// containing returns the path of the grapnel-hook that can run shell lines in a sandbox. It is in
+// the directory of this program; PATH is not used, because an agent can control it.
+func containing(s *policyfile.Sandbox, root string) (string, error) {
+	if err := sandbox(s, "").Containable(root); err != nil {
+		return "", err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	program := filepath.Join(filepath.Dir(self), "grapnel-hook")
+	if _, err := os.Stat(program); err != nil {
+		return "", fmt.Errorf("the program grapnel-hook is missing in the directory of this program: %w", err)
+	}
+	return program, nil
+}
+
+// Uncontained returns the reason why this machine cannot contain shell lines for a hook. It returns
+// nil if it can, or if the hook has no `contain:`.
+func Uncontained(h *policyfile.Hook) error {
+	if h.Contain == nil {
+		return nil
+	}
+	return sandbox(h.Contain, "").Possible()
 }
 
 // request is a request to load policies.

@@ -47,7 +47,7 @@ var actions = []action{
 		parse: func(p *fileParser, h *policyfile.Hook, n *yaml.Node) { p.decision(h, n, "block") },
 		build: (*builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
-			return unless(c.Blocks != grapnel.BlockingNothing, "%s cannot be blocked", c.Kind)
+			return unless(c.Blocks != grapnel.BlockingNothing, "%s cannot be blocked, because agents only report it", c.Kind)
 		},
 	},
 	{
@@ -57,6 +57,18 @@ var actions = []action{
 		build: (*builder).buildDecision,
 		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
 			return unless(c.Blocks == grapnel.BlockingAction, "%s cannot ask: it has happened or cannot be stopped", c.Kind)
+		},
+	},
+	{
+		name:  "contain",
+		is:    func(h *policyfile.Hook) bool { return h.Contain != nil },
+		parse: (*fileParser).contain,
+		build: (*builder).buildContain,
+		forbidden: func(_ *policyfile.Hook, c *grapnel.Contract) string {
+			return unless(c.Kind == grapnel.ToolBefore, "%s has no shell line that could run in a sandbox: use %s", c.Kind, grapnel.ToolBefore)
+		},
+		notInPack: func(*yaml.Node) (problem, hint string) {
+			return "a pack cannot run programs, which `contain` does", hintNotInPack
 		},
 	},
 	{
@@ -238,7 +250,8 @@ type builder struct {
 	facts              *match.FactCache
 	newCommand         func(policyfile.Command) grapnel.Hook       // nil = skip hooks with programs
 	newHTTP, newNotify func(policyfile.HTTP) (grapnel.Hook, error) // nil = skip these hooks
-	state              string                                      // directory for output files of hooks that do not name one
+	contain            func(*policyfile.Sandbox, string) (string, error)
+	state              string // directory for output files of hooks that do not name one
 }
 
 // buildRule builds the Spec of a hook that uses no program, no server and no setting of its file.

@@ -14,7 +14,7 @@ import (
 func TestEveryActionIsComplete(t *testing.T) {
 	t.Parallel()
 	values := map[string]string{
-		"block": "no", "ask": "sure?", "allow": "true",
+		"block": "no", "ask": "sure?", "contain": "{read: [project], net: none}", "allow": "true",
 		"limit": "{count: 3, per: 1m}", "context": "be careful",
 		"replace": "[{pattern: a, with: b}]", "mask": "true", "set": "{tool.command: ls}",
 		"run": "./check", "worker": "./check",

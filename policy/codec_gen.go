@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "41ae7423b8caaa48"
+const codecLayout = "fb5166a101c58b47"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -302,41 +302,44 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 	if v.Decide != "" {
 		set |= 1 << 13
 	}
-	if v.Reason != "" {
+	if v.Contain != nil {
 		set |= 1 << 14
 	}
-	if len(v.Advice) > 0 {
+	if v.Reason != "" {
 		set |= 1 << 15
 	}
-	if v.Context != nil {
+	if len(v.Advice) > 0 {
 		set |= 1 << 16
 	}
-	if len(v.Replace) > 0 {
+	if v.Context != nil {
 		set |= 1 << 17
 	}
-	if len(v.Mask) > 0 {
+	if len(v.Replace) > 0 {
 		set |= 1 << 18
 	}
-	if len(v.Fields) > 0 {
+	if len(v.Mask) > 0 {
 		set |= 1 << 19
 	}
-	if len(v.Set) > 0 {
+	if len(v.Fields) > 0 {
 		set |= 1 << 20
 	}
-	if len(v.Places) > 0 {
+	if len(v.Set) > 0 {
 		set |= 1 << 21
 	}
-	if v.Limit != nil {
+	if len(v.Places) > 0 {
 		set |= 1 << 22
 	}
-	if v.Run != nil {
+	if v.Limit != nil {
 		set |= 1 << 23
 	}
-	if v.HTTP != nil {
+	if v.Run != nil {
 		set |= 1 << 24
 	}
-	if v.Builtin != nil {
+	if v.HTTP != nil {
 		set |= 1 << 25
+	}
+	if v.Builtin != nil {
+		set |= 1 << 26
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
@@ -391,58 +394,61 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.text(string(v.Decide))
 	}
 	if set&(1<<14) != 0 {
-		w.text(string(v.Reason))
+		w.sandboxValue(v.Contain)
 	}
 	if set&(1<<15) != 0 {
+		w.text(string(v.Reason))
+	}
+	if set&(1<<16) != 0 {
 		w.count(len(v.Advice))
 		for i := range v.Advice {
 			w.text(string(v.Advice[i]))
 		}
 	}
-	if set&(1<<16) != 0 {
+	if set&(1<<17) != 0 {
 		w.contextValue(v.Context)
 	}
-	if set&(1<<17) != 0 {
+	if set&(1<<18) != 0 {
 		w.count(len(v.Replace))
 		for i := range v.Replace {
 			w.replacementValue(&v.Replace[i])
 		}
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		w.count(len(v.Mask))
 		for i := range v.Mask {
 			w.text(string(v.Mask[i]))
 		}
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		w.count(len(v.Fields))
 		for i := range v.Fields {
 			w.text(string(v.Fields[i]))
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		w.count(len(v.Set))
 		for _, key := range slices.Sorted(maps.Keys(v.Set)) {
 			w.text(string(key))
 			w.text(string(v.Set[key]))
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		w.count(len(v.Places))
 		for i := range v.Places {
 			w.placeValue(&v.Places[i])
 		}
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		w.limitValue(v.Limit)
 	}
-	if set&(1<<23) != 0 {
+	if set&(1<<24) != 0 {
 		w.commandValue(v.Run)
 	}
-	if set&(1<<24) != 0 {
+	if set&(1<<25) != 0 {
 		w.httpValue(v.HTTP)
 	}
-	if set&(1<<25) != 0 {
+	if set&(1<<26) != 0 {
 		w.builtinValue(v.Builtin)
 	}
 }
@@ -506,66 +512,70 @@ func (r *codecReader) hookValue(v *policyfile.Hook) {
 		v.Decide = r.text()
 	}
 	if set&(1<<14) != 0 {
-		v.Reason = r.text()
+		v.Contain = &policyfile.Sandbox{}
+		r.sandboxValue(v.Contain)
 	}
 	if set&(1<<15) != 0 {
+		v.Reason = r.text()
+	}
+	if set&(1<<16) != 0 {
 		v.Advice = make([]string, r.count())
 		for i := range v.Advice {
 			v.Advice[i] = r.text()
 		}
 	}
-	if set&(1<<16) != 0 {
+	if set&(1<<17) != 0 {
 		v.Context = &policyfile.Context{}
 		r.contextValue(v.Context)
 	}
-	if set&(1<<17) != 0 {
+	if set&(1<<18) != 0 {
 		v.Replace = make([]policyfile.Replacement, r.count())
 		for i := range v.Replace {
 			r.replacementValue(&v.Replace[i])
 		}
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		v.Mask = make([]string, r.count())
 		for i := range v.Mask {
 			v.Mask[i] = r.text()
 		}
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		v.Fields = make([]grapnel.Field, r.count())
 		for i := range v.Fields {
 			v.Fields[i] = grapnel.Field(r.text())
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		v.Set = map[grapnel.Field]json.RawMessage{}
 		for range r.count() {
 			key := grapnel.Field(r.text())
 			v.Set[key] = json.RawMessage(r.text())
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		v.Places = make([]policyfile.Place, r.count())
 		for i := range v.Places {
 			r.placeValue(&v.Places[i])
 		}
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		v.Limit = &policyfile.Limit{}
 		r.limitValue(v.Limit)
 	}
-	if set&(1<<23) != 0 {
+	if set&(1<<24) != 0 {
 		v.Run = &policyfile.Command{}
 		r.commandValue(v.Run)
 	}
-	if set&(1<<24) != 0 {
+	if set&(1<<25) != 0 {
 		v.HTTP = &policyfile.HTTP{}
 		r.httpValue(v.HTTP)
 	}
-	if set&(1<<25) != 0 {
+	if set&(1<<26) != 0 {
 		v.Builtin = &policyfile.Builtin{}
 		r.builtinValue(v.Builtin)
 	}
-	r.leave(set >> 26)
+	r.leave(set >> 27)
 }
 
 func (w *codecWriter) loadFromValue(v *policyfile.LoadFrom) {
@@ -1347,6 +1357,76 @@ func (r *codecReader) afterValue(v *policyfile.After) {
 	r.leave(set >> 7)
 }
 
+func (w *codecWriter) sandboxValue(v *policyfile.Sandbox) {
+	var set uint64
+	if v.Off {
+		set |= 1 << 0
+	}
+	if len(v.Read) > 0 {
+		set |= 1 << 1
+	}
+	if len(v.Write) > 0 {
+		set |= 1 << 2
+	}
+	if v.Net {
+		set |= 1 << 3
+	}
+	if len(v.Ports) > 0 {
+		set |= 1 << 4
+	}
+	if v.Optional {
+		set |= 1 << 5
+	}
+	w.uint(set)
+	if set&(1<<1) != 0 {
+		w.count(len(v.Read))
+		for i := range v.Read {
+			w.text(string(v.Read[i]))
+		}
+	}
+	if set&(1<<2) != 0 {
+		w.count(len(v.Write))
+		for i := range v.Write {
+			w.text(string(v.Write[i]))
+		}
+	}
+	if set&(1<<4) != 0 {
+		w.count(len(v.Ports))
+		for i := range v.Ports {
+			w.uint(uint64(v.Ports[i]))
+		}
+	}
+}
+
+func (r *codecReader) sandboxValue(v *policyfile.Sandbox) {
+	if !r.enter() {
+		return
+	}
+	set := r.uint()
+	v.Off = set&(1<<0) != 0
+	if set&(1<<1) != 0 {
+		v.Read = make([]string, r.count())
+		for i := range v.Read {
+			v.Read[i] = r.text()
+		}
+	}
+	if set&(1<<2) != 0 {
+		v.Write = make([]string, r.count())
+		for i := range v.Write {
+			v.Write[i] = r.text()
+		}
+	}
+	v.Net = set&(1<<3) != 0
+	if set&(1<<4) != 0 {
+		v.Ports = make([]uint16, r.count())
+		for i := range v.Ports {
+			v.Ports[i] = uint16(r.uint())
+		}
+	}
+	v.Optional = set&(1<<5) != 0
+	r.leave(set >> 6)
+}
+
 func (w *codecWriter) contextValue(v *policyfile.Context) {
 	var set uint64
 	if v.Text != "" {
@@ -2076,76 +2156,6 @@ func (r *codecReader) happeningValue(v *policyfile.Happening) {
 		v.When = r.text()
 	}
 	r.leave(set >> 4)
-}
-
-func (w *codecWriter) sandboxValue(v *policyfile.Sandbox) {
-	var set uint64
-	if v.Off {
-		set |= 1 << 0
-	}
-	if len(v.Read) > 0 {
-		set |= 1 << 1
-	}
-	if len(v.Write) > 0 {
-		set |= 1 << 2
-	}
-	if v.Net {
-		set |= 1 << 3
-	}
-	if len(v.Ports) > 0 {
-		set |= 1 << 4
-	}
-	if v.Optional {
-		set |= 1 << 5
-	}
-	w.uint(set)
-	if set&(1<<1) != 0 {
-		w.count(len(v.Read))
-		for i := range v.Read {
-			w.text(string(v.Read[i]))
-		}
-	}
-	if set&(1<<2) != 0 {
-		w.count(len(v.Write))
-		for i := range v.Write {
-			w.text(string(v.Write[i]))
-		}
-	}
-	if set&(1<<4) != 0 {
-		w.count(len(v.Ports))
-		for i := range v.Ports {
-			w.uint(uint64(v.Ports[i]))
-		}
-	}
-}
-
-func (r *codecReader) sandboxValue(v *policyfile.Sandbox) {
-	if !r.enter() {
-		return
-	}
-	set := r.uint()
-	v.Off = set&(1<<0) != 0
-	if set&(1<<1) != 0 {
-		v.Read = make([]string, r.count())
-		for i := range v.Read {
-			v.Read[i] = r.text()
-		}
-	}
-	if set&(1<<2) != 0 {
-		v.Write = make([]string, r.count())
-		for i := range v.Write {
-			v.Write[i] = r.text()
-		}
-	}
-	v.Net = set&(1<<3) != 0
-	if set&(1<<4) != 0 {
-		v.Ports = make([]uint16, r.count())
-		for i := range v.Ports {
-			v.Ports[i] = uint16(r.uint())
-		}
-	}
-	v.Optional = set&(1<<5) != 0
-	r.leave(set >> 6)
 }
 
 func (w *codecWriter) breakerValue(v *policyfile.Breaker) {

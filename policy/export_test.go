@@ -28,3 +28,14 @@ func ActionNames() (names []string) {
 // Tests change policies without waiting. A file is settling there only while its time is in the
 // future.
 func init() { settleTime = 0 }
+
+// A KeyHint is a row of the hints for unknown keys.
+type KeyHint struct{ What, Words, Hint string }
+
+// Meant lists the hints for unknown keys.
+func Meant() (rows []KeyHint) {
+	for _, row := range meant {
+		rows = append(rows, KeyHint{row.what, row.words, row.hint})
+	}
+	return rows
+}

@@ -228,7 +228,7 @@ func (p *fileParser) entries(n *yaml.Node, key, hint string, each func(*yaml.Nod
 func (p *fileParser) wants(n *yaml.Node, keys ...string) {
 	for _, key := range keys {
 		if n.Kind == yaml.Map && n.Get(key) == nil {
-			p.fail(n, "", "the entry has no `%s`", key)
+			p.fail(n, entryHint(key), "the entry has no `%s`", key)
 		}
 	}
 }
@@ -264,4 +264,12 @@ func checkScope(p *policyfile.Policy, file string, scope grapnel.Scope) *policyf
 		return only(p.Vouches[0].Source, persons, "trust")
 	}
 	return nil
+}
+
+// entryHint returns the way out for an entry of `grants:` or `trust:` without a key.
+func entryHint(key string) string {
+	if key == "digest" {
+		return "\"grapnel trust FILE\" prints the digest of a policy"
+	}
+	return "for example {source: ~/src, may: [run]}"
 }

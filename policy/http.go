@@ -158,7 +158,7 @@ func (p *fileParser) serverKeys(h *policyfile.HTTP) []key {
 // inTime rejects a timeout above MaxHTTPTimeout.
 func (p *fileParser) inTime(n *yaml.Node, timeout policyfile.Duration) {
 	if time.Duration(timeout) > policyfile.MaxHTTPTimeout {
-		p.fail(n, "", "the timeout of a server is at most %v", policyfile.MaxHTTPTimeout)
+		p.fail(n, fmt.Sprintf("write %s or less: the agent waits for the server", policyfile.FormatDuration(policyfile.MaxHTTPTimeout)), "the timeout of a server is at most %v", policyfile.MaxHTTPTimeout)
 	}
 }
 
@@ -176,7 +176,7 @@ func (p *fileParser) url(n *yaml.Node) string {
 	case scheme != "https" && scheme != "http" || host == "":
 		p.fail(n, "for example https://policy.example.com/v1/decide", "this is not a URL of a server")
 	case strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f || r == '\\' }):
-		p.fail(n, "", "the URL contains white space, a control character or a backslash")
+		p.fail(n, "write %20 for a space and %5C for a backslash", "the URL contains white space, a control character or a backslash")
 	case strings.Contains(host, "@"):
 		p.fail(n, "use a header: headers: {authorization: env:NAME}", "the URL contains a user name or a password")
 	}

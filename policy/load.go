@@ -35,18 +35,19 @@ type File struct {
 // Request configures Load.
 type Request struct {
 	Files     []File
-	Packs     packindex.Registry                          // packs that `use:` can name
-	Always    []string                                    // packs that are always in force, with managed scope
-	Snapshots string                                      // directory for the last valid content of each file; empty = no snapshots
-	Trusts    Trusts                                      // trusted content of project policies; empty = none
-	Command   func(policyfile.Command) grapnel.Hook       // builds the hook of a `run:`; nil = programs are skipped
-	HTTP      func(policyfile.HTTP) (grapnel.Hook, error) // builds the hook of an `http:`; nil = they are skipped
-	Notify    func(policyfile.HTTP) (grapnel.Hook, error) // builds the hook of a `notify:`; nil = they are skipped
-	Counter   Counter                                     // storage for limits; nil = in memory, empty after each Load
-	State     string                                      // directory for files of built-in hooks that name no file; empty = none
-	Frozen    map[string]string                           // path -> digest: load this content from its snapshot instead of the file
-	Content   map[string][]byte                           // path -> content: load this content instead of the file, without a snapshot
-	Now       func() time.Time                            // clock of limits and `after:`; nil = time.Now
+	Packs     packindex.Registry                                                     // packs that `use:` can name
+	Always    []string                                                               // packs that are always in force, with managed scope
+	Snapshots string                                                                 // directory for the last valid content of each file; empty = no snapshots
+	Trusts    Trusts                                                                 // trusted content of project policies; empty = none
+	Command   func(policyfile.Command) grapnel.Hook                                  // builds the hook of a `run:`; nil = programs are skipped
+	HTTP      func(policyfile.HTTP) (grapnel.Hook, error)                            // builds the hook of an `http:`; nil = they are skipped
+	Notify    func(policyfile.HTTP) (grapnel.Hook, error)                            // builds the hook of a `notify:`; nil = they are skipped
+	Counter   Counter                                                                // storage for limits; nil = in memory, empty after each Load
+	Contain   func(box *policyfile.Sandbox, root string) (program string, err error) // returns the path of grapnel-hook, if it can contain shell lines in a project; nil = these hooks ask
+	State     string                                                                 // directory for files of built-in hooks that name no file; empty = none
+	Frozen    map[string]string                                                      // path -> digest: load this content from its snapshot instead of the file
+	Content   map[string][]byte                                                      // path -> content: load this content instead of the file, without a snapshot
+	Now       func() time.Time                                                       // clock of limits and `after:`; nil = time.Now
 
 	// Settled is for programs that load the policies for each event. A file that was changed in the
 	// last 0.15 seconds may be half written: until then, its last valid content stays in force. A
@@ -435,7 +436,7 @@ func (req Request) build(file File, policy *loadedPolicy, digest string) ([]grap
 	policy.skipped += skipped
 	if err == nil {
 		var own []grapnel.Spec
-		own, err = (&builder{policy.Policy, req.facts, req.Command, req.HTTP, req.Notify, req.State}).build(source)
+		own, err = (&builder{policy.Policy, req.facts, req.Command, req.HTTP, req.Notify, req.Contain, req.State}).build(source)
 		specs = append(specs, own...)
 		specs = append(specs, req.bundled(policy.Policy, source)...)
 		for i := range specs {

@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -34,11 +36,23 @@ func Parse(file string, data []byte) (*policyfile.Policy, []*policyfile.Error) {
 	if err != nil {
 		var at *yaml.Error
 		errors.As(err, &at)
+		if line := conflict(data); line > 0 {
+			return nil, []*policyfile.Error{{File: file, Line: line, Col: 1, Msg: "the file has an unresolved merge conflict", Hint: "keep one of the versions, and delete the lines <<<<<<<, ======= and >>>>>>>"}}
+		}
 		return nil, []*policyfile.Error{{File: file, Line: at.Line, Col: at.Col, Msg: at.Msg}}
 	}
 	policy := p.policy(root)
 	p.knownIDs(policy.Secrets)
 	return policy, p.errs
+}
+
+// conflict returns the line of the first conflict marker of git, or 0.
+func conflict(data []byte) int {
+	before, _, ok := bytes.Cut(append([]byte("\n"), data...), []byte("\n<<<<<<< "))
+	if !ok {
+		return 0
+	}
+	return bytes.Count(before, []byte("\n")) + 1
 }
 
 // fileParser collects errors and continues after each of them.
@@ -94,7 +108,7 @@ func keysIn(n *yaml.Node, keys []key) []string {
 // table has.
 func (p *fileParser) mapping(n *yaml.Node, what string, tables ...[]key) {
 	if n.Kind != yaml.Map {
-		p.fail(n, "", "%s must be a mapping, not %s", what, n.Kind)
+		p.fail(n, mappingHint(what), "%s must be a mapping, not %s", what, n.Kind)
 		return
 	}
 	for _, pair := range n.Pairs {
@@ -117,7 +131,7 @@ func readKey(pair yaml.Pair, tables [][]key) bool {
 
 func (p *fileParser) unknownKey(n *yaml.Node, what string, tables [][]key) {
 	if slices.Contains(later, n.Text) {
-		p.fail(n, "", "%q is not supported by this version of Grapnel", n.Text)
+		p.fail(n, "use `run` to start a program", "%q is not supported by this version of Grapnel", n.Text)
 		return
 	}
 	var known []string
@@ -125,13 +139,24 @@ func (p *fileParser) unknownKey(n *yaml.Node, what string, tables [][]key) {
 		known = append(known, names(keys)...)
 	}
 	slices.Sort(known)
-	p.fail(n, nearest.Hint(n.Text, known), "unknown key %q in %s", n.Text, what)
+	p.fail(n, keyHint(n.Text, what, known), "unknown key %q in %s", n.Text, what)
+}
+
+// unknownKeys reports whether a mapping has a key that no table has.
+func unknownKeys(n *yaml.Node, tables ...[]key) bool {
+	return slices.ContainsFunc(n.Pairs, func(pair yaml.Pair) bool {
+		return !slices.ContainsFunc(tables, func(keys []key) bool { return keyOf(keys, pair.Key.Text) != nil })
+	})
 }
 
 func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 	policy := &policyfile.Policy{}
 	if n.Kind == yaml.Null {
 		p.fail(n, "write `version: 1` and a list of `hooks:`, or run \"grapnel init\"", "the file is empty")
+		return policy
+	}
+	if d := hookFileOf(n); d != nil {
+		p.hookFile(n, d)
 		return policy
 	}
 	var hooks, pack *yaml.Node
@@ -174,7 +199,7 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 		return policy
 	}
 	if hooks.Kind != yaml.List {
-		p.fail(hooks, "", "hooks must be a list, not %s", hooks.Kind)
+		p.fail(hooks, "begin each hook with a dash: `- name: ...`", "hooks must be a list, not %s", hooks.Kind)
 		return policy
 	}
 	lines := map[string]int{}
@@ -182,7 +207,7 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 		h := p.hook(item)
 		p.sandboxed(&h, item.Get("sandbox"), sandbox)
 		if first := lines[h.Name]; first > 0 {
-			p.fail(item, "", "hook %q is defined twice, first in line %d: names must be unique in a file", h.Name, first)
+			p.fail(item, "rename one of them", "hook %q is defined twice, first in line %d: names must be unique in a file", h.Name, first)
 		}
 		lines[h.Name] = h.Line
 		policy.Hooks = append(policy.Hooks, h)
@@ -198,7 +223,7 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	var on, after *yaml.Node
 	options := options{hook: n}
 	actionKeys := p.actionKeys(&h)
-	p.mapping(n, "a hook", actionKeys, []key{
+	hookKeys := []key{
 		{"name", func(n *yaml.Node) { h.Name = p.name(n) }},
 		{"on", func(n *yaml.Node) { on = n }},
 		{"match", func(n *yaml.Node) { h.Match = new(p.match(n)) }},
@@ -215,9 +240,10 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 		{"fields", func(n *yaml.Node) { h.Fields = p.fields(n) }},
 		{"async", func(n *yaml.Node) { options.async = n }},
 		{"speaks", func(n *yaml.Node) { options.speaks = p.speaks(n) }},
-		{"env", func(n *yaml.Node) { options.env = p.texts(n) }},
+		{"env", func(n *yaml.Node) { options.env = p.each(n, p.variable) }},
 		{"sandbox", func(*yaml.Node) {}}, // sandboxed parses it, together with the file's default
-	})
+	}
+	p.mapping(n, "a hook", actionKeys, hookKeys)
 	if n.Kind != yaml.Map {
 		return h
 	}
@@ -227,15 +253,18 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	switch does := keysIn(n, actionKeys); len(does) {
 	case 1:
 	case 0:
+		if unknownKeys(n, actionKeys, hookKeys) {
+			break // one of them is probably the action, and has its own error
+		}
 		p.fail(n, "one of "+strings.Join(names(actionKeys), ", "), "hook %q has no action", h.Name)
 	default:
 		p.fail(n, "split it into one hook per action", "hook %q has several actions: %s", h.Name, strings.Join(does, ", "))
 	}
 	if h.Advice != nil && h.Decide != "block" && h.Decide != "ask" {
-		p.fail(n, "", "hook %q: `advice` needs `block` or `ask`", h.Name)
+		p.fail(keyIn(n, "advice"), "remove it, or write `block: REASON`", "hook %q: `advice` needs `block` or `ask`", h.Name)
 	}
 	if h.Fields != nil && h.Replace == nil && h.Mask == nil {
-		p.fail(n, "", "hook %q: `fields` needs `replace` or `mask`", h.Name)
+		p.fail(keyIn(n, "fields"), "remove it, or write `mask: true`", "hook %q: `fields` needs `replace` or `mask`", h.Name)
 	}
 	p.options(&h, &options)
 	if on == nil && h.Builtin != nil {
@@ -267,11 +296,11 @@ func (p *fileParser) options(h *policyfile.Hook, o *options) {
 	case a != nil && a.options != nil:
 		a.options(p, h, o)
 	case o.async != nil:
-		p.fail(o.async, "", "hook %q: `async` needs `run` or `http`", h.Name)
+		p.fail(keyIn(o.hook, "async"), "remove it: only a program or a server can run in the background", "hook %q: `async` needs `run` or `http`", h.Name)
 	case o.speaks != "":
-		p.fail(o.hook, "", "hook %q: `speaks` needs `run`", h.Name)
+		p.fail(keyIn(o.hook, "speaks"), "remove it: only a program has a protocol", "hook %q: `speaks` needs `run`", h.Name)
 	case o.env != nil:
-		p.fail(o.hook, "", "hook %q: `env` needs `run`", h.Name)
+		p.fail(keyIn(o.hook, "env"), "remove it: only a program has environment variables", "hook %q: `env` needs `run`", h.Name)
 	}
 }
 
@@ -280,7 +309,7 @@ func (p *fileParser) programOptions(h *policyfile.Hook, o *options) {
 	h.Run.Name, h.Run.Env, h.Run.Speaks = h.Name, o.env, o.speaks
 	h.Run.Async = o.async != nil && p.boolean(o.async)
 	if o.speaks != "" && h.Run.Worker {
-		p.fail(o.hook, "", "hook %q: `speaks` needs `run`, and cannot be used with a worker", h.Name)
+		p.fail(keyIn(o.hook, "speaks"), "remove it, or write `run` in place of `worker`", "hook %q: `speaks` needs `run`, and cannot be used with a worker", h.Name)
 	}
 }
 
@@ -293,7 +322,7 @@ func (p *fileParser) contextOptions(h *policyfile.Hook, o *options) {
 	case run != nil:
 		run.Name, run.Env, run.Context = h.Name, o.env, true
 	case o.env != nil:
-		p.fail(o.hook, "", "hook %q: `env` needs `run`", h.Name)
+		p.fail(keyIn(o.hook, "env"), "remove it: only a program has environment variables", "hook %q: `env` needs `run`", h.Name)
 	}
 }
 
@@ -304,7 +333,7 @@ func (p *fileParser) decision(h *policyfile.Hook, n *yaml.Node, decision string)
 	case n.Kind == yaml.String:
 		h.Reason = strings.TrimSpace(n.Text)
 	case n.Kind != yaml.Bool || n.Text != "true":
-		p.fail(n, "", "%s must be the reason, or true", decision)
+		p.fail(n, "write `"+decision+": REASON`, or remove the hook", "%s must be the reason, or true", decision)
 	}
 }
 
@@ -312,17 +341,21 @@ func (p *fileParser) decision(h *policyfile.Hook, n *yaml.Node, decision string)
 func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 	items := itemsOf(n)
 	if len(items) == 0 {
-		p.fail(n, "", "hook %q: `on` is empty", h.Name)
+		p.fail(n, "for example `on: [tool.before]`", "hook %q: `on` is empty", h.Name)
 	}
 	for _, item := range items {
 		kinds := Kinds(item.Text)
+		if item.Kind == yaml.Null {
+			p.fail(item, "for example `on: tool.before`", "the event is missing")
+			continue
+		}
 		if item.Kind != yaml.String || kinds == nil {
 			p.fail(item, eventHint(item.Text), "unknown event %q", item.Text)
 			continue
 		}
 		for _, kind := range kinds {
 			if why := forbidden(h, kind); why != "" {
-				p.fail(item, whereInstead(changes(h)), "hook %q: %s", h.Name, why)
+				p.fail(item, cmp.Or(whereInstead(changes(h)), eventsFor(h)), "hook %q: %s", h.Name, why)
 				continue
 			}
 			if !slices.Contains(h.On, kind) {
@@ -331,10 +364,24 @@ func (p *fileParser) events(h *policyfile.Hook, n *yaml.Node) {
 		}
 	}
 	for _, field := range changes(h) {
-		if len(h.On) > 0 && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
+		if len(h.On) > 0 && !unknownField(field) && !slices.ContainsFunc(h.On, func(k grapnel.Kind) bool { return mayChange(contractOf(k), field) }) {
 			p.fail(n, whereInstead([]grapnel.Field{field}), "hook %q: none of its events permits changing %s", h.Name, field)
 		}
 	}
+}
+
+// eventsFor returns a hint with events that permit the action of a hook.
+func eventsFor(h *policyfile.Hook) string {
+	var kinds []string
+	for _, c := range grapnel.Contracts() {
+		if forbidden(h, c.Kind) == "" && len(kinds) < 6 {
+			kinds = append(kinds, string(c.Kind))
+		}
+	}
+	if kinds == nil {
+		return ""
+	}
+	return "possible on " + strings.Join(kinds, ", ")
 }
 
 // Kinds returns the event kinds for an event name in a policy. It knows the names of
@@ -360,6 +407,9 @@ func Kinds(name string) []grapnel.Kind {
 // eventHint returns a hint for an unknown event: the most similar name, or the events of something
 // that the name mentions, as in block-tool.
 func eventHint(name string) string {
+	if words := strings.FieldsFunc(name, func(r rune) bool { return r == ' ' || r == ',' }); len(words) > 1 && Kinds(words[0]) != nil {
+		return "write a list: on: [" + strings.Join(words, ", ") + "]"
+	}
 	names := eventNames()
 	slices.SortStableFunc(names, func(a, b string) int { // of equally similar names, the one of a single agent is the worse hint
 		return slices.IndexFunc(Kinds(a), grapnel.Kind.Native) - slices.IndexFunc(Kinds(b), grapnel.Kind.Native)
@@ -408,8 +458,13 @@ func (p *fileParser) name(n *yaml.Node) string {
 }
 
 func (p *fileParser) text(n *yaml.Node) string {
-	if n.Kind == yaml.List || n.Kind == yaml.Map || n.Kind == yaml.Null || n.Text == "" {
-		p.fail(n, "", "want text, not %s", n.Kind)
+	switch {
+	case n.Kind == yaml.Null:
+		p.fail(n, "write the text after the colon, or remove the key", "want text, not %s", n.Kind)
+	case n.Kind == yaml.List || n.Kind == yaml.Map:
+		p.fail(n, "write one text; a text with special characters needs quotes", "want text, not %s", n.Kind)
+	case n.Text == "":
+		p.fail(n, "write the text, or remove the key", "want text, not an empty text")
 	}
 	return n.Text
 }
@@ -419,13 +474,30 @@ func (p *fileParser) texts(n *yaml.Node) []string {
 		return []string{p.text(n)}
 	}
 	if len(n.Items) == 0 {
-		p.fail(n, "", "the list is empty: it would match nothing")
+		p.fail(n, "write at least one value, or remove the key", "the list is empty")
 	}
 	var texts []string
 	for _, item := range n.Items {
 		texts = append(texts, p.text(item))
 	}
 	return texts
+}
+
+// variable rejects a value in the place of a name.
+func (p *fileParser) variable(n *yaml.Node) {
+	if name, _, ok := strings.Cut(n.Text, "="); ok {
+		p.fail(n, fmt.Sprintf("write `env: %s`: the value comes from the environment of the agent", name), "`env` is a list of names, without values")
+	}
+}
+
+// keyIn returns the key of a mapping, or the mapping if it has no such key.
+func keyIn(n *yaml.Node, key string) *yaml.Node {
+	for _, pair := range n.Pairs {
+		if pair.Key.Text == key {
+			return pair.Key
+		}
+	}
+	return n
 }
 
 // itemsOf returns the items of a list, or n itself if it is not a list.
@@ -438,7 +510,7 @@ func itemsOf(n *yaml.Node) []*yaml.Node {
 
 func (p *fileParser) boolean(n *yaml.Node) bool {
 	if n.Kind != yaml.Bool {
-		p.fail(n, "", "want true or false, not %q", n.Text)
+		p.fail(n, "write one of these words, without quotes", "want true or false, not %q", n.Text)
 	}
 	return n.Text == "true"
 }
@@ -453,7 +525,7 @@ func (p *fileParser) oneOf(n *yaml.Node, words ...string) string {
 func (p *fileParser) integer(n *yaml.Node) *int {
 	i, err := strconv.Atoi(n.Text)
 	if err != nil || n.Kind != yaml.Number || strconv.Itoa(i) != n.Text {
-		p.fail(n, "", "want a whole number, not %q", n.Text)
+		p.fail(n, "write digits only", "want a whole number, not %q", n.Text)
 	}
 	return &i
 }
@@ -464,7 +536,7 @@ func (p *fileParser) duration(n *yaml.Node) policyfile.Duration {
 	case err != nil:
 		p.fail(n, "write a number with a unit: 500ms, 5s, 1m, 7d", "%q is not a duration", n.Text)
 	case d <= 0:
-		p.fail(n, "", "the timeout must be more than 0")
+		p.fail(n, "write for example 5s, or remove it", "the timeout must be more than 0")
 	}
 	return policyfile.Duration(d)
 }
@@ -472,7 +544,14 @@ func (p *fileParser) duration(n *yaml.Node) policyfile.Duration {
 func (p *fileParser) when(n *yaml.Node) string {
 	source := p.text(n)
 	if _, err := match.CompileExpression(match.KeyWhen, source); err != nil {
-		p.fail(n, "", "%v", err)
+		hint := ""
+		switch {
+		case strings.Contains(err.Error(), `unexpected "="`):
+			hint = "compare with =="
+		case strings.ContainsAny(source, "“”‘’"):
+			hint = "write plain quotes"
+		}
+		p.fail(n, hint, "%v", err)
 	}
 	return source
 }
@@ -510,7 +589,7 @@ func (p *fileParser) replacements(n *yaml.Node) []policyfile.Replacement {
 				re := p.regexp(n, r.Pattern)
 				r.Literal = prefilter.RequiredLiteral(r.Pattern)
 				if re != nil && re.MatchString("") {
-					p.fail(n, "", "pattern %q matches the empty text", r.Pattern)
+					p.fail(n, "name a text that must occur, for example with + in place of *", "pattern %q matches the empty text, which is everywhere", r.Pattern)
 				}
 			}},
 			{"with", func(n *yaml.Node) {
@@ -530,7 +609,7 @@ func (p *fileParser) replacements(n *yaml.Node) []policyfile.Replacement {
 func (p *fileParser) regexp(n *yaml.Node, pattern string) *regexp.Regexp {
 	re, err := regexp.Compile(pattern)
 	if err != nil {
-		p.fail(n, "the syntax is RE2", "%v", err)
+		p.fail(n, "the syntax is RE2: \\ before a character makes it literal", "invalid regular expression: %s", strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 		return nil
 	}
 	return re
@@ -587,7 +666,7 @@ func (p *fileParser) match(n *yaml.Node) policyfile.Match {
 		{"not", func(n *yaml.Node) { m.Not = new(p.match(n)) }},
 	})
 	if n.Kind == yaml.Map && len(n.Pairs) == 0 {
-		p.fail(n, "", "the match is empty")
+		p.fail(n, "write a key, such as `command: rm -rf`, or remove it", "the match is empty")
 	}
 	return m
 }
@@ -620,7 +699,10 @@ func (p *fileParser) wordsOf(n *yaml.Node, k *match.Key) []string {
 	case match.FormSecret:
 		return p.secretIDs(n, k.Name)
 	case match.FormUnknown:
-		return []string{p.oneOf(n, "unknown")}
+		if n.Text != "unknown" {
+			p.fail(n, "write `shell: unknown`; to select the shell of an agent, write `tool: shell`", "`shell` finds lines that hide what they run, so its only value is unknown")
+		}
+		return []string{n.Text}
 	default:
 		return p.each(n, p.glob)
 	}
@@ -662,12 +744,14 @@ func (p *fileParser) pattern(n *yaml.Node) {
 
 func (p *fileParser) pathPattern(n *yaml.Node) {
 	if !doublestar.ValidatePattern(n.Text) {
-		p.fail(n, "", "%q is not a path pattern", n.Text)
+		p.fail(n, "write \\ before a bracket or brace that is part of a name", "%q is not a path pattern: a bracket or brace is not closed", n.Text)
 	}
 }
 
 func (p *fileParser) commandPattern(n *yaml.Node) {
-	if _, err := shell.Compile(n.Text); err != nil {
+	if _, ok := match.RegexpOf(n.Text); ok && strings.ContainsAny(n.Text, `\+*|()$^`) {
+		p.fail(n, "write words and globs, such as `command: rm -rf`, or a regular expression in `when`", "command pattern %q: a command pattern cannot be a regular expression", n.Text)
+	} else if _, err := shell.Compile(n.Text); err != nil {
 		p.fail(n, "", "%v", err)
 	}
 }

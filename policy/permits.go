@@ -20,10 +20,13 @@ func forbiddenText(h *policyfile.Hook, c *grapnel.Contract) string {
 
 // forbiddenFields returns why an event cannot change the hook's fields; "" = it permits one.
 func forbiddenFields(h *policyfile.Hook, c *grapnel.Contract) string {
-	fields := changes(h)
+	fields := slices.DeleteFunc(changes(h), unknownField) // another error is about it
 	permitted := slices.ContainsFunc(fields, func(f grapnel.Field) bool { return mayChange(c, f) })
 	return unless(len(fields) == 0 || permitted, "%s cannot change %s%s", c.Kind, joinFields(fields), permittedFields(c))
 }
+
+// unknownField reports whether no event permits changing a field.
+func unknownField(f grapnel.Field) bool { return whereInstead([]grapnel.Field{f}) == "" }
 
 // contractOf returns the contract of an event kind. An unknown kind has a contract that permits
 // nothing.
@@ -56,7 +59,7 @@ func permittedFields(c *grapnel.Contract) string {
 	if len(fields) == 0 {
 		return ""
 	}
-	return ", only of " + joinFields(fields)
+	return ", only " + joinFields(fields)
 }
 
 // changes returns the fields that a hook changes by name.

@@ -52,15 +52,20 @@ func (p *fileParser) sandboxPath(n *yaml.Node) string {
 	return name
 }
 
+// hintNet is for users who expect that a sandbox knows hosts.
+const hintNet = "write `any`, `none`, or a list of ports as [443]: the kernel can restrict ports, but not hosts"
+
 func (p *fileParser) sandboxNet(n *yaml.Node, s *policyfile.Sandbox) {
 	if n.Kind != yaml.List {
-		s.Net = p.oneOf(n, "none", "any") == "any"
+		if s.Net = n.Text == "any"; !s.Net && n.Text != "none" {
+			p.fail(n, hintNet, "want one of none, any, or a list of ports, not %q", n.Text)
+		}
 		return
 	}
 	for _, item := range n.Items {
 		port, err := strconv.ParseUint(item.Text, 10, 16)
 		if err != nil || port == 0 || item.Kind != yaml.Number {
-			p.fail(item, "write `any`, `none`, or a list of ports as [443]", "%q is not a port", item.Text)
+			p.fail(item, hintNet, "%q is not a port", item.Text)
 			continue
 		}
 		s.Ports = append(s.Ports, uint16(port))

@@ -80,8 +80,8 @@ func TestSchemaHasEveryKey(t *testing.T) {
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
 		"match": "match", "secrets": "secrets", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
 		"http": "http", "notify": "notify", "breaker": "breaker",
-		"sandbox": "sandbox",
-		"grants":  "grant", "trust": "vouch",
+		"sandbox": "sandbox", "contain": "contain",
+		"grants": "grant", "trust": "vouch",
 		"redact":  "redact",
 		"records": "records", "retention": "retention",
 	}
@@ -294,7 +294,7 @@ func TestSchemaExplainsKeys(t *testing.T) {
 				}
 				hook := map[string]string{"name": "x", "on": "tool.before"}
 				switch key {
-				case "block", "ask", "limit", "run", "worker", "http", "notify", "builtin", "replace", "mask":
+				case "block", "ask", "contain", "limit", "run", "worker", "http", "notify", "builtin", "replace", "mask":
 				case "allow":
 					hook["on"] = "permission.before"
 				case "context":

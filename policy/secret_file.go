@@ -81,7 +81,7 @@ func readRules(p *policyfile.Policy, policy string, read reader) (errs []*policy
 		path := rulePath(policy, file.Text)
 		data, err := read(path)
 		if err != nil {
-			errs = append(errs, &policyfile.Error{File: policy, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf("the rules for secrets in %s: %s", path, unreadable(err))})
+			errs = append(errs, &policyfile.Error{File: policy, Line: file.Line, Col: file.Col, Msg: fmt.Sprintf("cannot read the rules for secrets: %s %s", path, unreadable(err)), Hint: "write the file, or its path relative to the policy"})
 			continue
 		}
 		s.Sums = append(s.Sums, digest.Of(data))

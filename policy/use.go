@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -64,6 +65,9 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 			hint := nearest.Hint(use.Pack.Text, registry.Names())
 			if hint == "" {
 				hint = "valid values: " + strings.Join(registry.Names(), ", ")
+				if strings.ContainsAny(use.Pack.Text, "./") {
+					hint = "`use` takes packs of Grapnel and no files; " + hint
+				}
 			}
 			fail(use.Pack, hint, "unknown pack %q", use.Pack.Text)
 			continue
@@ -74,7 +78,7 @@ func registryPacks(p *policyfile.Policy, file string, registry packindex.Registr
 				names = append(names, pack.Hooks[j].Name)
 			}
 			if !slices.Contains(names, w.Text) {
-				fail(w, nearest.Hint(w.Text, names), "pack %q has no hook %q", pack.Name, w.Text)
+				fail(w, cmp.Or(nearest.Hint(w.Text, names), fmt.Sprintf("\"grapnel hooks list --pack %s\" and docs/packs.md list its hooks", pack.Name)), "pack %q has no hook %q", pack.Name, w.Text)
 			}
 		}
 	}
@@ -208,7 +212,7 @@ func (p *fileParser) uses(n *yaml.Node) []policyfile.Use {
 		}
 		for _, before := range uses {
 			if before.Pack.Text == use.Pack.Text && use.Pack.Text != "" {
-				p.fail(item, "", "pack %q is used twice, first in line %d", use.Pack.Text, before.Pack.Line)
+				p.fail(item, "remove one of them", "pack %q is used twice, first in line %d", use.Pack.Text, before.Pack.Line)
 			}
 		}
 		uses = append(uses, use)

@@ -159,6 +159,14 @@ var probes = map[string]func([]string) error{
 		var now unix.Rlimit
 		return unix.Prlimit(pid(a[0]), unix.RLIMIT_CORE, nil, &now)
 	},
+	"type": func([]string) error {
+		var c byte
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, 0, unix.TIOCSTI, uintptr(unsafe.Pointer(&c)))
+		if errno == unix.ENOTTY || errno == unix.EIO {
+			return nil // the call is not prevented, but stdin is no terminal, or this kernel has no TIOCSTI
+		}
+		return orNil(errno)
+	},
 	"setsid":  func([]string) error { return leave(&syscall.SysProcAttr{Setsid: true}) },
 	"setpgid": func([]string) error { return leave(&syscall.SysProcAttr{Setpgid: true}) },
 	"fd": func(a []string) error {

@@ -83,17 +83,26 @@ func (s *Sandbox) Run(ctx context.Context, p *Program) (*Ending, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSandbox, err)
 	}
+	temp, err := r.tempDir(p)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(temp) }()
+	return run(ctx, p, &r)
+}
+
+// tempDir makes the program's temporary directory, which the caller must remove.
+func (r *rules) tempDir(p *Program) (string, error) {
 	temp, err := os.MkdirTemp("", "grapnel-hook-")
 	if err != nil { // TMPDIR of this process may be unusable
 		temp, err = os.MkdirTemp("/tmp", "grapnel-hook-")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: no temporary directory: %w", ErrSandbox, err)
+		return "", fmt.Errorf("%w: no temporary directory: %w", ErrSandbox, err)
 	}
-	defer func() { _ = os.RemoveAll(temp) }()
 	p.Env = append(p.Env, "TMPDIR="+temp)
 	r.Write = append(r.Write, reach{Path: temp})
-	return run(ctx, p, &r)
+	return temp, nil
 }
 
 // rules are the resolved restrictions for one program. They are passed to the restarted process
@@ -104,6 +113,7 @@ type rules struct {
 	Write    []reach
 	Net      bool
 	Ports    []uint16
+	Groups   bool // allows new process groups and sessions
 	Optional bool
 }
 

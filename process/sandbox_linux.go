@@ -368,7 +368,8 @@ func auditArch() uint32 {
 }
 
 // syscalls returns the seccomp filter for everything that Landlock does not restrict: sockets
-// other than TCP, leaving the process group, limits of other processes, and the kernel's keys.
+// other than TCP, leaving the process group, typing into the terminal, limits of other processes,
+// and the kernel's keys.
 //
 // Landlock does not yet restrict unix sockets with a path, and the servers behind them could act
 // for the program, so the filter refuses all unix sockets. It refuses io_uring, because seccomp
@@ -388,9 +389,17 @@ func syscalls(r *rules) []unix.SockFilter {
 		f.call(nr, filter{}.answered(refuse(unix.ENOSYS)))
 	}
 	for _, nr := range [...]uint32{unix.SYS_SETSID, unix.SYS_SETPGID} {
-		f.call(nr, filter{}.answered(refuse(unix.EPERM)))
+		if !r.Groups {
+			f.call(nr, filter{}.answered(refuse(unix.EPERM)))
+		}
 	}
-	var limits, pair, sock filter
+	var limits, terminal, pair, sock filter
+	terminal.argument(1)
+	for _, nr := range [...]uint32{unix.TIOCSTI, unix.TIOCLINUX} { // type into the terminal, whose shell is outside
+		terminal.when(nr, refuse(unix.EPERM))
+	}
+	f.call(unix.SYS_IOCTL, terminal.answered(unix.SECCOMP_RET_ALLOW))
+
 	limits.argument(0)
 	limits.unless(0, refuse(unix.EPERM)) // 0 is the calling process
 	f.call(unix.SYS_PRLIMIT64, limits.answered(unix.SECCOMP_RET_ALLOW))

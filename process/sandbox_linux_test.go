@@ -173,6 +173,7 @@ func TestSandbox(t *testing.T) {
 		"the limits of another":                 {reads, []string{"limit", p.victim}, false},
 		"a session of its own":                  {reads, []string{"setsid"}, false},
 		"a group of its own":                    {reads, []string{"setpgid"}, false},
+		"typing into the terminal":              {reads, []string{"type"}, false},
 		"more rights":                           {reads, []string{"setuid"}, false},
 		"TCP":                                   {reads, []string{"tcp", p.tcp}, false},
 		"UDP":                                   {reads, []string{"udp", p.udp}, false},

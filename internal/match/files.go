@@ -189,6 +189,9 @@ func shellLanguage(t *grapnel.Tool) string {
 	return ""
 }
 
+// POSIXShell reports whether a tool's command lines are for a POSIX shell.
+func POSIXShell(t *grapnel.Tool) bool { return shellLanguage(t) == "" }
+
 // inputContent returns the text in the tool input that the tool would write.
 func (f *Facts) inputContent() []string {
 	if f.Event.Tool == nil || f.Event.Tool.Content == "" {

@@ -19,10 +19,16 @@ func Hint(word string, known []string) string {
 // Word returns the known word that is most similar to a mistyped word, or "" if no word is
 // similar.
 func Word(word string, known []string) string {
+	return Within(word, known, 1+len(word)/3)
+}
+
+// Within returns the known word that is most similar to a word, or "" if each needs more than the given
+// number of changes.
+func Within(word string, known []string, distance int) string {
 	if len(word) > 64 {
 		return "" // too long for a typing error, and slow to compare
 	}
-	best, distance := "", 1+len(word)/3
+	best := ""
 	for _, k := range known {
 		if d := editDistance(strings.ToLower(word), strings.ToLower(k)); d <= distance {
 			best, distance = k, d-1

@@ -34,7 +34,7 @@ func (p *mutating) example(i int) string {
 		want = fmt.Sprintf("{decision: %s, rule: %s}", h.Decide, quotedWord(h.Name))
 	}
 	// For other hooks a match alone has no effect that a test can check.
-	speaks := h.Decide != "" || h.Replace != nil || h.Context != nil || mu.looks()
+	speaks := h.Decide != "" || h.Contain != nil || h.Replace != nil || h.Context != nil || mu.looks()
 	if before := p.before[mu.hook]; speaks && h.After == nil && h.Limit == nil && before != nil {
 		for _, d := range drafts(h, mu) {
 			ev, ok := d.event()

@@ -70,6 +70,7 @@ func Load(file string, how Loading) (Loaded, []*policyfile.Error) {
 			}
 			return named(h.Name, how.Notify(h)), nil
 		},
+		Contain: func(*policyfile.Sandbox, string) (string, error) { return "grapnel-hook", nil }, // on any machine
 		Command: func(c policyfile.Command) grapnel.Hook {
 			if how.Program == nil {
 				return named(c.Name, Program(c))

@@ -367,6 +367,8 @@ var table = []program{
 	},
 	{name: "gosu", style: flat | early, runs: runsCommand, skip: 1},
 	{name: "gpg", style: flat | shortens, args: "o output r recipient u local-user homedir passphrase passphrase-file keyring", files: "*=r o=w output=w passphrase=n passphrase-file=r r=n recipient=n homedir=a"},
+	{name: "grapnel-hook"},
+	{name: "grapnel-hook contain", style: early, runs: runsLine, args: "write read net root name reason"},
 	{
 		name: "grep", style: flat | shortens, args: "e regexp f file A after-context B before-context C context m max-count include exclude exclude-dir exclude-from d directories D devices label",
 		flags: "r=recursive R=dereference-recursive i=ignore-case v=invert-match n=line-number l=files-with-matches c=count o=only-matching q=quiet w=word-regexp x=line-regexp E=extended-regexp F=fixed-strings P=perl-regexp e=regexp f=file",

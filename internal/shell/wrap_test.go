@@ -29,6 +29,7 @@ var behindWrappers = map[string][]string{
 	"entr":            {"ls | entr rm -rf /", "ls | entr -s 'rm -rf /'"},
 	"parallel":        {"parallel rm -rf ::: /", "parallel 'rm -rf /' ::: a"},
 	"flock":           {"flock /tmp/l rm -rf /", "flock /tmp/l -c 'rm -rf /'"},
+	"grapnel-hook":    {"grapnel-hook contain -- 'rm -rf /'", "'/opt/my tools/grapnel-hook' contain --write . --write=/x --read / --net none --name 'a hook' -- 'cd x && rm -rf /'", "sudo grapnel-hook contain --net 443 --root /p --reason 'so, what' -- \"sh -c 'rm -rf /'\"", "grapnel-hook contain -- \"grapnel-hook contain -- 'rm -rf /'\""},
 	"su":              {"su -c 'rm -rf /'", "su - root -c 'rm -rf /'", "runuser -u x -- rm -rf /", "runuser -c 'rm -rf /' x", "doas rm -rf /", "gosu root rm -rf /"},
 	"setsid":          {"setsid rm -rf /", "stdbuf -oL rm -rf /", "unbuffer rm -rf /", "ionice -c 3 rm -rf /", "chrt -i 0 rm -rf /", "taskset 1 rm -rf /", "strace -f rm -rf /", "ltrace rm -rf /", "time rm -rf /", "perf stat -e x rm -rf /"},
 	"gdb":             {"gdb -ex 'shell rm -rf /'", "gdb -batch -ex '!rm -rf /'", "gdb --args rm -rf /", "lldb -o 'platform shell rm -rf /'"},

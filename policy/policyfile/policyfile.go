@@ -43,7 +43,7 @@ type Defaults struct {
 	OnError string   `json:"on_error,omitempty"`
 }
 
-// Hook is one entry of `hooks:`. Exactly one action is set: Decide, Context, Replace, Mask,
+// Hook is one entry of `hooks:`. Exactly one action is set: Decide, Contain, Context, Replace, Mask,
 // Set or Places, Limit, Run, HTTP, or Builtin.
 type Hook struct {
 	Name     string         `json:"name,omitempty"`
@@ -60,7 +60,8 @@ type Hook struct {
 	Message  string         `json:"message,omitempty"`  // for the user, in addition to a decision
 	Incident string         `json:"incident,omitempty"` // an incident that the hook prevents; for readers of the file
 
-	Decide  string                            `json:"decide,omitempty"` // block, ask or allow
+	Decide  string                            `json:"decide,omitempty"`  // block, ask or allow
+	Contain *Sandbox                          `json:"contain,omitempty"` // runs a shell line in a sandbox
 	Reason  string                            `json:"reason,omitempty"`
 	Advice  []string                          `json:"advice,omitempty"` // commands to run instead; added to the reason
 	Context *Context                          `json:"context,omitempty"`

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"golang.org/x/term"
@@ -167,12 +168,16 @@ func Indent(text, by string) string {
 	return by + strings.ReplaceAll(strings.TrimRight(printable.Text(text), "\n"), "\n", "\n"+by)
 }
 
-// Width returns the width of a terminal in characters, or 80 if it is unknown.
+// Width returns the width of a terminal in characters. If it is unknown, for example of a pipe, it
+// returns the value of $COLUMNS, or 80.
 func Width(stream any) int {
 	if f := FileOf(stream); f != nil {
 		if width, _, err := term.GetSize(int(f.Fd())); err == nil && width > 0 {
 			return width
 		}
+	}
+	if width, err := strconv.Atoi(os.Getenv("COLUMNS")); err == nil && width > 0 {
+		return width
 	}
 	return 80
 }

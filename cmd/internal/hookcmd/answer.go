@@ -47,6 +47,7 @@ reply in the agent's format. Agents run it after "grapnel install".
   --help         print this help
 
 To see a reply and its reasons: grapnel explain
+To run a shell line in a sandbox: grapnel-hook contain --help
 `
 
 // agentLines lists the agents in lines of at most 100 columns, indented for the help.
@@ -168,6 +169,9 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 			exit = exitFailure
 		}
 	}()
+	if len(args) > 0 && args[0] == containWord {
+		return contain(args[1:], stdin, stdout, stderr)
+	}
 	inv, err := parseArgs(args)
 	inv.look = p.Webhook
 	switch {

@@ -49,7 +49,7 @@ func NewReport(x *policy.Examined, trusted bool) Report {
 	}
 	for i := range x.Policy.Hooks {
 		h := &x.Policy.Hooks[i]
-		add(h, describe(h)+Sandbox(h), "")
+		add(h, Describe(h)+Sandbox(h), "")
 	}
 	for _, f := range x.Foreign {
 		for i := range f.Hooks {
@@ -60,15 +60,15 @@ func NewReport(x *policy.Examined, trusted bool) Report {
 			case h.Rule:
 				add(&h.Hook, "a rule of the format "+f.Format, f.Path)
 			default:
-				add(&h.Hook, describe(&h.Hook), f.Path)
+				add(&h.Hook, Describe(&h.Hook), f.Path)
 			}
 		}
 	}
 	return r
 }
 
-// describe returns the effect of a hook, with the texts of the policy file.
-func describe(h *policyfile.Hook) string {
+// Describe returns the effect of a hook, with the texts of the policy file.
+func Describe(h *policyfile.Hook) string {
 	switch {
 	case h.HTTP != nil && h.HTTP.Notify:
 		return "sends " + whatIsSent(h.HTTP) + " to " + h.HTTP.URL + ", with retries"
@@ -96,6 +96,8 @@ func describe(h *policyfile.Hook) string {
 		return "allow, which has an effect only if your own policy grants it"
 	case h.Decide != "":
 		return h.Decide
+	case h.Contain != nil:
+		return "runs the command in a " + h.Contain.Describe()
 	case h.Replace != nil:
 		return "replaces text"
 	case h.Mask != nil:
