@@ -51,6 +51,8 @@ func TestGolden(t *testing.T) {
 		fits        bool // no line is wider than the terminal
 		records     time.Time
 	}{
+		{name: "hooks", args: []string{"hooks", "--source", "user", "--since", "36500d"}, fits: true, records: long},
+		{name: "hooks-pack", args: []string{"hooks", "--pack", "self-protection"}, fits: true},
 		{name: "install", args: []string{"install", "--yes"}},
 		{name: "install-asks", typed: "d\ny\nn\n", args: []string{"install"}},
 		{name: "log", args: []string{"log"}, fits: true, records: long},
@@ -134,6 +136,7 @@ func goldenRun(t *testing.T, v view, typed string, args []string, records time.T
 	t.Setenv("PATH", filepath.Join(home, "bin"))
 	t.Setenv("TERM", "xterm-256color")
 	t.Setenv("NO_COLOR", "")
+	t.Setenv("COLUMNS", "")
 	for _, name := range []string{"XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "GEMINI_CLI_HOME", "CODEX_HOME"} {
 		t.Setenv(name, "")
 	}

@@ -1,21 +1,24 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 )
 
 func newHooks(c *console) *cobra.Command {
 	cmd := newHooksList(c)
-	cmd.Use = "hooks"
+	cmd.Use = "hooks [TEXT]"
 	cmd.Short = "List hooks, and switch single hooks off and on"
 	cmd.Example = "  grapnel hooks list --pack secrets\n  grapnel hooks disable no-force-push --reason 'we rewrite history today'\n  grapnel hooks enable no-force-push"
 	cmd.AddCommand(newHooksList(c), newHooksDisable(c), newHooksEnable(c))
@@ -24,30 +27,65 @@ func newHooks(c *console) *cobra.Command {
 
 func newHooksList(c *console) *cobra.Command {
 	var selected hooks.Selection
+	since := "7d"
 	cmd := &cobra.Command{
-		Use:   "list",
+		Use:   "list [TEXT]",
 		Short: "List the hooks in force",
-		Long: `List the hooks that are in force in this directory, in the order in which they run: source,
-state, name, events, priority, timeout and conditions. A rule has no timeout. A hook in observe
-mode runs, and its decision has no effect.`,
-		Example: "  grapnel hooks list\n  grapnel hooks list --pack secrets --json",
-		Args:    usageArgs(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
+		Long: `List the hooks that are in force in this directory, in the order in which they run: state,
+name, effect, how often the hook matched an event, events, reason, incident and conditions. A
+hook in observe mode runs, and its decision has no effect.
+
+With a TEXT, list only hooks that contain it: "grapnel hooks cron" finds the rules about cron.
+Conditions are cut at the right edge of the terminal, unless only one hook is listed. In a
+pipe, lines have the width of $COLUMNS, or 80. Programs should use --json, which has all.
+
+The numbers of matches come from the Records of the last 7 days, or --since.`,
+		Example: "  grapnel hooks list\n  grapnel hooks list crontab\n  grapnel hooks list --pack secrets --json",
+		Args:    usageArgs(cobra.MaximumNArgs(1)),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			begin, err := ago(since)
+			if err != nil {
+				return err
+			}
 			list, err := c.hooksHere()
 			if err != nil {
 				return err
 			}
+			if len(args) > 0 {
+				selected.Text = args[0]
+			}
 			list = selected.Of(list)
+			if len(list) > 0 {
+				if err := c.countMatches(cmd.Context(), list, begin); err != nil {
+					return err
+				}
+			}
 			if c.JSON {
 				return c.PrintJSON(append([]hooks.Hook{}, list...))
 			}
-			c.printHooks(list)
+			c.printHooks(list, since)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&selected.Pack, "pack", "", "only hooks of this `PACK`")
 	cmd.Flags().StringVar(&selected.Source, "source", "", "only hooks of this `SOURCE`: a file, or a scope such as user or project")
+	cmd.Flags().StringVar(&since, "since", since, "count matches of the last `DURATION`, such as 1h")
 	return c.jsonFlag(cmd)
+}
+
+// countMatches sets how often hooks matched since a time.
+func (c *console) countMatches(ctx context.Context, list []hooks.Hook, begin time.Time) error {
+	place, err := c.Place()
+	if err != nil {
+		return err
+	}
+	count, err := records.Log(place).Count(ctx, begin)
+	if err != nil {
+		c.Warn(fmt.Errorf("the numbers of matches are incomplete: %w", err))
+	}
+	totals := count.Totals()
+	hooks.Count(list, &totals)
+	return nil
 }
 
 // hooksHere lists the hooks in force in the working directory.
@@ -68,43 +106,93 @@ func (c *console) hooksHere() ([]hooks.Hook, error) {
 	return list, err
 }
 
-func (c *console) printHooks(list []hooks.Hook) {
+func (c *console) printHooks(list []hooks.Hook, since string) {
 	if len(list) == 0 {
 		fmt.Fprintln(c.Out, "no hooks")
 		return
 	}
-	widest := 0
-	for i := range list {
-		widest = min(max(widest, len(list[i].Name)), 32)
+	width := cli.Width(c.Out)
+	wrap := func(text, by string) []string { return printable.Wrap(by+printable.Line(text), width, by) }
+	head := "matches are of the last " + since
+	if list[0].Matched == nil {
+		head = "no Records of the last " + since + ", so it is not known how often hooks matched"
 	}
+	c.printLines(wrap(head, ""))
 	source := ""
 	for i := range list {
 		h := &list[i]
 		if h.Source != source {
 			source = h.Source
-			fmt.Fprintf(c.Out, "%s (%s)\n", c.Paint(cli.Bold, printable.Line(h.Source)), h.Scope)
-		}
-		events := "all events"
-		if len(h.On) > 0 {
-			events = string(h.On[0])
-			if more := len(h.On) - 1; more > 0 {
-				events += fmt.Sprintf(" +%d", more)
+			path, scope := cli.Path(h.Source), " ("+h.Scope.String()+")"
+			if room := c.Columns(); room > 0 { // a reader of a pipe needs the whole path
+				path = printable.CutLeft(path, room-len(scope))
 			}
+			fmt.Fprintln(c.Out, c.Paint(cli.Bold, path)+scope)
 		}
-		parts := []string{}
+		lines := wrap(h.Name+": "+strings.Join(hookFacts(h), ", "), hookIndent)
+		lines[0] = fmt.Sprintf("  %-9s", h.State) + lines[0][len(hookIndent):]
+		c.printLines(lines)
 		if h.State == hooks.Off {
-			parts = append(parts, "off since "+h.Since.Local().Format("2006-01-02 15:04")+": "+h.Reason)
+			c.printLines(wrap("off since "+minute(h.Since)+": "+h.OffReason, hookIndent))
 		}
-		order := fmt.Sprintf("priority %d", h.Priority)
-		if h.Timeout > 0 {
-			order += fmt.Sprintf(", timeout %gs", h.Timeout)
+		if h.Reason != "" {
+			c.printLines(wrap(h.Reason, hookIndent))
 		}
-		parts = append(parts, order)
-		parts = append(parts, h.Matches...)
-		line := fmt.Sprintf("  %-7s  %-*s  %-18s  %s", h.State, widest, printable.Line(h.Name), events, printable.Line(strings.Join(parts, "; ")))
-		if cli.Terminal(c.Out) {
-			line = shorten.To(line, cli.Width(c.Out)-1)
+		if h.Incident != "" {
+			c.printLines(wrap("incident: "+h.Incident, hookIndent))
 		}
+		for _, condition := range h.Matches {
+			lines := wrap(condition, hookIndent)
+			if len(list) > 1 {
+				lines = []string{printable.Cut(hookIndent+printable.Line(condition), width)}
+			}
+			c.printLines(lines)
+		}
+	}
+}
+
+// hookIndent is in front of the lines of a hook. It has the width of the longest state.
+const hookIndent = "           "
+
+// hookFacts describes a hook in a few words each.
+func hookFacts(h *hooks.Hook) []string {
+	var facts []string
+	if h.Does != "" {
+		facts = append(facts, h.Does)
+	}
+	if m := h.Matched; m != nil {
+		times := "matched " + printable.Count(m.Times, "time")
+		if m.Would > 0 {
+			times += fmt.Sprintf(" (%d would block or ask)", m.Would)
+		}
+		facts = append(facts, times)
+	}
+	events := "all events"
+	if len(h.On) > 0 {
+		events = string(h.On[0])
+		if more := len(h.On) - 1; more > 0 {
+			events += fmt.Sprintf(" +%d", more)
+		}
+	}
+	facts = append(facts, events)
+	if h.State == hooks.Observe {
+		by := "set by its policy"
+		if h.By == "pause" {
+			by = "set by \"grapnel pause\" until " + minute(h.Until)
+		}
+		facts = append(facts, by)
+	}
+	if h.Priority != grapnel.DefaultPriority {
+		facts = append(facts, fmt.Sprintf("priority %d", h.Priority))
+	}
+	if h.Timeout > 0 {
+		facts = append(facts, fmt.Sprintf("timeout %gs", h.Timeout))
+	}
+	return facts
+}
+
+func (c *console) printLines(lines []string) {
+	for _, line := range lines {
 		fmt.Fprintln(c.Out, strings.TrimRight(line, " "))
 	}
 }

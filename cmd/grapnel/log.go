@@ -30,10 +30,13 @@ spool. The command needs no daemon.
 Each line begins with a short ID of the Record: "grapnel log show ID" shows all of it. On a
 terminal, lines are cut at its width.
 
+Hooks in observe mode stop nothing. --would lists the events that they would have blocked or
+asked about.
+
 --text finds Records that contain all the words: in reasons, errors, names of tools and
 hooks, and the event. "Words in quotes" must be next to each other. beg* finds words that
 start with beg.`,
-		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log show 019f8d2b1c\n  grapnel log -f --json",
+		Example: "  grapnel log --since 1h --decision block\n  grapnel log --text 'terraform destr*'\n  grapnel log show 019f8d2b1c\n  grapnel log --would --since 7d\n  grapnel log -f --json",
 		Args:    usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			query, err := asked.query(cmd)
@@ -85,6 +88,7 @@ start with beg.`,
 type wantedFlags struct {
 	since, agent, session, hook string
 	events, decisions           []string
+	would                       bool
 }
 
 func (w *wantedFlags) add(cmd *cobra.Command) {
@@ -93,12 +97,13 @@ func (w *wantedFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&w.session, "session", "", "only events of the session with this `ID`")
 	cmd.Flags().StringArrayVar(&w.events, "event", nil, "only events of this `EVENT`; repeatable")
 	cmd.Flags().StringArrayVar(&w.decisions, "decision", nil, "only events with this `DECISION`: none, allow, ask or block; repeatable")
+	cmd.Flags().BoolVar(&w.would, "would", false, "only events that hooks in observe mode would have stopped")
 	cmd.Flags().StringVar(&w.hook, "hook", "", "only events that the hook with this `NAME` handled")
 }
 
 // filter returns the filter of the flags. An invalid flag is a usage error.
 func (w *wantedFlags) filter() (spool.Filter, error) {
-	filter := spool.Filter{Session: w.session, Hook: w.hook}
+	filter := spool.Filter{Session: w.session, Hook: w.hook, Would: w.would}
 	if w.agent != "" {
 		d, ok := dialect.FindAgent(w.agent)
 		if !ok {

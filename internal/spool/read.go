@@ -28,6 +28,7 @@ type Filter struct {
 	Session   string
 	Events    []grapnel.Kind
 	Decisions []grapnel.Decision
+	Would     bool   // only events that hooks in observe mode would have blocked or asked about, if no other hook was as strict
 	Hook      string // a hook that ran: its name, or source::name
 }
 
@@ -38,7 +39,8 @@ func (f *Filter) Wants(e *Entry) bool {
 		f.Agent != "" && e.Agent != f.Agent,
 		f.Session != "" && e.Session != f.Session,
 		len(f.Events) > 0 && !slices.Contains(f.Events, e.Event),
-		len(f.Decisions) > 0 && (e.Late || !slices.Contains(f.Decisions, e.Decision)):
+		len(f.Decisions) > 0 && (e.Late || !slices.Contains(f.Decisions, e.Decision)),
+		f.Would && (e.Late || e.Would < grapnel.Ask || e.Would <= e.Decision):
 		return false
 	}
 	return f.Hook == "" || slices.ContainsFunc(e.Hooks, func(h grapnel.HookRun) bool {

@@ -46,6 +46,7 @@ func TestFilter(t *testing.T) {
 		"session":         {Filter{Session: "s2"}, "other"},
 		"event":           {Filter{Events: []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}}, "after"},
 		"decision":        {Filter{Decisions: []grapnel.Decision{grapnel.None}}, "none"},
+		"would":           {Filter{Would: true}, "none"}, // in the others, another hook was stricter
 		"hook":            {Filter{Hook: "fmt"}, "hooked"},
 		"hook and source": {Filter{Hook: "user::fmt"}, "hooked"},
 		"two at once":     {Filter{Agent: "gemini-cli", Session: "s2"}, ""},

@@ -12,29 +12,51 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/review"
+	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
+	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Hook is one hook in force. Its JSON is the output of "grapnel hooks list --json".
 type Hook struct {
-	Hook     string         `json:"hook"` // full name: SOURCE::NAME
-	Name     string         `json:"name"`
-	Source   string         `json:"source"`
-	Pack     string         `json:"pack,omitempty"`
-	Scope    grapnel.Scope  `json:"scope"`
-	File     string         `json:"file"`
-	Line     int            `json:"line,omitempty"`
-	On       []grapnel.Kind `json:"on"` // empty = all events
-	Phase    grapnel.Phase  `json:"phase"`
-	Priority int            `json:"priority"`
-	Timeout  float64        `json:"timeout_s,omitempty"` // in seconds; 0 = none
-	Matches  []string       `json:"matches"`             // conditions; empty = none
-	State    State          `json:"state"`
-	Reason   string         `json:"reason,omitempty"` // why it is off
-	Since    time.Time      `json:"since,omitzero"`   // when it was switched off
+	Hook      string         `json:"hook"` // full name: SOURCE::NAME
+	Name      string         `json:"name"`
+	Source    string         `json:"source"`
+	Pack      string         `json:"pack,omitempty"`
+	Scope     grapnel.Scope  `json:"scope"`
+	File      string         `json:"file"`
+	Line      int            `json:"line,omitempty"`
+	On        []grapnel.Kind `json:"on"`                 // empty = all events
+	Does      string         `json:"does,omitempty"`     // effect, such as "block"; empty = not known
+	Reason    string         `json:"reason,omitempty"`   // of its decision
+	Incident  string         `json:"incident,omitempty"` // an incident that the hook prevents
+	Phase     grapnel.Phase  `json:"phase"`
+	Priority  int            `json:"priority"`
+	Timeout   float64        `json:"timeout_s,omitempty"` // in seconds; 0 = none
+	Matches   []string       `json:"matches"`             // conditions; empty = none
+	State     State          `json:"state"`
+	By        string         `json:"switched_by,omitempty"` // what set the state, unless it is on: user, pause or policy
+	OffReason string         `json:"off_reason,omitempty"`  // why the user switched it off
+	Since     time.Time      `json:"since,omitzero"`        // when the user switched it off, or paused all hooks
+	Until     time.Time      `json:"until,omitzero"`        // end of the pause
+	Matched   *Matched       `json:"matched,omitempty"`     // nil = not known
+}
+
+// Matched is how often a hook matched an event, according to Records.
+type Matched struct {
+	Since time.Time `json:"since"`
+	Times int       `json:"times"`
+	Block int       `json:"block"`
+	Ask   int       `json:"ask"`
+	Would int       `json:"would"` // decisions to block or to ask in observe mode, which had no effect
 }
 
 // A State says whether a hook takes effect.
@@ -55,19 +77,27 @@ func List(place local.Place, dir string) ([]Hook, error) {
 	if problem != nil {
 		return nil, errors.Join(err, problem)
 	}
-	_, paused := pause.Read(place.Pause(), time.Now())
+	var paused *pause.Pause
+	if p, ok := pause.Read(place.Pause(), time.Now()); ok {
+		paused = &p
+	}
+	texts := texts{}
 	specs := engine.List("")
 	list := make([]Hook, 0, len(specs))
 	for i := range specs {
 		s := &specs[i]
 		if _, marker := s.Hook.(grapnel.Marker); !notice.Is(s) && !marker { // a marker only stores facts for later events
-			list = append(list, describe(s, off.Find(s.FullName()), paused))
+			h := describe(s, off.Find(s.FullName()), paused)
+			if f := texts.of(&h, s.Source.Digest); f != nil {
+				h.Does, h.Reason, h.Incident = review.Describe(f), f.Reason, f.Incident
+			}
+			list = append(list, h)
 		}
 	}
 	return list, err
 }
 
-func describe(s *grapnel.Spec, off *pause.OffHook, paused bool) Hook {
+func describe(s *grapnel.Spec, off *pause.OffHook, paused *pause.Pause) Hook {
 	h := Hook{
 		Hook: s.FullName(), Name: s.Name, Source: s.Source.Name, Scope: s.Source.Scope, File: s.Source.File, Line: s.Line,
 		On: s.On, Phase: s.Phase, Priority: grapnel.DefaultPriority, Timeout: s.Timeout.Seconds(), Matches: policy.NewReasoner(s).Describe(), State: On,
@@ -86,11 +116,66 @@ func describe(s *grapnel.Spec, off *pause.OffHook, paused bool) Hook {
 	}
 	switch {
 	case off != nil && pause.MayBeOff(s):
-		h.State, h.Reason, h.Since = Off, off.Reason, off.Since
-	case s.Mode == grapnel.ModeObserve, paused && s.Source.Scope != grapnel.ScopeManaged:
-		h.State = Observe
+		h.State, h.By, h.OffReason, h.Since = Off, "user", off.Reason, off.Since
+	case s.Mode == grapnel.ModeObserve:
+		h.State, h.By = Observe, "policy"
+	case paused != nil && s.Source.Scope != grapnel.ScopeManaged:
+		h.State, h.By, h.Since, h.Until = Observe, "pause", paused.Since, paused.Until
 	}
 	return h
+}
+
+// texts are policies by the source of their hooks; nil = not known. A compiled hook does not have all
+// texts of its policy.
+type texts map[string]*policyfile.Policy
+
+// of returns a hook as its policy file defines it. It returns nil for hooks of other systems, and if
+// the content of the file is not the content in force.
+func (t texts) of(h *Hook, sum string) *policyfile.Hook {
+	p, ok := t[h.Source]
+	if !ok {
+		p = read(h, sum)
+		t[h.Source] = p
+	}
+	if p == nil {
+		return nil
+	}
+	if i := slices.IndexFunc(p.Hooks, func(f policyfile.Hook) bool { return f.Name == h.Name }); i >= 0 {
+		return &p.Hooks[i]
+	}
+	return nil
+}
+
+// read returns the policy or pack of a hook, or nil if its digest differs or it cannot be read.
+func read(h *Hook, sum string) *policyfile.Policy {
+	data, err := readfile.Regular(h.File, yaml.MaxSize)
+	if h.Pack != "" {
+		data, err = packs.Files().ReadFile(h.Pack + ".yaml")
+	}
+	if err != nil || digest.Of(data) != sum {
+		return nil
+	}
+	p, errs := policy.Parse(h.File, data)
+	if len(errs) > 0 { // it has the format of another system
+		return nil
+	}
+	return p
+}
+
+// Count sets how often the hooks of a list matched. It changes nothing if there are no Records.
+func Count(list []Hook, totals *stats.Totals) {
+	if totals.Firings == 0 {
+		return
+	}
+	for i := range list {
+		h := &list[i]
+		h.Matched = &Matched{Since: totals.Since}
+		if j := slices.IndexFunc(totals.Hooks, func(c stats.Hook) bool { return c.Name == h.Name && c.Source == h.Source }); j >= 0 {
+			c := &totals.Hooks[j]
+			h.Matched.Times, h.Matched.Block, h.Matched.Ask = c.Runs, c.Decisions[grapnel.Block], c.Decisions[grapnel.Ask]
+			h.Matched.Would = c.Would[grapnel.Block] + c.Would[grapnel.Ask]
+		}
+	}
 }
 
 // A Selection selects hooks. Empty fields select all.
@@ -98,6 +183,7 @@ type Selection struct {
 	Name   string // name or full name
 	Pack   string
 	Source string // source, file, last elements of the file's path, or scope
+	Text   string // part of the name, effect, reason, incident, events or conditions, in any case
 }
 
 // Of returns the selected hooks of a list.
@@ -106,11 +192,19 @@ func (s *Selection) Of(list []Hook) []Hook {
 	for i := range list {
 		h := &list[i]
 		if (s.Name == "" || s.Name == h.Name || s.Name == h.Hook) && (s.Pack == "" || s.Pack == h.Pack) &&
-			(s.Source == "" || s.Source == h.Source || s.Source == h.File || s.Source == h.Scope.String() || strings.HasSuffix(filepath.ToSlash(h.File), "/"+s.Source)) {
+			(s.Source == "" || s.Source == h.Source || s.Source == h.File || s.Source == h.Scope.String() || strings.HasSuffix(filepath.ToSlash(h.File), "/"+s.Source)) && h.contains(s.Text) {
 			found = append(found, *h)
 		}
 	}
 	return found
+}
+
+func (h *Hook) contains(text string) bool {
+	parts := append([]string{h.Name, h.Does, h.Reason, h.Incident}, h.Matches...)
+	for _, kind := range h.On {
+		parts = append(parts, string(kind))
+	}
+	return strings.Contains(strings.ToLower(strings.Join(parts, "\n")), strings.ToLower(text))
 }
 
 // One returns the only selected hook. The error has a hint.

@@ -353,6 +353,9 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		}
 		add(cond+partial, anys(q.Decisions, func(d grapnel.Decision) any { return int64(d) })...)
 	}
+	if q.Would {
+		add("r.late = 0 AND r.would >= ? AND r.would > r.decision", int64(grapnel.Ask))
+	}
 	if q.Hook != "" {
 		cond, args := hookWanted(q.Hook)
 		var n int

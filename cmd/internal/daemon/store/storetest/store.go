@@ -302,6 +302,8 @@ func testFilter(t *testing.T, open Open) {
 		{Decisions: []grapnel.Decision{grapnel.None}},
 		{Decisions: []grapnel.Decision{grapnel.Block, grapnel.Ask}},
 		{Decisions: []grapnel.Decision{grapnel.Block, grapnel.None}},
+		{Would: true},
+		{Would: true, Hook: "h2", Decisions: []grapnel.Decision{grapnel.None}},
 		{Hook: "h2"},
 		{Hook: "src1::h2"},
 		{Hook: "src9::h2"},
