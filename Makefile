@@ -91,7 +91,7 @@ e2e: ## run real agents from npm against a model server on loopback
 	$(GO) test -tags e2e -count=1 -timeout 45m -v ./cmd/test/e2e/...
 
 .PHONY: corpus
-corpus: ## print how many dangerous and harmless cases of the corpus each pack stops
+corpus: ## print how many dangerous and harmless cases, and calls of recorded sessions, the packs stop
 	$(GO) test ./cmd/test/corpus -tags system -count=1 -v -run TestCorpus
 
 .PHONY: vectors

@@ -102,7 +102,11 @@ func (c *console) printFile(f check.Result) {
 		fmt.Fprintln(c.Out, c.located(found, color))
 	}
 	if !f.Bad() {
-		fmt.Fprintf(c.Out, "%s: %s, %s\n", printable.Line(f.File), c.Paint(cli.Green, "good"), f.Size)
+		state := c.Paint(cli.Green, "good")
+		if n := len(f.Findings); n > 0 {
+			state = c.Paint(cli.Yellow, "valid, with "+printable.Count(n, "warning"))
+		}
+		fmt.Fprintf(c.Out, "%s: %s, %s\n", printable.Line(f.File), state, f.Size)
 		for _, text := range f.Sandboxes {
 			fmt.Fprintf(c.Out, "  %s\n", printable.Line(text))
 		}
@@ -118,6 +122,9 @@ func (c *console) located(f check.Finding, color string) string {
 	text := fmt.Sprintf("%s: %s: %s", printable.Line(at), c.Paint(color, f.Severity), printable.Line(f.Msg))
 	if f.Hint != "" {
 		text += " (" + printable.Line(f.Hint) + ")"
+	}
+	if f.Severity == "warning" {
+		text += " [" + f.Rule + "]" // for a comment that silences it
 	}
 	return text
 }

@@ -25,6 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
@@ -59,13 +60,18 @@ var (
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
 	misspeltTool   = Kind{"misspelt-tool", "warning", "No agent has a tool of this name, but one has a similar name."}
 	nativeTool     = Kind{"native-tool", "warning", "A hook names a tool as some agents do, and does not match the equivalent tool of other agents."}
-	hiddenCommands = Kind{"hidden-commands", "warning", "A guard checks commands, but not shell lines that hide the command that they run."}
+	oddPatterns    = Kind{"odd-pattern", "warning", "A pattern probably does not match what its author means, such as a regular expression in a glob."}
+	oddReason      = Kind{"odd-reason", "warning", "The reason of a hook is a word such as no, which is text and not false."}
+	withoutMatch   = Kind{"matches-everything", "warning", "A hook blocks or allows everything."}
+	missingFile    = Kind{"missing-file", "warning", "A program or file that a hook needs does not exist, or cannot be run."}
+	longTimeout    = Kind{"long-timeout", "warning", "A timeout is longer than the time that Grapnel has for an event."}
+	hiddenCommands = Kind{"hidden-commands", "warning", "A strict or managed policy checks commands, but not shell lines that hide the command that they run."}
 	neverBlocks    = Kind{"never-blocks", "warning", "A hook blocks at an event that no known agent can stop."}
 	notInstalled   = Kind{"not-installed", "warning", "A hook listens to an event that no installed agent sends."}
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
-	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program."}
+	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program or of commands."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.
@@ -82,7 +88,7 @@ type Result struct {
 	File      string
 	Findings  []Finding
 	Size      string   // a summary of the policy, for a file without findings
-	Sandboxes []string // "HOOK: description", for each sandboxed program
+	Sandboxes []string // "HOOK: description", for each sandboxed program and command
 }
 
 // Bad reports whether a finding is an error.
@@ -136,6 +142,7 @@ func File(file string, place local.Place, installed bool) []Result {
 	if p == nil {
 		return []Result{this}
 	}
+	valid, own := len(errs) == 0, len(p.Hooks)
 	var names []string
 	for _, pack := range used {
 		p.Hooks = append(p.Hooks, pack.Policy.Hooks...)
@@ -148,9 +155,14 @@ func File(file string, place local.Place, installed bool) []Result {
 	if p.Secrets != nil && len(p.Secrets.Files) > 0 {
 		this.Size += ", " + printable.Count(len(p.Secrets.Rules), "rule") + " for secrets"
 	}
-	this.Findings = append(this.Findings, suspicious(file, p, agentsOf(place, installed))...)
+	if valid { // after an error, the other hooks may not be what the author means
+		this.Findings = append(this.Findings, suspicious(file, p, own, place, agentsOf(place, installed))...)
+	}
 	this.Findings = append(this.Findings, unsandboxed(file, p)...)
 	for i := range p.Hooks {
+		if box := p.Hooks[i].Contain; box != nil {
+			this.Sandboxes = append(this.Sandboxes, p.Hooks[i].Name+": "+box.Describe())
+		}
 		if text := review.Sandbox(&p.Hooks[i]); text != "" {
 			this.Sandboxes = append(this.Sandboxes, p.Hooks[i].Name+": "+text[1:])
 		}
@@ -199,7 +211,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		of.Path = abs
 	}
 	switch {
-	case filepath.Dir(of.Path) == filepath.Join(place.Managed, "policy.d"):
+	case managed(of.Path, place):
 		of.Scope = grapnel.ScopeManaged
 	case filepath.Base(of.Path) == local.ProjectPolicy && of.Path != place.Policy:
 		of.Scope = grapnel.ScopeProject
@@ -208,9 +220,12 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	req.Snapshots, req.Trusts = "", ""
 	set := policy.Load(req)
 	node := nodeVersion(place.Path)
+	root, _ := readTree(file)
+	own := ownHooks(root, p.Hooks)
 	for _, row := range set.Files {
 		if row.Format == "" {
 			for _, e := range row.Errors { // errors that only loading finds
+				atServer(e, own)
 				found = append(found, badPolicy.finding(e))
 			}
 			continue
@@ -221,6 +236,10 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		}
 		for _, e := range row.Errors {
 			c.Findings = append(c.Findings, badHookFile.finding(e))
+		}
+		if at := loadOf(&row, p); at != nil && missing(row.File) {
+			found = append(found, badHookFile.finding(&policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("the file %s does not exist", row.File), Hint: "write the file, or correct its path, which is relative to the policy"}))
+			continue
 		}
 		c.Findings = append(c.Findings, handlers(&row, node)...)
 		for _, e := range row.Notes {
@@ -234,23 +253,59 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		}
 		loaded = append(loaded, c)
 	}
-	for i := range p.Hooks {
-		if why := remote.Unresolved(file, &p.Hooks[i]); why != "" {
-			found = append(found, badAddress.finding(&policyfile.Error{File: file, Line: p.Hooks[i].Line, Col: 1, Msg: fmt.Sprintf("hook %q: %s: %s", p.Hooks[i].Name, p.Hooks[i].HTTP.Key(), why)}))
-		}
-	}
+	found = append(found, unresolved(file, own)...)
 	for _, w := range p.Networks {
 		if _, err := outbound.ParseNetworks([]string{w.Text}); err != nil {
 			found = append(found, badNetwork.finding(&policyfile.Error{File: file, Line: w.Line, Col: w.Col, Msg: err.Error()}))
 		}
 	}
-	invalid := slices.ContainsFunc(found, func(f Finding) bool { return f.Rule == badPolicy.Rule }) // then nothing was loaded
+	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Rule == badPolicy.Rule }) { // otherwise nothing was loaded
+		found = append(found, notFound(file, p, set.Files)...)
+	}
+	return found, loaded, ironClawHooks(set.Specs, of.Path)
+}
+
+// notFound returns findings for formats of which no file exists.
+func notFound(file string, p *policyfile.Policy, rows []policy.Loaded) (found []Finding) {
 	for _, l := range p.Load {
-		if !invalid && !slices.ContainsFunc(set.Files, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
+		if !slices.ContainsFunc(rows, func(row policy.Loaded) bool { return row.Format == l.Format.Text }) {
 			found = append(found, nothingToLoad.finding(&policyfile.Error{File: file, Line: l.Format.Line, Col: l.Format.Col, Msg: fmt.Sprintf("no file of the format %s found", l.Format.Text), Hint: "give its path: {format: " + l.Format.Text + ", file: PATH}"}))
 		}
 	}
-	return found, loaded, ironClawHooks(set.Specs, of.Path)
+	return found
+}
+
+// unresolved returns findings for hooks whose secrets and headers are missing on this machine.
+func unresolved(file string, own []ownHook) (found []Finding) {
+	for i := range own {
+		if why := remote.Unresolved(file, own[i].Hook); why != "" {
+			at := own[i].server()
+			found = append(found, badAddress.finding(&policyfile.Error{File: file, Line: at.Line, Col: at.Col, Msg: fmt.Sprintf("hook %q: %s: %s", own[i].Name, own[i].HTTP.Key(), why)}))
+		}
+	}
+	return found
+}
+
+// atServer moves an error about an address that Grapnel refuses to the address, and adds the way out.
+func atServer(e *policyfile.Error, own []ownHook) {
+	if !strings.Contains(e.Msg, "only public addresses") && !strings.Contains(e.Msg, "is a local name") {
+		return
+	}
+	e.Hint = "write a public address, or open the network of the server: `networks: [127.0.0.0/8]` for this machine, with an IP address in the URL"
+	if i := slices.IndexFunc(own, func(h ownHook) bool { return h.Line == e.Line && h.HTTP != nil }); i >= 0 {
+		at := own[i].server()
+		e.Line, e.Col = at.Line, at.Col
+	}
+}
+
+// loadOf returns the entry of `load:` that names the file of a row, or nil.
+func loadOf(row *policy.Loaded, p *policyfile.Policy) *policyfile.Word {
+	for i := range p.Load {
+		if l := &p.Load[i]; l.File != "" && l.Format.Text == row.Format && filepath.Base(l.File) == filepath.Base(row.File) {
+			return &l.Format
+		}
+	}
+	return nil
 }
 
 // slowMatchers returns findings for matchers of a hook file that backtrack too much.
@@ -337,70 +392,29 @@ func untrusted(file string, place local.Place) []Finding {
 	return found
 }
 
-// suspicious returns findings for valid parts that are probably mistakes.
-func suspicious(file string, p *policyfile.Policy, agents []*dialect.Dialect) []Finding {
-	var found []Finding
-	warn := func(kind Kind, h *policyfile.Hook, hint, format string, args ...any) {
-		found = append(found, kind.finding(&policyfile.Error{File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q: ", h.Name) + fmt.Sprintf(format, args...), Hint: hint}))
+// suspicious returns findings for valid parts that are probably mistakes. The first hooks are in the
+// file itself, and the others in its packs.
+func suspicious(file string, p *policyfile.Policy, own int, place local.Place, agents []*dialect.Dialect) []Finding {
+	m := &mistakes{file: file, user: file == place.Policy, agents: agents}
+	root, lines := readTree(file)
+	hooks := ownHooks(root, p.Hooks[:own])
+	for i := range hooks {
+		m.ofHook(&hooks[i])
 	}
-	unknown := false
-	var guard *policyfile.Hook // the first hook that guards commands
-	for i := range p.Hooks {
-		h := &p.Hooks[i]
-		if slices.Contains(h.On, grapnel.MessageReceived) && (h.Decide == "block" || h.Decide == "ask" || h.Limit != nil) && !forOwnAgent(h.Match) {
-			warn(neverBlocks, h, "use prompt.before to filter messages, or name your agent (`match: {agent: my-agent}`) if it uses package host",
-				"no known agent lets a hook stop a message at %s: OpenClaw only reports it there", grapnel.MessageReceived)
-		}
-		for _, m := range matchesOf(h) {
-			warnOfTools(m, agents, func(kind Kind, hint, format string, args ...any) { warn(kind, h, hint, format, args...) })
-		}
-		if h.Match == nil {
-			continue
-		}
-		unknown = unknown || len(h.Match.Shell) > 0
-		if len(h.Match.Command) > 0 && (h.Decide == "block" || h.Decide == "ask") && guard == nil {
-			guard = h
+	if slices.ContainsFunc(hooks, func(h ownHook) bool { return h.HTTP != nil }) {
+		opened := len(p.Networks) > 0 || len(place.Opened()) > 0
+		for i := range hooks {
+			m.ofServer(&hooks[i], opened)
 		}
 	}
-	if guard != nil && !unknown {
-		warn(hiddenCommands, guard, "add a hook with `match: {shell: unknown}` that asks or blocks", "this guard checks commands, but not lines that hide the command that they run ($x, a pipe into sh)")
-	}
-	return found
+	m.ofGuards(p, managed(file, place))
+	return slices.DeleteFunc(m.found, func(f Finding) bool { return ignored(&f, lines, hooks) })
 }
 
-// warnOfTools warns of names of tools that a match probably does not match as intended.
-func warnOfTools(m *policyfile.Match, agents []*dialect.Dialect, warn func(kind Kind, hint, format string, args ...any)) {
-	for _, name := range m.Tool {
-		if near := misspelt(name); near != "" {
-			warn(misspeltTool, fmt.Sprintf("did you mean %q?", near), "no agent has a tool %q", name)
-		}
-	}
-	for _, name := range m.Tool {
-		if class, others := otherNames(name, m, agents); others != "" {
-			warn(nativeTool, fmt.Sprintf("write `tool: %s`, which matches such tools of every agent, or add `agent:`", class), "only some agents call a tool %q: %s", name, others)
-			return
-		}
-	}
-}
-
-// matchesOf returns the matches of a hook, including negated ones.
-func matchesOf(h *policyfile.Hook) (all []*policyfile.Match) {
-	add := func(m *policyfile.Match) {
-		for ; m != nil; m = m.Not {
-			all = append(all, m)
-		}
-	}
-	add(h.Match)
-	for i := range h.Except {
-		add(&h.Except[i])
-	}
-	for i := range h.After {
-		add(h.After[i].Match)
-		if until := h.After[i].Until; until != nil {
-			add(until.Match)
-		}
-	}
-	return all
+// managed reports whether a file is a managed policy.
+func managed(file string, place local.Place) bool {
+	abs, err := filepath.Abs(file)
+	return err == nil && filepath.Dir(abs) == filepath.Join(place.Managed, "policy.d")
 }
 
 // agentsOf returns the agents that a policy is for: the installed ones, or all of them.
@@ -468,9 +482,10 @@ func forOwnAgent(m *policyfile.Match) bool {
 	})
 }
 
-// misspelt returns the class or tool that differs from a word only in letter case, or "".
+// misspelt returns the class or tool that differs from a word only in letter case or in one letter, or "".
 func misspelt(word string) string {
 	near := ""
+	var known []string
 	for _, class := range grapnel.Classes() {
 		if word == string(class) {
 			return ""
@@ -478,6 +493,7 @@ func misspelt(word string) string {
 		if strings.EqualFold(word, string(class)) {
 			near = string(class)
 		}
+		known = append(known, string(class))
 	}
 	for _, d := range dialect.All() {
 		for _, t := range d.Tools {
@@ -487,9 +503,13 @@ func misspelt(word string) string {
 			if near == "" && strings.EqualFold(word, t.Native) {
 				near = t.Native
 			}
+			known = append(known, t.Native)
 		}
 	}
-	return near
+	if len(word) < 4 || strings.ContainsAny(word, "*?[/") || strings.HasPrefix(word, "mcp__") {
+		return near
+	}
+	return cmp.Or(near, nearest.Within(word, known, 1))
 }
 
 // uninstalled returns findings for hooks on events that no installed agent sends: events that an
@@ -571,6 +591,11 @@ func unsandboxed(file string, p *policyfile.Policy) []Finding {
 	var found []Finding
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
+		if err := local.Uncontained(h); err != nil {
+			found = append(found, notSandboxed.finding(&policyfile.Error{
+				File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("the commands of hook %q %v: it asks instead", h.Name, err),
+			}))
+		}
 		cmd := review.Program(h)
 		if cmd == nil {
 			continue

@@ -27,6 +27,7 @@ var keyTables = []struct{ name, definition string }{
 	{"notify", "notify"},
 	{"breaker", "breaker"},
 	{"sandbox", "sandbox"},
+	{"contain", "contain"},
 	{"builtin", "builtin"},
 	{"use", "usedPack"},
 	{"load", "loadFrom"},
