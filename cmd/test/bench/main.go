@@ -3,6 +3,7 @@
 //	go run ./cmd/test/bench                             # 200 interleaved runs, about 4 minutes
 //	go run ./cmd/test/bench -quick                      # fewer runs, about 2 minutes
 //	go run ./cmd/test/bench -run 'hook|durable'         # some groups
+//	go run ./cmd/test/bench -against HEAD~3              # compare with another commit
 //	BENCH_JSON=rows.json go run ./cmd/test/bench -gate  # exit status 1 if a row fails
 //
 // It builds grapnel, grapnel-hook and a minimal Go program, cmd/test/bench/static, which decodes
@@ -13,11 +14,14 @@
 // The floor is the cost of a program that does only the unavoidable work of the path, in the
 // same run. It shows that a budget can be met.
 //
-// With -gate, a row fails above its budget plus 15 %, even after it was measured again. On
-// shared machines ratios move by up to 20 %, so continuous integration uses -limit 2: a row
-// fails above twice its budget. A row that does not meet its budget yet has a ceiling, the
-// ratio of today, and fails above that in the same way. For a rate of the whole machine the
-// ceiling is a multiple of the floor, so that it holds while other programs run.
+// With -gate, a row fails above its budget plus 15 %, even after it was measured again. This is
+// for a quiet machine: on shared machines ratios move by up to 20 %, so continuous integration
+// only runs every path once and judges nothing. A row that does not meet its budget yet has a
+// ceiling, the ratio of today, and fails above that in the same way. For a rate of the whole
+// machine the ceiling is a multiple of the floor, so that it holds while other programs run.
+//
+// -against COMMIT judges a change: it builds that commit beside this one, runs both in turn and
+// compares their minima. A row is worse if it costs more than 5 % more. Budgets play no part.
 //
 // The benchmark does not measure agents, models, or hooks that users write. For time inside
 // one function use "go test -bench" in its package.
@@ -53,9 +57,10 @@ func main() {
 
 // options are the parsed command line.
 type options struct {
-	gate, quick, dialects bool
-	plan                  plan
-	groups                []group
+	gate, quick, dialects, child bool
+	against                      string // commit; "" = judge by the budgets
+	plan                         plan
+	groups                       []group
 }
 
 // parse returns the exit status if it cannot run the command line, and -1 otherwise.
@@ -65,6 +70,8 @@ func parse(args []string, stderr io.Writer) (o options, code int) {
 	flags.BoolVar(&o.gate, "gate", false, "exit 1 if a row fails")
 	flags.BoolVar(&o.quick, "quick", false, "measure less, for continuous integration")
 	flags.BoolVar(&o.dialects, "dialects", false, "show the rows of all agents, not only the worst")
+	flags.BoolVar(&o.child, "child", false, "measure what the bench of another commit asks for on standard input")
+	flags.StringVar(&o.against, "against", "", "compare with another `commit`, run in turn with this one")
 	limit := flags.Float64("limit", 1.15, "a row fails above this `multiple` of its budget")
 	n := flags.Int("n", 0, "interleaved `runs` of each program (default 200, with -quick 40)")
 	which := flags.String("run", "", "measure only the groups that match this `regexp`")
@@ -106,6 +113,28 @@ func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.
 	if code >= 0 {
 		return code
 	}
+	var failed bool
+	var err error
+	switch {
+	case o.child:
+		err = o.serve(ctx, os.Stdin, stdout, stderr)
+	case o.against != "":
+		failed, err = o.compare(ctx, jsonFile, stdout, stderr)
+	default:
+		failed, err = o.judge(ctx, jsonFile, stdout, stderr)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "bench: error: %v\n", err)
+		return 1
+	}
+	if o.gate && failed {
+		return 1
+	}
+	return 0
+}
+
+// judge measures all groups and judges them by their budgets. It reports whether a row failed.
+func (o *options) judge(ctx context.Context, jsonFile string, stdout, stderr io.Writer) (failed bool, err error) {
 	begin := time.Now()
 	rows, notes, err := o.measure(ctx, stderr)
 	if err == nil {
@@ -114,14 +143,7 @@ func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.
 	if err == nil && jsonFile != "" {
 		err = writeJSON(jsonFile, rows)
 	}
-	if err != nil {
-		fmt.Fprintf(stderr, "bench: error: %v\n", err)
-		return 1
-	}
-	if o.gate && slices.ContainsFunc(rows, func(r row) bool { return r.failed }) {
-		return 1
-	}
-	return 0
+	return slices.ContainsFunc(rows, func(r row) bool { return r.failed }), err
 }
 
 func (o *options) measure(ctx context.Context, stderr io.Writer) (rows []row, notes []string, err error) {

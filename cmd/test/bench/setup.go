@@ -102,19 +102,25 @@ func (b *bench) all(ctx context.Context, p plan, groups []group) ([]row, error) 
 	return rows, nil
 }
 
+// open sets one group up and returns the context in which it can be measured. The caller must call
+// cleanUp, also after an error.
+func (b *bench) open(ctx context.Context, g group) (*setup, context.Context, error) {
+	ctx, stop := context.WithTimeoutCause(ctx, groupLimit, errGroupLimit)
+	s := &setup{bench: b}
+	s.atEnd(func() error { stop(); return nil })
+	for _, t := range g.targets {
+		s.paths = append(s.paths, &path{target: t})
+	}
+	return s, ctx, g.setup(ctx, s)
+}
+
 // measure sets one group up, measures it and cleans up.
 func (b *bench) measure(ctx context.Context, p plan, g group) (rows []row, err error) {
 	if g.runs > 0 {
 		p.runs = min(p.runs, g.runs)
 		p.fewest = min(p.fewest, p.runs)
 	}
-	s := &setup{bench: b}
-	for _, t := range g.targets {
-		s.paths = append(s.paths, &path{target: t})
-	}
-	inGroup, cancel := context.WithTimeoutCause(ctx, groupLimit, errGroupLimit)
-	defer cancel()
-	failed := g.setup(inGroup, s)
+	s, inGroup, failed := b.open(ctx, g)
 	if failed == nil {
 		rows, failed = p.measure(inGroup, s.paths, g.screening, s.beside...)
 	}
@@ -146,11 +152,13 @@ type setup struct {
 // atEnd runs a function after the group was measured, the last one first.
 func (s *setup) atEnd(f func() error) { s.ends = append(s.ends, f) }
 
+// cleanUp may be called again.
 func (s *setup) cleanUp() error {
 	var errs []error
 	for _, end := range slices.Backward(s.ends) {
 		errs = append(errs, end())
 	}
+	s.ends = nil
 	return errors.Join(errs...)
 }
 

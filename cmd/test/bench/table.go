@@ -147,8 +147,8 @@ func (r *row) line() []string {
 	return []string{name, measured, compared, r.figure(r.Budget), floor, margin, r.state()}
 }
 
-// printTable writes the rows as an aligned table: text to the left, figures to the right.
-// Reasons that are too long for a cell follow below.
+// printTable writes the rows as an aligned table. Reasons that are too long for a cell follow
+// below.
 func printTable(w io.Writer, rows []row, everyone bool) error {
 	lines := [][]string{{"path", "measured", "ratio", "budget", "floor", "margin", "ok"}}
 	var reasons strings.Builder
@@ -162,6 +162,12 @@ func printTable(w io.Writer, rows []row, everyone bool) error {
 			fmt.Fprintf(&reasons, "\n%s: %s: %s\n", r.Name, r.state(), strings.TrimSpace(reason))
 		}
 	}
+	_, err := io.WriteString(w, aligned(lines)+reasons.String())
+	return err
+}
+
+// aligned lays out a table: the first and the last column to the left, figures to the right.
+func aligned(lines [][]string) string {
 	width := make([]int, len(lines[0]))
 	for _, line := range lines {
 		for i, cell := range line {
@@ -182,8 +188,7 @@ func printTable(w io.Writer, rows []row, everyone bool) error {
 			}
 		}
 	}
-	_, err := io.WriteString(w, b.String()+reasons.String())
-	return err
+	return b.String()
 }
 
 // names returns the names of the rows for which keep is true.
@@ -198,7 +203,7 @@ func names(rows []row, keep func(*row) bool) []string {
 }
 
 // writeJSON writes all rows to a file, as an array.
-func writeJSON(file string, rows []row) error {
+func writeJSON[T any](file string, rows []T) error {
 	data, err := json.MarshalIndent(rows, "", "  ")
 	if err != nil {
 		return fmt.Errorf("cannot write %s: %w", file, err)

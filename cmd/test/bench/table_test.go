@@ -178,7 +178,7 @@ func TestWriteJSON(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rows (-want +got):\n%s", diff)
 	}
-	if err := writeJSON(filepath.Join(file, "below-a-file"), nil); err == nil {
+	if err := writeJSON[row](filepath.Join(file, "below-a-file"), nil); err == nil {
 		t.Error("writing below a file succeeded")
 	}
 }

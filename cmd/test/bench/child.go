@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+)
+
+// A request asks a child: the bench of one commit, as a process that measures on request. So each commit sets
+// up its paths with its own code, and one driver can run two commits in turn.
+//
+// Each request is a line of JSON on its standard input, and each reply a line on its standard
+// output. At the end of its input the child removes what it made and exits.
+type request struct {
+	Open string `json:"open,omitempty"` // set up this group, after cleaning up the one before
+	Run  int    `json:"run"`            // else: run this path of the group once
+}
+
+type reply struct {
+	Paths []string `json:"paths,omitempty"` // the names of the paths of the group; "" = not measured
+	Units []string `json:"units,omitempty"` // of their costs
+	Cost  float64  `json:"cost"`            // of the run
+	Error string   `json:"error,omitempty"`
+}
+
+// serve measures what requests ask for until in ends.
+func (o *options) serve(ctx context.Context, in io.Reader, out, progress io.Writer) (err error) {
+	b, err := newBench(ctx, o.quick, progress)
+	if err != nil {
+		return err
+	}
+	return errors.Join(b.serve(ctx, o.groups, in, out), b.close())
+}
+
+func (b *bench) serve(ctx context.Context, groups []group, in io.Reader, out io.Writer) (err error) {
+	s := &setup{bench: b}
+	defer func() { err = errors.Join(err, s.cleanUp()) }()
+	requests, replies := json.NewDecoder(in), json.NewEncoder(out)
+	for {
+		var req request
+		switch err := requests.Decode(&req); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return fmt.Errorf("read a request: %w", err)
+		}
+		var r reply
+		var failed error
+		if req.Open == "" {
+			r.Cost, failed = s.runOnce(req.Run)
+		} else {
+			if failed = s.cleanUp(); failed == nil {
+				s, failed = b.openNamed(ctx, groups, req.Open)
+			}
+			r.describe(s.paths)
+		}
+		if failed != nil {
+			r.Error = failed.Error()
+		}
+		if err := replies.Encode(r); err != nil {
+			return err
+		}
+	}
+}
+
+func (b *bench) openNamed(ctx context.Context, groups []group, name string) (*setup, error) {
+	i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
+	if i < 0 {
+		return &setup{bench: b}, fmt.Errorf("no group %q", name)
+	}
+	s, _, err := b.open(ctx, groups[i])
+	return s, err
+}
+
+func (r *reply) describe(paths []*path) {
+	for _, p := range paths {
+		name := p.name
+		if p.screened {
+			name = "dialect " + p.detail
+		}
+		if p.notYet != "" {
+			name = ""
+		}
+		r.Paths, r.Units = append(r.Paths, name), append(r.Units, p.unit.name)
+	}
+}
+
+// runOnce runs a path once and returns its cost.
+func (s *setup) runOnce(i int) (float64, error) {
+	switch {
+	case i < 0 || i >= len(s.paths):
+		return 0, fmt.Errorf("no path %d", i)
+	case s.paths[i].err != nil:
+		return 0, s.paths[i].err
+	case s.paths[i].subject == nil:
+		return 0, errors.New("nothing to measure")
+	}
+	return s.paths[i].subject.run()
+}
+
+// A child is the other end of serve.
+type child struct {
+	cmd     *exec.Cmd
+	in      io.WriteCloser
+	out     *json.Decoder
+	request *json.Encoder
+}
+
+// startChild starts a bench in the checkout dir.
+func startChild(ctx context.Context, exe, dir string, o *options, progress io.Writer) (*child, error) {
+	args := []string{"-child"}
+	if o.quick {
+		args = append(args, "-quick")
+	}
+	c := &child{cmd: exec.CommandContext(ctx, exe, args...)}
+	c.cmd.Dir, c.cmd.Stderr = dir, progress
+	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(os.Interrupt) }
+	stdout, err := c.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if c.in, err = c.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	c.out, c.request = json.NewDecoder(bufio.NewReader(stdout)), json.NewEncoder(c.in)
+	return c, c.cmd.Start()
+}
+
+func (c *child) ask(req request) (reply, error) {
+	var r reply
+	err := c.request.Encode(req)
+	if err == nil {
+		err = c.out.Decode(&r)
+	}
+	if err == nil && r.Error != "" {
+		err = errors.New(r.Error)
+	}
+	return r, err
+}
+
+func (c *child) close() error { return errors.Join(c.in.Close(), c.cmd.Wait()) }
