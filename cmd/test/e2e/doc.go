@@ -5,10 +5,7 @@
 //
 //	go test -tags e2e -count=1 ./cmd/test/e2e     # "make e2e"
 //
-// It also tests the output that is for other programs with the real programs: a shell completes a
-// command, an editor's language server marks mistakes, validators read reports.
-//
-// Package verify drives the agents. Of the packages below, agents and tools install programs with
-// npm, and offline disables the network. The recordings in package dialect test the details of
-// the dialects, so these tests do not.
+// Package verify drives the agents. Of the packages below, agents installs them with npm, and
+// offline disables the network. The recordings in package dialect test the details of the
+// dialects, so these tests do not. Package readers tests the output for other programs.
 package e2e

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 )
 
 // One bundle of IronClaw and one file of Flyto hooks. Every agent gets the same bytes.
@@ -77,7 +78,7 @@ func TestHooksOfOtherSystems(t *testing.T) {
 		if got := strings.Join(log.of("tool.before").decisions(), " "); got != "block block none" {
 			t.Errorf("decided %q, want block block none", got)
 		}
-		check := g.Exec(t, program(t, "grapnel"), "check", "--root", g.kit)
+		check := g.Exec(t, offline.Program(t, "grapnel"), "check", "--root", g.kit)
 		if check.Exit != 1 || !strings.Contains(check.Stdout+check.Stderr, "hooks.json:6") || !strings.Contains(check.Stdout+check.Stderr, "broken") {
 			t.Errorf("grapnel check: exit %d, want 1 with the broken rule and its line\n%s%s", check.Exit, check.Stdout, check.Stderr)
 		}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 )
 
 // A guarded is a world with an agent into which Grapnel is installed.
@@ -32,7 +33,7 @@ func guard(t *testing.T, a *agents.Agent, policy string) guarded {
 func unguarded(t *testing.T, a *agents.Agent, policy string) guarded {
 	t.Helper()
 	w := agents.NewWorld(t, a)
-	g := guarded{w, filepath.Join(w.Root, "kit"), filepath.Dir(program(t, "grapnel"))}
+	g := guarded{w, filepath.Join(w.Root, "kit"), filepath.Dir(offline.Program(t, "grapnel"))}
 	g.WriteFile(t, filepath.Join(g.kit, "grapnel.yaml"), policy)
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 )
 
 // tree returns the contents of the files below a directory, by name.
@@ -199,7 +200,7 @@ func testHookProgramFails(t *testing.T, a *agents.Agent, flag string, want unans
 		t.Fatal(err)
 	}
 	for _, name := range []string{"grapnel", "grapnel-hook"} {
-		if err := os.Link(program(t, name), filepath.Join(g.bin, name)); err != nil {
+		if err := os.Link(offline.Program(t, name), filepath.Join(g.bin, name)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 )
 
 var update = flag.Bool("update", false, "write what the agents honour into docs/verified")
@@ -31,7 +32,7 @@ func TestVerify(t *testing.T) {
 			t.Parallel()
 			p := agents.Program(t, a)
 			done := agents.Slot()
-			report, err := verify.Check(t.Context(), p, verify.Options{Hook: program(t, "grapnel-hook"), Progress: func(what string) { t.Log(what) }})
+			report, err := verify.Check(t.Context(), p, verify.Options{Hook: offline.Program(t, "grapnel-hook"), Progress: func(what string) { t.Log(what) }})
 			done()
 			if err != nil {
 				t.Fatal(err)

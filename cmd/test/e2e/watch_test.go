@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/pty"
 )
@@ -104,12 +105,12 @@ func TestWatchTwoAgents(t *testing.T) {
 	kit := filepath.Join(t.TempDir(), "kit")
 	var both []guarded
 	for _, a := range []*agents.Agent{agents.ClaudeCode, agents.GeminiCLI} {
-		g := guarded{agents.NewWorld(t, a), kit, filepath.Dir(program(t, "grapnel"))}
+		g := guarded{agents.NewWorld(t, a), kit, filepath.Dir(offline.Program(t, "grapnel"))}
 		g.WriteFile(t, filepath.Join(kit, "grapnel.yaml"), noTouching)
 		g.grapnel(t, "install", a.ID, "--yes")
 		both = append(both, g)
 	}
-	screen := look(t, 120, 40, program(t, "grapnel"), "watch", "--root", kit)
+	screen := look(t, 120, 40, offline.Program(t, "grapnel"), "watch", "--root", kit)
 	screen.Want(t, "waiting for events", "no daemon")
 
 	// Both take a slot together, and the first does not end before the second has begun.

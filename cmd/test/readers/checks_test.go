@@ -1,6 +1,6 @@
 //go:build e2e
 
-package e2e
+package readers
 
 import (
 	"os"
@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
+	"github.com/grapnel-dev/grapnel/cmd/test/readers/tools"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -87,7 +88,7 @@ func TestPreCommit(t *testing.T) {
 			}
 			cmd := exec.CommandContext(t.Context(), precommit, "run", "--all-files", "--color=never")
 			cmd.Dir = b.dir
-			cmd.Env = append(os.Environ(), "PRE_COMMIT_HOME="+filepath.Join(b.dir, ".git", "home"), "HOME="+b.dir, "PATH="+filepath.Dir(program(t, "grapnel"))+":"+os.Getenv("PATH"))
+			cmd.Env = append(os.Environ(), "PRE_COMMIT_HOME="+filepath.Join(b.dir, ".git", "home"), "HOME="+b.dir, "PATH="+filepath.Dir(offline.Program(t, "grapnel"))+":"+os.Getenv("PATH"))
 			out, err := cmd.CombinedOutput()
 			hook, message, _ := strings.Cut(tt.fails, ": ")
 			failed := regexp.MustCompile(`(?m)^- hook id: (.*)$`).FindStringSubmatch(string(out)) // only the first

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package e2e
+package readers
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 	"github.com/grapnel-dev/grapnel/internal/documents"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -76,7 +77,7 @@ const publishedSchema = "https://raw.githubusercontent.com/grapnel-dev/grapnel/m
 func (k *kind) open(t *testing.T) (e *editor, dir string) {
 	t.Helper()
 	b := newBench(t, nil)
-	out, stderr, exit := b.run(t, program(t, "grapnel"), "schema", k.name)
+	out, stderr, exit := b.run(t, offline.Program(t, "grapnel"), "schema", k.name)
 	if exit != 0 {
 		t.Fatal(stderr)
 	}
@@ -256,7 +257,7 @@ func TestEditorOffers(t *testing.T) {
 				kind = "test"
 			}
 			b := newBench(t, nil)
-			out, _, _ := b.run(t, program(t, "grapnel"), "schema", kind)
+			out, _, _ := b.run(t, offline.Program(t, "grapnel"), "schema", kind)
 			if err := os.WriteFile(filepath.Join(b.dir, "it.schema.json"), []byte(out), 0o600); err != nil {
 				t.Fatal(err)
 			}

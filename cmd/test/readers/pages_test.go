@@ -1,6 +1,6 @@
 //go:build e2e
 
-package e2e
+package readers
 
 import (
 	"os"
@@ -10,14 +10,15 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
+	"github.com/grapnel-dev/grapnel/cmd/test/readers/tools"
 )
 
 // manuals returns the pages that "grapnel man" writes.
 func manuals(t *testing.T) (b bench, pages []string) {
 	t.Helper()
 	b = newBench(t, nil)
-	if _, stderr, exit := b.run(t, program(t, "grapnel"), "man", "man"); exit != 0 {
+	if _, stderr, exit := b.run(t, offline.Program(t, "grapnel"), "man", "man"); exit != 0 {
 		t.Fatal(stderr)
 	}
 	pages, err := filepath.Glob(filepath.Join(b.dir, "man", "man*", "*"))
@@ -77,7 +78,7 @@ func TestSystemdTakesUnit(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, map[string]string{filepath.Join(at, "none"): "", "units/none": ""})
 			grapnel := filepath.Join(b.dir, at, "grapnel")
-			data, err := os.ReadFile(program(t, "grapnel"))
+			data, err := os.ReadFile(offline.Program(t, "grapnel"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -114,7 +115,7 @@ func TestSystemdTakesUnit(t *testing.T) {
 func TestSystemdRefusesProgram(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, map[string]string{"it's/none": ""})
-	data, err := os.ReadFile(program(t, "grapnel"))
+	data, err := os.ReadFile(offline.Program(t, "grapnel"))
 	if err != nil {
 		t.Fatal(err)
 	}

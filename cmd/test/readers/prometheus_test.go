@@ -1,6 +1,6 @@
 //go:build e2e
 
-package e2e
+package readers
 
 import (
 	"encoding/json"
@@ -12,7 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
+	"github.com/grapnel-dev/grapnel/cmd/test/readers/tools"
 	"github.com/grapnel-dev/grapnel/cmd/test/served"
 )
 
@@ -28,7 +29,7 @@ hooks:
   - {name: told, on: tool.before, match: {command: git push}, notify: {url: "http://127.0.0.1:9/x"}}
 `})
 	kit := filepath.Join(b.dir, "kit")
-	daemon, err := served.Start(t.Context(), filepath.Dir(program(t, "grapnel")), kit, nil)
+	daemon, err := served.Start(t.Context(), filepath.Dir(offline.Program(t, "grapnel")), kit, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +39,7 @@ hooks:
 		}
 	}()
 	for _, command := range []string{"git push --force", "git status", "ls"} {
-		cmd := exec.CommandContext(t.Context(), program(t, "grapnel-hook"), "claude-code", "--root", kit)
+		cmd := exec.CommandContext(t.Context(), offline.Program(t, "grapnel-hook"), "claude-code", "--root", kit)
 		cmd.Stdin = strings.NewReader(fmt.Sprintf(`{"hook_event_name":"PreToolUse","session_id":"s","cwd":%q,"tool_name":"Bash","tool_input":{"command":%q}}`, b.dir, command))
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

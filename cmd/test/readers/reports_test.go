@@ -1,6 +1,6 @@
 //go:build e2e
 
-package e2e
+package readers
 
 import (
 	"encoding/json"
@@ -14,7 +14,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
+	"github.com/grapnel-dev/grapnel/cmd/test/readers/tools"
 )
 
 // Names and texts with characters that end a line, a property, an attribute or an element in
@@ -79,7 +80,7 @@ type found struct {
 
 func findings(t *testing.T, b bench, files []string) []found {
 	t.Helper()
-	out, stderr, exit := b.run(t, program(t, "grapnel"), append([]string{"check", "--format", "json", "--"}, files...)...)
+	out, stderr, exit := b.run(t, offline.Program(t, "grapnel"), append([]string{"check", "--format", "json", "--"}, files...)...)
 	var all []found
 	if err := json.Unmarshal([]byte(out), &all); err != nil || exit != 1 {
 		t.Fatalf("exit %d, %v:\n%s%s", exit, err, out, stderr)
@@ -96,7 +97,7 @@ func TestSARIFIsValid(t *testing.T) {
 	t.Parallel()
 	b, files := checked(t)
 	all := findings(t, b, files)
-	log, _, exit := b.run(t, program(t, "grapnel"), append([]string{"check", "--format", "sarif", "--"}, files...)...)
+	log, _, exit := b.run(t, offline.Program(t, "grapnel"), append([]string{"check", "--format", "sarif", "--"}, files...)...)
 	if exit != 1 {
 		t.Errorf("exit %d", exit)
 	}
@@ -174,7 +175,7 @@ func TestGitHubCommands(t *testing.T) {
 	t.Parallel()
 	b, files := checked(t)
 	all := findings(t, b, files)
-	out, _, _ := b.run(t, program(t, "grapnel"), append([]string{"check", "--format", "github", "--"}, files...)...)
+	out, _, _ := b.run(t, offline.Program(t, "grapnel"), append([]string{"check", "--format", "github", "--"}, files...)...)
 	lines := strings.FieldsFunc(out, func(r rune) bool { return r == '\n' || r == '\r' })
 	if len(lines) != len(all) {
 		t.Fatalf("%d lines of %d findings:\n%q", len(lines), len(all), lines)
@@ -236,7 +237,7 @@ func TestJUnitIsValid(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(b.dir, "junit.xsd"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	stdout, stderr, exit := b.run(t, program(t, "grapnel"), "test", "--junit", "out.xml", "some_test.yaml", "<&>\"'\n]]>,\xff\x1b_test.yaml", "broken_test.yaml")
+	stdout, stderr, exit := b.run(t, offline.Program(t, "grapnel"), "test", "--junit", "out.xml", "some_test.yaml", "<&>\"'\n]]>,\xff\x1b_test.yaml", "broken_test.yaml")
 	out, err := os.ReadFile(filepath.Join(b.dir, "out.xml"))
 	if err != nil || exit == 0 {
 		t.Fatalf("exit %d, %v\n%s%s", exit, err, stdout, stderr)

@@ -1,6 +1,6 @@
 //go:build e2e
 
-package e2e
+package readers
 
 import (
 	"os"
@@ -10,7 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
+	"github.com/grapnel-dev/grapnel/cmd/test/readers/tools"
 )
 
 // A completer is a shell that completes lines. Its script gets the lines as arguments. For each
@@ -124,7 +125,7 @@ func TestCompletion(t *testing.T) {
 		t.Run(sh.tool.Name, func(t *testing.T) {
 			t.Parallel()
 			path := sh.tool.Path(t)
-			grapnel := program(t, "grapnel")
+			grapnel := offline.Program(t, "grapnel")
 			home := t.TempDir()
 			env := []string{"HOME=" + home, "PATH=" + filepath.Dir(grapnel) + ":" + os.Getenv("PATH"), "TERM=dumb", "LC_ALL=C.UTF-8"}
 			write := func(name, text string) string {

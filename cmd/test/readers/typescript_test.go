@@ -1,6 +1,6 @@
 //go:build e2e && unix
 
-package e2e
+package readers
 
 import (
 	"os"
@@ -9,7 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/cmd/test/e2e/tools"
+	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
+	"github.com/grapnel-dev/grapnel/cmd/test/readers/tools"
 )
 
 // A handler in TypeScript, in the form of OpenClaw's document, runs in each version of Node.js that can
@@ -40,7 +41,7 @@ api.registerHook({
 				}
 			}
 			run := func(stdin, name string, args ...string) string {
-				cmd := exec.CommandContext(t.Context(), program(t, name), append(args, "--root", root)...)
+				cmd := exec.CommandContext(t.Context(), offline.Program(t, name), append(args, "--root", root)...)
 				cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(tools.NodeOf(t, version))+string(os.PathListSeparator)+os.Getenv("PATH"))
 				cmd.Stdin = strings.NewReader(stdin)
 				out, err := cmd.CombinedOutput()

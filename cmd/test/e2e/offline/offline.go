@@ -1,17 +1,9 @@
 // Package offline disables the network for a test binary, so that the programs that the tests
 // start can only reach the loopback interface.
 //
-// A TestMain first does the steps that need the network and then calls Enter:
+// A TestMain calls Main with the steps that need the network:
 //
-//	if !offline.Entered() {
-//		... // download, build
-//	}
-//	level, exit, done := offline.Enter()
-//	if done {
-//		return exit // the tests ran in a copy of this process
-//	}
-//	fmt.Println("network:", level)
-//	return m.Run()
+//	func TestMain(m *testing.M) { os.Exit(offline.Main(m, install, notRun)) }
 //
 // On Linux, Enter starts the test binary again in a separate network namespace. This needs no
 // program and no privilege, but the system may forbid it. In that case, and on other systems, the
