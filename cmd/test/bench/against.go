@@ -35,7 +35,7 @@ type compared struct {
 }
 
 // compare measures this checkout and another commit in turn, and prints how the rows differ. It
-// reports whether a row is worse or has no result.
+// reports whether a row is worse.
 func (o *options) compare(ctx context.Context, jsonFile string, stdout, stderr io.Writer) (worse bool, err error) {
 	begin := time.Now()
 	other, err := checkOut(ctx, o.against, stderr)
@@ -47,9 +47,9 @@ func (o *options) compare(ctx context.Context, jsonFile string, stdout, stderr i
 	if err != nil {
 		return false, err
 	}
-	var sides [2]*child // before, after
+	var sides [2]*side // before, after
 	for i, from := range []struct{ exe, dir string }{{other.exe, other.tree}, {here, other.root}} {
-		if sides[i], err = startChild(ctx, from.exe, from.dir, o, stderr); err != nil {
+		if sides[i], err = startSide(ctx, from.exe, from.dir, o, stderr); err != nil {
 			return false, err
 		}
 		defer func() { err = errors.Join(err, sides[i].close()) }()
@@ -75,11 +75,14 @@ func (o *options) compare(ctx context.Context, jsonFile string, stdout, stderr i
 	if jsonFile != "" {
 		err = writeJSON(jsonFile, rows)
 	}
-	return slices.ContainsFunc(rows, func(r *compared) bool { return r.Worse || r.Error != "" }), err
+	if err == nil && slices.ContainsFunc(rows, func(r *compared) bool { return r.Error != "" }) {
+		err = errors.New("some rows have no result")
+	}
+	return slices.ContainsFunc(rows, func(r *compared) bool { return r.Worse }), err
 }
 
 // compareGroup sets a group up on both sides and measures the paths that both have.
-func (p plan) compareGroup(ctx context.Context, name string, sides [2]*child) ([]*compared, error) {
+func (p plan) compareGroup(ctx context.Context, name string, sides [2]*side) ([]*compared, error) {
 	var opened [2]reply
 	for i, side := range sides {
 		var err error
@@ -96,7 +99,7 @@ func (p plan) compareGroup(ctx context.Context, name string, sides [2]*child) ([
 		if name == "" || before < 0 {
 			continue // only one side has it
 		}
-		measured := func(side *child, i int) *series {
+		measured := func(side *side, i int) *series {
 			return newSeries(name, func() (float64, error) {
 				r, err := side.ask(request{Run: i})
 				return r.Cost, err

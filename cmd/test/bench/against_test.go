@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// servedChild returns a child that measures the group "g" in this process.
-func servedChild(t *testing.T, ends *int, paths ...*path) *child {
+// servedSide returns a side that measures the group "g" in this process.
+func servedSide(t *testing.T, ends *int, paths ...*path) *side {
 	t.Helper()
 	g := group{name: "g", setup: func(_ context.Context, s *setup) error {
 		s.paths = paths
@@ -29,7 +29,7 @@ func servedChild(t *testing.T, ends *int, paths ...*path) *child {
 			t.Error(err)
 		}
 	})
-	return &child{out: json.NewDecoder(bufio.NewReader(out)), request: json.NewEncoder(in)}
+	return &side{out: json.NewDecoder(bufio.NewReader(out)), request: json.NewEncoder(in)}
 }
 
 func costing(name string, costs ...float64) *path {
@@ -39,7 +39,7 @@ func costing(name string, costs ...float64) *path {
 func compareTwo(t *testing.T, p plan, before, after []*path) map[string]*compared {
 	t.Helper()
 	ends := 0
-	rows, err := p.compareGroup(t.Context(), "g", [2]*child{servedChild(t, &ends, before...), servedChild(t, &ends, after...)})
+	rows, err := p.compareGroup(t.Context(), "g", [2]*side{servedSide(t, &ends, before...), servedSide(t, &ends, after...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestCompare(t *testing.T) {
 func TestCompareWithoutGroup(t *testing.T) {
 	t.Parallel()
 	ends := 0
-	sides := [2]*child{servedChild(t, &ends), servedChild(t, &ends)}
+	sides := [2]*side{servedSide(t, &ends), servedSide(t, &ends)}
 	rows, err := (plan{runs: 1}).compareGroup(t.Context(), "unknown", sides)
 	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Error, `before: no group "unknown"`) {
 		t.Errorf("%+v, %v", rows, err)
@@ -90,7 +90,7 @@ func TestCompareWithoutGroup(t *testing.T) {
 func TestServe(t *testing.T) {
 	t.Parallel()
 	ends := 0
-	c := servedChild(t, &ends, costing("a", 7))
+	c := servedSide(t, &ends, costing("a", 7))
 	for _, want := range []int{0, 1} {
 		r, err := c.ask(request{Open: "g"})
 		if err != nil || len(r.Paths) != 1 || ends != want {

@@ -104,39 +104,39 @@ func (s *setup) runOnce(i int) (float64, error) {
 	return s.paths[i].subject.run()
 }
 
-// A child is the other end of serve.
-type child struct {
+// A side is one of the two compared commits: the other end of serve.
+type side struct {
 	cmd     *exec.Cmd
 	in      io.WriteCloser
 	out     *json.Decoder
 	request *json.Encoder
 }
 
-// startChild starts a bench in the checkout dir.
-func startChild(ctx context.Context, exe, dir string, o *options, progress io.Writer) (*child, error) {
+// startSide starts a bench in the checkout dir.
+func startSide(ctx context.Context, exe, dir string, o *options, progress io.Writer) (*side, error) {
 	args := []string{"-child"}
 	if o.quick {
 		args = append(args, "-quick")
 	}
-	c := &child{cmd: exec.CommandContext(ctx, exe, args...)}
-	c.cmd.Dir, c.cmd.Stderr = dir, progress
-	c.cmd.Cancel = func() error { return c.cmd.Process.Signal(os.Interrupt) }
-	stdout, err := c.cmd.StdoutPipe()
+	s := &side{cmd: exec.CommandContext(ctx, exe, args...)}
+	s.cmd.Dir, s.cmd.Stderr = dir, progress
+	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(os.Interrupt) }
+	stdout, err := s.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	if c.in, err = c.cmd.StdinPipe(); err != nil {
+	if s.in, err = s.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
-	c.out, c.request = json.NewDecoder(bufio.NewReader(stdout)), json.NewEncoder(c.in)
-	return c, c.cmd.Start()
+	s.out, s.request = json.NewDecoder(bufio.NewReader(stdout)), json.NewEncoder(s.in)
+	return s, s.cmd.Start()
 }
 
-func (c *child) ask(req request) (reply, error) {
+func (s *side) ask(req request) (reply, error) {
 	var r reply
-	err := c.request.Encode(req)
+	err := s.request.Encode(req)
 	if err == nil {
-		err = c.out.Decode(&r)
+		err = s.out.Decode(&r)
 	}
 	if err == nil && r.Error != "" {
 		err = errors.New(r.Error)
@@ -144,4 +144,4 @@ func (c *child) ask(req request) (reply, error) {
 	return r, err
 }
 
-func (c *child) close() error { return errors.Join(c.in.Close(), c.cmd.Wait()) }
+func (s *side) close() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }

@@ -106,8 +106,7 @@ func parse(args []string, stderr io.Writer) (o options, code int) {
 	return o, -1
 }
 
-// run returns the exit status: 0 good, 1 a row failed the gate or nothing could be measured,
-// 64 usage.
+// run returns the exit status: 0 good, 1 a row failed the gate or has no result, 64 usage.
 func run(ctx context.Context, args []string, jsonFile string, stdout, stderr io.Writer) int {
 	o, code := parse(args, stderr)
 	if code >= 0 {
@@ -142,6 +141,9 @@ func (o *options) judge(ctx context.Context, jsonFile string, stdout, stderr io.
 	}
 	if err == nil && jsonFile != "" {
 		err = writeJSON(jsonFile, rows)
+	}
+	if bad := names(rows, func(r *row) bool { return r.Error != "" }); err == nil && len(bad) > 0 {
+		err = fmt.Errorf("no result for %s", strings.Join(bad, "; "))
 	}
 	return slices.ContainsFunc(rows, func(r row) bool { return r.failed }), err
 }
