@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -84,13 +83,13 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 		Args:          usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if version {
-				_, err := io.WriteString(c.Out, versionLine)
+				_, err := fmt.Fprintln(c.Out, thisBuild())
 				return err
 			}
 			return cmd.Help()
 		},
 	}
-	root.Flags().BoolVar(&version, "version", false, "print the version")
+	root.Flags().BoolVar(&version, "version", false, "print the version and the commit")
 	root.SetUsageFunc(usage)
 	root.SetIn(c.In)
 	root.SetOut(c.Out)
@@ -147,21 +146,4 @@ func newHook(c *console) *cobra.Command {
 			return exitCode(hook(args, c.In, c.Out, c.Err))
 		},
 	}
-}
-
-const versionLine = "grapnel " + hookcmd.Version + "\n"
-
-func newVersion(c *console) *cobra.Command {
-	return c.jsonFlag(&cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  usageArgs(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
-			if c.JSON {
-				return c.PrintJSON(map[string]string{"version": hookcmd.Version})
-			}
-			_, err := io.WriteString(c.Out, versionLine)
-			return err
-		},
-	})
 }
