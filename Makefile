@@ -34,7 +34,11 @@ PROGRAMS := ./cmd/...
 
 .PHONY: install
 install: ## install grapnel and grapnel-hook where "go install" puts programs
-	$(GO) install ./cmd/grapnel ./cmd/grapnel-hook
+	@dir="$$($(GO) env GOBIN)"; dir="$${dir:-$$($(GO) env GOPATH)/bin}"; \
+	echo "make install: building grapnel and grapnel-hook into $$dir"; \
+	$(GO) install ./cmd/grapnel ./cmd/grapnel-hook && "$$dir/grapnel" version && \
+	case ":$$PATH:" in *":$$dir:"*) ;; *) echo "make install: $$dir is not in PATH: export PATH=\"\$$PATH:$$dir\"" ;; esac; \
+	echo 'make install: next, run "grapnel init" and "grapnel install"'
 
 .PHONY: pictures
 pictures: ## make the pictures of the README again (needs tmux)
@@ -56,7 +60,14 @@ UNIT      := $(if $(RACE),CGO_ENABLED=1 )GOGC=400 $(GO) test $(if $(RACE),$(RACE
 
 .PHONY: test
 test: ## unit tests with the race detector; needs only Go
+	@[ -d "$$($(GO) env GOMODCACHE)/modernc.org" ] || echo 'make test: the first run on a machine downloads FIRSTSIZE of Go modules and compiles all of them with the race detector: about 15 minutes on two cores. Later runs take about 2.'
 	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-unit test-bridges
+
+# The go command keeps the results of tests whose packages and files did not change, so this
+# tests what a change can break. It leaves out the race detector and the rule about processes.
+.PHONY: quick
+quick: ## unit tests of changed packages and of packages that use them, without the race detector
+	$(GO) test $(ALL)
 
 # Package process waits longest, so it begins first.
 .PHONY: test-unit
@@ -87,8 +98,12 @@ test-system: ## tests that start programs, built once into bin/test; then the pa
 	GOWORK=off $(GO) -C bridge/mcp test -tags system -count=1 ./...
 
 .PHONY: e2e
-e2e: ## run real agents from npm against a model server on loopback
-	$(GO) test -tags e2e -count=1 -timeout 45m -v ./cmd/test/e2e/...
+e2e: ## run real agents from npm against a model server on loopback; AGENTS=codex,gemini-cli runs only these
+	GRAPNEL_E2E_AGENTS='$(AGENTS)' $(GO) test -tags e2e -count=1 -timeout 45m -v ./cmd/test/e2e/...
+
+.PHONY: readers
+readers: ## give Grapnel's output to the programs that read it: shells, editors, validators, Prometheus
+	$(GO) test -tags e2e -count=1 -timeout 15m -v ./cmd/test/readers/...
 
 .PHONY: corpus
 corpus: ## print how many dangerous and harmless cases, and calls of recorded sessions, the packs stop
@@ -115,26 +130,17 @@ crash: ## kill a daemon 1,000 times under load, and again with records: {sync: t
 	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
 	@$(GO) run ./cmd/test/crash -sync $(CRASHFLAGS)
 
-# The reliability tests: each fault, and the tests that cause it. The tests also run in their own
-# tiers; here they run with daemons that are killed and kept busy for some time.
-CHAOS_kills    := cmd/test/crash:TestKills cmd/test/crash:TestStorm cmd/test/crash:TestSameFiring
-CHAOS_disk     := cmd/test/crash:TestFullDisk cmd/test/hostile:TestNoState cmd/test/crash:TestNowhereToKeep
-CHAOS_database := cmd/test/crash:TestDatabaseRemoved cmd/test/crash:TestDatabaseLost cmd/test/crash:TestDamagedPage
-CHAOS_files    := cmd/test/crash:TestTornSpool cmd/test/hostile:TestDamagedState cmd/test/hostile:TestAskWithDamagedState
-CHAOS_clock    := cmd/test/crash:TestClock cmd/test/crash:TestClockRetry cmd/internal/daemon/service:TestRetention
-CHAOS_clients  := cmd/internal/daemon/server:TestSlowOnes cmd/internal/daemon/server:TestGoneWhileSlow cmd/test/hostile:TestLimits
-CHAOS_edits    := cmd/test/crash:TestHalfSaved
-CHAOS_daemons  := cmd/internal/daemon/server:TestListenAtOnce cmd/internal/hookcmd:TestFailingDaemons cmd/internal/hookcmd:TestOtherVersion
-CHAOS_size     := cmd/internal/hookcmd:TestInventedSessionsRemoveNoGuard cmd/internal/daemon/store:TestBehind
-CHAOS_world    := cmd/test/hostile:TestPrograms cmd/test/hostile:TestEnvironment cmd/test/hostile:TestStdinStaysOpen
-CHAOS          := $(CHAOS_kills) $(CHAOS_disk) $(CHAOS_database) $(CHAOS_files) $(CHAOS_clock) $(CHAOS_clients) $(CHAOS_edits) $(CHAOS_daemons) $(CHAOS_size) $(CHAOS_world)
+# The reliability tests have a comment such as "// chaos: disk" above them. They also run in their
+# own tiers; here they run with daemons that are killed and kept busy for some time.
+CHAOS = grep -rE --include='*_test.go' '^// chaos: ' .
 
 .PHONY: chaos
 chaos: ## reliability tests: kill daemons, fill the disk, remove files, change the clock; takes about ten minutes
 	$(GO) run ./cmd/test/crash -kills 50
 	$(GO) run ./cmd/test/soak -time 1m -idle 0 -rate 100
-	$(GO) test -tags system -count=1 -timeout 20m -run '^($(subst $() $(),|,$(sort $(foreach test,$(CHAOS),$(lastword $(subst :, ,$(test)))))))$$' \
-		$(addprefix ./,$(sort $(foreach test,$(CHAOS),$(firstword $(subst :, ,$(test))))))
+	$(GO) test -tags system -count=1 -timeout 20m \
+		-run "^($$($(CHAOS) -hA1 | sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' | sort -u | paste -sd'|' -))$$" \
+		$$($(CHAOS) -l | xargs -n1 dirname | sort -u)
 
 TIME ?= 10m
 .PHONY: soak

@@ -47,6 +47,8 @@ func call(root, session, cwd, command string) (stdout, stderr string) {
 
 // An earlier defect: 1,001 sessions with invented IDs removed the root of a running session, so
 // that the policy of its project was not active any more, there and elsewhere.
+//
+// chaos: size
 func TestInventedSessionsRemoveNoGuard(t *testing.T) {
 	t.Parallel()
 	dir := tree(t, "p/.git", "other")

@@ -105,6 +105,8 @@ const (
 // If a daemon does not send a valid answer, the agent gets the same bytes as without a daemon,
 // before its timeout. There is one Record, with the ID of the firing that the daemon got, so that
 // a Record that the daemon stored is the same one.
+//
+// chaos: daemons
 func TestFailingDaemons(t *testing.T) {
 	t.Parallel()
 	writes := func(text string) func(io.Writer, func()) {
@@ -238,6 +240,8 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 }
 
 // A daemon of another version gets the question, reports its version, and stores no Record.
+//
+// chaos: daemons
 func TestOtherVersion(t *testing.T) {
 	t.Parallel()
 	root := rootWith(t, servedPolicy)

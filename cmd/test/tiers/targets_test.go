@@ -1,6 +1,7 @@
 package tiers
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,20 +18,16 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// AGENTS.md has a rule for each tier, and the Makefile has its target. Continuous integration does
-// not run tiers that take long.
+// AGENTS.md has a rule for each tier, and the Makefile has its target.
 func TestTargets(t *testing.T) {
 	t.Parallel()
-	makefile, agents, ci := read(t, "Makefile"), read(t, "AGENTS.md"), read(t, ".ci/run")
-	for tier, inCI := range map[string]bool{"test": true, "test-system": true, "e2e": true, "chaos": false, "slow": false} {
+	makefile, agents := read(t, "Makefile"), read(t, "AGENTS.md")
+	for _, tier := range []string{"quick", "test", "test-system", "e2e", "readers", "chaos", "slow"} {
 		if !strings.Contains(makefile, "\n"+tier+":") {
 			t.Errorf("the Makefile has no target %s", tier)
 		}
 		if !strings.Contains(agents, "\n| `make "+tier+"` | ") || !strings.Contains(agents, "\n    make "+tier+" ") {
 			t.Errorf("AGENTS.md does not explain make %s in its list and in its table of tiers", tier)
-		}
-		if runs := regexp.MustCompile(`\bmake[^\n]* ` + tier + `\b|\b` + tier + `\)`).MatchString(ci); runs && !inCI {
-			t.Errorf(".ci/run runs make %s", tier)
 		}
 	}
 	if contributing := read(t, "CONTRIBUTING.md"); !strings.Contains(contributing, "make chaos") {
@@ -38,28 +35,38 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// Each test that "make chaos" names exists, so that a renamed test is not left out silently.
-func TestChaosExists(t *testing.T) {
+// faults are the words behind "// chaos:".
+const faults = "kills disk database files clock clients edits daemons size world"
+
+// Each comment "// chaos: FAULT" is above a test, so that "make chaos" runs it, and each fault has
+// a test.
+func TestChaos(t *testing.T) {
 	t.Parallel()
-	named := regexp.MustCompile(`([a-z/0-9]+):(Test\w+)`).FindAllStringSubmatch(read(t, "Makefile"), -1)
-	if len(named) < 20 {
-		t.Fatalf("the Makefile names %d tests", len(named))
-	}
-	for _, n := range named {
-		files, err := filepath.Glob(filepath.Join("..", "..", "..", filepath.FromSlash(n[1]), "*_test.go"))
-		if err != nil {
-			t.Fatal(err)
+	found := map[string]int{}
+	tag := regexp.MustCompile(`(?m)^// chaos: (.*)\n(.*)`)
+	err := filepath.WalkDir(filepath.Join("..", "..", ".."), func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
 		}
-		found := false
-		for _, name := range files {
-			data, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
+		data, err := os.ReadFile(path)
+		for _, m := range tag.FindAllStringSubmatch(string(data), -1) {
+			found[m[1]]++
+			if !strings.HasPrefix(m[2], "func Test") {
+				t.Errorf("%s: below %q is %q, want a test", path, "// chaos: "+m[1], m[2])
 			}
-			found = found || strings.Contains(string(data), "\nfunc "+n[2]+"(")
 		}
-		if !found {
-			t.Errorf("%s has no test %s", n[1], n[2])
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fault := range strings.Fields(faults) {
+		if found[fault] == 0 {
+			t.Errorf("no test has the comment %q", "// chaos: "+fault)
 		}
+		delete(found, fault)
+	}
+	for fault := range found {
+		t.Errorf("%q is none of the faults %s", fault, faults)
 	}
 }

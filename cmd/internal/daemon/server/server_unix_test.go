@@ -203,6 +203,8 @@ func (p *pipes) dial() net.Conn {
 
 // A slow client cannot keep a connection open forever: not in the head, not in the body, and not
 // by not reading the answer.
+//
+// chaos: clients
 func TestSlowOnes(t *testing.T) {
 	t.Parallel()
 	const length = "Content-Length: 100\r\n"
@@ -309,6 +311,8 @@ func TestShutdownCutsOff(t *testing.T) {
 
 // A program that gets a slow answer receives signs of progress. When it disconnects, the work on
 // its answer ends.
+//
+// chaos: clients
 func TestGoneWhileSlow(t *testing.T) {
 	t.Parallel()
 	ended := make(chan error, 1)

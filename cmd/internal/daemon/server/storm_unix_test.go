@@ -13,6 +13,8 @@ import (
 
 // If many daemons listen at once, exactly one succeeds and can be reached: the others do not take
 // its socket for a stale one.
+//
+// chaos: daemons
 func TestListenAtOnce(t *testing.T) {
 	t.Parallel()
 	dir, err := os.MkdirTemp("", "gr-") //nolint:usetesting // a socket path must be short

@@ -18,6 +18,8 @@ import (
 
 // Old Records are removed, also after a night in which the machine slept. Records that only look
 // old because the clock was changed are kept, unless the clock stays that way.
+//
+// chaos: clock
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	const day = 24 * time.Hour

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
+// chaos: size
 func TestBehind(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, t.TempDir(), &Options{unsafe: true})
