@@ -1,3 +1,8 @@
+//go:build system
+
+// The race detector finds nothing in the short programs that these tests start in a sandbox, and
+// makes their start ten times slower.
+
 package process_test
 
 import (
