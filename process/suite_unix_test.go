@@ -1,4 +1,6 @@
-//go:build unix
+//go:build system && unix
+
+// The suite starts some hundred programs, which the race detector makes slow.
 
 package process_test
 

@@ -1,3 +1,8 @@
+//go:build system
+
+// This test starts no program. It writes many rows, which takes half a minute under the race
+// detector. The system tier does not use it.
+
 package store
 
 import (
