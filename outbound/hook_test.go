@@ -396,7 +396,7 @@ func TestHookTimeouts(t *testing.T) {
 			h := newHook(t, &Options{Guard: networks(t, "127.0.0.0/8")}, HookConfig{URL: server.URL, Timeout: 300 * time.Millisecond}) // must fire: the server hangs
 			ev := *command
 			if name == "does not read" {
-				ev.Tool = &grapnel.Tool{Name: "Write", Input: json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)}
+				ev.Tool = &grapnel.Tool{Name: "Write", Input: json.RawMessage(`"` + strings.Repeat("x", 8<<20) + `"`)}
 			}
 			if _, err := h.Handle(t.Context(), &ev); faultOf(err) != Timeout || !errors.Is(err, grapnel.ErrTimeout) {
 				t.Errorf("error %v, want a timeout", err)
@@ -431,7 +431,7 @@ func TestHookAnswersEarly(t *testing.T) {
 	}()
 	h := newHook(t, &Options{Guard: networks(t, "127.0.0.0/8")}, HookConfig{URL: "http://" + l.Addr().String(), Timeout: MaxTimeout})
 	ev := *command
-	ev.Tool = &grapnel.Tool{Name: "Write", Input: json.RawMessage(`"` + strings.Repeat("x", 16<<20) + `"`)}
+	ev.Tool = &grapnel.Tool{Name: "Write", Input: json.RawMessage(`"` + strings.Repeat("x", 8<<20) + `"`)}
 	for range answers {
 		if out, err := h.Handle(t.Context(), &ev); err == nil || out.Decision != grapnel.None {
 			t.Errorf("%v, %v", out, err)

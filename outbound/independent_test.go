@@ -69,7 +69,7 @@ func TestPublicIndependent(t *testing.T) {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
-	for i := range 200_000 {
+	for i := range 50_000 {
 		v4 := r.Uint32()
 		if i%2 == 0 {
 			v4 = borders[r.IntN(len(borders))] + uint32(r.IntN(5)) - 2
