@@ -38,7 +38,6 @@ func (f *installFlags) add(cmd *cobra.Command) {
 func newInstall(c *console) *cobra.Command {
 	var flags installFlags
 	var failClosed bool
-	var via string
 	cmd := &cobra.Command{
 		Use:   "install [AGENT...]",
 		Short: "Add Grapnel to the settings of agents",
@@ -62,12 +61,9 @@ that stays the same when a package manager upgrades Grapnel.`,
 			if err != nil {
 				return err
 			}
-			if via != "" && via != string(install.ViaCommand) && via != string(install.ViaHTTP) {
-				return cli.Usage(fmt.Errorf("unknown --via %q, use %s or %s", via, install.ViaCommand, install.ViaHTTP))
-			}
 			needs := install.PolicyNeeds(place)
-			req.Events, req.Programs, req.Timeout = needs.Events, needs.Programs, needs.Timeout
-			req.Policy, req.FailClosed, req.Via = place.Policy, failClosed, install.Via(via)
+			req.Events, req.Timeout = needs.Events, needs.Timeout
+			req.Policy, req.FailClosed = place.Policy, failClosed
 			req.KeepClosed = !cmd.Flags().Changed("fail-closed")
 			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
 				return cli.Usage(cli.WithHint(errors.New("no agents given, and asking for them needs a terminal"), "pass the names of agents, or --yes for all detected agents"))
@@ -77,16 +73,12 @@ that stays the same when a package manager upgrades Grapnel.`,
 			if err := c.reportInstall(&flags, res, err); err != nil {
 				return err
 			}
-			if !c.warnWithoutDaemon(cmd.Context(), place, res) {
-				c.nextStep(&flags, place, res)
-			}
+			c.nextStep(&flags, place, res)
 			return nil
 		},
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&failClosed, "fail-closed", false, "let agents block if Grapnel itself fails, if they support it; default: as installed")
-	cmd.Flags().StringVar(&via, "via", "", "`WAY` to call Grapnel: command or http (default: as installed, else command)")
-	_ = cmd.RegisterFlagCompletionFunc("via", cobra.FixedCompletions([]cobra.Completion{string(install.ViaCommand), string(install.ViaHTTP)}, cobra.ShellCompDirectiveNoFileComp))
 	return c.jsonFlag(cmd)
 }
 
@@ -158,7 +150,6 @@ func (c *console) confirm(flags *installFlags, agents []string) func(*install.Re
 		out := c.Dialog()
 		if !flags.asked {
 			c.printSkipped(out, plan)
-			printCosts(out, plan)
 			flags.asked = true
 		}
 		fmt.Fprintln(out, flags.summary(files, false))
@@ -254,7 +245,6 @@ func (c *console) printInstall(flags *installFlags, res *install.Result) error {
 	}
 	if !flags.asked {
 		c.printSkipped(c.Out, res)
-		printCosts(c.Out, res)
 	}
 	for _, files := range agents {
 		c.printAgent(flags, res, files)

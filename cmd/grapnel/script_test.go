@@ -121,7 +121,6 @@ func TestScripts(t *testing.T) {
 			"expand":  expand,
 			"save":    save,
 			"signal":  signalDaemon,
-			"post":    post,
 			"valid":   valid,
 
 			"onterminal": onTerminal,

@@ -57,11 +57,7 @@ func (c *console) printStatus(s *status.Report) {
 		fmt.Fprintln(c.Out, "  none: run \"grapnel install\"")
 	}
 	for _, i := range s.Installs {
-		via := ""
-		if i.Via != "" {
-			via = " (over " + i.Via + ")"
-		}
-		c.PrintFile(fmt.Sprintf("  %-13s %-7s %2d events  ", i.Agent, i.Scope, i.Events), i.File, via)
+		c.PrintFile(fmt.Sprintf("  %-13s %-7s %2d events  ", i.Agent, i.Scope, i.Events), i.File, "")
 		for _, note := range i.Notes {
 			c.Wrap("    "+printable.Text(note), "      ")
 		}

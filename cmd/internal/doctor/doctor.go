@@ -103,9 +103,6 @@ type Request struct {
 	// for install.
 	Events map[string][]string
 
-	// Starts are the events at which a hook of the policy starts a program, as for install.
-	Starts map[string]map[string]string
-
 	NoRun bool // start no programs: neither the agents nor the hook
 
 	// Slow is the median duration of a reply above which there is a warning; 0 means 60 times the

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -63,17 +62,6 @@ func nativeOf(d *dialect.Dialect, kind grapnel.Kind) string {
 
 func ours(d *dialect.Dialect) install.Found {
 	return install.Found{Event: nativeOf(d, grapnel.ToolBefore), Command: "grapnel-hook", Entry: json.RawMessage(`{"command":"grapnel-hook"}`), Ours: true, ID: strings.Repeat("a", 26)}
-}
-
-const asked = "http://127.0.0.1:24100/v1/hooks/claude-code?installation=aaaaaaaaaaaaaaaaaaaaaaaaaa"
-
-// asking returns a machine with a correct installation over HTTP.
-func asking() overHTTP {
-	id := strings.Repeat("a", 26)
-	return overHTTP{
-		Addresses: install.Addresses{Port: 24100, Guests: map[string]install.Guest{id: {Agent: "claude-code", Secret: "s"}}},
-		health:    server.HTTPHealth{Address: "127.0.0.1:24100"}, modes: map[string]fs.FileMode{id: 0o600},
-	}
 }
 
 func other(event, command string) install.Found {
@@ -228,52 +216,6 @@ func TestJudge(t *testing.T) {
 		"two that do not meet": {claude, func(_ *testing.T, f *facts, a *agent) {
 			a.installs = append(a.installs, installed{Record: installation.Record{Scope: "project", Project: "/elsewhere", Settings: "/x", Path: "/bin"}})
 		}, "install.twice", Warn, "", "", true},
-		"nobody answers over http": {
-			claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.daemon = errors.New("no socket") },
-			"http.dead", Bad, "no daemon answers: no socket", "grapnel serve", false,
-		},
-		"the port is taken": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.http = asking()
-			f.http.health = server.HTTPHealth{Error: "address already in use"}
-		}, "http.deaf", Bad, "does not listen on 127.0.0.1:24100: address already in use", "another port", false},
-		"another port": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.http = asking()
-			f.http.health.Address = "127.0.0.1:1"
-		}, "http.deaf", Bad, "does not listen on 127.0.0.1:24100", "", false},
-		"all is well over http": {claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking() }, "http.good", OK, "listens on 127.0.0.1:24100", "", false},
-		"by a command":          {claude, func(*testing.T, *facts, *agent) {}, "http.good", OK, "", "", true},
-		"others read the secret": {claude, func(_ *testing.T, f *facts, _ *agent) {
-			f.http = asking()
-			f.http.modes = map[string]fs.FileMode{strings.Repeat("a", 26): 0o640}
-		}, "http.open", Bad, "settings.json (mode 0640)", "chmod 600", runtime.GOOS == "windows"},
-		"another secret": {claude, func(_ *testing.T, f *facts, a *agent) {
-			f.http = asking()
-			a.layers[0].hooks = []install.Found{{Event: "PreToolUse", Ours: true, ID: strings.Repeat("a", 26), Command: asked, Entry: json.RawMessage(`{"headers":{"Authorization":"Bearer other"}}`)}}
-		}, "http.secret", Bad, "differs from the secret of the daemon", "--via http", false},
-		"the same secret": {claude, func(_ *testing.T, f *facts, a *agent) {
-			f.http = asking()
-			a.layers[0].hooks = []install.Found{{Event: "PreToolUse", Ours: true, ID: strings.Repeat("a", 26), Command: asked, Entry: json.RawMessage(`{"headers":{"Authorization":"Bearer s"}}`)}}
-		}, "http.secret", Bad, "", "", true},
-		"nobody knows the secret": {claude, func(_ *testing.T, _ *facts, a *agent) {
-			a.layers[0].hooks = []install.Found{{Event: "PreToolUse", Ours: true, ID: strings.Repeat("a", 26), Command: asked}}
-		}, "http.unknown", Bad, "does not know the secret", "--via http", false},
-		"nobody can read the secrets": {claude, func(_ *testing.T, f *facts, a *agent) {
-			f.http.unreadable = "others can read it"
-			a.layers[0].hooks = []install.Found{{Event: "PreToolUse", Ours: true, ID: strings.Repeat("a", 26), Command: asked}}
-		}, "http.unknown", Bad, "others can read it", "--via http", false},
-		"a project's proxy": {claude, func(t *testing.T, f *facts, a *agent) {
-			f.http = asking()
-			a.layers = append(a.layers, layer{scope: "project", file: "/p", tree: tree(t, `{"env": {"http_proxy": "http://x"}}`)})
-		}, "http.proxy", Bad, "env.http_proxy is set in /p", "remove it", false},
-		"a proxy": {claude, func(_ *testing.T, f *facts, _ *agent) { f.http = asking(); f.http.proxy = "HTTP_PROXY" }, "http.proxy", Warn, "HTTP_PROXY sets a proxy", "NO_PROXY", false},
-		"not on the list": {claude, func(t *testing.T, f *facts, a *agent) {
-			f.http = asking()
-			a.layers = append(a.layers, layer{scope: "project", file: "/p", tree: tree(t, `{"allowedHttpHookUrls": []}`)})
-		}, "settings.off", Bad, "allowedHttpHookUrls in /p does not list 127.0.0.1:24100", `add "http://127.0.0.1:24100/*"`, false},
-		"on the list": {claude, func(t *testing.T, f *facts, a *agent) {
-			f.http = asking()
-			a.layers = append(a.layers, layer{scope: "project", file: "/p", tree: tree(t, `{"allowedHttpHookUrls": ["http://127.0.0.1:24100/*"]}`)})
-		}, "settings.off", Bad, "", "", true},
 		"switched off": {claude, func(t *testing.T, _ *facts, a *agent) { a.layers[0].tree = tree(t, `{"disableAllHooks": true}`) }, "settings.off", Bad, "disableAllHooks is true", "set it to false", false},
 		"switched off, but Grapnel is managed": {claude, func(t *testing.T, _ *facts, a *agent) {
 			a.layers[0].tree, a.installs[0].Scope = tree(t, `{"disableAllHooks": true}`), "managed"

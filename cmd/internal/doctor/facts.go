@@ -40,7 +40,6 @@ type facts struct {
 	lastTorn string
 	failing  []failing
 	boxes    []box // hooks with a sandbox
-	http     overHTTP
 	damaged  []policy.Corruption
 	before   *memory // nil = no memory of an earlier run
 	beforeTo string  // why the memory cannot be read

@@ -87,7 +87,6 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 		g.look(measuring, a, &f.agents[i])
 	}
 	g.log(ctx)
-	f.http = g.http(ctx)
 	f.boxes, f.damaged = boxes(req.Programs), req.Damaged
 	f.daemon.socket = client.Socket(req.Place.State)
 	f.daemon.found, f.daemon.err = server.Look(ctx, f.daemon.socket)
@@ -430,7 +429,7 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 	res, err := install.Install(ctx, install.Request{
 		Agents: []string{a.Name}, Scope: install.Scope(rec.Scope), Root: rec.Root, Program: program, Policy: rec.Policy, ProjectDir: cmp.Or(rec.Project, g.Dir),
 		Home: g.home, Events: g.Events, Versions: map[string]string{a.Name: a.version}, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,
-		FailClosed: rec.FailClosed, DryRun: true, Version: hookcmd.Version, Programs: g.Starts,
+		FailClosed: rec.FailClosed, DryRun: true, Version: hookcmd.Version,
 	})
 	if err != nil {
 		in.cannot = err.Error()
@@ -441,7 +440,6 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 		case !file.Changed:
 		case file.ID != rec.ID && file.File != rec.Settings:
 			in.now = file.File
-		case file.Diff == "": // only its mode differs, which is another finding
 		default:
 			in.stale = fmt.Sprintf("installing again would change %d lines of %s", changes(file.Diff), file.File)
 		}

@@ -27,7 +27,7 @@ func judge(f *facts) ([]Finding, *memory) {
 		a := &f.agents[i]
 		for _, part := range [][]Finding{
 			judgePresence(f, a), judgeInstalls(f, a), judgeStrays(f, a), judgeLayers(a), judgeEvents(f, a),
-			judgeUnseen(f, a), judgeLatency(a), judgeHTTP(f, a),
+			judgeUnseen(f, a), judgeLatency(a),
 		} {
 			for _, finding := range part {
 				finding.Agent = a.Name

@@ -141,7 +141,7 @@ func replace(c *Change, target string, old fs.FileInfo) (err error) {
 			}
 		}()
 	} else {
-		perm = cmp.Or(c.Mode, old.Mode().Perm())
+		perm = old.Mode().Perm()
 	}
 	name, err := c.writeBeside(target, old, perm)
 	if err != nil {

@@ -16,7 +16,6 @@ type Hook struct {
 	Program string // absolute path of grapnel-hook
 	ID      string // token of the installation, see newToken
 	Root    string // if set, the command has --root instead of the token
-	Over    *Over  // how the agent sends events over HTTP; nil = it starts the program at each event
 }
 
 // Command returns the shell line for the event in the agent's settings.
@@ -94,7 +93,7 @@ func quote(s string) string {
 // An Entry is an entry of Grapnel in an agent's settings.
 type Entry struct {
 	Event   string `json:"event"`
-	Command string `json:"command"` // or the HTTP address
+	Command string `json:"command"`
 	Program string `json:"program"`
 	ID      string `json:"id,omitempty"`   // token of its installation
 	Root    string `json:"root,omitempty"` // value of --root

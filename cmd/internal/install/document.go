@@ -549,13 +549,7 @@ func (d *document) handler(s *section, v *hujson.Value) handler {
 		return h.ours
 	}
 	obj := newObject(v)
-	if _, can := overHTTP[d.agent.Name]; can && obj != nil && obj.str("type") == string(ViaHTTP) {
-		address := obj.str("url")
-		if id, ours := parseAddress(address); ours {
-			h.entry, h.ours = Entry{Command: address, ID: id}, true
-		}
-	}
-	if !h.ours && !find(obj) && obj != nil {
+	if !find(obj) && obj != nil {
 		for _, it := range obj.items { // some agents nest the entry one level deeper
 			if find(newObject(it.value)) {
 				break

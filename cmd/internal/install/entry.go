@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"strings"
 
@@ -22,7 +21,7 @@ func (w Wanted) entry(event string) (any, error) {
 		name = ev.Native
 	}
 	ev := a.event(event)
-	template, values := a.Setup.Entry, map[string]any{
+	values := map[string]any{
 		"command":    w.Hook.Command(a, name),
 		"powershell": w.Hook.powershell(a, name),
 		"program":    filepath.ToSlash(w.Hook.Program),
@@ -31,11 +30,7 @@ func (w Wanted) entry(event string) (any, error) {
 		"event":      name,
 		"label":      a.Setup.Label,
 	}
-	if w.Hook.Over.asks(name) {
-		template = overHTTP[a.Name].entry
-		maps.Copy(values, w.Hook.Over.values())
-	}
-	return expand(template, values, w.FailClosed && ev != nil && ev.Closed)
+	return expand(a.Setup.Entry, values, w.FailClosed && ev != nil && ev.Closed)
 }
 
 // expand reads a template of package dialect: JSON in which words like $command outside of

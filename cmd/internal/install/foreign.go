@@ -234,9 +234,6 @@ func entryOf(event, matcher string, entry map[string]any, group, index int) Foun
 	}
 	ours, ok := parseEntry(f.Command, args)
 	f.Ours, f.Program, f.ID, f.Root = ok, ours.Program, ours.ID, ours.Root
-	if word(entry, "type") == string(ViaHTTP) {
-		f.ID, f.Ours = parseAddress(word(entry, "url"))
-	}
 	if len(args) > 0 {
 		f.Command += " " + strings.Join(args, " ")
 	}

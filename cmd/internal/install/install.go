@@ -95,23 +95,17 @@ func (s *session) writeInstall(j *job) (backups []string, err error) {
 	if j.old != nil && !j.changed() {
 		same := j.rec
 		same.Time = j.old.Time
-		if reflect.DeepEqual(same, *j.old) && s.admitted(j) {
+		if reflect.DeepEqual(same, *j.old) {
 			return nil, nil
 		}
 	}
 	if err := installation.Write(j.installs(), j.rec); err != nil {
 		return nil, err
 	}
-	back, err := s.admit(j)
-	if err == nil {
-		backups, err = s.applyAll(j)
-	}
-	if err != nil {
-		err = errors.Join(err, back())
-	}
+	backups, err = s.applyAll(j)
 	switch {
 	case err == nil:
-		err = errors.Join(s.forget(j, j.stale...), s.dismiss(j))
+		err = s.forget(j, j.stale...)
 	case j.old != nil:
 		err = errors.Join(err, installation.Write(j.installs(), *j.old))
 	default:

@@ -27,11 +27,7 @@ type job struct {
 	version string   // of the agent; "" = unknown, or it does not matter
 	stale   []string // tokens in the files whose records cannot be read
 
-	closed   bool // the agent blocks when the hook fails
-	via      Via
-	commands []string // over HTTP: events that still start a program
-	guest    *Guest   // for an installation over HTTP; nil = by command
-	port     int
+	closed bool // the agent blocks when the hook fails
 }
 
 func (j *job) changed() bool { return slices.ContainsFunc(j.changes, (*Change).Changed) }
@@ -101,14 +97,9 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		j.notes = append(j.notes, fmt.Sprintf("%s %s cannot fail closed, version %s can: update it", a.Title, version, a.Setup.ClosedSince))
 	}
 
-	j.rec.ID = id
-	over, err := s.reach(j, id, version)
-	if err != nil {
-		return nil, err
-	}
 	w := Wanted{
 		Agent: a, File: file, Dir: s.pluginDir(j, id),
-		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root, Over: over},
+		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root},
 		Events: events, Timeout: s.Timeout, FailClosed: j.closed,
 	}
 	if err := s.planTexts(j, w); err != nil {
@@ -133,22 +124,6 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	}
 	j.notes = append(j.notes, s.surroundings(j)...)
 	j.rec = s.record(j, id, events)
-	for _, c := range j.changes {
-		s.hide(j, c)
-	}
-	if over != nil {
-		if err := s.refusals(j, over); err != nil {
-			return nil, err
-		}
-		for _, ev := range events {
-			if !over.asks(ev) {
-				j.commands = append(j.commands, ev)
-			}
-		}
-		if j.changed() {
-			s.res.Costs = append(s.res.Costs, s.costs(j, over, events)...)
-		}
-	}
 	return j, nil
 }
 

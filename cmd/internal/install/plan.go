@@ -47,14 +47,11 @@ type Change struct {
 	// same mode, with search permission where there is read permission.
 	Perm  fs.FileMode
 	Exact bool // use Perm exactly, whatever the umask is
-
-	// Mode is the new mode of an existing file; 0 means unchanged.
-	Mode fs.FileMode
 }
 
 // Changed reports whether the file has to be written or removed.
 func (c *Change) Changed() bool {
-	return (c.Before == nil) != (c.After == nil) || !bytes.Equal(c.Before, c.After) || c.Mode != 0
+	return (c.Before == nil) != (c.After == nil) || !bytes.Equal(c.Before, c.After)
 }
 
 // Plan plans an edit of a settings file, so that it has one entry of Grapnel per wanted event and

@@ -76,8 +76,6 @@ func TestGolden(t *testing.T) {
 					}
 				case "fail-closed":
 					w.FailClosed = true
-				case "via-http":
-					w.Hook.Over = overOf(w.Agent)
 				}
 			}
 			for _, f := range ar.Files {

@@ -214,7 +214,7 @@ func drawWanted(w writer, label string) Wanted {
 		}
 	}
 	n := rapid.IntRange(1, min(4, len(names))).Draw(w.T, label+" events")
-	wanted := Wanted{
+	return Wanted{
 		Agent: w.agent, File: "settings.json",
 		Hook: Hook{
 			Program: w.pick(label+" program", "/opt/grapnel-hook", "/opt/my tools/grapnel-hook", "/o'pt/grapnel-hook"),
@@ -226,10 +226,6 @@ func drawWanted(w writer, label string) Wanted {
 		FailClosed: w.chance(label+" closed", 50),
 		Dir:        w.pick(label+" directory", "/s/", "/t/") + pluginDir(w.agent, ""),
 	}
-	if over := overOf(w.agent); over != nil && w.chance(label+" over http", 50) {
-		wanted.Hook.Over = over
-	}
-	return wanted
 }
 
 // edit draws a change of the item at the path. The change can be applied to any document with the

@@ -56,14 +56,6 @@ type Request struct {
 	FailClosed bool          // ask agents to block when the hook fails. Install only.
 	KeepClosed bool          // use FailClosed of an existing installation instead. Install only.
 
-	// Via is how agents send events. Empty keeps the current way, or means by command for a new
-	// installation. Install only.
-	Via Via
-	// Programs are, by name of the agent, the events at which a hook of the policy starts a
-	// program, with the name of the hook. With HTTP, these events still start grapnel-hook.
-	// Install only.
-	Programs map[string]map[string]string
-
 	DryRun bool // plan only: nothing is written, not even a lock file
 	// Confirm is called between planning and writing, for each agent that changes, with the whole
 	// plan and the files of the agent. Exactly these changes are written; false leaves this agent

@@ -8,7 +8,6 @@ type Result struct {
 	Files   []FileResult `json:"files"`
 	Skipped []Skipped    `json:"skipped"` // detected agents that cannot be changed
 	Notes   []string     `json:"notes"`
-	Costs   []string     `json:"costs,omitempty"` // disadvantages of an installation over HTTP, which the user should know before
 }
 
 // Changed reports whether any file changes.
@@ -51,7 +50,4 @@ type FileResult struct {
 	Diff     string   `json:"diff"`
 	Backup   string   `json:"backup"`
 	Notes    []string `json:"notes"` // what the user has to know or do
-
-	Via      Via      `json:"via,omitempty"`      // how the agent sends events; empty after a removal
-	Commands []string `json:"commands,omitempty"` // over HTTP: events that still start a program
 }

@@ -21,8 +21,6 @@ type session struct {
 	recs []installation.Record
 	res  Result
 	left []error // of Uninstall with All: why something is still installed
-
-	addresses Addresses // for agents that send events over HTTP
 }
 
 // begin checks the request and fills in the defaults.
@@ -179,9 +177,6 @@ func (s *session) run(ctx context.Context, plan func() ([]*job, error), write fu
 		s.res.Notes = append(s.res.Notes, err.Error())
 	}
 	s.recs = recs
-	if s.addresses, err = ReadAddresses(s.state); err != nil {
-		s.res.Notes = append(s.res.Notes, err.Error()) // its content is rebuilt
-	}
 	jobs, err := plan()
 	if err != nil {
 		return nil, err
@@ -251,9 +246,8 @@ func (s *session) report(j *job) {
 			Created: c.Changed() && c.Before == nil,
 			Removed: c.Changed() && c.After == nil,
 			Events:  append([]string{}, c.Events...),
-			Diff:    s.mask(j, c.Diff),
+			Diff:    c.Diff,
 			Notes:   append([]string{}, c.Notes...),
-			Via:     j.via, Commands: j.commands,
 		}
 		if i == len(j.changes)-1 {
 			f.Notes = append(f.Notes, j.notes...)

@@ -136,7 +136,7 @@ func (s *session) planRemoveFile(j *job, file string) error {
 		return fmt.Errorf("cannot read the settings of %s: %w", j.agent.Title, err)
 	}
 	made := cloneMade(j.made(file))
-	if made == nil && !bytes.Contains(current, []byte("grapnel")) && !bytes.Contains(current, []byte(addressPath)) {
+	if made == nil && !bytes.Contains(current, []byte("grapnel")) {
 		current = nil // nothing to remove, so it does not matter whether the file is readable
 	}
 	if info, err := os.Lstat(file); made != nil && err == nil && info.Mode()&fs.ModeSymlink != 0 {
@@ -161,7 +161,6 @@ func (s *session) planRemoveFile(j *job, file string) error {
 			return fmt.Errorf("cannot edit %s: %w", file, err)
 		}
 	}
-	s.hide(j, c)
 	j.changes = append(j.changes, c)
 	j.stale = append(j.stale, s.unknown(entries)...)
 	var roots []string
@@ -189,7 +188,7 @@ func (s *session) writeUninstall(j *job) (backups []string, err error) {
 			}
 		}
 	}
-	err = errors.Join(s.forget(j, j.stale...), s.dismiss(j))
+	err = s.forget(j, j.stale...)
 	// Remove the directory if it is empty. An error does no harm.
 	_ = os.Remove(j.installs())
 	return backups, err

@@ -28,24 +28,16 @@ func installable(agent, event string) bool {
 
 // Needs are the requirements of a policy for the settings of agents.
 type Needs struct {
-	Events   map[string][]string          // per agent, events that are not in the default set
-	Programs map[string]map[string]string // see Request.Programs
-	Timeout  time.Duration                // timeout that the hooks of the policy need, at least DefaultTimeout
+	Events  map[string][]string // per agent, events that are not in the default set
+	Timeout time.Duration       // timeout that the hooks of the policy need, at least DefaultTimeout
 }
 
 // PolicyNeeds returns the requirements of the policies of a place.
 func PolicyNeeds(place local.Place) Needs {
-	programs := map[string]bool{}
-	set := policy.Load(place.Request(place.Files(nil, nil), func(c policyfile.Command) grapnel.Hook {
-		if !c.Worker { // the daemon keeps workers running
-			programs[c.Name] = true
-		}
-		return grapnel.Noop{}
-	}))
+	set := policy.Load(place.Request(place.Files(nil, nil), func(policyfile.Command) grapnel.Hook { return grapnel.Noop{} }))
 	return Needs{
-		Events:   eventsOf(set.Specs),
-		Programs: programsOf(set.Specs, programs),
-		Timeout:  max(DefaultTimeout, HookTime(set.Specs)+replyMargin),
+		Events:  eventsOf(set.Specs),
+		Timeout: max(DefaultTimeout, HookTime(set.Specs)+replyMargin),
 	}
 }
 
@@ -95,31 +87,4 @@ func HookTime(specs []grapnel.Spec) time.Duration {
 		longest = max(longest, sum)
 	}
 	return longest
-}
-
-// programsOf returns, per agent, the events at which one of the hooks with these names runs, with
-// the full name of the first such hook.
-func programsOf(specs []grapnel.Spec, names map[string]bool) map[string]map[string]string {
-	events := map[string]map[string]string{}
-	for i := range specs {
-		s := &specs[i]
-		if !names[s.Name] {
-			continue
-		}
-		for _, d := range dialect.All() {
-			for j := range d.Events {
-				row := &d.Events[j]
-				if len(s.On) > 0 && !slices.ContainsFunc(s.On, func(k grapnel.Kind) bool { return k == row.Kind || k == row.Failed }) {
-					continue
-				}
-				if events[d.Name] == nil {
-					events[d.Name] = map[string]string{}
-				}
-				if events[d.Name][row.Native] == "" {
-					events[d.Name][row.Native] = s.FullName()
-				}
-			}
-		}
-	}
-	return events
 }

@@ -58,7 +58,6 @@ type Install struct {
 	Scope   string   `json:"scope"`
 	File    string   `json:"file"`
 	Events  int      `json:"events"`
-	Via     string   `json:"via,omitempty"` // "http" = the agent asks the daemon
 	Problem string   `json:"problem,omitempty"`
 	Dead    bool     `json:"program_missing,omitempty"` // the agent cannot start the hook program, so nothing is guarded
 	Notes   []string `json:"notes,omitempty"`
@@ -102,7 +101,7 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 	} else if s.Daemon.State != "absent" && s.Daemon.Problem != "" {
 		s.warn("daemon: %s", s.Daemon.Problem)
 	}
-	s.installs(ctx, place)
+	s.installs(place)
 	day, err := records.Log(place).Count(ctx, time.Now().Add(-24*time.Hour))
 	if err != nil {
 		s.warn("the counts of the last 24 hours are incomplete: %v", err)
@@ -179,7 +178,7 @@ func (s *Report) file(place local.Place, set *policy.Set, file *policy.Loaded) {
 }
 
 // installs lists the installations of this user and of the administrator.
-func (s *Report) installs(ctx context.Context, place local.Place) {
+func (s *Report) installs(place local.Place) {
 	var recs []installation.Record
 	for _, dir := range []string{place.Installs(), filepath.Join(place.Managed, "installs")} {
 		list, err := installation.List(dir)
@@ -195,7 +194,6 @@ func (s *Report) installs(ctx context.Context, place local.Place) {
 	for _, rec := range recs {
 		state := Install{Agent: rec.Agent, Scope: rec.Scope, File: rec.Settings, Events: len(rec.Events)}
 		state.inspect(&rec)
-		state.askOverHTTP(ctx, place, &rec)
 		s.Installs = append(s.Installs, state)
 		if state.Problem != "" {
 			s.warn("%s: %s", rec.Agent, state.Problem)

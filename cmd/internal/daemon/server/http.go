@@ -7,11 +7,9 @@ import (
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -53,9 +51,10 @@ const (
 	refusalInterval = time.Second // between log lines about refused requests
 )
 
-// HooksServer serves agents over HTTP, on a TCP port of this machine. All users and every web
+// HooksServer serves clients over HTTP, on a TCP port of this machine. All users and every web
 // page can reach the port, so it refuses requests without the secret of an installation, and
-// requests of browsers.
+// requests of browsers. No part of the daemon opens such a port today: only tests use
+// HooksServer and [ListenHooks].
 func HooksServer(opts HooksOptions) *http.Server {
 	return &http.Server{
 		Handler:           &hooksHandler{HooksOptions: opts},
@@ -202,7 +201,8 @@ func overHTTP(a *client.Answer) ([]byte, error) {
 	return nil, errors.New("the event was not answered: " + strings.TrimSpace(string(a.Stderr)))
 }
 
-// ListenHooks listens for agents of this machine. Connections above maxConns wait.
+// ListenHooks listens for HTTP clients of this machine, on a loopback address such as
+// 127.0.0.1:24100. Connections above maxConns wait. Only tests call it today.
 func ListenHooks(host string) (net.Listener, error) {
 	l, err := net.Listen("tcp4", host)
 	if err != nil {
@@ -247,30 +247,4 @@ type limitedConn struct {
 func (c *limitedConn) Close() error {
 	defer c.release()
 	return c.Conn.Close()
-}
-
-// HTTPHealth is the member "http" of a daemon's health: the state of the port for agents.
-type HTTPHealth struct {
-	Address string `json:"address,omitempty"` // of the listener
-	Error   string `json:"error,omitempty"`   // why the daemon does not listen
-}
-
-// Health reads the health of the daemon that listens on a socket.
-func Health(ctx context.Context, socket string, into any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://grapnel/v1/health", nil)
-	if err != nil {
-		return err
-	}
-	resp, err := Client(socket, 2*time.Second).Do(req)
-	if failed, ok := errors.AsType[*url.Error](err); ok {
-		return failed.Err // without the address, which is not a real one
-	}
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // both have a body
-		return errors.New("the daemon returned status " + resp.Status)
-	}
-	return json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(into)
 }

@@ -17,9 +17,6 @@ func (d *daemon) health() (report any, well bool) {
 	health := map[string]any{
 		"version": hookcmd.Version, "pid": os.Getpid(), "since": d.begun.UTC().Format(time.RFC3339), "answered": d.answered.Load(), "declined": d.declined.Load(),
 	}
-	if http := d.http.health(); http != nil {
-		health["http"] = http
-	}
 	store := d.storeHealth()
 	if store != (server.StoreHealth{}) {
 		health["store"] = store

@@ -42,7 +42,6 @@ type daemon struct {
 	metrics *telemetry.Metrics
 	export  *telemetry.Export // nil = nothing is exported to a collector
 	servers *remote.Pool      // connections to servers that hooks ask
-	http    *httpListener     // for agents that send events over HTTP
 
 	mu      sync.Mutex
 	loaded  []policy.Loaded     // the policies that were loaded last
@@ -133,8 +132,6 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		})
 	}
 	served := make(chan error, 1)
-	shut := d.open(ctx)
-	defer shut()
 	go func() { served <- server.Serve(l) }()
 	if err := d.note(); err != nil {
 		d.log.Warn("cannot write daemon status file", "error", err)
@@ -156,7 +153,6 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if failed := <-served; !errors.Is(failed, http.ErrServerClosed) {
 		err = errors.Join(err, failed)
 	}
-	shut()
 	if !errors.Is(context.Cause(ctx), errSocketRemoved) { // otherwise the file is of another daemon
 		_ = os.Remove(d.noteFile())
 	}
@@ -170,6 +166,9 @@ func (d *daemon) run(ctx context.Context) (err error) {
 
 // errSocketRemoved is why a daemon stops if no client can connect to it any more.
 var errSocketRemoved = errors.New("the socket was removed, so clients cannot find this daemon: it stops")
+
+// lookAgain is how often the daemon checks that its socket file is in place.
+const lookAgain = time.Second
 
 // watchSocket stops the daemon when its socket file was removed or replaced.
 func watchSocket(ctx context.Context, l *server.Listener, stop context.CancelCauseFunc) error {

@@ -26,7 +26,7 @@ func TestHealth(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = kept.Close() })
-	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), http: &httpListener{}, store: kept}
+	d := &daemon{log: slog.New(slog.DiscardHandler), begun: time.Now(), store: kept}
 	server := httptest.NewServer(server.Handler(server.Options{Health: d.health}))
 	defer server.Close()
 	ask := func() (status int, failed map[string]string) {
