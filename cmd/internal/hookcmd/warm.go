@@ -99,16 +99,15 @@ func (w *Warm) Close(ctx context.Context) error {
 // itself. The hook program starts the drain for pending observing hooks, because these run in the
 // environment of the agent.
 func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, error) {
-	reply, pending, err := w.answer(ctx, q, false)
+	reply, pending, err := w.answer(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	return &client.Answer{Stdout: reply.Stdout, Stderr: reply.Stderr, Exit: reply.Exit, Drain: pending}, nil
 }
 
-// answer implements [Warm.Answer] and [Warm.AnswerFallback]. alone means that no hook program can
-// reply instead.
-func (w *Warm) answer(ctx context.Context, asked *client.Question, noFallback bool) (reply dialect.Reply, pending bool, err error) {
+// answer implements [Warm.Answer].
+func (w *Warm) answer(ctx context.Context, asked *client.Question) (reply dialect.Reply, pending bool, err error) {
 	place, err := local.Locate(asked.Root, asked.ID) //nolint:contextcheck // it looks up the home directory, which takes no time
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
@@ -138,10 +137,10 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question, noFallback bo
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}
-	if name, runs := entry.runs(got.Event); runs && !noFallback {
+	if name, runs := entry.runs(got.Event); runs {
 		return reply, false, fmt.Errorf("%w: hook %q needs the environment of the agent", client.ErrSelf, name)
 	}
-	j := &journal{warm: w, entry: entry, noFallback: noFallback}
+	j := &journal{warm: w, entry: entry}
 	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, approvals: place.Approvals(), identity: entry.identity, digest: entry.digest}
 	engine := entry.engine
 	if notices := f.notices(got.Event.Kind); len(notices) > 0 {
@@ -307,11 +306,7 @@ func (w *Warm) command(place local.Place, e *warmEntry, c policyfile.Command) gr
 	if !c.Worker {
 		e.programs[c.Name] = true
 		return grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
-			f, ok := ctx.Value(firingKey{}).(*firing)
-			if ok && f.keep.(*journal).noFallback {
-				return grapnel.Outcome{}, errNoProgram
-			}
-			if ok {
+			if f, ok := ctx.Value(firingKey{}).(*firing); ok {
 				f.keep.(*journal).left = true
 			}
 			return grapnel.Outcome{}, client.ErrSelf
@@ -413,13 +408,12 @@ func same(a, b fs.FileInfo) bool {
 
 // A journal collects the Records and notices of one firing for the store.
 type journal struct {
-	warm       *Warm
-	entry      *warmEntry
-	left       bool // a hook runs in the environment of the agent: this firing does not count
-	noFallback bool // no hook program can reply instead: such a hook fails
-	records    []grapnel.Record
-	notices    []Notice
-	pending    bool
+	warm    *Warm
+	entry   *warmEntry
+	left    bool // a hook runs in the environment of the agent: this firing does not count
+	records []grapnel.Record
+	notices []Notice
+	pending bool
 }
 
 func (j *journal) Observe(_ context.Context, rec *grapnel.Record) {
@@ -446,9 +440,6 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 			continue
 		}
 		j.notices = append(j.notices, Notice{spool.NewPending(h, shown), target, h.Source})
-	}
-	if len(local) > 0 && j.noFallback {
-		return errors.Join(failed, fmt.Errorf("hook %q: %w", local[0].FullName(), errNoProgram))
 	}
 	if len(local) > 0 {
 		j.pending = true
