@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -214,18 +213,6 @@ func claudeElsewhere(kind string) string {
 	return ""
 }
 
-// ownAddress reports whether a handler sends events to the daemon of Grapnel, as "grapnel install
-// --via http" configures it.
-func ownAddress(n *tree.Node) bool {
-	if !n.Is(tree.Text) {
-		return false
-	}
-	rest, here := strings.CutPrefix(n.Text, "http://127.0.0.1:")
-	port, rest, _ := strings.Cut(rest, "/")
-	_, err := strconv.ParseUint(port, 10, 16)
-	return here && err == nil && strings.HasPrefix(rest, "v1/hooks/claude-code?installation=")
-}
-
 func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, group *claudeMatcher) {
 	kind, line := n.Get("type"), n.Get("command")
 	switch {
@@ -234,9 +221,6 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		return
 	case !kind.Is(tree.Text):
 		r.fail(n, at, `write "type": "command"`, "has no type")
-		return
-	case kind.Text == "http" && ownAddress(n.Get("url")):
-		r.Own++ // as for own commands, see ownCommand
 		return
 	case claudeElsewhere(kind.Text) != "":
 		r.fail(n, at, "keep it in Claude Code, which runs it itself, or use a command", "a hook of the type %q %s, but Grapnel only runs commands", kind.Text, claudeElsewhere(kind.Text))
