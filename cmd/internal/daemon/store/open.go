@@ -42,9 +42,8 @@ type Options struct {
 
 // The files of a store, in addition to the files that SQLite creates next to the database.
 const (
-	baseFile    = "grapnel.db"
-	compactFile = "grapnel.db.compact" // an unfinished copy
-	lockName    = "grapnel.lock"
+	baseFile = "grapnel.db"
+	lockName = "grapnel.lock"
 )
 
 var (
@@ -144,10 +143,6 @@ func open(dir string, opts *Options) (_ *Store, err error) {
 			_ = s.lock.Close()
 		}
 	}()
-	// A daemon that was killed may have left a copy, see compact.
-	if err := os.Remove(filepath.Join(dir, compactFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
 	base, err := attach(dir, &s.opts)
 	if broken(err) {
 		base, err = s.recreate(err)
@@ -223,11 +218,7 @@ type base struct {
 
 // source returns the data source name of the database.
 func source(dir string, params ...string) string {
-	return sourceOf(filepath.Join(dir, baseFile), params...)
-}
-
-func sourceOf(name string, params ...string) string {
-	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(name), RawQuery: strings.Join(params, "&")}
+	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(filepath.Join(dir, baseFile)), RawQuery: strings.Join(params, "&")}
 	return u.String()
 }
 
@@ -256,7 +247,7 @@ func attach(dir string, opts *Options) (_ *base, err error) {
 	}
 	// With synchronous=NORMAL, a commit is in the write-ahead log, and Sync flushes that log.
 	// Deleted data is overwritten where that costs no extra writes.
-	if info.Size() == 0 { // Store.compact converts the databases of earlier versions
+	if info.Size() == 0 {
 		if err := b.exec("PRAGMA auto_vacuum=INCREMENTAL"); err != nil {
 			return nil, err
 		}

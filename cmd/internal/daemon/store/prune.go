@@ -84,9 +84,6 @@ func (s *Store) Prune(ctx context.Context, now time.Time) error {
 	if err == nil {
 		err = s.write(ctx, 0, func(c *change) error { return c.run("DELETE FROM finding WHERE time < ?", cutoff) })
 	}
-	if err == nil {
-		err = s.compact(ctx)
-	}
 	select {
 	case s.stirred <- struct{}{}: // the file may shrink
 	default:

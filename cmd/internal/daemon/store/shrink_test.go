@@ -8,11 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
@@ -55,9 +53,49 @@ func large(t testing.TB, s *Store, from, to int, at time.Time) {
 	}
 }
 
-// withoutVacuum changes the database to one that an earlier version created.
-func withoutVacuum(t testing.TB, dir string) {
-	t.Helper()
+// After a removal the file becomes smaller. This is neither tampering nor a truncated file.
+func TestShrink(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var reported notes
+	s := openTest(t, dir, &Options{Note: reported.add})
+	large(t, s, 0, 3000, time.Now())
+	before := fullSize(t, s)
+	if before < 10e6 {
+		t.Fatalf("the file has %d bytes, want more", before)
+	}
+	s.SetLimits(Limits{MaxRecords: 300})
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the file is small", func() bool { return fileSize(t, dir) < before/2 })
+	large(t, s, 3000, 3100, time.Now())
+	await.Until(t, "the words are indexed", func() bool { s.turn.Lock(); defer s.turn.Unlock(); return s.behind == 0 })
+	s.watch()
+	if c := s.Condition(); c.Restored != 0 || c.Err != nil || reported.String() != "" {
+		t.Errorf("Condition = %+v; reported: %s", c, &reported)
+	}
+	if n := count(t, s.Reader); n != 400 {
+		t.Errorf("%d Records, want 400", n)
+	}
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
+		t.Errorf("Verify = %+v, %v", report, err)
+	}
+	closeTest(t, s)
+	s = openTest(t, dir, &Options{Note: reported.add, Limits: Limits{MaxRecords: 300}})
+	if report, err := s.Verify(t.Context()); err != nil || !report.OK() || reported.String() != "" {
+		t.Errorf("opened again: Verify = %+v, %v; reported: %s", report, err, &reported)
+	}
+}
+
+// The writer does not try forever to shrink a file that cannot shrink, such as the result of a
+// dump that was imported again.
+func TestShrinkWithoutVacuum(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	s := openTest(t, dir, nil)
+	large(t, s, 0, 1000, time.Now())
+	closeTest(t, s)
 	db, err := sql.Open("sqlite", source(dir, "mode=rw"))
 	if err != nil {
 		t.Fatal(err)
@@ -69,51 +107,21 @@ func withoutVacuum(t testing.TB, dir string) {
 			t.Fatal(err)
 		}
 	}
-}
-
-// After a removal the file becomes smaller, also a file of an earlier version. This is neither
-// tampering nor a truncated file.
-func TestShrink(t *testing.T) {
-	t.Parallel()
-	for name, earlier := range map[string]bool{"new": false, "of an earlier version": true} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := t.TempDir()
-			var reported notes
-			s := openTest(t, dir, &Options{Note: reported.add})
-			large(t, s, 0, 3000, time.Now())
-			if earlier {
-				closeTest(t, s)
-				withoutVacuum(t, dir)
-				s = openTest(t, dir, &Options{Note: reported.add})
-			}
-			before := fullSize(t, s)
-			if before < 10e6 {
-				t.Fatalf("the file has %d bytes, want more", before)
-			}
-			s.SetLimits(Limits{MaxRecords: 300})
-			if err := s.Prune(t.Context(), time.Now()); err != nil {
-				t.Fatal(err)
-			}
-			await.Until(t, "the file is small", func() bool { return fileSize(t, dir) < before/2 })
-			large(t, s, 3000, 3100, time.Now())
-			await.Until(t, "the words are indexed", func() bool { s.turn.Lock(); defer s.turn.Unlock(); return s.behind == 0 })
-			s.watch()
-			if c := s.Condition(); c.Restored != 0 || c.Err != nil || reported.String() != "" {
-				t.Errorf("Condition = %+v; reported: %s", c, &reported)
-			}
-			if n := count(t, s.Reader); n != 400 {
-				t.Errorf("%d Records, want 400", n)
-			}
-			if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
-				t.Errorf("Verify = %+v, %v", report, err)
-			}
-			closeTest(t, s)
-			s = openTest(t, dir, &Options{Note: reported.add, Limits: Limits{MaxRecords: 300}})
-			if report, err := s.Verify(t.Context()); err != nil || !report.OK() || reported.String() != "" {
-				t.Errorf("opened again: Verify = %+v, %v; reported: %s", report, err, &reported)
-			}
-		})
+	if err := db.Close(); err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, dir, &Options{Limits: Limits{MaxRecords: 10}})
+	if err := s.Prune(t.Context(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	s.turn.Lock()
+	defer s.turn.Unlock()
+	p, err := s.base.pages()
+	if err != nil || !p.tooFree() {
+		t.Errorf("pages = %+v, %v, want many free pages", p, err)
+	}
+	if more := s.shrink(); more {
+		t.Error("the writer would try again")
 	}
 }
 
@@ -142,80 +150,5 @@ func TestTruncatedAfterShrink(t *testing.T) {
 	}
 	if err := s.restore(errShorter); err != nil {
 		t.Error(err)
-	}
-}
-
-// While a database of an earlier version is copied to a smaller file, writers continue, and nothing
-// that they write is lost.
-func TestCompactWhileWriting(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	s := openTest(t, dir, nil)
-	large(t, s, 0, 4000, time.Now())
-	closeTest(t, s)
-	withoutVacuum(t, dir)
-	if err := os.WriteFile(filepath.Join(dir, compactFile), []byte("of a daemon that was killed"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s = openTest(t, dir, nil)
-	if _, err := os.Stat(filepath.Join(dir, compactFile)); err == nil {
-		t.Error("an old copy was not removed")
-	}
-	jobs := func(prefix string) (all []delivery.Job) {
-		for i := range 5 {
-			all = append(all, delivery.Job{ID: fmt.Sprint(prefix, i), Record: "r", Target: "t", Session: "s"})
-		}
-		return all
-	}
-	if err := s.Put(t.Context(), Item{Jobs: jobs("before")}); err != nil {
-		t.Fatal(err)
-	}
-	var writers sync.WaitGroup
-	stop := make(chan struct{})
-	var wrote int
-	writers.Go(func() {
-		for i := 4000; ; i++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
-			large(t, s, i, i+1, time.Now())
-			wrote++
-			if i == 4010 {
-				if err := s.Put(context.Background(), Item{Jobs: jobs("during")}, Item{Mark: &Mark{"file", 7}}); err != nil {
-					t.Error(err)
-				}
-			}
-		}
-	})
-	s.SetLimits(Limits{MaxRecords: 1000})
-	err := s.Prune(t.Context(), time.Now())
-	close(stop)
-	writers.Wait()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var p pages
-	s.turn.Lock()
-	p, err = s.base.pages()
-	s.turn.Unlock()
-	if err != nil || p.vacuum == 0 {
-		t.Errorf("pages = %+v, %v, want a database that can shrink", p, err)
-	}
-	if n := count(t, s.Reader); n < wrote || n > 1000+wrote {
-		t.Errorf("%d Records, want at most 1,000 and the %d of the writer", n, wrote)
-	}
-	if found, err := s.Deliveries(t.Context(), DeliveryQuery{}); err != nil || len(found) != 5 && len(found) != 10 {
-		t.Errorf("%d deliveries, %v", len(found), err)
-	}
-	if report, err := s.Verify(t.Context()); err != nil || !report.OK() {
-		t.Errorf("Verify = %+v, %v", report, err)
-	}
-	if c := s.Condition(); c.Restored != 0 || c.Err != nil {
-		t.Errorf("Condition = %+v", c)
-	}
-	if _, err := os.Stat(filepath.Join(dir, compactFile)); err == nil {
-		t.Error("the copy is still there")
 	}
 }
