@@ -152,16 +152,7 @@ func (r *Reader) count(ctx context.Context, c *stats.Counter, since time.Time, h
 	var parts []part
 	var last int64
 	err := r.read(ctx, func(v *view) error {
-		var name string
-		current, err := v.row("SELECT name FROM sqlite_schema WHERE name = 'summary'", nil, &name)
-		if err != nil {
-			return err
-		}
-		if !current { // no daemon of this version has run yet
-			parts = []part{{last: head}}
-			return nil
-		}
-		err = v.each("SELECT first, last, newest < ?1, CASE WHEN oldest >= ?1 THEN counts END FROM summary WHERE last <= ?2 ORDER BY first", []any{from, head},
+		err := v.each("SELECT first, last, newest < ?1, CASE WHEN oldest >= ?1 THEN counts END FROM summary WHERE last <= ?2 ORDER BY first", []any{from, head},
 			func(scan func(into ...any) error) error {
 				var first int64
 				var p part

@@ -50,12 +50,9 @@ var (
 	// ErrLocked is the error of Open if another process writes to the store.
 	ErrLocked = errors.New("another process writes to the store")
 
-	// ErrNewer is the error for a database that a newer version of Grapnel has created.
-	ErrNewer = errors.New("created by a newer version of Grapnel")
-
-	// ErrOlder is the error for a database of a development version before the first release. Its
-	// rows are chained in another way.
-	ErrOlder = errors.New("created by a development version of Grapnel")
+	// ErrVersion is the error for a database with a version that this program does not know: a newer
+	// version of Grapnel or another program has created it.
+	ErrVersion = errors.New("unsupported database version")
 
 	// ErrClosed is the error of a Store after Close.
 	ErrClosed = errors.New("the store is closed")
@@ -311,13 +308,18 @@ func (b *base) check(note func(error)) error {
 	return err
 }
 
-// firstVersion is the version of the first migration. Databases of version 1 were never released.
-const firstVersion = 2
-
 // version returns the version of the newest migration.
 func version() int {
 	names, _ := fs.Glob(migrations, "migrations/*.sql")
-	return firstVersion - 1 + len(names)
+	return len(names)
+}
+
+// checkVersion returns an error for a version that no migration creates.
+func checkVersion(dir string, have int) error {
+	if have < 0 || have > version() {
+		return fmt.Errorf("%s: %w %d, the newest supported version is %d: update Grapnel, or move the file away", filepath.Join(dir, baseFile), ErrVersion, have, version())
+	}
+	return nil
 }
 
 // migrate runs the missing migrations.
@@ -326,19 +328,11 @@ func (b *base) migrate(dir string) error {
 	if err := b.conn.QueryRowContext(b.ctx, "PRAGMA user_version").Scan(&have); err != nil {
 		return err
 	}
-	if have > version() {
-		return fmt.Errorf("%s: %w (database version %d, newest supported version %d): update Grapnel, or move the file away",
-			filepath.Join(dir, baseFile), ErrNewer, have, version())
-	}
-	if have > 0 && have < firstVersion {
-		return fmt.Errorf("%s: %w (database version %d, required version %d): move the file away",
-			filepath.Join(dir, baseFile), ErrOlder, have, version())
-	}
-	if have == version() {
-		return nil
+	if err := checkVersion(dir, have); err != nil || have == version() {
+		return err
 	}
 	return b.transaction(func() error {
-		for n := max(have+1, firstVersion); n <= version(); n++ {
+		for n := have + 1; n <= version(); n++ {
 			script, err := migrations.ReadFile(fmt.Sprintf("migrations/%04d.sql", n))
 			if err != nil {
 				return err

@@ -41,7 +41,7 @@ func newReader(dir string) *Reader {
 }
 
 // OpenReader opens the store in a directory for reading. It returns fs.ErrNotExist if the store
-// does not exist or is being created, and ErrNewer if this version cannot read it.
+// does not exist or is being created, and ErrVersion if this version cannot read it.
 func OpenReader(dir string) (*Reader, error) {
 	r := newReader(filepath.Clean(dir))
 	if !filepath.IsAbs(dir) {
@@ -52,15 +52,10 @@ func OpenReader(dir string) (*Reader, error) {
 		if _, err := v.row("PRAGMA user_version", nil, &have); err != nil {
 			return err
 		}
-		switch {
-		case have == 0: // another process is creating it
+		if have == 0 { // another process is creating it
 			return fmt.Errorf("%s: %w yet", filepath.Join(dir, baseFile), fs.ErrNotExist)
-		case have > version():
-			return fmt.Errorf("%s: %w (database version %d, newest supported version %d): update Grapnel", filepath.Join(dir, baseFile), ErrNewer, have, version())
-		case have < firstVersion: // newer ones can be read; the next Open migrates them
-			return fmt.Errorf("%s: %w (database version %d, required version %d): move the file away", filepath.Join(dir, baseFile), ErrOlder, have, firstVersion)
 		}
-		return nil
+		return checkVersion(dir, have)
 	})
 	if broken(err) {
 		err = fmt.Errorf("%s: %w: the next start of the daemon renames it and creates a new database", filepath.Join(dir, baseFile), err)

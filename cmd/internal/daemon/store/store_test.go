@@ -438,51 +438,23 @@ func TestBreaks(t *testing.T) {
 	fill(t, s, 2)
 }
 
-func TestNewer(t *testing.T) {
+func TestVersion(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	s := openTest(t, dir, nil)
 	fill(t, s, 1)
 	closeTest(t, s)
-	tamper(t, dir, "PRAGMA user_version = 99")
-	if _, err := Open(dir, nil); !errors.Is(err, ErrNewer) || !strings.Contains(err.Error(), "database version 99") {
-		t.Errorf("Open = %v", err)
-	}
-	if _, err := OpenReader(dir); !errors.Is(err, ErrNewer) {
-		t.Errorf("OpenReader = %v", err)
+	for _, unknown := range []int{99, -1} {
+		tamper(t, dir, fmt.Sprintf("PRAGMA user_version = %d", unknown))
+		if _, err := Open(dir, nil); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), fmt.Sprintf("database version %d,", unknown)) {
+			t.Errorf("Open of version %d = %v", unknown, err)
+		}
+		if _, err := OpenReader(dir); !errors.Is(err, ErrVersion) {
+			t.Errorf("OpenReader of version %d = %v", unknown, err)
+		}
 	}
 	tamper(t, dir, fmt.Sprintf("PRAGMA user_version = %d", version()))
 	closeTest(t, openTest(t, dir, nil)) // the files are unchanged and unlocked
-
-	// A database of the first version can be read, and Open migrates it.
-	tamper(t, dir, "DROP TABLE summary; PRAGMA user_version = 2")
-	r, err := OpenReader(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c, err := r.Count(t.Context(), time.Time{}); err != nil || c.Totals().Firings != 1 {
-		t.Errorf("Count of a database of the first version = %+v, %v", c.Totals(), err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	closeTest(t, openTest(t, dir, nil))
-	if r, err = OpenReader(dir); err != nil {
-		t.Fatal(err)
-	}
-	if c, err := r.Count(t.Context(), time.Time{}); err != nil || c.Totals().Firings != 1 {
-		t.Errorf("Count after the migration = %+v, %v", c.Totals(), err)
-	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
-	tamper(t, dir, "PRAGMA user_version = 1")
-	if _, err := Open(dir, nil); !errors.Is(err, ErrOlder) || !strings.Contains(err.Error(), "move the file away") {
-		t.Errorf("Open of a database without chained removals = %v", err)
-	}
-	if _, err := OpenReader(dir); !errors.Is(err, ErrOlder) {
-		t.Errorf("OpenReader of a database without chained removals = %v", err)
-	}
 }
 
 func TestLocked(t *testing.T) {

@@ -122,3 +122,13 @@ CREATE TABLE off (
 	since  INTEGER NOT NULL,
 	why    TEXT    NOT NULL
 ) WITHOUT ROWID;
+
+-- The counts of the records from row first to row last, so that statistics need not read
+-- these rows. oldest and newest are the bounds of their times.
+CREATE TABLE summary (
+	first  INTEGER PRIMARY KEY,
+	last   INTEGER NOT NULL,
+	oldest INTEGER NOT NULL,
+	newest INTEGER NOT NULL,
+	counts BLOB    NOT NULL
+);
