@@ -6,6 +6,7 @@ package hookcmd
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -88,44 +89,38 @@ type invocation struct {
 	watch  *watchdog                // of this event; nil = the caller has its own deadline
 }
 
-// parseArgs parses the command line. It does not use package flag, which exits with 2 on an
-// error.
+// parseArgs parses the command line. Flags may follow the arguments.
 func parseArgs(args []string) (invocation, error) {
 	var inv invocation
-	var words []string
-	for i := 0; i < len(args); i++ {
-		name, value, hasValue := strings.Cut(args[i], "=")
-		into := map[string]*string{"--id": &inv.id, "--root": &inv.root, "--policy": new(string)}[name]
-		switch {
-		case into != nil:
-			if !hasValue {
-				if i++; i == len(args) {
-					return inv, fmt.Errorf("%s needs a value", name)
-				}
-				value = args[i]
-			}
+	flags := flag.NewFlagSet("grapnel-hook", flag.ContinueOnError)
+	flags.SetOutput(io.Discard) // the caller prints the error
+	text := func(name string, set func(value string)) {
+		flags.Func(name, "", func(value string) error {
 			if value == "" {
-				return inv, fmt.Errorf("%s is empty", name)
+				return errors.New("it is empty")
 			}
-			*into = value
-			if name == "--policy" {
-				inv.policies = append(inv.policies, value)
-			}
-		case args[i] == "--help" || args[i] == "-h":
-			inv.help = true
-		case args[i] == "--version":
-			inv.version = true
-		case args[i] == "--drain":
-			inv.drain = true
-		case args[i] == "--serve":
-			inv.serve = true
-		case args[i] == "--over":
-			inv.handover = true
-		case strings.HasPrefix(args[i], "-"):
-			return inv, fmt.Errorf("unknown flag %s", args[i])
-		default:
-			words = append(words, args[i])
+			set(value)
+			return nil
+		})
+	}
+	text("id", func(id string) { inv.id = id })
+	text("root", func(dir string) { inv.root = dir })
+	text("policy", func(file string) { inv.policies = append(inv.policies, file) })
+	flags.BoolVar(&inv.help, "help", false, "")
+	flags.BoolVar(&inv.help, "h", false, "")
+	flags.BoolVar(&inv.version, "version", false, "")
+	flags.BoolVar(&inv.drain, "drain", false, "")
+	flags.BoolVar(&inv.serve, "serve", false, "")
+	flags.BoolVar(&inv.handover, "over", false, "")
+	var words []string
+	for {
+		if err := flags.Parse(args); err != nil {
+			return inv, err
 		}
+		if flags.NArg() == 0 {
+			break
+		}
+		words, args = append(words, flags.Arg(0)), flags.Args()[1:]
 	}
 	if inv.root != "" && inv.id != "" {
 		return inv, errors.New("--id and --root cannot be used together")

@@ -42,6 +42,7 @@ func TestParseArgs(t *testing.T) {
 		"-h":                       {help: true},
 		"--help --version":         {help: true, version: true},
 		"--drain --id x":           {drain: true, id: "x"},
+		"a --id x b --policy p":    {agent: "a", event: "b", id: "x", policies: []string{"p"}},
 	} {
 		got, err := parseArgs(strings.Fields(line))
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(invocation{})); diff != "" || err != nil {
@@ -49,16 +50,14 @@ func TestParseArgs(t *testing.T) {
 		}
 	}
 	for line, want := range map[string]string{
-		"--id":            "--id needs a value",
-		"--root=":         "--root is empty",
-		"--policy=":       "--policy is empty",
+		"--id":            "needs an argument: -id",
+		"--root=":         "-root: it is empty",
+		"--policy=":       "-policy: it is empty",
 		"--id a --root b": "cannot be used together",
 		"a b c d":         "too many arguments: c d",
-		"--nonsense":      "unknown flag --nonsense",
-		"--help=yes":      "unknown flag --help=yes",
-		"-":               "unknown flag -",
-		"--":              "unknown flag --",
-		"claude -x":       "unknown flag -x",
+		"--nonsense":      "not defined: -nonsense",
+		"--help=yes":      `"yes" for -help`,
+		"claude -x":       "not defined: -x",
 	} {
 		if _, err := parseArgs(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parseArgs(%q) says %v, want %q", line, err, want)
