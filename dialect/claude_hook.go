@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // writeClaudeEvent writes an event for a hook program of Claude Code. A payload from Claude Code

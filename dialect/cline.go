@@ -9,9 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // cline is the dialect of the Cline CLI. Its hooks are files named after events, but payloads use

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // copilot is the dialect of GitHub Copilot CLI: one JSON object on stdin, and one or nothing on

@@ -6,9 +6,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 const geminiName = "gemini-cli"

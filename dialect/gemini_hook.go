@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // writeGeminiEvent writes an event for a hook program of Gemini CLI, as writeClaudeEvent does. The

@@ -4,9 +4,8 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // openClaw is the dialect of OpenClaw, whose hooks are functions (event, ctx) of a plugin in its

@@ -6,9 +6,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // OpenClawHandlers returns the dialect of the handlers in the mapping of an OpenClaw gateway. A

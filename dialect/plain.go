@@ -8,9 +8,8 @@ import (
 	"reflect"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // PlainVersion is the version of the plain dialect. Releases may add fields within a version;

@@ -10,9 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Most agents differ only in names. Their dialects are two tables that are read in both directions:

@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // A hook program may use another dialect than the agent that sent the event. The code below

@@ -8,13 +8,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel/internal/nearest"
-	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/policy/policyfile"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // allFields returns the fields that hooks can change, over all events.
