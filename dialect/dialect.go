@@ -469,8 +469,8 @@ type Received struct {
 	duplicates bool
 }
 
-// Way returns the way in which the agent reported the event. twice reports whether the agent can
-// report one action in several ways; see [Dialect].Twice.
+// Way returns the way in which the agent reported the event. duplicates reports whether the agent
+// can report one action in several ways; see ReportedVia of [Dialect].
 func (r Received) Way() (way string, duplicates bool) { return r.way, r.duplicates }
 
 // Row returns the row of the event, or nil for an event that is not in the dialect's table.

@@ -162,7 +162,7 @@ func (l *logLines) hooks(e *spool.Entry, word string) []cli.Span {
 
 // printRecord prints a Record as a line of JSON.
 func (c *console) printRecord(e *spool.Entry) error {
-	if e.Late { // an earlier version stored a decision here, too
+	if e.Late { // its decision is not "none", but missing
 		return c.PrintLine(struct {
 			*spool.Entry
 

@@ -281,7 +281,7 @@ func (w *walker) foldParam(f *folded, at *place, p *syntax.ParamExp, q quoting) 
 	w.foldComputed(f, show, paramMany(p, q))
 }
 
-// foldSubst adds a command substitution. alone reports that it is the whole word.
+// foldSubst adds a command substitution. wholeWord reports that it is the whole word.
 func (w *walker) foldSubst(f *folded, at *place, p *syntax.CmdSubst, q quoting, wholeWord bool) {
 	if w.subst > 0 {
 		if text, ok := w.eval(p.Stmts, at, ""); ok && w.spend(len(text)) {

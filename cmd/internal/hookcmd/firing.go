@@ -200,8 +200,8 @@ func (inv *invocation) receive(d *dialect.Dialect, input dialect.Input) dialect.
 	return got
 }
 
-// fire computes the reply to an event and stores its Records and observing hooks. lost is an
-// earlier error, which becomes a warning in the reply.
+// fire computes the reply to an event and stores its Records and observing hooks. warning is an
+// earlier error; nil = no error. The reply shows it.
 func (inv *invocation) fire(ctx context.Context, engine *grapnel.Engine, f *firing, got dialect.Received, warning error) (reply dialect.Reply, pending bool, err error) {
 	f.sink = f.keep
 	once := hold(f.spool, f.keep, got, inv)

@@ -94,7 +94,7 @@ func (s *Store) write(ctx context.Context, bytes int, do func(*change) error) er
 }
 
 // commitInline runs the write of one caller in the caller's goroutine. If the writer has other work to
-// do first, alone does nothing and reports false.
+// do first, commitInline does nothing and reports false.
 func (s *Store) commitInline(o *op) (ended bool, err error) {
 	select {
 	case <-s.gone:
