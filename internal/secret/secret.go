@@ -167,24 +167,20 @@ func option(text string, at int) int {
 	return n
 }
 
-// resolve sorts findings. If two overlap, it keeps the one with the lower rank.
+// resolve sorts findings. If two overlap, it keeps the one with the lower rank. It reuses the
+// slice.
 func resolve(found []Finding) []Finding {
 	if len(found) < 2 {
 		return found
 	}
-	// Sort pointers, because that instance of the sort code is already linked into the program.
-	order := make([]*Finding, len(found))
-	for i := range found {
-		order[i] = &found[i]
-	}
-	slices.SortStableFunc(order, func(a, b *Finding) int { return a.Begin - b.Begin })
-	kept := []Finding{*order[0]}
-	for _, f := range order[1:] {
+	slices.SortStableFunc(found, func(a, b Finding) int { return a.Begin - b.Begin })
+	kept := found[:1]
+	for _, f := range found[1:] {
 		switch last := &kept[len(kept)-1]; {
 		case f.Begin >= last.End:
-			kept = append(kept, *f)
+			kept = append(kept, f)
 		case f.rank < last.rank:
-			*last = *f
+			*last = f
 		}
 	}
 	return kept

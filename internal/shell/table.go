@@ -2,6 +2,7 @@ package shell
 
 import (
 	"cmp"
+	"sort"
 	"strings"
 )
 
@@ -72,33 +73,18 @@ const (
 
 // find returns the index of a name in the table, and whether the table has it.
 func find(name string) (int, bool) {
-	low, high := 0, len(table)
-	for low < high {
-		if mid := (low + high) / 2; table[mid].name < name {
-			low = mid + 1
-		} else {
-			high = mid
-		}
-	}
-	return low, low < len(table) && table[low].name == name
+	return sort.Find(len(table), func(i int) int { return strings.Compare(name, table[i].name) })
 }
 
 // lookup returns the row of a program, or nil.
 func lookup(name string) *program {
 	i, ok := find(name)
 	if !ok {
-		low, high := 0, len(sameAs)
-		for low < high {
-			if mid := (low + high) / 2; sameAs[mid].name < name {
-				low = mid + 1
-			} else {
-				high = mid
-			}
-		}
-		if low == len(sameAs) || sameAs[low].name != name {
+		same, known := sort.Find(len(sameAs), func(i int) int { return strings.Compare(name, sameAs[i].name) })
+		if !known {
 			return nil
 		}
-		if i, ok = find(sameAs[low].as); !ok {
+		if i, ok = find(sameAs[same].as); !ok {
 			return nil
 		}
 	}
