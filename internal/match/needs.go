@@ -56,7 +56,7 @@ func nearText(patterns []textPattern) string {
 }
 
 // asBefore precedes the index of an earlier pattern with the same required literals. Such patterns
-// search for the same words in different orders.
+// search for the same words in different orders, and nearAny searches for these words only once.
 const asBefore = "\x06"
 
 // WithoutPrefilter returns a copy of the patterns without their required literals, which are in the
