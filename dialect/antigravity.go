@@ -35,6 +35,7 @@ var antigravity = &Dialect{
 	ExitBlocks:  true,
 	Adapt:       adaptAntigravity,
 	ReadOutcome: readAntigravityOutcome,
+	setup:       &antigravitySetup,
 }
 
 var antigravitySetup = Setup{

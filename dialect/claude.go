@@ -34,6 +34,7 @@ var claudeCode = &Dialect{
 	WriteEvent:   writeClaudeEvent,
 	ReadOutcome:  readClaudeOutcome,
 	HookEnv:      claudeHookEnv,
+	setup:        &claudeSetup,
 }
 
 var claudeSetup = Setup{

@@ -41,6 +41,7 @@ var cline = &Dialect{
 		row := rowNamed(clineEvents, text(top["hookName"]))
 		return row != nil && row.Native != text(top["hookName"]) && top["clineVersion"] != nil
 	},
+	setup: &clineSetup,
 }
 
 var clineSetup = Setup{

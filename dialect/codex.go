@@ -24,6 +24,7 @@ var codex = &Dialect{
 	In: "session_id=session.id cwd=session.cwd transcript_path=session.transcript model=session.model permission_mode=session.mode " +
 		"turn_id=session.turn agent_id=subagent.id agent_type=subagent.type",
 	Blind: "exit=block:2 stderr=reason",
+	setup: &codexSetup,
 }
 
 var codexSetup = Setup{

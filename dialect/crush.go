@@ -43,6 +43,7 @@ var crush = &Dialect{
 	},
 	ReadOutcome: readCrushOutcome,
 	HookEnv:     crushHookEnv,
+	setup:       &crushSetup,
 }
 
 var crushSetup = Setup{

@@ -41,6 +41,7 @@ var cursor = &Dialect{
 			text(top["conversation_id"]) != "" && text(top["generation_id"]) != ""
 	},
 	ReportedVia: func(top map[string]json.RawMessage) string { return text(top["hook_event_name"]) },
+	setup:       &cursorSetup,
 }
 
 var cursorSetup = Setup{

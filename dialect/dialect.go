@@ -111,6 +111,8 @@ type Dialect struct {
 	// OnError is how a failure of a hook program is treated if its policy does not set on_error;
 	// the zero value means the default of every program.
 	OnError grapnel.OnError
+
+	setup *Setup // how "grapnel install" configures hooks; nil = it cannot
 }
 
 // ErrNoSuchEvent is the error of WriteEvent for an event that the agent of this dialect never sends

@@ -28,6 +28,7 @@ var factoryDroid = &Dialect{
 	Blind:   "exit=block:2 stderr=reason",
 	Exits:   "2=block 3=halt",
 	HookEnv: droidHookEnv,
+	setup:   &droidSetup,
 }
 
 var droidSetup = Setup{

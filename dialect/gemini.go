@@ -31,6 +31,7 @@ var geminiCLI = &Dialect{
 	WriteEvent:   writeGeminiEvent,
 	ReadOutcome:  readGeminiOutcome,
 	HookEnv:      geminiHookEnv,
+	setup:        &geminiSetup,
 }
 
 var geminiSetup = Setup{

@@ -28,6 +28,7 @@ var kiroCLI = &Dialect{
 		// Cursor has events with these names, and sends its version in every payload.
 		return rowNamed(kiroCLIEvents, text(top["hook_event_name"])) != nil && !foreign(top) && text(top["cwd"]) != ""
 	},
+	setup: &kiroCLISetup,
 }
 
 var kiroCLISetup = Setup{
@@ -54,6 +55,7 @@ var kiro = &Dialect{
 	Blind:      kiroBlock,
 	ExitBlocks: true,
 	Adapt:      adaptKiro,
+	setup:      &kiroSetup,
 }
 
 var kiroSetup = Setup{

@@ -30,6 +30,7 @@ var openClaw = &Dialect{
 	Speaks: func(top map[string]json.RawMessage) bool {
 		return top["ctx"] != nil && top["hook_event_name"] == nil && rowNamed(openclawEvents, text(top["hook"])) != nil
 	},
+	setup: &openClawSetup,
 }
 
 var openClawSetup = Setup{

@@ -84,11 +84,11 @@ func agentDir(agent, homeDir string) string {
 	if d == nil || homeDir == "" {
 		return ""
 	}
-	setup := d.setup()
-	if setup == nil || setup.User == "" {
+	if d.setup == nil || d.setup.User == "" {
 		return ""
 	}
-	return homeDir + "/" + setup.User[:strings.LastIndexByte(setup.User, '/')]
+	user := d.setup.User
+	return homeDir + "/" + user[:strings.LastIndexByte(user, '/')]
 }
 
 // readHandlerOutcome reads an answer in the form of OpenClaw or in the plain dialect.

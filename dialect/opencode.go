@@ -29,6 +29,7 @@ var openCode = &Dialect{
 		_, takes := top["input"]
 		return takes && top["hook_event_name"] == nil && top["ctx"] == nil && rowNamed(opencodeEvents, text(top["hook"])) != nil
 	},
+	setup: &openCodeSetup,
 }
 
 var openCodeSetup = Setup{

@@ -28,6 +28,7 @@ var qwenCode = &Dialect{
 	Adapt:       adaptQwen,
 	ReadOutcome: readQwenOutcome,
 	HookEnv:     qwenHookEnv,
+	setup:       &qwenSetup,
 }
 
 var qwenSetup = Setup{

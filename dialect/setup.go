@@ -98,46 +98,10 @@ type Setup struct {
 // Setup returns a copy of the agent's hook configuration, or nil if it is unknown. The caller may
 // change the copy.
 func (d *Dialect) Setup() *Setup {
-	if s := d.setup(); s != nil {
-		return s.clone()
+	if d.setup == nil {
+		return nil
 	}
-	return nil
-}
-
-func (d *Dialect) setup() *Setup {
-	switch d.Name {
-	case claudeCode.Name:
-		return &claudeSetup
-	case geminiCLI.Name:
-		return &geminiSetup
-	case codex.Name:
-		return &codexSetup
-	case qwenCode.Name:
-		return &qwenSetup
-	case factoryDroid.Name:
-		return &droidSetup
-	case openClaw.Name:
-		return &openClawSetup
-	case openCode.Name:
-		return &openCodeSetup
-	case copilot.Name:
-		return &copilotSetup
-	case cursor.Name:
-		return &cursorSetup
-	case crush.Name:
-		return &crushSetup
-	case cline.Name:
-		return &clineSetup
-	case windsurf.Name:
-		return &windsurfSetup
-	case kiroCLI.Name:
-		return &kiroCLISetup
-	case kiro.Name:
-		return &kiroSetup
-	case antigravity.Name:
-		return &antigravitySetup
-	}
-	return nil
+	return d.setup.clone()
 }
 
 // A Shape is the layout of entries in the file of a Setup.

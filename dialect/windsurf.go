@@ -29,6 +29,7 @@ var windsurf = &Dialect{
 	Speaks: func(top map[string]json.RawMessage) bool {
 		return rowNamed(windsurfEvents, text(top["agent_action_name"])) != nil && top["hook_event_name"] == nil
 	},
+	setup: &windsurfSetup,
 }
 
 var windsurfSetup = Setup{
