@@ -156,3 +156,12 @@ func TestEveryPageIsLinked(t *testing.T) {
 		}
 	}
 }
+
+// unindented returns Go code without indentation, because a page may indent it less.
+func unindented(code string) string {
+	var lines []string
+	for line := range strings.Lines(code) {
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.Join(lines, "\n")
+}

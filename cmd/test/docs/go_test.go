@@ -1,3 +1,8 @@
+//go:build system
+
+// These tests start no program. They read and parse every page and package, which the race detector
+// makes ten times slower.
+
 package docs
 
 import (
@@ -13,15 +18,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 )
-
-// unindented returns Go code without indentation, because a page may indent it less.
-func unindented(code string) string {
-	var lines []string
-	for line := range strings.Lines(code) {
-		lines = append(lines, strings.TrimSpace(line))
-	}
-	return strings.Join(lines, "\n")
-}
 
 // goPages lists the pages whose code is from examples, with the files of these examples and the
 // minimum number of Go blocks on the page.

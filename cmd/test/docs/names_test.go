@@ -1,3 +1,8 @@
+//go:build system
+
+// These tests start no program. They read and parse every page and package, which the race detector
+// makes ten times slower.
+
 package docs
 
 import (
