@@ -56,7 +56,10 @@ while read -r line; do id=$(printf %%s "$line" | sed 's/.*"id":"\([0-9]*\)","eve
 			t.Errorf("%+v, want the worker's block", got)
 		}
 	}
-	if data, err := os.ReadFile(filepath.Join(root, "starts")); err != nil || string(data) != "started\n" {
-		t.Errorf("it was started %q (%v), want once; declined %v", data, err, l.declined)
+	// On a busy machine the daemon can answer too late. Then the hook program answers, with a worker of
+	// its own, and writes the Record.
+	alone := len(recorded(t, root))
+	if data, err := os.ReadFile(filepath.Join(root, "starts")); err != nil || strings.Count(string(data), "started\n") > 1+alone {
+		t.Errorf("it was started %q (%v), want once for the daemon and %d times without it; declined %v", data, err, alone, l.declined)
 	}
 }
