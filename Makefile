@@ -86,8 +86,8 @@ bin/test/nofork:
 	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/test/nofork)
 
 # System tests are in files with the build tag system. Their packages also hold unit
-# tests, which ran before, so the tests are selected by name.
-SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge '^//go:build .*\bsystem\b' .)
+# tests, which ran before, so the tests are selected by name. "make chaos" runs crash and hostile.
+SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge --exclude-dir=crash --exclude-dir=hostile '^//go:build .*\bsystem\b' .)
 
 .PHONY: test-system
 test-system: ## tests that start programs, built once into bin/test; then the packs against the corpus
@@ -130,15 +130,17 @@ crash: ## kill a daemon 1,000 times under load, and again with records: {sync: t
 	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
 	@$(GO) run ./cmd/test/crash -sync $(CRASHFLAGS)
 
-# The reliability tests have a comment such as "// chaos: disk" above them. They also run in their
-# own tiers; here they run with daemons that are killed and kept busy for some time.
+# The tests of cmd/test/crash and cmd/test/hostile, and those in other packages that have a comment
+# such as "// chaos: clock" above them.
 CHAOS = grep -rE --include='*_test.go' '^// chaos: ' .
 
 .PHONY: chaos
-chaos: ## reliability tests: kill daemons, fill the disk, remove files, change the clock; takes about ten minutes
+chaos: ## reliability tests: kill daemons, fill the disk, remove files, change the clock, run hostile programs; about ten minutes
 	$(GO) run ./cmd/test/crash -kills 50
 	$(GO) run ./cmd/test/soak -time 1m -idle 0 -rate 100
-	$(GO) test -tags system -count=1 -timeout 20m \
+	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
+	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 ./cmd/test/crash ./cmd/test/hostile
+	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m \
 		-run "^($$($(CHAOS) -hA1 | sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' | sort -u | paste -sd'|' -))$$" \
 		$$($(CHAOS) -l | xargs -n1 dirname | sort -u)
 

@@ -107,8 +107,6 @@ func (t *trial) askHook(ctx context.Context, id, line string, blocked bool) erro
 
 // A daemon dies once at each point, and sometimes at a random time. An earlier version selected
 // all points at random, and a slow machine missed some.
-//
-// chaos: kills
 func TestKills(t *testing.T) {
 	t.Parallel()
 	for name, sync := range map[string]bool{"not synced": false, "synced": true} {
@@ -133,8 +131,6 @@ func TestKills(t *testing.T) {
 
 // If many daemons start at once, one runs and the others report that a daemon is already running.
 // The same is true after a kill of the previous daemon.
-//
-// chaos: kills
 func TestStorm(t *testing.T) {
 	t.Parallel()
 	tr := trialOf(t, root(t), policy)
@@ -201,8 +197,6 @@ func TestStorm(t *testing.T) {
 
 // The last line of the spool is incomplete, as after a power cut. The daemon takes the complete
 // lines in and records the incomplete one as torn.
-//
-// chaos: files
 func TestTornSpool(t *testing.T) {
 	t.Parallel()
 	tr := trialOf(t, root(t), policy)
@@ -257,8 +251,6 @@ func TestTornSpool(t *testing.T) {
 
 // A page of the database is damaged. The daemon answers events as before and keeps new Records.
 // It leaves the damaged file for a repair and warns the user.
-//
-// chaos: database
 func TestDamagedPage(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func([]byte){
@@ -325,8 +317,6 @@ func TestDamagedPage(t *testing.T) {
 
 // If a daemon dies while grapnel-hook asks it, grapnel-hook answers by itself, and both write the
 // same Record.
-//
-// chaos: kills
 func TestSameFiring(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"serve: an answer is kept", "relay: before the reply"} {
@@ -360,8 +350,6 @@ func TestSameFiring(t *testing.T) {
 
 // If the clock jumps to another month and back, nothing is postponed. Later notices are
 // delivered. Failed deliveries are retried at their time, or at once if their time is unknown.
-//
-// chaos: clock
 func TestClock(t *testing.T) {
 	t.Parallel()
 	for name, jumps := range map[string][]string{
@@ -410,8 +398,6 @@ func TestClock(t *testing.T) {
 
 // If a delivery failed while the clock was a month ahead, its retry does not wait for a month
 // after the clock is right again.
-//
-// chaos: clock
 func TestClockRetry(t *testing.T) {
 	t.Parallel()
 	heard, err := listen()

@@ -129,8 +129,6 @@ func (disk) limit(t *testing.T, d *served.Daemon) (empty func()) {
 //
 // Each lost Record is counted: in the daemon's health and metrics, by "grapnel status" and "grapnel
 // doctor", and the next reply with a message to the user reports it.
-//
-// chaos: disk
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	for name, limits := range map[string]bool{"tmpfs": false, "limit": true} {

@@ -16,8 +16,6 @@ import (
 // An editor saves the policy in place, in two halves. The first half is a valid policy without its
 // last rule. No event may be judged by it, with and without a daemon, and a later broken file keeps
 // the whole policy in force, not the half. A settled change is in force.
-//
-// chaos: edits
 func TestHalfSaved(t *testing.T) {
 	t.Parallel()
 	for name, daemon := range map[string]bool{"daemon": true, "alone": false} {

@@ -49,8 +49,6 @@ func typed(t *testing.T, tr *trial, args ...string) (out string, code int) {
 // The database of a daemon is removed while agents send events. Earlier, thousands of answers had
 // no Record, and health, status and log reported no problem. Now no Record is lost, and all three
 // report the removal.
-//
-// chaos: database
 func TestDatabaseRemoved(t *testing.T) {
 	t.Parallel()
 	for name, do := range map[string]func(store string) error{
@@ -138,8 +136,6 @@ func (t *trial) settledAfter(ctx context.Context) error {
 
 // If a daemon is killed before it restores the database, the Records in it are lost. The next
 // daemon reports a problem until a restart, and the chain keeps the gap.
-//
-// chaos: database
 func TestDatabaseLost(t *testing.T) {
 	t.Parallel()
 	tr := trialOf(t, root(t), policy)
@@ -176,8 +172,6 @@ func TestDatabaseLost(t *testing.T) {
 
 // While neither the store nor the spool can keep a Record, a strict policy blocks, and health
 // reports the reason. Health recovers only after a restart, because some answers have no Record.
-//
-// chaos: disk
 func TestNowhereToKeep(t *testing.T) {
 	t.Parallel()
 	for _, strict := range []bool{true, false} {

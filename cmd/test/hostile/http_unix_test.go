@@ -37,8 +37,6 @@ func judge(t *testing.T) (policy string, asked *atomic.Int32) {
 
 // Damaged state does not prevent requests to a server: it cannot open the circuit breaker, and if
 // no state can be stored, there is no circuit breaker.
-//
-// chaos: files
 func TestAskWithDamagedState(t *testing.T) {
 	t.Parallel()
 	for name, damage := range map[string]func(name string) error{

@@ -17,8 +17,6 @@ import (
 
 // Hooks are programs of other authors. Whatever a program does, the agent gets a reply in time,
 // and if a fail-closed guard gives no answer, the reply blocks.
-//
-// chaos: world
 func TestPrograms(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

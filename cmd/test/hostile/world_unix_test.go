@@ -33,8 +33,6 @@ func blocked(t *testing.T, cmd *exec.Cmd) result {
 // variables of the Go runtime are left out, because the runtime reads them before any code of
 // Grapnel: GOMEMLIMIT=nonsense ends every Go program with exit code 2, and GOGC=1 with
 // GOMAXPROCS=100000 makes it start threads until the system ends it.
-//
-// chaos: world
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	for name, env := range map[string][]string{
@@ -133,8 +131,6 @@ func TestReaderIsGone(t *testing.T) {
 
 // While standard input is open, the event is incomplete. After its end, or after a time limit,
 // the hook replies as to an unreadable event.
-//
-// chaos: world
 func TestStdinStaysOpen(t *testing.T) {
 	t.Parallel()
 	text := claude.write(claude.call(rm))
@@ -209,8 +205,6 @@ func (w world) stateFiles(t *testing.T) []string {
 }
 
 // With any damage to the state files, the guard answers in time: it needs only the policy.
-//
-// chaos: files
 func TestDamagedState(t *testing.T) {
 	t.Parallel()
 	remove := func(name string) error {
@@ -259,8 +253,6 @@ func TestDamagedState(t *testing.T) {
 }
 
 // If the state directory is unusable, the guard answers and reports that no Record was written.
-//
-// chaos: disk
 func TestNoState(t *testing.T) {
 	t.Parallel()
 	for name, plant := range map[string]func(state string) error{
@@ -294,8 +286,6 @@ func TestNoState(t *testing.T) {
 }
 
 // The machine has no resources left: a full disk, few open files.
-//
-// chaos: clients
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{

@@ -94,15 +94,15 @@ func TestTiersOfAChange(t *testing.T) {
 	t.Parallel()
 	c := newClone(t)
 	for file, want := range map[string][]string{
-		"engine.go":                  {"e2e", "laws"},
-		"dialect/gemini.go":          {"e2e", "laws"},
-		"process/run.go":             {"e2e"},
+		"engine.go":                  {"e2e", "chaos", "laws"},
+		"dialect/gemini.go":          {"e2e", "chaos", "laws"},
+		"process/run.go":             {"e2e", "chaos"},
 		"cmd/internal/verify/run.go": {"e2e"},
 		"docs/README.md":             {},
 		"packs/secrets.yaml":         {},
 		"cmd/grapnel/main.go":        {"readers"},
 		"internal/spool/log.go":      {"chaos", "laws"},
-		"policy/parse.go":            {"laws"},
+		"policy/parse.go":            {"chaos", "laws"},
 		"cmd/test/bench/main.go":     {"bench BENCHFLAGS=-n=1"},
 		"Makefile":                   every[len(short):],
 	} {
