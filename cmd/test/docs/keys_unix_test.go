@@ -173,8 +173,8 @@ func (k keys) values(node *yaml.Node, depth int) string {
 		}
 		return k.values(k.target(node), depth+1)
 	}
-	for _, any := range []string{"anyOf", "oneOf"} {
-		if choice := node.Get(any); choice != nil {
+	for _, key := range []string{"anyOf", "oneOf"} {
+		if choice := node.Get(key); choice != nil {
 			return strings.Join(unique(each(choice.Items, func(n *yaml.Node) string { return k.values(n, depth+1) })), ", or ")
 		}
 	}

@@ -115,6 +115,7 @@ func TestKilled(t *testing.T) {
 		for lines.Scan() {
 			acked[lines.Text()] = true
 		}
+		_ = lines.Err() // the writer was killed
 		kill.Stop()
 		_ = cmd.Wait() // it was killed
 
