@@ -1,10 +1,8 @@
 # Continuous integration runs these targets. Run them before you push, too. They need
 # only Go; e2e also needs Node and npm. AGENTS.md explains the test tiers.
 
-GO            ?= go
-GOLANGCI_LINT := v2.15.0
-GOLANGCI      := .tools/golangci-lint-$(GOLANGCI_LINT)/golangci-lint
-FUZZTIME      ?= 1m
+GO       ?= go
+FUZZTIME ?= 1m
 
 # The race detector needs cgo, and cgo needs a C compiler. Without one, "make test" runs
 # every test and warns that the race detector is off.
@@ -169,40 +167,44 @@ fuzz: ## run each fuzz target for FUZZTIME (1m) and keep failing inputs in testd
 slow: crash soak laws fuzz ## crash, soak, property and fuzz tests; takes more than an hour
 
 .PHONY: fmt
-fmt: $(GOLANGCI) ## format the code and sort its imports
-	$(GOLANGCI) fmt
+fmt: bin/lint ## format the code and sort its imports
+	bin/lint -format .
 
 # Independent steps, so that "make -k lint" shows all findings at once.
 .PHONY: lint
-lint: lint-fmt lint-tidy lint-vet lint-go ## check format, go.mod, and what vet and golangci-lint find
-
-.PHONY: lint-fmt
-lint-fmt:
-	@bad="$$("$$($(GO) env GOROOT)/bin/gofmt" -l .)"; if [ -n "$$bad" ]; then echo "not formatted (run make fmt):"; echo "$$bad"; exit 1; fi
+lint: lint-tidy lint-go lint-vet lint-test ## check format, go.mod, and what vet and cmd/test/lint find
 
 .PHONY: lint-tidy
 lint-tidy:
-	@set -e; for dir in $(MODULES) $(BRIDGES); do $(GO) -C "$$dir" mod tidy -diff; done
+	@set -e; for dir in $(MODULES) cmd/test/lint $(BRIDGES); do $(GO) -C "$$dir" mod tidy -diff; done
 
-# Without cgo, because no C cross compiler is available. The e2e tests run only on Linux,
-# but must be valid Go on every system.
+# "go vet" keeps results in the build cache. With -trimpath they do not contain the directory, so
+# another clone finds them too. Without cgo, because no C cross compiler is available.
+VET = GOFLAGS="$$($(GO) env GOFLAGS) -trimpath" CGO_ENABLED=0 $(GO)
+
+# It checks the code for Linux, which has most of it.
+.PHONY: lint-go
+lint-go: bin/lint
+	@failed=; GOOS=linux $(VET) vet -vettool='$(CURDIR)/bin/lint' -tags e2e,system $(ALL) || failed=1; \
+	for dir in $(BRIDGES) cmd/test/lint; do GOWORK=off GOOS=linux $(VET) -C "$$dir" vet -vettool='$(CURDIR)/bin/lint' ./... || failed=1; done; [ -z "$$failed" ]
+
+# The other systems must build. The e2e tests run only on Linux, but must be valid Go on every
+# system.
 .PHONY: lint-vet
-lint-vet: lint-vet-linux lint-vet-darwin lint-vet-windows
+lint-vet: lint-vet-darwin lint-vet-windows
 
 lint-vet-%:
-	GOOS=$* CGO_ENABLED=0 $(GO) vet -tags e2e,system $(ALL)
-	@set -e; for dir in $(BRIDGES); do GOWORK=off GOOS=$* CGO_ENABLED=0 $(GO) -C "$$dir" vet ./...; done
+	@failed=; GOOS=$* $(VET) vet -tags e2e,system $(ALL) || failed=1; \
+	for dir in $(BRIDGES); do GOWORK=off GOOS=$* $(VET) -C "$$dir" vet ./... || failed=1; done; [ -z "$$failed" ]
 
-.PHONY: lint-go
-lint-go: $(GOLANGCI)
-	$(GOLANGCI) run $(ALL)
-	@set -e; for dir in $(BRIDGES); do (cd "$$dir" && GOWORK=off '$(CURDIR)/$(GOLANGCI)' run ./...); done
+.PHONY: lint-test
+lint-test:
+	@GOWORK=off CGO_ENABLED=0 $(GO) -C cmd/test/lint test -trimpath ./...
 
-# Built from source, so that it is compiled with the Go that builds Grapnel, and no
-# downloaded program runs. The path contains the version, so a new version is a new file.
-$(GOLANGCI):
-	GOBIN='$(CURDIR)/$(@D)' GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_LINT)
+.PHONY: bin/lint
+bin/lint:
+	@GOWORK=off CGO_ENABLED=0 $(GO) -C cmd/test/lint build -trimpath -o '$(CURDIR)/bin/lint' .
 
 .PHONY: clean
 clean: ## remove what the targets above leave behind, except caches of Go and npm
-	rm -rf bin .tools
+	rm -rf bin

@@ -125,7 +125,7 @@ type Background interface {
 func newID(now time.Time) string {
 	var id [14]byte
 	binary.BigEndian.PutUint64(id[:8], uint64(now.UnixMilli())<<16)
-	binary.BigEndian.PutUint64(id[6:], rand.Uint64()) //nolint:gosec // an ID is not a secret
+	binary.BigEndian.PutUint64(id[6:], rand.Uint64()) // an ID is not a secret
 	var text [2 * len(id)]byte
 	hex.Encode(text[:], id[:])
 	return string(text[:])

@@ -55,7 +55,7 @@ func (s *dialectSuite) play(t testing.TB, c conversation) {
 		add("stderr", reply.Stderr)
 	}
 	if updating() {
-		if err := os.WriteFile(c.file, txtar.Format(got), 0o644); err != nil { //nolint:gosec // test data in the source tree
+		if err := os.WriteFile(c.file, txtar.Format(got), 0o644); err != nil { //nolint:security // test data in the source tree
 			t.Fatal(err)
 		}
 		return

@@ -48,7 +48,7 @@ func newMachine(name string) []byte {
 		return nil
 	}
 	user, _ := home.User()                                                              // a user without a name has an ID, too
-	content := fmt.Appendf(nil, "%016x%016x\n%s\n", rand.Uint64(), rand.Uint64(), user) //nolint:gosec // an ID is not a secret
+	content := fmt.Appendf(nil, "%016x%016x\n%s\n", rand.Uint64(), rand.Uint64(), user) // an ID is not a secret
 	content, err := atomicfile.Create(name, content)
 	if err != nil {
 		return nil

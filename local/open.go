@@ -101,7 +101,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		opts = &Options{}
 	}
 	e := &Engine{}
-	if err := e.locate(opts); err != nil { //nolint:contextcheck // it only looks up the home directory, which takes no time
+	if err := e.locate(opts); err != nil {
 		return nil, err
 	}
 	o := *opts

@@ -137,7 +137,7 @@ func makeRoom(dir string, now time.Time) error {
 	if look == 0 {
 		return nil
 	}
-	first := rand.IntN(len(entries)) //nolint:gosec // a random start, so that all files are checked over time
+	first := rand.IntN(len(entries)) // a random start, so that all files are checked over time
 	for i := range look {
 		entry := entries[(first+i)%len(entries)]
 		info, err := entry.Info()

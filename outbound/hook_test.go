@@ -389,7 +389,7 @@ func TestHookTimeouts(t *testing.T) {
 			t.Parallel()
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				ctx, cancel := context.WithCancel(r.Context())
-				defer context.AfterFunc(t.Context(), cancel)() //nolint:contextcheck // a server that does not read the request does not notice that the client is gone
+				defer context.AfterFunc(t.Context(), cancel)() // a server that does not read the request does not notice that the client is gone
 				handler(w, r.WithContext(ctx))
 			}))
 			t.Cleanup(func() { server.CloseClientConnections(); server.Close() })

@@ -17,7 +17,7 @@ func (w *codecWriter) uint(n uint64) { w.b = binary.AppendUvarint(w.b, n) }
 func (w *codecWriter) int(n int64)   { w.b = binary.AppendVarint(w.b, n) }
 
 // count writes the length of a list, or an index into a list.
-func (w *codecWriter) count(n int) { w.uint(uint64(n)) } //nolint:gosec // G115: it is not negative
+func (w *codecWriter) count(n int) { w.uint(uint64(n)) } // it is not negative
 
 func (w *codecWriter) float(f float64) {
 	w.b = binary.LittleEndian.AppendUint64(w.b, math.Float64bits(f))
@@ -104,7 +104,7 @@ func (r *codecReader) count() int {
 		r.fail()
 		return 0
 	}
-	return int(n) //nolint:gosec // G115: it is not more than the length of a string
+	return int(n) // it is not more than the length of a string
 }
 
 // enter begins a struct. It fails if the nesting is too deep.

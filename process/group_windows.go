@@ -36,7 +36,7 @@ func startGroup(cmd *exec.Cmd) (*group, error) {
 	if err != nil {
 		return g, nil //nolint:nilerr // without a job the hook still runs and can be ended
 	}
-	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid)) //nolint:gosec // G115: a process id fits
+	process, err := windows.OpenProcess(windows.PROCESS_SET_QUOTA|windows.PROCESS_TERMINATE, false, uint32(cmd.Process.Pid)) // a process id fits
 	if err == nil {
 		err = windows.AssignProcessToJobObject(job, process)
 		_ = windows.CloseHandle(process)

@@ -79,7 +79,7 @@ func (s *Sandbox) Run(ctx context.Context, p *Program) (*Ending, error) {
 		return nil, fmt.Errorf("%w: main must begin with process.SandboxMain()", ErrSandbox)
 	}
 	r := rules{Net: s.Net, Ports: s.Ports, Optional: s.Optional}
-	err := s.paths(&r, p) //nolint:contextcheck // looking up the home directory takes no time
+	err := s.paths(&r, p)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrSandbox, err)
 	}

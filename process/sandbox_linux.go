@@ -139,8 +139,8 @@ func become(r *rules, args []string) error {
 		}
 	}
 	filter := syscalls(r)
-	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}                                                            //nolint:gosec // G115: about 80 instructions
-	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 { //nolint:gosec // G103: required by the system call
+	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]} // about 80 instructions
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program))); errno != 0 {
 		return fmt.Errorf("seccomp: %w", errno)
 	}
 	if _, err := unix.Write(statusFD, []byte(becomes)); err != nil {
@@ -239,7 +239,7 @@ func landlock(abi int, r *rules) (int, error) {
 		size += unsafe.Sizeof(attr.scoped)
 		attr.scoped = unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL
 	}
-	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0) //nolint:gosec // G103: required by the system call
+	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
 		return 0, fmt.Errorf("landlock_create_ruleset: %w", errno)
 	}
@@ -267,7 +267,7 @@ func landlock(abi int, r *rules) (int, error) {
 		if abi < portsABI {
 			break // the rules are optional here
 		}
-		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: required by the system call
+		if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, fd, rulePort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 			return 0, fmt.Errorf("port %d: %w", port, errno)
 		}
 	}
@@ -288,11 +288,11 @@ func (at reach) add(set int, known, file, dir uint64, create bool) error {
 	if err := unix.Fstat(fd, &info); err != nil {
 		return fmt.Errorf("%s: %w", at.Path, err)
 	}
-	rule := pathRule{access: file & known, fd: int32(fd)} //nolint:gosec // G115: a file descriptor
+	rule := pathRule{access: file & known, fd: int32(fd)} // a file descriptor
 	if info.Mode&unix.S_IFMT == unix.S_IFDIR {
 		rule.access = dir & known
 	}
-	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), rulePath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 { //nolint:gosec // G103: required by the system call
+	if _, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(set), rulePath, uintptr(unsafe.Pointer(&rule)), 0, 0, 0); errno != 0 {
 		return fmt.Errorf("%s: %w", at.Path, errno)
 	}
 	return nil
@@ -443,7 +443,7 @@ func syscalls(r *rules) []unix.SockFilter {
 	return f.answered(unix.SECCOMP_RET_ALLOW)
 }
 
-func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) } //nolint:gosec // G115: an error number
+func refuse(errno unix.Errno) uint32 { return unix.SECCOMP_RET_ERRNO | uint32(errno) } // an error number
 
 // A filter is a BPF program under construction.
 type filter []unix.SockFilter
@@ -487,6 +487,6 @@ func (f *filter) unless(value, with uint32) {
 // call lets another filter decide about a system call. The system call number must be loaded. The
 // other filter must always return a result.
 func (f *filter) call(nr uint32, by filter) {
-	f.equal(nr, 0, uint8(len(by))) //nolint:gosec // G115: at most 20
+	f.equal(nr, 0, uint8(len(by))) // at most 20
 	*f = append(*f, by...)
 }

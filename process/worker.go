@@ -154,7 +154,7 @@ func (w *Worker) instance(ctx context.Context, before *instance) (*instance, err
 		case i != nil && i.err == nil:
 			pause = 0
 		case pause <= 0:
-			i = w.start() //nolint:contextcheck // the instance outlives the event that starts it
+			i = w.start() // the instance outlives the event that starts it
 		}
 		w.mu.Unlock()
 		if unseen != nil {
@@ -379,7 +379,7 @@ func (i *instance) failed(err error) {
 		w.failures = 0
 	}
 	w.failures++
-	w.retry = time.Now().Add(backoff(w.failures, rand.Float64())) //nolint:gosec // G404: an attacker gains nothing by guessing it
+	w.retry = time.Now().Add(backoff(w.failures, rand.Float64())) // an attacker gains nothing by guessing it
 }
 
 // ask waits for a place and sends the event to the program. It returns false if the program does

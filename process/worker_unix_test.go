@@ -202,7 +202,7 @@ func TestWorkerStaysWarm(t *testing.T) {
 
 // Processes of a worker leave no open files behind, however they end. The test runs alone, because
 // other tests open files, too.
-func TestWorkerLeavesNoFiles(t *testing.T) { //nolint:paralleltest // see above
+func TestWorkerLeavesNoFiles(t *testing.T) {
 	count := func() int {
 		files, err := os.ReadDir("/proc/self/fd")
 		if err != nil {

@@ -27,7 +27,7 @@ const (
 // logLines prints Records as lines of text.
 type logLines struct {
 	*console
-	ctx context.Context //nolint:containedctx // of one command
+	ctx context.Context
 	ids *store.IDs
 	day string // of the last line
 }

@@ -81,7 +81,7 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 
 // verifyStore verifies a store. It also works if the database file was removed.
 func (c *console) verifyStore(ctx context.Context, place local.Place, heads []store.Head) (store.Report, error) {
-	r, err := store.OpenReader(place.Store()) //nolint:contextcheck // it stays open after this call
+	r, err := store.OpenReader(place.Store())
 	if errors.Is(err, fs.ErrNotExist) {
 		return store.VerifyAbsent(place.Store(), heads...)
 	}

@@ -28,10 +28,10 @@ for grapnel-hook in DIR/man1, and grapnel-policy, the keys of a policy, in DIR/m
 			pages := manpage.Pages(cmd.Root(), hookHelp())
 			for _, p := range pages {
 				dir := filepath.Join(args[0], fmt.Sprintf("man%d", p.Section))
-				if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // every user may read manuals
+				if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:security // every user may read manuals
 					return fmt.Errorf("cannot write manual pages: %w", err)
 				}
-				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d", p.Name, p.Section)), []byte(p.Text()), 0o644); err != nil { //nolint:gosec // as above
+				if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%s.%d", p.Name, p.Section)), []byte(p.Text()), 0o644); err != nil { //nolint:security // as above
 					return fmt.Errorf("cannot write manual pages: %w", err)
 				}
 			}

@@ -75,7 +75,7 @@ func (t *tester) reportCoverage(cover *policytest.Cover) error {
 	if t.quality.coverJSON != "" {
 		data, err := json.MarshalIndent(c, "", "  ")
 		if err == nil {
-			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:gosec // a report, for other users to read
+			err = os.WriteFile(t.quality.coverJSON, append(data, '\n'), 0o644) //nolint:security // a report, for other users to read
 		}
 		if err != nil {
 			return fmt.Errorf("cannot write the coverage: %w", err)

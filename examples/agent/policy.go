@@ -14,7 +14,7 @@ import (
 // openGuards opens the policies of this machine and the policies on the command line. The client
 // sends webhooks and HTTP hooks; close it after the engine.
 func openGuards(ctx context.Context, opts *local.Options) (*local.Engine, *outbound.Client, error) {
-	place, err := local.Locate(opts.Root, "") //nolint:contextcheck // it takes no time
+	place, err := local.Locate(opts.Root, "")
 	if err != nil {
 		return nil, nil, err
 	}

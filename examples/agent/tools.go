@@ -186,10 +186,10 @@ func (b *toolbox) write(_ context.Context, in map[string]string) (string, error)
 	}
 	b.note("write: %s", in["path"])
 	name := b.path(in["path"])
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:gosec // a project directory, with the usual permissions
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:security // a project directory, with the usual permissions
 		return "", err
 	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil { //nolint:gosec // see above
+	if err := os.WriteFile(name, []byte(content), 0o644); err != nil { //nolint:security // see above
 		return "", err
 	}
 	return fmt.Sprintf("wrote %d bytes", len(content)), nil

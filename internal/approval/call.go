@@ -116,6 +116,6 @@ func (s Store) key() ([]byte, error) {
 		return nil, err
 	}
 	// The system seeds this generator. crypto/rand would cost start-up time.
-	key = fmt.Appendf(nil, "%016x%016x", rand.Uint64(), rand.Uint64()) //nolint:gosec // see above
+	key = fmt.Appendf(nil, "%016x%016x", rand.Uint64(), rand.Uint64())
 	return atomicfile.Create(s.keyFile(), key)
 }

@@ -136,7 +136,7 @@ func (a *automaton) ambiguous(s uint32) (prefix, word string) {
 		return "", ""
 	}
 	var starts []pair
-	for _, start := range a.after(uint32(a.prog.Start), nil, nil) { //nolint:gosec // the index of an instruction
+	for _, start := range a.after(uint32(a.prog.Start), nil, nil) { // the index of an instruction
 		starts = append(starts, pair{start, start, false})
 		if start == s {
 			return "", *loop

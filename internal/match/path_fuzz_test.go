@@ -101,7 +101,7 @@ func allocated(f func()) uint64 {
 // Regression: the work for paths from a model grows with their size. A hundred names of 32 KiB
 // took half a minute, and a working directory of megabytes never ended. The test measures the
 // work by the allocated memory.
-func TestManyLongPaths(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+func TestManyLongPaths(t *testing.T) { // it measures the memory of the process
 	for name, tt := range map[string]struct {
 		cwd, path string
 		n         int

@@ -145,7 +145,7 @@ func (s *scene) player(of int) int {
 	}
 	h := fnv.New32a()
 	_, _ = io.WriteString(h, s.entry.Agent+"\x00"+s.entry.Session)
-	return int(h.Sum32() % uint32(of)) //nolint:gosec // the value is less than of
+	return int(h.Sum32() % uint32(of)) // the value is less than of
 }
 
 // about returns a one-line description of an event without secrets: its command, path or prompt.

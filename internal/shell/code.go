@@ -19,7 +19,7 @@ const (
 
 // interpreter reads a call of an interpreter. The code is in an option, in a script file or on
 // standard input.
-func (w *walker) interpreter(row *program, name string, args []Word, at place) {
+func (w *walker) interpreter(row *program, name string, args []Word, at place) { //nolint:gocognit // a function that calls itself gets one more
 	language, read := get(row.does, "-"), at.behind(name)
 	s := scanner{rows: []*program{row}, args: args}
 	for s.scan() {

@@ -339,7 +339,7 @@ func charSet(s string) (string, bool) {
 		}
 		if i+2 < len(s) && s[i+1] == '-' && s[i] <= s[i+2] {
 			for c := int(s[i]); c <= int(s[i+2]); c++ {
-				b.WriteByte(byte(c)) //nolint:gosec // G115: the value is between two bytes
+				b.WriteByte(byte(c)) // the value is between two bytes
 			}
 			i += 2
 			continue

@@ -129,7 +129,7 @@ const doubleQuotedValue = unquoted
 
 // remember records the value of an assignment. If the variable holds a command, it reads the
 // command.
-func (w *walker) remember(a *syntax.Assign, at *place) {
+func (w *walker) remember(a *syntax.Assign, at *place) { //nolint:gocognit // a function that calls itself gets one more
 	if a.Name == nil {
 		return
 	}

@@ -528,9 +528,9 @@ func decodeANSI(s string) string {
 		case v == 0:
 			return string(b) // a NUL ends the quoted text
 		case c == 'u' || c == 'U':
-			b = utf8.AppendRune(b, rune(v)) //nolint:gosec // G115: an invalid rune becomes U+FFFD
+			b = utf8.AppendRune(b, rune(v)) // an invalid rune becomes U+FFFD
 		default:
-			b = append(b, byte(v)) //nolint:gosec // G115: at most two digits
+			b = append(b, byte(v)) // at most two digits
 		}
 		i += n - 1
 	}

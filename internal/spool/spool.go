@@ -420,7 +420,7 @@ func join(object []byte, name string, value []byte) []byte {
 
 // NewID returns an identifier that sorts by time, like the IDs of the engine.
 func NewID(now time.Time) string {
-	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64()) //nolint:gosec // G404: it identifies a line and is not a secret
+	return fmt.Sprintf("%012x%016x", now.UnixMilli(), rand.Uint64()) // it identifies a line and is not a secret
 }
 
 // errPlace means that a directory or file is not safe to write to.

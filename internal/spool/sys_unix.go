@@ -23,7 +23,7 @@ func checkOwner(dir string, info os.FileInfo) error {
 	case info.Mode()&0o022 != 0:
 		return fmt.Errorf("%w: other users can write to %s (if you trust its files, run: chmod 700 %s)", errPlace, dir, dir)
 	case info.Mode()&0o055 != 0:
-		return os.Chmod(dir, 0o700) //nolint:gosec // G302: a directory needs its x bit
+		return os.Chmod(dir, 0o700) //nolint:security // a directory needs its x bit
 	default:
 		return nil
 	}

@@ -19,7 +19,7 @@ import (
 // TestLinear reads a megabyte of texts that could need more than one pass. It measures the
 // allocated memory. A text that needs a pass for each of its bytes takes longer than the timeout
 // of the tests.
-func TestLinear(t *testing.T) { //nolint:paralleltest // it measures the memory of the process
+func TestLinear(t *testing.T) { // it measures the memory of the process
 	var keys strings.Builder
 	for i := range 49_000 {
 		fmt.Fprintf(&keys, "k%d: 1\n", i)

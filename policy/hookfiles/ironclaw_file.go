@@ -318,7 +318,7 @@ func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.
 			ms = otherwise
 		}
 	}
-	return policyfile.Duration(time.Duration(ms) * time.Millisecond) //nolint:gosec // the range was checked above
+	return policyfile.Duration(time.Duration(ms) * time.Millisecond) // the range was checked above
 }
 
 func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {

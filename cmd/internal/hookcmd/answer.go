@@ -203,7 +203,7 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 
 // work reads the event and computes the reply.
 func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin io.Reader) worked {
-	place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it looks up the home directory, which takes no time
+	place, err := local.Locate(inv.root, inv.id)
 	inv.watch.found(place)
 	input := readInput(inTime(stdin))
 	input.Event = inv.event
@@ -330,7 +330,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	defer func() { _ = sp.Close() }() // where one process serves many events, others follow
 	got := inv.receive(d, input)
 	inv.watch.received(got.Event)
-	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, approvals: place.Approvals(), identity: place.Identity()} //nolint:contextcheck // the lookup of the user runs once and ends quickly
+	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, approvals: place.Approvals(), identity: place.Identity()}
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless

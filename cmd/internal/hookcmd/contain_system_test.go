@@ -74,7 +74,7 @@ func TestContain(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	port := listener.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // a TCP listener
+	port := listener.Addr().(*net.TCPAddr).Port
 	connect := fmt.Sprintf("exec 3<>/dev/tcp/127.0.0.1/%d && echo connected", port)
 	reads, writes := []string{"--read", "{root}"}, []string{"--write", "{root}"}
 	tests := map[string]struct {

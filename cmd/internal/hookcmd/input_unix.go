@@ -37,7 +37,7 @@ type timed struct {
 func (t *timed) Read(p []byte) (int, error) {
 	for {
 		wait := max(0, time.Until(t.until).Milliseconds())
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN}}, int(wait)) //nolint:gosec // a file descriptor
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(t.fd), Events: unix.POLLIN}}, int(wait)) // a file descriptor
 		switch {
 		case errors.Is(err, unix.EINTR):
 		case err == nil && n == 0:

@@ -198,12 +198,12 @@ func (s *lineServer) answer(ctx context.Context, id string, in dialect.Input) {
 	inv.watch = newWatchdog(&inv, s.named, false)
 	inv.watch.read(in)
 	result := inv.watch.run(ctx, func(ctx context.Context) worked {
-		place, err := local.Locate(inv.root, inv.id) //nolint:contextcheck // it looks up the home directory, which takes no time
+		place, err := local.Locate(inv.root, inv.id)
 		inv.watch.found(place)
 		reply, pending := answer(ctx, inv, agents(nil).choose(s.named, in.Payload, place.Agent), in, place, err)
 		return worked{reply, pending}
 	})
-	defer inv.watch.settle() //nolint:contextcheck // the Record is written after the context has ended
+	defer inv.watch.settle() // the Record is written after the context has ended
 	reply, pending := result.reply, result.pending
 	s.write(dialect.Message{
 		Type: dialect.TypeAnswer, ID: id,

@@ -232,7 +232,7 @@ func TestServedTwo(t *testing.T) {
 // afterwards.
 //
 // It does not run in parallel, because it measures the memory of the process.
-func TestServedMany(t *testing.T) { //nolint:paralleltest // see above
+func TestServedMany(t *testing.T) {
 	s := startServe(t, "openclaw", "--root", rootWith(t, servedPolicy))
 	n := 10_000
 	if raceDetector || testing.Short() {

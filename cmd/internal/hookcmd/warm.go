@@ -108,7 +108,7 @@ func (w *Warm) Answer(ctx context.Context, q *client.Question) (*client.Answer, 
 
 // answer implements [Warm.Answer].
 func (w *Warm) answer(ctx context.Context, asked *client.Question) (reply dialect.Reply, pending bool, err error) {
-	place, err := local.Locate(asked.Root, asked.ID) //nolint:contextcheck // it looks up the home directory, which takes no time
+	place, err := local.Locate(asked.Root, asked.ID)
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}
@@ -133,7 +133,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question) (reply dialec
 		return reply, false, fmt.Errorf("%w: the event has no valid working directory", client.ErrSelf)
 	}
 	dirs, rootless := place.SessionDirs(got.Event, true)
-	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) //nolint:contextcheck // loaded policies also serve other events
+	entry, err := w.entry(place, place.Files(inv.policies, dirs), got.Err != nil) // loaded policies also serve other events
 	if err != nil {
 		return reply, false, fmt.Errorf("%w: %w", client.ErrSelf, err)
 	}

@@ -101,7 +101,7 @@ func TestWatchdogGivesOneReply(t *testing.T) {
 				defer close(ended)
 				time.Sleep(took)
 				f := &firing{watch: w, sink: counting{&records}}
-				f.Observe(t.Context(), &grapnel.Record{}) //nolint:contextcheck // the context of the test is sufficient
+				f.Observe(t.Context(), &grapnel.Record{})
 				return worked{reply: dialect.Reply{Stdout: []byte("judged")}}
 			})
 			judged := string(result.reply.Stdout) == "judged"

@@ -279,7 +279,7 @@ type countingReader struct {
 func (c *countingReader) Read(b []byte) (int, error) {
 	n, err := c.Reader.Read(b)
 	if c.read += int64(n); c.size > 0 {
-		c.share.Store(uint64(1000 * c.read / c.size)) //nolint:gosec // not negative
+		c.share.Store(uint64(1000 * c.read / c.size)) // not negative
 	}
 	return n, err
 }

@@ -57,7 +57,7 @@ func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, err
 	if len(from.Files) > 0 || o.Policy != "" || o.Against != "" {
 		opts.StandIn = now.place.Policy
 	}
-	if opts.Policy, err = now.policy(from.Console, &opts); err != nil { //nolint:contextcheck // it only reads files
+	if opts.Policy, err = now.policy(from.Console, &opts); err != nil {
 		return nil, err
 	}
 	if o.Against != "" {
@@ -65,7 +65,7 @@ func Play(ctx context.Context, from *records.Source, o *Options) (*Replayed, err
 		if err != nil {
 			return nil, err
 		}
-		if opts.Against, err = old.policy(from.Console, &opts); err != nil { //nolint:contextcheck // it only reads files
+		if opts.Against, err = old.policy(from.Console, &opts); err != nil {
 			return nil, err
 		}
 	}

@@ -27,7 +27,7 @@ func (b buckets) MarshalJSON() ([]byte, error) {
 	var data []byte
 	last := 0
 	for _, bucket := range slices.Sorted(maps.Keys(b)) {
-		data = binary.AppendUvarint(binary.AppendVarint(data, int64(bucket-last)), uint64(b[bucket])) //nolint:gosec // not negative
+		data = binary.AppendUvarint(binary.AppendVarint(data, int64(bucket-last)), uint64(b[bucket])) // not negative
 		last = bucket
 	}
 	return json.Marshal(data)

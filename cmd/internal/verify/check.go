@@ -134,7 +134,7 @@ func (c *check) run(ctx context.Context, can *canary, hook string) (err error) {
 	if err := os.Chmod(filepath.Join(root, "grapnel.yaml"), 0o600); err != nil {
 		return err
 	}
-	extra := c.extra(can) //nolint:contextcheck // extra only reads tables and never blocks
+	extra := c.extra(can)
 	if _, err := install.Install(ctx, install.Request{
 		Agents: []string{c.dialect.Name}, Root: root, Program: hook, Home: w.Home, ProjectDir: w.Project, Env: w.getenv,
 		Versions: map[string]string{c.dialect.Name: c.report.Version}, Events: map[string][]string{c.dialect.Name: extra},

@@ -49,7 +49,7 @@ func (t *trial) spool() string { return filepath.Join(served.State(t.root), "spo
 
 // settled waits until every Record in the spool is also in the store.
 func (t *trial) settled(ctx context.Context) error {
-	r, err := store.OpenReader(t.store()) //nolint:contextcheck // the Reader stays open after this call
+	r, err := store.OpenReader(t.store())
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (t *trial) settled(ctx context.Context) error {
 // deliveries waits until no delivery is left. It verifies that the receiver got each blocked call,
 // always under one ID.
 func (t *trial) deliveries(ctx context.Context) error {
-	r, err := store.OpenReader(t.store()) //nolint:contextcheck // the Reader stays open after this call
+	r, err := store.OpenReader(t.store())
 	if err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (t *trial) deliveries(ctx context.Context) error {
 
 // records compares the stored Records with the answers that the agents got.
 func (t *trial) records(ctx context.Context) (err error) {
-	r, err := store.OpenReader(t.store()) //nolint:contextcheck // the Reader stays open after this call
+	r, err := store.OpenReader(t.store())
 	if err != nil {
 		return err
 	}

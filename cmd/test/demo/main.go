@@ -66,7 +66,7 @@ func run(ctx context.Context) error {
 
 // demo plays sessions and counts the outcomes.
 type demo struct {
-	ctx       context.Context //nolint:containedctx // one run of one program
+	ctx       context.Context
 	root, bin string
 	color     bool
 	events    int

@@ -313,7 +313,7 @@ func (o *options) load(ctx context.Context, d *served.Daemon, n int) (r row, ids
 // kept verifies that the store has exactly one Record for each answer, that the spool has none,
 // and that the chain is complete.
 func kept(ctx context.Context, root string, asked map[string]bool) (err error) {
-	r, err := store.OpenReader(filepath.Join(served.State(root), "store")) //nolint:contextcheck // the Reader stays open after this call
+	r, err := store.OpenReader(filepath.Join(served.State(root), "store"))
 	if err != nil {
 		return err
 	}

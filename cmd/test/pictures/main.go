@@ -98,7 +98,7 @@ func run(ctx context.Context, to string) (err error) {
 
 // A studio is a directory with programs, a policy and Records.
 type studio struct {
-	ctx       context.Context //nolint:containedctx // one run of one program
+	ctx       context.Context
 	dir, root string
 }
 

@@ -409,7 +409,7 @@ func pause(ctx context.Context, d time.Duration) {
 
 // whole verifies that the chain of Records is complete.
 func (s *soak) whole(ctx context.Context) (err error) {
-	r, err := store.OpenReader(filepath.Join(served.State(s.d.Root), "store")) //nolint:contextcheck // the Reader stays open after this call
+	r, err := store.OpenReader(filepath.Join(served.State(s.d.Root), "store"))
 	if err != nil {
 		return err
 	}

@@ -197,7 +197,7 @@ func (u Unit) Write() (file string, wrote bool, err error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return "", false, fmt.Errorf("cannot write the unit: %w", err)
 	}
-	err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:gosec // the same mode as the service managers use
+	err = os.MkdirAll(filepath.Dir(file), 0o755) //nolint:security // the same mode as the service managers use
 	if err == nil {
 		err = atomicfile.Write(file, []byte(u.Text), 0o644)
 	}

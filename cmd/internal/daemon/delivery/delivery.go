@@ -96,9 +96,9 @@ func (s Summary) Tries() int { return s.Delivered + s.Failed + s.Dead + s.Off }
 func (d *Deliverer) Run(ctx context.Context) error {
 	r := d.begin(ctx)
 	for ctx.Err() == nil {
-		r.next(ctx, r.round()) //nolint:contextcheck // results are stored even if ctx has ended
+		r.next(ctx, r.round()) // results are stored even if ctx has ended
 	}
-	return r.end() //nolint:contextcheck // results are stored even if ctx has ended
+	return r.end() // results are stored even if ctx has ended
 }
 
 // Once makes one attempt for each job that is due now, and for jobs that become ready after them
@@ -108,13 +108,13 @@ func (d *Deliverer) Once(ctx context.Context) (Summary, error) {
 	r := d.begin(ctx)
 	r.once, r.cutoff = true, d.opts.Now()
 	for ctx.Err() == nil && r.broken == nil {
-		wait := r.round() //nolint:contextcheck // results are stored even if ctx has ended
+		wait := r.round() // results are stored even if ctx has ended
 		if wait == 0 {
 			break
 		}
 		r.next(ctx, wait)
 	}
-	err := errors.Join(ctx.Err(), r.broken, r.end()) //nolint:contextcheck // results are stored even if ctx has ended
+	err := errors.Join(ctx.Err(), r.broken, r.end()) // results are stored even if ctx has ended
 	return r.summary, err
 }
 

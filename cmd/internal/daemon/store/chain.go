@@ -68,8 +68,8 @@ func ParseHead(text string) (Head, error) {
 func (h Head) next(seq, time int64, digest Hash) Head {
 	var row [sha256.Size + 8 + 8 + sha256.Size]byte
 	copy(row[:], h.Hash[:])
-	binary.BigEndian.PutUint64(row[sha256.Size:], uint64(seq))    //nolint:gosec // G115: no row has a negative number
-	binary.BigEndian.PutUint64(row[sha256.Size+8:], uint64(time)) //nolint:gosec // G115: the bits are hashed, not the number
+	binary.BigEndian.PutUint64(row[sha256.Size:], uint64(seq))    // no row has a negative number
+	binary.BigEndian.PutUint64(row[sha256.Size+8:], uint64(time)) // the bits are hashed, not the number
 	copy(row[sha256.Size+16:], digest[:])
 	return Head{Seq: seq, Hash: sha256.Sum256(row[:])}
 }

@@ -169,7 +169,7 @@ func (l Log) open(ctx context.Context, q Query) (*logReader, error) {
 
 // openStore opens the store, if it exists now.
 func (r *logReader) openStore(ctx context.Context) error {
-	store, err := OpenReader(r.Store) //nolint:contextcheck // opening takes too little time to need a context
+	store, err := OpenReader(r.Store)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

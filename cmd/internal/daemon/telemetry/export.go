@@ -77,7 +77,7 @@ type Export struct {
 // name no collector.
 func NewExport(opts ExportOptions) (*Export, error) {
 	if opts.Traces == "" && opts.Logs == "" {
-		return nil, nil //nolint:nilnil // a nil Export does nothing
+		return nil, nil // a nil Export does nothing
 	}
 	for _, address := range []string{opts.Traces, opts.Logs} {
 		if err := checkURL(address); err != nil {
@@ -349,7 +349,7 @@ func (p *pipe[T]) send(ctx context.Context, stopping <-chan struct{}, batch []T)
 			p.drop(len(batch), dropRejected)
 			return
 		}
-		pause := max(again, wait/2+rand.N(wait/2+1)) //nolint:gosec // jitter for retries, not security
+		pause := max(again, wait/2+rand.N(wait/2+1)) // jitter for retries, not security
 		if wait *= 2; last || ctx.Err() != nil || time.Now().Add(pause).After(deadline) {
 			p.drop(len(batch), dropFailed)
 			return

@@ -59,7 +59,7 @@ type within struct {
 	ctx context.Context
 }
 
-func (w within) Handle(_ context.Context, r slog.Record) error { return w.Handler.Handle(w.ctx, r) } //nolint:contextcheck // the test needs this context
+func (w within) Handle(_ context.Context, r slog.Record) error { return w.Handler.Handle(w.ctx, r) }
 func (w within) WithAttrs(a []slog.Attr) slog.Handler          { return within{w.Handler.WithAttrs(a), w.ctx} }
 
 func (w within) WithGroup(name string) slog.Handler { return within{w.Handler.WithGroup(name), w.ctx} }
