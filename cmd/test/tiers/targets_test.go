@@ -60,7 +60,7 @@ func TestChaos(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, fault := range strings.Fields(faults) {
+	for fault := range strings.FieldsSeq(faults) {
 		if found[fault] == 0 {
 			t.Errorf("no test has the comment %q", "// chaos: "+fault)
 		}
