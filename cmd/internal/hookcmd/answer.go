@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
@@ -112,6 +113,9 @@ func parseArgs(args []string) (invocation, error) {
 	flags.BoolVar(&inv.drain, "drain", false, "")
 	flags.BoolVar(&inv.serve, "serve", false, "")
 	flags.BoolVar(&inv.handover, "over", false, "")
+	if slices.Contains(args, "--") { // package flag would skip it
+		return inv, errors.New(`unknown option "--"`)
+	}
 	var words []string
 	for {
 		if err := flags.Parse(args); err != nil {

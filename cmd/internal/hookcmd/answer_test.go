@@ -58,6 +58,8 @@ func TestParseArgs(t *testing.T) {
 		"--nonsense":      "not defined: -nonsense",
 		"--help=yes":      `"yes" for -help`,
 		"claude -x":       "not defined: -x",
+		"--":              `unknown option "--"`,
+		"claude -- -x":    `unknown option "--"`,
 	} {
 		if _, err := parseArgs(strings.Fields(line)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("parseArgs(%q) says %v, want %q", line, err, want)

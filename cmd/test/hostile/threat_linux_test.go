@@ -21,6 +21,11 @@ func guardPolicy(run, more string) string {
 	return "version: 1\nhooks:\n  - name: guard\n    on: tool.before\n    timeout: 2s\n    on_error: closed\n    run: " + quoted(run) + "\n" + more
 }
 
+// patientGuard is guardPolicy for a program that ends by itself, also on a busy machine.
+func patientGuard(run, more string) string {
+	return strings.Replace(guardPolicy(run, more), "timeout: 2s", "timeout: 30s", 1)
+}
+
 // held is the part of guardPolicy that adds a sandbox.
 const held = "    sandbox: {read: []}\n"
 
@@ -121,7 +126,7 @@ func TestProgramsAgainstTheirParent(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, guardPolicy("("+line+") >/dev/null 2>&1; sleep 0.1; echo still here >&2; exit 2", held))
+			w := newWorld(t, patientGuard("("+line+") >/dev/null 2>&1; sleep 0.1; echo still here >&2; exit 2", held))
 			if r := blocked(t, w.hook(t, stdin(ls), claude.args...)); !strings.Contains(r.stdout, "still here") {
 				t.Errorf("%v", r)
 			}
@@ -133,7 +138,7 @@ func TestProgramsAgainstTheirParent(t *testing.T) {
 func TestProgramsAgainstEverybody(t *testing.T) {
 	t.Parallel()
 	needs(t, held)
-	w := newWorld(t, guardPolicy(`kill -9 -1; echo still here >&2; exit 2`, held))
+	w := newWorld(t, patientGuard(`kill -9 -1; echo still here >&2; exit 2`, held))
 	if r := blocked(t, w.hook(t, stdin(ls), claude.args...)); !strings.Contains(r.stdout, "still here") {
 		t.Errorf("%v", r)
 	}
@@ -179,7 +184,7 @@ func TestEnvironmentOfASandbox(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, guardPolicy("cat "+secret+" >&2; echo x >$TMPDIR/x && echo over >&2; exit 2", held))
+			w := newWorld(t, patientGuard("cat "+secret+" >&2; echo x >$TMPDIR/x && echo over >&2; exit 2", held))
 			cmd := w.hook(t, stdin(ls), claude.args...)
 			cmd.Env = append(cmd.Env, "HOME="+home, v)
 			r := blocked(t, cmd)
@@ -194,7 +199,7 @@ func TestEnvironmentOfASandbox(t *testing.T) {
 func TestSandboxesLeaveNothing(t *testing.T) {
 	t.Parallel()
 	needs(t, held)
-	w := newWorld(t, guardPolicy(`mkdir -p "$TMPDIR/a/b" && echo x >"$TMPDIR/a/b/c"; echo no >&2; exit 2`, held))
+	w := newWorld(t, patientGuard(`mkdir -p "$TMPDIR/a/b" && echo x >"$TMPDIR/a/b/c"; echo no >&2; exit 2`, held))
 	temp := t.TempDir()
 	var all sync.WaitGroup
 	for range 8 {
