@@ -116,7 +116,7 @@ laws: ## test every law with 10,000 random cases
 	$(GO) test -count=1 -timeout 20m . ./dialect ./internal/shell ./internal/spool ./policy ./cmd/internal/install -rapid.checks=10000
 
 .PHONY: bench
-bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows; BENCHFLAGS: -gate fails, -limit 2 for shared machines, -quick, -dialects, -run RE
+bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows; BENCHFLAGS: -gate fails, -against COMMIT compares with it, -quick, -dialects, -run RE
 	@BENCH_JSON='$(BENCH_JSON)' $(GO) run ./cmd/test/bench $(BENCHFLAGS)
 
 .PHONY: load
