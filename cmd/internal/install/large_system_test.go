@@ -107,13 +107,13 @@ func TestEditedBetweenProperty(t *testing.T) {
 		wanted.Current = original
 		c := mustPlan(t, wanted)
 		installed := c.After
-		for range rapid.IntRange(1, 3).Draw(t, "edits") {
+		for n := range rapid.IntRange(1, 3).Draw(t, "edits") {
 			paths := itemPaths(t, w.agent, original)
 			if len(paths) == 0 {
 				t.SkipNow() // an empty object cannot be edited
 			}
 			path := rapid.SampledFrom(paths).Draw(t, "where")
-			edit := w.edit(path)
+			edit := w.edit(path, n)
 			original, installed = edit(t, w.agent, original), edit(t, w.agent, installed)
 		}
 		back, err := PlanRemove(w.agent, "settings.json", installed, &c.Made)

@@ -229,12 +229,12 @@ func drawWanted(w writer, label string) Wanted {
 }
 
 // edit draws a change of the item at the path. The change can be applied to any document with the
-// item.
-func (w writer) edit(path string) func(*rapid.T, Agent, []byte) []byte {
+// item. n tells the edits of a document apart: an event that is defined twice is an error.
+func (w writer) edit(path string, n int) func(*rapid.T, Agent, []byte) []byte {
 	kind := rapid.IntRange(0, 3).Draw(w.T, "edit")
 	key := ""
 	if i := strings.LastIndex(path, "/"); !strings.HasPrefix(path[i+1:], "#") {
-		key = `"added` + w.pick("key", "1", "2", "3", "4", "5", "6", "7", "8", "9") + `":`
+		key = fmt.Sprintf(`"added%d":`, n)
 	}
 	space := "\n \n"
 	if w.agent.Setup.Comments {
