@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// A request asks a child: the bench of one commit, as a process that measures on request. So each commit sets
-// up its paths with its own code, and one driver can run two commits in turn.
+// A request asks a child, which is the bench of one commit in a process of its own. So each commit
+// sets up its paths with its own code, and one driver can run two commits in turn.
 //
 // Each request is a line of JSON on its standard input, and each reply a line on its standard
 // output. At the end of its input the child removes what it made and exits.

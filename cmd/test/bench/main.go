@@ -3,7 +3,7 @@
 //	go run ./cmd/test/bench                             # 200 interleaved runs, about 4 minutes
 //	go run ./cmd/test/bench -quick                      # fewer runs, about 2 minutes
 //	go run ./cmd/test/bench -run 'hook|durable'         # some groups
-//	go run ./cmd/test/bench -against HEAD~3              # compare with another commit
+//	go run ./cmd/test/bench -against HEAD~3             # compare with another commit
 //	BENCH_JSON=rows.json go run ./cmd/test/bench -gate  # exit status 1 if a row fails
 //
 // It builds grapnel, grapnel-hook and a minimal Go program, cmd/test/bench/static, which decodes
@@ -20,8 +20,8 @@
 // ceiling, the ratio of today, and fails above that in the same way. For a rate of the whole
 // machine the ceiling is a multiple of the floor, so that it holds while other programs run.
 //
-// -against COMMIT judges a change: it builds that commit beside this one, runs both in turn and
-// compares their minima. A row is worse if it costs more than 5 % more. Budgets play no part.
+// -against COMMIT judges a change: it builds that commit next to this one, runs both in turn and
+// compares their minima. A row is worse if its minimum is more than 5 % higher. Budgets do not count.
 //
 // The benchmark does not measure agents, models, or hooks that users write. For time inside
 // one function use "go test -bench" in its package.
