@@ -226,6 +226,9 @@ func (a above) below(dir string) bool {
 // rules, the program and its arguments follow.
 const sandboxFlag = "--sandbox"
 
+// restarted reports whether this process was started to run a sandboxed program.
+func restarted() bool { return len(os.Args) >= 4 && os.Args[1] == sandboxFlag }
+
 // shimmed is true after SandboxMain was called. Then the restarted process calls it, too.
 var shimmed bool
 
@@ -234,7 +237,7 @@ var shimmed bool
 // and does not return. Otherwise it does nothing.
 func SandboxMain() {
 	shimmed = true
-	if len(os.Args) < 4 || os.Args[1] != sandboxFlag {
+	if !restarted() {
 		return
 	}
 	var r rules

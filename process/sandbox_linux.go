@@ -114,9 +114,17 @@ func (s *shim) became(p *Program, end *Ending) error {
 	return fmt.Errorf("%w: %s", ErrSandbox, report)
 }
 
+// init keeps main, and so become, on the first thread of the process. Landlock and seccomp rules
+// apply to the thread that then executes the program, and only the first thread has the signal
+// that the process gets when its parent dies: see [contain].
+func init() {
+	if restarted() {
+		runtime.LockOSThread()
+	}
+}
+
 // become applies the rules to this process and executes the program. It returns only on an error.
 func become(r *rules, args []string) error {
-	runtime.LockOSThread() // Landlock and seccomp rules apply to the thread that then executes the program
 	// Close the agent's open files on exec, including the status pipe.
 	if err := unix.CloseRange(statusFD, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("cannot close other files: %w", err)
