@@ -193,7 +193,7 @@ func (s *clineSpelling) elements(input json.RawMessage) (json.RawMessage, error)
 // readCline reads an event by the tables, after converting the input of a call to the form that the
 // tables describe.
 func readCline(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error) {
-	d, _ := FindAgent(clineName)
+	d := lookup(dialects, clineName)
 	if row != nil && (row.Wire == "tool_call" || row.Wire == "tool_result") {
 		call := membersOf(top[row.Wire])
 		was := present(call.get("input"))
@@ -298,7 +298,7 @@ func finishCline(row *EventRow, ev *grapnel.Event, t *supportedVerdict, out *mem
 // writeClineEvent converts the input of a call to the form that Cline offers, and adds the members
 // that Cline sends twice.
 func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
-	d, _ := FindAgent(clineName)
+	d := lookup(dialects, clineName)
 	line, err := d.writeEventTable(ev)
 	if err != nil {
 		return nil, err
@@ -345,7 +345,7 @@ func writeClineEvent(ev *grapnel.Event) ([]byte, error) {
 // readClineOutcome reads the last HOOK_CONTROL line of an answer, if there is one. The input of a
 // blocked call is a block, and a cancel next to it is part of that block.
 func readClineOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
-	d, _ := FindAgent(clineName)
+	d := lookup(dialects, clineName)
 	for line := range bytes.Lines(out.Stdout) {
 		if control, ok := bytes.CutPrefix(line, []byte("HOOK_CONTROL\t")); ok {
 			out.Stdout = control

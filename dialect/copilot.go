@@ -264,7 +264,7 @@ func finishCopilot(row *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *m
 // readCopilotOutcome reads the answer of a hook program. A failure before a call denies the call
 // (seen live).
 func readCopilotOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
-	d, _ := FindAgent("copilot-cli")
+	d := lookup(dialects, "copilot-cli")
 	o, err := d.readOutcomeTable(ev, out)
 	if ev.Kind == grapnel.ToolBefore && out.Exit > 0 && err != nil {
 		o.Decision, o.Reason = grapnel.Block, cmp.Or(o.Reason, strings.TrimSpace(string(out.Stderr)), "the hook failed")

@@ -95,7 +95,7 @@ func finishCrush(_ *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *membe
 // readCrushOutcome reads an answer as Crush does: with hookSpecificOutput it ignores all other
 // members, and it merges a new input into the old one.
 func readCrushOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
-	d, _ := FindAgent("crush")
+	d := lookup(dialects, "crush")
 	if stdout := trim(out.Stdout); isObject(stdout) && json.Valid(stdout) {
 		m := membersOf(stdout)
 		if nested := m.get("hookSpecificOutput"); isObject(nested) {
@@ -124,7 +124,7 @@ func (m *members) mergeInput(ev *grapnel.Event, agent, path string) {
 }
 
 func crushHookEnv(ev *grapnel.Event) []string {
-	d, _ := FindAgent("crush")
+	d := lookup(dialects, "crush")
 	line, err := d.WriteEvent(ev)
 	if err != nil {
 		return nil

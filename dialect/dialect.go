@@ -239,6 +239,7 @@ func find(dialects []*Dialect, name string) (*Dialect, bool) {
 	return d.clone(), true
 }
 
+// lookup returns the dialect itself, not a copy: the caller must not change it.
 func lookup(dialects []*Dialect, name string) *Dialect {
 	for _, d := range dialects {
 		if d.Name == name || slices.Contains(d.Aliases, name) {

@@ -145,7 +145,7 @@ func speaksDroid(top map[string]json.RawMessage) bool {
 func droidHookEnv(ev *grapnel.Event) []string {
 	dir := ev.Session.CWD
 	vars := variables([2]string{"FACTORY_PROJECT_DIR", dir}, [2]string{"DROID_PROJECT_DIR", dir}, [2]string{"CLAUDE_PROJECT_DIR", dir})
-	d, _ := FindAgent("factory-droid")
+	d := lookup(dialects, "factory-droid")
 	line, err := d.WriteEvent(ev)
 	if err != nil {
 		return vars

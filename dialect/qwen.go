@@ -226,7 +226,7 @@ func readQwenOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	if out.Exit == 0 && len(trim(out.Stdout)) == 0 && isObject(trim(out.Stderr)) {
 		out.Stdout = out.Stderr
 	}
-	d, _ := FindAgent(qwenName)
+	d := lookup(dialects, qwenName)
 	return d.readOutcomeTable(ev, out)
 }
 

@@ -114,7 +114,7 @@ func (m members) line() ([]byte, error) {
 // event.
 func eventRow(rows []EventRow, agent string, ev *grapnel.Event) (*EventRow, error) {
 	is := func(r *EventRow) bool { return r.Kind == ev.Kind || r.Failed != "" && r.Failed == ev.Kind }
-	if d, ok := FindAgent(agent); ok && ev.Agent.Name == agent {
+	if d := lookup(dialects, agent); d != nil && ev.Agent.Name == agent {
 		// If events share a kind, the payload decides.
 		if row := rowNamed(rows, d.namedIn(split(ev.Native))); row != nil && (is(row) || ev.Kind.Native()) {
 			return row, nil // the dialect derived a native kind from an event of this name
@@ -146,7 +146,7 @@ func contractOf(kind grapnel.Kind) *grapnel.Contract {
 
 // toolsOf returns an agent's table of tools.
 func toolsOf(agent string) []ToolRow {
-	if d, ok := FindAgent(agent); ok {
+	if d := lookup(dialects, agent); d != nil {
 		return d.Tools
 	}
 	return nil
@@ -157,7 +157,7 @@ func toolsOf(agent string) []ToolRow {
 // tool.
 func mcpSpelling(agent string) (before, between, after string, server bool) {
 	spelling := "mcp__{server}__{tool}" // the spelling of most agents
-	if d, ok := FindAgent(agent); ok {
+	if d := lookup(dialects, agent); d != nil {
 		spelling = cmp.Or(d.MCP, spelling)
 	}
 	before, rest, server := strings.Cut(spelling, "{server}")

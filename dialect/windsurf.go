@@ -95,7 +95,7 @@ func adaptWindsurf(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Ev
 
 // writeWindsurfEvent writes a call as the event of its kind of action.
 func writeWindsurfEvent(ev *grapnel.Event) ([]byte, error) {
-	d, _ := FindAgent(windsurfName)
+	d := lookup(dialects, windsurfName)
 	row, err := eventRow(d.Events, d.Name, ev)
 	if err != nil {
 		return nil, err
