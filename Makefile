@@ -85,14 +85,15 @@ bin/test/nofork:
 	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/test/nofork)
 
 # System tests are in files with the build tag system. Their packages also hold unit
-# tests, which ran before, so the tests are selected by name. "make chaos" runs crash and hostile.
+# tests, which ran before, so the tests are selected by name. "make chaos" runs crash and hostile,
+# "make laws" the mutants of the packs.
 SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge --exclude-dir=crash --exclude-dir=hostile '^//go:build .*\bsystem\b' .)
 
 .PHONY: test-system
 test-system: ## tests that start programs, built once into bin/test; then the packs against the corpus
 	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
 	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
-		-run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
+		-skip '^TestMutants$$' -run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
 		$$(dirname $(SYSTEM_FILES) | sort -u)
 	GOWORK=off $(GO) -C bridge/mcp test -tags system -count=1 ./...
 
@@ -113,8 +114,9 @@ vectors: ## run the conformance vectors
 	$(GO) run ./conformance/cmd/vectors --gaps conformance/gaps.json conformance/vectors
 
 .PHONY: laws
-laws: ## test every law with 10,000 random cases
+laws: ## test every law with 10,000 random cases, and the tests of the packs with changed packs
 	$(GO) test -count=1 -timeout 20m . ./dialect ./internal/shell ./internal/spool ./policy ./cmd/internal/install -rapid.checks=10000
+	$(GO) test -tags system -count=1 -run '^TestMutants$$' ./packs
 
 .PHONY: bench
 bench: ## measure every path against its budget; BENCH_JSON=FILE keeps all rows; BENCHFLAGS: -gate fails, -against COMMIT compares with it, -quick, -dialects, -run RE

@@ -4,8 +4,11 @@ package fault
 
 import (
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 )
 
 // A release build contains no part of this package, not even the name of a point.
@@ -14,18 +17,18 @@ func TestNotShipped(t *testing.T) {
 	if On {
 		t.Skip("a build with faults has them")
 	}
-	for _, tags := range []string{"", "faults"} {
-		exe := t.TempDir() + "/grapnel"
-		cmd := exec.Command("go", "build", "-tags", tags, "-o", exe, "github.com/grapnel-dev/grapnel/cmd/grapnel")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		out, err := exec.Command("go", "tool", "nm", exe).Output()
+	for variant, want := range map[programs.Variant]bool{programs.Plain: false, programs.Faults: true} {
+		dir, remove, err := programs.Dir(variant)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has := strings.Contains(string(out), "cmd/internal/fault."); has != (tags != "") {
-			t.Errorf("built with the tags %q, the program has package fault: %v", tags, has)
+		t.Cleanup(remove)
+		out, err := exec.Command("go", "tool", "nm", filepath.Join(dir, "grapnel")).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if has := strings.Contains(string(out), "cmd/internal/fault."); has != want {
+			t.Errorf("the %s programs have package fault: %v", variant, has)
 		}
 	}
 }

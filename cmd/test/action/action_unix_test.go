@@ -256,10 +256,15 @@ func TestPreCommitHooks(t *testing.T) {
 	fails := map[string]string{"grapnel-check": "bad/grapnel.yaml"} // the file on which the hook fails
 	changes := map[string]string{"grapnel-fmt": "ugly/grapnel.yaml"}
 	var ids []string
+	installs := map[string]bool{} // packages that pre-commit runs go install with
 	for _, hook := range read(t, ".pre-commit-hooks.yaml").Items {
 		id := text(hook.Get("id"))
 		ids = append(ids, id)
-		for _, pkg := range hook.Get("additional_dependencies").Items { // pre-commit runs go install with each
+		for _, pkg := range hook.Get("additional_dependencies").Items {
+			if installs[text(pkg)] {
+				continue
+			}
+			installs[text(pkg)] = true
 			install := exec.Command("go", "install", text(pkg))
 			install.Dir, install.Env = root, append(os.Environ(), "GOBIN="+t.TempDir())
 			if out, err := install.CombinedOutput(); err != nil {
