@@ -1,6 +1,7 @@
 package outbound
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -287,19 +289,41 @@ func TestLookedUpName(t *testing.T) {
 // If a name has several addresses, the client tries the next one while there is time.
 func TestNextAddress(t *testing.T) {
 	t.Parallel()
-	opts := serve(t, func(http.ResponseWriter, *http.Request) {})
-	server, tried := opts.Dial, []string{}
-	opts.Resolver = public("2606:4700::1", "1.1.1.1", somewhere)
-	opts.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
-		tried = append(tried, address)
-		if len(tried) == 1 {
-			<-ctx.Done()
-			return nil, ctx.Err()
+	synctest.Test(t, func(t *testing.T) {
+		var tried []string
+		server := piped(func() string { return "HTTP/1.1 204 X\r\n\r\n" })
+		opts := &Options{Resolver: public("fd00::1", "10.0.0.1", "10.0.0.2"), Guard: networks(t, "10.0.0.0/8", "fd00::/8"), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			tried = append(tried, address)
+			if len(tried) == 1 {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			if len(tried) == 2 {
+				return nil, errors.New("nobody is there")
+			}
+			return server(ctx, network, address)
+		}}
+		h := newHook(t, opts, HookConfig{URL: "http://policy.example.com/", Timeout: 15 * time.Second})
+		if _, err := h.Handle(t.Context(), command); err != nil || fmt.Sprint(tried) != "[[fd00::1]:80 10.0.0.1:80 10.0.0.2:80]" {
+			t.Errorf("%v, tried %v", err, tried)
 		}
-		return server(ctx, network, address)
-	}
-	if err := deliver(t, opts, Config{Timeout: 15 * time.Second}); err != nil || fmt.Sprint(tried) != "[[2606:4700::1]:443 1.1.1.1:443 93.184.216.34:443]" {
-		t.Errorf("%v, tried %v", err, tried)
+	})
+}
+
+// piped returns a Dial function whose server reads one request and replies, for tests with a fake
+// clock.
+func piped(reply func() string) func(context.Context, string, string) (net.Conn, error) {
+	return func(context.Context, string, string) (net.Conn, error) {
+		here, there := net.Pipe()
+		go func() {
+			req, err := http.ReadRequest(bufio.NewReader(there))
+			if err == nil {
+				_, _ = io.Copy(io.Discard, req.Body)
+				_, _ = io.WriteString(there, reply())
+			}
+			_ = there.Close()
+		}()
+		return here, nil
 	}
 }
 
