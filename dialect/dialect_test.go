@@ -66,7 +66,7 @@ func TestFind(t *testing.T) {
 		"codex": dialect.Codex(), "qwen-code": dialect.QwenCode(), "qwen": dialect.QwenCode(), "factory-droid": dialect.FactoryDroid(), "droid": dialect.FactoryDroid(),
 		"copilot-cli": dialect.Copilot(), "copilot": dialect.Copilot(), "cursor": dialect.Cursor(),
 		"crush": dialect.Crush(), "cline": dialect.Cline(), "windsurf": dialect.Windsurf(), "cascade": dialect.Windsurf(),
-		"antigravity": dialect.Antigravity(), "agy": dialect.Antigravity(),
+		"antigravity": dialect.Antigravity(), "agy": dialect.Antigravity(), "kiro-cli": dialect.KiroCLI(), "kiro": dialect.Kiro(),
 		"plain": dialect.Plain(), "": nil, "Claude": nil, "Codex": nil,
 	} {
 		if got, ok := dialect.Find(name); named(got) != named(want) || ok != (want != nil) {
@@ -74,6 +74,9 @@ func TestFind(t *testing.T) {
 		}
 		if got, ok := dialect.FindAgent(name); named(got) != named(want) || ok != (want != nil) {
 			t.Errorf("FindAgent(%q) = %v, %v", name, got, ok)
+		}
+		if got, ok := dialect.FullName(name); got != named(want) || ok != (want != nil) {
+			t.Errorf("FullName(%q) = %q, %v", name, got, ok)
 		}
 	}
 	taken := map[string]bool{}
@@ -91,6 +94,9 @@ func TestFind(t *testing.T) {
 	for _, d := range dialect.HookOnly() { // these are not agents
 		if got, ok := dialect.Find(d.Name); named(got) != d.Name || !ok {
 			t.Errorf("Find(%q) = %v, %v", d.Name, got, ok)
+		}
+		if got, ok := dialect.FullName(d.Name); got != d.Name || !ok {
+			t.Errorf("FullName(%q) = %q, %v", d.Name, got, ok)
 		}
 		if got, ok := dialect.FindAgent(d.Name); ok || slices.Contains(dialect.Names(), d.Name) {
 			t.Errorf("FindAgent(%q) = %v, %v; names %v", d.Name, got, ok, dialect.Names())
@@ -248,6 +254,9 @@ func TestDetect(t *testing.T) {
 	} {
 		if got := dialect.Detect([]byte(payload)); named(got) != named(want) {
 			t.Errorf("Detect(%s) = %v, want %v", payload, got, want)
+		}
+		if got := dialect.DetectName([]byte(payload)); got != named(want) {
+			t.Errorf("DetectName(%s) = %q, want %q", payload, got, named(want))
 		}
 	}
 }

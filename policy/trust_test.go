@@ -2,6 +2,7 @@ package policy_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -490,5 +491,92 @@ func TestExamineRefuses(t *testing.T) {
 	}
 	if _, errs := policy.Examine(filepath.Join(t.TempDir(), "none"), "/", packindex.Registry{}); len(errs) != 1 || errs[0].Msg != "no such file" {
 		t.Errorf("%v", errs)
+	}
+}
+
+// The stored trusts can be listed. One that is damaged, or that names another file, is reported and
+// hides no other.
+func TestStoredTrusts(t *testing.T) {
+	t.Parallel()
+	p := newProject(t, blockAll)
+	trusts := p.trusts()
+	if all, broken := trusts.All(); len(all)+len(broken) > 0 || trusts.Has(p.file) || policy.Trusts("").Has(p.file) {
+		t.Errorf("before any trust: %v, %v", all, broken)
+	}
+	x := p.trust()
+	kept, broken := trusts.All()
+	if len(kept) != 1 || kept[0].File != p.file || len(broken) > 0 || !trusts.Has(p.file) {
+		t.Errorf("after a trust: %v, %v", kept, broken)
+	}
+	content, err := trusts.Content(x.SHA256)
+	if err != nil || string(content) != blockAll || string(x.Content(x.SHA256)) != blockAll {
+		t.Errorf("the trusted content is %q, %v", content, err)
+	}
+
+	files, err := filepath.Glob(filepath.Join(string(trusts), "*.json"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	stored, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"0.json":                "{",
+		"1.json":                string(stored),                                               // the trust of another file
+		filepath.Base(files[0]): strings.Replace(string(stored), x.SHA256, "../"+x.SHA256, 1), // a digest that is a path
+	} {
+		if err := os.WriteFile(filepath.Join(string(trusts), name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if all, broken := trusts.All(); len(all) > 0 || len(broken) != 3 {
+		t.Errorf("damaged: %v, %v, want three errors", all, broken)
+	}
+	if _, err := trusts.Of(p.file); err == nil {
+		t.Error("a trust with a damaged digest has no error")
+	}
+	if err := os.WriteFile(filepath.Join(string(trusts), x.SHA256), []byte("other"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if content, err := trusts.Content(x.SHA256); err == nil {
+		t.Errorf("the changed content %q counts as trusted", content)
+	}
+}
+
+// Replaced changes and removes hooks, and leaves the others in force.
+func TestReplaced(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "p.yaml")
+	if err := os.WriteFile(file, []byte("version: 1\nhooks:\n  - {name: a, on: tool.before, match: {tool: shell}, block: a}\n  - {name: b, on: tool.before, block: b}\n  - {name: c, on: tool.before, match: {secret: true}, block: c}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	set := policy.Load(policy.Request{Files: []policy.File{{Path: file, Scope: grapnel.ScopeUser}}, Snapshots: t.TempDir()})
+	changed, errs := policy.Parse("new.yaml", []byte("version: 1\nhooks:\n  - {name: a, on: tool.before, match: {tool: fetch}, block: changed}\n"))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	specs, err := policy.Replaced(set.Specs, func(s *grapnel.Spec) (*policyfile.Hook, bool) {
+		if s.Name == "a" {
+			return &changed.Hooks[0], true
+		}
+		return nil, s.Name == "b" // removes it
+	}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := grapnel.New(specs, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ tool, input, want string }{
+		{"Bash", `{"command":"ls"}`, ""},
+		{"WebFetch", `{"url":"https://example.com/"}`, "changed"},
+		{"Write", `{"file_path":"x","content":"` + ghToken + `"}`, "c"},
+	} {
+		v := firePayload(t, e, map[string]any{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "/tmp", "tool_name": tt.tool, "tool_input": json.RawMessage(tt.input)})
+		if got := v.Reason(); got != tt.want {
+			t.Errorf("%s: %q, want %q", tt.tool, got, tt.want)
+		}
 	}
 }
