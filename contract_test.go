@@ -170,6 +170,10 @@ func TestContractsHold(t *testing.T) {
 				want := grapnel.None
 				if row.failure == "on_error" && row.blocks != "" {
 					switch onError {
+					case grapnel.OnErrorDefault:
+						if row.blocks == "action" {
+							want = grapnel.Block
+						}
 					case grapnel.OnErrorClosed:
 						want = grapnel.Block
 					case grapnel.OnErrorAsk: // no person can approve an action that has already happened
@@ -177,7 +181,7 @@ func TestContractsHold(t *testing.T) {
 						if row.blocks == "action" {
 							want = grapnel.Ask
 						}
-					case grapnel.OnErrorDefault, grapnel.OnErrorOpen:
+					case grapnel.OnErrorOpen:
 					}
 				}
 				if v.Decision != want {

@@ -277,8 +277,9 @@ func (e *Engine) Plan(ev *Event) Plan {
 // Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the
 // OnError of a failed hook selects its decision, and the Record contains the failure. An event of
 // an unknown kind is blocked. If ev describes a tool call without the facts that hooks match, such
-// as Commands, hooks get a copy with them; see [Tool.Complete]. When ctx is done, steps that have not started are treated as failed. A hook that calls runtime.Goexit and
-// runs inline ends the caller's goroutine.
+// as Commands, hooks get a copy with them; see [Tool.Complete]. When ctx is done, steps that have
+// not started are treated as failed, and the Verdict's Err says so. Rewrites and rules run anyway. A
+// hook that calls runtime.Goexit and runs inline ends the caller's goroutine.
 //
 // Abandoned hooks and observing hooks may read ev and the data of the Verdict after Fire has
 // returned, so callers must not modify either.

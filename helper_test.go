@@ -103,6 +103,12 @@ func phase(p grapnel.Phase, name string, hook grapnel.Hook) grapnel.Spec {
 
 func step(name string, hook grapnel.Hook) grapnel.Spec { return phase(grapnel.PhaseStep, name, hook) }
 
+// open makes a hook fail open.
+func open(s grapnel.Spec) grapnel.Spec {
+	s.OnError = grapnel.OnErrorOpen
+	return s
+}
+
 func rule(name string, hook grapnel.Hook) grapnel.Spec { return phase(grapnel.PhaseRule, name, hook) }
 
 func rewrite(name string, hook grapnel.Hook) grapnel.Spec {

@@ -27,7 +27,7 @@ type Func func(ctx context.Context, ev *Event) (Outcome, error)
 func (f Func) Handle(ctx context.Context, ev *Event) (Outcome, error) { return f(ctx, ev) }
 
 // Guard adapts a function that looks for a reason to block to a Hook. A non-empty reason is a
-// Block. A Guard that panics or is late blocks too, unless the Spec sets another OnError.
+// Block.
 type Guard func(ev *Event) (reason string)
 
 // Handle calls g.
@@ -167,8 +167,11 @@ func nameOf(names []string, i int, what string) string {
 // open.
 type OnError uint8
 
-// The failure modes. The default is closed for rewrites, rules, managed sources and a [Guard], and
-// open for all other hooks.
+// The failure modes. The default is closed for rewrites, rules and managed sources. For steps it is
+// the Preset's, if that has one; otherwise it is closed for events where a Block prevents an action
+// (see [Contract]), and open for other events. Observing hooks fail open. The type of the Hook has
+// no influence. Programs and servers of a policy file fail open, because package policy sets the
+// OnError of their Specs.
 const (
 	OnErrorDefault OnError = iota
 	OnErrorOpen            // no opinion: the action continues, and the failure is recorded and shown
@@ -298,18 +301,21 @@ func (s *Spec) priority() int {
 	return *s.Priority
 }
 
-// onError returns OnError with the default resolved.
-func (s *Spec) onError() OnError {
+// onError returns OnError with the default resolved. action reports whether a Block of the event
+// prevents an action.
+func (s *Spec) onError(p *Preset, action bool) OnError {
 	switch {
 	case s.OnError != OnErrorDefault:
 		return s.OnError
 	case s.Phase == PhaseRewrite, s.Phase == PhaseRule, s.Source.Scope == ScopeManaged:
 		return OnErrorClosed
-	}
-	if _, guards := HookAs[Guard](s.Hook); guards {
+	case p.OnError != OnErrorDefault:
+		return p.OnError
+	case s.Phase == PhaseStep && action:
 		return OnErrorClosed
+	default:
+		return OnErrorOpen
 	}
-	return OnErrorOpen
 }
 
 // check returns an error if the Spec is invalid.

@@ -222,7 +222,7 @@ func TestHookThatIsAskedAgain(t *testing.T) {
 		"only the first asks": {step("b", onX(with(grapnel.Ask), change)), "z", grapnel.Ask},
 		"an old allow":        {step("b", onX(with(grapnel.Allow), change)), "z", grapnel.None},
 		"a new allow":         {step("b", onX(change, with(grapnel.Allow))), "z", grapnel.Allow},
-		"a failure":           {step("b", onX(change, is(grapnel.Outcome{}, errors.New("broken")))), "y", grapnel.None},
+		"an open failure":     {open(step("b", onX(change, is(grapnel.Outcome{}, errors.New("broken"))))), "y", grapnel.None},
 		"a closed failure":    {closed, "x", grapnel.Block},
 		"another match":       {matches, "y", grapnel.None},
 		"observe mode":        {observes, "y", grapnel.None},
@@ -453,9 +453,9 @@ func TestAllow(t *testing.T) {
 		"guard failed open": {[]grapnel.Spec{failing(grapnel.OnErrorOpen), scoped("a", 0, 2, allow)}, grapnel.None},
 		"guard asks":        {[]grapnel.Spec{failing(grapnel.OnErrorAsk), scoped("a", 0, 2, allow)}, grapnel.Ask},
 		"guard closed":      {[]grapnel.Spec{scoped("a", 0, 0, allow), failing(grapnel.OnErrorClosed)}, grapnel.Block},
-		"itself failed": {[]grapnel.Spec{step("a", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+		"itself failed": {[]grapnel.Spec{open(step("a", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 			return grapnel.Outcome{Decision: grapnel.Allow}, errors.New("but")
-		}))}, grapnel.None},
+		})))}, grapnel.None},
 		"somebody asks": {[]grapnel.Spec{step("a", allow), step("b", decides(grapnel.Ask, ""))}, grapnel.Ask},
 	}
 	for name, tt := range tests {
@@ -542,7 +542,7 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ev := event(tt.kind)
-			v, rec := fire(t, ev, step("h", returns(tt.out)))
+			v, rec := fire(t, ev, open(step("h", returns(tt.out))))
 			if v.Decision != grapnel.None || v.Changes != nil || v.Context != nil {
 				t.Errorf("the Verdict keeps it: %+v", v)
 			}
@@ -556,10 +556,18 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 	// The other parts of the answer are still used.
 	out := setCommand("y")
 	out.Set[grapnel.FieldPrompt], out.Decision = json.RawMessage(`"p"`), grapnel.Ask
-	if v, rec := fire(t, toolEvent("x"), step("h", returns(out))); v.Decision != grapnel.Ask || command(t, v) != "y" || run(t, rec, "h").Cause != grapnel.CauseError {
+	if v, rec := fire(t, toolEvent("x"), open(step("h", returns(out)))); v.Decision != grapnel.Ask || command(t, v) != "y" || run(t, rec, "h").Cause != grapnel.CauseError {
 		t.Errorf("an answer with an illegal part: %+v", v)
 	}
-	// It is an error, so a closed hook blocks.
+	// It is an error, so a closed hook blocks. Context in the wrong place is none: the hook decided.
+	if v, _ := fire(t, event(grapnel.PermissionBefore), step("h", returns(grapnel.Outcome{Context: []string{"c"}}))); v.Decision != grapnel.None || len(v.Messages) != 1 {
+		t.Errorf("illegal context: %+v", v)
+	}
+	for _, out := range []grapnel.Outcome{set(grapnel.FieldPrompt, `"p"`), {Context: []string{"c"}, Decision: 9}, {Decision: 9}} {
+		if v, _ := fire(t, event(grapnel.PermissionBefore), step("h", returns(out))); v.Decision != grapnel.Block {
+			t.Errorf("an illegal answer of a step: %+v", v)
+		}
+	}
 	if v, _ := fire(t, toolEvent("x"), rewrite("h", returns(set(grapnel.FieldPrompt, `"p"`)))); v.Decision != grapnel.Block || v.Reasons[0].Cause != grapnel.CauseError {
 		t.Errorf("an illegal answer of a closed hook: %+v", v)
 	}
@@ -622,10 +630,10 @@ func TestOnErrorDefaults(t *testing.T) {
 		{grapnel.PhaseRule, grapnel.ScopeProject, grapnel.Block},
 		{grapnel.PhaseRule, grapnel.ScopeManaged, grapnel.Block},
 		{grapnel.PhaseStep, grapnel.ScopeManaged, grapnel.Block},
-		{grapnel.PhaseStep, grapnel.ScopeUser, grapnel.None},
-		{grapnel.PhaseStep, grapnel.ScopeProject, grapnel.None},
-		{grapnel.PhaseStep, grapnel.ScopePlugin, grapnel.None},
-		{grapnel.PhaseStep, grapnel.ScopeSession, grapnel.None},
+		{grapnel.PhaseStep, grapnel.ScopeUser, grapnel.Block},
+		{grapnel.PhaseStep, grapnel.ScopeProject, grapnel.Block},
+		{grapnel.PhaseStep, grapnel.ScopePlugin, grapnel.Block},
+		{grapnel.PhaseStep, grapnel.ScopeSession, grapnel.Block},
 		{grapnel.PhaseObserve, grapnel.ScopeManaged, grapnel.None},
 	} {
 		s := phase(tt.phase, "h", fails(errors.New("broken")))
@@ -638,13 +646,22 @@ func TestOnErrorDefaults(t *testing.T) {
 			t.Errorf("an open %v of scope %v: %v, want none", tt.phase, tt.scope, v.Decision)
 		}
 	}
+	// A Preset keeps the default of its system, for every type of hook.
+	for _, preset := range grapnel.Presets() {
+		for _, hook := range []grapnel.Hook{grapnel.Guard(func(*grapnel.Event) string { panic("no") }), fails(errors.New("broken"))} {
+			v := newEngine(t, &grapnel.Options{Preset: preset}, step("h", hook)).Fire(context.Background(), toolEvent("x"))
+			if want := preset.OnError != grapnel.OnErrorOpen; (v.Decision == grapnel.Block) != want {
+				t.Errorf("preset %s, %T: %v, want a block %v", preset.Name, hook, v.Decision, want)
+			}
+		}
+	}
 }
 
 // TestFailuresAreSeen checks that a failure is shown to the user, in the Record, and as the
 // reason of a Block.
 func TestFailuresAreSeen(t *testing.T) {
 	t.Parallel()
-	v, rec := fire(t, toolEvent("x"), step("h", fails(errors.New("no network"))))
+	v, rec := fire(t, toolEvent("x"), open(step("h", fails(errors.New("no network")))))
 	if want := []string{`grapnel: hook "h" could not answer, treated as no opinion: no network`}; !slices.Equal(v.Messages, want) {
 		t.Errorf("messages %q, want %q", v.Messages, want)
 	}
@@ -692,8 +709,8 @@ func TestPanicIsAnError(t *testing.T) {
 	boom := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })
 	timed := step("timed", boom)
 	timed.Timeout = 1 << 40
-	v, rec := fire(t, toolEvent("x"), step("inline", boom), timed,
-		grapnel.Spec{Name: "matcher", Match: panics{}, Hook: returns(grapnel.Outcome{})},
+	v, rec := fire(t, toolEvent("x"), open(step("inline", boom)), open(timed),
+		open(grapnel.Spec{Name: "matcher", Match: panics{}, Hook: returns(grapnel.Outcome{})}),
 		grapnel.Spec{Name: "observer", Match: panics{}, Phase: grapnel.PhaseObserve, Hook: returns(grapnel.Outcome{})})
 	for _, name := range []string{"inline", "timed", "matcher", "observer"} {
 		if r := run(t, rec, name); !strings.Contains(r.Error, grapnel.ErrPanic.Error()) || r.Cause != grapnel.CauseError {
@@ -894,7 +911,7 @@ func TestContextDoneBeforeAStep(t *testing.T) {
 			cancel(spent)
 			return setCommand("y"), nil
 		})),
-		scoped("open", grapnel.ScopeUser, 2, d.logged("open", returns(grapnel.Outcome{}))), closed,
+		open(scoped("open", grapnel.ScopeUser, 2, d.logged("open", returns(grapnel.Outcome{})))), closed,
 		scoped("never", grapnel.ScopeUser, 4, d.logged("never", returns(grapnel.Outcome{}))))
 	v := engine.Fire(ctx, toolEvent("x"))
 	if diff := cmp.Diff([]string{"rule saw x"}, d.read()); diff != "" {
@@ -912,11 +929,40 @@ func TestContextDoneBeforeAStep(t *testing.T) {
 
 func TestContextDoneBeforeTheFiring(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	engine := newEngine(t, nil, rule("rule", decides(grapnel.Ask, "sure?")), step("step", decides(grapnel.Block, "not started")))
-	if v := engine.Fire(ctx, toolEvent("x")); v.Decision != grapnel.Ask || v.Reason() != "sure?" {
-		t.Errorf("Verdict %+v, want what the rule says", v)
+	spent := errors.New("the budget of 3s is spent")
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(spent)
+	ask := rule("rule", decides(grapnel.Ask, "sure?"))
+	observing := step("step", decides(grapnel.Block, "not started"))
+	observing.Mode = grapnel.ModeObserve
+	for name, tt := range map[string]struct {
+		spec grapnel.Spec
+		want grapnel.Decision
+	}{
+		"a Func":      {step("step", decides(grapnel.None, "")), grapnel.Block},
+		"a Guard":     {step("step", grapnel.Guard(func(*grapnel.Event) string { return "" })), grapnel.Block},
+		"a wrapper":   {step("step", struct{ grapnel.Hook }{grapnel.Guard(func(*grapnel.Event) string { return "" })}), grapnel.Block},
+		"open":        {open(step("step", decides(grapnel.Block, "not started"))), grapnel.Ask},
+		"with a time": {within(time.Hour, step("step", decides(grapnel.None, ""))), grapnel.Block},
+		"observing":   {observing, grapnel.Ask},
+	} {
+		v := newEngine(t, nil, ask, tt.spec).Fire(ctx, toolEvent("x"))
+		if v.Decision != tt.want || !errors.Is(v.Err, spent) || !strings.Contains(v.Err.Error(), `hook "step": not started: `) {
+			t.Errorf("%s: %+v, want %v, and an error with the cause", name, v, tt.want)
+		}
+	}
+	var many []grapnel.Spec
+	for _, name := range []string{"a", "b", "c"} {
+		many = append(many, open(step(name, decides(grapnel.Block, "not started"))))
+	}
+	if v := newEngine(t, nil, many...).Fire(ctx, toolEvent("x")); v.Err == nil || v.Err.Error() != `hook "a" and 2 more: not started: the budget of 3s is spent` {
+		t.Errorf("three hooks that did not run: %v", v.Err)
+	}
+	// Where a Block prevents nothing, and at a stop, a failure does not block.
+	for _, kind := range []grapnel.Kind{grapnel.AgentAfter, grapnel.ToolAfter, grapnel.SessionEnd, grapnel.CompactBefore, grapnel.SubagentStart} {
+		if v := newEngine(t, nil, step("step", decides(grapnel.None, ""))).Fire(ctx, event(kind)); v.Decision != grapnel.None || !errors.Is(v.Err, spent) {
+			t.Errorf("%s: %+v, want no decision, and the error", kind, v)
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package grapnel
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,6 +129,7 @@ func (f *firing) merge() Verdict {
 			v.native(f.first.Agent.Name, key, value)
 		}
 	}
+	f.addNotRun(&v)
 	f.halt(&v, halts)
 	f.nameWayOut(&v)
 	f.changes(&v)
@@ -142,10 +144,26 @@ func (f *firing) merge() Verdict {
 	return v
 }
 
-// failed adds the error of a hook whose failure made the decision.
+// failed adds the error of a hook whose failure made the decision, except for a hook that did not
+// run; see addNotRun.
 func (v *Verdict) failed(a *answer) {
-	if a.byError {
+	if a.byError && !a.notRun {
 		v.Err = errors.Join(v.Err, a.err)
+	}
+}
+
+// addNotRun adds the common error of all hooks that could not start.
+func (f *firing) addNotRun(v *Verdict) {
+	var first *answer
+	more := -1
+	for i := range f.answers {
+		if a := &f.answers[i]; a.notRun {
+			first = cmp.Or(first, a)
+			more++
+		}
+	}
+	if first != nil {
+		v.Err = errors.Join(v.Err, fmt.Errorf("%s: %w", hooksNamed(first.spec.FullName(), more), first.err))
 	}
 }
 
@@ -184,11 +202,15 @@ const countsAsNone = ", treated as no opinion"
 
 // failure returns the message for a hook, and a number of further hooks, that could not answer.
 func failure(hook string, more int, counts string, err error) string {
-	who := fmt.Sprintf("hook %q", hook)
+	return fmt.Sprintf("%s could not answer%s: %v", hooksNamed(hook, more), counts, err)
+}
+
+// hooksNamed returns words for a hook and a number of further hooks.
+func hooksNamed(hook string, more int) string {
 	if more > 0 {
-		who = fmt.Sprintf("%s and %d more", who, more)
+		return fmt.Sprintf("hook %q and %d more", hook, more)
 	}
-	return fmt.Sprintf("%s could not answer%s: %v", who, counts, err)
+	return fmt.Sprintf("hook %q", hook)
 }
 
 // gives reports whether the Verdict includes the answer's reason.

@@ -254,7 +254,7 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 // session must not disable a guard by giving its key to another hook.
 func (t *table) canReplace(s, o *Spec) bool {
 	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == ModeEnforce || o.Mode == ModeObserve) &&
-		(s.onError() == o.onError() || o.onError() == OnErrorOpen)
+		(s.onError(t.preset, true) == o.onError(t.preset, true) || o.onError(t.preset, true) == OnErrorOpen)
 }
 
 // unites reports whether the lists of two hooks are united. Hooks of another layer or scope cannot

@@ -48,7 +48,7 @@ func TestRecordOfSteps(t *testing.T) {
 // TestRecordOfOpenGuard checks that Allows expire if a guard failed open.
 func TestRecordOfOpenGuard(t *testing.T) {
 	t.Parallel()
-	_, rec := fire(t, toolEvent("a"), step("broken", fails(errors.New("broken"))), step("yes", decides(grapnel.Allow, "")))
+	_, rec := fire(t, toolEvent("a"), open(step("broken", fails(errors.New("broken")))), step("yes", decides(grapnel.Allow, "")))
 	if got := run(t, rec, "yes"); got.Expiry != grapnel.ExpiryOpen || !got.Expired {
 		t.Errorf("its allow: %v, %v, want it to have expired since a guard failed open", got.Expired, got.Expiry)
 	}

@@ -58,6 +58,7 @@ type answer struct {
 	took     time.Duration
 	decision Decision // after the Contract and on_error were applied
 	byError  bool     // the hook's failure selected the decision
+	notRun   bool     // the context was done before the hook could start
 	round    uint8
 	failOpen bool
 
@@ -261,7 +262,7 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 		switch {
 		case a.err != nil:
 		case a.spec.Phase == PhaseStep && ctx.Err() != nil:
-			a.err = fmt.Errorf("not started: %w", context.Cause(ctx))
+			a.notRun, a.err = true, fmt.Errorf("not started: %w", context.Cause(ctx))
 		case a.spec.Timeout > 0, f.engine.opts.Preset.Parallel && len(answers) > 1:
 			waits = append(waits, begin(ctx, a))
 		case f.record:
@@ -422,7 +423,7 @@ func (f *firing) settle(a *answer) {
 	answered := a.err == nil
 	// In another system's chain, a Block or a closed failure ends the chain even if the Contract
 	// makes it ineffective.
-	ends := preset.InChain && (a.decision == Block || a.err != nil && a.spec.onError() == OnErrorClosed)
+	ends := preset.InChain && (a.decision == Block || a.err != nil && f.onError(a.spec) == OnErrorClosed)
 	switch d := a.decision; {
 	case d > Block, d == Block && blocks == BlockingNothing, d == Ask && blocks != BlockingAction:
 		f.illegal(a, "decision "+d.String())
@@ -430,16 +431,19 @@ func (f *firing) settle(a *answer) {
 	case d == Allow && !f.contract.Permit:
 		a.decision = None // an Allow is no opinion if the event has no permission prompt
 	}
+	informs := false // context in the wrong place is the only fault: no guard has failed
 	if len(a.out.Context) > 0 && !f.contract.Context {
+		informs = a.err == nil && a.spec.OnError == OnErrorDefault
 		f.illegal(a, "context")
 		a.out.Context = nil
 	}
 	if len(a.out.Set)+len(a.out.Patch) > 0 {
+		informs = false
 		f.change(a)
 	}
 	if a.err != nil {
-		counts := a.spec.onError()
-		if answered && preset.DropIllegal {
+		counts := f.onError(a.spec)
+		if answered && preset.DropIllegal || informs && a.spec.Phase == PhaseStep {
 			counts = OnErrorOpen
 		}
 		f.failed(a, counts)
@@ -450,6 +454,11 @@ func (f *firing) settle(a *answer) {
 	if a.spec.Mode == ModeEnforce && (ends || a.decision == Block || f.haltBlocks(a)) && !preset.RunAll {
 		f.blocked = true
 	}
+}
+
+// onError returns the failure mode of a hook at this event.
+func (f *firing) onError(s *Spec) OnError {
+	return s.onError(&f.engine.opts.Preset, f.contract.Blocks == BlockingAction && !f.contract.FailOpen)
 }
 
 // haltBlocks reports whether the answer's halt also stops the action that is about to happen.

@@ -63,15 +63,16 @@ func TestTimeout(t *testing.T) {
 		after time.Duration
 	}{
 		"in time":         {step("h", sleeps(time.Second, decides(grapnel.Ask, ""))), grapnel.Ask, "", time.Second},
-		"abandoned, open": {step("h", sleeps(time.Hour, decides(grapnel.Block, ""))), grapnel.None, "took longer than its timeout of 2s", 2 * time.Second},
+		"abandoned":       {step("h", sleeps(time.Hour, returns(grapnel.Outcome{}))), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
+		"abandoned, open": {open(step("h", sleeps(time.Hour, decides(grapnel.Block, "")))), grapnel.None, "took longer than its timeout of 2s", 2 * time.Second},
 		"abandoned rule":  {rule("h", sleeps(time.Hour, returns(grapnel.Outcome{}))), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
 		"obeys":           {rule("h", obeys()), grapnel.Block, "took longer than its timeout of 2s", 2 * time.Second},
 		"grace used": {
-			step("h", graceful{sleeps(3*time.Second, returns(grapnel.Outcome{})), 5 * time.Second}), grapnel.None,
+			open(step("h", graceful{sleeps(3*time.Second, returns(grapnel.Outcome{})), 5 * time.Second})), grapnel.None,
 			"took longer than its timeout of 2s", 3 * time.Second,
 		},
 		"grace used up": {
-			step("h", graceful{sleeps(time.Hour, decides(grapnel.Block, "")), 5 * time.Second}), grapnel.None,
+			open(step("h", graceful{sleeps(time.Hour, decides(grapnel.Block, "")), 5 * time.Second})), grapnel.None,
 			"took longer than its timeout of 2s", 7 * time.Second,
 		},
 		"block in its grace": {
@@ -79,11 +80,11 @@ func TestTimeout(t *testing.T) {
 			"took longer than its timeout of 2s", 3 * time.Second,
 		},
 		"allow in its grace": {
-			step("h", graceful{sleeps(3*time.Second, decides(grapnel.Allow, "")), 5 * time.Second}), grapnel.None,
+			open(step("h", graceful{sleeps(3*time.Second, decides(grapnel.Allow, "")), 5 * time.Second})), grapnel.None,
 			"took longer than its timeout of 2s", 3 * time.Second,
 		},
 		"error in its grace": {
-			step("h", graceful{sleeps(3*time.Second, fails(errors.New("killed"))), 5 * time.Second}), grapnel.None,
+			open(step("h", graceful{sleeps(3*time.Second, fails(errors.New("killed"))), 5 * time.Second})), grapnel.None,
 			"took longer than its timeout of 2s: killed", 3 * time.Second,
 		},
 	}
@@ -246,8 +247,8 @@ func TestBudget(t *testing.T) {
 		var k keeper
 		last := scoped("last", grapnel.ScopeManaged, 3, returns(grapnel.Outcome{}))
 		engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}},
-			within(2*time.Second, scoped("first", grapnel.ScopeUser, 1, sleeps(time.Hour, returns(grapnel.Outcome{})))),
-			within(2*time.Second, scoped("second", grapnel.ScopeUser, 2, sleeps(time.Hour, returns(grapnel.Outcome{})))), last)
+			open(within(2*time.Second, scoped("first", grapnel.ScopeUser, 1, sleeps(time.Hour, returns(grapnel.Outcome{}))))),
+			open(within(2*time.Second, scoped("second", grapnel.ScopeUser, 2, sleeps(time.Hour, returns(grapnel.Outcome{}))))), last)
 		begun := time.Now()
 		v := engine.Fire(ctx, toolEvent("x"))
 		if took := time.Since(begun); took != 3*time.Second {

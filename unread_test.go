@@ -20,6 +20,9 @@ func TestUnreadReportedOnce(t *testing.T) {
 				Name: name + phase.String(), On: []grapnel.Kind{grapnel.ToolBefore}, Phase: phase,
 				Hook: returns(grapnel.Outcome{}),
 			})
+			if phase == grapnel.PhaseStep {
+				specs[len(specs)-1].OnError = grapnel.OnErrorOpen
+			}
 		}
 	}
 	e, err := grapnel.New(specs, nil)

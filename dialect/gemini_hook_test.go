@@ -47,7 +47,7 @@ func TestGeminiModelOfTwoHooks(t *testing.T) {
 			var specs []grapnel.Spec
 			for i, answer := range tt.answers {
 				specs = append(specs, grapnel.Spec{
-					Name: string(rune('a' + i)),
+					Name: string(rune('a' + i)), OnError: grapnel.OnErrorOpen,
 					Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 						return dialect.GeminiCLI().ReadOutcome(ev, dialect.Output{Stdout: []byte(answer)})
 					}),

@@ -405,9 +405,11 @@ func TestChanges(t *testing.T) {
 			if did, err := moments[c.Kind](w); err != nil || did != tt.want || len(w.messages()) > 0 {
 				t.Errorf("%s of %s: %q, %v, told %q, want %q", change.Field, c.Kind, did, err, w.messages(), tt.want)
 			}
-			// A value that is not JSON or has another type changes nothing.
+			// A value that is not JSON changes nothing, if the hook fails open.
 			same, _ := moments[c.Kind](listening(t, yes, returning("other", native, grapnel.Outcome{})))
-			w = listening(t, yes, sets(c.Kind, change.Field, `{`))
+			broken := sets(c.Kind, change.Field, `{`)
+			broken.OnError = grapnel.OnErrorOpen
+			w = listening(t, yes, broken)
 			if did, err := moments[c.Kind](w); err != nil || did != same || len(w.messages()) == 0 {
 				t.Errorf("%s of %s is no JSON: %q, %v, told %q, want %q and that somebody is told", change.Field, c.Kind, did, err, w.messages(), same)
 			}

@@ -184,7 +184,12 @@ func TestCancelled(t *testing.T) {
 		case grapnel.ToolAfter, grapnel.ToolFailed, grapnel.MessageSent:
 			w.acts = cancel // before the action, nothing would happen at all
 		case grapnel.PermissionDenied:
-			w.add(hook("cancels", grapnel.PermissionBefore, grapnel.Watch(func(context.Context, *grapnel.Event) { cancel() })))
+			denies := hook("denies", grapnel.PermissionBefore, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+				cancel()
+				return grapnel.Outcome{Decision: grapnel.Block, Reason: "not today"}, nil
+			}))
+			denies.Priority = new(-1)
+			w.add(denies)
 		default:
 			cancel()
 		}

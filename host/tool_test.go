@@ -78,7 +78,7 @@ func TestConsent(t *testing.T) {
 		"permission changes and allows":          {ask: true, specs: []grapnel.Spec{about("p", permission, "ls", allowAs("ls -l"))}, ran: "ls -l"},
 		"permission changes, a guard refuses":    {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("rm")), about("g", before, "rm", grapnel.Outcome{Decision: grapnel.Block, Reason: "no rm"})}, out: "The call was blocked: no rm"},
 		"permission changes, a guard asks":       {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("rm")), about("g", before, "rm", asks("rm?"))}, asked: []string{"rm: rm?"}, ran: "rm"},
-		"permission changes, a guard is broken":  {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("rm")), hook("g", before, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) { return brokenAbout(ev, "rm") }))}, ran: "rm"},
+		"permission changes, a guard is broken":  {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("rm")), hook("g", before, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) { return brokenAbout(ev, "rm") }))}, out: "The call was blocked, since a guard could not answer: hook \"g\" could not answer: broken"},
 		"permission changes, a hook answers it":  {ask: true, specs: []grapnel.Spec{returning("p", permission, allowAs("ls -l")), about("g", before, "ls -l", answer)}, out: "from the cache"},
 		"permission changes, a hook answered ls": {specs: []grapnel.Spec{returning("h", before, asks("")), about("g", before, "ls", answer), returning("p", permission, allowAs("ls -l"))}, asked: []string{"ls -l: "}, ran: "ls -l"},
 		"permission changes it back": {

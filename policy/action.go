@@ -326,10 +326,19 @@ func (b *builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
 			spec.OnError = d.OnError
 		}
 	}
+	failOpen(spec)
 	if cmd.Async {
 		spec.Phase = grapnel.PhaseObserve
 	}
 	return nil
+}
+
+// failOpen makes a program or a server fail open, unless the policy or its scope says otherwise.
+// A user can do nothing about a broken program in the middle of a task, and sees a message about it.
+func failOpen(spec *grapnel.Spec) {
+	if spec.OnError == grapnel.OnErrorDefault && spec.Source.Scope != grapnel.ScopeManaged {
+		spec.OnError = grapnel.OnErrorOpen
+	}
 }
 
 // defaultOnError applies the file's default for errors to a hook that does not set `on_error:`.

@@ -46,6 +46,7 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 			spec.OnError = grapnel.OnErrorClosed
 		}
 		spec = preset.Defaults(spec)
+		failOpen(&spec)
 		if h.Handler != nil {
 			spec.Timeout = time.Duration(h.Timeout) // rules run without a timeout: a goroutine for each would cost more than the rule itself
 		}

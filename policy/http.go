@@ -66,6 +66,7 @@ func (b *builder) makes(h *policyfile.HTTP) func(policyfile.HTTP) (grapnel.Hook,
 func (b *builder) buildHTTP(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Timeout = policyfile.FirstDuration(h.HTTP.Timeout, h.Timeout, min(b.Defaults.Timeout, policyfile.Duration(policyfile.MaxHTTPTimeout)), policyfile.Duration(policyfile.DefaultTimeout))
 	b.defaultOnError(spec)
+	failOpen(spec)
 	if h.HTTP.Async {
 		spec.Phase = grapnel.PhaseObserve
 	}

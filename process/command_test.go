@@ -710,7 +710,7 @@ func TestEngine(t *testing.T) {
 	ev := event(t)
 	var rec *grapnel.Record
 	engine, err := grapnel.New([]grapnel.Spec{
-		{Name: "slow", Hook: here(&process.Command{Line: `sleep 1000 & wait`}), Timeout: 300 * time.Millisecond},
+		{Name: "slow", Hook: here(&process.Command{Line: `sleep 1000 & wait`}), Timeout: 300 * time.Millisecond, OnError: grapnel.OnErrorOpen},
 		{Name: "gone", Hook: here(&process.Command{Args: []string{"./gone"}}), Timeout: patience, OnError: grapnel.OnErrorAsk},
 		{Name: "fine", Hook: here(&process.Command{Line: `echo careful >&2; exit 2`}), Timeout: patience},
 	}, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r })}})
