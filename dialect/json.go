@@ -208,13 +208,17 @@ func isHex(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
 }
 
-// trim removes surrounding white space and a byte order mark.
+// trim removes surrounding white space and the byte order marks before a payload: some pipes on
+// Windows add one each.
 func trim(payload []byte) []byte {
-	payload = bytes.TrimSpace(payload)
-	if rest, ok := bytes.CutPrefix(payload, []byte("\xef\xbb\xbf")); ok {
-		payload = bytes.TrimSpace(rest)
+	for {
+		payload = bytes.TrimSpace(payload)
+		rest, marked := bytes.CutPrefix(payload, []byte("\xef\xbb\xbf"))
+		if !marked {
+			return payload
+		}
+		payload = rest
 	}
-	return payload
 }
 
 // split returns the members of an object. For a malformed object it returns the members before the

@@ -9,6 +9,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,10 +25,10 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
-// Exit codes in addition to the codes that dialects define. 2 is not used: several agents read it
-// as "block", and a crashing Go program exits with it.
+// Exit codes in addition to the codes that dialects define.
 const (
 	exitFailure = 1
+	exitBlocks  = 2 // several agents read it as a block; only for an answer that cannot be written
 	exitUsage   = 64
 )
 
@@ -230,8 +232,14 @@ func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin i
 // give writes the reply to the agent, and then starts the drain for pending observing hooks.
 func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending bool, stdout, stderr io.Writer) int {
 	if len(stdoutText) > 0 {
-		if _, err := stdout.Write(stdoutText); err != nil {
-			return exitFailure // the agent has exited
+		_, err := stdout.Write(stdoutText)
+		if err == nil && readByNobody(stdout) {
+			err = errors.New("standard output is closed")
+		}
+		if err != nil {
+			// If the agent is still there, it must not go on without the answer.
+			fmt.Fprintf(stderr, "grapnel: error: cannot write the answer: %v\n", err)
+			exit = max(exit, exitBlocks)
 		}
 	}
 	if len(stderrText) > 0 {
@@ -243,6 +251,21 @@ func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending boo
 		}
 	}
 	return exit
+}
+
+// readByNobody reports whether a writer is the null device. The Go runtime opens it in place of a
+// standard output that is closed.
+func readByNobody(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&fs.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(info, null)
 }
 
 // choose returns the dialect of the reply: the dialect that the command line names, else the
@@ -282,38 +305,6 @@ func (a agents) find(name string) (*dialect.Dialect, bool) {
 	full, _ := dialect.FullName(name)
 	d, ok := a[full]
 	return d, ok
-}
-
-// readInput reads the payload up to the size limit. It reads and drops the rest, so that the
-// agent does not get a closed pipe.
-func readInput(stdin io.Reader) dialect.Input {
-	data, err := readAll(io.LimitReader(stdin, dialect.MaxPayload+1))
-	if err == nil && len(data) > dialect.MaxPayload {
-		_, err = io.Copy(io.Discard, stdin)
-	}
-	if err != nil {
-		err = fmt.Errorf("cannot read standard input: %w", err)
-	}
-	return dialect.Input{Payload: data, Err: err}
-}
-
-// readAll is io.ReadAll with fewer steps. If the data does not fit into 64 KiB, it continues in a
-// large buffer: unused pages cost nothing.
-func readAll(r io.Reader) ([]byte, error) {
-	data := make([]byte, 0, 64<<10)
-	for {
-		if len(data) == cap(data) {
-			data = append(make([]byte, 0, max(4<<20, 4*cap(data))), data...)
-		}
-		n, err := r.Read(data[len(data):cap(data)])
-		data = data[:len(data)+n]
-		if errors.Is(err, io.EOF) {
-			return data, nil
-		}
-		if err != nil {
-			return data, err
-		}
-	}
 }
 
 // answer computes the reply. It turns every failure into a reply in the agent's dialect, as for a

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -104,6 +105,50 @@ func TestReadInput(t *testing.T) {
 	}
 }
 
+// An event is complete when its JSON value is: some agents and shells keep the pipe open.
+func TestInputOfAnOpenPipe(t *testing.T) {
+	t.Parallel()
+	const marks = "\xef\xbb\xbf"
+	text := strings.Repeat(`\\ \" { [ é`, 20_000)
+	for name, parts := range map[string][]string{
+		"at once":           {remove},
+		"with a newline":    {remove + "\n"},
+		"byte by byte":      strings.Split(remove, ""),
+		"two marks":         {marks + marks + remove},
+		"marks in parts":    {"\xef", "\xbb", "\xbf \n", marks + "\t", remove},
+		"brackets in texts": {`{"a":"}]","b":"\"}`, `","c":[{"d":"\\"},"]"]`, `}`},
+		"a large text":      {`{"a":"` + text, text + `"`, "}"},
+		"a list":            {"[{}", "]"},
+		"a text":            {`"a\"`, `{"`},
+		"a number":          {"12", "3\n"},
+		"not JSON":          {"hello", " "},
+		"closed too often":  {"}"},
+		"bytes behind it":   {remove + " {}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, w := io.Pipe() // never closed by the writer
+			t.Cleanup(func() { _ = r.Close() })
+			go func() {
+				for _, part := range parts {
+					_, _ = io.WriteString(w, part)
+				}
+			}()
+			in := make(chan dialect.Input, 1)
+			go func() { in <- readInput(r) }()
+			if got := await.Receive(t, "the payload", in); string(got.Payload) != strings.Join(parts, "") || got.Err != nil {
+				t.Errorf("read %.80q, %v", got.Payload, got.Err)
+			}
+		})
+	}
+	for _, part := range []string{`{"a":"`, `{"a":{}`, `[`, marks, " ", `{"a":"\"`} { // these may go on
+		var scan valueScan
+		if scan.ended([]byte(part)) {
+			t.Errorf("%q counts as complete", part)
+		}
+	}
+}
+
 type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
@@ -141,8 +186,8 @@ func TestMainNeverCrashes(t *testing.T) {
 	if exit := Main([]string{"antigravity", "PreToolUse", "--root", guarded(t)}, broken{}, &stdout, io.Discard); exit != 0 || !strings.Contains(stdout.String(), `{"decision":"deny","reason":"`) {
 		t.Errorf("an agent that needs an answer: exit %d, stdout %q", exit, &stdout)
 	}
-	if exit := Main([]string{"claude-code", "--root", guarded(t)}, strings.NewReader(remove), broken{}, io.Discard); exit != exitFailure {
-		t.Errorf("with stdout closed: exit %d, want %d", exit, exitFailure)
+	if exit := Main([]string{"claude-code", "--root", guarded(t)}, strings.NewReader(remove), broken{}, io.Discard); exit != exitBlocks {
+		t.Errorf("with stdout closed: exit %d, want %d", exit, exitBlocks)
 	}
 	if exit := Main([]string{"claude-code", "--root", guarded(t)}, strings.NewReader(remove), io.Discard, broken{}); exit != 0 {
 		t.Errorf("with stderr closed: exit %d, want 0", exit)

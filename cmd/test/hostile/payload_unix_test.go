@@ -125,6 +125,7 @@ var payloads = map[string]struct {
 
 	// One object with unusual text. A byte order mark and white space around it are ignored.
 	"byte order mark":     {edited(func(s string) string { return "\ufeff" + s }), blocks},
+	"byte order marks":    {edited(func(s string) string { return "\ufeff\ufeff \n\ufeff\t" + s }), blocks},
 	"white space":         {edited(func(s string) string { return "\n\n " + s + " \r\n\r\n" }), blocks},
 	"nested":              {beside(`,"x":` + nest(9_000)), blocks},
 	"nested too deep":     {beside(`,"x":` + nest(10_001)), unreadable},

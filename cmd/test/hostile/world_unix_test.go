@@ -74,23 +74,25 @@ func (w world) shellRun(t *testing.T, stdin io.Reader, line string) *exec.Cmd {
 	return cmd
 }
 
-// Missing streams cause no crash and no exit code 2, and the Record is written.
+// Missing streams cause no crash, and the Record is written. If the answer cannot be written, exit
+// code 2 blocks.
 func TestStreams(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		line   string
-		stdout bool // the answer can be written
-		want   want
+		line string
+		lost bool // the answer cannot be written
+		want want
 	}{
-		"no stdin":             {`exec "$@" <&-`, true, unreadable},
-		"stdin is a directory": {`exec "$@" </`, true, unreadable},
-		"stdin is write only":  {`exec "$@" 0>/dev/null`, true, unreadable},
-		"stderr closed":        {`exec "$@" 2>&-`, true, blocks},
-		"stderr full":          {`exec "$@" 2>/dev/full`, true, blocks},
-		"stdout closed":        {`exec "$@" >&-`, false, blocks},
-		"stdout full":          {`exec "$@" >/dev/full`, false, blocks},
-		"both closed":          {`exec "$@" >&- 2>&-`, false, blocks},
-		"all closed":           {`exec "$@" <&- >&- 2>&-`, false, unreadable},
+		"no stdin":             {`exec "$@" <&-`, false, unreadable},
+		"stdin is a directory": {`exec "$@" </`, false, unreadable},
+		"stdin is write only":  {`exec "$@" 0>/dev/null`, false, unreadable},
+		"stderr closed":        {`exec "$@" 2>&-`, false, blocks},
+		"stderr full":          {`exec "$@" 2>/dev/full`, false, blocks},
+		"stdout closed":        {`exec "$@" >&-`, true, blocks},
+		"stdout to nobody":     {`exec "$@" >/dev/null`, true, blocks},
+		"stdout full":          {`exec "$@" >/dev/full`, true, blocks},
+		"both closed":          {`exec "$@" >&- 2>&-`, true, blocks},
+		"all closed":           {`exec "$@" <&- >&- 2>&-`, true, unreadable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,9 +102,16 @@ func TestStreams(t *testing.T) {
 				}
 			}
 			w := newWorld(t, guard)
-			r := run(t, w.shellRun(t, stdin(rm), tt.line))
-			if got := heeds(t, claude.name, r); got.blocked != tt.stdout || got.allowed {
-				t.Errorf("the agent does %+v: %v", got, r)
+			cmd := w.shellRun(t, stdin(rm), tt.line)
+			if tt.lost {
+				if err := cmd.Run(); cmd.ProcessState.ExitCode() != 2 {
+					t.Errorf("%v, want exit code 2", err)
+				}
+			} else {
+				r := run(t, cmd)
+				if got := heeds(t, claude.name, r); !got.blocked || got.allowed {
+					t.Errorf("the agent does %+v: %v", got, r)
+				}
 			}
 			w.kept(t, tt.want)
 		})
@@ -129,45 +138,36 @@ func TestReaderIsGone(t *testing.T) {
 	w.kept(t, blocks)
 }
 
-// While standard input is open, the event is incomplete. After its end, or after a time limit,
-// the hook replies as to an unreadable event.
+// An event is complete when its JSON value is. Some agents and shells never close the pipe.
 func TestStdinStaysOpen(t *testing.T) {
 	t.Parallel()
-	text := claude.write(claude.call(rm))
-	for name, end := range map[string]func(t *testing.T, stdin io.WriteCloser){
-		"closed late": func(t *testing.T, stdin io.WriteCloser) {
-			t.Helper()
-			if err := stdin.Close(); err != nil {
-				t.Error(err)
-			}
-		},
-		// The hook must reply before the agent gives up on its guards.
-		"never closed": func(*testing.T, io.WriteCloser) {},
-	} {
+	for name, a := range agents {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := newWorld(t, guard)
-			cmd := w.hook(t, nil, claude.args...)
-			stdin, err := cmd.StdinPipe()
-			if err != nil {
-				t.Fatal(err)
-			}
-			var stdout, stderr bytes.Buffer
-			cmd.Stdout, cmd.Stderr = &stdout, &stderr
-			if err := cmd.Start(); err != nil {
-				t.Fatal(err)
-			}
-			// More than a pipe holds: grapnel-hook must be reading it.
-			for _, part := range []string{text[:40], text[40:], strings.Repeat(" ", 1<<20)} {
-				if _, err := io.WriteString(stdin, part); err != nil {
+			text := a.write(a.call(rm))
+			for _, parts := range [][]string{{text}, {text[:40], text[40:], "\n"}} {
+				w := newWorld(t, guard)
+				cmd := w.hook(t, nil, a.args...)
+				stdin, err := cmd.StdinPipe()
+				if err != nil {
 					t.Fatal(err)
 				}
-			}
-			end(t, stdin)
-			_ = cmd.Wait() // the result is checked below
-			r := result{stdout: stdout.String(), stderr: stderr.String(), exit: cmd.ProcessState.ExitCode()}
-			if got := heeds(t, claude.name, r); !got.blocked || r.exit != 0 {
-				t.Errorf("the agent does %+v: %v", got, r)
+				var stdout, stderr bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &stdout, &stderr
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				for _, part := range parts {
+					if _, err := io.WriteString(stdin, part); err != nil && part != "\n" { // it may have ended
+						t.Fatal(err)
+					}
+				}
+				_ = cmd.Wait() // before stdin is closed; the result is checked below
+				_ = stdin.Close()
+				r := result{stdout: stdout.String(), stderr: stderr.String(), exit: cmd.ProcessState.ExitCode()}
+				if got := heeds(t, a.name, r); !got.blocked || strings.Contains(r.stdout, "cannot read") {
+					t.Errorf("the agent does %+v: %v", got, r)
+				}
 			}
 		})
 	}
