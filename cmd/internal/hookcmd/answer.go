@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -236,8 +237,10 @@ func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending boo
 		if err == nil && readByNobody(stdout) {
 			err = errors.New("standard output is closed")
 		}
-		if err != nil {
-			// If the agent is still there, it must not go on without the answer.
+		switch {
+		case errors.Is(err, syscall.EPIPE): // the agent is gone
+			return exitFailure
+		case err != nil: // the agent may be there, and must not go on without the answer
 			fmt.Fprintf(stderr, "grapnel: error: cannot write the answer: %v\n", err)
 			exit = max(exit, exitBlocks)
 		}

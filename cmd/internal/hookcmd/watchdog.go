@@ -165,10 +165,12 @@ func (w *watchdog) settle() {
 	}
 }
 
-// listen catches the signals by which agents end their hooks.
+// listen catches the signals by which agents end their hooks. If the agent has also closed the
+// pipe, writing the reply must not end this process before it has ended the programs of hooks.
 func (w *watchdog) listen() {
 	if w != nil && w.signals != nil {
 		signal.Notify(w.signals, syscall.SIGTERM, os.Interrupt)
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	}
 }
 
