@@ -404,7 +404,7 @@ func readClaudeOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		if bad != nil {
 			bad = fmt.Errorf("cannot use its answer: %w", bad)
 		}
-	} else if len(stdout) > 0 && out.Exit == 0 && (ev.Kind == grapnel.SessionStart || ev.Kind == grapnel.PromptBefore) {
+	} else if bad = hiddenAnswer(stdout); bad == nil && len(stdout) > 0 && out.Exit == 0 && (ev.Kind == grapnel.SessionStart || ev.Kind == grapnel.PromptBefore) {
 		o.Context = []string{string(stdout)}
 	}
 	switch contract := contractFor(ev); {

@@ -338,8 +338,8 @@ func readFlytoOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 	stdout = trim(stdout)
 	switch {
-	case json.Valid(stdout):
-		answer := split(stdout) // other values have no members
+	case json.Valid(stdout) && isObject(stdout):
+		answer := split(stdout)
 		for _, name := range []string{"decision", "reason"} {
 			if value := present(answer[name]); value != nil && value[0] != '"' {
 				return answer, fmt.Errorf("cannot use its answer: %s is %s, want text", name, value)
@@ -347,12 +347,12 @@ func flytoAnswer(stdout []byte) (map[string]json.RawMessage, error) {
 		}
 		return answer, nil
 	case isObject(stdout):
-		return nil, errors.New("cannot use its answer: stdout starts with { but is not a valid JSON object (stdout must contain only the JSON object)")
+		return nil, errCutAnswer
 	}
 	if _, rest, ok := bytes.Cut(stdout, []byte("\n{")); ok && json.Valid(append([]byte{'{'}, rest...)) {
-		return nil, errors.New("cannot use its answer: other text comes before the JSON object (does the shell profile print a greeting?)")
+		return nil, errHiddenAnswer
 	}
-	return nil, nil
+	return nil, hiddenAnswer(stdout)
 }
 
 // A FlytoResult is the result of one hook, in the form that Flyto's own helpers use.

@@ -224,6 +224,9 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		delete(o.Set, grapnel.FieldInput)
 		return o, err
 	case isJSON && (answer[0] == '{' || answer[0] == '['):
+		if answer[0] == '[' {
+			err = hiddenAnswer(answer)
+		}
 		if out.Exit != 0 && o.Decision != grapnel.Block {
 			err = errors.Join(err, failure(Output{Exit: out.Exit}))
 		}
@@ -237,7 +240,7 @@ func readGeminiOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 		return o, failure(out)
 	case out.Exit == 0:
 		o.Message = plain
-		return o, nil
+		return o, hiddenAnswer(answer)
 	case out.Exit == 1:
 		o.Message = "Warning: " + plain
 		return o, failure(Output{Exit: 1})

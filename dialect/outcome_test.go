@@ -92,7 +92,7 @@ func TestGeminiOutcome(t *testing.T) {
 		"stderr beside stdout":  {event: "BeforeTool", stdout: `{}`, stderr: `{"decision":"block"}`, want: `{}`},
 		"twice encoded":         {event: "BeforeTool", stdout: `"{\"decision\":\"deny\"}"`, want: `{"decision":"block"}`},
 		"text":                  {event: "BeforeTool", stdout: "hello\n", want: `{"message":"hello"}`},
-		"text before JSON":      {event: "BeforeTool", stdout: `log {"decision":"deny"}`, want: `{"message":"log {\"decision\":\"deny\"}"}`},
+		"text before JSON":      {event: "BeforeTool", stdout: `log {"decision":"deny"}`, want: `{"message":"log {\"decision\":\"deny\"}"}`, err: "other text or colors"},
 		"exit 1":                {event: "BeforeTool", stderr: "oops", exit: 1, want: `{"message":"Warning: oops"}`, err: "exit code 1"},
 		"exit 1 with JSON":      {event: "BeforeTool", stdout: `{"decision":"deny"}`, exit: 1, want: `{"decision":"block"}`},
 		"exit 2":                {event: "BeforeTool", stdout: "out", stderr: "err", exit: 2, want: `{"decision":"block","reason":"out"}`},
@@ -223,3 +223,53 @@ func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 
 func FuzzClaudeOutcome(f *testing.F) { fuzzOutcome(f, dialect.ClaudeCode()) }
 func FuzzGeminiOutcome(f *testing.F) { fuzzOutcome(f, dialect.GeminiCLI()) }
+
+// A block that cannot be read is no block, so output that contains the start of an answer is a
+// failure, in every dialect whose programs answer on stdout. Other text stays text.
+func TestHiddenAnswers(t *testing.T) {
+	t.Parallel()
+	const block = `{"decision":"block","reason":"no"}`
+	utf16 := func(text string) (s string) {
+		for _, c := range []byte(text) {
+			s += string([]byte{c, 0})
+		}
+		return s
+	}
+	hidden := map[string]string{
+		"text before it":       "Shell ready\n" + block,
+		"text before, no line": `ready ` + block,
+		"text behind it":       block + "\nbye",
+		"two documents":        block + "\n" + block,
+		"colors":               "\x1b[1;39m{\n  \x1b[0m\x1b[34;1m\"decision\"\x1b[0m\x1b[1;39m:\x1b[0m \x1b[0;32m\"block\"\x1b[0m\x1b[1;39m\n}\x1b[0m",
+		"cut off":              `{"decision":"blo`,
+		"text, and cut off":    "ready\n" + `{"reason":"no","decision":"bl`,
+		"another member first": "ready\n" + `{"a":{"b":[1]},"decision":"block"}`,
+		"nested":               "ready\n" + `{"hookSpecificOutput":{"permissionDecision":"deny"}}`,
+		"halt":                 "ready\n" + `{"continue":false}`,
+		"Cursor's words":       "ready\n" + `{"permission": "deny"}`,
+		"in a list":            `[{"decision":"block"}]`,
+		"Python's quotes":      "ready {'decision': 'block'}",
+		"quoted in a text":     `ready "{\"decision\":\"block\"}"`,
+		"a mark and text":      "\ufeffready\n" + block,
+		"UTF-16":               utf16("ready " + block),
+	}
+	for _, text := range []string{"", "hello", "use {x}", "decision: block", `the "decision" is {good}`, `{{.Name}} "decision" of`, "{", `a {"b":1}`, `{"b":{}} decision:`} {
+		hidden["plain: "+text] = text
+	}
+	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {
+		if d.Name == "miniclaw" {
+			continue // it reads only exit codes
+		}
+		ev := &grapnel.Event{Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: d.Name}, Tool: &grapnel.Tool{Name: "x", Input: json.RawMessage(`{}`)}}
+		for name, text := range hidden {
+			_, plain := strings.CutPrefix(name, "plain: ")
+			out, err := d.ReadOutcome(ev, dialect.Output{Stdout: []byte(text)})
+			if out.Decision != grapnel.None {
+				t.Errorf("%s: %s: decision %v", d.Name, name, out.Decision)
+			}
+			if cut := strings.HasPrefix(text, "{"); (err != nil) != !plain && !(plain && cut) {
+				t.Errorf("%s: %s: %q: error %v", d.Name, name, text, err)
+			}
+		}
+	}
+}

@@ -131,10 +131,11 @@ func writePlainEvent(ev *grapnel.Event) ([]byte, error) {
 // block, and any other code is a failure of the hook. JSON next to a nonzero code is used too, and
 // the stricter decision wins.
 func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
-	stdout := strings.TrimSpace(string(out.Stdout))
+	stdout := string(trim(out.Stdout))
 	var o grapnel.Outcome
-	var bad error
+	bad := hiddenAnswer([]byte(stdout))
 	if strings.HasPrefix(stdout, "{") {
+		bad = nil
 		raw := json.RawMessage(stdout)
 		err := json.Unmarshal(raw, new(json.RawMessage))
 		if err == nil {

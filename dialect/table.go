@@ -624,7 +624,9 @@ func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outco
 	case isObject(stdout) && json.Valid(stdout):
 		bad = d.heed(&o, row, ev, split(stdout))
 	case isObject(stdout):
-		bad = errors.New("cannot use its answer: stdout starts with { but is not a valid JSON object (stdout must contain only the JSON object)")
+		bad = errCutAnswer
+	case hiddenAnswer(stdout) != nil:
+		bad = hiddenAnswer(stdout)
 	case len(stdout) > 0 && out.Exit == 0 && strings.Contains(row.Out, "stdout=context"):
 		o.Context = []string{string(stdout)}
 	case len(stdout) > 0 && out.Exit == 0:

@@ -226,3 +226,52 @@ func (m *Message) Check(greeted bool) error {
 	}
 	return nil
 }
+
+var (
+	errCutAnswer    = errors.New("cannot use its answer: stdout starts with { but is not a valid JSON object (stdout must contain only the JSON object)")
+	errHiddenAnswer = errors.New("cannot use its answer: stdout has other text or colors next to the JSON object (does the shell profile print a greeting?)")
+)
+
+// answerKeys are members that decide, in some dialect.
+var answerKeys = [...]string{"decision", "permissionDecision", "permission", "hookSpecificOutput", "continue", "cancel"}
+
+// hiddenAnswer returns an error if a hook's output, which is no JSON object, contains the start of
+// one that decides: to take it for text would lose a block. The object may have colors, the quotes
+// of another language, or be quoted itself.
+func hiddenAnswer(stdout []byte) error {
+	text := bytes.ReplaceAll(stdout, []byte{0}, nil) // a text in UTF-16 has zeros
+	begin := bytes.IndexByte(text, '{')
+	if begin < 0 {
+		return nil
+	}
+	for _, key := range answerKeys {
+		for rest := text[begin:]; ; {
+			at := bytes.Index(rest, []byte(key))
+			if at < 0 {
+				break
+			}
+			before, after := rest[at-1], rest[at+len(key):]
+			if rest = after; (before == '"' || before == '\'') && isKeyEnd(after) {
+				return errHiddenAnswer
+			}
+		}
+	}
+	return nil
+}
+
+// isKeyEnd reports whether text begins with the quote and the colon after a key.
+func isKeyEnd(text []byte) bool {
+	text = bytes.TrimPrefix(text, []byte{'\\'})
+	if len(text) == 0 || text[0] != '"' && text[0] != '\'' {
+		return false
+	}
+	text = bytes.TrimSpace(text[1:])
+	for bytes.HasPrefix(text, []byte("\x1b[")) {
+		end := bytes.IndexByte(text, 'm')
+		if end < 0 {
+			return false
+		}
+		text = bytes.TrimSpace(text[end+1:])
+	}
+	return len(text) > 0 && text[0] == ':'
+}
