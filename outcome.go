@@ -91,7 +91,7 @@ type Verdict struct {
 	Halt        string                     `json:"halt,omitempty"`
 	Native      map[string]json.RawMessage `json:"native,omitempty"`
 	Unsupported []string                   `json:"unsupported,omitempty"` // parts that the agent does not support, and their replacements
-	Err         error                      `json:"-"`                     // errors of the hooks whose failure made the Decision, and of all hooks that did not run because the context was done; nil = all hooks decided
+	Err         error                      `json:"-"`                     // errors of the hooks whose failure made the Decision, or that did not run because the context was done; nil = hooks decided
 	Event       *Event                     `json:"-"`                     // the event with all changes applied, including unsupported changes
 }
 

@@ -253,7 +253,7 @@ func TestHiddenAnswers(t *testing.T) {
 		"a mark and text":      "\ufeffready\n" + block,
 		"UTF-16":               utf16("ready " + block),
 	}
-	for _, text := range []string{"", "hello", "use {x}", "decision: block", `the "decision" is {good}`, `{{.Name}} "decision" of`, "{", `a {"b":1}`, `{"b":{}} decision:`} {
+	for _, text := range []string{"", "hello", "use {x}", "decision: block", `the "decision" is {good}`, `a {decisiondecision "decision"decision" 'continue`, `{{.Name}} "decision" of`, "{", `a {"b":1}`, `{"b":{}} decision:`} {
 		hidden["plain: "+text] = text
 	}
 	for _, d := range slices.Concat(dialect.All(), dialect.HookOnly()) {

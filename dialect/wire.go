@@ -244,15 +244,12 @@ func hiddenAnswer(stdout []byte) error {
 	if begin < 0 {
 		return nil
 	}
-	for _, key := range answerKeys {
-		for rest := text[begin:]; ; {
-			at := bytes.Index(rest, []byte(key))
-			if at < 0 {
-				break
-			}
-			before, after := rest[at-1], rest[at+len(key):]
-			if rest = after; (before == '"' || before == '\'') && isKeyEnd(after) {
-				return errHiddenAnswer
+	for _, quote := range []string{`"`, `'`} {
+		for _, key := range answerKeys {
+			for rest, found := text[begin:], true; found; {
+				if _, rest, found = bytes.Cut(rest, []byte(quote+key)); isKeyEnd(rest) {
+					return errHiddenAnswer
+				}
 			}
 		}
 	}
