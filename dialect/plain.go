@@ -133,9 +133,10 @@ func writePlainEvent(ev *grapnel.Event) ([]byte, error) {
 func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 	stdout := string(trim(out.Stdout))
 	var o grapnel.Outcome
-	bad := hiddenAnswer([]byte(stdout))
-	if strings.HasPrefix(stdout, "{") {
-		bad = nil
+	var bad error
+	if !strings.HasPrefix(stdout, "{") {
+		bad = hiddenAnswer([]byte(stdout))
+	} else {
 		raw := json.RawMessage(stdout)
 		err := json.Unmarshal(raw, new(json.RawMessage))
 		if err == nil {

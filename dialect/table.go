@@ -620,13 +620,15 @@ func (d *Dialect) readOutcomeTable(ev *grapnel.Event, out Output) (grapnel.Outco
 	}
 	stdout := trim(out.Stdout)
 	var bad error
+	if !isObject(stdout) {
+		bad = hiddenAnswer(stdout)
+	}
 	switch {
+	case bad != nil:
 	case isObject(stdout) && json.Valid(stdout):
 		bad = d.heed(&o, row, ev, split(stdout))
 	case isObject(stdout):
 		bad = errCutAnswer
-	case hiddenAnswer(stdout) != nil:
-		bad = hiddenAnswer(stdout)
 	case len(stdout) > 0 && out.Exit == 0 && strings.Contains(row.Out, "stdout=context"):
 		o.Context = []string{string(stdout)}
 	case len(stdout) > 0 && out.Exit == 0:
