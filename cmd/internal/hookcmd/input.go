@@ -1,7 +1,6 @@
 package hookcmd
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -70,13 +69,16 @@ func (s *valueScan) ended(data []byte) bool {
 		case s.state == scanEscape:
 			s.state = scanString
 		case s.state == scanString:
-			// Most of a large payload is text.
-			next := bytes.IndexAny(data[s.at:], `"\`)
-			if next < 0 {
-				s.at = len(data)
+			// Most of a large payload is text. With many escapes in it, a loop is faster than the
+			// functions of package bytes.
+			i := s.at
+			for i < len(data) && data[i] != '"' && data[i] != '\\' {
+				i++
+			}
+			if s.at = i; i == len(data) {
 				return false
 			}
-			if s.at += next; data[s.at] == '\\' {
+			if data[i] == '\\' {
 				s.state = scanEscape
 				continue
 			}
