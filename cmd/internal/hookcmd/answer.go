@@ -9,8 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -234,7 +232,7 @@ func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin i
 func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending bool, stdout, stderr io.Writer) int {
 	if len(stdoutText) > 0 {
 		_, err := stdout.Write(stdoutText)
-		if err == nil && readByNobody(stdout) {
+		if err == nil && wasClosed(stdout) {
 			err = errors.New("standard output is closed")
 		}
 		switch {
@@ -254,21 +252,6 @@ func (inv *invocation) give(stdoutText, stderrText []byte, exit int, pending boo
 		}
 	}
 	return exit
-}
-
-// readByNobody reports whether a writer is the null device. The Go runtime opens it in place of a
-// standard output that is closed.
-func readByNobody(w io.Writer) bool {
-	f, ok := w.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	if err != nil || info.Mode()&fs.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err == nil && os.SameFile(info, null)
 }
 
 // choose returns the dialect of the reply: the dialect that the command line names, else the

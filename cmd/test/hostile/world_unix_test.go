@@ -89,7 +89,6 @@ func TestStreams(t *testing.T) {
 		"stderr closed":        {`exec "$@" 2>&-`, false, blocks},
 		"stderr full":          {`exec "$@" 2>/dev/full`, false, blocks},
 		"stdout closed":        {`exec "$@" >&-`, true, blocks},
-		"stdout to nobody":     {`exec "$@" >/dev/null`, true, blocks},
 		"stdout full":          {`exec "$@" >/dev/full`, true, blocks},
 		"both closed":          {`exec "$@" >&- 2>&-`, true, blocks},
 		"all closed":           {`exec "$@" <&- >&- 2>&-`, true, unreadable},
@@ -116,6 +115,16 @@ func TestStreams(t *testing.T) {
 			w.kept(t, tt.want)
 		})
 	}
+}
+
+// A caller that throws the answer away has chosen so: the exit code is the agent's own.
+func TestStdoutIsThrownAway(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, guard)
+	if err := w.shellRun(t, stdin(rm), `exec "$@" >/dev/null`).Run(); err != nil {
+		t.Error(err)
+	}
+	w.kept(t, blocks)
 }
 
 // If an agent closes the pipe before the answer, the hook ends, which is not a block.

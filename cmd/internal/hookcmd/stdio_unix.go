@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"time"
 
@@ -46,4 +47,24 @@ func (t *timed) Read(p []byte) (int, error) {
 			return t.File.Read(p)
 		}
 	}
+}
+
+// wasClosed reports whether standard output was closed when the program started. The Go runtime
+// then opens the null device in its place, for reading and writing; a shell's > opens it for
+// writing only.
+func wasClosed(stdout io.Writer) bool {
+	f, ok := stdout.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&fs.ModeCharDevice == 0 {
+		return false
+	}
+	flags, err := unix.FcntlInt(f.Fd(), unix.F_GETFL, 0)
+	if err != nil || flags&unix.O_ACCMODE != unix.O_RDWR {
+		return false
+	}
+	null, err := os.Stat(os.DevNull)
+	return err == nil && os.SameFile(info, null)
 }
