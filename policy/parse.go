@@ -698,9 +698,10 @@ func (p *fileParser) wordsOf(n *yaml.Node, k *match.Key) []string {
 		return p.each(n, p.agent)
 	case match.FormSecret:
 		return p.secretIDs(n, k.Name)
-	case match.FormUnknown:
-		if n.Text != "unknown" {
-			p.fail(n, "write `shell: unknown`; to select the shell of an agent, write `tool: shell`", "`shell` finds lines that hide what they run, so its only value is unknown")
+	case match.FormShell:
+		if n.Text != match.ShellUnknown && n.Text != match.ShellRedirection {
+			p.fail(n, "write `shell: unknown` or `shell: redirection`; to select the shell of an agent, write `tool: shell`",
+				"`shell` finds lines that hide what they run, or redirections, so its values are unknown and redirection")
 		}
 		return []string{n.Text}
 	default:

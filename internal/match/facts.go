@@ -343,6 +343,11 @@ func (f *Facts) unknown() []string {
 	return unknown
 }
 
+// redirects reports whether a shell line redirects to or from a file.
+func (f *Facts) redirects() bool {
+	return slices.ContainsFunc(f.Scripts(), func(s *shell.Script) bool { return len(s.Reads)+len(s.Writes) > 0 })
+}
+
 // hides returns the unknown parts that can hide a command. Exclusions from an `allow` use unknown
 // instead.
 func (f *Facts) hides() []string {

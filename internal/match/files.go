@@ -16,6 +16,7 @@ type namedPath struct {
 	name     string
 	use      shell.Use
 	explicit bool // see Path.explicit
+	redirect bool // a redirection names the path
 	by       namer
 }
 
@@ -38,24 +39,24 @@ func (f *Facts) findPaths() []namedPath {
 		if p.Use != "" {
 			use = shell.Use(p.Use)
 		}
-		names = append(names, namedPath{p.Path, use, true, namer{}})
+		names = append(names, namedPath{name: p.Path, use: use, explicit: true})
 	}
 	for _, address := range f.Event.Tool.URLs {
 		if len(address) > len("file:") && strings.EqualFold(address[:len("file:")], "file:") {
-			names = append(names, namedPath{address, shell.UseRead, true, namer{}})
+			names = append(names, namedPath{name: address, use: shell.UseRead, explicit: true})
 		}
 	}
 	for i, line := range f.Event.Tool.Commands {
 		script := f.Scripts()[i]
 		if strings.ContainsAny(line, "<>") || strings.Contains(line, "***") || strings.Contains(line, "+++") { // patches contain one of the last two
-			names = append(names, redirected(script, patched(script, line))...)
+			names = append(names, f.redirected(script, patched(script, line))...)
 		}
 		for j := range script.Commands {
 			for _, file := range script.Files(j) {
 				if len(names) > maxPaths {
 					return names // above maxPaths, which the hook reports as an error
 				}
-				name := namedPath{file.Path, file.Use, false, namer{script, j}}
+				name := namedPath{name: file.Path, use: file.Use, by: namer{script, j}}
 				names = append(names, name)
 				if file.Glob {
 					names = append(names, f.expand(name)...)
@@ -68,20 +69,29 @@ func (f *Facts) findPaths() []namedPath {
 
 // redirected returns the files of a script's redirections and the files in others, which are
 // written. Relative names are also returned relative to the directories that the script enters.
-func redirected(script *shell.Script, others []string) []namedPath {
+func (f *Facts) redirected(script *shell.Script, others []string) []namedPath {
 	var files []namedPath
 	for _, name := range script.Reads {
-		files = append(files, namedPath{name, shell.UseRead, true, namer{}})
+		files = append(files, namedPath{name: name, use: shell.UseRead, explicit: true, redirect: true})
 	}
-	for _, name := range slices.Concat(script.Writes, others) {
-		files = append(files, namedPath{name, shell.UseWrite, true, namer{}})
+	for _, name := range script.Writes {
+		files = append(files, namedPath{name: name, use: shell.UseWrite, explicit: true, redirect: true})
+	}
+	for _, name := range others {
+		files = append(files, namedPath{name: name, use: shell.UseWrite, explicit: true})
 	}
 	names := slices.Clone(files)
 	for _, dir := range entered(script) {
 		for _, file := range files {
 			if !filepath.IsAbs(file.name) && !strings.HasPrefix(file.name, "~") {
-				names = append(names, namedPath{dir + string(filepath.Separator) + file.name, file.use, true, namer{}})
+				file.name = dir + string(filepath.Separator) + file.name
+				names = append(names, file)
 			}
+		}
+	}
+	for _, file := range slices.Clone(names) {
+		if strings.ContainsAny(file.name, "*?[") && len(names) <= maxPaths {
+			names = append(names, f.expand(file)...)
 		}
 	}
 	return names
@@ -137,7 +147,8 @@ func (f *Facts) expand(p namedPath) []namedPath { //nolint:gocognit // one walk 
 	}
 	var names []namedPath
 	for _, name := range found {
-		names = append(names, namedPath{strings.TrimSuffix(name, string(filepath.Separator)), p.use, false, p.by})
+		p.name, p.explicit = strings.TrimSuffix(name, string(filepath.Separator)), false
+		names = append(names, p)
 	}
 	return names
 }
@@ -162,7 +173,7 @@ func (f *Facts) realPaths() []Path {
 			continue
 		}
 		for _, path := range ResolvePath(slashed(name.name), f.Event, f.RealDir) {
-			real = append(real, Path{name: name.name, in: f, Real: path, use: name.use, explicit: name.explicit, by: name.by})
+			real = append(real, Path{name: name.name, in: f, Real: path, use: name.use, explicit: name.explicit, redirect: name.redirect, by: name.by})
 		}
 	}
 	return real

@@ -36,7 +36,13 @@ const (
 	FormCommand             // a pattern of package shell
 	FormAgent               // the name of an agent, or a glob
 	FormSecret              // the ID of a secret rule, a glob, or true
-	FormUnknown             // the word unknown
+	FormShell               // one of the words of shell
+)
+
+// The words of the key shell.
+const (
+	ShellUnknown     = "unknown"     // the line hides what it runs or where it writes
+	ShellRedirection = "redirection" // the line has redirections, and only their files count
 )
 
 // Keys lists the keys in the order in which messages list them.
@@ -81,7 +87,7 @@ var Keys = []Key{
 	},
 	{
 		Name: "shell", tool: true, Words: func(m *policyfile.Match) *[]string { return &m.Shell },
-		Form: FormUnknown,
+		Form: FormShell,
 		got:  (*Facts).unknown, covers: coversNothing,
 	},
 	{

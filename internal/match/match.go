@@ -52,13 +52,14 @@ func (r Reading) Not() Reading { return Reading{r.Allow, !r.negated} }
 // compiled is a compiled policyfile.Match.
 type compiled struct {
 	// Values that an event has once: all conditions must be met.
-	tool   []Glob
-	words  []wordTest
-	texts  []textTest
-	secret *secretTest // nil = no condition
-	shell  bool        // requires a shell line that cannot be fully evaluated
-	ended  *bool       // requires a result: true = the call failed
-	not    *compiled
+	tool     []Glob
+	words    []wordTest
+	texts    []textTest
+	secret   *secretTest // nil = no condition
+	unknown  bool        // requires a shell line that hides something
+	redirect bool        // only files of redirections count
+	ended    *bool       // requires a result: true = the call failed
+	not      *compiled
 
 	// Values that an event can have several of: for each key, one must match.
 	Command   []*command
@@ -120,7 +121,7 @@ func (cache *FactCache) compile(m *policyfile.Match, r Reading) (*compiled, erro
 		return nil, nil
 	}
 	c := &compiled{
-		tool: NewGlobs(m.Tool), shell: len(m.Shell) > 0, ended: m.Failed,
+		tool: NewGlobs(m.Tool), unknown: slices.Contains(m.Shell, ShellUnknown), redirect: slices.Contains(m.Shell, ShellRedirection), ended: m.Failed,
 		path: m.Path, reads: m.Reads, writes: m.Writes, url: NewGlobs(m.URL), host: NewGlobs(lowerWords(m.Host)), reading: r, source: m,
 	}
 	for key, patterns := range c.paths() {
@@ -214,7 +215,10 @@ func (c *compiled) whole(f *Facts) bool {
 			return false
 		}
 	}
-	if c.shell && (len(f.unknown()) == 0 || !c.reading.Allow && len(f.hides()) == 0) {
+	if c.redirect && !f.redirects() {
+		return false
+	}
+	if c.unknown && (len(f.unknown()) == 0 || !c.reading.Allow && len(f.hides()) == 0) {
 		return false
 	}
 	if c.secret != nil && !c.secret.holds(f) {
@@ -288,7 +292,7 @@ func (m *Matcher) LooksAtPaths() bool { return m != nil && m.paths }
 
 // looksAtLines reports whether a match parses shell lines, which can contain paths too.
 func (c *compiled) looksAtLines() bool {
-	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.shell || len(c.source.Content) > 0 || c.not.looksAtLines())
+	return c != nil && (len(c.Command)+len(c.path)+len(c.reads)+len(c.writes)+len(c.url)+len(c.host) > 0 || c.unknown || c.redirect || len(c.source.Content) > 0 || c.not.looksAtLines())
 }
 
 // looksAtPaths reports whether a match resolves paths.
@@ -384,7 +388,7 @@ func (c *compiled) fitsPaths(f *Facts, key int, exceptions []*compiled) bool {
 	}
 	found := false
 	for _, p := range paths {
-		hit := c.speaks(key, p, near) && c.belongs(f, p) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(f, p) })
+		hit := c.speaks(key, p, near) && (p.redirect || !c.redirect) && c.belongs(f, p) && !slices.ContainsFunc(exceptions, func(e *compiled) bool { return e.fitsPath(p) || e.names(f, p) })
 		if c.reading.every() && !hit {
 			return false
 		}

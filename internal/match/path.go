@@ -27,6 +27,7 @@ type Path struct {
 	in       *Facts // facts of the event, for the project root; nil = unknown
 	Real     string // this reading: absolute and clean
 	use      shell.Use
+	redirect bool // a redirection names the path
 	explicit bool // the tool input or a redirection names the path; false = derived from the table of programs
 	by       namer
 }

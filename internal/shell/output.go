@@ -3,7 +3,9 @@ package shell
 import (
 	"encoding/base64"
 	"encoding/hex"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"mvdan.cc/sh/v3/syntax"
@@ -264,6 +266,7 @@ func printed(format string, args []string) (string, bool) {
 				continue
 			}
 			i++
+			flags := i
 			for i < len(format)-1 && strings.IndexByte("-+ #0123456789.", format[i]) >= 0 {
 				i++
 			}
@@ -281,6 +284,7 @@ func printed(format string, args []string) (string, bool) {
 			case 'c':
 				arg = arg[:min(1, len(arg))]
 			case 's', 'd', 'i', 'q', 'u':
+				arg = padded(arg, format[flags:i], format[i])
 			default:
 				return "", false
 			}
@@ -290,6 +294,17 @@ func printed(format string, args []string) (string, bool) {
 			return b.String(), b.Len() <= maxLine
 		}
 	}
+}
+
+// padded formats an argument with flags, a width and a precision, as in %05d and %.2s.
+func padded(arg, flags string, verb byte) string {
+	if flags == "" || len(flags) > 4 {
+		return arg
+	}
+	if n, err := strconv.Atoi(arg); err == nil && verb != 's' && verb != 'q' {
+		return fmt.Sprintf("%"+flags+"d", n)
+	}
+	return fmt.Sprintf("%"+flags+"s", arg)
 }
 
 // translated returns the output of tr.

@@ -158,7 +158,7 @@ func TestParse(t *testing.T) {
 			{"(( a = $(rm x) ))", do("rm x"), nil},
 			{"[[ $(rm x) == y && -f $(rm z) ]]", do("rm x", "rm z"), nil},
 			{"a[$(rm x)]=1; b=($(rm y) [$(rm z)]=1)", do("rm x", "rm y", "rm z"), nil},
-			{"a > $(rm x) 2> `rm y`", do("a", "rm x", "rm y"), nil},
+			{"a > $(rm x) 2> `rm y`", do("a", "rm x", "rm y"), []string{"computed file of a redirection: $(rm x)", "computed file of a redirection: `rm y`"}},
 			{"cat <<< $(rm x)", do("cat", "rm x"), nil},
 			{"export a=$(rm x) b", do("export <a=$(rm x)> b", "rm x"), nil},
 			{"declare -x \"$z\"", do("declare -x <$z>"), nil},

@@ -82,6 +82,12 @@ func (w *walker) mayHaveWritten() bool { return len(w.written) > 0 || w.past != 
 
 // outlast stores in the Script what later lines need as their past.
 func (w *walker) outlast() {
+	w.readLater(0, true)
+	for _, name := range slices.Sorted(maps.Keys(w.funcs)) {
+		if f := w.funcs[name]; f.opens && !f.called {
+			w.unknown("computed file of a redirection in a function: " + visible(name))
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(w.written)) {
 		if file := w.written[name]; !strings.HasPrefix(name, "/dev/") {
 			w.s.wrote = append(w.s.wrote, Wrote{name, Text{w.decode(file.text), file.computed}})

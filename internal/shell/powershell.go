@@ -687,7 +687,11 @@ func (w *walker) cmdWord(a foreignWord) Word {
 
 // cmdRedirect appends the file of a redirection to the files of the command.
 func (w *walker) cmdRedirect(files []File, sign string, file foreignWord) []File {
-	if file.computed || strings.HasPrefix(file.text, "&") || foldCase(file.text) == "nul" {
+	switch {
+	case strings.HasPrefix(file.text, "&") || foldCase(file.text) == "nul":
+		return files
+	case file.computed:
+		w.unknown("computed file of a redirection: " + visible(file.text))
 		return files
 	}
 	use, list := UseWrite, &w.s.Writes

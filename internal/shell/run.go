@@ -350,11 +350,12 @@ func (w *walker) shell(row *program, name string, args []Word, at place) {
 		if rest[0].many() {
 			w.unknown("computed words after " + name + " -c")
 		}
-		before := w.args
-		defer func() { w.args = before }()
-		if texts, ok := literals(rest[min(2, len(rest)):]); ok {
-			w.args = texts
+		defer w.withArgs(rest[min(2, len(rest)):])()
+		if len(rest) > 1 {
+			w.zero = &rest[1]
 		}
+		defer func(child bool) { w.child = child }(w.child)
+		w.child = true
 		w.nest(rest[0].code(), !rest[0].Literal, name+" -c", at.behind(name+" -c"))
 	case len(rest) > 0 && !rest[0].Literal:
 		w.unknown("computed words after " + name)
@@ -451,11 +452,15 @@ func (w *walker) input(name string, at place) {
 
 // script reads "sh < file". It records that a script runs, as for "sh file".
 func (w *walker) script(name string, r *syntax.Redirect, at *place) {
-	reason, file := name+" runs what it reads from a file", w.word(at, r.Word)
-	if r.Op == syntax.RdrIn && w.wrote(file, func(text string, computed bool) { w.shellFile(text, computed, name, nil, *at) }) {
+	reason, file, read := name+" runs what it reads from a file", Word{}, false
+	files, why := w.targets(at, r.Word)
+	for _, file = range files {
+		read = r.Op == syntax.RdrIn && w.wrote(file, func(text string, computed bool) { w.shellFile(text, computed, name, nil, *at) }) || read
+	}
+	if read && why == "" {
 		return
 	}
-	if r.Op != syntax.RdrIn || !file.Literal || strings.HasPrefix(file.Text, "/dev/") || strings.HasPrefix(file.Text, "/proc/") {
+	if r.Op != syntax.RdrIn || !file.Literal || why != "" || strings.HasPrefix(file.Text, "/dev/") || strings.HasPrefix(file.Text, "/proc/") {
 		w.unknown(reason)
 	} else {
 		w.usual(reason)

@@ -35,9 +35,10 @@ type Script struct {
 	// comes before the command it runs.
 	Commands []Command
 
-	// Reads and Writes are the files in redirections, with quotes resolved. They include only
-	// literal names and names that begin with the home directory. Here-documents and descriptors
-	// are not files.
+	// Reads and Writes are the files in redirections, with quotes and known values resolved: as
+	// written, and joined to the directory that the line entered before. A "*"
+	// in a name may stand for a piece without a slash that is not known. If a name is not known,
+	// Unknown has an entry. Here-documents and descriptors are not files.
 	Reads, Writes []string
 
 	// Language is the language of the line: empty for a shell, "powershell" or "cmd".
@@ -212,6 +213,23 @@ type walker struct {
 	written   map[string]*writtenFile   // files that the line writes with known text, by path
 	args      []string                  // known positional parameters
 	taint     []string                  // variables to which the line gives an unknown value
+	unsure    map[string]string         // variables with a value that is not known, and why that matters to targets
+	maybe     []variable                // further values of variables, for targets
+	choices   []choice                  // the values of the current reading of a target
+	choosing  bool                      // a target is being read
+	assigned  int                       // number of assignments
+	declares  *function                 // the function whose declaration is being read
+	later     []laterTarget             // computed targets that are read again
+	loops     int                       // loops around the current statement
+	shifted   bool                      // the positional parameters move
+	argsOpen  bool                      // args are not known
+	readsArgs bool                      // a positional parameter was looked up
+	certain   []string                  // variables that have a value in each case
+	branches  int                       // conditions around the current statement
+	child     bool                      // a child process of the shell runs the statement
+	indirect  bool                      // the line gives a value to a variable with a computed name
+	zero      *Word                     // $0, if a line names it
+	lost      bool                      // the line entered an unknown directory
 	mild      bool                      // unknown pieces are usual here, see Script.Hidden
 	elsewhere bool                      // standard input may be redirected elsewhere: by a function's caller, by exec
 	subst     int                       // 0, or the index of the variable values that the current reading inserts, from 1
@@ -547,9 +565,11 @@ func (w *walker) command(words []Word, at place) {
 		w.enterDir(words[1:])
 	case "set":
 		w.setArgs(words[1:])
+	case "shift":
+		w.shifted = true
 	case "alias":
 		w.aliases(words[1:], at)
-	case "read", "printf":
+	case "read", "printf", "mapfile", "readarray", "getopts":
 		w.readVars(c.key, words[1:], &at)
 	case "mv", "cp", "install":
 		w.transfers(c.key, words[1:])

@@ -33,13 +33,18 @@ type function struct {
 	alias  string
 	at     place
 	active bool // it is being expanded: in its own body an alias is not expanded
+	opens  bool // its redirections have computed targets, so each call is read
+	called bool // a call was read, or reported
 }
 
 // define records a function or an alias. The last definition of a name applies.
 func (w *walker) define(name string, f function) {
 	switch old := w.funcs[name]; {
-	case old != nil && old.active:
-		return // the expansion ends before the new definition applies
+	case old != nil && old.active: // the expansion ends before the new definition applies
+		if f.opens {
+			w.unknown("computed file of a redirection in a function: " + visible(name))
+		}
+		return
 	case old == nil && len(w.funcs) >= maxVars:
 		w.limited("unparsable: too many functions and aliases")
 		return
@@ -50,20 +55,34 @@ func (w *walker) define(name string, f function) {
 }
 
 func (w *walker) set(name string, array bool, words ...string) {
+	if w.branches == 0 {
+		w.certain = append(w.certain, name)
+	}
 	size := 0
 	for _, word := range words {
 		size += len(word)
 	}
 	if len(w.vars) >= maxVars {
 		w.limited("unparsable: too many variables")
+		w.isUnsure(name, openTarget)
 	} else if size <= maxValue {
+		w.assigned++
 		w.vars = append(w.vars, variable{name, words, array})
+	} else {
+		w.isUnsure(name, openTarget)
 	}
 }
 
 // currentValue returns the value of a variable in the current reading: the last assignment in
 // the first reading, the one before it in the next.
 func (w *walker) currentValue(name string) (variable, bool) {
+	if w.choosing {
+		c := w.chosen(name)
+		if list := w.values(name); len(list) > 0 {
+			c.more = c.n < len(list)
+			return list[min(c.n, len(list))-1], true
+		}
+	}
 	found, left := -1, w.subst
 	for i, v := range slices.Backward(w.vars) {
 		if v.name != name {
@@ -86,11 +105,26 @@ func (w *walker) currentValue(name string) (variable, bool) {
 	case "HOME":
 		return variable{words: []string{"~"}}, true
 	case "PWD":
+		if w.choosing { // targets are joined to the directory
+			return variable{words: []string{"."}}, true
+		}
 		return variable{words: []string{w.here()}}, true
 	case "SHELL", "BASH":
 		return variable{words: []string{"bash"}}, true
 	case "0":
+		if w.zero != nil {
+			return variable{words: []string{w.zero.Text}}, w.zero.Literal
+		}
 		return variable{words: []string{"sh"}}, true
+	}
+	if !positional(name) {
+		return variable{}, false
+	}
+	w.readsArgs = true
+	if w.argsOpen || w.declares != nil {
+		return variable{}, false
+	}
+	switch name {
 	case "@", "*":
 		return variable{words: w.args, array: true}, true
 	}
@@ -139,12 +173,13 @@ func (w *walker) remember(a *syntax.Assign, at *place) { //nolint:gocognit // a 
 			if e.Value == nil {
 				continue
 			}
-			text, ok := w.literally(e.Value, at)
+			texts, ok := w.allWords(e.Value, at)
 			if !ok {
 				w.tainted(a.Name.Value)
+				w.isUnsure(a.Name.Value, openTarget)
 				return
 			}
-			words = append(words, text)
+			words = append(words, texts...)
 		}
 		w.set(a.Name.Value, true, words...)
 		return
@@ -160,6 +195,7 @@ func (w *walker) remember(a *syntax.Assign, at *place) { //nolint:gocognit // a 
 		}
 		w.assigns(a.Name.Value, origin)
 	}
+	w.rememberValues(a, at, text, ok)
 	if ok {
 		if a.Append {
 			for _, v := range slices.Backward(w.vars) {
@@ -182,24 +218,123 @@ func (w *walker) remember(a *syntax.Assign, at *place) { //nolint:gocognit // a 
 	}
 }
 
-// looped records the values of a for loop's variable.
-func (w *walker) looped(l *syntax.WordIter, at *place) {
-	for i, item := range l.Items {
-		if i == maxValues {
-			return
-		}
-		if l.Name != nil {
-			w.assigns(l.Name.Value, originOf(w.word(at, item)))
-		}
-		if text, ok := w.literally(item, at); ok && l.Name != nil {
-			w.set(l.Name.Value, false, text)
-		} else if l.Name != nil {
-			w.tainted(l.Name.Value)
-			if all := w.lists(item, at); all != "" {
-				w.set(l.Name.Value, false, all)
-			}
+// allWords returns the words that an element of a list becomes with the known values.
+func (w *walker) allWords(wd *syntax.Word, at *place) ([]string, bool) {
+	subst, used := w.subst, w.used
+	w.subst = max(1, subst)
+	texts, ok := literals(w.words(at, wd, nil))
+	w.subst, w.used = subst, used
+	return texts, ok
+}
+
+// rememberValues records, for targets, all values that an assignment may give to a variable.
+func (w *walker) rememberValues(a *syntax.Assign, at *place, text string, ok bool) {
+	name := a.Name.Value
+	if a.Append && len(w.values(name)) != 1 {
+		w.isUnsure(name, openTarget)
+	}
+	if _, literal := plain(a.Value); literal {
+		return
+	}
+	before := w.readsArgs
+	w.readsArgs = false
+	list, why := w.targets(at, a.Value)
+	switch args := w.readsArgs; {
+	case args && w.declares != nil:
+		w.declares.opens = true // a call gives it its value
+		why = ""
+	case args && (w.shifted || w.loops > 0):
+		why = openTarget
+	}
+	w.readsArgs = before
+	for _, value := range list {
+		if !ok || value.Text != text {
+			w.mayBe(name, value.Text)
 		}
 	}
+	w.isUnsure(name, why)
+}
+
+// looped records the values of a for loop's variable. Only targets see the ones after the first
+// maxValues.
+func (w *walker) looped(l *syntax.WordIter, at *place) {
+	if l.Name == nil {
+		return
+	}
+	name, values, slash := l.Name.Value, w.args, false
+	if l.InPos.IsValid() {
+		values = nil
+		for i, item := range l.Items {
+			if i < maxValues {
+				w.assigns(name, originOf(w.word(at, item)))
+			}
+			values = append(values, w.loopedItem(name, item, i < maxValues, at)...)
+		}
+	} else if w.declares != nil { // for x; do
+		w.declares.opens = true
+	} else if w.argsOpen || w.shifted {
+		w.isUnsure(name, openTarget)
+	}
+	for _, text := range values {
+		slash = slash || strings.Contains(text, "/") || strings.HasPrefix(text, ".")
+	}
+	for i, text := range values {
+		switch {
+		case i < maxValues:
+			w.set(name, false, text)
+			w.certain = append(w.certain, name)
+		case len(values) <= maxChoices:
+			w.mayBe(name, text)
+		case slash:
+			w.isUnsure(name, openTarget)
+			return
+		default:
+			w.mayBe(name, "*")
+			return
+		}
+	}
+}
+
+// loopedItem returns the values of an item of a for loop: one for a plain word, several for "$@" and
+// {1..9}. taints reports an unknown one to the readings of commands, too.
+func (w *walker) loopedItem(name string, item *syntax.Word, taints bool, at *place) (values []string) {
+	subst, used, older, args := w.subst, w.used, w.older, w.readsArgs
+	w.subst, w.older, w.readsArgs = max(1, subst), false, false
+	for _, word := range w.words(at, item, nil) {
+		text, known := knownText(word)
+		if known {
+			values = append(values, text)
+			continue
+		}
+		if taints {
+			w.tainted(name)
+		}
+		all := w.lists(item, at)
+		switch {
+		case all != "" && taints:
+			w.set(name, false, all)
+			w.isUnsure(name, usualTarget) // files below a known directory
+		case w.readsArgs && w.declares != nil:
+			w.declares.opens = true
+		case strings.HasPrefix(word.Text, "$(seq "), strings.HasPrefix(word.Text, "{") && strings.Trim(word.Text, "{}.-0123456789") == "":
+			w.mayBe(name, "*")
+		default:
+			w.isUnsure(name, openTarget)
+		}
+	}
+	if w.older {
+		w.isUnsure(name, openTarget)
+	}
+	w.subst, w.used, w.older, w.readsArgs = subst, used, older, args
+	return values
+}
+
+// withArgs sets the positional parameters, and returns a function that sets them back.
+func (w *walker) withArgs(words []Word) (back func()) {
+	args, open, zero, shifted := w.args, w.argsOpen, w.zero, w.shifted
+	texts, ok := literals(words)
+	w.args, w.argsOpen, w.zero, w.shifted = texts, !ok, nil, false
+	return func() { w.args, w.argsOpen, w.zero, w.shifted = args, open, zero, shifted }
 }
 
 // setArgs handles "set -- rm -rf /".
@@ -216,12 +351,15 @@ func (w *walker) setArgs(args []Word) {
 		}
 		options = false
 		if !a.Literal {
+			w.argsOpen = true
+			w.assigned++
 			return
 		}
 		list = append(list, a.Text)
 	}
 	if len(list) > 0 {
-		w.args = list
+		w.args, w.argsOpen, w.shifted = list, false, w.loops > 0
+		w.assigned++
 	}
 }
 
@@ -236,8 +374,9 @@ func (w *walker) aliases(args []Word, at place) {
 // readVars handles "printf -v x rm" and "read x <<< rm".
 func (w *walker) readVars(name string, args []Word, at *place) {
 	texts, ok := literals(args)
+	w.readsInto(name, args)
 	switch {
-	case !ok:
+	case !ok || name == "mapfile" || name == "readarray" || name == "getopts":
 	case name == "printf":
 		if len(texts) > 2 && texts[0] == "-v" {
 			text, _ := printed(texts[2], texts[3:])
@@ -274,6 +413,25 @@ func (w *walker) readVars(name string, args []Word, at *place) {
 	}
 }
 
+// readsInto records, for targets, that a command gives unknown values to the variables that it
+// names.
+func (w *walker) readsInto(command string, args []Word) {
+	if command == "printf" && (len(args) < 3 || args[0].Text != "-v" || !slices.ContainsFunc(args[2:], func(a Word) bool { return !a.Literal })) {
+		return
+	}
+	for _, name := range []string{"REPLY", "MAPFILE", "OPTARG", "OPTIND"} {
+		w.isUnsure(name, openTarget)
+	}
+	for i, a := range args {
+		switch {
+		case a.Literal:
+			w.isUnsure(a.Text, openTarget)
+		case command != "printf" || i == 1:
+			w.indirect = true
+		}
+	}
+}
+
 func literals(words []Word) ([]string, bool) {
 	texts := make([]string, 0, len(words))
 	for _, word := range words {
@@ -293,7 +451,7 @@ func (w *walker) enterDir(args []Word) {
 		case !a.Literal:
 			dir, ok := homely(a.Text)
 			if !ok {
-				w.dir = ""
+				w.dir, w.lost = "", true
 				return
 			}
 			to = dir
@@ -306,9 +464,10 @@ func (w *walker) enterDir(args []Word) {
 	case "":
 		to = "~"
 	case "-":
-		w.dir = ""
+		w.dir, w.lost = "", true
 		return
 	}
+	w.lost = w.lost && join("x", to) != to
 	w.dir = join(w.dir, to)
 }
 
@@ -345,10 +504,11 @@ func homely(text string) (string, bool) {
 func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 	if w.subst > 0 || len(words) == 0 {
 		if w.subst > 0 && len(words) > 0 {
-			w.expand(words, at)
+			w.calls(c, words, w.expand(words, at), at)
 		}
 		return
 	}
+	read := false
 	in := *at
 	if in.line == 0 {
 		in.line, in.col = int(c.Args[0].Pos().Line()), int(c.Args[0].Pos().Col())
@@ -368,7 +528,7 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 				w.subst = 0 // the first reading of nested lines inserts no values
 				w.command(again, in)
 				w.subst = subst
-				w.expand(again, at)
+				read = w.expand(again, at) || read
 			}
 			if !w.older {
 				break
@@ -376,32 +536,67 @@ func (w *walker) readings(c *syntax.CallExpr, words []Word, at *place) {
 		}
 		w.subst = 0
 	}
-	w.expand(words, at)
+	w.calls(c, words, w.expand(words, at) || read, at)
+	if words[0].Literal && words[0].Text == "set" && w.anyOpen(c.Args[1:], at, maxChoices) {
+		w.argsOpen = true
+	}
 }
 
-// expand reads the body of a function, or the line of an alias, with the words of its call.
-func (w *walker) expand(words []Word, at *place) {
+// calls reports a call of a function whose redirections depend on words that are not known. read
+// tells whether its body was read with values for them.
+func (w *walker) calls(c *syntax.CallExpr, words []Word, read bool, at *place) {
+	f := w.funcs[words[0].Text]
+	if f == nil || f.active || !f.opens || !words[0].Literal {
+		return
+	}
+	f.called = true
+	values := maxValues
+	if w.subst > 0 {
+		values = 1
+	}
+	if !read || w.anyOpen(c.Args[1:], at, values) {
+		w.reportTarget(openTarget, w.source(at, c))
+		if w.declares != nil {
+			w.declares.opens = true
+		}
+	}
+}
+
+// anyOpen reports whether a word may have other values than the known ones, or more of them than
+// values.
+func (w *walker) anyOpen(list []*syntax.Word, at *place, values int) bool {
+	return slices.ContainsFunc(list, func(wd *syntax.Word) bool {
+		known, why := w.targets(at, wd)
+		return why == openTarget || len(known) > values
+	})
+}
+
+// expand reads the body of a function, or the line of an alias, with the words of its call, and
+// reports whether it did.
+func (w *walker) expand(words []Word, at *place) bool {
 	name := words[0].Text
 	f := w.funcs[name]
 	if f == nil || f.active || !words[0].Literal {
-		return
+		return false
 	}
 	if w.expanding >= maxExpanding {
 		w.limited("unparsable: functions and aliases inside each other")
-		return
+		return false
 	}
 	if !w.again() {
-		return
+		return false
 	}
 	w.expanding++
 	f.active = true
+	read := true
 	if f.body == nil {
 		w.expandAlias(f, words, at)
 	} else {
-		w.expandFunction(f, words)
+		read = w.expandFunction(f, words)
 	}
 	f.active = false
 	w.expanding--
+	return read
 }
 
 func (w *walker) expandAlias(f *function, words []Word, at *place) {
@@ -416,18 +611,22 @@ func (w *walker) expandAlias(f *function, words []Word, at *place) {
 	w.nest(line.String(), false, "alias", at.behind("alias"))
 }
 
-// expandFunction reads the body of a function that is called with literal words. A call without
-// words needs no second reading: the body was read at its declaration.
-func (w *walker) expandFunction(f *function, words []Word) {
+// expandFunction reads the body of a function that is called with literal words, and reports whether
+// it did. A call without words needs no second reading, unless the targets of redirections are
+// computed: the body was read at its declaration.
+func (w *walker) expandFunction(f *function, words []Word) bool {
 	args, ok := literals(words[1:])
-	if !ok || len(args) == 0 || w.tree > maxTree/2 {
-		return
+	if !ok || len(args) == 0 && !f.opens || w.tree > maxTree/2 {
+		return false
 	}
-	before, subst := w.args, w.subst
-	w.args, w.subst = args, 1
+	zero, subst, declares := w.zero, w.subst, w.declares
+	back := w.withArgs(words[1:])
+	w.zero, w.subst, w.declares = zero, 1, nil
 	body := f.at
 	w.stmt(f.body, &body)
-	w.args, w.subst = before, subst
+	back()
+	w.subst, w.declares = subst, declares
+	return true
 }
 
 // Quote quotes a word for a POSIX shell.
@@ -444,13 +643,20 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 		return nil, false
 	}
 	words, known := elements(p, v)
-	if !known {
+	if !known || w.choosing && ok && cutsUnknown(p, words) {
 		return nil, false
 	}
 	if p.Exp != nil {
 		words, ok = w.operated(p, at, words, ok)
 	}
 	if !ok {
+		return nil, false
+	}
+	if star := name == "*" || indexText(p) == "*"; star && len(words) > 1 && len(w.values("IFS")) > 0 {
+		return nil, false // joined with another byte than a blank
+	}
+	list := name == "@" || name == "*" || has("@ *", indexText(p))
+	if list && (p.Slice != nil || p.Repl != nil && len(words) > 1) {
 		return nil, false
 	}
 	if len(words) == 1 && (p.Slice != nil || p.Repl != nil) {
@@ -471,6 +677,43 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 	return words, true
 }
 
+// cutsUnknown reports whether an expansion changes text with a "*" in it, which may stand for
+// anything, so that the result is not known.
+func cutsUnknown(p *syntax.ParamExp, words []string) bool {
+	if !slices.ContainsFunc(words, func(s string) bool { return strings.Contains(s, "*") }) {
+		return false
+	}
+	if p.Exp == nil {
+		return p.Slice != nil || p.Repl != nil
+	}
+	switch p.Exp.Op {
+	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull, syntax.AssignUnset, syntax.AssignUnsetOrNull, syntax.ErrorUnset, syntax.ErrorUnsetOrNull,
+		syntax.AlternateUnset, syntax.AlternateUnsetOrNull:
+		return false
+	}
+	pattern := ""
+	if p.Exp.Word != nil {
+		pattern = p.Exp.Word.Lit()
+	}
+	switch {
+	case pattern == "" || len(words) != 1:
+		return true
+	case p.Exp.Op == syntax.RemSmallPrefix || p.Exp.Op == syntax.RemLargePrefix:
+		return pattern != "*/"
+	case p.Exp.Op == syntax.RemSmallSuffix || p.Exp.Op == syntax.RemLargeSuffix:
+		return pattern != "/*" && (strings.ContainsAny(pattern, "*?[") || !strings.HasSuffix(words[0], pattern))
+	}
+	return true
+}
+
+// indexText returns the index in ${x[index]}, or "".
+func indexText(p *syntax.ParamExp) string {
+	if wd, ok := p.Index.(*syntax.Word); ok {
+		return wd.Lit()
+	}
+	return ""
+}
+
 // elements returns the words that an index selects: ${x[1]}, ${x[@]}, $x.
 func elements(p *syntax.ParamExp, v variable) ([]string, bool) {
 	if p.Index == nil {
@@ -479,11 +722,7 @@ func elements(p *syntax.ParamExp, v variable) ([]string, bool) {
 		}
 		return v.words, true
 	}
-	index, ok := p.Index.(*syntax.Word)
-	if !ok {
-		return nil, false
-	}
-	text := index.Lit()
+	text := indexText(p)
 	if text == "@" || text == "*" {
 		return v.words, true
 	}
@@ -506,6 +745,9 @@ func (w *walker) operated(p *syntax.ParamExp, at *place, words []string, set boo
 	case syntax.DefaultUnset, syntax.DefaultUnsetOrNull:
 		if empty {
 			return []string{operand}, true
+		}
+		if w.choosing && !positional(p.Param.Value) {
+			w.mayBe(p.Param.Value, operand) // perhaps the line sets it only under a condition
 		}
 	case syntax.AssignUnset, syntax.AssignUnsetOrNull:
 		if empty {

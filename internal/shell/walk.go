@@ -35,8 +35,9 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 	}
 	defer w.leave()
 	if b, ok := st.Cmd.(*syntax.BinaryCmd); ok {
+		dir := w.dir
 		w.binary(b, at)
-		w.redirects(st.Redirs, at)
+		w.redirects(st.Redirs, dir, at)
 		return
 	}
 	if c, ok := st.Cmd.(*syntax.CallExpr); ok && len(c.Args) > 0 {
@@ -60,10 +61,10 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 	w.keepDescriptors(st, at)
 	w.simple(st.Cmd, &in)
 	reads, writes := len(w.s.Reads), len(w.s.Writes)
-	w.redirects(st.Redirs, at)
+	w.redirects(st.Redirs, dir, at)
 	w.keepText(st, at)
 	if first < len(w.s.Commands) && (reads < len(w.s.Reads) || writes < len(w.s.Writes)) && len(st.Redirs) > 0 {
-		w.redirected(first, dir, reads, writes)
+		w.redirected(first, reads, writes)
 	}
 }
 
@@ -95,14 +96,14 @@ func (w *walker) binary(b *syntax.BinaryCmd, at *place) {
 	}
 	for _, b := range slices.Backward(spine) {
 		if b.X != nil && b != spine[len(spine)-1] {
-			w.redirects(b.X.Redirs, at)
+			w.redirects(b.X.Redirs, w.dir, at)
 		}
 		right := *at
 		if b.Op == syntax.Pipe || b.Op == syntax.PipeAll {
 			right.from, right.stdin = b.X, nil
 		}
 		dir := w.dir
-		w.stmt(b.Y, &right)
+		w.perhaps(func() { w.stmt(b.Y, &right) })
 		if right.from == b.X {
 			w.dir = dir
 		}
@@ -124,18 +125,20 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 		w.call(c, at)
 	case *syntax.Subshell:
 		dir := w.dir
-		w.stmts(c.Stmts, at)
+		w.perhaps(func() { w.stmts(c.Stmts, at) })
 		w.dir = dir
 	case *syntax.Block:
 		w.stmts(c.Stmts, at)
 	case *syntax.IfClause:
 		for ; c != nil; c = c.Else {
 			w.stmts(c.Cond, at)
-			w.stmts(c.Then, at)
+			w.perhaps(func() { w.stmts(c.Then, at) })
 		}
 	case *syntax.WhileClause:
-		w.stmts(c.Cond, at)
-		w.stmts(c.Do, at)
+		w.loop(func() {
+			w.stmts(c.Cond, at)
+			w.stmts(c.Do, at)
+		})
 	case *syntax.ForClause:
 		switch l := c.Loop.(type) {
 		case *syntax.WordIter:
@@ -148,24 +151,18 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 			w.arithm(l.Cond, at)
 			w.arithm(l.Post, at)
 		}
-		w.stmts(c.Do, at)
+		w.loop(func() { w.stmts(c.Do, at) })
 	case *syntax.CaseClause:
 		w.inWord(c.Word, at)
 		for _, item := range c.Items {
 			for _, p := range item.Patterns {
 				w.inWord(p, at)
 			}
-			w.stmts(item.Stmts, at)
+			w.perhaps(func() { w.stmts(item.Stmts, at) })
 		}
 	case *syntax.FuncDecl:
 		// The body is walked at the declaration, and again with the words of each later call.
-		elsewhere := w.elsewhere
-		w.elsewhere = true
-		w.stmt(c.Body, at)
-		w.elsewhere = elsewhere
-		if c.Name != nil && w.subst == 0 {
-			w.define(c.Name.Value, function{body: c.Body, at: *at})
-		}
+		w.declare(c, at)
 	case *syntax.ArithmCmd:
 		w.onlyBash(at) // to a POSIX shell two subshells
 		w.arithm(c.X, at)
@@ -182,7 +179,7 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 		w.onlyBash(at) // in a POSIX shell [[ is a program, and || runs another one
 		w.test(c.X, at)
 	case *syntax.DeclClause:
-		w.declare(c, at)
+		w.declaration(c, at)
 	case *syntax.TimeClause:
 		in := w.keyword("time", nil, c, at)
 		w.stmt(c.Stmt, &in)
@@ -203,6 +200,23 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 func (w *walker) onlyBash(at *place) {
 	if at.sh {
 		w.unknown("Bash syntax in a line for sh")
+	}
+}
+
+// declare walks the body of a function, and remembers it for calls.
+func (w *walker) declare(c *syntax.FuncDecl, at *place) {
+	elsewhere, declares, dir := w.elsewhere, w.declares, w.dir
+	f := function{body: c.Body, at: *at}
+	w.elsewhere, w.declares = true, &f
+	w.perhaps(func() { w.stmt(c.Body, at) })
+	f.opens = f.opens || w.dir != dir // a call enters a directory
+	w.elsewhere, w.declares, w.dir = elsewhere, declares, dir
+	switch {
+	case c.Name == nil:
+	case w.subst == 0:
+		w.define(c.Name.Value, f)
+	case f.opens && (w.funcs[c.Name.Value] == nil || w.funcs[c.Name.Value].body != c.Body):
+		w.unknown("computed file of a redirection in a function: " + visible(c.Name.Value))
 	}
 }
 
@@ -271,7 +285,7 @@ func spelledOption(code string, many bool) bool {
 	return many && i > 1 && i <= 3 && code[0] == '-' && letters(code[1:i]) && j+1 < len(code) && len(code)-j <= 4 && letters(code[j+1:]) && code[j+1] != '-'
 }
 
-func (w *walker) declare(c *syntax.DeclClause, at *place) {
+func (w *walker) declaration(c *syntax.DeclClause, at *place) {
 	args := make([]Word, 0, len(c.Args))
 	for _, a := range c.Args {
 		switch {
@@ -296,6 +310,23 @@ func (w *walker) declare(c *syntax.DeclClause, at *place) {
 	w.keyword(c.Variant.Value, args, c, at)
 	for _, a := range c.Args {
 		w.assign(a, at)
+	}
+	w.references(c)
+}
+
+// references records, for targets, what a declaration says of other variables: declare -n makes a
+// reference, and declare "$name=value" assigns to a variable with a computed name.
+func (w *walker) references(c *syntax.DeclClause) {
+	refers := false
+	for _, a := range c.Args {
+		switch {
+		case a.Naked && a.Value != nil:
+			option := a.Value.Lit()
+			refers = refers || strings.HasPrefix(option, "-") && strings.Contains(option, "n")
+			w.indirect = w.indirect || option == ""
+		case a.Name != nil && refers:
+			w.isUnsure(a.Name.Value, openTarget)
+		}
 	}
 }
 
@@ -348,72 +379,6 @@ func (w *walker) subscript(text string) {
 
 func nameByte(b byte) bool {
 	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z'
-}
-
-// redirects walks the redirections of a statement and records the files.
-func (w *walker) redirects(list []*syntax.Redirect, at *place) {
-	for _, r := range list {
-		if r.Word == nil {
-			continue
-		}
-		switch r.Op {
-		case syntax.Hdoc, syntax.DashHdoc:
-			if !plainDelimiter(r.Word) {
-				// The parser and the shell may disagree about the end of the document.
-				w.unknown("unparsable: unusual end of a here-document")
-			}
-			if r.Hdoc != nil {
-				w.parts(r.Hdoc.Parts, at, document)
-			}
-			continue
-		case syntax.WordHdoc:
-			w.inWord(r.Word, at)
-			continue
-		}
-		w.inWord(r.Word, at)
-		target := w.word(at, r.Word)
-		name, known := knownText(target)
-		if target.Text = name; !known || name == "" {
-			continue
-		}
-		switch r.Op {
-		case syntax.RdrIn:
-			w.s.Reads = append(w.s.Reads, target.Text)
-		case syntax.RdrInOut:
-			w.s.Reads = append(w.s.Reads, target.Text)
-			w.s.Writes = append(w.s.Writes, target.Text)
-		case syntax.DplIn, syntax.DplOut:
-			if descriptor(target.Text) {
-				continue
-			}
-			if r.Op == syntax.DplOut { // >&file
-				w.s.Writes = append(w.s.Writes, target.Text)
-			}
-		default:
-			w.s.Writes = append(w.s.Writes, target.Text)
-		}
-	}
-}
-
-// redirected adds the files of redirections to the command, and to the commands that it runs.
-func (w *walker) redirected(first int, dir string, reads, writes int) {
-	c := &w.s.Commands[first]
-	for _, name := range w.s.Reads[reads:] {
-		c.files = append(c.files, File{Path: join(dir, name), Use: UseRead})
-	}
-	for _, name := range w.s.Writes[writes:] {
-		c.files = append(c.files, File{Path: join(dir, name), Use: UseWrite})
-	}
-}
-
-// descriptor reports whether s is the right side of 2>&1 or 2>&-.
-func descriptor(s string) bool {
-	for i := 0; i < len(s); i++ {
-		if s[i] < '0' || s[i] > '9' {
-			return s[i] == '-' && i == len(s)-1
-		}
-	}
-	return true
 }
 
 // plainDelimiter reports whether all shells read a here-document delimiter alike.
@@ -569,9 +534,15 @@ func (w *walker) arithm(x syntax.ArithmExpr, at *place) {
 		}
 		w.parts(x.Parts, at, doubleQuoted)
 	case *syntax.BinaryArithm:
+		if x.Op.String() != "==" && strings.HasSuffix(x.Op.String(), "=") {
+			w.calculated(x.X)
+		}
 		w.arithm(x.X, at)
 		w.arithm(x.Y, at)
 	case *syntax.UnaryArithm:
+		if x.Op == syntax.Inc || x.Op == syntax.Dec {
+			w.calculated(x.X)
+		}
 		w.arithm(x.X, at)
 	case *syntax.ParenArithm:
 		w.arithm(x.X, at)

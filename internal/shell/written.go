@@ -57,7 +57,10 @@ func (w *walker) keepText(st *syntax.Stmt, at *place) {
 	}
 	file, known := w.outputText(&syntax.Stmt{Cmd: st.Cmd, Redirs: feed, Position: st.Position}, call, at)
 	for _, r := range into {
-		w.keepFile(w.word(at, r.Word), file, known, r.Op == syntax.AppOut)
+		targets, _ := w.targets(at, r.Word)
+		for _, target := range targets {
+			w.keepFile(target, file, known, r.Op == syntax.AppOut)
+		}
 	}
 	appends := slices.ContainsFunc(operands, func(a Word) bool { return a.Literal && (a.Text == "-a" || a.Text == "--append") })
 	for _, a := range operands {
@@ -205,11 +208,7 @@ func (w *walker) runsWritten(program Word, args []Word, at place) {
 
 // shellFile reads a shell script with its arguments.
 func (w *walker) shellFile(text string, computed bool, name string, args []Word, at place) {
-	before := w.args
-	defer func() { w.args = before }()
-	if texts, ok := literals(args); ok {
-		w.args = texts
-	}
+	defer w.withArgs(args)()
 	in := at.behind(name)
 	in.stdin, in.from = nil, nil
 	w.nest(text, computed, name, in)
