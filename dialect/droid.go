@@ -10,11 +10,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
-// factoryDroid is the dialect of Factory's Droid: Claude Code's protocol with other tool names. All
-// facts come from the program text of version 0.225.2 or from its documentation; nothing was seen
-// live.
+// factoryDroid is the dialect of Factory's Droid: Claude Code's protocol with other tool names.
+// "Seen live" below means droid exec of version 0.225.2; the other facts come from its program text.
 //
-// Every hook failure fails open, including a late hook. A new input is merged into the old one.
+// Every hook failure fails open, including a late hook (seen live). A new input is merged into the
+// old one. JSON is read with any exit code. Before a tool, the first permissionDecision in the file
+// wins, but exit code 2 blocks even after an allow of another hook (seen live), so blocks are exit
+// codes. Ask has no effect: the call runs, or Droid's own prompt comes (seen live). Users see a
+// systemMessage only after a tool and at Stop.
 var factoryDroid = &Dialect{
 	Name:    "factory-droid",
 	Title:   "Factory Droid",
@@ -25,7 +28,8 @@ var factoryDroid = &Dialect{
 	Unnamed: func(top map[string]json.RawMessage) string { return text(top["hookEventName"]) }, // payloads of early 2026
 	In: "session_id=session.id sessionId=session.id cwd=session.cwd transcript_path=session.transcript transcriptPath=session.transcript " +
 		"permission_mode=session.mode permissionMode=session.mode",
-	Blind:   "exit=block:2 stderr=reason",
+	MCP:     "{server}___{tool}", // seen live
+	Blind:   droidBlock,
 	Exits:   "2=block 3=halt",
 	HookEnv: droidHookEnv,
 	setup:   &droidSetup,
@@ -38,18 +42,22 @@ var droidSetup = Setup{
 	Over:  []string{"hooks.json", "hooks/hooks.json"},
 	Shape: ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, Comments: true,
 	Off: []Switch{
+		{Path: "hooks.hooksDisabled", Is: "true", Effect: droidOff}, // seen live, in a project too
+		{File: ".factory/hooks.json", Path: "hooksDisabled", Is: "true", Effect: droidOff},
 		{Path: "allowManagedHooksOnly", Is: "true", Effect: "keeps Droid from running the hooks of users and projects, if it takes effect; ask its administrator"},
 	},
-	Undone: "the first hook in the file that decides wins: an allow above Grapnel's hook overrides a block by Grapnel",
-	Unseen: []string{"everything before the folder is trusted: no hook runs before that"},
-	Todo:   []string{"Droid reads its hooks when it starts; later changes need your review: open droid and enter /hooks"},
+	Undone: "if several hooks change an input, the first one in the file wins; a block by Grapnel always holds",
+	Unseen: []string{"prompts of droid exec: UserPromptSubmit fires only in the user interface and with --input-format stream-jsonrpc"},
 }
 
 // Parts of tables that events share.
 const (
+	droidBlock   = "exit=block:2 stderr=reason "
 	droidMessage = "systemMessage=message "
 	droidMore    = "hookSpecificOutput.additionalContext=context hookSpecificOutput.hookEventName=event "
-	droidStop    = "continue=halt:false stopReason=halt "
+	droidHalt    = "continue=halt:false stopReason=halt "
+	droidHeard   = "<decision=block:block <reason=reason "
+	droidOff     = "keeps Droid from running hooks; set it to false"
 	droidTool    = "tool_name=tool.name toolName=tool.name tool_input=tool.input toolInput=tool.input "
 )
 
@@ -57,49 +65,53 @@ const (
 var droidEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true,
-		In: "source=cause", Out: droidMessage + droidMore,
+		In: "source=cause", Out: "<" + droidMessage + droidMore,
 	},
 	{
-		// The program reads continue:false, and the documentation names decision:block. Either only
-		// ends the turn.
+		// The program reads a block from the exit code or from continue:false, which ends only the
+		// turn, but not from decision, which the documentation names (seen live).
 		Native: "UserPromptSubmit", Kind: grapnel.PromptBefore, Install: true, Closed: true,
-		In: "prompt=prompt.text", Out: "decision=block:block reason=reason continue=block:false stopReason=reason " + droidMessage + droidMore,
+		In: "prompt=prompt.text",
+		Out: droidBlock + "hookSpecificOutput.updatedInput.prompt=prompt " + droidMore +
+			droidHeard + "<continue=block:false <stopReason=reason <" + droidMessage,
 	},
 	{
 		Native: "PreToolUse", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In:  droidTool,
 		Can: grapnel.Can{Merges: true},
-		Out: "hookSpecificOutput.permissionDecision=block:deny hookSpecificOutput.permissionDecision=ask:ask " +
-			"hookSpecificOutput.permissionDecision=allow:allow hookSpecificOutput.permissionDecisionReason=reason " +
-			"hookSpecificOutput.updatedInput=tool.input hookSpecificOutput.hookEventName=event " + droidStop + droidMessage +
-			"<decision=block:block <reason=reason",
+		Out: droidBlock + "hookSpecificOutput.permissionDecision=allow:allow " +
+			"hookSpecificOutput.updatedInput=tool.input hookSpecificOutput.hookEventName=event " + droidHalt +
+			"<hookSpecificOutput.permissionDecision=block:deny <hookSpecificOutput.permissionDecision=ask:ask " +
+			"<hookSpecificOutput.permissionDecisionReason=reason " + droidHeard + "<" + droidMessage,
 	},
 	{
+		// A block by decision has no effect (seen live).
 		Native: "PostToolUse", Kind: grapnel.ToolAfter, Install: true,
 		In:  droidTool + "tool_response=tool.output toolResponse=tool.output",
-		Can: grapnel.Can{Keeps: true}, Out: "decision=block:block reason=reason " + droidStop + droidMessage + droidMore,
+		Can: grapnel.Can{Keeps: true}, Out: droidBlock + droidHalt + droidMessage + droidMore + droidHeard,
 	},
 	{
 		Native: "Notification", Kind: grapnel.NotificationSent, Install: true,
 		In:  "message=notification.message notification_type=notification.type notificationType=notification.type",
-		Out: droidMessage,
+		Out: "<" + droidMessage,
 	},
 	{
 		// Blocks only by exit code.
 		Native: "PreCompact", Kind: grapnel.CompactBefore, Install: true,
 		In:  "trigger=cause custom_instructions=compact.instructions customInstructions=compact.instructions",
-		Out: "exit=block:2 stderr=reason " + droidMessage,
+		Out: droidBlock + "<" + droidMessage,
 	},
 	{
+		// Droid discards all answers.
 		Native: "SubagentStop", Kind: grapnel.SubagentAfter, Install: true,
 		In: "task_name=subagent.type taskName=subagent.type task_result=stop.last_message taskResult=stop.last_message task_error=cause taskError=cause " +
 			"stop_hook_active=stop.active stopHookActive=stop.active",
-		Out: "decision=block:block reason=reason " + droidStop + droidMessage,
+		Out: droidHeard + "<" + droidMessage,
 	},
 	{
 		Native: "Stop", Kind: grapnel.AgentAfter, Install: true,
 		In:  "stop_hook_active=stop.active stopHookActive=stop.active",
-		Out: "decision=block:block reason=reason " + droidStop + droidMessage,
+		Out: "decision=block:block reason=reason " + droidHalt + droidMessage,
 	},
 	{
 		Native: "SessionEnd", Kind: grapnel.SessionEnd, Install: true, In: "reason=cause",
