@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"os/exec"
 	"slices"
 	"strings"
@@ -67,7 +68,7 @@ func (w *World) Run(ctx context.Context, prompt string, steps ...model.Step) (Re
 	if r.err == nil && w.Agent.daemon != "" {
 		r.err = w.endProcesses(w.Agent.daemon)
 	}
-	if unknown := r.requests.Unknown(); r.err == nil && len(unknown) > 0 {
+	if unknown := w.Agent.unknown(r.requests); r.err == nil && len(unknown) > 0 {
 		r.err = fmt.Errorf("it sent a request that the model server does not support: %s", unknown[0])
 	}
 	w.runs = append(w.runs, r)
@@ -88,6 +89,13 @@ func (w *World) Run(ctx context.Context, prompt string, steps ...model.Step) (Re
 		return res, fmt.Errorf("run %s: %w", w.Agent.ID, r.err)
 	}
 	return res, nil
+}
+
+// unknown returns the requests that are errors.
+func (a *Agent) unknown(l model.Log) model.Log {
+	return slices.DeleteFunc(l.Unknown(), func(r model.Request) bool {
+		return a.contacts != "" && r.Method == http.MethodConnect && strings.HasSuffix(r.Path, a.contacts)
+	})
 }
 
 // Exec runs another program in the project, in the agent's environment. It returns an error if the

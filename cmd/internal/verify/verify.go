@@ -73,6 +73,9 @@ type Agent struct {
 	// daemon is a command line argument that identifies a process which survives a run and would
 	// serve the next run with the old configuration; "" = none.
 	daemon string
+	// contacts is the suffix of the hosts that the agent tries to reach with any settings, for
+	// telemetry and flags; "" = none. The proxy refuses these requests.
+	contacts string
 }
 
 // Tools are the calls by which a model uses an agent's tools. Paths are absolute and may contain
@@ -91,7 +94,7 @@ type Tools struct {
 }
 
 // All lists the agents that this package knows.
-var All = []*Agent{ClaudeCode, GeminiCLI, Codex, CodexCode, QwenCode, CopilotCLI, OpenCode, OpenClaw, Cline, Crush}
+var All = []*Agent{ClaudeCode, GeminiCLI, Codex, CodexCode, QwenCode, CopilotCLI, OpenCode, OpenClaw, Cline, Crush, Droid}
 
 // Lookup returns the agent with this ID, without a variant.
 func Lookup(id string) (*Agent, error) {

@@ -54,6 +54,9 @@ var nativeHook = map[string]func(t *testing.T, w *agents.World){
 	agents.QwenCode.ID: func(t *testing.T, w *agents.World) {
 		set(t, w, "hooks", `{"PreToolUse": [{"matcher": "*", "hooks": [`+command(t, w, byExit, 20)+`]}]}`)
 	},
+	agents.Droid.ID: func(t *testing.T, w *agents.World) {
+		set(t, w, "hooks", `{"PreToolUse": [{"hooks": [`+command(t, w, byExit, 20)+`]}]}`)
+	},
 	agents.CopilotCLI.ID: func(t *testing.T, w *agents.World) {
 		script := fmt.Sprintf(byAnswer, `{"permissionDecision": "deny", "permissionDecisionReason": "not that file"}`)
 		w.WriteFile(t, filepath.Join(w.Root, "hook.sh"), script)

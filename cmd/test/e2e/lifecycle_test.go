@@ -153,6 +153,7 @@ var failures = map[string]unanswered{
 	agents.QwenCode.ID:               open,
 	agents.CopilotCLI.ID:             {hung: true}, // every exit code except 0 denies
 	agents.Cline.ID:                  open,
+	agents.Droid.ID:                  open,
 	agents.Crush.ID:                  open,
 	agents.OpenClaw.ID:               open,
 	agents.OpenClaw.ID + " closed":   {},

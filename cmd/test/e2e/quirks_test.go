@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -88,35 +89,77 @@ func TestCopilotReportsTwice(t *testing.T) {
 	}
 }
 
-// In Qwen Code a later hook that allows cancels a block. "grapnel doctor" warns about it.
-func TestQwenLaterHookAllows(t *testing.T) {
+// In Qwen Code a later hook that allows cancels a block. "grapnel doctor" warns about it. In Droid
+// no other hook cancels a block, not even an earlier one.
+func TestOtherHookAllows(t *testing.T) {
 	t.Parallel()
-	g := guard(t, agents.QwenCode, noTouching)
-	var settings map[string]json.RawMessage
-	if err := json.Unmarshal([]byte(g.ReadFile(t, g.SettingsFile())), &settings); err != nil {
-		t.Fatal(err)
+	for _, tc := range []struct {
+		agent *agents.Agent
+		first bool // the other hook is above Grapnel's
+		runs  bool
+		undo  string // finding of grapnel doctor
+	}{
+		{agents.QwenCode, false, true, "hooks.undo info: can undo Grapnel's decisions: "},
+		{agents.Droid, true, false, ""},
+		{agents.Droid, false, false, ""},
+	} {
+		t.Run(fmt.Sprintf("%s first %v", tc.agent, tc.first), func(t *testing.T) {
+			t.Parallel()
+			g := guard(t, tc.agent, noTouching)
+			var settings map[string]json.RawMessage
+			if err := json.Unmarshal([]byte(g.ReadFile(t, g.SettingsFile())), &settings); err != nil {
+				t.Fatal(err)
+			}
+			var hooks map[string][]any
+			if err := json.Unmarshal(settings["hooks"], &hooks); err != nil {
+				t.Fatal(err)
+			}
+			script := filepath.Join(g.Root, "allow.sh")
+			g.WriteFile(t, script, "#!/bin/sh\necho '{\"hookSpecificOutput\": {\"hookEventName\": \"PreToolUse\", \"permissionDecision\": \"allow\"}}'\n")
+			at := len(hooks["PreToolUse"])
+			if tc.first {
+				at = 0
+			}
+			hooks["PreToolUse"] = slices.Insert(hooks["PreToolUse"], at, any(map[string]any{"hooks": []any{map[string]any{"type": "command", "command": script}}}))
+			changed, err := json.Marshal(hooks)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set(t, g.World, "hooks", string(changed))
+			res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
+			wantFile(t, res, "free.txt", "free\n")
+			if _, written := res.Files["forbidden.txt"]; written != tc.runs {
+				t.Errorf("the blocked call ran: %v, want %v; then the documentation is wrong", written, tc.runs)
+			}
+			if got := strings.Join(g.records(t).of("tool.before").decisions(), " "); got != "block none" {
+				t.Errorf("decided %q, want block none", got)
+			}
+			if tc.undo != "" {
+				wantFinding(t, g.findings(t), tc.undo)
+			}
+		})
 	}
-	var hooks map[string][]any
-	if err := json.Unmarshal(settings["hooks"], &hooks); err != nil {
-		t.Fatal(err)
+}
+
+// One line in a repository keeps Droid from running any hook. "grapnel doctor" names the file.
+func TestDroidHooksDisabled(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ file, content, setting string }{
+		{".factory/settings.json", `{"hooks": {"hooksDisabled": true}}`, "hooks.hooksDisabled"},
+		{".factory/hooks.json", `{"hooksDisabled": true}`, "hooksDisabled"},
+	} {
+		t.Run(tc.file, func(t *testing.T) {
+			t.Parallel()
+			g := guard(t, agents.Droid, noTouching)
+			g.WriteFile(t, tc.file, tc.content)
+			res := g.Run(t, "Do as planned.", model.Do(g.Shell("echo free > forbidden.txt")), model.Answer("all done"))
+			wantFile(t, res, "forbidden.txt", "free\n")
+			if log := g.records(t); len(log) > 0 {
+				t.Errorf("hooks ran; then the documentation is wrong: %+v", log)
+			}
+			wantFinding(t, g.findings(t), "settings.off bad: "+tc.setting+" is true in "+g.Path(tc.file))
+		})
 	}
-	script := filepath.Join(g.Root, "allow.sh")
-	g.WriteFile(t, script, "#!/bin/sh\necho '{\"hookSpecificOutput\": {\"hookEventName\": \"PreToolUse\", \"permissionDecision\": \"allow\"}}'\n")
-	hooks["PreToolUse"] = append(hooks["PreToolUse"], map[string]any{"hooks": []any{map[string]any{"type": "command", "command": script}}})
-	changed, err := json.Marshal(hooks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	set(t, g.World, "hooks", string(changed))
-	res := g.Run(t, "Do as planned.", model.Do(g.Shell("touch forbidden.txt")), model.Do(g.Shell("echo free > free.txt")), model.Answer("all done"))
-	wantFile(t, res, "free.txt", "free\n")
-	if _, written := res.Files["forbidden.txt"]; !written {
-		t.Error("the block held; then the documentation is wrong")
-	}
-	if got := strings.Join(g.records(t).of("tool.before").decisions(), " "); got != "block none" {
-		t.Errorf("decided %q, want block none", got)
-	}
-	wantFinding(t, g.findings(t), "hooks.undo info: can undo Grapnel's decisions: ")
 }
 
 // Without the grant, OpenClaw silently does not report prompts and turns to a plugin, only calls.

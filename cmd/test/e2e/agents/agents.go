@@ -27,7 +27,7 @@ type Agent struct {
 	*verify.Agent
 
 	Version string // exact version, because another version may use another protocol
-	Package string // on npm; "" = the agent must be on this machine
+	Package string // on npm; "" = the agent must be on this machine; @ at the end = npm's name for the platform
 
 	npmFlags []string
 	program  string // glob below the npm prefix that matches only the executable; @ = npm's name for the platform
@@ -76,11 +76,15 @@ var (
 		Agent: verify.Cline, Version: "3.0.65", Package: "cline",
 		program: "node_modules/@cline/cli-@/bin/cline",
 	}
+	Droid = &Agent{
+		// Its package without a platform in the name is older.
+		Agent: verify.Droid, Version: "0.225.2", Package: "@factory/cli-@", program: "node_modules/@factory/cli-@/bin/droid",
+	}
 	Crush = &Agent{Agent: verify.Crush, binVar: "CRUSH_BIN"} // its npm package only downloads a release
 )
 
 // All lists the agents of this package. Agents that start fast come first.
-var All = []*Agent{ClaudeCode, Codex, CodexCode, Crush, CopilotCLI, GeminiCLI, Cline, OpenCode, QwenCode, OpenClaw}
+var All = []*Agent{ClaudeCode, Codex, CodexCode, Crush, CopilotCLI, Droid, GeminiCLI, Cline, OpenCode, QwenCode, OpenClaw}
 
 // ChoiceVar names the environment variable that lists the agents to test, by ID and separated by
 // commas; unset means all. Other agents are neither installed nor run.
@@ -116,9 +120,12 @@ func (a *Agent) Program(cache string) (verify.Program, error) {
 	return a.below(cache, a.prefix(cache))
 }
 
+// ofPlatform replaces @ after a hyphen by npm's name for the platform.
+func ofPlatform(name string) string { return strings.ReplaceAll(name, "-@", "-"+npm.Platform()) }
+
 // below returns the agent that npm installed under prefix.
 func (a *Agent) below(cache, prefix string) (verify.Program, error) {
-	program, err := npm.One(prefix, strings.ReplaceAll(a.program, "-@", "-"+npm.Platform()))
+	program, err := npm.One(prefix, ofPlatform(a.program))
 	if err != nil {
 		return verify.Program{}, fmt.Errorf("%s: %w", a.ID, err)
 	}

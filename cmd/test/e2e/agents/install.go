@@ -38,7 +38,7 @@ func (a *Agent) install(ctx context.Context, cache, program string) error {
 		}
 	}
 	return npm.Wanted{
-		Prefix: a.prefix(cache), Specs: []string{a.Package + "@" + a.Version}, Flags: a.npmFlags,
+		Prefix: a.prefix(cache), Specs: []string{ofPlatform(a.Package) + "@" + a.Version}, Flags: a.npmFlags,
 		Check: func(ctx context.Context, prefix string) error {
 			p, err := a.below(cache, prefix)
 			if err != nil {
