@@ -14897,7 +14897,7 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90 MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 6, Digest: "9661179ca8ea9d6934a165b48479748309081a1aab2495db60b4ed2f61af1a4a", Begins: "\x00agent" +
+	{Name: "self-protection", Version: 7, Digest: "e17b5158a8083d6b920758cfe5549125d4789eed2f284fc5b9668c644ecef4b8", Begins: "\x00agent" +
 		"\t\x02--force\x8c\n" +
 		"agy" +
 		"\t\x8b\x8d" +
@@ -15962,6 +15962,12 @@ var all = []packindex.Pack{
 			"disableallhooks\"" +
 			"\x03" +
 			"disableallhooks'" +
+			"\x03" +
+			"hooksdisabled" +
+			"\x03" +
+			"hooksdisabled\"" +
+			"\x03" +
+			"hooksdisabled'" +
 			"\x01.grapnel.enabled" +
 			"\x02false" +
 			"\x01.hooks" +
@@ -15989,8 +15995,8 @@ var all = []packindex.Pack{
 			"\x02\x81" +
 			"\x02\x02\x05write" +
 			"\x04edit" +
-			"\x01\x01\xa1" +
-			"\x04/(?i)disableAllHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions|[\"']grapnel[\"']\\s*:\\s*\\{\\s*[\"']enabled[\"']\\s*:\\s*false|\\.grapnel\\.enabled\\s*=\\s*false/" +
+			"\x01\x01\xb3" +
+			"\x04/(?i)(?:disableAllHooks|hooksDisabled)[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions|[\"']grapnel[\"']\\s*:\\s*\\{\\s*[\"']enabled[\"']\\s*:\\s*false|\\.grapnel\\.enabled\\s*=\\s*false/" +
 			"\x05block\\This disables the hooks of an agent or its questions before actions. Leave that to the user."},
 		{Name: "no-hooks-switched-off-in-shell", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: "\"enabled\"" +
 			"\x03" +
@@ -16100,6 +16106,12 @@ var all = []packindex.Pack{
 			"disableallhooks\"" +
 			"\x03" +
 			"disableallhooks'" +
+			"\x03" +
+			"hooksdisabled" +
+			"\x03" +
+			"hooksdisabled\"" +
+			"\x03" +
+			"hooksdisabled'" +
 			"\x01.grapnel.enabled" +
 			"\x02false" +
 			"\x01.hooks" +
@@ -16207,8 +16219,8 @@ var all = []packindex.Pack{
 			"\x05goose" +
 			"\x01q" +
 			"\x06auggie" +
-			"\x02\x01\xa1" +
-			"\x04/(?i)disableAllHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions|[\"']grapnel[\"']\\s*:\\s*\\{\\s*[\"']enabled[\"']\\s*:\\s*false|\\.grapnel\\.enabled\\s*=\\s*false/" +
+			"\x02\x01\xb3" +
+			"\x04/(?i)(?:disableAllHooks|hooksDisabled)[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allowManagedHooksOnly[\"']?\\s*[=:,)\\]]*\\s*[\"']?true|allow_managed_hooks_only\\s*=\\s*true|(?:features\\.)?(?:codex_)?hooks[\"']?\\s*=\\s*[\"']?false|enableHooks[\"']?\\s*[=:,)\\]]*\\s*[\"']?false|hooksConfig[\\s\\S]{0,40}(?:enabled|disabled)|[\"'.]hooks[\"']?\\]?\\s*(?:\\|?=|:)\\s*[\"']?(?:\\{\\s*\\}|null|\\[\\s*\\]|false)|del\\(\\s*\\.hooks|(?:pop|delete|del)\\b[^\\n]{0,40}[\"'.]hooks\\b|skipDangerousModePermissionPrompt|bypassPermissions|[\"']grapnel[\"']\\s*:\\s*\\{\\s*[\"']enabled[\"']\\s*:\\s*false|\\.grapnel\\.enabled\\s*=\\s*false/" +
 			"\x01\xbc" +
 			"\x02/(?i)\\b(?:claude|codex|gemini|qwen|copilot|droid|crush|cursor-agent|openclaw|opencode)\\b[^|;\\n]*(?:--no-hooks\\b|\\bhooks\\s+(?:disable|uninstall|remove|clear|off)|--disable[=\\s]+(?:codex_)?hooks|-c\\s+[\"']?(?:features\\.)?hooks|--config[=\\s]+[\"']?(?:features\\.)?hooks|config\\s+(?:set|unset|remove|add)\\s+[^\\n]*[hH]ooks)/\xc6" +
 			"\x01tool.command matches `(?i)\\b(?:claude|codex|gemini|qwen|copilot|droid|crush|cursor-agent|openclaw|opencode)\\b|settings(?:\\.local)?\\.json|hooks\\.json|config\\.toml|managed-settings|requirements\\.toml`" +
