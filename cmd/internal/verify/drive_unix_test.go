@@ -250,6 +250,8 @@ func TestAnswers(t *testing.T) {
 		"openclaw, blocked": {agent: OpenClaw, stdout: "{\"payloads\": []}\n"},
 		"cline":             {agent: Cline, stdout: `{"type":"agent_event","text":"no"}` + "\n" + `{"type":"run_result","finishReason":"completed","text":"all done"}` + "\n", want: "all done"},
 		"cline, aborted":    {agent: Cline, stdout: `{"type":"run_result","finishReason":"aborted","text":""}` + "\n"},
+		"droid":             {agent: Droid, stdout: `{"type":"result","subtype":"success","result":"all done"}` + "\n", want: "all done"},
+		"droid, halted":     {agent: Droid},
 		"crush":             {agent: Crush, stdout: "all done\n", want: "all done"},
 	} {
 		t.Run(name, func(t *testing.T) {
