@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
 // Forms of Facts for the commands of tools that no table knows.
@@ -49,6 +51,71 @@ var (
 	// programs are tools that take only the arguments of the program that they are named after.
 	programs = []string{"aws", "az", "docker", "flyctl", "gcloud", "gh", "git", "glab", "gsutil", "helm", "heroku", "kubectl", "npm", "oc", "podman", "psql", "terraform"}
 )
+
+// usualKeys lists the members that UsualFacts reads.
+var usualKeys = [...]rawjson.Key{
+	{Name: "command", Depth: 1},
+	{Name: "cmd", Depth: 1},
+	{Name: "command_line", Depth: 1},
+	{Name: "commandLine", Depth: 1},
+	{Name: "cli_command", Depth: 1},
+	{Name: "shell_command", Depth: 1},
+	{Name: "file_path", Depth: 1},
+	{Name: "path", Depth: 1},
+	{Name: "url", Depth: 1},
+	{Name: "content", Depth: 1},
+	{Name: "args", Depth: 1},
+	{Name: "argv", Depth: 1},
+	{Name: "code", Depth: 1},
+	{Name: "commands", Depth: 1},
+	{Name: "input", Depth: 1},
+	{Name: "keys", Depth: 1},
+	{Name: "language", Depth: 1},
+	{Name: "script", Depth: 1},
+	{Name: "command", Depth: 2},
+	{Name: "cmd", Depth: 2},
+	{Name: "args", Depth: 2}, // of an object with a program and its arguments
+	{Name: "command", Depth: 3},
+}
+
+// FoldKeys is for calls of tools that are Go programs. encoding/json ignores letter case, so such a
+// tool reads "Command" as "command". FoldKeys gives members the spelling that hooks read: the
+// members that the Facts name, or with no Facts the members with usual names, and the members at
+// these places, pointers as in a Fact. Call it before Complete. An object with two members that
+// differ only in letter case is an error: the call must not run, because the tool could use either.
+func (t *Tool) FoldKeys(at ...string) error {
+	var few [8]rawjson.Key
+	keys := few[:0]
+	if t.Facts == nil {
+		keys = usualKeys[:len(usualKeys):len(usualKeys)] // no copy, unless there are further places
+	}
+	for _, pointer := range at {
+		keys = appendKeys(keys, pointer)
+	}
+	for i := range t.Facts {
+		keys = appendKeys(keys, t.Facts[i].At)
+		if t.Facts[i].Form == FormArgs {
+			for _, name := range [...]string{"/command", "/cmd", "/args"} {
+				keys = appendKeys(keys, t.Facts[i].At+name)
+			}
+		}
+	}
+	input, err := rawjson.Fold(t.Input, keys)
+	if err == nil {
+		t.Input = input
+	}
+	return err
+}
+
+func appendKeys(keys []rawjson.Key, pointer string) []rawjson.Key {
+	for depth := 1; pointer != ""; depth++ {
+		var name string
+		if name, pointer = splitPointer(pointer); name != "*" {
+			keys = append(keys, rawjson.Key{Name: name, Depth: depth})
+		}
+	}
+	return keys
+}
 
 // UsualFacts returns the Facts of a call of an unknown tool, by the usual names of members of its
 // input, such as command, cmd and path.

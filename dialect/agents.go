@@ -130,7 +130,7 @@ func cloneAll(dialects []*Dialect) []*Dialect {
 
 func (d *Dialect) clone() *Dialect {
 	own := *d
-	own.Aliases = slices.Clone(d.Aliases)
+	own.Aliases, own.Folds = slices.Clone(d.Aliases), slices.Clone(d.Folds)
 	own.Events = cloneRows(d.Events)
 	own.Tools = slices.Clone(d.Tools)
 	for i := range own.Tools {

@@ -33,6 +33,7 @@ var crush = &Dialect{
 			"<hookSpecificOutput.updatedInput=tool.input <hookSpecificOutput.additionalContext=context",
 	}},
 	Tools:  crushTools,
+	Folds:  crushMembers,
 	MCP:    "mcp_{server}_{tool}",
 	In:     "session_id=session.id cwd=session.cwd",
 	Blind:  "decision=block:deny reason=reason",
@@ -76,6 +77,14 @@ var crushTools = []ToolRow{
 	{Native: "todos", Like: "TodoWrite", Class: grapnel.ClassTask},
 }
 
+// crushMembers lists the input members of the built-in tools.
+var crushMembers = []string{
+	"/action", "/auto_background_after", "/command", "/content", "/depth", "/description", "/edits", "/edits/*/new_string", "/edits/*/old_string",
+	"/edits/*/replace_all", "/file_path", "/format", "/ignore", "/include", "/limit", "/literal_text", "/new_name", "/new_string", "/offset",
+	"/old_string", "/path", "/pattern", "/prompt", "/query", "/replace_all", "/replacement", "/run_in_background", "/shell_id", "/symbol", "/timeout",
+	"/todos", "/url", "/wait", "/working_dir",
+}
+
 // finishCrush reduces a new input to the members that differ. The other members are already there,
 // and Crush must not interpret their names as paths.
 func finishCrush(_ *EventRow, ev *grapnel.Event, _ *supportedVerdict, out *members) {
@@ -116,6 +125,11 @@ func (m *members) mergeInput(ev *grapnel.Event, agent, path string) {
 		return // the table reports the error
 	}
 	if r, err := render(ev, ev.Tool, agent); err == nil {
+		if d := lookup(dialects, agent); d.Folds != nil {
+			if same, err := rawjson.Fold(now, rawjson.Keys(r.input.raw())); err == nil {
+				now = same
+			}
+		}
 		for _, e := range membersOf(now) {
 			r.input.set(e.name, e.value)
 		}

@@ -1,6 +1,7 @@
 package dialect_test
 
 import (
+	"context"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -117,5 +118,59 @@ func TestCrushHookEnv(t *testing.T) {
 		if len(v) > 100<<10 {
 			t.Errorf("HookEnv has %d bytes in %s", len(v), v[:40])
 		}
+	}
+}
+
+// Crush is a Go program: its tools read a member in any letter case. Hooks see it under the tool's
+// own name, a change has the name that the model used, and two members that differ only in letter
+// case block the call. In other agents another spelling is another member.
+func TestCrushLetterCase(t *testing.T) {
+	t.Parallel()
+	engine, err := grapnel.New([]grapnel.Spec{{Name: "guard", On: []grapnel.Kind{grapnel.ToolBefore}, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		switch t := ev.Tool; {
+		case slices.Contains(t.Commands, "rm x"), strings.Contains(t.Content, "secret"), slices.ContainsFunc(t.Paths, func(p grapnel.Path) bool { return p.Path == "/etc/passwd" }):
+			return grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}, nil
+		case slices.Contains(t.Commands, "change"):
+			return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: json.RawMessage(`"changed"`)}}, nil
+		}
+		return grapnel.Outcome{}, nil
+	}), OnError: grapnel.OnErrorClosed}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const no, twice = `{"decision":"deny","reason":"no"}`, "could use either value"
+	for _, tt := range []struct{ tool, input, want string }{
+		{"bash", `{"command":"ls","description":"x"}`, ""},
+		{"bash", `{"command":"rm x"}`, no},
+		{"bash", `{"COMMAND":"rm x"}`, no},
+		{"bash", `{"\u0043ommand":"rm x"}`, no},
+		{"bash", `{"command":"ls","Command":"rm x"}`, twice},
+		{"bash", `{"Command":"rm x","command":"ls"}`, twice},
+		{"bash", `{"command":"rm x","command":null}`, twice},
+		{"bash", `{"command":"change"}`, `{"updated_input":{"command":"changed"}}`},
+		{"bash", `{"Command":"change","description":"x"}`, `{"updated_input":{"Command":"changed"}}`},
+		{"write", `{"FILE_PATH":"/etc/passwd","content":"x"}`, no},
+		{"multiedit", `{"file_path":"a","edits":[{"old_string":"a","New_\u017ftring":"secret"}]}`, no},
+		{"multiedit", `{"file_path":"a","Edits":[{"old_string":"a","new_string":"secret"}]}`, no},
+		{"multiedit", `{"file_path":"a","edits":[{"new_string":"a","New_String":"secret"}]}`, twice},
+		{"mcp_a_b", `{"Command":"rm x"}`, no},
+		{"mcp_a_b", `{"x":{"Y":1,"y":2}}`, twice},
+		{"bash", `"{\"Command\":\"rm x\"}"`, no},
+	} {
+		payload := `{"event":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"` + tt.tool + `","tool_input":` + tt.input + `}`
+		reply := dialect.Answer(t.Context(), engine, dialect.Crush(), dialect.Input{Payload: []byte(payload)})
+		got := strings.TrimSpace(string(reply.Stdout))
+		if got != tt.want && (tt.want != twice || !strings.Contains(got, `"deny"`) || !strings.Contains(got, twice)) {
+			t.Errorf("%s %s: %s, want %s", tt.tool, tt.input, got, tt.want)
+		}
+	}
+	claude := `{"hook_event_name":"PreToolUse","session_id":"s","cwd":"/p","tool_name":"Bash","tool_input":{"command":"ls","Command":"rm x"}}`
+	if reply := dialect.Answer(t.Context(), engine, dialect.ClaudeCode(), dialect.Input{Payload: []byte(claude)}); len(reply.Stdout) > 0 {
+		t.Errorf("Claude Code: %s, want nothing: it reads the exact name", reply.Stdout)
+	}
+	// A hook program for Crush reads the exact name.
+	line, err := dialect.Crush().WriteEvent(crushCall(t, "bash", `{"COMMAND":"ls","n":1}`))
+	if want := `"tool_input":{"command":"ls","n":1}`; err != nil || !strings.Contains(string(line), want) {
+		t.Errorf("WriteEvent = %s, %v, want %s", line, err, want)
 	}
 }

@@ -46,6 +46,11 @@ type Dialect struct {
 	// mcp__{server}__{tool}.
 	MCP string
 
+	// Folds lists places in inputs of an agent that is a Go program: its tools read a member in any
+	// letter case, and hooks get it as it is spelled here; see [grapnel.Tool.FoldKeys]. nil = the
+	// exact name counts.
+	Folds []string
+
 	// NamedAt is the payload member that holds the event name; empty = hook_event_name. Unnamed
 	// returns the event name of a payload without that member, or "" when it is not certain; nil =
 	// it is never certain.

@@ -279,6 +279,11 @@ func (d *Dialect) readTable(row *EventRow, top map[string]json.RawMessage, in In
 		return nil, err
 	}
 	ev.Kind = row.Kind
+	if t := ev.Tool; t != nil && d.Folds != nil {
+		if err := t.FoldKeys(d.Folds...); err != nil {
+			return nil, fmt.Errorf("cannot judge the input of %s: %w", t.Name, err)
+		}
+	}
 	if d.Adapt != nil {
 		if err := d.Adapt(row, top, ev); err != nil {
 			return nil, err
@@ -445,10 +450,26 @@ func (d *Dialect) answer(p pairing, row *EventRow, ev *grapnel.Event, v *grapnel
 	case "event":
 	default:
 		if !t.block {
-			return t.change(grapnel.Field(p.word))
+			return d.spelled(row, ev, p.word, t.change(grapnel.Field(p.word)))
 		}
 	}
 	return nil
+}
+
+// spelled returns a new value with the keys that the agent sent, if the event has other spellings.
+func (d *Dialect) spelled(row *EventRow, ev *grapnel.Event, word string, now json.RawMessage) json.RawMessage {
+	if d.Folds == nil || word != string(grapnel.FieldInput) || now == nil {
+		return now
+	}
+	find := finder{"": split(ev.Native)}
+	for _, p := range each(row.In) {
+		if p.word == word {
+			if same, err := rawjson.Fold(now, rawjson.Keys(find.at(p.member))); err == nil {
+				return same
+			}
+		}
+	}
+	return now
 }
 
 // typeNamed converts a type name in a table to the name that kindOf returns; empty = unknown type.
@@ -564,7 +585,8 @@ func (d *Dialect) writeRow(row *EventRow, ev *grapnel.Event) ([]byte, error) {
 			if have.at(p.member) == nil && named(have, table, p.word) {
 				continue // the payload uses another of the agent's names for this member
 			}
-			if done[p.word] || value == nil || own && string(value) == string(written(place(was, p.word))) {
+			same := own && string(value) == string(written(place(was, p.word))) && (d.Folds == nil || p.word != "tool.input" || rawjson.Equal(value, have.at(p.member)))
+			if done[p.word] || value == nil || same {
 				continue
 			}
 			done[p.word] = true

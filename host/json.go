@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -120,25 +119,6 @@ func object(all []member) json.RawMessage {
 // ignore case, so a hook could otherwise bypass "token" with "TOKEN".
 func (m *member) secret(names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, m.name) })
-}
-
-// misspelt returns the name of a member that matches a Fact only in another letter case, or "".
-// Go's JSON decoders treat both as equal, so a model could otherwise bypass rules for "command"
-// with "Command".
-func misspelt(input json.RawMessage, facts []grapnel.Fact) string {
-	if len(facts) == 0 {
-		return ""
-	}
-	all, _ := members(input) // the caller has checked that it is an object
-	for _, m := range all {
-		for _, f := range facts {
-			name, _, _ := strings.Cut(strings.TrimPrefix(f.At, "/"), "/")
-			if m.name != name && strings.EqualFold(m.name, name) && !slices.ContainsFunc(facts, func(f grapnel.Fact) bool { return f.At == "/"+m.name }) {
-				return m.name
-			}
-		}
-	}
-	return ""
 }
 
 // veil replaces secrets by [Redacted]. If the input is not an object, veil replaces all of it.

@@ -19,6 +19,11 @@ type ToolInfo struct {
 	Facts []grapnel.Fact // places of commands, paths, URLs and content in the input; nil = members with usual names are trusted
 	Ask   bool           // the agent asks a person before each call, unless a hook allows it
 
+	// Members are places of further input members that rules read, such as "/amount", as in a Fact.
+	// A tool in Go reads a member in any letter case. Hooks get these members, and the members that
+	// Facts names or that have usual names, in this spelling.
+	Members []string
+
 	// Secrets are names of input members that hooks neither get nor change, in any letter case.
 	// Hooks get [Redacted] instead.
 	Secrets []string
@@ -37,6 +42,8 @@ type Call struct {
 	// Context is text for the model that hooks of tool.before added. BeforeTool sets it, and
 	// AfterTool copies it to the Result, so pass the Result's Call of BeforeTool to AfterTool.
 	Context []string
+
+	exact bool // hooks need no other spelling of the members of Input
 }
 
 // A ToolFunc runs a tool. Output that is not JSON is treated as text. An error means that the
@@ -124,6 +131,7 @@ func (s *AgentSession) BeforeTool(ctx context.Context, call Call) (r Result, don
 	if len(call.Input) == 0 || string(call.Input) == "null" {
 		call.Input = json.RawMessage("{}")
 	}
+	call.exact = false // the caller may have changed the input
 	if err := contextError(ctx); err != nil {
 		return canceled(call, err)
 	}
@@ -135,10 +143,11 @@ func (s *AgentSession) BeforeTool(ctx context.Context, call Call) (r Result, don
 	if !isObject(call.Input) { // guards could not read its members
 		return s.notRun(call, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "the input is not a JSON object, so hooks cannot judge it", true))
 	}
-	ev := s.toolEvent(grapnel.ToolBefore, &call, info)
-	if name := misspelt(call.Input, info.Facts); name != "" {
-		return s.notRun(call, s.refuse(ev, fmt.Sprintf("the input has a member %q in another letter case than the tool's parameter: hooks would not see it, but the tool might", name), true))
+	ev, err := s.readCall(grapnel.ToolBefore, &call, info)
+	if err != nil {
+		return s.notRun(call, s.refuse(ev, fmt.Sprintf("cannot judge the input: %v", err), true))
 	}
+	r.Call.exact = &ev.Tool.Input[0] == &call.Input[0] // the same bytes
 	v := s.Fire(ctx, ev)
 	r.Call.Context = v.Context
 	no := s.take(&r.Call, info, ev, &v)
@@ -173,13 +182,17 @@ func (s *AgentSession) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *gr
 	if !isObject(input) { // see BeforeTool
 		return s.refuse(ev, "hooks changed the input to a value that is not a JSON object", true)
 	}
+	var err error
 	if len(info.Secrets) > 0 {
-		var err error
 		if input, err = unveil(input, call.Input, info.Secrets); err != nil {
 			return s.refuse(ev, fmt.Sprintf("cannot restore the secrets in the input that hooks changed: %v", err), true)
 		}
 	}
-	call.Input = input
+	// If hooks got a member under another spelling, the tool gets it as the model spelled it.
+	if input, err = rawjson.Fold(input, rawjson.Keys(call.Input)); err != nil {
+		return s.refuse(ev, fmt.Sprintf("cannot judge the input that hooks changed: %v", err), true)
+	}
+	call.Input, call.exact = input, false
 	return nil
 }
 
@@ -341,12 +354,23 @@ func (s *AgentSession) tool(name string) *ToolInfo {
 
 var unknownTool ToolInfo
 
-// toolEvent returns an event about a call, with secrets redacted.
+// toolEvent returns an event about a call that BeforeTool accepted.
 func (s *AgentSession) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grapnel.Event {
+	ev, _ := s.readCall(kind, call, info)
+	return ev
+}
+
+// readCall returns an event about a call, with secrets redacted. An error means that hooks cannot
+// judge the input.
+func (s *AgentSession) readCall(kind grapnel.Kind, call *Call, info *ToolInfo) (*grapnel.Event, error) {
 	t := &grapnel.Tool{ID: call.ID, Name: call.Name, Class: info.Class, MCP: cmp.Or(call.MCP, info.MCP), Facts: info.Facts, Input: call.Input}
 	if len(info.Secrets) > 0 {
 		t.Input = veil(call.Input, info.Secrets)
 	}
+	var err error
+	if !call.exact {
+		err = t.FoldKeys(info.Members...)
+	}
 	t.Complete()
-	return &grapnel.Event{Kind: kind, Tool: t}
+	return &grapnel.Event{Kind: kind, Tool: t}, err
 }

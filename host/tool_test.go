@@ -145,9 +145,8 @@ func TestSecrets(t *testing.T) {
 		"removed":                {`{"url":"x","token":"s3cr3t"}`, `{"url":"y"}`, `{"url":"y","token":"s3cr3t"}`, `{"url":"x","token":"[REDACTED]"}`},
 		"added":                  {`{"url":"x"}`, `{"url":"y","token":"mine"}`, `{"url":"y"}`, `{"url":"x"}`},
 		"added in other letters": {`{"token":"s3cr3t"}`, `{"token":"a","TOKEN":"mine"}`, `{"token":"s3cr3t"}`, `{"token":"[REDACTED]"}`},
-		"in other letters":       {`{"TOKEN":"s3cr3t","Token":1}`, `{"Token":"a","TOKEN":"b","n":1}`, `{"TOKEN":"s3cr3t","Token":1,"n":1}`, `{"TOKEN":"[REDACTED]","Token":"[REDACTED]"}`},
+		"in other letters":       {`{"TOKEN":"s3cr3t"}`, `{"Token":"a","TOKEN":"b","n":1}`, `{"TOKEN":"s3cr3t","n":1}`, `{"TOKEN":"[REDACTED]"}`},
 		"an object":              {`{"token":{"a":"s3cr3t"}}`, ``, `{"token":{"a":"s3cr3t"}}`, `{"token":"[REDACTED]"}`},
-		"twice":                  {`{"token":"first","a":1,"token":"s3cr3t"}`, `{"token":"x","a":2}`, `{"token":"first","a":2,"token":"s3cr3t"}`, `{"token":"[REDACTED]","a":1,"token":"[REDACTED]"}`},
 		"below":                  {`{"nested":{"token":"plain"}}`, `{"nested":{"token":"mine"}}`, `{"nested":{"token":"mine"}}`, `{"nested":{"token":"plain"}}`},
 		"escaped":                {`{"tok\u0065n":"s3cr3t"}`, `{"token":"mine"}`, `{"token":"s3cr3t"}`, `{"token":"[REDACTED]"}`},
 		"another sign":           {`{"to\u212aen":"s3cr3t"}`, ``, `{"to\u212aen":"s3cr3t"}`, "{\"to\u212aen\":\"[REDACTED]\"}"}, // the Kelvin sign
@@ -569,34 +568,53 @@ func TestToolOfAServer(t *testing.T) {
 	}
 }
 
-// Go tools that decode into a struct accept a member in any letter case. A model cannot bypass
-// the rules that way. Members that no Fact names are not affected.
+// A tool in Go reads a member in any letter case, and of two it may use either. Hooks see the member
+// under the name that rules use, a change reaches the tool under the name that the model used, and
+// an object with two such members is refused. Each input is tried with usual names and with Facts.
 func TestLetterCase(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t, &host.Options{Tools: []host.ToolInfo{{
-		Name: "shell", Class: grapnel.ClassShell,
-		Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/dirs/*/path"}},
-	}}}, grapnel.Spec{Name: "no-rm", On: []grapnel.Kind{grapnel.ToolBefore}, Hook: grapnel.Guard(func(ev *grapnel.Event) string {
-		if slices.ContainsFunc(ev.Tool.Commands, func(c string) bool { return strings.HasPrefix(c, "rm") }) {
-			return "no rm"
+	type shellArgs struct {
+		Command string `json:"command"`
+		Amount  int    `json:"amount"`
+	}
+	guard := grapnel.Spec{Name: "guard", On: []grapnel.Kind{grapnel.ToolBefore}, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		switch input := string(ev.Tool.Input); {
+		case slices.ContainsFunc(ev.Tool.Commands, func(c string) bool { return strings.HasPrefix(c, "rm") }), strings.Contains(input, `"amount":9`):
+			return grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}, nil
+		case slices.Contains(ev.Tool.Commands, "change"):
+			return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: json.RawMessage(`"changed"`)}}, nil
 		}
-		return ""
-	})})
-	for input, runs := range map[string]bool{
-		`{"command":"ls"}`:                   true,
-		`{"command":"ls","Note":1,"note":2}`: true,
-		`{"command":"rm x"}`:                 false,
-		`{"Command":"rm x"}`:                 false,
-		`{"command":"ls","COMMAND":"rm x"}`:  false,
-		`{"command":"ls","Dirs":[]}`:         false,
-	} {
-		ran := false
-		r, err := host.Tool(w.ctx, host.Call{ID: "1", Name: "shell", Input: json.RawMessage(input)}, func(context.Context, json.RawMessage) (json.RawMessage, error) {
-			ran = true
-			return nil, nil
-		})
-		if err != nil || ran != runs || runs == (r.Refusal != nil) {
-			t.Errorf("%s ran: %t, %v, %v; want %t", input, ran, r.Refusal, err, runs)
+		return grapnel.Outcome{}, nil
+	})}
+	for name, facts := range map[string][]grapnel.Fact{"usual": nil, "facts": {{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldCommand, At: "/steps/*/command"}}} {
+		w := newWorld(t, &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell, Facts: facts, Members: []string{"/amount"}}}}, guard)
+		for input, want := range map[string]string{ // the input of the tool; "" = refused
+			`{"command":"ls"}`:                         `{"command":"ls"}`,
+			`{"COMMAND":"ls","Note":1}`:                `{"COMMAND":"ls","Note":1}`,
+			`{"command":"rm x"}`:                       "",
+			`{"Command":"rm x"}`:                       "",
+			`{"\u0043ommand":"rm x"}`:                  "",
+			"{\"co\u212a\":1,\"COMMAND\":\"rm x\"}":    "",
+			`{"AMOUNT":9}`:                             "",
+			`{"command":"ls","COMMAND":"rm x"}`:        "",
+			`{"COMMAND":"ls","command":"ls"}`:          "",
+			`{"command":"ls","command":null}`:          "",
+			`{"command":"ls","a":[{"x":1,"X":2}]}`:     "",
+			`{"command":"ls","note":1,"Note":2}`:       "",
+			`{"command":"ls","k":1,"\u212a":2}`:        "",
+			`{"command":"change"}`:                     `{"command":"changed"}`,
+			`{"COMMAND":"change","amount":1}`:          `{"COMMAND":"changed","amount":1}`,
+			`{"a":{"Command":"x"},"command":"change"}`: `{"a":{"Command":"x"},"command":"changed"}`,
+		} {
+			got := ""
+			r, err := host.Tool(w.ctx, host.Call{ID: "1", Name: "shell", Input: json.RawMessage(input)}, func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
+				got = string(input)
+				var args shellArgs
+				return nil, json.Unmarshal(input, &args)
+			})
+			if err != nil || got != want || (want == "") != (r.Refusal != nil) {
+				t.Errorf("%s: %s ran as %s, %v, %v; want %s", name, input, got, r.Refusal, err, want)
+			}
 		}
 	}
 }

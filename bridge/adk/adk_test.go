@@ -981,3 +981,31 @@ hooks:
 	}
 	has(t, "what the model reads", s.model.saw(t, 1), "Push a new branch instead.")
 }
+
+// Tools read a member in any letter case. A guard sees it, too, and a call with two such members is
+// refused.
+func TestLetterCase(t *testing.T) {
+	t.Parallel()
+	guard := on(grapnel.ToolBefore, func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		if slices.Contains(ev.Tool.Commands, "rm") {
+			return grapnel.Outcome{Decision: grapnel.Block, Reason: "not here"}, nil
+		}
+		return grapnel.Outcome{}, nil
+	})
+	for _, test := range []struct {
+		input map[string]any
+		reads string
+		ran   []string
+	}{
+		{map[string]any{"command": "ls"}, "ran ls", []string{"ls"}},
+		{map[string]any{"COMMAND": "rm"}, "not here", nil},
+		{map[string]any{"command": "ls", "Command": "rm"}, "could use either value", nil},
+	} {
+		s := newSetup(t, nil, []grapnel.Spec{guard}, wants("shell", test.input), says("done"))
+		s.say(t, "go")
+		if got := s.shell.commands(); !slices.Equal(got, test.ran) {
+			t.Errorf("%v: the tool ran %q, want %q", test.input, got, test.ran)
+		}
+		has(t, "what the model reads", s.model.saw(t, 1), test.reads)
+	}
+}

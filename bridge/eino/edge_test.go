@@ -367,3 +367,39 @@ func TestPromptWithPicture(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// Tools read a member in any letter case. A guard sees it, too, and a call with two such members is
+// refused.
+func TestLetterCase(t *testing.T) {
+	t.Parallel()
+	b := bridge(t, nil, hook("guard", grapnel.ToolBefore, func(ev *grapnel.Event) (grapnel.Outcome, error) {
+		switch {
+		case slices.Contains(ev.Tool.Commands, "rm"):
+			return block("not here")
+		case slices.Contains(ev.Tool.Commands, "change"):
+			return grapnel.Replace(grapnel.FieldCommand, "changed")
+		}
+		return grapnel.Outcome{}, nil
+	}))
+	for _, test := range []struct{ input, want, reads string }{
+		{`{"command": "ls"}`, `{"command": "ls"}`, "ran"},
+		{`{"COMMAND":"change"}`, `{"COMMAND":"changed"}`, "ran"},
+		{`{"COMMAND": "rm"}`, "", "not here"},
+		{`{"command": "ls", "Command": "rm"}`, "", "could use either value"},
+		{`{"command": "rm", "command": null}`, "", "could use either value"},
+	} {
+		got := ""
+		raw := &rawTool{run: func(arguments string) { got = arguments }}
+		node, err := compose.NewToolNode(t.Context(), &compose.ToolsNodeConfig{Tools: []tool.BaseTool{raw}, ToolCallMiddlewares: []compose.ToolMiddleware{b.Tools()}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		result, err := node.Invoke(t.Context(), calls([2]string{"raw", test.input}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != test.want || !strings.Contains(result[0].Content, test.reads) {
+			t.Errorf("%s: the tool got %q and the model %q, want %q and %q", test.input, got, result[0].Content, test.want, test.reads)
+		}
+	}
+}

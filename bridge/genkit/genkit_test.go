@@ -573,3 +573,31 @@ hooks:
 type line struct {
 	Line string `json:"line"`
 }
+
+// Tools read a member in any letter case. A guard sees it, too, and a call with two such members is
+// refused.
+func TestLetterCase(t *testing.T) {
+	t.Parallel()
+	guard := on(grapnel.ToolBefore, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		if slices.Contains(ev.Tool.Commands, "rm") {
+			return grapnel.Outcome{Decision: grapnel.Block, Reason: "not here"}, nil
+		}
+		return grapnel.Outcome{}, nil
+	}))
+	for _, test := range []struct {
+		input map[string]any
+		reads string
+		ran   []string
+	}{
+		{map[string]any{"command": "ls"}, "ran ls", []string{"ls"}},
+		{map[string]any{"COMMAND": "rm"}, "not here", nil},
+		{map[string]any{"command": "ls", "Command": "rm"}, "could use either value", nil},
+	} {
+		s := newSetup(t, nil, []grapnel.Spec{guard}, &ai.Message{Role: ai.RoleModel, Content: []*ai.Part{ai.NewToolRequestPart(&ai.ToolRequest{Name: "shell", Input: test.input})}}, says("done"))
+		s.say(t, "go")
+		if got := s.commands(); !slices.Equal(got, test.ran) {
+			t.Errorf("%v: the tool ran %q, want %q", test.input, got, test.ran)
+		}
+		has(t, "what the model reads", s.model.saw(t, 1), test.reads)
+	}
+}

@@ -41,6 +41,16 @@ var scenes = map[string]scene{
 		[]grapnel.Spec{hook("no", grapnel.ToolBefore, func(*grapnel.Event) (grapnel.Outcome, error) { return block("not on a Sunday") })},
 		"plain", "dig", "The call was blocked: not on a Sunday", true, nil,
 	},
+	"guarded": {
+		[]grapnel.Spec{hook("guard", grapnel.ToolBefore, func(ev *grapnel.Event) (grapnel.Outcome, error) {
+			if slices.Contains(ev.Tool.Commands, "rm") {
+				return block("not here")
+			}
+			return grapnel.Outcome{}, nil
+		})},
+		"plain", "dig", "did dig", false,
+		[]string{"dig"},
+	},
 	"guard fails": {
 		[]grapnel.Spec{hook("bad", grapnel.ToolBefore, func(*grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, errors.New("broken") })},
 		"plain", "dig", "The call was blocked, since a guard could not answer: hook \"bad\" could not answer: broken", true, nil,
@@ -615,4 +625,30 @@ func TestBadHooks(t *testing.T) {
 	if got := len(w.got(t)); got != grapnel.MaxStops {
 		t.Errorf("the tool ran %d times, want %d", got, grapnel.MaxStops)
 	}
+}
+
+// Tools read a member in any letter case. A guard sees it, too, and a call with two such members is
+// refused.
+func TestLetterCase(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, _ string, run func(string) (*workshop, *sdk.ClientSession)) {
+		w, s := run("guarded")
+		for input, want := range map[string]string{
+			`{"COMMAND":"rm","text":"dig"}`:                "not here",
+			`{"command":"ls","Command":"rm","text":"dig"}`: "could use either value",
+			`{"command":"rm","command":null,"text":"dig"}`: "could use either value",
+			`{"text":"dig","a":{"b":[{"c":1,"C":2}]}}`:     "could use either value",
+		} {
+			result, err := s.CallTool(t.Context(), &sdk.CallToolParams{Name: "plain", Arguments: json.RawMessage(input)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := text(t, result); !strings.Contains(got, want) || !result.IsError {
+				t.Errorf("%s: the result is %q, want %q", input, got, want)
+			}
+		}
+		if got := w.got(t); len(got) > 0 {
+			t.Errorf("the tools got %q, want nothing", got)
+		}
+	})
 }

@@ -1,0 +1,219 @@
+package rawjson
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"unicode"
+	"unicode/utf8"
+)
+
+// A Key is a key of an object. Depth is the number of objects and arrays around it.
+type Key struct {
+	Name  string
+	Depth int
+}
+
+// Fold returns a JSON value whose keys have the spelling that a Go program reads: encoding/json
+// ignores letter case, so in an object for a struct, "Command" is "command". A key that differs
+// from one of the given keys of the same depth only in letter case gets its name. The other bytes
+// stay.
+//
+// Two keys of one object that differ only in letter case are an error, and so is a key twice. The last one usually wins, but
+// null does not replace a text, and two objects are merged.
+//
+// raw must be valid JSON. If no key changes, Fold returns raw.
+func Fold(raw json.RawMessage, names []Key) (json.RawMessage, error) {
+	var (
+		out  []byte
+		done int
+		// Keys of the open objects, folded, and the index of the first key of each open object or
+		// array. The arrays keep small inputs off the heap.
+		keys  [][]byte
+		open  []int
+		keys0 [8][]byte
+		open0 [4]int
+	)
+	keys, open = keys0[:0], open0[:0]
+	for i := 0; i < len(raw); {
+		switch raw[i] {
+		case '{', '[':
+			open = append(open, len(keys))
+			i++
+		case '}', ']':
+			if len(open) > 0 {
+				first := open[len(open)-1]
+				if key := twice(keys[first:]); key != nil {
+					return nil, fmt.Errorf("it has the key %q twice, or in two letter cases, and a Go program could use either value", key)
+				}
+				keys, open = keys[:first], open[:len(open)-1]
+			}
+			i++
+		case '"':
+			end := stringEnd(raw, i)
+			if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' && len(open) > 0 {
+				key := raw[i+1 : end-1]
+				folded, plain := foldKey(raw[i:end])
+				keys = append(keys, folded)
+				if name := spelling(key, folded, plain, names, len(open)); name != "" {
+					out = append(append(out, raw[done:i]...), Quote(name)...)
+					done = end
+				}
+			}
+			i = end
+		default:
+			i++
+		}
+	}
+	if done == 0 {
+		return raw, nil
+	}
+	return append(out, raw[done:]...), nil
+}
+
+// Keys returns the keys of a JSON value at any depth. It needs valid JSON.
+func Keys(raw json.RawMessage) (keys []Key) {
+	depth := 0
+	for i := 0; i < len(raw); {
+		switch raw[i] {
+		case '{', '[':
+			depth++
+		case '}', ']':
+			depth--
+		}
+		if raw[i] != '"' {
+			i++
+			continue
+		}
+		end := stringEnd(raw, i)
+		if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' {
+			if key, ok := Unquote(raw[i:end]); ok {
+				keys = append(keys, Key{key, depth})
+			}
+		}
+		i = end
+	}
+	return keys
+}
+
+// spelling returns the name that replaces a key, or "" if the key stays.
+func spelling(key, folded []byte, plain bool, names []Key, depth int) (found string) {
+	for i := range names {
+		switch name := names[i].Name; {
+		case plain && len(name) != len(key), names[i].Depth != depth:
+		case string(key) == name:
+			return ""
+		case found == "" && equalFolded(folded, name):
+			found = name
+		}
+	}
+	return found
+}
+
+// equalFolded reports whether folded is the folded form of a name.
+func equalFolded(folded []byte, name string) bool {
+	if !isASCII(name) {
+		return bytes.Equal(folded, appendFolded(nil, name))
+	}
+	if len(folded) != len(name) {
+		return false
+	}
+	for i := range len(name) {
+		if lower(name[i]) != folded[i] {
+			return false
+		}
+	}
+	return true
+}
+
+// foldKey returns the folded form of a quoted key: equal for two keys exactly if encoding/json
+// takes both for the same field. For a plain key, ASCII in lower case, it is the key itself.
+func foldKey(quoted []byte) (folded []byte, plain bool) {
+	inner := quoted[1 : len(quoted)-1]
+	for _, c := range inner {
+		if c >= utf8.RuneSelf || c == '\\' || 'A' <= c && c <= 'Z' {
+			key, _ := Unquote(quoted) // valid JSON
+			return appendFolded(make([]byte, 0, len(key)), key), false
+		}
+	}
+	return inner, true
+}
+
+func appendFolded(out []byte, key string) []byte {
+	for _, r := range key {
+		if r >= utf8.RuneSelf {
+			// The smallest rune of those that differ only in letter case: U+212A is K.
+			for next := unicode.SimpleFold(r); ; next = unicode.SimpleFold(next) {
+				if next <= r {
+					r = next
+					break
+				}
+				r = next
+			}
+		}
+		if r < utf8.RuneSelf {
+			out = append(out, lower(byte(r)))
+		} else {
+			out = utf8.AppendRune(out, r)
+		}
+	}
+	return out
+}
+
+func isASCII[T string | []byte](text T) bool {
+	for i := range len(text) {
+		if text[i] >= utf8.RuneSelf {
+			return false
+		}
+	}
+	return true
+}
+
+func lower(c byte) byte {
+	if 'A' <= c && c <= 'Z' {
+		c += 'a' - 'A'
+	}
+	return c
+}
+
+// twice returns a key that occurs twice, or nil.
+func twice(keys [][]byte) []byte {
+	const few = 16
+	if len(keys) > few { // an attacker chooses the number
+		keys = slices.Clone(keys)
+		slices.SortFunc(keys, bytes.Compare)
+		for i := 1; i < len(keys); i++ {
+			if bytes.Equal(keys[i-1], keys[i]) {
+				return keys[i]
+			}
+		}
+		return nil
+	}
+	for i, key := range keys {
+		for _, other := range keys[:i] {
+			if bytes.Equal(key, other) {
+				return key
+			}
+		}
+	}
+	return nil
+}
+
+// stringEnd returns the index after the string that begins at i.
+func stringEnd(raw []byte, i int) int {
+	for i++; ; i++ {
+		n := bytes.IndexByte(raw[i:], '"')
+		if n < 0 {
+			return len(raw)
+		}
+		i += n
+		escapes := 0
+		for raw[i-1-escapes] == '\\' {
+			escapes++
+		}
+		if escapes%2 == 0 {
+			return i + 1
+		}
+	}
+}
