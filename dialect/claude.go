@@ -87,6 +87,9 @@ const loadsCode = "reaches the hook of Claude Code and can change its behavior; 
 //
 // Halt is set where ending the turn was seen to work or is documented. systemMessage is part of
 // every JSON answer.
+//
+// Since is the first version whose program text lists the event as valid (2.0.0 to 2.1.332 were
+// searched), or an older version of the changelog.
 var claudeEvents = []EventRow{
 	{
 		Native: "SessionStart", Kind: grapnel.SessionStart, Install: true, Since: "1.0.62",
@@ -98,7 +101,7 @@ var claudeEvents = []EventRow{
 		Contract: &grapnel.Contract{Kind: claudePrefix + "Setup", Context: true, FailOpen: true, Stdout: grapnel.StdoutContext},
 	},
 	{
-		Native: "InstructionsLoaded", Kind: claudePrefix + "InstructionsLoaded", Since: "2.1.69",
+		Native: "InstructionsLoaded", Kind: claudePrefix + "InstructionsLoaded", Since: "2.1.64",
 		Can: grapnel.Can{Message: true},
 		Why: "fires for every instruction file of every session and takes no answer",
 	},
@@ -110,14 +113,14 @@ var claudeEvents = []EventRow{
 	{
 		// Fires after UserPromptSubmit, for the same prompt, if the prompt begins with a command.
 		// Cause is the kind of expansion.
-		Native: "UserPromptExpansion", Kind: grapnel.PromptBefore, Install: true,
+		Native: "UserPromptExpansion", Kind: grapnel.PromptBefore, Install: true, Since: "2.1.116",
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true},
 	},
 	{
 		// Only the displayed text (and the result of -p) can be changed. The event has no block, so
 		// a Block shows its reason instead of the text, which has the effect of a blocked response
 		// for the user. The model's history keeps the text.
-		Native: "MessageDisplay", Kind: grapnel.ResponseBefore,
+		Native: "MessageDisplay", Kind: grapnel.ResponseBefore, Since: "2.1.152",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldResponse}},
 		Why: "would start a process for every message that is shown",
 	},
@@ -133,7 +136,7 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Block: true, Ask: true, Allow: true, Halt: true, Message: true, Change: []grapnel.Field{grapnel.FieldInput}, Beside: grapnel.Allow},
 	},
 	{
-		Native: "PermissionDenied", Kind: grapnel.PermissionDenied, Install: true, Since: "2.1.89",
+		Native: "PermissionDenied", Kind: grapnel.PermissionDenied, Install: true, Since: "2.1.88",
 		Can: grapnel.Can{Message: true},
 	},
 	{
@@ -143,11 +146,11 @@ var claudeEvents = []EventRow{
 	{
 		// Neither decision nor exit 2 is needed. The feedback is sent as context, because exit 2
 		// would show the hook's command line to the model.
-		Native: "PostToolUseFailure", Kind: grapnel.ToolFailed, Install: true,
+		Native: "PostToolUseFailure", Kind: grapnel.ToolFailed, Install: true, Since: "2.0.56",
 		Can: grapnel.Can{Block: true, Keeps: true, Halt: true, Context: true, Message: true},
 	},
 	{
-		Native: "PostToolBatch", Kind: grapnel.ToolBatchAfter, Install: true,
+		Native: "PostToolBatch", Kind: grapnel.ToolBatchAfter, Install: true, Since: "2.1.118",
 		Can: grapnel.Can{Block: true, Halt: true, Context: true, Message: true}, // a block ends the turn (seen live)
 	},
 	{
@@ -199,18 +202,18 @@ var claudeEvents = []EventRow{
 		Can: grapnel.Can{Message: true},
 	},
 	{
-		Native: "PreModelSwitch", Kind: claudePrefix + "PreModelSwitch", Install: true,
+		Native: "PreModelSwitch", Kind: claudePrefix + "PreModelSwitch", Install: true, Since: "2.1.251",
 		Can:      grapnel.Can{Block: true, Ask: true, Allow: true, Message: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "PreModelSwitch", Blocks: grapnel.BlockingAction, Permit: true},
 	},
 	{
-		Native: "PostModelSwitch", Kind: claudePrefix + "PostModelSwitch", Install: true,
+		Native: "PostModelSwitch", Kind: claudePrefix + "PostModelSwitch", Install: true, Since: "2.1.251",
 		Can:      grapnel.Can{Context: true, Message: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "PostModelSwitch", Context: true, FailOpen: true, Stdout: grapnel.StdoutContext},
 	},
 	{
 		// A change of managed settings cannot be blocked; readClaude clears Block for it.
-		Native: "ConfigChange", Kind: grapnel.ConfigBefore, Install: true, Since: "2.1.49",
+		Native: "ConfigChange", Kind: grapnel.ConfigBefore, Install: true, Since: "2.1.48",
 		Can: grapnel.Can{Block: true, Message: true},
 	},
 	{
@@ -223,7 +226,7 @@ var claudeEvents = []EventRow{
 		Why: "its matcher is the list of files to watch, and a general entry has none",
 	},
 	{
-		Native: "DirectoryAdded", Kind: claudePrefix + "DirectoryAdded", Install: true,
+		Native: "DirectoryAdded", Kind: claudePrefix + "DirectoryAdded", Install: true, Since: "2.1.219",
 		Can: grapnel.Can{Message: true},
 	},
 	{
@@ -231,7 +234,7 @@ var claudeEvents = []EventRow{
 		// worktree, any nonzero exit code is a failure, and without a path the session ends (seen
 		// live). A hook cannot have no opinion. Grapnel's default reply is empty, as for every
 		// event; users that add this event must answer with the native member worktreePath.
-		Native: "WorktreeCreate", Kind: claudePrefix + "WorktreeCreate", Never: true,
+		Native: "WorktreeCreate", Kind: claudePrefix + "WorktreeCreate", Never: true, Since: "2.1.50",
 		Can:      grapnel.Can{Block: true},
 		Contract: &grapnel.Contract{Kind: claudePrefix + "WorktreeCreate", Blocks: grapnel.BlockingAction},
 		Why:      "an entry replaces the agent's own git work, and without a path from it the session ends",
@@ -243,12 +246,12 @@ var claudeEvents = []EventRow{
 	{
 		// The answer has no member for a reason: a block declines, and the message shows the user
 		// why.
-		Native: "Elicitation", Kind: grapnel.ElicitationBefore, Install: true, Since: "2.1.76",
+		Native: "Elicitation", Kind: grapnel.ElicitationBefore, Install: true, Since: "2.1.63",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldAnswer}},
 	},
 	{
 		// The user has answered, but the server has not received the answer yet.
-		Native: "ElicitationResult", Kind: claudePrefix + "ElicitationResult", Install: true, Since: "2.1.76",
+		Native: "ElicitationResult", Kind: claudePrefix + "ElicitationResult", Install: true, Since: "2.1.63",
 		Can: grapnel.Can{Block: true, Message: true, Change: []grapnel.Field{grapnel.FieldAnswer}},
 		Contract: &grapnel.Contract{
 			Kind: claudePrefix + "ElicitationResult", Blocks: grapnel.BlockingAction, Changes: []grapnel.Change{{Field: grapnel.FieldAnswer}},

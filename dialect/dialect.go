@@ -152,7 +152,7 @@ type EventRow struct {
 	Closed  bool // guards run here: with fail closed, install asks the agent to block when the hook fails, if the agent can
 
 	Why    string        // why Install is false
-	Since  string        // first agent version with this event; empty = older than Setup.StrictBefore
+	Since  string        // first agent version with this event; empty = every version
 	Wait   time.Duration // maximum time that the agent waits for a hook; 0 = the timeout in the hook's entry
 	Budget time.Duration // time for all hooks together; 0 = DefaultBudget
 }

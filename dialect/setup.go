@@ -76,7 +76,7 @@ type Setup struct {
 	Matcher, Label string
 
 	ClosedSince  string // first version whose entries can block when the hook fails; empty with $closed in Entry = every version
-	StrictBefore string // before this version, one unknown event makes the agent ignore the whole file
+	StrictBefore string // before this version, one unknown event makes the agent ignore the whole file; install assumes it if the version is unknown
 
 	// Late is what the agent does if grapnel-hook does not answer; empty = it continues.
 	Late string

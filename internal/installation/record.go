@@ -51,6 +51,7 @@ type Record struct {
 	TimeoutMS       int64            `json:"timeout_ms"`                  // the agent's timeout for the hook, milliseconds
 	EventTimeoutsMS map[string]int64 `json:"event_timeouts_ms,omitempty"` // events with a separate timeout, milliseconds
 	FailClosed      bool             `json:"fail_closed,omitempty"`       // the agent is configured to block when the hook fails
+	AgentVersion    string           `json:"agent_version,omitempty"`     // version of the agent; empty = unknown, or its events do not depend on it
 
 	Made    Made      `json:"made"`
 	Files   []File    `json:"files,omitempty"`   // other files that the installation created or edited

@@ -313,6 +313,31 @@ func TestJudge(t *testing.T) {
 		"an event of another agent": {dialect.GeminiCLI(), func(_ *testing.T, f *facts, _ *agent) {
 			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.Setup"}})
 		}, "events.absent", Info, "", "", true},
+		"events that the version does not know": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.version = "2.1.197"
+			for _, event := range []string{"DirectoryAdded", "PostToolBatch", "PreModelSwitch"} {
+				h := ours(claude)
+				h.Event = event
+				a.layers[0].hooks = append(a.layers[0].hooks, h)
+			}
+		}, "install.events", Warn, "settings.json contains events that Claude Code 2.1.197 does not know: DirectoryAdded, PreModelSwitch", "grapnel install claude-code --scope user", false},
+		"events of others that the version does not know": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.version = "2.1.197"
+			a.layers[0].hooks = append(a.layers[0].hooks, other("DirectoryAdded", "x"))
+		}, "install.events", Warn, "DirectoryAdded", "remove them, or update Claude Code", false},
+		"an event that drops the file": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.version = "2.1.100"
+			a.layers[0].hooks = append(a.layers[0].hooks, other("DirectoryAdded", "x"))
+		}, "install.events", Bad, "DirectoryAdded", "", false},
+		"an unknown version": {claude, func(_ *testing.T, _ *facts, a *agent) {
+			a.version = ""
+			a.layers[0].hooks = append(a.layers[0].hooks, other("DirectoryAdded", "x"))
+		}, "install.events", Warn, "", "", true},
+		"more events after an update": {claude, func(_ *testing.T, _ *facts, a *agent) { a.installs[0].newer = []string{"DirectoryAdded"} }, "install.newer", Info, "more events than at the installation: DirectoryAdded", "grapnel install claude-code --scope user", false},
+		"an event of a newer version": {claude, func(_ *testing.T, f *facts, a *agent) {
+			a.version = "2.1.197"
+			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.PreModelSwitch"}})
+		}, "events.absent", Info, "Claude Code 2.1.197 has no PreModelSwitch, which hooks listen to: x", "update Claude Code to 2.1.251", false},
 		"unseen":           {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
 		"untested agent":   {dialect.Windsurf(), func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "no version of Windsurf Cascade was tested", "harmless", false},
 		"tested agent":     {claude, func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "", "", true},

@@ -88,6 +88,11 @@ type agent struct {
 	tools    map[string]int
 }
 
+// lacks reports whether the agent's version is known and does not have an event of its table.
+func (a *agent) lacks(event string) bool {
+	return a.version != "" && a.Row(event) != nil && !install.Agent{Dialect: a.Dialect, Setup: a.Setup()}.Knows(a.version, event)
+}
+
 func (a *agent) present() bool { return a.program != "" || a.dir != "" }
 
 // A layer is one file from which an agent reads hooks or switches.
@@ -109,6 +114,7 @@ type installed struct {
 	missing []string // recorded events without an entry in the files
 	now     string   // path of the file that install would write today, if it differs
 	stale   string   // why a new installation would change something; empty = it would not
+	newer   []string // events that the agent has had since an update after the installation
 	cannot  string   // why stale is unknown
 	program program
 }

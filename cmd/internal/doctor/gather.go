@@ -422,14 +422,18 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 			in.missing = append(in.missing, event)
 		}
 	}
+	if a.version != "" {
+		in.newer = ia.Newer(g.Events[a.Name], rec.Events, rec.AgentVersion, a.version)
+	}
 	program := cmp.Or(g.Program, rec.Program)
 	if install.SameProgram(rec.Program, program) {
 		program = rec.Program // by another path
 	}
 	res, err := install.Install(ctx, install.Request{
 		Agents: []string{a.Name}, Scope: install.Scope(rec.Scope), Root: rec.Root, Program: program, Policy: rec.Policy, ProjectDir: cmp.Or(rec.Project, g.Dir),
-		Home: g.home, Events: g.Events, Versions: map[string]string{a.Name: a.version}, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,
+		Home: g.home, Events: g.Events, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,
 		FailClosed: rec.FailClosed, DryRun: true, Version: hookcmd.Version,
+		Versions: map[string]string{a.Name: rec.AgentVersion}, // an update of the agent does not make the entries stale
 	})
 	if err != nil {
 		in.cannot = err.Error()

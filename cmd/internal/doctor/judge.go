@@ -255,6 +255,9 @@ func judgeInstalls(f *facts, a *agent) []Finding {
 			}
 			add("install.good", OK, fmt.Sprintf("installed for %s, %s, %s", whom, printable.Count(len(in.Events), "event"), in.Settings), "", "")
 		}
+		if len(in.newer) > 0 {
+			add("install.newer", Info, fmt.Sprintf("%s %s has more events than at the installation: %s", a.Title, a.version, strings.Join(in.newer, ", ")), "Grapnel does not get these events", again)
+		}
 	}
 	return found
 }
@@ -351,6 +354,7 @@ func judgeLayers(a *agent) []Finding {
 			found = append(found, off)
 		}
 		found = append(found, judgeStrict(a, &l)...)
+		found = append(found, judgeUnknown(a, &l)...)
 	}
 	return found
 }
@@ -418,6 +422,32 @@ func judgeStrict(a *agent, l *layer) []Finding {
 	return found
 }
 
+// judgeUnknown judges entries for events that the agent's version does not have.
+func judgeUnknown(a *agent, l *layer) []Finding {
+	var events []string
+	hint := fmt.Sprintf("grapnel install %s --scope %s", a.Name, l.scope)
+	for _, h := range l.hooks {
+		if l.rel != "" || !a.lacks(h.Event) || slices.Contains(events, h.Event) {
+			continue
+		}
+		events = append(events, h.Event)
+		if !h.Ours {
+			hint = "remove them, or update " + a.Title
+		}
+	}
+	if len(events) == 0 {
+		return nil
+	}
+	f := Finding{
+		ID: "install.events", Level: Warn, Subject: l.file, What: fmt.Sprintf("%s contains events that %s %s does not know: %s", l.file, a.Title, a.version, strings.Join(events, ", ")),
+		Why: "it ignores them, and may show a warning at each start", Hint: hint,
+	}
+	if install.Older(a.version, a.Setup().StrictBefore) {
+		f.Level, f.Why = Bad, "one unknown event makes it ignore the whole file, including Grapnel's entries"
+	}
+	return []Finding{f}
+}
+
 // judgeEvents judges the events that the policy needs.
 func judgeEvents(f *facts, a *agent) []Finding {
 	if len(a.installs) == 0 {
@@ -451,6 +481,11 @@ func judgeEvents(f *facts, a *agent) []Finding {
 			found = append(found, Finding{
 				ID: "events.absent", Level: Info, Subject: string(kind), What: fmt.Sprintf("%s has no %s, which hooks listen to: %s", a.Title, kind, hooks),
 				Why: "they never run there",
+			})
+		case !slices.ContainsFunc(rows, func(r dialect.EventRow) bool { return !a.lacks(r.Native) }):
+			found = append(found, Finding{
+				ID: "events.absent", Level: Info, Subject: string(kind), What: fmt.Sprintf("%s %s has no %s, which hooks listen to: %s", a.Title, a.version, rows[0].Native, hooks),
+				Why: "they never run there", Hint: fmt.Sprintf("update %s to %s or newer, then: grapnel install %s", a.Title, rows[0].Since, a.Name),
 			})
 		case rows[0].Never:
 			found = append(found, Finding{

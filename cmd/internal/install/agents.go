@@ -192,32 +192,42 @@ func (a Agent) May(event string) error {
 	return nil
 }
 
+// Knows reports whether a version of the agent has an event of its table. An unknown version ("")
+// is treated as Setup.StrictBefore.
+func (a Agent) Knows(version, event string) bool {
+	ev := a.event(event)
+	return ev != nil && (ev.Since == "" || !Older(cmp.Or(version, a.Setup.StrictBefore), ev.Since))
+}
+
+// Newer returns the events that an installation does not have, because the version of the agent was
+// older or unknown when it was made.
+func (a Agent) Newer(asked, installed []string, was, is string) []string {
+	events, _, _ := a.choose(asked, is)
+	return slices.DeleteFunc(events, func(event string) bool { return a.Knows(was, event) || slices.Contains(installed, event) })
+}
+
 // choose returns the events to install: the default set and the events in asked, without events
-// that the version does not know if these would do harm. An unknown version ("") is treated as
-// current.
+// that the version does not know. The agent would report these at each start, or ignore the whole
+// file.
 func (a Agent) choose(asked []string, version string) (events, notes []string, err error) {
 	for _, name := range asked {
 		if err := a.May(name); err != nil {
 			return nil, nil, err
 		}
 	}
-	strict := version != "" && a.Setup.StrictBefore != "" && older(version, a.Setup.StrictBefore)
 	var unknown []string
 	for _, ev := range a.Events {
-		isAsked := slices.Contains(asked, ev.Native)
 		switch {
-		case ev.Never || !ev.Install && !isAsked:
-		case strict && (ev.Since == "" || older(version, ev.Since)):
-			if isAsked {
-				unknown = append(unknown, ev.Native)
-			}
+		case ev.Never || !ev.Install && !slices.Contains(asked, ev.Native):
+		case !a.Knows(version, ev.Native):
+			unknown = append(unknown, ev.Native)
 		default:
 			events = append(events, ev.Native)
 		}
 	}
-	if len(unknown) > 0 {
-		notes = append(notes, fmt.Sprintf("%s %s does not know %s and would ignore its whole settings file with this event: update %s",
-			a.Title, version, strings.Join(unknown, ", "), a.Title))
+	if len(unknown) > 0 && version != "" { // otherwise a note explains the unknown version
+		notes = append(notes, fmt.Sprintf(`%s %s does not know %s: after an update, run "grapnel install %s" again`,
+			a.Title, version, strings.Join(unknown, ", "), a.Name))
 	}
 	return events, notes, nil
 }
@@ -234,8 +244,8 @@ func (a Agent) wait(event string, timeout time.Duration) time.Duration {
 // closes reports whether an entry can make the agent block when the hook fails.
 func (a Agent) closes() bool { return strings.Contains(a.Setup.Entry, "$closed") }
 
-// older reports whether version a is before version b; both are like 2.1.329.
-func older(a, b string) bool {
+// Older reports whether version a is before version b; both are like 2.1.329.
+func Older(a, b string) bool {
 	return slices.Compare(numbers(a), numbers(b)) < 0
 }
 

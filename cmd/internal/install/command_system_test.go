@@ -69,11 +69,11 @@ func TestVersionOfProgram(t *testing.T) {
 		batch bool
 		note  string
 	}{
-		`echo "2.0.60 (Claude Code)"`:                    {false, ""},
+		`echo "2.0.60 (Claude Code)"`:                    {false, "2.0.60 does not know"},
 		`echo "2.1.329 (Claude Code)"`:                   {true, ""},
-		`echo "oops"`:                                    {true, "did not answer, so its version is unknown"},
-		`echo "2.1.329 (Claude Code)"; exit 1`:           {true, "did not answer"},
-		`test "$HOME" = "` + m.home + `" && echo 2.0.60`: {false, ""},
+		`echo "oops"`:                                    {false, "did not answer, so its version is unknown: only events that 2.1.101 knows are installed"},
+		`echo "2.1.329 (Claude Code)"; exit 1`:           {false, "did not answer"},
+		`test "$HOME" = "` + m.home + `" && echo 2.0.60`: {false, "2.0.60 does not know"},
 	} {
 		m.script(filepath.Join(m.home, "bin", "claude"), body)
 		f := m.install(req).Files[0]

@@ -667,13 +667,14 @@ func TestVersions(t *testing.T) {
 		asked         []string
 		note, notNote string
 	}{
-		"current":   {version: "2.1.329", has: []string{"PostToolBatch", "PreModelSwitch"}, notNote: "version"},
-		"threshold": {version: "2.1.101", has: []string{"PostToolBatch"}},
-		"before":    {version: "2.1.100", has: []string{"TaskCreated", "PreToolUse"}, not: []string{"PostToolBatch", "PreModelSwitch"}},
-		"old":       {version: "2.0.60", has: []string{"SubagentStart"}, not: []string{"TaskCreated", "PostCompact"}},
-		"asked":     {version: "2.0.60", asked: []string{"FileChanged"}, not: []string{"FileChanged"}, note: "2.0.60 does not know FileChanged"},
-		"closed":    {version: "2.1.240", has: []string{"PreToolUse"}, note: "2.1.240 cannot fail closed, version 2.1.295 can"},
-		"unknown":   {version: "", has: []string{"PostToolBatch"}},
+		"current": {version: "2.1.329", has: []string{"PostToolBatch", "PreModelSwitch"}, notNote: "version"},
+		"node 20": {version: "2.1.197", has: []string{"PostToolBatch"}, not: []string{"DirectoryAdded", "PreModelSwitch"}, note: "2.1.197 does not know PreModelSwitch, PostModelSwitch, DirectoryAdded: after an update"},
+		"first":   {version: "2.1.118", has: []string{"PostToolBatch"}},
+		"before":  {version: "2.1.117", has: []string{"TaskCreated", "PreToolUse"}, not: []string{"PostToolBatch", "PreModelSwitch"}},
+		"old":     {version: "2.0.60", has: []string{"SubagentStart"}, not: []string{"TaskCreated", "PostCompact"}},
+		"asked":   {version: "2.0.60", asked: []string{"FileChanged"}, not: []string{"FileChanged"}, note: "FileChanged"},
+		"closed":  {version: "2.1.240", has: []string{"PreToolUse"}, note: "2.1.240 cannot fail closed, version 2.1.295 can"},
+		"unknown": {version: "", has: []string{"PermissionDenied"}, not: []string{"PostToolBatch"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -703,6 +704,33 @@ func TestVersions(t *testing.T) {
 			}
 		})
 	}
+}
+
+// An installation keeps its events while the version of the agent is unknown, and changes them when
+// another version is found.
+func TestVersionChanges(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	for _, tt := range []struct {
+		version, recorded string
+		batch, directory  bool
+	}{
+		{"", "", false, false},
+		{"2.1.197", "2.1.197", true, false},
+		{"", "2.1.197", true, false},
+		{"2.1.332", "2.1.332", true, true},
+		{"", "2.1.332", true, true},
+		{"2.1.197", "2.1.197", true, false},
+	} {
+		req := m.request("claude")
+		req.Versions = map[string]string{"claude-code": tt.version}
+		m.install(req)
+		rec := m.records()[0]
+		if rec.AgentVersion != tt.recorded || slices.Contains(rec.Events, "PostToolBatch") != tt.batch || slices.Contains(rec.Events, "DirectoryAdded") != tt.directory {
+			t.Errorf("after an installation for version %q: %q %v, want %+v", tt.version, rec.AgentVersion, rec.Events, tt)
+		}
+	}
+	m.uninstall(m.request("claude"))
 }
 
 // Concurrent installers wait for each other: at the end the settings contain one installation,

@@ -80,10 +80,13 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		j.closed = j.closed || s.KeepClosed && j.old.FailClosed
 	}
 	version, note := s.version(ctx, a)
-	j.version = version
-	if note != "" {
+	if version == "" && j.old != nil {
+		version = j.old.AgentVersion
+	}
+	if version == "" && note != "" {
 		j.notes = append(j.notes, note)
 	}
+	j.version = version
 	asked := s.Events[a.Name]
 	for _, alias := range a.Aliases {
 		asked = append(slices.Clip(asked), s.Events[alias]...)
@@ -93,7 +96,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 		return nil, err
 	}
 	j.notes = append(j.notes, notes...)
-	if j.closed && a.closes() && version != "" && older(version, a.Setup.ClosedSince) {
+	if j.closed && a.closes() && version != "" && Older(version, a.Setup.ClosedSince) {
 		j.notes = append(j.notes, fmt.Sprintf("%s %s cannot fail closed, version %s can: update it", a.Title, version, a.Setup.ClosedSince))
 	}
 
@@ -307,7 +310,7 @@ func (s *session) record(j *job, id string, events []string) installation.Record
 		ID: id, Agent: j.agent.Name, Scope: string(j.scope), Settings: j.file,
 		Program: s.Program, Root: s.Root, Policy: s.Policy, State: s.state, Path: s.Env("PATH"),
 		Events: events, TimeoutMS: j.agent.wait("", s.Timeout).Milliseconds(),
-		FailClosed: j.closed, Version: s.Version, Time: s.Now,
+		FailClosed: j.closed, AgentVersion: j.version, Version: s.Version, Time: s.Now,
 	}
 	for _, c := range j.changes {
 		switch {

@@ -27,7 +27,7 @@ func FuzzPlan(f *testing.F) {
 				continue
 			}
 			w := wanted(t, a.Name)
-			w.Events, _, _ = a.choose(nil, "")
+			w.Events, _, _ = a.choose(nil, newest)
 			w.Current = data
 			c, err := Plan(w)
 			if fe, ok := errors.AsType[*FileError](err); ok {

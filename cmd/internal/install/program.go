@@ -131,7 +131,7 @@ func (s *session) version(ctx context.Context, a Agent) (version, note string) {
 		return v, ""
 	}
 	unknown := func(why string) (string, string) {
-		return "", fmt.Sprintf("%s, so its version is unknown: versions before %s ignore the whole settings file if it contains newer events; make sure that it is up to date", why, a.Setup.StrictBefore)
+		return "", fmt.Sprintf(`%s, so its version is unknown: only events that %s knows are installed; run "grapnel install %s" again when it answers --version`, why, a.Setup.StrictBefore, a.Name)
 	}
 	program := lookPath(a.Setup.Program, s.Env)
 	if program == "" {

@@ -401,13 +401,17 @@ func installed(row *dialect.EventRow) string {
 	if row.Budget > 0 {
 		budget = fmt.Sprintf("; all hooks together have %v", row.Budget.Round(100*time.Millisecond))
 	}
+	since := ""
+	if row.Since != "" {
+		since = fmt.Sprintf(", from %s on", row.Since)
+	}
 	if row.Install {
-		return "yes" + budget
+		return "yes" + since + budget
 	}
 	if row.Never {
 		return "never: " + row.Why + budget
 	}
-	return "when a policy listens: " + row.Why + budget
+	return "when a policy listens" + since + ": " + row.Why + budget
 }
 
 func agentTools(d *dialect.Dialect) string {

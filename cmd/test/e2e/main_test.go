@@ -12,7 +12,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	install := func(ctx context.Context) error { return agents.Install(ctx, agents.All...) }
+	install := func(ctx context.Context) error {
+		return agents.Install(ctx, append(agents.All, agents.ClaudeCodeNode20)...)
+	}
 	os.Exit(offline.Main(m, install, notRun))
 }
 

@@ -42,6 +42,10 @@ var (
 		Agent: verify.ClaudeCode, Version: "2.1.330", Package: "@anthropic-ai/claude-code",
 		program: "node_modules/@anthropic-ai/claude-code-*/claude",
 	}
+	// ClaudeCodeNode20 is the version that npm installs on Node.js 20: newer ones need Node.js 22.
+	ClaudeCodeNode20 = &Agent{
+		Agent: verify.ClaudeCode, Version: "2.1.197", Package: ClaudeCode.Package, program: ClaudeCode.program,
+	}
 	GeminiCLI = &Agent{
 		Agent: verify.GeminiCLI, Version: "0.61.0", Package: "@google/gemini-cli",
 		npmFlags: []string{"--omit=optional"}, // native add-ons that headless runs do not need
