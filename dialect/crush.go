@@ -51,7 +51,7 @@ var crushSetup = Setup{
 	Program: "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
 	// No matcher: without one the hook gets all calls, and * is an invalid expression for which
 	// Crush does not start (seen live).
-	Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second,
+	Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second, AskTimeout: askTimeout,
 	Fold: true, Strict: true,
 	Undone: "if several hooks change an input, the last file wins; a block by Grapnel always holds",
 	Unseen: []string{

@@ -37,7 +37,7 @@ var geminiCLI = &Dialect{
 var geminiSetup = Setup{
 	Program: "gemini", User: ".gemini/settings.json", Project: ".gemini/settings.json", MovedBy: "GEMINI_CLI_HOME",
 	Managed: [3]string{"/etc/gemini-cli/settings.json", "/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json"},
-	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond,
+	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond, AskTimeout: askTimeout,
 	Comments: true, Vars: true, Matcher: "*",
 	Label: "grapnel", // /hooks disable and hooksConfig.disabled use this name for entries
 	Off: []Switch{ // older versions kept these settings in "hooks" and in "tools"

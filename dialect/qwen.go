@@ -37,7 +37,7 @@ var qwenSetup = Setup{
 	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
 	// Whole numbers below 1000 are seconds in newer versions and milliseconds in older ones.
 	// Numbers from 1000 on are milliseconds in all versions (seen live, and documented).
-	Unit: time.Millisecond, Comments: true, Vars: true,
+	Unit: time.Millisecond, AskTimeout: askTimeout, Comments: true, Vars: true,
 	Off:    []Switch{{Path: "disableAllHooks", Is: "true", Effect: "switches all hooks off"}},
 	Undone: "a later hook, of an extension or below Grapnel's in the file, overrides a block by Grapnel if it answers allow",
 	Unseen: []string{"a run with --safe-mode or --bare, which starts no hooks"},

@@ -47,6 +47,10 @@ type Setup struct {
 	Top  string        // further top-level members of a new file, as JSON without braces
 	Unit time.Duration // of a timeout in an entry; 0 = entries have no timeout
 
+	// AskTimeout is the timeout of entries for events at which a person may be asked; 0 = as at
+	// other events. Grapnel's own deadline is shorter: see EventRow.Budget.
+	AskTimeout time.Duration
+
 	// Files lists possible file names for an event, each with $event, for ShapeFiles. Grapnel uses
 	// the first free name.
 	Files []string
@@ -94,6 +98,10 @@ type Setup struct {
 	Todo        []string // steps for the user after installing, one line each; $file is the written file
 	TodoProject []string // further steps after installing into a project
 }
+
+// askTimeout is how long agents should wait while a person decides. Agents that ask their user to
+// trust an entry want new trust if its timeout changes.
+const askTimeout = time.Hour
 
 // Setup returns a copy of the agent's hook configuration, or nil if it is unknown. The caller may
 // change the copy.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 )
 
@@ -234,11 +235,21 @@ func (a Agent) choose(asked []string, version string) (events, notes []string, e
 
 // wait returns the timeout of an event in the agent's settings: a multiple of the agent's unit.
 func (a Agent) wait(event string, timeout time.Duration) time.Duration {
-	if ev := a.event(event); ev != nil && ev.Wait > 0 {
+	ev := a.event(event)
+	if ev != nil && a.asks(ev) {
+		timeout = max(timeout, a.Setup.AskTimeout)
+	}
+	if ev != nil && ev.Wait > 0 {
 		timeout = min(timeout, ev.Wait)
 	}
 	unit := cmp.Or(a.Setup.Unit, time.Millisecond)
 	return (timeout + unit - 1) / unit * unit
+}
+
+// asks reports whether a hook of the event may ask a person.
+func (a Agent) asks(ev *dialect.EventRow) bool {
+	c, ok := grapnel.ContractOf(ev.Kind)
+	return ok && c.Permit || ev.Contract != nil && ev.Contract.Permit
 }
 
 // closes reports whether an entry can make the agent block when the hook fails.

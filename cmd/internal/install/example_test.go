@@ -43,7 +43,7 @@ func ExamplePlan() {
 	// +          {
 	// +            "type": "command",
 	// +            "command": "/usr/local/bin/grapnel-hook --id k3tq5a2mzn7xw4vbyc6dpfhjre",
-	// +            "timeout": 60
+	// +            "timeout": 3600
 	// +          }
 	// +        ]
 	// +      }

@@ -218,7 +218,7 @@ func TestInstallAndUninstall(t *testing.T) {
 	want := installation.Record{
 		ID: g.ID, Agent: "gemini-cli", Scope: "user", Settings: gemini, Program: m.program,
 		Policy: filepath.Join(m.home, ".config", "grapnel", "grapnel.yaml"), State: m.state, Path: "/usr/bin:/bin",
-		Events: g.Events, TimeoutMS: 60000, FailClosed: true, Version: "0.1.0", Time: m.now,
+		Events: g.Events, TimeoutMS: 60000, EventTimeoutsMS: map[string]int64{"BeforeTool": 3600000}, FailClosed: true, Version: "0.1.0", Time: m.now,
 		Made: installation.Made{File: true, Dirs: []string{filepath.Dir(gemini)}, Hooks: true, Events: g.Events},
 	}
 	if diff := cmp.Diff(want, rec); diff != "" {
@@ -731,6 +731,29 @@ func TestVersionChanges(t *testing.T) {
 		}
 	}
 	m.uninstall(m.request("claude"))
+}
+
+// The agent waits long where a person may be asked.
+func TestAskTimeout(t *testing.T) {
+	t.Parallel()
+	for agent, long := range map[string]string{"claude-code": "PreToolUse PermissionRequest PreModelSwitch", "codex": "PreToolUse PermissionRequest", "gemini-cli": "BeforeTool"} {
+		a, err := Lookup(agent)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, ev := range a.Events {
+			want := time.Minute
+			if slices.Contains(strings.Fields(long), ev.Native) {
+				want = time.Hour
+			}
+			if ev.Wait > 0 {
+				want = ev.Wait
+			}
+			if got := a.wait(ev.Native, time.Minute); got != want {
+				t.Errorf("%s waits %v at %s, want %v", agent, got, ev.Native, want)
+			}
+		}
+	}
 }
 
 // Concurrent installers wait for each other: at the end the settings contain one installation,

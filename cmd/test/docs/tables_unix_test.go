@@ -282,6 +282,15 @@ func settingsTable(t *testing.T, a *install.Agent) string {
 		} else if setup.Unit != 0 {
 			add("how long the agent waits", fmt.Sprintf("%v", install.DefaultTimeout))
 		}
+		if setup.AskTimeout > 0 {
+			var names []string
+			for i := range a.Events {
+				if row := &a.Events[i]; contractOf(row).Permit && !row.Never {
+					names = append(names, code(row.Native))
+				}
+			}
+			add("the same at "+list(names...), fmt.Sprintf("%v, so that a person can decide; Grapnel itself has [55 s](../bad-input.md)", setup.AskTimeout))
+		}
 	}
 	if moved := a.Setup.MovedBy; moved != "" {
 		rows = slices.Insert(rows, 2, []string{"the same with `" + moved + "` set", file(install.User, map[string]string{moved: "/MOVED"})})

@@ -192,7 +192,7 @@ func TestHookProgramFails(t *testing.T) {
 }
 
 // timeouts matches the time that an agent waits, in seconds or milliseconds.
-var timeouts = regexp.MustCompile(`("timeout(?:Sec)?": ?)60(000)?\b`)
+var timeouts = regexp.MustCompile(`("timeout(?:Sec)?": ?)(?:60|3600)(000)?\b`)
 
 func testHookProgramFails(t *testing.T, a *agents.Agent, flag string, want unanswered) {
 	g := unguarded(t, a, "")
