@@ -10,7 +10,8 @@ import (
 // openCode is the dialect of OpenCode, whose hooks are functions (input, output) of a plugin in its
 // own process. Grapnel's plugin, in cmd/internal/install/shim, forwards the arguments as {hook,
 // directory, input, output} and applies the answer to output. For bus events, hook is the type of
-// the event. "Seen live" below means version 1.18.33.
+// the event. "Seen live" below means version 1.18.33. No version 2 was run: the plugin follows its
+// source and translates its events into these.
 //
 // OpenCode never calls its hook permission.ask (seen live). It asks for permission while a tool
 // runs, so an ask becomes a block in tool.execute.before.
@@ -39,7 +40,7 @@ var openCodeSetup = Setup{
 	Unseen: []string{"opencode --pure and OPENCODE_PURE: OpenCode loads no plugins"},
 	Todo: []string{
 		"OpenCode loads plugins when it starts: restart it",
-		"at its next start, OpenCode installs the package @opencode-ai/plugin next to $file and waits until that is done: this needs a network connection once",
+		"at its next start, OpenCode 1 installs the package @opencode-ai/plugin next to $file and waits until that is done: this needs a network connection once",
 	},
 }
 
@@ -83,6 +84,15 @@ var opencodeEvents = []EventRow{
 		Native: "tool.execute.before", Kind: grapnel.ToolBefore, Install: true, Closed: true,
 		In:  "input.tool=tool.name input.callID=tool.id output.args=tool.input",
 		Out: "block=block:true reason=reason args=tool.input message=message",
+	},
+	{
+		// Only in OpenCode 2 (from its source): fires after the rules of the agent and before its
+		// prompt, for each permission of a call, but not if a rule denies. The plugin makes the
+		// input from the resources, which are only parts of the call.
+		Native: "permission.evaluate", Kind: grapnel.PermissionBefore, Closed: true,
+		In:  "input.action=tool.name input.callID=tool.id input.args=tool.input",
+		Out: "block=block:true ask=ask:true allow=allow:true reason=reason message=message",
+		Why: "exists only in OpenCode 2, where tool.execute.before reports the whole call",
 	},
 	{Native: "shell.env", Kind: grapnel.NativePrefix + "opencode.shell.env", In: "input.cwd=session.cwd", Why: "only sets variables; tool.execute.before reports the command"},
 	{
@@ -130,17 +140,21 @@ var opencodeEvents = []EventRow{
 	{Native: "dispose", Kind: grapnel.NativePrefix + "opencode.dispose", Why: opencodeChore},
 }
 
-// opencodeTools lists the built-in tools.
+// opencodeTools lists the built-in tools. The tools shell, execute, patch and subagent, and the member
+// path, are in OpenCode 2, and are from its source.
 var opencodeTools = []ToolRow{
 	{Native: "bash", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/workdir", Use: grapnel.UseRead}}},
-	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseRead}}},
-	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}},
+	{Native: "shell", Like: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}, {Field: grapnel.FieldPath, At: "/workdir", Use: grapnel.UseRead}}},
+	{Native: "execute", Class: grapnel.ClassShell}, // runs JavaScript; the tools that it calls have events of their own
+	{Native: "read", Like: "Read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseRead}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+	{Native: "write", Like: "Write", Class: grapnel.ClassWrite, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseWrite}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}},
 	{
-		Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/newString"}},
+		Native: "edit", Like: "Edit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseWrite}, {Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/newString"}},
 		Members: [][2]string{{"oldString", "old_string"}, {"replaceAll", "replace_all"}},
 	},
 	{Native: "multiedit", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/filePath", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/edits/*/newString"}}},
 	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/patchText", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/patchText"}}},
+	{Native: "patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/patchText", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/patchText"}}},
 	{Native: "glob", Like: "Glob", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
 	{Native: "grep", Like: "Grep", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
 	{Native: "list", Like: "LS", Class: grapnel.ClassSearch, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
@@ -148,6 +162,8 @@ var opencodeTools = []ToolRow{
 	{Native: "webfetch", Like: "WebFetch", Class: grapnel.ClassFetch, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}}},
 	{Native: "websearch", Like: "WebSearch", Class: grapnel.ClassFetch},
 	{Native: "task", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "subagent", Like: "Agent", Class: grapnel.ClassTask},
+	{Native: "external_directory", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}}, // a permission
 	{Native: "todowrite", Like: "TodoWrite", Class: grapnel.ClassTask},
 	{Native: "skill", Like: "Skill", Class: grapnel.ClassOther},
 	{Native: "question", Like: "AskUserQuestion", Class: grapnel.ClassOther},

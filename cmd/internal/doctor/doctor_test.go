@@ -338,12 +338,20 @@ func TestJudge(t *testing.T) {
 			a.version = "2.1.197"
 			f.specs = append(f.specs, grapnel.Spec{Name: "x", On: []grapnel.Kind{"native.claude-code.PreModelSwitch"}})
 		}, "events.absent", Info, "Claude Code 2.1.197 has no PreModelSwitch, which hooks listen to: x", "update Claude Code to 2.1.251", false},
-		"unseen":           {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
-		"untested agent":   {dialect.Windsurf(), func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "no version of Windsurf Cascade was tested", "harmless", false},
-		"tested agent":     {claude, func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "", "", true},
-		"unknown tools":    {claude, func(_ *testing.T, _ *facts, a *agent) { a.tools = map[string]int{"B": 2, "A": 1} }, "tools.unknown", Info, "A (1), B (2)", "{tool: NAME}", false},
-		"Records stopped":  {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = now.Add(-5*time.Hour), now }, "records.stopped", Warn, "the last record is from", "grapnel log --agent claude-code", false},
-		"no Record at all": {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "no record since 2026-11-13", "", false},
+		"a plugin for version 1": {find(t, "opencode"), func(_ *testing.T, _ *facts, a *agent) {
+			a.version, a.installs[0].named = "2.0.24", true
+		}, "settings.void", Bad, "OpenCode 2.0.24 does not load /home/ann/.config/opencode/plugins/grapnel.js", "grapnel install opencode --scope user", false},
+		"a plugin for version 1 in it": {find(t, "opencode"), func(_ *testing.T, _ *facts, a *agent) {
+			a.version, a.installs[0].named = "1.18.33", true
+		}, "settings.void", Bad, "", "", true},
+		"a plugin for version 2": {find(t, "opencode"), func(_ *testing.T, _ *facts, a *agent) { a.version = "2.0.24" }, "settings.void", Bad, "", "", true},
+		"version 2":              {find(t, "opencode"), func(_ *testing.T, _ *facts, a *agent) { a.version = "2.0.24" }, "agent.documented", Info, "OpenCode 2.0.24 was not tested", "harmless", false},
+		"unseen":                 {claude, func(*testing.T, *facts, *agent) {}, "unseen", Info, "--bare", "", false},
+		"untested agent":         {dialect.Windsurf(), func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "no version of Windsurf Cascade was tested", "harmless", false},
+		"tested agent":           {claude, func(*testing.T, *facts, *agent) {}, "agent.documented", Info, "", "", true},
+		"unknown tools":          {claude, func(_ *testing.T, _ *facts, a *agent) { a.tools = map[string]int{"B": 2, "A": 1} }, "tools.unknown", Info, "A (1), B (2)", "{tool: NAME}", false},
+		"Records stopped":        {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = now.Add(-5*time.Hour), now }, "records.stopped", Warn, "the last record is from", "grapnel log --agent claude-code", false},
+		"no Record at all":       {claude, func(_ *testing.T, _ *facts, a *agent) { a.last, a.lastUsed = time.Time{}, now }, "records.stopped", Warn, "no record since 2026-11-13", "", false},
 		"used before it was installed": {claude, func(_ *testing.T, _ *facts, a *agent) {
 			a.last, a.lastUsed, a.installs[0].Time = time.Time{}, now.Add(-2*time.Hour), now.Add(-time.Hour)
 		}, "records.stopped", Warn, "", "", true},

@@ -114,6 +114,7 @@ type installed struct {
 	missing []string // recorded events without an entry in the files
 	now     string   // path of the file that install would write today, if it differs
 	stale   string   // why a new installation would change something; empty = it would not
+	named   bool     // the plugin in Settings has no default export
 	newer   []string // events that the agent has had since an update after the installation
 	cannot  string   // why stale is unknown
 	program program

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -416,6 +417,9 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 		return in
 	case in.program.gone || in.program.cannot != "":
 		return in
+	}
+	if data, err := readFile(rec.Settings, maxScript); err == nil {
+		in.named = !bytes.Contains(data, []byte("\nexport default "))
 	}
 	for _, event := range rec.Events {
 		if !slices.ContainsFunc(found.Entries, func(e install.Entry) bool { return e.Event == event }) {

@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -46,8 +47,8 @@ func TestMain(m *testing.M) {
 
 const rules = `version: 1
 hooks:
-  - {name: guard, on: [tool.before, message.before], match: {text: rm -rf}, block: Use trash.}
-  - {name: ask, on: tool.before, match: {command: git push}, ask: Really?}
+  - {name: guard, on: [tool.before, permission.before, message.before], match: {text: rm -rf}, block: Use trash.}
+  - {name: ask, on: [tool.before, permission.before], match: {command: git push}, ask: Really?}
   - {name: mask, on: [tool.before, tool.after, prompt.before, message.before, response.before], replace: [{pattern: 'sk-[0-9]+', with: 'sk-***'}]}
   - {name: prompts, on: prompt.before, match: {prompt: forbidden}, block: Not that.}
   - {name: opening, on: session.start, context: opening}
@@ -64,7 +65,7 @@ type plugin struct {
 	end    func()
 }
 
-// run starts an agent's plugin. Its grapnel-hook appends its process ID to the file pids. If hook
+// run starts an agent's plugin; opencode2 is the plugin of OpenCode as its version 2 calls it. Its grapnel-hook appends its process ID to the file pids. If hook
 // is not empty, this shell line replaces grapnel-hook.
 func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 	t.Helper()
@@ -74,6 +75,8 @@ func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 	}
 	program := filepath.Join(bin, "grapnel-hook")
 	p := &plugin{t: t, root: t.TempDir()}
+	driver := agent
+	agent = strings.TrimSuffix(agent, "2")
 	if err := os.WriteFile(filepath.Join(p.root, "grapnel.yaml"), []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +110,7 @@ func run(t *testing.T, agent string, o shim.Options, hook string) *plugin {
 			t.Fatal(err)
 		}
 	}
-	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), node, filepath.Join("testdata", "drive.mjs"), agent, main)
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), node, filepath.Join("testdata", "drive.mjs"), driver, main)
 	cmd.Stderr = &p.stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -339,6 +342,84 @@ func TestOpenCode(t *testing.T) {
 	}
 	if failed != 1 {
 		t.Errorf("%d Records of failed tools, want one", failed)
+	}
+}
+
+// In OpenCode 2 a hook changes its event. Only execute.before throws, to block. Its interface is from
+// the source of OpenCode; no version 2 was run.
+func TestOpenCode2(t *testing.T) {
+	t.Parallel()
+	p := run(t, "opencode2", shim.Options{Events: []string{
+		"tool.execute.before", "tool.execute.after", "chat.message", "session.created", "experimental.chat.system.transform", "experimental.session.compacting",
+		"message.part.updated", "permission.evaluate",
+	}}, "")
+	const call = `{"hook":"tool.execute.before","args":[{"tool":"%s","sessionID":"s","agent":"build","messageID":"m","id":"%s","input":%s}]}`
+	for name, tt := range map[string]struct{ line, threw, want string }{
+		"nothing":  {fmt.Sprintf(call, "shell", "c", `{"command":"ls"}`), "", `{"input":{"command":"ls"}}`},
+		"change":   {fmt.Sprintf(call, "write", "c", `{"path":"a","content":"sk-1"}`), "", `{"input":{"path":"a","content":"sk-***"}}`},
+		"patch":    {fmt.Sprintf(call, "patch", "c", `"*** Begin Patch\n*** Add File: a\n+sk-1\n*** End Patch"`), "", `{"input":"*** Begin Patch\n*** Add File: a\n+sk-***\n*** End Patch"}`},
+		"block":    {fmt.Sprintf(call, "shell", "no", `{"command":"rm -rf x"}`), "Use trash.", `{}`},
+		"question": {fmt.Sprintf(call, "shell", "c", `{"command":"git push"}`), "The question is: Really?", `{}`},
+		"code":     {fmt.Sprintf(call, "execute", "c", `{"code":"await tools.shell({command: 'rm -rf x'})"}`), "Use trash.", `{}`},
+
+		"result":      {`{"hook":"tool.execute.after","args":[{"tool":"shell","sessionID":"s","id":"c","input":{},"status":"completed","result":{"output":{"text":"sk-1"},"content":[{"type":"text","text":"sk-1"}],"metadata":{"exit":0}}}]}`, "", `{"result":{"metadata":{"exit":0},"content":[{"text":"sk-***","type":"text"},{"text":"house rules","type":"text"}]}}`},
+		"same result": {`{"hook":"tool.execute.after","args":[{"tool":"shell","sessionID":"s","id":"c","input":{},"status":"completed","result":{"output":7,"content":[{"type":"text","text":"ok"}]}}]}`, "", `{"result":{"output":7,"content":[{"text":"ok","type":"text"},{"text":"house rules","type":"text"}]}}`},
+		"failure":     {`{"hook":"tool.execute.after","args":[{"tool":"read","sessionID":"s","id":"c","input":{"path":"a"},"status":"error","error":{"message":"gone"}}]}`, "", `{"error":{"message":"gone"}}`},
+
+		"permission":    {`{"hook":"permission.evaluate","args":[{"sessionID":"s","action":"shell","resources":["git push"],"effect":"allow","source":{"type":"tool","messageID":"m","callID":"c"}}]}`, "", `{"effect":"ask","message":"Really?"}`},
+		"no permission": {`{"hook":"permission.evaluate","args":[{"sessionID":"s","action":"shell","resources":["cd a","rm -rf x"],"effect":"ask"}]}`, "", `{"effect":"deny","message":"Use trash."}`},
+		"as the agent":  {`{"hook":"permission.evaluate","args":[{"sessionID":"s","action":"edit","resources":["a.txt"],"effect":"ask"}]}`, "", `{"effect":"ask"}`},
+
+		"blocked prompt": {`{"hook":"session.prompt","args":[{"sessionID":"s3","messageID":"m","prompt":{"text":"forbidden","files":[{"uri":"file:///a"}]},"delivery":"now"}]}`, "", `{"prompt":{"text":"grapnel blocked a prompt: Not that."}}`},
+		"prompt":         {`{"hook":"session.prompt","args":[{"sessionID":"s4","messageID":"m","prompt":{"text":"use sk-1","files":[{"uri":"file:///a"}]},"delivery":"now"}]}`, "", `{"prompt":{"text":"use sk-***","files":[{"uri":"file:///a"}]}}`},
+		"title":          {`{"hook":"session.context","args":[{"sessionID":"s","kind":"title","system":[]}]}`, "", `{"system":[]}`},
+		"compaction":     {`{"hook":"session.compaction","args":[{"sessionID":"s","kind":"compaction","system":[]}]}`, "", `{"system":[{"type":"text","text":"house rules"}]}`},
+	} {
+		got := p.call(tt.line)
+		if !strings.HasSuffix(got.Threw, tt.threw) || (got.Threw == "") != (tt.threw == "") {
+			t.Errorf("%s: threw %q, want %q", name, got.Threw, tt.threw)
+		}
+		event, _ := got.Result.(map[string]any)
+		var want map[string]any
+		if err := json.Unmarshal([]byte(tt.want), &want); err != nil {
+			t.Fatal(name, err)
+		}
+		for member, value := range want {
+			if diff := cmp.Diff(value, event[member]); diff != "" {
+				t.Errorf("%s: %s (-want +got):\n%s", name, member, diff)
+			}
+		}
+	}
+	p.call(`{"hook":"tool.execute.after","args":[{"tool":"shell","sessionID":"s","id":"no","input":{},"status":"error","error":{"message":"Use trash."}}]}`)
+	// The context of a session's start and of its latest prompt is in each model call.
+	p.call(`{"hook":"event","args":[{"type":"session.created","properties":{"info":{"id":"s9"}}}]}`)
+	const request = `{"hook":"session.context","args":[{"sessionID":"s9","agent":"build","kind":"primary","system":[{"type":"text","text":"You are"}],"messages":[]}]}`
+	const house = `{"text":"house rules","type":"text"}`
+	want := `[{"text":"You are","type":"text"},{"text":"opening","type":"text"},` + house + `,` + house + `]`
+	p.call(`{"hook":"session.prompt","args":[{"sessionID":"s9","messageID":"m","prompt":{"text":"hi"},"delivery":"now"}]}`)
+	for range 2 {
+		if event, _ := p.call(request).Result.(map[string]any); text(event["system"]) != want {
+			t.Errorf("the system prompt is %s, want %s", text(event["system"]), want)
+		}
+	}
+	if got := p.call(`{"hook":"tool.execute.before","strange":"frozen","args":[{"tool":"shell","sessionID":"s","id":"f","input":{"command":"echo sk-1"}}]}`); got.Threw == "" {
+		t.Error("a change that cannot be made let the call run as it was")
+	}
+	p.end()
+	failed := map[string]int{}
+	for entry, err := range spool.Read(filepath.Join(p.root, "state", "spool"), spool.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if entry.Event == "tool.failed" {
+			failed[entry.Tool]++
+		}
+		if line := text(entry.Input); !strings.Contains(line, `"directory":"/project"`) {
+			t.Errorf("the event is not in the session's directory: %s", line)
+		}
+	}
+	if want := map[string]int{"read": 1}; !maps.Equal(failed, want) {
+		t.Errorf("Records of failed tools %v, want %v", failed, want)
 	}
 }
 

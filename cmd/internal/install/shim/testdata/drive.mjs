@@ -15,10 +15,38 @@ async function load(module) {
     }
     return
   }
-  if (Object.keys(module).join() !== "Grapnel") throw new Error("not exactly one export")
+  const { id, server, setup, ...more } = module.default
+  if (Object.keys(module).join() !== "default" || id !== "grapnel" || Object.keys(more).length > 0) throw new Error("not exactly one export {id, server, setup}")
+  if (agent === "opencode2") return load2(setup)
   const client = { tui: { showToast: async ({ body }) => toasts.push(body.message) } }
-  const made = await module.Grapnel({ directory: "/project", worktree: "/", client, $: () => {} })
+  const made = await server({ directory: "/project", worktree: "/", client, $: () => {} })
   for (const [name, handler] of Object.entries(made)) hooks[name] = { handler }
+}
+// A context with the interface of OpenCode 2: each hook gets one event, which it changes.
+async function load2(setup) {
+  const domain = (prefix) => ({
+    hook: async (name, callback) => {
+      hooks[prefix + name] = {
+        handler: async (event) => {
+          if (event.result) copied(event)
+          if ((await callback(event)) !== undefined) throw new Error("a hook returned something")
+          return event
+        },
+      }
+      return { dispose: async () => {} }
+    },
+  })
+  async function* subscribe({ signal }) {
+    while (!signal.aborted) yield await new Promise((resolve) => (hooks.event = { handler: resolve }))
+  }
+  const made = await setup({ location: { directory: "/project" }, tool: domain("tool."), permission: domain("permission."), session: domain("session."), event: { subscribe } })
+  if (typeof made !== "function") throw new Error("setup returned no function that ends it")
+}
+
+// copied makes the result of a call a copy at each read, as in OpenCode 2.
+function copied(event) {
+  let { result } = event
+  Object.defineProperty(event, "result", { enumerable: true, get: () => structuredClone(result), set: (value) => (result = value) })
 }
 await load(module)
 
@@ -54,7 +82,7 @@ for await (const line of createInterface({ input: process.stdin })) {
   if (reload) await load(await import(`${pathToFileURL(file)}?${reload}`))
   const answer = { registered: Object.keys(hooks), opts: hooks[hook]?.opts }
   if (strange === "deep") deep(args[0].params ?? args[1].args)
-  else if (strange === "frozen") Object.freeze(args[1].args)
+  else if (strange === "frozen") Object.freeze(args.length > 1 ? args[1].args : args[0])
   else if (strange) odd(args[strange === "ctx" ? 1 : 0])
   const kept = args.map((arg) => arg?.args ?? arg?.parts ?? arg) // the agent has its own references
   try {
