@@ -577,10 +577,15 @@ func TestFireCompletesCalls(t *testing.T) {
 		tool grapnel.Tool
 		want string
 	}{
-		"usual names":  {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"command":"ls","path":"a","url":"u","content":"c"}`)}, `other [ls] [{a write}] [u] "c"`},
+		"usual names":  {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"command":"ls","path":"a","url":"u","content":"c"}`)}, `shell [ls] [{a write}] [u] "c"`},
+		"other names":  {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"file":"a","dest":"b","uri":"file:///c","files":[{"name":"d"},"e"],"name":"no"}`)}, `other [] [{a write} {file:///c write} {b write} {e write} {d write}] [] ""`},
+		"an address":   {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"uri":"https://a"}`)}, `other [] [] [https://a] ""`},
+		"a reader":     {grapnel.Tool{Name: "read_it", Input: json.RawMessage(`{"target":"a"}`)}, `other [] [{a read}] [] ""`},
+		"more":         {grapnel.Tool{Name: "readAndPatch", Input: json.RawMessage(`{"target":"a"}`)}, `other [] [{a write}] [] ""`},
+		"a server":     {grapnel.Tool{Name: "t", MCP: &grapnel.MCP{Server: "read", Tool: "t"}, Input: json.RawMessage(`{"target":"a"}`)}, `mcp [] [{a write}] [] ""`},
 		"a read":       {grapnel.Tool{Name: "t", Class: grapnel.ClassRead, Input: json.RawMessage(`{"file_path":"a"}`)}, `read [] [{a read}] [] ""`},
 		"an MCP tool":  {grapnel.Tool{Name: "t", MCP: &grapnel.MCP{Server: "s", Tool: "t"}, Input: json.RawMessage(`{"command":7,"x":1}`)}, `mcp [] [] [] ""`},
-		"own facts":    {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"cmd":"ls","command":"no"}`), Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/cmd"}}}, `other [ls] [] [] ""`},
+		"own facts":    {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"cmd":"ls","command":"no"}`), Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/cmd"}}}, `shell [ls] [] [] ""`},
 		"own commands": {grapnel.Tool{Name: "t", Input: json.RawMessage(`{"command":"ls"}`), Commands: []string{"rm"}}, ` [rm] [] [] ""`},
 		"no input":     {grapnel.Tool{Name: "t"}, ` [] [] [] ""`},
 	}

@@ -221,8 +221,10 @@ func (f *Fact) texts(value json.RawMessage) []string {
 // Complete fills in the parts of a call that rules match and that the caller has left empty: the
 // Class, the Facts from members of Input with usual names, and the fields that [Tool.Derive] sets.
 // Fire completes calls that have none of these fields. The events of a dialect are complete.
+// A tool without a Class that runs a command has the class shell, unless it is of an MCP server.
 func (t *Tool) Complete() {
-	if t.Class == "" {
+	open := t.Class == ""
+	if open {
 		t.Class = ClassOther
 		if t.MCP != nil {
 			t.Class = ClassMCP
@@ -239,6 +241,9 @@ func (t *Tool) Complete() {
 		}
 	}
 	t.Derive()
+	if open && t.MCP == nil && len(t.Commands) > 0 {
+		t.Class = ClassShell
+	}
 }
 
 // incomplete reports whether hooks could match nothing in the input of the call, because the

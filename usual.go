@@ -23,8 +23,7 @@ const (
 
 // usualFacts gives the meaning of string members with these names in the input of a tool that no
 // table knows. Without it, rules on commands or paths would miss every tool of an MCP server and
-// every tool that an agent adds. A path does not show the action of the tool. The tool may write
-// to it, so it is treated as a write.
+// every tool that an agent adds.
 var usualFacts = [...]struct {
 	name string
 	fact Fact
@@ -35,11 +34,19 @@ var usualFacts = [...]struct {
 	{"commandLine", Fact{Field: FieldCommand, At: "/commandLine"}},
 	{"cli_command", Fact{Field: FieldCommand, At: "/cli_command"}},
 	{"shell_command", Fact{Field: FieldCommand, At: "/shell_command"}},
-	{"file_path", Fact{Field: FieldPath, At: "/file_path", Use: UseWrite}},
-	{"path", Fact{Field: FieldPath, At: "/path", Use: UseWrite}},
 	{"url", Fact{Field: FieldURL, At: "/url"}},
 	{"content", Fact{Field: FieldContent, At: "/content"}},
 }
+
+// usualPaths are names of members that hold a path, or a list of paths or of objects with one.
+var usualPaths = [...]string{
+	"path", "file_path", "filePath", "filepath", "file", "filename", "file_name", "fileName", "uri", "target", "target_file", "target_path", "targetFile",
+	"dest", "destination", "dest_path", "destination_path", "src", "source", "source_path", "old_path", "oldPath", "new_path", "newPath",
+	"output_file", "output_path", "dir", "directory", "folder", "name",
+}
+
+// usualLists are names of members that hold a list of paths, or of objects with one of usualPaths.
+var usualLists = [...]string{"paths", "files", "file_paths", "filePaths", "edits", "operations"}
 
 // Words in the names of tools that run something, by what they run.
 var (
@@ -53,15 +60,13 @@ var (
 )
 
 // usualKeys lists the members that UsualFacts reads.
-var usualKeys = [...]rawjson.Key{
+var usualKeys = append(pathKeys(), []rawjson.Key{
 	{Name: "command", Depth: 1},
 	{Name: "cmd", Depth: 1},
 	{Name: "command_line", Depth: 1},
 	{Name: "commandLine", Depth: 1},
 	{Name: "cli_command", Depth: 1},
 	{Name: "shell_command", Depth: 1},
-	{Name: "file_path", Depth: 1},
-	{Name: "path", Depth: 1},
 	{Name: "url", Depth: 1},
 	{Name: "content", Depth: 1},
 	{Name: "args", Depth: 1},
@@ -76,6 +81,16 @@ var usualKeys = [...]rawjson.Key{
 	{Name: "cmd", Depth: 2},
 	{Name: "args", Depth: 2}, // of an object with a program and its arguments
 	{Name: "command", Depth: 3},
+}...)
+
+func pathKeys() (keys []rawjson.Key) {
+	for _, name := range usualPaths {
+		keys = append(keys, rawjson.Key{Name: name, Depth: 1}, rawjson.Key{Name: name, Depth: 3})
+	}
+	for _, name := range usualLists {
+		keys = append(keys, rawjson.Key{Name: name, Depth: 1})
+	}
+	return keys
 }
 
 // FoldKeys is for calls of tools that are Go programs. encoding/json ignores letter case, so such a
@@ -136,7 +151,59 @@ func (t *Tool) UsualFacts() []Fact {
 	if whole {
 		facts = append(facts, Fact{Field: FieldCommand, Form: FormArgs})
 	}
+	facts = t.appendPaths(facts, members)
 	return append(facts, t.otherCommands(members)...)
+}
+
+// appendPaths appends the Facts of paths. A path does not show what the tool does with it: it may
+// write to it, unless the tool is named after reading.
+func (t *Tool) appendPaths(facts []Fact, members []member) []Fact {
+	use := Use("")
+	add := func(at string) {
+		if use == "" {
+			use = t.usualUse()
+		}
+		facts = append(facts, Fact{Field: FieldPath, At: at, Use: use})
+	}
+	for _, name := range usualPaths {
+		text, ok := rawString(valueOf(members, name))
+		switch {
+		case !ok || name == "name": // alone, it is rarely a path
+		case name == "uri" && strings.Contains(text, "://") && !strings.HasPrefix(text, "file:"):
+			facts = append(facts, Fact{Field: FieldURL, At: "/uri"})
+		default:
+			add("/" + name)
+		}
+	}
+	for _, list := range usualLists {
+		if !isArray(valueOf(members, list)) {
+			continue
+		}
+		add("/" + list + "/*")
+		for _, name := range usualPaths {
+			add("/" + list + "/*/" + name)
+		}
+	}
+	return facts
+}
+
+// Words in the names of tools that only read, and in those that do more.
+var (
+	readWords  = []string{"cat", "check", "find", "get", "glob", "grep", "head", "info", "inspect", "list", "lookup", "ls", "open", "preview", "read", "search", "show", "stat", "tail", "tree", "view", "watch"}
+	writeWords = []string{"add", "append", "apply", "change", "copy", "cp", "create", "delete", "download", "edit", "exec", "execute", "export", "generate", "insert", "install", "make", "mkdir", "modify",
+		"move", "mv", "note", "patch", "publish", "put", "remove", "rename", "replace", "rm", "run", "save", "set", "store", "sync", "touch", "update", "upload", "write"}
+)
+
+// usualUse returns the use of the paths in the input of an unknown tool.
+func (t *Tool) usualUse() Use {
+	words := splitName(t.Name)
+	if t.MCP != nil {
+		words = splitName(t.MCP.Tool) // the name of the server is no hint
+	}
+	if namesAny(words, readWords) && !namesAny(words, writeWords) {
+		return UseRead
+	}
+	return UseWrite
 }
 
 // valueOf returns the value of a member, the last one of duplicate keys, or nil.
@@ -191,6 +258,10 @@ func nameWords(t *Tool) []string {
 	if t.MCP != nil {
 		name = t.MCP.Server + " " + t.MCP.Tool
 	}
+	return splitName(name)
+}
+
+func splitName(name string) []string {
 	var b strings.Builder
 	lower := false
 	for _, r := range name {
