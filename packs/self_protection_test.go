@@ -2,6 +2,7 @@ package packs_test
 
 import (
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"strings"
@@ -113,5 +114,31 @@ func TestSelfProtectionKnowsEveryAgent(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestSelfProtectionLines gives lines with which an agent could approve itself or switch Grapnel off
+// to an agent's shell and to a server that runs lines. SECURITY.md describes those that pass.
+func TestSelfProtectionLines(t *testing.T) {
+	t.Parallel()
+	data, err := os.ReadFile("testdata/self-protection.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []struct {
+		ID, Command string
+		Stopped     bool
+	}
+	if err := json.Unmarshal(data, &lines); err != nil {
+		t.Fatal(err)
+	}
+	e := using(t, "self-protection", "destructive", "secrets", "exfiltration")
+	for _, line := range lines {
+		for _, tool := range []string{"Bash", "mcp__sh__run"} {
+			v := e.Fire(context.Background(), event(t, "PreToolUse", tool, map[string]any{"command": line.Command}))
+			if stopped := v.Decision == grapnel.Block || v.Decision == grapnel.Ask; stopped != line.Stopped {
+				t.Errorf("%s, %s: %v by %v, want stopped: %v\n%s", line.ID, tool, v.Decision, v.Reasons, line.Stopped, line.Command)
+			}
+		}
 	}
 }

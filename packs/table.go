@@ -14897,203 +14897,281 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90 MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 7, Digest: "e17b5158a8083d6b920758cfe5549125d4789eed2f284fc5b9668c644ecef4b8", Begins: "\x00agent" +
-		"\t\x02--force\x8c\n" +
+	{Name: "self-protection", Version: 8, Digest: "a12190f311651d222d1224fab98516beebf06e80d33749e09744e0bf9b1910b2", Begins: "\x007z" +
+		"\t\x02o\x8c\n" +
+		"abduco" +
+		"\t\x85\n" +
+		"agent" +
+		"\t\x02--force\x92\n" +
 		"agy" +
-		"\t\x8b\x8d" +
-		"\x02--dange\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--dange\x92\n" +
 		"aider" +
-		"\t\x8b\x8d" +
-		"\x02--yes-a\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--yes-a\x92\n" +
+		"alacritty" +
+		"\t\x85\n" +
 		"alias" +
-		"\t\x87\n" +
+		"\t\x8c\n" +
 		"amp" +
-		"\t\x8b\x8d" +
-		"\x02--dange\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--dange\x92\n" +
 		"apt-get purge" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"apt-get remove" +
-		"\t\x82\n" +
+		"\t\x83\n" +
+		"at" +
+		"\t\x85\n" +
 		"auggie" +
-		"\t\x8b\x8d\n" +
+		"\t\x91\x93\x94\n" +
+		"awk" +
+		"\t\x8f\n" +
+		"base64" +
+		"\t\x84\n" +
 		"bash" +
-		"\t\x8d\n" +
+		"\t\x94\n" +
+		"bindfs" +
+		"\t\x8c\n" +
 		"brew uninstall" +
-		"\t\x82\n" +
+		"\t\x83\n" +
+		"bsdtar" +
+		"\t\x02C\x8c\n" +
 		"bun" +
-		"\t\x89\n" +
+		"\t\x8e\x8f\n" +
+		"busctl" +
+		"\t\x85\n" +
+		"byobu" +
+		"\t\x85\n" +
 		"cat" +
-		"\t\x8b\n" +
+		"\t\x84\x91\n" +
 		"chattr" +
-		"\t\x01grapn\x82\n" +
+		"\t\x01grapn\x83\n" +
 		"chmod" +
-		"\t\x87" +
-		"\x01grapn\x82" +
-		"\x01grapn\x82\n" +
+		"\t\x8c" +
+		"\x01grapn\x83" +
+		"\x01grapn\x83\n" +
 		"claude" +
-		"\t\x8b\x8d" +
-		"\x02--allow\x8c" +
-		"\x02--bare\x8c" +
-		"\x02--dange\x8c" +
-		"\x02--safe-\x8c" +
-		"\x02--setti\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--allow\x92" +
+		"\x02--bare\x92" +
+		"\x02--dange\x92" +
+		"\x02--safe-\x92" +
+		"\x02--setti\x92\n" +
 		"claude dontAsk" +
-		"\t\x02--permi\x8c\n" +
+		"\t\x02--permi\x92\n" +
 		"cline" +
-		"\t\x8b\x8d" +
-		"\x02--auto-\x8c" +
-		"\x02--yolo\x8c" +
-		"\x02y\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--auto-\x92" +
+		"\x02--yolo\x92" +
+		"\x02y\x92\n" +
 		"codex" +
-		"\t\x8b\x8d" +
-		"\x02--dange\x8c" +
-		"\x02--full-\x8c" +
-		"\x02--yolo\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--dange\x92" +
+		"\x02--full-\x92" +
+		"\x02--yolo\x92\n" +
 		"codex danger-full-access" +
-		"\t\x02--sandb\x8c" +
-		"\x02s\x8c\n" +
+		"\t\x02--sandb\x92" +
+		"\x02s\x92\n" +
 		"codex never" +
-		"\t\x02--ask-f\x8c" +
-		"\x02a\x8c\n" +
+		"\t\x02--ask-f\x92" +
+		"\x02a\x92\n" +
+		"conspy" +
+		"\t\x85\n" +
 		"copilot" +
-		"\t\x8b\x8d" +
-		"\x02--allow\x8c" +
-		"\x02--yolo\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--allow\x92" +
+		"\x02--yolo\x92\n" +
+		"cp" +
+		"\t\x84\x8f" +
+		"\x02a--archi\x8c" +
+		"\x02rR--recur\x8c\n" +
+		"cpio" +
+		"\t\x02--direc\x8c" +
+		"\x02D\x8c" +
+		"\x02i\x8c\n" +
 		"crudini" +
-		"\t\x8b\n" +
+		"\t\x91\n" +
 		"crush" +
-		"\t\x8b\x8d" +
-		"\x02--yolo\x8c" +
-		"\x02y\x8c\n" +
-		"cursor" +
-		"\t\x8b\x8d\n" +
-		"cursor-agent" +
-		"\t\x8b\x8d" +
-		"\x02--force\x8c" +
-		"\x02--yolo\x8c" +
-		"\x02f\x8c\n" +
-		"dasel" +
-		"\t\x8b\n" +
-		"deno" +
-		"\t\x89\n" +
-		"dpkg" +
-		"\t\x02--purge\x82" +
-		"\x02r\x82\n" +
-		"droid" +
-		"\t\x8b\x8d" +
-		"\x02--skip-\x8c\n" +
-		"echo" +
-		"\t\x8b\n" +
-		"ed" +
-		"\t\x8b\n" +
-		"env" +
-		"\t\x8d\n" +
-		"ex" +
-		"\t\x8b\n" +
-		"export" +
-		"\t\x8d\n" +
-		"fd" +
-		"\t\x88\n" +
-		"find" +
-		"\t\x87\x88\n" +
-		"fuser" +
-		"\t\x02k\x82\n" +
-		"gemini" +
-		"\t\x8b\x8d" +
-		"\x02--appro\x8c" +
-		"\x02--yolo\x8c" +
-		"\x02y\x8c\n" +
-		"git apply" +
-		"\t\x87\n" +
-		"git checkout" +
-		"\t\x01.clau\x87" +
-		"\x01.clin\x87" +
-		"\x01.code\x87" +
-		"\x01.curs\x87" +
-		"\x01.fact\x87" +
-		"\x01.gemi\x87" +
-		"\x01.gith\x87" +
-		"\x01.kiro\x87" +
-		"\x01.open\x87" +
-		"\x01.qwen\x87" +
-		"\x01.wind\x87" +
-		"\x01grapn\x87" +
-		"\x01hooks\x87" +
-		"\x01setti\x87\n" +
-		"git clean" +
-		"\t\x01.clau\x87" +
-		"\x01.clin\x87" +
-		"\x01.code\x87" +
-		"\x01.curs\x87" +
-		"\x01.fact\x87" +
-		"\x01.gemi\x87" +
-		"\x01.gith\x87" +
-		"\x01.kiro\x87" +
-		"\x01.open\x87" +
-		"\x01.qwen\x87" +
-		"\x01.wind\x87\n" +
-		"git mv" +
-		"\t\x01.agen\x87" +
-		"\x01.clau\x87" +
-		"\x01.clin\x87" +
-		"\x01.code\x87" +
-		"\x01.curs\x87" +
-		"\x01.fact\x87" +
-		"\x01.gemi\x87" +
-		"\x01.gith\x87" +
-		"\x01.kiro\x87" +
-		"\x01.open\x87" +
-		"\x01.qwen\x87" +
-		"\x01.wind\x87\n" +
-		"git restore" +
-		"\t\x01.clau\x87" +
-		"\x01.clin\x87" +
-		"\x01.code\x87" +
-		"\x01.curs\x87" +
-		"\x01.fact\x87" +
-		"\x01.gemi\x87" +
-		"\x01.gith\x87" +
-		"\x01.kiro\x87" +
-		"\x01.open\x87" +
-		"\x01.qwen\x87" +
-		"\x01.wind\x87" +
-		"\x01grapn\x87" +
-		"\x01hooks\x87" +
-		"\x01setti\x87\n" +
-		"git rm" +
-		"\t\x01.agen\x87" +
-		"\x01.clau\x87" +
-		"\x01.clin\x87" +
-		"\x01.code\x87" +
-		"\x01.curs\x87" +
-		"\x01.fact\x87" +
-		"\x01.gemi\x87" +
-		"\x01.gith\x87" +
-		"\x01.kiro\x87" +
-		"\x01.open\x87" +
-		"\x01.qwen\x87" +
-		"\x01.wind\x87" +
-		"\x01grapn\x87\n" +
-		"git stash" +
-		"\t\x01grapn\x87\n" +
-		"git update-index" +
-		"\t\x01grapn\x87\n" +
-		"go install" +
+		"\t\x91\x93\x94" +
+		"\x02--yolo\x92" +
+		"\x02y\x92\n" +
+		"curl" +
 		"\t\x01grapn\x81\n" +
+		"cursor" +
+		"\t\x91\x94\n" +
+		"cursor-agent" +
+		"\t\x91\x93\x94" +
+		"\x02--force\x92" +
+		"\x02--yolo\x92" +
+		"\x02f\x92\n" +
+		"dasel" +
+		"\t\x91\n" +
+		"dbus-send" +
+		"\t\x85\n" +
+		"dd" +
+		"\t\x84\x8f\n" +
+		"deno" +
+		"\t\x8e\x8f\n" +
+		"deno run" +
+		"\t\x85\n" +
+		"ditto" +
+		"\t\x84\n" +
+		"dotool" +
+		"\t\x85\x86\n" +
+		"dpkg" +
+		"\t\x02--purge\x83" +
+		"\x02r\x83\n" +
+		"droid" +
+		"\t\x91\x93\x94" +
+		"\x02--skip-\x92\n" +
+		"dtach" +
+		"\t\x85\n" +
+		"echo" +
+		"\t\x91\n" +
+		"ed" +
+		"\t\x85\x8f\x91\n" +
+		"elvish" +
+		"\t\x85\n" +
+		"emacs" +
+		"\t\x85\x8f\n" +
+		"emacsclient" +
+		"\t\x85\n" +
+		"empty" +
+		"\t\x85\n" +
+		"env" +
+		"\t\x94\n" +
+		"ex" +
+		"\t\x85\x8f\x91\n" +
+		"expect" +
+		"\t\x85" +
+		"\x02c\x86\n" +
+		"export" +
+		"\t\x94\n" +
+		"faketty" +
+		"\t\x85\n" +
+		"fd" +
+		"\t\x8d\n" +
+		"find" +
+		"\t\x8c\x8d\x8f\n" +
+		"fish" +
+		"\t\x85\n" +
+		"foot" +
+		"\t\x85\n" +
+		"fuser" +
+		"\t\x02k\x83\n" +
+		"gdbus" +
+		"\t\x85\n" +
+		"gemini" +
+		"\t\x91\x93\x94" +
+		"\x02--appro\x92" +
+		"\x02--yolo\x92" +
+		"\x02y\x92\n" +
+		"ghostty" +
+		"\t\x85\n" +
+		"git" +
+		"\t\x02C\x8c\n" +
+		"git apply" +
+		"\t\x8c\n" +
+		"git checkout" +
+		"\t\x01.clau\x8c" +
+		"\x01.clin\x8c" +
+		"\x01.code\x8c" +
+		"\x01.curs\x8c" +
+		"\x01.fact\x8c" +
+		"\x01.gemi\x8c" +
+		"\x01.gith\x8c" +
+		"\x01.kiro\x8c" +
+		"\x01.open\x8c" +
+		"\x01.qwen\x8c" +
+		"\x01.wind\x8c" +
+		"\x01grapn\x8c" +
+		"\x01hooks\x8c" +
+		"\x01setti\x8c\n" +
+		"git clean" +
+		"\t\x01.clau\x8c" +
+		"\x01.clin\x8c" +
+		"\x01.code\x8c" +
+		"\x01.curs\x8c" +
+		"\x01.fact\x8c" +
+		"\x01.gemi\x8c" +
+		"\x01.gith\x8c" +
+		"\x01.kiro\x8c" +
+		"\x01.open\x8c" +
+		"\x01.qwen\x8c" +
+		"\x01.wind\x8c\n" +
+		"git mv" +
+		"\t\x01.agen\x8c" +
+		"\x01.clau\x8c" +
+		"\x01.clin\x8c" +
+		"\x01.code\x8c" +
+		"\x01.curs\x8c" +
+		"\x01.fact\x8c" +
+		"\x01.gemi\x8c" +
+		"\x01.gith\x8c" +
+		"\x01.kiro\x8c" +
+		"\x01.open\x8c" +
+		"\x01.qwen\x8c" +
+		"\x01.wind\x8c\n" +
+		"git restore" +
+		"\t\x01.clau\x8c" +
+		"\x01.clin\x8c" +
+		"\x01.code\x8c" +
+		"\x01.curs\x8c" +
+		"\x01.fact\x8c" +
+		"\x01.gemi\x8c" +
+		"\x01.gith\x8c" +
+		"\x01.kiro\x8c" +
+		"\x01.open\x8c" +
+		"\x01.qwen\x8c" +
+		"\x01.wind\x8c" +
+		"\x01grapn\x8c" +
+		"\x01hooks\x8c" +
+		"\x01setti\x8c\n" +
+		"git rm" +
+		"\t\x01.agen\x8c" +
+		"\x01.clau\x8c" +
+		"\x01.clin\x8c" +
+		"\x01.code\x8c" +
+		"\x01.curs\x8c" +
+		"\x01.fact\x8c" +
+		"\x01.gemi\x8c" +
+		"\x01.gith\x8c" +
+		"\x01.kiro\x8c" +
+		"\x01.open\x8c" +
+		"\x01.qwen\x8c" +
+		"\x01.wind\x8c" +
+		"\x01grapn\x8c\n" +
+		"git stash" +
+		"\t\x01grapn\x8c\n" +
+		"git update-index" +
+		"\t\x01grapn\x8c\n" +
+		"gnome-terminal" +
+		"\t\x85\n" +
+		"go install" +
+		"\t\x81\n" +
 		"go run" +
-		"\t\x80\x81\n" +
+		"\t\x80\x81\x85\x8f\n" +
 		"goose" +
-		"\t\x8b\x8d\n" +
+		"\t\x91\x93\x94\n" +
+		"gotty" +
+		"\t\x85\n" +
+		"grapnel" +
+		"\t\x82\n" +
 		"grapnel allow" +
 		"\t\x80\n" +
 		"grapnel daemon" +
-		"\t\x80\n" +
+		"\t\x80\x81\n" +
+		"grapnel deliveries" +
+		"\t\x81\n" +
 		"grapnel disable" +
 		"\t\x80\n" +
+		"grapnel drain" +
+		"\t\x81\n" +
 		"grapnel hook" +
-		"\t\x02--polic\x80\n" +
+		"\t\x81" +
+		"\x02--polic\x80\n" +
 		"grapnel hooks" +
-		"\t\x80\n" +
+		"\t\x80\x81\n" +
 		"grapnel import" +
 		"\t\x81\n" +
 		"grapnel init" +
@@ -15103,183 +15181,305 @@ var all = []packindex.Pack{
 		"grapnel pause" +
 		"\t\x80\n" +
 		"grapnel serve" +
-		"\t\x80\n" +
+		"\t\x80\x81\n" +
 		"grapnel stop" +
 		"\t\x80\n" +
+		"grapnel suggest" +
+		"\t\x02--write\x81\n" +
 		"grapnel trust" +
 		"\t\x80\n" +
 		"grapnel uninstall" +
 		"\t\x80\n" +
 		"grapnel untrust" +
 		"\t\x80\n" +
+		"grapnel-hook" +
+		"\t\x81\n" +
+		"gzip" +
+		"\t\x84\n" +
 		"hash" +
-		"\t\x02p\x87\n" +
+		"\t\x02p\x8c\n" +
+		"hyprctl" +
+		"\t\x85\n" +
+		"i3-msg" +
+		"\t\x85\n" +
+		"install" +
+		"\t\x84\x8f\n" +
 		"jq" +
-		"\t\x8b\n" +
+		"\t\x91\n" +
 		"kill" +
-		"\t\x83\n" +
+		"\t\x88\n" +
 		"killall" +
-		"\t\x01grapn\x82" +
-		"\x02u--user\x87\n" +
+		"\t\x01apnel\x8c" +
+		"\x01grapn\x83\x8c" +
+		"\x02r--regex\x8c" +
+		"\x02u--user\x8c\n" +
 		"kiro" +
-		"\t\x8b\x8d\n" +
+		"\t\x91\x94\n" +
 		"kiro-cli" +
-		"\t\x8b\x8d" +
-		"\x02--trust\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--trust\x92\n" +
+		"kitten" +
+		"\t\x85\n" +
+		"kitty" +
+		"\t\x85\x86\n" +
+		"konsole" +
+		"\t\x85\n" +
 		"launchctl bootout" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"launchctl disable" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"launchctl kill" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"launchctl remove" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"launchctl stop" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"launchctl unload" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"ln" +
-		"\t\x01grapn\x87" +
-		"\x01grapn\x87\n" +
+		"\t\x84\x8f" +
+		"\x01grapn\x8c" +
+		"\x01grapn\x8c\n" +
 		"lua" +
-		"\t\x89\n" +
+		"\t\x8e\x8f\n" +
+		"m4" +
+		"\t\x85\n" +
 		"mount" +
-		"\t\x01grapn\x87\n" +
+		"\t\x01.loca\x8c" +
+		"\x01grapn\x8c" +
+		"\x02B--bind\x8c\n" +
 		"mv" +
-		"\t\x87\n" +
+		"\t\x8c\x8f\n" +
+		"nano" +
+		"\t\x8f\n" +
+		"nc" +
+		"\t\x01grapn\x81\n" +
 		"node" +
-		"\t\x89\x8b\n" +
+		"\t\x84\x8e\x8f\x91\n" +
 		"nodejs" +
-		"\t\x89\n" +
+		"\t\x8e\x8f\n" +
+		"npm install" +
+		"\t\x81\n" +
 		"npm uninstall" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"npx" +
-		"\t\x8c\x8d\n" +
+		"\t\x92\x94\n" +
+		"nu" +
+		"\t\x85\n" +
+		"nvim" +
+		"\t\x85\x8f\n" +
+		"objcopy" +
+		"\t\x84\n" +
+		"od" +
+		"\t\x84\n" +
 		"openclaw" +
-		"\t\x8b\x8d" +
-		"\x02--yolo\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--yolo\x92\n" +
 		"opencode" +
-		"\t\x8b\x8d" +
-		"\x02--dange\x8c\n" +
+		"\t\x91\x93\x94" +
+		"\x02--dange\x92\n" +
 		"osascript" +
-		"\t\x89\n" +
+		"\t\x85\x8e\x8f\n" +
 		"pacman" +
-		"\t\x02R\x82\n" +
+		"\t\x02R\x83\n" +
 		"parallel" +
-		"\t\x88\n" +
-		"perl" +
-		"\t\x89" +
-		"\x02i\x8b" +
-		"\x02p\x8b\n" +
-		"php" +
-		"\t\x89\n" +
-		"pkill" +
-		"\t\x01grapn\x82\n" +
-		"powershell" +
-		"\t\x89\n" +
-		"printf" +
-		"\t\x8b\n" +
-		"pwsh" +
-		"\t\x89\n" +
-		"python" +
-		"\t\x89\x8b\n" +
-		"python3" +
-		"\t\x89\x8b\n" +
-		"q" +
-		"\t\x8b\x8d\n" +
-		"q chat" +
-		"\t\x02--trust\x8c\n" +
-		"qwen" +
-		"\t\x8b\x8d" +
-		"\x02--yolo\x8c" +
-		"\x02y\x8c\n" +
-		"qwen yolo" +
-		"\t\x02--appro\x8c\n" +
-		"rc-service" +
-		"\t\x82\n" +
-		"read" +
-		"\t\x88\n" +
-		"rm" +
-		"\t\x87\n" +
-		"rmdir" +
-		"\t\x01.clau\x87" +
-		"\x01.clin\x87" +
-		"\x01.code\x87" +
-		"\x01.curs\x87" +
-		"\x01.fact\x87" +
-		"\x01.gemi\x87" +
-		"\x01.gith\x87" +
-		"\x01.kiro\x87" +
-		"\x01.open\x87" +
-		"\x01.qwen\x87" +
-		"\x01.wind\x87\n" +
-		"rpm" +
-		"\t\x02e\x82\n" +
-		"ruby" +
-		"\t\x89\x8b\n" +
-		"sed" +
-		"\t\x02i--in-pl\x8b\n" +
-		"service" +
-		"\t\x82\n" +
-		"setfacl" +
-		"\t\x01grapn\x82\x87\n" +
-		"sh" +
 		"\t\x8d\n" +
+		"patch" +
+		"\t\x02d\x8c\n" +
+		"perl" +
+		"\t\x84\x8e\x8f" +
+		"\x02i\x91" +
+		"\x02p\x91\n" +
+		"php" +
+		"\t\x8e\x8f\n" +
+		"pkill" +
+		"\t\x8c" +
+		"\x01grapn\x83\n" +
+		"powershell" +
+		"\t\x8e\x8f\n" +
+		"printf" +
+		"\t\x91\n" +
+		"ptyexec" +
+		"\t\x85\n" +
+		"pwsh" +
+		"\t\x8e\x8f\n" +
+		"python" +
+		"\t\x84\x8e\x8f\x91\n" +
+		"python3" +
+		"\t\x84\x8e\x8f\x91\n" +
+		"q" +
+		"\t\x91\x94\n" +
+		"q chat" +
+		"\t\x02--trust\x92\n" +
+		"qdbus" +
+		"\t\x85\n" +
+		"qwen" +
+		"\t\x91\x93\x94" +
+		"\x02--yolo\x92" +
+		"\x02y\x92\n" +
+		"qwen yolo" +
+		"\t\x02--appro\x92\n" +
+		"rc-service" +
+		"\t\x83\n" +
+		"read" +
+		"\t\x8d\x8f\n" +
+		"reptyr" +
+		"\t\x85\n" +
+		"rlwrap" +
+		"\t\x85\n" +
+		"rm" +
+		"\t\x8c\n" +
+		"rmdir" +
+		"\t\x01.clau\x8c" +
+		"\x01.clin\x8c" +
+		"\x01.code\x8c" +
+		"\x01.curs\x8c" +
+		"\x01.fact\x8c" +
+		"\x01.gemi\x8c" +
+		"\x01.gith\x8c" +
+		"\x01.kiro\x8c" +
+		"\x01.open\x8c" +
+		"\x01.qwen\x8c" +
+		"\x01.wind\x8c\n" +
+		"rpm" +
+		"\t\x02e\x83\n" +
+		"rsync" +
+		"\t\x84\x8c\x8f\n" +
+		"ruby" +
+		"\t\x8e\x8f\x91\n" +
+		"scp" +
+		"\t\x84\n" +
+		"screen" +
+		"\t\x85\x86\n" +
+		"script" +
+		"\t\x85\x86\n" +
+		"scriptlive" +
+		"\t\x85\n" +
+		"sed" +
+		"\t\x84" +
+		"\x02i--in-pl\x91\n" +
+		"service" +
+		"\t\x83\n" +
+		"setfacl" +
+		"\t\x01grapn\x83\x8c\n" +
+		"sh" +
+		"\t\x94\n" +
+		"socat" +
+		"\t\x85" +
+		"\x01EXEC\x86" +
+		"\x01SYSTE\x86" +
+		"\x01exec\x86" +
+		"\x01grapn\x81\n" +
+		"split" +
+		"\t\x84\n" +
+		"ssh" +
+		"\t\x85\n" +
 		"stop-process" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"stop-service" +
-		"\t\x82\n" +
+		"\t\x83\n" +
+		"strip" +
+		"\t\x84\n" +
 		"sv down" +
-		"\t\x82\n" +
+		"\t\x83\n" +
+		"swaymsg" +
+		"\t\x85\n" +
 		"systemctl disable" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"systemctl kill" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"systemctl mask" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"systemctl restart" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"systemctl revert" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"systemctl stop" +
-		"\t\x82\n" +
+		"\t\x83\n" +
 		"tar" +
-		"\t\x02C--direc\x87" +
-		"\x02x--extra--get\x87\n" +
+		"\t\x84" +
+		"\x02C--direc\x8c" +
+		"\x02x--extra--get\x8c\n" +
 		"taskkill" +
-		"\t\x82\n" +
+		"\t\x83\n" +
+		"tclsh" +
+		"\t\x8f\n" +
 		"tee" +
-		"\t\x8b\n" +
+		"\t\x84\x8f\x91\n" +
+		"tmate" +
+		"\t\x85\n" +
+		"tmux" +
+		"\t\x85\x86\n" +
 		"toml" +
-		"\t\x8b\n" +
+		"\t\x91\n" +
 		"trash" +
-		"\t\x01.agen\x87" +
-		"\x01.clau\x87" +
-		"\x01.clin\x87" +
-		"\x01.code\x87" +
-		"\x01.curs\x87" +
-		"\x01.fact\x87" +
-		"\x01.gemi\x87" +
-		"\x01.gith\x87" +
-		"\x01.kiro\x87" +
-		"\x01.open\x87" +
-		"\x01.qwen\x87" +
-		"\x01.wind\x87\n" +
+		"\t\x01.agen\x8c" +
+		"\x01.clau\x8c" +
+		"\x01.clin\x8c" +
+		"\x01.code\x8c" +
+		"\x01.curs\x8c" +
+		"\x01.fact\x8c" +
+		"\x01.gemi\x8c" +
+		"\x01.gith\x8c" +
+		"\x01.kiro\x8c" +
+		"\x01.open\x8c" +
+		"\x01.qwen\x8c" +
+		"\x01.wind\x8c\n" +
+		"ttyd" +
+		"\t\x85\n" +
 		"umount" +
-		"\t\x01grapn\x87\n" +
+		"\t\x01grapn\x8c\n" +
 		"unalias" +
-		"\t\x87\n" +
+		"\t\x8c\n" +
+		"unbuffer" +
+		"\t\x85\n" +
 		"unzip" +
-		"\t\x02d\x87\n" +
+		"\t\x02d\x8c\n" +
+		"vi" +
+		"\t\x85\x8f\n" +
+		"view" +
+		"\t\x85\n" +
+		"vim" +
+		"\t\x85\x8f\n" +
+		"wezterm" +
+		"\t\x85\n" +
+		"wezterm cli" +
+		"\t\x86\n" +
 		"windsurf" +
-		"\t\x8b\x8d\n" +
+		"\t\x91\x94\n" +
+		"winpty" +
+		"\t\x85\n" +
+		"wtype" +
+		"\t\x85\x86\n" +
 		"xargs" +
-		"\t\x83\x88\n" +
+		"\t\x88\x8d\x8f\n" +
+		"xdotool" +
+		"\t\x85\n" +
+		"xdotool type" +
+		"\t\x86\n" +
+		"xonsh" +
+		"\t\x85\n" +
+		"xterm" +
+		"\t\x85\n" +
+		"xxd" +
+		"\t\x84\n" +
+		"xz" +
+		"\t\x84\n" +
+		"ydotool" +
+		"\t\x85\n" +
+		"ydotool type" +
+		"\t\x86\n" +
 		"yq" +
-		"\t\x8b" +
-		"\x01grapn\x87" +
-		"\x01hooks\x87" +
-		"\x01setti\x87\n", Hooks: []packindex.Hook{
+		"\t\x91" +
+		"\x01grapn\x8c" +
+		"\x01hooks\x8c" +
+		"\x01setti\x8c\n" +
+		"zellij" +
+		"\t\x85\n" +
+		"zellij action" +
+		"\t\x86\n" +
+		"zip" +
+		"\t\x84\n", Hooks: []packindex.Hook{
 		{Name: "no-grapnel-switches", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
 			"\x06\x02\x12\rgrapnel trust" +
 			"\x0fgrapnel untrust" +
@@ -15307,14 +15507,37 @@ var all = []packindex.Pack{
 			"\x02\x0egrapnel status" +
 			"\x16grapnel explain --help"},
 		{Name: "ask-before-grapnel-setup", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
-			"\x06\x02\x05\x0fgrapnel install" +
+			"\x06\x02\x13\x0fgrapnel install" +
 			"\fgrapnel init" +
 			"\x0egrapnel import" +
-			"\x1cgo run *cmd/grapnel* install*go install github.com/grapnel-dev/grapnel*" +
-			"\x01\x02\x01\x19grapnel install --dry-run" +
+			"\fgrapnel hook" +
+			"\rgrapnel serve" +
+			"\rgrapnel drain" +
+			"\x14grapnel daemon start" +
+			"\x14grapnel hooks enable" +
+			"\x17grapnel suggest --write" +
+			"\x18grapnel deliveries retry" +
+			"\x15grapnel deliveries on" +
+			"\fgrapnel-hook" +
+			"\x1cgo run *cmd/grapnel* install" +
+			"\x19go run *cmd/grapnel-hook*" +
+			"\x14go install *grapnel*" +
+			"\x15npm install *grapnel*" +
+			"\x1ccurl --unix-socket *grapnel*" +
+			"\x0fnc -U *grapnel*" +
+			"\x0fsocat *grapnel*" +
+			"\x01\x02\x02\x19grapnel install --dry-run" +
+			"\x16grapnel-hook --version" +
 			"\x03" +
 			"askOThis changes the installation of Grapnel or its first policy. Is this intended?" +
 			"\x01\x19grapnel install --dry-run"},
+		{Name: "ask-before-computed-grapnel", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "grapnel\x03grapnel\"\x03grapnel'", Program: true}, Hook: "\x88\xc0" +
+			"\x06\x82" +
+			"\b\x01\agrapnel" +
+			"\x01\x01F/\\bgrapnel[\"']?\\s+(?:-\\S+\\s+(?:[^-$`\\s]\\S*\\s+)?)*[\"']?[\\w-]*[$`*?\\[{]/" +
+			"\x03" +
+			"ask^This line does not show which command of Grapnel it runs. Is it one that only shows something?" +
+			"\x01\x0egrapnel status"},
 		{Name: "no-stopping-grapnel", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x88\xc0" +
 			"\x02\x02'" +
 			"\x12chmod -x *grapnel*" +
@@ -15355,13 +15578,188 @@ var all = []packindex.Pack{
 			"\x13setfacl * *grapnel*" +
 			"\x12fuser -k *grapnel*" +
 			"\x05block=This stops or removes Grapnel itself. Leave that to the user."},
+		{Name: "ask-before-copying-grapnel", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "bin/\"grapnel" +
+			"\x03" +
+			"bin/\"grapnel-hook" +
+			"\x03" +
+			"bin/\"grapnel-hook.exe" +
+			"\x03" +
+			"bin/\"grapnel.exe" +
+			"\x03" +
+			"bin/'grapnel" +
+			"\x03" +
+			"bin/'grapnel-hook" +
+			"\x03" +
+			"bin/'grapnel-hook.exe" +
+			"\x03" +
+			"bin/'grapnel.exe" +
+			"\x03" +
+			"bin/grapnel" +
+			"\x03" +
+			"bin/grapnel-hook" +
+			"\x03" +
+			"bin/grapnel-hook.exe" +
+			"\x03" +
+			"bin/grapnel.exe" +
+			"\x01grapnel-hook" +
+			"\x03" +
+			"grapnel-hook.exe" +
+			"\x05\"grapnel" +
+			"\x03" +
+			"'grapnel" +
+			"\x03" +
+			"grapnel" +
+			"\x02command" +
+			"\x03" +
+			"hash" +
+			"\x03" +
+			"type" +
+			"\x03" +
+			"whence" +
+			"\x03" +
+			"which", Program: true}, Hook: "\x88\xc0" +
+			"\x06\x82\x88" +
+			"\b\x18\x02cp" +
+			"\x03" +
+			"cat" +
+			"\x02dd" +
+			"\x02ln" +
+			"\ainstall" +
+			"\x05rsync" +
+			"\x03" +
+			"scp" +
+			"\x03" +
+			"tar" +
+			"\x03" +
+			"zip" +
+			"\x04gzip" +
+			"\x02xz" +
+			"\x06base64" +
+			"\x03" +
+			"xxd" +
+			"\x02od" +
+			"\x03" +
+			"sed" +
+			"\x04perl" +
+			"\x06python" +
+			"\apython3" +
+			"\x04node" +
+			"\x03" +
+			"tee" +
+			"\aobjcopy" +
+			"\x05strip" +
+			"\x05ditto" +
+			"\x05split" +
+			"\x02\x01p/bin\\/[\"']?grapnel(?:-hook)?(?:\\.exe)?(?:$|[\\s;|&)\"'<>])|(?:^|[\\s=\"'(])grapnel-hook(?:\\.exe)?(?:$|[\\s;|&)\"'<>])/" +
+			"\x01S/(?:\\bcommand\\s+-v|\\bwhich|\\btype\\s+-\\w|\\bwhence\\s+-\\w|\\bhash\\s+-t)\\s+[\"']?grapnel/" +
+			"\x02\x03" +
+			"\x04grep" +
+			"\x05git *" +
+			"\x02ls" +
+			"\x03" +
+			"ask]This copies or links the program of Grapnel, and the copy has another name. Is this intended?" +
+			"\x01\x12command -v grapnel"},
+		{Name: "ask-before-typing-for-a-person", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "grapnel", Program: true}, Hook: "\x88\xc0" +
+			"\x02\x82" +
+			"\b;" +
+			"\x06script\n" +
+			"scriptlive" +
+			"\x05socat" +
+			"\x06expect" +
+			"\bunbuffer" +
+			"\afaketty" +
+			"\x04tmux" +
+			"\x06screen" +
+			"\x05byobu" +
+			"\x05dtach" +
+			"\x06abduco" +
+			"\x06zellij" +
+			"\x05kitty" +
+			"\x06kitten" +
+			"\awezterm" +
+			"\x05wtype" +
+			"\aydotool" +
+			"\axdotool" +
+			"\x06dotool" +
+			"\tosascript" +
+			"\x04ttyd" +
+			"\x05gotty" +
+			"\x05tmate" +
+			"\x05empty" +
+			"\x06reptyr" +
+			"\x06rlwrap" +
+			"\x05xterm" +
+			"\x0egnome-terminal" +
+			"\akonsole" +
+			"\talacritty" +
+			"\x04foot" +
+			"\aghostty" +
+			"\x02nu" +
+			"\x05xonsh" +
+			"\x06elvish" +
+			"\x04fish" +
+			"\x02m4" +
+			"\x05emacs" +
+			"\vemacsclient" +
+			"\x03" +
+			"vim" +
+			"\x02vi" +
+			"\x04nvim" +
+			"\x04view" +
+			"\x02ex" +
+			"\x02ed" +
+			"\x06go run" +
+			"\bdeno run" +
+			"\tdbus-send" +
+			"\x05gdbus" +
+			"\x06busctl" +
+			"\x05qdbus" +
+			"\ahyprctl" +
+			"\aswaymsg" +
+			"\x06i3-msg" +
+			"\x06conspy" +
+			"\aptyexec" +
+			"\x06winpty" +
+			"\x03" +
+			"ssh" +
+			"\x02at" +
+			"\x01\x01\x11/(?i)\\bgrapnel\\b/" +
+			"\x03" +
+			"askWThis could type or run a command of Grapnel in the place of a person. Is this intended?"},
+		{Name: "ask-before-typing-computed-text", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\xc0" +
+			"\x02\x02\x14\rscript -c *$*" +
+			"\x0escript -qc *$*" +
+			"\x0fscript -qec *$*\n" +
+			"script *$*" +
+			"\x12tmux send-keys *$*" +
+			"\rtmux send *$*" +
+			"\x10tmux load-buffer" +
+			"\x11tmux paste-buffer" +
+			"\x13screen -X stuff *$*" +
+			"\x1dzellij action write-chars *$*" +
+			"\x15kitty @ send-text *$*" +
+			"\x19wezterm cli send-text *$*" +
+			"\twtype *$*" +
+			"\x10ydotool type *$*" +
+			"\x10xdotool type *$*" +
+			"\x06dotool" +
+			"\fsocat *exec*" +
+			"\fsocat *EXEC*" +
+			"\x0esocat *SYSTEM*" +
+			"\rexpect -c *$*" +
+			"\x03" +
+			"ask[This types text that the line does not show, as if a person had typed it. Is this intended?"},
+		{Name: "ask-before-writing-to-terminals", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02/dev/pts/*\n/dev/tty[0-9sS]*\n/dev/vcs*\n/dev/input/**\n/dev/uinput"}, Hook: "\x88\xc0" +
+			"\x02\x00\x03" +
+			"askJThis writes to the terminal or the keyboard of a person. Is this intended?"},
 		{Name: "no-killing-grapnel", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Text: ".pid\x02grapnel\x01grapnel", Program: true}, Hook: "\x88\xc0" +
 			"\x02\x82" +
 			"\b\x02\x04kill" +
 			"\x05xargs" +
 			"\x01\x01G/(?:pgrep|pidof|\\bps\\b|lsof|fuser)\\b[^;\\n]*grapnel|grapnel[^;\\n]*\\.pid/" +
 			"\x05blockBThis ends the processes of Grapnel itself. Leave that to the user."},
-		{Name: "no-writing-grapnel-state", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "\x02\x02**/.local/state/grapnel/**\n" +
+		{Name: "no-writing-grapnel-state", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Paths: "\x02\x02**/{.local/state,state}/grapnel/**\n" +
+			"**/grapnel/{approvals,trust,records,spool}/**\n" +
 			"/{etc,var/lib,usr/share,Library/Application Support,run}/{grapnel,Grapnel}/**\n" +
 			"**/Library/Application Support/{grapnel,Grapnel}/**\n" +
 			"**/{grapnel-hook,grapnel-hook.exe}\n" +
@@ -15405,7 +15803,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"ask6This file configures the hooks of an agent. Change it?"},
 		{Name: "ask-before-undoing-guards", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\xc0" +
-			"\x02\x02\xca" +
+			"\x02\x02\xeb" +
 			"\x01\x10tar -C ~/.gemini" +
 			"\x10tar -C */.claude" +
 			"\x0ftar -C */.codex" +
@@ -15414,6 +15812,39 @@ var all = []packindex.Pack{
 			"\x14unzip -d ~/.gemini *" +
 			"\x14unzip -d */.claude *" +
 			"\fkillall -u *\n" +
+			"pkill *\\[*" +
+			"\fkillall -r *" +
+			"\x10tar -C ~/.local*" +
+			"\x0ftar -C */.local" +
+			"\x11tar -C */.local/*" +
+			"\x13bsdtar -C ~/.local*" +
+			"\x12unzip -d ~/.local*\n" +
+			"unzip -d ~" +
+			"\r7z -o*.local*\n" +
+			"cpio -D ~*" +
+			"\x14cpio -i -D */.local*" +
+			"\x13cpio --directory ~*" +
+			"\x11rsync * ~/.local*" +
+			"\x12rsync * */.local/*" +
+			"\x10rsync * */.local" +
+			"\x10cp -r * ~/.local" +
+			"\x11cp -r * ~/.local/" +
+			"\x11cp -r */.local ~*" +
+			"\x11cp -a */.local ~*" +
+			"\x12patch -d *grapnel*" +
+			"\vpatch -d ~*" +
+			"\x11mount * */.local*" +
+			"\x10mount --bind * *" +
+			"\x18git -C *state/grapnel* *\n" +
+			"bindfs * *" +
+			"\x16find -exec *approvals*" +
+			"\x1afind -name approvals -exec" +
+			"\x1dfind -name approvals -execdir" +
+			"\x1afind -name *grapnel* -exec" +
+			"\rpkill *apnel*" +
+			"\rpkill *grapn*" +
+			"\x0fkillall *apnel*" +
+			"\x0fkillall *grapn*\n" +
 			"rm .claude" +
 			"\trm .codex\n" +
 			"rm .gemini" +
@@ -15832,6 +16263,72 @@ var all = []packindex.Pack{
 			"/(?:\\.config/grapnel|grapnel\\.ya?ml|grapnel-hook|state/grapnel|\\.claude/(?:settings|hooks)|\\.codex/(?:hooks|config)|\\.gemini/(?:settings|config/hooks)|\\.agents/hooks|\\.qwen/settings|\\.cursor/hooks|\\.copilot/hooks|\\.factory/(?:settings|hooks))[\\s\\S]*(?:\\.remove|unlink|rmtree|rename|\\.move|truncate|chmod|\\.write\\w*|writeFile\\w*|json\\.dump\\b|rmSync|rm\\(|copyfile|symlink|Remove-Item|Set-Content|Move-Item|,\\s*['\"][wa]\\+?['\"])/" +
 			"\x03" +
 			"askBThis code removes or changes the configuration of hooks. Allow it?"},
+		{Name: "ask-before-grapnel-state-by-name", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: ".loc*" +
+			"\x03" +
+			".local" +
+			"\x03" +
+			"expanduser" +
+			"\x03" +
+			"find" +
+			"\x03" +
+			"home" +
+			"\x03" +
+			"homedir" +
+			"\x03" +
+			"userprofile" +
+			"\x03" +
+			"xdg_state" +
+			"\x02approvals" +
+			"\x05.config/grapnel" +
+			"\x03" +
+			"grapnel-hook" +
+			"\x03" +
+			"state/grapnel", Program: true}, Hook: "\x88\xc0" +
+			"\x02\x82" +
+			"\b!" +
+			"\x06python" +
+			"\apython3" +
+			"\x04node" +
+			"\x06nodejs" +
+			"\x04deno" +
+			"\x03" +
+			"bun" +
+			"\x04ruby" +
+			"\x04perl" +
+			"\x03" +
+			"php" +
+			"\x03" +
+			"lua" +
+			"\tosascript" +
+			"\x04pwsh\n" +
+			"powershell" +
+			"\x02cp" +
+			"\x02mv" +
+			"\x02dd" +
+			"\x03" +
+			"tee" +
+			"\ainstall" +
+			"\x05rsync" +
+			"\x02ln" +
+			"\x04find" +
+			"\x05xargs" +
+			"\x04read" +
+			"\x03" +
+			"vim" +
+			"\x02vi" +
+			"\x04nvim" +
+			"\x02ex" +
+			"\x02ed" +
+			"\x05emacs" +
+			"\x04nano" +
+			"\x06go run" +
+			"\x05tclsh" +
+			"\x03" +
+			"awk" +
+			"\x02\x01p/(?:\\.local|\\.loc\\*|expanduser|homedir|\\bHOME\\b|USERPROFILE|XDG_STATE|\\bfind\\s+[\"']?[~\\/$])[\\s\\S]*\\bapprovals\\b/" +
+			"\x01S/[:'\"\\s](?:w|wq|x|sav|up)!?\\s+\\S*(?:state\\/grapnel|\\.config\\/grapnel|grapnel-hook)/" +
+			"\x03" +
+			"askJThis may write to the approvals or the state of Grapnel. Is this intended?"},
 		{Name: "no-hooks-switched-off", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Tools: "write\nedit", Paths: "**/.claude/{settings.json,settings.local.json,hooks/**,plugins/**}\n" +
 			"~/.claude.json\n" +
 			"/{etc,Library/Application Support}/{claude-code,ClaudeCode,codex,gemini-cli,GeminiCli,qwen-code,QwenCode,cursor,Cursor,windsurf,Windsurf,factory}/**\n" +
@@ -16265,6 +16762,103 @@ var all = []packindex.Pack{
 			"\x13npx *gemini-cli* -y" +
 			"\x03" +
 			"ask^This starts another agent that does not ask before actions, or that has other hooks. Start it?"},
+		{Name: "ask-before-agent-of-another-home", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "agy" +
+			"\x03" +
+			"aider" +
+			"\x03" +
+			"amp" +
+			"\x03" +
+			"auggie" +
+			"\x03" +
+			"claude" +
+			"\x03" +
+			"cline" +
+			"\x03" +
+			"codex" +
+			"\x03" +
+			"copilot" +
+			"\x03" +
+			"crush" +
+			"\x03" +
+			"cursor-agent" +
+			"\x03" +
+			"droid" +
+			"\x03" +
+			"gemini" +
+			"\x03" +
+			"goose" +
+			"\x03" +
+			"kiro-cli" +
+			"\x03" +
+			"openclaw" +
+			"\x03" +
+			"opencode" +
+			"\x03" +
+			"qwen" +
+			"\x02home=" +
+			"\x03" +
+			"userprofile=" +
+			"\x03" +
+			"xdg_config_home=" +
+			"\x05agy" +
+			"\x03" +
+			"aider" +
+			"\x03" +
+			"amp" +
+			"\x03" +
+			"auggie" +
+			"\x03" +
+			"claude" +
+			"\x03" +
+			"cline" +
+			"\x03" +
+			"codex" +
+			"\x03" +
+			"copilot" +
+			"\x03" +
+			"crush" +
+			"\x03" +
+			"cursor-agent" +
+			"\x03" +
+			"droid" +
+			"\x03" +
+			"gemini" +
+			"\x03" +
+			"goose" +
+			"\x03" +
+			"kiro-cli" +
+			"\x03" +
+			"openclaw" +
+			"\x03" +
+			"opencode" +
+			"\x03" +
+			"qwen", Program: true}, Hook: "\x88\xc0" +
+			"\x02\x82" +
+			"\b\x11\x06claude" +
+			"\x05codex" +
+			"\x06gemini" +
+			"\x03" +
+			"agy" +
+			"\x04qwen" +
+			"\acopilot" +
+			"\fcursor-agent" +
+			"\x05droid" +
+			"\x05crush" +
+			"\x05cline" +
+			"\bkiro-cli" +
+			"\bopencode" +
+			"\bopenclaw" +
+			"\x03" +
+			"amp" +
+			"\x05aider" +
+			"\x05goose" +
+			"\x06auggie" +
+			"\x02\x01\xcd" +
+			"\x01/(?:^|[\\s;&|(])(?:HOME|XDG_CONFIG_HOME|USERPROFILE)=\\S[\\s\\S]*(?:;|&&|\\n)[\\s\\S]*\\b(?:claude|codex|gemini|agy|qwen|copilot|cursor-agent|droid|crush|cline|kiro-cli|opencode|openclaw|amp|aider|goose|auggie)\\b/" +
+			"\x01\xbe" +
+			"\x01/\\b(?:sudo|doas|su|runuser|setpriv|pkexec|machinectl)\\b[^;&|\\n]*\\b(?:claude|codex|gemini|agy|qwen|copilot|cursor-agent|droid|crush|cline|kiro-cli|opencode|openclaw|amp|aider|goose|auggie)\\b/" +
+			"\x03" +
+			"ask`This starts an agent with another home directory, without the installed hooks. Is this intended?"},
 		{Name: "ask-before-moved-config", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "claude" +
 			"\x03" +
 			"cline" +

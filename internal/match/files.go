@@ -61,6 +61,10 @@ func (f *Facts) findPaths() []namedPath {
 				if file.Glob {
 					names = append(names, f.expand(name)...)
 				}
+				names = append(names, f.own(&script.Commands[j], name)...)
+			}
+			if name, ok := ownDir(&script.Commands[j]); ok {
+				names = append(names, namedPath{name: name, use: shell.UseWrite, by: namer{script, j}})
 			}
 		}
 	}
@@ -91,7 +95,7 @@ func (f *Facts) redirected(script *shell.Script, others []string) []namedPath {
 	}
 	for _, file := range slices.Clone(names) {
 		if strings.ContainsAny(file.name, "*?[") && len(names) <= maxPaths {
-			names = append(names, f.expand(file)...)
+			names = append(append(names, f.expand(file)...), f.own(nil, file)...)
 		}
 	}
 	return names

@@ -71,7 +71,7 @@ var table = []program{
 	{
 		name: "chmod", style: flat | shortens, args: "reference",
 		flags: "R=recursive v=verbose c=changes f=silent quiet=silent", longs: "preserve-root no-preserve-root",
-		files: "1=n *=w reference=r unless=reference",
+		files: "1=n *=w reference=r unless=reference+r+w+x+X+s+t",
 	},
 	{
 		name: "chown", style: flat | shortens, args: "reference from",

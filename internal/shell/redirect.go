@@ -212,6 +212,11 @@ func (w *walker) targets(at *place, wd *syntax.Word) (list []Word, why string) {
 		word, reason := w.target(w.word(at, wd))
 		why = worse(worse(why, reason), w.placed(word))
 		list = appendTarget(list, word)
+		if word.Literal && strings.Contains(word.Text, "{") { // Zsh writes to a{1,2}, Bash refuses it
+			for _, each := range w.words(at, wd, nil) {
+				list = appendTarget(list, each)
+			}
+		}
 		if !w.nextChoice() {
 			break
 		}
@@ -364,7 +369,7 @@ func (w *walker) calculated(x syntax.ArithmExpr) {
 	}
 }
 
-// mayBe records a further value of a variable, for targets. The "*" stands for text without a slash.
+// mayBe records a further value of a variable, for targets. A "*" is text without a slash.
 func (w *walker) mayBe(name, value string) {
 	has := slices.ContainsFunc(w.maybe, func(v variable) bool { return v.name == name && v.words[0] == value })
 	switch {

@@ -45,6 +45,7 @@ func TestRedirections(t *testing.T) {
 		{"trap 'echo > $X' EXIT; X=a", []string{"a"}, false},
 		{"A=(a b); echo > ${A[1]}", []string{"b"}, true},
 		{"printf -v X %02d 7; echo > $X", []string{"07"}, true},
+		{"echo > a{b,}c", []string{"abc", "ac"}, true},
 		{"echo > $(echo a)", []string{"a"}, true},
 		{"echo > ${X:-a}", []string{"a"}, true},
 		{"echo > a.$$", []string{"a.*"}, true},

@@ -36,9 +36,9 @@ type Script struct {
 	Commands []Command
 
 	// Reads and Writes are the files in redirections, with quotes and known values resolved: as
-	// written, and joined to the directory that the line entered before. A "*"
-	// in a name may stand for a piece without a slash that is not known. If a name is not known,
-	// Unknown has an entry. Here-documents and descriptors are not files.
+	// written, and joined to the directory that the line entered before. A "*" in a name may be a
+	// piece without a slash that is not known. If a name is not known, Unknown has an entry.
+	// Here-documents and descriptors are not files.
 	Reads, Writes []string
 
 	// Language is the language of the line: empty for a shell, "powershell" or "cmd".

@@ -677,8 +677,8 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 	return words, true
 }
 
-// cutsUnknown reports whether an expansion changes text with a "*" in it, which may stand for
-// anything, so that the result is not known.
+// cutsUnknown reports whether an expansion changes text with a "*" in it, which may be anything, so
+// that the result is not known.
 func cutsUnknown(p *syntax.ParamExp, words []string) bool {
 	if !slices.ContainsFunc(words, func(s string) bool { return strings.Contains(s, "*") }) {
 		return false

@@ -314,7 +314,7 @@ func (w *walker) declaration(c *syntax.DeclClause, at *place) {
 	w.references(c)
 }
 
-// references records, for targets, what a declaration says of other variables: declare -n makes a
+// references records, for targets, the other variables of a declaration: declare -n makes a
 // reference, and declare "$name=value" assigns to a variable with a computed name.
 func (w *walker) references(c *syntax.DeclClause) {
 	refers := false
