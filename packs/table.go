@@ -14897,9 +14897,7 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90 MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 8, Digest: "a12190f311651d222d1224fab98516beebf06e80d33749e09744e0bf9b1910b2", Begins: "\x007z" +
-		"\t\x02o\x8c\n" +
-		"abduco" +
+	{Name: "self-protection", Version: 9, Digest: "f83cd93f6d9d399041b7efe9cf7c25b7974a31b1cf6aa1868fad2796e88efa58", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +
@@ -14924,14 +14922,10 @@ var all = []packindex.Pack{
 		"\t\x85\n" +
 		"auggie" +
 		"\t\x91\x93\x94\n" +
-		"awk" +
-		"\t\x8f\n" +
 		"base64" +
 		"\t\x84\n" +
 		"bash" +
 		"\t\x94\n" +
-		"bindfs" +
-		"\t\x8c\n" +
 		"brew uninstall" +
 		"\t\x83\n" +
 		"bsdtar" +
@@ -14939,8 +14933,6 @@ var all = []packindex.Pack{
 		"bun" +
 		"\t\x8e\x8f\n" +
 		"busctl" +
-		"\t\x85\n" +
-		"byobu" +
 		"\t\x85\n" +
 		"cat" +
 		"\t\x84\x91\n" +
@@ -14975,8 +14967,6 @@ var all = []packindex.Pack{
 		"codex never" +
 		"\t\x02--ask-f\x92" +
 		"\x02a\x92\n" +
-		"conspy" +
-		"\t\x85\n" +
 		"copilot" +
 		"\t\x91\x93\x94" +
 		"\x02--allow\x92" +
@@ -14986,9 +14976,7 @@ var all = []packindex.Pack{
 		"\x02a--archi\x8c" +
 		"\x02rR--recur\x8c\n" +
 		"cpio" +
-		"\t\x02--direc\x8c" +
-		"\x02D\x8c" +
-		"\x02i\x8c\n" +
+		"\t\x02D\x8c\n" +
 		"crudini" +
 		"\t\x91\n" +
 		"crush" +
@@ -15014,8 +15002,8 @@ var all = []packindex.Pack{
 		"\t\x8e\x8f\n" +
 		"deno run" +
 		"\t\x85\n" +
-		"ditto" +
-		"\t\x84\n" +
+		"docker run" +
+		"\t\x02v--volum\x8c\n" +
 		"dotool" +
 		"\t\x85\x86\n" +
 		"dpkg" +
@@ -15043,8 +15031,7 @@ var all = []packindex.Pack{
 		"ex" +
 		"\t\x85\x8f\x91\n" +
 		"expect" +
-		"\t\x85" +
-		"\x02c\x86\n" +
+		"\t\x85\x86\n" +
 		"export" +
 		"\t\x94\n" +
 		"faketty" +
@@ -15053,8 +15040,6 @@ var all = []packindex.Pack{
 		"\t\x8d\n" +
 		"find" +
 		"\t\x8c\x8d\x8f\n" +
-		"fish" +
-		"\t\x85\n" +
 		"foot" +
 		"\t\x85\n" +
 		"fuser" +
@@ -15150,7 +15135,7 @@ var all = []packindex.Pack{
 		"go install" +
 		"\t\x81\n" +
 		"go run" +
-		"\t\x80\x81\x85\x8f\n" +
+		"\t\x80\x81\x85\n" +
 		"goose" +
 		"\t\x91\x93\x94\n" +
 		"gotty" +
@@ -15245,9 +15230,7 @@ var all = []packindex.Pack{
 		"m4" +
 		"\t\x85\n" +
 		"mount" +
-		"\t\x01.loca\x8c" +
-		"\x01grapn\x8c" +
-		"\x02B--bind\x8c\n" +
+		"\t\x01grapn\x8c\n" +
 		"mv" +
 		"\t\x8c\x8f\n" +
 		"nano" +
@@ -15283,7 +15266,7 @@ var all = []packindex.Pack{
 		"pacman" +
 		"\t\x02R\x83\n" +
 		"parallel" +
-		"\t\x8d\n" +
+		"\t\x81\x8d\n" +
 		"patch" +
 		"\t\x02d\x8c\n" +
 		"perl" +
@@ -15295,12 +15278,12 @@ var all = []packindex.Pack{
 		"pkill" +
 		"\t\x8c" +
 		"\x01grapn\x83\n" +
+		"podman run" +
+		"\t\x02v--volum\x8c\n" +
 		"powershell" +
-		"\t\x8e\x8f\n" +
+		"\t\x8e\n" +
 		"printf" +
 		"\t\x91\n" +
-		"ptyexec" +
-		"\t\x85\n" +
 		"pwsh" +
 		"\t\x8e\x8f\n" +
 		"python" +
@@ -15353,8 +15336,6 @@ var all = []packindex.Pack{
 		"\t\x85\x86\n" +
 		"script" +
 		"\t\x85\x86\n" +
-		"scriptlive" +
-		"\t\x85\n" +
 		"sed" +
 		"\t\x84" +
 		"\x02i--in-pl\x91\n" +
@@ -15365,21 +15346,14 @@ var all = []packindex.Pack{
 		"sh" +
 		"\t\x94\n" +
 		"socat" +
-		"\t\x85" +
-		"\x01EXEC\x86" +
-		"\x01SYSTE\x86" +
-		"\x01exec\x86" +
+		"\t\x85\x86" +
 		"\x01grapn\x81\n" +
 		"split" +
 		"\t\x84\n" +
-		"ssh" +
-		"\t\x85\n" +
 		"stop-process" +
 		"\t\x83\n" +
 		"stop-service" +
 		"\t\x83\n" +
-		"strip" +
-		"\t\x84\n" +
 		"sv down" +
 		"\t\x83\n" +
 		"swaymsg" +
@@ -15402,8 +15376,6 @@ var all = []packindex.Pack{
 		"\x02x--extra--get\x8c\n" +
 		"taskkill" +
 		"\t\x83\n" +
-		"tclsh" +
-		"\t\x8f\n" +
 		"tee" +
 		"\t\x84\x8f\x91\n" +
 		"tmate" +
@@ -15437,14 +15409,10 @@ var all = []packindex.Pack{
 		"\t\x02d\x8c\n" +
 		"vi" +
 		"\t\x85\x8f\n" +
-		"view" +
-		"\t\x85\n" +
 		"vim" +
 		"\t\x85\x8f\n" +
 		"wezterm" +
-		"\t\x85\n" +
-		"wezterm cli" +
-		"\t\x86\n" +
+		"\t\x85\x86\n" +
 		"windsurf" +
 		"\t\x91\x94\n" +
 		"winpty" +
@@ -15452,11 +15420,9 @@ var all = []packindex.Pack{
 		"wtype" +
 		"\t\x85\x86\n" +
 		"xargs" +
-		"\t\x88\x8d\x8f\n" +
+		"\t\x81\x88\x8d\x8f\n" +
 		"xdotool" +
-		"\t\x85\n" +
-		"xdotool type" +
-		"\t\x86\n" +
+		"\t\x85\x86\n" +
 		"xonsh" +
 		"\t\x85\n" +
 		"xterm" +
@@ -15466,18 +15432,14 @@ var all = []packindex.Pack{
 		"xz" +
 		"\t\x84\n" +
 		"ydotool" +
-		"\t\x85\n" +
-		"ydotool type" +
-		"\t\x86\n" +
+		"\t\x85\x86\n" +
 		"yq" +
 		"\t\x91" +
 		"\x01grapn\x8c" +
 		"\x01hooks\x8c" +
 		"\x01setti\x8c\n" +
 		"zellij" +
-		"\t\x85\n" +
-		"zellij action" +
-		"\t\x86\n" +
+		"\t\x85\x86\n" +
 		"zip" +
 		"\t\x84\n", Hooks: []packindex.Hook{
 		{Name: "no-grapnel-switches", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
@@ -15507,7 +15469,7 @@ var all = []packindex.Pack{
 			"\x02\x0egrapnel status" +
 			"\x16grapnel explain --help"},
 		{Name: "ask-before-grapnel-setup", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x98\xc0" +
-			"\x06\x02\x13\x0fgrapnel install" +
+			"\x06\x02\x15\x0fgrapnel install" +
 			"\fgrapnel init" +
 			"\x0egrapnel import" +
 			"\fgrapnel hook" +
@@ -15526,6 +15488,8 @@ var all = []packindex.Pack{
 			"\x1ccurl --unix-socket *grapnel*" +
 			"\x0fnc -U *grapnel*" +
 			"\x0fsocat *grapnel*" +
+			"\rxargs grapnel" +
+			"\x10parallel grapnel" +
 			"\x01\x02\x02\x19grapnel install --dry-run" +
 			"\x16grapnel-hook --version" +
 			"\x03" +
@@ -15618,8 +15582,8 @@ var all = []packindex.Pack{
 			"whence" +
 			"\x03" +
 			"which", Program: true}, Hook: "\x88\xc0" +
-			"\x06\x82\x88" +
-			"\b\x18\x02cp" +
+			"\x06\x82" +
+			"\b\x16\x02cp" +
 			"\x03" +
 			"cat" +
 			"\x02dd" +
@@ -15647,30 +15611,22 @@ var all = []packindex.Pack{
 			"\x03" +
 			"tee" +
 			"\aobjcopy" +
-			"\x05strip" +
-			"\x05ditto" +
 			"\x05split" +
-			"\x02\x01p/bin\\/[\"']?grapnel(?:-hook)?(?:\\.exe)?(?:$|[\\s;|&)\"'<>])|(?:^|[\\s=\"'(])grapnel-hook(?:\\.exe)?(?:$|[\\s;|&)\"'<>])/" +
+			"\x02\x01r/bin\\/[\"']?grapnel(?:-hook)?(?:\\.exe)?(?:$|[\\s;|&)\"'<>])|(?:^|[\\s=\"'(\\/])grapnel-hook(?:\\.exe)?(?:$|[\\s;|&)\"'<>])/" +
 			"\x01S/(?:\\bcommand\\s+-v|\\bwhich|\\btype\\s+-\\w|\\bwhence\\s+-\\w|\\bhash\\s+-t)\\s+[\"']?grapnel/" +
-			"\x02\x03" +
-			"\x04grep" +
-			"\x05git *" +
-			"\x02ls" +
 			"\x03" +
 			"ask]This copies or links the program of Grapnel, and the copy has another name. Is this intended?" +
 			"\x01\x12command -v grapnel"},
 		{Name: "ask-before-typing-for-a-person", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "grapnel", Program: true}, Hook: "\x88\xc0" +
 			"\x02\x82" +
-			"\b;" +
-			"\x06script\n" +
-			"scriptlive" +
+			"\b4" +
+			"\x06script" +
 			"\x05socat" +
 			"\x06expect" +
 			"\bunbuffer" +
 			"\afaketty" +
 			"\x04tmux" +
 			"\x06screen" +
-			"\x05byobu" +
 			"\x05dtach" +
 			"\x06abduco" +
 			"\x06zellij" +
@@ -15697,7 +15653,6 @@ var all = []packindex.Pack{
 			"\x02nu" +
 			"\x05xonsh" +
 			"\x06elvish" +
-			"\x04fish" +
 			"\x02m4" +
 			"\x05emacs" +
 			"\vemacsclient" +
@@ -15705,7 +15660,6 @@ var all = []packindex.Pack{
 			"vim" +
 			"\x02vi" +
 			"\x04nvim" +
-			"\x04view" +
 			"\x02ex" +
 			"\x02ed" +
 			"\x06go run" +
@@ -15717,36 +15671,54 @@ var all = []packindex.Pack{
 			"\ahyprctl" +
 			"\aswaymsg" +
 			"\x06i3-msg" +
-			"\x06conspy" +
-			"\aptyexec" +
 			"\x06winpty" +
-			"\x03" +
-			"ssh" +
 			"\x02at" +
 			"\x01\x01\x11/(?i)\\bgrapnel\\b/" +
 			"\x03" +
 			"askWThis could type or run a command of Grapnel in the place of a person. Is this intended?"},
-		{Name: "ask-before-typing-computed-text", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\xc0" +
-			"\x02\x02\x14\rscript -c *$*" +
-			"\x0escript -qc *$*" +
-			"\x0fscript -qec *$*\n" +
-			"script *$*" +
-			"\x12tmux send-keys *$*" +
-			"\rtmux send *$*" +
-			"\x10tmux load-buffer" +
-			"\x11tmux paste-buffer" +
-			"\x13screen -X stuff *$*" +
-			"\x1dzellij action write-chars *$*" +
-			"\x15kitty @ send-text *$*" +
-			"\x19wezterm cli send-text *$*" +
-			"\twtype *$*" +
-			"\x10ydotool type *$*" +
-			"\x10xdotool type *$*" +
+		{Name: "ask-before-typing-computed-text", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "expect" +
+			"\x03" +
+			"kitty" +
+			"\x03" +
+			"screen" +
+			"\x03" +
+			"script" +
+			"\x03" +
+			"tmux" +
+			"\x03" +
+			"wezterm" +
+			"\x03" +
+			"wtype" +
+			"\x03" +
+			"xdotool" +
+			"\x03" +
+			"ydotool" +
+			"\x03" +
+			"zellij" +
+			"\x05dotool" +
+			"\x01exec" +
+			"\x03" +
+			"system" +
+			"\x02socat" +
+			"\x01load-buffer" +
+			"\x03" +
+			"paste-buffer" +
+			"\x02tmux", Program: true}, Hook: "\x88\xc0" +
+			"\x02\x82" +
+			"\b\f\x06script" +
+			"\x04tmux" +
+			"\x06screen" +
+			"\x06zellij" +
+			"\x05kitty" +
+			"\awezterm" +
+			"\x05wtype" +
+			"\aydotool" +
+			"\axdotool" +
 			"\x06dotool" +
-			"\fsocat *exec*" +
-			"\fsocat *EXEC*" +
-			"\x0esocat *SYSTEM*" +
-			"\rexpect -c *$*" +
+			"\x05socat" +
+			"\x06expect" +
+			"\x02\x01l/\\b(?:script|tmux\\s+send(?:-keys)?|screen|zellij|kitty|wezterm|wtype|ydotool|xdotool|expect)\\b[^;&|\\n]*[$`]/" +
+			"\x01R/\\btmux\\s+(?:load|paste)-buffer|\\bdotool\\b|\\bsocat\\b[^;&|\\n]*(?:exec|EXEC|SYSTEM)/" +
 			"\x03" +
 			"ask[This types text that the line does not show, as if a person had typed it. Is this intended?"},
 		{Name: "ask-before-writing-to-terminals", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Paths: "\x02\x02/dev/pts/*\n/dev/tty[0-9sS]*\n/dev/vcs*\n/dev/input/**\n/dev/uinput"}, Hook: "\x88\xc0" +
@@ -15790,28 +15762,24 @@ var all = []packindex.Pack{
 			"**/{.openclaw/{openclaw.json,hooks.json,hooks/**,plugins/**,extensions/**},openclaw-hooks.json}\n" +
 			"**/{.opencode,.config/opencode}/{plugin,plugins}/**\n" +
 			"**/opencode.{json,jsonc}\n" +
-			"~/.{claude,codex,gemini,qwen,copilot,cursor,factory,cline,kiro,openclaw,opencode,windsurf,codeium,config/opencode,config/crush,codeium/windsurf}"}, Hook: "\x88\xc0" +
-			"\x02\x80\x80" +
-			"\b\x01\b\vmcp__*read*" +
-			"\vmcp__*list*\n" +
-			"mcp__*get*" +
-			"\rmcp__*search*" +
-			"\vmcp__*view*" +
-			"\vmcp__*stat*" +
-			"\vmcp__*info*" +
-			"\vmcp__*tree*" +
-			"\x03" +
-			"ask6This file configures the hooks of an agent. Change it?"},
+			"~/.{claude,codex,gemini,qwen,copilot,cursor,factory,cline,kiro,openclaw,opencode,windsurf,codeium,config/opencode,config/crush,codeium/windsurf}"}, Hook: "\x88\xc0\x02\x00\x03ask6This file configures the hooks of an agent. Change it?"},
 		{Name: "ask-before-undoing-guards", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Program: true}, Hook: "\x88\xc0" +
-			"\x02\x02\xeb" +
-			"\x01\x10tar -C ~/.gemini" +
+			"\x02\x02\xe7" +
+			"\x01\x0fmount *grapnel*" +
+			"\x10tar -C ~/.gemini" +
 			"\x10tar -C */.claude" +
 			"\x0ftar -C */.codex" +
 			"\vtar -x -C ~" +
 			"\x13unzip -d ~/.codex *" +
 			"\x14unzip -d ~/.gemini *" +
 			"\x14unzip -d */.claude *" +
-			"\fkillall -u *\n" +
+			"\fkillall -u *" +
+			"\x16git -C *state/grapnel*" +
+			"\vcp -r */. ~" +
+			"\fcp -r */. ~/" +
+			"\fcp -a */. ~/" +
+			"\x17docker run -v ~/.local*" +
+			"\x17podman run -v ~/.local*\n" +
 			"pkill *\\[*" +
 			"\fkillall -r *" +
 			"\x10tar -C ~/.local*" +
@@ -15819,27 +15787,17 @@ var all = []packindex.Pack{
 			"\x11tar -C */.local/*" +
 			"\x13bsdtar -C ~/.local*" +
 			"\x12unzip -d ~/.local*\n" +
-			"unzip -d ~" +
-			"\r7z -o*.local*\n" +
+			"unzip -d ~\n" +
 			"cpio -D ~*" +
-			"\x14cpio -i -D */.local*" +
-			"\x13cpio --directory ~*" +
 			"\x11rsync * ~/.local*" +
 			"\x12rsync * */.local/*" +
-			"\x10rsync * */.local" +
 			"\x10cp -r * ~/.local" +
 			"\x11cp -r * ~/.local/" +
 			"\x11cp -r */.local ~*" +
 			"\x11cp -a */.local ~*" +
 			"\x12patch -d *grapnel*" +
 			"\vpatch -d ~*" +
-			"\x11mount * */.local*" +
-			"\x10mount --bind * *" +
-			"\x18git -C *state/grapnel* *\n" +
-			"bindfs * *" +
-			"\x16find -exec *approvals*" +
 			"\x1afind -name approvals -exec" +
-			"\x1dfind -name approvals -execdir" +
 			"\x1afind -name *grapnel* -exec" +
 			"\rpkill *apnel*" +
 			"\rpkill *grapn*" +
@@ -16025,7 +15983,6 @@ var all = []packindex.Pack{
 			"\x15find *.codex* -delete" +
 			"\x1dfind * -name grapnel* -delete\"find * -name settings.json -delete" +
 			"\x1ffind * -name hooks.json -delete.git update-index --skip-worktree *grapnel.yaml" +
-			"\x0fmount *grapnel*" +
 			"\x10umount *grapnel*" +
 			"\x10alias grapnel*=*" +
 			"\x11alias *=*grapnel*" +
@@ -16285,8 +16242,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"state/grapnel", Program: true}, Hook: "\x88\xc0" +
 			"\x02\x82" +
-			"\b!" +
-			"\x06python" +
+			"\b\x1d\x06python" +
 			"\apython3" +
 			"\x04node" +
 			"\x06nodejs" +
@@ -16300,8 +16256,7 @@ var all = []packindex.Pack{
 			"\x03" +
 			"lua" +
 			"\tosascript" +
-			"\x04pwsh\n" +
-			"powershell" +
+			"\x04pwsh" +
 			"\x02cp" +
 			"\x02mv" +
 			"\x02dd" +
@@ -16321,10 +16276,6 @@ var all = []packindex.Pack{
 			"\x02ed" +
 			"\x05emacs" +
 			"\x04nano" +
-			"\x06go run" +
-			"\x05tclsh" +
-			"\x03" +
-			"awk" +
 			"\x02\x01p/(?:\\.local|\\.loc\\*|expanduser|homedir|\\bHOME\\b|USERPROFILE|XDG_STATE|\\bfind\\s+[\"']?[~\\/$])[\\s\\S]*\\bapprovals\\b/" +
 			"\x01S/[:'\"\\s](?:w|wq|x|sav|up)!?\\s+\\S*(?:state\\/grapnel|\\.config\\/grapnel|grapnel-hook)/" +
 			"\x03" +
