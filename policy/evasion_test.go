@@ -70,6 +70,37 @@ func TestNoTalkingPast(t *testing.T) {
 	}
 }
 
+// An allow needs exact commands. Blocks, questions and exceptions match as many as before.
+func TestOnlyAllowsNeedExactCommands(t *testing.T) {
+	t.Parallel()
+	const none, allow, block = grapnel.None, grapnel.Allow, grapnel.Block
+	for name, tt := range map[string]struct {
+		rule  string
+		lines []string
+		want  grapnel.Decision
+	}{
+		"allow":                      {"match: {command: git status}\nallow: true", []string{"git status -s"}, allow},
+		"allow: a path":              {"match: {command: git status}\nallow: true", []string{"./git status"}, none},
+		"allow: a variable":          {"match: {command: git status}\nallow: true", []string{"PATH=. git status"}, none},
+		"allow: a line before it":    {"match: {command: git status}\nallow: true", []string{"PATH=.", "git status"}, none},
+		"allow: not":                 {"match: {command: git, not: {command: git push}}\nallow: true", []string{"git status"}, allow},
+		"allow: not, generous":       {"match: {command: [git, git push --force]}\nexcept: {command: git push}\nallow: true", []string{"git push --force"}, none},
+		"block":                      {"match: {command: git status}\nblock: x", []string{"PATH=. ./git -C x status"}, block},
+		"block: except":              {"match: {tool: shell}\nexcept: {command: git status}\nblock: x", []string{"PATH=. ./git -C x status --frobnicate"}, none},
+		"block: except an operand":   {"match: {command: rm -rf}\nexcept: {command: rm -rf dist}\nblock: x", []string{"X=1 /bin/rm -rfv dist"}, none},
+		"block: not, with an option": {"match: {tool: shell, not: {command: git}}\nblock: x", []string{"./git --exec-path=x status"}, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ev := sh("")
+			ev.Tool.Commands = tt.lines
+			if v := engine(t, "/etc/p.yaml", rule(tt.rule)).Fire(context.Background(), ev); v.Decision != tt.want {
+				t.Errorf("%s on %q: %v, want %v (%s)", tt.rule, tt.lines, v.Decision, tt.want, v.Reason())
+			}
+		})
+	}
+}
+
 // A shell line with an open quote does not hide the next line.
 func TestEachShellLineIsReadByItself(t *testing.T) {
 	t.Parallel()

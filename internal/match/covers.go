@@ -112,7 +112,10 @@ func commandCovers(wide, word string, as Reading) bool {
 		if len(script.Commands) != 1 || len(script.Unknown) > 0 {
 			return false
 		}
-		if as.every() {
+		switch {
+		case as.strict():
+			return shell.Allows([]*shell.Pattern{pattern}, script, 0)
+		case as.every():
 			return shell.MatchWhole([]*shell.Pattern{pattern}, script, 0) == shell.Yes
 		}
 		return pattern.MatchCommand(script, 0) == shell.Yes

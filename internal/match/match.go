@@ -38,6 +38,9 @@ type Reading struct{ Allow, negated bool }
 // every reports whether all items must match, instead of one.
 func (r Reading) every() bool { return r.Allow != r.negated }
 
+// strict reports whether a match lets a call pass without the agent's own prompt.
+func (r Reading) strict() bool { return r.Allow && !r.negated }
+
 // least returns the lowest answer of a command pattern that is treated as a match.
 func (r Reading) least() shell.Answer {
 	if r.Allow && r.negated {
@@ -442,7 +445,7 @@ func (c *compiled) fitsCommands(f *Facts, exceptions []*compiled) bool {
 	}
 	var places []place
 	for _, script := range f.Scripts() {
-		if c.reading.every() && (len(script.Unknown) > 0 || len(script.Writes) > 0) {
+		if c.reading.every() && (len(script.Unknown) > 0 || len(script.Writes) > 0) || c.reading.strict() && script.SetsVariables() {
 			return false
 		}
 		for i := range script.Commands {
@@ -460,7 +463,10 @@ func (m *Matcher) MatchesCommand(f *Facts, script *shell.Script, i int) bool {
 // fitsCommand reports whether one command of a script fits the command patterns.
 func (c *compiled) fitsCommand(f *Facts, script *shell.Script, i int) bool {
 	patterns := f.patterns(c, script)
-	if c.reading.every() {
+	switch {
+	case c.reading.strict():
+		return shell.Allows(patterns, script, i)
+	case c.reading.every():
 		return shell.MatchWhole(patterns, script, i) >= c.reading.least()
 	}
 	return slices.ContainsFunc(patterns, func(p *shell.Pattern) bool { return p.MatchCommand(script, i) >= c.reading.least() })

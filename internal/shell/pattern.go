@@ -70,15 +70,16 @@ func (a Answer) String() string {
 // A pattern for a wrapper ("sudo rm -rf") matches the command after that wrapper, with any number
 // of wrappers between them.
 type Pattern struct {
-	source  string
-	program term
-	key     string // the program in one letter case; "" for a glob
-	rows    []*program
-	lead    []term // words of the subcommand
-	free    []term // other operands
-	needs   []need
-	groups  []group  // sets of needs, all of which must be satisfied
-	inner   *Pattern // pattern of the command that the wrapper runs
+	source   string
+	program  term
+	spelling term   // the program as in the source
+	key      string // the program in one letter case; "" for a glob
+	rows     []*program
+	lead     []term // words of the subcommand
+	free     []term // other operands
+	needs    []need
+	groups   []group  // sets of needs, all of which must be satisfied
+	inner    *Pattern // pattern of the command that the wrapper runs
 }
 
 // A need is one option that a pattern requires.
@@ -133,7 +134,7 @@ func compile(terms []term) (*Pattern, error) {
 	case len(terms) > most:
 		return nil, fmt.Errorf("it has %d words, more than %d", len(terms), most)
 	}
-	p := &Pattern{program: terms[0]}
+	p := &Pattern{program: terms[0], spelling: terms[0]}
 	p.program.text = foldCase(p.program.text)
 	p.program.clean = foldCase(p.program.clean)
 	if !p.program.glob {
@@ -328,19 +329,24 @@ func (p *Pattern) MatchCommand(s *Script, i int) Answer {
 	return best
 }
 
-// MatchWhole reports whether s.Commands[i] matches one of the patterns, for patterns that allow
-// commands. If the patterns name operands, the command must have no others: "rm -rf dist" does
+// MatchWhole reports whether s.Commands[i] matches one of the patterns, for patterns that except
+// commands from another rule. If the patterns name operands, the command must have no others: "rm -rf dist" does
 // not allow src in "rm -rf dist src"; together with "rm -rf src" it does. Anything may follow a
 // subcommand: "git push" allows "git push origin main". "git clean --dry-run" does not allow a
 // command that also has --no-dry-run.
 func MatchWhole(patterns []*Pattern, s *Script, i int) Answer {
 	best := No
 	for _, p := range patterns {
-		if a := p.MatchCommand(s, i); a > best && !p.last().takenBack(&s.Commands[i]) && p.whole(patterns, s, i) {
+		if a := p.MatchCommand(s, i); a > best && p.only(patterns, s, i) {
 			best = a
 		}
 	}
 	return best
+}
+
+// only reports whether a command that matches p has nothing that MatchWhole excludes.
+func (p *Pattern) only(patterns []*Pattern, s *Script, i int) bool {
+	return !p.last().takenBack(&s.Commands[i]) && p.whole(patterns, s, i)
 }
 
 // takenBack reports whether a command has an option of the pattern but may also negate it:

@@ -265,6 +265,9 @@ const powerAliases = "rm=remove-item ri=remove-item del=remove-item erase=remove
 
 // powerCommand records one command of PowerShell.
 func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
+	if len(words) > 0 && strings.HasPrefix(words[0].text, "$") {
+		w.s.sets = true // $env:PATH = "."
+	}
 	if len(words) > 2 && strings.HasPrefix(words[0].text, "$") && words[1].text == "=" {
 		words = words[2:] // the assignment of a command's output
 	} else if len(words) > 0 && strings.HasPrefix(words[0].text, "$") && strings.Contains(words[0].text, "=") {
@@ -273,7 +276,11 @@ func (w *walker) powerCommand(words []foreignWord, piped bool, at place) {
 	if len(words) > 0 && words[0].text == "." && !words[0].quoted {
 		words = words[1:]
 	}
-	if len(words) == 0 || w.powerExpression(words) {
+	if len(words) == 0 {
+		return
+	}
+	if w.powerExpression(words) {
+		w.s.sets = true // [Environment]::SetEnvironmentVariable(...)
 		return
 	}
 	first := words[0]

@@ -55,6 +55,7 @@ type Script struct {
 	Unknown []string
 
 	urls   []string // addresses in code
+	sets   bool     // see SetsVariables
 	hidden []string
 	wrote  []Wrote
 	moved  []Move

@@ -82,6 +82,24 @@ func TestSameAs(t *testing.T) {
 	}
 }
 
+// The options that an allow accepts are searched like the table.
+func TestHarmless(t *testing.T) {
+	t.Parallel()
+	for i, row := range harmless {
+		if i > 0 && harmless[i-1].name >= row.name {
+			t.Errorf("%q comes after %q", row.name, harmless[i-1].name)
+		}
+		if program, _, sub := strings.Cut(row.name, " "); sub {
+			if _, known := harmlessOptions(program); !known {
+				t.Errorf("%q has no entry for its program", row.name)
+			}
+		}
+		if row.options != strings.Join(strings.Fields(row.options), " ") || strings.Contains(row.options, "=") || strings.HasPrefix(row.options, "-") {
+			t.Errorf("%q: options %q", row.name, row.options)
+		}
+	}
+}
+
 // The package is linked into a program that starts for every event.
 func TestImports(t *testing.T) {
 	t.Parallel()

@@ -48,6 +48,11 @@ func (w *walker) stmt(st *syntax.Stmt, at *place) {
 			}
 		}
 	}
+	for _, r := range st.Redirs {
+		if r.N != nil && strings.HasPrefix(r.N.Value, "{") {
+			w.sets(strings.Trim(r.N.Value, "{}"), nil) // {x}< file
+		}
+	}
 	in := *at
 	if slices.ContainsFunc(st.Redirs, feeds) {
 		in.stdin = st.Redirs
@@ -144,6 +149,9 @@ func (w *walker) simple(cmd syntax.Command, at *place) {
 		case *syntax.WordIter:
 			for _, item := range l.Items {
 				w.parts(item.Parts, at, unquoted)
+			}
+			if l.Name != nil {
+				w.sets(l.Name.Value, nil)
 			}
 			w.looped(l, at)
 		case *syntax.CStyleLoop:
@@ -334,6 +342,9 @@ func (w *walker) assign(a *syntax.Assign, at *place) {
 	if a == nil {
 		return
 	}
+	if a.Name != nil && (a.Value != nil || a.Array != nil) {
+		w.sets(a.Name.Value, a.Value)
+	}
 	w.arithm(a.Index, at)
 	w.remember(a, at)
 	if a.Value != nil {
@@ -492,6 +503,9 @@ func (w *walker) param(p *syntax.ParamExp, at *place, q quoting) {
 		if p.Exp.Op == syntax.OtherParamOps && p.Exp.Word != nil && p.Exp.Word.Lit() == "P" {
 			w.unknown("prompt expansion of a variable") // ${x@P} runs commands in the value of x
 		}
+		if (p.Exp.Op == syntax.AssignUnset || p.Exp.Op == syntax.AssignUnsetOrNull) && p.Param != nil {
+			w.sets(p.Param.Value, nil) // ${x:=word}
+		}
 		w.operand(p.Exp.Word, at, q)
 	}
 }
@@ -535,13 +549,13 @@ func (w *walker) arithm(x syntax.ArithmExpr, at *place) {
 		w.parts(x.Parts, at, doubleQuoted)
 	case *syntax.BinaryArithm:
 		if x.Op.String() != "==" && strings.HasSuffix(x.Op.String(), "=") {
-			w.calculated(x.X)
+			w.calculates(x.X)
 		}
 		w.arithm(x.X, at)
 		w.arithm(x.Y, at)
 	case *syntax.UnaryArithm:
 		if x.Op == syntax.Inc || x.Op == syntax.Dec {
-			w.calculated(x.X)
+			w.calculates(x.X)
 		}
 		w.arithm(x.X, at)
 	case *syntax.ParenArithm:
@@ -550,6 +564,14 @@ func (w *walker) arithm(x syntax.ArithmExpr, at *place) {
 		w.arithm(x.X, at)
 	default:
 		w.unknown("unparsable: unusual syntax")
+	}
+}
+
+// calculates records that arithmetic gives a variable a value.
+func (w *walker) calculates(x syntax.ArithmExpr) {
+	w.calculated(x)
+	if wd, ok := x.(*syntax.Word); ok {
+		w.sets(wd.Lit(), nil)
 	}
 }
 

@@ -63,6 +63,7 @@ var (
 	oddPatterns    = Kind{"odd-pattern", "warning", "A pattern probably does not match what its author means, such as a regular expression in a glob."}
 	oddReason      = Kind{"odd-reason", "warning", "The reason of a hook is a word such as no, which is text and not false."}
 	withoutMatch   = Kind{"matches-everything", "warning", "A hook blocks or allows everything."}
+	unknownOptions = Kind{"unknown-options", "warning", "Grapnel does not know which options of a program are harmless, so an allow permits only the options in the rule."}
 	missingFile    = Kind{"missing-file", "warning", "A program or file that a hook needs does not exist, or cannot be run."}
 	longTimeout    = Kind{"long-timeout", "warning", "A timeout is longer than the time that Grapnel has for an event."}
 	hiddenCommands = Kind{"hidden-commands", "warning", "A strict or managed policy checks commands, but not shell lines that hide the command that they run."}
@@ -71,7 +72,7 @@ var (
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program or of commands."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -85,6 +86,7 @@ func (m *mistakes) ofHook(h *ownHook) {
 	m.ofDecision(h)
 	m.ofNotice(h)
 	m.ofReach(h)
+	m.ofAllow(h)
 	m.ofTimeout(h)
 	m.ofFiles(h)
 }
@@ -200,6 +202,27 @@ func (m *mistakes) ofReach(h *ownHook) {
 		m.warn(withoutMatch, h, at, "name what is harmless, for example `match: {command: [git status, npm test]}`", "it allows every %s, and the agent asks no questions", what)
 	case h.Decide == "block" && h.Match == nil:
 		m.warn(withoutMatch, h, at, "add `match`, for example `match: {command: rm -rf}`; if you mean everything, write `match: {agent: \"*\"}`", "it has no `match`, so it blocks every %s", what)
+	}
+}
+
+// ofAllow warns of an allow for programs whose options it cannot judge.
+func (m *mistakes) ofAllow(h *ownHook) {
+	if h.Decide != "allow" || h.at.Get("match") == nil {
+		return
+	}
+	var at *yaml.Node
+	var sources []string
+	for _, item := range itemsOf(h.at.Get("match").Get("command")) {
+		if p, err := shell.Compile(item.Text); err == nil && !p.KnowsOptions() {
+			if at == nil {
+				at = item
+			}
+			sources = append(sources, strconv.Quote(item.Text))
+		}
+	}
+	if at != nil {
+		m.warn(unknownOptions, h, at, "add a pattern for each option that the agent may use, or silence this warning if it needs none",
+			"Grapnel does not know which options are harmless after %s, so it allows only the options in the pattern", strings.Join(sources, ", "))
 	}
 }
 
