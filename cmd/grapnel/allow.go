@@ -34,7 +34,8 @@ func newAllow(c *console) *cobra.Command {
 		Short: "Let one stopped call pass",
 		Long: `Show a call that hooks stopped, and let it pass after your confirmation: once, within ten
 minutes. The same agent must make exactly the same call in the same directory again. Without an
-argument, it is the newest stopped call. An ID is the beginning of a record's ID.
+argument, it is the newest stopped call. An ID is the beginning of a record's ID. You see all that
+you allow: if the record contains only a part of the call, the command refuses.
 
 You can answer a question of a hook, also if the agent cannot ask and it became a block. You can
 also pass the rules of your own policy and of its packs. Blocks by programs, by managed, project
@@ -110,7 +111,11 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(c.Out, "%s\n  the same call of %s in %s, %v\n", c.Paint(cli.Bold, "to allow"), printable.Line(call.Agent), printable.Line(cmp.Or(call.Dir, "any directory")), g)
+	what := "the same call"
+	if size := call.Size(); size != "" {
+		what += " (" + size + ")"
+	}
+	fmt.Fprintf(c.Out, "%s\n  %s of %s in %s, %v\n", c.Paint(cli.Bold, "to allow"), what, printable.Line(call.Agent), printable.Line(cmp.Or(call.Dir, "any directory")), g)
 	if !cli.Terminal(c.In) || !cli.Terminal(c.Out) {
 		return cli.WithHint(errors.New("only a user at a terminal can allow a call"), "run it in a terminal, without pipes")
 	}
@@ -139,7 +144,13 @@ func grantText(g *approval.Grant) string {
 func (c *console) printCall(call *allow.Call) {
 	doing := strings.TrimSpace(call.Agent + " " + call.Tool)
 	fmt.Fprintf(c.Out, "%s in %s, %s (record %s)\n", c.Paint(cli.Bold, printable.Line(doing)), printable.Line(cmp.Or(call.Dir, "an unknown directory")), call.Time.Local().Format("2006-01-02 15:04:05"), printable.Line(call.ID))
-	fmt.Fprintln(c.Out, cli.Indent(cmp.Or(call.Text, string(call.Event)), "  "))
+	if size := call.Size(); size != "" {
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, size+"; read to the end before you answer"))
+	}
+	fmt.Fprintln(c.Out, cli.Indent(printable.Dense(cmp.Or(call.Text, string(call.Event))), "  "))
+	if call.Masked {
+		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, "parts of this call are masked (***) or replaced here: they are allowed too"))
+	}
 	if call.Changed {
 		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, "hooks changed this call before it was stopped: the changed call is allowed"))
 	}

@@ -30,7 +30,7 @@ func Kinds() []grapnel.Kind { return slices.Clone(kinds) }
 // Store cannot be used. Records contain digests, so they depend on a key of this Store: without
 // it, a reader of a Record could guess a masked password.
 func (s Store) Digest(ev *grapnel.Event) string {
-	if !slices.Contains(kinds, ev.Kind) {
+	if !slices.Contains(kinds, ev.Kind) || ev.Tool == nil && ev.Prompt == nil && ev.Message == nil {
 		return ""
 	}
 	key, err := s.key()

@@ -29,7 +29,11 @@ func (l limits) hide(text string) string {
 	return text
 }
 
+// Cut reports whether a stored text contains the mark of a cut, or text that looks like it.
+func Cut(text []byte) bool { return bytes.Contains(text, []byte(anyMark)) }
+
 const (
+	anyMark  = "… [grapnel: " // begins each mark
 	cutMark  = "… [grapnel: %d more bytes cut]"
 	restMark = "… [grapnel: the rest was cut]"
 
@@ -206,15 +210,16 @@ func (r *reducer) value(raw []byte, i int, name string, depth int) int {
 		return end
 	case raw[i] == '{' || raw[i] == '[':
 		if depth >= maxDepth || r.room() <= 0 {
-			r.out = append(r.out, raw[i], raw[i]+2) // in ASCII, the closing bracket is two after the opening one
-			r.full = true
+			r.out = append(r.out, raw[i])
+			r.rest(raw[i] == '{', 0)
+			r.out = append(r.out, raw[i]+2) // in ASCII, the closing bracket is two after the opening one
 			return valueEnd(raw, i)
 		}
 		return r.container(raw, i, name, depth)
 	default:
 		end := valueEnd(raw, i)
-		if end-i > min(400, max(r.room(), 24)) {
-			r.out = append(r.out, "null"...)
+		if end-i > min(400, max(r.room(), 24)) { // no field of an event has such a number
+			r.out = append(r.out, `"`+restMark+`"`...)
 		} else {
 			r.out = append(r.out, raw[i:end]...)
 		}
@@ -263,24 +268,25 @@ func (r *reducer) container(raw []byte, i int, name string, depth int) int {
 	return min(i+1, len(raw))
 }
 
-// rest adds, once, a mark that the rest of an object or array is left out. The mark has the type
-// of the value before it, since readers may expect that type.
+// rest adds, once, a mark that the rest of an object or array is left out. After an object, the
+// mark is an object too, since readers may expect that type.
 func (r *reducer) rest(object bool, last byte) {
 	if r.full {
 		return
 	}
 	r.full = true
-	if last != 0 && (object || last == '"' || last == '{') {
+	if last != 0 {
 		r.out = append(r.out, ',')
 	}
-	switch {
-	case object:
-		r.out = append(r.out, `"…":"`+restMark+`"`...)
-	case last == '"':
-		r.out = append(r.out, `"`+restMark+`"`...)
-	case last == '{':
-		r.out = append(r.out, `{"…":"`+restMark+`"}`...)
+	if object || last == '{' {
+		mark := `"…":"` + restMark + `"`
+		if !object {
+			mark = "{" + mark + "}"
+		}
+		r.out = append(r.out, mark...)
+		return
 	}
+	r.out = append(r.out, `"`+restMark+`"`...)
 }
 
 // string copies a string, including its quotes.

@@ -4,7 +4,6 @@ package allow
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,8 +19,6 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/internal/approval"
-	"github.com/grapnel-dev/grapnel/internal/replay"
-	"github.com/grapnel-dev/grapnel/internal/shorten"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -31,7 +28,9 @@ import (
 type Call struct {
 	*spool.Entry
 
-	Text    string        // the masked command, paths or text, and the input
+	Text    string        // the masked command, paths or text, and the input: all that a grant covers, unless Partly
+	Partly  bool          // a part of the call was cut from the Record
+	Masked  bool          // a part of Text is masked or replaced, but none was cut
 	Dir     string        // working directory of the agent
 	Changed bool          // hooks changed the call before others stopped it
 	Hooks   []Hook        // that stopped it
@@ -52,7 +51,6 @@ type Hook struct {
 const (
 	recent   = 24 * time.Hour // how old the newest stopped call may be
 	together = approval.Default
-	maxText  = 4 << 10 // bytes
 
 	maxOthers = 5
 )
@@ -107,21 +105,11 @@ func (c *Call) examine(place local.Place) error {
 	if c.CallDigest == "" {
 		return cli.WithHint(fmt.Errorf("the record %s does not identify its call", c.ID), "let the agent try it again, then run this command")
 	}
-	ev, err := replay.Event(c.Entry)
-	if err != nil {
-		ev = c.Input
-	}
+	ev, known := stopped(c.Entry)
 	if ev == nil {
 		return cli.WithHint(fmt.Errorf("the record %s contains no event, so you cannot see what you would allow", c.ID), "records: in your policy sets how much is recorded")
 	}
-	c.Text = watch.About(c.Entry, maxText)
-	if ev.Tool != nil {
-		var members map[string]json.RawMessage
-		input := approval.Input(ev.Tool)
-		if json.Unmarshal([]byte(input), &members) == nil && len(members) > 1 { // for example, a file and its new content
-			c.Text += "\ninput: " + shorten.To(input, maxText)
-		}
-	}
+	c.setText(ev, known, place.Approvals())
 	own := *ev
 	c.Dir = own.Session.CWD
 	c.specs = policy.Load(check.LookRequest(place, place.Files(nil, place.Dirs(&own, false)))).Specs
@@ -216,6 +204,8 @@ func (c *Call) Allowable() error {
 		}
 	}
 	switch {
+	case c.Partly:
+		return c.partly()
 	case len(staying) > 0:
 		return fmt.Errorf("cannot allow this call: %s", strings.Join(staying, "; "))
 	case len(c.Hooks) == 0:

@@ -70,3 +70,45 @@ func Number(n int) string {
 	}
 	return text
 }
+
+// The longest white space that Dense keeps.
+const (
+	maxBlanks = 40
+	maxBreaks = 3
+)
+
+// Dense is like Text. It also replaces long white space by its length, as in "[6000 spaces]", so
+// that its author cannot push the text behind it off the screen.
+func Dense(text string) string {
+	var b strings.Builder
+	runes := []rune(Text(text))
+	for i := 0; i < len(runes); {
+		start, breaks := i, 0
+		for i < len(runes) && blank(runes[i]) {
+			if runes[i] == '\n' {
+				breaks++
+			}
+			i++
+		}
+		switch spaces := i - start - breaks; {
+		case start == i:
+			b.WriteRune(runes[i])
+			i++
+		case breaks > maxBreaks && spaces == 0:
+			fmt.Fprintf(&b, "\n[%s]\n", Count(breaks, "line break"))
+		case breaks > maxBreaks:
+			fmt.Fprintf(&b, "\n[%s and %s]\n", Count(breaks, "line break"), Count(spaces, "space"))
+		case spaces > maxBlanks:
+			fmt.Fprintf(&b, "%s[%s]", strings.Repeat("\n", breaks), Count(spaces, "space"))
+		default:
+			b.WriteString(string(runes[start:i]))
+		}
+	}
+	return b.String()
+}
+
+// blank reports whether a character looks like white space. Some letters and symbols do: the
+// fillers of Hangul, and the empty Braille pattern.
+func blank(r rune) bool {
+	return unicode.IsSpace(r) || strings.ContainsRune("\u115f\u1160\u2800\u3164\uffa0", r)
+}

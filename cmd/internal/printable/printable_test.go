@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
@@ -45,6 +46,27 @@ func TestJSON(t *testing.T) {
 		var before, after any
 		if err := errors.Join(json.Unmarshal([]byte(in), &before), json.Unmarshal([]byte(got), &after)); err != nil || !reflect.DeepEqual(before, after) {
 			t.Errorf("JSON(%q) has another value: %v", in, err)
+		}
+	}
+}
+
+func TestDense(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		"":                                    "",
+		"a b\n\n\tc\n":                        "a b\n\n\tc\n",
+		"a" + strings.Repeat(" ", 40) + "b":   "a" + strings.Repeat(" ", 40) + "b",
+		"a" + strings.Repeat(" ", 6000) + "b": "a[6000 spaces]b",
+		"a" + strings.Repeat("\u3000\t", 30) + "b": "a[60 spaces]b",
+		"a" + strings.Repeat("\u2800", 41) + "b":   "a[41 spaces]b",
+		"a" + strings.Repeat("\n", 300) + "b":      "a\n[300 line breaks]\nb",
+		"a" + strings.Repeat("\n ", 9) + "b":       "a\n[9 line breaks and 9 spaces]\nb",
+		"a\n" + strings.Repeat(" ", 99) + "b":      "a\n[99 spaces]b",
+		"a" + strings.Repeat("\r", 50) + "\x1b[2J": "a" + strings.Repeat("\uFFFD", 51) + "[2J",
+		strings.Repeat("\n", 5):                    "\n[5 line breaks]\n",
+	} {
+		if got := Dense(in); got != want {
+			t.Errorf("Dense(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
