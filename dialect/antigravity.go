@@ -40,6 +40,7 @@ var antigravity = &Dialect{
 
 var antigravitySetup = Setup{
 	// Gemini CLI uses ~/.gemini, too.
+	Processes:  []string{"agy"},
 	Documented: true, Program: "agy", Dir: ".gemini/antigravity-cli", User: ".gemini/config/hooks.json", Project: ".agents/hooks.json",
 	// An entry with any other member, or with a timeout that is not a whole number, makes the agent
 	// ignore the file or the member without a message (reported, 1.1.25).

@@ -45,7 +45,8 @@ var cline = &Dialect{
 }
 
 var clineSetup = Setup{
-	Program: "cline", User: ".cline/hooks", Project: ".cline/hooks",
+	Processes: []string{"cline", "cline-core", "cline-host", "node_modules/cline"},
+	Program:   "cline", User: ".cline/hooks", Project: ".cline/hooks",
 	// All files for one event run, in the order of their paths (seen live).
 	Shape: ShapeFiles, Files: []string{"$event.sh", "$event", "$event.bash"}, Entry: "#!/bin/sh\n# $marker\nexec $command\n",
 	Undone: "a hook file whose path sorts after Grapnel's can replace the input of a blocked or changed call; the call then runs with that input",

@@ -28,7 +28,8 @@ var codex = &Dialect{
 }
 
 var codexSetup = Setup{
-	Program: "codex", User: ".codex/hooks.json", Project: ".codex/hooks.json", MovedBy: "CODEX_HOME", Moves: ".codex",
+	Processes: []string{"codex", "codex-*", "@openai/codex"},
+	Program:   "codex", User: ".codex/hooks.json", Project: ".codex/hooks.json", MovedBy: "CODEX_HOME", Moves: ".codex",
 	Managed: [3]string{"/etc/codex/hooks.json", "/etc/codex/hooks.json", ""},
 	Shape:   ShapeGroups, Entry: `{"type": "command", "command": $command, "timeout": $timeout}`, Unit: time.Second, AskTimeout: askTimeout, Keep: true,
 	Tops: []string{"description", "hooks"}, // seen live

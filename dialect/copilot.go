@@ -44,7 +44,8 @@ var copilot = &Dialect{
 }
 
 var copilotSetup = Setup{
-	Program: "copilot", User: ".copilot/hooks/grapnel.json", Project: ".github/hooks/grapnel.json", MovedBy: "COPILOT_HOME", Moves: ".copilot",
+	Processes: []string{"copilot", "@github/copilot"},
+	Program:   "copilot", User: ".copilot/hooks/grapnel.json", Project: ".github/hooks/grapnel.json", MovedBy: "COPILOT_HOME", Moves: ".copilot",
 	Shape: ShapeFlat, Own: true, Top: `"version": 1`, Unit: time.Second, AskTimeout: askTimeout,
 	// No matcher: without one the hook gets all events, and * is an invalid expression for which
 	// Copilot CLI silently skips the hook (seen live).

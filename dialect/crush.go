@@ -48,7 +48,8 @@ var crush = &Dialect{
 }
 
 var crushSetup = Setup{
-	Program: "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
+	Processes: []string{"crush", "@charmland/crush"},
+	Program:   "crush", User: ".config/crush/crush.json", Project: "crush.json", MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
 	// No matcher: without one the hook gets all calls, and * is an invalid expression for which
 	// Crush does not start (seen live).
 	Shape: ShapeFlat, Entry: `{"name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel", Unit: time.Second, AskTimeout: askTimeout,

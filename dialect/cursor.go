@@ -45,7 +45,8 @@ var cursor = &Dialect{
 }
 
 var cursorSetup = Setup{
-	Program: "cursor", User: ".cursor/hooks.json", Project: ".cursor/hooks.json",
+	Processes: []string{"cursor-agent", "cursor-agent/versions"},
+	Program:   "cursor", User: ".cursor/hooks.json", Project: ".cursor/hooks.json",
 	Managed: [3]string{"/etc/cursor/hooks.json", "/Library/Application Support/Cursor/hooks.json", "C:/ProgramData/Cursor/hooks.json"},
 	Shape:   ShapeFlat, Top: `"version": 1`, Unit: time.Second, AskTimeout: askTimeout,
 	// No matcher, so that the hook gets all events. Without loop_limit Cursor makes an agent

@@ -36,7 +36,8 @@ var factoryDroid = &Dialect{
 }
 
 var droidSetup = Setup{
-	Program: "droid", User: ".factory/settings.json", Project: ".factory/settings.json",
+	Processes: []string{"droid"},
+	Program:   "droid", User: ".factory/settings.json", Project: ".factory/settings.json",
 	// A file with only hooks replaces the hooks of the settings, event by event. The second path is
 	// an older location, which Droid reads if the first file is missing.
 	Over:  []string{"hooks.json", "hooks/hooks.json"},

@@ -35,7 +35,8 @@ var geminiCLI = &Dialect{
 }
 
 var geminiSetup = Setup{
-	Program: "gemini", User: ".gemini/settings.json", Project: ".gemini/settings.json", MovedBy: "GEMINI_CLI_HOME",
+	Processes: []string{"gemini", "@google/gemini-cli"},
+	Program:   "gemini", User: ".gemini/settings.json", Project: ".gemini/settings.json", MovedBy: "GEMINI_CLI_HOME",
 	Managed: [3]string{"/etc/gemini-cli/settings.json", "/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json"},
 	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Unit: time.Millisecond, AskTimeout: askTimeout,
 	Comments: true, Vars: true, Matcher: "*",

@@ -34,6 +34,7 @@ var kiroCLI = &Dialect{
 var kiroCLISetup = Setup{
 	// Hooks run only while their agent is active, and no file applies to all agents, so Grapnel
 	// installs a separate agent. Without "tools" that agent would have no tools.
+	Processes:  []string{"kiro-cli", "kiro-cli-chat"}, // kiro-cli-term holds the shell of a person
 	Documented: true, Program: "kiro-cli", User: ".kiro/agents/grapnel.json", Project: ".kiro/agents/grapnel.json",
 	Shape: ShapeFlat, Own: true, Top: `"name": "grapnel", "tools": ["*"]`,
 	Entry: `{"command": $command, "timeout_ms": $timeout}`, Unit: time.Millisecond, Strict: true,

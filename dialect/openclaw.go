@@ -34,7 +34,8 @@ var openClaw = &Dialect{
 }
 
 var openClawSetup = Setup{
-	Program: "openclaw", User: ".openclaw/openclaw.json", MovedBy: "OPENCLAW_CONFIG_PATH", Moves: ".openclaw/openclaw.json",
+	Processes: []string{"openclaw", "openclaw-*", "node_modules/openclaw"},
+	Program:   "openclaw", User: ".openclaw/openclaw.json", MovedBy: "OPENCLAW_CONFIG_PATH", Moves: ".openclaw/openclaw.json",
 	Shape: ShapePlugin, Comments: true, JSON5: true,
 	Edits: []Edit{
 		{Path: "plugins.load.paths", Value: "$dir"},

@@ -34,7 +34,8 @@ var openCode = &Dialect{
 }
 
 var openCodeSetup = Setup{
-	Program: "opencode", User: ".config/opencode/plugins/grapnel.js", Project: ".opencode/plugins/grapnel.js",
+	Processes: []string{"opencode", ".opencode", "node_modules/opencode-ai"},
+	Program:   "opencode", User: ".config/opencode/plugins/grapnel.js", Project: ".opencode/plugins/grapnel.js",
 	MovedBy: "XDG_CONFIG_HOME", Moves: ".config",
 	Shape: ShapePlugin, Own: true,
 	Unseen: []string{"opencode --pure and OPENCODE_PURE: OpenCode loads no plugins"},

@@ -32,7 +32,8 @@ var qwenCode = &Dialect{
 }
 
 var qwenSetup = Setup{
-	Program: "qwen", User: ".qwen/settings.json", Project: ".qwen/settings.json", MovedBy: "QWEN_HOME", Moves: ".qwen",
+	Processes: []string{"qwen", "@qwen-code/qwen-code"},
+	Program:   "qwen", User: ".qwen/settings.json", Project: ".qwen/settings.json", MovedBy: "QWEN_HOME", Moves: ".qwen",
 	Managed: [3]string{"/etc/qwen-code/settings.json", "", ""},
 	Shape:   ShapeGroups, Entry: `{"type": "command", "name": $label, "command": $command, "timeout": $timeout}`, Label: "grapnel",
 	// Whole numbers below 1000 are seconds in newer versions and milliseconds in older ones.

@@ -9,6 +9,11 @@ type Setup struct {
 	// empty Dir means the first directory of User, or the second if the first is .config.
 	Program, Dir string
 
+	// Processes lists the names of programs and scripts that the agent runs as, as patterns of
+	// path.Match, and parts of their paths, with a slash. Programs that a person works in, such as
+	// an editor or its terminal, must not match.
+	Processes []string
+
 	// User is the file with the user's hooks, relative to the home directory. Project is the file
 	// of a project, relative to its root. Both use slashes on every system. Empty = the agent has
 	// no such layer. For ShapeFiles they are the directories of the files.

@@ -41,8 +41,8 @@ You can answer a question of a hook, also if the agent cannot ask and it became 
 also pass the rules of your own policy and of its packs. Blocks by programs, by managed, project
 and plugin policies, and by Grapnel's self-protection stay.
 
-The command needs a terminal, because a person and not an agent should decide. --list shows the
-grants that are not used yet, and --revoke ends one.`,
+The command needs a terminal and refuses below the process of an agent, because a person should
+decide. --list shows the grants that are not used yet, and --revoke ends one.`,
 		Example: "  grapnel allow\n  grapnel allow 01a2004139ad --for 1h --reason 'cleaning up the branch'\n  grapnel allow --session\n  grapnel allow --list\n  grapnel allow --revoke 5f0c",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -116,8 +116,8 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 		what += " (" + size + ")"
 	}
 	fmt.Fprintf(c.Out, "%s\n  %s of %s in %s, %v\n", c.Paint(cli.Bold, "to allow"), what, printable.Line(call.Agent), printable.Line(cmp.Or(call.Dir, "any directory")), g)
-	if !cli.Terminal(c.In) || !cli.Terminal(c.Out) {
-		return cli.WithHint(errors.New("only a user at a terminal can allow a call"), "run it in a terminal, without pipes")
+	if err := c.byPerson("allow a call", "", c.In, c.Out); err != nil {
+		return err
 	}
 	if !c.Ask("allow this call?") {
 		return errors.New("the call was not allowed")

@@ -59,9 +59,12 @@ func newDaemonStop(c *console) *cobra.Command {
 		Use:   "stop",
 		Short: "Stop the daemon",
 		Long: `Ask the daemon to end (SIGTERM), and wait. It finishes its current replies and ends its workers.
-After that, grapnel-hook replies itself.`,
+After that, grapnel-hook replies itself. The command refuses below the process of an agent.`,
 		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.notByAgent("stop the daemon"); err != nil {
+				return err
+			}
 			place, err := c.Place()
 			if err != nil {
 				return err
@@ -75,9 +78,13 @@ func newDaemonRestart(c *console) *cobra.Command {
 	return &cobra.Command{
 		Use:   "restart",
 		Short: "Restart the daemon",
-		Long:  "Stop the daemon if it runs, and start it. Use it after an update.",
-		Args:  usageArgs(cobra.NoArgs),
+		Long: `Stop the daemon if it runs, and start it. Use it after an update. The command refuses below the
+process of an agent.`,
+		Args: usageArgs(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := c.notByAgent("restart the daemon"); err != nil {
+				return err
+			}
 			place, err := c.Place()
 			if err != nil {
 				return err

@@ -205,7 +205,7 @@ func newHooksDisable(c *console) *cobra.Command {
 		Short: "Switch a hook off",
 		Long: `Switch a hook off for you, in all agents, until "grapnel hooks enable". Its policy file stays as
 it is. At each session start, a message names the hooks that are off. Managed hooks stay on. The
-command needs a terminal, because a person and not an agent should decide about it.`,
+command needs a terminal and refuses below the process of an agent, because a person should decide.`,
 		Example: "  grapnel hooks disable no-force-push --reason 'we rewrite history today'",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -224,8 +224,8 @@ command needs a terminal, because a person and not an agent should decide about 
 			if err := h.MayDisable(); err != nil {
 				return err
 			}
-			if !cli.Terminal(c.In) || !cli.Terminal(c.Out) {
-				return cli.WithHint(errors.New("only a user at a terminal can switch a hook off"), "run it in a terminal, without pipes; to stop a hook from blocking for everyone, set mode: observe in its policy")
+			if err := c.byPerson("switch a hook off", "; to stop a hook from blocking for everyone, set mode: observe in its policy", c.In, c.Out); err != nil {
+				return err
 			}
 			place, err := c.Place()
 			if err != nil {

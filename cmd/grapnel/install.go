@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -24,6 +25,7 @@ type installFlags struct {
 	scope       string
 	dryRun, yes bool
 	remove      bool // uninstall
+	digest      string
 	asked       bool // the user has seen the plan
 }
 
@@ -89,12 +91,14 @@ func newUninstall(c *console) *cobra.Command {
 		Use:   "uninstall [AGENT...|--all]",
 		Short: "Remove Grapnel from the settings of agents",
 		Long: `Remove what install added and nothing else. A settings file that was not edited since then
-becomes the same as before, byte for byte.`,
-		Example: "  grapnel uninstall claude-code\n  grapnel uninstall --all --dry-run",
+becomes the same as before, byte for byte.
+
+Without a terminal, the command needs the digest that it prints with --dry-run. Below the process of
+an agent, it only shows the changes, because a person should decide.`,
+		Example: `  grapnel uninstall claude-code
+  grapnel uninstall --all --dry-run
+  grapnel uninstall --all --digest sha256:3d1f...`,
 		RunE: func(cmd *cobra.Command, agents []string) error {
-			if all && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {
-				return cli.Usage(cli.WithHint(errors.New("confirmation needs a terminal"), "pass --yes to remove Grapnel from all agents"))
-			}
 			if all == (len(agents) > 0) {
 				return cli.Usage(cli.WithHint(errors.New("uninstall needs the names of agents, or --all"), "for example: grapnel uninstall claude-code"))
 			}
@@ -103,6 +107,11 @@ becomes the same as before, byte for byte.`,
 				return err
 			}
 			req.All = all
+			if !flags.dryRun {
+				if err := c.mayUninstall(cmd.Context(), req, flags.digest); err != nil {
+					return err
+				}
+			}
 			req.Confirm = c.confirm(&flags, agents)
 			res, err := install.Uninstall(cmd.Context(), req)
 			return c.reportInstall(&flags, res, err)
@@ -110,7 +119,30 @@ becomes the same as before, byte for byte.`,
 	}
 	flags.add(cmd)
 	cmd.Flags().BoolVar(&all, "all", false, "uninstall from every agent")
+	cmd.Flags().StringVar(&flags.digest, "digest", "", "uninstall without a terminal if the changes have this `DIGEST`")
 	return c.jsonFlag(cmd)
+}
+
+// mayUninstall returns an error if an agent runs the command, or if no person has seen the changes:
+// there is no terminal, and the changes have another digest.
+func (c *console) mayUninstall(ctx context.Context, req install.Request, digest string) error {
+	if err := c.notByAgent("uninstall Grapnel"); err != nil {
+		return err
+	}
+	if digest == "" && cli.Terminal(c.In) {
+		return nil
+	}
+	req.DryRun = true
+	plan, err := install.Uninstall(ctx, req)
+	switch {
+	case plan == nil:
+		return installError(err)
+	case digest == plan.Digest: // both are empty if there is nothing to change
+		return nil
+	case digest != "":
+		return cli.WithHint(errors.New("cannot uninstall: the changes have another digest"), "review them again with --dry-run")
+	}
+	return cli.WithHint(errors.New("cannot uninstall: confirmation needs a terminal"), "run it in a terminal, or pass the --digest that it prints with --dry-run")
 }
 
 // reportInstall prints the completed changes, even if an error followed.
@@ -143,7 +175,7 @@ func (c *console) installRequest(flags *installFlags, agents []string) (install.
 // confirm returns a function that asks about the changes of one agent. It is nil if the user wants
 // no questions, or named the agents and stdin is not a terminal.
 func (c *console) confirm(flags *installFlags, agents []string) func(*install.Result, []install.FileResult) (bool, error) {
-	if flags.yes || len(agents) > 0 && !cli.Terminal(c.In) {
+	if flags.yes || flags.digest != "" || len(agents) > 0 && !cli.Terminal(c.In) {
 		return nil
 	}
 	return func(plan *install.Result, files []install.FileResult) (bool, error) {
@@ -251,6 +283,9 @@ func (c *console) printInstall(flags *installFlags, res *install.Result) error {
 	}
 	for _, note := range res.Notes {
 		fmt.Fprintln(c.Out, note)
+	}
+	if res.Digest != "" {
+		fmt.Fprintf(c.Out, "digest %s\n", res.Digest)
 	}
 	if declined {
 		return cli.ErrFailed

@@ -29,7 +29,7 @@ func newPause(c *console) *cobra.Command {
 		Short: "Temporarily switch hooks to log-only",
 		Long: `Until the time is over, hooks still run and the log shows what they would have decided, but
 their decisions have no effect. Managed policies stay enforced. The maximum is 24h. The command
-needs a terminal, because a person and not an agent should decide about a pause.`,
+needs a terminal and refuses below the process of an agent, because a person should decide.`,
 		Example: "  grapnel pause 10m\n  grapnel pause --off",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,8 +51,8 @@ needs a terminal, because a person and not an agent should decide about a pause.
 			if err != nil {
 				return cli.Usage(err)
 			}
-			if !cli.Terminal(c.In) || !cli.Terminal(c.Out) {
-				return cli.WithHint(errors.New("only a user at a terminal can pause"), "run it in a terminal, without pipes; to stop a single hook from blocking, set mode: observe in its policy")
+			if err := c.byPerson("pause", "; to stop a single hook from blocking, set mode: observe in its policy", c.In, c.Out); err != nil {
+				return err
 			}
 			return c.pause(cmd.Context(), place, pause)
 		},

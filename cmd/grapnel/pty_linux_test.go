@@ -16,6 +16,17 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
+// setTerminal sets TTY to the name of a terminal at which no person types.
+func setTerminal(env *testscript.Env) error {
+	person, program, err := pty.Open()
+	if err != nil {
+		return err
+	}
+	env.Defer(func() { _, _ = person.Close(), program.Close() })
+	env.Setenv("TTY", program.Name())
+	return nil
+}
+
 // onTerminal runs a program at a new terminal, writes its output to a file and checks its exit
 // status: onterminal FILE CODE PROGRAM [ARG...]. The person types the line in the variable TYPED, if
 // it is set.

@@ -22,6 +22,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/ancestor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/internal/await"
@@ -30,6 +31,7 @@ import (
 
 func TestMain(m *testing.M) {
 	process.SandboxMain()
+	ancestor.Runner = ".test"
 	// If a part of Grapnel starts its own executable again, it would start these tests, which
 	// would start programs without end.
 	if base := filepath.Base(os.Args[0]); strings.Contains(base, ".test") && len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
@@ -123,7 +125,7 @@ func TestScripts(t *testing.T) {
 			if startsConcurrent.Match(script) {
 				env.Setenv("PATH", concurrent+string(filepath.ListSeparator)+env.Getenv("PATH"))
 			}
-			return errors.Join(settle(env.WorkDir), os.MkdirAll(env.WorkDir+"/home", 0o700))
+			return errors.Join(setTerminal(env), settle(env.WorkDir), os.MkdirAll(env.WorkDir+"/home", 0o700))
 		},
 		Condition: func(cond string) (bool, error) {
 			switch cond {

@@ -35,7 +35,8 @@ ask. Trust pins the content of the file, of the hook files that it loads, and of
 files that its command lines name. It does not pin files that these files load.
 
 Without a terminal, the command cannot ask: pass the digest that was shown on a terminal, or
-add it under "trust" in your own policy. Exit code 0: the policy is trusted now.
+add it under "trust" in your own policy. Below the process of an agent, the command only shows the
+policy, because a person should decide. Exit code 0: the policy is trusted now.
 
 --list shows everything that was trusted and its state. Exit code 0: nothing changed.`,
 		Example: `  grapnel trust grapnel.yaml
@@ -156,6 +157,9 @@ func (c *console) interactive() bool {
 // confirmTrust asks the person. It returns an error if the policy is not trusted. The error
 // never has the digest, because a person or a model that pastes it has not read the policy.
 func (c *console) confirmTrust(x *policy.Examined, digest string) error {
+	if err := c.notByAgent("trust a policy"); err != nil {
+		return err
+	}
 	switch {
 	case strings.TrimPrefix(digest, "sha256:") == strings.TrimPrefix(x.Digest(), "sha256:"):
 		return nil

@@ -18,12 +18,16 @@ func newUntrust(c *console) *cobra.Command {
 		Long: `Stop enforcing a trusted policy of a project, or your own policy after its file was deleted.
 
 Both stay active when their file changes or disappears, because an agent could have changed
-or deleted the file through a tool.`,
+or deleted the file through a tool. The command needs a terminal and refuses below the process of an
+agent, because a person should decide.`,
 		Example: "  grapnel untrust grapnel.yaml",
 		Args:    usageArgs(cobra.ExactArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			place, err := c.Place()
 			if err != nil {
+				return err
+			}
+			if err := c.byPerson("end the trust in a policy", "", c.In); err != nil {
 				return err
 			}
 			file, err := filepath.Abs(args[0])

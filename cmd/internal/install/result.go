@@ -1,6 +1,11 @@
 package install
 
-import "slices"
+import (
+	"fmt"
+	"slices"
+
+	"github.com/grapnel-dev/grapnel/internal/digest"
+)
 
 // A Result lists the changes, or with DryRun the planned changes.
 type Result struct {
@@ -8,11 +13,22 @@ type Result struct {
 	Files   []FileResult `json:"files"`
 	Skipped []Skipped    `json:"skipped"` // detected agents that cannot be changed
 	Notes   []string     `json:"notes"`
+	Digest  string       `json:"digest,omitempty"` // of the planned changes, after a dry run of Uninstall
 }
 
 // Changed reports whether any file changes.
 func (r *Result) Changed() bool {
 	return slices.ContainsFunc(r.Files, func(f FileResult) bool { return f.Changed })
+}
+
+// digestOfPlan identifies the planned changes: "sha256:" and the hash in hex.
+func (r *Result) digestOfPlan() string {
+	var b []byte
+	for i := range r.Files {
+		f := &r.Files[i]
+		b = fmt.Appendf(b, "%q %q %q\n", f.Agent, f.File, f.Diff)
+	}
+	return "sha256:" + digest.Of(b)
 }
 
 // Agents returns the files of each agent, in the order of Files.

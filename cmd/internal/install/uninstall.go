@@ -28,6 +28,9 @@ func Uninstall(ctx context.Context, req Request) (*Result, error) {
 		return nil, usagef("name the agents to uninstall from, or all of them with --all")
 	}
 	res, err := s.run(ctx, s.planUninstall, s.writeUninstall)
+	if req.DryRun && res != nil && res.Changed() {
+		res.Digest = res.digestOfPlan()
+	}
 	if err == nil {
 		err = errors.Join(s.left...)
 	}

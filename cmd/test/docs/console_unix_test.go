@@ -172,6 +172,9 @@ func (s step) contained() error {
 	return nil
 }
 
+// atTerminal matches commands that a page shows at a terminal, and that need one.
+var atTerminal = regexp.MustCompile(`^grapnel (uninstall|untrust) `)
+
 const mark = "\x01"
 
 func runPage(t *testing.T, page string, steps []step) {
@@ -193,6 +196,7 @@ func runPage(t *testing.T, page string, steps []step) {
 	// All commands run in one shell, so that cd, variables and $? work as on a terminal. Files
 	// are written at their position in the page, between the commands.
 	var script strings.Builder
+	terminal := ""
 	for i, s := range steps {
 		if s.file != "" {
 			source := filepath.Join(dir, "file"+strconv.Itoa(i))
@@ -211,7 +215,14 @@ func runPage(t *testing.T, page string, steps []step) {
 			fmt.Fprintf(&script, "mkdir -p '%s' && cp -p '%s' '%s'\n", filepath.Dir(name), source, name)
 			continue
 		}
-		fmt.Fprintf(&script, "%s\ncode=$?; printf '%s%%s %%s\\n' %d $code; (exit $code)\n", s.command, mark, i)
+		person := ""
+		if atTerminal.MatchString(s.command) {
+			if terminal == "" {
+				terminal = newTerminal(t)
+			}
+			person = " <" + terminal
+		}
+		fmt.Fprintf(&script, "%s%s\ncode=$?; printf '%s%%s %%s\\n' %d $code; (exit $code)\n", s.command, person, mark, i)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

@@ -55,6 +55,14 @@ func (g guarded) grapnel(t *testing.T, args ...string) string {
 	return out.Stdout
 }
 
+// uninstall removes Grapnel as a script without a terminal does.
+func (g guarded) uninstall(t *testing.T, args ...string) {
+	t.Helper()
+	args = append([]string{"uninstall"}, args...)
+	_, digest, _ := strings.Cut(g.grapnel(t, append(args, "--dry-run")...), "\ndigest ")
+	g.grapnel(t, append(args, "--digest", strings.TrimSpace(digest))...)
+}
+
 // A record is a line of "grapnel log --json", with the fields that the scenarios use.
 type record struct {
 	ID          string   `json:"id"`

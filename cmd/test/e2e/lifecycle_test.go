@@ -54,7 +54,7 @@ func TestInstallAndUninstall(t *testing.T) {
 		if diff := cmp.Diff(installed, tree(t, g.Home)); diff != "" {
 			t.Errorf("a second install changed something (-first +second):\n%s", diff)
 		}
-		g.grapnel(t, "uninstall", a.ID, "--yes")
+		g.uninstall(t, a.ID)
 		if diff := cmp.Diff(original, tree(t, g.Home)); diff != "" {
 			t.Errorf("uninstall left something (-before +after):\n%s", diff)
 		}
@@ -76,7 +76,7 @@ func TestInstallAndUninstall(t *testing.T) {
 		if found := withoutCache(t, res.Requests).Around("rapnel"); found != "" {
 			t.Errorf("the model notices that Grapnel is there: %s", found)
 		}
-		g.grapnel(t, "uninstall", "--all", "--yes")
+		g.uninstall(t, "--all")
 		if got, want := g.ReadFile(t, g.SettingsFile()), original[g.SettingsFile()]; got != want {
 			t.Errorf("after uninstall the settings are\n%q\nwant\n%q", got, want)
 		}
@@ -132,7 +132,7 @@ func TestUninstallAll(t *testing.T) {
 	if diff := cmp.Diff(installed, tree(t, g.Home)); diff != "" {
 		t.Errorf("a second install changed something (-first +second):\n%s", diff)
 	}
-	g.grapnel(t, "uninstall", "--all", "--yes")
+	g.uninstall(t, "--all")
 	if diff := cmp.Diff(original, tree(t, g.Home)); diff != "" {
 		t.Errorf("uninstall left something (-before +after):\n%s", diff)
 	}

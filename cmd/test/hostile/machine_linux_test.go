@@ -362,7 +362,11 @@ func TestInstallationWithoutRecord(t *testing.T) {
 			if r := m.run(t, []string{hook[0], "--id", again[0][1]}, nil, m.bash("ls")); r.exit != 0 || r.stdout != "" {
 				t.Errorf("installed once more: %v", r)
 			}
-			m.grapnel(t, "uninstall", "claude-code", "--yes")
+			digest := regexp.MustCompile(`(?m)^digest (\S+)$`).FindStringSubmatch(m.grapnel(t, "uninstall", "claude-code", "--dry-run"))
+			if digest == nil {
+				t.Fatal("the dry run has no digest")
+			}
+			m.grapnel(t, "uninstall", "claude-code", "--digest", digest[1])
 			if data, err := os.ReadFile(filepath.Join(m.home, ".claude", "settings.json")); err == nil && strings.Contains(string(data), "grapnel-hook") {
 				t.Errorf("after uninstall: %s", data)
 			}

@@ -1,0 +1,64 @@
+// Package ancestor finds an agent among the ancestors of this process. Commands for persons refuse
+// to run below one:
+//
+//	found, err := ancestor.Agent()
+//
+// It does not find an agent whose child has left its process tree (setsid, a daemon, another
+// terminal), or that runs outside of this container.
+package ancestor
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/grapnel-dev/grapnel/dialect"
+)
+
+// Runner is the end of the name of a process above which Agent does not look. The programs for
+// system tests have one, so that an agent can run the tests; it is empty in all others.
+var Runner string
+
+// A Process is an agent's process.
+type Process struct {
+	PID   int
+	Name  string
+	Agent string // title of the agent
+}
+
+// String describes a process for messages: Claude Code (process 4711, claude).
+func (p *Process) String() string { return fmt.Sprintf("%s (process %d, %s)", p.Agent, p.PID, p.Name) }
+
+// process describes any process. Unknown parts are empty.
+type process struct {
+	parent    int
+	exe, name string
+	args      []string
+}
+
+// maxDepth limits the walk, because a process ID can be reused while it runs.
+const maxDepth = 256
+
+// Agent returns the nearest ancestor that is a process of an agent, or nil. An error means that it
+// could not look at all ancestors.
+func Agent() (*Process, error) {
+	list, err := lister()
+	if err != nil {
+		return nil, err
+	}
+	for pid, depth := os.Getpid(), 0; pid > 0 && depth < maxDepth; depth++ {
+		p, err := list(pid)
+		if err != nil {
+			return nil, fmt.Errorf("cannot read process %d: %w", pid, err)
+		}
+		if Runner != "" && strings.HasSuffix(filepath.Base(p.exe), Runner) {
+			break
+		}
+		if title := dialect.OfProcess(p.exe, p.name, p.args); title != "" && depth > 0 {
+			return &Process{pid, p.name, title}, nil
+		}
+		pid = p.parent
+	}
+	return nil, nil
+}
