@@ -122,23 +122,15 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 	if !c.Ask("allow this call?") {
 		return errors.New("the call was not allowed")
 	}
-	if err := recordPause(ctx, place, "Allow", grantText(g)); err != nil {
-		return err
+	note := allow.Record(g)
+	if g.Logged, err = record(ctx, place, allow.Granted, &note); err != nil {
+		return fmt.Errorf("cannot allow the call without a record: %w", err)
 	}
 	if err := place.Approvals().Add(g); err != nil {
 		return fmt.Errorf("cannot allow the call: %w", err)
 	}
 	fmt.Fprintf(c.Out, "allowed %v; tell the agent to try again; \"grapnel allow --revoke %s\" ends it\n", g, g.ID)
 	return nil
-}
-
-// grantText describes a grant in one line for the log.
-func grantText(g *approval.Grant) string {
-	text := fmt.Sprintf("grant %s lets %s pass %v: %s %s in %s; without effect: %s", g.ID, g.Record, g, g.Scope.Agent, strings.TrimSpace(g.Scope.Tool+" "+g.Call), g.Scope.Dir, strings.Join(g.Hooks, ", "))
-	if g.Reason != "" {
-		text += "; reason: " + g.Reason
-	}
-	return text
 }
 
 func (c *console) printCall(call *allow.Call) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -20,7 +21,8 @@ import (
 type verifiedLog struct {
 	OK bool `json:"ok"`
 	store.Report
-	Waiting int `json:"waiting"` // lines of the spool that are not yet in the store
+	Waiting  int      `json:"waiting"`            // lines of the spool that are not yet in the store
+	Unlogged []string `json:"unlogged,omitempty"` // grants without a Record
 }
 
 func newLogVerify(c *console) *cobra.Command {
@@ -31,7 +33,7 @@ func newLogVerify(c *console) *cobra.Command {
 		Long: `Read the store of the daemon from its first row to its last. Each row contains the hash of the
 row before, and a file next to the database names the end of the log. So the check finds rows
 that were changed, removed or inserted, and an end that was cut off. Removal by retention is a
-row of the log too, and is checked.
+row of the log too, and is checked. So are the grants of "grapnel allow": each has a Record.
 
 A process of the same user could rebuild the whole log. To detect that, keep the head that this
 command prints where no such process can write, on another machine or in a ticket, and pass it
@@ -61,6 +63,10 @@ Exit code 0: no problem; 1: there is one, and the rows are listed.`,
 				return err
 			}
 			v := verifiedLog{Report: report, OK: report.OK() && len(report.Unknown) == 0}
+			if v.Unlogged, err = allow.Unlogged(cmd.Context(), place, time.Time{}, len(report.Removed) > 0); err != nil {
+				return err
+			}
+			v.OK = v.OK && len(v.Unlogged) == 0
 			if v.Waiting, err = records.Log(place).Waiting(cmd.Context()); err != nil {
 				c.Warn(err)
 			}
@@ -100,6 +106,9 @@ func (c *console) verifyStore(ctx context.Context, place local.Place, heads []st
 func (c *console) printVerified(v *verifiedLog, heads int) {
 	for _, f := range v.Findings {
 		fmt.Fprintln(c.Out, c.Paint(cli.Red, printable.Text(f.String())))
+	}
+	for _, what := range v.Unlogged {
+		fmt.Fprintln(c.Out, c.Paint(cli.Red, what))
 	}
 	if v.More > 0 {
 		fmt.Fprintf(c.Out, "and %d more\n", v.More)

@@ -92,21 +92,28 @@ func (c *console) unpause(ctx context.Context, place local.Place) error {
 
 // recordPause adds a line to the log.
 func recordPause(ctx context.Context, place local.Place, event grapnel.Kind, text string) error {
+	_, err := record(ctx, place, pauseEvents+event, &grapnel.Record{Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}})
+	return err
+}
+
+// record adds a line with the reasons and the approval of note to the log, and returns its ID.
+func record(ctx context.Context, place local.Place, event grapnel.Kind, note *grapnel.Record) (id string, err error) {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer sp.Close()
 	engine, err := grapnel.New(nil, &grapnel.Options{Observers: []grapnel.Observer{
 		grapnel.ObserverFunc(func(ctx context.Context, rec *grapnel.Record) {
 			line := *rec
-			line.Reasons = []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}
+			line.Reasons, line.Approval, line.CallDigest, line.User = note.Reasons, note.Approval, note.CallDigest, note.User
+			id = line.ID
 			sp.Observe(ctx, &line)
 		}),
 	}})
 	if err != nil {
-		return err
+		return "", err
 	}
-	engine.Fire(ctx, &grapnel.Event{Kind: pauseEvents + event, Agent: grapnel.Agent{Name: "grapnel"}})
-	return sp.Err()
+	engine.Fire(ctx, &grapnel.Event{Kind: event, Agent: grapnel.Agent{Name: "grapnel"}})
+	return id, sp.Err()
 }

@@ -41,6 +41,19 @@ type Grant struct {
 	Hooks  []string  `json:"hooks"`  // full names of the hooks whose answers have no effect
 	Call   string    `json:"call"`   // the masked call, for people
 	Record string    `json:"record"` // ID of the Record of the stopped call
+	Logged string    `json:"logged"` // ID of the Record that logs this Grant
+}
+
+// Content identifies the Grant in the Record that logs it: the beginning of a digest of all other
+// fields.
+func (g *Grant) Content() string {
+	own := *g
+	own.Logged = ""
+	data, err := json.Marshal(own)
+	if err != nil { // a time that JSON cannot express
+		return ""
+	}
+	return digest.Of(data)[:16]
 }
 
 // Scope limits a Grant to a part of the work of agents. The Digest contains all of it except the
@@ -110,19 +123,25 @@ func (s Store) useFile(id string, n int) string {
 // unreadable file means no Grant. A Grant that has ended, or has not begun, is removed, so that a
 // clock change cannot reactivate it.
 func (s Store) Find(call string, now time.Time) (*Grant, bool) {
+	g := s.read(call, now)
+	return g, g != nil && !s.spent(g)
+}
+
+// read returns the Grant of a call, or nil if it is not active.
+func (s Store) read(call string, now time.Time) *Grant {
 	if !digest.Valid(call) {
-		return nil, false
+		return nil
 	}
 	data, err := readfile.Regular(s.file(call), maxGrant)
 	if err != nil {
-		return nil, false
+		return nil
 	}
 	g := &Grant{}
 	if json.Unmarshal(data, g) != nil || g.Digest != call || !g.active(now) {
 		_ = os.Remove(s.file(call)) // ignore the error: the remaining file is not active
-		return nil, false
+		return nil
 	}
-	return g, !s.spent(g)
+	return g
 }
 
 // spent reports whether all uses of a Grant are used.
@@ -161,10 +180,16 @@ func (s Store) Add(g *Grant) error {
 
 // List returns the Grants that are active and not used up, the oldest first.
 func (s Store) List(now time.Time) ([]Grant, error) {
+	grants, err := s.Valid(now)
+	return slices.DeleteFunc(grants, func(g Grant) bool { return s.spent(&g) }), err
+}
+
+// Valid returns the Grants that are active, also those that are used up, the oldest first.
+func (s Store) Valid(now time.Time) ([]Grant, error) {
 	names, err := s.names()
 	var grants []Grant
 	for _, name := range names {
-		if g, ok := s.Find(strings.TrimSuffix(name, suffix), now); ok {
+		if g := s.read(strings.TrimSuffix(name, suffix), now); g != nil {
 			grants = append(grants, *g)
 		}
 	}

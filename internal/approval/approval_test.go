@@ -123,6 +123,36 @@ func TestGrantAndTheClock(t *testing.T) {
 	}
 }
 
+// The content of a Grant is all of it except the Record that logs it, also after it was stored.
+func TestContent(t *testing.T) {
+	t.Parallel()
+	s := approval.Store(t.TempDir())
+	g := grant(t, s, call("make"), now, time.Hour, 1)
+	content := g.Content()
+	g.Logged = "r2"
+	if err := s.Add(g); err != nil {
+		t.Fatal(err)
+	}
+	if !s.Use(g) {
+		t.Fatal("the grant has no use")
+	}
+	got, err := s.Valid(now.Add(time.Minute))
+	if err != nil || len(got) != 1 || got[0].Content() != content || got[0].Logged != "r2" {
+		t.Fatalf("Valid = %+v, %v, want the used grant with the content %s", got, err, content)
+	}
+	for name, change := range map[string]func(*approval.Grant){
+		"hooks": func(g *approval.Grant) { g.Hooks = append(g.Hooks, "user::b") },
+		"uses":  func(g *approval.Grant) { g.Uses = 0 },
+		"until": func(g *approval.Grant) { g.Until = g.Until.Add(time.Second) },
+		"call":  func(g *approval.Grant) { g.Digest = "x" },
+	} {
+		other := *g
+		if change(&other); other.Content() == content {
+			t.Errorf("other %s have the same content", name)
+		}
+	}
+}
+
 func TestListAndRevoke(t *testing.T) {
 	t.Parallel()
 	s := approval.Store(filepath.Join(t.TempDir(), "approvals"))

@@ -170,6 +170,7 @@ func TestJudge(t *testing.T) {
 			f.daemon.found, f.daemon.err = &server.Found{PID: 7}, fmt.Errorf("%w: timeout", server.ErrSilent)
 		}, "daemon.silent", Warn, "does not respond: timeout", "grapnel daemon restart", false},
 		"a daemon of somebody": {claude, func(_ *testing.T, f *facts, _ *agent) { f.daemon.err = errors.New("user 9 listens") }, "daemon.refused", Bad, "user 9 listens", "grapnel daemon status", false},
+		"grant":                {claude, func(_ *testing.T, f *facts, _ *agent) { f.unlogged = []string{"grant 1 was not made"} }, "log.grant", Bad, "grant 1 was not made", "allow --list", false},
 		"torn log":             {claude, func(_ *testing.T, f *facts, _ *agent) { f.torn, f.lastTorn = 2, "records.jsonl:7: torn line" }, "log.torn", Info, "2 incomplete lines in the log, the last: records.jsonl:7", "", false},
 		"edited snapshot": {claude, func(_ *testing.T, f *facts, _ *agent) {
 			f.damaged = []policy.Corruption{{File: "/s/x.json", What: "the snapshot lies", Hint: "rm /s/x.json"}}

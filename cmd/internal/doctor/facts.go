@@ -27,6 +27,7 @@ type facts struct {
 	specs    []grapnel.Spec
 	keep     string // limits of retention; empty = no policy sets any
 	paused   time.Time
+	unlogged []string  // grants that no Record names
 	since    time.Time // start of the log that was read
 
 	rootless     int       // events of the last seven days in sessions without a stored root

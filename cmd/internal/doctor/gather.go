@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
@@ -54,6 +55,9 @@ func gather(ctx context.Context, req *Request) (*facts, error) {
 	}
 	if pause, ok := pause.Read(req.Place.Pause(), req.Now); ok {
 		f.paused = pause.Until
+	}
+	if f.unlogged, err = allow.Unlogged(ctx, req.Place, f.since, false); err != nil {
+		f.unlogged = append(f.unlogged, fmt.Sprintf("cannot compare the allowed calls with the log: %v", err))
 	}
 	for _, dir := range []string{req.Place.Installs(), filepath.Join(req.Place.Managed, "installs")} {
 		records, err := installation.List(dir)

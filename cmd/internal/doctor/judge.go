@@ -80,6 +80,9 @@ func judgePolicy(f *facts) []Finding {
 			Why: "only managed hooks and self-protection decide", Hint: "grapnel pause --off",
 		})
 	}
+	for _, what := range f.unlogged {
+		found = append(found, Finding{ID: "log.grant", Level: Bad, What: what, Why: "a call that hooks stop could pass, or has passed, without a person", Hint: "grapnel allow --list; grapnel log"})
+	}
 	if f.rootless > 0 {
 		found = append(found, Finding{
 			ID: "sessions.rootless", Level: Warn, What: fmt.Sprintf("%s had a session whose root could not be stored, last %s", printable.Count(f.rootless, "event"), minute(f.lastRootless)),

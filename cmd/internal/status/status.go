@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
@@ -89,6 +90,13 @@ func Gather(ctx context.Context, place local.Place) (*Report, error) {
 	}
 	if s.Grants, err = place.Approvals().List(time.Now()); err != nil {
 		s.warn("cannot list the allowed calls: %v", err)
+	}
+	unlogged, err := allow.Unlogged(ctx, place, time.Now().Add(-24*time.Hour), false)
+	if err != nil {
+		s.warn("cannot compare the allowed calls with the log: %v", err)
+	}
+	for _, what := range unlogged {
+		s.warn("%s", what)
 	}
 	var last time.Time
 	if s.Rootless, last = place.RootsRefused(time.Now()); s.Rootless > 0 {
