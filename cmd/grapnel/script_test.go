@@ -22,7 +22,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/grapnel-dev/grapnel/cmd/internal/ancestor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/internal/await"
@@ -31,7 +30,6 @@ import (
 
 func TestMain(m *testing.M) {
 	process.SandboxMain()
-	ancestor.Runner = ".test"
 	// If a part of Grapnel starts its own executable again, it would start these tests, which
 	// would start programs without end.
 	if base := filepath.Base(os.Args[0]); strings.Contains(base, ".test") && len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
