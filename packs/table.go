@@ -14897,7 +14897,7 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90 MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 9, Digest: "f83cd93f6d9d399041b7efe9cf7c25b7974a31b1cf6aa1868fad2796e88efa58", Begins: "\x00abduco" +
+	{Name: "self-protection", Version: 9, Digest: "5acb6f487e6f4ea2173979d7f49006371ca899cde59e2070d0c6c08b31382e8b", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +
@@ -15490,8 +15490,10 @@ var all = []packindex.Pack{
 			"\x0fsocat *grapnel*" +
 			"\rxargs grapnel" +
 			"\x10parallel grapnel" +
-			"\x01\x02\x02\x19grapnel install --dry-run" +
+			"\x01\x02\x03" +
+			"\x19grapnel install --dry-run" +
 			"\x16grapnel-hook --version" +
+			"\x16grapnel-hook contain *" +
 			"\x03" +
 			"askOThis changes the installation of Grapnel or its first policy. Is this intended?" +
 			"\x01\x19grapnel install --dry-run"},

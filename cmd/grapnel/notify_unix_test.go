@@ -62,6 +62,8 @@ func listener(t testing.TB, file, status string) *httptest.Server {
 			t.Errorf("%v: %s", err, body)
 			return
 		}
+		// Read the status first: a script changes it as soon as it sees the line.
+		answer, noStatus := os.ReadFile(status)
 		f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 		if err != nil {
 			t.Error(err)
@@ -71,8 +73,8 @@ func listener(t testing.TB, file, status string) *httptest.Server {
 		if err := errors.Join(err, f.Close()); err != nil {
 			t.Error(err)
 		}
-		if text, err := os.ReadFile(status); err == nil {
-			code, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		if noStatus == nil {
+			code, _ := strconv.Atoi(strings.TrimSpace(string(answer)))
 			w.WriteHeader(code)
 		}
 	}))

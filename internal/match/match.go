@@ -690,7 +690,10 @@ func (m *Matcher) explain(f *Facts) string {
 	if c.secret != nil {
 		words = append(words, c.secret.explain(f)...)
 	}
-	if len(c.source.Shell) > 0 {
+	if c.redirect {
+		words = append(words, "shell "+ShellRedirection)
+	}
+	if c.unknown {
 		words = append(words, "shell unknown: "+Shorten(strings.Join(f.unknown(), "; ")))
 	}
 	slices.Sort(words)

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -153,12 +154,17 @@ func (d draft) fill(m *policyfile.Match, at, changed string, kind grapnel.Kind) 
 	set("tool", "tool", m.Tool, wordOf)
 	set("mcp", "tool", m.MCP, func(word string) string { return "mcp__" + wordOf(word) + "__x" })
 	set("command", "command", m.Command, wordOf)
-	if len(m.Shell) > 0 {
+	switch paths := slices.Concat(m.Writes, m.Path, m.Reads); {
+	case slices.Contains(m.Shell, match.ShellRedirection):
+		d["command"] = "echo x > " + pathOf(append(paths, "x")[0])
+	case len(m.Shell) > 0:
 		d["command"] = "$COMMAND x"
+		fallthrough
+	default:
+		set("path", "path", m.Path, pathOf)
+		set("reads", "path", m.Reads, pathOf)
+		set("writes", "path", m.Writes, pathOf)
 	}
-	set("path", "path", m.Path, pathOf)
-	set("reads", "path", m.Reads, pathOf)
-	set("writes", "path", m.Writes, pathOf)
 	if len(m.Reads) > 0 && d["tool"] == "" {
 		d["tool"] = "read"
 	}

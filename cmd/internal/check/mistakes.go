@@ -386,7 +386,7 @@ func (m *mistakes) ofGuards(p *policyfile.Policy, managed bool) {
 		h := &p.Hooks[i]
 		switch {
 		case h.Match == nil:
-		case len(h.Match.Shell) > 0:
+		case slices.Contains(h.Match.Shell, match.ShellUnknown):
 			return
 		case guard == nil && len(h.Match.Command) > 0 && (h.Decide == "block" || h.Decide == "ask"):
 			guard = h
