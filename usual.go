@@ -102,7 +102,7 @@ func (t *Tool) FoldKeys(at ...string) error {
 	var few [8]rawjson.Key
 	keys := few[:0]
 	if t.Facts == nil {
-		keys = usualKeys[:len(usualKeys):len(usualKeys)] // no copy, unless there are further places
+		keys = slices.Clip(usualKeys) // no copy, unless there are further places
 	}
 	for _, pointer := range at {
 		keys = appendKeys(keys, pointer)
@@ -190,8 +190,10 @@ func (t *Tool) appendPaths(facts []Fact, members []member) []Fact {
 // Words in the names of tools that only read, and in those that do more.
 var (
 	readWords  = []string{"cat", "check", "find", "get", "glob", "grep", "head", "info", "inspect", "list", "lookup", "ls", "open", "preview", "read", "search", "show", "stat", "tail", "tree", "view", "watch"}
-	writeWords = []string{"add", "append", "apply", "change", "copy", "cp", "create", "delete", "download", "edit", "exec", "execute", "export", "generate", "insert", "install", "make", "mkdir", "modify",
-		"move", "mv", "note", "patch", "publish", "put", "remove", "rename", "replace", "rm", "run", "save", "set", "store", "sync", "touch", "update", "upload", "write"}
+	writeWords = []string{
+		"add", "append", "apply", "change", "copy", "cp", "create", "delete", "download", "edit", "exec", "execute", "export", "generate", "insert", "install", "make", "mkdir", "modify",
+		"move", "mv", "note", "patch", "publish", "put", "remove", "rename", "replace", "rm", "run", "save", "set", "store", "sync", "touch", "update", "upload", "write",
+	}
 )
 
 // usualUse returns the use of the paths in the input of an unknown tool.

@@ -652,11 +652,7 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 	if !ok {
 		return nil, false
 	}
-	if star := name == "*" || indexText(p) == "*"; star && len(words) > 1 && len(w.values("IFS")) > 0 {
-		return nil, false // joined with another byte than a blank
-	}
-	list := name == "@" || name == "*" || has("@ *", indexText(p))
-	if list && (p.Slice != nil || p.Repl != nil && len(words) > 1) {
+	if w.foreignList(p, words) {
 		return nil, false
 	}
 	if len(words) == 1 && (p.Slice != nil || p.Repl != nil) {
@@ -675,6 +671,17 @@ func (w *walker) expandParam(p *syntax.ParamExp, at *place, q quoting) ([]string
 		return []string{strings.Join(words, " ")}, true
 	}
 	return words, true
+}
+
+// foreignList reports whether a parameter is a list that the shell joins with another byte than a
+// blank, or of which it takes a part.
+func (w *walker) foreignList(p *syntax.ParamExp, words []string) bool {
+	which := indexText(p)
+	if which == "" {
+		which = p.Param.Value
+	}
+	joined := which == "*" && len(words) > 1 && len(w.values("IFS")) > 0
+	return joined || (which == "@" || which == "*") && (p.Slice != nil || p.Repl != nil && len(words) > 1)
 }
 
 // cutsUnknown reports whether an expansion changes text with a "*" in it, which may be anything, so
