@@ -11,6 +11,6 @@ import (
 // The package cannot open files, start programs or dial addresses.
 func TestImports(t *testing.T) {
 	t.Parallel()
-	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "reflect", "runtime", "slices", "strconv", "strings", "time",
+	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "path", "reflect", "runtime", "slices", "strconv", "strings", "time",
 		"unicode/utf8", "github.com/grapnel-dev/grapnel", "github.com/grapnel-dev/grapnel/internal/rawjson")
 }

@@ -14897,7 +14897,7 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90 MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 9, Digest: "5acb6f487e6f4ea2173979d7f49006371ca899cde59e2070d0c6c08b31382e8b", Begins: "\x00abduco" +
+	{Name: "self-protection", Version: 9, Digest: "b043c688140ccbfb626bd4bcb4e81b9971ec1e9c2578c85c25248b6cabe084d5", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +
@@ -15546,30 +15546,86 @@ var all = []packindex.Pack{
 			"\x05block=This stops or removes Grapnel itself. Leave that to the user."},
 		{Name: "ask-before-copying-grapnel", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "bin/\"grapnel" +
 			"\x03" +
+			"bin/\"grapnel\"" +
+			"\x03" +
+			"bin/\"grapnel'" +
+			"\x03" +
 			"bin/\"grapnel-hook" +
+			"\x03" +
+			"bin/\"grapnel-hook\"" +
+			"\x03" +
+			"bin/\"grapnel-hook'" +
 			"\x03" +
 			"bin/\"grapnel-hook.exe" +
 			"\x03" +
+			"bin/\"grapnel-hook.exe\"" +
+			"\x03" +
+			"bin/\"grapnel-hook.exe'" +
+			"\x03" +
 			"bin/\"grapnel.exe" +
+			"\x03" +
+			"bin/\"grapnel.exe\"" +
+			"\x03" +
+			"bin/\"grapnel.exe'" +
 			"\x03" +
 			"bin/'grapnel" +
 			"\x03" +
+			"bin/'grapnel\"" +
+			"\x03" +
+			"bin/'grapnel'" +
+			"\x03" +
 			"bin/'grapnel-hook" +
+			"\x03" +
+			"bin/'grapnel-hook\"" +
+			"\x03" +
+			"bin/'grapnel-hook'" +
 			"\x03" +
 			"bin/'grapnel-hook.exe" +
 			"\x03" +
+			"bin/'grapnel-hook.exe\"" +
+			"\x03" +
+			"bin/'grapnel-hook.exe'" +
+			"\x03" +
 			"bin/'grapnel.exe" +
+			"\x03" +
+			"bin/'grapnel.exe\"" +
+			"\x03" +
+			"bin/'grapnel.exe'" +
 			"\x03" +
 			"bin/grapnel" +
 			"\x03" +
+			"bin/grapnel\"" +
+			"\x03" +
+			"bin/grapnel'" +
+			"\x03" +
 			"bin/grapnel-hook" +
+			"\x03" +
+			"bin/grapnel-hook\"" +
+			"\x03" +
+			"bin/grapnel-hook'" +
 			"\x03" +
 			"bin/grapnel-hook.exe" +
 			"\x03" +
+			"bin/grapnel-hook.exe\"" +
+			"\x03" +
+			"bin/grapnel-hook.exe'" +
+			"\x03" +
 			"bin/grapnel.exe" +
+			"\x03" +
+			"bin/grapnel.exe\"" +
+			"\x03" +
+			"bin/grapnel.exe'" +
 			"\x01grapnel-hook" +
 			"\x03" +
+			"grapnel-hook\"" +
+			"\x03" +
+			"grapnel-hook'" +
+			"\x03" +
 			"grapnel-hook.exe" +
+			"\x03" +
+			"grapnel-hook.exe\"" +
+			"\x03" +
+			"grapnel-hook.exe'" +
 			"\x05\"grapnel" +
 			"\x03" +
 			"'grapnel" +
@@ -15614,7 +15670,8 @@ var all = []packindex.Pack{
 			"tee" +
 			"\aobjcopy" +
 			"\x05split" +
-			"\x02\x01r/bin\\/[\"']?grapnel(?:-hook)?(?:\\.exe)?(?:$|[\\s;|&)\"'<>])|(?:^|[\\s=\"'(\\/])grapnel-hook(?:\\.exe)?(?:$|[\\s;|&)\"'<>])/" +
+			"\x02\x01\xc2" +
+			"\x01/bin\\/[\"']?grapnel(?:-hook)?(?:\\.exe)?[\"']?(?:\\s*$|\\s*[;|&)<>]|\\s+(?:[^c\\s;|&)<>]|c[^o]|co[^n]))|(?:^|[\\s=\"'(\\/])grapnel-hook(?:\\.exe)?[\"']?(?:\\s*$|\\s*[;|&)<>]|\\s+(?:[^c\\s;|&)<>]|c[^o]|co[^n]))/" +
 			"\x01S/(?:\\bcommand\\s+-v|\\bwhich|\\btype\\s+-\\w|\\bwhence\\s+-\\w|\\bhash\\s+-t)\\s+[\"']?grapnel/" +
 			"\x03" +
 			"ask]This copies or links the program of Grapnel, and the copy has another name. Is this intended?" +
