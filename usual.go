@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"sync"
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -59,31 +60,30 @@ var (
 	programs = []string{"aws", "az", "docker", "flyctl", "gcloud", "gh", "git", "glab", "gsutil", "helm", "heroku", "kubectl", "npm", "oc", "podman", "psql", "terraform"}
 )
 
-// usualKeys lists the members that UsualFacts reads.
-var usualKeys = append(pathKeys(), []rawjson.Key{
-	{Name: "command", Depth: 1},
-	{Name: "cmd", Depth: 1},
-	{Name: "command_line", Depth: 1},
-	{Name: "commandLine", Depth: 1},
-	{Name: "cli_command", Depth: 1},
-	{Name: "shell_command", Depth: 1},
-	{Name: "url", Depth: 1},
-	{Name: "content", Depth: 1},
-	{Name: "args", Depth: 1},
-	{Name: "argv", Depth: 1},
-	{Name: "code", Depth: 1},
-	{Name: "commands", Depth: 1},
-	{Name: "input", Depth: 1},
-	{Name: "keys", Depth: 1},
-	{Name: "language", Depth: 1},
-	{Name: "script", Depth: 1},
-	{Name: "command", Depth: 2},
-	{Name: "cmd", Depth: 2},
-	{Name: "args", Depth: 2}, // of an object with a program and its arguments
-	{Name: "command", Depth: 3},
-}...)
-
-func pathKeys() (keys []rawjson.Key) {
+// usualKeys returns the members that UsualFacts reads.
+var usualKeys = sync.OnceValue(func() []rawjson.Key {
+	keys := []rawjson.Key{
+		{Name: "command", Depth: 1},
+		{Name: "cmd", Depth: 1},
+		{Name: "command_line", Depth: 1},
+		{Name: "commandLine", Depth: 1},
+		{Name: "cli_command", Depth: 1},
+		{Name: "shell_command", Depth: 1},
+		{Name: "url", Depth: 1},
+		{Name: "content", Depth: 1},
+		{Name: "args", Depth: 1},
+		{Name: "argv", Depth: 1},
+		{Name: "code", Depth: 1},
+		{Name: "commands", Depth: 1},
+		{Name: "input", Depth: 1},
+		{Name: "keys", Depth: 1},
+		{Name: "language", Depth: 1},
+		{Name: "script", Depth: 1},
+		{Name: "command", Depth: 2},
+		{Name: "cmd", Depth: 2},
+		{Name: "args", Depth: 2}, // of an object with a program and its arguments
+		{Name: "command", Depth: 3},
+	}
 	for _, name := range usualPaths {
 		keys = append(keys, rawjson.Key{Name: name, Depth: 1}, rawjson.Key{Name: name, Depth: 3})
 	}
@@ -91,7 +91,7 @@ func pathKeys() (keys []rawjson.Key) {
 		keys = append(keys, rawjson.Key{Name: name, Depth: 1})
 	}
 	return keys
-}
+})
 
 // FoldKeys is for calls of tools that are Go programs. encoding/json ignores letter case, so such a
 // tool reads "Command" as "command". FoldKeys gives members the spelling that hooks read: the
@@ -102,7 +102,7 @@ func (t *Tool) FoldKeys(at ...string) error {
 	var few [8]rawjson.Key
 	keys := few[:0]
 	if t.Facts == nil {
-		keys = slices.Clip(usualKeys) // no copy, unless there are further places
+		keys = slices.Clip(usualKeys()) // no copy, unless there are further places
 	}
 	for _, pointer := range at {
 		keys = appendKeys(keys, pointer)

@@ -14897,7 +14897,7 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90 MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 9, Digest: "b043c688140ccbfb626bd4bcb4e81b9971ec1e9c2578c85c25248b6cabe084d5", Begins: "\x00abduco" +
+	{Name: "self-protection", Version: 10, Digest: "f299d80c86b78fa35603a32f089472c6aedd6db29e44e9e579ea3028e218279c", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +
@@ -15495,7 +15495,7 @@ var all = []packindex.Pack{
 			"\x16grapnel-hook --version" +
 			"\x16grapnel-hook contain *" +
 			"\x03" +
-			"askOThis changes the installation of Grapnel or its first policy. Is this intended?" +
+			"askVThis changes Grapnel, or gives it an event in the place of an agent. Is this intended?" +
 			"\x01\x19grapnel install --dry-run"},
 		{Name: "ask-before-computed-grapnel", On: on0, Phase: 2, Decide: 2, Needs: match.Needs{Text: "grapnel\x03grapnel\"\x03grapnel'", Program: true}, Hook: "\x88\xc0" +
 			"\x06\x82" +

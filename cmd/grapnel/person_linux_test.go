@@ -69,11 +69,11 @@ func TestCommandsForPersons(t *testing.T) {
 		"daemon status":             "",
 	} {
 		for parent, agent := range agents {
+			if args == "daemon restart" && agent == "" {
+				continue // it would start a daemon; the scripts about daemons do
+			}
 			t.Run(args+" below "+parent, func(t *testing.T) {
 				t.Parallel()
-				if args == "daemon restart" && agent == "" {
-					t.Skip("the scripts about daemons restart one")
-				}
 				dir, home := t.TempDir(), t.TempDir()
 				for name, content := range map[string]string{"r/grapnel.yaml": personPolicy, "p/grapnel.yaml": personPolicy} {
 					programs.Write(t, filepath.Join(dir, name), content)

@@ -38,13 +38,16 @@ func (f *Facts) own(c *shell.Command, p namedPath) (names []namedPath) {
 		p.name, p.explicit = name, false
 		names = append(names, p)
 	}
-	taken := c != nil && takesAway(c, p.use)
+	taken, wild := c != nil && takesAway(c, p.use), strings.ContainsAny(p.name, "*?[")
+	if !taken && !wild {
+		return nil
+	}
 	pieces := strings.Split(path.Clean(filepath.ToSlash(p.name)), "/")
 	for i := range pieces {
 		for _, place := range ownPlaces {
 			n := samePieces(pieces[i:], strings.Split(place.dir, "/"))
 			inside := n == strings.Count(place.dir, "/")+1
-			if n > 0 && (inside && strings.ContainsAny(p.name, "*?[") || taken && n == len(pieces)-i) {
+			if n > 0 && (inside && wild || taken && n == len(pieces)-i) {
 				add(strings.Join(append(slices.Clone(pieces[:i]), place.dir, place.file), "/"))
 			}
 		}

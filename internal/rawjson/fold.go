@@ -20,8 +20,8 @@ type Key struct {
 // from one of the given keys of the same depth only in letter case gets its name. The other bytes
 // stay.
 //
-// Two keys of one object that differ only in letter case are an error, and so is a key twice. The last one usually wins, but
-// null does not replace a text, and two objects are merged.
+// Two keys of one object that differ only in letter case are an error, and so is a key twice: the
+// last one usually wins, but null does not replace a text, and two objects are merged.
 //
 // raw must be valid JSON. If no key changes, Fold returns raw.
 func Fold(raw json.RawMessage, names []Key) (json.RawMessage, error) {
