@@ -195,10 +195,15 @@ func (w *World) Write(name, content string) model.Call {
 func (w *World) Read(name string) model.Call { return w.Agent.Tools.Read(w.Path(name)) }
 
 // Env returns the environment of every program in this world. It inherits only PATH: the user's
-// keys, proxies and settings would change the behavior of the agent, and hooks would see them.
+// keys, proxies and settings would change the behavior of the agent, and hooks would see them. An
+// agent with a program of its own comes first on PATH, because an installation asks for its version.
 func (w *World) Env() []string {
+	path := os.Getenv("PATH")
+	if program := w.Program.Command[0]; strings.TrimSuffix(filepath.Base(program), ".exe") == w.Agent.Binary {
+		path = filepath.Dir(program) + string(filepath.ListSeparator) + path
+	}
 	env := []string{
-		"PATH=" + os.Getenv("PATH"),
+		"PATH=" + path,
 		"HOME=" + w.Home,
 		"XDG_CONFIG_HOME=" + filepath.Join(w.Home, ".config"),
 		"XDG_CACHE_HOME=" + filepath.Join(w.Home, ".cache"),
