@@ -52,15 +52,17 @@ NOFORK := $(if $(filter linux,$(shell $(GO) env GOOS)),-exec '$(CURDIR)/bin/test
 # SQLite is C translated to Go. We do not check its pointer arithmetic and memory accesses,
 # and the checks would make it five times slower.
 UNCHECKED := -gcflags='modernc.org/...=-race=false -d=checkptr=0'
-# Some packages wait more than they compute, so four at a time keep two cores busy. GOGC
-# trades memory (below 1 GB for each package) for a tenth of the time. Without GORACE, every
-# test program waits a second at its end.
-UNIT      := $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 )GOGC=400 $(GO) test $(if $(RACE),$(RACE) $(UNCHECKED)) -p 4 -count=1 -timeout 10m $(NOFORK)
+# Without GORACE, every test program waits a second at its end.
+UNIT      := $(if $(RACE),CGO_ENABLED=1 GORACE=atexit_sleep_ms=50 )$(GO) test $(if $(RACE),$(RACE) $(UNCHECKED)) -p 3 -count=1 -timeout 10m $(NOFORK)
+
+# Nothing in these packages runs at the same time or is locked, so the race detector would only make
+# them three times slower.
+PURE = ./dialect ./packs ./cmd/internal/install ./internal/expr ./internal/jsregexp ./internal/rawjson ./internal/yaml/...
 
 .PHONY: test
 test: ## unit tests with the race detector; needs only Go
 	@[ -d "$$($(GO) env GOMODCACHE)/modernc.org" ] || echo 'make test: the first run on a machine downloads about 180 MB of Go modules and compiles them with the race detector: about 12 minutes on two cores. Later runs take about two.'
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-unit test-bridges
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-unit test-pure test-bridges
 
 # The go command keeps the results of tests whose packages and files did not change, so this
 # tests what a change can break. It leaves out the race detector and the rule about processes.
@@ -72,7 +74,11 @@ quick: ## unit tests of changed packages and of packages that use them, without 
 .PHONY: test-unit
 test-unit: bin/test/nofork
 	$(if $(RACE),,@echo 'make test: no C compiler, so the race detector is OFF')
-	$(UNIT) ./process $(ALL)
+	$(UNIT) ./process $$($(GO) list $(ALL) | grep -vxF "$$($(GO) list $(PURE))")
+
+.PHONY: test-pure
+test-pure: bin/test/nofork
+	$(subst $(RACE) $(UNCHECKED),,$(UNIT)) $(PURE)
 
 .PHONY: test-bridges
 test-bridges: $(BRIDGES:%=test-%)
@@ -86,14 +92,14 @@ bin/test/nofork:
 
 # System tests are in files with the build tag system. Their packages also hold unit
 # tests, which ran before, so the tests are selected by name. "make chaos" runs crash and hostile,
-# "make laws" the mutants of the packs.
+# "make laws" the mutants of the packs, and "make vectors" the vectors.
 SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge --exclude-dir=crash --exclude-dir=hostile '^//go:build .*\bsystem\b' .)
 
 .PHONY: test-system
 test-system: ## tests that start programs, built once into bin/test; then the packs against the corpus
 	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
-	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
-		-skip '^TestMutants$$' -run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
+	CGO_ENABLED=0 GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
+		-skip '^(TestMutants|TestVectors)$$' -run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
 		$$(dirname $(SYSTEM_FILES) | sort -u)
 	GOWORK=off $(GO) -C bridge/mcp test -tags system -count=1 ./...
 

@@ -62,6 +62,9 @@ func Build(v Variant, dir string) error {
 	args = append(args, "-o", dir+string(filepath.Separator),
 		"github.com/grapnel-dev/grapnel/cmd/grapnel", "github.com/grapnel-dev/grapnel/cmd/grapnel-hook")
 	cmd := exec.Command("go", args...)
+	if v != Race { // as on a machine without a C compiler; the programs start a sixth faster
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("cannot build the programs: %w\n%s", err, out)
 	}

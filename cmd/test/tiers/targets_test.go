@@ -1,6 +1,9 @@
 package tiers
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -68,5 +71,43 @@ func TestChaos(t *testing.T) {
 	}
 	for fault := range found {
 		t.Errorf("%q is none of the faults %s", fault, faults)
+	}
+}
+
+// What "make test" runs without the race detector has nothing that could race.
+func TestPure(t *testing.T) {
+	t.Parallel()
+	list := regexp.MustCompile(`(?m)^PURE = (.*)$`).FindStringSubmatch(read(t, "Makefile"))
+	if list == nil {
+		t.Fatal("the Makefile has no PURE")
+	}
+	for dir := range strings.FieldsSeq(list[1]) {
+		root := filepath.Join("..", "..", "..", filepath.FromSlash(strings.TrimSuffix(dir, "/...")))
+		files := 0
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			files++
+			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+			if err != nil {
+				return err
+			}
+			for _, imp := range file.Imports {
+				if strings.HasPrefix(imp.Path.Value, `"sync`) {
+					t.Errorf("%s imports %s, so it belongs under the race detector", path, imp.Path.Value)
+				}
+			}
+			ast.Inspect(file, func(n ast.Node) bool {
+				if _, starts := n.(*ast.GoStmt); starts {
+					t.Errorf("%s starts a goroutine, so it belongs under the race detector", path)
+				}
+				return true
+			})
+			return nil
+		})
+		if err != nil || files == 0 {
+			t.Errorf("%s: %d files, %v", dir, files, err)
+		}
 	}
 }
