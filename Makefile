@@ -90,16 +90,21 @@ test-bridge/%: bin/test/nofork
 bin/test/nofork:
 	$(if $(NOFORK),@CGO_ENABLED=0 $(GO) build -o $@ ./cmd/test/nofork)
 
+# Reliability tests are those of cmd/test/crash and cmd/test/hostile, and those in other packages
+# that have a comment such as "// chaos: clock" above them.
+CHAOS       = grep -rE --include='*_test.go' '^// chaos: ' .
+CHAOS_TESTS = $$($(CHAOS) -hA1 | sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' | sort -u | paste -sd'|' -)
+
 # System tests are in files with the build tag system. Their packages also hold unit
-# tests, which ran before, so the tests are selected by name. "make chaos" runs crash and hostile,
-# "make laws" the mutants of the packs, and "make vectors" the vectors.
+# tests, which ran before, so the tests are selected by name. "make chaos" runs the reliability
+# tests, "make laws" the mutants of the packs, and "make vectors" the vectors.
 SYSTEM_FILES = $$(grep -rlE --include='*_test.go' --exclude-dir=bridge --exclude-dir=crash --exclude-dir=hostile '^//go:build .*\bsystem\b' .)
 
 .PHONY: test-system
 test-system: ## tests that start programs, built once into bin/test; then the packs against the corpus
 	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
 	CGO_ENABLED=0 GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 \
-		-skip '^(TestMutants|TestVectors)$$' -run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
+		-skip "^(TestMutants|TestVectors|$(CHAOS_TESTS))$$" -run "^($$(grep -hoE '^func (Test|Example|Fuzz)[A-Za-z0-9_]+' $(SYSTEM_FILES) | grep -v TestMain | cut -c6- | sort -u | paste -sd'|' -))$$" \
 		$$(dirname $(SYSTEM_FILES) | sort -u)
 	GOWORK=off $(GO) -C bridge/mcp test -tags system -count=1 ./...
 
@@ -137,10 +142,6 @@ crash: ## kill a daemon 1,000 times under load, and again with records: {sync: t
 	@$(GO) run ./cmd/test/crash $(CRASHFLAGS)
 	@$(GO) run ./cmd/test/crash -sync $(CRASHFLAGS)
 
-# The tests of cmd/test/crash and cmd/test/hostile, and those in other packages that have a comment
-# such as "// chaos: clock" above them.
-CHAOS = grep -rE --include='*_test.go' '^// chaos: ' .
-
 .PHONY: chaos
 chaos: ## reliability tests: kill daemons, fill the disk, remove files, change the clock, run hostile programs; about ten minutes
 	$(GO) run ./cmd/test/crash -kills 50
@@ -148,7 +149,7 @@ chaos: ## reliability tests: kill daemons, fill the disk, remove files, change t
 	$(GO) run ./cmd/test/build '$(CURDIR)/bin/test'
 	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m -parallel 4 ./cmd/test/crash ./cmd/test/hostile
 	GRAPNEL_TEST_PROGRAMS='$(CURDIR)/bin/test' $(GO) test -tags system -count=1 -timeout 20m \
-		-run "^($$($(CHAOS) -hA1 | sed -nE 's/^func (Test[A-Za-z0-9_]+)\(.*/\1/p' | sort -u | paste -sd'|' -))$$" \
+		-run "^($(CHAOS_TESTS))$$" \
 		$$($(CHAOS) -l | xargs -n1 dirname | sort -u)
 
 TIME ?= 10m

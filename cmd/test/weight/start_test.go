@@ -66,7 +66,11 @@ var initializers = map[string]initializing{
 func TestInitializers(t *testing.T) {
 	t.Parallel()
 	bin := t.TempDir()
-	command(t, nil, "go", "build", "-o", bin+"/", "./cmd/grapnel", "./cmd/grapnel-hook", "./cmd/test/bench/static")
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", bin+"/", "./cmd/grapnel", "./cmd/grapnel-hook", "./cmd/test/bench/static")
+	build.Dir = filepath.Join("..", "..", "..")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
 	for name, limit := range initializers {
 		t.Run(name+" allocates little", func(t *testing.T) {
 			t.Parallel()

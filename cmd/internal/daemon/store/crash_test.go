@@ -94,6 +94,8 @@ func process(t *testing.T, role, dir, name string) *exec.Cmd {
 
 // After kill -9, every record for which Put has returned exists with its delivery, and no record
 // is incomplete.
+//
+// chaos: daemons
 func TestKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -19,6 +19,8 @@ import (
 
 // For all actions of writers and all interruptions of intakes, a reader of the log sees each
 // Record once at every moment, and at the end the store contains each Record once.
+//
+// chaos: daemons
 func TestIntakeLaw(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()

@@ -59,6 +59,8 @@ func TestIntakeChild(t *testing.T) {
 const roleVar = "GRAPNEL_TEST_INTAKE"
 
 // The same with a killed process: every written line is in the store once.
+//
+// chaos: daemons
 func TestIntakeKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
