@@ -137,6 +137,9 @@ func (d *Dialect) clone() *Dialect {
 		t := &own.Tools[i]
 		t.Facts, t.Members, t.Takes = slices.Clone(t.Facts), slices.Clone(t.Members), slices.Clone(t.Takes)
 	}
+	if slices.Contains(dialects, d) {
+		d.tabled(&own)
+	}
 	return &own
 }
 

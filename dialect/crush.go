@@ -140,7 +140,7 @@ func (m *members) mergeInput(ev *grapnel.Event, agent, path string) {
 
 func crushHookEnv(ev *grapnel.Event) []string {
 	d := lookup(dialects, "crush")
-	line, err := d.WriteEvent(ev)
+	line, err := d.writeEventTable(ev)
 	if err != nil {
 		return nil
 	}

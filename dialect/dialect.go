@@ -219,9 +219,6 @@ func init() { // in init, because the functions of a dialect search this list
 		plain,
 	}
 	openClaw.ReadOutcome = readOpenClawOutcome // it uses the tables of openClaw
-	for _, d := range dialects {
-		d.tabled()
-	}
 }
 
 // hookOnly lists the dialects that only hook programs use.
@@ -252,6 +249,14 @@ func lookup(dialects []*Dialect, name string) *Dialect {
 		}
 	}
 	return nil
+}
+
+// OnErrorOf returns the OnError of the dialect with this name or alias, without a copy of its tables.
+func OnErrorOf(name string) grapnel.OnError {
+	if d := lookup(slices.Concat(dialects, hookOnly), name); d != nil {
+		return d.OnError
+	}
+	return grapnel.OnErrorDefault
 }
 
 // FullName returns the name of the dialect with this name or alias. It searches as [Find] does,
@@ -380,7 +385,11 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 
 	var ev *grapnel.Event
 	if err == nil {
-		ev, err = d.ReadEvent(row, top, in)
+		read := d.ReadEvent
+		if read == nil {
+			read = d.readTable // d is no copy; see tabled
+		}
+		ev, err = read(row, top, in)
 	}
 	if err == nil && row != nil && (row.Kind == grapnel.ToolBefore || row.Kind == grapnel.PermissionBefore) {
 		err = judgeable(ev.Tool)

@@ -159,7 +159,7 @@ func droidHookEnv(ev *grapnel.Event) []string {
 	dir := ev.Session.CWD
 	vars := variables([2]string{"FACTORY_PROJECT_DIR", dir}, [2]string{"DROID_PROJECT_DIR", dir}, [2]string{"CLAUDE_PROJECT_DIR", dir})
 	d := lookup(dialects, "factory-droid")
-	line, err := d.WriteEvent(ev)
+	line, err := d.writeEventTable(ev)
 	if err != nil {
 		return vars
 	}

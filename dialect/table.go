@@ -39,19 +39,21 @@ import (
 // block without a member means that giving a reason blocks. Entries that begin with < are read from
 // hooks and never written.
 
-// tabled sets the functions of a dialect that its tables define.
-func (d *Dialect) tabled() {
-	if d.ReadEvent == nil {
-		d.ReadEvent = d.readTable
+// tabled sets the functions of a copy that the tables of the dialect d define. Copies have them and d
+// has not, because setting them in every dialect at each start of a program would write to as many
+// pages of memory.
+func (d *Dialect) tabled(own *Dialect) {
+	if own.ReadEvent == nil {
+		own.ReadEvent = d.readTable
 	}
-	if d.WriteVerdict == nil {
-		d.WriteVerdict = d.writeTable
+	if own.WriteVerdict == nil {
+		own.WriteVerdict = d.writeTable
 	}
-	if d.WriteEvent == nil {
-		d.WriteEvent = d.writeEventTable
+	if own.WriteEvent == nil {
+		own.WriteEvent = d.writeEventTable
 	}
-	if d.ReadOutcome == nil {
-		d.ReadOutcome = d.readOutcomeTable
+	if own.ReadOutcome == nil {
+		own.ReadOutcome = d.readOutcomeTable
 	}
 }
 

@@ -322,9 +322,7 @@ func (b *builder) buildProgram(h *policyfile.Hook, spec *grapnel.Spec) error {
 	spec.Timeout = policyfile.FirstDuration(h.Timeout, b.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
 	b.defaultOnError(spec)
 	if spec.OnError == grapnel.OnErrorDefault {
-		if d, ok := dialect.Find(cmd.Speaks); ok {
-			spec.OnError = d.OnError
-		}
+		spec.OnError = dialect.OnErrorOf(cmd.Speaks)
 	}
 	failOpen(spec)
 	if cmd.Async {
