@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 
@@ -104,4 +105,36 @@ func fireRules(t *testing.T, set hookfiles.IronClawSet, ev grapnel.Event) (grapn
 	defer remove()
 	v := engine.Fire(t.Context(), &ev)
 	return v, rec
+}
+
+// Text around an unchanged prompt is context for an agent that cannot change prompts. A replacement
+// stays a block there, because the model must not see the original.
+func TestIronClawPromptOfAgentThatAddsOnly(t *testing.T) {
+	t.Parallel()
+	const payload = `{"hook_event_name":"UserPromptSubmit","session_id":"s1","prompt":"hello"}`
+	for name, tt := range map[string]struct {
+		rule string
+		says string // part of the reply
+		not  string
+	}{
+		"prepend":             {`"prepend": "Be brief.\n"`, `"additionalContext":"Be brief."`, `"block"`},
+		"append":              {`"append": "\n\nSay why."`, `"additionalContext":"Say why."`, `"block"`},
+		"both":                {`"prepend": "Be brief. ", "append": " Say why."`, "Be brief.", `"block"`},
+		"only white space":    {`"prepend": "  "`, "", "additionalContext"},
+		"no such replacement": {`"replacements": [{"pattern": "bye", "replacement": "x"}], "prepend": "Be brief."`, "Be brief.", `"block"`},
+		"replacement":         {`"replacements": [{"pattern": "hello", "replacement": "x"}], "prepend": "Be brief."`, `"decision":"block"`, "additionalContext"},
+	} {
+		set := loadIronClaw(workspace, `[{"name": "r", "points": ["beforeInbound"], `+tt.rule+`}]`)
+		if len(set.Errors) > 0 {
+			t.Fatalf("%s: %v", name, set.Errors)
+		}
+		got := string(dialect.Answer(t.Context(), ironClawEngine(t, set.Specs), dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)}).Stdout)
+		if !strings.Contains(got, tt.says) || strings.Contains(got, tt.not) {
+			t.Errorf("%s: the reply is %s, want %q and not %q", name, got, tt.says, tt.not)
+		}
+		v, _ := fireRules(t, set, grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}})
+		if len(v.Changes) == 0 || len(v.Context) > 0 {
+			t.Errorf("%s: IronClaw itself changes the prompt; the verdict is %+v", name, v)
+		}
+	}
 }

@@ -102,6 +102,14 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 			now = part.re.Compile().ReplaceAllString(now, part.template)
 		}
 	}
+	if now == text && field == grapnel.FieldPrompt && onlyAdds(ev.Can) {
+		for _, part := range []string{h.prepend, h.append} {
+			if part = strings.TrimSpace(part); part != "" {
+				out.Context = append(out.Context, part)
+			}
+		}
+		return out, nil
+	}
 	now = h.prepend + now + h.append
 	switch value := json.RawMessage(now); {
 	case now == text || field == sessionID:
@@ -114,6 +122,13 @@ func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 		out.Set = map[grapnel.Field]json.RawMessage{field: rawjson.AppendQuoted(nil, now)}
 	}
 	return out, nil
+}
+
+// onlyAdds reports whether an agent can add context to a prompt but not change it. Text around an
+// unchanged prompt is then context: a change would block every prompt. A replacement stays a change,
+// because the model must not see the original.
+func onlyAdds(can *grapnel.Can) bool {
+	return can != nil && can.Context && !slices.Contains(can.Change, grapnel.FieldPrompt)
 }
 
 // sessionID is the field of a main text that cannot be changed.
