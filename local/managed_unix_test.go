@@ -12,7 +12,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 )
 
 // Managed policies come first, ordered by name. If users other than root could have written one,

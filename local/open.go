@@ -9,7 +9,7 @@
 //	verdict := engine.Fire(ctx, event)
 //
 // grapnel-hook, the daemon and "grapnel explain" also use it, so the same policy gives the same
-// verdict everywhere. To read hook files of other systems, import policy/foreign.
+// verdict everywhere.
 package local
 
 import (

@@ -10,7 +10,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/local"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // for load:
 )
 
 // A Go agent keeps the worker of a handler in JavaScript running: a handler that is registered later

@@ -459,13 +459,10 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
 	req.facts = &match.FactCache{Clock: req.Now}
 	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
-	switch {
-	case !slices.Contains(hookfiles.Names, name):
+	if !slices.Contains(hookfiles.Names, name) {
 		return req.loadPolicySource(source)
-	case linked == nil:
-		return nil, notLinked(source.File, policyfile.Word{})
 	}
-	return linked.source(req, source)
+	return req.loadForeignSource(source)
 }
 
 func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, error) {

@@ -66,7 +66,6 @@ type Request struct {
 	ruling  *ruling          // rules of managed and user policies about other policies; nil = no rules
 	early   *match.Facts     // facts of Event; nil = the Set is for all events
 	facts   *match.FactCache // shared by all packs and files, so that each shell line is parsed once
-	beyond  *bool            // set to true if another program must load the policies
 	seen    map[string]bool  // foreign sources already loaded: each is loaded once, with the strongest scope
 	noAllow bool             // NoAllow of the current file
 }
@@ -120,7 +119,6 @@ type Set struct {
 	Specs    []grapnel.Spec
 	Files    []Loaded
 	Strict   bool     // at least one file is strict: an event whose record cannot be written is blocked
-	Beyond   bool     // a program that has called [LinkForeign] must load the policies; this program cannot, and tools are blocked
 	Networks []string // private networks that outbound requests may reach
 
 	// Unsteady is set if the result depends on more than the content of Files and their trust: on
@@ -181,7 +179,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 	if !readfile.Exists(string(req.Trusts)) {
 		req.Trusts = "" // no trust was ever stored
 	}
-	req.seen, req.beyond = map[string]bool{}, &set.Beyond
+	req.seen = map[string]bool{}
 	set.Specs = req.always()
 	var ignored []string
 	var redacts []*policyfile.Redact
@@ -235,7 +233,7 @@ func (req Request) loadAll() Set { //nolint:gocognit // the order of the steps i
 				file.Must = false
 			}
 			req.noAllow = file.NoAllow
-			specs, rows := req.loadsOf(file, got.policy.Policy, got.trust)
+			specs, rows := req.loadForeign(file, got.policy.Policy, got.trust)
 			for i := range specs {
 				foreign[specs[i].Source.Name] = true
 			}
@@ -382,7 +380,7 @@ func (req Request) read(file File, snaps snapshots) (*loadedPolicy, string, []*p
 	}
 	policy, errs := Parse(file.Path, data)
 	if len(errs) == 0 {
-		errs = req.rules(policy, file.Path, ruleReader(file.Root))
+		errs = readRules(policy, file.Path, ruleReader(file.Root))
 	}
 	if len(errs) == 0 {
 		registryPacks(policy, file.Path, req.Packs, &errs)

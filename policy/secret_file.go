@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -86,7 +87,7 @@ func readRules(p *policyfile.Policy, policy string, read reader) (errs []*policy
 		}
 		s.Sums = append(s.Sums, digest.Of(data))
 		r := ruleFile{path: path, into: s}
-		root, wrong := hookfiles.ReadTOML(data)
+		root, wrong := toml.Parse(data)
 		if wrong != nil {
 			errs = append(errs, hookfiles.ErrorIn(path, wrong))
 			continue

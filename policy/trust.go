@@ -573,7 +573,7 @@ func (req Request) trustedPolicy(trust *Trust) (*loadedPolicy, error) {
 	}
 	policy, errs := Parse(trust.File, data)
 	if len(errs) == 0 {
-		errs = req.rules(policy, trust.File, req.Trusts.rules(trust))
+		errs = readRules(policy, trust.File, req.Trusts.rules(trust))
 	}
 	if len(errs) > 0 {
 		return nil, errors.New(errs[0].Msg)

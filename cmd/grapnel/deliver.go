@@ -27,6 +27,7 @@ func newDeliver(c *console) *cobra.Command {
 				HTTP *policyfile.HTTP `json:"http"`
 				hookcmd.Question
 				Webhook hookfiles.Webhook `json:"webhook"`
+				Check   bool              `json:"check"`
 			}
 			if err := json.NewDecoder(c.In).Decode(&both); err != nil {
 				return fmt.Errorf("cannot read the event: %w", err)
@@ -43,11 +44,15 @@ func newDeliver(c *console) *cobra.Command {
 					return fmt.Errorf("cannot read the event: %w", err)
 				}
 			}
-			if d.Event == nil {
-				return errors.New("cannot read the event: the input contains no event")
-			}
 			w, err := remote.NewWebhook(d.Webhook, d.Networks)
-			if err != nil {
+			switch {
+			case both.Check && err == nil:
+				return c.PrintLine(hookcmd.ServerReply{})
+			case both.Check:
+				return c.PrintLine(hookcmd.ServerReply{Error: err.Error()})
+			case d.Event == nil:
+				return errors.New("cannot read the event: the input contains no event")
+			case err != nil:
 				return err
 			}
 			if err := w.Deliver(cmd.Context(), d.Event); err != nil {

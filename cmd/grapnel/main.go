@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/process"
 )
 

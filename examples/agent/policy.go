@@ -6,7 +6,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )

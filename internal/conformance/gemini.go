@@ -12,7 +12,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // the engine for JavaScript patterns
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )

@@ -1,8 +1,6 @@
 // Package jsregexp searches texts with regular expressions of JavaScript. Agents that are written
 // in JavaScript use them in matchers. RE2 gives some of them another meaning, and cannot express
 // look-around and back-references.
-//
-// The engine fills tables when the program starts. So grapnel-hook does not link it.
 package jsregexp
 
 import (

@@ -28,9 +28,12 @@ func Within(word string, known []string, distance int) string {
 	if len(word) > 64 {
 		return "" // too long for a typing error, and slow to compare
 	}
-	best := ""
+	best, word := "", strings.ToLower(word)
 	for _, k := range known {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(k)); d <= distance {
+		if max(len(word)-len(k), len(k)-len(word)) > distance {
+			continue // each change adds or removes at most one byte
+		}
+		if d := editDistance(word, strings.ToLower(k)); d <= distance {
 			best, distance = k, d-1
 		}
 	}
@@ -40,12 +43,12 @@ func Within(word string, known []string, distance int) string {
 // editDistance counts the insertions, deletions, replacements and swaps of neighbors that turn a
 // into b.
 func editDistance(a, b string) int {
-	var before, last []int
-	for j := range len(b) + 1 {
-		last = append(last, j)
+	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	for j := range last {
+		last[j] = j
 	}
 	for i := 1; i <= len(a); i++ {
-		row := []int{i}
+		row[0] = i
 		for j := 1; j <= len(b); j++ {
 			cost := 1
 			if a[i-1] == b[j-1] {
@@ -55,9 +58,9 @@ func editDistance(a, b string) int {
 			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
 				d = min(d, before[j-2]+1)
 			}
-			row = append(row, d)
+			row[j] = d
 		}
-		before, last = last, row
+		before, last, row = last, row, before
 	}
 	return last[len(b)]
 }

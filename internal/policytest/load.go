@@ -11,7 +11,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // hook files of other systems
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )

@@ -10,7 +10,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // makes load: work
 )
 
 // A policy loads the rules of an IronClaw bundle.

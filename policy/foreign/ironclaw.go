@@ -1,3 +1,4 @@
+// Package foreign starts the hooks of an IronClaw installation in an agent written in Go.
 package foreign
 
 import (

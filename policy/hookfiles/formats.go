@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -171,11 +173,13 @@ func (f *Format) Read(files []File) Found {
 	return all
 }
 
+var unquoted = strings.NewReplacer(`"`, "", "'", "", `\`, "", "\n", "")
+
 // ownCommand reports whether "grapnel install" wrote this command. As a hook of Grapnel, the
 // command would answer each event a second time and start itself again.
 func ownCommand(c *policyfile.Command) bool {
 	line := CommandLine(c)
-	plain := strings.NewReplacer(`"`, "", "'", "", `\`, "", "\n", "").Replace(line)
+	plain := unquoted.Replace(line)
 	if !strings.Contains(plain, "grapnel") && !strings.Contains(line, "$'") { // fast check first: parsing every line of every file takes longer than everything else
 		return false
 	}
@@ -209,33 +213,19 @@ func CommandLine(c *policyfile.Command) string {
 	return strings.Join(words, " ")
 }
 
-// Messages for programs that cannot read hook files of other systems.
-const (
-	CannotRead = "this program cannot read hook files of other systems"
-	LinkHint   = "to read them, a Go program must import github.com/grapnel-dev/grapnel/policy/foreign"
-)
-
-// ParseTOML parses TOML; nil = the program contains no TOML parser.
-var ParseTOML func([]byte) (*tree.Node, *tree.Error)
-
-// ReadTOML parses TOML. It returns an error if the program contains no TOML parser.
-func ReadTOML(data []byte) (*tree.Node, *tree.Error) {
-	if ParseTOML == nil {
-		return nil, &tree.Error{Line: 1, Col: 1, Msg: CannotRead + ": " + LinkHint}
-	}
-	return ParseTOML(data)
-}
-
 // A Search reports whether a text contains a match. An error wraps [grapnel.ErrUndecided].
 type Search = func(text string) (bool, error)
 
-// CompileJS compiles a regular expression of JavaScript; nil = the program contains no engine for
-// them. See package jsregexp for its errors.
-var CompileJS func(pattern string) (Search, error)
-
-// searchJS returns a function that searches like new RegExp(pattern).test(text). It compiles
-// alternatives of names and .* with RE2, which is quicker and gives them the same meaning.
+// searchJS returns a function that searches like new RegExp(pattern).test(text). It needs no engine
+// for alternatives of names, and compiles those with .* with RE2, which is quicker and gives them the
+// same meaning.
 func searchJS(pattern string) (Search, error) {
+	if strings.Trim(pattern, toolNameChars+"|") == "" {
+		names := strings.Split(pattern, "|")
+		return func(text string) (bool, error) {
+			return slices.ContainsFunc(names, func(name string) bool { return strings.Contains(text, name) }), nil
+		}, nil
+	}
 	if strings.Trim(strings.ReplaceAll(pattern, ".*", ""), toolNameChars+"^$|") == "" {
 		re, err := regexp.Compile(strings.ReplaceAll(pattern, ".*", `[^\n\r\x{2028}\x{2029}]*`))
 		if err != nil {
@@ -243,10 +233,7 @@ func searchJS(pattern string) (Search, error) {
 		}
 		return func(text string) (bool, error) { return re.MatchString(text), nil }, nil
 	}
-	if CompileJS == nil {
-		return nil, fmt.Errorf("%w: this program contains no engine for regular expressions of JavaScript", grapnel.ErrUndecided)
-	}
-	return CompileJS(pattern)
+	return jsregexp.Compile(pattern)
 }
 
 // mayMatch returns a function that reports whether a text may contain a match.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign" // the TOML parser
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
 

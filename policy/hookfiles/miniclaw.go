@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/tree"
+	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -45,7 +46,7 @@ func parseMiniclaw(files []File) Found {
 	for i := range files {
 		read := tree.ParseJSON
 		if path.Ext(filepath.ToSlash(files[i].Path)) == ".toml" {
-			read = ReadTOML
+			read = toml.Parse
 		}
 		root := r.openWith(i, files[i].Data, read, tree.Object)
 		hooks := root.Get("hooks")

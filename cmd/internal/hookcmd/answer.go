@@ -83,7 +83,6 @@ type invocation struct {
 	version      bool
 	drain        bool
 	serve        bool
-	handover     bool // set when grapnel-hook handed the event over to this process; see handOver
 
 	firing string                   // the ID of the firing, if a daemon already received the event with it; empty = any
 	outbox func(local.Place) Outbox // see Program
@@ -113,7 +112,6 @@ func parseArgs(args []string) (invocation, error) {
 	flags.BoolVar(&inv.version, "version", false, "")
 	flags.BoolVar(&inv.drain, "drain", false, "")
 	flags.BoolVar(&inv.serve, "serve", false, "")
-	flags.BoolVar(&inv.handover, "over", false, "")
 	if slices.Contains(args, "--") { // package flag would skip it
 		return inv, errors.New(`unknown option "--"`)
 	}
@@ -153,7 +151,7 @@ func parseArgs(args []string) (invocation, error) {
 // A Program is grapnel-hook with the extra parts that "grapnel hook" has.
 type Program struct {
 	Outbox  func(local.Place) Outbox // stores the events of `notify:` hooks; nil = no outbox, and these hooks fail
-	Webhook WebhookCheck             // nil = addresses are only checked when an event is delivered
+	Webhook WebhookCheck             // nil = the program grapnel checks webhooks, once for each content
 }
 
 // Main runs grapnel-hook and returns its exit code.
@@ -202,7 +200,6 @@ func (p Program) Main(args []string, stdin io.Reader, stdout, stderr io.Writer) 
 	inv.watch = newWatchdog(&inv, named, true)
 	result := inv.watch.run(context.Background(), func(ctx context.Context) worked { return inv.work(ctx, named, stdin) })
 	defer inv.watch.settle() // after the reply, which must not be delayed
-	inv.markHandover(&result.reply)
 	return inv.give(result.reply.Stdout, result.reply.Stderr, result.reply.Exit, result.pending, stdout, stderr)
 }
 
@@ -219,11 +216,6 @@ func (inv *invocation) work(ctx context.Context, named *dialect.Dialect, stdin i
 		}
 	}
 	d := agents(nil).choose(named, input.Payload, place.Agent)
-	if inv.handover {
-		var stop context.CancelFunc
-		ctx, stop = WithParent(ctx)
-		defer stop()
-	}
 	reply, pending := answer(ctx, *inv, d, input, place, err)
 	return worked{reply, pending}
 }
@@ -315,7 +307,6 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless
-	var beyond error
 	opts := &local.Options{
 		Place: &place, Files: place.Files(inv.policies, dirs),
 		Command: func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) },
@@ -333,32 +324,20 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	}
 	opts.Loaded = func(set *policy.Set) error {
 		f.set = set
-		if set.Beyond {
-			if reply, beyond = handOver(ctx, inv, got, input); beyond == nil {
-				return errHandedOver
-			}
-			set.Specs = notice.Locked(beyond.Error()) // drop specs that may have run in the other program already
-		}
 		set.Specs = append(set.Specs, f.notices(got.Event.Kind)...)
 		return nil
 	}
 	engine, err := local.Open(ctx, opts)
-	if errors.Is(err, errHandedOver) {
-		return reply, false
-	}
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
 	keepRecords(sp, f.set)
-	reply, pending, err = inv.fire(ctx, engine.Engine, f, got, errors.Join(beyond, rootless))
+	reply, pending, err = inv.fire(ctx, engine.Engine, f, got, rootless)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
 	return reply, pending
 }
-
-// errHandedOver ends local.Open: the program grapnel has given the reply.
-var errHandedOver = errors.New("grapnel replied to the event")
 
 // warn adds an error to the stderr of the reply, unless the reply must stay silent.
 func warn(reply *dialect.Reply, err error) {

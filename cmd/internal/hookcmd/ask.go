@@ -59,13 +59,16 @@ type asker struct {
 }
 
 func newAsker(c circuits, h policyfile.HTTP, networks func() []string) *asker {
-	return &asker{http: h, networks: networks, circuits: c, program: func() (string, error) {
-		self, err := os.Executable()
-		if err != nil {
-			return "", err
-		}
-		return beside(self)
-	}}
+	return &asker{http: h, networks: networks, circuits: c, program: grapnelProgram}
+}
+
+// grapnelProgram returns the path of the program grapnel in the directory of this program.
+func grapnelProgram() (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	return beside(self)
 }
 
 // Asker returns the hook of an `http:` entry, which sends real requests. It stores its circuit

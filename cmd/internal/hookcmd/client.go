@@ -20,7 +20,7 @@ const daemonBudget = 30 * time.Second
 // the hooks, or it does not run as root while managed policies of root apply here.
 func (inv *invocation) askDaemon(place local.Place, input dialect.Input) *client.Answer {
 	socket := client.Socket(place.State)
-	if _, err := os.Lstat(socket); err != nil || inv.handover || input.Err != nil || process.Depth() > 0 {
+	if _, err := os.Lstat(socket); err != nil || input.Err != nil || process.Depth() > 0 {
 		return nil
 	}
 	q := &client.Question{

@@ -62,18 +62,17 @@ func keepRecords(sp *spool.Spool, set *policy.Set) {
 }
 
 // startDrain starts a detached program that runs the pending observing hooks: the program grapnel
-// in the same directory, which reads all kinds of hook files, else another process of this
-// program. If it cannot be started, the hooks wait for the next event.
+// in the same directory, which has an outbox, else another process of this program. If it cannot be started, the hooks wait for the next event.
 func startDrain(inv invocation) error {
 	args := []string{"hook", "--drain"}
-	program, err := handoverProgram()
+	program, err := os.Executable()
 	if err != nil {
-		if program, err = os.Executable(); err != nil {
-			return err
-		}
-		if !isHandoverProgram(program) {
-			args = args[1:]
-		}
+		return err
+	}
+	if other, err := beside(program); err == nil {
+		program = other
+	} else {
+		args = args[1:]
 	}
 	switch {
 	case inv.root != "":

@@ -28,7 +28,7 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// WarmOptions are the settings of a [Warm]. All fields except Webhook, Loaded, Observe and Unrecorded are
+// WarmOptions are the settings of a [Warm]. All fields except Loaded, Observe and Unrecorded are
 // required.
 type WarmOptions struct {
 	State string // state directory; the daemon does not reply for any other
@@ -40,7 +40,7 @@ type WarmOptions struct {
 	// Ask sends a request to a server, as "grapnel deliver" does in a separate process.
 	Ask func(ctx context.Context, q Question) ServerReply
 
-	Webhook WebhookCheck // nil = addresses are only checked when an event is delivered
+	Webhook WebhookCheck
 
 	Loaded  func(set *policy.Set)                          // called after policies were loaded again
 	Observe func(ctx context.Context, rec *grapnel.Record) // called for each Record that did not go to the spool
@@ -272,12 +272,6 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		},
 		Observers: []grapnel.Observer{byContext{}}, Approvals: byContext{}, Background: byContext{}, Stops: sp, Counter: sp,
 		Unread: unread, Settled: true,
-		Loaded: func(set *policy.Set) error {
-			if set.Beyond {
-				return errBeyond
-			}
-			return nil
-		},
 	}
 	engine, err := local.Open(context.Background(), opts)
 	if err != nil {

@@ -256,9 +256,6 @@ func (w *watchdog) keep() {
 	w.mu.Lock()
 	place := w.place
 	w.mu.Unlock()
-	if w.inv.handover { // the program that handed the event over replies, and has its own Record
-		return
-	}
 	if place.State == "" || w.record == nil || w.record.Event == "" {
 		return
 	}

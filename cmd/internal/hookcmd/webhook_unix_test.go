@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -58,7 +59,7 @@ func TestSend(t *testing.T) {
 	if err := json.Unmarshal([]byte(read("got.json")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Delivery{w, []string{"10.1.2.0/24", "fd12::/16"}, ev}, got); diff != "" {
+	if diff := cmp.Diff(Delivery{Webhook: w, Networks: []string{"10.1.2.0/24", "fd12::/16"}, Event: ev}, got); diff != "" {
 		t.Errorf("the program reads (-want +got)\n%s", diff)
 	}
 	if args, env := read("args"), read("env"); args != "deliver\n" || strings.Contains(env, "SSL_CERT") {
@@ -74,6 +75,57 @@ func TestSend(t *testing.T) {
 	defer cancel()
 	if err := send(ctx, place, self, w, ev); err == nil || ctx.Err() == nil {
 		t.Errorf("one that hangs: %v", err)
+	}
+}
+
+// The program is asked once about each webhook and each list of networks. If it cannot answer, the
+// webhook is refused, and the next event asks again.
+func TestWebhookIsAskedOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	place := local.Place{State: filepath.Join(dir, "state")}
+	file := filepath.Join(dir, "grapnel")
+	look := askedOnce(place, func() (string, error) { return beside(filepath.Join(dir, "grapnel-hook")) })
+	w := hookfiles.Webhook{Name: "src::x", URL: "https://example.com/"}
+	asked := func() int {
+		text, _ := os.ReadFile(filepath.Join(dir, "asked"))
+		return strings.Count(string(text), "\n")
+	}
+	if err := look(w, nil); err == nil || !strings.Contains(err.Error(), "same directory") {
+		t.Errorf("without the program: %v", err)
+	}
+	programs.Write(t, file, "#!/bin/sh\nexit 1\n")
+	if err := look(w, nil); err == nil || !strings.Contains(err.Error(), "exit code 1") {
+		t.Errorf("a program that fails: %v", err)
+	}
+	programs.Write(t, file, `#!/bin/sh
+read -r question; echo x >>asked
+case "$question" in *10.1.2.0*'"check":true'*) echo '{}' ;; *) echo '{"error":"10.1.2.3 is private"}' ;; esac
+`)
+	for range 3 {
+		if err := look(w, nil); err == nil || err.Error() != "10.1.2.3 is private" || asked() != 1 {
+			t.Errorf("%v after %d questions, want the answer of the first", err, asked())
+		}
+	}
+	for range 3 {
+		if err := look(w, []string{"10.1.2.0/24"}); err != nil || asked() != 2 {
+			t.Errorf("with its network: %v after %d questions", err, asked())
+		}
+	}
+	w.Headers = map[string]string{"Cookie": "x"}
+	if err := look(w, nil); err == nil || asked() != 3 {
+		t.Errorf("after an edit: %v after %d questions", err, asked())
+	}
+	// The store does not grow without end.
+	for i := range maxChecks {
+		w.URL = fmt.Sprintf("https://example.com/%d", i)
+		if err := os.WriteFile(filepath.Join(place.State, "webhooks", fmt.Sprint(i)), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_ = look(w, nil)
+	if kept, err := os.ReadDir(filepath.Join(place.State, "webhooks")); err != nil || len(kept) != 1 {
+		t.Errorf("%d answers are stored, %v, want one", len(kept), err)
 	}
 }
 

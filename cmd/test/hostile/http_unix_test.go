@@ -100,9 +100,8 @@ func TestAskWithoutState(t *testing.T) {
 	}
 }
 
-// After a handover, grapnel asks the server too. An allow from the server does not overrule a
-// hook in a file of another system.
-func TestAskOver(t *testing.T) {
+// An allow from the server does not overrule a hook in a file of another system.
+func TestAskBesideLoad(t *testing.T) {
 	t.Parallel()
 	policy, asked := judge(t)
 	w := newWorld(t, policy+"load: [ironclaw]\n")

@@ -80,12 +80,12 @@ func TestEndedWhileAHookHangs(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		agent, file, event string
-		load               bool // grapnel runs the hook, after a handover
+		load               bool // the hook is in a file of another system
 		signal             syscall.Signal
 		passes             bool
 	}{
 		"claude":             {agent: "claude-code", file: "PreToolUse-block"},
-		"claude, handover":   {agent: "claude-code", file: "PreToolUse-block", load: true},
+		"claude, foreign":    {agent: "claude-code", file: "PreToolUse-block", load: true},
 		"claude, a prompt":   {agent: "claude-code", file: "UserPromptSubmit-block", passes: true},
 		"claude, a stop":     {agent: "claude-code", file: "Stop-block", passes: true},
 		"claude, permission": {agent: "claude-code", file: "PermissionRequest-block"},

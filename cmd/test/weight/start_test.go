@@ -19,9 +19,8 @@ import (
 
 const modules = "grapnel-modules.txt"
 
-// An event that grapnel-hook hands over starts grapnel, which runs the initializers of all its
-// modules. So a new module must be visible in a review. The list has a comment with the cost of
-// each group.
+// Each start of grapnel runs the initializers of all its modules. So a new module must be visible in
+// a review. The list has a comment with the cost of each group.
 func TestLinkedModules(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(modules)
@@ -53,7 +52,9 @@ type initializing struct {
 }
 
 var initializers = map[string]initializing{
-	"grapnel-hook": {each: 16 << 10, total: 48 << 10, pages: 200},
+	"grapnel-hook": {each: 16 << 10, total: 80 << 10, pages: 200, more: map[string]int{
+		"github.com/dlclark/regexp2/syntax": 32 << 10, // tables of Unicode classes: 0.15 ms
+	}},
 	"grapnel": {each: 24 << 10, total: 512 << 10, pages: 800, more: map[string]int{
 		"github.com/prometheus/procfs":                   112 << 10, // compiles regular expressions: 0.2 ms
 		"github.com/prometheus/client_golang/prometheus": 80 << 10,  // registers collectors: 0.3 ms

@@ -1,6 +1,4 @@
-// Package toml reads TOML into the nodes of package tree. It is a separate package because its
-// parser has code that runs at program start, so the linker keeps the parser in every program
-// that imports it.
+// Package toml reads TOML into the nodes of package tree.
 package toml
 
 import (

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	_ "github.com/grapnel-dev/grapnel/policy/foreign"
+	"github.com/grapnel-dev/grapnel/policy/foreign"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
@@ -44,7 +44,7 @@ func main() {
 	for name, text := range map[string]string{"grapnel.yaml": text, "bundle.json": bundle, "settings.json": settings} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	err = errors.Join(err, loaded(dir), opened(dir), imported(dir), built(), os.RemoveAll(dir), goleak.Find())
+	err = errors.Join(err, loaded(dir), opened(dir), started(dir), imported(dir), built(), os.RemoveAll(dir), goleak.Find())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -118,6 +118,20 @@ func opened(dir string) error {
 		return err
 	}
 	return errors.Join(judge(ctx, engine.Engine, engine.Root), engine.Close(ctx))
+}
+
+// started starts the hooks of an IronClaw installation, which has none here.
+func started(dir string) error {
+	ctx := context.Background()
+	hooks, err := foreign.StartIronClaw(&foreign.IronClawOptions{Home: dir, Workspace: dir})
+	if err != nil {
+		return err
+	}
+	v := hooks.Fire(ctx, &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}})
+	if v.Decision != grapnel.None {
+		err = fmt.Errorf("the decision is %v, want none", v.Decision)
+	}
+	return errors.Join(err, hooks.Close(ctx))
 }
 
 // imported converts hooks of another system to a policy.

@@ -4,12 +4,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/jsregexp"
-	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 )
-
-func init() { LinkForeign(toml.Parse, jsregexp.Compile) }
 
 // The parser accepts exactly the formats that exist.
 func TestFormatNames(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
@@ -57,26 +58,16 @@ func (w world) from(t *testing.T, dir, program string, stdin string, args ...str
 	return cmd
 }
 
-// hookOnlyDir returns a directory with grapnel-hook and the given replacement of grapnel.
-func hookOnlyDir(t *testing.T, plant func(grapnel string) error) string {
+// hookOnlyDir returns a directory with grapnel-hook, but without grapnel.
+func hookOnlyDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.Link(filepath.Join(built, "grapnel-hook"), filepath.Join(dir, "grapnel-hook")); err != nil {
 		data, err := os.ReadFile(filepath.Join(built, "grapnel-hook"))
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, "grapnel-hook"), data, 0o700)
-		}
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if plant != nil {
-		syscall.ForkLock.RLock() // a child process that starts now must not inherit a file that is open for writing
-		err := plant(filepath.Join(dir, "grapnel"))
-		syscall.ForkLock.RUnlock()
-		if err != nil {
-			t.Fatal(err)
-		}
+		programs.Write(t, filepath.Join(dir, "grapnel-hook"), string(data))
 	}
 	return dir
 }
@@ -98,22 +89,23 @@ func (w world) records(t *testing.T) (list []struct{ Decision, Error string }) {
 	return list
 }
 
-// If grapnel-hook hands an event over, its reply has the same bytes as the reply of "grapnel
-// hook", and there is one Record.
-func TestOver(t *testing.T) {
+// With hook files of other systems, the reply of grapnel-hook, which needs no other program, has the
+// same bytes as the reply of "grapnel hook", and there is one Record.
+func TestLoad(t *testing.T) {
 	t.Parallel()
 	for format := range foreignFiles {
 		t.Run(format, func(t *testing.T) {
 			t.Parallel()
+			alone := hookOnlyDir(t)
 			for speaker, a := range agents {
 				if a.name == format {
-					continue // grapnel-hook runs them without a handover
+					continue // the agent runs them itself
 				}
 				for name, text := range map[string]string{
 					"guarded": a.write(a.call(rm)), "harmless": a.write(a.call(ls)), "broken": `{"hook_event_name":"PreTool`, "empty": "", "no UTF-8": "\xff\xfe",
 				} {
 					hook, full := loads(t, format), loads(t, format)
-					got := run(t, hook.from(t, built, "grapnel-hook", text, a.args...))
+					got := run(t, hook.from(t, alone, "grapnel-hook", text, a.args...))
 					want := run(t, full.from(t, built, "grapnel", text, a.args...))
 					as := strings.NewReplacer(full.root, hook.root)
 					if got.stdout != as.Replace(want.stdout) || got.exit != want.exit || got.stderr != as.Replace(want.stderr) {
@@ -131,8 +123,8 @@ func TestOver(t *testing.T) {
 	}
 }
 
-// A handover also reads rules for secrets in the format of gitleaks.
-func TestOverForRules(t *testing.T) {
+// The same is true for rules for secrets in the format of gitleaks.
+func TestLoadRules(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "version: 1\nsecrets: {rules: rules.toml}\nhooks:\n  - {name: no-secrets, on: tool.before, match: {secret: true}, block: Not this one.}\n")
 	w.write(t, "rules.toml", "[[rules]]\nid = \"ours\"\nregex = '''OURS-[0-9]{8}'''\n")
@@ -144,71 +136,8 @@ func TestOverForRules(t *testing.T) {
 	}
 }
 
-// If the file in place of grapnel does not answer like grapnel, grapnel-hook blocks tools with a
-// hint, and does not block prompts. Empty output is not an answer, with any exit code.
-func TestOverIsNotThere(t *testing.T) {
-	t.Parallel()
-	script := func(text string) func(string) error {
-		return func(name string) error { return os.WriteFile(name, []byte(text), 0o700) }
-	}
-	for name, plant := range map[string]func(string) error{
-		"nothing":             nil,
-		"a directory":         func(name string) error { return os.Mkdir(name, 0o700) },
-		"a link to itself":    func(name string) error { return os.Symlink("grapnel", name) },
-		"a link to nothing":   func(name string) error { return os.Symlink("/nowhere", name) },
-		"grapnel-hook":        func(name string) error { return os.Symlink("grapnel-hook", name) },
-		"a pipe":              func(name string) error { return syscall.Mkfifo(name, 0o700) },
-		"no program":          func(name string) error { return os.WriteFile(name, []byte("x"), 0o600) },
-		"noise":               script("\x7fELFnoise"),
-		"empty":               script(""),
-		"says nothing":        script("#!/bin/sh\nexit 0\n"),
-		"says yes":            script("#!/bin/sh\necho '{\"hookSpecificOutput\":{\"permissionDecision\":\"allow\"}}'\n"),
-		"fails":               script("#!/bin/sh\nexit 1\n"),
-		"is older":            script("#!/bin/sh\necho 'grapnel: error: unknown flag --over' >&2\nexit 64\n"),
-		"crashes":             script("#!/bin/sh\necho 'some trace' >&2\nexit 2\n"),
-		"is killed":           script("#!/bin/sh\nkill -9 $$\n"),
-		"ends half way":       script("#!/bin/sh\nprintf 'grapnel answers 1 0'\n"),
-		"no exit code":        script("#!/bin/sh\necho 'grapnel answers 1 x'\n"),
-		"stops half way":      script("#!/bin/sh\necho 'grapnel answers 1 0' | head -c 10; kill -9 $$\n"),
-		"leaves a deaf child": script("#!/bin/sh\n(trap '' TERM; exec sleep 30) &\nexit 0\n"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			dir := hookOnlyDir(t, plant)
-			for _, policy := range []string{"version: 1\nload: [ironclaw]\n", "version: 1\nstrict: true\nload: [ironclaw]\n"} {
-				w := newWorld(t, policy)
-				w.plant(t, foreignFiles["ironclaw"].name, foreignFiles["ironclaw"].text)
-				r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...))
-				if !strings.Contains(r.stdout, "into the same directory") || !strings.Contains(r.stderr, "grapnel") {
-					t.Errorf("the way out is not named: %v", r)
-				}
-				prompt := run(t, w.from(t, dir, "grapnel-hook", `{"hook_event_name":"UserPromptSubmit","session_id":"s1","prompt":"hello"}`, claude.args...))
-				if got := heeds(t, claude.name, prompt); got != (effect{}) || prompt.exit != 0 {
-					t.Errorf("at a prompt the agent does %+v: %v", got, prompt)
-				}
-				if recs := w.records(t); len(recs) != 2 || recs[0].Decision != "block" {
-					t.Errorf("the Records are %+v, want a block and a prompt", recs)
-				}
-			}
-		})
-	}
-}
-
-// A user may have wrapped grapnel in a script. The handover still works.
-func TestOverIsWrapped(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t, "version: 1\nload: [flyto]\n")
-	w.write(t, "flyto-hooks.json", `[{"type": "pre_tool_use", "command": "sleep 0.5; echo '{\"decision\": \"block\", \"reason\": \"Not this one.\"}'; exit 2"}]`)
-	dir := hookOnlyDir(t, func(name string) error {
-		return os.WriteFile(name, []byte("#!/bin/sh\n'"+filepath.Join(built, "grapnel")+"' \"$@\"\n"), 0o700)
-	})
-	if r := blocked(t, w.from(t, dir, "grapnel-hook", claude.write(claude.call(ls)), claude.args...)); !strings.Contains(r.stdout, "Not this one.") {
-		t.Errorf("%v", r)
-	}
-}
-
 // An untrusted project's policy neither delays nor blocks the agent.
-func TestOverOfStrangers(t *testing.T) {
+func TestLoadOfStrangers(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{
 		"load":  "version: 1\nload: [ironclaw]\n",
@@ -228,7 +157,7 @@ func TestOverOfStrangers(t *testing.T) {
 			}
 			c := claude.call(ls)
 			c.cwd = quoted(project)
-			r := run(t, w.from(t, hookOnlyDir(t, nil), "grapnel-hook", claude.write(c), claude.args...))
+			r := run(t, w.from(t, built, "grapnel-hook", claude.write(c), claude.args...))
 			if heeds(t, claude.name, r) != (effect{}) {
 				t.Errorf("%v", r)
 			}
@@ -236,9 +165,9 @@ func TestOverOfStrangers(t *testing.T) {
 	}
 }
 
-// In a handover, hooks run in the same directory, with the same environment and the same
-// GRAPNEL_DEPTH as without one.
-func TestOverSurroundings(t *testing.T) {
+// Both programs run foreign hooks in the same directory, with the same environment and the same
+// GRAPNEL_DEPTH.
+func TestLoadSurroundings(t *testing.T) {
 	t.Parallel()
 	surroundings := func(program string) string {
 		w := newWorld(t, "version: 1\nload: [flyto]\nhooks:\n  - {name: own, on: tool.before, priority: 300, run: 'true'}\n")
@@ -269,8 +198,8 @@ func TestOverSurroundings(t *testing.T) {
 	}
 }
 
-// A handover passes all other arguments of the command line.
-func TestOverCommandLine(t *testing.T) {
+// Foreign hooks work with all other arguments of the command line.
+func TestLoadCommandLine(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, "version: 1\nload: [ironclaw]\n")
 	w.plant(t, foreignFiles["ironclaw"].name, foreignFiles["ironclaw"].text)
@@ -285,9 +214,8 @@ func TestOverCommandLine(t *testing.T) {
 	}
 }
 
-// A handover passes a payload of the maximum size completely. A larger payload is unreadable, as
-// without a handover.
-func TestOverLarge(t *testing.T) {
+// A foreign hook sees a payload of the maximum size completely. A larger payload is unreadable.
+func TestLoadLarge(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		size int
@@ -313,8 +241,8 @@ func TestOverLarge(t *testing.T) {
 	}
 }
 
-// An observing hook of a foreign file runs once, with and without a handover.
-func TestOverObserves(t *testing.T) {
+// An observing hook of a foreign file runs once.
+func TestLoadObserves(t *testing.T) {
 	t.Parallel()
 	for _, program := range []string{"grapnel-hook", "grapnel"} {
 		t.Run(program, func(t *testing.T) {
@@ -332,9 +260,9 @@ func TestOverObserves(t *testing.T) {
 	}
 }
 
-// If an agent reports an action twice, a handover also writes one Record, even if both reports
-// come at the same time.
-func TestOverDuplicates(t *testing.T) {
+// If an agent reports an action twice, there is one Record, even if both reports come at the same
+// time.
+func TestLoadDuplicates(t *testing.T) {
 	t.Parallel()
 	reports := []struct{ args, text string }{
 		{"copilot-cli preToolUse", `{"sessionId":"s1","timestamp":1,"cwd":"/","toolName":"bash","toolArgs":"{\"command\":\"rm -rf /\"}"}`},
@@ -374,9 +302,9 @@ func TestOverDuplicates(t *testing.T) {
 	}
 }
 
-// If an agent ends grapnel-hook in any way, the processes that it started end too, and so do
-// their child processes.
-func TestOverEnds(t *testing.T) {
+// If an agent ends grapnel-hook with a signal that a process can catch, the processes that it started
+// end too, and so do their child processes.
+func TestLoadEnds(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
 		signal syscall.Signal
@@ -385,10 +313,8 @@ func TestOverEnds(t *testing.T) {
 	}{
 		"asked":          {syscall.SIGTERM, false, ""},
 		"interrupted":    {syscall.SIGINT, false, ""},
-		"killed":         {syscall.SIGKILL, false, ""},
 		"its group":      {syscall.SIGTERM, true, ""},
 		"a deaf program": {syscall.SIGTERM, false, "trap '' TERM INT HUP; "},
-		"deaf, killed":   {syscall.SIGKILL, false, "trap '' TERM INT HUP; "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -424,8 +350,8 @@ func TestOverEnds(t *testing.T) {
 	}
 }
 
-// grapnel-hook --serve hands over each event separately.
-func TestOverServed(t *testing.T) {
+// grapnel-hook --serve answers each event separately.
+func TestLoadServed(t *testing.T) {
 	t.Parallel()
 	w := loads(t, "ironclaw")
 	var in strings.Builder
@@ -464,9 +390,8 @@ func TestOverServed(t *testing.T) {
 	}
 }
 
-// If a foreign file becomes invalid or is deleted, its last valid content stays active:
-// grapnel-hook cannot read the file, and neither replaces nor removes that content.
-func TestOverKeeps(t *testing.T) {
+// If a foreign file becomes invalid or is deleted, its last valid content stays active.
+func TestLoadKeeps(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(file string) error{
 		"broken": func(file string) error { return os.WriteFile(file, []byte("{"), 0o600) },
@@ -476,7 +401,7 @@ func TestOverKeeps(t *testing.T) {
 			t.Parallel()
 			for format, f := range foreignFiles {
 				if format == "claude-code" {
-					continue // grapnel-hook runs them without a handover
+					continue // the agent runs them itself
 				}
 				w := loads(t, format)
 				for range 3 {

@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// After a handover, the policy of the installation decides, independent of environment variables.
-func TestOverInstalled(t *testing.T) {
+// With foreign hooks, too, the policy of the installation decides, independent of environment
+// variables.
+func TestLoadInstalled(t *testing.T) {
 	t.Parallel()
 	m := newMachine(t)
 	hook := m.install(t, "version: 1\nload: [flyto]\n")
