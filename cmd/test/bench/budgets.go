@@ -65,6 +65,9 @@ func groups() []group {
 	const (
 		noPolicy = "grapnel-hook, no policy"
 		daemon   = "daemon, 1,000 rules"
+
+		ourRule    = "rule that blocks"
+		ourCommand = "run: true"
 	)
 	return []group{
 		{name: "hook", setup: setupHook, targets: []target{
@@ -80,8 +83,24 @@ func groups() []group {
 			{name: "1,000 rules, no daemon", budget: 2.0, today: 2.7, unit: milliseconds},
 			{name: "10,000 rules, no daemon", budget: 6.0, today: 7.2, unit: milliseconds},
 		}},
-		{name: "handover", setup: setupHandover, targets: []target{
-			{name: "handover to grapnel", budget: 4.5, today: 6.5, unit: milliseconds},
+		// Hook files of other systems, next to the same hook in our own format.
+		{name: "load rules", setup: setupLoadRules, targets: []target{
+			{name: ourRule, budget: 1.55, today: 1.7, unit: milliseconds},
+			{name: "IronClaw rule", budget: 0.2, above: ourRule, unit: milliseconds},
+			{name: "IronClaw rule, 20 others", budget: 0.2, above: ourRule, today: 2.8, unit: milliseconds},
+		}},
+		{name: "load commands", setup: setupLoadCommands, targets: []target{
+			{name: ourCommand, budget: 2.8, unit: milliseconds},
+			{name: "Claude Code command", budget: 0.2, above: ourCommand, unit: milliseconds},
+			{name: "Claude Code command, 20 others", budget: 0.2, above: ourCommand, today: 4.2, unit: milliseconds},
+			{name: "Gemini CLI command", budget: 0.2, above: ourCommand, unit: milliseconds},
+			{name: "Gemini CLI command, 20 others", budget: 0.2, above: ourCommand, unit: milliseconds},
+			{name: "Flyto command", budget: 0.2, above: ourCommand, unit: milliseconds},
+			{name: "Flyto command, 20 others", budget: 0.2, above: ourCommand, unit: milliseconds},
+			{name: "mini-claw-code command", budget: 0.2, above: ourCommand, unit: milliseconds},
+			{name: "mini-claw-code command, 20 others", budget: 0.2, above: ourCommand, unit: milliseconds},
+		}},
+		{name: "grapnel", setup: setupGrapnel, targets: []target{
 			{name: "grapnel version", budget: 4.5, unit: milliseconds},
 		}},
 		{name: "1 MB event", setup: setupBigEvent, targets: []target{

@@ -147,52 +147,18 @@ func sizeOf(dir string) (size int64, err error) {
 	return size, err
 }
 
-// setupHandover sets up an event that grapnel-hook hands over to grapnel. It also measures the
-// start of grapnel alone, which is most of the cost.
-func setupHandover(ctx context.Context, s *setup) error {
+// setupGrapnel sets up the start of the program that people type.
+func setupGrapnel(_ context.Context, s *setup) error {
 	static, err := s.staticShell()
 	if err != nil {
 		return err
-	}
-	handover, version := s.paths[0], s.paths[1]
-	handover.reference, version.reference, version.floor = static, static, static
-	handover.subject, handover.err = s.handover(ctx)
-	if handover.err == nil {
-		handover.floor, handover.err = s.staticShell("exec", s.exe("static"))
 	}
 	start, err := s.program("grapnel version", []string{s.exe("grapnel"), "version"}, "", nil)
 	if err != nil {
 		return err
 	}
-	version.subject = start.wall()
+	s.paths[0].reference, s.paths[0].floor, s.paths[0].subject = static, static, start.wall()
 	return nil
-}
-
-// handover describes a hook with a policy that only grapnel can read, and makes sure that
-// the hook needs grapnel.
-func (s *setup) handover(ctx context.Context) (*series, error) {
-	const name = "handover"
-	policy := strings.Replace(policyFile(50, watchThis), "hooks:", "load: [claude-code]\nhooks:", 1)
-	hook, err := s.hookSeries(ctx, name, policy)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := s.tempDir("alone")
-	if err != nil {
-		return nil, err
-	}
-	hookOnly := filepath.Join(dir, filepath.Base(s.exe("grapnel-hook")))
-	if err := os.Link(s.exe("grapnel-hook"), hookOnly); err != nil {
-		return nil, err
-	}
-	p, err := s.program("grapnel-hook alone", []string{hookOnly, "claude-code", "--root", filepath.Join(s.dir, name)}, "Bash", shellInput())
-	if err != nil {
-		return nil, err
-	}
-	if err := expect(ctx, p, blocked, true); err != nil {
-		return nil, fmt.Errorf("the event was not handed over: %w", err)
-	}
-	return hook, nil
 }
 
 // setupBigEvent sets up a large event, compared with static that decodes the same.

@@ -72,7 +72,7 @@ func TestRun(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "rows.json")
 	var stdout, stderr bytes.Buffer
-	args := []string{"-quick", "-n", "1", "-gate", "-limit", "1000000", "-run", "^(hook|handover|1 MB event|parallel|worker|durable|serve)$"}
+	args := []string{"-quick", "-n", "1", "-gate", "-limit", "1000000", "-run", "^(hook|load rules|load commands|1 MB event|parallel|worker|durable|serve)$"}
 	if code := run(t.Context(), args, file, &stdout, &stderr); code != 0 {
 		t.Fatalf("exit status %d\n%s%s", code, &stdout, &stderr)
 	}
@@ -84,8 +84,8 @@ func TestRun(t *testing.T) {
 	if err := json.Unmarshal(data, &rows); err != nil {
 		t.Fatal(err)
 	}
-	if len(rows) != 13 {
-		t.Errorf("%d rows, want 13", len(rows))
+	if len(rows) != 23 {
+		t.Errorf("%d rows, want 23", len(rows))
 	}
 	for _, r := range rows {
 		if r.Error != "" || r.NotYet == "" && r.Ratio <= 0 || r.Floor <= 0 {

@@ -10,7 +10,6 @@
 //	static load FILE      answer, then read a file, as a policy snapshot
 //	static scan           read stdin, pass once over every byte, and answer without a decode
 //	static ask SOCKET     send the event to a unix socket and print the reply, as to a daemon
-//	static exec PROGRAM   replace this process by another program, as in a handover
 package main
 
 import (
@@ -20,7 +19,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"syscall"
 	"time"
 )
 
@@ -61,9 +59,6 @@ func run(args []string) error {
 	}
 	if len(args) > 1 {
 		path = args[1]
-	}
-	if mode == "exec" {
-		return syscall.Exec(path, []string{path}, os.Environ())
 	}
 	data, err := io.ReadAll(os.Stdin)
 	if err != nil {
