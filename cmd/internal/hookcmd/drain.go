@@ -62,7 +62,8 @@ func keepRecords(sp *spool.Spool, set *policy.Set) {
 }
 
 // startDrain starts a detached program that runs the pending observing hooks: the program grapnel
-// in the same directory, which has an outbox, else another process of this program. If it cannot be started, the hooks wait for the next event.
+// in the same directory, which has an outbox, else another process of this program. If it cannot be
+// started, the hooks wait for the next event.
 func startDrain(inv invocation) error {
 	args := []string{"hook", "--drain"}
 	program, err := os.Executable()

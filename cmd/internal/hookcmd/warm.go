@@ -28,8 +28,8 @@ import (
 	"github.com/grapnel-dev/grapnel/process"
 )
 
-// WarmOptions are the settings of a [Warm]. All fields except Loaded, Observe and Unrecorded are
-// required.
+// WarmOptions are the settings of a [Warm]. All fields except Webhook, Loaded, Observe and Unrecorded
+// are required.
 type WarmOptions struct {
 	State string // state directory; the daemon does not reply for any other
 
@@ -40,6 +40,7 @@ type WarmOptions struct {
 	// Ask sends a request to a server, as "grapnel deliver" does in a separate process.
 	Ask func(ctx context.Context, q Question) ServerReply
 
+	// Webhook checks webhooks in this process. Without it, the program grapnel does.
 	Webhook WebhookCheck
 
 	Loaded  func(set *policy.Set)                          // called after policies were loaded again

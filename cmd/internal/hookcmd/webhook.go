@@ -46,61 +46,62 @@ type WebhookCheck func(w hookfiles.Webhook, networks []string) error
 // checkedWebhook is webhookHook for an address that look permits; without look, that the program
 // grapnel permits.
 func checkedWebhook(place local.Place, w hookfiles.Webhook, look WebhookCheck) (grapnel.Hook, error) {
-	if look == nil {
-		look = askedOnce(place, grapnelProgram)
+	var err error
+	switch {
+	case look == nil:
+		err = askedOnce(place, w, grapnelProgram)
+	case look(w, nil) != nil: // reading the networks takes time, and few webhooks need them
+		err = look(w, place.Networks())
 	}
-	if look(w, nil) != nil { // reading the networks takes time, and few webhooks need them
-		if err := look(w, place.Networks()); err != nil {
-			return nil, err
-		}
+	if err != nil {
+		return nil, err
 	}
 	return webhookHook(place, w), nil
 }
 
-// maxChecks limits the stored answers about webhooks. Each edit of a webhook adds one.
-const maxChecks = 256
+// maxAllowed limits the stored answers about webhooks. Each edit of a webhook adds one.
+const maxAllowed = 256
 
-// askedOnce returns a check by the program grapnel. The answer depends only on the webhook and on the
-// networks, so it is stored in the state directory, in a file for each content: the error, or nothing.
-// A changed file opens nothing, because the delivery checks again.
-func askedOnce(place local.Place, program func() (string, error)) WebhookCheck {
-	return func(w hookfiles.Webhook, networks []string) error {
-		question, err := json.Marshal(Delivery{Webhook: w, Networks: networks, Check: true})
-		if err != nil {
-			return err
-		}
-		dir := filepath.Join(place.State, "webhooks")
-		kept := filepath.Join(dir, digest.Of(question))
-		text, err := readfile.Regular(kept, maxServerReply)
-		if err != nil {
-			if text, err = askWebhook(program, question, w.Name); err != nil {
-				return err
-			}
-			if old, err := os.ReadDir(dir); err == nil && len(old) >= maxChecks {
-				_ = os.RemoveAll(dir)
-			}
-			if os.MkdirAll(dir, 0o700) == nil {
-				_ = atomicfile.Write(kept, text, 0o600) // otherwise the next event asks again
-			}
-		}
-		if len(text) > 0 {
-			return errors.New(string(text))
-		}
-		return nil
+// askedOnce returns an error if the program grapnel forbids a webhook. That depends only on the webhook
+// and on the networks, so the state directory has an empty file for each webhook that is allowed. A
+// file that somebody else wrote opens nothing, because the delivery checks again. A refusal is not
+// stored, because such a file could take away a webhook.
+func askedOnce(place local.Place, w hookfiles.Webhook, program func() (string, error)) error {
+	ask := Delivery{Webhook: w, Check: true}
+	dir := filepath.Join(place.State, "webhooks")
+	question, file, err := allowedFile(dir, ask)
+	if err != nil || readfile.Exists(file) {
+		return err
 	}
-}
-
-// askWebhook returns the answer of the program grapnel: the reason why a webhook is forbidden, or
-// nothing.
-func askWebhook(program func() (string, error), question []byte, name string) ([]byte, error) {
+	ask.Networks = place.Networks()
+	if question, file, err = allowedFile(dir, ask); err != nil || readfile.Exists(file) {
+		return err
+	}
 	path, err := program()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(context.Background(), checkTime, fmt.Errorf("%w of %v", grapnel.ErrTimeout, checkTime))
 	defer cancel()
-	reply, err := runDeliver(ctx, path, name, question)
-	return []byte(reply.Error), err
+	switch reply, err := runDeliver(ctx, path, w.Name, question); {
+	case err != nil:
+		return err
+	case reply.Error != "":
+		return errors.New(reply.Error)
+	}
+	if old, err := os.ReadDir(dir); err == nil && len(old) >= maxAllowed {
+		_ = os.RemoveAll(dir)
+	}
+	if os.MkdirAll(dir, 0o700) == nil {
+		_ = atomicfile.Write(file, nil, 0o600) // otherwise the next event asks again
+	}
+	return nil
+}
+
+// allowedFile returns the file that marks a webhook as allowed, and the question about it.
+func allowedFile(dir string, ask Delivery) (question []byte, file string, err error) {
+	question, err = json.Marshal(ask)
+	return question, filepath.Join(dir, digest.Of(question)), err
 }
 
 // checkTime is the maximum time of a check, which is the start of a program.

@@ -78,52 +78,59 @@ func TestSend(t *testing.T) {
 	}
 }
 
-// The program is asked once about each webhook and each list of networks. If it cannot answer, the
-// webhook is refused, and the next event asks again.
+// The program is asked once about each webhook that it allows and each list of networks. If it refuses
+// or cannot answer, the webhook is refused, and the next event asks again.
 func TestWebhookIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	place := local.Place{State: filepath.Join(dir, "state")}
-	file := filepath.Join(dir, "grapnel")
-	look := askedOnce(place, func() (string, error) { return beside(filepath.Join(dir, "grapnel-hook")) })
+	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
 	w := hookfiles.Webhook{Name: "src::x", URL: "https://example.com/"}
+	ask := func() error {
+		return askedOnce(place, w, func() (string, error) { return beside(filepath.Join(dir, "grapnel-hook")) })
+	}
 	asked := func() int {
 		text, _ := os.ReadFile(filepath.Join(dir, "asked"))
 		return strings.Count(string(text), "\n")
 	}
-	if err := look(w, nil); err == nil || !strings.Contains(err.Error(), "same directory") {
+	if err := ask(); err == nil || !strings.Contains(err.Error(), "same directory") {
 		t.Errorf("without the program: %v", err)
 	}
-	programs.Write(t, file, "#!/bin/sh\nexit 1\n")
-	if err := look(w, nil); err == nil || !strings.Contains(err.Error(), "exit code 1") {
+	program := filepath.Join(dir, "grapnel")
+	programs.Write(t, program, "#!/bin/sh\nexit 1\n")
+	if err := ask(); err == nil || !strings.Contains(err.Error(), "exit code 1") {
 		t.Errorf("a program that fails: %v", err)
 	}
-	programs.Write(t, file, `#!/bin/sh
+	programs.Write(t, program, `#!/bin/sh
 read -r question; echo x >>asked
 case "$question" in *10.1.2.0*'"check":true'*) echo '{}' ;; *) echo '{"error":"10.1.2.3 is private"}' ;; esac
 `)
-	for range 3 {
-		if err := look(w, nil); err == nil || err.Error() != "10.1.2.3 is private" || asked() != 1 {
-			t.Errorf("%v after %d questions, want the answer of the first", err, asked())
+	for i := range 2 {
+		if err := ask(); err == nil || err.Error() != "10.1.2.3 is private" || asked() != i+1 {
+			t.Errorf("a refusal: %v after %d questions, want one for each event", err, asked())
 		}
 	}
+	if err := os.WriteFile(place.Policy, []byte("version: 1\nnetworks: [10.1.2.0/24]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for range 3 {
-		if err := look(w, []string{"10.1.2.0/24"}); err != nil || asked() != 2 {
-			t.Errorf("with its network: %v after %d questions", err, asked())
+		if err := ask(); err != nil || asked() != 3 {
+			t.Errorf("with its network: %v after %d questions, want one more", err, asked())
 		}
 	}
-	w.Headers = map[string]string{"Cookie": "x"}
-	if err := look(w, nil); err == nil || asked() != 3 {
-		t.Errorf("after an edit: %v after %d questions", err, asked())
+	w.Headers = map[string]string{"X-Team": "a"}
+	if err := ask(); err != nil || asked() != 4 {
+		t.Errorf("after an edit: %v after %d questions, want one more", err, asked())
 	}
 	// The store does not grow without end.
-	for i := range maxChecks {
-		w.URL = fmt.Sprintf("https://example.com/%d", i)
+	for i := range maxAllowed {
 		if err := os.WriteFile(filepath.Join(place.State, "webhooks", fmt.Sprint(i)), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	_ = look(w, nil)
+	w.URL += "other"
+	if err := ask(); err != nil {
+		t.Error(err)
+	}
 	if kept, err := os.ReadDir(filepath.Join(place.State, "webhooks")); err != nil || len(kept) != 1 {
 		t.Errorf("%d answers are stored, %v, want one", len(kept), err)
 	}
