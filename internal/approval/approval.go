@@ -149,20 +149,31 @@ func (s Store) spent(g *Grant) bool {
 	return g.Uses > 0 && readfile.Exists(s.useFile(g.ID, g.Uses-1))
 }
 
-// Use uses a Grant once, and reports whether it could. Only one of several processes gets each use:
-// to create a file that must not exist is atomic. The files remain until no process can still have
-// an old copy of the Grant.
-func (s Store) Use(g *Grant) bool {
+// Use uses a Grant once, for an event with this ID, and reports whether it could. Only one of several
+// processes gets each use: to create a file that must not exist is atomic. The files remain until no
+// process can still have an old copy of the Grant.
+func (s Store) Use(g *Grant, event string) bool {
 	for n := range g.Uses {
 		f, err := os.OpenFile(s.useFile(g.ID, n), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err == nil {
-			return f.Close() == nil
+			_, err = f.WriteString(event)
+			return errors.Join(err, f.Close()) == nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
 			return false
 		}
 	}
 	return g.Uses == 0
+}
+
+// usedBy reports whether an event has one of the uses of a Grant.
+func (s Store) usedBy(g *Grant, event string) bool {
+	for n := range g.Uses {
+		if id, err := readfile.Regular(s.useFile(g.ID, n), maxGrant); err == nil && string(id) == event {
+			return true
+		}
+	}
+	return false
 }
 
 // Add stores a Grant. It replaces a Grant for the same call.

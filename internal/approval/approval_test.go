@@ -58,7 +58,7 @@ func TestOneUse(t *testing.T) {
 		}
 		for _, own := range found {
 			wait.Go(func() {
-				if s.Use(own) {
+				if s.Use(own, "e") {
 					passed.Add(1)
 				}
 			})
@@ -71,7 +71,7 @@ func TestOneUse(t *testing.T) {
 			t.Errorf("with %d uses, the grant is open after them: %v", uses, ok)
 		}
 		if uses > 0 { // a new grant for the same call has new uses
-			if again := grant(t, s, call("make"), now, time.Hour, 1); !s.Use(again) || s.Use(again) {
+			if again := grant(t, s, call("make"), now, time.Hour, 1); !s.Use(again, "e") || s.Use(again, "e") {
 				t.Error("the new grant has not exactly one use")
 			}
 		}
@@ -133,7 +133,7 @@ func TestContent(t *testing.T) {
 	if err := s.Add(g); err != nil {
 		t.Fatal(err)
 	}
-	if !s.Use(g) {
+	if !s.Use(g, "e") {
 		t.Fatal("the grant has no use")
 	}
 	got, err := s.Valid(now.Add(time.Minute))
@@ -363,6 +363,42 @@ func TestApprovals(t *testing.T) {
 		}
 		if i == 1 && (a.Use(ctx, call("make all"), g.ID) || a.Use(ctx, call("make"), "x") || !a.Use(ctx, call("make"), g.ID) || a.Use(ctx, call("make"), g.ID)) {
 			t.Error("the use does not belong to exactly one call")
+		}
+	}
+}
+
+// A process that gave up waiting for a daemon has the use that the daemon took for the same event.
+// Nobody else has it.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	spec := &grapnel.Spec{Name: "a", Phase: grapnel.PhaseRule, Source: grapnel.Source{Name: "user", File: "user"}}
+	for uses := range 2 { // 0: the grant has no limit
+		s := approval.Store(t.TempDir())
+		event := func(id string) *grapnel.Event {
+			ev := call("make")
+			ev.ID = id
+			return ev
+		}
+		g := grant(t, s, event(""), time.Now(), time.Hour, uses)
+		daemon, other := approval.Approvals{Store: s}, approval.Approvals{Store: s, Retry: "e2"}
+		if !daemon.Use(ctx, event("e1"), g.ID) {
+			t.Fatal("the daemon cannot use the grant")
+		}
+		again := approval.Approvals{Store: s, Retry: "e1"}
+		for range 2 {
+			if got := again.Find(ctx, event("e1"), spec, grapnel.Block); got.ID != g.ID || !again.Use(ctx, event("e1"), g.ID) {
+				t.Errorf("%d uses: the process that asked the daemon finds %+v", uses, got)
+			}
+		}
+		for name, passes := range map[string]bool{
+			"another event":      other.Use(ctx, event("e2"), g.ID),
+			"without a daemon":   daemon.Use(ctx, event("e1"), g.ID),
+			"an ID of the agent": again.Use(ctx, event("e9"), g.ID),
+		} {
+			if passes != (uses == 0) {
+				t.Errorf("%d uses: %s passes: %v", uses, name, passes)
+			}
 		}
 	}
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -303,7 +304,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	defer func() { _ = sp.Close() }() // where one process serves many events, others follow
 	got := inv.receive(d, input)
 	inv.watch.received(got.Event)
-	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, approvals: place.Approvals(), identity: place.Identity()}
+	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, approvals: approval.Approvals{Store: place.Approvals(), Retry: inv.firing}, identity: place.Identity()}
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless

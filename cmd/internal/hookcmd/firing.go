@@ -56,7 +56,7 @@ type firing struct {
 	watch    *watchdog // of the event; nil = none
 	rootless error     // why the root of the session could not be stored; nil = it was
 
-	approvals approval.Store
+	approvals approval.Approvals
 	approved  approved // by an earlier report of the same action
 
 	losses spool.Losses // lost Records that the reply reports
@@ -96,7 +96,7 @@ func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
 	}
 	identify(rec, f.identity, f.digest)
 	if rec.Decision >= grapnel.Ask && rec.Error == "" {
-		rec.CallDigest = f.approvals.Digest(rec.Verdict.Event)
+		rec.CallDigest = f.approvals.Store.Digest(rec.Verdict.Event)
 	}
 	f.record = *rec
 	if f.watch.expired() {
@@ -114,7 +114,7 @@ func (f *firing) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 
 // Find returns the approval of a hook's answer: the firing has the Approvals of its engine.
 func (f *firing) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
-	found := approval.Approvals{Store: f.approvals}.Find(ctx, ev, hook, decision)
+	found := f.approvals.Find(ctx, ev, hook, decision)
 	if found.How != "" && f.approved.has(hook.FullName()) {
 		found.ID = f.approved.id()
 	}
@@ -127,7 +127,7 @@ func (f *firing) Use(ctx context.Context, ev *grapnel.Event, id string) bool {
 	if j, ok := f.keep.(*journal); ok && j.left {
 		return false
 	}
-	return id == f.approved.id() || approval.Approvals{Store: f.approvals}.Use(ctx, ev, id)
+	return id == f.approved.id() || f.approvals.Use(ctx, ev, id)
 }
 
 // approved is the approval of an action: its ID, and the full names of the hooks whose answers had

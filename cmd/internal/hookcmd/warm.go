@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/redact"
@@ -142,7 +143,7 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question) (reply dialec
 		return reply, false, fmt.Errorf("%w: hook %q needs the environment of the agent", client.ErrSelf, name)
 	}
 	j := &journal{warm: w, entry: entry}
-	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, approvals: place.Approvals(), identity: entry.identity, digest: entry.digest}
+	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, approvals: approval.Approvals{Store: place.Approvals()}, identity: entry.identity, digest: entry.digest}
 	engine := entry.engine
 	if notices := f.notices(got.Event.Kind); len(notices) > 0 {
 		if engine, err = engine.With(notices...); err != nil {
