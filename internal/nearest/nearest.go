@@ -29,11 +29,16 @@ func Within(word string, known []string, distance int) string {
 		return "" // too long for a typing error, and slow to compare
 	}
 	best, word := "", strings.ToLower(word)
+	var rows []int
 	for _, k := range known {
 		if max(len(word)-len(k), len(k)-len(word)) > distance {
 			continue // each change adds or removes at most one byte
 		}
-		if d := editDistance(word, strings.ToLower(k)); d <= distance {
+		lower := strings.ToLower(k)
+		if n := 3 * (len(lower) + 1); n > len(rows) {
+			rows = make([]int, n)
+		}
+		if d := editDistance(word, lower, rows); d <= distance {
 			best, distance = k, d-1
 		}
 	}
@@ -41,9 +46,10 @@ func Within(word string, known []string, distance int) string {
 }
 
 // editDistance counts the insertions, deletions, replacements and swaps of neighbors that turn a
-// into b.
-func editDistance(a, b string) int {
-	before, last, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+// into b. It uses rows, which has room for three rows of len(b)+1.
+func editDistance(a, b string, rows []int) int {
+	n := len(b) + 1
+	before, last, row := rows[:n], rows[n:2*n], rows[2*n:3*n]
 	for j := range last {
 		last[j] = j
 	}

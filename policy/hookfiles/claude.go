@@ -569,12 +569,10 @@ func (m *claudeMatcher) dead() (hint string) {
 	if m.source == "" || m.err != nil || claudeToolless(m.event) {
 		return ""
 	}
-	var known []string
-	for _, tool := range claudeCode().Tools {
-		if mayMatch(m.matches)(tool.Native) {
-			return ""
-		}
-		known = append(known, tool.Native)
+	tools := claudeCode().Tools
+	matches := mayMatch(m.matches)
+	if slices.ContainsFunc(tools, func(t dialect.ToolRow) bool { return matches(t.Native) }) {
+		return ""
 	}
 	switch name := strings.Trim(m.source, `^$/i`); {
 	case strings.Count(name, "__") >= 2, strings.Contains(name, "mcp") && m.search != nil:
@@ -582,6 +580,10 @@ func (m *claudeMatcher) dead() (hint string) {
 	case strings.HasPrefix(name, "mcp__"):
 		return fmt.Sprintf("for all tools of the server write %q", name+"__.*")
 	default:
+		var known []string
+		for i := range tools {
+			known = append(known, tools[i].Native)
+		}
 		if hint := nearest.Hint(name, known); hint != "" {
 			return hint
 		}

@@ -26,6 +26,8 @@ var (
 	geminiCLI  = sync.OnceValue(dialect.GeminiCLI)
 	flyto      = sync.OnceValue(dialect.Flyto)
 	miniclaw   = sync.OnceValue(dialect.Miniclaw)
+
+	ironClawEvents = sync.OnceValue(dialect.IronClawEvents)
 )
 
 // A Format describes the hook files of another system. Its name is the format name in `load:`.
@@ -127,16 +129,8 @@ func Find(name string) *Format {
 
 // PresetRow returns the preset of the system, or an empty preset.
 func (f *Format) PresetRow() grapnel.Preset {
-	names := []string{f.preset, f.Name}
-	if d, ok := dialect.Find(f.Name); ok {
-		names = append(names, d.Aliases...)
-	}
-	for _, name := range names {
-		if preset, ok := grapnel.FindPreset(name); ok {
-			return preset
-		}
-	}
-	return grapnel.Preset{}
+	preset, _ := grapnel.FindPreset(cmp.Or(f.preset, f.Name))
+	return preset
 }
 
 // Read parses files and makes names unique within a source.
@@ -150,7 +144,7 @@ func (f *Format) Read(files []File) Found {
 		name string
 	}
 	at, taken := map[name]int{}, map[name]int{}
-	var hooks []Hook
+	hooks := all.Hooks[:0]
 	for _, h := range all.Hooks {
 		h.Name = cmp.Or(h.Name, h.At, f.Name)
 		key := name{h.FileIndex, h.Name}

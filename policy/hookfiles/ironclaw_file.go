@@ -14,7 +14,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
@@ -290,7 +289,7 @@ func (r *ironClawReader) entry(n *tree.Node, at string, fields ...string) ironCl
 func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
 	name := r.text(n, at)
 	var known []string
-	for _, row := range dialect.IronClawEvents() {
+	for _, row := range ironClawEvents() {
 		if known = append(known, row.Native); row.Native == name {
 			if !slices.Contains(e.On, row.Kind) {
 				e.On = append(e.On, row.Kind)
