@@ -20,7 +20,7 @@ type Approvals struct {
 	DryRun bool // do not use Grants up
 
 	// Retry is the ID that this process gave to its event before it asked a daemon, which did not
-	// answer in time. A use by the daemon then belongs to the event. Empty = no daemon was asked.
+	// answer in time. A use by the daemon is then a use by the event. Empty = no daemon was asked.
 	Retry string
 }
 

@@ -64,8 +64,8 @@ const maxAllowed = 256
 
 // askedOnce returns an error if the program grapnel forbids a webhook. That depends only on the webhook
 // and on the networks, so the state directory has an empty file for each webhook that is allowed. A
-// file that somebody else wrote opens nothing, because the delivery checks again. A refusal is not
-// stored, because such a file could take away a webhook.
+// forged file opens nothing, because the delivery checks again. A refusal is not stored, because a
+// forged one could take away a webhook.
 func askedOnce(place local.Place, w hookfiles.Webhook, program func() (string, error)) error {
 	ask := Delivery{Webhook: w, Check: true}
 	dir := filepath.Join(place.State, "webhooks")
