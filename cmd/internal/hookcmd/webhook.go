@@ -69,12 +69,13 @@ const maxAllowed = 256
 func askedOnce(place local.Place, w hookfiles.Webhook, program func() (string, error)) error {
 	ask := Delivery{Webhook: w, Check: true}
 	dir := filepath.Join(place.State, "webhooks")
-	question, file, err := allowedFile(dir, ask)
+	_, file, err := allowedFile(dir, ask)
 	if err != nil || readfile.Exists(file) {
 		return err
 	}
 	ask.Networks = place.Networks()
-	if question, file, err = allowedFile(dir, ask); err != nil || readfile.Exists(file) {
+	question, file, err := allowedFile(dir, ask)
+	if err != nil || readfile.Exists(file) {
 		return err
 	}
 	path, err := program()

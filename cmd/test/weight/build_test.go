@@ -9,9 +9,6 @@ import (
 	"testing"
 )
 
-// programs are the commands that users install.
-var programs = []string{"grapnel", "grapnel-hook"}
-
 // Users install Grapnel with "go install". Tests and benchmarks build it with "make build", which
 // adds no flags, so that a measured program is an installed one.
 func TestMakeBuildIsGoInstall(t *testing.T) {
