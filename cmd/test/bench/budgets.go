@@ -94,7 +94,7 @@ func groups() []group {
 			{name: "Claude Code command", budget: 0.2, above: ourCommand, unit: milliseconds},
 			{name: "Claude Code command, 20 others", budget: 0.2, above: ourCommand, today: 4.2, unit: milliseconds},
 			{name: "Gemini CLI command", budget: 0.2, above: ourCommand, unit: milliseconds},
-			{name: "Gemini CLI command, 20 others", budget: 0.2, above: ourCommand, unit: milliseconds},
+			{name: "Gemini CLI command, 20 others", budget: 0.2, above: ourCommand, today: 3.9, unit: milliseconds},
 			{name: "Flyto command", budget: 0.2, above: ourCommand, unit: milliseconds},
 			{name: "Flyto command, 20 others", budget: 0.2, above: ourCommand, unit: milliseconds},
 			{name: "mini-claw-code command", budget: 0.2, above: ourCommand, unit: milliseconds},
