@@ -121,10 +121,11 @@ func (s Store) useFile(id string, n int) string {
 
 // Find returns the Grant of a call if it is active and not used up. A missing, invalid or
 // unreadable file means no Grant. A Grant that has ended, or has not begun, is removed, so that a
-// clock change cannot reactivate it.
-func (s Store) Find(call string, now time.Time) (*Grant, bool) {
+// clock change cannot reactivate it. A Grant that is used up is still there for the event that has a
+// use of it; event is its ID, or empty.
+func (s Store) Find(call, event string, now time.Time) (*Grant, bool) {
 	g := s.read(call, now)
-	return g, g != nil && !s.spent(g)
+	return g, g != nil && (s.usedBy(g, event) || !s.spent(g))
 }
 
 // read returns the Grant of a call, or nil if it is not active.
@@ -166,8 +167,11 @@ func (s Store) Use(g *Grant, event string) bool {
 	return g.Uses == 0
 }
 
-// usedBy reports whether an event has one of the uses of a Grant.
+// usedBy reports whether an event has one of the uses of a Grant. An empty ID has none.
 func (s Store) usedBy(g *Grant, event string) bool {
+	if event == "" {
+		return false
+	}
 	for n := range g.Uses {
 		if id, err := readfile.Regular(s.useFile(g.ID, n), maxGrant); err == nil && string(id) == event {
 			return true

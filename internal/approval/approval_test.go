@@ -52,7 +52,7 @@ func TestOneUse(t *testing.T) {
 		found := make([]*approval.Grant, 40) // before the first use
 		for i := range found {
 			var ok bool
-			if found[i], ok = s.Find(g.Digest, now.Add(time.Minute)); !ok {
+			if found[i], ok = s.Find(g.Digest, "", now.Add(time.Minute)); !ok {
 				t.Fatal("the grant is missing")
 			}
 		}
@@ -67,7 +67,7 @@ func TestOneUse(t *testing.T) {
 		if passed.Load() != want {
 			t.Errorf("%d of 40 calls used a grant with %d uses, want %d", passed.Load(), uses, want)
 		}
-		if _, ok := s.Find(g.Digest, now.Add(time.Minute)); ok != (uses == 0) {
+		if _, ok := s.Find(g.Digest, "", now.Add(time.Minute)); ok != (uses == 0) {
 			t.Errorf("with %d uses, the grant is open after them: %v", uses, ok)
 		}
 		if uses > 0 { // a new grant for the same call has new uses
@@ -92,10 +92,10 @@ func TestGrantAndTheClock(t *testing.T) {
 		-time.Minute: false, 0: true, 9 * time.Minute: true, 10 * time.Minute: false, 48 * time.Hour: false,
 	} {
 		g = grant(t, s, call("make"), now, 10*time.Minute, 1)
-		if _, ok := s.Find(g.Digest, now.Add(after)); ok != want {
+		if _, ok := s.Find(g.Digest, "", now.Add(after)); ok != want {
 			t.Errorf("after %v the grant is active: %v, want %v", after, ok, want)
 		}
-		if _, ok := s.Find(g.Digest, now.Add(time.Minute)); ok != want {
+		if _, ok := s.Find(g.Digest, "", now.Add(time.Minute)); ok != want {
 			t.Errorf("once read after %v, it is active a minute after it was given: %v, want %v", after, ok, want)
 		}
 	}
@@ -112,12 +112,12 @@ func TestGrantAndTheClock(t *testing.T) {
 		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got, ok := s.Find(g.Digest, now.Add(time.Minute)); ok {
+		if got, ok := s.Find(g.Digest, "", now.Add(time.Minute)); ok {
 			t.Errorf("%.60q is the grant %+v", content, got)
 		}
 	}
 	for _, name := range []string{"", "../x", strings.Repeat("0", 64)} {
-		if _, ok := s.Find(name, now); ok {
+		if _, ok := s.Find(name, "", now); ok {
 			t.Errorf("Find(%q) found a grant", name)
 		}
 	}

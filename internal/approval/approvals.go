@@ -47,19 +47,21 @@ func (a Approvals) find(ev *grapnel.Event) (*Grant, bool) {
 	if err != nil { // most users have allowed nothing
 		return nil, false
 	}
-	g := a.Store.read(digestOf(key, ev), time.Now())
-	return g, g != nil && (a.own(g, ev) || !a.Store.spent(g))
+	return a.Store.Find(digestOf(key, ev), a.retried(ev), time.Now())
 }
 
-// own reports whether the event has a use of the Grant already.
-func (a Approvals) own(g *Grant, ev *grapnel.Event) bool {
-	return a.Retry != "" && ev.ID == a.Retry && a.Store.usedBy(g, ev.ID)
+// retried returns the ID of the event if a daemon was asked about it, and otherwise nothing.
+func (a Approvals) retried(ev *grapnel.Event) string {
+	if ev.ID != a.Retry {
+		return ""
+	}
+	return ev.ID
 }
 
 // Use implements grapnel.Approvals.
 func (a Approvals) Use(_ context.Context, ev *grapnel.Event, id string) bool {
 	g, ok := a.find(ev)
-	return ok && g.ID == id && (a.DryRun || a.own(g, ev) || a.Store.Use(g, ev.ID))
+	return ok && g.ID == id && (a.DryRun || a.Store.usedBy(g, a.retried(ev)) || a.Store.Use(g, ev.ID))
 }
 
 // An Origin says why a person can approve the answer of a hook, or not.
