@@ -137,7 +137,7 @@ func (d *Dialect) clone() *Dialect {
 		t := &own.Tools[i]
 		t.Facts, t.Members, t.Takes = slices.Clone(t.Facts), slices.Clone(t.Members), slices.Clone(t.Takes)
 	}
-	if slices.Contains(dialects, d) {
+	if slices.Contains(dialects, d) { // the others, which only hook programs use, read no agent's events
 		d.tabled(&own)
 	}
 	return &own

@@ -1,4 +1,4 @@
-package foreign_test
+package policy_test
 
 import (
 	"context"
@@ -13,7 +13,7 @@ import (
 )
 
 // A policy loads the rules of an IronClaw bundle.
-func Example() {
+func ExampleLoad_ironClaw() {
 	dir, err := os.MkdirTemp("", "grapnel-")
 	if err != nil {
 		log.Fatal(err)
