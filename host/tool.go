@@ -43,7 +43,7 @@ type Call struct {
 	// AfterTool copies it to the Result, so pass the Result's Call of BeforeTool to AfterTool.
 	Context []string
 
-	exact bool // hooks need no other spelling of the members of Input
+	read *grapnel.Tool // what hooks of tool.before read; later events are the same if the Input is
 }
 
 // A ToolFunc runs a tool. Output that is not JSON is treated as text. An error means that the
@@ -115,12 +115,14 @@ func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 // tool.failed is fired. If next has run, exactly one of tool.after and tool.failed is fired, even
 // if ctx is done by then.
 func (s *AgentSession) Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
-	r, done, err := s.BeforeTool(ctx, call)
-	if done {
-		return r, err
+	r := Result{Call: call}
+	done, err := s.before(ctx, &r)
+	if !done {
+		var output json.RawMessage
+		output, err = next(ctx, r.Call.Input)
+		err = s.after(ctx, &r, output, err)
 	}
-	output, err := next(ctx, r.Call.Input)
-	return s.AfterTool(ctx, r.Call, output, err)
+	return r, err
 }
 
 // BeforeTool is the first half of [AgentSession.Tool], for agents that cannot wrap the call. If done
@@ -128,43 +130,54 @@ func (s *AgentSession) Tool(ctx context.Context, call Call, next ToolFunc) (Resu
 // true, the Result is final and the tool must not run. If ctx is done, done is true and the error
 // is ctx.Err().
 func (s *AgentSession) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
-	if len(call.Input) == 0 || string(call.Input) == "null" {
-		call.Input = json.RawMessage("{}")
-	}
-	call.exact = false // the caller may have changed the input
-	if err := contextError(ctx); err != nil {
-		return canceled(call, err)
-	}
 	r.Call = call
-	info := s.tool(call.Name)
+	done, err = s.before(ctx, &r)
+	return r, done, err
+}
+
+// before does the work of BeforeTool for the Call of r, and sets the rest of r. It works in place and
+// has its second half in a function of its own, because copies of a Result make the stack of each
+// tool's goroutine grow.
+func (s *AgentSession) before(ctx context.Context, r *Result) (done bool, err error) {
+	if len(r.Call.Input) == 0 || string(r.Call.Input) == "null" {
+		r.Call.Input = json.RawMessage("{}")
+	}
+	r.Call.read = nil // another session may have read it
+	if err := contextError(ctx); err != nil {
+		return r.canceled(err)
+	}
+	info := s.tool(r.Call.Name)
 	if !info.Ask && !s.Listens(grapnel.ToolBefore) {
-		return r, false, nil
+		return false, nil
 	}
-	if !isObject(call.Input) { // guards could not read its members
-		return s.notRun(call, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "the input is not a JSON object, so hooks cannot judge it", true))
+	return s.judgeCall(ctx, r, info)
+}
+
+// judgeCall fires the events of before.
+func (s *AgentSession) judgeCall(ctx context.Context, r *Result, info *ToolInfo) (done bool, err error) {
+	if !isObject(r.Call.Input) { // guards could not read its members
+		return s.notRun(r, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "the input is not a JSON object, so hooks cannot judge it", true))
 	}
-	ev, err := s.readCall(grapnel.ToolBefore, &call, info)
+	ev, err := s.readCall(grapnel.ToolBefore, &r.Call, info)
 	if err != nil {
-		return s.notRun(call, s.refuse(ev, fmt.Sprintf("cannot judge the input: %v", err), true))
+		return s.notRun(r, s.refuse(ev, fmt.Sprintf("cannot judge the input: %v", err), true))
 	}
-	r.Call.exact = &ev.Tool.Input[0] == &call.Input[0] // the same bytes
 	v := s.Fire(ctx, ev)
-	r.Call.Context = v.Context
+	r.Call.Context, r.Call.read = v.Context, ev.Tool
 	no := s.take(&r.Call, info, ev, &v)
 	if no == nil && (v.Decision == grapnel.Ask || v.Decision == grapnel.None && info.Ask && !answered(&v)) {
 		v, no = s.permit(ctx, &r.Call, info, v)
 	}
 	if err := contextError(ctx); err != nil && !no.decided() {
-		return canceled(r.Call, err)
+		return r.canceled(err)
 	}
 	if no != nil {
-		return s.notRun(r.Call, no)
+		return s.notRun(r, no)
 	}
 	if answered(&v) { // a hook provided the result
-		r, err = s.AfterTool(ctx, r.Call, v.Changes[grapnel.FieldOutput], nil)
-		return r, true, err
+		return true, s.after(ctx, r, v.Changes[grapnel.FieldOutput], nil)
 	}
-	return r, false, nil
+	return false, nil
 }
 
 // answered reports whether a hook provided the result of a call that did not run.
@@ -192,7 +205,7 @@ func (s *AgentSession) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *gr
 	if input, err = rawjson.Fold(input, rawjson.Keys(call.Input)); err != nil {
 		return s.refuse(ev, fmt.Sprintf("cannot judge the input that hooks changed: %v", err), true)
 	}
-	call.Input, call.exact = input, false
+	call.Input = input
 	return nil
 }
 
@@ -242,26 +255,34 @@ func (s *AgentSession) permit(ctx context.Context, call *Call, info *ToolInfo, v
 	return v, s.ask(ctx, question, reason)
 }
 
-// notRun returns the result of a refused call.
-func (s *AgentSession) notRun(call Call, no *Refusal) (Result, bool, error) {
+// notRun makes r the result of a refused call.
+func (s *AgentSession) notRun(r *Result, no *Refusal) (done bool, err error) {
 	if s.Info().Job != "" {
 		no.Text = s.host.opts.Manners.Job.text(no.Reason, no.Failed)
 	}
-	r := Result{Call: call, Output: rawjson.Quote(no.Text), Failed: true, Refusal: no, Context: call.Context}
+	r.Output, r.Failed, r.Refusal, r.Context = rawjson.Quote(no.Text), true, no, r.Call.Context
 	if no.Halt {
-		return r, true, no
+		return true, no
 	}
-	return r, true, nil
+	return true, nil
 }
 
-// canceled returns the result of a call if its context was done before the tool ran.
-func canceled(call Call, err error) (Result, bool, error) {
-	return Result{Call: call, Output: rawjson.Quote("the call was canceled: " + err.Error()), Failed: true}, true, err
+// canceled makes r the result of a call if its context was done before the tool ran.
+func (r *Result) canceled(err error) (done bool, _ error) {
+	r.Output, r.Failed = rawjson.Quote("the call was canceled: "+err.Error()), true
+	return true, err
 }
 
 // AfterTool is the second half of [AgentSession.Tool]. It takes the output of the tool or its error.
 func (s *AgentSession) AfterTool(ctx context.Context, call Call, output json.RawMessage, failure error) (Result, error) {
-	r := Result{Call: call, Output: output, Context: call.Context}
+	r := Result{Call: call}
+	err := s.after(ctx, &r, output, failure)
+	return r, err
+}
+
+// after does the work of AfterTool for the Call of r, and sets the rest of r.
+func (s *AgentSession) after(ctx context.Context, r *Result, output json.RawMessage, failure error) error {
+	r.Output, r.Context = output, r.Call.Context
 	kind := grapnel.ToolAfter
 	if failure != nil {
 		r.Failed, kind = true, grapnel.ToolFailed
@@ -275,10 +296,9 @@ func (s *AgentSession) AfterTool(ctx context.Context, call Call, output json.Raw
 		r.Output = json.RawMessage("null")
 	}
 	if !s.Listens(kind) {
-		return r, nil
+		return nil
 	}
-	info := s.tool(call.Name)
-	ev := s.toolEvent(kind, &call, info)
+	ev := s.toolEvent(kind, &r.Call, s.tool(r.Call.Name))
 	ev.Tool.Output, ev.Tool.Failed = r.Output, r.Failed
 	v := s.Fire(context.WithoutCancel(ctx), ev) // the tool has run, so the event is fired even if ctx is done
 	r.Output = changed(&v, grapnel.FieldOutput, r.Output)
@@ -287,7 +307,7 @@ func (s *AgentSession) AfterTool(ctx context.Context, call Call, output json.Raw
 		r.Feedback = v.Reason()
 	}
 	if v.Halt != "" {
-		return r, s.refusal(ev, &v)
+		return s.refusal(ev, &v)
 	}
 	if raw, ok := v.Changes[grapnel.FieldNext]; ok {
 		next := struct {
@@ -297,10 +317,10 @@ func (s *AgentSession) AfterTool(ctx context.Context, call Call, output json.Raw
 		if err := json.Unmarshal(raw, &next); err != nil || next.Name == "" {
 			s.host.opts.ShowMessage(ctx, fmt.Sprintf("grapnel: a hook requested an invalid next call: want {name, input}, got %s", raw))
 		} else {
-			r.Next = &Call{ID: call.ID, Name: next.Name, Input: next.Input}
+			r.Next = &Call{ID: r.Call.ID, Name: next.Name, Input: next.Input}
 		}
 	}
-	return r, nil
+	return nil
 }
 
 // ToolBatch fires toolbatch.after when all calls of one model response are done. It returns
@@ -363,14 +383,21 @@ func (s *AgentSession) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) 
 // readCall returns an event about a call, with secrets redacted. An error means that hooks cannot
 // judge the input.
 func (s *AgentSession) readCall(kind grapnel.Kind, call *Call, info *ToolInfo) (*grapnel.Event, error) {
+	if call.same() {
+		t := *call.read
+		return &grapnel.Event{Kind: kind, Tool: &t}, nil
+	}
 	t := &grapnel.Tool{ID: call.ID, Name: call.Name, Class: info.Class, MCP: cmp.Or(call.MCP, info.MCP), Facts: info.Facts, Input: call.Input}
 	if len(info.Secrets) > 0 {
 		t.Input = veil(call.Input, info.Secrets)
 	}
-	var err error
-	if !call.exact {
-		err = t.FoldKeys(info.Members...)
-	}
+	err := t.FoldKeys(info.Members...)
 	t.Complete()
 	return &grapnel.Event{Kind: kind, Tool: t}, err
+}
+
+// same reports whether hooks of tool.before read this call. The agent or a hook may have changed it.
+func (c *Call) same() bool {
+	t := c.read
+	return t != nil && len(c.Input) > 0 && len(t.Input) == len(c.Input) && &t.Input[0] == &c.Input[0] && t.ID == c.ID && t.Name == c.Name && (c.MCP == nil || c.MCP == t.MCP)
 }

@@ -618,3 +618,41 @@ func TestLetterCase(t *testing.T) {
 		}
 	}
 }
+
+// Hooks of tool.after read the call that the agent reports, which can differ from the one that hooks
+// of tool.before read.
+func TestAgentChangesTheCall(t *testing.T) {
+	t.Parallel()
+	var seen []string
+	see := grapnel.Spec{Name: "see", On: []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter}, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+		seen = append(seen, fmt.Sprint(ev.Tool.Name, ev.Tool.Commands, string(ev.Tool.Input), string(ev.Tool.Output)))
+		return grapnel.Outcome{}, nil
+	})}
+	ctx := benchSession(t, see)
+	s := host.SessionFromContext(ctx)
+	for _, change := range []func(c *host.Call){
+		func(*host.Call) {},
+		func(c *host.Call) { c.Input = json.RawMessage(`{"command":"pwd"}`) },
+		func(c *host.Call) { c.Input = nil },
+		func(c *host.Call) { c.Name = "other" },
+	} {
+		r, done, err := s.BeforeTool(ctx, host.Call{Name: "shell", Input: json.RawMessage(`{"command":"ls"}`)})
+		if done || err != nil {
+			t.Fatalf("done %v, %v", done, err)
+		}
+		change(&r.Call)
+		if _, err := s.AfterTool(ctx, r.Call, json.RawMessage(`"ok"`), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const before = `shell[ls]{"command":"ls"}`
+	want := []string{
+		before, `shell[ls]{"command":"ls"}"ok"`,
+		before, `shell[pwd]{"command":"pwd"}"ok"`,
+		before, `shell[]"ok"`,
+		before, `other[ls]{"command":"ls"}"ok"`,
+	}
+	if !slices.Equal(seen, want) {
+		t.Errorf("hooks saw:\n%s\nwant:\n%s", strings.Join(seen, "\n"), strings.Join(want, "\n"))
+	}
+}
