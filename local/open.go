@@ -27,7 +27,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -49,7 +48,7 @@ type Options struct {
 	// run until Close. If another constructor is nil, hooks of its kind fail, so their on_error
 	// decides.
 	Command func(policyfile.Command) grapnel.Hook
-	Webhook func(hookfiles.Webhook) (grapnel.Hook, error)
+	Webhook func(policyfile.Webhook) (grapnel.Hook, error)
 	HTTP    func(policyfile.HTTP) (grapnel.Hook, error)
 	Notify  func(policyfile.HTTP) (grapnel.Hook, error)
 
@@ -195,7 +194,7 @@ func (o *Options) fail() {
 		})
 	}
 	if o.Webhook == nil {
-		o.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) { return missing(w.Name, "Options.Webhook"), nil }
+		o.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) { return missing(w.Name, "Options.Webhook"), nil }
 	}
 	if o.HTTP == nil {
 		o.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.HTTP"), nil }

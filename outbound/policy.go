@@ -3,13 +3,12 @@ package outbound
 import (
 	"time"
 
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // PolicyWebhook returns the hook for a webhook in a policy. It returns an error if the client's
 // guard forbids the address.
-func (c *Client) PolicyWebhook(w hookfiles.Webhook) (*Webhook, error) {
+func (c *Client) PolicyWebhook(w policyfile.Webhook) (*Webhook, error) {
 	return c.Webhook(Config{
 		Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
 	})

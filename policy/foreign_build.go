@@ -18,8 +18,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // buildForeign builds the Specs of the hooks in an entry's files. dir is the directory of the
@@ -267,7 +268,7 @@ func (e *entry) settle(last func(*candidate) []byte) {
 func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
 	for i := range policy.Load {
 		l := &policy.Load[i]
-		e := &entry{format: hookfiles.Find(l.Format.Text)}
+		e := &entry{format: systems.Find(l.Format.Text)}
 		last := func(*candidate) []byte { return nil }
 		snaps, kept := snapshots{dir: req.Snapshots}, keptEntry{}
 		switch {
@@ -423,7 +424,7 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 		if pin.Entry != i {
 			continue
 		}
-		c := req.candidate(hookfiles.Find(l.Format.Text), file, pin.Path, pin.Name)
+		c := req.candidate(systems.Find(l.Format.Text), file, pin.Path, pin.Name)
 		c.state = Trusted
 		data, err := req.Trusts.Content(pin.SHA256)
 		if err != nil {
@@ -459,14 +460,14 @@ func (req Request) trusted(file File, l *policyfile.LoadFrom, i int, trust *Trus
 func LoadSource(req Request, source grapnel.Source) ([]grapnel.Spec, error) {
 	req.facts = &match.FactCache{Clock: req.Now}
 	name := strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":")
-	if !slices.Contains(hookfiles.Names, name) {
+	if !slices.Contains(systems.Names, name) {
 		return req.loadPolicySource(source)
 	}
 	return req.loadForeignSource(source)
 }
 
 func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, error) {
-	f := hookfiles.Find(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
+	f := systems.Find(strings.TrimSuffix(strings.TrimSuffix(source.Name, source.File), ":"))
 	file, policy, c := File{Path: source.File, Scope: source.Scope}, &policyfile.Policy{}, (*candidate)(nil)
 	trust, pin := req.Trusts.naming(source)
 	switch {
@@ -669,8 +670,8 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 // format parses the name of a format.
 func (p *fileParser) format(n *yaml.Node) policyfile.Word {
 	w := p.word(n)
-	if w.Text != "" && !slices.Contains(hookfiles.Names, w.Text) {
-		p.fail(n, cmp.Or(nearest.Hint(w.Text, hookfiles.Names), "valid values: "+strings.Join(hookfiles.Names, ", ")), "unknown format %q", w.Text)
+	if w.Text != "" && !slices.Contains(systems.Names, w.Text) {
+		p.fail(n, cmp.Or(nearest.Hint(w.Text, systems.Names), "valid values: "+strings.Join(systems.Names, ", ")), "unknown format %q", w.Text)
 	}
 	return w
 }

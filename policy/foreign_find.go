@@ -20,8 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // Limits of one entry, because Grapnel reads its files at each event.
@@ -46,7 +47,7 @@ type candidate struct {
 // find lists the files of an entry without duplicates, in the order in which the system reads them.
 // A file that cannot be read has err set and no data.
 func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //nolint:gocognit // a place may be missing, unreadable or outside, and all add to one list
-	f := hookfiles.Find(l.Format.Text)
+	f := systems.Find(l.Format.Text)
 	dir := filepath.Dir(file.Path)
 	own := placesOf(f, file.Scope, req.home(), dir)
 	places := own

@@ -17,7 +17,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -53,7 +52,7 @@ func (b *loadBench) request(files ...File) Request {
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
 			})
 		},
-		Webhook: func(hookfiles.Webhook) (grapnel.Hook, error) { return grapnel.Noop{}, nil },
+		Webhook: func(policyfile.Webhook) (grapnel.Hook, error) { return grapnel.Noop{}, nil },
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 // ForeignFile describes a hook file of another system for display.
@@ -25,8 +25,8 @@ type ForeignFile struct {
 // ForeignHook is one hook of a ForeignFile.
 type ForeignHook struct {
 	policyfile.Hook
-	Webhook *hookfiles.Webhook // nil = not a webhook
-	Rule    bool               // a rule that only its system supports
+	Webhook *policyfile.Webhook // nil = not a webhook
+	Rule    bool                // a rule that only its system supports
 }
 
 // loads pins the files that `load:` finds, and the project files that their command lines name.
@@ -35,7 +35,7 @@ func (x *Examined) loads() []*policyfile.Error { //nolint:gocognit // each error
 	seen := map[string]bool{}
 	for i := range x.Policy.Load {
 		l := &x.Policy.Load[i]
-		e := &entry{format: hookfiles.Find(l.Format.Text)}
+		e := &entry{format: systems.Find(l.Format.Text)}
 		for _, c := range (Request{}).find(file, l) {
 			if c.err != nil {
 				return []*policyfile.Error{c.err}

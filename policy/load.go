@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // File is a policy file to load.
@@ -60,8 +60,8 @@ type Request struct {
 
 	// Settings for `load:`. User files are below Home and next to the policy file; project files
 	// are next to the policy file.
-	Home    string                                        // empty = the home directory in the user database
-	Webhook func(hookfiles.Webhook) (grapnel.Hook, error) // builds the hook of a webhook address; nil = they are skipped
+	Home    string                                         // empty = the home directory in the user database
+	Webhook func(policyfile.Webhook) (grapnel.Hook, error) // builds the hook of a webhook address; nil = they are skipped
 
 	ruling  *ruling          // rules of managed and user policies about other policies; nil = no rules
 	early   *match.Facts     // facts of Event; nil = the Set is for all events

@@ -20,8 +20,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 // later lists keys that the format reserves for later versions. Messages say so instead of
@@ -391,13 +391,8 @@ func Kinds(name string) []grapnel.Kind {
 	if kinds := dialect.Kinds(name); kinds != nil {
 		return kinds
 	}
-	for _, row := range dialect.IronClawEvents() {
-		if row.Native == name {
-			return []grapnel.Kind{row.Kind}
-		}
-	}
-	for _, ev := range hookfiles.OpenClawEvents {
-		if ev.Name == strings.ReplaceAll(name, "-", "_") {
+	for _, ev := range systems.Events() {
+		if ev.Name == name || ev.Name == strings.ReplaceAll(name, "-", "_") {
 			return ev.Kinds
 		}
 	}
@@ -440,10 +435,7 @@ func eventNames() []string {
 			names = append(names, row.Native)
 		}
 	}
-	for _, row := range dialect.IronClawEvents() {
-		names = append(names, row.Native)
-	}
-	for _, ev := range hookfiles.OpenClawEvents {
+	for _, ev := range systems.Events() {
 		names = append(names, ev.Name)
 	}
 	return names

@@ -8,7 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 //go:embed policy.schema.json
@@ -55,10 +55,12 @@ func WithNames(schema string) string {
 			add("agentEvent", name)
 		}
 	}
-	for _, ev := range hookfiles.OpenClawEvents {
-		add("agentEvent", strings.ReplaceAll(ev.Name, "_", "-")) // see Kinds
+	for _, ev := range systems.Events() {
+		if dashed := strings.ReplaceAll(ev.Name, "_", "-"); dashed != ev.Name { // see Kinds
+			add("agentEvent", dashed)
+		}
 	}
-	for _, f := range hookfiles.All() {
+	for _, f := range systems.Formats() {
 		add("format", f.Name)
 	}
 	filled := schema

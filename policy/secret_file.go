@@ -17,8 +17,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/internal/tree/toml"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // maxRuleFile is the maximum size of a rule file in bytes, and maxRules is the maximum total number

@@ -22,8 +22,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // Trust is the stored approval of a project's policy. It covers the content of the policy and of

@@ -10,7 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 // The hints for words that name the same thing in several mappings.
@@ -161,7 +161,7 @@ func hookFileOf(root *yaml.Node) *dialect.Dialect {
 // hookFile reports a hook file of an agent, which is not a policy.
 func (p *fileParser) hookFile(n *yaml.Node, d *dialect.Dialect) {
 	hint := "write an entry for each hook: `- {name: ..., on: EVENT, run: PROGRAM}`"
-	if slices.Contains(hookfiles.Names, d.Name) {
+	if slices.Contains(systems.Names, d.Name) {
 		hint = fmt.Sprintf("convert it with \"grapnel import %s %s\", or write a policy with `load: [{format: %[1]s, file: %[2]s}]`", d.Name, p.file)
 	}
 	p.fail(n.Get("hooks"), hint, "this is a hook file of %s, not a policy", d.Title)

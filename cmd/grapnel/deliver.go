@@ -9,7 +9,6 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -26,8 +25,8 @@ func newDeliver(c *console) *cobra.Command {
 			var both struct {
 				HTTP *policyfile.HTTP `json:"http"`
 				hookcmd.Question
-				Webhook hookfiles.Webhook `json:"webhook"`
-				Check   bool              `json:"check"`
+				Webhook policyfile.Webhook `json:"webhook"`
+				Check   bool               `json:"check"`
 			}
 			if err := json.NewDecoder(c.In).Decode(&both); err != nil {
 				return fmt.Errorf("cannot read the event: %w", err)

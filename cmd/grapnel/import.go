@@ -12,14 +12,14 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 func newImport(c *console) *cobra.Command {
 	var to string
 	var formats []string
-	for _, f := range hookfiles.All() {
+	for _, f := range systems.Formats() {
 		formats = append(formats, f.Name)
 	}
 	cmd := &cobra.Command{
@@ -39,7 +39,7 @@ Formats: ` + strings.Join(formats, ", "),
 			return nil, cobra.ShellCompDirectiveDefault
 		},
 		RunE: func(_ *cobra.Command, args []string) error {
-			im, err := hookfiles.Import(args[0], args[1:], policy.Parse)
+			im, err := systems.Import(args[0], args[1:], policy.Parse)
 			if err != nil {
 				var at *policyfile.Error
 				if errors.As(err, &at) && at.File == args[0] {

@@ -6,7 +6,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -22,7 +21,7 @@ func openGuards(ctx context.Context, opts *local.Options) (*local.Engine, *outbo
 		return nil, nil, err
 	}
 	client := outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: networks}})
-	opts.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) }
+	opts.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) }
 	opts.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		h, err := h.Resolve()
 		if err != nil {

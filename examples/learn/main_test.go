@@ -5,11 +5,11 @@ package main
 import (
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/examples/internal/readme"
+	"github.com/grapnel-dev/grapnel/internal/readme"
 )
 
 // TestLearn compares the output of the program with the output that README.md shows.
 func TestLearn(t *testing.T) {
 	t.Parallel()
-	readme.Shows(t, run)
+	readme.Shows(t, "README.md", run)
 }

@@ -12,8 +12,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	geminifile "github.com/grapnel-dev/grapnel/systems/gemini/hookfile"
 )
 
 // gemini is Gemini CLI. Its events and the format of its hooks come from the dialect. Its cases
@@ -451,7 +451,7 @@ func geminiMatch(_ context.Context, c *Case) ([]Diff, error) {
 	if d.Matcher != nil {
 		definition["matcher"] = d.Matcher
 	}
-	planned, _, warnings, err := geminiPlanned(c, d.Subject, hookfiles.GeminiRequest{}, []any{definition})
+	planned, _, warnings, err := geminiPlanned(c, d.Subject, geminifile.Request{}, []any{definition})
 	if err != nil {
 		return nil, err
 	}
@@ -480,7 +480,7 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 	if !d.Config.Active {
 		d.Config.Extensions = nil
 	}
-	req := hookfiles.GeminiRequest{Disabled: d.Config.Disabled, Untrusted: !d.Config.Trusted}
+	req := geminifile.Request{Disabled: d.Config.Disabled, Untrusted: !d.Config.Trusted}
 	planned, specs, _, err := geminiPlanned(c, d.Subject, req, d.Config.Settings, d.Config.Extensions...)
 	if err != nil {
 		return nil, err
@@ -499,20 +499,20 @@ func geminiPlan(_ context.Context, c *Case) ([]Diff, error) {
 }
 
 // geminiPlanned plans the event of a case with the hooks from the settings and from extensions.
-func geminiPlanned(c *Case, subject *string, req hookfiles.GeminiRequest, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policyfile.Error, error) {
+func geminiPlanned(c *Case, subject *string, req geminifile.Request, settings any, extensions ...any) (grapnel.Plan, map[string]grapnel.Spec, []*policyfile.Error, error) {
 	e, err := geminiEventOf(c)
 	if err != nil {
 		return grapnel.Plan{}, nil, nil, err
 	}
 	for i, definitions := range append([]any{settings}, extensions...) {
-		file := hookfiles.GeminiHooks{Source: grapnel.Source{Name: fmt.Sprintf("%d", i)}, Extension: i > 0}
+		file := geminifile.Hooks{Source: grapnel.Source{Name: fmt.Sprintf("%d", i)}, Extension: i > 0}
 		if definitions != nil {
 			file.Hooks = encode(map[string]any{e.native: definitions})
 		}
 		req.Files = append(req.Files, file)
 	}
 	req.Command = func(cmd policyfile.Command) grapnel.Hook { return geminiCommand(cmd) }
-	specs, warnings := hookfiles.LoadGemini(req)
+	specs, warnings := geminifile.Load(req)
 	preset, _ := grapnel.FindPreset(gemini.name)
 	engine, err := grapnel.New(specs, &grapnel.Options{Preset: preset})
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/conformance"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
+	geminifile "github.com/grapnel-dev/grapnel/systems/gemini/hookfile"
 )
 
 // The cases in testdata/gemini.json were run through the hook classes of Gemini CLI 0.61.0 to get
@@ -105,8 +105,8 @@ func TestGeminiSettingsRun(t *testing.T) {
 		]},
 		{"matcher": "^read", "hooks": [{"type": "command", "command": "exit 2"}]}
 	]}`)
-	specs, warnings := hookfiles.LoadGemini(hookfiles.GeminiRequest{
-		Files: []hookfiles.GeminiHooks{{Source: grapnel.Source{Name: "settings.json"}, Hooks: settings}},
+	specs, warnings := geminifile.Load(geminifile.Request{
+		Files: []geminifile.Hooks{{Source: grapnel.Source{Name: "settings.json"}, Hooks: settings}},
 		Command: func(c policyfile.Command) grapnel.Hook {
 			d, _ := dialect.Find(c.Speaks)
 			return &process.Command{Name: c.Name, Args: c.Args, Env: c.Vars, Dialect: d, Vars: d.HookEnv, Executor: process.System}

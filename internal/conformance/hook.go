@@ -15,8 +15,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/process"
+	ironclawfile "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
+	miniclawfile "github.com/grapnel-dev/grapnel/systems/miniclaw/hookfile"
 )
 
 // A hookDef is a hook in the format of a case.
@@ -62,7 +63,7 @@ func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
 	}
 	if def.Matcher != nil {
 		var err error
-		if s.Match, err = hookfiles.MiniclawGlob(def.Matcher.Glob); err != nil { // only miniclaw has globs
+		if s.Match, err = miniclawfile.Glob(def.Matcher.Glob); err != nil { // only miniclaw has globs
 			return fail(fmt.Errorf("%w: %w", errMatcher, err))
 		}
 	}
@@ -113,7 +114,7 @@ func (w *watched) make(s *grapnel.Spec) error {
 		w.inner = func(*call) grapnel.Hook { return hook }
 		return err
 	case "rule":
-		var rule hookfiles.IronClawRule
+		var rule ironclawfile.Rule
 		if err := w.decode(&rule); err != nil {
 			return err
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	ironclawfile "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
 // ironclaw runs its hooks in its own process, and has no command hooks.
@@ -29,7 +30,7 @@ func ironClawFileFilter(_ context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	return c.compare(view{"is_hook_file": hookfiles.IronClawHookFile(d.Path)}), nil
+	return c.compare(view{"is_hook_file": ironclawfile.IsHookFile(d.Path)}), nil
 }
 
 // ironClawBundle loads one bundle.
@@ -41,7 +42,7 @@ func ironClawBundle(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	v, err := ironClawView(ctx, &hookfiles.IronClawRequest{Files: []hookfiles.IronClawFile{{Source: d.Source, Data: d.Bundle, Err: errorOf(d.Bundle)}}}, nil)
+	v, err := ironClawView(ctx, &ironclawfile.Request{Files: []ironclawfile.File{{Source: d.Source, Data: d.Bundle, Err: errorOf(d.Bundle)}}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	req := hookfiles.IronClawRequest{
+	req := ironclawfile.Request{
 		Audit:  func([]byte) error { return nil },
 		Active: func(source string) bool { return !slices.Contains(d.Given.Inactive, source) },
 	}
@@ -71,14 +72,14 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	var workspace map[string]json.RawMessage
 	switch err := errorOf(d.Given.Workspace); {
 	case err != nil: // no file of the workspace can be read
-		req.Files = append(req.Files, hookfiles.IronClawFile{Source: "workspace:hooks/hooks.json", Err: err})
+		req.Files = append(req.Files, ironclawfile.File{Source: "workspace:hooks/hooks.json", Err: err})
 	case len(d.Given.Workspace) > 0:
 		if err := strict(d.Given.Workspace, &workspace); err != nil {
 			return nil, err
 		}
 	}
 	for path, raw := range workspace {
-		if hookfiles.IronClawHookFile(path) {
+		if ironclawfile.IsHookFile(path) {
 			req.Files = append(req.Files, fileOf("workspace:"+path, raw))
 		}
 	}
@@ -95,8 +96,8 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 
 // fileOf returns a file with this content: the text of a JSON string, or any other value as
 // JSON.
-func fileOf(source string, raw json.RawMessage) hookfiles.IronClawFile {
-	f := hookfiles.IronClawFile{Source: source, Data: raw, Err: errorOf(raw)}
+func fileOf(source string, raw json.RawMessage) ironclawfile.File {
+	f := ironclawfile.File{Source: source, Data: raw, Err: errorOf(raw)}
 	var text *string // nil if the value is null
 	if json.Unmarshal(raw, &text) == nil && text != nil {
 		f.Data = []byte(*text)
@@ -106,10 +107,10 @@ func fileOf(source string, raw json.RawMessage) hookfiles.IronClawFile {
 
 // ironClawView returns the result of loading the files of req together with the application's
 // hooks.
-func ironClawView(ctx context.Context, req *hookfiles.IronClawRequest, application []grapnel.Spec) (v view, err error) {
+func ironClawView(ctx context.Context, req *ironclawfile.Request, application []grapnel.Spec) (v view, err error) {
 	client := outbound.NewClient(nil)
 	defer func() { err = errors.Join(err, client.Close(ctx)) }()
-	req.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) {
+	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) {
 		hook, err := client.Webhook(outbound.Config{
 			Name: w.Name, URL: w.URL, Headers: w.Headers, Timeout: time.Duration(w.Timeout), MaxInFlight: w.MaxInFlight, Body: w.Body,
 		})
@@ -118,7 +119,7 @@ func ironClawView(ctx context.Context, req *hookfiles.IronClawRequest, applicati
 		}
 		return hook, nil
 	}
-	set := hookfiles.LoadIronClaw(*req)
+	set := ironclawfile.Load(*req)
 	preset, _ := grapnel.FindPreset(ironclaw.name)
 	engine, err := grapnel.New(slices.Concat(application, set.Specs), &grapnel.Options{Preset: preset})
 	if err != nil {
@@ -142,7 +143,7 @@ func ironClawView(ctx context.Context, req *hookfiles.IronClawRequest, applicati
 
 // ironClawErrorKind returns IronClaw's name for an error. IronClaw has fewer kinds of errors
 // than Grapnel.
-func ironClawErrorKind(err *hookfiles.IronClawError) string {
+func ironClawErrorKind(err *ironclawfile.Error) string {
 	fault, ok := errors.AsType[*outbound.Error](err)
 	if !ok {
 		return err.Kind

@@ -12,7 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/internal/notice"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
 // IronClawOptions configure [StartIronClaw]. The zero value starts the hooks of the working directory and of the
@@ -28,7 +29,7 @@ type IronClawOptions struct {
 
 	// Webhook builds the hook of an outbound webhook, for example with PolicyWebhook of an outbound.Client;
 	// nil = webhooks are skipped and reported.
-	Webhook func(hookfiles.Webhook) (grapnel.Hook, error)
+	Webhook func(policyfile.Webhook) (grapnel.Hook, error)
 
 	Engine *grapnel.Options // further options of the engine, except Preset; nil = none
 }
@@ -39,7 +40,7 @@ type IronClaw struct {
 
 	// Loaded counts the hooks, and lists the skipped files and entries. The first event of a session
 	// and each prompt also show the skipped ones to the user.
-	Loaded hookfiles.IronClawSet
+	Loaded ironclaw.Set
 }
 
 // StartIronClaw starts the hooks of an IronClaw installation in a Go agent, and returns an engine with
@@ -51,7 +52,7 @@ type IronClaw struct {
 //	client := outbound.NewClient(nil)
 //	hooks, err := foreign.StartIronClaw(&foreign.IronClawOptions{
 //		Workspace: dir,
-//		Webhook:   func(w hookfiles.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) },
+//		Webhook:   func(w policyfile.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) },
 //	})
 //	if err != nil {
 //		return err
@@ -70,15 +71,15 @@ func StartIronClaw(opts *IronClawOptions) (*IronClaw, error) {
 	}
 	h := &IronClaw{}
 	if o.Webhook == nil {
-		o.Webhook = func(hookfiles.Webhook) (grapnel.Hook, error) {
+		o.Webhook = func(policyfile.Webhook) (grapnel.Hook, error) {
 			return nil, errors.New("the program has no client for webhooks (set IronClawOptions.Webhook)")
 		}
 	}
-	files, err := hookfiles.FindIronClaw(o.Home, o.Workspace)
+	files, err := ironclaw.Find(o.Home, o.Workspace)
 	if err != nil {
 		return nil, err
 	}
-	h.Loaded = hookfiles.LoadIronClaw(hookfiles.IronClawRequest{Audit: o.Audit, Files: files, Active: o.Active, Webhook: o.Webhook})
+	h.Loaded = ironclaw.Load(ironclaw.Request{Audit: o.Audit, Files: files, Active: o.Active, Webhook: o.Webhook})
 	preset, _ := grapnel.FindPreset("ironclaw")
 	specs := append([]grapnel.Spec{preset.Defaults(*o.Summary)}, h.Loaded.Specs...)
 	if text := skipped(h.Loaded.Errors); text != "" {
@@ -121,7 +122,7 @@ func (o *IronClawOptions) complete() (err error) {
 }
 
 // skipped returns the message about skipped files and entries, or "".
-func skipped(errs []*hookfiles.IronClawError) string {
+func skipped(errs []*ironclaw.Error) string {
 	if len(errs) == 0 {
 		return ""
 	}

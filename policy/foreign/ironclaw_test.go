@@ -16,7 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/foreign"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
 // write creates files below a directory and returns it.
@@ -66,7 +67,7 @@ func TestFreshIronClaw(t *testing.T) {
 	if diff := cmp.Diff([]string{"builtin.audit_log", "session_summary"}, names(h)); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
-	if want := (hookfiles.IronClawSummary{BundledHooks: 1}); h.Loaded.Summary != want || len(h.Loaded.Warnings) > 0 {
+	if want := (ironclaw.Summary{BundledHooks: 1}); h.Loaded.Summary != want || len(h.Loaded.Warnings) > 0 {
 		t.Errorf("%+v, warnings %v, want %+v and no warnings", h.Loaded.Summary, h.Loaded.Warnings, want)
 	}
 	if v := h.Fire(t.Context(), &grapnel.Event{Kind: grapnel.SessionStart}); len(v.Messages) > 0 {
@@ -103,10 +104,10 @@ func TestStartIronClaw(t *testing.T) {
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
 	h := start(t, &foreign.IronClawOptions{
 		Home: home, Workspace: workspace, Active: func(source string) bool { return source != "plugin.tool:off" },
-		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) },
+		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) },
 		Audit:   func(line []byte) error { audit = append(audit, string(line)); return nil },
 	})
-	if want := (hookfiles.IronClawSummary{BundledHooks: 1, PluginHooks: 2, WorkspaceHooks: 2, OutboundWebhooks: 1, Errors: 3}); h.Loaded.Summary != want {
+	if want := (ironclaw.Summary{BundledHooks: 1, PluginHooks: 2, WorkspaceHooks: 2, OutboundWebhooks: 1, Errors: 3}); h.Loaded.Summary != want {
 		t.Errorf("%+v, want %+v\n%v", h.Loaded.Summary, want, h.Loaded.Errors)
 	}
 	want := []string{

@@ -32,8 +32,9 @@ import (
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // Finding is one line of the output of "grapnel check".
@@ -316,7 +317,7 @@ func slowMatchers(row *policy.Loaded) (found []Finding) {
 		return nil // the row has the error
 	}
 	checked := map[string]bool{}
-	for _, h := range hookfiles.Find(row.Format).Parse([]hookfiles.File{{Path: row.File, Data: data}}).Hooks {
+	for _, h := range systems.Find(row.Format).Parse([]hookfiles.File{{Path: row.File, Data: data}}).Hooks {
 		m, ok := h.Matcher.(interface{ Expression() string })
 		if !ok || checked[m.Expression()] {
 			continue
@@ -346,7 +347,7 @@ func ironClawHooks(specs []grapnel.Spec, file string) (n int) {
 func LookRequest(place local.Place, files []policy.File) policy.Request {
 	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Noop{} })
 	networks := sync.OnceValue(place.Networks)
-	req.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) {
+	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) {
 		return remote.NewWebhook(w, networks())
 	}
 	opened := sync.OnceValue(place.Opened)

@@ -15,8 +15,8 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // The first versions of Node.js that can run openclaw_worker.js, and with a handler in TypeScript.

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
 // TestHandlers checks that a handler that cannot run is an error with its reason, so that users do not

@@ -14,7 +14,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -50,7 +49,7 @@ func (t *trial) options() *local.Options {
 	t.wrote, t.ended = map[programKey][]wrote{}, map[string]lateEnd{}
 	return &local.Options{
 		Command: t.command, HTTP: t.server,
-		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
+		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
 		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
 		Counter: t.counter, Background: t, Approvals: approval.Approvals{Store: t.place.Approvals(), DryRun: true},
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},

@@ -21,7 +21,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -311,7 +310,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	opts := &local.Options{
 		Place: &place, Files: place.Files(inv.policies, dirs),
 		Command: func(c policyfile.Command) grapnel.Hook { f.programs = true; return run(c) },
-		Webhook: func(w hookfiles.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
+		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			f.programs = true
 			return newAsker(sp, h, func() []string { return f.set.Networks }), nil

@@ -14,7 +14,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -185,7 +184,7 @@ func findHook(place local.Place, c circuits, ref HookRef) (grapnel.Spec, *policy
 	}
 	var targets []policyfile.HTTP
 	req := place.Request(nil, local.Runner(place))
-	req.Webhook = func(w hookfiles.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
+	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) { return webhookHook(place, w), nil }
 	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return newAsker(c, h, place.Opened), nil }
 	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		targets = append(targets, h)

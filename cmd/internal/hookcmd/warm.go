@@ -24,7 +24,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -264,7 +263,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	opts := &local.Options{
 		Place: &place, Files: files,
 		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
-		Webhook: func(h hookfiles.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
+		Webhook: func(h policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, send: w.ask}, nil
 		},

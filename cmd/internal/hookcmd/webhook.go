@@ -15,21 +15,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A Delivery is one event for one webhook, or the question whether the webhook is allowed. "grapnel
 // deliver" reads it.
 type Delivery struct {
-	Webhook  hookfiles.Webhook `json:"webhook"`
-	Networks []string          `json:"networks,omitempty"` // private networks that are allowed; see [Place.Networks]
-	Event    *grapnel.Event    `json:"event,omitempty"`
-	Check    bool              `json:"check,omitempty"` // only check the webhook
+	Webhook  policyfile.Webhook `json:"webhook"`
+	Networks []string           `json:"networks,omitempty"` // private networks that are allowed; see [Place.Networks]
+	Event    *grapnel.Event     `json:"event,omitempty"`
+	Check    bool               `json:"check,omitempty"` // only check the webhook
 }
 
 // webhookHook returns the hook that delivers events to a webhook. It starts the program grapnel,
 // because network packages would slow down each start of grapnel-hook.
-func webhookHook(place local.Place, w hookfiles.Webhook) grapnel.Hook {
+func webhookHook(place local.Place, w policyfile.Webhook) grapnel.Hook {
 	return grapnel.Func(func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		self, err := os.Executable()
 		if err != nil {
@@ -41,11 +41,11 @@ func webhookHook(place local.Place, w hookfiles.Webhook) grapnel.Hook {
 
 // A WebhookCheck returns an error if a webhook's address or a header is forbidden. networks are the
 // private networks that are allowed. It dials nothing.
-type WebhookCheck func(w hookfiles.Webhook, networks []string) error
+type WebhookCheck func(w policyfile.Webhook, networks []string) error
 
 // checkedWebhook is webhookHook for an address that look permits; without look, that the program
 // grapnel permits.
-func checkedWebhook(place local.Place, w hookfiles.Webhook, look WebhookCheck) (grapnel.Hook, error) {
+func checkedWebhook(place local.Place, w policyfile.Webhook, look WebhookCheck) (grapnel.Hook, error) {
 	var err error
 	switch {
 	case look == nil:
@@ -66,7 +66,7 @@ const maxAllowed = 256
 // and on the networks, so the state directory has an empty file for each webhook that is allowed. A
 // forged file opens nothing, because the delivery checks again. A refusal is not stored, because a
 // forged one could take away a webhook.
-func askedOnce(place local.Place, w hookfiles.Webhook, program func() (string, error)) error {
+func askedOnce(place local.Place, w policyfile.Webhook, program func() (string, error)) error {
 	ask := Delivery{Webhook: w, Check: true}
 	dir := filepath.Join(place.State, "webhooks")
 	_, file, err := allowedFile(dir, ask)
@@ -113,7 +113,7 @@ const checkTime = 10 * time.Second
 const sendTime = 40 * time.Second
 
 // send runs the program grapnel in the directory of this program to deliver an event.
-func send(ctx context.Context, place local.Place, self string, w hookfiles.Webhook, ev *grapnel.Event) error {
+func send(ctx context.Context, place local.Place, self string, w policyfile.Webhook, ev *grapnel.Event) error {
 	program, err := beside(self)
 	if err != nil {
 		return err

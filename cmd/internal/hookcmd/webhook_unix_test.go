@@ -20,7 +20,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -33,7 +32,7 @@ func TestSend(t *testing.T) {
 	dir := t.TempDir()
 	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
 	self := filepath.Join(dir, "bin", "grapnel-hook")
-	w := hookfiles.Webhook{Name: "src::x", URL: "https://example.com/<a>", Timeout: policyfile.Duration(2 * time.Second), Body: "ironclaw"}
+	w := policyfile.Webhook{Name: "src::x", URL: "https://example.com/<a>", Timeout: policyfile.Duration(2 * time.Second), Body: "ironclaw"}
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1}`)}}
 
 	if err := send(t.Context(), place, self, w, ev); err == nil || !strings.Contains(err.Error(), filepath.Join(dir, "bin", "grapnel")) || !strings.Contains(err.Error(), "same directory") {
@@ -84,7 +83,7 @@ func TestWebhookIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	place := local.Place{Policy: filepath.Join(dir, "grapnel.yaml"), State: filepath.Join(dir, "state")}
-	w := hookfiles.Webhook{Name: "src::x", URL: "https://example.com/"}
+	w := policyfile.Webhook{Name: "src::x", URL: "https://example.com/"}
 	ask := func() error {
 		return askedOnce(place, w, func() (string, error) { return beside(filepath.Join(dir, "grapnel-hook")) })
 	}

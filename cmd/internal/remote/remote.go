@@ -13,7 +13,6 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -144,14 +143,14 @@ func Unresolved(file string, h *policyfile.Hook) string {
 }
 
 // LookWebhook returns an error if the address or a header of a webhook is forbidden.
-func LookWebhook(w hookfiles.Webhook, networks []string) error {
+func LookWebhook(w policyfile.Webhook, networks []string) error {
 	_, err := NewWebhook(w, networks)
 	return err
 }
 
 // NewWebhook makes a hook from a webhook of a policy. It returns an error if the address is
 // forbidden.
-func NewWebhook(w hookfiles.Webhook, networks []string) (*outbound.Webhook, error) {
+func NewWebhook(w policyfile.Webhook, networks []string) (*outbound.Webhook, error) {
 	client, err := newClient(networks, 0)
 	if err != nil {
 		return nil, err

@@ -15,9 +15,10 @@ import (
 
 // publicPackages returns the directories of all packages that other modules can import, with
 // slashes and relative to the root. Bridges are included, although they are modules of their own.
+// Programs, and packages whose documentation says that they are no API, are not.
 func publicPackages(t *testing.T) []string {
 	t.Helper()
-	var dirs []string
+	var dirs, others []string
 	err := fs.WalkDir(os.DirFS(root), ".", func(name string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -25,8 +26,16 @@ func publicPackages(t *testing.T) []string {
 		case d.IsDir() && name != "." && (strings.HasPrefix(d.Name(), ".") || slices.Contains([]string{"internal", "cmd", "testdata", "examples", "docs"}, d.Name())):
 			return fs.SkipDir
 		case strings.HasSuffix(name, ".go") && !strings.HasSuffix(name, "_test.go"):
-			if dir := path.Dir(name); !slices.Contains(dirs, dir) {
+			file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, filepath.FromSlash(name)), nil, parser.PackageClauseOnly|parser.ParseComments)
+			if err != nil {
+				return err
+			}
+			dir := path.Dir(name)
+			if !slices.Contains(dirs, dir) {
 				dirs = append(dirs, dir)
+			}
+			if file.Name.Name == "main" || strings.Contains(strings.Join(strings.Fields(file.Doc.Text()), " "), "is no API") {
+				others = append(others, dir)
 			}
 		}
 		return nil
@@ -34,6 +43,7 @@ func publicPackages(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	dirs = slices.DeleteFunc(dirs, func(dir string) bool { return slices.Contains(others, dir) })
 	if len(dirs) < 15 {
 		t.Fatalf("only %d public packages found: %v", len(dirs), dirs)
 	}

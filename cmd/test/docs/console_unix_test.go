@@ -187,8 +187,8 @@ func runPage(t *testing.T, page string, steps []step) {
 			t.Fatal(err)
 		}
 	}
-	if dir := filepath.Dir(page); strings.HasPrefix(filepath.ToSlash(dir), "../examples/") {
-		if err := os.CopyFS(work, os.DirFS(dir)); err != nil {
+	if name, ok := strings.CutPrefix(filepath.ToSlash(page), "systems/"); ok { // its commands run in a copy of the example
+		if err := os.CopyFS(work, os.DirFS(filepath.Join("..", "systems", strings.TrimSuffix(name, ".md"), "example"))); err != nil {
 			t.Fatal(err)
 		}
 	}

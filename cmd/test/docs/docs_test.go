@@ -27,8 +27,7 @@ func init() {
 	}
 }
 
-// pages lists every page of the documentation, including the README, its translations, and the
-// pages of examples/seeds.
+// pages lists every page of the documentation, including the README and its translations.
 func pages(t *testing.T) []string {
 	t.Helper()
 	list := []string{filepath.Join("..", "README.md")}
@@ -37,11 +36,6 @@ func pages(t *testing.T) []string {
 		t.Fatal(err)
 	}
 	list = append(list, translated...)
-	seeds, err := filepath.Glob(filepath.Join("..", "examples", "seeds", "*", "README.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	list = append(list, seeds...)
 	err = filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() && filepath.Ext(path) == ".md" {
 			list = append(list, path)

@@ -15,14 +15,14 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/conformance"
 )
 
-// A promise is one line of conformance/promises.txt.
+// A promise is one line of systems/NAME/promises.txt.
 type promise struct {
 	id, what string
 	status   string // works, differs or not visible
 	reason   string // why it does not work as promised; empty if it works
 }
 
-// system is a part of conformance/promises.txt.
+// A system has a directory below systems/ and a page below docs/systems/.
 type system struct {
 	name     string
 	promises []promise
@@ -36,27 +36,33 @@ const (
 
 func readPromises(t *testing.T) []system {
 	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "systems", "*", "promises.txt"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("there are no promises: %v", err)
+	}
 	var list []system
-	for line := range strings.Lines(readPage(t, filepath.Join("..", "conformance", "promises.txt"))) {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		id, what, _ := strings.Cut(line, " ")
-		if !promiseID.MatchString(id) {
-			list = append(list, system{name: line})
-			continue
-		}
-		what, exception, excepted := strings.Cut(what, " | ")
-		p := promise{id: id, what: what, status: works}
-		if excepted {
-			p.status, p.reason, _ = strings.Cut(exception, ": ")
-			if p.status != differs && p.status != notVisible || p.reason == "" {
-				t.Errorf("promises.txt: %s: %q is neither %q nor %q with a reason", id, exception, differs+": ", notVisible+": ")
+	for _, file := range files {
+		s := system{name: filepath.Base(filepath.Dir(file))}
+		for line := range strings.Lines(readPage(t, file)) {
+			line = strings.TrimSpace(line)
+			if line == "" || strings.HasPrefix(line, "#") {
+				continue
 			}
+			id, what, _ := strings.Cut(line, " ")
+			if !promiseID.MatchString(id) {
+				t.Errorf("%s: %q does not begin with the ID of a promise", file, line)
+			}
+			what, exception, excepted := strings.Cut(what, " | ")
+			p := promise{id: id, what: what, status: works}
+			if excepted {
+				p.status, p.reason, _ = strings.Cut(exception, ": ")
+				if p.status != differs && p.status != notVisible || p.reason == "" {
+					t.Errorf("%s: %s: %q is neither %q nor %q with a reason", file, id, exception, differs+": ", notVisible+": ")
+				}
+			}
+			s.promises = append(s.promises, p)
 		}
-		last := &list[len(list)-1]
-		last.promises = append(last.promises, p)
+		list = append(list, s)
 	}
 	return list
 }
@@ -146,17 +152,3 @@ func casesOf(t *testing.T) map[string]int {
 	}
 	return count
 }
-
-const featuresHead = `# Promises of five systems, and their tests
-
-This page shows what works of the hooks of five systems. If you come from one of them, look up a feature by its promise.
-
-- **works**: the tests in the last column prove the promise. Behavior of one system only needs its [preset](go.md#presets-of-other-systems).
-- **differs**: Grapnel deliberately does something else, or does only a part of it. The reason follows, and the tests prove Grapnel's behavior.
-- **not visible**: no program can see the promise, for the given reason.
-
-` + "`TestPages/...`" + ` runs the commands of a page. Any other test is ` + "`PACKAGE.TEST`" + `, or a test of the root package. *n cases* are conformance cases, which ` + "`make vectors`" + ` runs in addition.
-[examples/seeds](../examples/seeds/README.md) has a directory for each system.
-
-The page is generated from ` + "`conformance/promises.txt`" + ` and from the tests: ` + "`go test -tags system ./cmd/test/docs -run TestFeatures -update`" + ` writes it.
-`

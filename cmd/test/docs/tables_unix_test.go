@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install/shim"
 	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 // The markers around a generated part of a page. The text around the part is written by hand.
@@ -113,7 +113,7 @@ func when(holds bool, word string) string {
 
 func formatTable() string {
 	var rows [][]string
-	for _, f := range hookfiles.All() {
+	for _, f := range systems.Formats() {
 		row := []string{code(f.Name), "none", "", "", ""}
 		if f.Agent != "" {
 			row[1] = code(f.Agent)

@@ -73,13 +73,13 @@ var neverLinked = map[string]string{
 var layers = [][]string{
 	{"", "internal/rawjson"}, // only the root package and the package that it needs
 	{"dialect", "internal", "policy/policyfile"},
-	{"process", "outbound", "policy", "builtin", "internal/spool"},
+	{"process", "outbound", "policy", "systems", "builtin", "internal/spool"},
 	{
 		"packs", "host", "hooktest", "local", "conformance",
 		"internal/conformance", "internal/policytest", "internal/replay", "internal/sample",
 	},
 	{"cmd/internal"},
-	{"cmd", "examples"},
+	{"cmd", "examples", "systems/flyto/example", "systems/gemini/example", "systems/ironclaw/example", "systems/miniclaw/example", "systems/openclaw/example"},
 }
 
 // pure lists imports that a package must not have directly.

@@ -20,9 +20,9 @@ import (
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/foreign"
-	"github.com/grapnel-dev/grapnel/policy/hookfiles"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 const text = `version: 1
@@ -136,7 +136,7 @@ func started(dir string) error {
 
 // imported converts hooks of another system to a policy.
 func imported(dir string) error {
-	got, err := hookfiles.Import("claude-code", []string{filepath.Join(dir, "settings.json")}, policy.Parse)
+	got, err := systems.Import("claude-code", []string{filepath.Join(dir, "settings.json")}, policy.Parse)
 	if err != nil {
 		return err
 	}

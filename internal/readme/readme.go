@@ -1,0 +1,31 @@
+// Package readme compares the output of an example with its page.
+package readme
+
+import (
+	"context"
+	"io"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Shows fails the test unless the first block of text of a page is the output of run.
+func Shows(t *testing.T, page string, run func(ctx context.Context, out io.Writer) error) {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(text), "```text\n")
+	shown, _, ok := strings.Cut(shown, "```\n")
+	if !ok {
+		t.Fatalf("%s has no block with the output", page)
+	}
+	var out strings.Builder
+	if err := run(t.Context(), &out); err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != shown {
+		t.Errorf("the program prints:\n%s\n%s shows:\n%s", out.String(), page, shown)
+	}
+}
