@@ -35,6 +35,14 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 		if h.Off {
 			continue
 		}
+		if !req.fits(h) {
+			row.Hooks++
+			continue
+		}
+		if h.Complete != nil {
+			h.Complete(h)
+			h.Complete = nil
+		}
 		spec, err := req.foreignSpec(policy, trust, dir, h, file.Source)
 		if err != nil {
 			row.Errors = append(row.Errors, &policyfile.Error{File: file.Path, Line: h.Line, Col: min(h.Line, 1), Msg: fmt.Sprintf("hook %q: %v", h.Name, err)})
@@ -88,6 +96,21 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 		row.Hooks++
 	}
 	return specs, rows
+}
+
+// fits reports whether a hook may run at the event that the Set is used for.
+func (req Request) fits(h *hookfiles.Hook) bool {
+	if req.about == nil {
+		return true
+	}
+	if !slices.Contains(h.On, req.about.Kind) {
+		return false
+	}
+	if h.Matcher == nil || h.Reads && req.Event == nil {
+		return true
+	}
+	ok, err := h.Matcher.Match(req.about, nil)
+	return ok || err != nil
 }
 
 // foreignSpec builds the Spec of one hook. Spec.Hook is nil if the request has no function for its
@@ -231,8 +254,8 @@ type entry struct {
 }
 
 // settle parses the files until none of them has errors. A file with errors is replaced by its last
-// valid content, or skipped if it has none.
-func (e *entry) settle(last func(*candidate) []byte) {
+// valid content, or skipped if it has none. A brief result is for one event; see hookfiles.Format.
+func (e *entry) settle(last func(*candidate) []byte, brief bool) {
 	for {
 		var from []*candidate
 		e.in = nil
@@ -244,7 +267,7 @@ func (e *entry) settle(last func(*candidate) []byte) {
 		if e.Found = (hookfiles.Found{}); e.in == nil {
 			return
 		}
-		if e.Found = e.format.Read(e.in); len(e.Broken) == 0 {
+		if e.Found = e.format.Read(e.in, brief); len(e.Broken) == 0 {
 			return
 		}
 		for _, err := range e.Broken {
@@ -268,23 +291,13 @@ func (e *entry) settle(last func(*candidate) []byte) {
 func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trust) (specs []grapnel.Spec, rows []Loaded) {
 	for i := range policy.Load {
 		l := &policy.Load[i]
-		e := &entry{format: systems.Find(l.Format.Text)}
-		last := func(*candidate) []byte { return nil }
-		snaps, kept := snapshots{dir: req.Snapshots}, keptEntry{}
-		switch {
-		case trust != nil:
-			e.files = req.trusted(file, l, i, trust)
-		case file.Root: // snapshots are writable by the user, so they are not used
-			kept = snaps.entry(file.Path, l)
-			e.files = req.withLast(file, e.format, req.find(file, l), &keptEntry{}, last)
-		default:
-			kept = snaps.entry(file.Path, l)
-			last = func(c *candidate) []byte { return snaps.foreign(c.Source.Name, kept.digest(c.Path)).Data }
-			e.files = req.withLast(file, e.format, req.find(file, l), &kept, last)
-		}
-		e.settle(last)
-		if trust == nil {
-			snaps.keepEntry(&kept, e)
+		key := entryKey{file, i, l.Format.Text, l.File}
+		e := req.entries[key]
+		if e == nil {
+			e = req.entry(file, l, i, trust)
+			if req.entries != nil {
+				req.entries[key] = e
+			}
 		}
 		// Skip files that another source already loaded. This must happen after all files are read,
 		// because the names of the other files and their pinned programs depend on the full list.
@@ -312,6 +325,37 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 		}
 	}
 	return specs, rows
+}
+
+// An entryKey identifies an entry of `load:` while the policies are loaded a second time, because a
+// hook may change the event.
+type entryKey struct {
+	file         File
+	index        int
+	format, name string
+}
+
+// entry finds and parses the files of an entry.
+func (req Request) entry(file File, l *policyfile.LoadFrom, i int, trust *Trust) *entry {
+	e := &entry{format: systems.Find(l.Format.Text)}
+	last := func(*candidate) []byte { return nil }
+	snaps, kept := snapshots{dir: req.Snapshots}, keptEntry{}
+	switch {
+	case trust != nil:
+		e.files = req.trusted(file, l, i, trust)
+	case file.Root: // snapshots are writable by the user, so they are not used
+		kept = snaps.entry(file.Path, l)
+		e.files = req.withLast(file, e.format, req.find(file, l), &keptEntry{}, last)
+	default:
+		kept = snaps.entry(file.Path, l)
+		last = func(c *candidate) []byte { return snaps.foreign(c.Source.Name, kept.digest(c.Path)).Data }
+		e.files = req.withLast(file, e.format, req.find(file, l), &kept, last)
+	}
+	e.settle(last, req.about != nil)
+	if trust == nil {
+		snaps.keepEntry(&kept, e)
+	}
+	return e
 }
 
 // skipSeen switches off the hooks of files that another source already loaded, and marks the others
@@ -489,7 +533,7 @@ func (req Request) loadForeignSource(source grapnel.Source) ([]grapnel.Spec, err
 		c.content(kept.Data)
 	}
 	e := &entry{format: f, files: []*candidate{c}}
-	e.settle(func(*candidate) []byte { return nil })
+	e.settle(func(*candidate) []byte { return nil }, false)
 	specs, _ := req.buildForeign(f, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
 	return specs, nil
 }

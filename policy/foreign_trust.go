@@ -49,7 +49,7 @@ func (x *Examined) loads() []*policyfile.Error { //nolint:gocognit // each error
 			x.Loads = append(x.Loads, PinnedLoad{Entry: i, Format: e.format.Name, Path: c.Path, Name: c.Name, SHA256: c.Source.Digest})
 		}
 		var broken []*policyfile.Error
-		e.settle(func(*candidate) []byte { return nil })
+		e.settle(func(*candidate) []byte { return nil }, false)
 		for _, c := range e.files {
 			if c.err != nil {
 				broken = append(broken, c.err)

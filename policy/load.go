@@ -63,11 +63,13 @@ type Request struct {
 	Home    string                                         // empty = the home directory in the user database
 	Webhook func(policyfile.Webhook) (grapnel.Hook, error) // builds the hook of a webhook address; nil = they are skipped
 
-	ruling  *ruling          // rules of managed and user policies about other policies; nil = no rules
-	early   *match.Facts     // facts of Event; nil = the Set is for all events
-	facts   *match.FactCache // shared by all packs and files, so that each shell line is parsed once
-	seen    map[string]bool  // foreign sources already loaded: each is loaded once, with the strongest scope
-	noAllow bool             // NoAllow of the current file
+	ruling  *ruling             // rules of managed and user policies about other policies; nil = no rules
+	early   *match.Facts        // facts of Event; nil = the Set is for all events
+	about   *grapnel.Event      // as Event, but not nil when hooks are loaded that match only after a change
+	entries map[entryKey]*entry // what was read for about
+	facts   *match.FactCache    // shared by all packs and files, so that each shell line is parsed once
+	seen    map[string]bool     // foreign sources already loaded: each is loaded once, with the strongest scope
+	noAllow bool                // NoAllow of the current file
 }
 
 // State is the result of loading a file.
@@ -156,6 +158,9 @@ func (s *Set) Digest() string {
 // without valid content blocks tool calls, because its rules are unknown. Prompts and stops are
 // never blocked for this reason.
 func Load(req Request) Set {
+	if req.Event != nil {
+		req.about, req.entries = req.Event, map[entryKey]*entry{}
+	}
 	set := req.loadAll()
 	if req.Event != nil && changesEvent(set.Specs, req.Event) {
 		req.Event = nil // skipped hooks may match the changed event

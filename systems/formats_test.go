@@ -63,12 +63,13 @@ func TestForeignFormats(t *testing.T) {
 				archive.Files = append(archive.Files, txtar.File{Name: "want"})
 				want = &archive.Files[len(archive.Files)-1]
 			}
-			found := f.Parse(files)
+			found := f.Parse(files, false)
 			if im := f.AsPolicy(files, policy.Parse); im.Hooks > 0 {
 				if _, errs := policy.Parse("imported", im.Policy); len(errs) > 0 {
 					t.Errorf("what is imported is no policy: %v\n%s", errs, im.Policy)
 				}
 			}
+			sameBriefly(t, f, files, found)
 			got := systemtest.Text(found)
 			if *updateForeign {
 				want.Data = []byte(got)
@@ -94,6 +95,21 @@ func foreignFileOf(name string, data []byte) hookfiles.File {
 		f.Source.Scope = grapnel.ScopeProject
 	}
 	return f
+}
+
+// sameBriefly checks that a brief result has the same hooks and errors.
+func sameBriefly(t *testing.T, f *hookfiles.Format, files []hookfiles.File, whole hookfiles.Found) {
+	t.Helper()
+	brief := f.Parse(files, true)
+	for i := range brief.Hooks {
+		if h := &brief.Hooks[i]; h.Complete != nil {
+			h.Complete(h)
+		}
+	}
+	whole.Notes, brief.Notes = nil, nil
+	if diff := cmp.Diff(systemtest.Text(whole), systemtest.Text(brief)); diff != "" {
+		t.Errorf("a brief result differs (-whole +brief):\n%s", diff)
+	}
 }
 
 // formatOf returns the format of a directory below this one.

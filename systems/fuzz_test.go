@@ -48,7 +48,8 @@ func fuzzForeign(f *testing.F, system string, paths ...string) {
 			}
 			files = append(files, file)
 		}
-		found := parse(files)
+		found := parse(files, false)
+		sameBriefly(t, formatOf(system), files, found)
 		im := formatOf(system).AsPolicy(files, policy.Parse)
 		if _, errs := policy.Parse("imported", im.Policy); len(errs) > 0 {
 			t.Errorf("what is imported is no policy: %v\n%s", errs, im.Policy)

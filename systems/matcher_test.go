@@ -39,7 +39,7 @@ func TestMatcherSyntax(t *testing.T) {
 				t.Parallel()
 				event := map[string]string{"claude-code": "PreToolUse", "gemini-cli": "BeforeTool"}[format]
 				file := fmt.Sprintf(`{"hooks":{%q:[{"matcher":"%s","hooks":[{"type":"command","command":"x"}]}]}}`, event, tt.matcher)
-				found := systems.Find(format).Parse([]hookfiles.File{{Path: "/h/settings.json", Data: []byte(file)}})
+				found := systems.Find(format).Parse([]hookfiles.File{{Path: "/h/settings.json", Data: []byte(file)}}, false)
 				if len(found.Hooks) != 1 || len(found.Errors)+len(found.Broken) > 0 {
 					t.Fatalf("%s: %s", file, systemtest.Text(found))
 				}
@@ -97,7 +97,7 @@ func TestNearestNeverLess(t *testing.T) {
 			"miniclaw":    `{"hooks":{"pre_tool":[{"tool_pattern":%q,"command":"x"}]}}`,
 		}
 		for format, text := range files {
-			found := systems.Find(format).Parse([]hookfiles.File{{Path: "/s.json", Data: fmt.Appendf(nil, text, pattern)}})
+			found := systems.Find(format).Parse([]hookfiles.File{{Path: "/s.json", Data: fmt.Appendf(nil, text, pattern)}}, false)
 			for i := range found.Hooks {
 				h := &found.Hooks[i]
 				if h.Match == nil || h.Matcher == nil {

@@ -51,7 +51,7 @@ func Fold(raw json.RawMessage, names []Key) (json.RawMessage, error) {
 			}
 			i++
 		case '"':
-			end := stringEnd(raw, i)
+			end := SkipString(raw, i)
 			if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' && len(open) > 0 {
 				key := raw[i+1 : end-1]
 				folded, plain := foldKey(raw[i:end])
@@ -86,7 +86,7 @@ func Keys(raw json.RawMessage) (keys []Key) {
 			i++
 			continue
 		}
-		end := stringEnd(raw, i)
+		end := SkipString(raw, i)
 		if next := SkipSpace(raw, end); next < len(raw) && raw[next] == ':' {
 			if key, ok := Unquote(raw[i:end]); ok {
 				keys = append(keys, Key{key, depth})
@@ -200,8 +200,8 @@ func twice(keys [][]byte) []byte {
 	return nil
 }
 
-// stringEnd returns the index after the string that begins at i.
-func stringEnd(raw []byte, i int) int {
+// SkipString returns the index after the string of valid JSON that begins at i.
+func SkipString(raw []byte, i int) int {
 	for i++; ; i++ {
 		n := bytes.IndexByte(raw[i:], '"')
 		if n < 0 {

@@ -1,7 +1,10 @@
 package tree_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -180,4 +183,64 @@ n = 2
 			t.Errorf("%.30q: %s, want %s", text, got, want)
 		}
 	}
+}
+
+// A file that encoding/json accepts has the same values in a tree.
+func FuzzParseJSON(f *testing.F) {
+	for _, text := range []string{
+		"", " ", "{}", `{"a":[1,-2.5e3,true,false,null,"x\u00e9\n"],"a":{"b":[]}}`, "[ [ ] , { } ]", `"\ud800\"\\"`, "\xef\xbb\xbf{\"a\" :\t1}", `[1 2]`, `{"a"}`, "\"\xff\"",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		root, wrong := tree.ParseJSON(data)
+		text := bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+		if len(bytes.TrimSpace(text)) == 0 {
+			text = []byte("{}")
+		}
+		var want any
+		d := json.NewDecoder(bytes.NewReader(text))
+		d.UseNumber()
+		if err := d.Decode(&want); err != nil || !json.Valid(text) {
+			if wrong == nil {
+				t.Errorf("%q has a tree, and encoding/json says %v", data, err)
+			}
+			return
+		}
+		if wrong != nil {
+			if !strings.Contains(wrong.Msg, "nested deeper") {
+				t.Errorf("%q: %v", data, wrong)
+			}
+			return
+		}
+		if got := plain(t, root); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %v, want %v", data, got, want)
+		}
+	})
+}
+
+// plain returns the value of a node as encoding/json would.
+func plain(t *testing.T, n *tree.Node) any {
+	t.Helper()
+	switch n.Kind {
+	case tree.Object:
+		all := map[string]any{}
+		for _, name := range n.Names {
+			all[name] = plain(t, n.Get(name))
+		}
+		return all
+	case tree.List:
+		all := []any{}
+		for _, item := range n.Items {
+			all = append(all, plain(t, item))
+		}
+		return all
+	case tree.Text:
+		return n.Text
+	case tree.Number:
+		return json.Number(n.Raw)
+	case tree.Bool:
+		return n.IsTrue()
+	}
+	return nil
 }

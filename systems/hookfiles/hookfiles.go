@@ -41,8 +41,10 @@ type Format struct {
 	Events func() []Event
 
 	// Parse parses all files of one `load:` entry. It is a pure function and never panics. It skips
-	// invalid entries, and reports an error for each, and entries that run Grapnel itself.
-	Parse func(files []File) Found
+	// invalid entries, and reports an error for each, and entries that run Grapnel itself. A brief
+	// result is for one event, so most of its hooks will not run: it can leave out Notes, and gives
+	// hooks a function Complete.
+	Parse func(files []File, brief bool) Found
 }
 
 // An Event is an event of a system, with the canonical events that it stands for.
@@ -81,6 +83,7 @@ type Hook struct {
 
 	Matcher    grapnel.Matcher // in addition to Match; nil = none
 	All        bool            // Matcher matches every event in On
+	Reads      bool            // Matcher reads the input of a tool, which another hook may change
 	Tools      []string        // for Import, instead of Match.Tool: the tools that the author means by an unanchored name; nil = Match.Tool
 	Handler    grapnel.Hook    // a rule that only its system has, which runs in Phase; nil = see Run or Webhook
 	Phase      grapnel.Phase
@@ -91,6 +94,10 @@ type Hook struct {
 	Start      []string     // starts the program instead of Run.Args, which are for people; nil = Run.Args
 	Off        bool         // the hook does not run: it is invalid, equal to a hook of another file, or its file is already loaded
 	Key        string
+
+	// Complete sets Match, Tools and Unsupported of a hook whose own matcher fits; nil = they are set.
+	// They follow from the matcher, and take longer than all the rest.
+	Complete func(h *Hook)
 }
 
 // A Rule is a hook of a file that runs nothing.
@@ -117,8 +124,8 @@ func (f *Format) PresetRow() grapnel.Preset {
 // Read parses files and makes names unique within a source.
 // If the system lets a hook replace an earlier one with the same name, Read does the same.
 // Otherwise it renames the second hook to "name #2".
-func (f *Format) Read(files []File) Found {
-	all := f.Parse(files)
+func (f *Format) Read(files []File, brief bool) Found {
+	all := f.Parse(files, brief)
 	names := f.PresetRow().Names
 	type name struct {
 		file int

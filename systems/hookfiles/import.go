@@ -57,7 +57,7 @@ func (f *Format) Import(paths []string, parse ParseFunc) (*Imported, error) {
 
 // AsPolicy converts the hooks in files to a policy.
 func (f *Format) AsPolicy(files []File, parse ParseFunc) *Imported {
-	found := f.Parse(files)
+	found := f.Parse(files, false)
 	im := importer{names: map[string]bool{}, preset: f.PresetRow(), parse: parse}
 	if found.Own > 0 {
 		im.unconverted = append(im.unconverted, &policyfile.Error{File: files[0].Path, Msg: fmt.Sprintf("skips the entries that run Grapnel itself (%d)", found.Own)})

@@ -163,11 +163,12 @@ func json5Text(data []byte, from int) (text []byte, end int) {
 type Reader struct {
 	Found
 	Files []File
+	Brief bool // see Format.Parse
 	At    int  // index of the file that is being read
 	full  bool // the limit on hooks is reached
 }
 
-func NewReader(files []File) *Reader { return &Reader{Files: files} }
+func NewReader(files []File, brief bool) *Reader { return &Reader{Files: files, Brief: brief} }
 
 // Open parses a file. If the file has none of the given kinds of value, open reports it as broken
 // and returns nil.
@@ -204,6 +205,9 @@ func (r *Reader) Fail(n *tree.Node, at, hint, format string, args ...any) {
 
 // Note reports an ignored part of an entry.
 func (r *Reader) Note(n *tree.Node, at, hint, format string, args ...any) {
+	if r.Brief {
+		return
+	}
 	r.Notes = append(r.Notes, r.Problem(n, at, hint, format, args...))
 }
 
@@ -321,6 +325,10 @@ func (r *Reader) Add(n *tree.Node, h Hook) bool {
 		return false
 	}
 	h.FileIndex, h.Line = r.At, n.Line
+	if h.Complete != nil && !r.Brief {
+		h.Complete(&h)
+		h.Complete = nil
+	}
 	r.Hooks = append(r.Hooks, h)
 	return true
 }

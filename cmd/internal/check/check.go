@@ -317,7 +317,7 @@ func slowMatchers(row *policy.Loaded) (found []Finding) {
 		return nil // the row has the error
 	}
 	checked := map[string]bool{}
-	for _, h := range systems.Find(row.Format).Parse([]hookfiles.File{{Path: row.File, Data: data}}).Hooks {
+	for _, h := range systems.Find(row.Format).Parse([]hookfiles.File{{Path: row.File, Data: data}}, false).Hooks {
 		m, ok := h.Matcher.(interface{ Expression() string })
 		if !ok || checked[m.Expression()] {
 			continue

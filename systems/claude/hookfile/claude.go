@@ -70,8 +70,8 @@ type claudeHandle struct {
 	matcher *claudeMatcher
 }
 
-func parseClaude(files []hookfiles.File) hookfiles.Found {
-	r := &claudeReader{Reader: hookfiles.NewReader(files), handles: map[string][]*claudeHandle{}}
+func parseClaude(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &claudeReader{Reader: hookfiles.NewReader(files, brief), handles: map[string][]*claudeHandle{}}
 	roots := make([]*tree.Node, len(files))
 	for i := range files {
 		roots[i] = r.Open(i, files[i].Data, tree.Object)
@@ -193,7 +193,7 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node)
 	case err != nil:
 		r.Fail(group.Get("matcher"), at+".matcher", "", "%v", err)
 		return
-	default:
+	case !r.Brief:
 		if hint := m.dead(); hint != "" {
 			r.Note(group.Get("matcher"), at+".matcher", hint, "%q matches no known tool of Claude Code", m.source)
 		}
@@ -265,9 +265,10 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	h := hookfiles.Hook{
 		Hook: policyfile.Hook{
 			Name: hookfiles.CalledAfter(strings.Join(texts, " "), row.Native), On: []grapnel.Kind{row.Kind},
-			Timeout: r.seconds(row, n, at), Run: cmd, Match: m.match(),
+			Timeout: r.seconds(row, n, at), Run: cmd,
 		},
-		At: at, Matcher: &m, All: m.source == "" && m.rule == nil, Key: row.Native + " " + key, Unsupported: m.unsupported(),
+		At: at, Matcher: &m, All: m.source == "" && m.rule == nil, Reads: m.rule != nil, Key: row.Native + " " + key,
+		Complete: func(h *hookfiles.Hook) { h.Match, h.Unsupported = m.match(), append(m.unsupported(), h.Unsupported...) },
 	}
 	switch row.Native { // the two events that are the same kind
 	case "UserPromptSubmit":

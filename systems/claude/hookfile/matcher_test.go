@@ -68,7 +68,7 @@ func TestClaudeMatcher(t *testing.T) {
 		t.Run(tt.event+tt.matcher+tt.agent, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{%q:[{"matcher":%s,"hooks":[{"type":"command","command":"x"}]}]}}`, tt.event, tt.matcher)
-			found := parseClaude([]hookfiles.File{{Path: "/h/.claude/settings.json", Data: []byte(file)}})
+			found := parseClaude([]hookfiles.File{{Path: "/h/.claude/settings.json", Data: []byte(file)}}, false)
 			if len(found.Hooks) != 1 || len(found.Errors)+len(found.Broken) > 0 {
 				t.Fatalf("%s: %s", file, systemtest.Text(found))
 			}
@@ -124,7 +124,7 @@ func TestClaudeIf(t *testing.T) {
 		t.Run(tt.rule+" "+tt.input, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":%q}]}]}}`, tt.rule)
-			found := parseClaude([]hookfiles.File{{Path: "/s.json", Data: []byte(file)}})
+			found := parseClaude([]hookfiles.File{{Path: "/s.json", Data: []byte(file)}}, false)
 			if tt.rule == "bash(ls)" { // a rule with an argument for an unknown tool
 				if len(found.Hooks) != 0 || len(found.Errors) != 1 {
 					t.Errorf("%s", systemtest.Text(found))
@@ -150,7 +150,7 @@ func TestClaudeOnce(t *testing.T) {
 		{"matcher":"Bash|Write","hooks":[{"type":"command","command":"x"}]},
 		{"matcher":"Write","hooks":[{"type":"command","command":"x"}]},
 		{"matcher":"*","hooks":[{"type":"command","command":"y"}]}
-	]}}`)}})
+	]}}`)}}, false)
 	for tool, want := range map[string]string{"Read": "0 3", "Bash": "1 3", "Write": "2 3"} {
 		var got []string
 		for i := range found.Hooks {

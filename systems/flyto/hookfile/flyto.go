@@ -38,8 +38,8 @@ var Format = &hookfiles.Format{
 	Parse:   parseFlyto,
 }
 
-func parseFlyto(files []hookfiles.File) hookfiles.Found {
-	r := &flytoReader{hookfiles.NewReader(files)}
+func parseFlyto(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &flytoReader{hookfiles.NewReader(files, brief)}
 	for i := range files {
 		root := r.Open(i, files[i].Data, tree.Object, tree.List)
 		switch hooks := root.Get("hooks"); {

@@ -38,8 +38,8 @@ var Format = &hookfiles.Format{
 // disabled.
 const geminiEnablement = "extension-enablement.json"
 
-func parseGemini(files []hookfiles.File) hookfiles.Found {
-	r := newGeminiReader(files, nil)
+func parseGemini(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := newGeminiReader(files, nil, brief)
 	r.short = true
 	roots := make([]*tree.Node, len(files))
 	enablement := -1

@@ -48,7 +48,7 @@ func Load(req Request) ([]grapnel.Spec, []*policyfile.Error) {
 	for i, f := range req.Files {
 		files[i] = hookfiles.File{Path: f.Source.File, Source: f.Source}
 	}
-	r := newGeminiReader(files, req.Disabled)
+	r := newGeminiReader(files, req.Disabled, false)
 	for i, f := range req.Files {
 		if len(f.Hooks) == 0 || req.Untrusted && !f.Extension {
 			continue
@@ -96,8 +96,8 @@ type geminiReader struct {
 	extension string // directory of the extension whose file is being read; empty = settings
 }
 
-func newGeminiReader(files []hookfiles.File, disabled []string) *geminiReader {
-	return &geminiReader{Reader: hookfiles.NewReader(files), disabled: disabled}
+func newGeminiReader(files []hookfiles.File, disabled []string, brief bool) *geminiReader {
+	return &geminiReader{Reader: hookfiles.NewReader(files, brief), disabled: disabled}
 }
 
 // events parses a file's hooks in the order of the agent's events.
@@ -178,8 +178,11 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 		return
 	}
 	h := hookfiles.Hook{
-		Hook: policyfile.Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at), Match: match.nearest()},
-		At:   at, Matcher: &match, All: match.source == "" && match.err == nil, Sequential: sequential, Key: key, Unsupported: match.unsupported(), Tools: match.tools(),
+		Hook: policyfile.Hook{Name: called, On: []grapnel.Kind{row.Kind}, Timeout: r.milliseconds(n, at)},
+		At:   at, Matcher: &match, All: match.source == "" && match.err == nil, Sequential: sequential, Key: key,
+		Complete: func(h *hookfiles.Hook) {
+			h.Match, h.Tools, h.Unsupported = match.nearest(), match.tools(), match.unsupported()
+		},
 	}
 	if row.Failed != "" {
 		h.On = append(h.On, row.Failed)

@@ -60,4 +60,3 @@ func Engine(t *testing.T, dir string, files map[string]string) *grapnel.Engine {
 	}
 	return e
 }
-

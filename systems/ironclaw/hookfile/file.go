@@ -64,7 +64,7 @@ var Format = &hookfiles.Format{
 		}
 		return out
 	},
-	Parse: func(files []hookfiles.File) hookfiles.Found {
+	Parse: func(files []hookfiles.File, _ bool) hookfiles.Found {
 		bundles := make([]File, len(files))
 		for i := range files {
 			bundles[i] = File{Source: ironClawSource(&files[i]), Path: files[i].Path, Data: files[i].Data}

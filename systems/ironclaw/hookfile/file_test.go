@@ -58,7 +58,7 @@ func TestIronClawSameFileTwice(t *testing.T) {
 	for _, dir := range []string{"/home/dev/", "/home/dev/.config/grapnel/"} {
 		files = append(files, hookfiles.File{Name: "hooks/hooks.json", Path: dir + "hooks/hooks.json", Data: []byte(bundle)})
 	}
-	f := Format.Parse(append(files, files[0])) // the first file is found twice
+	f := Format.Parse(append(files, files[0]), false) // the first file is found twice
 	if len(f.Hooks) != 2 || f.Hooks[0].FileIndex == f.Hooks[1].FileIndex || len(f.Notes)+len(f.Errors)+len(f.Broken) > 0 {
 		t.Errorf("%s", systemtest.Text(f))
 	}

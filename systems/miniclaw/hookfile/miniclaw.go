@@ -52,8 +52,8 @@ var Format = &hookfiles.Format{
 	Parse:   parseMiniclaw,
 }
 
-func parseMiniclaw(files []hookfiles.File) hookfiles.Found {
-	r := &miniclawReader{hookfiles.NewReader(files)}
+func parseMiniclaw(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &miniclawReader{hookfiles.NewReader(files, brief)}
 	for i := range files {
 		read := tree.ParseJSON
 		if path.Ext(filepath.ToSlash(files[i].Path)) == ".toml" {
@@ -153,14 +153,12 @@ func (r *miniclawReader) hook(at string, list *miniclawList, n *tree.Node) {
 	}
 	if m != nil {
 		h.Matcher, m.key = m, list.pattern
-		if hint := m.dead(); hint != "" {
-			r.Note(pattern, at+"."+list.pattern, hint, "%q matches no known tool of mini-claw", m.source)
+		if !r.Brief {
+			if hint := m.dead(); hint != "" {
+				r.Note(pattern, at+"."+list.pattern, hint, "%q matches no known tool of mini-claw", m.source)
+			}
 		}
-		if h.Match = m.nearest(); h.Match == nil {
-			h.Unsupported = []string{fmt.Sprintf("%s %q", m.key, m.source)}
-		} else if len(h.Match.Tool) > 1 {
-			h.Unsupported = []string{fmt.Sprintf("%s %q is narrower than tool: %s", m.key, m.source, strings.Join(h.Match.Tool, ", "))}
-		}
+		h.Complete = m.complete
 	}
 	if timeout != nil {
 		ms, ok := timeout.Number()
@@ -177,8 +175,8 @@ func (r *miniclawReader) hook(at string, list *miniclawList, n *tree.Node) {
 // "matcher" comes from Claude Code, so its glob may also match the name that Claude Code uses.
 type miniclawMatcher struct {
 	source string
-	re     *regexp.Regexp
-	key    string // tool_pattern or matcher
+	re     *regexp.Regexp // nil = the pattern is a name
+	key    string         // tool_pattern or matcher
 }
 
 // newMiniclawMatcher returns nil for a missing pattern, which matches all tools.
@@ -197,20 +195,30 @@ func newMiniclawMatcher(n *tree.Node) (*miniclawMatcher, error) {
 func Glob(pattern string) (grapnel.Matcher, error) { return compileMiniclaw(pattern) }
 
 func compileMiniclaw(pattern string) (*miniclawMatcher, error) {
+	if strings.Trim(pattern, hookfiles.NameChars) == "" {
+		return &miniclawMatcher{source: pattern, key: "tool_pattern"}, nil
+	}
 	re, err := compileGlob(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a glob: %w", pattern, err)
 	}
-	return &miniclawMatcher{pattern, re, "tool_pattern"}, nil
+	return &miniclawMatcher{source: pattern, re: re, key: "tool_pattern"}, nil
 }
 
 // Match reports whether the tool's name matches the glob.
 func (m *miniclawMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
-	if m.re.MatchString(dialect.MiniclawSubject(ev)) {
+	if m.matches(dialect.MiniclawSubject(ev)) {
 		return true, nil
 	}
 	_, name := dialect.ClaudeSubject(ev)
-	return m.key == "matcher" && m.re.MatchString(name), nil
+	return m.key == "matcher" && m.matches(name), nil
+}
+
+func (m *miniclawMatcher) matches(name string) bool {
+	if m.re == nil {
+		return name == m.source
+	}
+	return m.re.MatchString(name)
 }
 
 // Explain returns the text of the pattern.
@@ -230,7 +238,7 @@ func (m *miniclawMatcher) tools() []dialect.ToolRow {
 func (m *miniclawMatcher) dead() (hint string) {
 	var known []string
 	for _, tool := range m.tools() {
-		if m.re.MatchString(tool.Native) {
+		if m.matches(tool.Native) {
 			return ""
 		}
 		known = append(known, tool.Native)
@@ -247,7 +255,16 @@ func (m *miniclawMatcher) nearest() *policyfile.Match {
 	if strings.Trim(m.source, hookfiles.NameChars+"*?") != "" {
 		return nil
 	}
-	return hookfiles.NearestTools(m.tools(), m.re.MatchString, []string{m.source})
+	return hookfiles.NearestTools(m.tools(), m.matches, []string{m.source})
+}
+
+// complete sets the match of a policy that is nearest to the pattern, and what it loses.
+func (m *miniclawMatcher) complete(h *hookfiles.Hook) {
+	if h.Match = m.nearest(); h.Match == nil {
+		h.Unsupported = []string{fmt.Sprintf("%s %q", m.key, m.source)}
+	} else if len(h.Match.Tool) > 1 {
+		h.Unsupported = []string{fmt.Sprintf("%s %q is narrower than tool: %s", m.key, m.source, strings.Join(h.Match.Tool, ", "))}
+	}
 }
 
 // compileGlob compiles a glob with the syntax of the Rust crate glob: * and ** match any text, ?

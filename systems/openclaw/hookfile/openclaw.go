@@ -115,8 +115,8 @@ const (
 	higherFirst = "higher priority first, as in the program"
 )
 
-func parseOpenClaw(files []hookfiles.File) hookfiles.Found {
-	r := &openclawReader{Reader: hookfiles.NewReader(files)}
+func parseOpenClaw(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &openclawReader{Reader: hookfiles.NewReader(files, brief)}
 	r.Order = map[string]string{}
 	for i := range files {
 		r.dashes, r.underscores = false, false
