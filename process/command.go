@@ -187,6 +187,9 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 	result := &dialect.Output{Exit: end.Exit, Stdout: stdout, Stderr: end.Stderr.text(), Cut: end.Stdout.Cut + end.Stderr.Cut}
 	out, err := d.ReadOutcome(ev, *result)
 	out.Output = result
+	if out.Decision == grapnel.Block && strings.HasSuffix(out.Reason, ": ") && !isJSON && end.Stderr.last() == "" {
+		out.Reason += c.ended(end) // the program wrote nothing that would complete the reason
+	}
 	switch stderr := end.Stderr.last(); {
 	case end.Stopped != nil:
 		return out, fmt.Errorf("%s %w%s", c.title(), end.Stopped, stderr)
@@ -205,6 +208,18 @@ func (c *Command) read(d *dialect.Dialect, ev *grapnel.Event, end *Ending, limit
 	}
 }
 
+// ended returns words for the end of a program, for people.
+func (c *Command) ended(end *Ending) string {
+	switch {
+	case end.Stopped != nil:
+		return "no answer from " + c.shown()
+	case end.Signal != "":
+		return fmt.Sprintf("signal %s ended %s", end.Signal, c.shown())
+	default:
+		return fmt.Sprintf("exit status %d of %s", end.Exit, c.shown())
+	}
+}
+
 // orHidden returns a further possible reason for exit code 126: the sandbox hides the file.
 func (c *Command) orHidden() string {
 	if _, ok := c.Executor.(*Sandbox); ok {
@@ -214,7 +229,10 @@ func (c *Command) orHidden() string {
 }
 
 // title returns the quoted Title or command line, at most 80 characters, for messages.
-func (c *Command) title() string {
+func (c *Command) title() string { return fmt.Sprintf("%q", c.shown()) }
+
+// shown is title without the quotes.
+func (c *Command) shown() string {
 	text := cmp.Or(c.Title, c.Line)
 	if text == "" {
 		text = strings.Join(c.Args, " ")
@@ -223,7 +241,7 @@ func (c *Command) title() string {
 	if r := []rune(text); len(r) > 80 {
 		text = string(r[:80]) + "…"
 	}
-	return fmt.Sprintf("%q", text)
+	return text
 }
 
 // text returns the kept output as valid UTF-8 that can be shown to users and models.

@@ -127,6 +127,35 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A reason that a program did not complete says how the program ended: `hook failed: ` tells people
+// nothing.
+//
+// Proves: MC-19
+func TestReasonOfSilentPrograms(t *testing.T) {
+	t.Parallel()
+	long := ": " + strings.Repeat("x", 100) + "; exit 1"
+	for line, want := range map[string]string{
+		"exit 3":              "hook failed: exit status 3 of exit 3",
+		"echo no; exit 1":     "hook failed: exit status 1 of echo no; exit 1",
+		"echo ' ' >&2; false": "hook failed: exit status 1 of echo ' ' >&2; false",
+		"echo no >&2; false":  "hook failed: no",
+		"kill -KILL $$":       "hook failed: signal SIGKILL ended kill -KILL $$",
+		long:                  "hook failed: exit status 1 of " + long[:80] + "…",
+	} {
+		if out, _ := handle(t, &process.Command{Line: line, Dialect: dialect.Miniclaw()}, event(t)); out.Decision != grapnel.Block || out.Reason != want {
+			t.Errorf("%s: %v %q, want %q", line, out.Decision, out.Reason, want)
+		}
+	}
+	named := &process.Command{Line: "exit 1", Title: "lint", Dialect: dialect.Miniclaw()}
+	if out, _ := handle(t, named, event(t)); out.Reason != "hook failed: exit status 1 of lint" {
+		t.Errorf("reason %q, want the title of the command", out.Reason)
+	}
+	own := &process.Command{Line: `echo '{"decision":"block","reason":"see: "}'`}
+	if out, _ := handle(t, own, event(t)); out.Reason != "see: " {
+		t.Errorf("the reason of a program became %q", out.Reason)
+	}
+}
+
 // script writes a program. While the file is open for writing, no other thread of this process can
 // fork: a child would keep the file open, and the start of the program would fail with "text file
 // busy".

@@ -75,8 +75,10 @@ func (f *firing) decide(v view) {
 func (f *firing) blocks() *grapnel.Reason {
 	if f.verdict.Decision == grapnel.Block && len(f.verdict.Reasons) > 0 {
 		r := f.verdict.Reasons[0]
-		if hookCall := f.call(r.Hook); hookCall != nil && hookCall.out.Decision == grapnel.Block && hookCall.out.Reason == "" && r.Cause == grapnel.CauseDecision {
-			r.Text = "" // the text is a default text and not from the hook
+		if c := f.call(r.Hook); c != nil && c.out.Decision == grapnel.Block && r.Cause == grapnel.CauseDecision {
+			if own := f.ownReason(c); own == "" || own != c.out.Reason {
+				r.Text = own
+			}
 		}
 		return &r
 	}
@@ -93,6 +95,17 @@ func (f *firing) blocks() *grapnel.Reason {
 		}
 	}
 	return nil
+}
+
+// ownReason returns the reason in the system's own words: without a default text, and without the
+// words that Grapnel adds for people if a program blocked and wrote nothing.
+func (f *firing) ownReason(c *call) string {
+	speaks, err := f.bench.family.speaks()
+	if err != nil || c.output == nil {
+		return c.out.Reason
+	}
+	out, _ := speaks.ReadOutcome(c.saw, *c.output)
+	return out.Reason
 }
 
 // replaced returns the fields that hooks replaced, for presets in which the last change wins.

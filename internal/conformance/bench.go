@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
@@ -29,12 +28,18 @@ type bench struct {
 	mu      sync.Mutex
 	calls   []*call
 	records []*grapnel.Record
-	logs    map[string]*builtin.Logging // by hook name
-	failed  []failure                   // failed deliveries of webhooks
+	logs    map[string]messages // of logging hooks, by hook name
+	failed  []failure           // failed deliveries of webhooks
 
 	web     *web // network that webhooks reach; nil = the case has no webhooks
 	clients *outbound.Client
+
+	namesake namesake            // the Go package that runs the hooks; nil = the engine runs them
+	named    map[string]*hookDef // the hooks of the namesake, by their names in Records
 }
+
+// messages is a hook that records events.
+type messages interface{ Messages() []string }
 
 // A call is one call of a hook.
 type call struct {
@@ -67,7 +72,7 @@ type firing struct {
 
 // newBench returns a bench with an engine without hooks. The caller must close it.
 func newBench(family *family, preset grapnel.Preset) (*bench, error) {
-	b := &bench{family: family, preset: preset, logs: map[string]*builtin.Logging{}}
+	b := &bench{family: family, preset: preset, logs: map[string]messages{}}
 	var err error
 	if b.engine, err = b.newEngine(); err != nil {
 		return nil, err
@@ -85,14 +90,13 @@ func newBench(family *family, preset grapnel.Preset) (*bench, error) {
 
 // newEngine returns an engine that stores its Records in the bench.
 func (b *bench) newEngine(specs ...grapnel.Spec) (*grapnel.Engine, error) {
-	return grapnel.New(specs, &grapnel.Options{
-		Preset: b.preset,
-		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
-			b.mu.Lock()
-			defer b.mu.Unlock()
-			b.records = append(b.records, rec)
-		})},
-	})
+	return grapnel.New(specs, &grapnel.Options{Preset: b.preset, Observers: []grapnel.Observer{grapnel.ObserverFunc(b.keep)}})
+}
+
+func (b *bench) keep(_ context.Context, rec *grapnel.Record) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.records = append(b.records, rec)
 }
 
 // close waits for running hooks and removes the bench's files.
@@ -118,6 +122,9 @@ func (b *bench) remove() {
 // abandoned.
 func (b *bench) settle(ctx context.Context) {
 	_ = b.engine.Close(ctx)
+	if b.namesake != nil {
+		return // it keeps its engine
+	}
 	e, err := b.newEngine(b.engine.Specs()...)
 	if err != nil {
 		panic(err) // the same specs were valid before

@@ -17,6 +17,8 @@ type Case struct {
 	body map[string]json.RawMessage // the members of the case's kind
 	file string
 	err  error // why it cannot run
+
+	names func(b *bench) namesake // see plan
 }
 
 // frame has the members of every case.

@@ -217,7 +217,7 @@ func (o *Options) try(ctx context.Context, c *Case) ([]Diff, error) {
 			}
 			done <- end
 		}()
-		end.diffs, end.err = run(ctx, c)
+		end.diffs, end.err = bothWays(ctx, c, run)
 	}()
 	select {
 	case end := <-done:

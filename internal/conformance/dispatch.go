@@ -26,6 +26,7 @@ func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.Plan.names = c.names
 	b, err := d.Plan.bench(c.Dialect, def.Event)
 	if errors.Is(err, errMatcher) {
 		return c.compare(refused("invalid_matcher")), nil
@@ -72,6 +73,7 @@ func sequence(ctx context.Context, c *Case) ([]Diff, error) {
 		}
 		kinds = append(kinds, d.Events[i].Event)
 	}
+	d.Plan.names = c.names
 	b, err := d.Plan.bench(c.Dialect, kinds...)
 	if err != nil {
 		return nil, err
@@ -111,6 +113,10 @@ func (p *plan) bench(dialect string, on ...grapnel.Kind) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := b.use(p.names); err != nil {
+		b.remove()
+		return nil, err
+	}
 	if err := b.add(p.Hooks, on); err != nil {
 		b.remove()
 		return nil, err
@@ -120,6 +126,9 @@ func (p *plan) bench(dialect string, on ...grapnel.Kind) (*bench, error) {
 
 // add adds hooks to the engine.
 func (b *bench) add(defs []hookDef, on []grapnel.Kind) error {
+	if b.namesake != nil {
+		return b.registerAll(defs, on)
+	}
 	specs, err := b.specs(defs, on)
 	if err != nil {
 		return err
@@ -153,6 +162,9 @@ func (b *bench) dispatchIn(ctx context.Context, e *grapnel.Engine, def *eventDef
 		e.Start(ctx, ev)
 		f.took = time.Since(f.began)
 		return f.answer(ctx), nil
+	}
+	if b.namesake != nil && unobtainable(def.Input) == nil {
+		return b.fireNamesake(ctx, ev)
 	}
 	f := b.fire(ev, func() grapnel.Verdict {
 		if unread := unobtainable(def.Input); unread != nil {

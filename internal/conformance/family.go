@@ -22,6 +22,9 @@ type family struct {
 	unwaited grapnel.Kind
 	// answer adds the members that only this system has to a view. nil = none.
 	answer func(f *firing, v view)
+	// through runs a case once more, through the Go package that has the system's names. nil = the
+	// system has none.
+	through handler
 }
 
 // eventName is an event and the system's name for it.
@@ -75,6 +78,8 @@ type plan struct {
 	Mutation string    `json:"mutation"`
 	OnBlock  string    `json:"on_block"`
 	Hooks    []hookDef `json:"hooks"`
+
+	names func(b *bench) namesake // makes the Go package that runs the hooks; nil = the engine runs them
 }
 
 // preset returns the family's preset with the settings of the plan applied.

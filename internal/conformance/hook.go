@@ -230,11 +230,7 @@ func (does *behaviour) run(b *bench, ev *grapnel.Event) (grapnel.Outcome, error)
 		}
 		return speaks.ReadOutcome(ev, dialect.Output{Exit: does.Exit, Stderr: []byte(does.Stderr)})
 	case "register_other":
-		s, err := b.spec(does.Hook, []grapnel.Kind{ev.Kind})
-		if err == nil {
-			err = b.engine.Add(s)
-		}
-		if err != nil {
+		if err := b.add([]hookDef{*does.Hook}, []grapnel.Kind{ev.Kind}); err != nil {
 			return grapnel.Outcome{}, err
 		}
 	case "unregister_other":

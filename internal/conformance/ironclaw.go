@@ -13,7 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
-	ironclawfile "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
+	"github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
 // ironclaw runs its hooks in its own process, and has no command hooks.
@@ -30,7 +30,7 @@ func ironClawFileFilter(_ context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	return c.compare(view{"is_hook_file": ironclawfile.IsHookFile(d.Path)}), nil
+	return c.compare(view{"is_hook_file": hookfile.IsHookFile(d.Path)}), nil
 }
 
 // ironClawBundle loads one bundle.
@@ -42,7 +42,7 @@ func ironClawBundle(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	v, err := ironClawView(ctx, &ironclawfile.Request{Files: []ironclawfile.File{{Source: d.Source, Data: d.Bundle, Err: errorOf(d.Bundle)}}}, nil)
+	v, err := ironClawView(ctx, c, &hookfile.Request{Files: []hookfile.File{{Source: d.Source, Data: d.Bundle, Err: errorOf(d.Bundle)}}}, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	req := ironclawfile.Request{
+	req := hookfile.Request{
 		Audit:  func([]byte) error { return nil },
 		Active: func(source string) bool { return !slices.Contains(d.Given.Inactive, source) },
 	}
@@ -72,14 +72,14 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	var workspace map[string]json.RawMessage
 	switch err := errorOf(d.Given.Workspace); {
 	case err != nil: // no file of the workspace can be read
-		req.Files = append(req.Files, ironclawfile.File{Source: "workspace:hooks/hooks.json", Err: err})
+		req.Files = append(req.Files, hookfile.File{Source: "workspace:hooks/hooks.json", Err: err})
 	case len(d.Given.Workspace) > 0:
 		if err := strict(d.Given.Workspace, &workspace); err != nil {
 			return nil, err
 		}
 	}
 	for path, raw := range workspace {
-		if ironclawfile.IsHookFile(path) {
+		if hookfile.IsHookFile(path) {
 			req.Files = append(req.Files, fileOf("workspace:"+path, raw))
 		}
 	}
@@ -87,7 +87,7 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 	if d.Given.SessionSummary {
 		application = append(application, builtin.SessionSummary(builtin.Conversations{}, nil, nil))
 	}
-	v, err := ironClawView(ctx, &req, application)
+	v, err := ironClawView(ctx, c, &req, application)
 	if err != nil {
 		return nil, err
 	}
@@ -96,8 +96,8 @@ func ironClawBootstrap(ctx context.Context, c *Case) ([]Diff, error) {
 
 // fileOf returns a file with this content: the text of a JSON string, or any other value as
 // JSON.
-func fileOf(source string, raw json.RawMessage) ironclawfile.File {
-	f := ironclawfile.File{Source: source, Data: raw, Err: errorOf(raw)}
+func fileOf(source string, raw json.RawMessage) hookfile.File {
+	f := hookfile.File{Source: source, Data: raw, Err: errorOf(raw)}
 	var text *string // nil if the value is null
 	if json.Unmarshal(raw, &text) == nil && text != nil {
 		f.Data = []byte(*text)
@@ -107,7 +107,7 @@ func fileOf(source string, raw json.RawMessage) ironclawfile.File {
 
 // ironClawView returns the result of loading the files of req together with the application's
 // hooks.
-func ironClawView(ctx context.Context, req *ironclawfile.Request, application []grapnel.Spec) (v view, err error) {
+func ironClawView(ctx context.Context, c *Case, req *hookfile.Request, application []grapnel.Spec) (v view, err error) {
 	client := outbound.NewClient(nil)
 	defer func() { err = errors.Join(err, client.Close(ctx)) }()
 	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) {
@@ -119,7 +119,10 @@ func ironClawView(ctx context.Context, req *ironclawfile.Request, application []
 		}
 		return hook, nil
 	}
-	set := ironclawfile.Load(*req)
+	if c.names != nil {
+		return ironclawNamesView(req, application)
+	}
+	set := hookfile.Load(*req)
 	preset, _ := grapnel.FindPreset(ironclaw.name)
 	engine, err := grapnel.New(slices.Concat(application, set.Specs), &grapnel.Options{Preset: preset})
 	if err != nil {
@@ -129,6 +132,10 @@ func ironClawView(ctx context.Context, req *ironclawfile.Request, application []
 	for _, s := range engine.List("") {
 		names = append(names, s.FullName())
 	}
+	return ironClawSetView(&set, names), nil
+}
+
+func ironClawSetView(set *hookfile.Set, names []string) view {
 	kinds := []string{}
 	for _, err := range set.Errors {
 		kinds = append(kinds, ironClawErrorKind(err))
@@ -138,12 +145,12 @@ func ironClawView(ctx context.Context, req *ironclawfile.Request, application []
 		"bundled_hooks": sum.BundledHooks, "plugin_hooks": sum.PluginHooks, "workspace_hooks": sum.WorkspaceHooks,
 		"hooks": sum.PluginHooks + sum.WorkspaceHooks, "outbound_webhooks": sum.OutboundWebhooks,
 		"errors": sum.Errors, "error_kinds": kinds, "total": sum.Total(), "list": names, "warnings": set.Warnings,
-	}, nil
+	}
 }
 
 // ironClawErrorKind returns IronClaw's name for an error. IronClaw has fewer kinds of errors
 // than Grapnel.
-func ironClawErrorKind(err *ironclawfile.Error) string {
+func ironClawErrorKind(err *hookfile.Error) string {
 	fault, ok := errors.AsType[*outbound.Error](err)
 	if !ok {
 		return err.Kind

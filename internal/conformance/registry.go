@@ -43,7 +43,7 @@ func registry(ctx context.Context, c *Case) ([]Diff, error) {
 	if err := c.decode(&d); err != nil {
 		return nil, err
 	}
-	b, err := (&plan{}).bench(c.Dialect)
+	b, err := (&plan{names: c.names}).bench(c.Dialect)
 	if err != nil {
 		return nil, err
 	}
@@ -57,7 +57,7 @@ func registry(ctx context.Context, c *Case) ([]Diff, error) {
 		if run == nil {
 			return nil, fmt.Errorf("unknown operation %q", op.Do)
 		}
-		got, err := run(&m, ctx, op)
+		got, err := b.operate(op, func() (any, error) { return run(&m, ctx, op) })
 		for _, d := range op.compare(got, err) {
 			d.Key = fmt.Sprintf("ops[%d].%s: %s", i, op.Do, d.Key)
 			diffs = append(diffs, d)

@@ -75,7 +75,7 @@ var layers = [][]string{
 	{"dialect", "internal", "policy/policyfile"},
 	{"process", "outbound", "policy", "systems", "builtin", "internal/spool"},
 	{
-		"packs", "host", "hooktest", "local", "conformance",
+		"packs", "host", "hooktest", "local", "systems", "conformance",
 		"internal/conformance", "internal/policytest", "internal/replay", "internal/sample",
 	},
 	{"cmd/internal"},

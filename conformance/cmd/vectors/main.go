@@ -15,6 +15,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"regexp"
@@ -23,6 +24,7 @@ import (
 )
 
 func main() {
+	slog.SetDefault(slog.New(slog.DiscardHandler)) // many cases have hooks that fail
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	failed, err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
 	stop()

@@ -12,89 +12,102 @@ import (
 	"os"
 	"time"
 
-	"github.com/grapnel-dev/grapnel"
-	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
+	"github.com/grapnel-dev/grapnel/systems/ironclaw"
+	"github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
 //go:embed hooks/hooks.json
 var bundle []byte
 
 // events has one event for each of IronClaw's points.
-var events = []struct {
-	point string
-	event grapnel.Event
-}{
-	{"onSessionStart", grapnel.Event{Kind: grapnel.SessionStart}},
-	{"beforeInbound", grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "Pay the printer."}}},
-	{"beforeToolCall", grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "pay", Input: json.RawMessage(`{"amount":40}`)}}},
-	{"transformResponse", grapnel.Event{Kind: grapnel.ResponseBefore, Model: &grapnel.Model{Response: json.RawMessage(`"Paid."`)}}},
-	{"beforeOutbound", grapnel.Event{Kind: grapnel.MessageBefore, Message: &grapnel.Message{Channel: "mail", Content: "Paid."}}},
-	{"onSessionEnd", grapnel.Event{Kind: grapnel.SessionEnd}},
+var events = []ironclaw.HookEvent{
+	ironclaw.SessionStart{UserID: "ada", SessionID: "s1"},
+	ironclaw.Inbound{UserID: "ada", Channel: "web", Content: "Pay the printer."},
+	ironclaw.ToolCall{ToolName: "pay", Parameters: json.RawMessage(`{"amount":40}`), UserID: "ada", Context: "chat"},
+	ironclaw.ResponseTransform{UserID: "ada", Response: "Paid."},
+	ironclaw.Outbound{UserID: "ada", Channel: "mail", Content: "Paid."},
+	ironclaw.SessionEnd{UserID: "ada", SessionID: "s1"},
 }
 
-// newEngine returns IronClaw's registry: an engine with its preset.
-func newEngine(specs ...grapnel.Spec) (*grapnel.Engine, error) {
-	preset, _ := grapnel.FindPreset("ironclaw")
-	for i := range specs {
-		specs[i] = preset.Defaults(specs[i]) // 5 s, fail open
-	}
-	return grapnel.New(specs, &grapnel.Options{Preset: preset})
-}
+// A function is the part of a hook that answers.
+type function func(ctx context.Context, event ironclaw.HookEvent, hookCtx *ironclaw.HookContext) (ironclaw.HookOutcome, error)
 
-// points fires each event and prints what a hook of that point gets.
+// points runs each event and prints what a hook of that point gets.
 func points(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "points:")
-	session := grapnel.Session{ID: "s1", User: "ada", Channel: "web"}
 	for _, e := range events {
-		show := grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
-			content := ev.Session.ID
-			switch {
-			case ev.Prompt != nil:
-				content = ev.Prompt.Text
-			case ev.Tool != nil:
-				content = ev.Tool.Name + " " + string(ev.Tool.Input)
-			case ev.Model != nil:
-				content = string(ev.Model.Response)
-			case ev.Message != nil:
-				content = ev.Message.Channel + ": " + ev.Message.Content
+		show := func(_ context.Context, event ironclaw.HookEvent, _ *ironclaw.HookContext) (ironclaw.HookOutcome, error) {
+			user, content := "", event.PrimaryContent()
+			switch e := event.(type) {
+			case ironclaw.SessionStart:
+				user = e.UserID
+			case ironclaw.Inbound:
+				user = e.UserID
+			case ironclaw.ToolCall:
+				user, content = e.UserID, e.ToolName+" "+content
+			case ironclaw.ResponseTransform:
+				user = e.UserID
+			case ironclaw.Outbound:
+				user, content = e.UserID, e.Channel+": "+content
+			case ironclaw.SessionEnd:
+				user = e.UserID
 			}
-			fmt.Fprintf(out, "  %-18s%-17s%s | %s\n", e.point, ev.Kind, ev.Session.User, content)
-		})
-		engine, err := newEngine(grapnel.Spec{Name: "show", On: []grapnel.Kind{e.event.Kind}, Hook: show})
-		if err != nil {
+			fmt.Fprintf(out, "  %-18s%-17s%s | %s\n", event.Point(), event.Point().Kind(), user, content)
+			return ironclaw.OK(), nil
+		}
+		hooks := ironclaw.NewHookRegistry(nil)
+		if err := hooks.Register(ironclaw.HookFunc{HookName: "show", Points: []ironclaw.HookPoint{e.Point()}, Func: show}); err != nil {
 			return err
 		}
-		ev := e.event
-		ev.Session = session
-		engine.Fire(ctx, &ev)
+		for _, event := range events { // the hook gets one of them
+			if _, err := hooks.Run(ctx, event); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
 }
 
-// rules runs the rules of the bundle, with a function before and one between them.
+// answer returns the result of a run as text.
+func answer(outcome ironclaw.HookOutcome, err error) string {
+	if rejected, ok := errors.AsType[*ironclaw.RejectedError](err); ok {
+		return "rejected: " + rejected.Reason
+	}
+	if late, ok := errors.AsType[*ironclaw.TimeoutError](err); ok {
+		return fmt.Sprintf("timeout: %v", late.Duration)
+	}
+	if failed, ok := errors.AsType[*ironclaw.ExecutionFailedError](err); ok {
+		return "failed: " + failed.Err.Error()
+	}
+	if text, ok := outcome.Modified(); ok {
+		return fmt.Sprintf("continue with %q", text)
+	}
+	return "continue"
+}
+
+// rules runs the rules of the bundle, with a function before, between and after them.
 func rules(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "rules:")
-	set := load(func(line []byte) error { return nil })
-	at := func(n int) *int { return &n }
-	saw := grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-		fmt.Fprintln(out, "  saw:", ev.Message.Content)
-		return grapnel.Replace(grapnel.FieldText, ev.Message.Content+".")
-	})
-	on := []grapnel.Kind{grapnel.MessageBefore}
-	engine, err := newEngine(append(set.Specs,
-		grapnel.Spec{Name: "first", On: on, Priority: at(10), Hook: saw},
-		grapnel.Spec{Name: "between", On: on, Priority: at(55), Hook: saw},
-		grapnel.Spec{Name: "last", On: on, Hook: saw})...)
-	if err != nil {
+	hooks := ironclaw.NewHookRegistry(nil)
+	if _, err := hooks.Bootstrap(installation(nil)); err != nil {
 		return err
 	}
-	for _, ev := range []grapnel.Event{
-		{Kind: grapnel.MessageBefore, Message: &grapnel.Message{Content: "To DE12345678901234567890"}},
-		{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "Lift the Embargo"}},
-		{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "Lift the box"}},
+	saw := func(_ context.Context, event ironclaw.HookEvent, _ *ironclaw.HookContext) (ironclaw.HookOutcome, error) {
+		fmt.Fprintln(out, "  saw:", event.PrimaryContent())
+		return ironclaw.Modify(event.PrimaryContent() + "."), nil
+	}
+	for name, priority := range map[string]uint32{"first": 10, "between": 55, "last": 100} {
+		hook := ironclaw.HookFunc{HookName: name, Points: []ironclaw.HookPoint{ironclaw.BeforeOutbound}, Func: saw}
+		if err := hooks.RegisterWithPriority(hook, priority); err != nil {
+			return err
+		}
+	}
+	for _, event := range []ironclaw.HookEvent{
+		ironclaw.Outbound{Content: "To DE12345678901234567890"},
+		ironclaw.Inbound{Content: "Lift the Embargo"},
+		ironclaw.Inbound{Content: "Lift the box"},
 	} {
-		v := engine.Fire(ctx, &ev)
-		fmt.Fprintf(out, "  %s: %s%s%s\n", ev.Kind, v.Decision, prefixed(" because ", v.Reason()), prefixed(", now ", string(v.Changes[grapnel.FieldText])))
+		fmt.Fprintf(out, "  %s: %s\n", event.Point(), answer(hooks.Run(ctx, event)))
 	}
 	return nil
 }
@@ -102,85 +115,73 @@ func rules(ctx context.Context, out io.Writer) error {
 // failures runs five hooks in both failure modes. Each runs after a hook that adds "+".
 func failures(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "failure modes:")
-	replace := func(text string) grapnel.Func {
-		return func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-			return grapnel.Replace(grapnel.FieldPrompt, text)
+	gives := func(outcome ironclaw.HookOutcome, err error) function {
+		return func(context.Context, ironclaw.HookEvent, *ironclaw.HookContext) (ironclaw.HookOutcome, error) {
+			return outcome, err
 		}
 	}
-	late := grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
+	late := func(ctx context.Context, _ ironclaw.HookEvent, _ *ironclaw.HookContext) (ironclaw.HookOutcome, error) {
 		<-ctx.Done()
-		return grapnel.Outcome{}, ctx.Err()
-	})
+		return ironclaw.OK(), ctx.Err()
+	}
 	for _, row := range []struct {
 		name string
-		hook grapnel.Hook
+		does function
 	}{
-		{"continue", grapnel.Noop{}},
-		{"modify", replace("x+!")},
-		{"reject", grapnel.Guard(func(*grapnel.Event) string { return "no" })},
-		{"error", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-			return grapnel.Outcome{}, errors.New("disk full")
-		})},
+		{"ok", gives(ironclaw.OK(), nil)},
+		{"modify", gives(ironclaw.Modify("x+!"), nil)},
+		{"reject", gives(ironclaw.Reject("no"), nil)},
+		{"error", gives(ironclaw.OK(), errors.New("disk full"))},
 		{"timeout", late},
 	} {
-		for _, mode := range []grapnel.OnError{grapnel.OnErrorOpen, grapnel.OnErrorClosed} {
-			engine, err := newEngine(grapnel.Spec{Name: "plus", Hook: replace("x+")},
-				grapnel.Spec{Name: row.name, Hook: row.hook, OnError: mode, Timeout: 20 * time.Millisecond})
+		for _, mode := range []ironclaw.HookFailureMode{ironclaw.FailOpen, ironclaw.FailClosed} {
+			hooks, at := ironclaw.NewHookRegistry(nil), []ironclaw.HookPoint{ironclaw.BeforeInbound}
+			err := errors.Join(
+				hooks.Register(ironclaw.HookFunc{HookName: "plus", Points: at, Func: gives(ironclaw.Modify("x+"), nil)}),
+				hooks.Register(ironclaw.HookFunc{HookName: row.name, Points: at, Func: row.does, Mode: mode, Limit: 20 * time.Millisecond}))
 			if err != nil {
 				return err
 			}
-			v := engine.Fire(ctx, &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "x"}})
-			cause := ""
-			if len(v.Reasons) > 0 {
-				cause = string(v.Reasons[0].Cause)
-			}
-			fmt.Fprintf(out, "  %-10s%-8s%s%s%s\n", row.name, mode, v.Decision, prefixed(" by ", cause), prefixed(", now ", string(v.Changes[grapnel.FieldPrompt])))
+			fmt.Fprintf(out, "  %-10s%-13s%s\n", row.name, mode, answer(hooks.Run(ctx, ironclaw.Inbound{Content: "x"})))
 		}
 	}
 	return nil
 }
 
-// load reads the hooks of a small installation: the bundle of its workspace, a plugin, and a
-// broken file.
-func load(audit func(line []byte) error) ironclaw.Set {
-	return ironclaw.Load(ironclaw.Request{
+// installation describes a small installation: the bundle of its workspace, a plugin, and a broken
+// file.
+func installation(audit func(line []byte) error) *ironclaw.BootstrapOptions {
+	return &ironclaw.BootstrapOptions{
 		Audit: audit,
-		Files: []ironclaw.File{
+		Files: []hookfile.File{
 			{Source: "workspace:hooks/hooks.json", Path: "hooks/hooks.json", Data: bundle},
 			{Source: "workspace:hooks/cut.hook.json", Path: "hooks/cut.hook.json", Data: []byte(`{"rules": [`)},
 			{Source: "plugin.tool:bank", Path: "bank.capabilities.json", Data: []byte(
 				`{"hooks": {"rules": [{"name": "limit", "points": ["beforeToolCall"], "when_regex": "\"amount\":\\d{4}", "reject_reason": "too much"}]}}`)},
 		},
-	})
+	}
 }
 
-// start prints the hooks after a start, in their order, and one line of the audit for each event.
+// start prints the hooks after a start, in their order, and the number of lines of the audit.
 func start(ctx context.Context, out io.Writer) error {
 	var lines []string
-	set := load(func(line []byte) error { lines = append(lines, string(line)); return nil })
-	engine, err := newEngine(set.Specs...)
+	hooks := ironclaw.NewHookRegistry(nil)
+	loaded, err := hooks.Bootstrap(installation(func(line []byte) error { lines = append(lines, string(line)); return nil }))
 	if err != nil {
 		return err
 	}
-	n := set.Summary
+	n := loaded.Summary
 	fmt.Fprintf(out, "start: %d bundled, %d of plugins, %d of the workspace, %d errors\n", n.BundledHooks, n.PluginHooks, n.WorkspaceHooks, n.Errors)
-	for _, s := range engine.List("") {
-		fmt.Fprintln(out, " ", s.FullName())
+	for _, name := range hooks.List() {
+		fmt.Fprintln(out, " ", name)
 	}
 	for _, e := range events {
-		ev := e.event
-		ev.Session = grapnel.Session{ID: "s1", User: "ada"}
-		engine.Fire(ctx, &ev)
+		if _, err := hooks.Run(ctx, e); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(out, "audit:", len(lines), "lines")
 	return nil
-}
-
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
 }
 
 func run(ctx context.Context, out io.Writer) error {

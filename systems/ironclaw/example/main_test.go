@@ -19,7 +19,8 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readme"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
-	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
+	"github.com/grapnel-dev/grapnel/systems/ironclaw"
+	"github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
 // Proves: IC-01, IC-02, IC-04, IC-05, IC-07, IC-10, IC-13, IC-15, IC-16, IC-17, IC-21, IC-22, IC-23, IC-24
@@ -36,9 +37,9 @@ func (l lookup) LookupNetIP(context.Context, string, string) ([]netip.Addr, erro
 	return []netip.Addr{netip.MustParseAddr(string(l))}, nil
 }
 
-// feed returns an engine with the webhook of feed.json, for a server that stands behind
+// feed returns a registry with the webhook of feed.json, for a server that stands behind
 // feed.example.org. dropped gets the errors of deliveries.
-func feed(t *testing.T, server *httptest.Server, open string, change func(string) string) (_ *grapnel.Engine, client *outbound.Client, dropped chan error) {
+func feed(t *testing.T, server *httptest.Server, open string, change func(string) string) (hooks *ironclaw.HookRegistry, client *outbound.Client, dropped chan error) {
 	t.Helper()
 	text, err := os.ReadFile("feed.json")
 	if err != nil {
@@ -57,26 +58,17 @@ func feed(t *testing.T, server *httptest.Server, open string, change func(string
 		RootCAs: roots, Resolver: lookup("127.0.0.1"), Failed: func(_ string, err error) { dropped <- err },
 	})
 	client.SetNetworks(networks)
-	set := ironclaw.Load(ironclaw.Request{
-		Files:   []ironclaw.File{{Source: "workspace:feed.json", Path: "feed.json", Data: []byte(change(bundle))}},
-		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) },
-	})
-	if len(set.Errors) > 0 || set.Summary.OutboundWebhooks != 1 {
-		t.Fatalf("%+v %v", set.Summary, set.Errors)
+	hooks = ironclaw.NewHookRegistry(nil)
+	loaded, err := hooks.RegisterWorkspaceBundles(
+		[]hookfile.File{{Source: "workspace:feed.json", Path: "feed.json", Data: []byte(change(bundle))}},
+		&ironclaw.BundleOptions{Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) }})
+	if err != nil || len(loaded.Errors) > 0 || loaded.Summary.OutboundWebhooks != 1 {
+		t.Fatalf("%+v %v", loaded, err)
 	}
-	engine, err := newEngine(set.Specs...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return engine, client, dropped
+	return hooks, client, dropped
 }
 
-func call() *grapnel.Event {
-	return &grapnel.Event{
-		Kind: grapnel.ToolBefore, Session: grapnel.Session{ID: "s1", User: "ada"},
-		Tool: &grapnel.Tool{Name: "pay", Input: json.RawMessage(`{"amount":40,"to":"DE12345678901234567890"}`)},
-	}
-}
+var call = ironclaw.ToolCall{ToolName: "pay", Parameters: json.RawMessage(`{"amount":40,"to":"DE12345678901234567890"}`), UserID: "ada", Context: "chat"}
 
 // The agent does not wait for a webhook, which gets names and sizes but no content. At the limit,
 // further events are dropped and reported.
@@ -91,12 +83,12 @@ func TestFeed(t *testing.T) {
 		<-release
 	}))
 	t.Cleanup(server.Close)
-	engine, client, dropped := feed(t, server, "127.0.0.0/8", func(bundle string) string {
+	hooks, client, dropped := feed(t, server, "127.0.0.0/8", func(bundle string) string {
 		return strings.Replace(bundle, `"max_in_flight": 4`, `"max_in_flight": 1, "timeout_ms": 30000`, 1)
 	})
 	for range 2 { // the server holds the first delivery
-		if v := engine.Fire(t.Context(), call()); v.Decision != grapnel.None || len(v.Changes) > 0 {
-			t.Errorf("verdict %+v", v)
+		if outcome, err := hooks.Run(t.Context(), call); outcome != ironclaw.OK() || err != nil {
+			t.Errorf("%v, %v", outcome, err)
 		}
 	}
 	var fault *outbound.Error
@@ -126,8 +118,10 @@ func TestFeedRebound(t *testing.T) {
 	var dialed atomic.Bool
 	server := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { dialed.Store(true) }))
 	t.Cleanup(server.Close)
-	engine, client, dropped := feed(t, server, "", func(bundle string) string { return bundle })
-	engine.Fire(t.Context(), call())
+	hooks, client, dropped := feed(t, server, "", func(bundle string) string { return bundle })
+	if outcome, err := hooks.Run(t.Context(), call); outcome != ironclaw.OK() || err != nil {
+		t.Errorf("%v, %v", outcome, err)
+	}
 	var fault *outbound.Error
 	if err := <-dropped; !errors.As(err, &fault) || fault.Fault != outbound.DNSForbiddenIP {
 		t.Errorf("error %v (%q), want a forbidden address", err, fault.Fault)

@@ -144,8 +144,8 @@ func readBelow(root *os.Root, name string) ([]byte, error) {
 
 // Load returns the hooks that IronClaw registers at start: its built-in hooks, and the
 // hooks of active extensions and of the workspace. Invalid files and entries are skipped. The Specs
-// are for the preset "ironclaw" and already have its Defaults. StartIronClaw in package
-// policy/foreign does all this in one call. Each file is a source:
+// are for the preset "ironclaw" and already have its Defaults. Package systems/ironclaw has a registry
+// for them, and its Bootstrap finds the files too. Each file is a source:
 //
 //	preset, _ := grapnel.FindPreset("ironclaw")
 //	set := hookfiles.Load(hookfiles.Request{Files: files})

@@ -13,41 +13,9 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/builtin"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/host"
-	"github.com/grapnel-dev/grapnel/process"
-	miniclaw "github.com/grapnel-dev/grapnel/systems/miniclaw/hookfile"
+	"github.com/grapnel-dev/grapnel/systems/miniclaw"
 )
-
-// A registry is the chapter's HookRegistry: hooks in the order in which they are registered.
-type registry struct{ specs []grapnel.Spec }
-
-// with adds a hook without conditions, because each hook gets each event.
-func (r registry) with(name string, hook grapnel.Hook) registry {
-	return registry{append(r.specs, grapnel.Spec{Name: name, Hook: hook})}
-}
-
-func (r registry) isEmpty() bool { return len(r.specs) == 0 }
-
-// engine returns the engine that runs the hooks. The preset's Defaults make failures block.
-func (r registry) engine() (*grapnel.Engine, error) {
-	preset, _ := grapnel.FindPreset("miniclaw")
-	for i := range r.specs {
-		r.specs[i] = preset.Defaults(r.specs[i])
-	}
-	return grapnel.New(r.specs, &grapnel.Options{Preset: preset})
-}
-
-// shellHook is the chapter's ShellHook: a command at both tool events, for tools whose name
-// matches the glob. Every exit code except 0 blocks.
-func shellHook(name, command, glob string) (grapnel.Spec, error) {
-	tools, err := miniclaw.Glob(glob)
-	return grapnel.Spec{
-		Name: name, On: []grapnel.Kind{grapnel.ToolBefore, grapnel.ToolAfter}, Match: tools,
-		Hook: &process.Command{Name: name, Line: command, Executor: process.System, Dialect: dialect.Miniclaw()},
-	}, err
-}
 
 // script is a model with fixed responses: one call of each tool, then a text.
 func script(calls ...host.ToolCall) host.Provider {
@@ -68,23 +36,17 @@ func script(calls ...host.ToolCall) host.Provider {
 // turn runs an agent with four hooks and prints what each call gives to the model.
 func turn(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "turn:")
-	log := &builtin.Logging{}
-	vet, err := shellHook("vet", "echo vet failed >&2; exit 3", "edit_*")
-	if err != nil {
-		return err
-	}
-	hooks := registry{}.with("log", log).with("freeze", builtin.Blocking([]string{"deploy", "migrate"}, "release freeze"))
-	hooks.specs = append(hooks.specs, vet)
-	hooks = hooks.with("slow", grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-		if ev.Kind != grapnel.ToolBefore || ev.Tool.Name != "build" {
-			return grapnel.Outcome{}, nil // Continue
-		}
-		return grapnel.Replace(grapnel.FieldInput, map[string]int{"jobs": 1}) // ModifyArgs
-	}))
-	engine, err := hooks.engine()
-	if err != nil {
-		return err
-	}
+	log := miniclaw.NewLoggingHook()
+	hooks := miniclaw.NewHookRegistry().
+		With(log).
+		With(miniclaw.NewBlockingHook([]string{"deploy", "migrate"}, "release freeze")).
+		With(miniclaw.NewShellHook("echo vet failed >&2; exit 3").ForTool("edit_*")).
+		With(miniclaw.HookFunc(func(_ context.Context, event miniclaw.Event) miniclaw.Action {
+			if call, ok := event.(miniclaw.PreToolCall); ok && call.ToolName == "build" {
+				return miniclaw.ModifyArgs(json.RawMessage(`{"jobs":1}`))
+			}
+			return miniclaw.Continue()
+		}))
 	tool := func(name string) host.AgentTool {
 		return host.AgentTool{ToolInfo: host.ToolInfo{Name: name}, Run: func(_ context.Context, input json.RawMessage) (json.RawMessage, error) {
 			return json.Marshal(name + " ran with " + string(input))
@@ -92,7 +54,7 @@ func turn(ctx context.Context, out io.Writer) error {
 	}
 	tools := []host.AgentTool{tool("read"), tool("deploy"), tool("edit_file"), tool("build")}
 	manners, _ := host.FindManners("miniclaw")
-	h := host.New(engine, &host.Options{Tools: host.Infos(tools), Manners: manners})
+	h := host.New(hooks.Engine(), &host.Options{Tools: host.Infos(tools), Manners: manners})
 	ctx, session, _, err := h.Start(ctx, grapnel.Session{ID: "s1"}, "startup")
 	if err != nil {
 		return err
@@ -114,66 +76,43 @@ func turn(ctx context.Context, out io.Writer) error {
 	}
 	fmt.Fprintln(out, "  the user reads:", answer.Text())
 	session.End(ctx, "exit")
-	var tags []string
-	for _, tag := range log.Messages() {
-		if strings.HasPrefix(tag, "pre:") || strings.HasPrefix(tag, "post:") || strings.HasPrefix(tag, "agent:") {
-			tags = append(tags, tag) // the agent has more events than the chapter
-		}
-	}
-	fmt.Fprintln(out, "  log:", strings.Join(tags, ", "))
-	return engine.Close(ctx)
+	fmt.Fprintln(out, "  log:", strings.Join(log.Messages(), ", "))
+	return hooks.Engine().Close(ctx)
 }
 
-// dispatch fires one tool call at hooks that are registered in different orders.
-func dispatch(ctx context.Context, out io.Writer) error {
+// dispatch dispatches one tool call to hooks that are registered in different orders.
+func dispatch(ctx context.Context, out io.Writer) {
 	fmt.Fprintln(out, "registry:")
 	var saw []string
-	look := func(then grapnel.Func) grapnel.Func {
-		return func(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			saw = append(saw, string(ev.Tool.Input))
-			return then(ctx, ev)
-		}
-	}
-	modify := func(n int) grapnel.Hook {
-		return look(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-			return grapnel.Replace(grapnel.FieldInput, map[string]int{"n": n})
+	does := func(action miniclaw.Action) miniclaw.Hook {
+		return miniclaw.HookFunc(func(_ context.Context, event miniclaw.Event) miniclaw.Action {
+			saw = append(saw, string(event.(miniclaw.PreToolCall).Args))
+			return action
 		})
 	}
-	block := look(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-		return grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}, nil
-	})
+	first, second := does(miniclaw.ModifyArgs(json.RawMessage(`{"n":1}`))), does(miniclaw.ModifyArgs(json.RawMessage(`{"n":2}`)))
+	block := does(miniclaw.Block("no"))
 	for _, row := range []struct {
 		name  string
-		hooks registry
+		hooks *miniclaw.HookRegistry
 	}{
-		{"empty", registry{}},
-		{"modify to 1, modify to 2", registry{}.with("a", modify(1)).with("b", modify(2))},
-		{"modify to 1, block", registry{}.with("a", modify(1)).with("b", block)},
-		{"block, modify to 1", registry{}.with("a", block).with("b", modify(1))},
+		{"empty", miniclaw.NewHookRegistry()},
+		{"modify to 1, modify to 2", miniclaw.NewHookRegistry().With(first).With(second)},
+		{"modify to 1, block", miniclaw.NewHookRegistry().With(first).With(block)},
+		{"block, modify to 1", miniclaw.NewHookRegistry().With(block).With(first)},
 	} {
-		engine, err := row.hooks.engine()
-		if err != nil {
-			return err
-		}
 		saw = nil
-		v := engine.Fire(ctx, &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "build", Input: json.RawMessage(`{"n":0}`)}})
-		answer := "Continue"
-		switch changed := v.Changes[grapnel.FieldInput]; {
-		case v.Decision == grapnel.Block:
-			answer = "Block(" + v.Reason() + ")"
-		case changed != nil:
-			answer = "ModifyArgs(" + string(changed) + ")"
-		}
-		fmt.Fprintf(out, "  %-26s%-22sempty %-6v hooks saw %s\n", row.name, answer, row.hooks.isEmpty(), cmp.Or(strings.Join(saw, " "), "nothing"))
+		action := row.hooks.Dispatch(ctx, miniclaw.PreToolCall{ToolName: "build", Args: json.RawMessage(`{"n":0}`)})
+		fmt.Fprintf(out, "  %-26s%-22vempty %-6v hooks saw %s\n", row.name, action, row.hooks.IsEmpty(), cmp.Or(strings.Join(saw, " "), "nothing"))
 	}
-	return nil
 }
 
 func run(ctx context.Context, out io.Writer) error {
 	if err := turn(ctx, out); err != nil {
 		return err
 	}
-	return dispatch(ctx, out)
+	dispatch(ctx, out)
+	return nil
 }
 
 func main() {

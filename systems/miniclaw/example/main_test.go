@@ -24,30 +24,6 @@ func TestReadme(t *testing.T) {
 	readme.Shows(t, filepath.Join("..", "..", "..", "docs", "systems", "miniclaw.md"), run)
 }
 
-// A shell hook has no time limit of its own, and an invalid glob is an error.
-//
-// Proves: MC-18, MC-21
-func TestShellHook(t *testing.T) {
-	t.Parallel()
-	spec, err := shellHook("wait", "sleep 1", "*")
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := registry{specs: []grapnel.Spec{spec}}.engine()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if limit := engine.Specs()[0].Timeout; limit != 0 {
-		t.Errorf("the hook has a timeout of %s", limit)
-	}
-	if v := engine.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "build"}}); v.Decision != grapnel.None {
-		t.Errorf("verdict %+v", v)
-	}
-	if _, err := shellHook("vet", "make vet", "edit["); err == nil {
-		t.Error("an invalid glob is accepted")
-	}
-}
-
 // The chapter says both that the last change wins and that changes accumulate. The preset does the
 // first, and an engine without it the second.
 //
@@ -111,7 +87,8 @@ func TestHookRunner(t *testing.T) {
 			spec := tt.spec
 			spec.Name = "runner"
 			var ran []grapnel.HookRun
-			engine, err := registry{specs: []grapnel.Spec{spec}}.engine()
+			preset, _ := grapnel.FindPreset("miniclaw")
+			engine, err := grapnel.New([]grapnel.Spec{preset.Defaults(spec)}, &grapnel.Options{Preset: preset})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,10 +19,11 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/policy/foreign"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 	"github.com/grapnel-dev/grapnel/systems"
+	"github.com/grapnel-dev/grapnel/systems/ironclaw"
+	"github.com/grapnel-dev/grapnel/systems/miniclaw"
 )
 
 const text = `version: 1
@@ -44,7 +45,7 @@ func main() {
 	for name, text := range map[string]string{"grapnel.yaml": text, "bundle.json": bundle, "settings.json": settings} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	err = errors.Join(err, loaded(dir), opened(dir), started(dir), imported(dir), built(), os.RemoveAll(dir), goleak.Find())
+	err = errors.Join(err, loaded(dir), opened(dir), started(dir), dispatched(), imported(dir), built(), os.RemoveAll(dir), goleak.Find())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -123,15 +124,24 @@ func opened(dir string) error {
 // started starts the hooks of an IronClaw installation, which has none here.
 func started(dir string) error {
 	ctx := context.Background()
-	hooks, err := foreign.StartIronClaw(&foreign.IronClawOptions{Home: dir, Workspace: dir})
-	if err != nil {
+	hooks := ironclaw.NewHookRegistry(nil)
+	if _, err := hooks.Bootstrap(&ironclaw.BootstrapOptions{Home: dir, Workspace: dir}); err != nil {
 		return err
 	}
-	v := hooks.Fire(ctx, &grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}})
-	if v.Decision != grapnel.None {
-		err = fmt.Errorf("the decision is %v, want none", v.Decision)
+	outcome, err := hooks.Run(ctx, ironclaw.Inbound{Content: "hello"})
+	if outcome != ironclaw.OK() {
+		err = errors.Join(err, fmt.Errorf("the outcome is %v, want OK", outcome))
 	}
-	return errors.Join(err, hooks.Close(ctx))
+	return errors.Join(err, hooks.Engine().Close(ctx))
+}
+
+// dispatched uses the hooks of mini-claw-code.
+func dispatched() error {
+	hooks := miniclaw.NewHookRegistry().With(miniclaw.NewBlockingHook([]string{"deploy"}, "no"))
+	if action := hooks.Dispatch(context.Background(), miniclaw.PreToolCall{ToolName: "deploy"}); action != miniclaw.Block("no") {
+		return fmt.Errorf("the action is %v, want Block(no)", action)
+	}
+	return nil
 }
 
 // imported converts hooks of another system to a policy.

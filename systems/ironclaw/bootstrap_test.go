@@ -1,4 +1,4 @@
-package foreign_test
+package ironclaw_test
 
 import (
 	"context"
@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +14,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/outbound"
-	"github.com/grapnel-dev/grapnel/policy/foreign"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
-	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
+	"github.com/grapnel-dev/grapnel/systems/ironclaw"
 )
 
 // write creates files below a directory and returns it.
@@ -35,25 +33,20 @@ func write(t *testing.T, dir string, files map[string]string) string {
 	return dir
 }
 
-func start(t *testing.T, opts *foreign.IronClawOptions) *foreign.IronClaw {
+// start returns a registry after its start, and what it loaded.
+func start(t *testing.T, opts *ironclaw.BootstrapOptions) (*ironclaw.HookRegistry, *ironclaw.Loaded) {
 	t.Helper()
-	h, err := foreign.StartIronClaw(opts)
+	r := ironclaw.NewHookRegistry(nil)
+	loaded, err := r.Bootstrap(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := h.Close(context.Background()); err != nil {
+		if err := r.Engine().Close(context.Background()); err != nil {
 			t.Error(err)
 		}
 	})
-	return h
-}
-
-func names(h *foreign.IronClaw) (all []string) {
-	for _, spec := range h.List("") {
-		all = append(all, spec.FullName())
-	}
-	return all
+	return r, loaded
 }
 
 const rule = `[{"name": "r", "points": ["beforeInbound"], "append": "!"}]`
@@ -61,16 +54,16 @@ const rule = `[{"name": "r", "points": ["beforeInbound"], "append": "!"}]`
 // IC-33, IC-34, IC-40: a fresh start has the audit and the session summary, which is not counted.
 //
 // Proves: IC-33, IC-34
-func TestFreshIronClaw(t *testing.T) {
+func TestFreshBootstrap(t *testing.T) {
 	t.Parallel()
-	h := start(t, &foreign.IronClawOptions{Home: t.TempDir(), Workspace: t.TempDir()})
-	if diff := cmp.Diff([]string{"builtin.audit_log", "session_summary"}, names(h)); diff != "" {
+	r, loaded := start(t, &ironclaw.BootstrapOptions{Home: t.TempDir(), Workspace: t.TempDir()})
+	if diff := cmp.Diff([]string{"builtin.audit_log", "session_summary"}, r.List()); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
-	if want := (ironclaw.Summary{BundledHooks: 1}); h.Loaded.Summary != want || len(h.Loaded.Warnings) > 0 {
-		t.Errorf("%+v, warnings %v, want %+v and no warnings", h.Loaded.Summary, h.Loaded.Warnings, want)
+	if want := (ironclaw.HookBootstrapSummary{BundledHooks: 1}); loaded.Summary != want || len(loaded.Warnings) > 0 {
+		t.Errorf("%+v, warnings %v, want %+v and no warnings", loaded.Summary, loaded.Warnings, want)
 	}
-	if v := h.Fire(t.Context(), &grapnel.Event{Kind: grapnel.SessionStart}); len(v.Messages) > 0 {
+	if v := r.Engine().Fire(t.Context(), &grapnel.Event{Kind: grapnel.SessionStart}); len(v.Messages) > 0 {
 		t.Errorf("messages %q at session start, want none", v.Messages)
 	}
 }
@@ -79,7 +72,7 @@ func TestFreshIronClaw(t *testing.T) {
 // reported at session start.
 //
 // Proves: IC-33, IC-34, IC-40, IC-41
-func TestStartIronClaw(t *testing.T) {
+func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	home := write(t, t.TempDir(), map[string]string{
 		".ironclaw/tools/git.capabilities.json":     `{"hooks": ` + rule + `}`,
@@ -102,24 +95,26 @@ func TestStartIronClaw(t *testing.T) {
 	var audit []string
 	client := outbound.NewClient(nil)
 	t.Cleanup(func() { _ = client.Close(context.Background()) })
-	h := start(t, &foreign.IronClawOptions{
-		Home: home, Workspace: workspace, Active: func(source string) bool { return source != "plugin.tool:off" },
-		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) },
-		Audit:   func(line []byte) error { audit = append(audit, string(line)); return nil },
+	r, loaded := start(t, &ironclaw.BootstrapOptions{
+		Home: home, Workspace: workspace,
+		BundleOptions: ironclaw.BundleOptions{
+			Active:  func(source string) bool { return source != "plugin.tool:off" },
+			Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return client.PolicyWebhook(w) },
+		},
+		Audit: func(line []byte) error { audit = append(audit, string(line)); return nil },
 	})
-	if want := (ironclaw.Summary{BundledHooks: 1, PluginHooks: 2, WorkspaceHooks: 2, OutboundWebhooks: 1, Errors: 3}); h.Loaded.Summary != want {
-		t.Errorf("%+v, want %+v\n%v", h.Loaded.Summary, want, h.Loaded.Errors)
+	if want := (ironclaw.HookBootstrapSummary{BundledHooks: 1, PluginHooks: 2, WorkspaceHooks: 2, OutboundWebhooks: 1, Errors: 3}); loaded.Summary != want {
+		t.Errorf("%+v, want %+v\n%v", loaded.Summary, want, loaded.Errors)
 	}
 	want := []string{
 		"builtin.audit_log", "session_summary", "plugin.channel:chat::r", "plugin.tool:git::r", "workspace:hooks/deep/more.hook.json::r",
 		"workspace:hooks/hooks.json::r", "workspace:hooks/hooks.json::far",
 	}
-	got := slices.DeleteFunc(names(h), func(name string) bool { return strings.Contains(name, "policy-notice") })
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, r.List()); diff != "" {
 		t.Errorf("hooks (-want +got):\n%s", diff)
 	}
 	for _, kind := range []grapnel.Kind{grapnel.SessionStart, grapnel.PromptBefore} {
-		v := h.Fire(t.Context(), &grapnel.Event{Kind: kind, Session: grapnel.Session{User: "u"}, Prompt: &grapnel.Prompt{Text: "hello"}})
+		v := r.Engine().Fire(t.Context(), &grapnel.Event{Kind: kind, Session: grapnel.Session{User: "u"}, Prompt: &grapnel.Prompt{Text: "hello"}})
 		for _, skipped := range []string{`"bad-rule"`, `"bad-webhook"`, "broken.hook.json"} {
 			if !strings.Contains(fmt.Sprint(v.Messages), skipped) {
 				t.Errorf("%s: messages %q do not name %s", kind, v.Messages, skipped)
@@ -138,15 +133,15 @@ func TestStartIronClaw(t *testing.T) {
 }
 
 // The default summary lists the prompts of the session in the workspace: IC-71, IC-73, IC-76.
-func TestIronClawSummary(t *testing.T) {
+func TestSessionSummary(t *testing.T) {
 	t.Parallel()
 	workspace := write(t, t.TempDir(), map[string]string{"chat.jsonl": `{"sessionId":"s","startTime":"2026-03-04T05:00:00Z","kind":"main"}
 {"id":"1","type":"user","content":[{"text":"Add a greeting."}]}
 {"id":"2","type":"gemini","content":"Which language?"}
 {"id":"3","type":"user","content":[{"text":"Say Hello in greet.go."}]}
 `})
-	h := start(t, &foreign.IronClawOptions{Home: t.TempDir(), Workspace: workspace})
-	v := h.Fire(t.Context(), &grapnel.Event{
+	r, _ := start(t, &ironclaw.BootstrapOptions{Home: t.TempDir(), Workspace: workspace})
+	v := r.Engine().Fire(t.Context(), &grapnel.Event{
 		Kind: grapnel.SessionEnd, Session: grapnel.Session{ID: "s", Transcript: filepath.Join(workspace, "chat.jsonl")},
 		Time: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC),
 	})
@@ -165,18 +160,18 @@ func TestIronClawSummary(t *testing.T) {
 // A program without a client for webhooks skips them and reports it.
 //
 // Proves: IC-40, IC-41
-func TestIronClawWithoutWebhooks(t *testing.T) {
+func TestBootstrapWithoutWebhooks(t *testing.T) {
 	t.Parallel()
 	workspace := write(t, t.TempDir(), map[string]string{"hooks/hooks.json": `{"outbound_webhooks": [{"name": "far", "points": ["onSessionEnd"], "url": "https://example.com/hook"}]}`})
-	h := start(t, &foreign.IronClawOptions{Home: t.TempDir(), Workspace: workspace})
-	v := h.Fire(t.Context(), &grapnel.Event{Kind: grapnel.SessionStart})
-	if text := fmt.Sprint(v.Messages); h.Loaded.Summary.Errors != 1 || !strings.Contains(text, `"far"`) || !strings.Contains(text, "IronClawOptions.Webhook") {
-		t.Errorf("messages %s, %+v, want the skipped webhook and what to set", text, h.Loaded.Summary)
+	r, loaded := start(t, &ironclaw.BootstrapOptions{Home: t.TempDir(), Workspace: workspace})
+	v := r.Engine().Fire(t.Context(), &grapnel.Event{Kind: grapnel.SessionStart})
+	if text := fmt.Sprint(v.Messages); loaded.Summary.Errors != 1 || !strings.Contains(text, `"far"`) || !strings.Contains(text, "BundleOptions.Webhook") {
+		t.Errorf("messages %s, %+v, want the skipped webhook and what to set", text, loaded.Summary)
 	}
 }
 
 // No link leads out of the workspace, and a directory that does not exist is an error.
-func TestIronClawPlaces(t *testing.T) {
+func TestBootstrapPlaces(t *testing.T) {
 	t.Parallel()
 	other := write(t, t.TempDir(), map[string]string{"hooks.json": rule})
 	workspace := write(t, t.TempDir(), map[string]string{"hooks/x.hook.json/dir": ""})
@@ -186,11 +181,12 @@ func TestIronClawPlaces(t *testing.T) {
 		}
 		t.Skip(err) // on Windows, links need a privilege
 	}
-	h := start(t, &foreign.IronClawOptions{Home: t.TempDir(), Workspace: workspace})
-	if n := h.Loaded.Summary.WorkspaceHooks; n != 0 {
+	_, loaded := start(t, &ironclaw.BootstrapOptions{Home: t.TempDir(), Workspace: workspace})
+	if n := loaded.Summary.WorkspaceHooks; n != 0 {
 		t.Errorf("%d hooks from outside of the workspace", n)
 	}
-	if _, err := foreign.StartIronClaw(&foreign.IronClawOptions{Home: t.TempDir(), Workspace: filepath.Join(workspace, "gone")}); err == nil {
+	gone := &ironclaw.BootstrapOptions{Home: t.TempDir(), Workspace: filepath.Join(workspace, "gone")}
+	if _, err := ironclaw.NewHookRegistry(nil).Bootstrap(gone); err == nil {
 		t.Error("a workspace that does not exist is accepted")
 	}
 }
