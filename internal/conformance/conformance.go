@@ -19,6 +19,9 @@
 // describes a deliberate difference of Grapnel: it passes by an alternative, and its [Result]
 // names the law.
 //
+// If a system has a public package with its own names, such as systems/flyto, its cases run on the
+// engine and again through that package; see alsoThrough.
+//
 // The package runs programs through the shell. Run only cases that you trust like code.
 package conformance
 
@@ -56,17 +59,18 @@ const (
 
 // A Result is the result of one case.
 type Result struct {
-	ID      string `json:"id"`
-	Name    string `json:"name,omitempty"`
-	Dialect string `json:"dialect"`
-	Kind    string `json:"kind"`
-	Status  Status `json:"status"`
-	Law     string `json:"law,omitempty"`   // if passed: why Grapnel differs on purpose
-	Gap     string `json:"gap,omitempty"`   // if skipped: the gap's reason
-	Error   string `json:"error,omitempty"` // if failed: why there is nothing to compare
-	Diffs   []Diff `json:"diffs,omitempty"` // if failed: the differences
-	File    string `json:"file,omitempty"`
-	MS      int64  `json:"ms"`
+	ID         string `json:"id"`
+	Name       string `json:"name,omitempty"`
+	Dialect    string `json:"dialect"`
+	Kind       string `json:"kind"`
+	Status     Status `json:"status"`
+	Law        string `json:"law,omitempty"`         // if passed: why Grapnel differs on purpose
+	EngineOnly bool   `json:"engine_only,omitempty"` // if passed: the public package of its system cannot express it
+	Gap        string `json:"gap,omitempty"`         // if skipped: the gap's reason
+	Error      string `json:"error,omitempty"`       // if failed: why there is nothing to compare
+	Diffs      []Diff `json:"diffs,omitempty"`       // if failed: the differences
+	File       string `json:"file,omitempty"`
+	MS         int64  `json:"ms"`
 }
 
 // String formats a result for people. It is empty for a case that passed without a law, and
@@ -168,6 +172,9 @@ func (o *Options) run(ctx context.Context, c *Case) Result {
 	r := Result{ID: c.ID, Name: c.Name, Dialect: c.Dialect, Kind: c.Kind, File: c.file, Status: Passed}
 	begun := time.Now()
 	diffs, err := o.try(ctx, c)
+	if errors.Is(err, errNotExpressible) {
+		r.EngineOnly, err = true, nil
+	}
 	r.MS = time.Since(begun).Milliseconds()
 	passed := err == nil && len(diffs) == 0
 	gap := slices.IndexFunc(o.Gaps, func(g Gap) bool { return g.Covers(c) })
@@ -217,7 +224,7 @@ func (o *Options) try(ctx context.Context, c *Case) ([]Diff, error) {
 			}
 			done <- end
 		}()
-		end.diffs, end.err = bothWays(ctx, c, run)
+		end.diffs, end.err = run(ctx, c)
 	}()
 	select {
 	case end := <-done:

@@ -35,22 +35,31 @@ func dispatch(ctx context.Context, c *Case) ([]Diff, error) {
 		return nil, err
 	}
 	defer b.close(ctx)
-	var v view
-	run := func() { v, err = b.dispatch(ctx, &def) }
-	switch {
-	case contains(c.expected(), "max_rss_growth_mb"):
-		grown := growth(run)
-		v["rss_growth_mb"] = grown
-	case contains(c.expected(), "terminal_output"):
-		output, readErr := terminal(run)
-		v["terminal_output"], err = output, errors.Join(err, readErr)
-	default:
-		run()
-	}
+	v, err := c.measured(func() (view, error) { return b.dispatch(ctx, &def) })
 	if err != nil {
 		return nil, err
 	}
 	return c.compare(v), nil
+}
+
+// measured runs a case, and adds the measures that the case expects to the view.
+func (c *Case) measured(dispatch func() (view, error)) (v view, err error) {
+	run := func() { v, err = dispatch() }
+	switch {
+	case contains(c.expected(), "max_rss_growth_mb"):
+		grown := growth(run)
+		if v != nil {
+			v["rss_growth_mb"] = grown
+		}
+	case contains(c.expected(), "terminal_output"):
+		output, readErr := terminal(run)
+		if err = errors.Join(err, readErr); v != nil {
+			v["terminal_output"] = output
+		}
+	default:
+		run()
+	}
+	return v, err
 }
 
 // sequence fires several events through the same hooks, one after the other.

@@ -22,9 +22,6 @@ type family struct {
 	unwaited grapnel.Kind
 	// answer adds the members that only this system has to a view. nil = none.
 	answer func(f *firing, v view)
-	// through runs a case once more, through the Go package that has the system's names. nil = the
-	// system has none.
-	through handler
 }
 
 // eventName is an event and the system's name for it.

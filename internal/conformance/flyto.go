@@ -78,11 +78,9 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 	if err != nil {
 		return nil, err
 	}
-	var parent map[string]string
-	if raw := d.Args["parent_env"]; raw != nil {
-		if err := strict(raw, &parent); err != nil {
-			return nil, fmt.Errorf("parent_env: %w", err)
-		}
+	parent, err := parentEnv(d.Args)
+	if err != nil {
+		return nil, err
 	}
 	defer setenv(parent)()
 	b, err := (&plan{}).bench(c.Dialect)
@@ -95,7 +93,7 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 		ev.Session.CWD = ev.Session.Root
 	}
 	w := &watched{bench: b, def: &hookDef{Name: "env", Kind: "command"}}
-	cmd := &process.Command{Name: "env", Line: "pwd; env -0", Vars: dialect.Flyto().HookEnv, MaxOutput: maxEnvironment, Executor: process.System}
+	cmd := &process.Command{Name: "env", Line: printEnv, Vars: dialect.Flyto().HookEnv, MaxOutput: maxEnvironment, Executor: process.System}
 	if d.Args["plugin_dir"] != nil { // a third-party program, which must not see keys
 		cmd.Inherit = process.InheritMinimal
 	}
@@ -107,14 +105,32 @@ func flytoEnv(ctx context.Context, c *Case) ([]Diff, error) {
 	if len(f.calls) != 1 || f.calls[0].output == nil {
 		return nil, fmt.Errorf("the hook did not run: %+v", f.record)
 	}
-	cwd, printed, _ := strings.Cut(string(f.calls[0].output.Stdout), "\n")
+	return c.compare(printedEnv(string(f.calls[0].output.Stdout))), nil
+}
+
+// printEnv is the shell line of a program that prints its working directory and its variables.
+const printEnv = "pwd; env -0"
+
+// printedEnv returns the view of what printEnv prints.
+func printedEnv(stdout string) view {
+	cwd, printed, _ := strings.Cut(stdout, "\n")
 	env := map[string]string{}
 	for v := range strings.SplitSeq(printed, "\x00") {
 		if name, value, ok := strings.Cut(v, "="); ok {
 			env[name] = value
 		}
 	}
-	return c.compare(view{"env": env, cwdMark: cwd}), nil
+	return view{"env": env, cwdMark: cwd}
+}
+
+// parentEnv returns the variables that this process must have.
+func parentEnv(args map[string]json.RawMessage) (parent map[string]string, err error) {
+	if raw := args["parent_env"]; raw != nil {
+		if err := strict(raw, &parent); err != nil {
+			return nil, fmt.Errorf("parent_env: %w", err)
+		}
+	}
+	return parent, nil
 }
 
 // built returns the event for which a builder makes an environment. Values without a field in

@@ -9,23 +9,28 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// bothWays runs a case with the engine, and then through the Go package that has the system's
-// names, if there is one. The case passes if both results are as expected.
-func bothWays(ctx context.Context, c *Case, run handler) ([]Diff, error) {
-	diffs, err := run(ctx, c)
-	family, _ := familyOf(c.Dialect)
-	if err != nil || family == nil || family.through == nil {
-		return diffs, err
+// errNotExpressible is the error of a case that needs more than a system's package offers, such as
+// a failure mode, which is an option of Grapnel's own Specs.
+var errNotExpressible = errors.New("the package cannot express this case")
+
+// alsoThrough returns a handler that runs a case on the engine, and then again through the
+// public package of the system, as a program with the system's own names does. The case fails if
+// either run fails. If the package cannot express the case, the handler returns errNotExpressible.
+func alsoThrough(pkg string, onEngine, onPackage handler) handler {
+	return func(ctx context.Context, c *Case) ([]Diff, error) {
+		diffs, err := onEngine(ctx, c)
+		if err != nil || len(diffs) > 0 {
+			return diffs, err
+		}
+		diffs, err = onPackage(ctx, c)
+		if err != nil {
+			return nil, fmt.Errorf("through %s: %w", pkg, err)
+		}
+		for i := range diffs {
+			diffs[i].Key = "through " + pkg + ": " + diffs[i].Key
+		}
+		return diffs, nil
 	}
-	more, err := family.through(ctx, c)
-	for _, d := range more {
-		d.Key = "through its Go package: " + d.Key
-		diffs = append(diffs, d)
-	}
-	if err != nil {
-		err = fmt.Errorf("through its Go package: %w", err)
-	}
-	return diffs, err
 }
 
 // A namesake is a registry of a Go package that has the names of a system. It runs the hooks of a
@@ -37,7 +42,7 @@ type namesake interface {
 	register(def *hookDef, on []grapnel.Kind) (name string, ok bool, err error)
 	// operate does an operation of a registry. ok is false if the package does not have it.
 	operate(op *operation) (got any, ok bool)
-	// fire runs the hooks. It returns errUnnamed if the package does not have the event.
+	// fire runs the hooks. It returns errNotExpressible if the package does not have the event.
 	fire(ctx context.Context, ev *grapnel.Event) (answered, error)
 }
 
@@ -49,26 +54,13 @@ type answered struct {
 	modified any    // of a change
 }
 
-// errUnnamed is the error for cases that a system's Go package cannot run.
-var errUnnamed = errors.New("the Go package has no name for this")
-
-// through returns a function that runs cases with a namesake.
-func through(names func(b *bench) namesake, kinds ...string) handler {
-	return func(ctx context.Context, c *Case) ([]Diff, error) {
-		for _, kind := range kinds {
-			if c.Kind != kind {
-				continue
-			}
-			own := *c
-			own.names = names
-			diffs, err := handlerOf(c.Dialect, c.Kind)(ctx, &own)
-			if errors.Is(err, errUnnamed) {
-				return nil, nil
-			}
-			return diffs, err
-		}
-		return nil, nil
-	}
+// throughNames returns a handler that runs a case on the engine and then with a namesake.
+func throughNames(pkg string, names func(b *bench) namesake, run handler) handler {
+	return alsoThrough(pkg, run, func(ctx context.Context, c *Case) ([]Diff, error) {
+		own := *c
+		own.names = names
+		return run(ctx, &own)
+	})
 }
 
 // use makes the bench run its hooks through a namesake.
@@ -77,7 +69,7 @@ func (b *bench) use(names func(b *bench) namesake) error {
 		return nil
 	}
 	if own, _ := grapnel.FindPreset(b.family.name); !reflect.DeepEqual(own, b.preset) {
-		return fmt.Errorf("%w: other settings than the preset's", errUnnamed)
+		return fmt.Errorf("%w: other settings than the preset's", errNotExpressible)
 	}
 	b.namesake = names(b)
 	b.engine = b.namesake.engine()

@@ -14,11 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
-func init() { // in init, because the handlers use the list of families
-	ironclaw.through = through(func(b *bench) namesake {
-		return &ironclawNames{b, ic.NewHookRegistry(nil)}
-	}, "dispatch", "registry", "bundle", "bootstrap")
-}
+func newIronclawNames(b *bench) namesake { return &ironclawNames{b, ic.NewHookRegistry(nil)} }
 
 // ironclawNames runs hooks through package ironclaw.
 type ironclawNames struct {
@@ -63,7 +59,7 @@ func (n *ironclawNames) register(def *hookDef, on []grapnel.Kind) (name string, 
 		return s.FullName(), true, n.registry.Register(hook)
 	}
 	if *def.Priority < 0 {
-		return "", true, fmt.Errorf("%w: priority %d", errUnnamed, *def.Priority)
+		return "", true, fmt.Errorf("%w: priority %d", errNotExpressible, *def.Priority)
 	}
 	return s.FullName(), true, n.registry.RegisterWithPriority(hook, uint32(*def.Priority))
 }
@@ -155,7 +151,7 @@ func ironclawEvent(ev *grapnel.Event) (ic.HookEvent, error) {
 	case grapnel.SessionEnd:
 		return ic.SessionEnd{UserID: s.User, SessionID: s.ID, ThreadIDs: s.Threads}, nil
 	default:
-		return nil, fmt.Errorf("%w: event %s", errUnnamed, ev.Kind)
+		return nil, fmt.Errorf("%w: event %s", errNotExpressible, ev.Kind)
 	}
 }
 

@@ -12,11 +12,7 @@ import (
 	mc "github.com/grapnel-dev/grapnel/systems/miniclaw"
 )
 
-func init() { // in init, because the handlers use the list of families
-	miniclaw.through = through(func(b *bench) namesake {
-		return &miniclawNames{b, mc.NewHookRegistry()}
-	}, "dispatch", "sequence", "registry")
-}
+func newMiniclawNames(b *bench) namesake { return &miniclawNames{b, mc.NewHookRegistry()} }
 
 // miniclawNames runs hooks through package miniclaw.
 type miniclawNames struct {
@@ -93,7 +89,7 @@ func (n *miniclawNames) hook(def *hookDef) (mc.Hook, error) {
 		}
 		return shell, nil
 	default:
-		return nil, fmt.Errorf("%w: hook kind %q", errUnnamed, def.Kind)
+		return nil, fmt.Errorf("%w: hook kind %q", errNotExpressible, def.Kind)
 	}
 }
 
@@ -160,6 +156,6 @@ func miniclawEvent(ev *grapnel.Event) (mc.Event, error) {
 	case grapnel.AgentAfter:
 		return mc.AgentEnd{Response: ev.Stop.LastMessage}, nil
 	default:
-		return nil, fmt.Errorf("%w: event %s", errUnnamed, ev.Kind)
+		return nil, fmt.Errorf("%w: event %s", errNotExpressible, ev.Kind)
 	}
 }

@@ -3,12 +3,50 @@ package conformance
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
-	mc "github.com/grapnel-dev/grapnel/systems/miniclaw"
 )
+
+func TestAlsoThrough(t *testing.T) {
+	t.Parallel()
+	broken := errors.New("broken")
+	differs := []Diff{{Key: "reason", Want: "a", Got: "b"}}
+	returns := func(diffs []Diff, err error) handler {
+		return func(context.Context, *Case) ([]Diff, error) { return slices.Clone(diffs), err }
+	}
+	for name, tt := range map[string]struct {
+		engine, public handler
+		diffs          []Diff
+		err            error
+	}{
+		"both pass":       {returns(nil, nil), returns(nil, nil), nil, nil},
+		"engine differs":  {returns(differs, nil), nil, differs, nil},
+		"engine fails":    {returns(nil, broken), nil, nil, broken},
+		"package differs": {returns(nil, nil), returns(differs, nil), []Diff{{Key: "through systems/x: reason", Want: "a", Got: "b"}}, nil},
+		"package fails":   {returns(nil, nil), returns(nil, broken), nil, broken},
+		"not expressible": {returns(nil, nil), returns(nil, fmt.Errorf("a hook: %w", errNotExpressible)), nil, errNotExpressible},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			diffs, err := alsoThrough("systems/x", tt.engine, tt.public)(t.Context(), &Case{})
+			if !reflect.DeepEqual(diffs, tt.diffs) || !errors.Is(err, tt.err) {
+				t.Errorf("got %v, %v, want %v, %v", diffs, err, tt.diffs, tt.err)
+			}
+		})
+	}
+	opts := Options{Deadline: 1 << 40}
+	c := Case{frame: frame{ID: "x", Dialect: "flyto", Kind: "dispatch", Event: "tool.before", Expect: map[string]any{"decision": "continue"}}}
+	c.body = map[string]json.RawMessage{"plan": json.RawMessage(`{"hooks": [{"name": "a", "kind": "func", "failure_mode": "fail_closed"}]}`)}
+	if r := opts.run(t.Context(), &c); r.Status != Passed || !r.EngineOnly {
+		t.Errorf("a failure mode: %+v, want a case for the engine only", r)
+	}
+}
 
 // indifferent is a namesake that has only the names: it runs the hooks and then always continues.
 type indifferent struct{ namesake }
@@ -42,37 +80,18 @@ func TestThroughBites(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			run := through(func(b *bench) namesake { return tt.wrap(&miniclawNames{b, mc.NewHookRegistry()}) }, "dispatch")
+			run := throughNames("p", func(b *bench) namesake { return tt.wrap(newMiniclawNames(b)) }, dispatch)
 			diffs, err := run(t.Context(), &cases[0])
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
 			for _, d := range diffs {
-				got = append(got, d.Key)
+				got = append(got, strings.TrimPrefix(d.Key, "through p: "))
 			}
 			if slices.Sort(got); !slices.Equal(got, tt.want) {
 				t.Errorf("differences in %q, want %q", got, tt.want)
 			}
 		})
-	}
-}
-
-// Both packages run the cases of their families. Cases with other settings than the preset's and
-// events that the package does not have are left out.
-func TestThroughRuns(t *testing.T) {
-	t.Parallel()
-	for _, f := range []*family{&miniclaw, &ironclaw} {
-		if f.through == nil {
-			t.Errorf("%s has no Go package", f.name)
-		}
-	}
-	ran := false
-	c := &Case{frame: frame{Dialect: "miniclaw", Kind: "dispatch", Event: "tool.before"}, body: map[string]json.RawMessage{
-		"input": json.RawMessage(`{}`), "plan": json.RawMessage(`{"mutation": "chain", "hooks": []}`),
-	}}
-	diffs, err := through(func(*bench) namesake { ran = true; return nil }, "dispatch")(t.Context(), c)
-	if ran || err != nil || len(diffs) > 0 {
-		t.Errorf("a case with other settings runs: %v, %v", diffs, err)
 	}
 }

@@ -23,8 +23,8 @@ type HookBootstrapSummary = hookfile.Summary
 // Loaded is the result of registering hooks.
 type Loaded struct {
 	Summary  HookBootstrapSummary
-	Errors   []*hookfile.Error // skipped files and entries, in order
-	Warnings []*policyfile.Error        // entries that are used but probably wrong
+	Errors   []*hookfile.Error   // skipped files and entries, in order
+	Warnings []*policyfile.Error // entries that are used but probably wrong
 }
 
 func (l *Loaded) add(more *Loaded) {
@@ -104,8 +104,8 @@ func (r *HookRegistry) register(files []hookfile.File, chosen func(*hookfile.Fil
 type BootstrapOptions struct {
 	BundleOptions
 
-	Home      string                   // contains .ironclaw/ with the user's extensions; empty = the home directory of the user
-	Workspace string                   // contains hooks/, and tools/ and channels/ in development; empty = the working directory
+	Home      string          // contains .ironclaw/ with the user's extensions; empty = the home directory of the user
+	Workspace string          // contains hooks/, and tools/ and channels/ in development; empty = the working directory
 	Files     []hookfile.File // the bundles; nil = the files in Home and Workspace
 
 	Audit   func(line []byte) error // gets the lines of the audit; nil = debug lines of log/slog

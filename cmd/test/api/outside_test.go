@@ -46,7 +46,7 @@ func TestOutsideModule(t *testing.T) {
 
 	gotool(t, dir, "vet", "./...")
 	gotool(t, dir, "test", "-count=1", "./...")
-	for _, program := range []string{"events", "agent", "policies"} {
+	for _, program := range []string{"events", "agent", "policies", "flyto"} {
 		gotool(t, dir, "run", "./"+program)
 	}
 }

@@ -116,8 +116,9 @@ func declarations(t *testing.T) map[string]bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		declare(there, strings.TrimSuffix(file.Name.Name, "_test"), file)
-		if dir := filepath.Base(filepath.Dir(name)); file.Name.Name == "main" { // pages name programs by their directories
+		pkg := strings.TrimSuffix(file.Name.Name, "_test")
+		declare(there, pkg, file)
+		if dir := filepath.Base(filepath.Dir(name)); dir != pkg { // pages name programs, and tests of systems/flyto, by their directories
 			declare(there, dir, file)
 		}
 	})

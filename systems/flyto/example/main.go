@@ -1,288 +1,245 @@
-// Flyto shows the Manager of Flyto's package hooks in a Go agent: registration by type and source,
-// programs and callbacks, exit codes, asynchronous hooks, session hooks, and the variables of all
-// types. See README.md in this directory.
+// Flyto shows package systems/flyto, which has the names of Flyto's package hooks, in a Go agent:
+// registration by type and source, programs and callbacks, exit codes, asynchronous hooks, session
+// hooks, and the variables of all types. See README.md in this directory.
 package main
 
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
-	"github.com/grapnel-dev/grapnel/policy"
-	"github.com/grapnel-dev/grapnel/process"
+	hooks "github.com/grapnel-dev/grapnel/systems/flyto"
 )
 
-// hookDef is Flyto's HookDef.
-type hookDef struct {
-	command   string
-	handler   grapnel.Hook // has precedence over command
-	timeout   time.Duration
-	async     bool
-	source    string // empty = global
-	pluginDir string
+// postCompact is a type without a constant.
+const postCompact hooks.HookType = "post_compact"
+
+// callback is a hook in Go.
+func callback(fn func(env map[string]string) *hooks.HookResult) hooks.HookDef {
+	return hooks.HookDef{Handler: hooks.NewCallbackHandler(func(_ context.Context, _ hooks.HookType, env map[string]string) *hooks.HookResult {
+		return fn(env)
+	})}
 }
 
-// manager is Flyto's Manager.
-type manager struct {
-	*grapnel.Engine
-	preset grapnel.Preset
-	count  int
-}
-
-func newManager(observers ...grapnel.Observer) (*manager, error) {
-	preset, _ := grapnel.FindPreset("flyto")
-	engine, err := grapnel.New(nil, &grapnel.Options{Preset: preset, Observers: observers})
-	return &manager{Engine: engine, preset: preset}, err
-}
-
-// register adds a hook for one of Flyto's types.
-func (m *manager) register(hookType string, def hookDef) error {
-	kinds := policy.Kinds(hookType)
-	if kinds == nil {
-		return fmt.Errorf("unknown hook type %q", hookType)
+// decision returns whether hooks blocked, and the reason.
+func decision(results *hooks.ExecuteResults) (decided, reason string) {
+	blocked, reason := hooks.ParseToolHookResponse(results)
+	if blocked {
+		return "block", reason
 	}
-	m.count++
-	spec := grapnel.Spec{
-		Name: fmt.Sprint("hook ", m.count), Source: grapnel.Source{Name: def.source}, On: kinds,
-		Hook: def.handler, Timeout: def.timeout,
-	}
-	if def.async {
-		spec.Phase = grapnel.PhaseObserve
-	}
-	if spec.Hook == nil {
-		d := dialect.Flyto()
-		command := &process.Command{Name: spec.Name, Line: def.command, Dialect: d, Vars: d.HookEnv, Executor: process.System}
-		if def.pluginDir != "" { // a plugin sees neither the keys nor the directory of others
-			command.Inherit, command.Env = process.InheritMinimal, []string{"FLYTO_PLUGIN_ROOT=" + def.pluginDir}
-		}
-		spec.Hook = command
-	}
-	return m.Add(m.preset.Defaults(spec)) // 30 s, fail open
-}
-
-func call(tool, input string) *grapnel.Event {
-	return &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: tool, Input: json.RawMessage(input)}}
+	return "none", ""
 }
 
 // execute runs three programs and a callback for the same tool call.
 func execute(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "execute:")
-	m, err := newManager(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
+	m := hooks.NewManager(nil, hooks.DefaultExecutor{})
+	m.SetObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 		for _, run := range rec.Hooks {
 			fmt.Fprintf(out, "  %s: %s\n", run.Name, cmp.Or(run.Error, run.Decision.String()))
 		}
 	}))
-	if err != nil {
-		return err
-	}
-	intranet := grapnel.Guard(func(ev *grapnel.Event) string {
-		if ev.Tool.Name == "Fetch" && strings.Contains(string(ev.Tool.Input), "intranet") {
-			return "not the intranet"
+	intranet := callback(func(env map[string]string) *hooks.HookResult {
+		if env["TOOL_NAME"] == "Fetch" && strings.Contains(env["TOOL_INPUT"], "intranet") {
+			return &hooks.HookResult{ExitCode: hooks.ExitCodeBlock, Stderr: "not the intranet"}
 		}
-		return ""
+		return &hooks.HookResult{}
 	})
-	for _, def := range []hookDef{
-		{command: "exit 1"},
-		{command: "echo not on Fridays >&2; exit 2"},
-		{command: "exit 0"},
-		{handler: intranet, command: "exit 2"},
-	} {
-		if err := m.register("pre_tool_use", def); err != nil {
+	intranet.Command = "exit 1" // the handler has precedence
+	for _, def := range []hooks.HookDef{{Command: "exit 1"}, {Command: "echo not on Fridays >&2; exit 2"}, {Command: "exit 0"}, intranet} {
+		if err := m.Register(hooks.HookPreToolUse, def); err != nil {
 			return err
 		}
 	}
-	v := m.Fire(ctx, call("Fetch", `{"url":"https://intranet/"}`))
-	fmt.Fprintf(out, "  verdict: %s, %q\n", v.Decision, v.Reason())
-	fmt.Fprintln(out, "  error:", m.register("pre_tool", hookDef{command: "true"}))
+	results, err := m.Execute(ctx, hooks.HookPreToolUse, hooks.BuildPreToolEnv("Fetch", map[string]string{"url": "https://intranet/"}, ""))
+	if err != nil {
+		return err
+	}
+	decided, reason := decision(results)
+	fmt.Fprintf(out, "  verdict: %s, %q\n", decided, reason)
+	fmt.Fprintln(out, "  error:", m.Register("pre_tool", hooks.HookDef{Command: "true"}))
 	return nil
 }
 
 // manage counts, switches and removes hooks.
 func manage(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "manage:")
-	m, err := newManager()
-	if err != nil {
-		return err
-	}
-	no := grapnel.Guard(func(*grapnel.Event) string { return "no" })
+	m := hooks.NewManager(nil, hooks.DefaultExecutor{})
 	for _, source := range []string{"", "plugin A", "plugin B"} {
-		if err := cmp.Or(m.register("pre_tool_use", hookDef{handler: no, source: source}), m.register("stop", hookDef{command: "true", source: source})); err != nil {
+		no := callback(func(map[string]string) *hooks.HookResult { return &hooks.HookResult{ExitCode: hooks.ExitCodeBlock} })
+		no.Source = source
+		if err := cmp.Or(m.Register(hooks.HookPreToolUse, no), m.Register(hooks.HookStop, hooks.HookDef{Command: "true", Source: source})); err != nil {
 			return err
 		}
 	}
-	show := func(title string) {
-		fmt.Fprintf(out, "  %-20spre_tool_use %d, stop %d, %s\n", title, m.Count(grapnel.ToolBefore), m.Count(grapnel.AgentAfter), m.Fire(ctx, call("Fetch", `{}`)).Decision)
-	}
-	show("registered")
-	m.Enable(false)
-	show("disabled")
-	m.Enable(true)
-	m.Remove("plugin A")
-	m.Remove("plugin A")
-	show("without plugin A")
-	m.RemoveFunc(func(s *grapnel.Spec) bool { return s.On[0] == grapnel.ToolBefore && s.Source.Name == "plugin B" })
-	show("B without its guard")
-	m.Remove("")
-	show("without global ones")
-	return nil
-}
-
-// async fires a whole event in the background, and then an event with one asynchronous hook.
-func async(ctx context.Context, out io.Writer) error {
-	fmt.Fprintln(out, "async:")
-	m, err := newManager()
-	if err != nil {
-		return err
-	}
-	release := make(chan struct{})
-	waits := grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-		<-release
-		return grapnel.Outcome{Message: "written"}, nil
-	})
-	err = cmp.Or(m.register("notification", hookDef{handler: waits}),
-		m.register("post_tool_use", hookDef{handler: waits, async: true}),
-		m.register("post_tool_use", hookDef{command: "exit 0"}))
-	if err != nil {
-		return err
-	}
-	caller, cancel := context.WithCancel(ctx)
-	later := m.Start(caller, &grapnel.Event{Kind: grapnel.NotificationSent})
-	cancel()
-	v, late := m.FireAll(ctx, &grapnel.Event{Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "Fetch"}})
-	fmt.Fprintln(out, "  now:", v.Decision)
-	close(release)
-	for run := range late {
-		fmt.Fprintln(out, "  later:", run.Outcome.Message)
-	}
-	verdict := <-later
-	fmt.Fprintln(out, "  after the caller's end:", strings.Join(verdict.Messages, ", "))
-	return m.Close(ctx)
-}
-
-// answers runs one program for each branch of Flyto's parsers.
-func answers(ctx context.Context, out io.Writer) error {
-	fmt.Fprintln(out, "answers:")
-	for _, row := range []struct{ hookType, command string }{
-		{"pre_tool_use", `echo '{"decision":"block","reason":"from JSON"}'; echo from stderr >&2`},
-		{"pre_tool_use", "echo from stderr >&2; exit 2"},
-		{"pre_tool_use", "echo broken >&2; exit 3"},
-		{"permission_request", `echo '{"decision":"allow"}'`},
-		{"permission_request", `echo '{"decision":"deny","reason":"not this one"}'`},
-		{"permission_request", `echo '{"decision":"maybe"}'`},
-		{"stop", "echo enough >&2; exit 1"},
-		{"stop", "exit 0"},
-		{"post_compact", "echo The harbor is closed."},
-		{"post_compact", "echo half; exit 1"},
-		{"pre_sampling", "echo over budget >&2; exit 2"},
-		{"post_sampling", "exit 2"},
+	for _, step := range []struct {
+		title string
+		do    func()
+	}{
+		{"registered", func() {}},
+		{"disabled", m.Disable},
+		{"without plugin A", func() { m.Enable(); m.UnregisterAllBySource("plugin A") }},
+		{"B without its guard", func() { m.UnregisterBySource(hooks.HookPreToolUse, "plugin B") }},
+		{"without global ones", func() { m.UnregisterAllBySource("") }},
 	} {
-		m, err := newManager()
+		step.do()
+		results, err := m.Execute(ctx, hooks.HookPreToolUse, hooks.BuildPreToolEnv("Fetch", nil, ""))
 		if err != nil {
 			return err
 		}
-		if err := m.register(row.hookType, hookDef{command: row.command}); err != nil {
-			return err
-		}
-		v := m.Fire(ctx, eventOf(row.hookType))
-		text := cmp.Or(v.Reason(), prefixed("halt: ", v.Halt), string(v.Changes[grapnel.FieldSummary]))
-		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-20s%-7s%s", row.hookType, v.Decision, text), " "))
-		if err := m.Close(ctx); err != nil {
-			return err
-		}
+		decided, _ := decision(results)
+		fmt.Fprintf(out, "  %-20spre_tool_use %d, stop %d, %s\n", step.title, m.Count(hooks.HookPreToolUse), m.Count(hooks.HookStop), decided)
 	}
 	return nil
 }
 
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
+// async runs the hooks of an event in the background, and then one asynchronous hook of another.
+func async(ctx context.Context, out io.Writer) error {
+	fmt.Fprintln(out, "async:")
+	m := hooks.NewManager(nil, hooks.DefaultExecutor{})
+	release := make(chan struct{})
+	waits := callback(func(map[string]string) *hooks.HookResult {
+		<-release
+		return &hooks.HookResult{Stdout: "written"}
+	})
+	late := waits
+	late.Async = true
+	err := cmp.Or(m.Register(hooks.HookNotification, waits),
+		m.Register(hooks.HookPostToolUse, late), m.Register(hooks.HookPostToolUse, hooks.HookDef{Command: "exit 0"}))
+	if err != nil {
+		return err
 	}
-	return prefix + text
+	notified := m.ExecuteAsync(hooks.HookNotification, hooks.BuildNotificationEnv("ready", "info", ""))
+	now, later := m.ExecuteAll(ctx, hooks.HookPostToolUse, hooks.BuildPostToolEnv("Fetch", nil, "", false, ""))
+	decided, _ := decision(now)
+	fmt.Fprintln(out, "  now:", decided)
+	close(release)
+	fmt.Fprintln(out, "  later:", (<-later).Results[0].Stdout)
+	fmt.Fprintln(out, "  notification:", (<-notified).Results[0].Stdout)
+	return nil
+}
+
+// answer returns the answer of the hooks of a type.
+func answer(results *hooks.ExecuteResults) (decided, text string) {
+	switch results.HookType {
+	case hooks.HookPermission:
+		decided, text = hooks.ParsePermissionResponse(results)
+		return cmp.Or(decided, "ask"), text
+	case hooks.HookStop:
+		stop, reason := hooks.ParseStopHookResponse(results)
+		return map[bool]string{true: "stop", false: "none"}[stop], reason
+	case postCompact:
+		if summary := hooks.ParsePostCompactHookResponse(results); summary != "" {
+			return "none", fmt.Sprintf("%q", summary)
+		}
+		return "none", ""
+	case hooks.HookPostSampling: // has no influence
+		return "none", ""
+	default:
+		return decision(results)
+	}
+}
+
+// answers runs one program for each branch of the parsers.
+func answers(ctx context.Context, out io.Writer) error {
+	fmt.Fprintln(out, "answers:")
+	for _, row := range []struct {
+		hookType hooks.HookType
+		command  string
+	}{
+		{hooks.HookPreToolUse, `echo '{"decision":"block","reason":"from JSON"}'; echo from stderr >&2`},
+		{hooks.HookPreToolUse, "echo from stderr >&2; exit 2"},
+		{hooks.HookPreToolUse, "echo broken >&2; exit 3"},
+		{hooks.HookPermission, `echo '{"decision":"allow"}'`},
+		{hooks.HookPermission, `echo '{"decision":"deny","reason":"not this one"}'`},
+		{hooks.HookPermission, `echo '{"decision":"maybe"}'`},
+		{hooks.HookStop, "echo enough >&2; exit 1"},
+		{hooks.HookStop, "exit 0"},
+		{postCompact, "echo The harbor is closed."},
+		{postCompact, "echo half; exit 1"},
+		{hooks.HookPreSampling, "echo over budget >&2; exit 2"},
+		{hooks.HookPostSampling, "exit 2"},
+	} {
+		results, err := one(ctx, row.hookType, row.command, nil)
+		if err != nil {
+			return err
+		}
+		decided, text := answer(results)
+		fmt.Fprintln(out, strings.TrimRight(fmt.Sprintf("  %-20s%-7s%s", row.hookType, decided, text), " "))
+	}
+	return nil
+}
+
+// one runs one program.
+func one(ctx context.Context, hookType hooks.HookType, command string, env map[string]string) (*hooks.ExecuteResults, error) {
+	m := hooks.NewManager(nil, hooks.DefaultExecutor{})
+	if err := m.Register(hookType, hooks.HookDef{Command: command}); err != nil {
+		return nil, err
+	}
+	return m.Execute(ctx, hookType, env)
 }
 
 // sessions runs the hooks of a session before the hooks of the engine, also for a sub-agent.
 func sessions(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "sessions:")
-	says := func(name string) grapnel.Hook {
-		return grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { fmt.Fprintf(out, "  %s sees %s\n", name, ev.Tool.Name) })
+	session, engine := hooks.NewManager(nil, nil), hooks.NewManager(nil, nil)
+	for name, m := range map[string]*hooks.Manager{"session": session, "engine": engine} {
+		err := m.Register(hooks.HookPreToolUse, callback(func(env map[string]string) *hooks.HookResult {
+			fmt.Fprintf(out, "  %s sees %s\n", name, env["TOOL_NAME"])
+			return &hooks.HookResult{}
+		}))
+		if err != nil {
+			return err
+		}
 	}
-	engine, err := newManager()
-	if err != nil {
-		return err
+	ctx = hooks.WithSessionHooksCtx(ctx, session)
+	for _, agent := range []struct {
+		tool   string
+		engine *hooks.Manager
+	}{{"Read", engine}, {"Write", nil}} { // the second is a sub-agent without hooks of its own
+		m := hooks.ResolveHooksMgr(hooks.SessionHooksFromCtx(ctx), agent.engine)
+		if _, err := m.Execute(ctx, hooks.HookPreToolUse, hooks.BuildPreToolEnv(agent.tool, nil, "")); err != nil {
+			return err
+		}
 	}
-	session, err := newManager()
-	if err != nil {
-		return err
-	}
-	if err := cmp.Or(engine.register("pre_tool_use", hookDef{handler: says("engine")}), session.register("pre_tool_use", hookDef{handler: says("session")})); err != nil {
-		return err
-	}
-	ctx = grapnel.NewContext(ctx, session.Engine)
-	engine.In(ctx).Fire(ctx, call("Read", `{}`))
-	var none *grapnel.Engine // a sub-agent without hooks
-	none.In(ctx).Fire(ctx, call("Write", `{}`))
 	return nil
-}
-
-// types lists Flyto's types.
-var types = []string{
-	"pre_tool_use", "post_tool_use", "post_tool_use_failure", "session_start", "session_end", "permission_request", "permission_denied",
-	"stop", "notification", "config_change", "task_created", "task_completed", "pre_sampling", "post_sampling",
-}
-
-// eventOf returns an event of a type, with all data that its variables show.
-func eventOf(hookType string) *grapnel.Event {
-	return &grapnel.Event{
-		Kind: policy.Kinds(hookType)[0], Session: grapnel.Session{ID: "s1", Turn: "3", Model: "m1"}, Cause: "not listed",
-		Tool: &grapnel.Tool{Name: "Bash", Input: json.RawMessage(`{"command":"ls"}`), Output: json.RawMessage(`"a.md"`)},
-		Model: &grapnel.Model{
-			Request:  json.RawMessage(`{"model":"m1","messages":[{},{}]}`),
-			Response: json.RawMessage(`{"content":[{"type":"text","text":"Two files."}],"stop_reason":"end_turn","usage":{"input_tokens":11,"output_tokens":22}}`),
-		},
-		Compact:      &grapnel.Compact{},
-		Notification: &grapnel.Notification{Message: "ready", Type: "info"},
-		Task:         &grapnel.Task{ID: "t1", Description: "tidy up"},
-	}
 }
 
 // variables prints the variables that a program of each type gets, except those that each has.
 func variables(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "variables:")
-	const names = "HOOK_TYPE TOOL_NAME TOOL_INPUT TOOL_OUTPUT TOOL_IS_ERROR SESSION_ID PERMISSION_REASON MODEL TURN MESSAGE_COUNT " +
-		"INPUT_TOKENS OUTPUT_TOKENS STOP_REASON RESPONSE_PREVIEW NOTIFICATION_MESSAGE NOTIFICATION_LEVEL TASK_ID TASK_DESCRIPTION"
-	for _, hookType := range types {
-		var printed string
-		m, err := newManager()
+	const show = `for n in HOOK_TYPE TOOL_NAME TOOL_INPUT TOOL_OUTPUT TOOL_IS_ERROR SESSION_ID PERMISSION_REASON MODEL TURN MESSAGE_COUNT ` +
+		`INPUT_TOKENS OUTPUT_TOKENS STOP_REASON RESPONSE_PREVIEW NOTIFICATION_MESSAGE NOTIFICATION_LEVEL TASK_ID TASK_DESCRIPTION; ` +
+		`do eval "[ -z \"\${$n+x}\" ] || printf ' %s=%s' $n \"\$$n\""; done`
+	input := map[string]string{"command": "ls"}
+	for _, row := range []struct {
+		hookType hooks.HookType
+		env      map[string]string
+	}{
+		{hooks.HookPreToolUse, hooks.BuildPreToolEnv("Bash", input, "")},
+		{hooks.HookPostToolUse, hooks.BuildPostToolEnv("Bash", input, "a.md", false, "")},
+		{hooks.HookPostToolUseFailure, hooks.BuildPostToolEnv("Bash", input, "a.md", true, "")},
+		{hooks.HookSessionStart, hooks.BuildSessionEnv("s1", "", hooks.HookSessionStart)},
+		{hooks.HookSessionEnd, hooks.BuildSessionEnv("s1", "", hooks.HookSessionEnd)},
+		{hooks.HookPermission, hooks.BuildPermissionEnv("Bash", "not listed", "", hooks.HookPermission)},
+		{hooks.HookPermissionDenied, hooks.BuildPermissionEnv("Bash", "not listed", "", hooks.HookPermissionDenied)},
+		{hooks.HookStop, nil},
+		{hooks.HookNotification, hooks.BuildNotificationEnv("ready", "info", "")},
+		{hooks.HookConfigChange, nil},
+		{hooks.HookTaskCreated, hooks.BuildTaskEnv("t1", "tidy up", "", hooks.HookTaskCreated)},
+		{hooks.HookTaskCompleted, hooks.BuildTaskEnv("t1", "tidy up", "", hooks.HookTaskCompleted)},
+		{hooks.HookPreSampling, hooks.BuildPreSamplingEnv("m1", 3, 2, "")},
+		{hooks.HookPostSampling, hooks.BuildPostSamplingEnv("m1", 3, 11, 22, "end_turn", "Two files.", "")},
+	} {
+		results, err := one(ctx, row.hookType, show, row.env)
 		if err != nil {
 			return err
 		}
-		d := dialect.Flyto()
-		show := &process.Command{
-			Name: "show", Line: `for n in ` + names + `; do eval "[ -z \"\${$n+x}\" ] || printf ' %s=%s' $n \"\$$n\""; done`,
-			Dialect: d, Vars: d.HookEnv,
-			Executor: process.ExecutorFunc(func(ctx context.Context, p *process.Program) (*process.Ending, error) {
-				end, err := process.System.Run(ctx, p)
-				if end != nil {
-					printed = string(end.Stdout.Head)
-				}
-				return end, err
-			}),
-		}
-		if err := m.register(hookType, hookDef{handler: show}); err != nil {
-			return err
-		}
-		m.Fire(ctx, eventOf(hookType))
-		if err := m.Close(ctx); err != nil {
-			return err
-		}
-		fmt.Fprintln(out, " "+printed)
+		fmt.Fprintln(out, " "+results.Results[0].Stdout)
 	}
 	return nil
 }
