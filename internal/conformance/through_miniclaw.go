@@ -93,7 +93,7 @@ func (n *miniclawNames) hook(def *hookDef) (mc.Hook, error) {
 	}
 }
 
-// run does what a case says, and panics where it says that the hook fails: a hook has no error.
+// run does what a case lists, and panics where the hook must fail: a hook has no error.
 func (n *miniclawNames) run(does *behaviour, event mc.Event) mc.Action {
 	ev := &grapnel.Event{}
 	switch e := event.(type) {

@@ -36,8 +36,8 @@ type Format struct {
 
 	Preset string // name of the preset whose Defaults its hooks get; empty = the preset with the format's name
 
-	// Events returns the system's events whose names a policy can use in `on:`, too; nil = those of
-	// the dialect with the name of the format. A policy may write - for _ in them.
+	// Events returns the system's events whose names a policy can use in `on:`, too; nil = the
+	// events of the dialect with the name of the format. A policy may write - for _ in them.
 	Events func() []Event
 
 	// Parse parses all files of one `load:` entry. It is a pure function and never panics. It skips
@@ -47,7 +47,7 @@ type Format struct {
 	Parse func(files []File, brief bool) Found
 }
 
-// An Event is an event of a system, with the canonical events that it stands for.
+// An Event is an event of a system, with the canonical events that it includes.
 type Event struct {
 	Name  string
 	Kinds []grapnel.Kind
@@ -87,7 +87,7 @@ type Hook struct {
 	Tools      []string        // for Import, instead of Match.Tool: the tools that the author means by an unanchored name; nil = Match.Tool
 	Handler    grapnel.Hook    // a rule that only its system has, which runs in Phase; nil = see Run or Webhook
 	Phase      grapnel.Phase
-	Rule       Rule // the rule that Handler was built from; nil = there is none
+	Rule       Rule // the rule that Handler was built from; nil = no rule
 	Webhook    *policyfile.Webhook
 	Sequential bool
 	File       *HandlerFile // nil = it runs no file that Grapnel can check

@@ -1,6 +1,6 @@
 // Flyto shows package systems/flyto, which has the names of Flyto's package hooks, in a Go agent:
 // registration by type and source, programs and callbacks, exit codes, asynchronous hooks, session
-// hooks, and the variables of all types. See README.md in this directory.
+// hooks, and the variables of all types. See docs/systems/flyto.md.
 package main
 
 import (

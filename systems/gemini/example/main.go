@@ -1,6 +1,5 @@
 // Gemini shows Gemini CLI's hooks in a Go agent: how its settings become a plan, what each kind of
-// output means, and how the answers of several programs are merged. See README.md in this
-// directory.
+// output means, and how the answers of several programs are merged. See docs/systems/gemini.md.
 package main
 
 import (

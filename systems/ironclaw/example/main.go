@@ -1,5 +1,5 @@
 // Ironclaw shows IronClaw's hooks in a Go agent: its six points, the rules of hooks/hooks.json,
-// failure modes, the counts of a start, and the audit. See README.md in this directory.
+// failure modes, the counts of a start, and the audit. See docs/systems/ironclaw.md.
 package main
 
 import (

@@ -1,6 +1,6 @@
 // Miniclaw shows the hooks of mini-claw-code's chapter in a Go agent: a logging, a blocking and a
-// shell hook around a loop of model and tools, and the rules of its registry. See README.md in
-// this directory.
+// shell hook around a loop of model and tools, and the rules of its registry. See
+// docs/systems/miniclaw.md.
 package main
 
 import (

@@ -1,6 +1,5 @@
 // Openclaw shows OpenClaw's plugin hooks in a Go agent: registration by name and priority, the 13
-// names, isolated handlers, the context of each type of handler, and changes beside a block. See
-// README.md in this directory.
+// names, isolated handlers, and changes beside a block. See docs/systems/openclaw.md.
 package main
 
 import (
@@ -10,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -110,55 +108,6 @@ func order(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// contexts prints what handlers of four types get.
-func contexts(ctx context.Context, out io.Writer) error {
-	fmt.Fprintln(out, "contexts:")
-	a, err := newAPI()
-	if err != nil {
-		return err
-	}
-	show := func(label string, values func(ev *grapnel.Event) []string) error {
-		event, title, _ := strings.Cut(label, ":")
-		return a.registerHook(event, 100, does(func(ev *grapnel.Event) {
-			fmt.Fprintf(out, "  %-9s%s\n", title, strings.Join(values(ev), ", "))
-		}))
-	}
-	err = cmp.Or(
-		show("before-agent-start:agent", func(ev *grapnel.Event) []string {
-			return []string{"runId " + ev.Session.Turn, "workspaceDir " + ev.Session.CWD, "model " + ev.Session.Model}
-		}),
-		show("message-received:message", func(ev *grapnel.Event) []string {
-			return []string{"sessionKey " + ev.Session.ID, "channel " + ev.Session.Channel, "senderId " + ev.Session.User, "content " + ev.Message.Content}
-		}),
-		show("before-tool-call:tool", func(ev *grapnel.Event) []string {
-			return []string{"runId " + ev.Session.Turn, "toolName " + ev.Tool.Name, "args " + string(ev.Tool.Input)}
-		}),
-		show("after-tool-call:tool", func(ev *grapnel.Event) []string {
-			return []string{"runId " + ev.Session.Turn, "toolName " + ev.Tool.Name, "result " + string(ev.Tool.Output)}
-		}),
-		show("session-end:session", func(ev *grapnel.Event) []string {
-			return []string{"sessionKey " + ev.Session.ID, "channel " + ev.Session.Channel}
-		}))
-	if err != nil {
-		return err
-	}
-	session := grapnel.Session{ID: "s1", Turn: "3", CWD: "/work", Model: "m1", Channel: "chat", User: "ada"}
-	call := grapnel.Tool{Name: "read", Input: json.RawMessage(`{"path":"a.md"}`)}
-	called := call
-	called.Output = json.RawMessage(`"text"`)
-	for _, ev := range []grapnel.Event{
-		{Kind: grapnel.MessageReceived, Message: &grapnel.Message{Content: "hi"}},
-		{Kind: grapnel.AgentBefore},
-		{Kind: grapnel.ToolBefore, Tool: &call},
-		{Kind: grapnel.ToolAfter, Tool: &called},
-		{Kind: grapnel.SessionEnd},
-	} {
-		ev.Session = session
-		a.engine.Fire(ctx, &ev)
-	}
-	return nil
-}
-
 // decisions lets three handlers answer the same tool call.
 func decisions(ctx context.Context, out io.Writer) error {
 	fmt.Fprintln(out, "decisions:")
@@ -191,7 +140,7 @@ func decisions(ctx context.Context, out io.Writer) error {
 }
 
 func run(ctx context.Context, out io.Writer) error {
-	for _, part := range []func(context.Context, io.Writer) error{events, order, contexts, decisions} {
+	for _, part := range []func(context.Context, io.Writer) error{events, order, decisions} {
 		if err := part(ctx, out); err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/readme"
 )
 
-// Proves: OC-01, OC-02, OC-03, OC-04, OC-06, OC-08, OC-10
+// Proves: OC-01, OC-02, OC-03, OC-06, OC-08, OC-10
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	readme.Shows(t, filepath.Join("..", "..", "..", "docs", "systems", "openclaw.md"), run)

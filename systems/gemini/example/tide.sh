@@ -1,0 +1,2 @@
+#!/bin/sh
+echo '{"hookSpecificOutput":{"hookEventName":"BeforeAgent","additionalContext":"Low tide at noon."}}'
