@@ -81,14 +81,18 @@ func (o *options) compare(ctx context.Context, jsonFile string, stdout, stderr i
 	return slices.ContainsFunc(rows, func(r *compared) bool { return r.Worse }), err
 }
 
-// compareGroup sets a group up on both sides and measures the paths that both have.
+// compareGroup sets a group up on both sides and measures the paths that both have. The other commit
+// need not have the group.
 func (p plan) compareGroup(ctx context.Context, name string, sides [2]*side) ([]*compared, error) {
 	var opened [2]reply
 	for i, side := range sides {
 		var err error
 		if opened[i], err = side.ask(request{Open: name}); err != nil {
-			if ctx.Err() != nil {
+			switch {
+			case ctx.Err() != nil:
 				return nil, context.Cause(ctx)
+			case i == 0 && strings.Contains(err.Error(), unknownGroup):
+				return nil, nil
 			}
 			return []*compared{{Name: name, Error: fmt.Sprintf("%s: %v", []string{"before", "after"}[i], err)}}, nil
 		}

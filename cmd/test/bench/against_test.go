@@ -74,13 +74,12 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A group that one side cannot set up is a row with an error.
+// A group that the other commit lacks is no row.
 func TestCompareWithoutGroup(t *testing.T) {
 	t.Parallel()
 	ends := 0
-	sides := [2]*side{servedSide(t, &ends), servedSide(t, &ends)}
-	rows, err := (plan{runs: 1}).compareGroup(t.Context(), "unknown", sides)
-	if err != nil || len(rows) != 1 || !strings.Contains(rows[0].Error, `before: no group "unknown"`) {
+	rows, err := (plan{runs: 1}).compareGroup(t.Context(), "unknown", [2]*side{servedSide(t, &ends), servedSide(t, &ends)})
+	if err != nil || len(rows) > 0 {
 		t.Errorf("%+v, %v", rows, err)
 	}
 }

@@ -69,10 +69,13 @@ func (b *bench) serve(ctx context.Context, groups []group, in io.Reader, out io.
 	}
 }
 
+// unknownGroup begins the error for a group that does not exist.
+const unknownGroup = "no group"
+
 func (b *bench) openNamed(ctx context.Context, groups []group, name string) (*setup, error) {
 	i := slices.IndexFunc(groups, func(g group) bool { return g.name == name })
 	if i < 0 {
-		return &setup{bench: b}, fmt.Errorf("no group %q", name)
+		return &setup{bench: b}, fmt.Errorf("%s %q", unknownGroup, name)
 	}
 	s, _, err := b.open(ctx, groups[i])
 	return s, err

@@ -59,6 +59,54 @@ func setupLoadCommands(ctx context.Context, s *setup) error {
 	return s.load(ctx, commandFiles, false, "  - {name: it, on: tool.before, match: {tool: shell}, run: 'true'}\n")
 }
 
+// setupLoadModules sets up a module of OpenClaw, which the daemon keeps running in Node.js, and makes
+// sure that the daemon answers. The module blocks, so that an answer without it cannot pass.
+func setupLoadModules(ctx context.Context, s *setup) error {
+	static, err := s.staticShell()
+	if err != nil {
+		return err
+	}
+	p := s.paths[0]
+	p.reference, p.floor = static, static
+	const name = "openclaw-module"
+	dir, err := s.tempDir(name)
+	if err != nil {
+		return err
+	}
+	for file, text := range map[string]string{
+		"openclaw-hooks.json": `{"before-tool-call": "guard.mjs"}`,
+		"guard.mjs":           `export default () => ({ block: true, blockReason: "no" })`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, file), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	policy := fmt.Sprintf("version: 1\nload: [{format: openclaw, file: %q}]\n", filepath.Join(dir, "openclaw-hooks.json"))
+	d, err := s.daemon(ctx, name, policy)
+	if err != nil {
+		return err
+	}
+	root, err := s.root(name, policy)
+	if err != nil {
+		return err
+	}
+	hook, err := s.program("grapnel-hook "+name, []string{s.exe("grapnel-hook"), "claude-code", "--root", root}, "Bash", shellInput())
+	if err != nil {
+		return err
+	}
+	for range 2 { // the first event starts Node.js
+		if err := expect(ctx, hook, blocked, true); err != nil {
+			return err
+		}
+	}
+	health, err := d.Health(ctx)
+	if err == nil && health.Answered != 2 {
+		err = fmt.Errorf("the daemon answered %d of 2 events: %s", health.Answered, d.Output())
+	}
+	p.subject = hook.wall()
+	return err
+}
+
 // load sets up a hook in our own format, and next to it each file with the same hook, without
 // and with other hooks.
 func (s *setup) load(ctx context.Context, files []hookFile, blocks bool, ours string) error {
