@@ -105,6 +105,10 @@ type Rule interface {
 	// AsPolicy converts the rule to hooks of a policy, which have the other fields of base, and
 	// describes the differences.
 	AsPolicy(base policyfile.Hook) (hooks []policyfile.Hook, unsupported []string)
+
+	// Replaces reports whether the rule replaces parts of a text. Text that it only adds does not
+	// count.
+	Replaces() bool
 }
 
 // A HandlerFile is the file that a hook runs.

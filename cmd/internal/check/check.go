@@ -56,6 +56,8 @@ var (
 	badHandler     = Kind{"bad-handler", "error", "The file of a handler is missing, or this machine cannot run it."}
 	doubtfulFile   = Kind{"doubtful-hook-file", "warning", "A hook file of another system contains something that Grapnel ignores or interprets in another way."}
 	slowMatcher    = Kind{"slow-matcher", "warning", "A matcher needs too long for some texts, so its hook runs although the matcher does not decide."}
+	slowModule     = Kind{"slow-module", "warning", "Without the daemon, a JavaScript module of a hook file starts Node.js at each event."}
+	cannotChange   = Kind{"cannot-change", "warning", "An installed agent cannot change the text that a hook replaces, and blocks it instead."}
 	nothingToLoad  = Kind{"nothing-to-load", "warning", "The policy loads a format of which no hook file exists."}
 	badAddress     = Kind{"bad-address", "warning", "A hook cannot reach its server from this machine."}
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
@@ -73,7 +75,7 @@ var (
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program or of commands."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, slowModule, cannotChange, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.
@@ -247,7 +249,12 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 		for _, e := range row.Notes {
 			c.Findings = append(c.Findings, doubtfulFile.finding(e))
 		}
-		c.Findings = append(c.Findings, slowMatchers(&row)...)
+		hooks := hooksOf(&row)
+		c.Findings = append(c.Findings, slowMatchers(&row, hooks)...)
+		c.Findings = append(c.Findings, slowModules(&row, place)...)
+		if installed {
+			c.Findings = append(c.Findings, unchangeable(row.File, hooks, place)...)
+		}
 		if installed && row.RunBy == "" {
 			c.Findings = append(c.Findings, uninstalled(slices.DeleteFunc(slices.Clone(set.Specs), func(s grapnel.Spec) bool {
 				return s.Source.Name != row.Format+":"+row.File
@@ -310,14 +317,19 @@ func loadOf(row *policy.Loaded, p *policyfile.Policy) *policyfile.Word {
 	return nil
 }
 
-// slowMatchers returns findings for matchers of a hook file that backtrack too much.
-func slowMatchers(row *policy.Loaded) (found []Finding) {
+// hooksOf returns the hooks of a hook file.
+func hooksOf(row *policy.Loaded) []hookfiles.Hook {
 	data, err := readfile.Regular(row.File, yaml.MaxSize)
 	if err != nil {
 		return nil // the row has the error
 	}
+	return systems.Find(row.Format).Parse([]hookfiles.File{{Path: row.File, Data: data}}, false).Hooks
+}
+
+// slowMatchers returns findings for matchers of a hook file that backtrack too much.
+func slowMatchers(row *policy.Loaded, hooks []hookfiles.Hook) (found []Finding) {
 	checked := map[string]bool{}
-	for _, h := range systems.Find(row.Format).Parse([]hookfiles.File{{Path: row.File, Data: data}}, false).Hooks {
+	for _, h := range hooks {
 		m, ok := h.Matcher.(interface{ Expression() string })
 		if !ok || checked[m.Expression()] {
 			continue
@@ -329,6 +341,38 @@ func slowMatchers(row *policy.Loaded) (found []Finding) {
 				Hint: "write a repetition that can match a text in one way only, such as (a_)+, not (a+)+, or name the tools: a|b",
 			}))
 		}
+	}
+	return found
+}
+
+// unchangeable returns findings for hooks that replace text of prompts, if an installed agent cannot
+// change prompts: the original must not reach the model, so these prompts are blocked.
+func unchangeable(file string, hooks []hookfiles.Hook, place local.Place) (found []Finding) {
+	var agents []string
+	for _, rec := range installs(place) {
+		d, ok := dialect.Find(rec.Agent)
+		if !ok || slices.Contains(agents, d.Title) {
+			continue
+		}
+		if slices.ContainsFunc(d.Events, func(row dialect.EventRow) bool {
+			can := row.Permits()
+			return row.Kind == grapnel.PromptBefore && slices.Contains(rec.Events, row.Native) && can.Block && !slices.Contains(can.Change, grapnel.FieldPrompt)
+		}) {
+			agents = append(agents, d.Title)
+		}
+	}
+	if agents == nil {
+		return nil
+	}
+	slices.Sort(agents)
+	for _, h := range hooks {
+		if h.Rule == nil || !h.Rule.Replaces() || !slices.Contains(h.On, grapnel.PromptBefore) {
+			continue
+		}
+		found = append(found, cannotChange.finding(&policyfile.Error{
+			File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q replaces text of prompts, but these agents cannot change a prompt, and block it instead: %s", h.Name, strings.Join(agents, ", ")),
+			Hint: "keep it if the text must not reach the model; text that is only added before or after a prompt is not blocked",
+		}))
 	}
 	return found
 }

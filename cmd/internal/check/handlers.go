@@ -6,14 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
@@ -38,6 +42,30 @@ func handlers(row *policy.Loaded, node func() (string, error)) []Finding {
 		}
 	}
 	return found
+}
+
+// slowModules returns a finding if handlers of a hook file are modules and no daemon runs that would
+// keep Node.js running.
+func slowModules(row *policy.Loaded, place local.Place) []Finding {
+	i := slices.IndexFunc(row.Handlers, func(h hookfiles.HandlerFile) bool { return h.Module })
+	if i < 0 || served(place) {
+		return nil
+	}
+	h := row.Handlers[i]
+	return []Finding{slowModule.finding(&policyfile.Error{
+		File: row.File, Line: h.Line, Col: h.Col, Msg: fmt.Sprintf("hook %q is a module, so each event starts Node.js, which takes about 0.2 s", h.Hook),
+		Hint: "start the daemon, which keeps it running and answers within some milliseconds: \"grapnel daemon start\"",
+	})}
+}
+
+// served reports whether a daemon answers the events of a place.
+func served(place local.Place) bool {
+	conn, err := net.DialTimeout("unix", client.Socket(place.State), time.Second)
+	if err != nil {
+		return false
+	}
+	_ = conn.Close()
+	return true
 }
 
 func handlerProblem(h hookfiles.HandlerFile, node func() (string, error)) (problem, hint string) {

@@ -10,6 +10,9 @@ import (
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
+// Replaces reports whether the rule replaces parts of a text.
+func (r *Rule) Replaces() bool { return r.RejectReason == nil && len(r.Replacements) > 0 }
+
 // AsPolicy converts the rule to hooks of a policy, and describes the differences. The rule changes
 // the JSON text of a tool call; a policy changes the texts inside it.
 func (r *Rule) AsPolicy(base policyfile.Hook) (hooks []policyfile.Hook, unsupported []string) {
