@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
@@ -56,33 +55,6 @@ func newEntry(hook string, ev *grapnel.Event) Entry {
 		}
 	}
 	return e
-}
-
-// AuditLogName and AuditLogPriority are the name and priority of IronClaw's own audit hook.
-const (
-	AuditLogName     = "builtin.audit_log"
-	AuditLogPriority = 25
-)
-
-// AuditLog returns the Spec of IronClaw's audit: a step that runs before the others, never has an
-// opinion, and writes the hook, the point and the user. The point is IronClaw's name of the event:
-// beforeToolCall. It runs before the decision; use [Audit] to record decisions.
-func AuditLog(write func(line []byte) error) grapnel.Spec {
-	priority := AuditLogPriority
-	spec := grapnel.Spec{Name: AuditLogName, Priority: &priority, OnError: grapnel.OnErrorOpen}
-	points := map[grapnel.Kind]string{}
-	for _, row := range dialect.IronClawEvents() {
-		spec.On = append(spec.On, row.Kind)
-		points[row.Kind] = row.Native
-	}
-	spec.Hook = grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-		return grapnel.Outcome{}, writeLine(write, struct {
-			Hook  string `json:"hook"`
-			Point string `json:"point"`
-			User  string `json:"user_id"`
-		}{AuditLogName, points[ev.Kind], short(ev.Session.User)})
-	})
-	return spec
 }
 
 func writeLine(write func([]byte) error, value any) error {

@@ -122,33 +122,3 @@ func TestAuditOfOddEvents(t *testing.T) {
 		t.Errorf("error %v, want %v", err, full)
 	}
 }
-
-// IronClaw's audit runs before the other hooks, receives all six points and blocks nothing. It does
-// not receive events that were rejected before it.
-//
-// Proves: IC-34, IC-35
-func TestAuditLog(t *testing.T) {
-	t.Parallel()
-	preset, _ := grapnel.FindPreset("ironclaw")
-	var l lines
-	early := 10
-	reject := builtin.Blocking([]string{"early", "late"}, "no")
-	e, err := grapnel.New([]grapnel.Spec{
-		preset.Defaults(grapnel.Spec{Name: "late", Hook: reject}),
-		preset.Defaults(builtin.AuditLog(l.write)),
-		preset.Defaults(grapnel.Spec{Name: "early", Priority: &early, Hook: builtin.Blocking([]string{"early"}, "no")}),
-	}, &grapnel.Options{Preset: preset})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, tool := range []string{"early", "late", "other"} {
-		ev := secretCall()
-		ev.Tool.Name = tool
-		e.Fire(t.Context(), ev)
-	}
-	e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolAfter, Tool: &grapnel.Tool{Name: "other"}}) // not one of its points
-	line := `{"hook":"builtin.audit_log","point":"beforeToolCall","user_id":"u1"}` + "\n"
-	if diff := cmp.Diff([]string{line, line}, l.all); diff != "" {
-		t.Errorf("lines (-want +got):\n%s", diff)
-	}
-}

@@ -29,7 +29,7 @@ type Config struct {
 	Headers     map[string]string // additional headers
 	Timeout     time.Duration     // limit for one delivery, from the lookup to the end of the response; 0 = DefaultTimeout
 	MaxInFlight int               // maximum number of concurrent deliveries of Handle; 0 = DefaultMaxInFlight
-	Body        string            // format of the body: empty = Grapnel's, or ironclaw
+	Body        string            // format of the body; empty = Grapnel's. See WriteBody
 }
 
 // A Webhook is a hook that notifies a URL of events and never has an opinion. It is safe for

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
+	"github.com/grapnel-dev/grapnel/systems"
 )
 
 // defaultFile returns the name of the output file of a hook that does not set one.
@@ -205,27 +206,21 @@ func summaryOf(h *policyfile.Hook, spec *grapnel.Spec, newCommand func(policyfil
 	return nil
 }
 
-// bundled returns the hooks that IronClaw itself registers at its start, for a policy that loads
-// IronClaw's bundles: the audit and the session summary. Both observe, and write into Grapnel's
-// state directory, so a project's policy does not start them. A session summary of the policy
-// replaces IronClaw's.
-func (req Request) bundled(policy *policyfile.Policy, source grapnel.Source) []grapnel.Spec {
-	loads := func(l policyfile.LoadFrom) bool { return l.Format.Text == ironClaw }
-	if req.State == "" || ofProject(source.Scope) || !slices.ContainsFunc(policy.Load, loads) || req.seen[ironClaw] {
+// bundled returns the hooks that the systems of a policy's `load:` start themselves. They observe, and
+// write into Grapnel's state directory, so a project's policy does not start them. A session summary
+// of the policy replaces the system's.
+func (req Request) bundled(policy *policyfile.Policy, source grapnel.Source) (specs []grapnel.Spec) {
+	if req.State == "" || ofProject(source.Scope) {
 		return nil
 	}
-	req.seen[ironClaw] = true // the first policy starts them
-	audit := builtin.AuditLog(func(line []byte) error {
-		return errors.Join(os.MkdirAll(req.State, 0o700), builtin.Lines(req.State, auditLogFile)(line))
-	})
-	audit.Hook = builtin.LineWriter(audit.Hook)
-	specs := []grapnel.Spec{audit}
-	write := func(ctx context.Context, ev *grapnel.Event, file, text string) error {
-		return errors.Join(os.MkdirAll(req.State, 0o700), builtin.InDir(req.State)(ctx, ev, file, text))
-	}
-	summary := func(h policyfile.Hook) bool { return h.Builtin != nil && h.Builtin.Name == policyfile.BuiltinSummary }
-	if !slices.ContainsFunc(policy.Hooks, summary) {
-		specs = append(specs, builtin.SessionSummary(builtin.Conversations{Newest: builtin.Transcript}, builtin.Prompts, write))
+	summary := slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Builtin != nil && h.Builtin.Name == policyfile.BuiltinSummary })
+	for _, l := range policy.Load {
+		f := systems.Find(l.Format.Text)
+		if f.Start == nil || req.seen[f.Name] {
+			continue
+		}
+		req.seen[f.Name] = true // the first policy starts them
+		specs = append(specs, f.Start(req.State, !summary)...)
 	}
 	for i := range specs {
 		specs[i].Source, specs[i].Phase = source, grapnel.PhaseObserve
@@ -234,12 +229,6 @@ func (req Request) bundled(policy *policyfile.Policy, source grapnel.Source) []g
 		return slices.ContainsFunc(policy.Hooks, func(h policyfile.Hook) bool { return h.Name == s.Name })
 	})
 }
-
-// ironClaw is the format of IronClaw's bundles, and the key of [Request.bundled] in Request.seen.
-const ironClaw = "ironclaw"
-
-// auditLogFile is the file of IronClaw's audit in the state directory.
-const auditLogFile = "ironclaw-audit.jsonl"
 
 // asked returns the dialect of a session summary program: the program reads a prompt from stdin and
 // prints the answer.

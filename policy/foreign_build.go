@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -98,9 +99,10 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 	return specs, rows
 }
 
-// fits reports whether a hook may run at the event that the Set is used for.
+// fits reports whether a hook may run at the event that the Set is used for. At events with notices,
+// every hook is built, because a notice names those that cannot be.
 func (req Request) fits(h *hookfiles.Hook) bool {
-	if req.about == nil {
+	if req.about == nil || notice.Shows(req.about.Kind) {
 		return true
 	}
 	if !slices.Contains(h.On, req.about.Kind) {
@@ -684,7 +686,7 @@ func (s snapshots) forgetForeign(path string) (bool, error) {
 // loads parses a `load:` key.
 func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 	if n.Kind != yaml.List {
-		p.fail(n, "for example [claude-code, {format: ironclaw, file: hooks/hooks.json}]", "load must be a list of formats, not %s", n.Kind)
+		p.fail(n, "for example [claude-code, {format: claude-code, file: settings.json}]", "load must be a list of formats, not %s", n.Kind)
 		return nil
 	}
 	var all []policyfile.LoadFrom
@@ -698,7 +700,7 @@ func (p *fileParser) loads(n *yaml.Node) []policyfile.LoadFrom {
 				{"file", func(n *yaml.Node) { l.File = p.text(n); p.pathPattern(n) }},
 			})
 			if item.Get("format") == nil {
-				p.fail(item, "for example {format: ironclaw, file: hooks/hooks.json}", "the entry has no `format`")
+				p.fail(item, "for example {format: claude-code, file: settings.json}", "the entry has no `format`")
 			}
 		}
 		for _, before := range all {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
+	ironclawfile "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
 // builtinCase runs a hook that IronClaw ships, with a scripted store and model.
@@ -115,8 +116,8 @@ type shipped struct {
 
 func (s *shipped) spec() (grapnel.Spec, error) {
 	switch s.given.Hook {
-	case builtin.AuditLogName:
-		return builtin.AuditLog(func(line []byte) error {
+	case ironclawfile.AuditLogName:
+		return ironclawfile.AuditLog(func(line []byte) error {
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.lines = append(s.lines, string(line))

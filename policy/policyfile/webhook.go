@@ -7,5 +7,5 @@ type Webhook struct {
 	Headers     map[string]string `json:"headers,omitempty"`
 	Timeout     Duration          `json:"timeout,omitempty"`
 	MaxInFlight int               `json:"max_in_flight,omitempty"`
-	Body        string            `json:"body,omitempty"` // format of the body: ironclaw
+	Body        string            `json:"body,omitempty"` // format of the body; empty = Grapnel's
 }

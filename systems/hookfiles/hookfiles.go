@@ -36,6 +36,10 @@ type Format struct {
 
 	Preset string // name of the preset whose Defaults its hooks get; empty = the preset with the format's name
 
+	// Start returns the hooks that the system itself starts, in addition to the hooks in its files;
+	// nil = none. They observe, and write below a directory. If wanted, one is a session summary.
+	Start func(dir string, summary bool) []grapnel.Spec
+
 	// Events returns the system's events whose names a policy can use in `on:`, too; nil = the
 	// events of the dialect with the name of the format. A policy may write - for _ in them.
 	Events func() []Event

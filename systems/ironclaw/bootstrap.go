@@ -60,7 +60,7 @@ func (r *HookRegistry) RegisterBundledHooks(audit func(line []byte) error) (*Loa
 			return nil
 		}
 	}
-	return &Loaded{Summary: HookBootstrapSummary{BundledHooks: 1}}, r.engine.Add(preset().Defaults(builtin.AuditLog(audit)))
+	return &Loaded{Summary: HookBootstrapSummary{BundledHooks: 1}}, r.engine.Add(preset().Defaults(hookfile.AuditLog(audit)))
 }
 
 // RegisterPluginBundles registers the bundles in the capability files of active extensions. Other
@@ -94,7 +94,7 @@ func (r *HookRegistry) register(files []hookfile.File, chosen func(*hookfile.Fil
 		Active: o.Active, Webhook: o.Webhook,
 		Audit: func([]byte) error { return nil },
 	})
-	set.Specs = slices.DeleteFunc(set.Specs, func(s grapnel.Spec) bool { return s.FullName() == builtin.AuditLogName })
+	set.Specs = slices.DeleteFunc(set.Specs, func(s grapnel.Spec) bool { return s.FullName() == hookfile.AuditLogName })
 	set.Summary.BundledHooks = 0 // RegisterBundledHooks registers the audit
 	return &Loaded{set.Summary, set.Errors, set.Warnings}, r.engine.Add(set.Specs...)
 }

@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
@@ -175,10 +174,9 @@ func File(file string, place local.Place, installed bool) []Result {
 	if len(errs) == 0 && (len(p.Load)+len(p.Networks)+len(p.Grants)+len(p.Vouches) > 0 || p.OnlyManaged ||
 		slices.ContainsFunc(p.Hooks, func(h policyfile.Hook) bool { return h.HTTP != nil })) {
 		var found []Finding
-		var bundled int
-		if found, loaded, bundled = checkLoads(file, p, place, installed); bundled > 0 {
-			this.Size += " and " + printable.Count(bundled, "hook") + " that IronClaw starts"
-		}
+		var started string
+		found, loaded, started = checkLoads(file, p, place, installed)
+		this.Size += started
 		this.Findings = append(this.Findings, found...)
 	}
 	if installed {
@@ -207,9 +205,9 @@ func outline(file string, p *policyfile.Policy) []grapnel.Spec {
 	return specs
 }
 
-// checkLoads checks the files that the `load:` of a policy finds now. It stores nothing. bundled is
-// the number of hooks that IronClaw itself registers at its start.
-func checkLoads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []Finding, loaded []Result, bundled int) {
+// checkLoads checks the files that the `load:` of a policy finds now. It stores nothing. started
+// describes the hooks that the systems start themselves.
+func checkLoads(file string, p *policyfile.Policy, place local.Place, installed bool) (found []Finding, loaded []Result, started string) {
 	of := policy.File{Path: file, Must: true}
 	if abs, err := filepath.Abs(file); err == nil {
 		of.Path = abs
@@ -271,7 +269,7 @@ func checkLoads(file string, p *policyfile.Policy, place local.Place, installed 
 	if !slices.ContainsFunc(found, func(f Finding) bool { return f.Rule == badPolicy.Rule }) { // otherwise nothing was loaded
 		found = append(found, notFound(file, p, set.Files)...)
 	}
-	return found, loaded, ironClawHooks(set.Specs, of.Path)
+	return found, loaded, startedHooks(set.Specs, p.Load, of.Path)
 }
 
 // notFound returns findings for formats of which no file exists.
@@ -377,14 +375,24 @@ func unchangeable(file string, hooks []hookfiles.Hook, place local.Place) (found
 	return found
 }
 
-// ironClawHooks returns the number of hooks that IronClaw itself registers for a policy file.
-func ironClawHooks(specs []grapnel.Spec, file string) (n int) {
-	for i := range specs {
-		if s := &specs[i]; s.Source.File == file && s.Line == 0 && (s.Name == builtin.AuditLogName || s.Name == builtin.SummaryName) {
-			n++
+// startedHooks describes the hooks that systems of `load:` start themselves.
+func startedHooks(specs []grapnel.Spec, loads []policyfile.LoadFrom, file string) (text string) {
+	for i, l := range loads {
+		f := systems.Find(l.Format.Text)
+		if f.Start == nil || slices.ContainsFunc(loads[:i], func(other policyfile.LoadFrom) bool { return other.Format.Text == f.Name }) {
+			continue
+		}
+		n := 0
+		for _, started := range f.Start("", true) {
+			if slices.ContainsFunc(specs, func(s grapnel.Spec) bool { return s.Name == started.Name && s.Source.File == file && s.Line == 0 }) {
+				n++
+			}
+		}
+		if n > 0 {
+			text += " and " + printable.Count(n, "hook") + " that " + f.Name + " starts"
 		}
 	}
-	return n
+	return text
 }
 
 // LookRequest returns a request for commands that inspect hooks and do not run them.

@@ -57,6 +57,7 @@ var Format = &hookfiles.Format{
 		"hooks/hooks.json", "hooks/**/*.hook.json",
 		"tools/*/capabilities.json", "channels/*/capabilities.json", "tools-src/*/*.capabilities.json",
 	},
+	Start: start,
 	Events: func() []hookfiles.Event {
 		var out []hookfiles.Event
 		for _, row := range ironClawEvents() {

@@ -11,7 +11,6 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -164,7 +163,7 @@ func Load(req Request) Set {
 	r := readIronClaw(files, webhook)
 	set := Set{Errors: r.errors, Warnings: r.notes}
 	if req.Audit == nil {
-		set.Warnings = append(set.Warnings, &policyfile.Error{File: builtin.AuditLogName, Msg: "is not loaded", Hint: "set Request.Audit"})
+		set.Warnings = append(set.Warnings, &policyfile.Error{File: AuditLogName, Msg: "is not loaded", Hint: "set Request.Audit"})
 	}
 	set.Summary = Summary{OutboundWebhooks: r.senders, Errors: len(r.errors)}
 	for source, rules := range r.rules {
@@ -176,7 +175,7 @@ func Load(req Request) Set {
 	}
 	preset, _ := grapnel.FindPreset("ironclaw")
 	if req.Audit != nil {
-		set.Specs = append(set.Specs, preset.Defaults(builtin.AuditLog(req.Audit)))
+		set.Specs = append(set.Specs, preset.Defaults(AuditLog(req.Audit)))
 		set.Summary.BundledHooks = len(set.Specs)
 	}
 	for i := range r.hooks {
