@@ -241,6 +241,7 @@ func plain(t *testing.T, n *tree.Node) any {
 		return json.Number(n.Raw)
 	case tree.Bool:
 		return n.IsTrue()
+	case tree.Null:
 	}
 	return nil
 }

@@ -168,15 +168,16 @@ type Reader struct {
 	full  bool // the limit on hooks is reached
 }
 
+// NewReader returns a reader of the files of one entry. See Format.Parse for brief.
 func NewReader(files []File, brief bool) *Reader { return &Reader{Files: files, Brief: brief} }
 
-// Open parses a file. If the file has none of the given kinds of value, open reports it as broken
+// Open parses a file. If the file has none of the given kinds of value, Open reports it as broken
 // and returns nil.
 func (r *Reader) Open(i int, data []byte, kinds ...tree.Kind) *tree.Node {
 	return r.OpenWith(i, data, tree.ParseJSON, kinds...)
 }
 
-// OpenWith does the work of open with any parser.
+// OpenWith does the work of Open with any parser.
 func (r *Reader) OpenWith(i int, data []byte, read func([]byte) (*tree.Node, *tree.Error), kinds ...tree.Kind) *tree.Node {
 	r.At = i
 	root, err := read(data)
@@ -190,7 +191,7 @@ func (r *Reader) OpenWith(i int, data []byte, read func([]byte) (*tree.Node, *tr
 	return root
 }
 
-func (r *Reader) Problem(n *tree.Node, at, hint, format string, args ...any) *policyfile.Error {
+func (r *Reader) problem(n *tree.Node, at, hint, format string, args ...any) *policyfile.Error {
 	err := &policyfile.Error{File: r.Files[r.At].Path, Msg: at + ": " + fmt.Sprintf(format, args...), Hint: hint}
 	if n != nil {
 		err.Line, err.Col = n.Line, n.Col
@@ -200,7 +201,7 @@ func (r *Reader) Problem(n *tree.Node, at, hint, format string, args ...any) *po
 
 // Fail reports a skipped entry.
 func (r *Reader) Fail(n *tree.Node, at, hint, format string, args ...any) {
-	r.Errors = append(r.Errors, r.Problem(n, at, hint, format, args...))
+	r.Errors = append(r.Errors, r.problem(n, at, hint, format, args...))
 }
 
 // Note reports an ignored part of an entry.
@@ -208,7 +209,7 @@ func (r *Reader) Note(n *tree.Node, at, hint, format string, args ...any) {
 	if r.Brief {
 		return
 	}
-	r.Notes = append(r.Notes, r.Problem(n, at, hint, format, args...))
+	r.Notes = append(r.Notes, r.problem(n, at, hint, format, args...))
 }
 
 // MaxTimeout is the maximum plausible timeout; a longer one is probably a mistake.

@@ -60,7 +60,9 @@ func slowModules(row *policy.Loaded, place local.Place) []Finding {
 
 // served reports whether a daemon answers the events of a place.
 func served(place local.Place) bool {
-	conn, err := net.DialTimeout("unix", client.Socket(place.State), time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", client.Socket(place.State))
 	if err != nil {
 		return false
 	}

@@ -85,24 +85,7 @@ func Text(f hookfiles.Found) string {
 			b.WriteString(" sequential")
 		}
 		b.WriteByte('\n')
-		if c := h.Run; c != nil {
-			fmt.Fprintf(&b, "\trun %s:", c.Speaks)
-			if c.Args != nil {
-				fmt.Fprintf(&b, " %q", c.Args)
-			} else {
-				fmt.Fprintf(&b, " %s", c.Line)
-			}
-			if c.Async {
-				b.WriteString(" (async)")
-			}
-			if c.Scope != grapnel.ScopeUser {
-				fmt.Fprintf(&b, " (%v)", c.Scope)
-			}
-			if len(c.Vars) > 0 {
-				fmt.Fprintf(&b, " %q", c.Vars)
-			}
-			b.WriteByte('\n')
-		}
+		writeCommand(&b, h.Run)
 		if m := h.Match; m != nil {
 			fmt.Fprintf(&b, "\tmatch tool %v\n", m.Tool)
 		}
@@ -124,4 +107,26 @@ func Text(f hookfiles.Found) string {
 		}
 	}
 	return b.String()
+}
+
+func writeCommand(b *strings.Builder, c *policyfile.Command) {
+	if c == nil {
+		return
+	}
+	fmt.Fprintf(b, "\trun %s:", c.Speaks)
+	if c.Args != nil {
+		fmt.Fprintf(b, " %q", c.Args)
+	} else {
+		fmt.Fprintf(b, " %s", c.Line)
+	}
+	if c.Async {
+		b.WriteString(" (async)")
+	}
+	if c.Scope != grapnel.ScopeUser {
+		fmt.Fprintf(b, " (%v)", c.Scope)
+	}
+	if len(c.Vars) > 0 {
+		fmt.Fprintf(b, " %q", c.Vars)
+	}
+	b.WriteByte('\n')
 }
