@@ -30,7 +30,7 @@ func Engine(t *testing.T, dir string, files map[string]string) *grapnel.Engine {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		syscall.ForkLock.RLock() // a child that is being started must not hold a program open for writing
+		syscall.ForkLock.RLock()                       // a child that is being started must not hold a program open for writing
 		err := os.WriteFile(name, []byte(text), 0o700) //nolint:security // some of the files are programs
 		syscall.ForkLock.RUnlock()
 		if err != nil {
