@@ -229,7 +229,7 @@ func TestUnknownEventIsRefused(t *testing.T) {
 	for kind, want := range map[grapnel.Kind]string{
 		"tool.befor":      `unknown event "tool.befor": use a Kind of grapnel.Contracts, or native.<agent>.<Name>`,
 		"weather.changed": `unknown event "weather.changed": use a Kind of grapnel.Contracts, or native.<agent>.<Name>`,
-		"":                `unknown event "": use a Kind of grapnel.Contracts, or native.<agent>.<Name>`,
+		"":                "the event has no Kind: use a Kind of grapnel.Contracts, or native.<agent>.<Name>",
 	} {
 		v, rec := fire(t, event(kind), step("h", returns(grapnel.Outcome{Decision: grapnel.Allow})))
 		if v.Decision != grapnel.Block || v.Reason() != want || v.Reasons[0].Cause != grapnel.CauseError {

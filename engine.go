@@ -270,13 +270,14 @@ func (e *Engine) Decides(k Kind) bool { return e.orNone().now().lineup(k).decide
 // Plan returns which hooks would run for ev, and in which step. It calls no hook. During a
 // firing, hooks are matched again whenever the event changed.
 func (e *Engine) Plan(ev *Event) Plan {
+	ev = orEmpty(ev)
 	t := e.orNone().now()
 	return t.lineup(ev.Kind).plan(ev, t)
 }
 
 // Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the
 // OnError of a failed hook selects its decision, and the Record contains the failure. An event of
-// an unknown kind is blocked. If ev describes a tool call without the facts that hooks match, such
+// an unknown kind is blocked, and so is a nil event. If ev describes a tool call without the facts that hooks match, such
 // as Commands, hooks get a copy with them; see [Tool.Complete]. When ctx is done, steps that have
 // not started are treated as failed, and the Verdict's Err says so. Rewrites and rules run anyway. A
 // hook that calls runtime.Goexit and runs inline ends the caller's goroutine.
@@ -284,7 +285,7 @@ func (e *Engine) Plan(ev *Event) Plan {
 // Abandoned hooks and observing hooks may read ev and the data of the Verdict after Fire has
 // returned, so callers must not modify either.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
-	e = e.orNone()
+	e, ev = e.orNone(), orEmpty(ev)
 	t := e.now()
 	l := t.lineup(ev.Kind)
 	switch {
@@ -296,7 +297,18 @@ func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	return e.fire(ctx, t, l, ev, nil, nil)
 }
 
+// orEmpty returns ev, or an event without a kind for nil.
+func orEmpty(ev *Event) *Event {
+	if ev == nil {
+		return &Event{}
+	}
+	return ev
+}
+
 func unknownKind(k Kind) error {
+	if k == "" {
+		return errors.New("the event has no Kind: use a Kind of grapnel.Contracts, or native.<agent>.<Name>")
+	}
 	return fmt.Errorf("unknown event %q: use a Kind of grapnel.Contracts, or native.<agent>.<Name>", k)
 }
 
@@ -324,7 +336,7 @@ func (e *Engine) refuse(ctx context.Context, t *table, ev *Event) Verdict {
 // sender blocks. As after Fire, observing hooks continue when ctx is done and have their own
 // deadline. Hooks that a Background runs are not reported.
 func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRun) {
-	e = e.orNone()
+	e, ev = e.orNone(), orEmpty(ev)
 	t := e.now()
 	l := t.lineup(ev.Kind)
 	heard := newTally(l)
@@ -359,7 +371,7 @@ func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
 	if err == nil {
 		err = errors.New("the event could not be read")
 	}
-	e = e.orNone()
+	e, ev = e.orNone(), orEmpty(ev)
 	t := e.now()
 	l := t.lineup(ev.Kind)
 	if ev.Kind == "" {

@@ -654,3 +654,41 @@ func TestReasonOfAFire(t *testing.T) {
 		t.Errorf("Reason() = %q, want no", got)
 	}
 }
+
+// A Verdict says in one method whether the action may run.
+func TestStops(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		v    grapnel.Verdict
+		want bool
+	}{
+		{grapnel.Verdict{}, false},
+		{grapnel.Verdict{Decision: grapnel.Allow}, false},
+		{grapnel.Verdict{Decision: grapnel.Ask}, true},
+		{grapnel.Verdict{Decision: grapnel.Block}, true},
+		{grapnel.Verdict{Halt: "enough"}, true},
+		{grapnel.Verdict{Decision: grapnel.Allow, Halt: "enough"}, true},
+	} {
+		if got := tt.v.Stops(); got != tt.want {
+			t.Errorf("%s with halt %q stops: %v", tt.v.Decision, tt.v.Halt, got)
+		}
+	}
+}
+
+// A nil event is blocked, and an engine without hooks does the same.
+func TestNilEvent(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]*grapnel.Engine{"no hooks": newEngine(t, nil), "a hook": newEngine(t, nil, step("h", returns(grapnel.Outcome{}))), "nil": nil} {
+		all, runs := e.FireAll(t.Context(), nil)
+		for range runs {
+		}
+		for _, v := range []grapnel.Verdict{e.Fire(t.Context(), nil), all, <-e.Start(t.Context(), nil)} {
+			if !v.Stops() || v.Err == nil || v.Event == nil || !strings.Contains(v.Reason(), "has no Kind") {
+				t.Errorf("%s: %+v", name, v)
+			}
+		}
+		if plan := e.Plan(nil); plan.Event != "" {
+			t.Errorf("%s: planned %+v", name, plan)
+		}
+	}
+}

@@ -27,6 +27,10 @@ func ExampleEngine_Fire() {
 		Kind: grapnel.ToolBefore,
 		Tool: &grapnel.Tool{Name: "bash", Class: grapnel.ClassShell, Input: json.RawMessage(`{"command":"rm -rf build"}`)},
 	})
-	fmt.Println(verdict.Decision, "because:", verdict.Reason())
-	// Output: block because: Deleting trees is not allowed here. Move the files to ./trash.
+	if verdict.Stops() {
+		fmt.Println("not run:", verdict.Reason())
+		return
+	}
+	fmt.Println("run with", string(verdict.Event.Tool.Input)) // with all changes
+	// Output: not run: Deleting trees is not allowed here. Move the files to ./trash.
 }

@@ -95,6 +95,11 @@ type Verdict struct {
 	Event       *Event                     `json:"-"`                     // the event with all changes applied, including unsupported changes
 }
 
+// Stops reports whether the action must not run: a hook blocked it, ended the turn, or wants a person
+// to approve it first. Reason and Halt say why. Otherwise the action is the one of Event, which has
+// all changes. An agent that can ask a person uses package host.
+func (v Verdict) Stops() bool { return v.Decision >= Ask || v.Halt != "" }
+
 // Reason returns the texts of the Reasons, one per line.
 func (v Verdict) Reason() string { return strings.Join(reasonTexts(v.Reasons), "\n") }
 

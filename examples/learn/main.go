@@ -97,7 +97,7 @@ func report(out io.Writer) grapnel.Observer {
 func call(ctx context.Context, engine *grapnel.Engine, tool *grapnel.Tool, out io.Writer) {
 	tool.Derive() // finds Paths and Commands in the input, at the places that Facts names
 	verdict := engine.Fire(ctx, &grapnel.Event{Kind: grapnel.ToolBefore, Tool: tool})
-	if verdict.Decision == grapnel.Block {
+	if verdict.Stops() {
 		fmt.Fprintf(out, "  => %s does not run. The model reads: %s\n\n", tool.Name, verdict.Reason())
 		return
 	}
