@@ -4,24 +4,26 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"log"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A Go agent fires an event before it runs a tool, and obeys the Verdict.
 func ExampleEngine_Fire() {
-	noDelete := grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-		if strings.Contains(string(ev.Tool.Input), "rm -rf") {
-			return grapnel.Outcome{Decision: grapnel.Block, Reason: "Deleting trees is not allowed here. Move the files to ./trash."}, nil
-		}
-		return grapnel.Outcome{}, nil
-	})
-	engine, err := grapnel.New([]grapnel.Spec{
-		{Name: "no-delete", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Hook: noDelete},
-	}, nil)
+	rules, err := policy.Rules(`
+- name: no-delete
+  on: tool.before
+  match: {command: rm -rf}
+  block: Deleting trees is not allowed here. Move the files to ./trash.
+`)
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
+	}
+	engine, err := grapnel.New(rules, nil)
+	if err != nil {
+		log.Fatal(err)
 	}
 	verdict := engine.Fire(context.Background(), &grapnel.Event{
 		Kind: grapnel.ToolBefore,

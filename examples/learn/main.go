@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
 	"strings"
 	"sync"
 	"time"
@@ -31,10 +32,12 @@ func (l *logger) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, 
 	return grapnel.Outcome{}, nil // no opinion
 }
 
-// noDelete is the blocking hook. The reason goes to the model.
-var noDelete = grapnel.Guard(func(ev *grapnel.Event) (reason string) {
-	if strings.Contains(string(ev.Tool.Input), "rm -rf") {
-		return "Do not delete directories. Move them to trash/."
+// noKeys is the blocking hook. The reason goes to the model.
+var noKeys = grapnel.Guard(func(ev *grapnel.Event) (reason string) {
+	for _, p := range ev.Tool.Paths {
+		if path.Base(p.Path) == ".env" {
+			return "Keys are not for you. Read .env.example."
+		}
 	}
 	return "" // no opinion
 })
@@ -68,7 +71,7 @@ func newEngine(log *logger, out io.Writer) (*grapnel.Engine, error) {
 	before := []grapnel.Kind{grapnel.ToolBefore}
 	return grapnel.New([]grapnel.Spec{
 		{Name: "log", Hook: log}, // without On: all events
-		{Name: "no-delete", On: before, Tools: []string{"bash"}, Hook: noDelete},
+		{Name: "no-keys", On: before, Tools: []string{"read"}, Hook: noKeys},
 		{Name: "lock-files", On: before, Tools: []string{"write", "edit_*"}, Hook: lockFiles, Timeout: 10 * time.Second, OnError: grapnel.OnErrorClosed},
 		{Name: "slow-down", On: before, Tools: []string{"bash"}, Hook: slowDown},
 	}, &grapnel.Options{Preset: preset, Observers: []grapnel.Observer{report(out)}})
@@ -117,7 +120,10 @@ func run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	for _, tool := range []*grapnel.Tool{
-		{Name: "bash", Class: grapnel.ClassShell, Input: json.RawMessage(`{"command":"rm -rf build"}`)},
+		{
+			Name: "read", Class: grapnel.ClassRead, Input: json.RawMessage(`{"path":".env"}`),
+			Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}},
+		},
 		{
 			Name: "write", Class: grapnel.ClassWrite, Input: json.RawMessage(`{"path":"deps.lock","content":""}`),
 			Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}},
