@@ -252,6 +252,23 @@ func (t *Tool) incomplete() bool {
 	return len(t.Input) > 0 && t.Commands == nil && t.Paths == nil && t.URLs == nil && t.Content == ""
 }
 
+// ToolName returns the name of the tool that the event is about, or "".
+func (ev *Event) ToolName() string {
+	if ev == nil || ev.Tool == nil {
+		return ""
+	}
+	return ev.Tool.Name
+}
+
+// Command returns the shell line that the tool of the event runs, or "". Several lines are joined by
+// newlines. To judge what a line does, use a rule: see Rules of package policy.
+func (ev *Event) Command() string {
+	if ev == nil || ev.Tool == nil {
+		return ""
+	}
+	return strings.Join(ev.Tool.Commands, "\n")
+}
+
 // Derive sets Commands, Paths, URLs and Content from Input and Facts.
 func (t *Tool) Derive() {
 	t.Commands, t.Paths, t.URLs, t.Content = nil, nil, nil, ""

@@ -193,3 +193,18 @@ func TestCanonicalName(t *testing.T) {
 		t.Errorf("CanonicalName = %q", got)
 	}
 }
+
+// The short forms are empty, and do not panic, if the event has no such part.
+func TestEventWithoutTool(t *testing.T) {
+	t.Parallel()
+	var none *grapnel.Event
+	for _, ev := range []*grapnel.Event{none, {}, {Tool: &grapnel.Tool{}}} {
+		if ev.ToolName() != "" || ev.Command() != "" {
+			t.Errorf("%+v: tool %q, command %q", ev, ev.ToolName(), ev.Command())
+		}
+	}
+	ev := &grapnel.Event{Tool: &grapnel.Tool{Name: "bash", Commands: []string{"cd web", "rm x"}}}
+	if ev.ToolName() != "bash" || ev.Command() != "cd web\nrm x" {
+		t.Errorf("tool %q, command %q", ev.ToolName(), ev.Command())
+	}
+}

@@ -15,7 +15,7 @@ import (
 func ExampleNewContext() {
 	session, err := grapnel.New([]grapnel.Spec{{
 		Name: "audit", Source: grapnel.Source{Name: "session", Scope: grapnel.ScopeSession},
-		Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { fmt.Println("audit:", ev.Tool.Commands[0]) }),
+		Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { fmt.Println("audit:", ev.Command()) }),
 	}}, nil)
 	if err != nil {
 		panic(err)
@@ -25,7 +25,7 @@ func ExampleNewContext() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "no-shutdown",
 		Hook: grapnel.Guard(func(ev *grapnel.Event) string {
-			if strings.HasPrefix(ev.Tool.Commands[0], "shutdown") {
+			if strings.HasPrefix(ev.Command(), "shutdown") {
 				return "This machine stays on."
 			}
 			return ""
@@ -154,7 +154,7 @@ func ExampleReplace() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "polite", Tools: []string{"shell"}, Phase: grapnel.PhaseRewrite,
 		Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			return grapnel.Replace(grapnel.FieldCommand, "nice "+ev.Tool.Commands[0])
+			return grapnel.Replace(grapnel.FieldCommand, "nice "+ev.Command())
 		}),
 	}}, nil)
 	if err != nil {

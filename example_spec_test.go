@@ -26,7 +26,7 @@ func ExampleEngine_With() {
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "no-shutdown", Tools: []string{"shell"},
 		Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			if strings.HasPrefix(ev.Tool.Commands[0], "shutdown") {
+			if strings.HasPrefix(ev.Command(), "shutdown") {
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: "This machine stays on."}, nil
 			}
 			return grapnel.Outcome{}, nil
@@ -58,7 +58,7 @@ func ExampleEngine_With() {
 func ExampleSpec_priority() {
 	appends := func(text string) grapnel.Hook {
 		return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			command, err := json.Marshal(ev.Tool.Commands[0] + text)
+			command, err := json.Marshal(ev.Command() + text)
 			return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: command}}, err
 		})
 	}

@@ -259,7 +259,7 @@ func ExampleSubagent() {
 	engine, _ := grapnel.New([]grapnel.Spec{{
 		Name: "audit", On: []grapnel.Kind{grapnel.ToolBefore},
 		Hook: grapnel.Watch(func(_ context.Context, ev *grapnel.Event) {
-			fmt.Println(ev.Session.ID, ev.Session.Subagent.Type, "calls", ev.Tool.Name)
+			fmt.Println(ev.Session.ID, ev.Session.Subagent.Type, "calls", ev.ToolName())
 		}),
 	}}, nil)
 	ctx, _, _, _ := host.New(engine, nil).Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")

@@ -28,7 +28,7 @@ func (l *logger) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, 
 	prefix := map[grapnel.Kind]string{grapnel.ToolBefore: "pre:", grapnel.ToolAfter: "post:"}[ev.Kind]
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.tags = append(l.tags, prefix+ev.Tool.Name)
+	l.tags = append(l.tags, prefix+ev.ToolName())
 	return grapnel.Outcome{}, nil // no opinion
 }
 
