@@ -29,7 +29,7 @@ import (
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
-// claudeCode returns the dialect, copied once: reading files uses its tables many times and does not change them.
+// claudeCode returns the dialect, copied once, because reading uses its tables many times.
 var claudeCode = sync.OnceValue(dialect.ClaudeCode)
 
 // Format is the format of Claude Code: the member `hooks` of its settings, and the
@@ -42,41 +42,41 @@ var claudeCode = sync.OnceValue(dialect.ClaudeCode)
 var Format = &hookfiles.Format{
 	Name:    "claude-code",
 	Agent:   "claude-code",
-	User:    []string{".claude/settings.json", ".claude/plugins/" + claudeInstalled, claudeCache + "*/*/*/hooks/hooks.json"},
+	User:    []string{".claude/settings.json", ".claude/plugins/" + installedPlugins, pluginCache + "*/*/*/hooks/hooks.json"},
 	Project: []string{".claude/settings.json", ".claude/settings.local.json"},
 	Managed: []string{
 		"/etc/claude-code/managed-settings.json", "/etc/claude-code/managed-settings.d/*.json",
 		"/Library/Application Support/ClaudeCode/managed-settings.json", "C:/Program Files/ClaudeCode/managed-settings.json",
 	},
 	Preset: "claude",
-	Parse:  parseClaude,
+	Parse:  parse,
 }
 
-// claudeInstalled is the file with Claude Code's list of installed plugins.
-const claudeInstalled = "installed_plugins.json"
+// installedPlugins is the file with Claude Code's list of installed plugins.
+const installedPlugins = "installed_plugins.json"
 
-// claudeCache is the directory with the plugins.
-const claudeCache = ".claude/plugins/cache/"
+// pluginCache is the directory with the plugins.
+const pluginCache = ".claude/plugins/cache/"
 
-type claudeReader struct {
+type reader struct {
 	*hookfiles.Reader
-	plugin  string                     // directory of the plugin whose file is being read; empty = settings
-	handles map[string][]*claudeHandle // by the key of the handler
+	plugin  string               // directory of the plugin whose file is being read; empty = settings
+	handles map[string][]*handle // by the key of the handler
 }
 
-// A claudeHandle is a handler with its index in Hooks and its matcher.
-type claudeHandle struct {
+// A handle is a handler with its index in Hooks and its matcher.
+type handle struct {
 	index   int
-	matcher *claudeMatcher
+	matcher *matcher
 }
 
-func parseClaude(files []hookfiles.File, brief bool) hookfiles.Found {
-	r := &claudeReader{Reader: hookfiles.NewReader(files, brief), handles: map[string][]*claudeHandle{}}
+func parse(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &reader{Reader: hookfiles.NewReader(files, brief), handles: map[string][]*handle{}}
 	roots := make([]*tree.Node, len(files))
 	for i := range files {
 		roots[i] = r.Open(i, files[i].Data, tree.Object)
 	}
-	active := claudePlugins(files, roots)
+	active := activePlugins(files, roots)
 	var off *tree.Node
 	for i := range files {
 		if v := roots[i].Get("disableAllHooks"); v != nil && files[i].Source.Scope != grapnel.ScopeManaged {
@@ -97,7 +97,7 @@ func parseClaude(files []hookfiles.File, brief bool) hookfiles.Found {
 				continue
 			}
 		}
-		if path.Base(filepath.ToSlash(files[i].Path)) != claudeInstalled {
+		if path.Base(filepath.ToSlash(files[i].Path)) != installedPlugins {
 			if env := roots[i].Get("env"); env != nil && roots[i].Get("hooks") != nil {
 				r.Note(env, "env", "set them in the command if its hooks need them", "contains variables that only Claude Code passes to its hooks")
 			}
@@ -108,12 +108,12 @@ func parseClaude(files []hookfiles.File, brief bool) hookfiles.Found {
 	return r.Found
 }
 
-// claudePlugins returns the directories of the plugins that are installed for the user and enabled.
+// activePlugins returns the directories of the plugins that are installed for the user and enabled.
 // It returns nil if no file lists plugins; then the user named a plugin's file explicitly.
-func claudePlugins(files []hookfiles.File, roots []*tree.Node) map[string]bool {
+func activePlugins(files []hookfiles.File, roots []*tree.Node) map[string]bool {
 	var active map[string]bool
 	for i := range files {
-		if path.Base(filepath.ToSlash(files[i].Path)) != claudeInstalled {
+		if path.Base(filepath.ToSlash(files[i].Path)) != installedPlugins {
 			continue
 		}
 		active = map[string]bool{}
@@ -133,7 +133,7 @@ func claudePlugins(files []hookfiles.File, roots []*tree.Node) map[string]bool {
 				scope, dir := entry.Get("scope"), entry.Get("installPath")
 				if on && dir.Is(tree.Text) && (scope == nil || scope.Text == "user" || scope.Text == "managed") {
 					active[filepath.Clean(dir.Text)] = true
-					if at := strings.LastIndex(filepath.ToSlash(dir.Text), "/"+claudeCache); at >= 0 { // the home directory may have several names
+					if at := strings.LastIndex(filepath.ToSlash(dir.Text), "/"+pluginCache); at >= 0 { // the home directory may have several names
 						active[path.Clean(filepath.ToSlash(dir.Text)[at+1:])] = true
 					}
 				}
@@ -143,7 +143,7 @@ func claudePlugins(files []hookfiles.File, roots []*tree.Node) map[string]bool {
 	return active
 }
 
-func (r *claudeReader) events(hooks *tree.Node) {
+func (r *reader) events(hooks *tree.Node) {
 	switch {
 	case hooks == nil:
 		return
@@ -176,7 +176,7 @@ func (r *claudeReader) events(hooks *tree.Node) {
 	}
 }
 
-func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node) {
+func (r *reader) group(row *dialect.EventRow, at string, group *tree.Node) {
 	handlers := group.Get("hooks")
 	if !handlers.Is(tree.List) {
 		hint := `write {"matcher": "...", "hooks": [...]}`
@@ -186,7 +186,7 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node)
 		r.Fail(group, at, hint, "has no list of hooks")
 		return
 	}
-	m, err := newClaudeMatcher(row.Native, group.Get("matcher"))
+	m, err := newMatcher(row.Native, group.Get("matcher"))
 	switch {
 	case errors.Is(err, grapnel.ErrUndecided):
 		r.Note(group.Get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v, so its hooks run at each event", err)
@@ -203,11 +203,11 @@ func (r *claudeReader) group(row *dialect.EventRow, at string, group *tree.Node)
 	}
 }
 
-// claudeKinds lists the types of handlers.
-var claudeKinds = []string{"agent", "http", "mcp_tool", "prompt", "command"}
+// handlerTypes lists the types of handlers.
+var handlerTypes = []string{"agent", "http", "mcp_tool", "prompt", "command"}
 
-// claudeElsewhere describes the effect of a handler that is not a command; empty = unknown type.
-func claudeElsewhere(kind string) string {
+// elsewhere describes the effect of a handler that is not a command; empty = unknown type.
+func elsewhere(kind string) string {
 	switch kind {
 	case "http":
 		return "calls a server"
@@ -221,7 +221,7 @@ func claudeElsewhere(kind string) string {
 	return ""
 }
 
-func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, group *claudeMatcher) {
+func (r *reader) handler(row *dialect.EventRow, at string, n *tree.Node, group *matcher) {
 	kind, line := n.Get("type"), n.Get("command")
 	switch {
 	case !n.Is(tree.Object):
@@ -230,11 +230,11 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	case !kind.Is(tree.Text):
 		r.Fail(n, at, `write "type": "command"`, "has no type")
 		return
-	case claudeElsewhere(kind.Text) != "":
-		r.Fail(n, at, "keep it in Claude Code, which runs it itself, or use a command", "a hook of the type %q %s, but Grapnel only runs commands", kind.Text, claudeElsewhere(kind.Text))
+	case elsewhere(kind.Text) != "":
+		r.Fail(n, at, "keep it in Claude Code, which runs it itself, or use a command", "a hook of the type %q %s, but Grapnel only runs commands", kind.Text, elsewhere(kind.Text))
 		return
 	case kind.Text != "command":
-		r.Fail(kind, at+".type", nearest.Hint(kind.Text, claudeKinds), "%q is not a type of hook", kind.Text)
+		r.Fail(kind, at+".type", nearest.Hint(kind.Text, handlerTypes), "%q is not a type of hook", kind.Text)
 		return
 	case !line.Is(tree.Text) || strings.TrimSpace(line.Text) == "":
 		r.Fail(n, at, "", "has no command")
@@ -243,7 +243,7 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 	m := *group
 	if rule := n.Get("if"); rule != nil {
 		var err error
-		if m.rule, err = newClaudeRule(rule); err == nil && claudeToolless(row.Native) {
+		if m.rule, err = newRule(rule); err == nil && toolless(row.Native) {
 			err = errors.New("works only with tools: Claude Code never runs this hook")
 		}
 		if err != nil {
@@ -296,12 +296,12 @@ func (r *claudeReader) handler(row *dialect.EventRow, at string, n *tree.Node, g
 		cmd.Scope = grapnel.ScopePlugin
 	}
 	if r.Add(n, h) {
-		r.handles[h.Key] = append(r.handles[h.Key], &claudeHandle{len(r.Hooks) - 1, &m})
+		r.handles[h.Key] = append(r.handles[h.Key], &handle{len(r.Hooks) - 1, &m})
 	}
 }
 
 // texts returns the command line of a handler, or the program and its arguments.
-func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok bool) {
+func (r *reader) texts(n *tree.Node, at, line string) (texts []string, ok bool) {
 	texts = []string{line}
 	if args := n.Get("args"); args != nil {
 		if !args.Is(tree.List) || slices.ContainsFunc(args.Items, func(a *tree.Node) bool { return a.Kind != tree.Text }) {
@@ -325,7 +325,7 @@ func (r *claudeReader) texts(n *tree.Node, at, line string) (texts []string, ok 
 }
 
 // command returns the command of a handler, and a key that is equal for equal handlers.
-func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *policyfile.Command, key string) {
+func (r *reader) command(n *tree.Node, at string, texts []string) (cmd *policyfile.Command, key string) {
 	cmd = &policyfile.Command{Speaks: claudeCode().Name}
 	key = strings.Join(texts, "\x00")
 	if r.plugin != "" {
@@ -337,15 +337,15 @@ func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *po
 		perEvent := false
 		for i := range texts {
 			texts[i] = strings.ReplaceAll(texts[i], "${CLAUDE_PLUGIN_ROOT}", r.plugin)
-			perEvent = perEvent || strings.Contains(texts[i], claudeProjectDir)
+			perEvent = perEvent || strings.Contains(texts[i], projectDir)
 		}
 		switch {
 		case !perEvent:
 			cmd.Args = texts
 		case windows:
-			cmd.Args = []string{"bash", "-c", quoteArgs(texts, claudeProjectDir)}
+			cmd.Args = []string{"bash", "-c", quoteArgs(texts, projectDir)}
 		default:
-			cmd.Line = quoteArgs(texts, claudeProjectDir)
+			cmd.Line = quoteArgs(texts, projectDir)
 		}
 		return cmd, key
 	}
@@ -373,7 +373,7 @@ func (r *claudeReader) command(n *tree.Node, at string, texts []string) (cmd *po
 }
 
 const (
-	claudeProjectDir = "${CLAUDE_PROJECT_DIR}"
+	projectDir = "${CLAUDE_PROJECT_DIR}"
 
 	// plainPath lists the characters without special meaning in any shell, quoted or not.
 	plainPath = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:,"
@@ -392,8 +392,8 @@ func quoteArgs(words []string, variable string) string {
 	return "exec " + strings.Join(quoted, " ")
 }
 
-// claudeTimeout returns the default timeout for hooks of an event.
-func claudeTimeout(event string) time.Duration {
+// defaultTimeout returns the default timeout for hooks of an event.
+func defaultTimeout(event string) time.Duration {
 	switch event {
 	case "UserPromptSubmit":
 		return 30 * time.Second
@@ -405,8 +405,8 @@ func claudeTimeout(event string) time.Duration {
 	return 600 * time.Second
 }
 
-func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) policyfile.Duration {
-	usual := claudeTimeout(row.Native)
+func (r *reader) seconds(row *dialect.EventRow, n *tree.Node, at string) policyfile.Duration {
+	usual := defaultTimeout(row.Native)
 	t := n.Get("timeout")
 	if t == nil {
 		return policyfile.Duration(usual)
@@ -421,7 +421,7 @@ func (r *claudeReader) seconds(row *dialect.EventRow, n *tree.Node, at string) p
 
 // once removes duplicates as Claude Code does: of equal handlers that match an event, only the last
 // runs, with its own options.
-func (r *claudeReader) once() {
+func (r *reader) once() {
 	var drop []int
 	for _, same := range r.handles {
 		for i, earlier := range same {
@@ -447,22 +447,22 @@ func (r *claudeReader) once() {
 	r.Hooks = kept
 }
 
-// claudeMatcher matches like Claude Code, and uses the subject that Claude Code would use for the
+// matcher matches like Claude Code, and uses the subject that Claude Code would use for the
 // event, whichever agent sent it. The matcher is a list of complete names or, if it contains other
 // characters, an unanchored regular expression. An event without a subject always matches.
-type claudeMatcher struct {
+type matcher struct {
 	event  string
 	source string // empty = all
 	names  []string
 	search hookfiles.Search
-	err    error       // the matcher cannot decide
-	rule   *claudeRule // an additional permission rule; nil = none
-	later  []*claudeMatcher
+	err    error           // the matcher cannot decide
+	rule   *permissionRule // an additional permission rule; nil = none
+	later  []*matcher
 }
 
-// newClaudeMatcher returns a matcher. If the error wraps ErrUndecided, the matcher is usable.
-func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
-	m := &claudeMatcher{event: event}
+// newMatcher returns a matcher. If the error wraps ErrUndecided, the matcher is usable.
+func newMatcher(event string, n *tree.Node) (*matcher, error) {
+	m := &matcher{event: event}
 	if n == nil {
 		return m, nil
 	}
@@ -473,7 +473,7 @@ func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 	if m.source == "*" {
 		m.source = ""
 	}
-	if strings.Trim(m.source, claudeListChars) == "" {
+	if strings.Trim(m.source, listChars) == "" {
 		for name := range strings.FieldsFuncSeq(m.source, func(c rune) bool { return c == '|' || c == ',' }) {
 			m.names = append(m.names, strings.TrimSpace(name))
 		}
@@ -491,12 +491,12 @@ func newClaudeMatcher(event string, n *tree.Node) (*claudeMatcher, error) {
 	return m, nil
 }
 
-// claudeListChars are the characters of a list of names.
-const claudeListChars = hookfiles.NameChars + " ,|"
+// listChars are the characters of a list of names.
+const listChars = hookfiles.NameChars + " ,|"
 
 // Match returns an error if the matcher cannot decide: a blocking hook that never runs must be
 // noticed.
-func (m *claudeMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
+func (m *matcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	event, subject := dialect.ClaudeSubject(ev)
 	ok, err := m.fits(ev, event, subject)
 	if !ok || err != nil {
@@ -510,7 +510,7 @@ func (m *claudeMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 	return true, nil
 }
 
-func (m *claudeMatcher) fits(ev *grapnel.Event, event, subject string) (bool, error) {
+func (m *matcher) fits(ev *grapnel.Event, event, subject string) (bool, error) {
 	if event != m.event || m.rule != nil && !m.rule.fits(ev, subject) {
 		return false, nil
 	}
@@ -521,7 +521,7 @@ func (m *claudeMatcher) fits(ev *grapnel.Event, event, subject string) (bool, er
 	return ok, err
 }
 
-func (m *claudeMatcher) matches(subject string) (bool, error) {
+func (m *matcher) matches(subject string) (bool, error) {
 	switch {
 	case m.source == "" || subject == "":
 		return true, nil
@@ -541,7 +541,7 @@ func (m *claudeMatcher) matches(subject string) (bool, error) {
 }
 
 // Explain returns the text of the matcher and of its rule.
-func (m *claudeMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
+func (m *matcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	var parts []string
 	if m.source != "" {
 		parts = append(parts, fmt.Sprintf("matcher %q", m.source))
@@ -553,15 +553,15 @@ func (m *claudeMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 }
 
 // Expression returns the matcher if it is a regular expression, otherwise "".
-func (m *claudeMatcher) Expression() string {
+func (m *matcher) Expression() string {
 	if m.search == nil {
 		return ""
 	}
 	return m.source
 }
 
-// claudeToolless reports whether events of this type are not about a tool.
-func claudeToolless(event string) bool {
+// toolless reports whether events of this type are not about a tool.
+func toolless(event string) bool {
 	switch event {
 	case "PreToolUse", "PermissionRequest", "PermissionDenied", "PostToolUse", "PostToolUseFailure":
 		return false
@@ -571,8 +571,8 @@ func claudeToolless(event string) bool {
 
 // dead returns a hint if the matcher of a tool event matches no known tool. Claude Code reports
 // nothing for such a mistake.
-func (m *claudeMatcher) dead() (hint string) {
-	if m.source == "" || m.err != nil || claudeToolless(m.event) {
+func (m *matcher) dead() (hint string) {
+	if m.source == "" || m.err != nil || toolless(m.event) {
 		return ""
 	}
 	tools := claudeCode().Tools
@@ -599,10 +599,10 @@ func (m *claudeMatcher) dead() (hint string) {
 
 // nearest returns a policy match that is at least as wide as the matcher and close to it. nil
 // matches every event.
-func (m *claudeMatcher) nearest() *policyfile.Match {
+func (m *matcher) nearest() *policyfile.Match {
 	globs := m.names
 	switch {
-	case m.source == "" || m.err != nil || claudeToolless(m.event):
+	case m.source == "" || m.err != nil || toolless(m.event):
 		return nil
 	case m.search != nil:
 		var ok bool
@@ -614,7 +614,7 @@ func (m *claudeMatcher) nearest() *policyfile.Match {
 }
 
 // match returns the policy match for the matcher, including the paths of its `if`.
-func (m *claudeMatcher) match() *policyfile.Match {
+func (m *matcher) match() *policyfile.Match {
 	match := m.nearest()
 	if m.rule != nil && m.rule.paths != nil {
 		match = cmp.Or(match, &policyfile.Match{})
@@ -624,7 +624,7 @@ func (m *claudeMatcher) match() *policyfile.Match {
 }
 
 // when returns the `when:` of a policy for a matcher of causes, or "".
-func (m *claudeMatcher) When() string {
+func (m *matcher) When() string {
 	var exact []string
 	switch m.event {
 	case "SessionStart":
@@ -641,7 +641,7 @@ func (m *claudeMatcher) When() string {
 }
 
 // unsupported describes how the policy match is wider than the matcher.
-func (m *claudeMatcher) unsupported() []string {
+func (m *matcher) unsupported() []string {
 	var unsupported []string
 	switch near := m.nearest(); {
 	case m.source == "", m.When() != "":
@@ -656,8 +656,8 @@ func (m *claudeMatcher) unsupported() []string {
 	return unsupported
 }
 
-// A claudeRule is the permission rule of an `if`.
-type claudeRule struct {
+// A permissionRule is the permission rule of an `if`.
+type permissionRule struct {
 	source string
 	tool   string         // glob for the tool name
 	family []string       // used instead of tool: all tools with the same kind of access to paths
@@ -666,8 +666,8 @@ type claudeRule struct {
 	line   *regexp.Regexp // expression for shell commands; nil = any
 }
 
-// claudeFamily returns the tools that a path rule applies to; nil = not a path rule.
-func claudeFamily(name string) []string {
+// familyOf returns the tools that a path rule applies to; nil = not a path rule.
+func familyOf(name string) []string {
 	switch name {
 	case "Edit", "Write":
 		return []string{"Edit", "MultiEdit", "NotebookEdit", "Write"}
@@ -677,12 +677,12 @@ func claudeFamily(name string) []string {
 	return nil
 }
 
-// newClaudeRule parses Bash, Bash(git push *), Bash(git:*), Edit(*.ts), WebFetch(domain:x).
-func newClaudeRule(n *tree.Node) (*claudeRule, error) {
+// newRule parses Bash, Bash(git push *), Bash(git:*), Edit(*.ts), WebFetch(domain:x).
+func newRule(n *tree.Node) (*permissionRule, error) {
 	if n.Kind != tree.Text {
 		return nil, fmt.Errorf("is %s, not text", n.Kind)
 	}
-	rule := &claudeRule{source: n.Text}
+	rule := &permissionRule{source: n.Text}
 	name, about, more := strings.Cut(strings.TrimSpace(n.Text), "(")
 	rule.tool = name
 	if strings.Trim(name, hookfiles.NameChars+"*") != "" || name == "" || more && !strings.HasSuffix(about, ")") {
@@ -693,22 +693,22 @@ func newClaudeRule(n *tree.Node) (*claudeRule, error) {
 	switch domain, isDomain := strings.CutPrefix(about, "domain:"); {
 	case about == "" || about == "*":
 	case row.Native == name && row.Class == grapnel.ClassShell:
-		rule.line = claudeLine(about)
+		rule.line = ruleLine(about)
 	case name == "WebFetch" && isDomain && domain != "":
 		rule.domain = strings.ToLower(domain)
-	case claudeFamily(name) != nil && claudePaths(about) != nil:
-		rule.family, rule.paths = claudeFamily(name), claudePaths(about)
+	case familyOf(name) != nil && rulePaths(about) != nil:
+		rule.family, rule.paths = familyOf(name), rulePaths(about)
 	default:
 		return nil, fmt.Errorf("the rule %q is not supported; there are rules for tools, shell commands, paths and domains", n.Text)
 	}
 	return rule, nil
 }
 
-// claudePaths converts a path pattern to policy patterns. //x is absolute, ~/x is relative to the
+// rulePaths converts a path pattern to policy patterns. //x is absolute, ~/x is relative to the
 // home directory, and a pattern without a slash matches at any depth. A directory matches
-// everything in it. claudePaths returns nil for patterns that it cannot convert: /x is relative to
+// everything in it. rulePaths returns nil for patterns that it cannot convert: /x is relative to
 // a directory that depends on the file, and ! negates.
-func claudePaths(pattern string) []string {
+func rulePaths(pattern string) []string {
 	switch rest, absolute := strings.CutPrefix(pattern, "//"); {
 	case absolute:
 		pattern = "/" + rest
@@ -724,9 +724,9 @@ func claudePaths(pattern string) []string {
 	return []string{pattern, pattern + "/**"}
 }
 
-// claudeLine compiles the pattern of a command. * matches any text, and " *" at the end also
+// ruleLine compiles the pattern of a command. * matches any text, and " *" at the end also
 // matches nothing.
-func claudeLine(pattern string) *regexp.Regexp {
+func ruleLine(pattern string) *regexp.Regexp {
 	pattern, prefix := strings.CutSuffix(pattern, ":*")
 	if !prefix {
 		pattern, prefix = strings.CutSuffix(pattern, " *")
@@ -744,7 +744,7 @@ func claudeLine(pattern string) *regexp.Regexp {
 
 // fits reports whether the rule matches a call. It tests each command of a shell line. A shell line
 // that cannot be parsed matches.
-func (rule *claudeRule) fits(ev *grapnel.Event, subject string) bool {
+func (rule *permissionRule) fits(ev *grapnel.Event, subject string) bool {
 	if rule.family != nil {
 		return slices.Contains(rule.family, subject)
 	}

@@ -68,7 +68,7 @@ func TestClaudeMatcher(t *testing.T) {
 		t.Run(tt.event+tt.matcher+tt.agent, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{%q:[{"matcher":%s,"hooks":[{"type":"command","command":"x"}]}]}}`, tt.event, tt.matcher)
-			found := parseClaude([]hookfiles.File{{Path: "/h/.claude/settings.json", Data: []byte(file)}}, false)
+			found := parse([]hookfiles.File{{Path: "/h/.claude/settings.json", Data: []byte(file)}}, false)
 			if len(found.Hooks) != 1 || len(found.Errors)+len(found.Broken) > 0 {
 				t.Fatalf("%s: %s", file, systemtest.Text(found))
 			}
@@ -124,7 +124,7 @@ func TestClaudeIf(t *testing.T) {
 		t.Run(tt.rule+" "+tt.input, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"x","if":%q}]}]}}`, tt.rule)
-			found := parseClaude([]hookfiles.File{{Path: "/s.json", Data: []byte(file)}}, false)
+			found := parse([]hookfiles.File{{Path: "/s.json", Data: []byte(file)}}, false)
 			if tt.rule == "bash(ls)" { // a rule with an argument for an unknown tool
 				if len(found.Hooks) != 0 || len(found.Errors) != 1 {
 					t.Errorf("%s", systemtest.Text(found))
@@ -145,7 +145,7 @@ func TestClaudeIf(t *testing.T) {
 // If two equal handlers would run, only the later one runs.
 func TestClaudeOnce(t *testing.T) {
 	t.Parallel()
-	found := parseClaude([]hookfiles.File{{Path: "/s.json", Data: []byte(`{"hooks":{"PreToolUse":[
+	found := parse([]hookfiles.File{{Path: "/s.json", Data: []byte(`{"hooks":{"PreToolUse":[
 		{"matcher":"*","hooks":[{"type":"command","command":"x"}]},
 		{"matcher":"Bash|Write","hooks":[{"type":"command","command":"x"}]},
 		{"matcher":"Write","hooks":[{"type":"command","command":"x"}]},

@@ -19,7 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
-// flyto returns the dialect, copied once: reading files uses its tables many times and does not change them.
+// flyto returns the dialect, copied once, because reading uses its tables many times.
 var flyto = sync.OnceValue(dialect.Flyto)
 
 // Format is the format of Flyto's hook definitions. Flyto registers hooks in code and defines
@@ -35,11 +35,11 @@ var Format = &hookfiles.Format{
 	User:    []string{".flyto/hooks.json", "flyto-hooks.json"},
 	Project: []string{".flyto/hooks.json", "flyto-hooks.json"},
 	Managed: []string{"/etc/flyto/hooks.json"},
-	Parse:   parseFlyto,
+	Parse:   parse,
 }
 
-func parseFlyto(files []hookfiles.File, brief bool) hookfiles.Found {
-	r := &flytoReader{hookfiles.NewReader(files, brief)}
+func parse(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &reader{hookfiles.NewReader(files, brief)}
 	for i := range files {
 		root := r.Open(i, files[i].Data, tree.Object, tree.List)
 		switch hooks := root.Get("hooks"); {
@@ -57,10 +57,10 @@ func parseFlyto(files []hookfiles.File, brief bool) hookfiles.Found {
 	return r.Found
 }
 
-type flytoReader struct{ *hookfiles.Reader }
+type reader struct{ *hookfiles.Reader }
 
 // types parses an object with a list of hooks for each type.
-func (r *flytoReader) types(at string, n *tree.Node) {
+func (r *reader) types(at string, n *tree.Node) {
 	if n.Kind != tree.Object {
 		r.Fail(n, at, "", "is %s, neither an object of types nor a list", n.Kind)
 		return
@@ -79,7 +79,7 @@ func (r *flytoReader) types(at string, n *tree.Node) {
 }
 
 // row returns the row of a type. For an unknown type it reports an error and returns nil.
-func (r *flytoReader) row(n *tree.Node, at, name string) *dialect.EventRow {
+func (r *reader) row(n *tree.Node, at, name string) *dialect.EventRow {
 	row := flyto().Row(name)
 	if row == nil {
 		var known []string
@@ -91,7 +91,7 @@ func (r *flytoReader) row(n *tree.Node, at, name string) *dialect.EventRow {
 	return row
 }
 
-func (r *flytoReader) list(at string, row *dialect.EventRow, list *tree.Node) {
+func (r *reader) list(at string, row *dialect.EventRow, list *tree.Node) {
 	for i, n := range list.Items {
 		at, row := fmt.Sprintf("%s[%d]", at, i), row
 		if n.Kind != tree.Object {
@@ -115,10 +115,10 @@ func (r *flytoReader) list(at string, row *dialect.EventRow, list *tree.Node) {
 	}
 }
 
-// flytoTimeout is the default timeout.
-const flytoTimeout = 30 * time.Second
+// defaultTimeout is the default timeout.
+const defaultTimeout = 30 * time.Second
 
-func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
+func (r *reader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 	line, url := n.Get("command"), n.Get("webhook_url")
 	if line.Is(tree.Text) && strings.TrimSpace(line.Text) == "" || line.Is(tree.Null) {
 		line = nil
@@ -136,7 +136,7 @@ func (r *flytoReader) hook(at string, row *dialect.EventRow, n *tree.Node) {
 	}
 	h := hookfiles.Hook{
 		Hook: policyfile.Hook{
-			Name: hookfiles.CalledAfter(line.Text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: policyfile.Duration(flytoTimeout),
+			Name: hookfiles.CalledAfter(line.Text, row.Native), On: []grapnel.Kind{row.Kind}, Timeout: policyfile.Duration(defaultTimeout),
 			Run: &policyfile.Command{Line: line.Text, Speaks: flyto().Name},
 		},
 		At: at, Sequential: true,

@@ -24,29 +24,29 @@ import (
 var Format = &hookfiles.Format{
 	Name:    "gemini-cli",
 	Agent:   "gemini-cli",
-	User:    []string{".gemini/settings.json", ".gemini/extensions/" + geminiEnablement, ".gemini/extensions/*/hooks/hooks.json"},
+	User:    []string{".gemini/settings.json", ".gemini/extensions/" + enablementFile, ".gemini/extensions/*/hooks/hooks.json"},
 	Project: []string{".gemini/settings.json"},
 	Managed: []string{
 		"/etc/gemini-cli/system-defaults.json", "/etc/gemini-cli/settings.json",
 		"/Library/Application Support/GeminiCli/settings.json", "C:/ProgramData/gemini-cli/settings.json",
 	},
 	Preset: "gemini",
-	Parse:  parseGemini,
+	Parse:  parse,
 }
 
-// geminiEnablement is the file in which Gemini CLI stores the folders where extensions are
+// enablementFile is the file in which Gemini CLI stores the folders where extensions are
 // disabled.
-const geminiEnablement = "extension-enablement.json"
+const enablementFile = "extension-enablement.json"
 
-func parseGemini(files []hookfiles.File, brief bool) hookfiles.Found {
-	r := newGeminiReader(files, nil, brief)
+func parse(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := newReader(files, nil, brief)
 	r.short = true
 	roots := make([]*tree.Node, len(files))
 	enablement := -1
 	var off *tree.Node
 	for i := range files {
 		roots[i] = r.Open(i, hookfiles.WithoutComments(files[i].Data), tree.Object)
-		if path.Base(filepath.ToSlash(files[i].Path)) == geminiEnablement {
+		if path.Base(filepath.ToSlash(files[i].Path)) == enablementFile {
 			enablement = i
 		}
 		config := roots[i].Get("hooksConfig")
@@ -74,7 +74,7 @@ func parseGemini(files []hookfiles.File, brief bool) hookfiles.Found {
 		hooks := root.Get("hooks")
 		switch {
 		case hooks == nil || i == enablement:
-		case r.extension != "" && enablement >= 0 && geminiOff(roots[enablement].Get(filepath.Base(r.extension))):
+		case r.extension != "" && enablement >= 0 && isOff(roots[enablement].Get(filepath.Base(r.extension))):
 			r.Note(hooks, "hooks", "load its file by name", "the extension is switched off, at least in some folders, so its hooks do not run")
 		default:
 			r.events(hooks)
@@ -95,9 +95,9 @@ func parseGemini(files []hookfiles.File, brief bool) hookfiles.Found {
 	return out
 }
 
-// geminiOff reports whether an extension is disabled in any folder. Overrides are folder patterns,
+// isOff reports whether an extension is disabled in any folder. Overrides are folder patterns,
 // and a pattern with ! disables the extension.
-func geminiOff(extension *tree.Node) bool {
+func isOff(extension *tree.Node) bool {
 	overrides := extension.Get("overrides")
 	return overrides != nil && slices.ContainsFunc(overrides.Items, func(n *tree.Node) bool { return strings.HasPrefix(n.Text, "!") })
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
-// geminiCLI returns the dialect, copied once: reading files uses its tables many times and does not change them.
+// geminiCLI returns the dialect, copied once, because reading uses its tables many times.
 var geminiCLI = sync.OnceValue(dialect.GeminiCLI)
 
 // Hooks is one source of hooks of Gemini CLI.
@@ -48,7 +48,7 @@ func Load(req Request) ([]grapnel.Spec, []*policyfile.Error) {
 	for i, f := range req.Files {
 		files[i] = hookfiles.File{Path: f.Source.File, Source: f.Source}
 	}
-	r := newGeminiReader(files, req.Disabled, false)
+	r := newReader(files, req.Disabled, false)
 	for i, f := range req.Files {
 		if len(f.Hooks) == 0 || req.Untrusted && !f.Extension {
 			continue
@@ -88,20 +88,20 @@ func Load(req Request) ([]grapnel.Spec, []*policyfile.Error) {
 	return specs, warnings
 }
 
-// geminiReader reads hooks from settings and extensions.
-type geminiReader struct {
+// reader reads hooks from settings and extensions.
+type reader struct {
 	*hookfiles.Reader
 	disabled  []string
 	short     bool   // a hook without a name gets the name of its program instead of its command
 	extension string // directory of the extension whose file is being read; empty = settings
 }
 
-func newGeminiReader(files []hookfiles.File, disabled []string, brief bool) *geminiReader {
-	return &geminiReader{Reader: hookfiles.NewReader(files, brief), disabled: disabled}
+func newReader(files []hookfiles.File, disabled []string, brief bool) *reader {
+	return &reader{Reader: hookfiles.NewReader(files, brief), disabled: disabled}
 }
 
 // events parses a file's hooks in the order of the agent's events.
-func (r *geminiReader) events(hooks *tree.Node) {
+func (r *reader) events(hooks *tree.Node) {
 	if hooks.Kind != tree.Object {
 		r.Fail(hooks, "hooks", "", "is %s, not an object of events", hooks.Kind)
 		return
@@ -115,16 +115,16 @@ func (r *geminiReader) events(hooks *tree.Node) {
 		}
 	}
 	for _, name := range hooks.Names {
-		if geminiCLI().Row(name) == nil && !slices.Contains(geminiOtherKeys, name) {
+		if geminiCLI().Row(name) == nil && !slices.Contains(otherKeys, name) {
 			r.Fail(hooks.Get(name), "hooks."+name, nearest.Hint(name, known), "is not an event of Gemini CLI")
 		}
 	}
 }
 
-// geminiOtherKeys may occur next to the events. They are from older versions.
-var geminiOtherKeys = []string{"enabled", "disabled", "notifications"}
+// otherKeys may occur next to the events. They are from older versions.
+var otherKeys = []string{"enabled", "disabled", "notifications"}
 
-func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *tree.Node) {
+func (r *reader) definitions(at string, row *dialect.EventRow, list *tree.Node) {
 	if list.Kind != tree.List {
 		r.Fail(list, at, "", "is %s, not a list of definitions", list.Kind)
 		return
@@ -136,7 +136,7 @@ func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *tree.
 			r.Fail(def, at, `write {"matcher": "...", "hooks": [...]}`, "has no list of hooks")
 			continue
 		}
-		match, err := newGeminiMatcher(row, def.Get("matcher"))
+		match, err := newMatcher(row, def.Get("matcher"))
 		switch {
 		case errors.Is(err, grapnel.ErrUndecided):
 			r.Note(def.Get("matcher"), at+".matcher", "name the tools one by one instead: a|b", "%v, so its hooks run at each event", err)
@@ -149,7 +149,7 @@ func (r *geminiReader) definitions(at string, row *dialect.EventRow, list *tree.
 	}
 }
 
-func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, match geminiMatcher, sequential bool) {
+func (r *reader) hook(at string, row *dialect.EventRow, n *tree.Node, match matcher, sequential bool) {
 	kind, name, line := hookfiles.TextOf(n.Get("type")), hookfiles.TextOf(n.Get("name")), hookfiles.TextOf(n.Get("command"))
 	switch {
 	case n.Kind != tree.Object:
@@ -194,7 +194,7 @@ func (r *geminiReader) hook(at string, row *dialect.EventRow, n *tree.Node, matc
 	r.Add(n, h)
 }
 
-func (r *geminiReader) milliseconds(n *tree.Node, at string) policyfile.Duration {
+func (r *reader) milliseconds(n *tree.Node, at string) policyfile.Duration {
 	t := n.Get("timeout")
 	if t == nil {
 		return 0
@@ -207,9 +207,9 @@ func (r *geminiReader) milliseconds(n *tree.Node, at string) policyfile.Duration
 	return r.Timeout(n, t, at+".timeout", time.Duration(ms*float64(time.Millisecond)))
 }
 
-func (r *geminiReader) command(n *tree.Node, at, line string) *policyfile.Command {
+func (r *reader) command(n *tree.Node, at, line string) *policyfile.Command {
 	cmd := &policyfile.Command{Speaks: geminiCLI().Name}
-	line = quoteVariables(r.hydrated(line), geminiVariables)
+	line = quoteVariables(r.hydrated(line), lineVariables)
 	switch {
 	case line == "":
 	case runtime.GOOS == "windows": // Gemini CLI uses PowerShell here, which by itself does not return the exit code
@@ -236,7 +236,7 @@ func (r *geminiReader) command(n *tree.Node, at, line string) *policyfile.Comman
 }
 
 // hydrated replaces the variables that only files of extensions can use.
-func (r *geminiReader) hydrated(text string) string {
+func (r *reader) hydrated(text string) string {
 	if r.extension == "" {
 		return text
 	}
@@ -246,9 +246,9 @@ func (r *geminiReader) hydrated(text string) string {
 	).Replace(text)
 }
 
-// geminiVariables are the variables that Gemini CLI itself replaces in a command line. It inserts
+// lineVariables are the variables that Gemini CLI itself replaces in a command line. It inserts
 // each as one word, for any value.
-var geminiVariables = []string{"GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_SESSION_ID", "CLAUDE_PROJECT_DIR"}
+var lineVariables = []string{"GEMINI_PROJECT_DIR", "GEMINI_CWD", "GEMINI_SESSION_ID", "CLAUDE_PROJECT_DIR"}
 
 // quoteVariables quotes the named variables where they are outside quotes in a shell line, so that
 // each is one word.
@@ -293,23 +293,23 @@ func variableAt(text string, names []string) string {
 	return ""
 }
 
-// geminiMatcher matches like Gemini CLI: tools with an unanchored regular expression or, if it is
+// matcher matches like Gemini CLI: tools with an unanchored regular expression or, if it is
 // invalid, with the complete name; causes with the complete word. An event without a subject always
 // matches.
-type geminiMatcher struct {
+type matcher struct {
 	event  string
 	source string           // empty = all
 	search hookfiles.Search // nil = compare with the whole name
 	err    error            // the matcher cannot decide
 }
 
-// newGeminiMatcher returns a matcher that is usable even with an error.
-func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, error) {
+// newMatcher returns a matcher that is usable even with an error.
+func newMatcher(row *dialect.EventRow, n *tree.Node) (*matcher, error) {
 	if n != nil && n.Kind != tree.Text && n.Kind != tree.Null {
 		err := fmt.Errorf("%s is not text", match.Shorten(string(n.Raw)))
-		return &geminiMatcher{source: string(n.Raw), err: err}, err
+		return &matcher{source: string(n.Raw), err: err}, err
 	}
-	m := &geminiMatcher{event: row.Native, source: strings.TrimSpace(hookfiles.TextOf(n))}
+	m := &matcher{event: row.Native, source: strings.TrimSpace(hookfiles.TextOf(n))}
 	if m.source == "*" {
 		m.source = ""
 	}
@@ -328,7 +328,7 @@ func newGeminiMatcher(row *dialect.EventRow, n *tree.Node) (*geminiMatcher, erro
 
 // Match returns an error if the matcher cannot decide: a blocking hook that never runs must be
 // noticed.
-func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
+func (m *matcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	if m.source == "" {
 		return true, nil
 	}
@@ -351,7 +351,7 @@ func (m *geminiMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, erro
 // nearest returns a policy match that is at least as wide as the matcher and close to it. nil
 // matches every event. Policies join the names of an MCP server and its tool with __ and Gemini CLI
 // with _, so each _ becomes *.
-func (m *geminiMatcher) nearest() *policyfile.Match {
+func (m *matcher) nearest() *policyfile.Match {
 	globs, ok := hookfiles.SearchGlobs(m.source)
 	if m.search == nil || !ok {
 		return nil
@@ -364,7 +364,7 @@ func (m *geminiMatcher) nearest() *policyfile.Match {
 
 // tools returns the tools of a matcher that is a list of names of Gemini CLI's own tools, otherwise
 // nil. Its author means these tools, although the expression also matches longer names.
-func (m *geminiMatcher) tools() []string {
+func (m *matcher) tools() []string {
 	names := strings.Split(m.source, "|")
 	for _, name := range names {
 		if !slices.ContainsFunc(geminiCLI().Tools, func(t dialect.ToolRow) bool { return t.Native == name }) {
@@ -378,7 +378,7 @@ func (m *geminiMatcher) tools() []string {
 }
 
 // when returns the `when:` of a policy for a matcher of a cause, or "".
-func (m *geminiMatcher) When() string {
+func (m *matcher) When() string {
 	var exact []string
 	switch m.event {
 	case "SessionStart":
@@ -392,7 +392,7 @@ func (m *geminiMatcher) When() string {
 }
 
 // unsupported describes how the policy match differs from the matcher.
-func (m *geminiMatcher) unsupported() (clauses []string) {
+func (m *matcher) unsupported() (clauses []string) {
 	near, tools := m.nearest(), m.tools()
 	switch {
 	case m.source == "", m.When() != "":
@@ -410,7 +410,7 @@ func (m *geminiMatcher) unsupported() (clauses []string) {
 }
 
 // Explain returns the text of the matcher.
-func (m *geminiMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
+func (m *matcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	if m.source == "" {
 		return ""
 	}
@@ -418,7 +418,7 @@ func (m *geminiMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 }
 
 // Expression returns the matcher if it is a regular expression, otherwise "".
-func (m *geminiMatcher) Expression() string {
+func (m *matcher) Expression() string {
 	if m.search == nil {
 		return ""
 	}

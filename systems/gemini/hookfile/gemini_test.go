@@ -148,8 +148,8 @@ func TestLoadGemini(t *testing.T) {
 	}
 }
 
-// geminiEngine runs one hook with a matcher, like Gemini CLI.
-func geminiEngine(t *testing.T, native, matcher string, onError grapnel.OnError, observers ...grapnel.Observer) *grapnel.Engine {
+// engineOf runs one hook with a matcher, like Gemini CLI.
+func engineOf(t *testing.T, native, matcher string, onError grapnel.OnError, observers ...grapnel.Observer) *grapnel.Engine {
 	t.Helper()
 	definition, err := json.Marshal(map[string]any{native: []any{map[string]any{"matcher": matcher, "hooks": []any{map[string]any{"type": "command", "command": "x"}}}}})
 	if err != nil {
@@ -198,7 +198,7 @@ func TestGeminiMatcherOfOthers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			planned := geminiEngine(t, tt.native, tt.matcher, grapnel.OnErrorDefault).Plan(ev).Entries
+			planned := engineOf(t, tt.native, tt.matcher, grapnel.OnErrorDefault).Plan(ev).Entries
 			if got := len(planned) == 1; got != tt.want {
 				t.Errorf("%q at %s of %s: planned %v, want %v", tt.matcher, tt.native, tt.payload, got, tt.want)
 			}
@@ -217,7 +217,7 @@ func TestGeminiMatcherUndecided(t *testing.T) {
 		Tool: &grapnel.Tool{Name: strings.Repeat("a", 60), Class: grapnel.ClassWrite, Input: []byte(`{}`)},
 	}
 	var rec *grapnel.Record
-	e := geminiEngine(t, "BeforeTool", "(a+)+!", grapnel.OnErrorOpen, grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r }))
+	e := engineOf(t, "BeforeTool", "(a+)+!", grapnel.OnErrorOpen, grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r }))
 	v := e.Fire(t.Context(), ev)
 	const why = `hook "x": the hook runs anyway: the matcher "(a+)+!" cannot decide whether the hook listens: it takes longer than 1s`
 	if len(v.Messages) != 1 || !strings.Contains(v.Messages[0], why) || len(rec.Hooks) != 1 || rec.Hooks[0].FailOpen {

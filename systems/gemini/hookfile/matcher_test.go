@@ -15,7 +15,7 @@ func TestQuoteVariables(t *testing.T) {
 		`"\"$GEMINI_CWD" $GEMINI_CWD`:  `"\"$GEMINI_CWD" "$GEMINI_CWD"`,
 		`echo \`:                       `echo \`,
 	} {
-		if got := quoteVariables(line, geminiVariables); got != want {
+		if got := quoteVariables(line, lineVariables); got != want {
 			t.Errorf("%s becomes %s, want %s", line, got, want)
 		}
 	}

@@ -28,15 +28,16 @@ import (
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
-// ironClawEvents returns the dialect, copied once: reading files uses its tables many times and does not change them.
-var ironClawEvents = sync.OnceValue(dialect.IronClawEvents)
+// points returns the rows of the six points, copied once: reading files uses them many times and does
+// not change them.
+var points = sync.OnceValue(dialect.IronClawEvents)
 
 // Limits and defaults of bundles.
 const (
-	ironClawMaxTimeout      = 30_000 // milliseconds
-	ironClawWebhookTimeout  = 2_000
-	ironClawWebhookPriority = 300
-	ironClawMaxInFlight     = 32
+	maxTimeout      = 30_000 // milliseconds
+	webhookTimeout  = 2_000
+	webhookPriority = 300
+	defaultInFlight = 32
 )
 
 // Format loads IronClaw's bundles. IronClaw has no dialect in Grapnel, so its own events
@@ -60,7 +61,7 @@ var Format = &hookfiles.Format{
 	Start: start,
 	Events: func() []hookfiles.Event {
 		var out []hookfiles.Event
-		for _, row := range ironClawEvents() {
+		for _, row := range points() {
 			out = append(out, hookfiles.Event{Name: row.Native, Kinds: []grapnel.Kind{row.Kind}})
 		}
 		return out
@@ -68,9 +69,9 @@ var Format = &hookfiles.Format{
 	Parse: func(files []hookfiles.File, _ bool) hookfiles.Found {
 		bundles := make([]File, len(files))
 		for i := range files {
-			bundles[i] = File{Source: ironClawSource(&files[i]), Path: files[i].Path, Data: files[i].Data}
+			bundles[i] = File{Source: sourceOf(&files[i]), Path: files[i].Path, Data: files[i].Data}
 		}
-		r := readIronClaw(bundles, nil)
+		r := readBundles(bundles, nil)
 		f := hookfiles.Found{Notes: r.notes}
 		for _, h := range r.hooks {
 			f.Hooks = append(f.Hooks, h.Hook)
@@ -88,8 +89,8 @@ var Format = &hookfiles.Format{
 
 const workspacePrefix = "workspace:"
 
-// ironClawSource returns the source name that IronClaw uses for a file.
-func ironClawSource(f *hookfiles.File) string {
+// sourceOf returns the source name that IronClaw uses for a file.
+func sourceOf(f *hookfiles.File) string {
 	dir, base := path.Split(f.Name)
 	name, isExtension := strings.CutSuffix(base, ".capabilities.json")
 	if base == "capabilities.json" {
@@ -108,17 +109,17 @@ func ironClawSource(f *hookfiles.File) string {
 	}
 }
 
-// ironClawHook is a hook of a bundle.
-type ironClawHook struct {
+// bundleHook is a hook of a bundle.
+type bundleHook struct {
 	hookfiles.Hook
 	source string
 	sender grapnel.Hook // the hook of a webhook, if the request can build one
 }
 
-func (h *ironClawHook) fullName() string { return h.source + "::" + h.Name }
+func (h *bundleHook) fullName() string { return h.source + "::" + h.Name }
 
 // spec returns the Spec of the hook as IronClaw would register it.
-func (h *ironClawHook) spec(file *File) grapnel.Spec {
+func (h *bundleHook) spec(file *File) grapnel.Spec {
 	s := grapnel.Spec{
 		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: digest.Of(file.Data)}, Line: h.Line, On: h.On,
 		Priority: h.Priority, Timeout: time.Duration(h.Timeout), OnError: policyfile.ParseOnError(h.OnError),
@@ -130,11 +131,11 @@ func (h *ironClawHook) spec(file *File) grapnel.Spec {
 	return s
 }
 
-// ironClawReader reads bundles, and continues after errors.
-type ironClawReader struct {
+// reader reads bundles, and continues after errors.
+type reader struct {
 	webhook func(policyfile.Webhook) (grapnel.Hook, error) // nil = for `load:`, which checks addresses elsewhere
 
-	hooks   []ironClawHook // with unique names
+	hooks   []bundleHook // with unique names
 	errors  []*Error
 	notes   []*policyfile.Error
 	named   map[string]int // indexes into hooks
@@ -148,10 +149,10 @@ type ironClawReader struct {
 	wrong *policyfile.Error // the first error that makes the whole file invalid
 }
 
-// readIronClaw reads the bundles of extensions, sorted by source name, then the bundles of the
+// readBundles reads the bundles of extensions, sorted by source name, then the bundles of the
 // workspace, also sorted. A file with two names is read once.
-func readIronClaw(files []File, webhook func(policyfile.Webhook) (grapnel.Hook, error)) *ironClawReader {
-	r := &ironClawReader{webhook: webhook, input: &sortedText{}, named: map[string]int{}, rules: map[string]int{}}
+func readBundles(files []File, webhook func(policyfile.Webhook) (grapnel.Hook, error)) *reader {
+	r := &reader{webhook: webhook, input: &sortedText{}, named: map[string]int{}, rules: map[string]int{}}
 	type bundle struct {
 		*File
 		file int
@@ -173,7 +174,7 @@ func readIronClaw(files []File, webhook func(policyfile.Webhook) (grapnel.Hook, 
 }
 
 // read reads one file.
-func (r *ironClawReader) read() {
+func (r *reader) read() {
 	before := len(r.notes)
 	entries := r.bundle()
 	if r.wrong != nil {
@@ -186,15 +187,15 @@ func (r *ironClawReader) read() {
 	}
 }
 
-// ironClawEntry is an entry of a bundle with its first error.
-type ironClawEntry struct {
-	ironClawHook
+// entry is an entry of a bundle with its first error.
+type entry struct {
+	bundleHook
 	node *tree.Node
 	err  *Error
 }
 
 // register adds a hook, or replaces the hook with the same name.
-func (r *ironClawReader) register(e *ironClawEntry) {
+func (r *reader) register(e *entry) {
 	if e.Webhook != nil && r.webhook != nil {
 		var err error
 		if e.sender, err = r.webhook(*e.Webhook); err != nil { // this error takes precedence over other errors of the entry
@@ -221,15 +222,15 @@ func (r *ironClawReader) register(e *ironClawEntry) {
 	}
 	if i, taken := r.named[name]; taken {
 		r.note(e.node, "", "hook %q replaces the earlier hook with this name", e.Name)
-		r.hooks[i] = e.ironClawHook
+		r.hooks[i] = e.bundleHook
 		return
 	}
 	r.named[name] = len(r.hooks)
-	r.hooks = append(r.hooks, e.ironClawHook)
+	r.hooks = append(r.hooks, e.bundleHook)
 }
 
 // bundle parses the entries of the file, rules first.
-func (r *ironClawReader) bundle() []ironClawEntry {
+func (r *reader) bundle() []entry {
 	if r.at.Err != nil {
 		r.wrong = &policyfile.Error{File: r.at.Path, Msg: readfile.Reason(r.at.Err)}
 		return nil
@@ -253,7 +254,7 @@ func (r *ironClawReader) bundle() []ironClawEntry {
 			return nil // an extension without hooks
 		}
 	}
-	var entries []ironClawEntry
+	var entries []entry
 	if n.Is(tree.List) {
 		for i, item := range n.Items {
 			entries = append(entries, r.rule(item, fmt.Sprintf("%s[%d]", at, i)))
@@ -276,8 +277,8 @@ func (r *ironClawReader) bundle() []ironClawEntry {
 }
 
 // entry parses the fields that rules and webhooks share.
-func (r *ironClawReader) entry(n *tree.Node, at string, fields ...string) ironClawEntry {
-	e := ironClawEntry{node: n, ironClawHook: ironClawHook{source: r.at.Source}}
+func (r *reader) entry(n *tree.Node, at string, fields ...string) entry {
+	e := entry{node: n, bundleHook: bundleHook{source: r.at.Source}}
 	e.FileIndex, e.At = r.file, at
 	if !r.object(n, at, append(fields, "name", "points", "priority", "timeout_ms")...) {
 		return e
@@ -303,10 +304,10 @@ func (r *ironClawReader) entry(n *tree.Node, at string, fields ...string) ironCl
 	return e
 }
 
-func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
+func (e *entry) point(r *reader, n *tree.Node, at string) {
 	name := r.text(n, at)
 	var known []string
-	for _, row := range ironClawEvents() {
+	for _, row := range points() {
 		if known = append(known, row.Native); row.Native == name {
 			if !slices.Contains(e.On, row.Kind) {
 				e.On = append(e.On, row.Kind)
@@ -318,26 +319,26 @@ func (e *ironClawEntry) point(r *ironClawReader, n *tree.Node, at string) {
 }
 
 // fail sets the reason for skipping the entry. Only the first reason is kept.
-func (e *ironClawEntry) fail(r *ironClawReader, kind string, n *tree.Node, hint, format string, args ...any) {
+func (e *entry) fail(r *reader, kind string, n *tree.Node, hint, format string, args ...any) {
 	if e.err == nil {
 		e.err = &Error{Kind: kind, At: r.errorAt(n, hint, format, args...)}
 	}
 }
 
 // timeout parses timeout_ms. If it is missing or invalid, timeout returns the default: otherwise.
-func (e *ironClawEntry) timeout(r *ironClawReader, otherwise uint64) policyfile.Duration {
+func (e *entry) timeout(r *reader, otherwise uint64) policyfile.Duration {
 	n := e.node.Get("timeout_ms")
 	ms := otherwise
 	if value := r.number(n, e.At+".timeout_ms", 64); value != nil {
-		if ms = *value; ms < 1 || ms > ironClawMaxTimeout {
-			e.fail(r, InvalidTimeout, n, "", "hook %q: timeout_ms is %d, and must be from 1 to %d", e.Name, ms, ironClawMaxTimeout)
+		if ms = *value; ms < 1 || ms > maxTimeout {
+			e.fail(r, InvalidTimeout, n, "", "hook %q: timeout_ms is %d, and must be from 1 to %d", e.Name, ms, maxTimeout)
 			ms = otherwise
 		}
 	}
 	return policyfile.Duration(time.Duration(ms) * time.Millisecond) // the range was checked above
 }
 
-func (r *ironClawReader) rule(n *tree.Node, at string) ironClawEntry {
+func (r *reader) rule(n *tree.Node, at string) entry {
 	e := r.entry(n, at, "failure_mode", "when_regex", "reject_reason", "replacements", "prepend", "append")
 	e.Timeout = e.timeout(r, 0)
 	if mode := r.optional(n.Get("failure_mode"), at+".failure_mode"); mode != nil {
@@ -396,9 +397,9 @@ func (r *Rule) patterns() []string {
 
 // outbound parses a webhook. The request's policyfile.Webhook function checks its address and headers first,
 // so invalid other fields are replaced by their defaults before.
-func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
+func (r *reader) outbound(n *tree.Node, at string) entry {
 	e := r.entry(n, at, "url", "headers", "max_in_flight")
-	w := &policyfile.Webhook{Name: e.fullName(), URL: r.required(n, at, "url"), MaxInFlight: ironClawMaxInFlight, Body: "ironclaw"}
+	w := &policyfile.Webhook{Name: e.fullName(), URL: r.required(n, at, "url"), MaxInFlight: defaultInFlight, Body: "ironclaw"}
 	if headers := n.Get("headers"); headers != nil && r.object(headers, at+".headers") {
 		w.Headers = map[string]string{}
 		for _, name := range headers.Names {
@@ -406,15 +407,15 @@ func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 		}
 	}
 	asked := e.err == nil // false for an entry without points
-	w.Timeout = e.timeout(r, ironClawWebhookTimeout)
+	w.Timeout = e.timeout(r, webhookTimeout)
 	if most := r.number(n.Get("max_in_flight"), at+".max_in_flight", 64); most != nil {
 		if w.MaxInFlight = int(min(*most, math.MaxInt)); w.MaxInFlight == 0 {
 			e.fail(r, InvalidMaxInFlight, n.Get("max_in_flight"), "", "hook %q: max_in_flight is 0, so nothing would be sent", e.Name)
-			w.MaxInFlight = ironClawMaxInFlight
+			w.MaxInFlight = defaultInFlight
 		}
 	}
 	if e.Priority == nil {
-		priority := ironClawWebhookPriority
+		priority := webhookPriority
 		e.Priority = &priority
 	}
 	if asked {
@@ -424,23 +425,23 @@ func (r *ironClawReader) outbound(n *tree.Node, at string) ironClawEntry {
 }
 
 // fail sets the reason why the whole file is invalid. Only the first reason is kept.
-func (r *ironClawReader) fail(n *tree.Node, hint, format string, args ...any) {
+func (r *reader) fail(n *tree.Node, hint, format string, args ...any) {
 	if r.wrong == nil {
 		r.wrong = r.errorAt(n, hint, format, args...)
 	}
 }
 
-func (r *ironClawReader) note(n *tree.Node, hint, format string, args ...any) {
+func (r *reader) note(n *tree.Node, hint, format string, args ...any) {
 	r.notes = append(r.notes, r.errorAt(n, hint, format, args...))
 }
 
-func (r *ironClawReader) errorAt(n *tree.Node, hint, format string, args ...any) *policyfile.Error {
+func (r *reader) errorAt(n *tree.Node, hint, format string, args ...any) *policyfile.Error {
 	return &policyfile.Error{File: r.at.Path, Line: n.Line, Col: n.Col, Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
 // object checks that a value is an object. It adds a note for each unknown member, which would
 // otherwise be ignored silently. Without known names, all members are accepted.
-func (r *ironClawReader) object(n *tree.Node, what string, known ...string) bool {
+func (r *reader) object(n *tree.Node, what string, known ...string) bool {
 	if !n.Is(tree.Object) {
 		r.fail(n, "", "%s must be an object, not %s", what, n.Kind)
 		return false
@@ -454,7 +455,7 @@ func (r *ironClawReader) object(n *tree.Node, what string, known ...string) bool
 }
 
 // list returns the items of an optional list.
-func (r *ironClawReader) list(n *tree.Node, what string) []*tree.Node {
+func (r *reader) list(n *tree.Node, what string) []*tree.Node {
 	if n == nil {
 		return nil
 	}
@@ -465,7 +466,7 @@ func (r *ironClawReader) list(n *tree.Node, what string) []*tree.Node {
 }
 
 // required returns a text that an object must contain.
-func (r *ironClawReader) required(n *tree.Node, at, name string) string {
+func (r *reader) required(n *tree.Node, at, name string) string {
 	if n.Get(name) == nil {
 		r.fail(n, "", "%s has no %s", at, name)
 		return ""
@@ -473,7 +474,7 @@ func (r *ironClawReader) required(n *tree.Node, at, name string) string {
 	return r.text(n.Get(name), at+"."+name)
 }
 
-func (r *ironClawReader) text(n *tree.Node, what string) string {
+func (r *reader) text(n *tree.Node, what string) string {
 	if !n.Is(tree.Text) {
 		r.fail(n, "", "%s must be text, not %s", what, n.Kind)
 	}
@@ -481,7 +482,7 @@ func (r *ironClawReader) text(n *tree.Node, what string) string {
 }
 
 // optional returns a text, or nil if it is missing or null.
-func (r *ironClawReader) optional(n *tree.Node, what string) *string {
+func (r *reader) optional(n *tree.Node, what string) *string {
 	if n == nil || n.Is(tree.Null) {
 		return nil
 	}
@@ -490,7 +491,7 @@ func (r *ironClawReader) optional(n *tree.Node, what string) *string {
 }
 
 // number returns a non-negative integer, or nil if it is missing or null.
-func (r *ironClawReader) number(n *tree.Node, what string, bits int) *uint64 {
+func (r *reader) number(n *tree.Node, what string, bits int) *uint64 {
 	if n == nil || n.Is(tree.Null) {
 		return nil
 	}

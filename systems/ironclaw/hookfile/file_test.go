@@ -40,11 +40,11 @@ func TestIronClawSources(t *testing.T) {
 		if found != (want != "") {
 			t.Errorf("%s is found: %v", path, found)
 		}
-		if got := ironClawSource(&hookfiles.File{Name: path, Path: "/p/" + path}); found && got != want {
+		if got := sourceOf(&hookfiles.File{Name: path, Path: "/p/" + path}); found && got != want {
 			t.Errorf("the source of %s is %q, want %q", path, got, want)
 		}
 	}
-	if got := ironClawSource(&hookfiles.File{Name: "capabilities.json", Path: "/p/tools/git/capabilities.json"}); got != "plugin.tool:git" {
+	if got := sourceOf(&hookfiles.File{Name: "capabilities.json", Path: "/p/tools/git/capabilities.json"}); got != "plugin.tool:git" {
 		t.Errorf("the source of a file that is named is %q", got)
 	}
 }

@@ -115,7 +115,7 @@ func Find(home, workspace string) ([]File, error) {
 			}
 			for _, name := range names {
 				f := File{Path: filepath.Join(place.dir, filepath.FromSlash(name))}
-				f.Source = ironClawSource(&hookfiles.File{Path: f.Path, Name: name})
+				f.Source = sourceOf(&hookfiles.File{Path: f.Path, Name: name})
 				f.Data, f.Err = readBelow(root, name)
 				files = append(files, f)
 			}
@@ -124,8 +124,8 @@ func Find(home, workspace string) ([]File, error) {
 	return files, nil
 }
 
-// maxIronClawFile limits the size of a file in bytes, as for `load:`.
-const maxIronClawFile = 1 << 20
+// maxFile limits the size of a file in bytes, as for `load:`.
+const maxFile = 1 << 20
 
 // readBelow reads a file that is in the directory root.
 func readBelow(root *os.Root, name string) ([]byte, error) {
@@ -135,7 +135,7 @@ func readBelow(root *os.Root, name string) ([]byte, error) {
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, errors.New("is not a regular file")
-	case info.Size() > maxIronClawFile:
+	case info.Size() > maxFile:
 		return nil, errors.New("is larger than 1 MiB")
 	}
 	return root.ReadFile(name)
@@ -160,7 +160,7 @@ func Load(req Request) Set {
 	if webhook == nil {
 		webhook = func(policyfile.Webhook) (grapnel.Hook, error) { return nil, nil }
 	}
-	r := readIronClaw(files, webhook)
+	r := readBundles(files, webhook)
 	set := Set{Errors: r.errors, Warnings: r.notes}
 	if req.Audit == nil {
 		set.Warnings = append(set.Warnings, &policyfile.Error{File: AuditLogName, Msg: "is not loaded", Hint: "set Request.Audit"})

@@ -45,7 +45,7 @@ func loadIronClaw(source, bundle string) ironclaw.Set {
 // namesOf lists hooks in run order.
 func namesOf(t *testing.T, specs []grapnel.Spec) []string {
 	t.Helper()
-	engine := ironClawEngine(t, specs)
+	engine := engineOf(t, specs)
 	names := []string{}
 	for _, s := range engine.List("") {
 		names = append(names, s.FullName())
@@ -53,7 +53,7 @@ func namesOf(t *testing.T, specs []grapnel.Spec) []string {
 	return names
 }
 
-func ironClawEngine(t testing.TB, specs []grapnel.Spec) *grapnel.Engine {
+func engineOf(t testing.TB, specs []grapnel.Spec) *grapnel.Engine {
 	t.Helper()
 	preset, ok := grapnel.FindPreset("ironclaw")
 	if !ok {
@@ -350,7 +350,7 @@ func TestIronClawExtensionAtRunTime(t *testing.T) {
 		return loadIronClaw("plugin.tool:"+name, `{"hooks": [
 			{"name": "a", "points": ["beforeInbound"], "append": "!"}, {"name": "b", "points": ["beforeInbound"], "append": "?"}]}`).Specs
 	}
-	engine := ironClawEngine(t, extension("github"))
+	engine := engineOf(t, extension("github"))
 	for range 2 { // adding it again replaces it
 		if err := engine.Add(extension("git")...); err != nil {
 			t.Fatal(err)

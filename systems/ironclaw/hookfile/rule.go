@@ -53,7 +53,7 @@ type Replacement struct {
 func (r Rule) Hook() (grapnel.Hook, error) { return r.hook(&sortedText{}) }
 
 func (r Rule) hook(input *sortedText) (grapnel.Hook, error) {
-	h := &ironClaw{reject: r.RejectReason, prepend: r.Prepend, append: r.Append, input: input}
+	h := &ruleHook{reject: r.RejectReason, prepend: r.Prepend, append: r.Append, input: input}
 	if r.WhenRegex != "" {
 		re, _, err := rustRegexp(r.WhenRegex)
 		if err != nil {
@@ -66,27 +66,27 @@ func (r Rule) hook(input *sortedText) (grapnel.Hook, error) {
 		if err != nil {
 			return nil, fmt.Errorf("replacements[%d].pattern %q: %w", i, part.Pattern, err)
 		}
-		h.replace = append(h.replace, ironClawReplace{re, goTemplate(tree, part.Replacement)})
+		h.replace = append(h.replace, replacing{re, goTemplate(tree, part.Replacement)})
 	}
 	return h, nil
 }
 
-type ironClaw struct {
+type ruleHook struct {
 	when            *prefilter.Regexp
 	reject          *string
-	replace         []ironClawReplace
+	replace         []replacing
 	prepend, append string
 	input           *sortedText
 }
 
-type ironClawReplace struct {
+type replacing struct {
 	re       *prefilter.Regexp
 	template string
 }
 
 // Handle blocks or rewrites. If a rewritten tool input is not valid JSON, the engine rejects the
 // change with an error.
-func (h *ironClaw) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
+func (h *ruleHook) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	var out grapnel.Outcome
 	field, text, isJSON, err := h.input.primary(ev)
 	if field == "" || err != nil || h.when != nil && !h.when.MatchString(text) {

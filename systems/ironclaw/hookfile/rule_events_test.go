@@ -100,7 +100,7 @@ func TestIronClawLinearTime(t *testing.T) {
 func fireRules(t *testing.T, set ironclaw.Set, ev grapnel.Event) (grapnel.Verdict, grapnel.Record) {
 	t.Helper()
 	var rec grapnel.Record
-	engine := ironClawEngine(t, set.Specs)
+	engine := engineOf(t, set.Specs)
 	remove := engine.AddObserver(grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r }))
 	defer remove()
 	v := engine.Fire(t.Context(), &ev)
@@ -128,7 +128,7 @@ func TestIronClawPromptOfAgentThatAddsOnly(t *testing.T) {
 		if len(set.Errors) > 0 {
 			t.Fatalf("%s: %v", name, set.Errors)
 		}
-		got := string(dialect.Answer(t.Context(), ironClawEngine(t, set.Specs), dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)}).Stdout)
+		got := string(dialect.Answer(t.Context(), engineOf(t, set.Specs), dialect.ClaudeCode(), dialect.Input{Payload: []byte(payload)}).Stdout)
 		if !strings.Contains(got, tt.says) || strings.Contains(got, tt.not) {
 			t.Errorf("%s: the reply is %s, want %q and not %q", name, got, tt.says, tt.not)
 		}

@@ -13,7 +13,7 @@ import (
 	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
-func ironClawHook(t testing.TB, rule string) grapnel.Hook {
+func bundleHook(t testing.TB, rule string) grapnel.Hook {
 	t.Helper()
 	var r ironclaw.Rule
 	if err := json.Unmarshal([]byte(rule), &r); err != nil {
@@ -97,7 +97,7 @@ func TestIronClawRule(t *testing.T) {
 			if tt.ev.Tool != nil && string(tt.ev.Tool.Input) == "" {
 				tt.ev.Tool.Input = nil
 			}
-			out, err := ironClawHook(t, tt.rule).Handle(t.Context(), tt.ev)
+			out, err := bundleHook(t, tt.rule).Handle(t.Context(), tt.ev)
 			if (err != nil) != (tt.err != "") || err != nil && !strings.Contains(err.Error(), tt.err) {
 				t.Errorf("%s: error %v, want %q", tt.rule, err, tt.err)
 			}
@@ -155,7 +155,7 @@ func TestIronClawIllegalChange(t *testing.T) {
 	t.Parallel()
 	var rec grapnel.Record
 	spec := func(name, rule string) grapnel.Spec {
-		return grapnel.Spec{Name: name, On: []grapnel.Kind{grapnel.ToolBefore}, Phase: grapnel.PhaseRewrite, OnError: grapnel.OnErrorOpen, Hook: ironClawHook(t, rule)}
+		return grapnel.Spec{Name: name, On: []grapnel.Kind{grapnel.ToolBefore}, Phase: grapnel.PhaseRewrite, OnError: grapnel.OnErrorOpen, Hook: bundleHook(t, rule)}
 	}
 	engine, err := grapnel.New([]grapnel.Spec{
 		spec("bad", `{"append":"!"}`),

@@ -38,7 +38,7 @@ func TestMiniclawPattern(t *testing.T) {
 		t.Run(tt.pattern, func(t *testing.T) {
 			t.Parallel()
 			file := fmt.Sprintf(`{"hooks":{"pre_tool":[{"command":"x","tool_pattern":%q}]}}`, tt.pattern)
-			found := parseMiniclaw([]hookfiles.File{{Path: "/s.json", Data: []byte(file)}}, false)
+			found := parse([]hookfiles.File{{Path: "/s.json", Data: []byte(file)}}, false)
 			if len(found.Hooks) != 1 {
 				t.Fatalf("%s", systemtest.Text(found))
 			}

@@ -49,11 +49,11 @@ var Format = &hookfiles.Format{
 	User:    []string{".config/mini-claw/config.toml", ".config/mini-claw/settings.json"},
 	Project: []string{".mini-claw/config.toml", ".mini-claw/settings.json"},
 	Managed: []string{"/etc/mini-claw/config.toml", "/etc/mini-claw/settings.json"},
-	Parse:   parseMiniclaw,
+	Parse:   parse,
 }
 
-func parseMiniclaw(files []hookfiles.File, brief bool) hookfiles.Found {
-	r := &miniclawReader{hookfiles.NewReader(files, brief)}
+func parse(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &reader{hookfiles.NewReader(files, brief)}
 	for i := range files {
 		read := tree.ParseJSON
 		if path.Ext(filepath.ToSlash(files[i].Path)) == ".toml" {
@@ -82,24 +82,24 @@ func holdsItems(n *tree.Node) bool {
 	return slices.ContainsFunc(n.Names, func(name string) bool { return len(n.Members[name].Items) > 0 })
 }
 
-type miniclawReader struct{ *hookfiles.Reader }
+type reader struct{ *hookfiles.Reader }
 
-// A miniclawList is the name of a hook list, with its events and its key for the glob.
-type miniclawList struct {
+// A hookList is the name of a hook list, with its events and its key for the glob.
+type hookList struct {
 	name, pattern string
 	on            []grapnel.Kind
 }
 
-var miniclawLists = []miniclawList{
+var hookLists = []hookList{
 	{"pre_tool", "tool_pattern", []grapnel.Kind{grapnel.ToolBefore}},
 	{"post_tool", "tool_pattern", []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
 	{"PreToolUse", "matcher", []grapnel.Kind{grapnel.ToolBefore}},
 	{"PostToolUse", "matcher", []grapnel.Kind{grapnel.ToolAfter, grapnel.ToolFailed}},
 }
 
-func (r *miniclawReader) section(hooks *tree.Node) {
+func (r *reader) section(hooks *tree.Node) {
 	var known []string
-	for _, l := range miniclawLists {
+	for _, l := range hookLists {
 		known = append(known, l.name)
 	}
 	for _, name := range hooks.Names {
@@ -114,15 +114,15 @@ func (r *miniclawReader) section(hooks *tree.Node) {
 			continue
 		}
 		for j, n := range list.Items {
-			r.hook(fmt.Sprintf("%s[%d]", at, j), &miniclawLists[i], n)
+			r.hook(fmt.Sprintf("%s[%d]", at, j), &hookLists[i], n)
 		}
 	}
 }
 
-// miniclawTimeout is the default timeout.
-const miniclawTimeout = 5 * time.Second
+// defaultTimeout is the default timeout.
+const defaultTimeout = 5 * time.Second
 
-func (r *miniclawReader) hook(at string, list *miniclawList, n *tree.Node) {
+func (r *reader) hook(at string, list *hookList, n *tree.Node) {
 	line, pattern, timeout := n.Get("command"), n.Get(list.pattern), n.Get("timeout_ms")
 	switch {
 	case n.Kind != tree.Object:
@@ -138,7 +138,7 @@ func (r *miniclawReader) hook(at string, list *miniclawList, n *tree.Node) {
 	if list.pattern == "matcher" && pattern.Is(tree.Text) && pattern.Text == "" {
 		pattern = nil // as in Claude Code
 	}
-	m, err := newMiniclawMatcher(pattern)
+	m, err := newMatcher(pattern)
 	if err != nil {
 		// In mini-claw, such a hook would run for all tools.
 		r.Fail(pattern, at+"."+list.pattern, "omit it to match all tools", "%v", err)
@@ -146,7 +146,7 @@ func (r *miniclawReader) hook(at string, list *miniclawList, n *tree.Node) {
 	}
 	h := hookfiles.Hook{
 		Hook: policyfile.Hook{
-			Name: hookfiles.CalledAfter(line.Text, at), On: slices.Clone(list.on), Timeout: policyfile.Duration(miniclawTimeout),
+			Name: hookfiles.CalledAfter(line.Text, at), On: slices.Clone(list.on), Timeout: policyfile.Duration(defaultTimeout),
 			Run: &policyfile.Command{Line: line.Text, Speaks: miniclaw().Name},
 		},
 		At: at, Sequential: true,
@@ -171,42 +171,42 @@ func (r *miniclawReader) hook(at string, list *miniclawList, n *tree.Node) {
 	r.Add(n, h)
 }
 
-// miniclawMatcher matches the complete name of a tool, as mini-claw calls it, with a glob. The key
+// matcher matches the complete name of a tool, as mini-claw calls it, with a glob. The key
 // "matcher" comes from Claude Code, so its glob may also match the name that Claude Code uses.
-type miniclawMatcher struct {
+type matcher struct {
 	source string
 	re     *regexp.Regexp // nil = the pattern is a name
 	key    string         // tool_pattern or matcher
 }
 
-// newMiniclawMatcher returns nil for a missing pattern, which matches all tools.
-func newMiniclawMatcher(n *tree.Node) (*miniclawMatcher, error) {
+// newMatcher returns nil for a missing pattern, which matches all tools.
+func newMatcher(n *tree.Node) (*matcher, error) {
 	switch {
 	case n == nil || n.Is(tree.Null):
 		return nil, nil
 	case n.Kind != tree.Text:
 		return nil, fmt.Errorf("is %s, not text", n.Kind)
 	}
-	return compileMiniclaw(n.Text)
+	return compileMatcher(n.Text)
 }
 
 // Glob returns the Matcher of a mini-claw hook with this tool_pattern. It returns an error
 // if the pattern is not a valid glob.
-func Glob(pattern string) (grapnel.Matcher, error) { return compileMiniclaw(pattern) }
+func Glob(pattern string) (grapnel.Matcher, error) { return compileMatcher(pattern) }
 
-func compileMiniclaw(pattern string) (*miniclawMatcher, error) {
+func compileMatcher(pattern string) (*matcher, error) {
 	if strings.Trim(pattern, hookfiles.NameChars) == "" {
-		return &miniclawMatcher{source: pattern, key: "tool_pattern"}, nil
+		return &matcher{source: pattern, key: "tool_pattern"}, nil
 	}
 	re, err := compileGlob(pattern)
 	if err != nil {
 		return nil, fmt.Errorf("%q is not a glob: %w", pattern, err)
 	}
-	return &miniclawMatcher{source: pattern, re: re, key: "tool_pattern"}, nil
+	return &matcher{source: pattern, re: re, key: "tool_pattern"}, nil
 }
 
 // Match reports whether the tool's name matches the glob.
-func (m *miniclawMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
+func (m *matcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, error) {
 	if m.matches(dialect.MiniclawSubject(ev)) {
 		return true, nil
 	}
@@ -214,7 +214,7 @@ func (m *miniclawMatcher) Match(ev *grapnel.Event, _ *grapnel.Verdict) (bool, er
 	return m.key == "matcher" && m.matches(name), nil
 }
 
-func (m *miniclawMatcher) matches(name string) bool {
+func (m *matcher) matches(name string) bool {
 	if m.re == nil {
 		return name == m.source
 	}
@@ -222,12 +222,12 @@ func (m *miniclawMatcher) matches(name string) bool {
 }
 
 // Explain returns the text of the pattern.
-func (m *miniclawMatcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
+func (m *matcher) Explain(*grapnel.Event, *grapnel.Verdict) string {
 	return fmt.Sprintf("%s %q", m.key, m.source)
 }
 
 // tools lists the tools whose names the pattern may match.
-func (m *miniclawMatcher) tools() []dialect.ToolRow {
+func (m *matcher) tools() []dialect.ToolRow {
 	if m.key == "matcher" {
 		return slices.Concat(miniclaw().Tools, claudeCode().Tools)
 	}
@@ -235,7 +235,7 @@ func (m *miniclawMatcher) tools() []dialect.ToolRow {
 }
 
 // dead returns a hint if the pattern matches no known tool.
-func (m *miniclawMatcher) dead() (hint string) {
+func (m *matcher) dead() (hint string) {
 	var known []string
 	for _, tool := range m.tools() {
 		if m.matches(tool.Native) {
@@ -251,7 +251,7 @@ func (m *miniclawMatcher) dead() (hint string) {
 
 // nearest returns a policy match that is at least as wide as the pattern and close to it. nil
 // matches every event.
-func (m *miniclawMatcher) nearest() *policyfile.Match {
+func (m *matcher) nearest() *policyfile.Match {
 	if strings.Trim(m.source, hookfiles.NameChars+"*?") != "" {
 		return nil
 	}
@@ -259,7 +259,7 @@ func (m *miniclawMatcher) nearest() *policyfile.Match {
 }
 
 // complete sets the match of a policy that is nearest to the pattern, and what it loses.
-func (m *miniclawMatcher) complete(h *hookfiles.Hook) {
+func (m *matcher) complete(h *hookfiles.Hook) {
 	if h.Match = m.nearest(); h.Match == nil {
 		h.Unsupported = []string{fmt.Sprintf("%s %q", m.key, m.source)}
 	} else if len(h.Match.Tool) > 1 {

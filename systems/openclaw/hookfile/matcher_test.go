@@ -11,7 +11,7 @@ import (
 // tools.
 func TestOpenClawMatcher(t *testing.T) {
 	t.Parallel()
-	found := parseOpenClaw([]hookfiles.File{{Path: "/h.json", Data: []byte(`{"before_tool_call":[{"command":"x","matcher":["Exec","memory__add"]}]}`)}}, false)
+	found := parse([]hookfiles.File{{Path: "/h.json", Data: []byte(`{"before_tool_call":[{"command":"x","matcher":["Exec","memory__add"]}]}`)}}, false)
 	if len(found.Hooks) != 1 {
 		t.Fatalf("%s", systemtest.Text(found))
 	}

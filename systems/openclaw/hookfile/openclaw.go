@@ -41,11 +41,11 @@ var Format = &hookfiles.Format{
 	Project: []string{".openclaw/hooks.json", "openclaw-hooks.json"},
 	Managed: []string{"/etc/openclaw/hooks.json"},
 	Events:  events,
-	Parse:   parseOpenClaw,
+	Parse:   parse,
 }
 
-// An openclawEvent is one of OpenClaw's events.
-type openclawEvent struct {
+// A commonEvent is one of OpenClaw's events.
+type commonEvent struct {
 	Name    string // with underscores
 	Kinds   []grapnel.Kind
 	answers bool // results of handlers are used; handlers of other events run asynchronously
@@ -53,7 +53,7 @@ type openclawEvent struct {
 }
 
 // commonEvents lists the events that other agents have too.
-var commonEvents = []openclawEvent{
+var commonEvents = []commonEvent{
 	{Name: "gateway_start", Kinds: []grapnel.Kind{grapnel.GatewayStart}},
 	{Name: "gateway_stop", Kinds: []grapnel.Kind{grapnel.GatewayStop}},
 	{Name: "session_start", Kinds: []grapnel.Kind{grapnel.SessionStart}},
@@ -86,28 +86,28 @@ func events() []hookfiles.Event {
 	return out
 }
 
-// openclawOnly lists the events that no other agent has.
-var openclawOnly = []string{
+// ownEvents lists the events that no other agent has.
+var ownEvents = []string{
 	"agent_turn_prepare", "before_agent_reply", "before_dispatch", "before_install", "before_model_resolve", "before_reset",
 	"channel_pairing_requested", "cron_changed", "cron_reconciled", "heartbeat_prompt_contribution", "inbound_claim", "model_call_ended",
 	"model_call_started", "reply_dispatch", "reply_payload_sending", "resolve_exec_env", "skill_changed", "skill_proposal_changed",
 	"skill_proposal_evaluate", "subagent_delivery_target", "subagent_progress", "subagent_spawning",
 }
 
-// openclawSettings lists the members of `hooks` in OpenClaw's configuration that configure HTTP
+// requestSettings lists the members of `hooks` in OpenClaw's configuration that configure HTTP
 // requests. Such requests start agents and are not hooks.
-var openclawSettings = []string{
+var requestSettings = []string{
 	"allowRequestSessionKey", "allowedAgentIds", "allowedSessionKeyPrefixes", "defaultSessionKey", "enabled", "gmail", "mappings",
 	"maxBodyBytes", "path", "presets", "token", "transformsDir",
 }
 
-// openclawWay is the hint for hooks that only OpenClaw can load.
-const openclawWay = `leave it to OpenClaw, or name the file as the handler of an event: {"before-tool-call": "hooks/guard.mjs"}`
+// ownWay is the hint for hooks that only OpenClaw can load.
+const ownWay = `leave it to OpenClaw, or name the file as the handler of an event: {"before-tool-call": "hooks/guard.mjs"}`
 
-// openclawWorker runs the handlers of a module.
+// worker runs the handlers of a module.
 //
 //go:embed openclaw_worker.js
-var openclawWorker string
+var worker string
 
 // The values of hookfiles.Found.Order.
 const (
@@ -115,8 +115,8 @@ const (
 	higherFirst = "higher priority first, as in the program"
 )
 
-func parseOpenClaw(files []hookfiles.File, brief bool) hookfiles.Found {
-	r := &openclawReader{Reader: hookfiles.NewReader(files, brief)}
+func parse(files []hookfiles.File, brief bool) hookfiles.Found {
+	r := &reader{Reader: hookfiles.NewReader(files, brief)}
 	r.Order = map[string]string{}
 	for i := range files {
 		r.dashes, r.underscores = false, false
@@ -140,14 +140,14 @@ func parseOpenClaw(files []hookfiles.File, brief bool) hookfiles.Found {
 	return r.Found
 }
 
-type openclawReader struct {
+type reader struct {
 	*hookfiles.Reader
 	dashes, underscores bool // the spellings of event names in the current file
 }
 
 // rank converts the priorities of a file to Grapnel's, in which 100 is the default. In a file of
 // OpenClaw, the default is 0.
-func (r *openclawReader) rank(file string, root *tree.Node, hooks []hookfiles.Hook) {
+func (r *reader) rank(file string, root *tree.Node, hooks []hookfiles.Hook) {
 	if len(hooks) == 0 {
 		return
 	}
@@ -174,13 +174,13 @@ func (r *openclawReader) rank(file string, root *tree.Node, hooks []hookfiles.Ho
 	}
 }
 
-func (r *openclawReader) events(at string, n *tree.Node) {
+func (r *reader) events(at string, n *tree.Node) {
 	for _, name := range n.Names {
 		at, value := strings.TrimPrefix(at+"."+name, "."), n.Get(name)
 		switch {
 		case name == "internal":
 			r.internal(at, value)
-		case slices.Contains(openclawSettings, name):
+		case slices.Contains(requestSettings, name):
 		case value.Is(tree.List):
 			r.list(at, name, value)
 		default:
@@ -189,24 +189,24 @@ func (r *openclawReader) events(at string, n *tree.Node) {
 	}
 }
 
-func (r *openclawReader) list(at, event string, list *tree.Node) {
+func (r *reader) list(at, event string, list *tree.Node) {
 	for i, n := range list.Items {
 		r.entry(fmt.Sprintf("%s[%d]", at, i), event, n)
 	}
 }
 
 // internal reports the hooks of OpenClaw's own configuration as skipped.
-func (r *openclawReader) internal(at string, n *tree.Node) {
+func (r *reader) internal(at string, n *tree.Node) {
 	if handlers := n.Get("handlers"); handlers != nil {
 		for i, h := range handlers.Items {
-			r.Fail(h, fmt.Sprintf("%s.handlers[%d]", at, i), openclawWay, "only OpenClaw can load the module %q", hookfiles.TextOf(h.Get("module")))
+			r.Fail(h, fmt.Sprintf("%s.handlers[%d]", at, i), ownWay, "only OpenClaw can load the module %q", hookfiles.TextOf(h.Get("module")))
 		}
 	}
 	if entries := n.Get("entries"); entries != nil {
 		for _, name := range entries.Names {
 			entry := entries.Get(name)
 			if on := entry.Get("enabled"); on == nil || on.IsTrue() {
-				r.Fail(entry, at+".entries."+name, openclawWay, "is a hook that only OpenClaw can load")
+				r.Fail(entry, at+".entries."+name, ownWay, "is a hook that only OpenClaw can load")
 			}
 		}
 	}
@@ -214,7 +214,7 @@ func (r *openclawReader) internal(at string, n *tree.Node) {
 
 // event returns the event with the given name, written with dashes or underscores. For an unknown
 // name it reports an error and returns nil.
-func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
+func (r *reader) event(n *tree.Node, at, name string) *commonEvent {
 	var known []string
 	plain := strings.ReplaceAll(name, "-", "_")
 	r.dashes = r.dashes || strings.Contains(name, "-")
@@ -225,10 +225,10 @@ func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 		}
 		known = append(known, commonEvents[i].Name)
 	}
-	if slices.Contains(openclawOnly, plain) {
+	if slices.Contains(ownEvents, plain) {
 		r.Fail(n, at, "leave it to OpenClaw", "no other agent has the event %q", name)
 	} else {
-		hint := nearest.Hint(plain, append(known, openclawOnly...))
+		hint := nearest.Hint(plain, append(known, ownEvents...))
 		if strings.Contains(name, "-") {
 			hint = strings.ReplaceAll(hint, "_", "-")
 		}
@@ -238,7 +238,7 @@ func (r *openclawReader) event(n *tree.Node, at, name string) *openclawEvent {
 }
 
 // entry parses a handler of an event: a path or an object.
-func (r *openclawReader) entry(at, event string, n *tree.Node) {
+func (r *reader) entry(at, event string, n *tree.Node) {
 	if event == "" {
 		name := n.Get("event")
 		if !name.Is(tree.Text) {
@@ -257,7 +257,7 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 	}
 	h := hookfiles.Hook{
 		Hook: policyfile.Hook{
-			On: slices.Clone(ev.Kinds), Timeout: openclawTimeout(ev.answers), Priority: r.priority(n, at), Run: &policyfile.Command{Async: !ev.answers, Speaks: "openclaw"},
+			On: slices.Clone(ev.Kinds), Timeout: defaultTimeout(ev.answers), Priority: r.priority(n, at), Run: &policyfile.Command{Async: !ev.answers, Speaks: "openclaw"},
 		},
 		At: at, Sequential: ev.answers,
 	}
@@ -292,30 +292,30 @@ func (r *openclawReader) entry(at, event string, n *tree.Node) {
 		h.Unsupported = append(h.Unsupported, fmt.Sprintf("the matcher %s for names of OpenClaw's tools", n.Get("matcher").Raw))
 	}
 	if t := n.Get("timeoutMs"); t != nil {
-		if ms, ok := t.Number(); ok && ms >= 1 && ms <= openclawMaxTimeout && ms == math.Trunc(ms) {
+		if ms, ok := t.Number(); ok && ms >= 1 && ms <= maxTimeout && ms == math.Trunc(ms) {
 			h.Timeout = policyfile.Duration(time.Duration(ms) * time.Millisecond)
 		} else {
-			r.Note(t, at+".timeoutMs", "", "is %s, not a number of milliseconds from 1 to %d, so it is ignored", match.Shorten(string(t.Raw)), openclawMaxTimeout)
+			r.Note(t, at+".timeoutMs", "", "is %s, not a number of milliseconds from 1 to %d, so it is ignored", match.Shorten(string(t.Raw)), maxTimeout)
 		}
 	}
 	r.Add(n, h)
 }
 
-// openclawTimeout returns the default timeout of a handler. answers reports whether its result is
+// defaultTimeout returns the default timeout of a handler. answers reports whether its result is
 // used.
-func openclawTimeout(answers bool) policyfile.Duration {
+func defaultTimeout(answers bool) policyfile.Duration {
 	if answers {
 		return policyfile.Duration(15 * time.Second)
 	}
 	return policyfile.Duration(30 * time.Second)
 }
 
-const openclawMaxTimeout = 600_000
+const maxTimeout = 600_000
 
 // program sets the file of a handler, or returns a problem with its path. It does not report a
 // missing file, because the problem would skip a blocking hook; instead, the handler fails when it
 // starts, and "grapnel check" reports it.
-func (r *openclawReader) program(h *hookfiles.Hook, handler, event string) (hint, problem string) {
+func (r *reader) program(h *hookfiles.Hook, handler, event string) (hint, problem string) {
 	name, export, _ := strings.Cut(handler, "#")
 	local := filepath.FromSlash(name)
 	switch {
@@ -335,16 +335,16 @@ func (r *openclawReader) program(h *hookfiles.Hook, handler, event string) (hint
 		return "compile it to JavaScript", "has a syntax that Node.js cannot run"
 	case ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts":
 		h.File.Module, h.Run.Worker, h.Run.Args = true, true, []string{"node", file}
-		h.Start = []string{"node", "--input-type=commonjs", "-e", openclawWorker, file, export, event, openclawNames()}
+		h.Start = []string{"node", "--input-type=commonjs", "-e", worker, file, export, event, eventNames()}
 	default:
 		h.Run.Args = []string{file}
 	}
 	return "", ""
 }
 
-// openclawNames returns the names of all events, joined by commas.
-func openclawNames() string {
-	names := slices.Clone(openclawOnly)
+// eventNames returns the names of all events, joined by commas.
+func eventNames() string {
+	names := slices.Clone(ownEvents)
 	for i := range commonEvents {
 		names = append(names, commonEvents[i].Name)
 	}
@@ -352,7 +352,7 @@ func openclawNames() string {
 }
 
 // priority returns the priority of a handler as the file has it.
-func (r *openclawReader) priority(n *tree.Node, at string) *int {
+func (r *reader) priority(n *tree.Node, at string) *int {
 	p := n.Get("priority")
 	if p == nil {
 		return nil
@@ -366,8 +366,8 @@ func (r *openclawReader) priority(n *tree.Node, at string) *int {
 	return &written
 }
 
-// openclawTool returns the class of an OpenClaw tool; empty = no class.
-func openclawTool(name string) grapnel.Class {
+// classOf returns the class of an OpenClaw tool; empty = no class.
+func classOf(name string) grapnel.Class {
 	switch name {
 	case "exec":
 		return grapnel.ClassShell
@@ -387,7 +387,7 @@ func openclawTool(name string) grapnel.Class {
 
 // match parses the list of tools of a handler; nil = all tools. ok is false for a list that
 // OpenClaw rejects or that matches nothing.
-func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *policyfile.Match, ok bool) {
+func (r *reader) match(n *tree.Node, at string, ev *commonEvent) (m *policyfile.Match, ok bool) {
 	list := n.Get("matcher")
 	switch {
 	case list == nil:
@@ -408,7 +408,7 @@ func (r *openclawReader) match(n *tree.Node, at string, ev *openclawEvent) (m *p
 		}
 		if server, of, isMCP := strings.Cut(name, "__"); isMCP {
 			m.Tool = append(m.Tool, "mcp__"+server+"__"+of)
-		} else if class := openclawTool(name); class != "" && string(class) != name {
+		} else if class := classOf(name); class != "" && string(class) != name {
 			m.Tool = append(m.Tool, string(class))
 		}
 		m.Tool = append(m.Tool, name)
