@@ -50,7 +50,7 @@ api.registerHook({
 				}
 				return string(out)
 			}
-			if out := run("", "grapnel", "check"); !strings.Contains(out, "openclaw-hooks.json: good, 2 hooks of the format openclaw, lower priority first") {
+			if out := run("", "grapnel", "check"); !strings.Contains(out, "openclaw-hooks.json: valid, with 1 warning, 2 hooks of the format openclaw, lower priority first") {
 				t.Errorf("grapnel check printed\n%s", out)
 			}
 			out := run(`{"session_id":"s","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}`, "grapnel-hook", "claude-code")
