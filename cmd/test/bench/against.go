@@ -83,18 +83,18 @@ func (o *options) compare(ctx context.Context, jsonFile string, stdout, stderr i
 
 // compareGroup sets a group up on both sides and measures the paths that both have. The other commit
 // need not have the group.
-func (p plan) compareGroup(ctx context.Context, name string, sides [2]*side) ([]*compared, error) {
+func (p plan) compareGroup(ctx context.Context, group string, sides [2]*side) ([]*compared, error) {
 	var opened [2]reply
 	for i, side := range sides {
 		var err error
-		if opened[i], err = side.ask(request{Open: name}); err != nil {
+		if opened[i], err = side.ask(request{Open: group}); err != nil {
 			switch {
 			case ctx.Err() != nil:
 				return nil, context.Cause(ctx)
 			case i == 0 && strings.Contains(err.Error(), unknownGroup):
 				return nil, nil
 			}
-			return []*compared{{Name: name, Error: fmt.Sprintf("%s: %v", []string{"before", "after"}[i], err)}}, nil
+			return []*compared{{Name: group, Error: fmt.Sprintf("%s: %v", []string{"before", "after"}[i], err)}}, nil
 		}
 	}
 	var rows []*compared
@@ -120,6 +120,12 @@ func (p plan) compareGroup(ctx context.Context, name string, sides [2]*side) ([]
 			r.judge()
 			return !r.Worse || r.Runs > againstRetries*p.runs
 		})
+		if len(again) == 0 {
+			break
+		}
+		if err := errors.Join(sides[0].renew(group), sides[1].renew(group)); err != nil {
+			return nil, err
+		}
 	}
 	return rows, nil
 }
@@ -222,7 +228,7 @@ func checkOut(ctx context.Context, commit string, progress io.Writer) (c *checko
 			return nil, err
 		}
 	}
-	if _, err := output(ctx, c.tree, "go", "build", "-o", c.exe, "./"+bench); err != nil {
+	if _, err := output(ctx, c.tree, "go", "build", "-buildvcs=false", "-o", c.exe, "./"+bench); err != nil {
 		return nil, fmt.Errorf("cannot measure %s: %w", c.commit, err)
 	}
 	return c, nil

@@ -113,6 +113,7 @@ type side struct {
 	in      io.WriteCloser
 	out     *json.Decoder
 	request *json.Encoder
+	restart func() (*side, error) // starts the same side again; nil = never
 }
 
 // startSide starts a bench in the checkout dir.
@@ -121,7 +122,7 @@ func startSide(ctx context.Context, exe, dir string, o *options, progress io.Wri
 	if o.quick {
 		args = append(args, "-quick")
 	}
-	s := &side{cmd: exec.CommandContext(ctx, exe, args...)}
+	s := &side{cmd: exec.CommandContext(ctx, exe, args...), restart: func() (*side, error) { return startSide(ctx, exe, dir, o, progress) }}
 	s.cmd.Dir, s.cmd.Stderr = dir, progress
 	s.cmd.Cancel = func() error { return s.cmd.Process.Signal(os.Interrupt) }
 	stdout, err := s.cmd.StdoutPipe()
@@ -145,6 +146,24 @@ func (s *side) ask(req request) (reply, error) {
 		err = errors.New(r.Error)
 	}
 	return r, err
+}
+
+// renew starts the side in a new process and sets the group up again. Where a process lies in memory
+// can make it some percent slower for as long as it lives.
+func (s *side) renew(group string) error {
+	if s.restart == nil {
+		return nil
+	}
+	if err := s.close(); err != nil {
+		return err
+	}
+	next, err := s.restart()
+	if err != nil {
+		return err
+	}
+	*s = *next
+	_, err = s.ask(request{Open: group})
+	return err
 }
 
 func (s *side) close() error { return errors.Join(s.in.Close(), s.cmd.Wait()) }
