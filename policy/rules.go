@@ -18,14 +18,18 @@ import (
 // [Load] is for such hooks. A limit counts in memory, for these Specs only. The error has a line for
 // each mistake, with its position in text.
 func Rules(text string) ([]grapnel.Spec, error) {
-	head := "version: 1\nhooks:\n"
-	if strings.HasPrefix(strings.TrimSpace(text), "[") {
-		head, text = "version: 1\nhooks:\n ", strings.TrimSpace(text)
+	const head, lines = "version: 1\nhooks:\n", 2
+	indent := ""
+	if list := strings.TrimLeft(text, " \t\r\n"); strings.HasPrefix(list, "[") { // it must be indented, and not by tabs
+		indent, text = " ", strings.ReplaceAll(strings.TrimSuffix(text, list), "\t", " ")+list
 	}
-	p, errs := Parse("rules", []byte(head+text))
+	p, errs := Parse("rules", []byte(head+indent+text))
 	var all []error
 	for _, e := range errs {
-		e.Line = max(1, e.Line-strings.Count(head, "\n"))
+		if e.Line == lines+1 {
+			e.Col = max(1, e.Col-len(indent))
+		}
+		e.Line = max(1, e.Line-lines)
 		all = append(all, e)
 	}
 	if len(all) > 0 {
@@ -34,7 +38,7 @@ func Rules(text string) ([]grapnel.Spec, error) {
 	for i := range p.Hooks {
 		h := &p.Hooks[i]
 		if h.Program() != nil || h.HTTP != nil || h.Builtin != nil || h.After != nil {
-			all = append(all, fmt.Errorf("rules:%d: hook %q needs more than its event: put it into a policy file, and load the file with Load", h.Line-strings.Count(head, "\n"), h.Name))
+			all = append(all, fmt.Errorf("rules:%d: hook %q needs more than its event: put it into a policy file, and load the file with Load", h.Line-lines, h.Name))
 		}
 	}
 	if len(all) > 0 {
