@@ -148,7 +148,7 @@ func (s *side) ask(req request) (reply, error) {
 	return r, err
 }
 
-// renew starts the side in a new process and sets the group up again. Where a process lies in memory
+// renew starts the side in a new process and sets the group up again. The place of a process in memory
 // can make it some percent slower for as long as it lives.
 func (s *side) renew(group string) error {
 	if s.restart == nil {
