@@ -211,12 +211,12 @@ func TestMatchTool(t *testing.T) {
 		{"*", nil, false},
 		{"", bash, false},
 	} {
-		if got := grapnel.MatchTool([]string{"no such tool", tt.pattern}, tt.tool); got != tt.want {
-			t.Errorf("MatchTool(%q, %+v) = %v, want %v", tt.pattern, tt.tool, got, tt.want)
+		if got := tt.tool.Matches([]string{"no such tool", tt.pattern}); got != tt.want {
+			t.Errorf("(%+v).Matches(%q) = %v, want %v", tt.tool, tt.pattern, got, tt.want)
 		}
 	}
-	if grapnel.MatchTool(nil, bash) {
-		t.Error("MatchTool without patterns = true, want false")
+	if bash.Matches(nil) {
+		t.Error("Matches without patterns = true, want false")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // A Kind names an event, as subject.moment. Events with the moment "before" can still be stopped
@@ -64,7 +65,7 @@ func (k Kind) Known() bool { return contractOf(k) != nil }
 // determines which of the optional parts are set. Hooks must not change an Event; they answer
 // with an [Outcome].
 type Event struct {
-	ID           string          `json:"id,omitempty"` // unique per firing; set by the engine if a Record or an IDReader needs it
+	ID           string          `json:"id,omitempty"` // unique per firing; set by the engine if a Record or a hook needs it
 	Kind         Kind            `json:"kind"`
 	Time         time.Time       `json:"time,omitzero"`
 	Agent        Agent           `json:"agent,omitzero"`
@@ -196,23 +197,24 @@ type Fact struct {
 	At    string `json:"at"`            // RFC 6901 pointer into Input; * matches every element of an array
 	Use   Use    `json:"use,omitempty"` // only for paths
 
-	// Form is the format of the value at this place if the value is not the text itself, see
-	// [FormPatch], [FormArgs] and [FormPython]. Such a view can be read but not set.
+	// Form is the format of the value if it is not the text itself: patch, a patch whose files are
+	// the values; args, a program with its arguments; python or node, code. Such a view can be read
+	// but not set.
 	Form string `json:"form,omitempty"`
 }
 
 // texts returns the texts in the value at this place.
 func (f *Fact) texts(value json.RawMessage) []string {
-	if program, ok := strings.CutPrefix(f.Form, FormArgs); ok {
+	if program, ok := strings.CutPrefix(f.Form, seam.FormArgs); ok {
 		return argsLine(value, strings.TrimSpace(program))
 	}
 	text, ok := rawString(value)
 	switch {
 	case !ok:
 		return nil
-	case f.Form == FormPatch:
+	case f.Form == seam.FormPatch:
 		return patchPaths(text)
-	case f.Form == FormPython, f.Form == FormNode:
+	case f.Form == seam.FormPython, f.Form == seam.FormNode:
 		return codeLines(f.Form, text)
 	}
 	return []string{text}

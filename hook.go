@@ -10,12 +10,17 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // A Hook answers one event. It must be safe for concurrent use and should return soon after ctx
 // is done. A non-nil error means that the hook could not decide; the Spec's OnError then selects
 // the decision. If the hook returns an Outcome together with an error, the stricter decision of
 // the two wins.
+//
+// A Hook may have more methods. Check() error is called when the hook is added, which fails if
+// Check does. Grace() time.Duration is how much longer the engine waits after the deadline, so that
+// the hook can clean up. A Hook that wraps another one has Unwrap() Hook.
 type Hook interface {
 	Handle(ctx context.Context, ev *Event) (Outcome, error)
 }
@@ -47,12 +52,6 @@ func (w Watch) Handle(ctx context.Context, ev *Event) (Outcome, error) {
 	return Outcome{}, nil
 }
 
-// Noop is a Hook without an opinion, for example in place of a hook that is described but not run.
-type Noop struct{}
-
-// Handle returns the zero Outcome.
-func (Noop) Handle(context.Context, *Event) (Outcome, error) { return Outcome{}, nil }
-
 // Replace returns an Outcome that replaces field by value, encoded as JSON. It returns an error
 // if value cannot be encoded.
 func Replace(field Field, value any) (Outcome, error) {
@@ -61,37 +60,6 @@ func Replace(field Field, value any) (Outcome, error) {
 		return Outcome{}, fmt.Errorf("cannot write %s: %w", field, err)
 	}
 	return Outcome{Set: map[Field]json.RawMessage{field: raw}}, nil
-}
-
-// HookAs returns the first T among h and the hooks that h wraps. A Hook that wraps another one
-// has the method Unwrap() Hook. The engine finds [Checker], [Graceful] and [IDReader] this way,
-// so a wrapper keeps these abilities. The engine does not unwrap to find a [Marker], because a
-// wrapper must handle each event itself.
-func HookAs[T any](h Hook) (T, bool) {
-	for h != nil {
-		if found, ok := h.(T); ok {
-			return found, true
-		}
-		wrapper, ok := h.(interface{ Unwrap() Hook })
-		if !ok {
-			break
-		}
-		h = wrapper.Unwrap()
-	}
-	var none T
-	return none, false
-}
-
-// A Checker is a Hook that can report before its first use that it cannot work. The engine calls
-// Check when the hook is added, and rejects the hook if Check returns an error.
-type Checker interface {
-	Check() error
-}
-
-// A Graceful hook needs time to clean up after its deadline, for example to kill a program that
-// it started. Grace returns how much longer the engine waits for the hook.
-type Graceful interface {
-	Grace() time.Duration
 }
 
 // A Matcher decides whether a Spec listens to an event, in addition to the Spec's kinds and
@@ -104,32 +72,14 @@ type Matcher interface {
 	Match(ev *Event, v *Verdict) (bool, error)
 }
 
-// An IDReader is a Hook or a Matcher that reads [Event.ID]. If an IDReader may listen to a kind
-// of event, each event of this kind gets an ID, even if no Record needs one.
-type IDReader interface {
-	ReadsID()
-}
-
-// An Explainer is a Matcher that can describe the match in a few words.
-type Explainer interface {
-	Explain(ev *Event, v *Verdict) string
-}
-
-// A Marker is a Hook of [PhaseObserve] that stores facts about past events, so that hooks can use
-// them to decide about later events. The engine calls it with the Verdict before all other
-// observers, and Fire waits for it. OnError applies to its errors as it does for a guard: an
-// action that cannot be stored for later decisions may be blocked now.
-//
-// The Marker and its Matcher get the event as it was fired; v.Event is the event after all
-// changes. The engine calls Mark instead of Handle. If the error of another Marker makes the
-// Verdict stricter, the engine calls Mark again with the new Verdict. Mark must be quick and must
-// not modify v. Records list only Markers that failed.
-type Marker interface {
-	Mark(ctx context.Context, ev *Event, v *Verdict) error
-}
+// marker and explainer are the seams of this engine; see package seam.
+type (
+	marker    = seam.Marker[Event, Verdict]
+	explainer = seam.Explainer[Event, Verdict]
+)
 
 func isMarker(h Hook) bool {
-	_, marks := h.(Marker)
+	_, marks := h.(marker)
 	return marks
 }
 
@@ -336,7 +286,7 @@ func (s *Spec) check() error {
 	case s.Source.Scope < ScopeManaged || s.Source.Scope > ScopeSession:
 		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.Source.Scope)
 	}
-	if c, ok := HookAs[Checker](s.Hook); ok {
+	if c, ok := seam.As[seam.Checker](s.Hook); ok {
 		if err := c.Check(); err != nil {
 			return fmt.Errorf("hook %q: %w", s.Name, err)
 		}
@@ -376,7 +326,7 @@ func (s *Spec) listens(ev *Event, v *Verdict) (ok bool, err error) {
 }
 
 func (s *Spec) matches(ev *Event, v *Verdict) (bool, error) {
-	if len(s.Tools) > 0 && !MatchTool(s.Tools, ev.Tool) {
+	if len(s.Tools) > 0 && !ev.Tool.Matches(s.Tools) {
 		return false, nil
 	}
 	if s.Match == nil {
@@ -385,9 +335,9 @@ func (s *Spec) matches(ev *Event, v *Verdict) (bool, error) {
 	return s.Match.Match(ev, v)
 }
 
-// MatchTool reports whether any pattern matches the tool: by class, by the agent's tool name, or
-// by a path.Match glob over the name or over mcp__server__tool. It reports false if t is nil.
-func MatchTool(patterns []string, t *Tool) bool {
+// Matches reports whether any pattern matches the tool: by class, by the agent's tool name, or by
+// a path.Match glob over the name or over mcp__server__tool. It reports false if t is nil.
+func (t *Tool) Matches(patterns []string) bool {
 	if t == nil {
 		return false
 	}

@@ -5,10 +5,6 @@ import (
 	"strings"
 )
 
-// FormPatch is the Form of a Fact for text that is a patch. The values at such a place are the paths
-// of all files that the patch names.
-const FormPatch = "patch"
-
 // patchHeaders are the line prefixes that name a file to add, update, delete or move in a model's
 // patch format. diffHeaders are the prefixes in a diff; patchPaths handles the diff's --- and +++
 // lines in pairs.

@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // TestPatchNamesFiles checks that all files that a patch writes are found, in every patch format.
@@ -52,7 +53,7 @@ func patchCall(patch string) *grapnel.Event {
 		panic(err) // cannot happen for a string
 	}
 	ev := &grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "apply_patch", Class: grapnel.ClassEdit, Input: input, Facts: []grapnel.Fact{
-		{Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: grapnel.FormPatch},
+		{Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: seam.FormPatch},
 		{Field: grapnel.FieldContent, At: "/command"},
 	}}}
 	ev.Tool.Derive()

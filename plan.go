@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"sync"
+
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // A Plan lists which hooks run in which step for one event, before any hook has changed the
@@ -37,7 +39,7 @@ type lineup struct {
 	size      int  // number of hooks
 	decides   bool // any hook can affect the Verdict
 	matchers  bool // any hook has a Matcher
-	readsID   bool // any hook or its Matcher is an IDReader
+	readsID   bool // any hook or its Matcher reads Event.ID
 }
 
 // table is the lookup structure for the layers of an engine. It is immutable, except that lineups
@@ -173,8 +175,8 @@ func (l *lineup) add(s *Spec, preset *Preset) {
 
 // readsID reports whether the hook or its matcher reads Event.ID.
 func (s *Spec) readsID() bool {
-	_, hook := HookAs[IDReader](s.Hook)
-	_, matcher := s.Match.(IDReader)
+	_, hook := seam.As[seam.IDReader](s.Hook)
+	_, matcher := s.Match.(seam.IDReader)
 	return hook || matcher
 }
 
@@ -318,7 +320,7 @@ func (s *Spec) explain(ev *Event) string {
 	if len(s.Tools) > 0 && ev.Tool != nil {
 		why = "tool " + ev.Tool.Name
 	}
-	if e, ok := s.Match.(Explainer); ok {
+	if e, ok := s.Match.(explainer); ok {
 		if more := e.Explain(ev, nil); more != "" {
 			return more
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // Errors that a Record distinguishes. Use errors.Is to find them in a hook's error.
@@ -371,7 +372,7 @@ func begin(ctx context.Context, a *answer) (wait func()) {
 	begun := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, a.spec.Timeout, fmt.Errorf("%w of %v", ErrTimeout, a.spec.Timeout))
 	var grace time.Duration
-	if g, ok := HookAs[Graceful](a.spec.Hook); ok {
+	if g, ok := seam.As[seam.Graceful](a.spec.Hook); ok {
 		grace = g.Grace()
 	}
 	abandoned := make(chan struct{})
@@ -745,7 +746,7 @@ func (f *firing) mark(ctx context.Context, v Verdict) Verdict {
 func (a *answer) mark(ctx context.Context, v *Verdict) {
 	defer caught(&a.err)
 	begun := time.Now()
-	a.err = a.spec.Hook.(Marker).Mark(ctx, a.saw, v)
+	a.err = a.spec.Hook.(marker).Mark(ctx, a.saw, v)
 	a.took = time.Since(begun)
 }
 

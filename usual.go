@@ -9,17 +9,7 @@ import (
 	"unicode"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
-)
-
-// Forms of Facts for the commands of tools that no table knows.
-const (
-	// FormArgs is the Form of a program with its arguments: an array of words, or an object with
-	// the members command and args.
-	FormArgs = "args"
-
-	// FormPython and FormNode are the Forms of code. Notebooks also take shell lines after "!".
-	FormPython = "python"
-	FormNode   = "node"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // usualFacts gives the meaning of string members with these names in the input of a tool that no
@@ -109,7 +99,7 @@ func (t *Tool) FoldKeys(at ...string) error {
 	}
 	for i := range t.Facts {
 		keys = appendKeys(keys, t.Facts[i].At)
-		if t.Facts[i].Form == FormArgs {
+		if t.Facts[i].Form == seam.FormArgs {
 			for _, name := range [...]string{"/command", "/cmd", "/args"} {
 				keys = appendKeys(keys, t.Facts[i].At+name)
 			}
@@ -149,7 +139,7 @@ func (t *Tool) UsualFacts() []Fact {
 		}
 	}
 	if whole {
-		facts = append(facts, Fact{Field: FieldCommand, Form: FormArgs})
+		facts = append(facts, Fact{Field: FieldCommand, Form: seam.FormArgs})
 	}
 	facts = t.appendPaths(facts, members)
 	return append(facts, t.otherCommands(members)...)
@@ -223,7 +213,7 @@ func (t *Tool) otherCommands(members []member) (facts []Fact) {
 	add := func(at, form string) { facts = append(facts, Fact{Field: FieldCommand, At: at, Form: form}) }
 	for _, name := range [...]string{"command", "cmd", "argv"} {
 		if isArray(valueOf(members, name)) {
-			add("/"+name, FormArgs)
+			add("/"+name, seam.FormArgs)
 		}
 	}
 	if isArray(valueOf(members, "commands")) {
@@ -237,7 +227,7 @@ func (t *Tool) otherCommands(members []member) (facts []Fact) {
 	}
 	words := nameWords(t)
 	if i := slices.IndexFunc(words, func(w string) bool { return slices.Contains(programs, w) }); i >= 0 && args != nil && valueOf(members, "command") == nil {
-		add("/args", FormArgs+" "+words[i])
+		add("/args", seam.FormArgs+" "+words[i])
 	}
 	if namesAny(words, runsLines) {
 		for _, name := range lines {
@@ -291,14 +281,14 @@ func codeForm(words []string, members []member) string {
 	for _, words := range [][]string{{strings.ToLower(language)}, words} {
 		switch {
 		case namesAny(words, runsPython):
-			return FormPython
+			return seam.FormPython
 		case namesAny(words, runsNode):
-			return FormNode
+			return seam.FormNode
 		case namesAny(words, runsLines):
 			return ""
 		}
 	}
-	return FormPython
+	return seam.FormPython
 }
 
 // argsLine returns a shell line for a program with its arguments: a string or an array of words, or
@@ -369,7 +359,7 @@ func codeLines(form, code string) []string {
 		}
 	}
 	if text := strings.Join(rest, ""); strings.TrimSpace(text) != "" {
-		program := map[string]string{FormPython: "python3 -c ", FormNode: "node -e "}[form]
+		program := map[string]string{seam.FormPython: "python3 -c ", seam.FormNode: "node -e "}[form]
 		lines = append(lines, program+shellWord(text))
 	}
 	return lines

@@ -10,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // maxFile is the size in bytes above which a file of lines is rotated.
@@ -98,6 +99,6 @@ func LineWriter(h grapnel.Hook) grapnel.Hook { return lineWriter{h} }
 // WritesLine reports whether a hook is a [LineWriter]. Running such a hook immediately is faster
 // than running it in the background.
 func WritesLine(h grapnel.Hook) bool {
-	_, ok := grapnel.HookAs[lineWriter](h)
+	_, ok := seam.As[lineWriter](h)
 	return ok
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // codex is the dialect of the Codex CLI: one JSON object on stdin, and one or nothing on stdout.
@@ -134,7 +135,7 @@ var codexEvents = []EventRow{
 // (seen live).
 var codexTools = []ToolRow{
 	{Native: "Bash", Class: grapnel.ClassShell, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
-	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: grapnel.FormPatch}, {Field: grapnel.FieldContent, At: "/command"}}},
+	{Native: "apply_patch", Class: grapnel.ClassEdit, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/command", Use: grapnel.UseWrite, Form: seam.FormPatch}, {Field: grapnel.FieldContent, At: "/command"}}},
 	{Native: "spawn_agent", Like: "Agent", Class: grapnel.ClassTask},
 	{Native: "update_plan", Like: "TodoWrite", Class: grapnel.ClassTask},
 	{Native: "view_image", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},

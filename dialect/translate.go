@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // A hook program may use another dialect than the agent that sent the event. The code below
@@ -303,7 +304,7 @@ func render(ev *grapnel.Event, t *grapnel.Tool, agent string) (*rendering, error
 	}
 	inForm := func(fact grapnel.Fact) bool { return fact.Form != "" }
 	if slices.ContainsFunc(row.Facts, inForm) && !slices.ContainsFunc(t.Facts, inForm) {
-		return nil, fmt.Errorf("tool %s as %s: there a %s names the files, so a hook would look for the files in it", t.Name, row.Native, grapnel.FormPatch)
+		return nil, fmt.Errorf("tool %s as %s: there a %s names the files, so a hook would look for the files in it", t.Name, row.Native, seam.FormPatch)
 	}
 	r.name, r.same = row.Native, false
 	if own != nil {

@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // TestHook is the test suite for all kinds of hooks. It fires ordinary, huge, hostile and empty
@@ -146,7 +147,7 @@ func (s *hookSuite) call(t testing.TB, within time.Duration, ev *grapnel.Event) 
 		a.out, a.err = s.spec.Hook.Handle(ctx, &own)
 	}()
 	limit := soon
-	if g, ok := grapnel.HookAs[grapnel.Graceful](s.spec.Hook); ok {
+	if g, ok := seam.As[seam.Graceful](s.spec.Hook); ok {
 		limit += g.Grace()
 	}
 	var a answer

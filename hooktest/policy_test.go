@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/hooktest"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 )
 
@@ -86,7 +87,7 @@ func TestAgent(t *testing.T) {
 // An error in a policy is reported with its place.
 func TestPolicyErrors(t *testing.T) {
 	t.Parallel()
-	program := map[string]grapnel.Hook{"chekc": grapnel.Noop{}}
+	program := map[string]grapnel.Hook{"chekc": noop.Hook{}}
 	for name, tt := range map[string]struct {
 		text string
 		opts *hooktest.PolicyOptions

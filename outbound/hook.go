@@ -113,7 +113,7 @@ func (c *Client) newHook(cfg HookConfig) (*Hook, error) {
 	return h, nil
 }
 
-// ReadsID marks the Hook as a [grapnel.IDReader], because the Webhook-Id is derived from the
+// ReadsID marks the Hook as a seam.IDReader, because the Webhook-Id is derived from the
 // event's ID.
 func (h *Hook) ReadsID() {}
 

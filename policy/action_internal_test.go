@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -21,7 +22,7 @@ func TestEveryActionIsComplete(t *testing.T) {
 		"http": "https://policy.example.com/", "notify": "https://hooks.example.com/",
 		"builtin": "{name: audit, file: audit.jsonl}",
 	}
-	made := grapnel.Noop{}
+	made := noop.Hook{}
 	for i := range actions {
 		a := &actions[i]
 		t.Run(a.name, func(t *testing.T) {

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems"
@@ -216,7 +217,7 @@ func (m *foreignMatcher) wants(ev *grapnel.Event, v *grapnel.Verdict) (bool, err
 func (m *foreignMatcher) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	var texts []string
 	for _, matcher := range m.all {
-		if e, ok := matcher.(grapnel.Explainer); ok {
+		if e, ok := matcher.(seam.Explainer[grapnel.Event, grapnel.Verdict]); ok {
 			if text := e.Explain(ev, v); text != "" {
 				texts = append(texts, text)
 			}
@@ -235,7 +236,7 @@ func (m *foreignMatcher) describe() []string {
 			if i == len(m.all)-1 {
 				parts = append(parts, match.ConditionsOf(known).Describe()...)
 			}
-		case grapnel.Explainer: // the matchers of package hookfiles do not depend on the event
+		case seam.Explainer[grapnel.Event, grapnel.Verdict]: // the matchers of package hookfiles do not depend on the event
 			if text := known.Explain(nil, nil); text != "" {
 				parts = append(parts, text)
 			}

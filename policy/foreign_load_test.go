@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -52,7 +53,7 @@ func (b *loadBench) request(files ...File) Request {
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: fmt.Sprint(c.Line, c.Args)}, nil
 			})
 		},
-		Webhook: func(policyfile.Webhook) (grapnel.Hook, error) { return grapnel.Noop{}, nil },
+		Webhook: func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil },
 	}
 }
 

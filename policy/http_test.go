@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -33,7 +34,7 @@ func loadText(t *testing.T, scope grapnel.Scope, text string) (policy.Set, []pol
 			}
 			h.Source, h.Dir = "", ""
 			made = append(made, h)
-			return grapnel.Noop{}, nil
+			return noop.Hook{}, nil
 		},
 	})
 	return set, made
@@ -98,7 +99,7 @@ func TestHTTPIsMade(t *testing.T) {
 	if set := policy.Load(req); len(set.Specs) != 0 || set.Files[0].State != policy.Valid {
 		t.Errorf("without anybody who asks: %+v", set)
 	}
-	req.HTTP = func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Noop{}, nil }
+	req.HTTP = func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil }
 	if set := policy.Load(req); len(set.Specs) != 1 || set.Specs[0].OnError != grapnel.OnErrorClosed {
 		t.Errorf("strict: %+v", set)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -68,7 +69,7 @@ hooks:
 		set := policy.Load(policy.Request{
 			Files: []policy.File{{Path: file, Scope: grapnel.ScopeUser, Must: true}}, Snapshots: filepath.Join(dir, "snapshots"),
 			HTTP:   func(policyfile.HTTP) (grapnel.Hook, error) { return nil, errors.New("nobody is asked") },
-			Notify: func(h policyfile.HTTP) (grapnel.Hook, error) { made = append(made, h); return grapnel.Noop{}, nil },
+			Notify: func(h policyfile.HTTP) (grapnel.Hook, error) { made = append(made, h); return noop.Hook{}, nil },
 		})
 		if diff := cmp.Diff(want, made); diff != "" {
 			t.Errorf("%s (-want +got)\n%s", from, diff)
@@ -99,7 +100,7 @@ hooks:
 	var heard []string
 	req := policy.Request{
 		Files: []policy.File{{Path: file}},
-		HTTP:  func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Noop{}, nil },
+		HTTP:  func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },
 		Notify: func(policyfile.HTTP) (grapnel.Hook, error) {
 			return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 				heard = append(heard, string(ev.Kind)+" "+ev.Verdict.Decision.String())
@@ -173,7 +174,7 @@ func TestNotifyOfAProject(t *testing.T) {
 		set := policy.Load(policy.Request{
 			Files:     append(policiesOf(t, grapnel.ScopeUser, "version: 1\n"+grants), policy.File{Path: p.file, Scope: grapnel.ScopeProject, Trust: true}),
 			Snapshots: p.snapshots(), Trusts: p.trusts(),
-			Notify: func(policyfile.HTTP) (grapnel.Hook, error) { made++; return grapnel.Noop{}, nil },
+			Notify: func(policyfile.HTTP) (grapnel.Hook, error) { made++; return noop.Hook{}, nil },
 		})
 		if message := set.Files[1].Notice; made != want || (want == 0) != strings.Contains(message, "reach servers") {
 			t.Errorf("%q: %d hooks, the person is told %q", grants, made, message)

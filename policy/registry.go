@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -223,7 +224,7 @@ func (s *packHook) Match(ev *grapnel.Event, v *grapnel.Verdict) (bool, error) {
 // Explain returns the explanation of the built Matcher, or "".
 func (s *packHook) Explain(ev *grapnel.Event, v *grapnel.Verdict) string {
 	if spec, err := s.made(); err == nil {
-		if x, ok := spec.Match.(grapnel.Explainer); ok {
+		if x, ok := spec.Match.(seam.Explainer[grapnel.Event, grapnel.Verdict]); ok {
 			return x.Explain(ev, v)
 		}
 	}

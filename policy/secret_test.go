@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -112,7 +113,7 @@ func TestSecretExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, ok := e.Specs()[0].Match.(grapnel.Explainer)
+	x, ok := e.Specs()[0].Match.(seam.Explainer[grapnel.Event, grapnel.Verdict])
 	if !ok {
 		t.Fatal("the matcher explains nothing")
 	}

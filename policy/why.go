@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -96,14 +97,14 @@ func (r *Reasoner) Why(ev *grapnel.Event, v *grapnel.Verdict) Reasoning {
 	s := r.spec
 	why := Reasoning{Event: len(s.On) == 0 || slices.Contains(s.On, ev.Kind), Matched: true, Err: r.err}
 	if len(s.Tools) > 0 {
-		why.Matched = grapnel.MatchTool(s.Tools, ev.Tool)
+		why.Matched = ev.Tool.Matches(s.Tools)
 		why.Checks = append(why.Checks, match.Check{Key: "tool", Want: s.Tools, Got: match.ToolWords(&match.Facts{Event: ev}), OK: why.Matched})
 	}
 	if s.Match != nil && why.Err == nil {
 		ok, err := s.Match.Match(ev, v)
 		why.Matched, why.Err = why.Matched && ok && err == nil, err
 	}
-	if x, ok := s.Match.(grapnel.Explainer); ok && r.known == nil {
+	if x, ok := s.Match.(seam.Explainer[grapnel.Event, grapnel.Verdict]); ok && r.known == nil {
 		why.Text = x.Explain(ev, v)
 	}
 	if r.known != nil && !r.known.Empty() {

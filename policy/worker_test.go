@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -30,7 +31,7 @@ hooks:
 	var made []policyfile.Command
 	specs, err := policy.Build(p, source("/p/grapnel.yaml"), func(c policyfile.Command) grapnel.Hook {
 		made = append(made, c)
-		return grapnel.Noop{}
+		return noop.Hook{}
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -31,13 +32,13 @@ func TestWrappersKeepFacts(t *testing.T) {
 	if _, ok := hook.(*redact.Hook); !ok {
 		t.Fatalf("the hook is a %T, want it redacted", hook)
 	}
-	if c, ok := grapnel.HookAs[grapnel.Checker](hook); !ok || !errors.Is(c.Check(), wrong) {
+	if c, ok := seam.As[seam.Checker](hook); !ok || !errors.Is(c.Check(), wrong) {
 		t.Error("its Check is lost")
 	}
-	if g, ok := grapnel.HookAs[grapnel.Graceful](hook); !ok || g.Grace() != time.Minute {
+	if g, ok := seam.As[seam.Graceful](hook); !ok || g.Grace() != time.Minute {
 		t.Error("its Grace is lost")
 	}
-	if _, ok := grapnel.HookAs[grapnel.IDReader](hook); !ok {
+	if _, ok := seam.As[seam.IDReader](hook); !ok {
 		t.Error("that it reads the ID is lost")
 	}
 }

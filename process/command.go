@@ -34,6 +34,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // Errors for errors.Is. A program that was ended at its deadline returns [grapnel.ErrTimeout], or
@@ -96,7 +97,7 @@ func (c *Command) Check() error {
 
 // Grace returns the grace period of the Executor, or 0 if it has none.
 func (c *Command) Grace() time.Duration {
-	if g, ok := c.Executor.(grapnel.Graceful); ok {
+	if g, ok := c.Executor.(seam.Graceful); ok {
 		return g.Grace()
 	}
 	return 0

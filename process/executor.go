@@ -16,7 +16,7 @@ import (
 // own Executor can run them in a sandbox.
 //
 // Run starts a program and returns when it has ended. If ctx is done, Run ends the program and
-// sets Stopped in the Ending. If the Executor is [grapnel.Graceful], its Grace is the maximum
+// sets Stopped in the Ending. If the Executor has a method Grace() time.Duration, that is the maximum
 // time for that. An error means that the program did not run. Run is called concurrently. It may
 // modify p, except for the Event.
 type Executor interface {

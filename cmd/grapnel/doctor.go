@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/install"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -52,7 +53,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 			var programs []policyfile.Command
 			looking.Command = func(c policyfile.Command) grapnel.Hook {
 				programs = append(programs, c)
-				return grapnel.Noop{}
+				return noop.Hook{}
 			}
 			damaged := policy.CheckIntegrity(place.Snapshots(), place.Trusts())
 			set, needs := policy.Load(looking), install.PolicyNeeds(place)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/secret"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
@@ -410,7 +411,7 @@ func patched(script *shell.Script, line string) []string {
 		}
 	}
 	text, _ := json.Marshal(line) // marshaling a string cannot fail
-	patch := grapnel.Tool{Input: text, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, Form: grapnel.FormPatch, Use: grapnel.UseWrite}}}
+	patch := grapnel.Tool{Input: text, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, Form: seam.FormPatch, Use: grapnel.UseWrite}}}
 	patch.Derive()
 	var names []string
 	for _, p := range patch.Paths {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 )
@@ -57,7 +58,7 @@ func TestOffFile(t *testing.T) {
 func TestOffApply(t *testing.T) {
 	t.Parallel()
 	spec := func(name string, source grapnel.Source) grapnel.Spec {
-		return grapnel.Spec{Name: name, Source: source, Hook: grapnel.Noop{}}
+		return grapnel.Spec{Name: name, Source: source, Hook: noop.Hook{}}
 	}
 	user, managed := grapnel.Source{Name: "user", File: "f"}, grapnel.Source{Name: "managed", Scope: grapnel.ScopeManaged, File: "f"}
 	own := grapnel.Source{Name: "grapnel", File: notice.OwnFile}

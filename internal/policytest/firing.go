@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // A Firing is the result of one event: the Verdict, and further results that a test can check.
@@ -72,7 +73,7 @@ func (f Firing) String() string {
 		line("hook", f.name(run)+": "+shownRun(run))
 	}
 	specs := slices.DeleteFunc(f.engine.Specs(), func(s grapnel.Spec) bool {
-		_, marker := s.Hook.(grapnel.Marker)
+		_, marker := s.Hook.(seam.Marker[grapnel.Event, grapnel.Verdict])
 		return marker // it only stores facts for later events
 	})
 	if len(runs) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -29,7 +30,7 @@ func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 	}
 	set := policy.Load(policy.Request{
 		Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte(text)},
-		Command: func(policyfile.Command) grapnel.Hook { return grapnel.Noop{} },
+		Command: func(policyfile.Command) grapnel.Hook { return noop.Hook{} },
 	})
 	engine, err := grapnel.New(set.Specs, nil)
 	if err != nil {

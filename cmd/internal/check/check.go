@@ -25,6 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
@@ -397,7 +398,7 @@ func startedHooks(specs []grapnel.Spec, loads []policyfile.LoadFrom, file string
 
 // LookRequest returns a request for commands that inspect hooks and do not run them.
 func LookRequest(place local.Place, files []policy.File) policy.Request {
-	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return grapnel.Noop{} })
+	req := place.Request(files, func(policyfile.Command) grapnel.Hook { return noop.Hook{} })
 	networks := sync.OnceValue(place.Networks)
 	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) {
 		return remote.NewWebhook(w, networks())
@@ -514,7 +515,7 @@ func otherNames(name string, m *policyfile.Match, agents []*dialect.Dialect) (cl
 		for i := range d.Tools {
 			if t := &d.Tools[i]; slices.Contains(same, alike(t)) {
 				missed = cmp.Or(missed, t.Native)
-				hit = hit || grapnel.MatchTool(m.Tool, &grapnel.Tool{Name: t.Native, Class: t.Class})
+				hit = hit || (&grapnel.Tool{Name: t.Native, Class: t.Class}).Matches(m.Tool)
 			}
 		}
 		if missed != "" && !hit {

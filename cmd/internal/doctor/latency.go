@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -191,8 +192,8 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 		Place: &place, Files: place.Files(nil, nil),
 		Command:    func(c policyfile.Command) grapnel.Hook { return note(c.Name) },
 		HTTP:       func(h policyfile.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
-		Webhook:    func(policyfile.Webhook) (grapnel.Hook, error) { return grapnel.Noop{}, nil }, // an observer: see Background
-		Notify:     func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Noop{}, nil },    // an observer: see Background
+		Webhook:    func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil }, // an observer: see Background
+		Notify:     func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },    // an observer: see Background
 		Background: background(func(s grapnel.Spec) { names = append(names, s.Name) }),
 	})
 	if err != nil {

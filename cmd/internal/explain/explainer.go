@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/notice"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -74,7 +75,7 @@ func (t *explainer) hooks() {
 
 // marks reports whether a hook only stores facts for later events.
 func marks(s *grapnel.Spec) bool {
-	_, marker := s.Hook.(grapnel.Marker)
+	_, marker := s.Hook.(seam.Marker[grapnel.Event, grapnel.Verdict])
 	return marker
 }
 

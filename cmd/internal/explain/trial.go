@@ -12,6 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/noop"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -85,7 +87,7 @@ func (t *trial) server(h policyfile.HTTP) (grapnel.Hook, error) {
 // notifier returns the hook of a `notify:` entry, which is never run here.
 func (t *trial) notifier(hook string) grapnel.Hook {
 	t.servers = append(t.servers, hook)
-	return grapnel.Noop{}
+	return noop.Hook{}
 }
 
 // notAsked returns a hook without an opinion that records that it was skipped.
@@ -170,7 +172,7 @@ func (l endingRecorder) Run(ctx context.Context, p *process.Program) (*process.E
 
 // Grace returns the grace period of the Executor.
 func (l endingRecorder) Grace() time.Duration {
-	if g, ok := l.Executor.(grapnel.Graceful); ok {
+	if g, ok := l.Executor.(seam.Graceful); ok {
 		return g.Grace()
 	}
 	return 0

@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -82,7 +83,7 @@ func (a *asker) ReadsID() {}
 
 // Grace returns how long it takes to end the program that sends the request.
 func (a *asker) Grace() time.Duration {
-	if g, ok := process.System.(grapnel.Graceful); ok {
+	if g, ok := process.System.(seam.Graceful); ok {
 		return g.Grace()
 	}
 	return 0

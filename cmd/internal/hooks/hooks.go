@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/packs"
@@ -86,7 +87,7 @@ func List(place local.Place, dir string) ([]Hook, error) {
 	list := make([]Hook, 0, len(specs))
 	for i := range specs {
 		s := &specs[i]
-		if _, marker := s.Hook.(grapnel.Marker); !notice.Is(s) && !marker { // a marker only stores facts for later events
+		if _, marker := s.Hook.(seam.Marker[grapnel.Event, grapnel.Verdict]); !notice.Is(s) && !marker { // a marker only stores facts for later events
 			h := describe(s, off.Find(s.FullName()), paused)
 			if f := texts.of(&h, s.Source.Digest); f != nil {
 				h.Does, h.Reason, h.Incident = review.Describe(f), f.Reason, f.Incident

@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -34,7 +35,7 @@ type Needs struct {
 
 // PolicyNeeds returns the requirements of the policies of a place.
 func PolicyNeeds(place local.Place) Needs {
-	set := policy.Load(place.Request(place.Files(nil, nil), func(policyfile.Command) grapnel.Hook { return grapnel.Noop{} }))
+	set := policy.Load(place.Request(place.Files(nil, nil), func(policyfile.Command) grapnel.Hook { return noop.Hook{} }))
 	return Needs{
 		Events:  eventsOf(set.Specs),
 		Timeout: max(DefaultTimeout, HookTime(set.Specs)+replyMargin),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -51,7 +52,7 @@ func inspect(place local.Place, trust *policy.Trust) File {
 			}
 			f.Runs = append(f.Runs, text)
 		}
-		return grapnel.Noop{}
+		return noop.Hook{}
 	})
 	for _, row := range policy.Load(req).Files {
 		if !row.OfProject() || row.State == policy.Trusted {

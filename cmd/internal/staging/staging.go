@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -212,8 +213,8 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 			}
 			return stage.ReplayHook(h.Name), nil
 		},
-		Webhook:   func(policyfile.Webhook) (grapnel.Hook, error) { return grapnel.Noop{}, nil }, // it only observes, and observers do not run
-		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return grapnel.Noop{}, nil },    // likewise
+		Webhook:   func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil }, // it only observes, and observers do not run
+		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },    // likewise
 		Observers: []grapnel.Observer{stage}, Background: stage, Approvals: stage,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}

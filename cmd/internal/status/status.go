@@ -25,6 +25,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/installation"
+	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -150,13 +151,13 @@ func (s *Report) policies(place local.Place, dir string) {
 		if _, err := look(h); err != nil { // the hook is active, but fails
 			s.warn("hook %s cannot reach its server: %v", h.Name, err)
 		}
-		return grapnel.Noop{}, nil
+		return noop.Hook{}, nil
 	}
 	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
 		if _, err := look(h); err != nil {
 			s.warn("hook %s cannot send notifications: %v", h.Name, err)
 		}
-		return grapnel.Noop{}, nil
+		return noop.Hook{}, nil
 	}
 	set := policy.Load(req)
 	s.Digest, s.Keep = set.Digest(), store.LimitsOf(&set)

@@ -11,6 +11,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -89,7 +90,7 @@ func Text(f hookfiles.Found) string {
 		if m := h.Match; m != nil {
 			fmt.Fprintf(&b, "\tmatch tool %v\n", m.Tool)
 		}
-		if e, ok := h.Matcher.(grapnel.Explainer); ok {
+		if e, ok := h.Matcher.(seam.Explainer[grapnel.Event, grapnel.Verdict]); ok {
 			if text := e.Explain(nil, nil); text != "" {
 				fmt.Fprintf(&b, "\t%s\n", text)
 			}
