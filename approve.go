@@ -1,24 +1,20 @@
 package grapnel
 
-import "context"
+import (
+	"context"
+)
 
-// Approvals know which stopped calls a person has approved. The engine asks them only after a hook
-// has stopped an event whose action a Block prevents, so other events cost nothing. They must be
-// safe for concurrent use.
-type Approvals interface {
-	// Find returns the approval of one hook's answer, an Ask or a Block, to an event. ev is the
-	// event that the hook saw. Find must have no effect.
-	Find(ctx context.Context, ev *Event, hook *Spec, decision Decision) Approval
-
-	// Use uses an approval for an event that nothing else stops. ev has all changes. The engine
-	// calls Use at most once per firing. If it returns false, the hooks' answers count again.
-	Use(ctx context.Context, ev *Event, id string) bool
-}
-
-// An Approval says whether a person has approved a call, and how a person can do it.
+// An Approval says whether a person has approved a call, and how a person can do it. The engine
+// looks for one only after a hook has stopped an event whose action a Block prevents, so other
+// events cost nothing: see Options.Approved.
 type Approval struct {
 	ID  string // of the approval under which the hook's answer has no effect; empty = not approved
 	How string // how a person can approve the call, for the reply, such as a command; empty = no person can
+
+	// Use uses the approval for an event that nothing else stops. ev has all changes. The engine
+	// calls Use at most once per firing. If it returns false, the hooks' answers count again. Use
+	// must not be nil if ID is not empty.
+	Use func(ctx context.Context, ev *Event) bool
 }
 
 // stops reports whether an answer stops the action or asks a person about it.
@@ -29,8 +25,8 @@ func (f *firing) stops(a *answer) bool {
 // approve looks up the approval of an answer and reports whether the answer has no effect. A
 // failed hook that blocks is never approved: the failure says nothing about the call.
 func (f *firing) approve(ctx context.Context, a *answer) bool {
-	approvals := f.engine.opts.Approvals
-	if approvals == nil || f.contract.Blocks != BlockingAction || !f.stops(a) || a.byError && a.decision == Block || len(a.changed) > 0 {
+	approved := f.engine.opts.Approved
+	if approved == nil || f.contract.Blocks != BlockingAction || !f.stops(a) || a.byError && a.decision == Block || len(a.changed) > 0 {
 		return false
 	}
 	decision := a.decision
@@ -40,7 +36,7 @@ func (f *firing) approve(ctx context.Context, a *answer) bool {
 	func() {
 		var failed error
 		defer caught(&failed) // without an approval, the answer counts
-		a.approval = approvals.Find(ctx, a.saw, a.spec, decision)
+		a.approval = approved(ctx, a.saw, a.spec, decision)
 	}()
 	return a.approval.ID != ""
 }
@@ -48,18 +44,19 @@ func (f *firing) approve(ctx context.Context, a *answer) bool {
 // useApproval uses the approval that the answers name. All approved answers count again if
 // something else blocks the event, or if the approval is no longer valid.
 func (f *firing) useApproval(ctx context.Context, v Verdict) Verdict {
-	id, several := "", false
+	var approval *Approval
+	several := false
 	for i := range f.answers {
-		if own := f.answers[i].approval.ID; own != "" {
-			several = several || id != "" && id != own
-			id = own
+		if own := &f.answers[i].approval; own.ID != "" {
+			several = several || approval != nil && approval.ID != own.ID
+			approval = own
 		}
 	}
-	if id == "" {
+	if approval == nil {
 		return v
 	}
-	if v.Decision < Block && !several && f.use(ctx, id) {
-		f.approval = id
+	if v.Decision < Block && !several && f.use(ctx, approval) {
+		f.approval = approval.ID
 		return v
 	}
 	for i := range f.answers {
@@ -68,10 +65,10 @@ func (f *firing) useApproval(ctx context.Context, v Verdict) Verdict {
 	return f.merge()
 }
 
-func (f *firing) use(ctx context.Context, id string) (ok bool) {
+func (f *firing) use(ctx context.Context, approval *Approval) (ok bool) {
 	var failed error
 	defer caught(&failed) // ok stays false
-	return f.engine.opts.Approvals.Use(ctx, f.ev, id)
+	return approval.Use(ctx, f.ev)
 }
 
 // wayOut returns how a person can approve the call. It is empty if an answer that stops the call

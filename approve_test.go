@@ -19,7 +19,7 @@ type approver struct {
 	panics  bool
 }
 
-func (a *approver) Find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
+func (a *approver) find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
 	switch {
 	case a.panics:
 		panic("broken")
@@ -28,13 +28,13 @@ func (a *approver) Find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec
 	}
 	found := grapnel.Approval{How: "a call of 555-0100"}
 	if slices.Contains(a.hooks, hook.Name) && slices.Equal(ev.Tool.Commands, []string{a.command}) {
-		found.ID = "grant-1"
+		found.ID, found.Use = "grant-1", a.use
 	}
 	return found
 }
 
-func (a *approver) Use(_ context.Context, ev *grapnel.Event, id string) bool {
-	if id != "grant-1" || a.spent || !slices.Equal(ev.Tool.Commands, []string{a.command}) {
+func (a *approver) use(_ context.Context, ev *grapnel.Event) bool {
+	if a.spent || !slices.Equal(ev.Tool.Commands, []string{a.command}) {
 		return false
 	}
 	a.used++
@@ -82,7 +82,7 @@ func TestApproved(t *testing.T) {
 			var rec grapnel.Record
 			a := tt.approver
 			a.command = "make"
-			engine, err := grapnel.New(tt.specs, &grapnel.Options{Approvals: &a, Observers: []grapnel.Observer{
+			engine, err := grapnel.New(tt.specs, &grapnel.Options{Approved: a.find, Observers: []grapnel.Observer{
 				grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r }),
 			}})
 			if err != nil {
@@ -112,7 +112,7 @@ func TestApproved(t *testing.T) {
 func TestApproveActionsOnly(t *testing.T) {
 	t.Parallel()
 	a := &approver{hooks: []string{"a"}, command: "make"}
-	engine, err := grapnel.New([]grapnel.Spec{{Name: "a", Hook: decides(grapnel.Block, "bad result")}}, &grapnel.Options{Approvals: a})
+	engine, err := grapnel.New([]grapnel.Spec{{Name: "a", Hook: decides(grapnel.Block, "bad result")}}, &grapnel.Options{Approved: a.find})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestApprovedBesideAllow(t *testing.T) {
 	a := &approver{hooks: []string{"a"}, command: "make"}
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "a", Phase: grapnel.PhaseRule, Hook: decides(grapnel.Ask, "sure?")}, {Name: "b", Phase: grapnel.PhaseRule, Hook: decides(grapnel.Allow, "")},
-	}, &grapnel.Options{Approvals: a})
+	}, &grapnel.Options{Approved: a.find})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,14 +147,14 @@ func TestWayOutOfAQuestion(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		specs    []grapnel.Spec
-		approver grapnel.Approvals
+		approved func(context.Context, *grapnel.Event, *grapnel.Spec, grapnel.Decision) grapnel.Approval
 		want     string
 	}{
 		{[]grapnel.Spec{ask("a")}, nil, "who can do it or change the policy. The question is: a?"},
-		{[]grapnel.Spec{ask("a")}, &approver{}, "who can approve it with a call of 555-0100. The question is: a?"},
-		{[]grapnel.Spec{ask("a"), ask("never-b")}, &approver{}, "who can do it or change the policy. The question is: a?\nnever-b?"},
+		{[]grapnel.Spec{ask("a")}, new(approver).find, "who can approve it with a call of 555-0100. The question is: a?"},
+		{[]grapnel.Spec{ask("a"), ask("never-b")}, new(approver).find, "who can do it or change the policy. The question is: a?\nnever-b?"},
 	} {
-		engine, err := grapnel.New(tt.specs, &grapnel.Options{Approvals: tt.approver})
+		engine, err := grapnel.New(tt.specs, &grapnel.Options{Approved: tt.approved})
 		if err != nil {
 			t.Fatal(err)
 		}

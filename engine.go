@@ -12,13 +12,26 @@ import (
 
 // Options are an engine's settings. The zero value and a nil pointer mean the defaults.
 type Options struct {
-	Observers    []Observer  // called after every firing; see also AddObserver
-	Background   Background  // runs observing hooks; nil = goroutines of the engine, which Close waits for
-	Approvals    Approvals   // calls that a person has approved; nil = no person can approve a call
-	Stops        StopCounter // counts consecutive Blocks of a stop; nil = an in-memory counter
-	Preset       Preset      // how hooks run; the zero Preset is Grapnel's default
-	ReasonLimit  int         // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096
-	ContextLimit int         // limit in bytes for the context of a Verdict; 0 = 32768
+	Observers    []Observer // called after every firing; see also AddObserver
+	Preset       Preset     // how hooks run; the zero Preset is Grapnel's default
+	ReasonLimit  int        // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096
+	ContextLimit int        // limit in bytes for the context of a Verdict; 0 = 32768
+
+	// Approved finds the approval of one hook's answer, an Ask or a Block, to an event. ev is the
+	// event that the hook saw. It must have no effect and be safe for concurrent use. nil = no person can
+	// approve a call.
+	Approved func(ctx context.Context, ev *Event, hook *Spec, decision Decision) Approval
+
+	// Background starts the observing hooks of a firing after its Verdict, which ev contains. It must
+	// not wait for the hooks. Its error is added to the Record and to the Verdict's Messages. nil =
+	// they run in goroutines of the engine, and Close waits for them.
+	Background func(ctx context.Context, ev *Event, hooks []Spec) error
+
+	// Stops counts how many consecutive times hooks kept an agent from stopping. The engine calls it
+	// for each Block of a stop; key names the event, the session and the sub-agent. If again is
+	// false, the agent wanted to stop by itself, and the count restarts at 1. An error means that the
+	// count is unknown. nil = a counter in memory.
+	Stops func(key string, again bool) (inARow int, err error)
 }
 
 // An Engine fires events through hooks. It is safe for concurrent use. Adding or removing hooks
@@ -61,7 +74,7 @@ func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
 		l.opts = *opts
 	}
 	if l.opts.Stops == nil {
-		l.opts.Stops = &stopCounts{}
+		l.opts.Stops = new(stopCounts).blocked
 	}
 	if l.opts.ReasonLimit <= 0 {
 		l.opts.ReasonLimit = 4096

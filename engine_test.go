@@ -276,12 +276,6 @@ func (explained) Explain(ev *grapnel.Event, _ *grapnel.Verdict) string {
 }
 
 // backgroundFunc adapts a function to a Background.
-type backgroundFunc func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error
-
-func (f backgroundFunc) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
-	return f(ctx, ev, hooks)
-}
-
 func TestBackground(t *testing.T) {
 	t.Parallel()
 	late := func(name string, m grapnel.Matcher) grapnel.Spec {
@@ -301,7 +295,7 @@ func TestBackground(t *testing.T) {
 		var got []string
 		engine := newEngine(t, &grapnel.Options{
 			Observers: []grapnel.Observer{&k},
-			Background: backgroundFunc(func(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+			Background: (func(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 				got = names(hooks)
 				if ev.Verdict == nil || ev.Verdict.Decision != tt.decision || ev.Verdict.Event.Tool.Commands[0] != "y" || ev.Tool.Commands[0] != "y" {
 					t.Errorf("Background got the event %+v", ev)
@@ -327,7 +321,7 @@ func TestBackground(t *testing.T) {
 	}
 
 	v := newEngine(t, &grapnel.Options{
-		Background: backgroundFunc(func(context.Context, *grapnel.Event, []grapnel.Spec) error { panic("boom") }),
+		Background: (func(context.Context, *grapnel.Event, []grapnel.Spec) error { panic("boom") }),
 	}, late("always", nil)).Fire(t.Context(), toolEvent("x"))
 	if want := []string{"grapnel: observing hooks were not started: panicked: boom"}; !slices.Equal(v.Messages, want) {
 		t.Errorf("messages %q, want %q", v.Messages, want)

@@ -113,13 +113,6 @@ type ObserverFunc func(ctx context.Context, rec *Record)
 // Observe calls f.
 func (f ObserverFunc) Observe(ctx context.Context, rec *Record) { f(ctx, rec) }
 
-// A Background runs the observing hooks of a firing after its Verdict. ev contains the Verdict.
-// Run must not wait for the hooks. An error of Run is added to the Record and to the Verdict's
-// Messages.
-type Background interface {
-	Run(ctx context.Context, ev *Event, hooks []Spec) error
-}
-
 // newID returns an identifier that sorts by time: 48 bits of milliseconds, which last until the
 // year 10889, then 64 random bits.
 func newID(now time.Time) string {

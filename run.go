@@ -829,7 +829,7 @@ func observe(ctx context.Context, o Observer, rec *Record) (err error) {
 func (l *layer) start(ctx context.Context, ev *Event, hooks []Spec, heard *tally) (err error) {
 	defer caught(&err)
 	if l.opts.Background != nil {
-		return l.opts.Background.Run(ctx, ev, hooks)
+		return l.opts.Background(ctx, ev, hooks)
 	}
 	return l.late.run(ctx, ev, hooks, heard)
 }

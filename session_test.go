@@ -185,7 +185,7 @@ func TestCloseOfASession(t *testing.T) {
 	var spooled []string
 	engine := newEngine(t, &grapnel.Options{
 		Observers: []grapnel.Observer{&k},
-		Background: backgroundFunc(func(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
+		Background: (func(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
 			spooled = append(spooled, names(hooks)...)
 			return nil
 		}),

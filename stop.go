@@ -5,22 +5,14 @@ import (
 	"sync"
 )
 
-// A StopCounter counts how many consecutive times hooks kept an agent from stopping. The engine
-// calls Blocked for each Block of a stop, before the Verdict is returned. If ev.Stop is not
-// Active, the agent wanted to stop by itself, and the count restarts at 1. An error means that
-// the count is unknown.
-type StopCounter interface {
-	Blocked(ev *Event) (inARow int, err error)
-}
-
 // letStop removes a Block of a stop if it exceeds the limit of consecutive Blocks. Otherwise a
 // hook and a model that never agree would continue forever.
 func (f *firing) letStop(v *Verdict) {
 	if v.Decision != Block || f.contract.MaxStops == 0 {
 		return
 	}
-	inARow, err := f.engine.opts.Stops.Blocked(f.first)
 	again := f.first.Stop != nil && f.first.Stop.Active
+	inARow, err := f.engine.opts.Stops(stopKey(f.first), again)
 	why := ""
 	switch {
 	case err != nil && again:
@@ -40,18 +32,17 @@ func (f *firing) letStop(v *Verdict) {
 // restart.
 const maxCounted = 10_000
 
-// stopCounts is an in-memory StopCounter.
+// stopCounts is the counter in memory of Options.Stops.
 type stopCounts struct {
 	mu     sync.Mutex
 	counts map[string]int
 }
 
-// Blocked counts Blocks per session and sub-agent.
-func (c *stopCounts) Blocked(ev *Event) (int, error) {
-	key := StopKey(ev)
+// blocked counts Blocks per key.
+func (c *stopCounts) blocked(key string, again bool) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if ev.Stop == nil || !ev.Stop.Active {
+	if !again {
 		delete(c.counts, key)
 	}
 	if c.counts == nil || len(c.counts) >= maxCounted {
@@ -61,9 +52,9 @@ func (c *stopCounts) Blocked(ev *Event) (int, error) {
 	return c.counts[key], nil
 }
 
-// StopKey returns the key under which Blocks of a stop are counted: the kind of event, the
+// stopKey returns the key under which Blocks of a stop are counted: the kind of event, the
 // session, and the sub-agent that wants to stop.
-func StopKey(ev *Event) string {
+func stopKey(ev *Event) string {
 	key := string(ev.Kind) + "\x00" + ev.Session.ID
 	if ev.Session.Subagent != nil {
 		key += "\x00" + ev.Session.Subagent.ID

@@ -45,15 +45,13 @@ func TestStopsAreCapped(t *testing.T) {
 	}
 }
 
-type failingStops struct{}
-
-func (failingStops) Blocked(*grapnel.Event) (int, error) { return 0, errors.New("read-only") }
+func failingStops(string, bool) (int, error) { return 0, errors.New("read-only") }
 
 // TestStopsWithoutACount checks that an agent without a working counter is kept from stopping
 // once and may then stop.
 func TestStopsWithoutACount(t *testing.T) {
 	t.Parallel()
-	e, err := grapnel.New([]grapnel.Spec{stubborn}, &grapnel.Options{Stops: failingStops{}})
+	e, err := grapnel.New([]grapnel.Spec{stubborn}, &grapnel.Options{Stops: failingStops})
 	if err != nil {
 		t.Fatal(err)
 	}

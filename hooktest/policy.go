@@ -73,7 +73,7 @@ func Policy(t testing.TB, file string, opts *PolicyOptions) *grapnel.Engine {
 			t.Fatalf("%s: no program of a hook %s", file, name)
 		}
 	}
-	engine, err := grapnel.New(loaded.Specs, &grapnel.Options{Approvals: approval.Approvals{}}) // replies as from the programs
+	engine, err := grapnel.New(loaded.Specs, &grapnel.Options{Approved: approval.Approvals{}.Find}) // replies as from the programs
 	if err != nil {
 		t.Fatal(err)
 	}

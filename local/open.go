@@ -52,11 +52,13 @@ type Options struct {
 	HTTP    func(policyfile.HTTP) (grapnel.Hook, error)
 	Notify  func(policyfile.HTTP) (grapnel.Hook, error)
 
-	Observers  []grapnel.Observer
-	Approvals  grapnel.Approvals   // calls that a person has approved; nil = none
-	Background grapnel.Background  // runs observing hooks; nil = the engine does
-	Stops      grapnel.StopCounter // see [grapnel.Options]
-	Counter    policy.Counter      // counts for limits; nil = in the state directory, shared with other agents
+	Observers []grapnel.Observer
+	Counter   policy.Counter // counts for limits; nil = in the state directory, shared with other agents
+
+	// See [grapnel.Options].
+	Approved   func(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval
+	Background func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error
+	Stops      func(key string, again bool) (inARow int, err error)
 
 	// Event, if it is not nil, is the only event that the engine will get. Hooks that it cannot
 	// match are not loaded, which saves their time.
@@ -133,7 +135,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		err = o.Loaded(&e.Set)
 	}
 	if err == nil {
-		e.Engine, err = grapnel.New(e.Set.Specs, &grapnel.Options{Observers: o.Observers, Approvals: o.Approvals, Background: o.Background, Stops: o.Stops})
+		e.Engine, err = grapnel.New(e.Set.Specs, &grapnel.Options{Observers: o.Observers, Approved: o.Approved, Background: o.Background, Stops: o.Stops})
 	}
 	if err != nil {
 		return nil, errors.Join(err, e.closeAll(ctx))

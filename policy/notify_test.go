@@ -108,7 +108,7 @@ hooks:
 			}), nil
 		},
 	}
-	e, err := grapnel.New(policy.Load(req).Specs, &grapnel.Options{Background: atOnce{}})
+	e, err := grapnel.New(policy.Load(req).Specs, &grapnel.Options{Background: atOnce})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +137,8 @@ hooks:
 	}
 }
 
-// atOnce runs observing hooks immediately.
-type atOnce struct{}
-
-// Run calls the hooks and returns their errors.
-func (atOnce) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) (err error) {
+// atOnce runs observing hooks immediately and returns their errors.
+func atOnce(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) (err error) {
 	for _, h := range hooks {
 		_, failed := h.Hook.Handle(ctx, ev)
 		err = errors.Join(err, failed)

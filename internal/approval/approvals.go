@@ -24,7 +24,7 @@ type Approvals struct {
 	Retry string
 }
 
-// Find implements grapnel.Approvals.
+// Find returns the approval of a hook's answer: see grapnel.Options.
 func (a Approvals) Find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
 	if !slices.Contains(kinds, ev.Kind) || OriginOf(hook, decision) != Approvable {
 		return grapnel.Approval{}
@@ -35,6 +35,7 @@ func (a Approvals) Find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec
 	}
 	if g, ok := a.find(ev); ok && g.covers(ev.Session.ID, hook.FullName()) {
 		found.ID = g.ID
+		found.Use = func(_ context.Context, ev *grapnel.Event) bool { return a.use(ev, g.ID) }
 	}
 	return found
 }
@@ -58,8 +59,7 @@ func (a Approvals) retried(ev *grapnel.Event) string {
 	return ev.ID
 }
 
-// Use implements grapnel.Approvals.
-func (a Approvals) Use(_ context.Context, ev *grapnel.Event, id string) bool {
+func (a Approvals) use(ev *grapnel.Event, id string) bool {
 	g, ok := a.find(ev)
 	return ok && g.ID == id && (a.DryRun || a.Store.usedBy(g, a.retried(ev)) || a.Store.Use(g, ev.ID))
 }

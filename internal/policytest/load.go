@@ -129,7 +129,7 @@ func command(c policyfile.Command) *process.Command {
 	return cmd
 }
 
-// counts is a policy.Counter and a grapnel.StopCounter. It is reset for each test and keeps every
+// counts is a policy.Counter, and counts the blocked stops. It is reset for each test and keeps every
 // key during a test.
 type counts struct {
 	mu    sync.Mutex
@@ -154,12 +154,11 @@ func (c *counts) Counted(key string) ([]byte, error) {
 	return c.kept[key], nil
 }
 
-// Blocked returns how often in a row a stop was blocked, by session and sub-agent.
-func (c *counts) Blocked(ev *grapnel.Event) (int, error) {
+// Blocked returns how often in a row a stop was blocked.
+func (c *counts) Blocked(key string, again bool) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := grapnel.StopKey(ev)
-	if ev.Stop == nil || !ev.Stop.Active {
+	if !again {
 		c.stops[key] = 0
 	}
 	c.stops[key]++

@@ -80,8 +80,8 @@ func newStage(dir string, key stageKey, load func(policy.Request) policy.Set) (*
 	}
 	var err error
 	s.engine, err = grapnel.New(s.loaded.Specs, &grapnel.Options{
-		Approvals: approval.Approvals{}, // replies as from the programs
-		Stops:     &s.counts,
+		Approved:  approval.Approvals{}.Find, // replies as from the programs
+		Stops:     s.counts.Blocked,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { s.rec = rec })},
 	})
 	for i := range s.loaded.Specs {

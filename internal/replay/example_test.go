@@ -39,7 +39,7 @@ func ExamplePlay() {
 			set := policy.Load(policy.Request{
 				Files: []policy.File{{Path: file}}, Content: map[string][]byte{file: draft}, Counter: s.Counter(), Now: s.Now,
 			})
-			engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
+			engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run})
 			return func(*grapnel.Event) (*grapnel.Engine, error) { return engine, err }
 		},
 	})

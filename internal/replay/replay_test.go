@@ -35,7 +35,7 @@ func policyWith(t *testing.T, hooks string) replay.Policy {
 			Files: []policy.File{{Path: file}}, Packs: packs.All(), Content: map[string][]byte{file: []byte("version: 1\n" + hooks)},
 			Command: func(c policyfile.Command) grapnel.Hook { return s.ReplayHook(c.Name) }, Counter: s.Counter(), Now: s.Now,
 		})
-		engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
+		engine, err := grapnel.New(set.Specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run})
 		if set.Files[0].State != policy.Valid {
 			err = fmt.Errorf("the policy is %s: %v", set.Files[0].State, set.Files[0].Errors)
 		}

@@ -69,17 +69,14 @@ func (s *Stage) Observe(_ context.Context, rec *grapnel.Record) { s.came = rec }
 // Run does nothing, so observing hooks do not run: the Stage is the Background of its engines.
 func (s *Stage) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
 
-// Find returns the recorded approval of a hook's answer: the Stage has the Approvals of its engines.
+// Find returns the recorded approval of a hook's answer: see grapnel.Options.
 func (s *Stage) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
 	found := approval.Approvals{}.Find(ctx, ev, hook, decision)
 	if found.How != "" && slices.ContainsFunc(s.scene.entry.Hooks, func(run grapnel.HookRun) bool { return run.Name == hook.Name && run.Approved >= decision }) {
-		found.ID = s.scene.entry.Approval
+		found.ID, found.Use = s.scene.entry.Approval, func(context.Context, *grapnel.Event) bool { return true }
 	}
 	return found
 }
-
-// Use reports that a recorded approval is valid.
-func (*Stage) Use(context.Context, *grapnel.Event, string) bool { return true }
 
 // ReplayHook returns the hook that replaces one that runs a program or contacts a server. It returns
 // the recorded answer.

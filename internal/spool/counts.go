@@ -10,12 +10,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/filelock"
 )
-
-var _ grapnel.StopCounter = (*Spool)(nil)
 
 // Counts are small files, one per key. The modification time of a file is its expiry time.
 const (
@@ -148,10 +145,10 @@ func sweepCounts(dir string, now time.Time) {
 const stopsAge = 24 * time.Hour
 
 // Blocked counts how many times in a row a session was kept from stopping, across all processes
-// that reply to its events.
-func (s *Spool) Blocked(ev *grapnel.Event) (inARow int, err error) {
-	err = s.Count("stop\x00"+grapnel.StopKey(ev), func(kept []byte) ([]byte, time.Duration) {
-		if ev.Stop != nil && ev.Stop.Active {
+// that reply to its events: see grapnel.Options.
+func (s *Spool) Blocked(key string, again bool) (inARow int, err error) {
+	err = s.Count("stop\x00"+key, func(kept []byte) ([]byte, time.Duration) {
+		if again {
 			inARow, _ = strconv.Atoi(string(kept))
 			inARow = min(max(inARow, 0), 1_000_000) // a missing or damaged count starts at 0
 		}

@@ -7,31 +7,26 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/grapnel-dev/grapnel"
 )
 
 func TestBlocked(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
-	stop := func(session string, active bool) *grapnel.Event {
-		return &grapnel.Event{Kind: grapnel.AgentAfter, Session: grapnel.Session{ID: session}, Stop: &grapnel.Stop{Active: active}}
-	}
-	want := func(ev *grapnel.Event, n int) {
+	want := func(key string, again bool, n int) {
 		t.Helper()
-		again, err := Open(dir, nil) // each event is handled by another process
+		s, err := Open(dir, nil) // each event is handled by another process
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, err := again.Blocked(ev); got != n || err != nil {
+		if got, err := s.Blocked(key, again); got != n || err != nil {
 			t.Errorf("Blocked = %d, %v, want %d", got, err, n)
 		}
 	}
-	want(stop("a", false), 1)
-	want(stop("a", true), 2)
-	want(stop("b", true), 1) // an unknown session starts at 1
-	want(stop("a", true), 3)
-	want(stop("a", false), 1)
+	want("a", false, 1)
+	want("a", true, 2)
+	want("b", true, 1) // an unknown session starts at 1
+	want("a", true, 3)
+	want("a", false, 1)
 
 	files, err := os.ReadDir(filepath.Join(dir, countsDir))
 	if err != nil || len(files) != 2 {
@@ -43,22 +38,22 @@ func TestBlocked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want(stop("c", false), 1)
+	want("c", false, 1)
 	if files, _ := os.ReadDir(filepath.Join(dir, countsDir)); len(files) != 1 {
 		t.Errorf("%d counts are kept, want those of sessions that are over to be gone", len(files))
 	}
 
-	want(stop("d", false), 1)
+	want("d", false, 1)
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if _, err := s.Blocked(stop("d", true)); err != nil {
+			if _, err := s.Blocked("d", true); err != nil {
 				t.Errorf("Blocked: %v", err)
 			}
 		})
 	}
 	all.Wait()
-	want(stop("d", true), 10)
+	want("d", true, 10)
 
 	blocker := filepath.Join(dir, "file")
 	if err := os.WriteFile(blocker, nil, 0o600); err != nil {
@@ -68,7 +63,7 @@ func TestBlocked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := nowhere.Blocked(stop("a", true)); err == nil {
+	if _, err := nowhere.Blocked("a", true); err == nil {
 		t.Error("a count that cannot be kept is no error")
 	}
 }

@@ -27,7 +27,7 @@ func ExampleOpen() {
 	})
 	engine, err := grapnel.New(
 		[]grapnel.Spec{{Name: "never", On: []grapnel.Kind{grapnel.ToolBefore}, Hook: never}},
-		&grapnel.Options{Observers: []grapnel.Observer{s}, Background: s},
+		&grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run},
 	)
 	if err != nil {
 		log.Fatal(err)

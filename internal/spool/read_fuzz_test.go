@@ -120,8 +120,7 @@ func FuzzBlocked(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev := &grapnel.Event{Kind: grapnel.AgentAfter, Session: grapnel.Session{ID: session}, Stop: &grapnel.Stop{Active: active}}
-		if _, err := s.Blocked(ev); err != nil { // creates the file
+		if _, err := s.Blocked(session, active); err != nil { // creates the file
 			t.Fatal(err)
 		}
 		files, err := os.ReadDir(filepath.Join(dir, countsDir))
@@ -133,12 +132,11 @@ func FuzzBlocked(f *testing.F) {
 		if err := os.WriteFile(name, count, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		first, err := s.Blocked(ev)
+		first, err := s.Blocked(session, active)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ev.Stop.Active = true
-		second, err := s.Blocked(ev)
+		second, err := s.Blocked(session, true)
 		if err != nil || first < 1 || second != first+1 && second <= grapnel.MaxStops {
 			t.Errorf("with the count %q: %d, then %d, %v", count, first, second, err)
 		}
@@ -167,8 +165,7 @@ func TestPendingWithoutID(t *testing.T) {
 func TestBlockedBelowZero(t *testing.T) {
 	t.Parallel()
 	s, dir := open(t, nil)
-	ev := &grapnel.Event{Kind: grapnel.AgentAfter, Session: grapnel.Session{ID: "s"}, Stop: &grapnel.Stop{}}
-	if _, err := s.Blocked(ev); err != nil {
+	if _, err := s.Blocked("s", false); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(filepath.Join(dir, countsDir))
@@ -176,8 +173,7 @@ func TestBlockedBelowZero(t *testing.T) {
 		t.Fatalf("%v, %v, want one count", files, err)
 	}
 	put(t, filepath.Join(dir, countsDir), files[0].Name(), []byte("-9999999"))
-	ev.Stop.Active = true
-	if n, err := s.Blocked(ev); n != 1 || err != nil {
+	if n, err := s.Blocked("s", true); n != 1 || err != nil {
 		t.Errorf("Blocked = %d, %v, want 1", n, err)
 	}
 }

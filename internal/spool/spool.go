@@ -4,7 +4,7 @@
 // A [Spool] is an observer of an engine and runs its background hooks:
 //
 //	s, err := spool.Open(dir, nil)
-//	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
+//	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run})
 //	...                           // fire, answer
 //	err = s.Err()                 // what could not be stored; the reply was given anyway
 //
@@ -184,10 +184,7 @@ func (s *Spool) fail(err error) {
 	}
 }
 
-var (
-	_ grapnel.Observer   = (*Spool)(nil)
-	_ grapnel.Background = (*Spool)(nil)
-)
+var _ grapnel.Observer = (*Spool)(nil)
 
 func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 

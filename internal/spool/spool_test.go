@@ -578,7 +578,7 @@ func TestEngine(t *testing.T) {
 	specs = append(specs, grapnel.Spec{Name: "guard", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Outcome{Decision: grapnel.Block, Reason: "no"}, nil
 	})})
-	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s})
+	engine, err := grapnel.New(specs, &grapnel.Options{Observers: []grapnel.Observer{s}, Background: s.Run})
 	if err != nil {
 		t.Fatal(err)
 	}

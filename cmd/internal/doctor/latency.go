@@ -190,11 +190,16 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 	}
 	engine, err := local.Open(ctx, &local.Options{
 		Place: &place, Files: place.Files(nil, nil),
-		Command:    func(c policyfile.Command) grapnel.Hook { return note(c.Name) },
-		HTTP:       func(h policyfile.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
-		Webhook:    func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil }, // an observer: see Background
-		Notify:     func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },    // an observer: see Background
-		Background: background(func(s grapnel.Spec) { names = append(names, s.Name) }),
+		Command: func(c policyfile.Command) grapnel.Hook { return note(c.Name) },
+		HTTP:    func(h policyfile.HTTP) (grapnel.Hook, error) { return note(h.Name), nil },
+		Webhook: func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil }, // an observer: see Background
+		Notify:  func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },    // an observer: see Background
+		Background: func(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
+			for i := range hooks {
+				names = append(names, hooks[i].Name)
+			}
+			return nil
+		},
 	})
 	if err != nil {
 		return nil, err
@@ -202,15 +207,4 @@ func (g *gatherer) leaving(ctx context.Context, d *dialect.Dialect, file, root s
 	_ = dialect.Answer(ctx, engine.Engine, d, in)
 	slices.Sort(names)
 	return slices.Compact(names), nil
-}
-
-// background is called with the hooks that would run after the reply.
-type background func(grapnel.Spec)
-
-// Run calls b for each hook.
-func (b background) Run(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
-	for _, h := range hooks {
-		b(h)
-	}
-	return nil
 }

@@ -53,7 +53,7 @@ func (t *trial) options() *local.Options {
 		Command: t.command, HTTP: t.server,
 		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
 		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
-		Counter: t.counter, Background: t, Approvals: approval.Approvals{Store: t.place.Approvals(), DryRun: true},
+		Counter: t.counter, Background: t.Run, Approved: approval.Approvals{Store: t.place.Approvals(), DryRun: true}.Find,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
 	}
 }

@@ -316,7 +316,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 			return newAsker(sp, h, func() []string { return f.set.Networks }), nil
 		},
 		Notify:    newNotifyHook,
-		Observers: []grapnel.Observer{f}, Approvals: f, Background: f, Stops: sp, Counter: sp,
+		Observers: []grapnel.Observer{f}, Approved: f.Find, Background: f.Run, Stops: sp.Blocked, Counter: sp,
 		Unread: got.Err != nil, Settled: true,
 	}
 	if got.Err == nil {

@@ -21,7 +21,7 @@ import (
 // A sink receives the Record of a firing and its observing hooks.
 type sink interface {
 	grapnel.Observer
-	grapnel.Background
+	Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error
 }
 
 // A keeper is a sink that stores the Records and hooks.
@@ -112,22 +112,23 @@ func (f *firing) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spe
 	return f.sink.Run(ctx, ev, hooks)
 }
 
-// Find returns the approval of a hook's answer: the firing has the Approvals of its engine.
+// Find returns the approval of a hook's answer. An action that is reported twice uses it once.
 func (f *firing) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec, decision grapnel.Decision) grapnel.Approval {
 	found := f.approvals.Find(ctx, ev, hook, decision)
 	if found.How != "" && f.approved.has(hook.FullName()) {
-		found.ID = f.approved.id()
+		found.ID, found.Use = f.approved.id(), func(context.Context, *grapnel.Event) bool { return true }
+	}
+	if use := found.Use; use != nil {
+		found.Use = func(ctx context.Context, ev *grapnel.Event) bool { return !f.left() && use(ctx, ev) }
 	}
 	return found
 }
 
-// Use uses an approval. An action that is reported twice uses it once, and a daemon does not use it
-// for an event that the hook program will judge again.
-func (f *firing) Use(ctx context.Context, ev *grapnel.Event, id string) bool {
-	if j, ok := f.keep.(*journal); ok && j.left {
-		return false
-	}
-	return id == f.approved.id() || f.approvals.Use(ctx, ev, id)
+// left reports whether the firing is of a daemon, and the hook program will judge the event again:
+// then no approval is used.
+func (f *firing) left() bool {
+	j, ok := f.keep.(*journal)
+	return ok && j.left
 }
 
 // approved is the approval of an action: its ID, and the full names of the hooks whose answers had

@@ -183,10 +183,6 @@ func (byContext) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec
 	return ctx.Value(firingKey{}).(*firing).Find(ctx, ev, hook, decision)
 }
 
-func (byContext) Use(ctx context.Context, ev *grapnel.Event, id string) bool {
-	return ctx.Value(firingKey{}).(*firing).Use(ctx, ev, id)
-}
-
 // A warmEntry is a set of loaded policies.
 type warmEntry struct {
 	set    policy.Set
@@ -271,7 +267,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 			e.notices[h.FullName()] = h
 			return newNotifyHook(h)
 		},
-		Observers: []grapnel.Observer{byContext{}}, Approvals: byContext{}, Background: byContext{}, Stops: sp, Counter: sp,
+		Observers: []grapnel.Observer{byContext{}}, Approved: byContext{}.Find, Background: byContext{}.Run, Stops: sp.Blocked, Counter: sp,
 		Unread: unread, Settled: true,
 	}
 	engine, err := local.Open(context.Background(), opts)

@@ -110,7 +110,7 @@ func inProcess(t *testing.T, d *dialect.Dialect, root string, payload []byte) pr
 	defer sp.Close()
 	in := dialect.Input{Payload: payload}
 	got := dialect.Receive(d, in)
-	engine, err := local.Open(t.Context(), &local.Options{Place: &place, Files: place.Files(nil, place.Dirs(got.Event, true)), Approvals: approval.Approvals{Store: place.Approvals()}, Stops: sp, Counter: sp, Unread: got.Err != nil})
+	engine, err := local.Open(t.Context(), &local.Options{Place: &place, Files: place.Files(nil, place.Dirs(got.Event, true)), Approved: approval.Approvals{Store: place.Approvals()}.Find, Stops: sp.Blocked, Counter: sp, Unread: got.Err != nil})
 	if err != nil {
 		t.Fatal(err)
 	}

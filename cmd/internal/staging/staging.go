@@ -215,7 +215,7 @@ func (s *stagedPolicy) open(dirs []local.Dir, stage *replay.Stage) (*grapnel.Eng
 		},
 		Webhook:   func(policyfile.Webhook) (grapnel.Hook, error) { return noop.Hook{}, nil }, // it only observes, and observers do not run
 		Notify:    func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },    // likewise
-		Observers: []grapnel.Observer{stage}, Background: stage, Approvals: stage,
+		Observers: []grapnel.Observer{stage}, Background: stage.Run, Approved: stage.Find,
 		Counter: stage.Counter(), Now: stage.Now, Content: s.content, Unpaused: true,
 	}
 	opts.Place, opts.Files = &s.place, s.place.Files(nil, dirs)

@@ -44,7 +44,7 @@ func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) it
 		}
 		var line []byte
 		var at time.Time
-		engine, err := grapnel.New(specs, &grapnel.Options{Background: idle{}, Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
+		engine, err := grapnel.New(specs, &grapnel.Options{Background: idle, Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			rec.Time, rec.ID = at, spool.NewID(at)
 			var made spool.Made
 			made, err = sp.Line(rec)
@@ -79,9 +79,7 @@ func Lines(ctx context.Context, n int, specs []grapnel.Spec, begin time.Time) it
 }
 
 // idle is an executor that does not run observing hooks.
-type idle struct{}
-
-func (idle) Run(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
+func idle(context.Context, *grapnel.Event, []grapnel.Spec) error { return nil }
 
 // session is a session in progress.
 type session struct {
