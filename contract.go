@@ -37,10 +37,13 @@ const (
 	MergeChain     Merge = ""          // each hook sees the result of the previous one; the last one wins
 	MergeJoin      Merge = "join"      // texts are joined with a newline
 	MergeIntersect Merge = "intersect" // a list keeps only the elements that all hooks allow; see Spec.Unite
-	MergeUnion     Merge = "union"     // a list contains every element that any hook allows, sorted
 	MergeOr        Merge = "or"        // true if any hook sets true
 	MergeStrictest Merge = "strictest" // the strictest mode wins: none, then any, then auto
 )
+
+// mergeUnion is the rule of systems that unite lists: a list contains every element that any hook
+// allows, sorted.
+const mergeUnion Merge = "union"
 
 // Change names a field that hooks may change on an event, and its merge rule.
 type Change struct {

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
 // Options are an engine's settings. The zero value and a nil pointer mean the defaults.
@@ -52,6 +54,7 @@ type Engine struct {
 // runs its hooks.
 type layer struct {
 	opts  Options
+	rules *presets.Row // of opts.Preset
 	state atomic.Pointer[state]
 	mu    sync.Mutex // serializes writers of state
 	late  late
@@ -82,11 +85,12 @@ func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
 	if l.opts.ContextLimit <= 0 {
 		l.opts.ContextLimit = 32768
 	}
-	named, err := l.opts.Preset.named(cloneSpecs(specs))
+	l.rules = l.opts.Preset.rules()
+	own, err := named(l.rules, cloneSpecs(specs))
 	if err != nil {
 		return nil, err
 	}
-	l.state.Store(&state{specs: named, observers: slices.Clone(l.opts.Observers)})
+	l.state.Store(&state{specs: own, observers: slices.Clone(l.opts.Observers)})
 	e := &Engine{layer: l, stack: slices.Concat([]*layer{l}, below)}
 	e.renew()
 	return e, nil
@@ -142,12 +146,12 @@ func (e *Engine) renew() *table {
 	for i, l := range e.stack {
 		states[i] = l.state.Load()
 	}
-	t := newTable(states, &e.opts.Preset)
+	t := newTable(states, e.rules)
 	e.table.Store(t)
 	return t
 }
 
-// Add adds hooks for events that are fired from now on. If the Preset has NamesReplace, a hook
+// Add adds hooks for events that are fired from now on. Under IronClaw's Preset, a hook
 // replaces an existing one with the same full name. On an error, no hook is added.
 func (e *Engine) Add(specs ...Spec) error {
 	return e.Update(func(old []Spec) []Spec { return append(old, specs...) })
@@ -175,7 +179,7 @@ func (e *Engine) RemoveFunc(drop func(*Spec) bool) int {
 // must not change the engine. On an error, the hooks stay as they were.
 func (e *Engine) Update(change func([]Spec) []Spec) error {
 	return e.set(func(s *state) (err error) {
-		s.specs, err = e.opts.Preset.named(cloneSpecs(change(cloneSpecs(s.specs))))
+		s.specs, err = named(e.rules, cloneSpecs(change(cloneSpecs(s.specs))))
 		return err
 	})
 }
@@ -253,7 +257,7 @@ func (e *Engine) List(k Kind) []Spec {
 	for i, l := range e.stack {
 		states[i] = &state{specs: l.state.Load().specs}
 	}
-	t := newTable(states, &e.opts.Preset)
+	t := newTable(states, e.rules)
 	ranked := t.ranked
 	if k != "" {
 		ranked = nil

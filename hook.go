@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
@@ -206,7 +207,7 @@ type Spec struct {
 	Match    Matcher  // further condition; nil = none
 	Phase    Phase    // part of the firing in which the hook runs
 	Hook     Hook     // answers the event
-	Priority *int     // lower runs first; steps of equal priority run together, see Timeout and ChangesChain; nil = DefaultPriority
+	Priority *int     // lower runs first; steps of equal priority run together, see Timeout; nil = DefaultPriority
 	OnError  OnError
 	Mode     Mode
 
@@ -216,7 +217,7 @@ type Spec struct {
 	// 0 = no limit, for Go functions and for programs alike: the hook runs in the goroutine of
 	// Fire, one after the other, and only the caller's context can end it. Functions that compute
 	// and do not wait need no Timeout. There is an exception: a hook of PhaseObserve, which runs
-	// after the answer, then has five minutes. Under Preset.Parallel, hooks without a Timeout run at
+	// after the answer, then has five minutes. Under OpenClaw's Preset, hooks without a Timeout run at
 	// the same time too. Programs of a policy file have 10 s, because package
 	// policy sets the Timeout of their Specs.
 	Timeout time.Duration
@@ -253,14 +254,14 @@ func (s *Spec) priority() int {
 
 // onError returns OnError with the default resolved. action reports whether a Block of the event
 // prevents an action.
-func (s *Spec) onError(p *Preset, action bool) OnError {
+func (s *Spec) onError(r *presets.Row, action bool) OnError {
 	switch {
 	case s.OnError != OnErrorDefault:
 		return s.OnError
 	case s.Phase == PhaseRewrite, s.Phase == PhaseRule, s.Source.Scope == ScopeManaged:
 		return OnErrorClosed
-	case p.OnError != OnErrorDefault:
-		return p.OnError
+	case r.Failed != presets.FailedDefault:
+		return onErrorOf(r)
 	case s.Phase == PhaseStep && action:
 		return OnErrorClosed
 	default:

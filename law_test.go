@@ -130,7 +130,7 @@ func TestChangesOfOneStepAreLaidOverEachOther(t *testing.T) {
 				t.Errorf("conflicts %q", rec.Conflicts)
 			}
 			var k keeper
-			claude := grapnel.Options{Observers: []grapnel.Observer{&k}, Preset: preset(t, "claude")}
+			claude := grapnel.Options{Observers: []grapnel.Observer{&k}, Preset: namedPreset(t, "claude")}
 			newEngine(t, &claude, step("a", returns(tt.a)), step("b", returns(tt.b))).Fire(t.Context(), toolEvent("x"))
 			if !slices.Equal(k.rec.Conflicts, tt.conflicts) {
 				t.Errorf("conflicts under the preset claude: %q, want %q", k.rec.Conflicts, tt.conflicts)
@@ -650,8 +650,8 @@ func TestOnErrorDefaults(t *testing.T) {
 	for _, preset := range grapnel.Presets() {
 		for _, hook := range []grapnel.Hook{grapnel.Guard(func(*grapnel.Event) string { panic("no") }), fails(errors.New("broken"))} {
 			v := newEngine(t, &grapnel.Options{Preset: preset}, step("h", hook)).Fire(context.Background(), toolEvent("x"))
-			if want := preset.OnError != grapnel.OnErrorOpen; (v.Decision == grapnel.Block) != want {
-				t.Errorf("preset %s, %T: %v, want a block %v", preset.Name, hook, v.Decision, want)
+			if want := preset.Defaults(grapnel.Spec{}).OnError != grapnel.OnErrorOpen; (v.Decision == grapnel.Block) != want {
+				t.Errorf("preset %s, %T: %v, want a block %v", preset.String(), hook, v.Decision, want)
 			}
 		}
 	}

@@ -170,7 +170,7 @@ func TestSessionNeverWeakens(t *testing.T) {
 					session := newEngine(t, &grapnel.Options{Preset: other}, own)
 					in := engine.In(grapnel.NewContext(t.Context(), session))
 					if v := in.Fire(t.Context(), toolEvent("rm -rf /")); v.Decision != grapnel.Block {
-						t.Errorf("%s, %s, with a session's %s (%s): %v, want block", preset.Name, guarded, name, other.Name, v.Decision)
+						t.Errorf("%s, %s, with a session's %s (%s): %v, want block", preset.String(), guarded, name, other.String(), v.Decision)
 					}
 				}
 				with, err := engine.With(own)
@@ -178,7 +178,7 @@ func TestSessionNeverWeakens(t *testing.T) {
 					t.Fatal(err)
 				}
 				if v := with.Fire(t.Context(), toolEvent("rm -rf /")); v.Decision != grapnel.Block {
-					t.Errorf("%s, %s, with %s: %v, want block", preset.Name, guarded, name, v.Decision)
+					t.Errorf("%s, %s, with %s: %v, want block", preset.String(), guarded, name, v.Decision)
 				}
 			}
 		}

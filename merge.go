@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
 
@@ -52,7 +53,7 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 		if has && json.Unmarshal(current, &old) == nil && json.Unmarshal(value, &now) == nil {
 			value = encode(slices.DeleteFunc(old, func(t string) bool { return !slices.Contains(now, t) }))
 		}
-	case MergeUnion:
+	case mergeUnion:
 		var old, now []string
 		if has && json.Unmarshal(current, &old) == nil && json.Unmarshal(value, &now) == nil {
 			old = append(old, now...)
@@ -111,7 +112,7 @@ func (f *firing) merge() Verdict {
 		if a.silent() || a.spec.Mode == ModeObserve || a.approval.ID != "" {
 			continue
 		}
-		if a.out.Halt != "" && (len(halts) == 0 || f.engine.opts.Preset.Reasons != ReasonsFirst) {
+		if a.out.Halt != "" && (len(halts) == 0 || f.engine.rules.Reasons != presets.ReasonsFirst) {
 			halts = appendReason(halts, a, a.out.Halt, CauseDecision)
 		}
 		if f.gives(a, &v) {
@@ -216,10 +217,10 @@ func hooksNamed(hook string, more int) string {
 // gives reports whether the Verdict includes the answer's reason.
 func (f *firing) gives(a *answer, v *Verdict) bool {
 	decisive := v.Decision > None && a.enforced() == v.Decision
-	switch f.engine.opts.Preset.Reasons {
-	case ReasonsFirst:
+	switch f.engine.rules.Reasons {
+	case presets.ReasonsFirst:
 		return decisive && len(v.Reasons) == 0
-	case ReasonsAll:
+	case presets.ReasonsAll:
 		return decisive || a.out.Reason != ""
 	default:
 		return decisive

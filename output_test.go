@@ -48,7 +48,7 @@ func TestOutputOfHookRuns(t *testing.T) {
 		{Name: "fails", Hook: prints("fails", errors.New("broken"))},
 		{Name: "go", Hook: decides(grapnel.Block, "no")},
 		{Name: "observes", Phase: grapnel.PhaseObserve, Hook: prints("observes", nil)},
-	}, &grapnel.Options{Preset: preset(t, "flyto"), Observers: []grapnel.Observer{
+	}, &grapnel.Options{Preset: namedPreset(t, "flyto"), Observers: []grapnel.Observer{
 		grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = r }),
 	}})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
@@ -45,7 +46,7 @@ type lineup struct {
 // table is the lookup structure for the layers of an engine. It is immutable, except that lineups
 // are filled on first use.
 type table struct {
-	preset    *Preset
+	rules     *presets.Row
 	states    []*state // one state per layer
 	observers []Observer
 	ranked    []*Spec // enabled hooks in plan order
@@ -62,8 +63,8 @@ type seat struct {
 }
 
 // newTable sorts the hooks of all layers as if they were in one layer.
-func newTable(states []*state, preset *Preset) *table {
-	t := &table{preset: preset, states: states, byKind: make(map[Kind]*seat, len(contracts))}
+func newTable(states []*state, rules *presets.Row) *table {
+	t := &table{rules: rules, states: states, byKind: make(map[Kind]*seat, len(contracts))}
 	t.unknown.lineup.contract = &Contract{Blocks: BlockingAction}
 	for _, st := range states {
 		t.observers = append(t.observers, st.observers...)
@@ -73,7 +74,7 @@ func newTable(states []*state, preset *Preset) *table {
 			}
 		}
 	}
-	slices.SortStableFunc(t.ranked, preset.compare)
+	slices.SortStableFunc(t.ranked, byRank(rules))
 	seats := make([]seat, len(contracts))
 	for i := range contracts {
 		seats[i].lineup.contract = &contracts[i]
@@ -112,7 +113,7 @@ func (t *table) forUnknown() *lineup {
 func (l *lineup) fill(t *table, listens func(*Spec) bool) {
 	for _, s := range t.ranked {
 		if listens(s) {
-			l.add(s, t.preset)
+			l.add(s, t.rules)
 		}
 	}
 	l.lastWord()
@@ -144,13 +145,13 @@ func stoppable(k Kind) bool {
 }
 
 // add appends a Spec to its phase. The caller adds Specs in plan order.
-func (l *lineup) add(s *Spec, preset *Preset) {
+func (l *lineup) add(s *Spec, rules *presets.Row) {
 	l.size++
 	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && s.Mode == ModeEnforce
 	l.matchers = l.matchers || s.Match != nil
 	l.readsID = l.readsID || s.readsID()
 	phase := s.Phase
-	if preset.InChain && phase != PhaseObserve {
+	if rules.InChain && phase != PhaseObserve {
 		phase = PhaseStep
 	}
 	switch phase {
@@ -165,7 +166,7 @@ func (l *lineup) add(s *Spec, preset *Preset) {
 			l.observers = append(l.observers, s)
 		}
 	case PhaseStep:
-		if n := len(l.steps); n > 0 && preset.together(l.steps[n-1][0], s) {
+		if n := len(l.steps); n > 0 && together(rules, l.steps[n-1][0], s) {
 			l.steps[n-1] = append(l.steps[n-1], s)
 		} else {
 			l.steps = append(l.steps, []*Spec{s})
@@ -256,7 +257,7 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 // session must not disable a guard by giving its key to another hook.
 func (t *table) canReplace(s, o *Spec) bool {
 	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == ModeEnforce || o.Mode == ModeObserve) &&
-		(s.onError(t.preset, true) == o.onError(t.preset, true) || o.onError(t.preset, true) == OnErrorOpen)
+		(s.onError(t.rules, true) == o.onError(t.rules, true) || o.onError(t.rules, true) == OnErrorOpen)
 }
 
 // unites reports whether the lists of two hooks are united. Hooks of another layer or scope cannot
@@ -265,10 +266,10 @@ func (t *table) unites(a, b *Spec) bool {
 	return a == b || a.Unite != "" && a.Unite == b.Unite && a.Source.Scope == b.Source.Scope && t.home(a) == t.home(b)
 }
 
-// once drops the answers of hooks that another hook with the same key replaces, following
-// Preset.Once. before are the answers of earlier steps.
+// once drops the answers of hooks that another hook with the same key replaces, if the
+// Preset runs only the first of them. before are the answers of earlier steps.
 func (t *table) once(answers, before []answer) []answer {
-	if t.preset.Once == OnceNot {
+	if !t.rules.Once {
 		return answers
 	}
 	kept := answers[:0]
@@ -277,9 +278,7 @@ func (t *table) once(answers, before []answer) []answer {
 		same := func(a *answer) bool { return a.spec.Key == key && t.canReplace(a.spec, answers[i].spec) }
 		switch {
 		case key == "":
-		case anyOf(before, same), t.preset.Once == OnceFirst && anyOf(kept, same):
-			continue
-		case t.preset.Once == OnceLast && anyOf(answers[i+1:], same):
+		case anyOf(before, same), anyOf(kept, same):
 			continue
 		}
 		kept = append(kept, answers[i])

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
 // under fires one event through hooks under a Preset.
@@ -24,7 +25,7 @@ func under(t *testing.T, preset grapnel.Preset, ev *grapnel.Event, specs ...grap
 	return engine.Fire(t.Context(), ev)
 }
 
-func preset(t *testing.T, name string) grapnel.Preset {
+func namedPreset(t *testing.T, name string) grapnel.Preset {
 	t.Helper()
 	p, ok := grapnel.FindPreset(name)
 	if !ok {
@@ -51,18 +52,19 @@ func TestPresetChanges(t *testing.T) {
 		log  []string // sorted if hooks run together
 		want string
 	}{
-		"grapnel":  {[]string{"c x", "a xc", "b xc", "b xca"}, "xcab"},
-		"claude":   {[]string{"a x", "b x", "c x"}, "xc"},
-		"gemini":   {[]string{"a x", "b x", "c x"}, "xc"},
-		"ironclaw": {[]string{"c x", "a xc", "b xca"}, "xcab"},
-		"openclaw": {[]string{"c x", "a x", "b x"}, "xb"},
-		"miniclaw": {[]string{"a x", "b x", "c x"}, "xc"},
-		"flyto":    {[]string{"a x", "b x", "c x"}, "x"},
+		"grapnel":    {[]string{"c x", "a xc", "b xc", "b xca"}, "xcab"},
+		"claude":     {[]string{"a x", "b x", "c x"}, "xc"},
+		"agenthooks": {[]string{"a x", "b x", "c x", "b xa", "c xab"}, "xabc"},
+		"gemini":     {[]string{"a x", "b x", "c x"}, "xc"},
+		"ironclaw":   {[]string{"c x", "a xc", "b xca"}, "xcab"},
+		"openclaw":   {[]string{"c x", "a x", "b x"}, "xb"},
+		"miniclaw":   {[]string{"a x", "b x", "c x"}, "xc"},
+		"flyto":      {[]string{"a x", "b x", "c x"}, "x"},
 	}
 	for _, p := range grapnel.Presets() {
-		t.Run(p.Name, func(t *testing.T) {
+		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
-			tt, ok := tests[p.Name]
+			tt, ok := tests[p.String()]
 			if !ok {
 				t.Fatal("no expectation for this preset")
 			}
@@ -72,7 +74,7 @@ func TestPresetChanges(t *testing.T) {
 			c.Priority = &first
 			v := under(t, p, toolEvent("x"), adds(&d, "a"), adds(&d, "b"), c)
 			log := d.read()
-			if p.Parallel {
+			if p.String() == "openclaw" { // hooks of one step run at the same time
 				slices.Sort(log[1:]) // only c has another priority
 			}
 			if !slices.Equal(log, tt.log) {
@@ -89,7 +91,7 @@ func TestPresetAfterABlock(t *testing.T) {
 	t.Parallel()
 	stops := map[string]bool{"grapnel": true, "ironclaw": true, "miniclaw": true}
 	for _, p := range grapnel.Presets() {
-		t.Run(p.Name, func(t *testing.T) {
+		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
 			var d diary
 			no := grapnel.Spec{Name: "no", Hook: decides(grapnel.Block, "no")}
@@ -97,14 +99,14 @@ func TestPresetAfterABlock(t *testing.T) {
 			late, later := adds(&d, "late"), 200
 			late.Priority = &later
 			v := under(t, p, toolEvent("x"), no, never, late)
-			if ran := len(d.read()) > 0; ran == stops[p.Name] {
+			if ran := len(d.read()) > 0; ran == stops[p.String()] {
 				t.Errorf("the hook after the block ran: %t", ran)
 			}
 			if v.Decision != grapnel.Block || len(v.Changes) > 0 {
 				t.Errorf("verdict %v with changes %v, want a block and none", v.Decision, v.Changes)
 			}
 			want := "no"
-			if p.Reasons != grapnel.ReasonsFirst {
+			if row, _ := presets.Find(p.String()); row.Reasons != presets.ReasonsFirst {
 				want = "no\nnever"
 			}
 			if v.Reason() != want {
@@ -131,7 +133,7 @@ func TestPresetGeminiSequential(t *testing.T) {
 		seen = append(seen, string(ev.Tool.Input))
 		return grapnel.Outcome{Reason: "fine"}, nil
 	})}
-	v := under(t, preset(t, "gemini"), toolEvent("x"), a, b, c)
+	v := under(t, namedPreset(t, "gemini"), toolEvent("x"), a, b, c)
 	if want := []string{`{"command":"x"}`, `{"command":"x","dir":"/"}`, `{"command":"y","dir":"/"}`}; !slices.Equal(seen, want) {
 		t.Errorf("hooks saw %q, want %q", seen, want)
 	}
@@ -173,7 +175,7 @@ func TestSequential(t *testing.T) {
 
 func TestOnce(t *testing.T) {
 	t.Parallel()
-	for once, want := range map[grapnel.Once]string{grapnel.OnceNot: "a b c d e", grapnel.OnceFirst: "a b d", grapnel.OnceLast: "c d e"} {
+	for once, want := range map[bool]string{false: "a b c d e", true: "a b d"} {
 		var specs []grapnel.Spec
 		var d diary
 		for _, s := range []struct{ name, key string }{{"a", "k"}, {"b", "l"}, {"c", "k"}, {"d", ""}, {"e", "l"}} {
@@ -182,10 +184,10 @@ func TestOnce(t *testing.T) {
 				return grapnel.Outcome{}, nil
 			})})
 		}
-		p := grapnel.Preset{Order: grapnel.OrderRegistration, Once: once}
+		p := presets.Of(presets.Row{Unranked: true, Once: once}).(grapnel.Preset)
 		under(t, p, toolEvent("x"), specs...)
 		if got := strings.Join(d.read(), " "); got != want {
-			t.Errorf("once %d: %q ran, want %q", once, got, want)
+			t.Errorf("once %t: %q ran, want %q", once, got, want)
 		}
 		engine, err := grapnel.New(specs, &grapnel.Options{Preset: p})
 		if err != nil {
@@ -196,7 +198,7 @@ func TestOnce(t *testing.T) {
 			planned = append(planned, e.Hook)
 		}
 		if got := strings.Join(planned, " "); got != want {
-			t.Errorf("once %d: the plan is %q, want %q", once, got, want)
+			t.Errorf("once %t: the plan is %q, want %q", once, got, want)
 		}
 	}
 }
@@ -211,7 +213,7 @@ func TestNames(t *testing.T) {
 		"miniclaw": {"a x", "b x", "c x"},
 	} {
 		d = diary{}
-		under(t, preset(t, name), toolEvent("x"), first, other, again)
+		under(t, namedPreset(t, name), toolEvent("x"), first, other, again)
 		if log := d.read(); !slices.Equal(log, want) {
 			t.Errorf("%s: %q ran, want %q", name, log, want)
 		}
@@ -221,32 +223,17 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestReversed checks that a higher priority number runs first.
-//
-// Proves: OC-03
-func TestReversed(t *testing.T) {
-	t.Parallel()
-	var d diary
-	low, high := adds(&d, "low"), adds(&d, "high")
-	one, two := 1, 2
-	low.Priority, high.Priority = &one, &two
-	under(t, grapnel.Preset{Order: grapnel.OrderReversed}, toolEvent("x"), low, high)
-	if log := d.read(); !slices.Equal(log, []string{"high x", "low xhigh"}) {
-		t.Errorf("ran %q", log)
-	}
-}
-
 // Under Flyto's preset a hook cannot change an event, but it can add text to a summary.
 func TestFlytoSummary(t *testing.T) {
 	t.Parallel()
 	adds := func(text string) grapnel.Spec {
 		return step(text, returns(set(grapnel.FieldSummary, `"`+text+`"`)))
 	}
-	v := under(t, preset(t, "flyto"), &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{}}, adds("one"), adds("two"))
+	v := under(t, namedPreset(t, "flyto"), &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{}}, adds("one"), adds("two"))
 	if got := string(v.Changes[grapnel.FieldSummary]); got != `"one\ntwo"` {
 		t.Errorf("summary %s", got)
 	}
-	v = under(t, preset(t, "flyto"), toolEvent("x"), step("sets", returns(set(grapnel.FieldInput, `{}`))))
+	v = under(t, namedPreset(t, "flyto"), toolEvent("x"), step("sets", returns(set(grapnel.FieldInput, `{}`))))
 	if len(v.Changes) > 0 {
 		t.Errorf("changes %v", v.Changes)
 	}
@@ -263,7 +250,7 @@ func TestToolsetMerges(t *testing.T) {
 			}})}
 		}
 		ev := &grapnel.Event{Kind: grapnel.ToolsetBefore, Toolset: &grapnel.Toolset{}}
-		v := under(t, preset(t, name), ev, hook("1", `["b","a"]`, `"any"`), hook("2", `["c","a"]`, `"none"`), hook("3", `["a"]`, `"auto"`))
+		v := under(t, namedPreset(t, name), ev, hook("1", `["b","a"]`, `"any"`), hook("2", `["c","a"]`, `"none"`), hook("3", `["a"]`, `"auto"`))
 		if got := string(v.Changes[grapnel.FieldTools]); got != want {
 			t.Errorf("%s: tools %s, want %s", name, got, want)
 		}
@@ -275,15 +262,15 @@ func TestToolsetMerges(t *testing.T) {
 
 func TestPresetDefaults(t *testing.T) {
 	t.Parallel()
-	p := preset(t, "ironclaw")
+	p := namedPreset(t, "ironclaw")
 	for given, want := range map[time.Duration]time.Duration{0: 5 * time.Second, time.Second: time.Second, time.Minute: 30 * time.Second} {
 		if got := p.Defaults(grapnel.Spec{Timeout: given}); got.Timeout != want || got.OnError != grapnel.OnErrorOpen {
 			t.Errorf("timeout %v became %v (on_error %v), want %v", given, got.Timeout, got.OnError, want)
 		}
 	}
-	p.Timeout = 0 // MaxTimeout also limits a Spec that would have no limit
-	if got := p.Defaults(grapnel.Spec{}); got.Timeout != p.MaxTimeout {
-		t.Errorf("no timeout became %v, want %v", got.Timeout, p.MaxTimeout)
+	limited := presets.Of(presets.Row{MaxTimeout: time.Second}).(grapnel.Preset) // also a Spec that would have no limit
+	if got := limited.Defaults(grapnel.Spec{}); got.Timeout != time.Second {
+		t.Errorf("no timeout became %v, want 1s", got.Timeout)
 	}
 	if got := p.Defaults(grapnel.Spec{OnError: grapnel.OnErrorClosed}); got.OnError != grapnel.OnErrorClosed {
 		t.Errorf("on_error closed became %v", got.OnError)
@@ -387,7 +374,7 @@ func TestPresetGeminiPatchesAndLateAnswers(t *testing.T) {
 		shown = string(ev.Tool.Input)
 		return grapnel.Outcome{Patch: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"last":true}`)}}, nil
 	})}
-	v := under(t, preset(t, "gemini"), toolEvent("x"), patch, failed, late, last)
+	v := under(t, namedPreset(t, "gemini"), toolEvent("x"), patch, failed, late, last)
 	if want := `{"command":"x","dir":"/"}`; shown != want {
 		t.Errorf("the last hook saw %s, want %s", shown, want)
 	}
@@ -409,7 +396,7 @@ func TestPresetChainEndsAtANotice(t *testing.T) {
 			ran = true
 			return grapnel.Outcome{}, nil
 		})}
-		v := under(t, preset(t, "ironclaw"), &grapnel.Event{Kind: grapnel.SessionStart}, hook, later)
+		v := under(t, namedPreset(t, "ironclaw"), &grapnel.Event{Kind: grapnel.SessionStart}, hook, later)
 		if v.Decision != grapnel.None || ran {
 			t.Errorf("after %s at session.start: %v, the next hook ran: %t", name, v.Decision, ran)
 		}
@@ -421,7 +408,7 @@ func TestPresetGivesTheFirstHalt(t *testing.T) {
 	halt := func(name string) grapnel.Spec {
 		return grapnel.Spec{Name: name, Hook: returns(grapnel.Outcome{Halt: name})}
 	}
-	if v := under(t, preset(t, "flyto"), &grapnel.Event{Kind: grapnel.AgentAfter}, halt("one"), halt("two")); v.Halt != "one" {
+	if v := under(t, namedPreset(t, "flyto"), &grapnel.Event{Kind: grapnel.AgentAfter}, halt("one"), halt("two")); v.Halt != "one" {
 		t.Errorf("halt %q, want that of the first", v.Halt)
 	}
 }
@@ -433,7 +420,7 @@ func TestPresetFlytoSummary(t *testing.T) {
 		return grapnel.Spec{Name: name, Phase: phase, Hook: returns(set(grapnel.FieldSummary, string(encoded(text))))}
 	}
 	ev := &grapnel.Event{Kind: grapnel.CompactAfter, Compact: &grapnel.Compact{Summary: "the agent's"}}
-	v := under(t, preset(t, "flyto"), ev, says("a", "one", grapnel.PhaseStep), says("b", "two", grapnel.PhaseStep), says("c", "replaced", grapnel.PhaseRewrite))
+	v := under(t, namedPreset(t, "flyto"), ev, says("a", "one", grapnel.PhaseStep), says("b", "two", grapnel.PhaseStep), says("c", "replaced", grapnel.PhaseRewrite))
 	if got := string(v.Changes[grapnel.FieldSummary]); got != `"the agent's\none\ntwo"` {
 		t.Errorf("summary %s, want both texts below the agent's own", got)
 	}
@@ -450,7 +437,7 @@ func TestPresetGeminiShowsNoResponses(t *testing.T) {
 		return grapnel.Outcome{}, nil
 	})}
 	ev := &grapnel.Event{Kind: grapnel.ModelBefore, Model: &grapnel.Model{Request: json.RawMessage(`{}`)}}
-	v := under(t, preset(t, "gemini"), ev, answers, next)
+	v := under(t, namedPreset(t, "gemini"), ev, answers, next)
 	if saw != "none" || string(v.Changes[grapnel.FieldResponse]) != `{"text":"hi"}` {
 		t.Errorf("the next hook saw %s, the verdict has %s", saw, v.Changes[grapnel.FieldResponse])
 	}

@@ -168,7 +168,7 @@ func TestBlockSurvivesEverything(t *testing.T) {
 func TestBlockSurvivesEveryPreset(t *testing.T) {
 	t.Parallel()
 	for _, preset := range grapnel.Presets() {
-		t.Run(preset.Name, func(t *testing.T) {
+		t.Run(preset.String(), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {
 				var c calls

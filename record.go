@@ -23,7 +23,7 @@ type Record struct {
 	Reasons     []Reason  `json:"reasons,omitempty"`
 	Halt        string    `json:"halt,omitempty"`
 	Changed     []Field   `json:"changed,omitempty"`
-	Conflicts   []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced; empty with ChangesChain
+	Conflicts   []string  `json:"conflicts,omitempty"` // fields that two hooks of one step both replaced; empty under Grapnel's Preset
 	Unsupported []string  `json:"unsupported,omitempty"`
 	Error       string    `json:"error,omitempty"` // the event could not be read or fully handled
 

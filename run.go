@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
@@ -241,10 +242,10 @@ func (f *firing) together(ctx context.Context, specs []*Spec, round uint8) {
 
 // sees returns the version of the event for the next step.
 func (f *firing) sees() *Event {
-	switch f.engine.opts.Preset.Changes {
-	case ChangesLastWins:
+	switch f.engine.rules.Changes {
+	case presets.ChangesLastWins:
 		return f.first
-	case ChangesOverlay:
+	case presets.ChangesOverlay:
 		return cmp.Or(f.shown, f.first)
 	default:
 		return f.ev
@@ -264,7 +265,7 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 		case a.err != nil:
 		case a.spec.Phase == PhaseStep && ctx.Err() != nil:
 			a.notRun, a.err = true, fmt.Errorf("not started: %w", context.Cause(ctx))
-		case a.spec.Timeout > 0, f.engine.opts.Preset.Parallel && len(answers) > 1:
+		case a.spec.Timeout > 0, f.engine.rules.Parallel && len(answers) > 1:
 			waits = append(waits, begin(ctx, a))
 		case f.record:
 			begun := time.Now()
@@ -304,7 +305,7 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 // outdated reports whether an answer changes an event that another hook of the step has changed
 // meanwhile. Its change would undo the other one. A Block needs no change.
 func (f *firing) outdated(a *answer) bool {
-	return f.engine.opts.Preset.Changes == ChangesChain && a.spec.Phase == PhaseStep && a.spec.Mode == ModeEnforce &&
+	return f.engine.rules.Changes == presets.ChangesChain && a.spec.Phase == PhaseStep && a.spec.Mode == ModeEnforce &&
 		a.err == nil && a.out.Decision < Block && len(a.out.Set)+len(a.out.Patch) > 0 && f.differs(a.saw)
 }
 
@@ -416,15 +417,15 @@ func lateError(cause, err error) error {
 // changes.
 func (f *firing) settle(a *answer) {
 	blocks := f.contract.Blocks
-	preset := &f.engine.opts.Preset
-	if preset.DropLate && causeOf(a.err) == CauseTimeout {
+	rules := f.engine.rules
+	if rules.DropLate && causeOf(a.err) == CauseTimeout {
 		a.out = &noOpinion
 	}
 	a.decision = a.out.Decision
 	answered := a.err == nil
 	// In another system's chain, a Block or a closed failure ends the chain even if the Contract
 	// makes it ineffective.
-	ends := preset.InChain && (a.decision == Block || a.err != nil && f.onError(a.spec) == OnErrorClosed)
+	ends := rules.InChain && (a.decision == Block || a.err != nil && f.onError(a.spec) == OnErrorClosed)
 	switch d := a.decision; {
 	case d > Block, d == Block && blocks == BlockingNothing, d == Ask && blocks != BlockingAction:
 		f.illegal(a, "decision "+d.String())
@@ -444,22 +445,22 @@ func (f *firing) settle(a *answer) {
 	}
 	if a.err != nil {
 		counts := f.onError(a.spec)
-		if answered && preset.DropIllegal || informs && a.spec.Phase == PhaseStep {
+		if answered && rules.DropIllegal || informs && a.spec.Phase == PhaseStep {
 			counts = OnErrorOpen
 		}
 		f.failed(a, counts)
 	}
-	if preset.Changes == ChangesOverlay && a.spec.Mode == ModeEnforce && a.err == nil {
+	if rules.Changes == presets.ChangesOverlay && a.spec.Mode == ModeEnforce && a.err == nil {
 		f.show(a)
 	}
-	if a.spec.Mode == ModeEnforce && (ends || a.decision == Block || f.haltBlocks(a)) && !preset.RunAll {
+	if a.spec.Mode == ModeEnforce && (ends || a.decision == Block || f.haltBlocks(a)) && !rules.RunAll {
 		f.blocked = true
 	}
 }
 
 // onError returns the failure mode of a hook at this event.
 func (f *firing) onError(s *Spec) OnError {
-	return s.onError(&f.engine.opts.Preset, f.contract.Blocks == BlockingAction && !f.contract.FailOpen)
+	return s.onError(f.engine.rules, f.contract.Blocks == BlockingAction && !f.contract.FailOpen)
 }
 
 // haltBlocks reports whether the answer's halt also stops the action that is about to happen.
@@ -539,7 +540,7 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 	if err != nil {
 		return nil, nil, nil, err
 	}
-	if merge == MergeUnion && !f.changedBefore(field) {
+	if merge == mergeUnion && !f.changedBefore(field) {
 		merge = MergeChain // the first list replaces the event's list: the union contains only values that hooks allow
 	}
 	left, err = mergeField(a.left, field, value, patch, merge)
@@ -550,7 +551,7 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 	if err != nil || now == a.left {
 		return left, left, left, err
 	}
-	if rule := f.engine.opts.Preset.Changes; merge == MergeChain && (rule == ChangesLastWins || rule == ChangesOverlay) {
+	if rule := f.engine.rules.Changes; merge == MergeChain && (rule == presets.ChangesLastWins || rule == presets.ChangesOverlay) {
 		if own, err = mergeField(own, field, value, patch, merge); err != nil {
 			return nil, nil, nil, err
 		}
@@ -648,14 +649,13 @@ func (f *firing) merging(a *answer, field Field) (Merge, error) {
 	switch {
 	case a.spec.Phase == PhaseRule: // the other rules have already judged the field
 		return "", fmt.Errorf("a rule's change of %s", field)
-	case !permitted, f.engine.opts.Preset.Changes == ChangesNone && (ch.Merge != MergeJoin || a.spec.Phase == PhaseRewrite):
+	case !permitted, f.engine.rules.Changes == presets.ChangesNone && (ch.Merge != MergeJoin || a.spec.Phase == PhaseRewrite):
 		return "", fmt.Errorf("a change of %s", field)
 	case a.spec.Phase == PhaseRewrite && ch.Merge == MergeJoin: // the replaced text must not remain
 		return MergeChain, nil
+	case f.engine.rules.Unite && ch.Field == FieldTools:
+		return mergeUnion, nil
 	default:
-		if merge, ok := f.engine.opts.Preset.Merges[ch.Field]; ok {
-			return merge, nil
-		}
 		return ch.Merge, nil
 	}
 }

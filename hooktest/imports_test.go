@@ -13,7 +13,7 @@ const module = "github.com/grapnel-dev/grapnel"
 
 func TestImports(t *testing.T) {
 	t.Parallel()
-	hooktest.OnlyImports(t, module, "std", module+"/internal/rawjson")
+	hooktest.OnlyImports(t, module, "std", module+"/internal/...")
 	hooktest.OnlyImports(t, ".", "std", module+"/...", "golang.org/x/tools/txtar", "github.com/google/go-cmp/cmp")
 	hooktest.NeverImports(t, ".", map[string]string{"net/http": "tests of hooks need no server", module + "/outbound": "what is sent is left out"})
 	for name, tt := range map[string]struct {

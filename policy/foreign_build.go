@@ -30,7 +30,8 @@ import (
 // rows has one element per file and counts its hooks.
 func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, trust *Trust, dir string, files []hookfiles.File, hooks []hookfiles.Hook) (specs []grapnel.Spec, rows []Loaded) { //nolint:gocognit // a hook can be skipped for several reasons, which share its row
 	rows = make([]Loaded, len(files))
-	preset := f.PresetRow()
+	rules := f.PresetRow()
+	preset, _ := grapnel.FindPreset(rules.Name)
 	byKey := map[string][]*foreignMatcher{}
 	for i := range hooks {
 		h, file, row := &hooks[i], &files[hooks[i].FileIndex], &rows[hooks[i].FileIndex]
@@ -73,7 +74,7 @@ func (req Request) buildForeign(f *hookfiles.Format, policy *policyfile.Policy, 
 				m.all = append(m.all, matcher)
 			}
 		}
-		if preset.Once == grapnel.OnceFirst && h.Key != "" {
+		if rules.Once && h.Key != "" {
 			m.before = byKey[h.Key]
 			byKey[h.Key] = append(byKey[h.Key], m)
 		}
@@ -306,7 +307,7 @@ func (req Request) loadForeign(file File, policy *policyfile.Policy, trust *Trus
 		// because the names of the other files and their pinned programs depend on the full list.
 		req.skipSeen(e)
 		more, counted := req.buildForeign(e.format, policy, trust, filepath.Dir(file.Path), e.in, e.Hooks)
-		if preset := e.format.PresetRow(); preset.Merges[grapnel.FieldTools] == grapnel.MergeUnion {
+		if e.format.PresetRow().Unite {
 			for j := range more {
 				more[j].Unite = fmt.Sprintf("%s load[%d]", file.Path, i)
 			}

@@ -78,7 +78,8 @@ type Options struct {
 // interceptor: hooks fail closed and have the timeout of an interceptor. Apply its Defaults to
 // the engine's Specs.
 func Preset() grapnel.Preset {
-	return grapnel.Preset{Name: "agenthooks", Order: grapnel.OrderRegistration, Timeout: defaultTimeout, OnError: grapnel.OnErrorClosed}
+	p, _ := grapnel.FindPreset("agenthooks")
+	return p
 }
 
 const (

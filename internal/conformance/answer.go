@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
 // answer returns the view of a firing, with the members that three families share.
@@ -111,7 +112,7 @@ func (f *firing) ownReason(c *call) string {
 // replaced returns the fields that hooks replaced, for presets in which the last change wins.
 // It includes replacements by the same value and replacements that the event does not permit.
 func (f *firing) replaced() map[string]any {
-	if f.bench.preset.Changes != grapnel.ChangesLastWins {
+	if f.bench.row.Changes != presets.ChangesLastWins {
 		return nil
 	}
 	var last map[string]any

@@ -12,13 +12,15 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
 // A bench is an engine with the hooks of a case, and everything that is recorded about them.
 type bench struct {
 	family  *family
-	preset  grapnel.Preset
+	row     presets.Row
+	preset  grapnel.Preset // of the row
 	engine  *grapnel.Engine
 	top     string // parent of both directories
 	dir     string // working directory of commands: empty, and the project's root
@@ -71,8 +73,8 @@ type firing struct {
 }
 
 // newBench returns a bench with an engine without hooks. The caller must close it.
-func newBench(family *family, preset grapnel.Preset) (*bench, error) {
-	b := &bench{family: family, preset: preset, logs: map[string]messages{}}
+func newBench(family *family, row presets.Row) (*bench, error) {
+	b := &bench{family: family, row: row, preset: presets.Of(row).(grapnel.Preset), logs: map[string]messages{}}
 	var err error
 	if b.engine, err = b.newEngine(); err != nil {
 		return nil, err

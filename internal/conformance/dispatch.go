@@ -114,11 +114,11 @@ func (p *plan) bench(dialect string, on ...grapnel.Kind) (*bench, error) {
 	if err != nil {
 		return nil, err
 	}
-	preset, err := p.preset(family)
+	row, err := p.preset(family)
 	if err != nil {
 		return nil, err
 	}
-	b, err := newBench(family, preset)
+	b, err := newBench(family, row)
 	if err != nil {
 		return nil, err
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
 // A family is one system: the names of its events, the way its hooks run in the engine, and the
@@ -80,8 +81,8 @@ type plan struct {
 }
 
 // preset returns the family's preset with the settings of the plan applied.
-func (p *plan) preset(family *family) (grapnel.Preset, error) {
-	row, ok := grapnel.FindPreset(family.name)
+func (p *plan) preset(family *family) (presets.Row, error) {
+	row, ok := presets.Find(family.name)
 	if !ok {
 		return row, fmt.Errorf("unknown preset %q", family.name)
 	}
@@ -106,11 +107,11 @@ func (p *plan) preset(family *family) (grapnel.Preset, error) {
 	switch p.Mutation {
 	case "":
 	case "chain":
-		row.Changes = grapnel.ChangesChain
+		row.Changes = presets.ChangesChain
 	case "last_wins":
-		row.Changes = grapnel.ChangesLastWins
+		row.Changes = presets.ChangesLastWins
 	case "none":
-		row.Changes = grapnel.ChangesNone
+		row.Changes = presets.ChangesNone
 	default:
 		return row, fmt.Errorf("unknown mutation %q", p.Mutation)
 	}

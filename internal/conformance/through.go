@@ -4,9 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
 // errNotExpressible is the error of a case that needs more than a system's package offers, such as
@@ -68,7 +68,7 @@ func (b *bench) use(names func(b *bench) namesake) error {
 	if names == nil {
 		return nil
 	}
-	if own, _ := grapnel.FindPreset(b.family.name); !reflect.DeepEqual(own, b.preset) {
+	if own, _ := presets.Find(b.family.name); own != b.row {
 		return fmt.Errorf("%w: other settings than the preset's", errNotExpressible)
 	}
 	b.namesake = names(b)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -123,10 +124,10 @@ type HandlerFile struct {
 	Line, Col int    // in the hook file
 }
 
-// PresetRow returns the preset of the system, or an empty preset.
-func (f *Format) PresetRow() grapnel.Preset {
-	preset, _ := grapnel.FindPreset(cmp.Or(f.Preset, f.Name))
-	return preset
+// PresetRow returns the row of the system, or an empty row.
+func (f *Format) PresetRow() presets.Row {
+	row, _ := presets.Find(cmp.Or(f.Preset, f.Name))
+	return row
 }
 
 // Read parses files and makes names unique within a source.
@@ -147,7 +148,7 @@ func (f *Format) Read(files []File, brief bool) Found {
 		taken[key]++
 		first, replaces := at[key]
 		switch n := taken[key]; {
-		case replaces && names == grapnel.NamesReplace:
+		case replaces && names == presets.NamesReplace:
 			hooks[first] = h
 			continue
 		case n > 1:

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/shell"
@@ -67,7 +68,7 @@ func (f *Format) AsPolicy(files []File, parse ParseFunc) *Imported {
 	im.unconverted = append(im.unconverted, found.Notes...)
 	for k := range found.Hooks {
 		if !found.Hooks[k].Off {
-			im.hook(&found.Hooks[k], files, im.preset.Once == grapnel.OnceFirst && repeats(found.Hooks, k))
+			im.hook(&found.Hooks[k], files, im.preset.Once && repeats(found.Hooks, k))
 		}
 	}
 	text := "version: 1\n"
@@ -85,7 +86,7 @@ type importer struct {
 	hooks       int
 	unconverted []*policyfile.Error
 	names       map[string]bool
-	preset      grapnel.Preset
+	preset      presets.Row
 	parse       ParseFunc
 }
 
@@ -204,7 +205,7 @@ func (im *importer) plain(h *policyfile.Hook) {
 	if !h.Run.Async {
 		h.Timeout = min(h.Timeout, policyfile.Duration(dialect.DefaultBudget))
 		canFail := slices.ContainsFunc(h.On, func(kind grapnel.Kind) bool { return !failsOpen(kind) })
-		if h.OnError == "" && im.preset.OnError == grapnel.OnErrorOpen && canFail {
+		if h.OnError == "" && im.preset.Failed == presets.FailedOpen && canFail {
 			h.OnError = "open"
 		}
 	}

@@ -18,9 +18,9 @@ import (
 const presetName = "ironclaw"
 
 // preset returns the options with which the engine runs hooks as IronClaw does.
-func preset() *grapnel.Preset {
+func preset() grapnel.Preset {
 	p, _ := grapnel.FindPreset(presetName)
-	return &p
+	return p
 }
 
 // A HookRegistry runs hooks by priority. It is safe for concurrent use, and registering or
@@ -34,7 +34,7 @@ func NewHookRegistry(opts *grapnel.Options) *HookRegistry {
 	if opts != nil {
 		o = *opts
 	}
-	o.Preset = *preset()
+	o.Preset = preset()
 	engine, _ := grapnel.New(nil, &o) // fails only for an invalid hook
 	engine.AddObserver(grapnel.ObserverFunc(keepRecord))
 	return &HookRegistry{engine}

@@ -71,7 +71,7 @@ var neverLinked = map[string]string{
 // contains a package decides. A package imports from its own layer and from lower layers; within
 // a layer the compiler rejects cycles.
 var layers = [][]string{
-	{"", "internal/rawjson", "internal/seam"}, // only the root package and the packages that it needs
+	{"", "internal/presets", "internal/rawjson", "internal/seam"}, // only the root package and the packages that it needs
 	{"dialect", "internal", "policy/policyfile"},
 	{"process", "outbound", "policy", "systems", "builtin", "internal/spool"},
 	{
@@ -128,7 +128,7 @@ func TestNeverLinked(t *testing.T) {
 // TestLibraryIsForEveryone checks that the library has no other dependencies.
 func TestLibraryIsForEveryone(t *testing.T) {
 	t.Parallel()
-	hooktest.OnlyImports(t, module, "std", module+"/internal/rawjson", module+"/internal/seam")
+	hooktest.OnlyImports(t, module, "std", module+"/internal/presets", module+"/internal/rawjson", module+"/internal/seam")
 }
 
 // TestImportDirection checks the direct imports of every package, without tests, on every system

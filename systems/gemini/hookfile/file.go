@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 	"github.com/grapnel-dev/grapnel/internal/tree"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
@@ -84,10 +85,10 @@ func parse(files []hookfiles.File, brief bool) hookfiles.Found {
 	for i := range out.Hooks {
 		out.Hooks[i].Off = out.Hooks[i].Run.Args == nil // an error was already reported
 	}
-	preset, _ := grapnel.FindPreset("gemini")
+	row, _ := presets.Find("gemini")
 	for i := range out.Hooks {
 		h := &out.Hooks[i]
-		h.Timeout = policyfile.Duration(policyfile.FirstDuration(h.Timeout, policyfile.Duration(preset.Timeout)))
+		h.Timeout = policyfile.Duration(policyfile.FirstDuration(h.Timeout, policyfile.Duration(row.Timeout)))
 		if slashed := filepath.ToSlash(files[h.FileIndex].Path); path.Base(slashed) == "hooks.json" {
 			h.Run.Scope = grapnel.ScopePlugin
 		}
