@@ -89,7 +89,7 @@ func (f *firing) wayOut() string {
 
 // nameWayOut tells the user how to approve a blocked call, if the agent shows messages.
 func (f *firing) nameWayOut(v *Verdict) {
-	if v.Decision != Block || f.first.Can != nil && !f.first.Can.Message {
+	if v.Decision != Block || f.first.Can() != nil && !f.first.Can().Message {
 		return
 	}
 	if how := f.wayOut(); how != "" {

@@ -159,7 +159,7 @@ func TestWayOutOfAQuestion(t *testing.T) {
 			t.Fatal(err)
 		}
 		ev := toolEvent("make")
-		ev.Can = &grapnel.Can{Block: true}
+		ev.Terms = &grapnel.Terms{Can: &grapnel.Can{Block: true}}
 		if got := engine.Fire(t.Context(), ev).Reason(); !strings.HasSuffix(got, tt.want) {
 			t.Errorf("the reply is %q, want %q at the end", got, tt.want)
 		}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 )
@@ -143,11 +144,15 @@ func (c *Contract) clone() Contract {
 // their failures are fail open.
 var observed = Contract{FailOpen: true}
 
-// contract returns the Contract that applies to this event. It is never nil.
+// Contract returns the Contract that applies to this event. A native event has the one of its
+// Terms, and without Terms hooks can only observe it. The caller may modify the result.
+func (ev *Event) Contract() Contract { return ev.contract().clone() }
+
+// contract is like Contract. It is never nil.
 func (ev *Event) contract() *Contract {
 	if ev.Kind.Native() {
-		if ev.Contract != nil {
-			return ev.Contract
+		if ev.Terms != nil && ev.Terms.Contract != nil {
+			return ev.Terms.Contract
 		}
 		return &observed
 	}
@@ -170,6 +175,33 @@ func (c *Contract) change(f Field) (Change, bool) {
 		}
 	}
 	return Change{}, false
+}
+
+// Terms are what an event has besides its facts: what its agent permits hooks to do and how long it
+// waits, which a dialect sets, and the answer.
+type Terms struct {
+	Verdict  *Verdict      // the final answer, for observing hooks; see Event.Verdict
+	Contract *Contract     // native events only: the permitted decisions and changes; nil = hooks can only observe
+	Can      *Can          // the parts of a Verdict that the agent supports; nil = all that the Contract permits
+	Budget   time.Duration // time limit for all steps together; 0 = only the context limits them
+
+	// Unread is why the event could not be read. Every hook that listens to its kind fails with it,
+	// and its OnError selects the decision. An empty Kind means that even the kind is unknown; then
+	// every hook of every event that a Block can stop fails.
+	Unread error
+
+	// Late, if it is not nil, is called before Fire returns. Each observing hook sends one HookRun,
+	// with the decision that it would have made, when it ends; then the channel is closed. It is
+	// buffered, so no hook waits for a reader. Hooks that Options.Background starts are not reported.
+	Late func(runs <-chan HookRun)
+}
+
+// Can returns the parts of a Verdict that the agent supports; nil = all that the Contract permits.
+func (ev *Event) Can() *Can {
+	if ev.Terms == nil {
+		return nil
+	}
+	return ev.Terms.Can
 }
 
 // Can lists the parts of a Verdict that one agent supports on one event, if it supports fewer

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 )
 
 // contractRows repeats the Contract of each event, so that a change of a Contract must be made in
@@ -207,16 +208,23 @@ func TestNativeContract(t *testing.T) {
 	if v.Decision != grapnel.None || run(t, rec, "h").Error == "" {
 		t.Errorf("without a Contract: decision %v, run %+v, want none and an error", v.Decision, run(t, rec, "h"))
 	}
-	ev.Contract = &grapnel.Contract{Kind: ev.Kind, Blocks: grapnel.BlockingAction, Changes: []grapnel.Change{{Field: grapnel.FieldMode}}}
+	ev.Terms = &grapnel.Terms{Contract: &grapnel.Contract{Kind: ev.Kind, Blocks: grapnel.BlockingAction, Changes: []grapnel.Change{{Field: grapnel.FieldMode}}}}
 	if v, _ := fire(t, ev, step("h", decides(grapnel.Block, "no"))); v.Decision != grapnel.Block {
 		t.Errorf("with a Contract: decision %v, want block", v.Decision)
 	}
 	if v, _ := fire(t, ev, step("h", returns(set(grapnel.FieldMode, `"none"`)))); string(v.Changes[grapnel.FieldMode]) != `"none"` {
 		t.Errorf("with a Contract: changes %v, want mode", v.Changes)
 	}
+	var read grapnel.Event // an event that is read from JSON does not bring its own rules
+	if err := json.Unmarshal([]byte(`{"kind":"native.agent.Thing","contract":{"blocks":"action"},"can":{"block":true},"verdict":{"decision":"allow"}}`), &read); err != nil {
+		t.Fatal(err)
+	}
+	if read.Terms != nil || read.Verdict() != nil || read.Contract().Blocks != grapnel.BlockingNothing || read.Can() != nil {
+		t.Errorf("an event from JSON has %+v and %+v", read.Terms, read.Verdict())
+	}
 	// An event's own Contract does not weaken a Contract in the table.
 	ours := event(grapnel.ToolBefore)
-	ours.Contract = &grapnel.Contract{Kind: grapnel.ToolBefore}
+	ours.Terms = &grapnel.Terms{Contract: &grapnel.Contract{Kind: grapnel.ToolBefore}}
 	if v, _ := fire(t, ours, step("h", decides(grapnel.Block, "no"))); v.Decision != grapnel.Block {
 		t.Errorf("tool.before with a Contract of its own: decision %v, want block", v.Decision)
 	}
@@ -239,7 +247,7 @@ func TestUnknownEventIsRefused(t *testing.T) {
 			t.Errorf("%q: Record %+v", kind, rec)
 		}
 		e := newEngine(t, nil)
-		all, runs := e.FireAll(t.Context(), event(kind))
+		all, runs := allruns.Fire(t.Context(), e, event(kind))
 		for run := range runs {
 			t.Errorf("%q: run %+v", kind, run)
 		}

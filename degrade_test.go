@@ -77,11 +77,11 @@ func TestDegradeIsNeverWeaker(t *testing.T) {
 			}
 			ev := event(kind)
 			whole := engine.Fire(t.Context(), ev)
-			ev.Can = &all
+			ev.Terms = &grapnel.Terms{Can: &all}
 			if v := engine.Fire(t.Context(), ev); v.Unsupported != nil || v.Decision != whole.Decision || v.Halt != whole.Halt || len(v.Changes) != len(whole.Changes) {
 				t.Errorf("%s, %+v, agent can everything: %+v, want %+v", kind, out, v, whole)
 			}
-			ev.Can = &can
+			ev.Terms = &grapnel.Terms{Can: &can}
 			v := engine.Fire(t.Context(), ev)
 
 			want, got := supportedRank(ranks, whole, all), supportedRank(ranks, v, can)
@@ -265,7 +265,7 @@ func TestDegrade(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ev := event(tt.kind)
-			ev.Can = &tt.can
+			ev.Terms = &grapnel.Terms{Can: &tt.can}
 			v, rec := fire(t, ev, step("h", returns(tt.out)))
 			if v.Decision != tt.want || v.Halt != tt.halt || v.Reason() != tt.reason {
 				t.Errorf("decision %v, halt %q, reason %q, want %v, %q, %q", v.Decision, v.Halt, v.Reason(), tt.want, tt.halt, tt.reason)
@@ -286,7 +286,7 @@ func TestDegradeCutsTheSuggestion(t *testing.T) {
 	t.Parallel()
 	ev := event(grapnel.PromptBefore)
 	ev.Agent.Name = ""
-	ev.Can = &grapnel.Can{Block: true}
+	ev.Terms = &grapnel.Terms{Can: &grapnel.Can{Block: true}}
 	v, _ := fire(t, ev, rewrite("h", returns(grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{
 		grapnel.FieldPrompt: encoded(strings.Repeat("x", 5000)),
 	}})))
@@ -318,7 +318,7 @@ func TestAnAnswerInTheToolsPlaceIsABlock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Can: tt.can, Tool: &grapnel.Tool{Name: "sum", Input: json.RawMessage(`{}`)}})
+			v := e.Fire(t.Context(), &grapnel.Event{Kind: grapnel.ToolBefore, Terms: &grapnel.Terms{Can: tt.can}, Tool: &grapnel.Tool{Name: "sum", Input: json.RawMessage(`{}`)}})
 			if output := string(v.Changes[grapnel.FieldOutput]); v.Decision != tt.want || len(v.Unsupported) != tt.unsupported || (output == `"42"`) == (tt.unsupported > 0) ||
 				strings.HasSuffix(v.Reason(), "Use this result: 42") != (tt.unsupported > 0) {
 				t.Errorf("%v because %q, changes %s, lost %q", v.Decision, v.Reason(), v.Changes, v.Unsupported)

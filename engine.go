@@ -157,14 +157,9 @@ func (e *Engine) Add(specs ...Spec) error {
 	return e.Update(func(old []Spec) []Spec { return append(old, specs...) })
 }
 
-// Remove removes all hooks of a source and returns the number of removed hooks.
-func (e *Engine) Remove(source string) int {
-	return e.RemoveFunc(func(s *Spec) bool { return s.Source.Name == source })
-}
-
-// RemoveFunc removes the hooks for which drop returns true and returns the number of removed
-// hooks. drop must not change the engine.
-func (e *Engine) RemoveFunc(drop func(*Spec) bool) int {
+// Remove removes the hooks for which drop returns true and returns the number of removed hooks.
+// drop must not change the engine.
+func (e *Engine) Remove(drop func(*Spec) bool) int {
 	removed := 0
 	_ = e.Update(func(old []Spec) []Spec { // a subset of valid hooks is valid
 		kept := slices.DeleteFunc(slices.Clone(old), func(s Spec) bool { return drop(&s) })
@@ -226,32 +221,9 @@ func (e *Engine) set(change func(*state) error) error {
 	return nil
 }
 
-// Specs returns all hooks, including disabled ones, in the order in which they were added.
-func (e *Engine) Specs() []Spec {
-	var all []Spec
-	for _, l := range e.orNone().stack {
-		all = append(all, l.state.Load().specs...)
-	}
-	return cloneSpecs(all)
-}
-
-// Count returns the number of hooks, including disabled ones, that listen to a kind of event. It
-// ignores tools and Matchers. The empty Kind counts all hooks.
-func (e *Engine) Count(k Kind) int {
-	n := 0
-	for _, l := range e.orNone().stack {
-		specs := l.state.Load().specs
-		for i := range specs {
-			if s := &specs[i]; k == "" || len(s.On) == 0 || slices.Contains(s.On, k) {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// List returns the Specs that [Engine.Count] counts, in the order in which they run.
-func (e *Engine) List(k Kind) []Spec {
+// Specs returns the hooks, including disabled ones, that listen to a kind of event, in the order
+// in which they run. It ignores tools and Matchers. The empty Kind returns all hooks.
+func (e *Engine) Specs(k Kind) []Spec {
 	e = e.orNone()
 	states := make([]*state, len(e.stack))
 	for i, l := range e.stack {
@@ -272,17 +244,14 @@ func (e *Engine) List(k Kind) []Spec {
 	return cloneSpecs(specs)
 }
 
-// Has reports whether any hook or Observer would receive an event of this kind. If not, callers
-// do not need to build the event.
-func (e *Engine) Has(k Kind) bool {
+// Listens reports whether any hook or Observer would receive an event of this kind; if not,
+// callers do not need to build the event. decides reports whether any hook can affect the Verdict;
+// if not, callers do not need to wait for it before they continue.
+func (e *Engine) Listens(k Kind) (heard, decides bool) {
 	t := e.orNone().now()
-	return t.lineup(k).size > 0 || len(t.observers) > 0
+	l := t.lineup(k)
+	return l.size > 0 || len(t.observers) > 0, l.decides
 }
-
-// Decides reports whether any hook can affect the Verdict of an event of this kind. Unlike
-// [Engine.Has] it ignores Observers, observing hooks and hooks in [ModeObserve]. If it returns
-// false, callers do not need to wait for the Verdict before they continue.
-func (e *Engine) Decides(k Kind) bool { return e.orNone().now().lineup(k).decides }
 
 // Plan returns which hooks would run for ev, and in which step. It calls no hook. During a
 // firing, hooks are matched again whenever the event changed.
@@ -305,13 +274,32 @@ func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	e, ev = e.orNone(), orEmpty(ev)
 	t := e.now()
 	l := t.lineup(ev.Kind)
-	switch {
+	switch terms := ev.Terms; {
+	case terms != nil && (terms.Unread != nil || terms.Late != nil):
+		return e.fireUnder(ctx, t, l, ev)
 	case l == &t.other.lineup && !ev.Kind.Native():
 		return e.refuse(ctx, t, ev)
 	case l.size == 0 && len(t.observers) == 0:
 		return Verdict{Event: ev}
 	}
 	return e.fire(ctx, t, l, ev, nil, nil)
+}
+
+// fireUnder fires an event that could not be read, or whose observing hooks report their runs.
+func (e *Engine) fireUnder(ctx context.Context, t *table, l *lineup, ev *Event) Verdict {
+	terms := ev.Terms
+	if terms.Unread != nil && ev.Kind == "" {
+		l = t.forUnknown()
+	}
+	heard := newTally(l)
+	defer heard.end()
+	if terms.Late != nil {
+		terms.Late(heard.runs)
+	}
+	if terms.Unread == nil && l == &t.other.lineup && !ev.Kind.Native() {
+		return e.refuse(ctx, t, ev)
+	}
+	return e.fire(ctx, t, l, ev, terms.Unread, heard)
 }
 
 // orEmpty returns ev, or an event without a kind for nil.
@@ -345,56 +333,6 @@ func (e *Engine) refuse(ctx context.Context, t *table, ev *Event) Verdict {
 		}
 	}
 	return v
-}
-
-// FireAll is like Fire and also reports the runs of the observing hooks. Each observing hook
-// sends one HookRun, with the decision that it would have made, on the channel when it ends. The
-// channel is closed after the last one. Callers may ignore the channel: it is buffered, so no
-// sender blocks. As after Fire, observing hooks continue when ctx is done and have their own
-// deadline. Hooks that a Background runs are not reported.
-func (e *Engine) FireAll(ctx context.Context, ev *Event) (Verdict, <-chan HookRun) {
-	e, ev = e.orNone(), orEmpty(ev)
-	t := e.now()
-	l := t.lineup(ev.Kind)
-	heard := newTally(l)
-	defer heard.end()
-	if l == &t.other.lineup && !ev.Kind.Native() {
-		return e.refuse(ctx, t, ev), heard.runs
-	}
-	return e.fire(ctx, t, l, ev, nil, heard), heard.runs
-}
-
-// Start fires ev in the background and ignores the cancellation of ctx. Close waits for it and
-// for its observing hooks. The Verdict is sent on the channel, which callers may ignore. After
-// Close, Start fires nothing and closes the channel without a Verdict.
-func (e *Engine) Start(ctx context.Context, ev *Event) <-chan Verdict {
-	e = e.orNone()
-	verdict := make(chan Verdict, 1)
-	ctx = context.WithoutCancel(ctx)
-	if !e.late.hold(func() {
-		defer close(verdict)
-		verdict <- e.Fire(ctx, ev)
-	}) {
-		close(verdict)
-	}
-	return verdict
-}
-
-// Fail returns the Verdict for an event that could not be read. Every hook that listens to its
-// kind fails with err, and its OnError selects the decision. An empty Kind means that even the
-// kind is unknown; then every hook of every event that a Block can stop fails. A nil err is
-// replaced by a general one.
-func (e *Engine) Fail(ctx context.Context, ev *Event, err error) Verdict {
-	if err == nil {
-		err = errors.New("the event could not be read")
-	}
-	e, ev = e.orNone(), orEmpty(ev)
-	t := e.now()
-	l := t.lineup(ev.Kind)
-	if ev.Kind == "" {
-		l = t.forUnknown()
-	}
-	return e.fire(ctx, t, l, ev, err, nil)
 }
 
 // Close waits until the hooks that the engine runs in the background have ended, or until ctx is

@@ -63,7 +63,7 @@ func (k Kind) Known() bool { return contractOf(k) != nil }
 
 // An Event describes one event of an agent in a form that is the same for every agent. The Kind
 // determines which of the optional parts are set. Hooks must not change an Event; they answer
-// with an [Outcome].
+// with an [Outcome]. Its JSON has only facts: an event that is read from JSON has no Terms.
 type Event struct {
 	ID           string          `json:"id,omitempty"` // unique per firing; set by the engine if a Record or a hook needs it
 	Kind         Kind            `json:"kind"`
@@ -83,11 +83,24 @@ type Event struct {
 	Notification *Notification   `json:"notification,omitempty"`
 	Config       *Config         `json:"config,omitempty"`
 	Elicitation  *Elicitation    `json:"elicitation,omitempty"`
-	Native       json.RawMessage `json:"native,omitempty"`   // the agent's original payload, including unknown fields
-	Verdict      *Verdict        `json:"verdict,omitempty"`  // set for observers only: the final Verdict
-	Contract     *Contract       `json:"contract,omitempty"` // native events only: the permitted decisions and changes; nil = hooks can only observe
-	Can          *Can            `json:"can,omitempty"`      // the parts of a Verdict that the agent supports; nil = all that the Contract permits
-	Budget       time.Duration   `json:"-"`                  // time limit for all steps together; 0 = only the context limits them
+	Native       json.RawMessage `json:"native,omitempty"` // the agent's original payload, including unknown fields
+	Terms        *Terms          `json:"-"`                // what is not a fact; agents in Go do not need it
+}
+
+// Verdict returns the answer to the event. Only observing hooks get an event with a Verdict.
+func (ev *Event) Verdict() *Verdict {
+	if ev.Terms == nil {
+		return nil
+	}
+	return ev.Terms.Verdict
+}
+
+// WithVerdict returns a copy of the event for observing hooks.
+func (ev *Event) WithVerdict(v *Verdict) *Event {
+	ev = clone(ev)
+	ev.Terms = clone(ev.Terms)
+	ev.Terms.Verdict = v
+	return ev
 }
 
 // Agent identifies the agent that fired the event.

@@ -47,15 +47,14 @@ func ExampleNewContext() {
 	// sub-agent: none
 }
 
-// One call returns the Verdict now and reports the runs of observing hooks when they end. Callers
-// that do not need the reports ignore the channel.
-func ExampleEngine_FireAll() {
+// Terms can report the runs of observing hooks when they end.
+func ExampleTerms() {
 	engine, err := grapnel.New([]grapnel.Spec{
 		{Name: "read-only", Hook: grapnel.Guard(func(*grapnel.Event) string { return "Nothing is changed here." })},
 		{
 			Name: "ticket", Phase: grapnel.PhaseObserve,
 			Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-				return grapnel.Outcome{Message: "opened a ticket about the " + ev.Verdict.Decision.String()}, nil
+				return grapnel.Outcome{Message: "opened a ticket about the " + ev.Verdict().Decision.String()}, nil
 			}),
 		},
 		{
@@ -68,7 +67,10 @@ func ExampleEngine_FireAll() {
 	if err != nil {
 		panic(err)
 	}
-	verdict, late := engine.FireAll(context.Background(), bash("make"))
+	ev := bash("make")
+	var late <-chan grapnel.HookRun
+	ev.Terms = &grapnel.Terms{Late: func(runs <-chan grapnel.HookRun) { late = runs }}
+	verdict := engine.Fire(context.Background(), ev)
 	fmt.Println(verdict.Decision)
 	for run := range late {
 		switch {
@@ -82,25 +84,6 @@ func ExampleEngine_FireAll() {
 	// block
 	// ticket opened a ticket about the block
 	// pager failed: nobody is on call
-}
-
-// Start fires an event in the background. The firing continues after the caller's context is
-// canceled.
-func ExampleEngine_Start() {
-	engine, err := grapnel.New([]grapnel.Spec{{
-		Name: "goodbye", On: []grapnel.Kind{grapnel.SessionEnd},
-		Hook: grapnel.Watch(func(ctx context.Context, _ *grapnel.Event) { fmt.Println("goodbye,", ctx.Err()) }),
-	}}, nil)
-	if err != nil {
-		panic(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	engine.Start(ctx, &grapnel.Event{Kind: grapnel.SessionEnd})
-	if err := engine.Close(context.Background()); err != nil { // waits for it
-		panic(err)
-	}
-	// Output: goodbye, <nil>
 }
 
 // Update reloads a source in one step: every event runs either the old hooks or the new ones.
@@ -124,10 +107,10 @@ func ExampleEngine_Update() {
 		panic(err)
 	}
 	verdict := engine.Fire(context.Background(), bash("make"))
-	fmt.Println(engine.Count(grapnel.ToolBefore), verdict.Reason())
+	fmt.Println(len(engine.Specs(grapnel.ToolBefore)), verdict.Reason())
 
-	removed := engine.RemoveFunc(func(s *grapnel.Spec) bool { return strings.HasPrefix(s.Source.Name, "acme:") })
-	fmt.Println(removed, engine.Has(grapnel.ToolBefore))
+	removed := engine.Remove(func(s *grapnel.Spec) bool { return strings.HasPrefix(s.Source.Name, "acme:") })
+	fmt.Println(removed, heard(engine, grapnel.ToolBefore))
 	// Output:
 	// 1 new rule
 	// 1 false

@@ -167,3 +167,24 @@ func command(t testing.TB, v grapnel.Verdict) string {
 	}
 	return v.Event.Tool.Commands[0]
 }
+
+// unreadable fires an event that could not be read.
+func unreadable(ctx context.Context, e *grapnel.Engine, ev *grapnel.Event, why error) grapnel.Verdict {
+	own := *ev
+	own.Terms = &grapnel.Terms{Unread: why}
+	return e.Fire(ctx, &own)
+}
+
+func heard(e *grapnel.Engine, k grapnel.Kind) bool {
+	heard, _ := e.Listens(k)
+	return heard
+}
+
+func mayDecide(e *grapnel.Engine, k grapnel.Kind) bool {
+	_, decides := e.Listens(k)
+	return decides
+}
+
+func sourceIs(name string) func(*grapnel.Spec) bool {
+	return func(s *grapnel.Spec) bool { return s.Source.Name == name }
+}

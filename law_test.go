@@ -874,11 +874,11 @@ func TestFail(t *testing.T) {
 			var k keeper
 			observed := make(chan grapnel.Decision, 1)
 			specs := append(tt.specs, grapnel.Spec{Name: "observer", Phase: grapnel.PhaseObserve, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-				observed <- ev.Verdict.Decision
+				observed <- ev.Verdict().Decision
 				return grapnel.Outcome{}, nil
 			})})
 			engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{&k}}, specs...)
-			v := engine.Fail(context.Background(), &grapnel.Event{Kind: tt.kind}, unread)
+			v := unreadable(context.Background(), engine, &grapnel.Event{Kind: tt.kind}, unread)
 			if v.Decision != tt.want || k.rec.Error != "not JSON" {
 				t.Errorf("decision %v, Record.Error %q, want %v, not JSON", v.Decision, k.rec.Error, tt.want)
 			}
@@ -889,9 +889,6 @@ func TestFail(t *testing.T) {
 				t.Errorf("the observing hook saw %v, want %v", got, tt.want)
 			}
 		})
-	}
-	if v := newEngine(t, nil, hook("a", closed)).Fail(context.Background(), toolEvent("x"), nil); v.Decision != grapnel.Block {
-		t.Errorf("Fail without an error: %v, want block", v.Decision)
 	}
 }
 
@@ -1000,8 +997,8 @@ func TestObserversAlways(t *testing.T) {
 			n := 0
 			for ev := range seen {
 				n++
-				if ev.Verdict == nil || ev.Verdict.Decision != tt.want {
-					t.Errorf("an observing hook saw the Verdict %+v, want %v", ev.Verdict, tt.want)
+				if ev.Verdict() == nil || ev.Verdict().Decision != tt.want {
+					t.Errorf("an observing hook saw the Verdict %+v, want %v", ev.Verdict(), tt.want)
 				}
 			}
 			want := 1

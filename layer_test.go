@@ -11,6 +11,7 @@ import (
 	"weak"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 )
 
 // TestPanicInUpdate checks that a panicking callback does not leave the engine locked.
@@ -18,7 +19,7 @@ func TestPanicInUpdate(t *testing.T) {
 	t.Parallel()
 	engine := newEngine(t, nil, step("a", returns(grapnel.Outcome{})))
 	for name, change := range map[string]func(){
-		"RemoveFunc": func() { engine.RemoveFunc(func(*grapnel.Spec) bool { panic("no") }) },
+		"RemoveFunc": func() { engine.Remove(func(*grapnel.Spec) bool { panic("no") }) },
 		"Update":     func() { _ = engine.Update(func([]grapnel.Spec) []grapnel.Spec { panic("no") }) },
 		"Check":      func() { _ = engine.Add(grapnel.Spec{Name: "b", Hook: panicky{}}) },
 	} {
@@ -31,47 +32,14 @@ func TestPanicInUpdate(t *testing.T) {
 			change()
 		}()
 	}
-	if err := engine.Add(step("c", returns(grapnel.Outcome{}))); err != nil || engine.Count("") != 2 {
-		t.Errorf("Add = %v, then there are %d hooks, want a and c", err, engine.Count(""))
+	if err := engine.Add(step("c", returns(grapnel.Outcome{}))); err != nil || len(engine.Specs("")) != 2 {
+		t.Errorf("Add = %v, then there are %d hooks, want a and c", err, len(engine.Specs("")))
 	}
 }
 
 type panicky struct{ grapnel.Hook }
 
 func (panicky) Check() error { panic("no") }
-
-// TestCloseDuringStart checks that firings started before Close run to their end, including their
-// observing hooks.
-//
-// Proves: FL-24
-func TestCloseDuringStart(t *testing.T) {
-	t.Parallel()
-	began, closed := make(chan struct{}), make(chan struct{})
-	var d diary
-	late := d.logged("late", returns(grapnel.Outcome{}))
-	engine := newEngine(t, nil, phase(grapnel.PhaseObserve, "late", late), step("slow", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
-		close(began)
-		<-closed
-		return grapnel.Outcome{}, nil
-	})))
-	verdict := engine.Start(t.Context(), &grapnel.Event{Kind: grapnel.SessionEnd})
-	<-began
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	if err := engine.Close(gone); !errors.Is(err, context.Canceled) {
-		t.Fatalf("Close = %v while a hook runs, want %v", err, context.Canceled)
-	}
-	close(closed)
-	if v := <-verdict; len(v.Messages) > 0 {
-		t.Errorf("messages %q, want none", v.Messages)
-	}
-	if err := engine.Close(t.Context()); err != nil || d.count("late") != 1 {
-		t.Errorf("Close = %v, and the observing hook ran %d times, want once", err, d.count("late"))
-	}
-	if v := engine.Fire(t.Context(), &grapnel.Event{Kind: grapnel.SessionStart}); d.count("late") != 1 {
-		t.Errorf("after Close an observing hook ran: %+v", v)
-	}
-}
 
 // reader is a Hook and a Matcher that reads the ID of its event.
 type reader struct{ ids *[]string }
@@ -229,7 +197,7 @@ func TestSessionsAreForgotten(t *testing.T) {
 		in := engine.In(grapnel.NewContext(context.Background(), session))
 		for _, e := range []*grapnel.Engine{with, in} {
 			e.Fire(t.Context(), toolEvent("x"))
-			_, _ = e.FireAll(t.Context(), toolEvent("x"))
+			_, _ = allruns.Fire(t.Context(), e, toolEvent("x"))
 		}
 		return []weak.Pointer[grapnel.Engine]{weak.Make(with), weak.Make(session), weak.Make(in)}
 	}
@@ -265,13 +233,11 @@ func TestLayersWhileFiring(t *testing.T) {
 				}
 				for i, e := range []*grapnel.Engine{in, with, engine.In(ctx), engine} {
 					var v grapnel.Verdict
-					switch (n + i) % 3 {
+					switch (n + i) % 2 {
 					case 0:
 						v = e.Fire(ctx, toolEvent("x"))
-					case 1:
-						v, _ = e.FireAll(ctx, toolEvent("x")) // the channel is not read
 					default:
-						v = <-e.Start(ctx, toolEvent("x"))
+						v, _ = allruns.Fire(ctx, e, toolEvent("x")) // the channel is not read
 					}
 					if v.Decision != grapnel.Block {
 						t.Errorf("decision %v: the guard was not there for a moment", v.Decision)
@@ -293,8 +259,8 @@ func TestLayersWhileFiring(t *testing.T) {
 					if err := e.Add(phaseOf(source, grapnel.PhaseObserve)); err != nil {
 						t.Error(err)
 					}
-					_, _, _ = e.List(grapnel.ToolBefore), e.Has(grapnel.ToolBefore), e.Plan(toolEvent("x"))
-					if e.Remove(source) != 1 {
+					_, _, _ = e.Specs(grapnel.ToolBefore), heard(e, grapnel.ToolBefore), e.Plan(toolEvent("x"))
+					if e.Remove(sourceIs(source)) != 1 {
 						t.Errorf("the hook of %s was gone", source)
 					}
 				}

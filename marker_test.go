@@ -80,10 +80,10 @@ func TestMarkersOfUnreadEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v := e.Fail(context.Background(), &Event{Kind: ToolBefore}, errors.New("torn")); v.Decision != Block || len(k.decisions) != 0 {
-		t.Errorf("Fail: %v, and told is %v", v.Decision, k.decisions)
+	if v := e.Fire(context.Background(), &Event{Kind: ToolBefore, Terms: &Terms{Unread: errors.New("torn")}}); v.Decision != Block || len(k.decisions) != 0 {
+		t.Errorf("Fire: %v, and told is %v", v.Decision, k.decisions)
 	}
-	if !e.Decides(ToolBefore) {
-		t.Error("Decides: what fails closed can block")
+	if _, decides := e.Listens(ToolBefore); !decides {
+		t.Error("Listens: what fails closed can block")
 	}
 }

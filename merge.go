@@ -134,8 +134,8 @@ func (f *firing) merge() Verdict {
 	f.halt(&v, halts)
 	f.nameWayOut(&v)
 	f.changes(&v)
-	if f.first.Can != nil {
-		f.degrade(&v, f.first.Can)
+	if can := f.first.Can(); can != nil {
+		f.degrade(&v, can)
 	}
 	slices.Sort(v.Unsupported)
 	v.Reasons = capReasons(v.Reasons, f.engine.opts.ReasonLimit)
@@ -192,8 +192,8 @@ func (f *firing) mergeUnread() Verdict {
 	if len(open) > 0 {
 		v.Messages = []string{"grapnel: " + failure(open[0].spec.FullName(), len(open)-1, countsAsNone, f.unread)}
 	}
-	if f.first.Can != nil {
-		f.degrade(&v, f.first.Can)
+	if can := f.first.Can(); can != nil {
+		f.degrade(&v, can)
 	}
 	v.Reasons = capReasons(v.Reasons, f.engine.opts.ReasonLimit)
 	return v

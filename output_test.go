@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 )
 
 func TestOutputObject(t *testing.T) {
@@ -54,7 +55,7 @@ func TestOutputOfHookRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, late := engine.FireAll(t.Context(), toolEvent("ls"))
+	v, late := allruns.Fire(t.Context(), engine, toolEvent("ls"))
 	runs := rec.Hooks[:3]
 	for run := range late {
 		runs = append(runs, run)

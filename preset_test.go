@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -298,7 +296,7 @@ func TestAllowOfAProjectDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestEnableAndRemoveFunc(t *testing.T) {
+func TestEnableAndRemove(t *testing.T) {
 	t.Parallel()
 	engine, err := grapnel.New([]grapnel.Spec{{Name: "a", Hook: decides(grapnel.Block, "a"), OnError: grapnel.OnErrorClosed}, {Name: "b", Hook: decides(grapnel.Block, "b")}}, nil)
 	if err != nil {
@@ -312,47 +310,15 @@ func TestEnableAndRemoveFunc(t *testing.T) {
 	}
 	engine.Enable(false)
 	check("switched off", grapnel.None, "")
-	if v := engine.Fail(t.Context(), toolEvent("x"), errors.New("not JSON")); v.Decision != grapnel.None {
+	if v := unreadable(t.Context(), engine, toolEvent("x"), errors.New("not JSON")); v.Decision != grapnel.None {
 		t.Errorf("hooks that are switched off failed: %v", v.Decision)
 	}
 	engine.Enable(true)
 	check("switched on", grapnel.Block, "a\nb")
-	if n := engine.RemoveFunc(func(s *grapnel.Spec) bool { return s.Name == "a" }); n != 1 {
+	if n := engine.Remove(func(s *grapnel.Spec) bool { return s.Name == "a" }); n != 1 {
 		t.Errorf("removed %d hooks, want 1", n)
 	}
 	check("a removed", grapnel.Block, "b")
-}
-
-// TestStart checks that a background firing continues after its caller's context ends, and that
-// Close waits for it.
-func TestStart(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		slow := grapnel.Spec{Name: "slow", Hook: grapnel.Func(func(ctx context.Context, _ *grapnel.Event) (grapnel.Outcome, error) {
-			select {
-			case <-time.After(time.Second):
-				return grapnel.Outcome{Decision: grapnel.Block, Reason: "late"}, nil
-			case <-ctx.Done():
-				return grapnel.Outcome{}, fmt.Errorf("given up: %w", context.Cause(ctx))
-			}
-		})}
-		engine, err := grapnel.New([]grapnel.Spec{slow}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		verdict := engine.Start(ctx, toolEvent("x"))
-		cancel()
-		if err := engine.Close(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if v, ok := <-verdict; !ok || v.Reason() != "late" {
-			t.Errorf("verdict %v %q, %t", v.Decision, v.Reason(), ok)
-		}
-		if _, ok := <-engine.Start(t.Context(), toolEvent("x")); ok {
-			t.Error("a closed engine started something")
-		}
-	})
 }
 
 // TestPresetGeminiPatchesAndLateAnswers checks three rules: a patch applies to the event as it

@@ -284,7 +284,7 @@ func TestObserversAlwaysRun(t *testing.T) {
 		specs := drawSpecs(t, &c, drawn{phases: inLine, decisions: anyDecision, change: true, fail: true, observe: true})
 		heard := make(chan grapnel.Decision, 2)
 		specs = append(specs, grapnel.Spec{Name: "observer", Phase: grapnel.PhaseObserve, Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-			heard <- ev.Verdict.Decision
+			heard <- ev.Verdict().Decision
 			return grapnel.Outcome{}, nil
 		})})
 		var k keeper
@@ -292,7 +292,7 @@ func TestObserversAlwaysRun(t *testing.T) {
 		var v grapnel.Verdict
 		ev := toolEvent("x")
 		if rapid.Bool().Draw(t, "unreadable") {
-			v = engine.Fail(t.Context(), ev, errors.New("not JSON"))
+			v = unreadable(t.Context(), engine, ev, errors.New("not JSON"))
 		} else {
 			v = engine.Fire(t.Context(), ev)
 		}

@@ -144,11 +144,11 @@ func (f *firing) run(ctx context.Context) {
 	f.rewrite(ctx, ScopeManaged, ScopeSession, 1)
 	f.together(ctx, f.lineup.rules, 1)
 	judged := f.ev
-	if budget := f.first.Budget; budget > 0 && len(f.lineup.steps) > 0 {
+	if t := f.first.Terms; t != nil && t.Budget > 0 && len(f.lineup.steps) > 0 {
 		// The timer is set only if a step will run, because it starts a thread, which is expensive
 		// for a program that answers one event.
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, budget, fmt.Errorf("the hooks of this event exceeded their common limit of %v: %w", budget, ErrTimeout))
+		ctx, cancel = context.WithTimeoutCause(ctx, t.Budget, fmt.Errorf("the hooks of this event exceeded their common limit of %v: %w", t.Budget, ErrTimeout))
 		defer cancel()
 	}
 	for _, step := range f.lineup.steps {
@@ -790,8 +790,7 @@ func (f *firing) startLate(ctx context.Context, v *Verdict, late []*Spec) (faile
 	if len(late) == 0 {
 		return nil
 	}
-	ev := clone(v.Event)
-	ev.Verdict = v
+	ev := v.Event.WithVerdict(v)
 	for i, l := range f.engine.stack {
 		var own []Spec
 		for _, s := range late {
@@ -872,35 +871,14 @@ func (t *tally) end() {
 type late struct {
 	mu     sync.Mutex
 	closed bool // guarded by mu
-	held   int  // functions that hold runs; guarded by mu
 
 	running sync.WaitGroup
-}
-
-// hold runs a function in a goroutine that Close waits for. It reports false and does nothing if
-// the engine is closed. While such a function runs, its firings can still start observing hooks.
-func (l *late) hold(run func()) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.closed {
-		return false
-	}
-	l.held++
-	l.running.Go(func() {
-		defer func() {
-			l.mu.Lock()
-			defer l.mu.Unlock()
-			l.held--
-		}()
-		run()
-	})
-	return true
 }
 
 func (l *late) run(ctx context.Context, ev *Event, hooks []Spec, heard *tally) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.closed && l.held == 0 {
+	if l.closed {
 		return errors.New("the engine is closed")
 	}
 	for i := range hooks {

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 )
 
 // asked fires an event and returns the names of the called hooks, in order.
@@ -74,10 +75,10 @@ func TestSessionHooks(t *testing.T) {
 	if grapnel.FromContext(ctx) != session || grapnel.FromContext(plain) != nil {
 		t.Error("FromContext does not return what NewContext was given")
 	}
-	if none.In(plain).Has(grapnel.PromptBefore) || !none.In(ctx).Has(grapnel.PromptBefore) || main.Count(grapnel.PromptBefore) != 4 {
+	if heard(none.In(plain), grapnel.PromptBefore) || !heard(none.In(ctx), grapnel.PromptBefore) || len(main.Specs(grapnel.PromptBefore)) != 4 {
 		t.Error("Has and Count do not see both sides")
 	}
-	if got, want := simpleNames(main.List("")), []string{"s1", "s2", "e1", "s1"}; !slices.Equal(got, want) {
+	if got, want := simpleNames(main.Specs("")), []string{"s1", "s2", "e1", "s1"}; !slices.Equal(got, want) {
 		t.Errorf("List = %q, want %q", got, want)
 	}
 
@@ -99,8 +100,8 @@ func TestSessionHooks(t *testing.T) {
 	if got, want := asked(ctx, t, &d, main)+", "+asked(ctx, t, &d, engine), "s1 s2 s3, "; got != want {
 		t.Errorf("engine off: asked were %q, want %q", got, want)
 	}
-	if n := main.RemoveFunc(func(s *grapnel.Spec) bool { return s.Name == "s1" }); n != 1 || session.Count("") != 3 {
-		t.Errorf("%d removed and %d left in the session, want the engine's one and 3", n, session.Count(""))
+	if n := main.Remove(func(s *grapnel.Spec) bool { return s.Name == "s1" }); n != 1 || len(session.Specs("")) != 3 {
+		t.Errorf("%d removed and %d left in the session, want the engine's one and 3", n, len(session.Specs("")))
 	}
 }
 
@@ -127,7 +128,7 @@ func TestWithIsLive(t *testing.T) {
 		t.Errorf("asked were %q, want %q", got, want)
 	}
 	for _, source := range []string{"engine", "session"} {
-		if n := deeper.Remove(source); n != 0 {
+		if n := deeper.Remove(sourceIs(source)); n != 0 {
 			t.Errorf("Remove(%s) = %d from below", source, n)
 		}
 	}
@@ -138,8 +139,8 @@ func TestWithIsLive(t *testing.T) {
 	if got, want := asked(t.Context(), t, &d, deeper), "session engine later"; got != want {
 		t.Errorf("asked were %q, want %q", got, want)
 	}
-	session.Remove("session")
-	engine.Remove("later")
+	session.Remove(sourceIs("session"))
+	engine.Remove(sourceIs("later"))
 	if got, want := asked(t.Context(), t, &d, deeper), "engine"; got != want {
 		t.Errorf("asked were %q, want %q", got, want)
 	}
@@ -178,7 +179,7 @@ func TestObserversOfSessions(t *testing.T) {
 func TestCloseOfASession(t *testing.T) {
 	t.Parallel()
 	var d diary
-	late := func(name string) grapnel.Spec {
+	later := func(name string) grapnel.Spec {
 		return phase(grapnel.PhaseObserve, name, grapnel.Watch(func(context.Context, *grapnel.Event) { d.write(name) }))
 	}
 	var k keeper
@@ -189,12 +190,12 @@ func TestCloseOfASession(t *testing.T) {
 			spooled = append(spooled, names(hooks)...)
 			return nil
 		}),
-	}, late("engine's"))
-	session := newEngine(t, nil, late("session's"))
+	}, later("engine's"))
+	session := newEngine(t, nil, later("session's"))
 	ctx := grapnel.NewContext(t.Context(), session)
 	in := engine.In(ctx)
 
-	_, runs := in.FireAll(ctx, toolEvent("x"))
+	_, runs := allruns.Fire(ctx, in, toolEvent("x"))
 	var heard []string
 	for r := range runs {
 		heard = append(heard, r.Name)
@@ -205,7 +206,7 @@ func TestCloseOfASession(t *testing.T) {
 	if err := session.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	v, runs := in.FireAll(ctx, toolEvent("x"))
+	v, runs := allruns.Fire(ctx, in, toolEvent("x"))
 	const want = "observing hooks were not started: the engine is closed"
 	if !slices.Equal(v.Messages, []string{"grapnel: " + want}) || k.rec.Error != want || len(spooled) != 2 {
 		t.Errorf("messages %q, Record %q, spooled %q", v.Messages, k.rec.Error, spooled)
@@ -218,39 +219,39 @@ func TestCloseOfASession(t *testing.T) {
 	}
 }
 
-// TestFireAll checks that the Verdict is returned immediately. Observing hooks report when they
+// TestLate checks that the Verdict is returned immediately. Observing hooks report when they
 // end, with their own deadlines, even if the caller's context is done or the channel is not read.
 //
 // Proves: FL-24, FL-25
-func TestFireAll(t *testing.T) {
+func TestLate(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T) {
-		late := func(name string, h grapnel.Hook) grapnel.Spec {
+		later := func(name string, h grapnel.Hook) grapnel.Spec {
 			return within(2*time.Second, phase(grapnel.PhaseObserve, name, h))
 		}
 		engine := newEngine(t, nil,
 			step("sync", sleeps(time.Second, decides(grapnel.Block, "no"))),
-			late("says", sleeps(time.Second, decides(grapnel.Ask, "sure?"))),
-			late("silent", returns(grapnel.Outcome{})),
-			late("fails", fails(errors.New("broken"))),
-			late("panics", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })),
-			late("quits", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
+			later("says", sleeps(time.Second, decides(grapnel.Ask, "sure?"))),
+			later("silent", returns(grapnel.Outcome{})),
+			later("fails", fails(errors.New("broken"))),
+			later("panics", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { panic("boom") })),
+			later("quits", grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 				runtime.Goexit()
 				return grapnel.Outcome{}, nil
 			})),
-			late("slow", obeys()),
-			late("deaf", sleeps(3*time.Second, returns(grapnel.Outcome{Message: "m"}))),
+			later("slow", obeys()),
+			later("deaf", sleeps(3*time.Second, returns(grapnel.Outcome{Message: "m"}))),
 			grapnel.Spec{Name: "unsure", Phase: grapnel.PhaseObserve, Match: brokenMatcher{}, Hook: returns(grapnel.Outcome{})},
-			on(late("elsewhere", returns(grapnel.Outcome{})), grapnel.SessionEnd))
+			on(later("elsewhere", returns(grapnel.Outcome{})), grapnel.SessionEnd))
 
 		ctx, cancel := context.WithCancel(t.Context())
 		begun := time.Now()
-		v, runs := engine.FireAll(ctx, toolEvent("x"))
+		v, runs := allruns.Fire(ctx, engine, toolEvent("x"))
 		cancel()
 		if took := time.Since(begun); took != time.Second || v.Decision != grapnel.Block {
 			t.Errorf("%v after %v, want a block after 1s", v.Decision, took)
 		}
-		engine.FireAll(ctx, toolEvent("ignored"))
+		allruns.Fire(ctx, engine, toolEvent("ignored"))
 		got := map[string]grapnel.HookRun{}
 		for r := range runs {
 			got[r.Name] = r
@@ -275,15 +276,15 @@ func TestFireAll(t *testing.T) {
 		if err := engine.Close(context.Background()); err != nil { // also waits for hooks whose reports are not read
 			t.Error(err)
 		}
-		if _, more := <-newFireAll(t, nil); more {
+		if _, more := <-lateRuns(t, nil); more {
 			t.Error("a run of nobody")
 		}
 	})
 }
 
-func newFireAll(t *testing.T, opts *grapnel.Options, specs ...grapnel.Spec) <-chan grapnel.HookRun {
+func lateRuns(t *testing.T, opts *grapnel.Options, specs ...grapnel.Spec) <-chan grapnel.HookRun {
 	t.Helper()
-	_, runs := newEngine(t, opts, specs...).FireAll(t.Context(), toolEvent("x"))
+	_, runs := allruns.Fire(t.Context(), newEngine(t, opts, specs...), toolEvent("x"))
 	return runs
 }
 
@@ -321,7 +322,7 @@ func TestSessionsWhileFiring(t *testing.T) {
 				if n%10 == 0 {
 					e = engine.In(ctx)
 				}
-				if v, _ := e.FireAll(ctx, toolEvent("x")); v.Decision != grapnel.Block {
+				if v, _ := allruns.Fire(ctx, e, toolEvent("x")); v.Decision != grapnel.Block {
 					t.Errorf("decision %v: the guard was not there for a moment", v.Decision)
 				}
 			}
@@ -334,7 +335,7 @@ func TestSessionsWhileFiring(t *testing.T) {
 						t.Error(err)
 					}
 				}
-				if session.Remove(source) != 1 || engine.Remove(source) != 1 {
+				if session.Remove(sourceIs(source)) != 1 || engine.Remove(sourceIs(source)) != 1 {
 					t.Errorf("the hooks of %s were gone", source)
 				}
 			}

@@ -29,7 +29,7 @@ func TestUnreadReportedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := e.Fail(context.Background(), &grapnel.Event{Kind: grapnel.ToolBefore}, errors.New("it is empty"))
+	v := unreadable(context.Background(), e, &grapnel.Event{Kind: grapnel.ToolBefore}, errors.New("it is empty"))
 	if want := `hook "arule" and 2 more could not answer: it is empty`; v.Decision != grapnel.Block || v.Reason() != want {
 		t.Errorf("%v with the reason %q, want a block with %q", v.Decision, v.Reason(), want)
 	}

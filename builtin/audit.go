@@ -48,7 +48,7 @@ func newEntry(hook string, ev *grapnel.Event) Entry {
 	if ev.Tool != nil {
 		e.Tool = short(ev.Tool.CanonicalName())
 	}
-	if v := ev.Verdict; v != nil {
+	if v := ev.Verdict(); v != nil {
 		e.Decision, e.Halt = v.Decision, v.Halt != ""
 		for _, r := range v.Reasons {
 			e.By = append(e.By, By{r.Hook, r.Cause})

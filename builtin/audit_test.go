@@ -107,10 +107,7 @@ func TestAuditNamesWhoRejected(t *testing.T) {
 func TestAuditOfOddEvents(t *testing.T) {
 	t.Parallel()
 	var l lines
-	ev := &grapnel.Event{
-		Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: strings.Repeat("ü\n", 1<<20)},
-		Verdict: &grapnel.Verdict{Halt: "hidden"},
-	}
+	ev := (&grapnel.Event{Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: strings.Repeat("ü\n", 1<<20)}}).WithVerdict(&grapnel.Verdict{Halt: "hidden"})
 	if _, err := builtin.Audit("audit", l.write).Hook.Handle(t.Context(), ev); err != nil {
 		t.Fatal(err)
 	}

@@ -369,14 +369,6 @@ func answered(t testing.TB, d *dialect.Dialect, native string, out grapnel.Outco
 	return ev, v, reply, heeds(d, native, reply)
 }
 
-func contractOf(ev *grapnel.Event) grapnel.Contract {
-	if ev.Contract != nil {
-		return *ev.Contract
-	}
-	c, _ := grapnel.ContractOf(ev.Kind)
-	return c
-}
-
 // forEachEvent runs a test for every event of both agents.
 func forEachEvent(t *testing.T, f func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow)) {
 	t.Helper()
@@ -411,7 +403,7 @@ func TestBlockBlocks(t *testing.T) {
 			t.Errorf("a block (%+v) is written as %s (%+v), and the agent does %+v", v, reply.Stdout, reply, e)
 		case !row.Can.Block && e.Blocked && !row.Can.Halt:
 			t.Errorf("%s cannot be blocked, and the agent does %+v", row.Native, e)
-		case !row.Can.Block && contractOf(ev).Blocks != grapnel.BlockingNothing && len(v.Unsupported) == 0:
+		case !row.Can.Block && ev.Contract().Blocks != grapnel.BlockingNothing && len(v.Unsupported) == 0:
 			t.Errorf("a block that cannot be told is not in Unsupported: %+v", v)
 		case e.Allowed || e.Asked || e.Error && reply.Exit != 2:
 			t.Errorf("a block is written as %+v, and the agent does %+v", reply, e)
@@ -423,7 +415,7 @@ func TestAskAndAllow(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
 		ev, v, reply, e := answered(t, d, row.Native, grapnel.Outcome{Decision: grapnel.Ask, Reason: "sure?"})
-		action := contractOf(ev).Blocks == grapnel.BlockingAction
+		action := ev.Contract().Blocks == grapnel.BlockingAction
 		switch {
 		case e.Allowed:
 			t.Errorf("ask allows: %+v", reply)
@@ -451,7 +443,7 @@ func TestHaltEndsTheTurn(t *testing.T) {
 		if row.Can.Halt && !e.Ended {
 			t.Errorf("a halt (%+v) is written as %s, and the agent does %+v", v, reply.Stdout, e)
 		}
-		if action := contractOf(ev).Blocks == grapnel.BlockingAction; action && row.Can.Block && !e.Blocked {
+		if action := ev.Contract().Blocks == grapnel.BlockingAction; action && row.Can.Block && !e.Blocked {
 			t.Errorf("a halted action happens all the same: %s, %+v", reply.Stdout, e)
 		}
 		if e.Allowed || e.Asked {
@@ -459,7 +451,7 @@ func TestHaltEndsTheTurn(t *testing.T) {
 		}
 
 		_, _, reply, e = answered(t, d, row.Native, grapnel.Outcome{Halt: "enough", Decision: grapnel.Block, Reason: "go on"})
-		if stop := contractOf(ev).Blocks == grapnel.BlockingStop; stop && (e.Blocked || !e.Ended) {
+		if stop := ev.Contract().Blocks == grapnel.BlockingStop; stop && (e.Blocked || !e.Ended) {
 			t.Errorf("a halt must beat a block of the stop: %s, %+v", reply.Stdout, e)
 		}
 	})
@@ -469,7 +461,7 @@ func TestTextsArrive(t *testing.T) {
 	t.Parallel()
 	forEachEvent(t, func(t *testing.T, d *dialect.Dialect, row *dialect.EventRow) {
 		ev, v, reply, e := answered(t, d, row.Native, grapnel.Outcome{Context: []string{"one", "two"}})
-		if row.Can.Context && contractOf(ev).Context && (!strings.Contains(e.Context, "one\ntwo") || e.Ended) {
+		if row.Can.Context && ev.Contract().Context && (!strings.Contains(e.Context, "one\ntwo") || e.Ended) {
 			t.Errorf("context (%+v) is written as %s, and the agent does %+v", v, reply.Stdout, e)
 		}
 		if e.Blocked && row.Native != "PostToolUseFailure" || e.Allowed || e.Asked {
@@ -504,7 +496,7 @@ func TestChangesArrive(t *testing.T) {
 				t.Errorf("a change of %s to %s (%+v) is written as %s, and the agent does %+v", f, want, v, reply.Stdout, e)
 			}
 		}
-		contract := contractOf(&grapnel.Event{Kind: row.Kind, Contract: row.Contract})
+		contract := (&grapnel.Event{Kind: row.Kind, Terms: &grapnel.Terms{Contract: row.Contract}}).Contract()
 		for _, c := range contract.Changes {
 			if slices.Contains(row.Can.Change, c.Field) {
 				continue
@@ -596,7 +588,7 @@ func TestRepliesMatchTheVerdict(t *testing.T) {
 		if e.Allowed && (v.Decision != grapnel.Allow || !row.Can.Allow) {
 			rt.Fatalf("allowed: %s", about)
 		}
-		action := contractOf(ev).Blocks == grapnel.BlockingAction
+		action := ev.Contract().Blocks == grapnel.BlockingAction
 		if row.Can.Block && v.Decision == grapnel.Block && !e.Blocked {
 			rt.Fatalf("not blocked: %s", about)
 		}

@@ -446,7 +446,7 @@ func readClaude(row *EventRow, top map[string]json.RawMessage, _ Input) (*grapne
 	case "ConfigChange":
 		ev.Config = &grapnel.Config{Source: text(top["source"]), File: text(top["file_path"])}
 		if ev.Config.Source == "policy_settings" {
-			ev.Can = &grapnel.Can{Message: true} // the agent applies these settings regardless of the hook's answer
+			terms(ev).Can = &grapnel.Can{Message: true} // the agent applies these settings regardless of the hook's answer
 		}
 	case "Elicitation", "ElicitationResult":
 		ev.Elicitation = &grapnel.Elicitation{

@@ -222,7 +222,7 @@ func readCline(row *EventRow, top map[string]json.RawMessage, in Input) (*grapne
 		ev.Session.Subagent = nil // every agent has an id
 	}
 	if row != nil && row.Failed != "" && clineReason(ev.Tool.Name, ev.Tool.Input) != "" {
-		ev.Kind, ev.Can = grapnel.NativePrefix+"cline.PostToolUse", &grapnel.Can{} // no tool has run
+		ev.Kind, terms(ev).Can = grapnel.NativePrefix+"cline.PostToolUse", &grapnel.Can{} // no tool has run
 	} else if row != nil && row.Failed != "" && (present(at(top, "tool_result.error")) != nil || string(at(top, "postToolUse.success")) == "false") {
 		ev.Tool.Failed, ev.Kind = true, row.Failed
 	}

@@ -155,8 +155,9 @@ func speaksCodex(top map[string]json.RawMessage) bool {
 // command line, it is only that line, which must be present or the call fails (seen live).
 func adaptCodex(row *EventRow, _ map[string]json.RawMessage, ev *grapnel.Event) error {
 	if row.Kind == grapnel.ToolBefore && (ev.Tool.Name == "Bash" || ev.Tool.Name == "apply_patch") {
-		ev.Can = row.can()
-		ev.Can.Members = []string{"command"}
+		can := row.can()
+		can.Members = []string{"command"}
+		terms(ev).Can = can
 	}
 	return nil
 }

@@ -206,7 +206,7 @@ func speaksCopilot(top map[string]json.RawMessage) bool {
 
 func adaptCopilot(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event) error {
 	if row.Native == "agentStop" && ev.Session.Subagent != nil {
-		ev.Kind, ev.Can = copilotPrefix+"agentStop", &grapnel.Can{}
+		ev.Kind, terms(ev).Can = copilotPrefix+"agentStop", &grapnel.Can{}
 	}
 	t := ev.Tool
 	if t == nil {

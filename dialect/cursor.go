@@ -247,7 +247,7 @@ func adaptCursor(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Even
 	default:
 		return nil
 	}
-	ev.Can = &can
+	terms(ev).Can = &can
 	return nil
 }
 

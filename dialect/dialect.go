@@ -95,7 +95,7 @@ type Dialect struct {
 	ReadEvent func(row *EventRow, top map[string]json.RawMessage, in Input) (*grapnel.Event, error)
 
 	// WriteVerdict writes the reply for the agent: an empty reply for an empty verdict, and never
-	// more than ev.Can permits. row is nil for an event that is not in the table. ev.Kind is empty
+	// more than ev.Can() permits. row is nil for an event that is not in the table. ev.Kind is empty
 	// for an event that could not be read.
 	WriteVerdict func(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) Reply
 
@@ -404,36 +404,45 @@ func (d *Dialect) read(in Input) (*grapnel.Event, *EventRow, error) {
 	if ev.Agent.Name == "" {
 		ev.Agent.Name = d.Name
 	}
+	has := terms(ev)
 	switch {
 	case row != nil:
 		if ev.Kind == "" {
 			ev.Kind = row.Kind
 		}
-		if ev.Can == nil {
-			ev.Can = cloneCan(row.can())
+		if has.Can == nil {
+			has.Can = cloneCan(row.can())
 		}
 		if t := ev.Tool; t != nil && t.MCP == nil {
 			if tool := toolNamed(d.Tools, t.Name); tool != nil && tool.Takes != nil {
-				can := *ev.Can
+				can := *has.Can
 				can.Members = slices.Clone(tool.Takes)
-				ev.Can = &can
+				has.Can = &can
 			}
 		}
-		ev.Contract = cloneContract(row.Contract)
-		ev.Budget = row.Budget
+		has.Contract = cloneContract(row.Contract)
+		has.Budget = row.Budget
 	case d.Events != nil && native != "":
 		// This event comes from a newer agent version and is only observed. How the agent would
 		// treat an answer is unknown, so the reply is empty.
 		ev.Kind = grapnel.Kind(grapnel.NativePrefix + d.Name + "." + native)
-		ev.Can = &grapnel.Can{}
+		has.Can = &grapnel.Can{}
 	}
-	if ev.Budget == 0 {
-		ev.Budget = DefaultBudget
+	if has.Budget == 0 {
+		has.Budget = DefaultBudget
 	}
 	if err != nil {
 		err = fmt.Errorf("cannot read the event of %s: %w", d.Name, err)
 	}
 	return ev, row, err
+}
+
+// terms returns the Terms of an event that is being read.
+func terms(ev *grapnel.Event) *grapnel.Terms {
+	if ev.Terms == nil {
+		ev.Terms = &grapnel.Terms{}
+	}
+	return ev.Terms
 }
 
 // Write converts a Verdict into the reply for the agent. native is the event's name on the command
@@ -528,7 +537,8 @@ func (r Received) Answer(ctx context.Context, engine *grapnel.Engine) Reply {
 		reply.Silent = silent || reply.Exit != 0
 		return reply
 	}
-	v := engine.Fail(ctx, r.Event, r.Err)
+	terms(r.Event).Unread = r.Err
+	v := engine.Fire(ctx, r.Event)
 	reply := r.dialect.WriteVerdict(r.row, r.Event, &v)
 	reply.Silent = silent || len(reply.Stderr) > 0
 	if reply.Silent {
@@ -572,8 +582,8 @@ type supportedVerdict struct {
 // the last check, for a Verdict from another source.
 func supportedOf(row *EventRow, ev *grapnel.Event, v *grapnel.Verdict) supportedVerdict {
 	t := supportedVerdict{can: *row.can(), reason: v.Reason(), changes: v.Changes}
-	if ev.Can != nil {
-		t.can = *ev.Can
+	if can := ev.Can(); can != nil {
+		t.can = *can
 	}
 	t.block = v.Decision == grapnel.Block && t.can.Block
 	t.ask = v.Decision == grapnel.Ask && t.can.Ask

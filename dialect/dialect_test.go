@@ -317,7 +317,7 @@ func TestWriteUnmerged(t *testing.T) {
 			if !emptyOrObject(reply) || e.Allowed || e.Asked && row.Can.Halt || row.Can.Halt != e.Ended {
 				t.Errorf("%v and a halt are written as %s %q exit %d, and the agent does %+v", decision, reply.Stdout, reply.Stderr, reply.Exit, e)
 			}
-			if action := contractOf(ev).Blocks == grapnel.BlockingAction; action && row.Can.Halt && row.Can.Block && !e.Blocked {
+			if action := ev.Contract().Blocks == grapnel.BlockingAction; action && row.Can.Halt && row.Can.Block && !e.Blocked {
 				t.Errorf("%v and a halt are written as %s, and the action happens: %+v", decision, reply.Stdout, e)
 			}
 		}

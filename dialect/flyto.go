@@ -370,7 +370,7 @@ func NewFlytoResult(out Output, err error) FlytoResult {
 }
 
 // NewFlytoResults returns the results of hooks that an engine ran: the Hooks of a Record, or the
-// runs that [grapnel.Engine.FireAll] reports. It leaves out hooks that have not run yet. If a Go
+// runs of [grapnel.Terms.Late]. It leaves out hooks that have not run yet. If a Go
 // hook has no Output, its result has exit code 2 if it blocked or halted, and the reason as stderr.
 func NewFlytoResults(runs []grapnel.HookRun) FlytoResults {
 	results := make(FlytoResults, 0, len(runs))

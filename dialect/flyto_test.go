@@ -379,7 +379,7 @@ func FuzzHookOnlyOutcome(f *testing.F) {
 				t.Errorf("%s: the reason of %q %q is %q", d.Name, stdout, stderr, out.Reason+out.Halt)
 			}
 			v := engineOf(t, out).Fire(t.Context(), ev)
-			if out.Decision == grapnel.Block && contractOf(ev).Blocks != grapnel.BlockingNothing && v.Decision != grapnel.Block {
+			if out.Decision == grapnel.Block && ev.Contract().Blocks != grapnel.BlockingNothing && v.Decision != grapnel.Block {
 				t.Errorf("%s: a block of %s became %v", d.Name, ev.Kind, v.Decision)
 			}
 		}

@@ -56,7 +56,7 @@ func engineOf(t testing.TB, outcome grapnel.Outcome) *grapnel.Engine {
 // bare removes the parts that repeat the payload or the tables.
 func bare(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
-	out.Native, out.Can, out.Contract = nil, nil, nil
+	out.Native, out.Terms = nil, nil
 	if ev.Tool != nil {
 		tool := *ev.Tool
 		tool.Facts = nil

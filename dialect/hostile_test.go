@@ -146,8 +146,8 @@ func TestUnreadableEvents(t *testing.T) {
 		in := dialect.Input{Payload: []byte(`{"hook_event_name":"` + row.Native + `","rest":`)}
 		reply := dialect.Answer(t.Context(), guard(t, grapnel.OnErrorClosed), d, in)
 		e := heeds(d, row.Native, reply)
-		ev := &grapnel.Event{Kind: row.Kind, Contract: row.Contract}
-		contract := contractOf(ev)
+		ev := &grapnel.Event{Kind: row.Kind, Terms: &grapnel.Terms{Contract: row.Contract}}
+		contract := ev.Contract()
 		if counts := !contract.FailOpen && contract.Blocks != grapnel.BlockingNothing; counts && (row.Can.Block || row.Can.Halt) && !e.Blocked {
 			t.Errorf("reply %s %q exit %d, and the agent does %+v, want a block", reply.Stdout, reply.Stderr, reply.Exit, e)
 		}
@@ -313,7 +313,7 @@ func FuzzRead(f *testing.F) {
 			}
 			native := ""
 			for _, row := range d.Events {
-				if ev.Can != nil && cmp.Equal(row.Can, *ev.Can) && (row.Kind == ev.Kind || row.Failed == ev.Kind) {
+				if ev.Can() != nil && cmp.Equal(row.Can, *ev.Can()) && (row.Kind == ev.Kind || row.Failed == ev.Kind) {
 					native = row.Native
 				}
 			}
@@ -322,7 +322,7 @@ func FuzzRead(f *testing.F) {
 			if !emptyOrObject(reply) || e.Allowed || e.Asked {
 				t.Fatalf("%s: Answer(%q) = %s %q exit %d, and the agent does %+v", d.Name, payload, reply.Stdout, reply.Stderr, reply.Exit, e)
 			}
-			if native != "" && ev.Can.Block && (err == nil || !contractOf(ev).FailOpen) && contractOf(ev).Blocks != grapnel.BlockingNothing && !e.Blocked {
+			if native != "" && ev.Can().Block && (err == nil || !ev.Contract().FailOpen) && ev.Contract().Blocks != grapnel.BlockingNothing && !e.Blocked {
 				t.Fatalf("%s: a block of %q is lost: %s %q exit %d, and the agent does %+v", d.Name, payload, reply.Stdout, reply.Stderr, reply.Exit, e)
 			}
 			if ev.Kind == "" && !strings.Contains(string(reply.Stdout), `"continue":false`) {
@@ -349,7 +349,7 @@ func fuzzAnswers(t *testing.T, d *dialect.Dialect, in dialect.Input, closed, non
 	if row := dialect.Receive(d, in).Row(); row != nil && row.Void != "" {
 		void = row.Void + "\n"
 	}
-	counts := ev.Kind == "" || ev.Can.Block && contractOf(ev).Blocks != grapnel.BlockingNothing && (err == nil || !contractOf(ev).FailOpen)
+	counts := ev.Kind == "" || ev.Can().Block && ev.Contract().Blocks != grapnel.BlockingNothing && (err == nil || !ev.Contract().FailOpen)
 	if hasOutput := len(reply.Stdout) > 0 && string(reply.Stdout) != void || reply.Exit == 2 && len(reply.Stderr) > 0; counts && !hasOutput {
 		t.Fatalf("a block is lost: %s", about)
 	}

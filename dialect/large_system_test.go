@@ -72,7 +72,7 @@ func TestPlainCarriesEveryEvent(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: Read(%s): %v", file, line, err)
 		}
-		got.Budget = ev.Budget // each reader has its own budget
+		got.Terms.Budget = ev.Terms.Budget // each reader has its own budget
 		if diff := cmp.Diff(ev, got); diff != "" {
 			t.Errorf("%s: an event changes on its way through the plain language (-sent +got):\n%s", file, diff)
 		}

@@ -245,7 +245,7 @@ func adaptOpenClaw(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Ev
 	event := split(top["event"])
 	switch {
 	case ev.Tool != nil && ev.Tool.Name == openclawWrapper:
-		ev.Kind, ev.Can = grapnel.NativePrefix+"openclaw."+openclawWrapper, &grapnel.Can{}
+		ev.Kind, terms(ev).Can = grapnel.NativePrefix+"openclaw."+openclawWrapper, &grapnel.Can{}
 	case row.Native == "after_tool_call":
 		ev.Tool.Failed = text(event["error"]) != ""
 	case row.Native == "agent_end" && string(event["success"]) == "false":

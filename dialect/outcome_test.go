@@ -199,7 +199,7 @@ func fuzzOutcome(f *testing.F, d *dialect.Dialect) {
 			return // the agent has no such event, so no program could answer
 		}
 		out, err := d.ReadOutcome(ev, dialect.Output{Exit: exit, Stdout: stdout, Stderr: stderr})
-		if exit == 2 && contractOf(ev).Blocks != grapnel.BlockingNothing && out.Decision != grapnel.Block {
+		if exit == 2 && ev.Contract().Blocks != grapnel.BlockingNothing && out.Decision != grapnel.Block {
 			t.Errorf("exit code 2 is %v, %v", out.Decision, err)
 		}
 		text := string(stdout) + string(stderr)

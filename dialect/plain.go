@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // PlainVersion is the version of the plain dialect. Releases may add fields within a version;
@@ -33,7 +34,7 @@ var plain = &Dialect{
 // plainEvent is the wire format of an Event.
 type plainEvent struct {
 	Version int `json:"grapnel"`
-	*grapnel.Event
+	wire.Event
 }
 
 // plainVerdict is the wire format of a Verdict. Changes has the new values of the event's fields.
@@ -49,8 +50,11 @@ func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*gra
 			return nil, err
 		}
 	}
-	if err := exactly(trim(in.Payload), reflect.ValueOf(ev).Elem()); err != nil {
-		return nil, err
+	var more wire.More
+	for _, part := range []any{ev, &more} {
+		if err := exactly(trim(in.Payload), reflect.ValueOf(part).Elem()); err != nil {
+			return nil, err
+		}
 	}
 	switch {
 	case version > PlainVersion:
@@ -66,7 +70,7 @@ func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*gra
 	if ev.Tool != nil && ev.Tool.Facts != nil {
 		ev.Tool.Derive()
 	}
-	return ev, nil
+	return more.Add(ev), nil
 }
 
 // exactly decodes valid JSON into v. It matches member names of structs exactly, and of duplicate
@@ -124,7 +128,7 @@ func writePlainVerdict(_ *EventRow, _ *grapnel.Event, v *grapnel.Verdict) Reply 
 }
 
 func writePlainEvent(ev *grapnel.Event) ([]byte, error) {
-	return encode(plainEvent{Version: PlainVersion, Event: ev})
+	return encode(plainEvent{PlainVersion, wire.Of(ev)})
 }
 
 // readPlainOutcome decides by the exit code first: 0 means that stdout has the answer, 2 is a
@@ -170,10 +174,7 @@ func readPlainOutcome(ev *grapnel.Event, out Output) (grapnel.Outcome, error) {
 
 // plainText gives a hook's plain standard output the meaning that the event's Contract defines.
 func plainText(o *grapnel.Outcome, ev *grapnel.Event, stdout string) {
-	c := ev.Contract // a native event has its own Contract
-	if !ev.Kind.Native() {
-		c = contractOf(ev.Kind)
-	}
+	c := contractFor(ev)
 	switch {
 	case c == nil:
 	case c.Stdout == grapnel.StdoutContext:

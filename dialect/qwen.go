@@ -203,11 +203,11 @@ func adaptQwen(row *EventRow, top map[string]json.RawMessage, ev *grapnel.Event)
 		// the user: a block would end the run in the middle, and hooks that count or judge prompts
 		// must not see it.
 		if ev.Prompt.Text == "" && top["submitted_prompt"] == nil {
-			ev.Kind, ev.Prompt, ev.Can = qwenPrefix+"ToolResults", nil, &grapnel.Can{}
+			ev.Kind, ev.Prompt, terms(ev).Can = qwenPrefix+"ToolResults", nil, &grapnel.Can{}
 		}
 	case "TodoCreated", "TodoCompleted":
 		if phase := text(top["phase"]); phase != "" && phase != "validation" {
-			ev.Can = &grapnel.Can{Message: true} // the list is already written
+			terms(ev).Can = &grapnel.Can{Message: true} // the list is already written
 		}
 	case "PostToolBatch":
 		ev.Calls, err = readCalls(present(top["tool_calls"]), func(call map[string]json.RawMessage) (*grapnel.Tool, error) {

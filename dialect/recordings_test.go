@@ -156,17 +156,17 @@ func answersKept(t *testing.T, d *dialect.Dialect, r recording, ev *grapnel.Even
 			want := v.Decision
 			switch want {
 			case grapnel.Block:
-				if !ev.Can.Block || ev.Can.Halt && v.Halt != "" && contractOf(ev).Blocks != grapnel.BlockingAction {
+				if !ev.Can().Block || ev.Can().Halt && v.Halt != "" && ev.Contract().Blocks != grapnel.BlockingAction {
 					want = out.Decision // the event supports no block, or ends the turn
-				} else if !contractOf(ev).Permit && strings.Contains(strings.Join(out.Context, "\n"), v.Reason()) {
+				} else if !ev.Contract().Permit && strings.Contains(strings.Join(out.Context, "\n"), v.Reason()) {
 					want = out.Decision // the agent does not support it, and gets the reason as context
 				}
 			case grapnel.Ask:
-				if !ev.Can.Ask || ev.Kind == grapnel.PermissionBefore {
+				if !ev.Can().Ask || ev.Kind == grapnel.PermissionBefore {
 					want = grapnel.None // the agent asks by default
 				}
 			case grapnel.Allow:
-				if !ev.Can.Allow {
+				if !ev.Can().Allow {
 					want = grapnel.None
 				}
 			case grapnel.None:
@@ -174,7 +174,7 @@ func answersKept(t *testing.T, d *dialect.Dialect, r recording, ev *grapnel.Even
 			if err != nil || out.Decision != want && (halt == "" || out.Decision < want) {
 				t.Errorf("%s, want %v", about, want)
 			}
-			if (out.Halt != "") != (v.Halt != "" && ev.Can.Halt) {
+			if (out.Halt != "") != (v.Halt != "" && ev.Can().Halt) {
 				t.Errorf("%s, want halt %q", about, v.Halt)
 			}
 		}
@@ -373,7 +373,7 @@ func replaceTexts(input json.RawMessage) json.RawMessage {
 
 // intentOf returns the strictest intent of a Verdict.
 func intentOf(ev *grapnel.Event, v *grapnel.Verdict) string {
-	switch can := ev.Can; {
+	switch can := ev.Can(); {
 	case v.Halt != "" && can.Halt:
 		return "halt"
 	case v.Decision == grapnel.Block && can.Block:

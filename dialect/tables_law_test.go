@@ -57,16 +57,16 @@ func TestTablesWriteNothingWeaker(t *testing.T) {
 				if d.Name == dialect.Codex().Name {
 					codexTakes(t, ev, reply, about)
 				}
-				if heard.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !ev.Can.Allow) {
+				if heard.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !ev.Can().Allow) {
 					t.Fatalf("allowed: %s", about)
 				}
-				if !contractOf(ev).Permit {
+				if !ev.Contract().Permit {
 					return
 				}
-				if v.Decision == grapnel.Block && ev.Can.Block && heard.Decision != grapnel.Block {
+				if v.Decision == grapnel.Block && ev.Can().Block && heard.Decision != grapnel.Block {
 					t.Fatalf("not blocked: %s", about)
 				}
-				if heard.Decision == grapnel.Block || !ev.Can.Block {
+				if heard.Decision == grapnel.Block || !ev.Can().Block {
 					return
 				}
 				if runs := inputThatRuns(ev.Tool.Input, heard.Set[grapnel.FieldInput], takes(d, ev)); !reflect.DeepEqual(runs, decoded(v.Event.Tool.Input)) {
@@ -134,7 +134,7 @@ func takes(d *dialect.Dialect, ev *grapnel.Event) grapnel.Can {
 	case d.Name == dialect.Cursor().Name:
 		return grapnel.Can{Members: []string{}}
 	}
-	return *ev.Can
+	return *ev.Can()
 }
 
 // inputThatRuns returns the input that the agent uses after a new input.

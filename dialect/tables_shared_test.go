@@ -52,7 +52,7 @@ func TestTablesCannotBeChanged(t *testing.T) {
 		}
 	}
 	engine, err := grapnel.New([]grapnel.Spec{{Name: "no", Hook: grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-		scramble.Value(ev.Contract)
+		scramble.Value(ev.Terms.Contract)
 		return grapnel.Outcome{Decision: grapnel.Block, Reason: "never"}, nil
 	})}}, nil)
 	if err != nil {

@@ -132,7 +132,10 @@ func eventRow(rows []EventRow, agent string, ev *grapnel.Event) (*EventRow, erro
 // contractFor returns the Contract of an event, which may be nil for a native event.
 func contractFor(ev *grapnel.Event) *grapnel.Contract {
 	if ev.Kind.Native() {
-		return ev.Contract
+		if ev.Terms == nil {
+			return nil
+		}
+		return ev.Terms.Contract
 	}
 	return contractOf(ev.Kind)
 }

@@ -153,10 +153,10 @@ func (c *conversation) input(payload []byte) dialect.Input {
 
 // can returns the parts of a verdict that the agent supports for an event.
 func can(ev *grapnel.Event) grapnel.Can {
-	if ev.Can != nil {
-		return *ev.Can
+	if can := ev.Can(); can != nil {
+		return *can
 	}
-	c := contractOf(ev)
+	c := ev.Contract()
 	all := grapnel.Can{
 		Block: c.Blocks != grapnel.BlockingNothing, Ask: c.Permit, Allow: c.Permit, Halt: true, Context: c.Context, Message: true,
 	}
@@ -293,7 +293,7 @@ func (s *dialectSuite) block(t testing.TB) {
 		may := can(c.ev)
 		v, reply := s.fireAndWrite(t, c.ev, grapnel.Outcome{Decision: grapnel.Block, Reason: reason})
 		if !may.Block {
-			if contractOf(c.ev).Blocks != grapnel.BlockingNothing && len(v.Unsupported) == 0 {
+			if c.ev.Contract().Blocks != grapnel.BlockingNothing && len(v.Unsupported) == 0 {
 				t.Errorf("%s: the agent does not support a block, but Unsupported does not list it: %s", c.name, sample.Shown(v))
 			}
 			continue
@@ -308,7 +308,7 @@ func (s *dialectSuite) block(t testing.TB) {
 		out, err := s.heard(c.ev, reply)
 		// If the agent does not support a block, another text may carry the reason, except at a
 		// permission prompt.
-		asText := !contractOf(c.ev).Permit && strings.Contains(sample.Shown(out), string(bytes.Trim(quoted, `"`)))
+		asText := !c.ev.Contract().Permit && strings.Contains(sample.Shown(out), string(bytes.Trim(quoted, `"`)))
 		if out.Decision != grapnel.Block && !asText {
 			t.Errorf("%s: a block is written as %s, which reads as %s, %v", c.name, shownReply(reply), sample.Shown(out), err)
 		}
@@ -340,11 +340,11 @@ func (s *dialectSuite) notWeaker(t testing.TB, c *conversation, decision grapnel
 	if out.Decision == grapnel.Allow && (v.Decision != grapnel.Allow || !may.Allow) {
 		t.Errorf("an allow without a hook that allows: %s", about)
 	}
-	asked := contractOf(c.ev).Kind == grapnel.PermissionBefore // the agent shows the prompt anyway
+	asked := c.ev.Contract().Kind == grapnel.PermissionBefore // the agent shows the prompt anyway
 	if v.Decision == grapnel.Ask && may.Ask && out.Decision < grapnel.Ask && !asked {
 		t.Errorf("the ask is missing: %s", about)
 	}
-	if contractOf(c.ev).Permit && v.Decision == grapnel.Block && may.Block && out.Decision != grapnel.Block {
+	if c.ev.Contract().Permit && v.Decision == grapnel.Block && may.Block && out.Decision != grapnel.Block {
 		t.Errorf("the block is missing: %s", about)
 	}
 	if may.Halt && (out.Halt != "") != (v.Halt != "") {
@@ -358,7 +358,7 @@ func (s *dialectSuite) unmerged(t testing.TB) {
 		return // a dialect without a table supports everything
 	}
 	for _, c := range s.talks {
-		may, contract := can(c.ev), contractOf(c.ev)
+		may, contract := can(c.ev), c.ev.Contract()
 		for decision := grapnel.None; decision <= grapnel.Block; decision++ {
 			v := grapnel.Verdict{
 				Decision: decision, Halt: "enough", Context: []string{"c"}, Messages: []string{"m"},
@@ -495,7 +495,7 @@ func (s *dialectSuite) answer(t testing.TB, about string, in dialect.Input) {
 		t.Errorf("%s: Read returns an event that cannot be encoded: %v: %s", about, err, sample.Short(string(in.Payload)))
 	}
 	guarded := dialect.Answer(t.Context(), fixedEngine(t, grapnel.Outcome{Decision: grapnel.Block, Reason: "guarded"}, grapnel.OnErrorClosed), s.Dialect, in)
-	contract, may := contractOf(ev), can(ev)
+	contract, may := ev.Contract(), can(ev)
 	counts := contract.Blocks != grapnel.BlockingNothing && (readErr == nil || !contract.FailOpen)
 	if ev.Kind == "" { // an unknown event must still block
 		counts, may.Block = true, true
@@ -626,7 +626,7 @@ func (s *dialectSuite) readsOutcome(t testing.TB, ev *grapnel.Event, output dial
 		t.Errorf("%s is %s, %v, want no opinion", about(), sample.Shown(out), err)
 	case out.Decision == grapnel.Allow:
 		t.Errorf("%s is an allow", about())
-	case output.Exit == 2 && contractOf(ev).Blocks == grapnel.BlockingAction && out.Decision != grapnel.Block && err == nil:
+	case output.Exit == 2 && ev.Contract().Blocks == grapnel.BlockingAction && out.Decision != grapnel.Block && err == nil:
 		t.Errorf("%s is %s, want a block", about(), sample.Shown(out))
 	}
 	for _, changes := range []map[grapnel.Field]json.RawMessage{out.Set, out.Patch} {
@@ -641,7 +641,7 @@ func (s *dialectSuite) readsOutcome(t testing.TB, ev *grapnel.Event, output dial
 // bare returns the event without the parts that repeat the payload or the tables.
 func bare(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
-	out.Native, out.Can, out.Contract = nil, nil, nil
+	out.Native, out.Terms = nil, nil
 	if ev.Tool != nil {
 		tool := *ev.Tool
 		tool.Facts = nil

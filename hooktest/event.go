@@ -9,7 +9,7 @@ import (
 )
 
 // The dialects read the events of this file from agent payloads, so that class, facts, input and
-// payload are realistic. The events omit Event.Can, the parts of a verdict that the agent supports.
+// payload are realistic. The events omit Terms.Can, the parts of a verdict that the agent supports.
 // A hook is judged by the event's Contract; [Agent] shows the reply of one agent.
 //
 // The agent's working directory and project is the directory in which the test runs, and paths are

@@ -63,7 +63,7 @@ func Changes[H grapnel.Spec | *grapnel.Engine](t testing.TB, ev, want *grapnel.E
 	if !expect(t, f, f.Decision != grapnel.Block && f.Halt == "", "a change and no block") {
 		return f
 	}
-	for _, c := range contractOf(ev).Changes {
+	for _, c := range ev.Contract().Changes {
 		now, _ := f.Event.Get(c.Field)
 		then, _ := want.Get(c.Field)
 		if !sample.Same(now, then) {
@@ -113,16 +113,4 @@ func expect(t testing.TB, f Firing, holds bool, want string) bool {
 		t.Errorf("got %v, but a hook failed\n%v", f.Decision, f)
 	}
 	return holds && !failed
-}
-
-// contractOf returns the Contract of an event; for an unknown kind, one that permits nothing and fails
-// open.
-func contractOf(ev *grapnel.Event) grapnel.Contract {
-	if ev.Kind.Native() && ev.Contract != nil {
-		return *ev.Contract
-	}
-	if c, ok := grapnel.ContractOf(ev.Kind); ok {
-		return c
-	}
-	return grapnel.Contract{FailOpen: true}
 }

@@ -119,7 +119,7 @@ func TestFireAtOnce(t *testing.T) {
 func TestEvents(t *testing.T) {
 	t.Parallel()
 	for _, c := range grapnel.Contracts() {
-		if ev := Event(c.Kind); ev.Kind != c.Kind || ev.Session.ID == "" || ev.Session.CWD == "" || ev.Can != nil {
+		if ev := Event(c.Kind); ev.Kind != c.Kind || ev.Session.ID == "" || ev.Session.CWD == "" || ev.Can() != nil {
 			t.Errorf("Event(%s) = %s", c.Kind, sample.Shown(ev))
 		}
 	}

@@ -224,11 +224,11 @@ func eventsOf(kinds []grapnel.Kind) []*grapnel.Event {
 // hostile returns variants of an event that are as large, deep, odd or empty as an agent, a model
 // or a program can make them.
 func hostile(ev *grapnel.Event) []*grapnel.Event {
-	empty := &grapnel.Event{Kind: ev.Kind, Contract: ev.Contract}
+	empty := &grapnel.Event{Kind: ev.Kind, Terms: ev.Terms}
 	if ev.Tool != nil {
 		empty.Tool = &grapnel.Tool{Name: ev.Tool.Name, Class: ev.Tool.Class}
 	}
-	list := []*grapnel.Event{{}, {Kind: ev.Kind, Contract: ev.Contract}, empty}
+	list := []*grapnel.Event{{}, {Kind: ev.Kind, Terms: ev.Terms}, empty}
 	// 160 KiB is more than a pipe buffer or an environment variable can hold.
 	texts := []string{strings.Repeat("x", 160<<10), "a\x00b\x1b[31m\r\n$(touch /tmp/x)'\"`\\", "\xff\xfe half \xed\xa0\x80", strings.Repeat("[{", 5000), ""}
 	for _, text := range texts {

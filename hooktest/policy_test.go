@@ -133,7 +133,7 @@ func TestPolicyTellsNoServer(t *testing.T) {
 	const tells = "version: 1\nhooks:\n  - {name: guard, on: tool.before, block: no}\n  - {name: team, on: tool.before, when: 'verdict.decision == \"block\"', notify: https://hooks.example.com}\n"
 	heard := make(chan grapnel.Decision, 1)
 	engine := hooktest.PolicyText(t, tells, &hooktest.PolicyOptions{Programs: map[string]grapnel.Hook{
-		"team": grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { heard <- ev.Verdict.Decision }),
+		"team": grapnel.Watch(func(_ context.Context, ev *grapnel.Event) { heard <- ev.Verdict().Decision }),
 	}})
 	hooktest.Blocks(t, hooktest.Shell("ls"), engine)
 	if got := <-heard; got != grapnel.Block {

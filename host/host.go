@@ -28,8 +28,9 @@ type Hooks interface {
 	// reason.
 	Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict
 
-	// Has reports whether any hook would receive such an event. If not, the host creates none.
-	Has(k grapnel.Kind) bool
+	// Listens reports whether any hook would receive such an event; if not, the host creates none.
+	// decides reports whether any hook can affect its Verdict.
+	Listens(k grapnel.Kind) (heard, decides bool)
 }
 
 // Options are a Host's settings. The zero value and a nil pointer mean the defaults.
@@ -142,7 +143,11 @@ type Consent struct {
 
 // Listens reports whether any hook would receive such an event. A nil AgentSession has no hooks.
 func (s *AgentSession) Listens(k grapnel.Kind) bool {
-	return s != nil && s.hooks != nil && s.hooks.Has(k)
+	if s == nil || s.hooks == nil {
+		return false
+	}
+	heard, _ := s.hooks.Listens(k)
+	return heard
 }
 
 // Incremental reports whether the host shows answers piece by piece; see [Options.Incremental].
@@ -156,14 +161,13 @@ func (s *AgentSession) Decides(k grapnel.Kind) bool {
 	if !s.Listens(k) || s.host.opts.Manners.unwaited(k) || s.host.opts.Manners.ignored(k) {
 		return false
 	}
-	hooks, ok := s.hooks.(interface{ Decides(k grapnel.Kind) bool })
-	return !ok || hooks.Decides(k)
+	_, decides := s.hooks.Listens(k)
+	return decides
 }
 
 // Fire fires an event that has no method, such as a native one, and fills in the session. The
 // caller must obey the Verdict; the other methods do that for their own events. If ctx is done,
-// guards that have not started have no opinion, so a caller must also check ctx.Err() before it
-// acts.
+// guards that have not started have failed.
 func (s *AgentSession) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	if !s.Listens(ev.Kind) {
 		return grapnel.Verdict{Event: ev}

@@ -182,7 +182,7 @@ func subagent(w *world) (string, error) {
 	answer, err := host.Subagent(w.ctx, grapnel.Subagent{ID: "a1", Type: "explore"}, "look", func(_ context.Context, prompt string) (string, error) {
 		w.act()
 		if prompts = append(prompts, prompt); len(prompts) > 1 { // otherwise it would continue forever
-			w.engine.RemoveFunc(func(*grapnel.Spec) bool { return true })
+			w.engine.Remove(func(*grapnel.Spec) bool { return true })
 		}
 		return "found", nil
 	})
@@ -507,7 +507,7 @@ func TestFire(t *testing.T) {
 	w := newWorld(t, nil, hook("h", native, grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		return grapnel.Outcome{Decision: grapnel.Block, Reason: ev.Agent.Name + " " + ev.Session.ID, Message: "look"}, nil
 	})))
-	v := w.s.Fire(w.ctx, &grapnel.Event{Kind: native, Contract: &grapnel.Contract{Blocks: grapnel.BlockingAction}})
+	v := w.s.Fire(w.ctx, &grapnel.Event{Kind: native, Terms: &grapnel.Terms{Contract: &grapnel.Contract{Blocks: grapnel.BlockingAction}}})
 	if v.Decision != grapnel.Block || v.Reason() != "test s1" || len(w.messages()) != 1 {
 		t.Errorf("Fire = %+v, told %q", v, w.messages())
 	}

@@ -467,7 +467,7 @@ func TestLoopShowWhileHooksChange(t *testing.T) {
 		}
 		a.add(hook("swaps", grapnel.AgentAfter, grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 			if before {
-				a.engine.RemoveFunc(func(s *grapnel.Spec) bool { return s.Name == looks.Name })
+				a.engine.Remove(func(s *grapnel.Spec) bool { return s.Name == looks.Name })
 				return grapnel.Outcome{}, nil
 			}
 			return grapnel.Outcome{}, a.engine.Add(looks)

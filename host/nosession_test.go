@@ -67,7 +67,7 @@ func TestRefusalHasTheError(t *testing.T) {
 	if err != nil || r.Refusal == nil || !errors.Is(r.Refusal, grapnel.ErrPanic) {
 		t.Errorf("a broken guard: %+v, %v", r.Refusal, err)
 	}
-	engine.Remove("")
+	engine.Remove(func(*grapnel.Spec) bool { return true })
 	r, err = host.Tool(ctx, host.Call{Name: "sh"}, next)
 	if err != nil || r.Refusal == nil || !errors.Is(r.Refusal, errGone) {
 		t.Errorf("a broken approver: %+v, %v", r.Refusal, err)

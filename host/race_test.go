@@ -103,7 +103,7 @@ func TestFiringWhileHooksChange(t *testing.T) {
 				return append(kept, generation(n)...)
 			})
 			err = errors.Join(err, engine.Add(grapnel.Spec{Name: "x", Source: grapnel.Source{Name: "guest"}, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}))
-			if removed := engine.Remove("guest"); err != nil || removed != 1 {
+			if removed := engine.Remove(func(s *grapnel.Spec) bool { return s.Source.Name == "guest" }); err != nil || removed != 1 {
 				t.Errorf("%v, %d removed, want 1", err, removed)
 			}
 		}

@@ -103,7 +103,7 @@ func TestSubagentsHaveTheHooks(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
-	session.Remove("")
+	session.Remove(func(*grapnel.Spec) bool { return true })
 	call(ctx)
 	want("program s1 main")
 	if s.Info().Subagent != nil {
@@ -241,7 +241,7 @@ func TestUnwaited(t *testing.T) {
 // fake is a Hooks that is not an engine.
 type fake struct{ fired atomic.Int32 }
 
-func (f *fake) Has(grapnel.Kind) bool { return true }
+func (f *fake) Listens(grapnel.Kind) (heard, decides bool) { return true, true }
 
 func (f *fake) Fire(_ context.Context, ev *grapnel.Event) grapnel.Verdict {
 	f.fired.Add(1)
@@ -341,7 +341,9 @@ func TestCloseInTime(t *testing.T) {
 // aboutTasks is a Hooks that always gives the same verdict about a task.
 type aboutTasks grapnel.Verdict
 
-func (aboutTasks) Has(k grapnel.Kind) bool { return k == grapnel.TaskBefore }
+func (aboutTasks) Listens(k grapnel.Kind) (heard, decides bool) {
+	return k == grapnel.TaskBefore, k == grapnel.TaskBefore
+}
 
 func (v aboutTasks) Fire(context.Context, *grapnel.Event) grapnel.Verdict { return grapnel.Verdict(v) }
 

@@ -120,7 +120,7 @@ func TestWorkers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := engine.Count(""); n == 0 {
+	if n := len(engine.Specs("")); n == 0 {
 		t.Error("there is no hook")
 	}
 	if err := engine.Close(t.Context()); err != nil {

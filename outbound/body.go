@@ -56,8 +56,8 @@ func writeSummary(hook string, ev *grapnel.Event, at time.Time) ([]byte, error) 
 	if ev.Tool != nil {
 		s.Tool = ev.Tool.Name
 	}
-	if ev.Verdict != nil {
-		s.Decision = ev.Verdict.Decision.String()
+	if v := ev.Verdict(); v != nil {
+		s.Decision = v.Decision.String()
 	}
 	return rawjson.Marshal(s)
 }

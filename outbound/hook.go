@@ -22,6 +22,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // DefaultHookTimeout is the time limit of a Hook if its Timeout is 0.
@@ -201,10 +202,9 @@ func (h *Hook) Ask(ctx context.Context, id string, plain []byte) (json.RawMessag
 func (h *Hook) send(ctx context.Context, id string, plain []byte) (response *grapnel.Output, err error) {
 	body := bytes.TrimSpace(plain)
 	if h.summary {
-		var ev grapnel.Event
-		err := json.Unmarshal(body, &ev)
+		ev, err := wire.Read(body)
 		if err == nil {
-			body, err = writeSummary(h.name, &ev, cmp.Or(ev.Time, time.Now()))
+			body, err = writeSummary(h.name, ev, cmp.Or(ev.Time, time.Now()))
 		}
 		if err != nil {
 			return nil, fault(BadBody, "cannot decode the event: %w", err)

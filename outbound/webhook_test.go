@@ -46,11 +46,10 @@ func TestWebhookOrder(t *testing.T) {
 
 func TestSummaryBody(t *testing.T) {
 	t.Parallel()
-	got, err := writeSummary("team", &grapnel.Event{
+	got, err := writeSummary("team", (&grapnel.Event{
 		ID: "e1", Kind: grapnel.ToolBefore, Agent: grapnel.Agent{Name: "claude-code", Version: "2"}, Session: grapnel.Session{ID: "s1", CWD: "/secret", User: "secret"},
 		Tool: &grapnel.Tool{Name: "Bash", Input: json.RawMessage(`{"command":"secret"}`)}, Native: json.RawMessage(`"secret"`),
-		Verdict: &grapnel.Verdict{Decision: grapnel.Block, Reasons: []grapnel.Reason{{Text: "secret"}}},
-	}, time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
+	}).WithVerdict(&grapnel.Verdict{Decision: grapnel.Block, Reasons: []grapnel.Reason{{Text: "secret"}}}), time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))
 	want := `{"hook":"team","time":"2026-03-04T05:06:07Z","id":"e1","agent":"claude-code","session":"s1","event":"tool.before","tool":"Bash","decision":"block"}`
 	if diff := cmp.Diff(want, string(got)); diff != "" || err != nil {
 		t.Errorf("%v (-want +got)\n%s", err, diff)

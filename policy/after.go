@@ -373,10 +373,7 @@ func happened(came *grapnel.Event, v *grapnel.Verdict) *grapnel.Event {
 
 // stops reports whether the announced action can still be stopped.
 func stops(ev *grapnel.Event) bool {
-	c := ev.Contract
-	if c == nil {
-		c = contractOf(ev.Kind)
-	}
+	c := ev.Contract()
 	return c.Blocks == grapnel.BlockingAction || c.Blocks == grapnel.BlockingStop
 }
 

@@ -15,9 +15,8 @@ import (
 	"testing/fstest"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"golang.org/x/tools/txtar"
+	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -316,7 +315,7 @@ func TestAfterCostsNothing(t *testing.T) {
 func TestAfterAtOnce(t *testing.T) {
 	t.Parallel()
 	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: b}, after: {event: tool.after, match: {command: a}, times: 20}, block: no}`+"\n", nil)
-	engine, err := grapnel.New(l.Specs(), nil)
+	engine, err := grapnel.New(l.Specs(""), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +335,7 @@ func TestAfterTellsEveryKey(t *testing.T) {
 	t.Parallel()
 	const match = `{tool: bash, agent: claude-code, mcp: m, mode: plan, subagent: s, command: ls, shell: unknown, path: a, reads: b, writes: c, url: "https://d*", host: e, content: f, prompt: g, text: h, secret: "*", failed: true, not: {path: i}}`
 	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: curl}, after: {event: tool.after, match: `+match+`}, block: no}`+"\n", nil)
-	specs := l.Specs()
+	specs := l.Specs("")
 	got := NotYet(&specs[0], did(grapnel.ToolBefore, "curl x", "9"))
 	if want := "not after tool.after: tool bash, agent claude-code, mcp m, mode plan, subagent s, command ls, shell unknown, path a, reads b, writes c, url https://d*, host e, a text, secret *, failed true, not (path i)"; got != want {
 		t.Errorf("got  %q\nwant %q", got, want)
@@ -347,7 +346,7 @@ func TestAfterExplains(t *testing.T) {
 	t.Parallel()
 	l := newAfter(t, `  - {name: x, on: tool.before, match: {command: curl}, after: {event: tool.after, match: {path: "**/.env"}}, block: no}`+"\n", nil)
 	ev := did(grapnel.ToolBefore, "curl x", "9")
-	specs := l.Specs()
+	specs := l.Specs("")
 	if got, want := NotYet(&specs[0], ev), "not after tool.after: path **/.env"; got != want {
 		t.Errorf("before: %q, want %q", got, want)
 	}
@@ -462,7 +461,7 @@ func FuzzReadMarks(f *testing.F) {
 		// With any stored bytes, the guard answers and writes marks that can be read.
 		m := &memory{}
 		l := newAfter(t, `  - {name: x, on: tool.before, after: [{event: tool.after}, {event: tool.after, same: call}, {event: tool.after, within: 1m}], block: no}`+"\n", m)
-		specs := l.Specs()
+		specs := l.Specs("")
 		past, _ := specs[0].Match.(*past)
 		key := past.key(did(grapnel.ToolAfter, "a", "1"))
 		m.kept = map[string]remembered{key: {data, time.Now().Add(time.Hour)}}
@@ -578,7 +577,7 @@ func TestTestsBeforeCommit(t *testing.T) {
 			if got.Err != nil {
 				t.Fatalf("%s: %v: %s", agent, got.Err, payload)
 			}
-			got.Event.Can = nil // the test does not depend on the agent's abilities
+			got.Event.Terms.Can = nil // the test does not depend on the agent's abilities
 			if v := l.Fire(context.Background(), got.Event); v.Decision != want {
 				t.Errorf("%s, event %d: %v, want %v: %s", agent, n, v.Decision, want, payload)
 			}

@@ -43,14 +43,6 @@ func whereInstead(fields []grapnel.Field) string {
 	return fmt.Sprintf("%s can be changed on %s", joinFields(fields), strings.Join(kinds, ", "))
 }
 
-// permitsOf returns the Contract that lists the permitted changes of an event.
-func permitsOf(ev *grapnel.Event) *grapnel.Contract {
-	if ev.Contract != nil {
-		return ev.Contract
-	}
-	return contractOf(ev.Kind)
-}
-
 // replace is the hook of a `replace:` action. It applies patterns to the decoded texts of event
 // fields.
 type replace struct {
@@ -83,12 +75,12 @@ func changeTexts(ev *grapnel.Event, fields []grapnel.Field, message, what string
 	if len(fields) == 0 {
 		fields = ev.TextFields()
 	}
-	c := permitsOf(ev)
+	c := ev.Contract()
 	changed := map[grapnel.Field]json.RawMessage{}
 	now := ev // includes changes that were made to its input
 	for _, field := range fields {
 		switch {
-		case !mayChange(c, field):
+		case !mayChange(&c, field):
 		case slices.Contains(policyfile.InputFields(), field):
 			next, err := mapView(now, field, change)
 			if err != nil {
@@ -240,9 +232,9 @@ func newSet(h *policyfile.Hook) *set {
 // Handle sets the fields that the event permits.
 func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 	out := grapnel.Outcome{Message: s.message}
-	c := permitsOf(ev)
+	c := ev.Contract()
 	for field, value := range s.values {
-		if old, has := ev.Get(field); !mayChange(c, field) || has && slices.Equal(old, value) {
+		if old, has := ev.Get(field); !mayChange(&c, field) || has && slices.Equal(old, value) {
 			continue
 		}
 		if out.Set == nil {
@@ -252,7 +244,7 @@ func (s *set) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, err
 	}
 	for i := range s.places {
 		place := &s.places[i]
-		if !mayChange(c, place.Field) {
+		if !mayChange(&c, place.Field) {
 			continue
 		}
 		if old, has := ev.Get(place.Field); has {

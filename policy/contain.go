@@ -91,7 +91,7 @@ func (c *contain) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome,
 	if err != nil {
 		return c.ask(err), nil
 	}
-	if len(out.Set) > 0 && (ev.Can == nil || ev.Can.Context) {
+	if len(out.Set) > 0 && (ev.Can() == nil || ev.Can().Context) {
 		out.Context = []string{c.note()}
 	}
 	return out, nil
@@ -113,10 +113,10 @@ func (c *contain) ask(why error) grapnel.Outcome {
 
 // wrapper returns the command that contains a line, up to the name of the hook.
 func (c *contain) wrapper(ev *grapnel.Event) (string, error) {
-	switch {
+	switch can := ev.Can(); {
 	case ev.Tool == nil || ev.Tool.Class != grapnel.ClassShell || !match.POSIXShell(ev.Tool):
 		return "", errors.New("only lines of a POSIX shell can run in it")
-	case ev.Can != nil && (!slices.Contains(ev.Can.Change, grapnel.FieldInput) || ev.Can.Beside != grapnel.None):
+	case can != nil && (!slices.Contains(can.Change, grapnel.FieldInput) || can.Beside != grapnel.None):
 		return "", errors.New("the agent does not let a hook change its commands")
 	case c.program == nil:
 		return "", errors.New("this program cannot start one")

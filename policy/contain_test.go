@@ -142,7 +142,7 @@ func TestContainAsks(t *testing.T) {
 	const all = "\n  - {name: all, on: tool.before, contain: Careful.}\n"
 	can := func(ev *grapnel.Event, can grapnel.Can) *grapnel.Event {
 		can.Ask = true
-		ev.Can = &can
+		ev.Terms = &grapnel.Terms{Can: &can}
 		return ev
 	}
 	input := []grapnel.Field{grapnel.FieldInput}

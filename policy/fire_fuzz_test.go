@@ -85,7 +85,7 @@ func FuzzFire(f *testing.F) {
 		if !ok || contract.Blocks == grapnel.BlockingNothing {
 			return
 		}
-		if ev.Can != nil && !ev.Can.Block {
+		if ev.Can() != nil && !ev.Can().Block {
 			return // this agent gets another reply
 		}
 		v := fired(t, append(specs, blocker(scopes[int(n)/len(scopes)%len(scopes)])), ev)

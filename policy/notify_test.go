@@ -103,7 +103,7 @@ hooks:
 		HTTP:  func(policyfile.HTTP) (grapnel.Hook, error) { return noop.Hook{}, nil },
 		Notify: func(policyfile.HTTP) (grapnel.Hook, error) {
 			return grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
-				heard = append(heard, string(ev.Kind)+" "+ev.Verdict.Decision.String())
+				heard = append(heard, string(ev.Kind)+" "+ev.Verdict().Decision.String())
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: "not its to say"}, errors.New("nobody cares")
 			}), nil
 		},

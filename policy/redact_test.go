@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/redact"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -110,27 +111,26 @@ func TestRedactEverywhere(t *testing.T) {
 	const secret = "s3cret-\"quoted\"\n"
 	quoted, _ := json.Marshal(secret)
 	inText, _ := json.Marshal(`{"echo":` + string(quoted) + `}`)
-	ev := &grapnel.Event{
+	ev := (&grapnel.Event{
 		Kind: grapnel.ToolAfter, Agent: grapnel.Agent{Name: "claude-code"}, Session: grapnel.Session{ID: "s"},
-		Tool:    &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"key":` + string(quoted) + `}`), Output: inText, Content: "it is " + secret},
-		Calls:   []grapnel.Tool{{Name: "y", Input: json.RawMessage(`{"key":"another one"}`)}},
-		Prompt:  &grapnel.Prompt{Text: secret, System: "another one"},
-		Native:  json.RawMessage(`{"tool_input":{"key":` + string(quoted) + `}}`),
-		Verdict: &grapnel.Verdict{Reasons: []grapnel.Reason{{Text: secret}}, Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"key":"a third"}`)}},
-		Budget:  3,
-	}
+		Tool:   &grapnel.Tool{Name: "x", Input: json.RawMessage(`{"key":` + string(quoted) + `}`), Output: inText, Content: "it is " + secret},
+		Calls:  []grapnel.Tool{{Name: "y", Input: json.RawMessage(`{"key":"another one"}`)}},
+		Prompt: &grapnel.Prompt{Text: secret, System: "another one"},
+		Native: json.RawMessage(`{"tool_input":{"key":` + string(quoted) + `}}`),
+		Terms:  &grapnel.Terms{Budget: 3},
+	}).WithVerdict(&grapnel.Verdict{Reasons: []grapnel.Reason{{Text: secret}}, Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"key":"a third"}`)}})
 	r := redact.New([]*policyfile.Redact{{Fields: []string{"/key"}}})
 	shown, err := r.Event(ev)
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := string(encode(shown))
+	text := string(encode(wire.Of(shown)))
 	for _, part := range []string{"s3cret", "another one", "a third"} {
 		if strings.Contains(text, part) {
 			t.Errorf("%q is shown: %s", part, text)
 		}
 	}
-	if shown.Budget != 3 || shown.Verdict == nil || shown.Tool.Content != "it is [REDACTED]" {
+	if shown.Terms.Budget != 3 || shown.Verdict() == nil || shown.Tool.Content != "it is [REDACTED]" {
 		t.Errorf("lost is too much: %s", text)
 	}
 	if same, err := r.Event(&grapnel.Event{Kind: grapnel.PromptBefore, Prompt: &grapnel.Prompt{Text: "hello"}}); err != nil || same.Prompt.Text != "hello" {

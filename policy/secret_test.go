@@ -113,7 +113,7 @@ func TestSecretExplain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x, ok := e.Specs()[0].Match.(seam.Explainer[grapnel.Event, grapnel.Verdict])
+	x, ok := e.Specs("")[0].Match.(seam.Explainer[grapnel.Event, grapnel.Verdict])
 	if !ok {
 		t.Fatal("the matcher explains nothing")
 	}

@@ -25,7 +25,7 @@ hooks:
   - {name: limit, on: tool.before, limit: {count: 3, per: 1m}}
   - {name: session, on: session.start, context: be kind}
 `, nil)
-	for _, spec := range engine.Specs() {
+	for _, spec := range engine.Specs("") {
 		t.Run(spec.Name, func(t *testing.T) {
 			t.Parallel()
 			hooktest.TestHook(t, spec)

@@ -643,10 +643,7 @@ func (p *pinned) Handle(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome
 
 func (p *pinned) refuse(ev *grapnel.Event, what string, err error) (grapnel.Outcome, error) {
 	err = fmt.Errorf("%s: %w; the user has to review it with \"grapnel trust %s\"", what, err, p.file)
-	c := ev.Contract
-	if c == nil {
-		c = contractOf(ev.Kind)
-	}
+	c := ev.Contract()
 	var out grapnel.Outcome
 	if c.Blocks != grapnel.BlockingNothing && !c.FailOpen && !p.informs {
 		out = grapnel.Outcome{Decision: grapnel.Block, Reason: "A hook of this project was " + err.Error(), Message: "grapnel: a hook of this project was " + err.Error()}

@@ -38,8 +38,8 @@ func TestNoExecutorNoFallback(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := engine.Add(spec); err == nil || engine.Count("") != 0 {
-		t.Errorf("Add = %v, and %d hooks, want an error and none", err, engine.Count(""))
+	if err := engine.Add(spec); err == nil || len(engine.Specs("")) != 0 {
+		t.Errorf("Add = %v, and %d hooks, want an error and none", err, len(engine.Specs("")))
 	}
 	if grace := c.Grace(); grace != 0 {
 		t.Errorf("Grace = %v of nobody", grace)

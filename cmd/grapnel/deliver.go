@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -37,25 +38,23 @@ func newDeliver(c *console) *cobra.Command {
 				defer cancel()
 				return c.PrintLine(remote.Ask(ctx, both.Question))
 			}
-			d := hookcmd.Delivery{Webhook: both.Webhook, Networks: both.Networks}
-			if len(both.Event) > 0 {
-				if err := json.Unmarshal(both.Event, &d.Event); err != nil {
-					return fmt.Errorf("cannot read the event: %w", err)
-				}
-			}
-			w, err := remote.NewWebhook(d.Webhook, d.Networks)
+			w, err := remote.NewWebhook(both.Webhook, both.Networks)
 			switch {
 			case both.Check && err == nil:
 				return c.PrintLine(hookcmd.ServerReply{})
 			case both.Check:
 				return c.PrintLine(hookcmd.ServerReply{Error: err.Error()})
-			case d.Event == nil:
+			case len(both.Event) == 0:
 				return errors.New("cannot read the event: the input contains no event")
 			case err != nil:
 				return err
 			}
-			if err := w.Deliver(cmd.Context(), d.Event); err != nil {
-				return fmt.Errorf("webhook %q: %w", d.Webhook.Name, err)
+			ev, err := wire.Read(both.Event)
+			if err != nil {
+				return fmt.Errorf("cannot read the event: %w", err)
+			}
+			if err := w.Deliver(cmd.Context(), ev); err != nil {
+				return fmt.Errorf("webhook %q: %w", both.Webhook.Name, err)
 			}
 			return nil
 		},

@@ -191,10 +191,13 @@ func defaults[T comparable](v *T, value T) {
 	}
 }
 
-// Has reports whether such an event has an effect. It is always true for the kinds of the eight
+// Listens reports whether such an event has an effect. It always has for the kinds of the eight
 // points, because without an interceptor the host denies them.
-func (h *Hooks) Has(k grapnel.Kind) bool {
-	return pointOf(k) != nil || h.opts.Engine != nil && h.opts.Engine.Has(k)
+func (h *Hooks) Listens(k grapnel.Kind) (heard, decides bool) {
+	if pointOf(k) != nil {
+		return true, true
+	}
+	return h.opts.Engine.Listens(k)
 }
 
 // Fire answers an event. Interceptors judge the events that are emissions; the engine, if there

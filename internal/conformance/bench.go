@@ -33,6 +33,8 @@ type bench struct {
 	logs    map[string]messages // of logging hooks, by hook name
 	failed  []failure           // failed deliveries of webhooks
 
+	late sync.WaitGroup // events that nobody waits for
+
 	web     *web // network that webhooks reach; nil = the case has no webhooks
 	clients *outbound.Client
 
@@ -123,11 +125,12 @@ func (b *bench) remove() {
 // a new engine with the same hooks. Hooks that run longer than the case's deadline are
 // abandoned.
 func (b *bench) settle(ctx context.Context) {
+	b.late.Wait()
 	_ = b.engine.Close(ctx)
 	if b.namesake != nil {
 		return // it keeps its engine
 	}
-	e, err := b.newEngine(b.engine.Specs()...)
+	e, err := b.newEngine(b.engine.Specs("")...)
 	if err != nil {
 		panic(err) // the same specs were valid before
 	}

@@ -168,7 +168,7 @@ func (b *bench) dispatchIn(ctx context.Context, e *grapnel.Engine, def *eventDef
 	}
 	if ev.Kind == b.family.unwaited {
 		f := &firing{bench: b, event: ev, first: b.called(), began: time.Now()}
-		e.Start(ctx, ev)
+		b.late.Go(func() { e.Fire(context.WithoutCancel(ctx), ev) })
 		f.took = time.Since(f.began)
 		return f.answer(ctx), nil
 	}
@@ -177,7 +177,7 @@ func (b *bench) dispatchIn(ctx context.Context, e *grapnel.Engine, def *eventDef
 	}
 	f := b.fire(ev, func() grapnel.Verdict {
 		if unread := unobtainable(def.Input); unread != nil {
-			return e.Fail(ctx, ev, unread)
+			ev.Terms = &grapnel.Terms{Unread: unread}
 		}
 		return e.Fire(ctx, ev)
 	})

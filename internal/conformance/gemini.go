@@ -96,7 +96,7 @@ func geminiEvent(e eventName, dir string, input map[string]any) (*grapnel.Event,
 	if err != nil {
 		return nil, err
 	}
-	ev.Kind, ev.Can = e.kind, nil
+	ev.Kind, ev.Terms.Can = e.kind, nil
 	return ev, nil
 }
 

@@ -234,7 +234,7 @@ func (does *behaviour) run(b *bench, ev *grapnel.Event) (grapnel.Outcome, error)
 			return grapnel.Outcome{}, err
 		}
 	case "unregister_other":
-		b.engine.RemoveFunc(func(s *grapnel.Spec) bool { return s.Name == does.Name })
+		b.engine.Remove(func(s *grapnel.Spec) bool { return s.Name == does.Name })
 	}
 	return does.Then.run(b, ev)
 }

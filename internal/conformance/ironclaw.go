@@ -129,7 +129,7 @@ func ironClawView(ctx context.Context, c *Case, req *hookfile.Request, applicati
 		return nil, err
 	}
 	names := []string{}
-	for _, s := range engine.List("") {
+	for _, s := range engine.Specs("") {
 		names = append(names, s.FullName())
 	}
 	return ironClawSetView(&set, names), nil

@@ -249,9 +249,10 @@ func (s *stage) kind(ev *grapnel.Event) grapnel.Kind {
 	return ev.Kind
 }
 
-// Has reports whether the family's agent has such an event.
-func (s *stage) Has(k grapnel.Kind) bool {
-	return slices.Contains(s.bench.family.kinds(), s.kind(&grapnel.Event{Kind: k}))
+// Listens reports whether the family's agent has such an event.
+func (s *stage) Listens(k grapnel.Kind) (heard, decides bool) {
+	has := slices.Contains(s.bench.family.kinds(), s.kind(&grapnel.Event{Kind: k}))
+	return has, has
 }
 
 // Fire records an event and fires it. The reason of a block is replaced by the case's reason,

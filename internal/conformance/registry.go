@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -151,7 +152,7 @@ func (m *manager) unregisterEvent(_ context.Context, op *operation) (any, error)
 // remove removes hooks, or removes one event from them, and returns their number.
 func (m *manager) remove(event grapnel.Kind, chosen func(*grapnel.Spec) bool) int {
 	if event == "" {
-		return m.engine.RemoveFunc(chosen)
+		return m.engine.Remove(chosen)
 	}
 	removed := 0
 	err := m.engine.Update(func(specs []grapnel.Spec) []grapnel.Spec {
@@ -176,7 +177,7 @@ func (m *manager) remove(event grapnel.Kind, chosen func(*grapnel.Spec) bool) in
 // listed returns the names of the hooks, or of the hooks of one event, in run order.
 func (m *manager) listed(event grapnel.Kind) []string {
 	names := []string{}
-	for _, s := range m.engine.List(event) {
+	for _, s := range m.engine.Specs(event) {
 		names = append(names, s.Name)
 	}
 	return names
@@ -185,15 +186,15 @@ func (m *manager) listed(event grapnel.Kind) []string {
 func (m *manager) list(_ context.Context, op *operation) (any, error) { return m.listed(op.Event), nil }
 
 func (m *manager) count(_ context.Context, op *operation) (any, error) {
-	return m.engine.Count(op.Event), nil
+	return len(m.engine.Specs(op.Event)), nil
 }
 
 func (m *manager) has(_ context.Context, op *operation) (any, error) {
-	return m.engine.Count(op.Event) > 0, nil
+	return len(m.engine.Specs(op.Event)) > 0, nil
 }
 
 func (m *manager) isEmpty(_ context.Context, op *operation) (any, error) {
-	return m.engine.Count(op.Event) == 0, nil
+	return len(m.engine.Specs(op.Event)) == 0, nil
 }
 
 func (m *manager) disableAll(context.Context, *operation) (any, error) {
@@ -271,11 +272,15 @@ func (m *manager) fireAsync(ctx context.Context, op *operation) (any, error) {
 	caller, cancel := context.WithCancel(ctx)
 	defer cancel()
 	begun := time.Now()
-	verdict := m.engine.Start(caller, ev)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		m.engine.Fire(context.WithoutCancel(caller), ev)
+	}()
 	took := time.Since(begun)
 	time.Sleep(time.Duration(op.CancelAfterMS) * time.Millisecond)
 	cancel()
-	<-verdict
+	<-done
 	m.settle(ctx)
 	return view{"completed": m.completed(calls, false), "ms": took.Milliseconds()}, nil
 }
@@ -287,13 +292,13 @@ func (m *manager) fireAll(ctx context.Context, op *operation) (any, error) {
 		return nil, err
 	}
 	calls := m.called()
-	var late <-chan grapnel.HookRun
+	var runs <-chan grapnel.HookRun
 	f := m.fire(ev, func() (v grapnel.Verdict) {
-		v, late = m.engine.FireAll(ctx, ev)
+		v, runs = allruns.Fire(ctx, m.engine, ev)
 		return v
 	})
 	v := f.answer(ctx)
-	for range late { // until all have ended
+	for range runs { // until all have ended
 	}
 	v["completed"] = m.completed(calls, true)
 	return v, nil

@@ -138,7 +138,7 @@ func (p *flytoProgram) add(m *flytoManager, def *hookDef, on []grapnel.Kind) err
 func (m *flytoManager) names() map[string]bool {
 	names := map[string]bool{}
 	if m != nil {
-		for _, s := range m.Engine().Specs() {
+		for _, s := range m.Engine().Specs("") {
 			names[s.Name] = true
 		}
 	}

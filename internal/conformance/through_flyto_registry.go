@@ -154,7 +154,7 @@ func (p *flytoProgram) listed(kind grapnel.Kind) []string {
 			continue
 		}
 		seen := map[int]bool{}
-		for _, s := range m.Engine().List(kind) {
+		for _, s := range m.Engine().Specs(kind) {
 			if i := m.defs[s.Name]; !seen[i] {
 				seen[i] = true
 				names = append(names, p.defs[i].Name)

@@ -42,7 +42,7 @@ func (n *miniclawNames) register(def *hookDef, _ []grapnel.Kind) (name string, o
 		}
 		return "", true, err
 	}
-	specs := n.registry.Engine().Specs()
+	specs := n.registry.Engine().Specs("")
 	return specs[len(specs)-1].Name, true, nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 	"github.com/grapnel-dev/grapnel/internal/sample"
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
@@ -39,16 +40,16 @@ func Fire(ctx context.Context, engine *grapnel.Engine, ev *grapnel.Event) (Firin
 		return f, err
 	}
 	once.AddObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { f.Record = rec }))
-	verdict, late := once.FireAll(ctx, ev)
+	verdict, runs := allruns.Fire(ctx, once, ev)
 	f.Verdict = verdict
-	for run := range late {
+	for run := range runs {
 		f.Late = append(f.Late, run)
 	}
 	return f, nil
 }
 
 // Specs returns the enabled hooks.
-func (f Firing) Specs() []grapnel.Spec { return f.engine.Specs() }
+func (f Firing) Specs() []grapnel.Spec { return f.engine.Specs("") }
 
 // Runs returns the runs of all hooks, including the observing ones.
 func (f Firing) Runs() []grapnel.HookRun {
@@ -72,7 +73,7 @@ func (f Firing) String() string {
 	for _, run := range runs {
 		line("hook", f.name(run)+": "+shownRun(run))
 	}
-	specs := slices.DeleteFunc(f.engine.Specs(), func(s grapnel.Spec) bool {
+	specs := slices.DeleteFunc(f.engine.Specs(""), func(s grapnel.Spec) bool {
 		_, marker := s.Hook.(seam.Marker[grapnel.Event, grapnel.Verdict])
 		return marker // it only stores facts for later events
 	})
@@ -87,7 +88,7 @@ func (f Firing) String() string {
 
 // name returns a hook's name with its position.
 func (f Firing) name(run grapnel.HookRun) string {
-	for _, s := range f.engine.Specs() {
+	for _, s := range f.engine.Specs("") {
 		if s.Name == run.Name && s.Source.Name == run.Source && s.Source.File != "" {
 			return fmt.Sprintf("%s (%s:%d)", run.Name, filepath.Base(s.Source.File), run.Line)
 		}

@@ -242,12 +242,8 @@ func (f *Firing) now() *grapnel.Event {
 // changed returns the fields that hooks changed.
 func (f *Firing) changed() []string {
 	ev := f.Record.Input
-	c, _ := grapnel.ContractOf(ev.Kind)
-	if ev.Kind.Native() && ev.Contract != nil {
-		c = *ev.Contract
-	}
 	var fields []string
-	for _, change := range c.Changes {
+	for _, change := range ev.Contract().Changes {
 		was, _ := ev.Get(change.Field)
 		is, _ := f.now().Get(change.Field)
 		if !sample.Same(was, is) {

@@ -62,7 +62,7 @@ func (r *Recorder) sanitize(ev *grapnel.Event, e *spool.Entry) (*sanitizedEvent,
 	if t.dialect, ok = dialect.FindAgent(cmp.Or(ev.Agent.Name, e.Agent)); !ok || payload == nil {
 		t.dialect = dialect.Plain()
 		plain := *ev
-		plain.ID, plain.Native, plain.Can, plain.Verdict = "", nil, nil, nil
+		plain.ID, plain.Native = "", nil
 		text, err := rawjson.Marshal(&plain)
 		if err != nil {
 			return nil, err
@@ -261,7 +261,7 @@ func usualMode(ev *grapnel.Event) bool { return ev.Session.Mode == "" || ev.Sess
 func restOf(ev *grapnel.Event) []byte {
 	out := *ev
 	out.ID, out.Time, out.Agent, out.Session = "", time.Time{}, grapnel.Agent{}, grapnel.Session{}
-	out.Native, out.Can, out.Contract, out.Verdict = nil, nil, nil, nil
+	out.Native = nil
 	text, err := rawjson.Marshal(&out)
 	if err != nil {
 		return nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -353,14 +354,14 @@ func (s *stage) fire(ctx context.Context, reported reportedEvent) Firing {
 		runtime.ReadMemStats(&before)
 	}
 	begun := time.Now()
-	verdict, late := s.engine.FireAll(ctx, reported.Event)
+	verdict, runs := allruns.Fire(ctx, s.engine, reported.Event)
 	f.Took = time.Since(begun)
 	if s.measure {
 		runtime.ReadMemStats(&after)
 		f.bytes, f.allocs = after.TotalAlloc-before.TotalAlloc, after.Mallocs-before.Mallocs
 	}
 	f.Verdict, f.Record = verdict, s.rec
-	for run := range late {
+	for run := range runs {
 		f.Late = append(f.Late, run)
 	}
 	f.Reply = reported.dialect.Write(reported.Event, &verdict, reported.native)

@@ -16,7 +16,7 @@ func TestReceived(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if is := got.Event; is.Agent.Name != agent.Name || is.Tool.Name != tool || is.Tool.Commands[0] != line || is.Session.CWD != dir || is.Can == nil {
+		if is := got.Event; is.Agent.Name != agent.Name || is.Tool.Name != tool || is.Tool.Commands[0] != line || is.Session.CWD != dir || is.Can() == nil {
 			t.Errorf("%s tells of %+v in %s, want %s to run %q in %s", agent.Name, is.Tool, is.Session.CWD, tool, line, dir)
 		}
 	}

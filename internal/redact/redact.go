@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -132,7 +133,7 @@ func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	if s.holds {
 		whole.Native = nil // short secrets in it cannot be found
 	}
-	data, _ := rawjson.Marshal(&whole)
+	data, _ := rawjson.Marshal(wire.Event{Event: &whole, More: wire.More{Verdict: ev.Verdict()}})
 	if data == nil {
 		return nil, errors.New("the event is not valid JSON")
 	}
@@ -148,12 +149,15 @@ func (r *Redactor) Event(ev *grapnel.Event) (shown *grapnel.Event, err error) {
 	if err != nil || len(s.spots)+len(s.names) == 0 && !s.holds {
 		return ev, err
 	}
-	shown = &grapnel.Event{}
-	if err := json.Unmarshal(data, shown); err != nil {
+	var redacted wire.Event
+	if err := json.Unmarshal(data, &redacted); err != nil {
 		return nil, err
 	}
-	// The engine uses these fields, and they contain no free text.
-	shown.Kind, shown.Contract, shown.Can, shown.Budget = ev.Kind, ev.Contract, ev.Can, ev.Budget
+	shown = redacted.Event
+	shown.Kind, shown.Terms = ev.Kind, ev.Terms // the engine uses them
+	if redacted.More.Verdict != nil {
+		shown = shown.WithVerdict(redacted.More.Verdict)
+	}
 	if ev.Tool != nil {
 		rederive(shown.Tool, ev.Tool)
 	}
@@ -491,8 +495,10 @@ func split(all map[grapnel.Field]json.RawMessage, field grapnel.Field) (mine, ot
 // changed returns the event with the changes of a hook. It uses an engine, so that the changes are
 // applied as in a real run.
 func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grapnel.Event, error) {
-	bare := *ev
-	bare.Can, bare.Verdict = nil, nil
+	bare := ev.WithVerdict(nil)
+	if ev.Terms != nil {
+		bare.Terms = &grapnel.Terms{Contract: ev.Terms.Contract}
+	}
 	var wrong string
 	engine, err := grapnel.New([]grapnel.Spec{{
 		Name: "changes", Phase: grapnel.PhaseRewrite, OnError: grapnel.OnErrorOpen,
@@ -501,7 +507,7 @@ func changed(ctx context.Context, ev *grapnel.Event, out grapnel.Outcome) (*grap
 	if err != nil {
 		return ev, err
 	}
-	v := engine.Fire(ctx, &bare)
+	v := engine.Fire(ctx, bare)
 	if wrong != "" {
 		err = errors.New(wrong)
 	}

@@ -207,7 +207,7 @@ func (s *Stage) castOf(engine *grapnel.Engine) *cast {
 		clear(s.sources)
 	}
 	c := &cast{known: map[string]bool{}, of: map[string][]string{}}
-	for _, spec := range engine.Specs() {
+	for _, spec := range engine.Specs("") {
 		if !c.known[spec.Source.Name] {
 			c.known[spec.Source.Name] = true
 			c.sources = append(c.sources, spec.Source.Name)

@@ -37,7 +37,7 @@ func suggestOptions(t *testing.T, text string) replay.SuggestOptions {
 		t.Fatal(err)
 	}
 	opts := replay.SuggestOptions{Files: map[string][]byte{file: []byte(text)}, Policy: file}
-	for _, spec := range engine.List("") {
+	for _, spec := range engine.Specs("") {
 		h := replay.Hook{Spec: spec}
 		for i := range p.Hooks {
 			if p.Hooks[i].Name == spec.Name && spec.Source.Name == file {

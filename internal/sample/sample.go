@@ -47,7 +47,10 @@ func New(d *dialect.Dialect, native, dir string, with Object) (*grapnel.Event, e
 	if err != nil {
 		return nil, err
 	}
-	ev.Can, ev.Budget, ev.Session.Root = nil, 0, ev.Session.CWD
+	ev.Session.Root = ev.Session.CWD
+	if ev.Terms != nil {
+		ev.Terms = &grapnel.Terms{Contract: ev.Terms.Contract}
+	}
 	return ev, nil
 }
 

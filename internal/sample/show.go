@@ -30,10 +30,10 @@ func canonical(raw json.RawMessage) []byte {
 }
 
 // ShownEvent returns an event in the form for messages. It omits the fields that repeat the
-// input, and the list of verdicts that the agent supports.
+// input.
 func ShownEvent(ev *grapnel.Event) string {
 	out := *ev
-	out.ID, out.Native, out.Can = "", nil, nil
+	out.ID, out.Native = "", nil
 	if ev.Tool != nil {
 		tool := *ev.Tool
 		tool.Facts = nil

@@ -19,6 +19,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/digest"
 	"github.com/grapnel-dev/grapnel/internal/filelock"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 // The files of the drain. Writers append lines to pending.jsonl with a shared lock on
@@ -42,7 +43,13 @@ type Pending struct {
 	File    string         `json:"file,omitempty"`   // file of the source
 	Scope   string         `json:"scope,omitempty"`  // scope of the source
 	EventAt string         `json:"event_at,omitempty"`
-	Event   *grapnel.Event `json:"event,omitempty"` // with its Verdict
+	Event   *grapnel.Event `json:"-"` // with its Verdict
+}
+
+// pendingLine is the JSON form of a Pending.
+type pendingLine struct {
+	Pending
+	Event *wire.Event `json:"event,omitempty"`
 }
 
 // Run queues the observing hooks of a firing for the drain. It does not mask or cut the event,
@@ -73,7 +80,7 @@ func (s *Spool) enqueue(ev *grapnel.Event, hooks []grapnel.Spec) error {
 	if err := ready(s.dir); err != nil {
 		return err
 	}
-	event, err := rawjson.Marshal(ev)
+	event, err := rawjson.Marshal(wire.Of(ev))
 	if err != nil {
 		return err
 	}
@@ -126,8 +133,8 @@ func pendingID(now time.Time, h *grapnel.Spec, ev *grapnel.Event) string {
 		return NewID(now)
 	}
 	decision := grapnel.None
-	if ev.Verdict != nil {
-		decision = ev.Verdict.Decision
+	if v := ev.Verdict(); v != nil {
+		decision = v.Decision
 	}
 	parts := []string{ev.ID, ev.Session.ID, decision.String(), h.Source.Name, h.Source.File, h.Name}
 	return digest.Of([]byte(strings.Join(parts, "\x00")))[:28]
@@ -365,7 +372,7 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 // decodePending decodes a line. With an error it also returns the fields that it could read;
 // without a Hook, nothing could be read.
 func (s *Spool) decodePending(line []byte) (Pending, error) {
-	var p Pending
+	var p pendingLine
 	if err := json.Unmarshal(line, &p); err != nil || p.Hook == "" {
 		return Pending{ID: NewID(time.Now())}, fmt.Errorf("%w of observing hooks; its hook did not run", ErrTorn)
 	}
@@ -373,16 +380,16 @@ func (s *Spool) decodePending(line []byte) (Pending, error) {
 		p.ID = NewID(time.Now()) // the result of the hook is still recorded
 	}
 	if p.EventAt != "" {
-		p.Event = new(grapnel.Event)
+		p.Event = new(wire.Event)
 		if err := readAside(s.dir, p.EventAt, p.Event); err != nil {
-			p.Event = nil
-			return p, fmt.Errorf("cannot read its event: %w", err)
+			return p.Pending, fmt.Errorf("cannot read its event: %w", err)
 		}
 	}
-	if p.Event == nil {
-		return p, errors.New("the event is missing")
+	if p.Event == nil || p.Event.Event == nil {
+		return p.Pending, errors.New("the event is missing")
 	}
-	return p, nil
+	p.Pending.Event = p.Event.Add(p.Event.Event)
+	return p.Pending, nil
 }
 
 // call recovers from panics: one broken hook must not stop the others.

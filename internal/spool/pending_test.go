@@ -52,7 +52,7 @@ func TestDrain(t *testing.T) {
 	s, dir := open(t, &Options{Sync: true})
 	big := event("big")
 	big.Tool.Content = rep("x", 200<<10)
-	big.Verdict = &grapnel.Verdict{Decision: grapnel.Block, Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"a":1}`)}}
+	big = big.WithVerdict(&grapnel.Verdict{Decision: grapnel.Block, Changes: map[grapnel.Field]json.RawMessage{grapnel.FieldInput: json.RawMessage(`{"a":1}`)}})
 	small := event("small")
 	small.ID = ""
 	run(t, s, big, "a", "b")

@@ -15,7 +15,7 @@ func TestPendingID(t *testing.T) {
 		return &grapnel.Spec{Name: name, Source: grapnel.Source{Name: source}}
 	}
 	event := func(id string, decision grapnel.Decision) *grapnel.Event {
-		return &grapnel.Event{ID: id, Verdict: &grapnel.Verdict{Decision: decision}}
+		return (&grapnel.Event{ID: id}).WithVerdict(&grapnel.Verdict{Decision: decision})
 	}
 	first := spool.NewPending(hook("a.yaml", "tell"), event("1", grapnel.Block)).ID
 	if again := spool.NewPending(hook("a.yaml", "tell"), event("1", grapnel.Block)).ID; again != first || len(first) != 28 {

@@ -104,7 +104,6 @@ func cutText(text string, limit, more int) string {
 // avoids encoding megabytes that are dropped afterwards. reduce still applies to the result.
 func (l limits) slim(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
-	out.Verdict = nil
 	l.raw(&out.Native)
 	if ev.Tool != nil {
 		t := l.tool(*ev.Tool)

@@ -103,7 +103,6 @@ func TestReduceEvent(t *testing.T) {
 		Prompt: &grapnel.Prompt{Text: big, System: big}, Message: &grapnel.Message{Content: big, Raw: mustJSON(t, big)},
 		Model: &grapnel.Model{Request: mustJSON(t, big), Response: mustJSON(t, big)}, Stop: &grapnel.Stop{LastMessage: big},
 		Compact: &grapnel.Compact{Instructions: big, Summary: big}, Native: mustJSON(t, map[string]string{"all": big}),
-		Verdict: &grapnel.Verdict{Context: []string{big}},
 	}
 	for i := range 300 {
 		ev.Calls = append(ev.Calls, grapnel.Tool{Name: fmt.Sprint("tool", i), Facts: []grapnel.Fact{{At: "/x"}}, Paths: []grapnel.Path{{Path: "/p", Use: grapnel.UseRead}}})

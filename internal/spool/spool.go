@@ -357,10 +357,10 @@ func (s *Spool) masked(mask bool) limits {
 	return limits{total: s.opts.MaxInput, text: s.opts.MaxInput / 8, mask: mask, also: s.also}
 }
 
-// neutral returns a copy of an event without the agent's own payload and the Verdict.
+// neutral returns a copy of an event without the agent's own payload.
 func neutral(ev *grapnel.Event) *grapnel.Event {
 	out := *ev
-	out.Native, out.Verdict = nil, nil
+	out.Native = nil
 	return &out
 }
 

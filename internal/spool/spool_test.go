@@ -590,7 +590,7 @@ func TestEngine(t *testing.T) {
 	if err := s.Drain(t.Context(), func(_ context.Context, p Pending) error { got = p; return errors.New("unreachable") }); err != nil {
 		t.Fatal(err)
 	}
-	if got.Hook != "later" || got.Digest != "abc" || got.File != "/p.yaml" || got.Event.Verdict == nil || got.Event.Verdict.Reason() != "no" {
+	if got.Hook != "later" || got.Digest != "abc" || got.File != "/p.yaml" || got.Event.Verdict() == nil || got.Event.Verdict().Reason() != "no" {
 		t.Errorf("the hook got %+v, want the event with its verdict", got)
 	}
 	entries, problems := read(t, dir)

@@ -275,7 +275,7 @@ func TestRemove(t *testing.T) {
 			t.Errorf("%s: %d of pre_tool_use, %d of stop, %d ran, want %d, %d, %d", tt.title, tools, stop, ran, tt.tools, tt.stop, tt.ran)
 		}
 	}
-	if m.Engine().Count(grapnel.SessionEnd) != 1 {
+	if len(m.Engine().Specs(grapnel.SessionEnd)) != 1 {
 		t.Error("a hook of the engine was removed")
 	}
 }

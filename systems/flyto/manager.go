@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/allruns"
 )
 
 // An EventObserver gets the Record of each event for which a Manager runs hooks, before the results
@@ -103,7 +104,7 @@ func (m *Manager) UnregisterAllBySource(source string) {
 
 // remove removes hooks. It leaves hooks that were added through the engine.
 func (m *Manager) remove(drop func(h *hook, s *grapnel.Spec) bool) {
-	m.Engine().RemoveFunc(func(s *grapnel.Spec) bool {
+	m.Engine().Remove(func(s *grapnel.Spec) bool {
 		h, ok := s.Hook.(*hook)
 		return ok && drop(h, s)
 	})
@@ -118,7 +119,7 @@ func (m *Manager) Count(hookType HookType) int {
 	if row == nil {
 		return 0
 	}
-	return m.Engine().Count(row.Kind)
+	return len(m.Engine().Specs(row.Kind))
 }
 
 // Enable switches all hooks on again after Disable.
@@ -222,7 +223,7 @@ func (m *Manager) fire(ctx context.Context, hookType HookType, env map[string]st
 		run.invalid = errors.Join(run.invalid, fmt.Errorf("unknown hook type %q", hookType))
 		return run
 	}
-	if m.Engine().Count(row.Kind) == 0 {
+	if len(m.Engine().Specs(row.Kind)) == 0 {
 		return run
 	}
 	ev := event(row.Kind, env)
@@ -230,7 +231,7 @@ func (m *Manager) fire(ctx context.Context, hookType HookType, env map[string]st
 	maps.Copy(full, env)
 	run.call = newCall(hookType, full)
 	var verdict grapnel.Verdict
-	verdict, run.late = m.engine.FireAll(withCall(ctx, run.call), ev)
+	verdict, run.late = allruns.Fire(withCall(ctx, run.call), m.engine, ev)
 	run.canceled = verdict.Err
 	for i := range run.call.runs {
 		if hookRun := &run.call.runs[i]; !hookRun.Async {

@@ -95,19 +95,19 @@ func specOf(hook Hook, priority uint32) (grapnel.Spec, error) {
 
 // Unregister removes a hook and reports whether it existed.
 func (r *HookRegistry) Unregister(name string) bool {
-	return r.engine.RemoveFunc(func(s *grapnel.Spec) bool { return s.FullName() == name }) > 0
+	return r.engine.Remove(func(s *grapnel.Spec) bool { return s.FullName() == name }) > 0
 }
 
 // UnregisterSource removes all hooks whose names begin with the source and "::", for example the
 // hooks of the extension plugin.tool:git, and returns their number.
 func (r *HookRegistry) UnregisterSource(source string) int {
-	return r.engine.RemoveFunc(func(s *grapnel.Spec) bool { return strings.HasPrefix(s.FullName(), source+"::") })
+	return r.engine.Remove(func(s *grapnel.Spec) bool { return strings.HasPrefix(s.FullName(), source+"::") })
 }
 
 // List returns the names of all hooks in the order in which they run.
 func (r *HookRegistry) List() []string {
 	names := []string{}
-	for _, s := range r.engine.List("") {
+	for _, s := range r.engine.Specs("") {
 		if !notice.Is(&s) {
 			names = append(names, s.FullName())
 		}
@@ -122,7 +122,7 @@ func (r *HookRegistry) has(name string) bool {
 
 // find returns the Spec with this full name.
 func (r *HookRegistry) find(name string) (grapnel.Spec, bool) {
-	for _, s := range r.engine.Specs() {
+	for _, s := range r.engine.Specs("") {
 		if s.FullName() == name {
 			return s, true
 		}

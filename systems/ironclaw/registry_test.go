@@ -284,7 +284,7 @@ func TestTimeouts(t *testing.T) {
 	for limit, want := range map[time.Duration]time.Duration{0: ironclaw.DefaultTimeout, time.Second: time.Second, time.Hour: ironclaw.MaxTimeout} {
 		h := hook("h", ironclaw.OK())
 		h.Limit = limit
-		if got := registryWith(t, h).Engine().Specs()[0].Timeout; got != want {
+		if got := registryWith(t, h).Engine().Specs("")[0].Timeout; got != want {
 			t.Errorf("a limit of %v becomes %v, want %v", limit, got, want)
 		}
 	}

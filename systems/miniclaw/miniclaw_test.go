@@ -306,7 +306,7 @@ func TestInvalidHooks(t *testing.T) {
 // Proves: MC-21
 func TestShellHookHasNoTimeout(t *testing.T) {
 	t.Parallel()
-	for _, spec := range miniclaw.NewHookRegistry().With(miniclaw.NewShellHook("true")).Engine().Specs() {
+	for _, spec := range miniclaw.NewHookRegistry().With(miniclaw.NewShellHook("true")).Engine().Specs("") {
 		if spec.Timeout != 0 {
 			t.Errorf("the timeout is %v", spec.Timeout)
 		}

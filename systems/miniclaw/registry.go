@@ -66,7 +66,7 @@ func (r *HookRegistry) With(hook Hook) *HookRegistry {
 }
 
 // IsEmpty reports whether the registry has no hooks.
-func (r *HookRegistry) IsEmpty() bool { return r.engine.Count("") == 0 }
+func (r *HookRegistry) IsEmpty() bool { return len(r.engine.Specs("")) == 0 }
 
 // Engine returns the engine that runs the hooks. An agent can use it with package host instead of
 // calling Dispatch, and add observers to it. Its Close waits for hooks in the background.

@@ -182,7 +182,7 @@ func New(ctx context.Context, place local.Place, s *Subject, e *Options) (*Expla
 		x.Plan = append(x.Plan, p)
 	}
 
-	t := explainer{x: x, engine: engine, specs: engine.List(""), trial: trial, rec: rec, plan: plan}
+	t := explainer{x: x, engine: engine, specs: engine.Specs(""), trial: trial, rec: rec, plan: plan}
 	t.hooks()
 	t.merge()
 	t.others(e.All)

@@ -92,11 +92,7 @@ func (t *explainer) counts(run *grapnel.HookRun) grapnel.Decision {
 }
 
 func blocksAction(ev *grapnel.Event) bool {
-	c, _ := grapnel.ContractOf(ev.Kind)
-	if ev.Kind.Native() && ev.Contract != nil {
-		c = *ev.Contract
-	}
-	return c.Blocks == grapnel.BlockingAction
+	return ev.Contract().Blocks == grapnel.BlockingAction
 }
 
 // whyNotAsked returns why a hook of the plan was not run.

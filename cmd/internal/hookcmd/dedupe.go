@@ -156,8 +156,8 @@ func hold(sp *spool.Spool, to sink, got dialect.Received, inv *invocation) *dedu
 		t.Call = ev.Tool.ID
 	}
 	var err error
-	t.held, err = sp.Hold(t.What, ev.Budget/2)
-	ev.Budget -= time.Since(begun)
+	t.held, err = sp.Hold(t.What, ev.Terms.Budget/2)
+	ev.Terms.Budget -= time.Since(begun)
 	if err != nil {
 		return nil
 	}

@@ -135,8 +135,8 @@ func TestNotify(t *testing.T) {
 		t.Fatalf("%+v", box)
 	}
 	ev := box.events[0]
-	if ev.Kind != grapnel.ToolBefore || ev.Verdict == nil || ev.Verdict.Decision != grapnel.Block || ev.Session.ID != "s" {
-		t.Errorf("told of %+v with %+v", ev, ev.Verdict)
+	if ev.Kind != grapnel.ToolBefore || ev.Verdict() == nil || ev.Verdict().Decision != grapnel.Block || ev.Session.ID != "s" {
+		t.Errorf("told of %+v with %+v", ev, ev.Verdict())
 	}
 	want := policyfile.HTTP{
 		Name: "team", URL: "https://hooks.example.com/x", Secrets: []string{"file:key"}, Headers: map[string]string{"x-team": "core"}, Body: "cloudevents", Ordered: true,

@@ -194,9 +194,9 @@ func (w *watchdog) received(ev *grapnel.Event) {
 		return
 	}
 	w.mu.Lock()
-	w.budget = ev.Budget
+	w.budget = ev.Terms.Budget
 	w.mu.Unlock()
-	ev.Budget = max(ev.Budget-time.Since(w.begun).Truncate(time.Second), time.Millisecond)
+	ev.Terms.Budget = max(ev.Terms.Budget-time.Since(w.begun).Truncate(time.Second), time.Millisecond)
 }
 
 func (w *watchdog) limit() time.Duration {

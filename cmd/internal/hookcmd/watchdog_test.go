@@ -133,9 +133,9 @@ func TestBudgetCountsFromTheStart(t *testing.T) {
 		inv := invocation{}
 		w := newWatchdog(&inv, nil, false)
 		time.Sleep(9500 * time.Millisecond)
-		ev := &grapnel.Event{Budget: dialect.DefaultBudget}
-		if w.received(ev); ev.Budget != dialect.DefaultBudget-9*time.Second {
-			t.Errorf("after 9.5 s the budget is %v", ev.Budget)
+		ev := &grapnel.Event{Terms: &grapnel.Terms{Budget: dialect.DefaultBudget}}
+		if w.received(ev); ev.Terms.Budget != dialect.DefaultBudget-9*time.Second {
+			t.Errorf("after 9.5 s the budget is %v", ev.Terms.Budget)
 		}
 		if got := w.limit(); got != patience(dialect.DefaultBudget) {
 			t.Errorf("limit() = %v, want %v", got, patience(dialect.DefaultBudget))

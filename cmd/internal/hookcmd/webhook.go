@@ -13,7 +13,9 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -23,8 +25,8 @@ import (
 type Delivery struct {
 	Webhook  policyfile.Webhook `json:"webhook"`
 	Networks []string           `json:"networks,omitempty"` // private networks that are allowed; see [Place.Networks]
-	Event    *grapnel.Event     `json:"event,omitempty"`
-	Check    bool               `json:"check,omitempty"` // only check the webhook
+	Event    json.RawMessage    `json:"event,omitempty"`    // the JSON form of package wire
+	Check    bool               `json:"check,omitempty"`    // only check the webhook
 }
 
 // webhookHook returns the hook that delivers events to a webhook. It starts the program grapnel,
@@ -121,7 +123,11 @@ func send(ctx context.Context, place local.Place, self string, w policyfile.Webh
 	networks := place.Networks()
 	ctx, cancel := context.WithTimeoutCause(ctx, sendTime, fmt.Errorf("%w of %v", grapnel.ErrTimeout, sendTime))
 	defer cancel()
-	text, err := json.Marshal(Delivery{Webhook: w, Networks: networks, Event: ev})
+	event, err := rawjson.Marshal(wire.Of(ev))
+	if err != nil {
+		return err
+	}
+	text, err := rawjson.Marshal(Delivery{Webhook: w, Networks: networks, Event: event})
 	if err != nil {
 		return err
 	}

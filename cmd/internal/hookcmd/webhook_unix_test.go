@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -58,7 +59,7 @@ func TestSend(t *testing.T) {
 	if err := json.Unmarshal([]byte(read("got.json")), &got); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(Delivery{Webhook: w, Networks: []string{"10.1.2.0/24", "fd12::/16"}, Event: ev}, got); diff != "" {
+	if diff := cmp.Diff(Delivery{Webhook: w, Networks: []string{"10.1.2.0/24", "fd12::/16"}, Event: encoded(t, ev)}, got); diff != "" {
 		t.Errorf("the program reads (-want +got)\n%s", diff)
 	}
 	if args, env := read("args"), read("env"); args != "deliver\n" || strings.Contains(env, "SSL_CERT") {
@@ -225,4 +226,13 @@ func TestAsker(t *testing.T) {
 	if _, err := other.Handle(ctx, ev); err != nil {
 		t.Errorf("another hook pays for it: %v", err)
 	}
+}
+
+func encoded(t *testing.T, ev *grapnel.Event) json.RawMessage {
+	t.Helper()
+	text, err := rawjson.Marshal(ev)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
 }

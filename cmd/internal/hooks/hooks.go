@@ -83,7 +83,7 @@ func List(place local.Place, dir string) ([]Hook, error) {
 		paused = &p
 	}
 	texts := texts{}
-	specs := engine.List("")
+	specs := engine.Specs("")
 	list := make([]Hook, 0, len(specs))
 	for i := range specs {
 		s := &specs[i]

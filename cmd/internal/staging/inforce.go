@@ -46,7 +46,7 @@ func InForce(place local.Place, opts *replay.SuggestOptions) error {
 			known[at{file.File, h.Name, h.Line}] = h
 		}
 	}
-	for _, spec := range engine.List("") {
+	for _, spec := range engine.Specs("") {
 		if strings.HasPrefix(spec.Source.Name, "grapnel:") {
 			continue
 		}

@@ -87,7 +87,7 @@ func Claim(d *dialect.Dialect, row *dialect.EventRow, word string) string {
 	can := row.Permits()
 	can.Members = nil // they apply only to single tools
 	ev := &grapnel.Event{
-		Kind: row.Kind, Agent: grapnel.Agent{Name: d.Name}, Contract: row.Contract, Can: &can,
+		Kind: row.Kind, Agent: grapnel.Agent{Name: d.Name}, Terms: &grapnel.Terms{Contract: row.Contract, Can: &can},
 		Prompt: &grapnel.Prompt{Text: "y"}, Message: &grapnel.Message{Content: "y"}, Model: &grapnel.Model{Request: json.RawMessage(`{}`), Response: json.RawMessage(`{}`)},
 	}
 	if strings.HasPrefix(string(row.Kind), "tool.") || row.Kind == grapnel.PermissionBefore {

@@ -26,7 +26,7 @@ func Example_preset() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(engine.Specs()[0].Timeout)
+	fmt.Println(engine.Specs("")[0].Timeout)
 	// Output: 5s
 }
 

@@ -35,7 +35,7 @@ func TestAdvice(t *testing.T) {
 	if err != nil || len(warnings) > 0 {
 		t.Fatal(err, warnings)
 	}
-	for _, s := range engine.Specs() {
+	for _, s := range engine.Specs("") {
 		if s.Timeout != 60*time.Second {
 			t.Errorf("%s has the timeout %s", s.Name, s.Timeout)
 		}

@@ -47,7 +47,7 @@ func namesOf(t *testing.T, specs []grapnel.Spec) []string {
 	t.Helper()
 	engine := engineOf(t, specs)
 	names := []string{}
-	for _, s := range engine.List("") {
+	for _, s := range engine.Specs("") {
 		names = append(names, s.FullName())
 	}
 	return names
@@ -356,14 +356,14 @@ func TestIronClawExtensionAtRunTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n := engine.Count(""); n != 4 {
+	if n := len(engine.Specs("")); n != 4 {
 		t.Errorf("%d hooks, want 4", n)
 	}
-	removed := engine.RemoveFunc(func(s *grapnel.Spec) bool {
+	removed := engine.Remove(func(s *grapnel.Spec) bool {
 		return s.Source.Name == "plugin.tool:git" || s.Source.Name == "plugin.dev_tool:git"
 	})
 	var left []string
-	for _, s := range engine.List("") {
+	for _, s := range engine.Specs("") {
 		left = append(left, s.FullName())
 	}
 	if want := []string{"plugin.tool:github::a", "plugin.tool:github::b"}; removed != 2 || !slices.Equal(left, want) {

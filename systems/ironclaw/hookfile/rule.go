@@ -102,7 +102,7 @@ func (h *ruleHook) Handle(_ context.Context, ev *grapnel.Event) (grapnel.Outcome
 			now = part.re.Compile().ReplaceAllString(now, part.template)
 		}
 	}
-	if now == text && field == grapnel.FieldPrompt && onlyAdds(ev.Can) {
+	if now == text && field == grapnel.FieldPrompt && onlyAdds(ev.Can()) {
 		for _, part := range []string{h.prepend, h.append} {
 			if part = strings.TrimSpace(part); part != "" {
 				out.Context = append(out.Context, part)

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
@@ -41,18 +42,18 @@ func envelope(name string, j *Job) (body []byte, media string, err error) {
 	if name == "" || name == EnvelopePlain {
 		return body, media, nil
 	}
-	var ev grapnel.Event
-	if err := json.Unmarshal(j.Event, &ev); err != nil {
+	ev, err := wire.Read(j.Event)
+	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
 	switch name {
 	case EnvelopeCloudEvents:
 		media = "application/cloudevents+json; charset=utf-8"
-		body, err = cloudEvent(j, &ev, body)
+		body, err = cloudEvent(j, ev, body)
 	case EnvelopeSummary:
-		body, err = outbound.WriteBody("", j.Target, &ev, j.Created)
+		body, err = outbound.WriteBody("", j.Target, ev, j.Created)
 	case EnvelopeIronClaw:
-		body, err = outbound.WriteBody("ironclaw", j.Target, &ev, j.Created)
+		body, err = outbound.WriteBody("ironclaw", j.Target, ev, j.Created)
 	default:
 		err = fmt.Errorf("unknown envelope %q", name)
 	}

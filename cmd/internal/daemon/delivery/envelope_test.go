@@ -11,6 +11,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
 func jobOf(t *testing.T, event string) *Job {
@@ -21,12 +22,11 @@ func jobOf(t *testing.T, event string) *Job {
 // A plain envelope is the event in the same form as for servers that decide.
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	ev := &grapnel.Event{
+	ev := (&grapnel.Event{
 		ID: "e1", Kind: grapnel.ToolBefore, Time: time.Date(2026, 11, 21, 20, 0, 0, 0, time.UTC), Agent: grapnel.Agent{Name: "codex"},
-		Tool:    &grapnel.Tool{Name: "Bash", Input: json.RawMessage(`{"n":1.00,"command":"ls <a>"}`)},
-		Verdict: &grapnel.Verdict{Decision: grapnel.Block},
-	}
-	raw, err := json.Marshal(ev)
+		Tool: &grapnel.Tool{Name: "Bash", Input: json.RawMessage(`{"n":1.00,"command":"ls <a>"}`)},
+	}).WithVerdict(&grapnel.Verdict{Decision: grapnel.Block})
+	raw, err := json.Marshal(wire.Of(ev))
 	if err != nil {
 		t.Fatal(err)
 	}
