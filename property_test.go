@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel"
 )

@@ -4,7 +4,6 @@ go 1.26.0
 
 require (
 	charm.land/bubbletea/v2 v2.0.10
-	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/charmbracelet/colorprofile v0.4.3
 	github.com/charmbracelet/x/ansi v0.11.9
 	github.com/fsnotify/fsnotify v1.10.1
@@ -22,14 +21,12 @@ require (
 	go.opentelemetry.io/otel v1.44.0
 	go.opentelemetry.io/otel/sdk v1.44.0
 	go.opentelemetry.io/otel/trace v1.44.0
-	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.61.0
 	golang.org/x/sys v0.49.0
 	golang.org/x/term v0.47.0
 	golang.org/x/tools v0.52.0
 	modernc.org/sqlite v1.60.1
 	mvdan.cc/sh/v3 v3.14.1 // indirect
-	pgregory.net/rapid v1.3.0
 )
 
 require (
@@ -67,7 +64,5 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-// Until the first release.
-replace github.com/grapnel-dev/grapnel => ../
-
-require github.com/grapnel-dev/grapnel v0.0.0
+// The version of the next release, and of both of its tags. go.work replaces it by the directory.
+require github.com/grapnel-dev/grapnel v0.1.0

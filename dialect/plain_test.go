@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/google/jsonschema-go/jsonschema"
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/documents"
 )
 
 // goldenEvents returns the events of all conversations.
@@ -177,7 +177,7 @@ func TestPlainOutcome(t *testing.T) {
 // A schema is plain.schema.json.
 type schema struct {
 	defs  map[string]object
-	rules map[string]*jsonschema.Resolved // by definition
+	rules *documents.Schema
 }
 
 func loadSchema(t testing.TB) schema {
@@ -186,22 +186,14 @@ func loadSchema(t testing.TB) schema {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var whole jsonschema.Schema
 	var text struct {
 		Defs map[string]object `json:"$defs"`
 	}
-	if err := errors.Join(json.Unmarshal(data, &whole), json.Unmarshal(data, &text)); err != nil {
+	rules, err := documents.ParseSchema(string(data))
+	if err := errors.Join(err, json.Unmarshal(data, &text)); err != nil {
 		t.Fatal(err)
 	}
-	s := schema{defs: text.Defs, rules: map[string]*jsonschema.Resolved{}}
-	for def := range text.Defs {
-		one := whole.CloneSchemas()
-		one.AnyOf, one.Ref = nil, "#/$defs/"+def
-		if s.rules[def], err = one.Resolve(nil); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s
+	return schema{text.Defs, rules}
 }
 
 func (s schema) def(name string) object { return s.defs[name] }
@@ -216,7 +208,7 @@ func (s schema) check(t testing.TB, def string, line []byte) {
 			t.Fatalf("%s: %v", line, err)
 		}
 	}
-	if err := s.rules[def].Validate(v); err != nil {
+	if err := s.rules.Of(def).Validate(v); err != nil {
 		t.Errorf("not a valid %s: %v\n%s", def, err, line)
 	}
 }
@@ -240,7 +232,7 @@ func TestSchemaIsChecked(t *testing.T) {
 			if err := json.Unmarshal([]byte(line), &v); err != nil {
 				t.Fatal(err)
 			}
-			if s.rules[def].Validate(v) == nil {
+			if s.rules.Of(def).Validate(v) == nil {
 				t.Errorf("%s passes as %s", line, def)
 			}
 		}

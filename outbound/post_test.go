@@ -3,17 +3,18 @@ package outbound
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/grapnel-dev/grapnel"
 )
@@ -22,8 +23,17 @@ func message(url string) Message {
 	return Message{URL: url, ID: "msg_1", Body: []byte(`{"a":1}`), Timeout: MaxTimeout}
 }
 
-// A message has a signature for each key. The official library accepts the HMAC signatures, and the
-// public keys accept the Ed25519 signatures.
+// signedWith reports whether the headers have the HMAC signature of a body that the specification of
+// the Standard Webhooks demands. The tests of the daemon and of grapnel-hook ask the official
+// library instead.
+func signedWith(secret string, body []byte, header http.Header) bool {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", header.Get("Webhook-Id"), header.Get("Webhook-Timestamp"), body)
+	return err == nil && slices.Contains(strings.Fields(header.Get("Webhook-Signature")), "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+}
+
+// A message has a signature for each key: HMAC, and Ed25519 that the public keys accept.
 func TestPost(t *testing.T) {
 	t.Parallel()
 	public, private, err := ed25519.GenerateKey(nil)
@@ -47,15 +57,8 @@ func TestPost(t *testing.T) {
 			t.Fatal(reply, err)
 		}
 		for _, secret := range m.Secrets[:2] {
-			wh, err := standardwebhooks.NewWebhook(secret)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := wh.Verify(body, got.Header); err != nil {
-				t.Errorf("%v: %v", err, got.Header)
-			}
-			if err := wh.Verify(append(body, ' '), got.Header); err == nil {
-				t.Error("any body is signed")
+			if !signedWith(secret, body, got.Header) {
+				t.Errorf("no signature with %s: %v", secret, got.Header)
 			}
 		}
 		all := strings.Fields(got.Header.Get("Webhook-Signature"))

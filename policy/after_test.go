@@ -16,11 +16,11 @@ import (
 	"time"
 
 	"golang.org/x/tools/txtar"
-	"pgregory.net/rapid"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 // newAfter returns a policy in an engine, with a clock of the test.

@@ -12,10 +12,9 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
@@ -65,7 +64,7 @@ func (req Request) find(file File, l *policyfile.LoadFrom) []*candidate { //noli
 	var all []*candidate
 	for _, place := range places {
 		for _, pattern := range place.patterns {
-			names, err := glob(place.dir, pattern)
+			names, err := globFiles(place.dir, pattern)
 			if whole := filepath.Join(place.dir, filepath.FromSlash(pattern)); err != nil && !has(all, whole) {
 				all = append(all, req.broken(f, file, whole, readfile.Reason(err)))
 			}
@@ -169,8 +168,8 @@ func (p foreignPlace) has(c *candidate) bool {
 	rel, err := filepath.Rel(p.dir, c.Path)
 	real, realErr := filepath.Rel(match.RealPath(p.dir), c.real)
 	return slices.ContainsFunc(p.patterns, func(pattern string) bool {
-		return err == nil && doublestar.MatchUnvalidated(pattern, filepath.ToSlash(rel)) ||
-			realErr == nil && doublestar.MatchUnvalidated(pattern, filepath.ToSlash(real)) ||
+		return err == nil && glob.Match(pattern, filepath.ToSlash(rel)) ||
+			realErr == nil && glob.Match(pattern, filepath.ToSlash(real)) ||
 			!isPattern(pattern) && match.RealPath(filepath.Join(p.dir, filepath.FromSlash(pattern))) == c.real
 	})
 }
@@ -181,7 +180,7 @@ func placesOf(f *hookfiles.Format, scope grapnel.Scope, home, dir string) []fore
 	case grapnel.ScopeManaged:
 		var places []foreignPlace
 		for _, pattern := range f.Managed {
-			base, rest := doublestar.SplitPattern(pattern)
+			base, rest := glob.Split(pattern)
 			places = append(places, foreignPlace{dir: filepath.FromSlash(base), patterns: []string{rest}})
 		}
 		return places
@@ -196,7 +195,7 @@ func placesOf(f *hookfiles.Format, scope grapnel.Scope, home, dir string) []fore
 // project directory.
 func namedPlace(f *hookfiles.Format, name, from string) foreignPlace {
 	if isPattern(name) {
-		base, rest := doublestar.SplitPattern(name)
+		base, rest := glob.Split(name)
 		return foreignPlace{dir: home.Absolute(filepath.FromSlash(base), from), patterns: []string{rest}}
 	}
 	name = home.Absolute(filepath.FromSlash(name), from)
@@ -227,14 +226,14 @@ func (req Request) home() string {
 	return home.Known()
 }
 
-// glob lists the files below dir that match a pattern, sorted by name. A pattern without wildcards
-// is returned unchanged. glob does not follow symlinks that lead out of the directory, and no
+// globFiles lists the files below dir that match a pattern, sorted by name. A pattern without wildcards
+// is returned unchanged. globFiles does not follow symlinks that lead out of the directory, and no
 // symlinks to directories, because they can form a loop.
-func glob(dir, pattern string) ([]string, error) {
+func globFiles(dir, pattern string) ([]string, error) {
 	if !isPattern(pattern) {
 		return []string{pattern}, nil
 	}
-	base, rest := doublestar.SplitPattern(pattern)
+	base, rest := glob.Split(pattern)
 	w := &walk{root: filepath.Join(dir, filepath.FromSlash(base))}
 	err := w.dir("", "", rest, 0)
 	slices.Sort(w.found)
@@ -277,9 +276,9 @@ func (w *walk) dir(name, from, pattern string, depth int) error {
 		switch {
 		case entry.IsDir() && depth < maxForeignDepth && deep:
 			err = w.dir(called, from, pattern, depth+1)
-		case entry.IsDir() && depth < maxForeignDepth && more && doublestar.MatchUnvalidated(first, entry.Name()):
+		case entry.IsDir() && depth < maxForeignDepth && more && glob.Match(first, entry.Name()):
 			err = w.dir(called, called, rest, depth+1)
-		case !entry.IsDir() && doublestar.MatchUnvalidated(pattern, strings.TrimPrefix(strings.TrimPrefix(called, from), "/")):
+		case !entry.IsDir() && glob.Match(pattern, strings.TrimPrefix(strings.TrimPrefix(called, from), "/")):
 			err = w.file(called, entry)
 		}
 		if err != nil {

@@ -293,7 +293,7 @@ func TestGlob(t *testing.T) {
 		"h/a.json/*":        nil,
 		"h/x/**/hooks.json": nil,
 	} {
-		got, err := glob(b.home, pattern)
+		got, err := globFiles(b.home, pattern)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("%s: %v (-want +got)\n%s", pattern, err, diff)
 		}

@@ -11,10 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
@@ -736,7 +735,7 @@ func (p *fileParser) pattern(n *yaml.Node) {
 }
 
 func (p *fileParser) pathPattern(n *yaml.Node) {
-	if !doublestar.ValidatePattern(n.Text) {
+	if !glob.Valid(n.Text) {
 		p.fail(n, "write \\ before a bracket or brace that is part of a name", "%q is not a path pattern: a bracket or brace is not closed", n.Text)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
-	"pgregory.net/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/policy"

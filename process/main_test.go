@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp/cmpopts"
-	"go.uber.org/goleak"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/process"
 )
 
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	process.SandboxMain()
 	switch os.Getenv(roleVar) {
 	case "":
-		goleak.VerifyTestMain(m)
+		await.Main(m)
 	case "deserter":
 		desert()
 	case "worker":

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"testing"
 
-	"go.uber.org/goleak"
 	"google.golang.org/adk/v2/agent"
 	"google.golang.org/adk/v2/agent/llmagent"
 	"google.golang.org/adk/v2/model"
@@ -24,9 +23,10 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/adk"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { await.Main(m) }
 
 // A script is a model that gives prepared contents, one per call, and stores its requests.
 type script struct {

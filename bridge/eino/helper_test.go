@@ -18,14 +18,14 @@ import (
 	"github.com/cloudwego/eino/compose"
 	"github.com/cloudwego/eino/flow/agent/react"
 	"github.com/cloudwego/eino/schema"
-	"go.uber.org/goleak"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/eino"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { await.Main(m) }
 
 // A script is a chat model that gives prepared messages, one per call, and stores its requests.
 type script struct {

@@ -11,15 +11,15 @@ import (
 
 	"github.com/firebase/genkit/go/ai"
 	"github.com/firebase/genkit/go/genkit"
-	"go.uber.org/goleak"
 
 	"github.com/grapnel-dev/grapnel"
 	grapnelgenkit "github.com/grapnel-dev/grapnel/bridge/genkit"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 func TestMain(m *testing.M) {
-	goleak.VerifyTestMain(m)
+	await.Main(m)
 }
 
 // A script is a model that gives prepared messages, one per call, and stores its requests.

@@ -4,20 +4,17 @@ go 1.26.0
 
 require (
 	github.com/google/go-cmp v0.7.0
-	github.com/grapnel-dev/grapnel v0.0.0
+	github.com/grapnel-dev/grapnel v0.1.0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
-	go.uber.org/goleak v1.3.0
 )
 
 require (
-	github.com/bmatcuk/doublestar/v4 v4.10.4 // indirect
 	github.com/dlclark/regexp2 v1.12.0 // indirect
 	github.com/google/jsonschema-go v0.4.3 // indirect
 	github.com/pelletier/go-toml/v2 v2.4.3 // indirect
 	github.com/segmentio/asm v1.1.3 // indirect
 	github.com/segmentio/encoding v0.5.4 // indirect
 	github.com/yosida95/uritemplate/v3 v3.0.2 // indirect
-	go.yaml.in/yaml/v3 v3.0.6 // indirect
 	golang.org/x/oauth2 v0.35.0 // indirect
 	golang.org/x/sync v0.24.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect

@@ -14,18 +14,18 @@ import (
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
-	"go.uber.org/goleak"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/bridge/mcp"
 	"github.com/grapnel-dev/grapnel/host"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // TestMain also runs the stdio server, in a child process of the tests.
 func TestMain(m *testing.M) {
 	file, child := os.LookupEnv("MCP_TEST_FILE")
 	if !child {
-		goleak.VerifyTestMain(m)
+		await.Main(m)
 		return
 	}
 	bridge := mcp.New(host.New(engine(scenes[os.Getenv("MCP_TEST_SCENE")].specs), approves), nil)

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/display"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
-	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
 const personPolicy = `version: 1
@@ -93,7 +93,7 @@ func TestCommandsForPersons(t *testing.T) {
 				}
 				cmd := exec.Command(filepath.Join(below, parent), append([]string{program, "--root", "r"}, strings.Fields(args)...)...)
 				cmd.Dir, cmd.Env = dir, env
-				term := pty.Start(t, cmd, 160, 60)
+				term := display.Start(t, cmd, 160, 60)
 				term.Press(t, "n\n")
 				exit := term.Exit(t)
 				shown := strings.Join(strings.Fields(term.Raw()), " ")

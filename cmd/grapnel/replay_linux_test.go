@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/grapnel-dev/grapnel/internal/pty"
+	"github.com/grapnel-dev/grapnel/cmd/internal/display"
 )
 
 // recordLines returns n Records of an agent that lists a directory.
@@ -36,7 +36,7 @@ func TestReplayProgress(t *testing.T) {
 	}
 	bar := regexp.MustCompile(`\[(=*)( *)\] ([0-9,]+) Records, [0-9]+ /s`)
 	for command, begins := range map[string]string{"replay": "replaying", "suggest": "reading"} {
-		term := pty.Start(t, grapnelCmd(t, "grapnel", command, "--root", filepath.Join(dir, command), file), 100, 24)
+		term := display.Start(t, grapnelCmd(t, "grapnel", command, "--root", filepath.Join(dir, command), file), 100, 24)
 		if code := term.Exit(t); code != 0 {
 			t.Errorf("%s: exit status %d\n%s", command, code, term)
 		}
@@ -63,7 +63,7 @@ func TestReplayProgressOfAPipe(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	term := pty.Start(t, grapnelCmd(t, "grapnel", "replay", "--root", t.TempDir(), pipe), 20, 10)
+	term := display.Start(t, grapnelCmd(t, "grapnel", "replay", "--root", t.TempDir(), pipe), 20, 10)
 	w, err := os.OpenFile(pipe, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestReplayWithoutProgress(t *testing.T) {
 	for name, cmd := range map[string][]string{"TERM=dumb": {}, "TERM=xterm": {"--json"}} {
 		c := grapnelCmd(t, "grapnel", append([]string{"replay", "--root", t.TempDir(), file}, cmd...)...)
 		c.Env = append(c.Env, name)
-		term := pty.Start(t, c, 80, 24)
+		term := display.Start(t, c, 80, 24)
 		if code := term.Exit(t); code != 0 || strings.Contains(term.Raw(), "replaying") || strings.Contains(term.Raw(), "\x1b[K") {
 			t.Errorf("%s %v: exit status %d\n%q", name, cmd, code, term.Raw())
 		}

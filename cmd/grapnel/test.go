@@ -10,13 +10,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/policytest"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -136,9 +136,9 @@ func (t *tester) check() error {
 	case policytest.IsTest(t.junit):
 		return cli.Usage(cli.WithHint(fmt.Errorf("--junit %s: this file contains tests and would be overwritten", printable.Line(t.junit)), "--junit report.xml"))
 	}
-	for _, glob := range t.ignore {
-		if !doublestar.ValidatePattern(glob) {
-			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s is not a pattern", printable.Line(glob)), "for example --ignore vendor, or --ignore '**/old_*'"))
+	for _, pattern := range t.ignore {
+		if !glob.Valid(pattern) {
+			return cli.Usage(cli.WithHint(fmt.Errorf("--ignore %s is not a pattern", printable.Line(pattern)), "for example --ignore vendor, or --ignore '**/old_*'"))
 		}
 	}
 	if err := t.checkQuality(); err != nil {

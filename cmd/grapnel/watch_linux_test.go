@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/internal/pty"
+	"github.com/grapnel-dev/grapnel/cmd/internal/display"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
@@ -91,9 +91,9 @@ func (h hooked) gemini(command string) {
 	h.run(`{"session_id":"g1","cwd":"/home/dev/api","hook_event_name":"BeforeTool","tool_name":"run_shell_command","tool_input":{"command":`+quoted(h, command)+`}}`, "grapnel-hook", "gemini-cli")
 }
 
-func (h hooked) watch(width, height int, args ...string) *pty.Terminal {
+func (h hooked) watch(width, height int, args ...string) *display.Terminal {
 	h.Helper()
-	return pty.Start(h, grapnelCmd(h, "grapnel", append([]string{"watch", "--root", h.root}, args...)...), width, height)
+	return display.Start(h, grapnelCmd(h, "grapnel", append([]string{"watch", "--root", h.root}, args...)...), width, height)
 }
 
 // `grapnel watch` shows the work of two agents: as a list, filtered, one event in full, paused,
@@ -222,7 +222,7 @@ func TestWatchWithoutColours(t *testing.T) {
 		if !want {
 			cmd.Env = append(cmd.Env, "NO_COLOR=yes")
 		}
-		w := pty.Start(t, cmd, 80, 24)
+		w := display.Start(t, cmd, 80, 24)
 		w.Want(t, "block  Bash git push --force", "1 blocked", "\n>")
 		if got := strings.Contains(w.Raw(), "\x1b[31m"); got != want {
 			t.Errorf("red is written: %v, want %v", got, want)
@@ -237,7 +237,7 @@ func TestWatchAtADumbTerminal(t *testing.T) {
 	t.Parallel()
 	cmd := grapnelCmd(t, "grapnel", "watch", "--root", t.TempDir())
 	cmd.Env = append(cmd.Env, "TERM=dumb")
-	w := pty.Start(t, cmd, 80, 24)
+	w := display.Start(t, cmd, 80, 24)
 	w.Want(t, `hint: run "grapnel log -f"`)
 	if code := w.Exit(t); code != 1 {
 		t.Errorf("exit status %d, want 1", code)

@@ -3,11 +3,11 @@ module github.com/grapnel-dev/grapnel/cmd/test
 go 1.26.0
 
 require (
-	github.com/bmatcuk/doublestar/v4 v4.10.4 // indirect
+	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/charmbracelet/x/ansi v0.11.9 // indirect
 	github.com/fsnotify/fsnotify v1.10.1 // indirect
 	github.com/google/go-cmp v0.7.0
-	github.com/google/jsonschema-go v0.4.3 // indirect
+	github.com/google/jsonschema-go v0.4.3
 	github.com/pelletier/go-toml/v2 v2.4.3 // indirect
 	github.com/prometheus/client_golang v1.25.0 // indirect
 	github.com/prometheus/client_model v0.6.3
@@ -53,13 +53,16 @@ require (
 	modernc.org/memory v1.12.1 // indirect
 )
 
-// Until the first release.
+// No other module requires this one.
 replace (
 	github.com/grapnel-dev/grapnel => ../../
 	github.com/grapnel-dev/grapnel/cmd => ../
 )
 
 require (
-	github.com/grapnel-dev/grapnel v0.0.0
-	github.com/grapnel-dev/grapnel/cmd v0.0.0
+	github.com/expr-lang/expr v1.17.8
+	github.com/goccy/go-yaml v1.19.2
+	github.com/grapnel-dev/grapnel v0.1.0
+	github.com/grapnel-dev/grapnel/cmd v0.1.0
+	golang.org/x/mod v0.42.0
 )

@@ -18,7 +18,6 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel/policy"
@@ -27,7 +26,13 @@ import (
 var update = flag.Bool("update", false, "rewrite what is expected in testdata")
 
 // The test binary runs as the agent if its name is agent.
-func TestMain(m *testing.M) { testscript.Main(m, map[string]func(){"agent": main}) }
+func TestMain(m *testing.M) {
+	if os.Args[0] == "agent" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
 
 // A world is the environment of an agent: a working directory, a policy directory, and an
 // endpoint.

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel"
 )

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 var limits = Limits{Failures: 3, Cooldown: 10 * time.Second}

@@ -1,4 +1,4 @@
-// Package documents finds the YAML in this repository and validates YAML against a JSON Schema,
+// Package documents finds the YAML in this repository and validates values against a JSON Schema,
 // for tests of the packages that read, check or format files:
 //
 //	all, err := documents.All("..")
@@ -13,7 +13,6 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/google/jsonschema-go/jsonschema"
 	"golang.org/x/tools/txtar"
 
 	"github.com/grapnel-dev/grapnel/internal/yaml"
@@ -66,11 +65,7 @@ func All(root string) ([]Document, error) {
 
 // Validator returns a function that checks a YAML text against a JSON Schema.
 func Validator(schema string) (refuses func(text string) error, err error) {
-	var s jsonschema.Schema
-	if err := json.Unmarshal([]byte(schema), &s); err != nil {
-		return nil, err
-	}
-	resolved, err := s.Resolve(nil)
+	s, err := ParseSchema(schema)
 	if err != nil {
 		return nil, err
 	}
@@ -83,6 +78,6 @@ func Validator(schema string) (refuses func(text string) error, err error) {
 		if err := json.Unmarshal(tree.JSON(), &v); err != nil {
 			return err // JSON cannot hold the value, for example 1e400
 		}
-		return resolved.Validate(v)
+		return s.Validate(v)
 	}, nil
 }

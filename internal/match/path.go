@@ -11,9 +11,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/shell"
 )
@@ -83,7 +82,7 @@ func matchGlob(pattern, name string) bool {
 	if foldsCase {
 		pattern, name = strings.ToLower(pattern), strings.ToLower(name)
 	}
-	return doublestar.MatchUnvalidated(filepath.ToSlash(pattern), filepath.ToSlash(name))
+	return glob.Match(filepath.ToSlash(pattern), filepath.ToSlash(name))
 }
 
 // MaxPath is the maximum length in bytes of a path whose symlinks are resolved. No system opens
@@ -187,7 +186,7 @@ func RealPath(name string) string {
 // realPatterns returns an absolute pattern unchanged, and with symlinks resolved in the part before
 // its first wildcard.
 func realPatterns(pattern string) []string {
-	base, rest := doublestar.SplitPattern(filepath.ToSlash(pattern))
+	base, rest := glob.Split(filepath.ToSlash(pattern))
 	if !strings.ContainsAny(rest, `*?[{\`) {
 		return distinct(pattern, RealPath(pattern))
 	}

@@ -8,8 +8,7 @@ import (
 	"syscall"
 	"unicode/utf8"
 
-	"github.com/bmatcuk/doublestar/v4"
-
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/prefilter"
 )
@@ -65,7 +64,7 @@ func (f *Facts) nearPath(pattern string) bool {
 	if pattern != "~" && !strings.HasPrefix(pattern, "~/") && !filepath.IsAbs(pattern) {
 		return holdsPieces(all, foldPath(pattern))
 	}
-	base, rest := doublestar.SplitPattern(filepath.ToSlash(home.Expand(pattern)))
+	base, rest := glob.Split(filepath.ToSlash(home.Expand(pattern)))
 	switch {
 	case !strings.ContainsAny(rest, `*?[{`):
 		base += "/" + rest

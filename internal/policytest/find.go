@@ -7,8 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
@@ -25,7 +24,7 @@ func Find(paths, ignore []string) ([]string, error) {
 	ignored := func(path string) bool {
 		return slices.ContainsFunc(ignore, func(pattern string) bool {
 			for _, name := range []string{filepath.Base(path), filepath.ToSlash(path)} {
-				if ok, _ := doublestar.Match(pattern, name); ok {
+				if glob.Match(pattern, name) {
 					return true
 				}
 			}

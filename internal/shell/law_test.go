@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 // spell writes a word in one of the many spellings that a shell reduces to it.

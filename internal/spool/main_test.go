@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/filelock"
@@ -24,7 +22,7 @@ const roleVar = "SPOOL_TEST_ROLE"
 func TestMain(m *testing.M) {
 	role := strings.Fields(os.Getenv(roleVar))
 	if len(role) == 0 {
-		goleak.VerifyTestMain(m)
+		await.Main(m)
 		return
 	}
 	if err := play(role); err != nil {

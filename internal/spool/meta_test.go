@@ -7,7 +7,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
@@ -30,7 +31,7 @@ func fillIn(t *rapid.T, v reflect.Value, all bool) {
 	}
 	switch v.Kind() {
 	case reflect.String:
-		v.SetString(rapid.StringN(1, 20, -1).Draw(t, "text"))
+		v.SetString(rapid.StringN(1, 20).Draw(t, "text"))
 	case reflect.Bool:
 		v.SetBool(true)
 	case reflect.Int:

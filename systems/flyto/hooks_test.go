@@ -17,14 +17,13 @@ import (
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/process"
 	hooks "github.com/grapnel-dev/grapnel/systems/flyto"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { await.Main(m) }
 
 // A pretender is an Executor that starts nothing. Its programs are the three words of their shell
 // line: exit code, stdout and stderr. It keeps the last program.

@@ -29,7 +29,7 @@ type Format struct {
 	Name  string
 	Agent string // ID of the agent that runs these files itself, so that Grapnel does not run their hooks for its events; empty = none
 
-	// Places of the files: doublestar patterns, in the order in which the system reads them.
+	// Places of the files: patterns of internal/glob, in the order in which the system reads them.
 	// Patterns of a user are relative to the home directory and to the directory of the policy
 	// file. Patterns of a project are relative to the directory of its policy file. Managed
 	// patterns are absolute.

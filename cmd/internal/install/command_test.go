@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"pgregory.net/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 func TestParseEntry(t *testing.T) {

@@ -13,7 +13,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 // FuzzPlan tries arbitrary bytes: either they are rejected, or the installation can be removed.

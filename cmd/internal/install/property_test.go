@@ -8,7 +8,8 @@ import (
 	"time"
 
 	"github.com/tailscale/hujson"
-	"pgregory.net/rapid"
+
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 
 	"github.com/grapnel-dev/grapnel/dialect"
 )

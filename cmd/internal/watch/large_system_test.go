@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 // The screen stays correct for any events, keys and sizes.

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/display"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
-	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
 // warning is the title of the warning, see the test below.
@@ -46,5 +46,5 @@ func start(t *testing.T, g guarded) string {
 	defer agents.Slot()()
 	cmd := &exec.Cmd{Path: g.Program.Command[0], Args: g.Program.Command, Dir: g.Project, Env: append(g.Env(), "TERM=xterm-256color", "NO_COLOR=")}
 	first := regexp.MustCompile(`\? for shortcuts|shift\+tab|` + warning)
-	return pty.Start(t, cmd, 120, 40).Until(t, first.MatchString, first)
+	return display.Start(t, cmd, 120, 40).Until(t, first.MatchString, first)
 }

@@ -12,11 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/display"
 	"github.com/grapnel-dev/grapnel/cmd/internal/verify/model"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/agents"
 	"github.com/grapnel-dev/grapnel/cmd/test/e2e/offline"
 	"github.com/grapnel-dev/grapnel/internal/await"
-	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
 // A looked is a screen that shows "grapnel watch" to a user.
@@ -35,7 +35,7 @@ func look(t *testing.T, width, height int, argv ...string) looked {
 	tmux, err := exec.LookPath("tmux")
 	if err != nil {
 		t.Logf("there is no tmux here (%v): the screen is one of the tests", err)
-		return pty.Start(t, &exec.Cmd{Path: argv[0], Args: argv, Env: env}, width, height)
+		return display.Start(t, &exec.Cmd{Path: argv[0], Args: argv, Env: env}, width, height)
 	}
 	dir, err := os.MkdirTemp("/tmp", "tmux") //nolint:usetesting // a socket path must be short, and t.TempDir is long
 	if err != nil {

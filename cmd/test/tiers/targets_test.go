@@ -85,10 +85,13 @@ func TestPure(t *testing.T) {
 		root := filepath.Join("..", "..", "..", filepath.FromSlash(strings.TrimSuffix(dir, "/...")))
 		files := 0
 		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-			if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			if err != nil || !strings.HasSuffix(path, ".go") {
 				return err
 			}
 			files++
+			if strings.HasSuffix(path, "_test.go") {
+				return nil
+			}
 			file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
 			if err != nil {
 				return err

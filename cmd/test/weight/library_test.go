@@ -5,6 +5,7 @@ package weight
 import (
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -30,12 +31,32 @@ func library(t *testing.T, args ...string) []string {
 func TestLibraryRequirements(t *testing.T) {
 	t.Parallel()
 	const most = 7 // itself and six others
-	modules := library(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".", "./policy", "./process", "./host", "./local")
+	modules := library(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", ".", "./policy", "./process", "./host", "./local", "./outbound")
 	if len(modules) > most {
 		t.Errorf("the library requires %d modules, want at most %d: %s", len(modules), most, strings.Join(modules, ", "))
 	}
 	if !slices.Contains(modules, module) {
 		t.Errorf("go list does not name %s: %q", module, modules)
+	}
+}
+
+// The library requires only modules that its packages import. If only tests of the library import a
+// module, the tests are in the module cmd/test.
+func TestLibraryRequiresNothingForTests(t *testing.T) {
+	t.Parallel()
+	used := library(t, "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./...")
+	mod, err := os.ReadFile("../../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^(?:require |\t)(\S+\.\S+/\S+) v`).FindAllStringSubmatch(string(mod), -1)
+	for _, m := range lines {
+		if !slices.Contains(used, m[1]) {
+			t.Errorf("go.mod requires %s, which no package of the library imports", m[1])
+		}
+	}
+	if len(lines) < 5 {
+		t.Errorf("%d requirements found: %q", len(lines), lines)
 	}
 }
 

@@ -17,10 +17,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/nearest"
 	"github.com/grapnel-dev/grapnel/internal/shell"
@@ -718,7 +717,7 @@ func rulePaths(pattern string) []string {
 		pattern = "**/" + pattern
 	}
 	pattern = strings.TrimSuffix(pattern, "/")
-	if !doublestar.ValidatePattern(pattern) {
+	if !glob.Valid(pattern) {
 		return nil
 	}
 	return []string{pattern, pattern + "/**"}

@@ -3,8 +3,7 @@ package hookfile
 import (
 	"testing"
 
-	"github.com/bmatcuk/doublestar/v4"
-
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 	"github.com/grapnel-dev/grapnel/systems/internal/systemtest"
 )
@@ -35,7 +34,7 @@ func TestIronClawSources(t *testing.T) {
 	} {
 		found := false
 		for _, pattern := range Format.Project {
-			found = found || doublestar.MatchUnvalidated(pattern, path)
+			found = found || glob.Match(pattern, path)
 		}
 		if found != (want != "") {
 			t.Errorf("%s is found: %v", path, found)

@@ -3,14 +3,14 @@ package hookfile
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/glob"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
@@ -109,11 +109,7 @@ func Find(home, workspace string) ([]File, error) {
 		}
 		defer func() { _ = root.Close() }()
 		for _, pattern := range place.patterns {
-			names, err := doublestar.Glob(root.FS(), pattern, doublestar.WithFilesOnly(), doublestar.WithNoFollow())
-			if err != nil {
-				return nil, fmt.Errorf("cannot search %s: %w", place.dir, err)
-			}
-			for _, name := range names {
+			for _, name := range matching(root.FS(), pattern) {
 				f := File{Path: filepath.Join(place.dir, filepath.FromSlash(name))}
 				f.Source = sourceOf(&hookfiles.File{Path: f.Path, Name: name})
 				f.Data, f.Err = readBelow(root, name)
@@ -122,6 +118,24 @@ func Find(home, workspace string) ([]File, error) {
 		}
 	}
 	return files, nil
+}
+
+// matching returns the files that match a pattern. It skips directories that it cannot read, and
+// follows no symlinks to directories.
+func matching(files fs.FS, pattern string) []string {
+	base, _ := glob.Split(pattern)
+	deep := strings.Contains(pattern, "**")
+	var names []string
+	_ = fs.WalkDir(files, base, func(name string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil, d.IsDir() && !deep && strings.Count(name, "/") >= strings.Count(pattern, "/"):
+			return fs.SkipDir
+		case !d.IsDir() && glob.Match(pattern, name):
+			names = append(names, name)
+		}
+		return nil
+	})
+	return names
 }
 
 // maxFile limits the size of a file in bytes, as for `load:`.

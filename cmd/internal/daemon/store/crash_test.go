@@ -14,11 +14,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store/storetest"
+	"github.com/grapnel-dev/grapnel/internal/await"
 )
 
 // roleVar names the environment variable that makes the test binary another process with a store.
@@ -27,7 +26,7 @@ const roleVar = "STORE_TEST_ROLE"
 func TestMain(m *testing.M) {
 	role := strings.Fields(os.Getenv(roleVar))
 	if len(role) == 0 {
-		goleak.VerifyTestMain(m)
+		await.Main(m)
 		return
 	}
 	play := map[string]func(dir, name string) error{"put": playPut, "full": playFull}[role[0]]

@@ -1,8 +1,10 @@
-package yaml
+package yaml_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
 // tricky are documents with the features of YAML, one per entry. "⇥" represents a tab.
@@ -1284,14 +1286,14 @@ func TestTricky(t *testing.T) {
 	for _, in := range tricky {
 		in = strings.ReplaceAll(in, "⇥", "\t")
 		for _, doc := range []string{in, in + "\n"} {
-			own, err := Parse([]byte(doc))
+			own, err := yaml.Parse([]byte(doc))
 			library, libraryErr := libraryParse([]byte(doc))
 			if err == nil && libraryErr == nil && dump(own) == dump(library) || err != nil && libraryErr != nil {
 				continue
 			}
 			met[in] = true
 			if otherwise[in] == "" {
-				t.Errorf("Parse(%q) = %s%v, the library: %s%v", doc, read(Parse, doc), err, read(libraryParse, doc), libraryErr)
+				t.Errorf("Parse(%q) = %s%v, the library: %s%v", doc, read(yaml.Parse, doc), err, read(libraryParse, doc), libraryErr)
 			}
 		}
 	}

@@ -1,4 +1,4 @@
-package pty
+package display
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/pty"
 )
 
 // A Terminal runs a program on a new pseudo terminal, and reads and types like a user.
@@ -30,11 +31,11 @@ type Terminal struct {
 // Start kills it.
 func Start(t testing.TB, cmd *exec.Cmd, width, height int) *Terminal {
 	t.Helper()
-	person, program, err := Open()
+	person, program, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Resize(program, width, height); err != nil {
+	if err := pty.Resize(program, width, height); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = program, program, program
@@ -98,7 +99,7 @@ func (t *Terminal) Press(tb testing.TB, keys string) {
 func (t *Terminal) SetSize(tb testing.TB, width, height int) {
 	tb.Helper()
 	t.Resize(width, height)
-	if err := Resize(t.person, width, height); err != nil {
+	if err := pty.Resize(t.person, width, height); err != nil {
 		tb.Fatal(err)
 	}
 }

@@ -1,17 +1,19 @@
-package yaml
+package yaml_test
 
 import (
 	"fmt"
 	"strings"
+
+	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
 // dump formats a tree for comparison: kinds, positions and texts. It omits the position of an
 // absent value, because the library uses either the column of the colon or the next one.
-func dump(n *Node) string {
+func dump(n *yaml.Node) string {
 	var b strings.Builder
-	var walk func(n *Node, indent string)
-	walk = func(n *Node, indent string) {
-		if n.Kind == Null {
+	var walk func(n *yaml.Node, indent string)
+	walk = func(n *yaml.Node, indent string) {
+		if n.Kind == yaml.Null {
 			fmt.Fprintf(&b, "%snothing\n", indent)
 		} else {
 			fmt.Fprintf(&b, "%s%s %d:%d %q\n", indent, n.Kind, n.Line, n.Col, n.Text)
@@ -28,7 +30,7 @@ func dump(n *Node) string {
 	return b.String()
 }
 
-func read(parse func([]byte) (*Node, error), in string) string {
+func read(parse func([]byte) (*yaml.Node, error), in string) string {
 	n, err := parse([]byte(in))
 	if err != nil {
 		return "refused"
