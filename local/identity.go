@@ -1,6 +1,8 @@
 package local
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -8,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/atomicfile"
 	"github.com/grapnel-dev/grapnel/internal/home"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
@@ -39,6 +42,37 @@ func (p Place) Identity() Identity {
 		id.User, _, _ = strings.Cut(rest, "\n")
 	}
 	return id
+}
+
+// Mark sets the fields of a Record that say where, by which policies and at which costs of a
+// model the event was judged.
+func (id Identity) Mark(rec *grapnel.Record, policies string) {
+	rec.Host, rec.User, rec.Machine, rec.PolicyDigest = id.Host, id.User, id.Machine, policies
+	if rec.Event == grapnel.ModelAfter && rec.Input != nil && rec.Input.Model != nil {
+		rec.TokensIn, rec.TokensOut = tokens(rec.Input.Model.Response)
+	}
+}
+
+// tokens returns the token counts in a model's response, in the names of OpenAI, Anthropic or
+// Gemini.
+func tokens(response json.RawMessage) (in, out int) {
+	var r struct {
+		Usage struct {
+			Prompt     int `json:"prompt_tokens"`
+			Completion int `json:"completion_tokens"`
+			Input      int `json:"input_tokens"`
+			Output     int `json:"output_tokens"`
+		} `json:"usage"`
+		Gemini struct {
+			Prompt     int `json:"promptTokenCount"`
+			Candidates int `json:"candidatesTokenCount"`
+		} `json:"usageMetadata"`
+	}
+	if json.Unmarshal(response, &r) != nil {
+		return 0, 0
+	}
+	u := r.Usage
+	return max(0, cmp.Or(u.Prompt, u.Input, r.Gemini.Prompt)), max(0, cmp.Or(u.Completion, u.Output, r.Gemini.Candidates))
 }
 
 // newMachine stores a new ID, and returns the content of the file. If another process was faster,

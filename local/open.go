@@ -89,6 +89,7 @@ type Engine struct {
 	Place Place
 	Root  string // root of the project; empty if Options had Files
 
+	workers Workers
 	closers []func(context.Context) error
 }
 
@@ -111,7 +112,7 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		if cwd == "" {
 			var err error
 			if cwd, err = os.Getwd(); err != nil {
-				return nil, err
+				return nil, fmt.Errorf("local.Options.CWD: %w", err)
 			}
 		}
 		e.Root = ProjectRoot(cwd)
@@ -126,7 +127,8 @@ func Open(ctx context.Context, opts *Options) (*Engine, error) {
 		e.closers = append(e.closers, func(context.Context) error { return counter.Close() })
 	}
 	if o.Command == nil {
-		o.Command = e.command
+		o.Command = func(c policyfile.Command) grapnel.Hook { return e.workers.Hook(e.Place, c) }
+		e.closers = append(e.closers, e.workers.Close)
 	}
 	o.fail()
 	e.Set = e.Place.load(&o)
@@ -162,30 +164,10 @@ func (e *Engine) locate(opts *Options) (err error) {
 		e.Place = *opts.Place
 		return nil
 	}
-	e.Place, err = Locate(opts.Root, "")
-	return err
-}
-
-// command returns the hook of a program. A worker keeps running until Close.
-func (e *Engine) command(c policyfile.Command) grapnel.Hook {
-	hook := Runner(e.Place)(c)
-	made, ok := hook.(*process.Command)
-	if !ok || !c.Worker {
-		return hook
+	if e.Place, err = Locate(opts.Root, ""); err != nil {
+		return fmt.Errorf("local.Options.Root: %w", err)
 	}
-	worker := NewWorker(made)
-	e.closers = append(e.closers, worker.Close)
-	return worker
-}
-
-// NewWorker returns a worker that runs the program of a command. A worker gets no environment
-// variables of events.
-func NewWorker(made *process.Command) *process.Worker {
-	worker := &process.Worker{Command: *made}
-	if worker.Vars = nil; made.Dialect != nil {
-		worker.Dialect = made.Dialect.OfWorker()
-	}
-	return worker
+	return nil
 }
 
 // fail replaces nil constructors by ones that return failing hooks.
@@ -196,13 +178,13 @@ func (o *Options) fail() {
 		})
 	}
 	if o.Webhook == nil {
-		o.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) { return missing(w.Name, "Options.Webhook"), nil }
+		o.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) { return missing(w.Name, "local.Options.Webhook"), nil }
 	}
 	if o.HTTP == nil {
-		o.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.HTTP"), nil }
+		o.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "local.Options.HTTP"), nil }
 	}
 	if o.Notify == nil {
-		o.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "Options.Notify"), nil }
+		o.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) { return missing(h.Name, "local.Options.Notify"), nil }
 	}
 }
 

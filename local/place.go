@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -130,6 +131,15 @@ func (p Place) Files(named []string, dirs []Dir) []policy.File {
 	return files
 }
 
+// Stamps returns the stamps of all files that determine the policies in force.
+func (p Place) Stamps(files []policy.File) stamp.Stamps {
+	all := []stamp.File{{Path: string(p.Trusts())}, {Path: p.Snapshots()}, {Path: p.Pause()}, {Path: p.Off()}}
+	for _, f := range files {
+		all = append(all, stamp.File{Path: f.Path, Root: f.Root})
+	}
+	return stamp.Of(all...)
+}
+
 // HasPolicy reports whether a managed policy, the user's policy or a named policy exists.
 func (p Place) HasPolicy(named []string) bool {
 	return slices.ContainsFunc(p.Files(named, nil), func(f policy.File) bool {
@@ -216,7 +226,7 @@ func Locate(root, id string) (Place, error) {
 	home, err := os.UserHomeDir()
 	if !filepath.IsAbs(config) {
 		if err != nil {
-			return Place{}, errors.New("no home directory: set HOME, or use --root DIR")
+			return Place{}, errors.New("no home directory: set HOME, or use another root (--root DIR)")
 		}
 		config = filepath.Join(home, ".config")
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
-	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+	"github.com/grapnel-dev/grapnel/internal/ask"
+	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
@@ -25,7 +26,7 @@ func newDeliver(c *console) *cobra.Command {
 			// The event of a question for a server stays raw JSON, so it is sent byte by byte.
 			var both struct {
 				HTTP *policyfile.HTTP `json:"http"`
-				hookcmd.Question
+				ask.Question
 				Webhook policyfile.Webhook `json:"webhook"`
 				Check   bool               `json:"check"`
 			}
@@ -41,9 +42,9 @@ func newDeliver(c *console) *cobra.Command {
 			w, err := remote.NewWebhook(both.Webhook, both.Networks)
 			switch {
 			case both.Check && err == nil:
-				return c.PrintLine(hookcmd.ServerReply{})
+				return c.PrintLine(ask.Reply{})
 			case both.Check:
-				return c.PrintLine(hookcmd.ServerReply{Error: err.Error()})
+				return c.PrintLine(ask.Reply{Error: err.Error()})
 			case len(both.Event) == 0:
 				return errors.New("cannot read the event: the input contains no event")
 			case err != nil:

@@ -28,7 +28,7 @@ var update = flag.Bool("update", false, "rewrite what is expected in testdata")
 // The test binary runs as the agent if its name is agent.
 func TestMain(m *testing.M) {
 	if os.Args[0] == "agent" {
-		main()
+		traced()
 		return
 	}
 	os.Exit(m.Run())
@@ -102,7 +102,7 @@ func (w *world) command(t *testing.T, args ...string) *exec.Cmd {
 		Dir: filepath.Join(w.dir, "work"),
 		Env: []string{
 			"PATH=" + os.Getenv("PATH"), "HOME=" + filepath.Join(w.dir, "home"), "GORACE=atexit_sleep_ms=0", "TMPDIR=" + os.TempDir(),
-			"OPENAI_BASE_URL=" + w.URL + "/v1", "OPENAI_API_KEY=sk-of-the-endpoint", "NO_COLOR=1",
+			"OPENAI_BASE_URL=" + w.URL + "/v1", "OPENAI_API_KEY=sk-of-the-endpoint", "AGENT_TRACE=" + filepath.Join(w.dir, "trace"),
 		},
 	}
 }
@@ -147,6 +147,15 @@ func inOrder(text string) string {
 	return b.String()
 }
 
+var notes = regexp.MustCompile(`(?m)(^(shell|read|write|fetch|task|grapnel): .*\n)+`)
+
+// notesInOrder sorts the notes of calls that ran in parallel.
+func notesInOrder(text string) string {
+	return notes.ReplaceAllStringFunc(text, func(block string) string {
+		return strings.Join(slices.Sorted(strings.Lines(block)), "")
+	})
+}
+
 // files returns the new and changed files in the directories.
 func (w *world) files(t *testing.T, were []txtar.File) []txtar.File {
 	t.Helper()
@@ -168,6 +177,9 @@ func (w *world) files(t *testing.T, were []txtar.File) []txtar.File {
 			if name == "root/state" {
 				return fs.SkipDir
 			}
+			return nil
+		}
+		if name == "trace" {
 			return nil
 		}
 		text, err := os.ReadFile(path)
@@ -214,7 +226,7 @@ func TestSessions(t *testing.T) {
 				switch {
 				case strings.Contains(f.Name, "/") && !strings.HasPrefix(f.Name, "after/"):
 					files = append(files, f)
-				case f.Name == "args" || f.Name == "script" || f.Name == "types":
+				case slices.Contains([]string{"args", "script", "types", "traced"}, f.Name):
 					given[f.Name] = string(f.Data)
 				default:
 					continue
@@ -242,7 +254,10 @@ func TestSessions(t *testing.T) {
 			}
 			add("exit", fmt.Sprint(exit))
 			add("stdout", stdout)
-			add("stderr", inOrder(w.blank(stderr)))
+			add("stderr", notesInOrder(w.blank(stderr)))
+			if _, ok := given["traced"]; ok {
+				add("events", inOrder(w.blank(w.read(t, "trace")+"\n")))
+			}
 			add("requests", w.requests())
 			got.Files = append(got.Files, w.files(t, files)...)
 			text := txtar.Format(got)
@@ -259,7 +274,7 @@ func TestSessions(t *testing.T) {
 	}
 }
 
-// TestReadme checks that README.md shows the policy and the trace of testdata/readme.txtar.
+// TestReadme checks that README.md shows the policy of testdata/readme.txtar.
 func TestReadme(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("README.md")
@@ -271,10 +286,7 @@ func TestReadme(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range session.Files {
-		if f.Name != "root/grapnel.yaml" && f.Name != "stderr" {
-			continue
-		}
-		if !strings.Contains(times.ReplaceAllString(string(page), " N ms"), "\n"+string(f.Data)+"```\n") {
+		if f.Name == "root/grapnel.yaml" && !strings.Contains(string(page), "\n"+string(f.Data)+"```\n") {
 			t.Errorf("README.md has not what %s of the session is:\n%s", f.Name, f.Data)
 		}
 	}
@@ -298,7 +310,7 @@ func TestEveryHookHasAnEffect(t *testing.T) {
 		t.Fatal("the policy has", len(p.Hooks), "hooks", wrong)
 	}
 	for _, h := range p.Hooks {
-		lines := regexp.MustCompile(`(?m)^    by       `+h.Name+` \(grapnel\.yaml:\d+\): (.*)$`).FindAllStringSubmatch(sections["stderr"], -1)
+		lines := regexp.MustCompile(`(?m)^    by       `+h.Name+` \(grapnel\.yaml:\d+\): (.*)$`).FindAllStringSubmatch(sections["events"], -1)
 		effect := slices.ContainsFunc(lines, func(m []string) bool { return m[1] != "no opinion" && !strings.Contains(m[1], "failed") })
 		if file, ok := writes[h.Name]; ok {
 			effect = sections[file] != ""

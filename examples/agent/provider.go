@@ -18,81 +18,32 @@ import (
 	"github.com/grapnel-dev/grapnel/host"
 )
 
-const (
-	maxAnswer  = 32 << 20 // limit for a response in bytes
-	maxLine    = 4 << 20  // limit for a line of a streamed response in bytes
-	maxExcerpt = 400      // limit in bytes for invalid input quoted in an error
-)
+const maxAnswer = 32 << 20 // limit for a response in bytes, and for one line of it
 
-// A provider calls an endpoint with OpenAI's chat completions API.
+// A provider calls an endpoint with OpenAI's chat completions API, with streamed responses.
 type provider struct {
-	base   string        // base URL, without /chat/completions
-	key    string        // API key; empty = not sent
-	whole  bool          // responses are not streamed
-	limit  time.Duration // time limit for one response
-	client *http.Client
-
-	calls sync.Map // IDs of all calls so far
+	base, key string        // base URL, without /chat/completions; API key, empty = not sent
+	limit     time.Duration // time limit for one response
+	calls     sync.Map      // IDs of all calls so far
 }
 
-// The wire format. Other members of a response are ignored.
-type (
-	wireMessage struct {
-		Role       string          `json:"role,omitempty"`
-		Content    json.RawMessage `json:"content,omitempty"`
-		ToolCalls  []wireCall      `json:"tool_calls,omitempty"`
-		ToolCallID string          `json:"tool_call_id,omitempty"`
-	}
-	wireCall struct {
-		Index    *int         `json:"index,omitempty"`
-		ID       string       `json:"id,omitempty"`
-		Type     string       `json:"type,omitempty"`
-		Function wireFunction `json:"function"`
-	}
-	wireFunction struct {
-		Name        string          `json:"name,omitempty"`
-		Arguments   wireArguments   `json:"arguments,omitempty"`
-		Description string          `json:"description,omitempty"`
-		Parameters  json.RawMessage `json:"parameters,omitempty"`
-	}
-	wireTool struct {
-		Type     string       `json:"type"`
-		Function wireFunction `json:"function"`
-	}
-	wireAnswer struct {
-		Choices []struct {
-			Message      wireMessage `json:"message"` // in an unstreamed response
-			Delta        wireMessage `json:"delta"`   // in a piece of a streamed response
-			FinishReason string      `json:"finish_reason"`
-		} `json:"choices"`
-		Usage *host.Usage     `json:"usage"`
-		Error json.RawMessage `json:"error"`
-	}
-)
-
-// wireArguments are JSON in a string. Some servers send the JSON value itself.
-type wireArguments string
-
-// UnmarshalJSON accepts both forms.
-func (a *wireArguments) UnmarshalJSON(raw []byte) error {
-	var text string
-	if json.Unmarshal(raw, &text) != nil {
-		text = string(raw)
-	}
-	*a = wireArguments(text)
-	return nil
+// A wireCall is a tool call in the wire format, or a piece of it.
+type wireCall struct {
+	Index    *int   `json:"index,omitempty"`
+	ID       string `json:"id,omitempty"`
+	Type     string `json:"type"`
+	Function struct {
+		Name      string `json:"name"`
+		Arguments string `json:"arguments"` // JSON
+	} `json:"function"`
 }
 
 // Generate calls the model. It implements [host.Provider].
 func (p *provider) Generate(ctx context.Context, r *host.Request, yield func(piece string) error) (*host.Response, error) {
-	body, err := p.body(r)
-	if err != nil {
-		return nil, err
-	}
 	ctx, cancel := context.WithTimeoutCause(ctx, p.limit, fmt.Errorf("no answer within %v (--timeout)", p.limit))
 	defer cancel()
 	address := strings.TrimSuffix(p.base, "/") + "/chat/completions"
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body(r)))
 	if err != nil {
 		return nil, err
 	}
@@ -100,102 +51,58 @@ func (p *provider) Generate(ctx context.Context, r *host.Request, yield func(pie
 	if p.key != "" {
 		req.Header.Set("Authorization", "Bearer "+p.key)
 	}
-	resp, err := p.client.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, p.failure(ctx, "cannot ask the model", err)
+		return nil, fmt.Errorf("cannot ask the model: %w", cmp.Or(context.Cause(ctx), err))
 	}
 	defer resp.Body.Close()
-	answer := io.LimitReader(resp.Body, maxAnswer)
 	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(answer, maxExcerpt+1))
-		return nil, fmt.Errorf("the model's endpoint %s answers %s: %s", address, resp.Status, excerpt(text))
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+		return nil, fmt.Errorf("the model's endpoint %s answers %s: %.400q", address, resp.Status, text)
 	}
-	if strings.HasPrefix(resp.Header.Get("Content-Type"), "text/event-stream") {
-		return p.pieces(ctx, answer, yield)
-	}
-	return p.once(ctx, answer, yield)
+	return p.pieces(ctx, io.LimitReader(resp.Body, maxAnswer), yield)
 }
 
-// failure returns an error of the connection, or the cause of ctx.
-func (p *provider) failure(ctx context.Context, what string, err error) error {
-	if ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
-	return fmt.Errorf("%s: %w", what, err)
-}
-
-func (p *provider) body(r *host.Request) ([]byte, error) {
-	body := map[string]any{}
-	if len(r.Params) > 0 {
-		if err := json.Unmarshal(r.Params, &body); err != nil {
-			return nil, fmt.Errorf("the params of the request are not a JSON object: %w", err)
-		}
-	}
-	messages := make([]wireMessage, len(r.Messages))
+func body(r *host.Request) []byte {
+	messages, tools, body := []any{}, []any{}, map[string]any{}
+	_ = json.Unmarshal(r.Params, &body) // of hooks; what is no object adds nothing
 	for i := range r.Messages {
-		messages[i] = toWire(&r.Messages[i])
+		messages = append(messages, toWire(&r.Messages[i]))
 	}
-	body["model"], body["messages"] = r.Model, messages
-	if !p.whole {
-		body["stream"] = true
-	}
-	var tools []wireTool
 	for _, t := range r.Tools {
-		tools = append(tools, wireTool{"function", wireFunction{Name: t.Name, Description: t.Description, Parameters: t.Schema}})
+		tools = append(tools, map[string]any{"type": "function", "function": map[string]any{"name": t.Name, "description": t.Description, "parameters": t.Schema}})
 	}
+	body["model"], body["messages"], body["stream"] = r.Model, messages, true
 	if len(tools) > 0 {
-		body["tools"] = tools
-		switch r.ToolChoice {
-		case "any":
-			body["tool_choice"] = "required"
-		case "auto", "none":
-			body["tool_choice"] = r.ToolChoice
-		}
+		body["tools"], body["tool_choice"] = tools, cmp.Or(map[string]string{"any": "required", "none": "none"}[r.ToolChoice], "auto")
 	}
-	return toJSON(body), nil
+	return toJSON(body)
 }
 
-func toWire(m *host.ChatMessage) wireMessage {
-	w := wireMessage{Role: m.Role, Content: m.Content, ToolCallID: m.ToolCallID}
-	if m.Role == "tool" || len(w.Content) == 0 {
-		w.Content = toJSON(m.Text()) // servers require a string here
+func toWire(m *host.ChatMessage) map[string]any {
+	w := map[string]any{"role": m.Role, "content": m.Content}
+	if m.Role == "tool" || len(m.Content) == 0 {
+		w["content"] = m.Text() // servers require a string here
 	}
-	for _, call := range m.ToolCalls {
-		// If the model wrote invalid JSON, it gets its own text back.
-		arguments := string(call.Args)
-		_ = json.Unmarshal(call.Args, &arguments)
-		w.ToolCalls = append(w.ToolCalls, wireCall{ID: call.ID, Type: "function", Function: wireFunction{Name: call.Name, Arguments: wireArguments(arguments)}})
+	if m.ToolCallID != "" {
+		w["tool_call_id"] = m.ToolCallID
+	}
+	calls := make([]wireCall, len(m.ToolCalls))
+	for i, call := range m.ToolCalls {
+		calls[i].ID, calls[i].Type, calls[i].Function.Name, calls[i].Function.Arguments = call.ID, "function", call.Name, string(call.Args)
+		_ = json.Unmarshal(call.Args, &calls[i].Function.Arguments) // a model that wrote invalid JSON gets its own text back
+	}
+	if len(calls) > 0 {
+		w["tool_calls"] = calls
 	}
 	return w
 }
 
-// once reads an unstreamed response.
-func (p *provider) once(ctx context.Context, r io.Reader, yield func(string) error) (*host.Response, error) {
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		return nil, p.failure(ctx, "cannot read the model's answer", err)
-	}
-	var a wireAnswer
-	if err := json.Unmarshal(raw, &a); err != nil || len(a.Choices) == 0 {
-		return nil, fmt.Errorf("the model's answer has no choices: %s", excerpt(raw))
-	}
-	c := &a.Choices[0]
-	made := assembly{finish: c.FinishReason, usage: a.Usage}
-	for _, call := range c.Message.ToolCalls {
-		made.calls = append(made.calls, &call)
-	}
-	if err := made.add(&wireMessage{Content: c.Message.Content}, yield); err != nil {
-		return nil, err
-	}
-	return made.response(p.ownID), nil
-}
-
-// pieces reads a streamed response. If the stream ends early, the finish reason is
-// [host.FinishIncomplete].
+// pieces reads a response. If it ends early, the finish reason is [host.FinishIncomplete].
 func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) error) (*host.Response, error) {
 	var made assembly
 	lines := bufio.NewScanner(r)
-	lines.Buffer(nil, maxLine)
+	lines.Buffer(nil, maxAnswer)
 	for lines.Scan() {
 		data, ok := strings.CutPrefix(lines.Text(), "data:")
 		data = strings.TrimSpace(data)
@@ -205,29 +112,39 @@ func (p *provider) pieces(ctx context.Context, r io.Reader, yield func(string) e
 		case data == "[DONE]":
 			return made.response(p.ownID), nil
 		}
-		var a wireAnswer
-		if err := json.Unmarshal([]byte(data), &a); err != nil {
-			return nil, fmt.Errorf("cannot read a piece of the model's answer: %s", excerpt([]byte(data)))
+		var a struct {
+			Choices []struct {
+				Delta struct {
+					Content any
+					Calls   []wireCall `json:"tool_calls"`
+				}
+				Finish string `json:"finish_reason"`
+			}
+			Usage *host.Usage
+			Error json.RawMessage
 		}
-		if len(a.Error) > 0 {
-			return nil, fmt.Errorf("the model's endpoint returned an error: %s", excerpt(a.Error))
+		switch err := json.Unmarshal([]byte(data), &a); {
+		case err != nil:
+			return nil, fmt.Errorf("cannot read a piece of the model's answer: %.400q", data)
+		case len(a.Error) > 0:
+			return nil, fmt.Errorf("the model's endpoint returned an error: %.400q", a.Error)
 		}
-		if a.Usage != nil {
-			made.usage = a.Usage
-		}
-		if len(a.Choices) == 0 {
-			continue
-		}
-		c := &a.Choices[0]
-		if c.FinishReason != "" {
-			made.finish = c.FinishReason
-		}
-		if err := made.add(&c.Delta, yield); err != nil {
-			return nil, err
+		made.usage = cmp.Or(a.Usage, made.usage)
+		for _, c := range a.Choices { // there is one, or none
+			made.finish = cmp.Or(c.Finish, made.finish)
+			for _, call := range c.Delta.Calls {
+				made.call(call)
+			}
+			if piece, ok := c.Delta.Content.(string); ok && piece != "" { // usually null
+				made.text.WriteString(piece)
+				if err := yield(piece); err != nil {
+					return nil, err
+				}
+			}
 		}
 	}
 	if ctx.Err() != nil {
-		return nil, p.failure(ctx, "the model's answer was canceled", ctx.Err())
+		return nil, fmt.Errorf("the model's answer was canceled: %w", context.Cause(ctx))
 	}
 	if made.finish == "" || lines.Err() != nil {
 		made.finish = host.FinishIncomplete
@@ -241,18 +158,6 @@ type assembly struct {
 	calls  []*wireCall
 	finish string
 	usage  *host.Usage
-}
-
-func (a *assembly) add(m *wireMessage, yield func(string) error) error {
-	for _, c := range m.ToolCalls {
-		a.call(c)
-	}
-	var piece string
-	if err := json.Unmarshal(m.Content, &piece); err != nil || piece == "" { // usually null
-		return nil //nolint:nilerr // non-text content is ignored
-	}
-	a.text.WriteString(piece)
-	return yield(piece)
 }
 
 // call adds a piece to its call, identified by index and ID if they are present. Some servers
@@ -275,14 +180,12 @@ func (a *assembly) call(c wireCall) {
 // ownID returns the ID of a call, or a new one if the ID is empty or already used. Some servers
 // number the calls of each response from 0, and a limit would count equal IDs as one call.
 func (p *provider) ownID(id string) string {
-	for {
-		if id != "" {
-			if _, known := p.calls.LoadOrStore(id, true); !known {
-				return id
-			}
-		}
+	_, known := p.calls.LoadOrStore(id, true)
+	for id == "" || known {
 		id = rand.Text()[:9] // Mistral's models accept only this length
+		_, known = p.calls.LoadOrStore(id, true)
 	}
+	return id
 }
 
 // response returns the complete response. ownID creates the IDs of its calls.
@@ -295,12 +198,9 @@ func (a *assembly) response(ownID func(string) string) *host.Response {
 		return r // an incomplete call is dropped
 	}
 	for _, c := range a.calls {
-		args := json.RawMessage(c.Function.Arguments)
-		switch {
-		case len(args) == 0:
-			args = json.RawMessage("{}")
-		case !json.Valid(args):
-			args = toJSON(string(c.Function.Arguments)) // the tool reports that it is not an object
+		args := json.RawMessage(cmp.Or(c.Function.Arguments, "{}"))
+		if !json.Valid(args) {
+			args = toJSON(c.Function.Arguments) // the tool reports that it is not an object
 		}
 		r.ToolCalls = append(r.ToolCalls, host.ToolCall{ID: ownID(c.ID), Name: c.Function.Name, Args: args})
 	}
@@ -314,15 +214,4 @@ func toJSON(value any) json.RawMessage {
 		panic(fmt.Sprintf("agent: cannot write %T as JSON: %v", value, err))
 	}
 	return raw
-}
-
-// excerpt returns the beginning of a server's response, for errors.
-func excerpt(text []byte) string {
-	if len(text) == 0 {
-		return "(nothing)"
-	}
-	if len(text) > maxExcerpt {
-		text = append(text[:maxExcerpt:maxExcerpt], " ..."...)
-	}
-	return inLine(string(text))
 }

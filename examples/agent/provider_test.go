@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/host"
 )
 
@@ -70,14 +68,6 @@ func TestPieces(t *testing.T) {
 			},
 			calls: []host.ToolCall{call("a", "read", `{"y":2}`)}, end: "tool_calls",
 		},
-		"arguments that are no text": {
-			lines: []string{
-				`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":null}}]}}]}`,
-				`{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":{"n": 1.0}}}]}}]}`,
-				done, "[DONE]",
-			},
-			calls: []host.ToolCall{call("a", "read", `{"n": 1.0}`)}, end: "tool_calls",
-		},
 		"arguments that are no JSON": {
 			lines: []string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"read","arguments":"{oops"}}]},"finish_reason":"stop"}]}`, "[DONE]"},
 			calls: []host.ToolCall{call("a", "read", `"{oops"`)}, end: "stop",
@@ -94,8 +84,8 @@ func TestPieces(t *testing.T) {
 		"half a call": {
 			lines: []string{`{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"a","function":{"name":"shell","arguments":"{}"}}]}}]}`}, end: host.FinishIncomplete,
 		},
-		"an error":   {lines: []string{`{"error":{"message":"no memory"}}`}, err: `the model's endpoint returned an error: {"message":"no memory"}`},
-		"not JSON":   {lines: []string{`<html>`}, err: "cannot read a piece of the model's answer: <html>"},
+		"an error":   {lines: []string{`{"error":{"message":"no memory"}}`}, err: `the model's endpoint returned an error: "{\"message\":\"no memory\"}"`},
+		"not JSON":   {lines: []string{`<html>`}, err: "cannot read a piece of the model's answer: \"<html>\""},
 		"a new line": {lines: []string{`{"choices":[{"delta":{"content":"a\nb"},"finish_reason":"stop"}]}`, "[DONE]", "never read"}, text: "a\nb", end: "stop"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -123,7 +113,7 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestCallsHaveIDs checks that each call has a unique ID across all responses, streamed or not,
+// TestCallsHaveIDs checks that each call has a unique ID across all responses,
 // because results and limits refer to it.
 func TestCallsHaveIDs(t *testing.T) {
 	t.Parallel()
@@ -134,24 +124,15 @@ func TestCallsHaveIDs(t *testing.T) {
 	p := &provider{}
 	seen := map[string]bool{}
 	for _, calls := range []string{none, theirs, theirs} {
-		for form, read := range map[string]func() (*host.Response, error){
-			"pieces": func() (*host.Response, error) {
-				return p.pieces(t.Context(), strings.NewReader(`data: {"choices":[{"delta":{"tool_calls":[`+calls+`]}}]}`+"\n\ndata: [DONE]\n\n"), nil)
-			},
-			"one": func() (*host.Response, error) {
-				return p.once(t.Context(), strings.NewReader(`{"choices":[{"message":{"tool_calls":[`+calls+`]}}]}`), nil)
-			},
-		} {
-			r, err := read()
-			if err != nil || len(r.ToolCalls) != 2 {
-				t.Fatalf("in %s %s gives %+v, %v, want two calls", form, calls, r, err)
+		r, err := p.pieces(t.Context(), strings.NewReader(`data: {"choices":[{"delta":{"tool_calls":[`+calls+`]}}]}`+"\n\ndata: [DONE]\n\n"), nil)
+		if err != nil || len(r.ToolCalls) != 2 {
+			t.Fatalf("%s gives %+v, %v, want two calls", calls, r, err)
+		}
+		for _, c := range r.ToolCalls {
+			if c.ID == "" || seen[c.ID] || string(c.Args) != "{}" {
+				t.Errorf("%s gives %+v, want IDs that are new", calls, r.ToolCalls)
 			}
-			for _, c := range r.ToolCalls {
-				if c.ID == "" || seen[c.ID] || string(c.Args) != "{}" {
-					t.Errorf("in %s %s gives %+v, want IDs that are new", form, calls, r.ToolCalls)
-				}
-				seen[c.ID] = true
-			}
+			seen[c.ID] = true
 		}
 	}
 	if !seen["x"] {
@@ -174,35 +155,17 @@ func TestYieldEndsAnswer(t *testing.T) {
 // are strings, and a model gets its own text back unchanged.
 func TestRequestBody(t *testing.T) {
 	t.Parallel()
-	p := &provider{}
-	body, err := p.body(&host.Request{
+	body := body(&host.Request{
 		Model: "m", ToolChoice: "any", Params: json.RawMessage(`{"temperature":0}`), Tools: []host.ToolSchema{{Name: "read", Schema: json.RawMessage(`{}`)}},
 		Messages: []host.ChatMessage{
 			{Role: "assistant", Content: json.RawMessage("null"), ToolCalls: []host.ToolCall{{ID: "a", Name: "read", Args: json.RawMessage(`{"x":"<"}`)}, {ID: "b", Name: "read", Args: json.RawMessage(`"{oops"`)}}},
 			{Role: "tool", ToolCallID: "a", Content: json.RawMessage(`{"n":1}`)},
 		},
 	})
-	want := `{"messages":[{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"read","arguments":"{\"x\":\"<\"}"}},{"id":"b","type":"function","function":{"name":"read","arguments":"{oops"}}]},` +
-		`{"role":"tool","content":"{\"n\":1}","tool_call_id":"a"}],"model":"m","stream":true,"temperature":0,"tool_choice":"required","tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
-	if err != nil || string(body) != want {
-		t.Errorf("body %s, %v; want %s", body, err, want)
-	}
-}
-
-// TestTraceIsPlain checks that text of a model can neither control the terminal nor add lines to
-// the trace.
-func TestTraceIsPlain(t *testing.T) {
-	t.Parallel()
-	var out strings.Builder
-	tr := &trace{out: &out, colour: true}
-	tr.Observe(context.Background(), &grapnel.Record{
-		Event: grapnel.ToolBefore, Tool: "shell\nmessage.sent", Decision: grapnel.Block, MS: 1.5,
-		Reasons: []grapnel.Reason{{Text: "no\x1b[2J\u202e\ntool.before shell allow"}},
-		Input:   &grapnel.Event{Tool: &grapnel.Tool{ID: "a\x07"}},
-	})
-	want := "tool.before       shell message.sent \x1b[31mblock\x1b[0m     1.50 ms  a\uFFFD\n    because  no\uFFFD[2J\uFFFD tool.before shell allow\n"
-	if out.String() != want {
-		t.Errorf("the trace is %q, want %q", out.String(), want)
+	want := `{"messages":[{"content":null,"role":"assistant","tool_calls":[{"id":"a","type":"function","function":{"name":"read","arguments":"{\"x\":\"<\"}"}},{"id":"b","type":"function","function":{"name":"read","arguments":"{oops"}}]},` +
+		`{"content":"{\"n\":1}","role":"tool","tool_call_id":"a"}],"model":"m","stream":true,"temperature":0,"tool_choice":"required","tools":[{"function":{"description":"","name":"read","parameters":{}},"type":"function"}]}`
+	if string(body) != want {
+		t.Errorf("body %s; want %s", body, want)
 	}
 }
 

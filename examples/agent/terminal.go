@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,13 +29,11 @@ type terminal struct {
 	in       io.Reader
 	out, err io.Writer
 	person   bool // a user can be asked
-	plainOut bool // standard output is a terminal, so the answer must not contain control characters
 
 	asking sync.Mutex  // one question at a time
 	lines  chan string // what is typed; closed at its end
 	early  []string    // typed before a question was shown, so not an answer to it
 	begun  sync.Once   // starts the reading of lines
-	saying sync.Mutex  // one message at a time
 	shown  string      // part of the turn's answer that was shown
 	sent   bool        // the answer of this turn was sent
 }
@@ -42,23 +41,14 @@ type terminal struct {
 // isTerminal reports whether a user may be at a stream. The null device is also a character
 // device, but has no user.
 func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
+	f, _ := stream.(*os.File)
 	info, err := f.Stat()
-	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return false
-	}
-	null, err := os.Stat(os.DevNull)
-	return err == nil && !os.SameFile(info, null)
+	null, noNull := os.Stat(os.DevNull)
+	return err == nil && noNull == nil && info.Mode()&os.ModeCharDevice != 0 && !os.SameFile(info, null)
 }
 
 func newTerminal(in io.Reader, out, err io.Writer) *terminal {
-	return &terminal{
-		in: in, out: out, err: err, lines: make(chan string, 100),
-		person: isTerminal(in) && isTerminal(err), plainOut: isTerminal(out),
-	}
+	return &terminal{in: in, out: out, err: err, lines: make(chan string, 100), person: isTerminal(in) && isTerminal(err)}
 }
 
 // line returns the next line of the user. It returns false at the end of the input.
@@ -72,10 +62,10 @@ func (t *terminal) line(ctx context.Context) (string, bool) {
 	return t.typed(ctx)
 }
 
-// read starts to read lines when the first one is needed, because the system stops a background
-// program that reads from its terminal. The goroutine runs until the program ends, because a read
-// from a terminal cannot be interrupted.
-func (t *terminal) read() {
+// typed waits for a line. It starts to read when the first one is needed, because the system stops a
+// background program that reads from its terminal. The goroutine runs until the program ends, because
+// a read from a terminal cannot be interrupted.
+func (t *terminal) typed(ctx context.Context) (string, bool) {
 	t.begun.Do(func() {
 		go func() {
 			defer close(t.lines)
@@ -84,11 +74,6 @@ func (t *terminal) read() {
 			}
 		}()
 	})
-}
-
-// typed waits for a line.
-func (t *terminal) typed(ctx context.Context) (string, bool) {
-	t.read()
 	select {
 	case text, ok := <-t.lines:
 		return text, ok
@@ -99,39 +84,24 @@ func (t *terminal) typed(ctx context.Context) (string, bool) {
 
 // printf shows the user a message that is not part of the answer.
 func (t *terminal) printf(format string, args ...any) {
-	t.saying.Lock()
-	defer t.saying.Unlock()
 	fmt.Fprint(t.err, plain(fmt.Sprintf(format, args...))+"\n")
 }
 
 // Approve asks the user. If the answer is neither yes nor no, it is a prompt for the model.
 func (t *terminal) Approve(ctx context.Context, q *host.Question) (host.Consent, error) {
-	s := host.SessionFromContext(ctx)
-	why := q.Reason
-	if why == "" {
-		why = "no rule allows it"
-	}
+	s, why := host.SessionFromContext(ctx), cmp.Or(q.Reason, "no rule allows it")
 	if !t.person {
 		return host.Consent{Reason: "this needs the approval of a person, but the agent runs without a terminal: " + why}, nil
 	}
 	t.asking.Lock()
 	defer t.asking.Unlock()
 	s.Notify(ctx, grapnel.Notification{Type: "permission", Title: "Approval needed", Message: why})
-	t.read()
-	for open := true; open; { // lines typed before the question are not answers to it
-		var text string
-		select {
-		case text, open = <-t.lines:
-			if open {
-				t.early = append(t.early, text)
-			}
-		case <-time.After(typedAhead):
-			open = false
-		}
+	ahead, stop := context.WithTimeout(ctx, typedAhead)
+	for text, ok := t.typed(ahead); ok; text, ok = t.typed(ahead) { // lines typed before the question are not answers to it
+		t.early = append(t.early, text)
 	}
-	t.saying.Lock()
+	stop()
 	fmt.Fprintf(t.err, "\n%s\n%s\ncontinue? [y/N, or instructions for the agent] ", plain(why), subject(q.Event))
-	t.saying.Unlock()
 	text, ok := t.typed(ctx)
 	switch answer := strings.ToLower(strings.TrimSpace(text)); {
 	case !ok:
@@ -182,30 +152,22 @@ func (t *terminal) deliver(_ context.Context, m host.Outgoing) error {
 		return t.print("\n")
 	case t.shown != "":
 		return t.print("\n" + m.Text + "\n")
-	default:
-		return t.print(m.Text + "\n")
 	}
+	return t.print(m.Text + "\n")
 }
 
 func (t *terminal) print(text string) error {
-	if t.plainOut {
-		text = plain(text)
-	}
-	_, err := io.WriteString(t.out, text)
+	_, err := io.WriteString(t.out, plain(text))
 	return err
 }
 
 // endLine ends the shown part of an answer before the model continues.
-func (t *terminal) endLine() error {
-	if t.shown == "" || strings.HasSuffix(t.shown, "\n") {
-		return nil
+func (t *terminal) endLine() {
+	if t.shown != "" && !strings.HasSuffix(t.shown, "\n") {
+		t.shown += "\n"
+		_ = t.print("\n") // the next piece has the same error
 	}
-	t.shown += "\n"
-	return t.print("\n")
 }
-
-// beginAnswer resets the state for the answer of a turn.
-func (t *terminal) beginAnswer() { t.shown, t.sent = "", false }
 
 // plain replaces control characters: otherwise a model could hide the subject of a question on
 // the terminal.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -13,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -28,27 +30,18 @@ const maxOutput = 64 << 10
 
 // A toolbox holds the resources of the tools.
 type toolbox struct {
-	dir    string   // base of relative paths
 	env    []string // environment of shells
 	client *http.Client
 	note   func(format string, args ...any) // shows the user the current action
 }
 
-func newToolbox(dir string, secret string, guard outbound.Guard, note func(format string, args ...any)) *toolbox {
-	var env []string
-	for _, v := range os.Environ() {
-		if name, _, _ := strings.Cut(v, "="); name != secret { // tools must not get the model's key
-			env = append(env, v)
-		}
-	}
+func newToolbox(secret string, guard outbound.Guard, note func(format string, args ...any)) *toolbox {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, secret+"=") }) // tools must not get the model's key
 	dialer := net.Dialer{Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
-		if err != nil {
-			return err
-		}
-		return guard.CheckAddr(to.Addr())
+		return cmp.Or(err, guard.CheckAddr(to.Addr()))
 	}}
-	return &toolbox{dir: dir, env: env, note: note, client: &http.Client{
+	return &toolbox{env: env, note: note, client: &http.Client{
 		Timeout:   time.Minute,
 		Transport: &http.Transport{DialContext: dialer.DialContext, TLSHandshakeTimeout: 10 * time.Second, DisableKeepAlives: true},
 		// Rules have judged only this address, not the target of a redirect.
@@ -56,45 +49,25 @@ func newToolbox(dir string, secret string, guard outbound.Guard, note func(forma
 	}}
 }
 
-// tools returns the agent's tools. Shell, write and fetch need consent unless a rule allows them.
+// tools returns the agent's tools. Shell, write and fetch need consent unless a rule allows them. Facts
+// are the places of commands, paths and addresses in the arguments.
 func (b *toolbox) tools() []host.AgentTool {
+	tool := func(info host.ToolInfo, description, members string, f func(context.Context, map[string]string) (string, error)) host.AgentTool {
+		return host.AgentTool{ToolInfo: info, Description: description, Schema: json.RawMessage(`{"type":"object",` + members + `}`), Run: run(f)}
+	}
 	return []host.AgentTool{
-		{
-			ToolInfo: host.ToolInfo{
-				Name: "shell", Class: grapnel.ClassShell, Ask: true,
-				Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}},
-			},
-			Description: "Runs a shell command line in the working directory, and returns its output and exit code.",
-			Schema:      json.RawMessage(`{"type":"object","properties":{"command":{"type":"string"}},"required":["command"]}`),
-			Run:         run(b.shell),
-		},
-		{
-			ToolInfo: host.ToolInfo{
-				Name: "read", Class: grapnel.ClassRead,
-				Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}},
-			},
-			Description: "Returns the content of a text file.",
-			Schema:      json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"}},"required":["path"]}`),
-			Run:         run(b.read),
-		},
-		{
-			ToolInfo: host.ToolInfo{
-				Name: "write", Class: grapnel.ClassWrite, Ask: true,
-				Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}},
-			},
-			Description: "Writes a file. Replaces an existing file and creates missing directories.",
-			Schema:      json.RawMessage(`{"type":"object","properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]}`),
-			Run:         run(b.write),
-		},
-		{
-			ToolInfo: host.ToolInfo{
-				Name: "fetch", Class: grapnel.ClassFetch, Ask: true, Secrets: []string{"bearer"},
-				Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}},
-			},
-			Description: "Gets a page over HTTP. bearer is a token for authorization. Does not follow redirects.",
-			Schema:      json.RawMessage(`{"type":"object","properties":{"url":{"type":"string"},"bearer":{"type":"string"}},"required":["url"]}`),
-			Run:         run(b.fetch),
-		},
+		tool(host.ToolInfo{Name: "shell", Class: grapnel.ClassShell, Ask: true, Facts: []grapnel.Fact{{Field: grapnel.FieldCommand, At: "/command"}}},
+			"Runs a shell command line in the working directory, and returns its output and exit code.",
+			`"properties":{"command":{"type":"string"}},"required":["command"]`, b.shell),
+		tool(host.ToolInfo{Name: "read", Class: grapnel.ClassRead, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseRead}}},
+			"Returns the content of a text file.",
+			`"properties":{"path":{"type":"string"}},"required":["path"]`, b.read),
+		tool(host.ToolInfo{Name: "write", Class: grapnel.ClassWrite, Ask: true, Facts: []grapnel.Fact{{Field: grapnel.FieldPath, At: "/path", Use: grapnel.UseWrite}, {Field: grapnel.FieldContent, At: "/content"}}},
+			"Writes a file. Replaces an existing file and creates missing directories.",
+			`"properties":{"path":{"type":"string"},"content":{"type":"string"}},"required":["path","content"]`, b.write),
+		tool(host.ToolInfo{Name: "fetch", Class: grapnel.ClassFetch, Ask: true, Secrets: []string{"bearer"}, Facts: []grapnel.Fact{{Field: grapnel.FieldURL, At: "/url"}}},
+			"Gets a page over HTTP. bearer is a token for authorization. Does not follow redirects.",
+			`"properties":{"url":{"type":"string"},"bearer":{"type":"string"}},"required":["url"]`, b.fetch),
 	}
 }
 
@@ -107,62 +80,40 @@ func run(tool func(ctx context.Context, in map[string]string) (string, error)) h
 			return nil, fmt.Errorf("cannot read the arguments: %w; want an object with string members, as in the schema", err)
 		}
 		text, err := tool(ctx, in)
-		if err != nil {
-			return nil, err
-		}
-		return toJSON(text), nil
+		return toJSON(text), err
 	}
 }
 
 func (b *toolbox) shell(ctx context.Context, in map[string]string) (string, error) {
 	line := in["command"]
-	if line == "" {
-		return "", errors.New("the command is missing")
-	}
 	b.note("shell: %s", line)
 	args := []string{"/bin/sh", "-c", line}
 	if runtime.GOOS == "windows" {
 		args = []string{"cmd", "/C", line}
 	}
-	end, err := process.System.Run(ctx, &process.Program{Args: args, Env: b.env, Dir: b.dir, MaxOutput: maxOutput})
+	end, err := process.System.Run(ctx, &process.Program{Args: args, Env: b.env, MaxOutput: maxOutput})
 	if err != nil {
 		return "", err
 	}
-	text := outputText(end.Stdout) + outputText(end.Stderr)
+	text := string(end.Stdout.Head) + string(end.Stderr.Head)
+	if cut := end.Stdout.Cut + end.Stderr.Cut; cut > 0 {
+		text += fmt.Sprintf("\n[%d more bytes]\n", cut)
+	}
 	switch {
 	case end.Stopped != nil:
 		return "", fmt.Errorf("stopped before it was done: %w\n%s", end.Stopped, text)
-	case end.Signal != "":
-		return "", fmt.Errorf("ended by %s\n%s", end.Signal, text)
-	case end.Exit != 0:
-		return "", fmt.Errorf("exit code %d\n%s", end.Exit, text)
+	case end.Exit != 0: // of a signal, -1
+		return "", fmt.Errorf("exit code %d %s\n%s", end.Exit, end.Signal, text)
 	}
 	return text, nil
 }
 
-func outputText(o process.Output) string {
-	if o.Cut == 0 {
-		return string(o.Head)
-	}
-	return fmt.Sprintf("%s\n[%d more bytes]\n", o.Head, o.Cut)
-}
-
-func (b *toolbox) path(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(b.dir, name)
-}
-
 func (b *toolbox) read(_ context.Context, in map[string]string) (string, error) {
 	b.note("read: %s", in["path"])
-	name := b.path(in["path"])
-	if info, err := os.Stat(name); err != nil {
-		return "", err
-	} else if !info.Mode().IsRegular() { // reading a pipe could block forever
+	if info, err := os.Stat(in["path"]); err == nil && !info.Mode().IsRegular() { // reading a pipe could block forever
 		return "", fmt.Errorf("%s is not a regular file", in["path"])
 	}
-	f, err := os.Open(name)
+	f, err := os.Open(in["path"])
 	if err != nil {
 		return "", err
 	}
@@ -185,14 +136,11 @@ func (b *toolbox) write(_ context.Context, in map[string]string) (string, error)
 		return "", errors.New("the content is missing")
 	}
 	b.note("write: %s", in["path"])
-	name := b.path(in["path"])
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil { //nolint:security // a project directory, with the usual permissions
-		return "", err
+	err := os.MkdirAll(filepath.Dir(in["path"]), 0o755) //nolint:security // a project directory, with the usual permissions
+	if err == nil {
+		err = os.WriteFile(in["path"], []byte(content), 0o644) //nolint:security // see above
 	}
-	if err := os.WriteFile(name, []byte(content), 0o644); err != nil { //nolint:security // see above
-		return "", err
-	}
-	return fmt.Sprintf("wrote %d bytes", len(content)), nil
+	return fmt.Sprintf("wrote %d bytes", len(content)), err
 }
 
 func (b *toolbox) fetch(ctx context.Context, in map[string]string) (string, error) {
@@ -231,16 +179,12 @@ func task(newLoop func() *host.Loop, note func(format string, args ...any)) host
 		Schema:      json.RawMessage(`{"type":"object","properties":{"prompt":{"type":"string","description":"the task, with all necessary information"}},"required":["prompt"]}`),
 		Run: run(func(ctx context.Context, in map[string]string) (string, error) {
 			note("task: %s", in["prompt"])
-			loop := newLoop()
 			return host.Subagent(ctx, grapnel.Subagent{ID: rand.Text(), Type: "task"}, in["prompt"], func(ctx context.Context, prompt string) (string, error) {
-				answer, err := loop.Run(ctx, host.Text("user", prompt))
-				switch {
-				case err != nil:
-					return "", err
-				case answer.Status == host.StatusBlocked:
-					return answer.Text(), answer.Refusal
+				answer, err := newLoop().Run(ctx, host.Text("user", prompt))
+				if err == nil && answer.Status == host.StatusBlocked {
+					err = answer.Refusal
 				}
-				return answer.Text(), nil
+				return answer.Text(), err
 			})
 		}),
 	}

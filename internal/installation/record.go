@@ -125,10 +125,10 @@ func State(root string) (string, error) {
 	}
 	dir, err := home.Dir()
 	if err != nil {
-		return "", fmt.Errorf("cannot find the home directory of this user, use --root DIR: %w", err)
+		return "", fmt.Errorf("cannot find the home directory of this user, use another root (--root DIR): %w", err)
 	}
 	if !filepath.IsAbs(dir) {
-		return "", fmt.Errorf("the user database has no home directory for this user (%q), use --root DIR", dir)
+		return "", fmt.Errorf("the user database has no home directory for this user (%q), use another root (--root DIR)", dir)
 	}
 	return filepath.Join(dir, ".local", "state", "grapnel"), nil
 }

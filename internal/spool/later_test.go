@@ -127,3 +127,22 @@ func TestDrainLaterEnds(t *testing.T) {
 		t.Error("nothing is left")
 	}
 }
+
+// DrainNew leaves the hooks that an earlier drain has postponed.
+func TestDrainNew(t *testing.T) {
+	t.Parallel()
+	s, dir := open(t, nil)
+	var ran []string
+	run(t, s, event("x"), "a")
+	if err := s.Drain(t.Context(), func(context.Context, Pending) error { return ErrLater }); err != nil || !s.Later() {
+		t.Fatal(err, s.Later())
+	}
+	run(t, s, event("y"), "b")
+	note := func(_ context.Context, p Pending) error { ran = append(ran, p.Hook); return nil }
+	if err := s.DrainNew(t.Context(), note); err != nil || fmt.Sprint(ran) != "[b]" || !s.Later() {
+		t.Errorf("%v, ran %v, later %v", err, ran, s.Later())
+	}
+	if err := s.Drain(t.Context(), note); err != nil || fmt.Sprint(ran) != "[b a]" || leftovers(dir) != nil {
+		t.Errorf("%v, ran %v, left %v", err, ran, leftovers(dir))
+	}
+}

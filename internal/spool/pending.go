@@ -182,6 +182,15 @@ func waitLock(name string, kind filelock.Kind, limit time.Duration) (*filelock.L
 // next one, which runs the interrupted hook again. The same holds for a hook that ended because
 // ctx was done.
 func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pending) error) error {
+	return s.drainAll(ctx, run, true)
+}
+
+// DrainNew is like Drain, but leaves the hooks that an earlier drain has postponed with [ErrLater].
+func (s *Spool) DrainNew(ctx context.Context, run func(ctx context.Context, p Pending) error) error {
+	return s.drainAll(ctx, run, false)
+}
+
+func (s *Spool) drainAll(ctx context.Context, run func(ctx context.Context, p Pending) error, later bool) error {
 	if _, err := os.Lstat(s.dir); errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
@@ -196,7 +205,7 @@ func (s *Spool) Drain(ctx context.Context, run func(ctx context.Context, p Pendi
 		if err != nil {
 			return fmt.Errorf("cannot run pending hooks: %w", err)
 		}
-		err = s.drain(ctx, run)
+		err = s.drain(ctx, run, later)
 		_ = lock.Close()
 		if err != nil {
 			return fmt.Errorf("cannot run pending hooks: %w", err)
@@ -218,13 +227,15 @@ func (s *Spool) waiting() bool {
 	return false
 }
 
-// drain runs hooks until no line is left.
-func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) error) error {
+// drain runs hooks until no line is left, with the postponed lines if later is set.
+func (s *Spool) drain(ctx context.Context, run func(context.Context, Pending) error, later bool) error {
 	if err := s.work(ctx, run); err != nil {
 		return err
 	}
-	if err := s.takeLater(); err != nil {
-		return err
+	if later {
+		if err := s.takeLater(); err != nil {
+			return err
+		}
 	}
 	for {
 		if err := s.work(ctx, run); err != nil {
@@ -340,6 +351,14 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 			return s.putOff(line)
 		}
 	}
+	if err := s.Ran(p, begun, err); err != nil {
+		s.fail(fmt.Errorf("cannot store the result of hook %q: %w", p.Hook, err))
+	}
+	return nil
+}
+
+// Ran records the result of an observing hook as an Entry with Late. err is the error of the hook.
+func (s *Spool) Ran(p Pending, begun time.Time, err error) error {
 	took := time.Since(begun)
 	e := Entry{Late: true, Record: grapnel.Record{ID: p.ID, Time: begun.UTC(), Hooks: []grapnel.HookRun{}, MS: float64(took.Microseconds()) / 1000}}
 	if ev := p.Event; ev != nil {
@@ -363,10 +382,7 @@ func (s *Spool) runLine(ctx context.Context, line []byte, run func(context.Conte
 		}
 		e.Hooks = append(e.Hooks, h)
 	}
-	if err := s.keep(e); err != nil {
-		s.fail(fmt.Errorf("cannot store the result of hook %q: %w", p.Hook, err))
-	}
-	return nil
+	return s.keep(e)
 }
 
 // decodePending decodes a line. With an error it also returns the fields that it could read;

@@ -190,9 +190,17 @@ func (s *Spool) path(name string) string { return filepath.Join(s.dir, name) }
 
 // Observe appends a Record to the log. Err returns its errors.
 func (s *Spool) Observe(_ context.Context, rec *grapnel.Record) {
-	if err := s.keep(Entry{Record: *rec}); err != nil {
-		s.fail(fmt.Errorf("cannot store the record of an event: %w", err))
+	if err := s.Store(rec); err != nil {
+		s.fail(err)
 	}
+}
+
+// Store appends a Record to the log. An error may also mean that only a part was stored.
+func (s *Spool) Store(rec *grapnel.Record) error {
+	if err := s.keep(Entry{Record: *rec}); err != nil {
+		return fmt.Errorf("cannot store the record of an event: %w", err)
+	}
+	return nil
 }
 
 // An Entry is one line of the log.

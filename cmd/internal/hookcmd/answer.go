@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -84,10 +85,10 @@ type invocation struct {
 	drain        bool
 	serve        bool
 
-	firing string                   // the ID of the firing, if a daemon already received the event with it; empty = any
-	outbox func(local.Place) Outbox // see Program
-	look   WebhookCheck             // see Program
-	watch  *watchdog                // of this event; nil = the caller has its own deadline
+	firing string                        // the ID of the firing, if a daemon already received the event with it; empty = any
+	outbox func(local.Place) late.Outbox // see Program
+	look   WebhookCheck                  // see Program
+	watch  *watchdog                     // of this event; nil = the caller has its own deadline
 }
 
 // parseArgs parses the command line. Flags may follow the arguments.
@@ -150,8 +151,8 @@ func parseArgs(args []string) (invocation, error) {
 
 // A Program is grapnel-hook with the extra parts that "grapnel hook" has.
 type Program struct {
-	Outbox  func(local.Place) Outbox // stores the events of `notify:` hooks; nil = no outbox, and these hooks fail
-	Webhook WebhookCheck             // nil = the program grapnel checks webhooks, once for each content
+	Outbox  func(local.Place) late.Outbox // stores the events of `notify:` hooks; nil = no outbox, and these hooks fail
+	Webhook WebhookCheck                  // nil = the program grapnel checks webhooks, once for each content
 }
 
 // Main runs grapnel-hook and returns its exit code.
@@ -313,9 +314,9 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, w, inv.look) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			f.programs = true
-			return newAsker(sp, h, func() []string { return f.set.Networks }), nil
+			return Asker(sp, h, func() []string { return f.set.Networks }), nil
 		},
-		Notify:    newNotifyHook,
+		Notify:    late.Notify,
 		Observers: []grapnel.Observer{f}, Approved: f.Find, Background: f.Run, Stops: sp.Blocked, Counter: sp,
 		Unread: got.Err != nil, Settled: true,
 	}
@@ -331,7 +332,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	if err != nil {
 		return lastResort(ctx, d, input, err), false
 	}
-	keepRecords(sp, f.set)
+	late.KeepRecords(sp, f.set)
 	reply, pending, err = inv.fire(ctx, engine.Engine, f, got, rootless)
 	if err != nil {
 		return lastResort(ctx, d, input, err), false

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -281,13 +282,13 @@ func TestFindPending(t *testing.T) {
 	old := write(async)
 	now := write(strings.Replace(async, "true", "false", 1))
 	waits := spool.Pending{Hook: "p", Source: place.Policy, File: place.Policy, Digest: old}
-	if spec, _, err := findHook(place, nil, refOf(&waits)); err != nil || spec.Source.Digest != old {
+	if spec, _, err := late.Find(place, kindsOf(place), nil, late.RefOf(&waits)); err != nil || spec.Source.Digest != old {
 		t.Errorf("%+v, %v, want the hook of then", spec.Source, err)
 	}
 	if err := os.Remove(filepath.Join(place.Snapshots(), old+".snap")); err != nil {
 		t.Fatal(err)
 	}
-	if spec, _, err := findHook(place, nil, refOf(&waits)); err == nil {
+	if spec, _, err := late.Find(place, kindsOf(place), nil, late.RefOf(&waits)); err == nil {
 		t.Errorf("the hook of %s runs in place of that of %s (now is %s)", spec.Source.Digest, old, now)
 	}
 }
@@ -320,23 +321,23 @@ func TestFindPendingOfAProject(t *testing.T) {
 	const async = "version: 1\nhooks:\n  - {name: p, on: tool.after, run: 'true', async: true}\n"
 	old := trust(async)
 	waits := spool.Pending{Hook: "p", Source: file, File: file, Digest: old, Scope: "project"}
-	spec, _, err := findHook(place, nil, refOf(&waits))
+	spec, _, err := late.Find(place, kindsOf(place), nil, late.RefOf(&waits))
 	if err != nil || spec.Source.Scope != grapnel.ScopeProject {
 		t.Errorf("%+v, %v, want the hook of a project", spec.Source, err)
 	}
 
 	trust(async + "# more\n")
-	if spec, _, err := findHook(place, nil, refOf(&waits)); err == nil {
+	if spec, _, err := late.Find(place, kindsOf(place), nil, late.RefOf(&waits)); err == nil {
 		t.Errorf("%+v: it runs in place of what was trusted then", spec.Source)
 	}
 	trust(async)
-	if _, _, err := findHook(place, nil, refOf(&waits)); err != nil {
+	if _, _, err := late.Find(place, kindsOf(place), nil, late.RefOf(&waits)); err != nil {
 		t.Errorf("trusted again: %v", err)
 	}
 	if forgot, err := place.Trusts().Forget(file, place.Snapshots()); !forgot || err != nil {
 		t.Fatal(forgot, err)
 	}
-	if spec, _, err := findHook(place, nil, refOf(&waits)); err == nil {
+	if spec, _, err := late.Find(place, kindsOf(place), nil, late.RefOf(&waits)); err == nil {
 		t.Errorf("%+v runs, and nobody trusts it any more", spec.Source)
 	}
 }

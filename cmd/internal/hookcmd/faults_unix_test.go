@@ -21,6 +21,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
+	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -208,7 +209,7 @@ func handled(t *testing.T, root, version string, around func(answers http.Handle
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) ServerReply { return ServerReply{} }, Keep: func(_ context.Context, lines []spool.Made, _ []Notice, _ bool) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, []byte) (ask.Reply, error) { return ask.Reply{}, nil }, Keep: func(_ context.Context, lines []spool.Made, _ []Notice, _ bool) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		for _, line := range lines {

@@ -1,9 +1,7 @@
 package hookcmd
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -39,7 +37,7 @@ type spooled struct{ spool *spool.Spool }
 func (s spooled) Observe(ctx context.Context, rec *grapnel.Record) { s.spool.Observe(ctx, rec) }
 
 func (s spooled) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
-	return late(s).Run(ctx, ev, hooks)
+	return queue(s).Run(ctx, ev, hooks)
 }
 
 func (s spooled) end(context.Context) (bool, error) { return s.spool.Queued(), s.spool.Err() }
@@ -94,7 +92,7 @@ func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
 	if f.digest == "" && f.set != nil {
 		f.digest = f.set.Digest()
 	}
-	identify(rec, f.identity, f.digest)
+	f.identity.Mark(rec, f.digest)
 	if rec.Decision >= grapnel.Ask && rec.Error == "" {
 		rec.CallDigest = f.approvals.Store.Digest(rec.Verdict.Event)
 	}
@@ -156,37 +154,6 @@ func approvedIn(rec *grapnel.Record) (a approved) {
 		return nil
 	}
 	return slices.Insert(a, 0, rec.Approval)
-}
-
-// identify sets the fields of a Record that say where, by which policies and at which costs of a
-// model the event was judged.
-func identify(rec *grapnel.Record, id local.Identity, policies string) {
-	rec.Host, rec.User, rec.Machine, rec.PolicyDigest = id.Host, id.User, id.Machine, policies
-	if rec.Event == grapnel.ModelAfter && rec.Input != nil && rec.Input.Model != nil {
-		rec.TokensIn, rec.TokensOut = tokens(rec.Input.Model.Response)
-	}
-}
-
-// tokens returns the token counts in a model's response, in the names of OpenAI, Anthropic or
-// Gemini.
-func tokens(response json.RawMessage) (in, out int) {
-	var r struct {
-		Usage struct {
-			Prompt     int `json:"prompt_tokens"`
-			Completion int `json:"completion_tokens"`
-			Input      int `json:"input_tokens"`
-			Output     int `json:"output_tokens"`
-		} `json:"usage"`
-		Gemini struct {
-			Prompt     int `json:"promptTokenCount"`
-			Candidates int `json:"candidatesTokenCount"`
-		} `json:"usageMetadata"`
-	}
-	if json.Unmarshal(response, &r) != nil {
-		return 0, 0
-	}
-	u := r.Usage
-	return max(0, cmp.Or(u.Prompt, u.Input, r.Gemini.Prompt)), max(0, cmp.Or(u.Completion, u.Output, r.Gemini.Candidates))
 }
 
 // receive reads an event. It sets the time and the ID if the event has none.

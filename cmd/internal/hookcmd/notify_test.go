@@ -15,6 +15,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/packindex"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -28,7 +29,7 @@ type memory struct {
 	ids     []string
 	events  []*grapnel.Event
 	targets []policyfile.HTTP
-	refs    []HookRef
+	refs    []late.HookRef
 	flushed int
 }
 
@@ -36,12 +37,12 @@ func (m *memory) Put(_ context.Context, p spool.Pending, h policyfile.HTTP) erro
 	if m.err != nil {
 		return m.err
 	}
-	m.ids, m.events, m.targets, m.refs = append(m.ids, p.ID), append(m.events, p.Event), append(m.targets, h), append(m.refs, refOf(&p))
+	m.ids, m.events, m.targets, m.refs = append(m.ids, p.ID), append(m.events, p.Event), append(m.targets, h), append(m.refs, late.RefOf(&p))
 	return nil
 }
 
 func (m *memory) Flush(ctx context.Context) error {
-	if end, ok := ctx.Deadline(); !ok || time.Until(end) > flushTime {
+	if end, ok := ctx.Deadline(); !ok || time.Until(end) > late.FlushTime {
 		return errors.New("nothing ends it")
 	}
 	m.flushed++
@@ -60,7 +61,7 @@ func drained(t *testing.T, root string, box *memory) {
 	t.Helper()
 	inv := invocation{root: root, drain: true}
 	if box != nil {
-		inv.outbox = func(local.Place) Outbox { return box }
+		inv.outbox = func(local.Place) late.Outbox { return box }
 	}
 	if exit := drain(inv, io.Discard); exit != 0 {
 		t.Errorf("the drain ended with %d", exit)
@@ -153,24 +154,24 @@ func TestNotify(t *testing.T) {
 	if err := os.WriteFile(place.Policy, []byte("version: 1\nnetworks: [10.0.0.0/8]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h, networks, err := NotifyOf(place, box.refs[0])
+	h, networks, err := late.NotifyOf(place, box.refs[0])
 	want.Name, want.Secrets = place.Policy+"::team", []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"}
 	if diff := cmp.Diff(want, h); diff != "" || err != nil || len(networks) != 1 || networks[0] != "10.0.0.0/8" {
 		t.Errorf("%v, %v, (-want +got)\n%s", err, networks, diff)
 	}
 	other := box.refs[0]
 	other.Name = "guard"
-	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "has no notify target") {
+	if _, _, err := late.NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "has no notify target") {
 		t.Errorf("of a rule: %v", err)
 	}
 	other.Name = "nobody"
-	if _, _, err := NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "no longer exists") {
+	if _, _, err := late.NotifyOf(place, other); err == nil || !strings.Contains(err.Error(), "no longer exists") {
 		t.Errorf("of nobody: %v", err)
 	}
 	if err := os.Remove(filepath.Join(root, "key")); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := NotifyOf(place, box.refs[0]); err == nil || !strings.Contains(err.Error(), "secret file:key: no such file") {
+	if _, _, err := late.NotifyOf(place, box.refs[0]); err == nil || !strings.Contains(err.Error(), "secret file:key: no such file") {
 		t.Errorf("without a key: %v", err)
 	}
 }
@@ -191,7 +192,7 @@ func TestNotifyLater(t *testing.T) {
 	fire(t, place, remove)
 	box := &memory{err: errors.New("the disk is full")}
 	drained(t, root, box)
-	if ends := lateErrors(t, place); len(ends) != 1 || !strings.HasPrefix(ends[0], "other ") || box.flushed != outboxRounds {
+	if ends := lateErrors(t, place); len(ends) != 1 || !strings.HasPrefix(ends[0], "other ") || box.flushed != late.OutboxRounds {
 		t.Errorf("with a full disk: %q, flushed %d times", ends, box.flushed)
 	}
 	box.err = nil
@@ -246,13 +247,13 @@ func TestNotifyOfAProject(t *testing.T) {
 	if len(box.ids) != 1 || box.targets[0].Scope != grapnel.ScopeProject || strings.Contains(fmt.Sprint(box.events[0].Tool.Commands), "tok-12345") {
 		t.Fatalf("%+v", box)
 	}
-	if _, _, err := NotifyOf(place, box.refs[0]); err != nil {
+	if _, _, err := late.NotifyOf(place, box.refs[0]); err != nil {
 		t.Errorf("while it is trusted: %v", err)
 	}
 	if forgot, err := place.Trusts().Forget(file, place.Snapshots()); !forgot || err != nil {
 		t.Fatal(forgot, err)
 	}
-	if _, _, err := NotifyOf(place, box.refs[0]); err == nil {
+	if _, _, err := late.NotifyOf(place, box.refs[0]); err == nil {
 		t.Error("its server is told although nobody trusts it any more")
 	}
 }

@@ -3,11 +3,8 @@ package hookcmd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -18,14 +15,15 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
-	"github.com/grapnel-dev/grapnel/internal/owner"
+	"github.com/grapnel-dev/grapnel/internal/ask"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/pause"
 	"github.com/grapnel-dev/grapnel/internal/redact"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/stamp"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
-	"github.com/grapnel-dev/grapnel/process"
 )
 
 // WarmOptions are the settings of a [Warm]. All fields except Webhook, Loaded, Observe and Unrecorded
@@ -37,8 +35,8 @@ type WarmOptions struct {
 	// sync also a power cut. If it fails, the Records go to the spool.
 	Keep func(ctx context.Context, lines []spool.Made, notices []Notice, sync bool) error
 
-	// Ask sends a request to a server, as "grapnel deliver" does in a separate process.
-	Ask func(ctx context.Context, q Question) ServerReply
+	// Ask sends a question to a server, as "grapnel deliver" does in a separate process; see [ask.Hook].
+	Ask func(ctx context.Context, question []byte) (ask.Reply, error)
 
 	// Webhook checks webhooks in this process. Without it, the program grapnel does.
 	Webhook WebhookCheck
@@ -68,10 +66,10 @@ type Warm struct {
 	roots  local.Roots
 	agents agents
 
+	workers local.Workers
+
 	mu      sync.Mutex
 	entries map[string]*warmEntry
-	workers map[string]*process.Worker
-	closed  bool
 }
 
 // maxWarm is how many policy combinations stay loaded. Most differ in the project.
@@ -79,22 +77,11 @@ const maxWarm = 64
 
 // NewWarm returns a Warm with these options.
 func NewWarm(opts WarmOptions) *Warm {
-	return &Warm{opts: opts, agents: newAgents(), entries: map[string]*warmEntry{}, workers: map[string]*process.Worker{}}
+	return &Warm{opts: opts, agents: newAgents(), entries: map[string]*warmEntry{}}
 }
 
 // Close ends the workers, and waits for them until ctx is done.
-func (w *Warm) Close(ctx context.Context) error {
-	w.mu.Lock()
-	w.closed = true
-	workers := w.workers
-	w.workers = map[string]*process.Worker{}
-	w.mu.Unlock()
-	var errs []error
-	for _, worker := range workers {
-		errs = append(errs, worker.Close(ctx))
-	}
-	return errors.Join(errs...)
-}
+func (w *Warm) Close(ctx context.Context) error { return w.workers.Close(ctx) }
 
 // Answer returns the reply to an event, or a [client.ErrSelf] if the hook program must reply
 // itself. The hook program starts the drain for pending observing hooks, because these run in the
@@ -189,7 +176,7 @@ type warmEntry struct {
 	engine *grapnel.Engine
 	spool  *spool.Spool
 	place  local.Place
-	stamps []stamp
+	stamps stamp.Stamps
 	loaded time.Time
 	steady bool
 
@@ -206,7 +193,7 @@ func (w *Warm) entry(place local.Place, files []policy.File, unread bool) (*warm
 	w.mu.Lock()
 	e := w.entries[key]
 	w.mu.Unlock()
-	if e.current(files) {
+	if e.current() {
 		return e, nil
 	}
 	e, err := w.load(place, files, unread)
@@ -255,17 +242,17 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		return nil, err
 	}
 	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policyfile.HTTP{}}
-	e.stamps = stampsOf(place, files) // before any file is read, so that later changes are noticed
+	e.stamps = place.Stamps(files) // before any file is read, so that later changes are noticed
 	opts := &local.Options{
 		Place: &place, Files: files,
 		Command: func(c policyfile.Command) grapnel.Hook { return w.command(place, e, c) },
 		Webhook: func(h policyfile.Webhook) (grapnel.Hook, error) { return checkedWebhook(place, h, w.opts.Webhook) },
 		HTTP: func(h policyfile.HTTP) (grapnel.Hook, error) {
-			return &asker{http: h, networks: func() []string { return e.set.Networks }, circuits: sp, send: w.ask}, nil
+			return &ask.Hook{HTTP: h, Networks: func() []string { return e.set.Networks }, Circuits: sp, Send: w.opts.Ask}, nil
 		},
 		Notify: func(h policyfile.HTTP) (grapnel.Hook, error) {
 			e.notices[h.FullName()] = h
-			return newNotifyHook(h)
+			return late.Notify(h)
 		},
 		Observers: []grapnel.Observer{byContext{}}, Approved: byContext{}.Find, Background: byContext{}.Run, Stops: sp.Blocked, Counter: sp,
 		Unread: unread, Settled: true,
@@ -276,19 +263,10 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	}
 	e.set, e.engine = engine.Set, engine.Engine
 	e.identity, e.digest = place.Identity(), e.set.Digest()
-	keepRecords(sp, &e.set)
+	late.KeepRecords(sp, &e.set)
 	_, paused := pause.Read(place.Pause(), e.loaded)
 	e.steady = !e.set.Unsteady && !paused
 	return e, nil
-}
-
-// ask sends a request to a server in this process.
-func (w *Warm) ask(ctx context.Context, question []byte) (ServerReply, error) {
-	var q Question
-	if err := json.Unmarshal(question, &q); err != nil {
-		return ServerReply{}, err
-	}
-	return w.opts.Ask(ctx, q), nil
 }
 
 // command returns the hook of a `run:` entry. A worker stays running and is shared by all
@@ -303,22 +281,7 @@ func (w *Warm) command(place local.Place, e *warmEntry, c policyfile.Command) gr
 			return grapnel.Outcome{}, client.ErrSelf
 		})
 	}
-	made, ok := local.Runner(place)(c).(*process.Command)
-	if !ok {
-		return local.Runner(place)(c)
-	}
-	key := fmt.Sprintf("%q %q %q %q %q %q %v", c.Name, made.Dir, made.Line, made.Args, made.Env, made.Allow, c.Sandbox)
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	worker := w.workers[key]
-	if worker == nil {
-		worker = local.NewWorker(made)
-		w.workers[key] = worker
-		if w.closed {
-			_ = worker.Close(context.Background()) // it never ran
-		}
-	}
-	return worker
+	return w.workers.Hook(place, c)
 }
 
 // runs returns the name of a hook that may match the event and runs in the environment of the
@@ -349,52 +312,9 @@ func (e *warmEntry) runs(ev *grapnel.Event) (string, bool) {
 	return "", false
 }
 
-// A stamp identifies the content of a file by its metadata, without reading it.
-type stamp struct {
-	path string
-	root bool
-	info fs.FileInfo // nil = the file did not exist
-}
-
-// stampsOf returns the stamps of all files that determine the policies in force.
-func stampsOf(place local.Place, files []policy.File) []stamp {
-	stamps := []stamp{{path: string(place.Trusts())}, {path: place.Snapshots()}, {path: place.Pause()}, {path: place.Off()}}
-	for _, f := range files {
-		stamps = append(stamps, stamp{path: f.Path, root: f.Root})
-	}
-	for i := range stamps {
-		stamps[i].info, _ = os.Stat(stamps[i].path)
-	}
-	return stamps
-}
-
-// fresh is the time after a file change in which another change may not be visible in the stamp:
-// file systems have coarse clocks.
-const fresh = 50 * time.Millisecond
-
 // current reports whether no file has changed since the policies were loaded.
-func (e *warmEntry) current(files []policy.File) bool {
-	if e == nil || !e.steady {
-		return false
-	}
-	for i := range e.stamps {
-		s := &e.stamps[i]
-		info, err := os.Stat(s.path)
-		switch {
-		case err != nil && s.info == nil:
-			continue
-		case err != nil || s.info == nil || !same(info, s.info), changed(info).Add(fresh).After(e.loaded):
-			return false
-		case s.root && owner.Path(s.path) != nil:
-			return false
-		}
-	}
-	return true
-}
-
-// same reports whether two stats describe an unchanged file.
-func same(a, b fs.FileInfo) bool {
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime()) && changed(a).Equal(changed(b))
+func (e *warmEntry) current() bool {
+	return e != nil && e.steady && e.stamps.Current(e.loaded)
 }
 
 // A journal collects the Records and notices of one firing for the store.
@@ -434,7 +354,7 @@ func (j *journal) Run(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Sp
 	}
 	if len(local) > 0 {
 		j.pending = true
-		failed = errors.Join(failed, late{j.entry.spool}.Run(ctx, ev, local))
+		failed = errors.Join(failed, queue{j.entry.spool}.Run(ctx, ev, local))
 	}
 	return failed
 }
@@ -486,7 +406,7 @@ func (j *journal) aside(ctx context.Context) (bool, error) {
 		return j.pending, err
 	}
 	defer func() { _ = sp.Close() }()
-	keepRecords(sp, &j.entry.set)
+	late.KeepRecords(sp, &j.entry.set)
 	for i := range j.records {
 		sp.Observe(ctx, &j.records[i])
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/server"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 )
@@ -46,7 +47,7 @@ func listen(t testing.TB, root string) *listening {
 		t.Fatal(err)
 	}
 	l := &listening{}
-	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, Question) ServerReply { return ServerReply{Error: "nobody asks"} }, Keep: func(_ context.Context, lines []spool.Made, notices []Notice, _ bool) error {
+	l.warm = NewWarm(WarmOptions{State: place.State, Ask: func(context.Context, []byte) (ask.Reply, error) { return ask.Reply{Error: "nobody asks"}, nil }, Keep: func(_ context.Context, lines []spool.Made, notices []Notice, _ bool) error {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		if l.fails != nil {

@@ -265,7 +265,7 @@ func (w *watchdog) keep() {
 	}
 	defer func() { _ = sp.Close() }()
 	sp.Keep(spool.Metadata, nil, false)
-	identify(w.record, place.Identity(), "") // the policies may not be known
+	place.Identity().Mark(w.record, "") // the policies may not be known
 	sp.Observe(context.Background(), w.record)
 	if err := sp.Err(); err != nil {
 		_ = spool.AddLoss(sp.Dir(), err, time.Now())

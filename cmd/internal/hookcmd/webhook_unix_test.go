@@ -17,6 +17,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
+	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/spool"
@@ -152,10 +153,9 @@ func TestAsker(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = sp.Close() })
-	a := &asker{
-		http:     policyfile.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policyfile.Duration(time.Hour), Breaker: policyfile.Breaker{Failures: 2}},
-		networks: func() []string { return []string{"10.0.0.0/8"} }, circuits: sp, program: func() (string, error) { return program, nil },
-	}
+	a := askerBy(func() (string, error) { return program, nil }, sp,
+		policyfile.HTTP{Name: "x", Source: "src", URL: "https://example.com/", Timeout: policyfile.Duration(time.Hour), Breaker: policyfile.Breaker{Failures: 2}},
+		func() []string { return []string{"10.0.0.0/8"} })
 	ev := &grapnel.Event{ID: "e", Kind: grapnel.ToolBefore, Tool: &grapnel.Tool{Name: "shell", Input: json.RawMessage(`{"a":1.0,"b":"<&>"}`)}}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Hour)
 	defer cancel()
@@ -165,7 +165,7 @@ func TestAsker(t *testing.T) {
 		t.Errorf("%+v, %v", out, err)
 	}
 	got, _ := os.ReadFile(filepath.Join(dir, "got.json"))
-	var q Question
+	var q ask.Question
 	if err := json.Unmarshal(got, &q); err != nil || q.HTTP.Name != "src::x" || q.ID != "e" || len(q.Networks) != 1 || q.HTTP.Timeout != policyfile.Duration(time.Hour) || !strings.Contains(string(q.Event), `{"a":1.0,"b":"<&>"}`) {
 		t.Errorf("%v: it reads %s", err, got)
 	}
@@ -195,7 +195,7 @@ func TestAsker(t *testing.T) {
 	} {
 		writeProgram(text)
 		b := *a
-		b.http.URL += strings.ReplaceAll(want, " ", "") // another circuit breaker
+		b.HTTP.URL += strings.ReplaceAll(want, " ", "") // another circuit breaker
 		if out, err := b.Handle(ctx, ev); err == nil || !strings.Contains(err.Error(), want) || out.Decision != grapnel.None {
 			t.Errorf("%s: %v, %v, want %s", text, out, err, want)
 		}
@@ -222,7 +222,7 @@ func TestAsker(t *testing.T) {
 		t.Error("the program is started while the circuit is open")
 	}
 	other := *a
-	other.http.Source = "project"
+	other.HTTP.Source = "project"
 	if _, err := other.Handle(ctx, ev); err != nil {
 		t.Errorf("another hook pays for it: %v", err)
 	}

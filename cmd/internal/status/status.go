@@ -24,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/notice"
@@ -145,7 +146,7 @@ func (s *Report) policies(place local.Place, dir string) {
 	sandboxes := noteSandboxes(&req)
 	look := req.HTTP
 	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) {
-		if why := hookcmd.Circuit(place, &h, time.Now()); why != nil {
+		if why := ask.Circuit(place, &h, time.Now()); why != nil {
 			s.warn("hook %s is %v", h.Name, why)
 		}
 		if _, err := look(h); err != nil { // the hook is active, but fails

@@ -25,7 +25,7 @@ var goPages = map[string]struct {
 	files []string
 	least int
 }{
-	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "../local/example_test.go", "../cmd/test/docs/*_test.go"}, 8},
+	"go.md":             {[]string{"../*_test.go", "../process/*_test.go", "../local/example_test.go", "../local/server/example_test.go", "../cmd/test/docs/*_test.go"}, 8},
 	"build-an-agent.md": {[]string{"../host/example_test.go"}, 8},
 	"testing-hooks.md":  {[]string{"../hooktest/example_test.go", "../hooktest/light_test.go"}, 8},
 	"../README.md":      {[]string{"../*_test.go"}, 1},

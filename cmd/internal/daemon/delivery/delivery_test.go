@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/internal/webhook"
 )
 
 // A job that always fails is tried at once and then after 5 s, 5 min, 30 min, 2 h, 5 h, 10 h and
@@ -27,8 +28,8 @@ func TestSchedule(t *testing.T) {
 			d, stop := w.run()
 			time.Sleep(72 * time.Hour)
 			want := []time.Duration{5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 10 * time.Hour}
-			if !slices.Equal(delivery.Schedule(), want) {
-				t.Errorf("the schedule is %v", delivery.Schedule())
+			if !slices.Equal(webhook.Schedule(), want) {
+				t.Errorf("the schedule is %v", webhook.Schedule())
 			}
 			at := w.times("m1")
 			if len(at) != len(want)+1 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/internal/circuit"
+	"github.com/grapnel-dev/grapnel/internal/webhook"
 	"github.com/grapnel-dev/grapnel/outbound"
 )
 
@@ -18,7 +19,7 @@ type Target struct {
 	Secrets  []string          // each makes one signature: whsec_ HMAC, whsk_ Ed25519; nil = no signature
 	Headers  map[string]string // in addition to the headers of Grapnel
 	Timeout  time.Duration     // of one attempt; 0 = outbound.DefaultHookTimeout, at most outbound.MaxTimeout
-	Envelope string            // one of Envelopes; empty = EnvelopePlain
+	Envelope string            // one of webhook.Envelopes; empty = plain
 
 	// MaxInFlight is the maximum number of concurrent attempts; 0 = DefaultMaxInFlight. No target
 	// gets more than half of the maximum of the Deliverer.
@@ -98,7 +99,7 @@ func (d *Deliverer) send(ctx context.Context, j *Job, known func(Target)) (outbo
 		return outbound.Reply{}, err
 	}
 	known(target)
-	body, media, err := envelope(target.Envelope, j)
+	body, media, err := webhook.Body(target.Envelope, &webhook.Delivery{ID: j.ID, Target: j.Target, Event: j.Event, Created: j.Created})
 	if err != nil {
 		return outbound.Reply{}, err
 	}

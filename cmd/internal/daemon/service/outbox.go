@@ -10,8 +10,8 @@ import (
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
@@ -111,7 +111,7 @@ func deliverDue(ctx context.Context, place local.Place, queue delivery.Queue, ob
 // targetFor returns the target of a delivery, from the policy content that the delivery was
 // queued for, and the private networks that are allowed now.
 func targetFor(place local.Place, j *delivery.Job) (t delivery.Target, opened []string, err error) {
-	h, opened, err := hookcmd.NotifyOf(place, hookcmd.HookRef(j.Hook))
+	h, opened, err := late.NotifyOf(place, late.HookRef(j.Hook))
 	if err != nil {
 		return t, nil, err
 	}

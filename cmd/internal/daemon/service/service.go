@@ -24,7 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
-	"github.com/grapnel-dev/grapnel/cmd/internal/remote"
+	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -107,7 +107,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 	if d.export, err = telemetry.NewExport(exportOpts); err != nil {
 		d.log.Warn("cannot export telemetry", "error", err)
 	}
-	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Ask, Webhook: remote.LookWebhook, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
+	d.warm = hookcmd.NewWarm(hookcmd.WarmOptions{State: d.place.State, Keep: d.keepAnswer, Ask: d.servers.Send, Webhook: remote.LookWebhook, Loaded: d.policyLoaded, Observe: d.observe, Unrecorded: d.noRecord})
 	routes := server.Options{
 		Version: hookcmd.Version, Answer: d.answer, Declined: d.declinedFor, Health: d.health,
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),

@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/local/server"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
@@ -45,7 +46,7 @@ func main() {
 	for name, text := range map[string]string{"grapnel.yaml": text, "bundle.json": bundle, "settings.json": settings} {
 		err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
 	}
-	err = errors.Join(err, loaded(dir), opened(dir), started(dir), dispatched(), imported(dir), built(), os.RemoveAll(dir), goleak.Find())
+	err = errors.Join(err, loaded(dir), opened(dir), served(dir), started(dir), dispatched(), imported(dir), built(), os.RemoveAll(dir), goleak.Find())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -119,6 +120,20 @@ func opened(dir string) error {
 		return err
 	}
 	return errors.Join(judge(ctx, engine.Engine, engine.Root), engine.Close(ctx))
+}
+
+// served uses the same policy in a program that runs for long.
+func served(dir string) error {
+	ctx := context.Background()
+	engine, err := server.Open(ctx, &server.Options{Root: dir, CWD: dir, Agent: "outside"})
+	if err != nil {
+		return err
+	}
+	err = errors.Join(judge(ctx, engine.Engine, engine.Root), engine.Reload(ctx), engine.Close(ctx))
+	if n := engine.Counts(); n.Events != uint64(len(want)) || n.Lost != 0 {
+		err = errors.Join(err, fmt.Errorf("the engine counts %+v", n))
+	}
+	return err
 }
 
 // started starts the hooks of an IronClaw installation, which has none here.

@@ -1,4 +1,4 @@
-package delivery
+package webhook
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/wire"
 )
 
-func jobOf(t *testing.T, event string) *Job {
+func deliveryOf(t *testing.T, event string) *Delivery {
 	t.Helper()
-	return &Job{ID: "msg_1", Target: "user::team", Session: "s1", Event: json.RawMessage(event), Created: time.Date(2026, 11, 21, 20, 0, 0, 5, time.FixedZone("x", 3600))}
+	return &Delivery{ID: "msg_1", Target: "user::team", Event: json.RawMessage(event), Created: time.Date(2026, 11, 21, 20, 0, 0, 5, time.FixedZone("x", 3600))}
 }
 
 // A plain envelope is the event in the same form as for servers that decide.
@@ -37,11 +37,11 @@ func TestPlain(t *testing.T) {
 	var escaped bytes.Buffer
 	json.HTMLEscape(&escaped, bytes.TrimSpace(want)) // like json.Marshal does; both texts have the same meaning
 	for _, name := range []string{"", EnvelopePlain} {
-		body, media, err := envelope(name, jobOf(t, string(raw)))
+		body, media, err := Body(name, deliveryOf(t, string(raw)))
 		if err != nil || media != "application/json" || !bytes.Equal(body, escaped.Bytes()) {
 			t.Errorf("%s, %v\n%s, want\n%s", media, err, body, escaped.Bytes())
 		}
-		again, _, err := envelope(name, jobOf(t, string(body)))
+		again, _, err := Body(name, deliveryOf(t, string(body)))
 		if err != nil || !bytes.Equal(again, body) {
 			t.Errorf("an event that has its version already: %v\n%s", err, again)
 		}
@@ -93,7 +93,7 @@ func checkCloudEvent(t *testing.T, body []byte) map[string]json.RawMessage {
 
 func TestCloudEvents(t *testing.T) {
 	t.Parallel()
-	body, media, err := envelope(EnvelopeCloudEvents, jobOf(t, `{"kind":"tool.before","time":"2026-11-21T21:00:00.5+01:00","agent":{"name":"claude-code"},"session":{"id":"s 1"},"tool":{"name":"Bash","input":{"command":"ls <a>"}}}`))
+	body, media, err := Body(EnvelopeCloudEvents, deliveryOf(t, `{"kind":"tool.before","time":"2026-11-21T21:00:00.5+01:00","agent":{"name":"claude-code"},"session":{"id":"s 1"},"tool":{"name":"Bash","input":{"command":"ls <a>"}}}`))
 	if err != nil || media != "application/cloudevents+json; charset=utf-8" {
 		t.Fatal(media, err)
 	}
@@ -104,7 +104,7 @@ func TestCloudEvents(t *testing.T) {
 		t.Errorf("%s, want\n%s", body, want)
 	}
 	for _, odd := range []string{`{}`, `{"agent":{"name":"a b/ü?#"},"kind":"native.x.Odd Name\u0007"}`, `{"session":{"id":"\u0000\n"}}`, `{"time":"0001-01-01T00:00:00Z"}`} {
-		body, _, err := envelope(EnvelopeCloudEvents, jobOf(t, odd))
+		body, _, err := Body(EnvelopeCloudEvents, deliveryOf(t, odd))
 		if err != nil {
 			t.Fatal(odd, err)
 		}
@@ -118,17 +118,17 @@ func TestCloudEvents(t *testing.T) {
 // A summary does not contain the content of the event.
 func TestSummaries(t *testing.T) {
 	t.Parallel()
-	j := jobOf(t, `{"id":"e1","kind":"tool.before","agent":{"name":"codex"},"session":{"id":"s1"},"tool":{"name":"Bash","input":{"command":"s3cret"}},"verdict":{"decision":"block"}}`)
+	j := deliveryOf(t, `{"id":"e1","kind":"tool.before","agent":{"name":"codex"},"session":{"id":"s1"},"tool":{"name":"Bash","input":{"command":"s3cret"}},"verdict":{"decision":"block"}}`)
 	for name, want := range map[string]string{
 		EnvelopeSummary:  `{"hook":"user::team","time":"2026-11-21T19:00:00.000000005Z","id":"e1","agent":"codex","session":"s1","event":"tool.before","tool":"Bash","decision":"block"}`,
 		EnvelopeIronClaw: `{"hook":"user::team","point":"beforeToolCall","timestamp":"2026-11-21T19:00:00.000000005+00:00","event":{"type":"toolCall","tool_name":"Bash","context":"chat","parameter_count":1},"metadata_present":false}`,
 	} {
-		body, media, err := envelope(name, j)
+		body, media, err := Body(name, j)
 		if err != nil || media != "application/json" || string(body) != want {
 			t.Errorf("%s: %s, %v\n%s, want\n%s", name, media, err, body, want)
 		}
 	}
-	if _, _, err := envelope(EnvelopeIronClaw, jobOf(t, `{"kind":"notification.sent"}`)); err == nil {
+	if _, _, err := Body(EnvelopeIronClaw, deliveryOf(t, `{"kind":"notification.sent"}`)); err == nil {
 		t.Error("IronClaw has a word for everything")
 	}
 }
@@ -138,7 +138,7 @@ func TestBadEvents(t *testing.T) {
 	t.Parallel()
 	for _, raw := range []string{"", "null", "[]", `"x"`, "{", `{"kind":1}`, `{} {}`} {
 		for _, name := range Envelopes() {
-			body, _, err := envelope(name, jobOf(t, raw))
+			body, _, err := Body(name, deliveryOf(t, raw))
 			if err == nil && !(name == EnvelopePlain && raw == `{"kind":1}`) {
 				t.Errorf("%s of %q is %s", name, raw, body)
 			}
@@ -153,11 +153,11 @@ func FuzzEnvelope(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, raw string) {
 		for _, name := range Envelopes() {
-			body, _, err := envelope(name, jobOf(t, raw))
+			body, _, err := Body(name, deliveryOf(t, raw))
 			if err != nil {
 				continue
 			}
-			again, _, _ := envelope(name, jobOf(t, raw))
+			again, _, _ := Body(name, deliveryOf(t, raw))
 			if !json.Valid(body) || body[0] != '{' || bytes.ContainsAny(body, "\r\n") || !bytes.Equal(body, again) {
 				t.Errorf("%s of %q is %q", name, raw, body)
 			}

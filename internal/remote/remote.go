@@ -3,6 +3,7 @@ package remote
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,16 +12,16 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
-	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/internal/ask"
 	"github.com/grapnel-dev/grapnel/outbound"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // Ask sends an event to a server with a new client. The caller handles the circuit breaker.
-func Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
+func Ask(ctx context.Context, q ask.Question) ask.Reply {
 	client, err := newClient(q.Networks, 0)
 	if err != nil {
-		return hookcmd.ServerReply{Error: err.Error()}
+		return ask.Reply{Error: err.Error()}
 	}
 	return askBy(ctx, client, q)
 }
@@ -42,12 +43,21 @@ const maxClients = 16
 func NewPool() *Pool { return &Pool{clients: map[string]*outbound.Client{}} }
 
 // Ask sends an event to a server.
-func (s *Pool) Ask(ctx context.Context, q hookcmd.Question) hookcmd.ServerReply {
+func (s *Pool) Ask(ctx context.Context, q ask.Question) ask.Reply {
 	client, err := s.client(q.Networks)
 	if err != nil {
-		return hookcmd.ServerReply{Error: err.Error()}
+		return ask.Reply{Error: err.Error()}
 	}
 	return askBy(ctx, client, q)
+}
+
+// Send is [Pool.Ask] for a question in JSON, see [ask.Hook].
+func (s *Pool) Send(ctx context.Context, question []byte) (ask.Reply, error) {
+	var q ask.Question
+	if err := json.Unmarshal(question, &q); err != nil {
+		return ask.Reply{}, err
+	}
+	return s.Ask(ctx, q), nil
 }
 
 func (s *Pool) client(networks []string) (*outbound.Client, error) {
@@ -83,7 +93,7 @@ func newClient(networks []string, idle time.Duration) (*outbound.Client, error) 
 	return outbound.NewClient(&outbound.Options{Guard: outbound.Guard{Networks: opened}, KeepIdle: idle}), nil
 }
 
-func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hookcmd.ServerReply {
+func askBy(ctx context.Context, client *outbound.Client, q ask.Question) ask.Reply {
 	if !q.Until.IsZero() {
 		var done context.CancelFunc
 		ctx, done = context.WithDeadlineCause(ctx, q.Until, fmt.Errorf("%w of %v", grapnel.ErrTimeout, time.Duration(q.HTTP.Timeout)))
@@ -94,13 +104,13 @@ func askBy(ctx context.Context, client *outbound.Client, q hookcmd.Question) hoo
 		err = errors.New("cannot read the question: the event is missing")
 	}
 	if err != nil {
-		return hookcmd.ServerReply{Error: err.Error()}
+		return ask.Reply{Error: err.Error()}
 	}
 	text, err := h.Ask(ctx, q.ID, q.Event)
 	if err != nil {
-		return hookcmd.ServerReply{Error: err.Error(), Failed: outbound.ServerFailed(err), Timeout: errors.Is(err, grapnel.ErrTimeout)}
+		return ask.Reply{Error: err.Error(), Failed: outbound.ServerFailed(err), Timeout: errors.Is(err, grapnel.ErrTimeout)}
 	}
-	return hookcmd.ServerReply{Answer: text}
+	return ask.Reply{Answer: text}
 }
 
 // Look returns an error if a server cannot be asked or notified. It does not need the secrets of

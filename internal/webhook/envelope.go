@@ -1,4 +1,6 @@
-package delivery
+// Package webhook has the bodies of the deliveries of `notify:` hooks, and the schedule of their
+// attempts. The daemon, the drain and Go agents deliver by the same rules.
+package webhook
 
 import (
 	"bytes"
@@ -31,22 +33,30 @@ func Envelopes() []string {
 	return []string{EnvelopePlain, EnvelopeCloudEvents, EnvelopeSummary, EnvelopeIronClaw}
 }
 
-// envelope returns the body of a delivery and its media type. The same job always has the same
-// bytes.
-func envelope(name string, j *Job) (body []byte, media string, err error) {
+// A Delivery is one event for the target of one hook.
+type Delivery struct {
+	ID      string          // the same in every attempt, so that a receiver can recognize the delivery
+	Target  string          // the full name of the hook
+	Event   json.RawMessage // with its Verdict, as far as the hook may see it
+	Created time.Time
+}
+
+// Body returns the body of a delivery in an envelope, and its media type. The same delivery always has
+// the same bytes.
+func Body(envelope string, j *Delivery) (body []byte, media string, err error) {
 	media = "application/json"
 	body, err = plainEvent(j.Event)
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
-	if name == "" || name == EnvelopePlain {
+	if envelope == "" || envelope == EnvelopePlain {
 		return body, media, nil
 	}
 	ev, err := wire.Read(j.Event)
 	if err != nil {
 		return nil, "", fmt.Errorf("cannot read the event of the delivery: %w", err)
 	}
-	switch name {
+	switch envelope {
 	case EnvelopeCloudEvents:
 		media = "application/cloudevents+json; charset=utf-8"
 		body, err = cloudEvent(j, ev, body)
@@ -55,7 +65,7 @@ func envelope(name string, j *Job) (body []byte, media string, err error) {
 	case EnvelopeIronClaw:
 		body, err = outbound.WriteBody("ironclaw", j.Target, ev, j.Created)
 	default:
-		err = fmt.Errorf("unknown envelope %q", name)
+		err = fmt.Errorf("unknown envelope %q", envelope)
 	}
 	return body, media, err
 }
@@ -100,7 +110,7 @@ type cloudEventJSON struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-func cloudEvent(j *Job, ev *grapnel.Event, plain []byte) ([]byte, error) {
+func cloudEvent(j *Delivery, ev *grapnel.Event, plain []byte) ([]byte, error) {
 	kind := cmp.Or(string(ev.Kind), "unknown")
 	ce := cloudEventJSON{
 		Version: "1.0", ID: j.ID, Source: "grapnel:agents/" + url.PathEscape(cmp.Or(ev.Agent.Name, "unknown")), Type: "dev.grapnel." + visible(kind),

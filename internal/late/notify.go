@@ -1,4 +1,4 @@
-package hookcmd
+package late
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 type Outbox interface {
 	// Put stores one event for the target of one hook. When it returns nil, the event is on disk.
 	// Events with the same ID are stored once. After an error, the drain keeps the hook and tries
-	// again.
+	// again, unless the error is an ErrDead.
 	Put(ctx context.Context, p spool.Pending, h policyfile.HTTP) error
 
 	// Flush delivers all events that are due, each once, and releases the lock that Put has
@@ -27,15 +27,15 @@ type Outbox interface {
 }
 
 const (
-	// flushTime is how long a drain delivers events before it leaves the rest to the next drain.
-	flushTime = 30 * time.Second
+	// FlushTime is how long a drain delivers events before it leaves the rest to the next drain.
+	FlushTime = 30 * time.Second
 
-	outboxRounds = 3 // maximum rounds of a drain that finds the outbox in use
+	OutboxRounds = 3 // maximum number of rounds of a drain that finds the outbox in use
 	outboxWait   = time.Second
 )
 
 func flush(ctx context.Context, box Outbox) error {
-	ctx, cancel := context.WithTimeout(ctx, flushTime)
+	ctx, cancel := context.WithTimeout(ctx, FlushTime)
 	defer cancel()
 	return box.Flush(ctx)
 }
@@ -44,7 +44,8 @@ func flush(ctx context.Context, box Outbox) error {
 // drain finds its target by the content of its file.
 type notifyHook struct{}
 
-func newNotifyHook(policyfile.HTTP) (grapnel.Hook, error) { return notifyHook{}, nil }
+// Notify returns the hook of a `notify:` entry.
+func Notify(policyfile.HTTP) (grapnel.Hook, error) { return notifyHook{}, nil }
 
 // Handle always fails. It is called only without an Outbox.
 func (notifyHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
@@ -56,7 +57,7 @@ func (notifyHook) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, erro
 // env:NAME and file:PATH are resolved again at each call, variables from the environment of this
 // process.
 func NotifyOf(place local.Place, ref HookRef) (policyfile.HTTP, []string, error) {
-	_, target, err := findHook(place, nil, ref)
+	_, target, err := Find(place, Kinds{}, nil, ref)
 	if err != nil {
 		return policyfile.HTTP{}, nil, err
 	}

@@ -1,4 +1,4 @@
-package hookcmd
+package stamp
 
 import (
 	"io/fs"

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package hookcmd
+package stamp
 
 import (
 	"io/fs"

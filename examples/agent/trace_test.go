@@ -1,3 +1,5 @@
+//go:build system && unix
+
 package main
 
 import (
@@ -7,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,14 +18,23 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// A trace prints each event with its decision, the hooks that made it, their changes, and the
-// duration.
-type trace struct {
-	out    io.Writer
-	json   bool // one Record per line
-	colour bool
+// traced runs the agent. It appends each event, with its decision, the hooks that made it and their
+// changes, to the file in AGENT_TRACE.
+func traced() {
+	if name := os.Getenv("AGENT_TRACE"); name != "" {
+		out, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil {
+			panic(err)
+		}
+		observers = append(observers, &trace{out: out})
+	}
+	main()
+}
 
-	mu sync.Mutex
+// A trace prints Records.
+type trace struct {
+	out io.Writer
+	mu  sync.Mutex
 }
 
 // maxShown is the maximum length of a changed value in the trace.
@@ -30,10 +42,7 @@ const maxShown = 200
 
 // Observe prints a Record. It implements [grapnel.Observer].
 func (t *trace) Observe(_ context.Context, rec *grapnel.Record) {
-	text := string(toJSON(rec)) + "\n"
-	if !t.json {
-		text = t.text(rec)
-	}
+	text := t.text(rec)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	_, _ = io.WriteString(t.out, text)
@@ -45,7 +54,7 @@ func (t *trace) text(rec *grapnel.Record) string {
 	if rec.Decision == grapnel.None {
 		word = "-"
 	}
-	fmt.Fprintf(&b, "%-17s %-6s %s %8.2f ms", rec.Event, inLine(rec.Tool), t.paint(rec.Decision, fmt.Sprintf("%-5s", word)), rec.MS)
+	fmt.Fprintf(&b, "%-17s %-6s %s %8.2f ms", rec.Event, inLine(rec.Tool), fmt.Sprintf("%-5s", word), rec.MS)
 	if in := rec.Input; in != nil {
 		if in.Tool != nil && in.Tool.ID != "" {
 			b.WriteString("  " + inLine(in.Tool.ID))
@@ -136,7 +145,7 @@ func changes(in *grapnel.Event, field grapnel.Field, now json.RawMessage) []stri
 	return all
 }
 
-// inLine returns a text as a single line, so that its author cannot add lines to the trace.
+// inLine returns a text as a single line.
 func inLine(text string) string { return strings.Join(strings.Fields(plain(text)), " ") }
 
 // place returns the position of a hook: FILE:LINE.
@@ -145,12 +154,4 @@ func place(run *grapnel.HookRun) string {
 		return run.Source
 	}
 	return fmt.Sprintf("%s:%d", filepath.Base(run.Source), run.Line)
-}
-
-func (t *trace) paint(d grapnel.Decision, text string) string {
-	code := map[grapnel.Decision]string{grapnel.Block: "31", grapnel.Ask: "33", grapnel.Allow: "32"}[d]
-	if !t.colour || code == "" {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }

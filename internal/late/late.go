@@ -1,0 +1,168 @@
+// Package late runs observing hooks after the reply. A program queues them in the spool, and a drain
+// finds them again by the content of their policy and runs them.
+package late
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/ask"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// KeepRecords configures the spool with the record mode, the edit and the masking of the
+// policies.
+func KeepRecords(sp *spool.Spool, set *policy.Set) {
+	var mode spool.Mode
+	if mode.UnmarshalText([]byte(set.Records.Mode())) != nil {
+		mode = spool.Metadata
+	}
+	sp.Keep(mode, set.Records.Edit(), set.Records.Sync)
+	if set.Hide != nil {
+		sp.Hide(set.Hide)
+	}
+}
+
+// Kinds construct the hooks that need a server. A nil function makes hooks that fail.
+type Kinds struct {
+	Webhook func(policyfile.Webhook) grapnel.Hook
+	HTTP    func(ask.Circuits, policyfile.HTTP) grapnel.Hook
+}
+
+func (k Kinds) webhook(w policyfile.Webhook) grapnel.Hook {
+	if k.Webhook == nil {
+		return notifyHook{}
+	}
+	return k.Webhook(w)
+}
+
+func (k Kinds) http(c ask.Circuits, h policyfile.HTTP) grapnel.Hook {
+	if k.HTTP == nil {
+		return notifyHook{}
+	}
+	return k.HTTP(c, h)
+}
+
+// Drain runs all pending hooks. It puts the events of `notify:` hooks into box; if box is nil,
+// these hooks fail. If another drain is running, it does all the work and Drain returns at once.
+// Canceling ctx stops it between two hooks.
+func Drain(ctx context.Context, place local.Place, kinds Kinds, box Outbox) error {
+	sp, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err := sp.Err(); err != nil {
+			_ = spool.AddLoss(sp.Dir(), err, time.Now())
+		}
+		_ = sp.Close()
+	}()
+	// The result of a hook is also a Record. The projects of the pending hooks are not known
+	// here.
+	req := place.Request(place.Files(nil, nil), nil)
+	req.Settled = true
+	set := policy.Load(req)
+	KeepRecords(sp, &set)
+	var put Put
+	if box != nil {
+		put = box.Put
+	}
+	for round := 1; ; round++ {
+		err = sp.Drain(ctx, Runner(place, kinds, sp, put))
+		if box == nil {
+			return err
+		}
+		err = errors.Join(err, flush(ctx, box))
+		// Another process may have used the outbox for a moment. If that process is a daemon, it
+		// delivers the rest.
+		if err != nil || round == OutboxRounds || !sp.Later() {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(outboxWait):
+		}
+	}
+}
+
+// ErrDead is the error of an [Outbox] for an event that it will not deliver.
+var ErrDead = errors.New("not delivered")
+
+// A Put stores or delivers the event of one `notify:` hook, see [Outbox].
+type Put func(ctx context.Context, p spool.Pending, h policyfile.HTTP) error
+
+// Runner returns the function that runs one pending hook. It calls put for `notify:` hooks; nil =
+// they fail.
+func Runner(place local.Place, kinds Kinds, c ask.Circuits, put Put) func(context.Context, spool.Pending) error {
+	return func(ctx context.Context, p spool.Pending) error {
+		spec, target, err := Find(place, kinds, c, RefOf(&p))
+		switch {
+		case err != nil:
+			return fmt.Errorf("%w, queued on %s", err, p.Time.Format(time.RFC3339))
+		case target != nil && put != nil:
+			err := put(ctx, p, *target)
+			if err != nil && !errors.Is(err, ErrDead) {
+				err = fmt.Errorf("%w: %w", spool.ErrLater, err)
+			}
+			return err
+		}
+		timeout := spec.Timeout
+		if timeout == 0 {
+			timeout = policyfile.DefaultTimeout
+		}
+		ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("%w of %v", grapnel.ErrTimeout, timeout))
+		defer cancel()
+		_, err = spec.Hook.Handle(ctx, p.Event)
+		return err
+	}
+}
+
+// A HookRef identifies a hook and the content of its file, in a form that can be stored.
+type HookRef struct{ Name, Source, File, Digest, Scope string }
+
+// RefOf returns the reference to a pending hook.
+func RefOf(p *spool.Pending) HookRef {
+	return HookRef{p.Hook, p.Source, p.File, p.Digest, p.Scope}
+}
+
+// Find loads a hook from the content that its file had when the hook was queued, which is
+// stored, not from the current file. For a `notify:` hook it also returns the target.
+func Find(place local.Place, kinds Kinds, c ask.Circuits, ref HookRef) (grapnel.Spec, *policyfile.HTTP, error) {
+	source := grapnel.Source{Name: ref.Source, File: ref.File, Digest: ref.Digest}
+	for scope := grapnel.ScopeManaged; scope <= grapnel.ScopeSession; scope++ {
+		if scope.String() == ref.Scope {
+			source.Scope = scope
+		}
+	}
+	var targets []policyfile.HTTP
+	req := place.Request(nil, local.Runner(place))
+	req.Webhook = func(w policyfile.Webhook) (grapnel.Hook, error) { return kinds.webhook(w), nil }
+	req.HTTP = func(h policyfile.HTTP) (grapnel.Hook, error) { return kinds.http(c, h), nil }
+	req.Notify = func(h policyfile.HTTP) (grapnel.Hook, error) {
+		targets = append(targets, h)
+		return Notify(h)
+	}
+	specs, err := policy.LoadSource(req, source)
+	if err != nil {
+		return grapnel.Spec{}, nil, err
+	}
+	for _, spec := range specs {
+		if spec.Name != ref.Name {
+			continue
+		}
+		for i := range targets {
+			if targets[i].Name == spec.Name && targets[i].Source == spec.Source.Name {
+				return spec, &targets[i], nil
+			}
+		}
+		return spec, nil, nil
+	}
+	return grapnel.Spec{}, nil, fmt.Errorf("hook %q of %s no longer exists", ref.Name, ref.Source)
+}

@@ -1,0 +1,62 @@
+// Package stamp notices that files have changed, without reading them.
+package stamp
+
+import (
+	"io/fs"
+	"os"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/internal/owner"
+)
+
+// A File is a file or a directory, which may be missing. With Root, only root may be able to change
+// it.
+type File struct {
+	Path string
+	Root bool
+}
+
+// Stamps identify the contents of files by their metadata.
+type Stamps []stamp
+
+type stamp struct {
+	File
+	info fs.FileInfo // nil = the file did not exist
+}
+
+// Of returns the stamps of files. Call it before you read the files, so that later changes are
+// noticed.
+func Of(files ...File) Stamps {
+	stamps := make(Stamps, len(files))
+	for i, f := range files {
+		stamps[i].File = f
+		stamps[i].info, _ = os.Stat(f.Path)
+	}
+	return stamps
+}
+
+// fresh is the time after a file change in which another change may not be visible in the stamp:
+// file systems have coarse clocks.
+const fresh = 50 * time.Millisecond
+
+// Current reports whether no file has changed since the files were read.
+func (stamps Stamps) Current(read time.Time) bool {
+	for i := range stamps {
+		s := &stamps[i]
+		info, err := os.Stat(s.Path)
+		switch {
+		case err != nil && s.info == nil:
+			continue
+		case err != nil || s.info == nil || !same(info, s.info), changed(info).Add(fresh).After(read):
+			return false
+		case s.Root && owner.Path(s.Path) != nil:
+			return false
+		}
+	}
+	return true
+}
+
+// same reports whether two stats describe an unchanged file.
+func same(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.Mode() == b.Mode() && a.ModTime().Equal(b.ModTime()) && changed(a).Equal(changed(b))
+}
