@@ -79,9 +79,8 @@ func TestNamesAreUniqueInASource(t *testing.T) {
 // have no effect.
 func TestEngineOwnsItsSpecs(t *testing.T) {
 	t.Parallel()
-	priority := 1
 	spec := grapnel.Spec{
-		Name: "h", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Priority: &priority,
+		Name: "h", On: []grapnel.Kind{grapnel.ToolBefore}, Tools: []string{"shell"}, Priority: 1,
 		Hook: decides(grapnel.Block, "no"),
 	}
 	given := []grapnel.Spec{spec}
@@ -89,7 +88,7 @@ func TestEngineOwnsItsSpecs(t *testing.T) {
 	opts := &grapnel.Options{Observers: []grapnel.Observer{&k}}
 	engine := newEngine(t, opts, given...)
 	spoil := func(s *grapnel.Spec) {
-		s.Hook, s.On[0], s.Tools[0], *s.Priority = returns(grapnel.Outcome{}), grapnel.SessionEnd, "read", 7
+		s.Hook, s.On[0], s.Tools[0], s.Priority = returns(grapnel.Outcome{}), grapnel.SessionEnd, "read", 7
 	}
 	spoil(&given[0])
 	opts.Observers[0] = nil
@@ -103,7 +102,7 @@ func TestEngineOwnsItsSpecs(t *testing.T) {
 		if v := e.Fire(t.Context(), toolEvent("x")); v.Decision != grapnel.Block {
 			t.Errorf("decision %v, want block", v.Decision)
 		}
-		if got := e.Specs("")[0]; got.On[0] != grapnel.ToolBefore || got.Tools[0] != "shell" || *got.Priority != 1 {
+		if got := e.Specs("")[0]; got.On[0] != grapnel.ToolBefore || got.Tools[0] != "shell" || got.Priority != 1 {
 			t.Errorf("the Spec is now %+v", got)
 		}
 	}

@@ -62,11 +62,10 @@ func ExampleSpec_priority() {
 			return grapnel.Outcome{Set: map[grapnel.Field]json.RawMessage{grapnel.FieldCommand: command}}, err
 		})
 	}
-	first, last := 10, 200
 	engine, err := grapnel.New([]grapnel.Spec{
-		{Name: "log", Priority: &last, Hook: appends(" | tee build.log")},
-		{Name: "default", Hook: appends(" all")}, // priority 100
-		{Name: "quiet", Priority: &first, Hook: appends(" --quiet")},
+		{Name: "log", Priority: 100, Hook: appends(" | tee build.log")},
+		{Name: "default", Hook: appends(" all")}, // priority 0
+		{Name: "quiet", Priority: -90, Hook: appends(" --quiet")},
 	}, nil)
 	if err != nil {
 		panic(err)

@@ -90,10 +90,13 @@ func (d *diary) logged(name string, answer grapnel.Hook) grapnel.Hook {
 	})
 }
 
+// normal is the priority in the tests of a step that has none.
+const normal = 100
+
 // scoped returns the Spec of a step from a source of one scope.
 func scoped(name string, scope grapnel.Scope, priority int, hook grapnel.Hook) grapnel.Spec {
 	return grapnel.Spec{
-		Name: name, Source: grapnel.Source{Name: scope.String(), Scope: scope}, Priority: &priority, Hook: hook,
+		Name: name, Source: grapnel.Source{Name: scope.String(), Scope: scope}, Priority: priority - normal, Hook: hook,
 	}
 }
 

@@ -194,9 +194,6 @@ type Source struct {
 	Digest string `json:"digest,omitempty"` // SHA-256 of the content, in hex
 }
 
-// DefaultPriority is the priority of a Spec if its Priority is nil.
-const DefaultPriority = 100
-
 // A Spec defines when and how a hook runs.
 type Spec struct {
 	Name     string
@@ -207,7 +204,7 @@ type Spec struct {
 	Match    Matcher  // further condition; nil = none
 	Phase    Phase    // part of the firing in which the hook runs
 	Hook     Hook     // answers the event
-	Priority *int     // lower runs first; steps of equal priority run together, see Timeout; nil = DefaultPriority
+	Priority int      // lower runs first, and may be negative; steps of equal priority run together, see Timeout
 	OnError  OnError
 	Mode     Mode
 
@@ -243,13 +240,6 @@ func (s *Spec) FullName() string {
 		return s.Name
 	}
 	return s.Source.Name + "::" + s.Name
-}
-
-func (s *Spec) priority() int {
-	if s.Priority == nil {
-		return DefaultPriority
-	}
-	return *s.Priority
 }
 
 // onError returns OnError with the default resolved. action reports whether a Block of the event

@@ -82,7 +82,7 @@ func TestStepsOfOneScopeFirst(t *testing.T) {
 	var specs []grapnel.Spec
 	for _, scope := range []grapnel.Scope{grapnel.ScopeSession, grapnel.ScopePlugin, grapnel.ScopeProject, grapnel.ScopeUser, grapnel.ScopeManaged} {
 		for _, name := range []string{"1", "2"} {
-			specs = append(specs, scoped(name, scope, grapnel.DefaultPriority, returns(grapnel.Outcome{})))
+			specs = append(specs, scoped(name, scope, normal, returns(grapnel.Outcome{})))
 		}
 	}
 	var got []string
@@ -371,7 +371,7 @@ func TestRewritesOfTheStrongestLast(t *testing.T) {
 	project := rewrite("project", returns(setCommand("terraform apply")))
 	project.Source = grapnel.Source{Name: "project", Scope: grapnel.ScopeProject}
 	for _, priority := range []int{1, 100, 1000} {
-		project.Priority = &priority
+		project.Priority = priority - normal
 		v, _ := fire(t, toolEvent("terraform apply"), user, project)
 		if got := v.Event.Tool.Commands[0]; got != "terraform plan" {
 			t.Errorf("with priority %d a project made the command %q", priority, got)

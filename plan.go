@@ -131,9 +131,6 @@ func cloneSpecs(specs []Spec) []Spec {
 	for i := range specs {
 		s := &specs[i]
 		s.On, s.Tools = slices.Clone(s.On), slices.Clone(s.Tools)
-		if s.Priority != nil {
-			s.Priority = clone(s.Priority)
-		}
 	}
 	return specs
 }

@@ -109,11 +109,11 @@ func byRank(r *presets.Row) func(a, b *Spec) int {
 		if r.Unranked {
 			return 0
 		}
-		return cmp.Or(cmp.Compare(a.priority(), b.priority()), cmp.Compare(a.Source.Scope, b.Source.Scope))
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.Source.Scope, b.Source.Scope))
 	}
 }
 
 // together reports whether two Specs, adjacent in plan order, are in the same step.
 func together(r *presets.Row, a, b *Spec) bool {
-	return !r.Chain && (r.Unranked || a.priority() == b.priority())
+	return !r.Chain && (r.Unranked || a.Priority == b.Priority)
 }

@@ -67,9 +67,8 @@ func TestPresetChanges(t *testing.T) {
 				t.Fatal("no expectation for this preset")
 			}
 			var d diary
-			first := 1
 			c := adds(&d, "c")
-			c.Priority = &first
+			c.Priority = -1
 			v := under(t, p, toolEvent("x"), adds(&d, "a"), adds(&d, "b"), c)
 			log := d.read()
 			if p.String() == "openclaw" { // hooks of one step run at the same time
@@ -94,8 +93,8 @@ func TestPresetAfterABlock(t *testing.T) {
 			var d diary
 			no := grapnel.Spec{Name: "no", Hook: decides(grapnel.Block, "no")}
 			never := grapnel.Spec{Name: "never", Hook: decides(grapnel.Block, "never")}
-			late, later := adds(&d, "late"), 200
-			late.Priority = &later
+			late := adds(&d, "late")
+			late.Priority = 1
 			v := under(t, p, toolEvent("x"), no, never, late)
 			if ran := len(d.read()) > 0; ran == stops[p.String()] {
 				t.Errorf("the hook after the block ran: %t", ran)

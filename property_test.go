@@ -10,9 +10,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
-
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 )
 
 // call is one call of a generated hook. The command before and after the call represents the
@@ -63,7 +62,7 @@ func drawSpec(t *rapid.T, name string, c *calls, from drawn) grapnel.Spec {
 	priority := rapid.IntRange(1, 3).Draw(t, "priority")
 	scope := grapnel.Scope(rapid.IntRange(int(grapnel.ScopeManaged), int(grapnel.ScopeSession)).Draw(t, "scope"))
 	s := grapnel.Spec{
-		Name: name, Source: grapnel.Source{Name: scope.String(), Scope: scope}, Priority: &priority,
+		Name: name, Source: grapnel.Source{Name: scope.String(), Scope: scope}, Priority: priority - normal,
 		Phase:   rapid.SampledFrom(from.phases).Draw(t, "phase"),
 		OnError: grapnel.OnError(rapid.IntRange(0, 3).Draw(t, "on_error")),
 	}
@@ -131,7 +130,7 @@ func TestOrderWithinAStepDoesNotMatter(t *testing.T) {
 		phase := rapid.SampledFrom([]grapnel.Phase{grapnel.PhaseRule, grapnel.PhaseStep}).Draw(t, "phase")
 		specs := drawSpecs(t, &calls{}, drawn{phases: []grapnel.Phase{phase}, decisions: anyDecision, fail: true, timeout: true})
 		for i := range specs {
-			specs[i].Priority = nil
+			specs[i].Priority = 0
 		}
 		texts := func(specs []grapnel.Spec) []string {
 			v := mustNew(t, nil, specs).Fire(t.Context(), toolEvent("x"))

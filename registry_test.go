@@ -42,7 +42,7 @@ func on(s grapnel.Spec, kinds ...grapnel.Kind) grapnel.Spec {
 }
 
 func at(priority int, s grapnel.Spec) grapnel.Spec {
-	s.Priority = &priority
+	s.Priority = priority - normal
 	return s
 }
 
@@ -116,8 +116,8 @@ func TestCountListHas(t *testing.T) {
 		}
 	}
 	listed := engine.Specs(grapnel.ToolBefore)
-	listed[0].On[0], *listed[0].Priority = grapnel.SessionEnd, 7
-	if again := engine.Specs(grapnel.ToolBefore)[0]; again.On[0] != grapnel.ToolBefore || *again.Priority != 1 {
+	listed[0].On[0], listed[0].Priority = grapnel.SessionEnd, 7
+	if again := engine.Specs(grapnel.ToolBefore)[0]; again.On[0] != grapnel.ToolBefore || again.Priority != 1-normal {
 		t.Errorf("whoever lists a Spec changed it: %+v", again)
 	}
 }
@@ -364,7 +364,7 @@ func TestIronClawRegistry(t *testing.T) {
 	// The defaults of a hook without settings. IC-05, IC-09.
 	preset, _ := grapnel.FindPreset("ironclaw")
 	got := preset.Defaults(grapnel.Spec{Name: "h"})
-	if got.Timeout.String() != "5s" || got.OnError != grapnel.OnErrorOpen || got.Priority != nil || grapnel.DefaultPriority != 100 {
+	if got.Timeout.String() != "5s" || got.OnError != grapnel.OnErrorOpen || got.Priority != 0 {
 		t.Errorf("defaults %+v", got)
 	}
 }

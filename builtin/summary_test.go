@@ -57,7 +57,7 @@ func TestSummary(t *testing.T) {
 			return " did things ", nil
 		},
 		func(_ context.Context, _ *grapnel.Event, f, s string) error { file, text = f, s; return nil })
-	if spec.Name != "session_summary" || spec.Timeout != 30*time.Second || spec.OnError != grapnel.OnErrorOpen || spec.Priority != nil {
+	if spec.Name != "session_summary" || spec.Timeout != 30*time.Second || spec.OnError != grapnel.OnErrorOpen || spec.Priority != 0 {
 		t.Errorf("the spec is not IronClaw's: %+v", spec)
 	}
 	if _, err := spec.Hook.Handle(t.Context(), sessionEnd()); err != nil {

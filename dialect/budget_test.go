@@ -24,7 +24,7 @@ func TestBudget(t *testing.T) {
 			second := false
 			var rec *grapnel.Record
 			engine, err := grapnel.New([]grapnel.Spec{
-				{Name: "patient", Hook: slow, Timeout: time.Hour, Priority: new(1), OnError: grapnel.OnErrorOpen},
+				{Name: "patient", Hook: slow, Timeout: time.Hour, Priority: -1, OnError: grapnel.OnErrorOpen},
 				{Name: "next", Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) {
 					second = true
 					return grapnel.Outcome{}, nil

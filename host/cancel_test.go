@@ -64,8 +64,7 @@ func TestNoActionIfCanceledWhileHooksRun(t *testing.T) {
 				var cancel context.CancelFunc
 				w.ctx, cancel = context.WithCancel(w.ctx)
 				cancels := hook("cancels", kind, grapnel.Watch(func(context.Context, *grapnel.Event) { cancel() }))
-				first := -1
-				cancels.Priority = &first
+				cancels.Priority = -1
 				guard := blocks(kind, "never")
 				guard.OnError = onError
 				w.add(cancels, guard)

@@ -188,7 +188,7 @@ func TestCancelled(t *testing.T) {
 				cancel()
 				return grapnel.Outcome{Decision: grapnel.Block, Reason: "not today"}, nil
 			}))
-			denies.Priority = new(-1)
+			denies.Priority = -1
 			w.add(denies)
 		default:
 			cancel()

@@ -77,7 +77,7 @@ hooks:
 	}
 	for i, want := range []grapnel.Spec{
 		{Phase: grapnel.PhaseStep, OnError: grapnel.OnErrorAsk, Timeout: 30 * time.Second},
-		{Phase: grapnel.PhaseStep, OnError: grapnel.OnErrorClosed, Timeout: 3 * time.Second, Priority: new(5)},
+		{Phase: grapnel.PhaseStep, OnError: grapnel.OnErrorClosed, Timeout: 3 * time.Second, Priority: 5 - policyfile.DefaultPriority},
 		{Phase: grapnel.PhaseObserve, OnError: grapnel.OnErrorAsk, Timeout: 30 * time.Second},
 	} {
 		s := set.Specs[i]

@@ -52,7 +52,7 @@ func reasonOf(h *policyfile.Hook) string {
 // action.
 func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache) (grapnel.Spec, error) {
 	spec := grapnel.Spec{
-		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: h.Priority, OnError: policyfile.ParseOnError(h.OnError),
+		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: policyfile.SpecPriority(h.Priority), OnError: policyfile.ParseOnError(h.OnError),
 	}
 	if h.Mode == "observe" {
 		spec.Mode = grapnel.ModeObserve

@@ -14,6 +14,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/match"
 	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/systems/hookfiles"
 )
 
@@ -59,7 +60,7 @@ func fuzzForeign(f *testing.F, system string, paths ...string) {
 		}
 		for i := range found.Hooks {
 			h := &found.Hooks[i]
-			spec := grapnel.Spec{Name: h.Name, Source: files[h.FileIndex].Source, On: h.On, Match: h.Matcher, Priority: h.Priority, Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })}
+			spec := grapnel.Spec{Name: h.Name, Source: files[h.FileIndex].Source, On: h.On, Match: h.Matcher, Priority: policyfile.SpecPriority(h.Priority), Hook: grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })}
 			if _, err := grapnel.New([]grapnel.Spec{spec}, nil); err != nil {
 				t.Errorf("%s: %v", h.At, err)
 			}

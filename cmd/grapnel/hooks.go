@@ -9,11 +9,11 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 func newHooks(c *console) *cobra.Command {
@@ -182,7 +182,7 @@ func hookFacts(h *hooks.Hook) []string {
 		}
 		facts = append(facts, by)
 	}
-	if h.Priority != grapnel.DefaultPriority {
+	if h.Priority != policyfile.DefaultPriority {
 		facts = append(facts, fmt.Sprintf("priority %d", h.Priority))
 	}
 	if h.Timeout > 0 {

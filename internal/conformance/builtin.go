@@ -14,6 +14,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	ironclawfile "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 )
 
@@ -35,10 +36,7 @@ func builtinCase(ctx context.Context, c *Case) ([]Diff, error) {
 	if c.Event != "" {
 		on = []grapnel.Kind{grapnel.Kind(c.Event)}
 	}
-	v := view{"priority": grapnel.DefaultPriority, "points": spec.On}
-	if spec.Priority != nil {
-		v["priority"] = *spec.Priority
-	}
+	v := view{"priority": policyfile.DefaultPriority + spec.Priority, "points": spec.On}
 	spec.On = nil // listen to every event
 	b, err := (&plan{}).bench(c.Dialect)
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 	ironclawfile "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
 	miniclawfile "github.com/grapnel-dev/grapnel/systems/miniclaw/hookfile"
@@ -46,7 +47,7 @@ var errMatcher = errors.New("invalid matcher")
 
 // spec returns the hook's Spec. The hook listens to the events in on, unless it names its own.
 func (b *bench) spec(def *hookDef, on []grapnel.Kind) (grapnel.Spec, error) {
-	s := grapnel.Spec{Name: def.Name, Source: grapnel.Source{Name: def.Source}, Priority: def.Priority}
+	s := grapnel.Spec{Name: def.Name, Source: grapnel.Source{Name: def.Source}, Priority: policyfile.SpecPriority(def.Priority)}
 	fail := func(err error) (grapnel.Spec, error) { return s, fmt.Errorf("hook %q: %w", def.Name, err) }
 	s.On = slices.Clone(def.Points)
 	for _, native := range def.NativePoints {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/outbound"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // A webhookDef is the case's definition of a webhook, in the format of a bundle.
@@ -59,7 +60,7 @@ func (w *watched) webhook(s *grapnel.Spec) error {
 	if on != nil {
 		s.On = on
 	}
-	s.Priority = cmp.Or(s.Priority, def.Priority, new(300))
+	s.Priority = policyfile.SpecPriority(cmp.Or(w.def.Priority, def.Priority, new(300)))
 	client, err := w.bench.client()
 	if err != nil {
 		return err

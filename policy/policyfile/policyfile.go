@@ -45,6 +45,17 @@ type Defaults struct {
 
 // Hook is one entry of `hooks:`. Exactly one action is set: Decide, Contain, Context, Replace, Mask,
 // Set or Places, Limit, Run, HTTP, or Builtin.
+// DefaultPriority is the priority of a hook that has none in its file. In a Spec it is 0.
+const DefaultPriority = 100
+
+// SpecPriority returns the priority of the Spec of a hook.
+func SpecPriority(inFile *int) int {
+	if inFile == nil {
+		return 0
+	}
+	return *inFile - DefaultPriority
+}
+
 type Hook struct {
 	Name     string         `json:"name,omitempty"`
 	Line     int            `json:"line,omitempty"`

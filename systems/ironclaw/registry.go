@@ -13,6 +13,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 const presetName = "ironclaw"
@@ -42,7 +43,7 @@ func NewHookRegistry(opts *grapnel.Options) *HookRegistry {
 
 // Register adds a hook with priority 100. See [HookRegistry.RegisterWithPriority].
 func (r *HookRegistry) Register(hook Hook) error {
-	return r.RegisterWithPriority(hook, grapnel.DefaultPriority)
+	return r.RegisterWithPriority(hook, policyfile.DefaultPriority)
 }
 
 // RegisterWithPriority adds a hook. Lower priorities run first, and equal ones in the order of
@@ -73,8 +74,8 @@ func specOf(hook Hook, priority uint32) (grapnel.Spec, error) {
 	if f, ok := hook.(HookFunc); ok && f.Func == nil {
 		return grapnel.Spec{}, fmt.Errorf("hook %q: HookFunc.Func is nil", f.HookName)
 	}
-	at := int(min(uint64(priority), math.MaxInt))
-	spec := grapnel.Spec{Name: hook.Name(), Priority: &at, Hook: adapter{hook}, Timeout: hook.Timeout(), OnError: grapnel.OnErrorOpen}
+	at := min(uint64(priority), math.MaxInt)
+	spec := grapnel.Spec{Name: hook.Name(), Priority: int(at) - policyfile.DefaultPriority, Hook: adapter{hook}, Timeout: hook.Timeout(), OnError: grapnel.OnErrorOpen}
 	if source, name, ok := strings.Cut(spec.Name, "::"); ok {
 		spec.Source.Name, spec.Name = source, name
 	}

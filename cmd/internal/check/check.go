@@ -197,7 +197,7 @@ func outline(file string, p *policyfile.Policy) []grapnel.Spec {
 		for _, a := range h.After {
 			on = append(on, a.Event...)
 		}
-		spec := grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Priority: h.Priority, Source: grapnel.Source{File: file}}
+		spec := grapnel.Spec{Name: h.Name, Line: h.Line, On: on, Priority: policyfile.SpecPriority(h.Priority), Source: grapnel.Source{File: file}}
 		if h.Run != nil && !h.Run.Async {
 			spec.Timeout = policyfile.FirstDuration(h.Timeout, p.Defaults.Timeout, policyfile.Duration(policyfile.DefaultTimeout))
 		}

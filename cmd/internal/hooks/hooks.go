@@ -101,13 +101,10 @@ func List(place local.Place, dir string) ([]Hook, error) {
 func describe(s *grapnel.Spec, off *pause.OffHook, paused *pause.Pause) Hook {
 	h := Hook{
 		Hook: s.FullName(), Name: s.Name, Source: s.Source.Name, Scope: s.Source.Scope, File: s.Source.File, Line: s.Line,
-		On: s.On, Phase: s.Phase, Priority: grapnel.DefaultPriority, Timeout: s.Timeout.Seconds(), Matches: policy.NewReasoner(s).Describe(), State: On,
+		On: s.On, Phase: s.Phase, Priority: policyfile.DefaultPriority + s.Priority, Timeout: s.Timeout.Seconds(), Matches: policy.NewReasoner(s).Describe(), State: On,
 	}
 	if pack, ok := strings.CutPrefix(h.Source, h.File+"#"); ok {
 		h.Pack = pack
-	}
-	if s.Priority != nil {
-		h.Priority = *s.Priority
 	}
 	if h.On == nil {
 		h.On = []grapnel.Kind{}

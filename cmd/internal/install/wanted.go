@@ -75,10 +75,7 @@ func HookTime(specs []grapnel.Spec) time.Duration {
 			if s.Phase == grapnel.PhaseObserve || len(s.On) > 0 && !slices.Contains(s.On, c.Kind) {
 				continue
 			}
-			at := step{s.Phase, grapnel.DefaultPriority}
-			if s.Priority != nil {
-				at.priority = *s.Priority
-			}
+			at := step{s.Phase, s.Priority}
 			steps[at] = max(steps[at], s.Timeout)
 		}
 		var sum time.Duration

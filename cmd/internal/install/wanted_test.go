@@ -10,7 +10,7 @@ import (
 func TestHookTime(t *testing.T) {
 	t.Parallel()
 	on := func(kind grapnel.Kind, phase grapnel.Phase, priority int, timeout time.Duration) grapnel.Spec {
-		return grapnel.Spec{On: []grapnel.Kind{kind}, Phase: phase, Priority: &priority, Timeout: timeout}
+		return grapnel.Spec{On: []grapnel.Kind{kind}, Phase: phase, Priority: priority, Timeout: timeout}
 	}
 	for name, tt := range map[string]struct {
 		specs []grapnel.Spec

@@ -122,7 +122,7 @@ func (h *bundleHook) fullName() string { return h.source + "::" + h.Name }
 func (h *bundleHook) spec(file *File) grapnel.Spec {
 	s := grapnel.Spec{
 		Name: h.Name, Source: grapnel.Source{Name: h.source, File: file.Path, Digest: digest.Of(file.Data)}, Line: h.Line, On: h.On,
-		Priority: h.Priority, Timeout: time.Duration(h.Timeout), OnError: policyfile.ParseOnError(h.OnError),
+		Priority: policyfile.SpecPriority(h.Priority), Timeout: time.Duration(h.Timeout), OnError: policyfile.ParseOnError(h.OnError),
 		Hook: h.Handler, Phase: h.Phase, Sequential: h.Sequential,
 	}
 	if h.Webhook != nil {

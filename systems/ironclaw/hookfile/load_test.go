@@ -16,10 +16,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/grapnel-dev/grapnel/internal/rapid"
-
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/rapid"
 	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	ironclaw "github.com/grapnel-dev/grapnel/systems/ironclaw/hookfile"
@@ -257,12 +256,11 @@ func TestIronClawSpecs(t *testing.T) {
 			{"name": "plain", "points": ["beforeInbound"], "append": "!"},
 			{"name": "all", "points": ["beforeToolCall", "beforeOutbound"], "append": "!", "priority": 7, "failure_mode": "fail_closed", "timeout_ms": 500}],
 		"outbound_webhooks": [{"name": "told", "points": ["onSessionEnd"], "url": "https://example.com/"}]}}`)
-	priority := func(n int) *int { return &n }
 	source := grapnel.Source{Name: workspace, File: "file.json", Digest: set.Specs[0].Source.Digest}
 	want := []grapnel.Spec{
 		{Name: "plain", Line: 3, On: []grapnel.Kind{grapnel.PromptBefore}, Timeout: 5 * time.Second, OnError: grapnel.OnErrorOpen, Sequential: true},
-		{Name: "all", Line: 4, On: []grapnel.Kind{grapnel.ToolBefore, grapnel.MessageBefore}, Priority: priority(7), Timeout: 500 * time.Millisecond, OnError: grapnel.OnErrorClosed, Sequential: true},
-		{Name: "told", Line: 5, On: []grapnel.Kind{grapnel.SessionEnd}, Priority: priority(300), Timeout: 5 * time.Second, OnError: grapnel.OnErrorOpen},
+		{Name: "all", Line: 4, On: []grapnel.Kind{grapnel.ToolBefore, grapnel.MessageBefore}, Priority: 7 - 100, Timeout: 500 * time.Millisecond, OnError: grapnel.OnErrorClosed, Sequential: true},
+		{Name: "told", Line: 5, On: []grapnel.Kind{grapnel.SessionEnd}, Priority: 300 - 100, Timeout: 5 * time.Second, OnError: grapnel.OnErrorOpen},
 	}
 	for i := range want {
 		want[i].Source = source

@@ -10,6 +10,7 @@ import (
 	"github.com/grapnel-dev/grapnel/builtin"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
 
 // AuditLogName and AuditLogPriority are the name and priority of IronClaw's own audit hook.
@@ -22,8 +23,7 @@ const (
 // opinion, and writes the hook, the point and the user. The point is IronClaw's name of the event:
 // beforeToolCall. It runs before the decision; use [builtin.Audit] to record decisions.
 func AuditLog(write func(line []byte) error) grapnel.Spec {
-	priority := AuditLogPriority
-	spec := grapnel.Spec{Name: AuditLogName, Priority: &priority, OnError: grapnel.OnErrorOpen}
+	spec := grapnel.Spec{Name: AuditLogName, Priority: AuditLogPriority - policyfile.DefaultPriority, OnError: grapnel.OnErrorOpen}
 	points := map[grapnel.Kind]string{}
 	for _, row := range dialect.IronClawEvents() {
 		spec.On = append(spec.On, row.Kind)

@@ -24,7 +24,7 @@ func TestAuditLog(t *testing.T) {
 	e, err := grapnel.New([]grapnel.Spec{
 		preset.Defaults(grapnel.Spec{Name: "late", Hook: reject}),
 		preset.Defaults(ironclaw.AuditLog(write)),
-		preset.Defaults(grapnel.Spec{Name: "early", Priority: &early, Hook: builtin.Blocking([]string{"early"}, "no")}),
+		preset.Defaults(grapnel.Spec{Name: "early", Priority: early - 100, Hook: builtin.Blocking([]string{"early"}, "no")}),
 	}, &grapnel.Options{Preset: preset})
 	if err != nil {
 		t.Fatal(err)

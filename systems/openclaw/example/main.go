@@ -43,7 +43,7 @@ func (a *api) registerHook(event string, priority int, handler grapnel.Func) err
 		return fmt.Errorf("unknown event %q", event)
 	}
 	a.count++
-	return a.engine.Add(grapnel.Spec{Name: fmt.Sprint("handler ", a.count), On: kinds, Priority: &priority, Hook: handler})
+	return a.engine.Add(grapnel.Spec{Name: fmt.Sprint("handler ", a.count), On: kinds, Priority: priority, Hook: handler})
 }
 
 // does returns a handler that only acts.

@@ -167,7 +167,7 @@ func (r *reader) rank(file string, root *tree.Node, hooks []hookfiles.Hook) {
 		if !lower {
 			*h.Priority = -*h.Priority
 		}
-		*h.Priority += grapnel.DefaultPriority
+		*h.Priority += policyfile.DefaultPriority
 	}
 	if ranked && r.dashes && r.underscores {
 		r.Note(root, "priority", "write all names of events with dashes to run lower priorities first", "higher ones run first, because the file has names with dashes and with underscores")
