@@ -8,11 +8,10 @@ import (
 // carried is the context key of the session's engine.
 type carried struct{}
 
-// NewContext returns a context that carries a session's hooks to the agents that work for the
-// session: its sub-agents, and their sub-agents. They get the hooks from [Engine.In]. A nil
-// session removes the hooks.
-func NewContext(ctx context.Context, session *Engine) context.Context {
-	return context.WithValue(ctx, carried{}, session)
+// NewContext returns a context that carries hooks to the agents that work for a session: its
+// sub-agents, and their sub-agents. They get the hooks from [Engine.In]. nil removes the hooks.
+func NewContext(ctx context.Context, hooks *Engine) context.Context {
+	return context.WithValue(ctx, carried{}, hooks)
 }
 
 // FromContext returns the engine that ctx carries, or nil.

@@ -12,10 +12,10 @@
 // Each call takes the input and the function that performs the action. Hooks may change the
 // input, answer instead of the function, change the output, or refuse. The error for a refused
 // action is a [Refusal]. Agents that cannot wrap the function, because they run in callbacks of a
-// framework, use the two halves: [AgentSession.BeforeTool] and [AgentSession.AfterTool],
-// [AgentSession.BeforeModel] and [AgentSession.AfterModel].
+// framework, use the two halves: [Session.BeforeTool] and [Session.AfterTool],
+// [Session.BeforeModel] and [Session.AfterModel].
 //
-// An [AgentSession] has a method for every other event: prompts, answers, messages, compaction,
+// A [Session] has a method for every other event: prompts, answers, messages, compaction,
 // sub-agents, tasks and the stop. [Loop] is a complete agent that uses these methods.
 //
 // An event without hooks costs only a check. The package calls no model and runs no tool; the

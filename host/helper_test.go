@@ -23,7 +23,7 @@ type world struct {
 	engine *grapnel.Engine
 	host   *host.Host
 	ctx    context.Context // has the session
-	s      *host.AgentSession
+	s      *host.Session
 
 	acts func() // called by each action; may be nil
 

@@ -113,7 +113,7 @@ func (h *Host) Close(ctx context.Context) error {
 }
 
 // bare returns the session for events outside of any session.
-func (h *Host) bare() *AgentSession { return newSession(h, h.hooks, grapnel.Session{}) }
+func (h *Host) bare() *Session { return newSession(h, h.hooks, grapnel.Session{}) }
 
 // An Approver asks a person whether an action may run.
 //
@@ -141,8 +141,8 @@ type Consent struct {
 	Reason string // reason for a refusal, for the model
 }
 
-// Listens reports whether any hook would receive such an event. A nil AgentSession has no hooks.
-func (s *AgentSession) Listens(k grapnel.Kind) bool {
+// Listens reports whether any hook would receive such an event. A nil Session has no hooks.
+func (s *Session) Listens(k grapnel.Kind) bool {
 	if s == nil || s.hooks == nil {
 		return false
 	}
@@ -152,12 +152,12 @@ func (s *AgentSession) Listens(k grapnel.Kind) bool {
 
 // Incremental reports whether the host shows answers piece by piece; see [Options.Incremental].
 // Agents that stream without [Stream] need it.
-func (s *AgentSession) Incremental() bool { return s != nil && s.host.opts.Incremental }
+func (s *Session) Incremental() bool { return s != nil && s.host.opts.Incremental }
 
 // Decides reports whether any hook can affect the verdict of such an event. If not, agents that
 // stream without [Stream] do not need to hold back output for it. They must still fire the event,
 // for observing hooks.
-func (s *AgentSession) Decides(k grapnel.Kind) bool {
+func (s *Session) Decides(k grapnel.Kind) bool {
 	if !s.Listens(k) || s.host.opts.Manners.unwaited(k) || s.host.opts.Manners.ignored(k) {
 		return false
 	}
@@ -168,7 +168,7 @@ func (s *AgentSession) Decides(k grapnel.Kind) bool {
 // Fire fires an event that has no method, such as a native one, and fills in the session. The
 // caller must obey the Verdict; the other methods do that for their own events. If ctx is done,
 // guards that have not started have failed.
-func (s *AgentSession) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
+func (s *Session) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	if !s.Listens(ev.Kind) {
 		return grapnel.Verdict{Event: ev}
 	}
@@ -180,7 +180,7 @@ func (s *AgentSession) Fire(ctx context.Context, ev *grapnel.Event) grapnel.Verd
 	return s.fire(ctx, ev)
 }
 
-func (s *AgentSession) fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
+func (s *Session) fire(ctx context.Context, ev *grapnel.Event) grapnel.Verdict {
 	v := s.hooks.Fire(ctx, ev)
 	for _, message := range v.Messages {
 		s.host.opts.ShowMessage(ctx, message)
@@ -188,7 +188,7 @@ func (s *AgentSession) fire(ctx context.Context, ev *grapnel.Event) grapnel.Verd
 	return v
 }
 
-func (s *AgentSession) fill(ev *grapnel.Event) {
+func (s *Session) fill(ev *grapnel.Event) {
 	ev.Agent, ev.Session, ev.Time = s.host.opts.Agent, s.Info(), time.Now()
 	if native := s.host.opts.Native; native != nil && ev.Native == nil {
 		ev.Native = native(ev)
@@ -197,7 +197,7 @@ func (s *AgentSession) fill(ev *grapnel.Event) {
 
 // notice fires an event that can be neither stopped nor changed. It completes even if the agent
 // is canceled.
-func (s *AgentSession) notice(ctx context.Context, ev *grapnel.Event) {
+func (s *Session) notice(ctx context.Context, ev *grapnel.Event) {
 	switch {
 	case !s.Listens(ev.Kind):
 	case s.host.opts.Manners.unwaited(ev.Kind):
@@ -209,7 +209,7 @@ func (s *AgentSession) notice(ctx context.Context, ev *grapnel.Event) {
 }
 
 // start fires an event in the background.
-func (s *AgentSession) start(ctx context.Context, ev *grapnel.Event) {
+func (s *Session) start(ctx context.Context, ev *grapnel.Event) {
 	s.fill(ev) // with the current state of the session
 	ctx = context.WithoutCancel(ctx)
 	s.host.busy.Add(1)
@@ -221,7 +221,7 @@ func (s *AgentSession) start(ctx context.Context, ev *grapnel.Event) {
 
 // report fires an event and ignores its Verdict. If a hook tried to decide or change anything, tell
 // informs the user.
-func (s *AgentSession) report(ctx context.Context, ev *grapnel.Event) {
+func (s *Session) report(ctx context.Context, ev *grapnel.Event) {
 	v := s.fire(ctx, ev)
 	switch no := s.refusal(ev, &v); {
 	case no != nil:
@@ -235,7 +235,7 @@ func (s *AgentSession) report(ctx context.Context, ev *grapnel.Event) {
 
 // act fires an event before its action. It returns the error if the action must not run: a
 // Refusal or the error of ctx. If a hook asks, act calls the approver.
-func (s *AgentSession) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
+func (s *Session) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
 	if err := contextError(ctx); err != nil {
 		return grapnel.Verdict{Event: ev}, err
 	}
@@ -243,7 +243,7 @@ func (s *AgentSession) act(ctx context.Context, ev *grapnel.Event) (grapnel.Verd
 }
 
 // judge is act without the first check of ctx, for events that also report a completed action.
-func (s *AgentSession) judge(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
+func (s *Session) judge(ctx context.Context, ev *grapnel.Event) (grapnel.Verdict, error) {
 	v := s.Fire(ctx, ev)
 	no := s.refusal(ev, &v)
 	if no == nil && v.Decision == grapnel.Ask {
@@ -282,7 +282,7 @@ func mayRun(ctx context.Context, no *Refusal) error {
 }
 
 // ask asks the person for consent.
-func (s *AgentSession) ask(ctx context.Context, ev *grapnel.Event, reason string) *Refusal {
+func (s *Session) ask(ctx context.Context, ev *grapnel.Event, reason string) *Refusal {
 	approver := s.host.opts.Approve
 	if approver == nil {
 		return s.refuse(ev, strings.TrimSpace("this needs the approval of a person, but the agent has no way to ask. "+reason), false)

@@ -44,11 +44,11 @@ type Loop struct {
 	Withdraw func(ctx context.Context, shown string)
 
 	// Deliver sends the answer to the channel of the prompt, through message.before; nil = the
-	// agent has no channel. See [AgentSession.Send].
+	// agent has no channel. See [Session.Send].
 	Deliver func(ctx context.Context, m Outgoing) error
 
 	// Store stores a message of the conversation, through transcript.before; nil = messages are
-	// not stored. See [AgentSession.Keep].
+	// not stored. See [Session.Keep].
 	Store func(ctx context.Context, m ChatMessage) error
 
 	// Summarize shortens messages to a text, through compact.before; nil = conversations are
@@ -122,7 +122,7 @@ func (l *Loop) Run(ctx context.Context, prompt ChatMessage) (*Answer, error) {
 	return answer, nil
 }
 
-func (l *Loop) run(ctx context.Context, s *AgentSession, prompt ChatMessage) (*Answer, error) {
+func (l *Loop) run(ctx context.Context, s *Session, prompt ChatMessage) (*Answer, error) {
 	for i := range l.Tools {
 		if t := &l.Tools[i]; (t.Ask || len(t.Secrets) > 0) && s != nil && s.host.tools[t.Name] == nil {
 			return nil, fmt.Errorf("the host does not know the tool %q, so it cannot ask about the tool or mask its secrets: host.Options.Tools needs host.Infos(Loop.Tools)", t.Name)
@@ -146,7 +146,7 @@ func (l *Loop) run(ctx context.Context, s *AgentSession, prompt ChatMessage) (*A
 }
 
 // forPerson reports whether the agent is not a sub-agent.
-func (s *AgentSession) forPerson() bool { return s.Info().Subagent == nil }
+func (s *Session) forPerson() bool { return s.Info().Subagent == nil }
 
 // blocked converts a Refusal to an Answer with the outcome Blocked. It returns any other error
 // unchanged.
@@ -166,7 +166,7 @@ func goesOn(err error) bool {
 
 // begin fires the events for the prompt and the start of the agent, and returns the inputs for
 // the model.
-func (l *Loop) begin(ctx context.Context, s *AgentSession, prompt ChatMessage) (Beginning, error) {
+func (l *Loop) begin(ctx context.Context, s *Session, prompt ChatMessage) (Beginning, error) {
 	var added []string
 	prompt.Content = asJSON(prompt.Content)
 	if s.forPerson() {
@@ -186,7 +186,7 @@ func (l *Loop) begin(ctx context.Context, s *AgentSession, prompt ChatMessage) (
 }
 
 // appendMessage appends a message to the conversation, with context below it.
-func (l *Loop) appendMessage(ctx context.Context, s *AgentSession, m ChatMessage, added []string) error {
+func (l *Loop) appendMessage(ctx context.Context, s *Session, m ChatMessage, added []string) error {
 	messages := []ChatMessage{m}
 	switch isText := len(m.Content) > 0 && m.Content[0] == '"'; {
 	case len(added) == 0:
@@ -204,7 +204,7 @@ func (l *Loop) appendMessage(ctx context.Context, s *AgentSession, m ChatMessage
 	return nil
 }
 
-func (l *Loop) store(ctx context.Context, s *AgentSession, m ChatMessage) error {
+func (l *Loop) store(ctx context.Context, s *Session, m ChatMessage) error {
 	if l.Store == nil {
 		return nil
 	}
@@ -226,7 +226,7 @@ func (l *Loop) store(ctx context.Context, s *AgentSession, m ChatMessage) error 
 }
 
 // work calls the model and tools until the agent may stop with a response.
-func (l *Loop) work(ctx context.Context, s *AgentSession, begin Beginning) (*Response, error) {
+func (l *Loop) work(ctx context.Context, s *Session, begin Beginning) (*Response, error) {
 	withheld, wentOn := 0, false
 	for range l.calls() {
 		if err := contextError(ctx); err != nil {
@@ -272,7 +272,7 @@ func (l *Loop) work(ctx context.Context, s *AgentSession, begin Beginning) (*Res
 
 // goOn asks hooks whether the agent may stop with a response. If not, it adds their message to
 // the conversation. before reports whether hooks have already kept it from stopping.
-func (l *Loop) goOn(ctx context.Context, s *AgentSession, response *Response, before bool) (bool, error) {
+func (l *Loop) goOn(ctx context.Context, s *Session, response *Response, before bool) (bool, error) {
 	if !s.forPerson() {
 		return false, nil
 	}
@@ -293,7 +293,7 @@ func (l *Loop) goOn(ctx context.Context, s *AgentSession, response *Response, be
 func (l *Loop) calls() int { return cmp.Or(max(l.MaxCalls, 0), 100) }
 
 // ask calls the model once.
-func (l *Loop) ask(ctx context.Context, s *AgentSession, begin *Beginning) (*Response, error) {
+func (l *Loop) ask(ctx context.Context, s *Session, begin *Beginning) (*Response, error) {
 	request := Request{Model: begin.Model, Params: l.Params, Messages: slices.Clone(l.Messages)}
 	if begin.System != "" {
 		request.Messages = slices.Insert(request.Messages, 0, Text("system", begin.System))
@@ -377,7 +377,7 @@ func (l *Loop) pieces(ctx context.Context, yield func(Response) error) func(stri
 }
 
 // holds reports whether an answer is shown only after the complete answer was judged.
-func (l *Loop) holds(s *AgentSession) bool {
+func (l *Loop) holds(s *Session) bool {
 	return !s.Incremental() && (s.forPerson() && s.Decides(grapnel.ResponseBefore) || l.Deliver != nil && s.Decides(grapnel.MessageBefore))
 }
 
@@ -414,7 +414,7 @@ func isOfAnswer(k grapnel.Kind) bool {
 
 // call runs the requested tools and adds their results to the conversation. If ended is not nil
 // or a call ends the turn, no further call starts.
-func (l *Loop) call(ctx context.Context, s *AgentSession, wanted []ToolCall, ended error) error {
+func (l *Loop) call(ctx context.Context, s *Session, wanted []ToolCall, ended error) error {
 	results := make([]Result, len(wanted))
 	errs := make([]error, len(wanted))
 	limit := make(chan struct{}, max(l.Parallel, 1))
@@ -468,7 +468,7 @@ func incomplete(call Call) Result {
 // one runs a tool, and the calls that hooks want to run next instead. It recovers panics of code
 // around the tool, such as Options.Native, and ends the turn: in this goroutine the caller could
 // not recover them.
-func (l *Loop) one(ctx context.Context, s *AgentSession, call Call) (r Result, err error) {
+func (l *Loop) one(ctx context.Context, s *Session, call Call) (r Result, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r, err = incomplete(call), fmt.Errorf("the call of %s panicked: %v", call.Name, p)
@@ -529,8 +529,8 @@ func (l *Loop) Compact(ctx context.Context, cause, instructions string) error {
 	return nil
 }
 
-// deliver sends an answer through [AgentSession.Send].
-func (l *Loop) deliver(ctx context.Context, s *AgentSession, a *Answer) (*Answer, error) {
+// deliver sends an answer through [Session.Send].
+func (l *Loop) deliver(ctx context.Context, s *Session, a *Answer) (*Answer, error) {
 	m := Outgoing{Channel: s.Info().Channel, Text: a.Text(), Attachments: a.Attachments}
 	err := s.Send(ctx, m, func(ctx context.Context, out Outgoing) error {
 		if out.Text != m.Text {

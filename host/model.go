@@ -56,7 +56,7 @@ func Stream[Q, R any](
 }
 
 func stream[Q, R any](
-	ctx context.Context, s *AgentSession, request Q,
+	ctx context.Context, s *Session, request Q,
 	next func(ctx context.Context, request Q, yield func(soFar R) error) (R, error),
 	release func(soFar R) error,
 ) (R, error) {
@@ -136,7 +136,7 @@ func decode[R any](raw json.RawMessage) (response R, err error) {
 // BeforeModel is the first half of [Model], for agents that cannot wrap the call. It returns the
 // request to send, or the answer that replaces the model's response. The error is a Refusal or
 // ctx.Err().
-func (s *AgentSession) BeforeModel(ctx context.Context, request json.RawMessage) (asked, answer json.RawMessage, err error) {
+func (s *Session) BeforeModel(ctx context.Context, request json.RawMessage) (asked, answer json.RawMessage, err error) {
 	if err := contextError(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -152,7 +152,7 @@ func (s *AgentSession) BeforeModel(ctx context.Context, request json.RawMessage)
 
 // AfterModel is the second half of [Model]. It returns the response to use. If it returns an
 // error, a Refusal or ctx.Err(), the response must not be used, shown or stored.
-func (s *AgentSession) AfterModel(ctx context.Context, request, response json.RawMessage) (json.RawMessage, error) {
+func (s *Session) AfterModel(ctx context.Context, request, response json.RawMessage) (json.RawMessage, error) {
 	if !s.Listens(grapnel.ModelAfter) {
 		return response, nil
 	}

@@ -36,7 +36,7 @@ func Refused(err error) *Refusal {
 func (r *Refusal) decided() bool { return r != nil && !r.Failed }
 
 // refusal returns the Refusal of a Verdict that stops the action, or nil.
-func (s *AgentSession) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
+func (s *Session) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if v.Decision != grapnel.Block && v.Halt == "" {
 		return nil
 	}
@@ -49,14 +49,14 @@ func (s *AgentSession) refusal(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 }
 
 // halted returns the Refusal of a Verdict that ends the turn, or nil.
-func (s *AgentSession) halted(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
+func (s *Session) halted(ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if v.Halt == "" {
 		return nil
 	}
 	return s.refusal(ev, v)
 }
 
-func (s *AgentSession) refuse(ev *grapnel.Event, reason string, failed bool) *Refusal {
+func (s *Session) refuse(ev *grapnel.Event, reason string, failed bool) *Refusal {
 	return &Refusal{Kind: ev.Kind, Reason: reason, Failed: failed, Text: s.host.opts.Manners.text(ev, reason, failed)}
 }
 

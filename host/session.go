@@ -9,10 +9,10 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// An AgentSession is one session of an agent, or a sub-agent's part of it: it fires the events and
-// applies the verdicts. The data about it in events is a [grapnel.Session]; see [AgentSession.Info].
-// It is safe for concurrent use. A nil AgentSession has no hooks, so its methods permit everything.
-type AgentSession struct {
+// A Session is one session of an agent, or a sub-agent's part of it: it fires the events and
+// applies the verdicts. The data about it in events is a [grapnel.Session]; see [Session.Info].
+// It is safe for concurrent use. A nil Session has no hooks, so its methods permit everything.
+type Session struct {
 	host  *Host
 	hooks Hooks
 
@@ -20,17 +20,17 @@ type AgentSession struct {
 	info grapnel.Session // guarded by mu
 }
 
-func newSession(h *Host, hooks Hooks, info grapnel.Session) *AgentSession {
-	return &AgentSession{host: h, hooks: hooks, info: info}
+func newSession(h *Host, hooks Hooks, info grapnel.Session) *Session {
+	return &Session{host: h, hooks: hooks, info: info}
 }
 
 type carried struct{}
 
 // ContextWithSession returns a context that carries the session to the code that works for it:
-// [Tool], [Model] and [Subagent] use the session in ctx. A nil AgentSession runs no hooks. If another
+// [Tool], [Model] and [Subagent] use the session in ctx. A nil Session runs no hooks. If another
 // agent's Host starts a session with this context, that session also runs these hooks; see
 // [Host.Start].
-func ContextWithSession(ctx context.Context, s *AgentSession) context.Context {
+func ContextWithSession(ctx context.Context, s *Session) context.Context {
 	if s != nil {
 		if engine, ok := s.hooks.(*grapnel.Engine); ok {
 			ctx = grapnel.NewContext(ctx, engine)
@@ -44,17 +44,17 @@ var ErrNoSession = errors.New("no session in the context: pass the context that 
 
 // requireSession returns the session that ctx carries, which is nil if ContextWithSession got nil. It
 // returns ErrNoSession if ctx carries none.
-func requireSession(ctx context.Context) (*AgentSession, error) {
-	s, ok := ctx.Value(carried{}).(*AgentSession)
+func requireSession(ctx context.Context) (*Session, error) {
+	s, ok := ctx.Value(carried{}).(*Session)
 	if !ok {
 		return nil, ErrNoSession
 	}
 	return s, nil
 }
 
-// SessionFromContext returns the session that ctx carries, or nil, which is an AgentSession without hooks.
-func SessionFromContext(ctx context.Context) *AgentSession {
-	s, _ := ctx.Value(carried{}).(*AgentSession)
+// SessionFromContext returns the session that ctx carries, or nil, which is a Session without hooks.
+func SessionFromContext(ctx context.Context) *Session {
+	s, _ := ctx.Value(carried{}).(*Session)
 	return s
 }
 
@@ -65,7 +65,7 @@ func SessionFromContext(ctx context.Context) *AgentSession {
 // The returned context strings are text that hooks add for the model. The error is a Refusal if a
 // hook halted the agent; the session has then ended. Start also returns an error, and fires
 // nothing, if the session cannot run the hooks in ctx, because only engines can be combined.
-func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_ context.Context, s *AgentSession, context []string, err error) {
+func (h *Host) Start(ctx context.Context, info grapnel.Session, cause string) (_ context.Context, s *Session, context []string, err error) {
 	hooks, err := h.in(ctx)
 	if err != nil {
 		return ctx, nil, nil, err
@@ -114,12 +114,12 @@ func (h *Host) in(ctx context.Context) (Hooks, error) {
 
 // End ends the session and fires session.end. cause is the reason: exit, clear, completed, error,
 // cancelled, or a value of the agent.
-func (s *AgentSession) End(ctx context.Context, cause string) {
+func (s *Session) End(ctx context.Context, cause string) {
 	s.notice(ctx, &grapnel.Event{Kind: grapnel.SessionEnd, Cause: cause})
 }
 
-// Info returns a copy of the session data that hooks get. It is zero for a nil AgentSession.
-func (s *AgentSession) Info() grapnel.Session {
+// Info returns a copy of the session data that hooks get. It is zero for a nil Session.
+func (s *Session) Info() grapnel.Session {
 	if s == nil {
 		return grapnel.Session{}
 	}
@@ -130,7 +130,7 @@ func (s *AgentSession) Info() grapnel.Session {
 
 // Update changes the session data for later events, for example the model, mode or turn. change
 // must not call methods of the session.
-func (s *AgentSession) Update(change func(*grapnel.Session)) {
+func (s *Session) Update(change func(*grapnel.Session)) {
 	if s == nil {
 		return
 	}
@@ -139,7 +139,7 @@ func (s *AgentSession) Update(change func(*grapnel.Session)) {
 	change(&s.info)
 }
 
-// Subagent runs a sub-agent for the session in ctx; see [AgentSession.Subagent]. Without a session, the
+// Subagent runs a sub-agent for the session in ctx; see [Session.Subagent]. Without a session, the
 // error is ErrNoSession.
 func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
 	s, err := requireSession(ctx)
@@ -158,7 +158,7 @@ func Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(
 // The error comes from next, or is a Refusal if hooks did not let the sub-agent start or ended
 // it; the last answer is then returned, too. If ctx is done, next is not called and the error is
 // ctx.Err().
-func (s *AgentSession) Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
+func (s *Session) Subagent(ctx context.Context, sub grapnel.Subagent, task string, next func(ctx context.Context, prompt string) (string, error)) (string, error) {
 	child, context, err := s.BeginSubagent(ctx, sub, task)
 	if err != nil {
 		return "", err
@@ -182,10 +182,10 @@ func (s *AgentSession) Subagent(ctx context.Context, sub grapnel.Subagent, task 
 	}
 }
 
-// BeginSubagent is the first half of [AgentSession.Subagent], for agents that cannot wrap the call. It
-// returns the sub-agent's session, which is valid until [AgentSession.StopSubagent] lets the sub-agent
+// BeginSubagent is the first half of [Session.Subagent], for agents that cannot wrap the call. It
+// returns the sub-agent's session, which is valid until [Session.StopSubagent] lets the sub-agent
 // stop, and the context that hooks add to the task. The error is a Refusal or ctx.Err().
-func (s *AgentSession) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task string) (child *AgentSession, context []string, err error) {
+func (s *Session) BeginSubagent(ctx context.Context, sub grapnel.Subagent, task string) (child *Session, context []string, err error) {
 	if err := contextError(ctx); err != nil {
 		return nil, nil, err
 	}
@@ -203,7 +203,7 @@ func (s *AgentSession) BeginSubagent(ctx context.Context, sub grapnel.Subagent, 
 }
 
 // StopSubagent is the second half: it asks whether the sub-agent of this session may stop, as
-// [AgentSession.Stop] does for an agent.
-func (s *AgentSession) StopSubagent(ctx context.Context, answer string, active bool) (StopResult, error) {
+// [Session.Stop] does for an agent.
+func (s *Session) StopSubagent(ctx context.Context, answer string, active bool) (StopResult, error) {
 	return s.stop(ctx, grapnel.SubagentAfter, answer, active)
 }

@@ -418,7 +418,7 @@ func TestHooksFindTheSession(t *testing.T) {
 	t.Parallel()
 	ironclaw, _ := host.FindManners("ironclaw")
 	for _, manners := range []*host.Manners{nil, ironclaw} {
-		var found atomic.Pointer[host.AgentSession]
+		var found atomic.Pointer[host.Session]
 		w := newWorld(t, &host.Options{Manners: manners}, hook("looks", grapnel.SessionStart, grapnel.Watch(func(ctx context.Context, _ *grapnel.Event) {
 			found.Store(host.SessionFromContext(ctx))
 		})))

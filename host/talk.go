@@ -16,7 +16,7 @@ import (
 // treats the answer as a prompt. Prompt returns the text for the model, with the context from
 // hooks below it. The error is a Refusal, whose Text is the answer to the user, or ctx.Err(). The
 // model must then not be called, and the prompt must not be stored.
-func (s *AgentSession) Prompt(ctx context.Context, text string) (string, error) {
+func (s *Session) Prompt(ctx context.Context, text string) (string, error) {
 	if !s.Listens(grapnel.PromptBefore) {
 		return text, nil
 	}
@@ -29,7 +29,7 @@ func (s *AgentSession) Prompt(ctx context.Context, text string) (string, error) 
 
 // prompt does the work of Prompt for content of any type and any role. Data that does not fit into
 // a text is in Native, where hooks may also change the role.
-func (s *AgentSession) prompt(ctx context.Context, m ChatMessage) (ChatMessage, []string, error) {
+func (s *Session) prompt(ctx context.Context, m ChatMessage) (ChatMessage, []string, error) {
 	if !s.Listens(grapnel.PromptBefore) {
 		return m, nil, nil
 	}
@@ -61,7 +61,7 @@ type Beginning struct {
 // Begin fires agent.before when the agent starts to work on a prompt. Hooks may change the system
 // prompt and the model, and add context. The error is a Refusal or ctx.Err(): the agent must not
 // start.
-func (s *AgentSession) Begin(ctx context.Context, b Beginning) (Beginning, error) {
+func (s *Session) Begin(ctx context.Context, b Beginning) (Beginning, error) {
 	s.Update(func(info *grapnel.Session) { info.Model = cmp.Or(b.Model, info.Model) })
 	if !s.Listens(grapnel.AgentBefore) {
 		return b, nil
@@ -89,11 +89,11 @@ type StopResult struct {
 // active reports whether a hook has already kept the agent from stopping in this turn. After
 // [grapnel.MaxStops] consecutive Blocks the engine lets it stop. The error is a Refusal if a hook
 // ended the turn.
-func (s *AgentSession) Stop(ctx context.Context, last string, active bool) (StopResult, error) {
+func (s *Session) Stop(ctx context.Context, last string, active bool) (StopResult, error) {
 	return s.stop(ctx, grapnel.AgentAfter, last, active)
 }
 
-func (s *AgentSession) stop(ctx context.Context, kind grapnel.Kind, last string, active bool) (StopResult, error) {
+func (s *Session) stop(ctx context.Context, kind grapnel.Kind, last string, active bool) (StopResult, error) {
 	if !s.Listens(kind) {
 		return StopResult{}, nil
 	}
@@ -110,7 +110,7 @@ func (s *AgentSession) stop(ctx context.Context, kind grapnel.Kind, last string,
 }
 
 // Failed fires agent.failed when the agent could not finish. It does nothing if err is nil.
-func (s *AgentSession) Failed(ctx context.Context, err error) {
+func (s *Session) Failed(ctx context.Context, err error) {
 	if err != nil {
 		s.notice(ctx, &grapnel.Event{Kind: grapnel.AgentFailed, Cause: err.Error()})
 	}
@@ -119,7 +119,7 @@ func (s *AgentSession) Failed(ctx context.Context, err error) {
 // Respond fires response.before for the agent's answer before the user gets it. It returns the
 // answer to show. The error is ctx.Err(), or a Refusal whose Text replaces the answer;
 // attachments are then dropped.
-func (s *AgentSession) Respond(ctx context.Context, text string) (string, error) {
+func (s *Session) Respond(ctx context.Context, text string) (string, error) {
 	if !s.Listens(grapnel.ResponseBefore) {
 		return text, nil
 	}
@@ -127,7 +127,7 @@ func (s *AgentSession) Respond(ctx context.Context, text string) (string, error)
 	return textOf(content), err
 }
 
-func (s *AgentSession) respond(ctx context.Context, content json.RawMessage) (json.RawMessage, error) {
+func (s *Session) respond(ctx context.Context, content json.RawMessage) (json.RawMessage, error) {
 	if !s.Listens(grapnel.ResponseBefore) {
 		return content, nil
 	}
@@ -152,7 +152,7 @@ type Outgoing struct {
 // Received fires message.received for a message that arrived on a channel. If it returns an error,
 // a Refusal or ctx.Err(), the agent must ignore the message. The Text of the Refusal is an answer
 // for the sender, for channels that send one.
-func (s *AgentSession) Received(ctx context.Context, m grapnel.Message) error {
+func (s *Session) Received(ctx context.Context, m grapnel.Message) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.MessageReceived, Message: &m})
 }
 
@@ -160,7 +160,7 @@ func (s *AgentSession) Received(ctx context.Context, m grapnel.Message) error {
 // also called with a Suppressed message, so that a channel can signal the end of the turn. The
 // error comes from deliver or is a Refusal. If ctx is done before deliver is called, deliver is
 // not called and the error is ctx.Err().
-func (s *AgentSession) Send(ctx context.Context, m Outgoing, deliver func(ctx context.Context, m Outgoing) error) error {
+func (s *Session) Send(ctx context.Context, m Outgoing, deliver func(ctx context.Context, m Outgoing) error) error {
 	if err := contextError(ctx); err != nil {
 		return err
 	}
@@ -191,7 +191,7 @@ func (m *Outgoing) message() *grapnel.Message {
 
 // Keep fires transcript.before for a message before it is stored. It returns the message to
 // store. If it returns an error, a Refusal or ctx.Err(), the message must not be stored.
-func (s *AgentSession) Keep(ctx context.Context, message json.RawMessage) (json.RawMessage, error) {
+func (s *Session) Keep(ctx context.Context, message json.RawMessage) (json.RawMessage, error) {
 	if !s.Listens(grapnel.TranscriptBefore) {
 		return message, nil
 	}
@@ -215,7 +215,7 @@ func (s *AgentSession) Keep(ctx context.Context, message json.RawMessage) (json.
 // cause is manual or auto. next gets the instructions, with context from hooks below them, and
 // returns the summary, which hooks may extend. The error comes from next or is a Refusal or
 // ctx.Err(): the conversation must then stay unchanged. If ctx is done, next is not called.
-func (s *AgentSession) Compact(ctx context.Context, cause, instructions string, next func(ctx context.Context, instructions string) (string, error)) (string, error) {
+func (s *Session) Compact(ctx context.Context, cause, instructions string, next func(ctx context.Context, instructions string) (string, error)) (string, error) {
 	if err := contextError(ctx); err != nil {
 		return "", err
 	}
@@ -240,31 +240,31 @@ func (s *AgentSession) Compact(ctx context.Context, cause, instructions string, 
 
 // Task fires task.before to ask whether a task may be created. The error is a Refusal or
 // ctx.Err().
-func (s *AgentSession) Task(ctx context.Context, t grapnel.Task) error {
+func (s *Session) Task(ctx context.Context, t grapnel.Task) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.TaskBefore, Task: &t})
 }
 
 // TaskDone fires task.after to ask whether a task may be closed. If it returns an error, a
 // Refusal or ctx.Err(), the task must stay open.
-func (s *AgentSession) TaskDone(ctx context.Context, t grapnel.Task) error {
+func (s *Session) TaskDone(ctx context.Context, t grapnel.Task) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.TaskAfter, Task: &t})
 }
 
 // Configure fires config.before to ask whether the agent's own configuration may change. The
 // error is a Refusal or ctx.Err().
-func (s *AgentSession) Configure(ctx context.Context, c grapnel.Config) error {
+func (s *Session) Configure(ctx context.Context, c grapnel.Config) error {
 	return s.allowed(ctx, &grapnel.Event{Kind: grapnel.ConfigBefore, Config: &c})
 }
 
 // Notify fires notification.sent for a notification to the user.
-func (s *AgentSession) Notify(ctx context.Context, n grapnel.Notification) {
+func (s *Session) Notify(ctx context.Context, n grapnel.Notification) {
 	s.notice(ctx, &grapnel.Event{Kind: grapnel.NotificationSent, Notification: &n})
 }
 
 // Elicit asks the user a tool server's question: it fires elicitation.before and calls ask,
 // unless a hook answers instead. Answers have the form {action, content}. The error comes from
 // ask, or is a Refusal, or ctx.Err() if ctx is done before ask is called.
-func (s *AgentSession) Elicit(ctx context.Context, e grapnel.Elicitation, ask func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
+func (s *Session) Elicit(ctx context.Context, e grapnel.Elicitation, ask func(ctx context.Context) (json.RawMessage, error)) (json.RawMessage, error) {
 	if err := contextError(ctx); err != nil {
 		return nil, err
 	}
@@ -280,7 +280,7 @@ func (s *AgentSession) Elicit(ctx context.Context, e grapnel.Elicitation, ask fu
 	return ask(ctx)
 }
 
-func (s *AgentSession) allowed(ctx context.Context, ev *grapnel.Event) error {
+func (s *Session) allowed(ctx context.Context, ev *grapnel.Event) error {
 	if !s.Listens(ev.Kind) {
 		return contextError(ctx)
 	}

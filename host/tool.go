@@ -80,7 +80,7 @@ func (r *Result) Text() string {
 }
 
 // Unchanged reports whether the model can get the tool's own output or error. was is the Result
-// without hooks, from AfterTool of a nil AgentSession. Context of tool.before alone leaves an error as it
+// without hooks, from AfterTool of a nil Session. Context of tool.before alone leaves an error as it
 // is.
 func (r *Result) Unchanged(was *Result) bool {
 	added := len(r.Context)
@@ -90,7 +90,7 @@ func (r *Result) Unchanged(was *Result) bool {
 	return string(r.Output) == string(was.Output) && r.Feedback == "" && added == 0 && r.Next == nil
 }
 
-// Tool calls a tool for the session in ctx; see [AgentSession.Tool]. Without a session, the tool does
+// Tool calls a tool for the session in ctx; see [Session.Tool]. Without a session, the tool does
 // not run, and the error is ErrNoSession.
 func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 	s, err := requireSession(ctx)
@@ -114,7 +114,7 @@ func Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 // done at the start, nothing is fired. If it was done while hooks ran, neither tool.after nor
 // tool.failed is fired. If next has run, exactly one of tool.after and tool.failed is fired, even
 // if ctx is done by then.
-func (s *AgentSession) Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
+func (s *Session) Tool(ctx context.Context, call Call, next ToolFunc) (Result, error) {
 	r := Result{Call: call}
 	done, err := s.before(ctx, &r)
 	if !done {
@@ -125,11 +125,11 @@ func (s *AgentSession) Tool(ctx context.Context, call Call, next ToolFunc) (Resu
 	return r, err
 }
 
-// BeforeTool is the first half of [AgentSession.Tool], for agents that cannot wrap the call. If done
-// is false, run the tool with the Result's Call and then call [AgentSession.AfterTool]. If done is
+// BeforeTool is the first half of [Session.Tool], for agents that cannot wrap the call. If done
+// is false, run the tool with the Result's Call and then call [Session.AfterTool]. If done is
 // true, the Result is final and the tool must not run. If ctx is done, done is true and the error
 // is ctx.Err().
-func (s *AgentSession) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
+func (s *Session) BeforeTool(ctx context.Context, call Call) (r Result, done bool, err error) {
 	r.Call = call
 	done, err = s.before(ctx, &r)
 	return r, done, err
@@ -138,7 +138,7 @@ func (s *AgentSession) BeforeTool(ctx context.Context, call Call) (r Result, don
 // before does the work of BeforeTool for the Call of r, and sets the rest of r. It works in place and
 // has its second half in a function of its own, because copies of a Result make the stack of each
 // tool's goroutine grow.
-func (s *AgentSession) before(ctx context.Context, r *Result) (done bool, err error) {
+func (s *Session) before(ctx context.Context, r *Result) (done bool, err error) {
 	if len(r.Call.Input) == 0 || string(r.Call.Input) == "null" {
 		r.Call.Input = json.RawMessage("{}")
 	}
@@ -154,7 +154,7 @@ func (s *AgentSession) before(ctx context.Context, r *Result) (done bool, err er
 }
 
 // judgeCall fires the events of before.
-func (s *AgentSession) judgeCall(ctx context.Context, r *Result, info *ToolInfo) (done bool, err error) {
+func (s *Session) judgeCall(ctx context.Context, r *Result, info *ToolInfo) (done bool, err error) {
 	if !isObject(r.Call.Input) { // guards could not read its members
 		return s.notRun(r, s.refuse(&grapnel.Event{Kind: grapnel.ToolBefore}, "the input is not a JSON object, so hooks cannot judge it", true))
 	}
@@ -184,7 +184,7 @@ func (s *AgentSession) judgeCall(ctx context.Context, r *Result, info *ToolInfo)
 func answered(v *grapnel.Verdict) bool { return v.Changes[grapnel.FieldOutput] != nil }
 
 // take applies hooks' changes to a call's input. It returns a Refusal if the call may not run.
-func (s *AgentSession) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
+func (s *Session) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *grapnel.Verdict) *Refusal {
 	if no := s.refusal(ev, v); no != nil {
 		return no
 	}
@@ -212,7 +212,7 @@ func (s *AgentSession) take(call *Call, info *ToolInfo, ev *grapnel.Event, v *gr
 // permit asks whether a call may run: first the hooks of permission.before, and the person if
 // they have no opinion. v is the Verdict of tool.before. If hooks change the input here,
 // tool.before judges it again, and permit returns that Verdict.
-func (s *AgentSession) permit(ctx context.Context, call *Call, info *ToolInfo, v grapnel.Verdict) (_ grapnel.Verdict, no *Refusal) {
+func (s *Session) permit(ctx context.Context, call *Call, info *ToolInfo, v grapnel.Verdict) (_ grapnel.Verdict, no *Refusal) {
 	defer func() {
 		if no != nil {
 			ev := s.toolEvent(grapnel.PermissionDenied, call, info)
@@ -256,7 +256,7 @@ func (s *AgentSession) permit(ctx context.Context, call *Call, info *ToolInfo, v
 }
 
 // notRun makes r the result of a refused call.
-func (s *AgentSession) notRun(r *Result, no *Refusal) (done bool, err error) {
+func (s *Session) notRun(r *Result, no *Refusal) (done bool, err error) {
 	if s.Info().Job != "" {
 		no.Text = s.host.opts.Manners.Job.text(no.Reason, no.Failed)
 	}
@@ -273,15 +273,15 @@ func (r *Result) canceled(err error) (done bool, _ error) {
 	return true, err
 }
 
-// AfterTool is the second half of [AgentSession.Tool]. It takes the output of the tool or its error.
-func (s *AgentSession) AfterTool(ctx context.Context, call Call, output json.RawMessage, failure error) (Result, error) {
+// AfterTool is the second half of [Session.Tool]. It takes the output of the tool or its error.
+func (s *Session) AfterTool(ctx context.Context, call Call, output json.RawMessage, failure error) (Result, error) {
 	r := Result{Call: call}
 	err := s.after(ctx, &r, output, failure)
 	return r, err
 }
 
 // after does the work of AfterTool for the Call of r, and sets the rest of r.
-func (s *AgentSession) after(ctx context.Context, r *Result, output json.RawMessage, failure error) error {
+func (s *Session) after(ctx context.Context, r *Result, output json.RawMessage, failure error) error {
 	r.Output, r.Context = output, r.Call.Context
 	kind := grapnel.ToolAfter
 	if failure != nil {
@@ -326,7 +326,7 @@ func (s *AgentSession) after(ctx context.Context, r *Result, output json.RawMess
 // ToolBatch fires toolbatch.after when all calls of one model response are done. It returns
 // context from hooks for the model. If it returns an error, a Refusal or ctx.Err(), the model
 // must not be called again and the turn ends.
-func (s *AgentSession) ToolBatch(ctx context.Context, results []Result) ([]string, error) {
+func (s *Session) ToolBatch(ctx context.Context, results []Result) ([]string, error) {
 	if !s.Listens(grapnel.ToolBatchAfter) {
 		return nil, nil
 	}
@@ -346,7 +346,7 @@ func (s *AgentSession) ToolBatch(ctx context.Context, results []Result) ([]strin
 
 // Choose fires toolset.before to ask which tools the model may choose from. mode is auto, any or
 // none. If it returns an error, a Refusal or ctx.Err(), no tool may be offered.
-func (s *AgentSession) Choose(ctx context.Context, names []string, mode string) ([]string, string, error) {
+func (s *Session) Choose(ctx context.Context, names []string, mode string) ([]string, string, error) {
 	if !s.Listens(grapnel.ToolsetBefore) {
 		return names, mode, nil
 	}
@@ -363,7 +363,7 @@ func (s *AgentSession) Choose(ctx context.Context, names []string, mode string) 
 }
 
 // tool returns the ToolInfo of a tool, or a default for unknown tools.
-func (s *AgentSession) tool(name string) *ToolInfo {
+func (s *Session) tool(name string) *ToolInfo {
 	if s != nil {
 		if info, ok := s.host.tools[name]; ok {
 			return info
@@ -375,14 +375,14 @@ func (s *AgentSession) tool(name string) *ToolInfo {
 var unknownTool ToolInfo
 
 // toolEvent returns an event about a call that BeforeTool accepted.
-func (s *AgentSession) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grapnel.Event {
+func (s *Session) toolEvent(kind grapnel.Kind, call *Call, info *ToolInfo) *grapnel.Event {
 	ev, _ := s.readCall(kind, call, info)
 	return ev
 }
 
 // readCall returns an event about a call, with secrets redacted. An error means that hooks cannot
 // judge the input.
-func (s *AgentSession) readCall(kind grapnel.Kind, call *Call, info *ToolInfo) (*grapnel.Event, error) {
+func (s *Session) readCall(kind grapnel.Kind, call *Call, info *ToolInfo) (*grapnel.Event, error) {
 	if call.same() {
 		t := *call.read
 		return &grapnel.Event{Kind: kind, Tool: &t}, nil

@@ -312,7 +312,7 @@ func TestToolResults(t *testing.T) {
 	}
 }
 
-// A nil AgentSession, a Host without hooks and one with a nil engine permit everything.
+// A nil Session, a Host without hooks and one with a nil engine permit everything.
 func TestNoHooks(t *testing.T) {
 	t.Parallel()
 	var none *grapnel.Engine

@@ -105,7 +105,7 @@ type bridge struct {
 // held is a session that the plugin started.
 type held struct {
 	start   sync.Once
-	session *host.AgentSession // set by start, like context and refused
+	session *host.Session // set by start, like context and refused
 	context []string           // from session.start, until a prompt takes it; guarded by bridge.mu
 	refused *host.Refusal
 
@@ -115,7 +115,7 @@ type held struct {
 
 // A run is one turn: a message of the user, and everything that agents do in response.
 type run struct {
-	session *host.AgentSession
+	session *host.Session
 	forget  func()      // removes the run from bridge.runs
 	stop    func() bool // cancels the call of forget at the end of the context
 

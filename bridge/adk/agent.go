@@ -11,7 +11,7 @@ import (
 // working is an agent in a run. Its fields do not change while its model answers. While its
 // tools run, only results changes.
 type working struct {
-	session *host.AgentSession
+	session *host.Session
 	system  string   // replaces its instruction; empty = no replacement
 	model   string   // replaces its model's name
 	context []string // added below its instruction

@@ -128,7 +128,7 @@ func (b *bridge) after(ctx agent.Context, r *run, w *working, t tool.Tool, args 
 		return nil, err
 	}
 	call.Context = r.contextOf(call.ID)
-	var noHooks *host.AgentSession
+	var noHooks *host.Session
 	was, _ := noHooks.AfterTool(ctx, call, got, failure)
 	result, err := w.session.AfterTool(ctx, call, got, failure)
 	if err != nil {

@@ -50,7 +50,7 @@ type Bridge struct {
 	turns atomic.Int64
 
 	once         sync.Once
-	own          *host.AgentSession       // set by once, like err and startContext
+	own          *host.Session       // set by once, like err and startContext
 	err          error                    // hooks refused the session
 	startContext atomic.Pointer[[]string] // context of session.start, until a Turn takes it
 }
@@ -77,7 +77,7 @@ func (b *Bridge) Close(ctx context.Context) {
 }
 
 // session returns the session in ctx, or the Bridge's own.
-func (b *Bridge) session(ctx context.Context) (context.Context, *host.AgentSession, error) {
+func (b *Bridge) session(ctx context.Context) (context.Context, *host.Session, error) {
 	if s := host.SessionFromContext(ctx); s != nil {
 		return ctx, s, nil
 	}

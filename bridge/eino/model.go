@@ -141,7 +141,7 @@ func (m *chatModel) Stream(ctx context.Context, input []*schema.Message, opts ..
 }
 
 // listens reports whether hooks need to see the call.
-func listens(ctx context.Context, s *host.AgentSession) bool {
+func listens(ctx context.Context, s *host.Session) bool {
 	return chosen(ctx) != "" || slices.ContainsFunc(
 		[]grapnel.Kind{grapnel.ModelBefore, grapnel.ModelAfter, grapnel.ToolsetBefore, grapnel.ToolBatchAfter}, s.Listens)
 }
@@ -165,7 +165,7 @@ func observed[O any](ctx context.Context, m *chatModel, input []*schema.Message,
 
 // whole returns an answer that hooks approved and its pieces. If hooks changed the answer, it
 // is a single piece.
-func (m *chatModel) whole(ctx context.Context, s *host.AgentSession, input []*schema.Message, opts []model.Option, next func(*ask) ([]*schema.Message, error)) (*schema.Message, []*schema.Message, error) {
+func (m *chatModel) whole(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option, next func(*ask) ([]*schema.Message, error)) (*schema.Message, []*schema.Message, error) {
 	for try := 0; ; try++ {
 		a, answer, err := m.ask(ctx, s, input, opts)
 		if err != nil {
@@ -195,7 +195,7 @@ func (m *chatModel) whole(ctx context.Context, s *host.AgentSession, input []*sc
 }
 
 // held returns a stream that starts after the whole answer has been judged.
-func (m *chatModel) held(ctx context.Context, s *host.AgentSession, input []*schema.Message, opts []model.Option) (*schema.StreamReader[*schema.Message], error) {
+func (m *chatModel) held(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option) (*schema.StreamReader[*schema.Message], error) {
 	_, pieces, err := m.whole(ctx, s, input, opts, func(a *ask) ([]*schema.Message, error) {
 		in, err := a.model.Stream(ctx, a.request.Messages, a.opts...)
 		if err != nil {
@@ -223,7 +223,7 @@ func merge(pieces []*schema.Message) (*schema.Message, error) {
 
 // An ask is a model call with the changes of hooks.
 type ask struct {
-	session *host.AgentSession
+	session *host.Session
 	model   model.BaseChatModel
 	request Request
 	raw     json.RawMessage // the request as JSON
@@ -232,7 +232,7 @@ type ask struct {
 
 // ask lets hooks judge a call. It returns the changed call, or the hooks' answer that replaces
 // the model's.
-func (m *chatModel) ask(ctx context.Context, s *host.AgentSession, input []*schema.Message, opts []model.Option) (*ask, *schema.Message, error) {
+func (m *chatModel) ask(ctx context.Context, s *host.Session, input []*schema.Message, opts []model.Option) (*ask, *schema.Message, error) {
 	if name := chosen(ctx); name != "" {
 		opts = append(slices.Clip(opts), model.WithModel(name))
 	}

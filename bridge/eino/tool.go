@@ -223,7 +223,7 @@ func drain[V any](r *schema.StreamReader[V]) (pieces []V, err error) {
 }
 
 // after fires tool.after or tool.failed. same means that hooks changed nothing.
-func after[V any](ctx context.Context, s *host.AgentSession, call host.Call, value V, failure error, k *kind[V]) (r host.Result, same bool, err error) {
+func after[V any](ctx context.Context, s *host.Session, call host.Call, value V, failure error, k *kind[V]) (r host.Result, same bool, err error) {
 	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) && len(call.Context) == 0 {
 		return r, true, nil
 	}
@@ -233,7 +233,7 @@ func after[V any](ctx context.Context, s *host.AgentSession, call host.Call, val
 			return r, false, fmt.Errorf("cannot encode the output of the tool %s for hooks: %w", call.Name, err)
 		}
 	}
-	var noHooks *host.AgentSession
+	var noHooks *host.Session
 	was, _ := noHooks.AfterTool(ctx, call, output, failure)
 	if r, err = s.AfterTool(ctx, call, output, failure); err != nil {
 		return r, false, err

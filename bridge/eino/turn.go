@@ -44,7 +44,7 @@ func (b *Bridge) Turn(ctx context.Context, messages []*schema.Message, run func(
 }
 
 // around wraps one run of an agent in the session s; see [Bridge.Turn].
-func around(ctx context.Context, s *host.AgentSession, begin host.Beginning, messages []*schema.Message, run func(context.Context, []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
+func around(ctx context.Context, s *host.Session, begin host.Beginning, messages []*schema.Message, run func(context.Context, []*schema.Message) (*schema.Message, error)) (*schema.Message, error) {
 	var err error
 	known := begin.Model
 	if i := len(messages) - 1; i >= 0 && messages[i].Role == schema.User {

@@ -53,7 +53,7 @@ type Bridge struct {
 	turns atomic.Int64
 
 	once  sync.Once
-	own   *host.AgentSession     // set by once
+	own   *host.Session     // set by once
 	err   error                  // set by once: hooks refused the session
 	added atomic.Pointer[string] // context of session.start, until a prompt takes it
 }
@@ -92,7 +92,7 @@ func (b *Bridge) New(context.Context) (*ai.Hooks, error) {
 }
 
 // session returns the session in ctx, or the Bridge's own.
-func (b *Bridge) session(ctx context.Context) (s *host.AgentSession, own bool, err error) {
+func (b *Bridge) session(ctx context.Context) (s *host.Session, own bool, err error) {
 	if s := host.SessionFromContext(ctx); s != nil {
 		return s, false, nil
 	}
@@ -109,7 +109,7 @@ func (b *Bridge) session(ctx context.Context) (s *host.AgentSession, own bool, e
 // A turn is one call of Generate.
 type turn struct {
 	bridge   *Bridge
-	session  *host.AgentSession
+	session  *host.Session
 	own      bool          // session is the Bridge's own
 	sub      bool          // the turn of a sub-agent
 	messages []*ai.Message // the conversation at the start of the last round

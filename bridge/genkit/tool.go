@@ -81,7 +81,7 @@ func (t *turn) after(ctx context.Context, call host.Call, got *ai.MultipartToolR
 			return nil, fmt.Errorf("grapnel: cannot encode the output for hooks: %w", err)
 		}
 	}
-	var noHooks *host.AgentSession
+	var noHooks *host.Session
 	was, _ := noHooks.AfterTool(ctx, call, raw, failure)
 	r, err := t.session.AfterTool(ctx, call, raw, failure)
 	if err != nil {

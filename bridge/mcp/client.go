@@ -56,7 +56,7 @@ func (b *Bridge) elicit(ctx context.Context, server string, r *sdk.ElicitRequest
 	if err != nil {
 		return nil, err
 	}
-	if err := ctx.Err(); err != nil { // check this without hooks too, like [host.AgentSession.Elicit]
+	if err := ctx.Err(); err != nil { // check this without hooks too, like [host.Session.Elicit]
 		return nil, err
 	}
 	if !s.Listens(grapnel.ElicitationBefore) {

@@ -54,7 +54,7 @@ type Bridge struct {
 // An own is the session of a connection that the bridge has started itself.
 type own struct {
 	once    sync.Once
-	session *host.AgentSession
+	session *host.Session
 	err     error // hooks refused the session
 }
 
@@ -75,7 +75,7 @@ func New(h *host.Host, opts *Options) *Bridge {
 func (b *Bridge) Close() { b.ended.Wait() }
 
 // session returns the session in ctx, or the session of the connection.
-func (b *Bridge) session(ctx context.Context, r sdk.Request) (context.Context, *host.AgentSession, error) {
+func (b *Bridge) session(ctx context.Context, r sdk.Request) (context.Context, *host.Session, error) {
 	if s := host.SessionFromContext(ctx); s != nil {
 		return ctx, s, nil
 	}

@@ -57,7 +57,7 @@ func (b *Bridge) guard(server func(sdk.Session) string, halted func(*host.Refusa
 }
 
 // list removes the tools that hooks do not allow.
-func list(ctx context.Context, s *host.AgentSession, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+func list(ctx context.Context, s *host.Session, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	result, err := next(ctx, "tools/list", r)
 	page, ok := result.(*sdk.ListToolsResult)
 	if err != nil || !ok || !s.Listens(grapnel.ToolsetBefore) {
@@ -82,7 +82,7 @@ func list(ctx context.Context, s *host.AgentSession, server string, r sdk.Reques
 const maxNext = grapnel.MaxStops
 
 // call makes a call, and then the next calls that hooks request instead of its result.
-func call(ctx context.Context, s *host.AgentSession, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
+func call(ctx context.Context, s *host.Session, server string, r sdk.Request, next sdk.MethodHandler) (sdk.Result, error) {
 	name, input, err := asked(r.GetParams())
 	if err != nil {
 		return nil, err
@@ -167,7 +167,7 @@ func change(r sdk.Request, tool string, input json.RawMessage) sdk.Request {
 }
 
 // after fires tool.after or tool.failed. same means that hooks changed nothing.
-func after(ctx context.Context, s *host.AgentSession, c host.Call, result sdk.Result, failed error) (r host.Result, same bool, err error) {
+func after(ctx context.Context, s *host.Session, c host.Call, result sdk.Result, failed error) (r host.Result, same bool, err error) {
 	if !s.Listens(grapnel.ToolAfter) && !s.Listens(grapnel.ToolFailed) && len(c.Context) == 0 {
 		return r, true, nil
 	}
@@ -180,7 +180,7 @@ func after(ctx context.Context, s *host.AgentSession, c host.Call, result sdk.Re
 			failed = &host.ToolError{Output: output}
 		}
 	}
-	var noHooks *host.AgentSession
+	var noHooks *host.Session
 	was, _ := noHooks.AfterTool(ctx, c, output, failed)
 	if r, err = s.AfterTool(ctx, c, output, failed); err != nil {
 		return r, false, err

@@ -112,7 +112,7 @@ var goName = regexp.MustCompile("`(engine|h|session|preset|Spec|Record|HookRun|R
 func TestGoPageNamesExist(t *testing.T) {
 	t.Parallel()
 	there := declarations(t)
-	holder := map[string]string{"engine": "grapnel.Engine", "preset": "grapnel.Preset", "h": "host.Host", "session": "host.AgentSession"}
+	holder := map[string]string{"engine": "grapnel.Engine", "preset": "grapnel.Preset", "h": "host.Host", "session": "host.Session"}
 	found := 0
 	for _, name := range goName.FindAllStringSubmatch(readPage(t, "go.md")+readPage(t, "testing-hooks.md")+readPage(t, "build-an-agent.md"), -1) {
 		found++
