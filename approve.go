@@ -19,7 +19,7 @@ type Approval struct {
 
 // stops reports whether an answer stops the action or asks a person about it.
 func (f *firing) stops(a *answer) bool {
-	return a.spec.Mode == ModeEnforce && (a.decision >= Ask || f.haltBlocks(a))
+	return !a.spec.Observe && (a.decision >= Ask || f.haltBlocks(a))
 }
 
 // approve looks up the approval of an answer and reports whether the answer has no effect. A

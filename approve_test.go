@@ -50,7 +50,7 @@ func TestApproved(t *testing.T) {
 	}
 	ask := grapnel.Spec{Name: "ask", Phase: grapnel.PhaseRule, Hook: decides(grapnel.Ask, "sure?")}
 	observed := block("watch")
-	observed.Mode = grapnel.ModeObserve
+	observed.Observe = true
 	broken := step("broken", fails(errors.New("no answer")))
 	broken.OnError = grapnel.OnErrorClosed
 	changes := step("changes", returns(setCommand("other")))

@@ -20,36 +20,21 @@ const (
 	BlockingFeedback Blocking = "feedback" // the action has already happened; the model gets the reason
 )
 
-// Stdout defines how plain text on the standard output of a command hook is interpreted.
-type Stdout string
-
-// The interpretations of plain text.
+// The merge rules of a Change.
 const (
-	StdoutNothing Stdout = ""
-	StdoutContext Stdout = "context"
-	StdoutSummary Stdout = "summary"
+	mergeChain     = ""          // each hook sees the result of the previous one; the last one wins
+	mergeJoin      = "join"      // texts are joined with a newline
+	mergeIntersect = "intersect" // a list keeps only the elements that all hooks allow; see Spec.Unite
+	mergeUnion     = "union"     // a list contains every element that any hook allows, sorted; only for systems that unite lists
+	mergeOr        = "or"        // true if any hook sets true
+	mergeStrictest = "strictest" // the strictest mode wins: none, then any, then auto
 )
 
-// Merge defines how changes of one field by several hooks are combined.
-type Merge string
-
-// The merge rules.
-const (
-	MergeChain     Merge = ""          // each hook sees the result of the previous one; the last one wins
-	MergeJoin      Merge = "join"      // texts are joined with a newline
-	MergeIntersect Merge = "intersect" // a list keeps only the elements that all hooks allow; see Spec.Unite
-	MergeOr        Merge = "or"        // true if any hook sets true
-	MergeStrictest Merge = "strictest" // the strictest mode wins: none, then any, then auto
-)
-
-// mergeUnion is the rule of systems that unite lists: a list contains every element that any hook
-// allows, sorted.
-const mergeUnion Merge = "union"
-
-// Change names a field that hooks may change on an event, and its merge rule.
+// Change names a field that hooks may change on an event. Merge is how the changes of several hooks
+// are combined: the last one wins, or join, intersect, or, strictest.
 type Change struct {
-	Field Field `json:"field"`
-	Merge Merge `json:"merge,omitempty"`
+	Field Field  `json:"field"`
+	Merge string `json:"merge,omitempty"`
 }
 
 // A Contract defines the decisions and changes that an event permits.
@@ -60,28 +45,24 @@ type Contract struct {
 	Context  bool     `json:"context,omitempty"` // hooks can add text to the model's context
 	Changes  []Change `json:"changes,omitempty"`
 	FailOpen bool     `json:"fail_open,omitempty"` // a hook failure is always fail open, regardless of on_error
-	Stdout   Stdout   `json:"stdout,omitempty"`
+	Stdout   string   `json:"stdout,omitempty"`    // what plain text of a hook program is: context, summary, or nothing
 	MaxStops int      `json:"max_stops,omitempty"` // consecutive Blocks after which the agent may stop; 0 = no limit
 }
-
-// MaxStops is the number of consecutive times that hooks may keep an agent from stopping. Claude
-// Code itself ignores the ninth Block; other agents have no limit.
-const MaxStops = 8
 
 // contracts has one row per event, in the order of an agent's life. It is unexported because a
 // package that could change a row could disable guards for the whole process.
 var contracts = []Contract{
 	{Kind: GatewayStart, FailOpen: true},
 	{Kind: GatewayStop, FailOpen: true},
-	{Kind: SessionStart, Context: true, FailOpen: true, Stdout: StdoutContext},
+	{Kind: SessionStart, Context: true, FailOpen: true, Stdout: "context"},
 	{Kind: SessionEnd, FailOpen: true},
-	{Kind: PromptBefore, Blocks: BlockingAction, Context: true, Changes: []Change{{Field: FieldPrompt}}, Stdout: StdoutContext},
-	{Kind: AgentBefore, Context: true, Changes: []Change{{Field: FieldSystem}, {Field: FieldModel}}, Stdout: StdoutContext},
-	{Kind: AgentAfter, Blocks: BlockingStop, Context: true, Changes: []Change{{Field: FieldClear, Merge: MergeOr}}, FailOpen: true, MaxStops: MaxStops},
+	{Kind: PromptBefore, Blocks: BlockingAction, Context: true, Changes: []Change{{Field: FieldPrompt}}, Stdout: "context"},
+	{Kind: AgentBefore, Context: true, Changes: []Change{{Field: FieldSystem}, {Field: FieldModel}}, Stdout: "context"},
+	{Kind: AgentAfter, Blocks: BlockingStop, Context: true, Changes: []Change{{Field: FieldClear, Merge: mergeOr}}, FailOpen: true, MaxStops: MaxStops},
 	{Kind: AgentFailed, FailOpen: true},
 	{Kind: ModelBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldRequest}, {Field: FieldResponse}}},
 	{Kind: ModelAfter, Blocks: BlockingFeedback, Changes: []Change{{Field: FieldResponse}}},
-	{Kind: ToolsetBefore, Changes: []Change{{Field: FieldTools, Merge: MergeIntersect}, {Field: FieldMode, Merge: MergeStrictest}}},
+	{Kind: ToolsetBefore, Changes: []Change{{Field: FieldTools, Merge: mergeIntersect}, {Field: FieldMode, Merge: mergeStrictest}}},
 	{Kind: ToolBefore, Blocks: BlockingAction, Permit: true, Context: true, Changes: []Change{{Field: FieldInput}, {Field: FieldOutput}}},
 	{Kind: PermissionBefore, Blocks: BlockingAction, Permit: true, Changes: []Change{{Field: FieldInput}}},
 	{Kind: PermissionDenied, FailOpen: true},
@@ -94,8 +75,8 @@ var contracts = []Contract{
 	{Kind: MessageBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldText}}},
 	{Kind: MessageSent, FailOpen: true},
 	{Kind: CompactBefore, Blocks: BlockingAction, Context: true, FailOpen: true},
-	{Kind: CompactAfter, Changes: []Change{{Field: FieldSummary, Merge: MergeJoin}}, FailOpen: true, Stdout: StdoutSummary},
-	{Kind: SubagentStart, Blocks: BlockingAction, Context: true, FailOpen: true, Stdout: StdoutContext},
+	{Kind: CompactAfter, Changes: []Change{{Field: FieldSummary, Merge: mergeJoin}}, FailOpen: true, Stdout: "summary"},
+	{Kind: SubagentStart, Blocks: BlockingAction, Context: true, FailOpen: true, Stdout: "context"},
 	{Kind: SubagentAfter, Blocks: BlockingStop, Context: true, FailOpen: true, MaxStops: MaxStops},
 	{Kind: TaskBefore, Blocks: BlockingAction},
 	{Kind: TaskAfter, Blocks: BlockingAction},

@@ -70,8 +70,8 @@ func TestContractsMatchPermissions(t *testing.T) {
 		}
 		for _, ch := range c.Changes {
 			name := string(ch.Field)
-			if ch.Merge != grapnel.MergeChain {
-				name += "/" + string(ch.Merge)
+			if ch.Merge != "" {
+				name += "/" + ch.Merge
 			}
 			changes = append(changes, name)
 		}
@@ -79,7 +79,7 @@ func TestContractsMatchPermissions(t *testing.T) {
 		if c.FailOpen {
 			failure = "open"
 		}
-		got := [...]string{string(c.Blocks), strings.Join(changes, " "), failure, string(c.Stdout)}
+		got := [...]string{string(c.Blocks), strings.Join(changes, " "), failure, c.Stdout}
 		if want := [...]string{row.blocks, row.changes, row.failure, row.stdout}; got != want {
 			t.Errorf("%s: blocks, changes, failure, stdout = %q, want %q", row.kind, got, want)
 		}

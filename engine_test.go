@@ -122,7 +122,6 @@ func TestSpecErrors(t *testing.T) {
 		{grapnel.Spec{Name: "h", Hook: hook, Tools: []string{"bash", "[a"}}, `hook "h": tool pattern "[a": syntax error in pattern`},
 		{grapnel.Spec{Name: "h", Hook: hook, Phase: 4}, `hook "h": unknown value phase(4)`},
 		{grapnel.Spec{Name: "h", Hook: hook, OnError: 4}, `hook "h": unknown value on_error(4)`},
-		{grapnel.Spec{Name: "h", Hook: hook, Mode: 2}, `hook "h": unknown value mode(2)`},
 		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: -2}}, `hook "h": unknown value scope(-2)`},
 		{grapnel.Spec{Name: "h", Hook: hook, Source: grapnel.Source{Scope: 4}}, `hook "h": unknown value scope(4)`},
 	}
@@ -151,8 +150,6 @@ func TestWords(t *testing.T) {
 		{grapnel.OnErrorOpen, "open"},
 		{grapnel.OnErrorClosed, "closed"},
 		{grapnel.OnErrorAsk, "ask"},
-		{grapnel.ModeEnforce, "enforce"},
-		{grapnel.ModeObserve, "observe"},
 		{grapnel.ScopeManaged, "managed"},
 		{grapnel.ScopeUser, "user"},
 		{grapnel.ScopeProject, "project"},
@@ -467,7 +464,7 @@ func TestDecides(t *testing.T) {
 	t.Parallel()
 	on := []grapnel.Kind{grapnel.ToolBefore}
 	observe := grapnel.Spec{Name: "late", On: on, Phase: grapnel.PhaseObserve, Hook: returns(grapnel.Outcome{})}
-	dry := grapnel.Spec{Name: "dry", On: on, Mode: grapnel.ModeObserve, Hook: returns(grapnel.Outcome{})}
+	dry := grapnel.Spec{Name: "dry", On: on, Observe: true, Hook: returns(grapnel.Outcome{})}
 	guard := grapnel.Spec{Name: "guard", Source: grapnel.Source{Name: "guards"}, On: on, Hook: returns(grapnel.Outcome{})}
 	engine := newEngine(t, &grapnel.Options{Observers: []grapnel.Observer{grapnel.ObserverFunc(func(context.Context, *grapnel.Record) {})}}, observe, dry)
 	if !heard(engine, grapnel.ToolBefore) || mayDecide(engine, grapnel.ToolBefore) {

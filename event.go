@@ -52,8 +52,13 @@ const (
 	ElicitationBefore Kind = "elicitation.before"
 )
 
-// NativePrefix is the prefix of the Kind of an event that only one agent has.
-const NativePrefix = "native."
+const (
+	// NativePrefix is the prefix of the Kind of an event that only one agent has.
+	NativePrefix = "native."
+
+	// MaxStops is the number of consecutive times that hooks may keep an agent from stopping.
+	MaxStops = 8
+)
 
 // Native reports whether k is an event that only one agent has.
 func (k Kind) Native() bool { return strings.HasPrefix(string(k), NativePrefix) }

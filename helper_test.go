@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
 // toolEvent returns a call of a shell tool. Its command is a view of the input.
@@ -190,4 +191,13 @@ func mayDecide(e *grapnel.Engine, k grapnel.Kind) bool {
 
 func sourceIs(name string) func(*grapnel.Spec) bool {
 	return func(s *grapnel.Spec) bool { return s.Source.Name == name }
+}
+
+// allPresets returns the presets of all systems, Grapnel's first.
+func allPresets() []grapnel.Preset {
+	var all []grapnel.Preset
+	for _, row := range presets.Rows() {
+		all = append(all, presets.Of(row).(grapnel.Preset))
+	}
+	return all
 }

@@ -138,23 +138,6 @@ func (o OnError) String() string { return nameOf(onErrorNames[:], int(o), "on_er
 // MarshalText returns the failure mode's name.
 func (o OnError) MarshalText() ([]byte, error) { return []byte(o.String()), nil }
 
-// Mode defines whether a hook's answer affects the Verdict.
-type Mode uint8
-
-// The modes. The Record contains the decision that a hook in ModeObserve would have made.
-const (
-	ModeEnforce Mode = iota
-	ModeObserve
-)
-
-var modeNames = [...]string{ModeEnforce: "enforce", ModeObserve: "observe"}
-
-// String returns enforce or observe.
-func (m Mode) String() string { return nameOf(modeNames[:], int(m), "mode") }
-
-// MarshalText returns the mode's name.
-func (m Mode) MarshalText() ([]byte, error) { return []byte(m.String()), nil }
-
 // Scope is the origin of a Source, strongest first. A weaker scope adds to the decisions of a
 // stronger one and never weakens them.
 type Scope int8
@@ -206,7 +189,7 @@ type Spec struct {
 	Hook     Hook     // answers the event
 	Priority int      // lower runs first, and may be negative; steps of equal priority run together, see Timeout
 	OnError  OnError
-	Mode     Mode
+	Observe  bool // the answer has no effect; the Record has the decision that the hook would have made
 
 	// Timeout limits the hook. If it takes longer, it has failed with ErrTimeout, and the engine
 	// continues without it. Steps of equal priority that have a Timeout run at the same time.
@@ -229,7 +212,7 @@ type Spec struct {
 	// runs. Empty = the hook is unique.
 	Key string
 	// Unite names a group of hooks whose lists are united before they narrow the event's list; see
-	// [MergeIntersect]. Only hooks of the same engine and scope form a group. Empty = no group.
+	// Change. Only hooks of the same engine and scope form a group. Empty = no group.
 	Unite string
 }
 
@@ -272,8 +255,6 @@ func (s *Spec) check() error {
 		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.Phase)
 	case int(s.OnError) >= len(onErrorNames):
 		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.OnError)
-	case int(s.Mode) >= len(modeNames):
-		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.Mode)
 	case s.Source.Scope < ScopeManaged || s.Source.Scope > ScopeSession:
 		return fmt.Errorf("hook %q: unknown value %v", s.Name, s.Source.Scope)
 	}

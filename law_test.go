@@ -207,7 +207,7 @@ func TestHookThatIsAskedAgain(t *testing.T) {
 	matches := step("b", onX(change, change))
 	matches.Match = matchFunc(func(ev *grapnel.Event) bool { return ev.Tool.Commands[0] == "x" })
 	observes := step("b", onX(change, change))
-	observes.Mode = grapnel.ModeObserve
+	observes.Observe = true
 	closed := step("b", onX(change, is(grapnel.Outcome{}, errors.New("broken"))))
 	closed.OnError = grapnel.OnErrorClosed
 	tests := map[string]struct {
@@ -576,7 +576,7 @@ func TestIllegalAnswersAreDroppedAndRecorded(t *testing.T) {
 func TestObserveMode(t *testing.T) {
 	t.Parallel()
 	observe := func(s grapnel.Spec) grapnel.Spec {
-		s.Mode = grapnel.ModeObserve
+		s.Observe = true
 		return s
 	}
 	loud := setCommand("y")
@@ -647,7 +647,7 @@ func TestOnErrorDefaults(t *testing.T) {
 		}
 	}
 	// A Preset keeps the default of its system, for every type of hook.
-	for _, preset := range grapnel.Presets() {
+	for _, preset := range allPresets() {
 		for _, hook := range []grapnel.Hook{grapnel.Guard(func(*grapnel.Event) string { panic("no") }), fails(errors.New("broken"))} {
 			v := newEngine(t, &grapnel.Options{Preset: preset}, step("h", hook)).Fire(context.Background(), toolEvent("x"))
 			if want := preset.Defaults(grapnel.Spec{}).OnError != grapnel.OnErrorOpen; (v.Decision == grapnel.Block) != want {
@@ -931,7 +931,7 @@ func TestContextDoneBeforeTheFiring(t *testing.T) {
 	cancel(spent)
 	ask := rule("rule", decides(grapnel.Ask, "sure?"))
 	observing := step("step", decides(grapnel.Block, "not started"))
-	observing.Mode = grapnel.ModeObserve
+	observing.Observe = true
 	for name, tt := range map[string]struct {
 		spec grapnel.Spec
 		want grapnel.Decision

@@ -124,17 +124,17 @@ func TestSessionNeverWeakens(t *testing.T) {
 		"rule":         rule("s", decides(grapnel.Allow, "fine")),
 		"halt":         step("s", returns(grapnel.Outcome{Halt: "stop"})),
 		"panic":        step("s", grapnel.Guard(func(*grapnel.Event) string { panic("no") })),
-		"observe":      {Name: "guard", Hook: guard, Mode: grapnel.ModeObserve},
+		"observe":      {Name: "guard", Hook: guard, Observe: true},
 		"managed":      scoped("s", grapnel.ScopeManaged, -1, decides(grapnel.Allow, "fine")),
 		"of a session": scoped("s", grapnel.ScopeSession, 1000, decides(grapnel.Allow, "fine")),
 		"late":         phase(grapnel.PhaseObserve, "s", decides(grapnel.Allow, "fine")),
 	}
-	for _, preset := range grapnel.Presets() {
+	for _, preset := range allPresets() {
 		for guarded, spec := range guards {
 			for name, own := range sessions {
 				spec.Key, own.Key = "same", "same"
 				engine := newEngine(t, &grapnel.Options{Preset: preset}, spec)
-				for _, other := range grapnel.Presets() {
+				for _, other := range allPresets() {
 					session := newEngine(t, &grapnel.Options{Preset: other}, own)
 					in := engine.In(grapnel.NewContext(t.Context(), session))
 					if v := in.Fire(t.Context(), toolEvent("rm -rf /")); v.Decision != grapnel.Block {

@@ -30,7 +30,7 @@ func TestMarkers(t *testing.T) {
 		specs     []Spec
 		err       error
 		onError   OnError
-		mode      Mode
+		observe   bool
 		want      Decision
 		decisions []Decision // calls of a Marker that does not fail
 	}{
@@ -39,7 +39,7 @@ func TestMarkers(t *testing.T) {
 		"it fails":               {kind: ToolBefore, err: broken, decisions: []Decision{None}},
 		"it fails closed":        {kind: ToolBefore, err: broken, onError: OnErrorClosed, want: Block, decisions: []Decision{None, Block}},
 		"it fails and asks":      {kind: ToolBefore, err: broken, onError: OnErrorAsk, want: Ask, decisions: []Decision{None, Ask}},
-		"it fails and observes":  {kind: ToolBefore, err: broken, onError: OnErrorClosed, mode: ModeObserve, decisions: []Decision{None}},
+		"it fails and observes":  {kind: ToolBefore, err: broken, onError: OnErrorClosed, observe: true, decisions: []Decision{None}},
 		"it fails after a stop":  {kind: AgentAfter, err: broken, onError: OnErrorClosed, decisions: []Decision{None}},
 		"it fails after the end": {kind: SessionEnd, err: broken, onError: OnErrorClosed, decisions: []Decision{None}},
 	} {
@@ -49,7 +49,7 @@ func TestMarkers(t *testing.T) {
 			var rec Record
 			specs := append(tt.specs,
 				Spec{Name: "good", Phase: PhaseObserve, Hook: good},
-				Spec{Name: "bad", Phase: PhaseObserve, Hook: bad, OnError: tt.onError, Mode: tt.mode})
+				Spec{Name: "bad", Phase: PhaseObserve, Hook: bad, OnError: tt.onError, Observe: tt.observe})
 			e, err := New(specs, &Options{Observers: []Observer{ObserverFunc(func(_ context.Context, r *Record) { rec = *r })}})
 			if err != nil {
 				t.Fatal(err)

@@ -29,7 +29,7 @@ func inOrder(changes map[Field]json.RawMessage) []Field {
 }
 
 // mergeField returns a copy of the event with one change applied by its merge rule.
-func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge Merge) (*Event, error) {
+func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge string) (*Event, error) {
 	current, has := ev.Get(field)
 	if patch {
 		if !has {
@@ -42,13 +42,13 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 		value = patched
 	}
 	switch merge {
-	case MergeJoin:
+	case mergeJoin:
 		if old, ok := rawString(current); ok && old != "" {
 			if more, ok := rawString(value); ok {
 				value = rawjson.Quote(old + "\n" + more)
 			}
 		}
-	case MergeIntersect:
+	case mergeIntersect:
 		var old, now []string
 		if has && json.Unmarshal(current, &old) == nil && json.Unmarshal(value, &now) == nil {
 			value = encode(slices.DeleteFunc(old, func(t string) bool { return !slices.Contains(now, t) }))
@@ -60,17 +60,17 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 			slices.Sort(old)
 			value = encode(slices.Compact(old))
 		}
-	case MergeStrictest:
+	case mergeStrictest:
 		if old, ok := rawString(current); ok {
 			if now, ok := rawString(value); ok && strictness(old) > strictness(now) {
 				value = current
 			}
 		}
-	case MergeOr:
+	case mergeOr:
 		if has && string(current) == "true" {
 			value = current
 		}
-	case MergeChain:
+	case mergeChain:
 	}
 	return ev.Set(field, value)
 }
@@ -79,12 +79,12 @@ func mergeField(ev *Event, field Field, value json.RawMessage, patch bool, merge
 func strictness(mode string) int { return slices.Index([]string{"auto", "any", "none"}, mode) }
 
 // changes reports whether an answer changed the event.
-func (a *answer) changes() bool { return len(a.changed) > 0 && a.spec.Mode == ModeEnforce }
+func (a *answer) changes() bool { return len(a.changed) > 0 && !a.spec.Observe }
 
 // enforced returns the decision that affects the Verdict: None for observing hooks, expired Allows
 // and approved answers.
 func (a *answer) enforced() Decision {
-	if a.spec.Mode == ModeObserve || a.expired != ExpiryNot || a.approval.ID != "" {
+	if a.spec.Observe || a.expired != "" || a.approval.ID != "" {
 		return None
 	}
 	return a.decision
@@ -106,10 +106,10 @@ func (f *firing) merge() Verdict {
 	var halts []Reason
 	for i := range f.answers {
 		a := &f.answers[i]
-		if a.unsure != nil && a.spec.Mode == ModeEnforce {
+		if a.unsure != nil && !a.spec.Observe {
 			v.Messages = appendNew(v.Messages, fmt.Sprintf("grapnel: hook %q: %v", a.spec.FullName(), a.unsure))
 		}
-		if a.silent() || a.spec.Mode == ModeObserve || a.approval.ID != "" {
+		if a.silent() || a.spec.Observe || a.approval.ID != "" {
 			continue
 		}
 		if a.out.Halt != "" && (len(halts) == 0 || f.engine.rules.Reasons != presets.ReasonsFirst) {
@@ -181,7 +181,7 @@ func (f *firing) mergeUnread() Verdict {
 		}
 	}
 	for i := range f.answers {
-		if a := &f.answers[i]; a.spec.Mode == ModeEnforce && f.gives(a, &v) {
+		if a := &f.answers[i]; !a.spec.Observe && f.gives(a, &v) {
 			closed = append(closed, a)
 		}
 	}
@@ -289,11 +289,11 @@ func (f *firing) expireAllows() {
 		switch {
 		case a.decision != Allow:
 		case !a.spec.MayAllow && !a.spec.Source.Scope.mayAllow():
-			a.expired = ExpirySource
+			a.expired = "its source may not allow"
 		case failed:
-			a.expired = ExpiryOpen
+			a.expired = "a guard could not answer"
 		case f.differs(a.left):
-			a.expired = ExpiryInput
+			a.expired = "it was for another input"
 		}
 	}
 }
@@ -567,7 +567,7 @@ func (f *firing) newRecord(v *Verdict, begun time.Time) *Record {
 func (a *answer) run() HookRun {
 	run := HookRun{
 		Name: a.spec.Name, Source: a.spec.Source.Name, Line: a.spec.Line, Decision: a.decision, Changed: a.changed, FailOpen: a.failOpen,
-		Halt: a.out.Halt != "", Expired: a.expired != ExpiryNot, Observed: a.spec.Mode == ModeObserve, MS: milliseconds(a.took),
+		Halt: a.out.Halt != "", Expired: a.expired != "", Observed: a.spec.Observe, MS: milliseconds(a.took),
 		Phase: a.spec.Phase, Step: int(a.step), Saw: a.saw, Output: a.output, Expiry: a.expired, Superseded: a.superseded,
 	}
 	if a.out != &noOpinion {

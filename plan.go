@@ -144,7 +144,7 @@ func stoppable(k Kind) bool {
 // add appends a Spec to its phase. The caller adds Specs in plan order.
 func (l *lineup) add(s *Spec, rules *presets.Row) {
 	l.size++
-	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && s.Mode == ModeEnforce
+	l.decides = l.decides || (s.Phase != PhaseObserve || isMarker(s.Hook)) && !s.Observe
 	l.matchers = l.matchers || s.Match != nil
 	l.readsID = l.readsID || s.readsID()
 	phase := s.Phase
@@ -253,7 +253,7 @@ func listening(all []answer, hooks []*Spec, ev *Event, t *table) []answer {
 // canReplace reports whether s can replace o without weakening a guard. A weaker scope or a
 // session must not disable a guard by giving its key to another hook.
 func (t *table) canReplace(s, o *Spec) bool {
-	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (s.Mode == ModeEnforce || o.Mode == ModeObserve) &&
+	return t.home(s) == t.home(o) && s.Source.Scope <= o.Source.Scope && (!s.Observe || o.Observe) &&
 		(s.onError(t.rules, true) == o.onError(t.rules, true) || o.onError(t.rules, true) == OnErrorOpen)
 }
 

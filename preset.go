@@ -26,16 +26,6 @@ func (p Preset) rules() *presets.Row {
 	return p.row
 }
 
-// Presets returns one Preset per system, Grapnel's first.
-func Presets() []Preset {
-	rows := presets.Rows()
-	all := make([]Preset, len(rows))
-	for i := range rows {
-		all[i] = Preset{&rows[i]}
-	}
-	return all
-}
-
 // FindPreset returns the Preset with this name and reports whether it exists: claude, gemini,
 // ironclaw, openclaw, miniclaw, flyto, agenthooks or grapnel.
 func FindPreset(name string) (Preset, bool) {

@@ -59,7 +59,7 @@ func TestPresetChanges(t *testing.T) {
 		"miniclaw":   {[]string{"a x", "b x", "c x"}, "xc"},
 		"flyto":      {[]string{"a x", "b x", "c x"}, "x"},
 	}
-	for _, p := range grapnel.Presets() {
+	for _, p := range allPresets() {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
 			tt, ok := tests[p.String()]
@@ -87,7 +87,7 @@ func TestPresetChanges(t *testing.T) {
 func TestPresetAfterABlock(t *testing.T) {
 	t.Parallel()
 	stops := map[string]bool{"grapnel": true, "ironclaw": true, "miniclaw": true}
-	for _, p := range grapnel.Presets() {
+	for _, p := range allPresets() {
 		t.Run(p.String(), func(t *testing.T) {
 			t.Parallel()
 			var d diary

@@ -67,7 +67,7 @@ func drawSpec(t *rapid.T, name string, c *calls, from drawn) grapnel.Spec {
 		OnError: grapnel.OnError(rapid.IntRange(0, 3).Draw(t, "on_error")),
 	}
 	if from.observe && rapid.Bool().Draw(t, "observe") {
-		s.Mode = grapnel.ModeObserve
+		s.Observe = true
 	}
 	if from.timeout && rapid.Bool().Draw(t, "timeout") {
 		s.Timeout = 1 << 40
@@ -77,7 +77,7 @@ func drawSpec(t *rapid.T, name string, c *calls, from drawn) grapnel.Spec {
 	failing := from.fail && rapid.Bool().Draw(t, "fails")
 	s.Hook = grapnel.Func(func(_ context.Context, ev *grapnel.Event) (grapnel.Outcome, error) {
 		one := c.add(call{
-			hook: name, phase: s.Phase, scope: scope, saw: ev.Tool.Commands[0], decision: decision, observing: s.Mode == grapnel.ModeObserve,
+			hook: name, phase: s.Phase, scope: scope, saw: ev.Tool.Commands[0], decision: decision, observing: s.Observe,
 		}, changes)
 		out := grapnel.Outcome{Decision: decision, Reason: name}
 		if changes {
@@ -151,7 +151,7 @@ func TestBlockSurvivesEverything(t *testing.T) {
 		specs := drawSpecs(t, &c, drawn{phases: append(inLine, grapnel.PhaseObserve), decisions: anyDecision, change: true, fail: true, observe: true, timeout: true})
 		blocker := drawSpec(t, "blocker", &c, drawn{phases: inLine, decisions: []grapnel.Decision{grapnel.Block}, change: true, fail: true, timeout: true})
 		specs = slices.Insert(specs, rapid.IntRange(0, len(specs)).Draw(t, "place"), blocker)
-		engine := mustNew(t, &grapnel.Options{Preset: rapid.SampledFrom(grapnel.Presets()).Draw(t, "preset")}, specs)
+		engine := mustNew(t, &grapnel.Options{Preset: rapid.SampledFrom(allPresets()).Draw(t, "preset")}, specs)
 		v := engine.Fire(t.Context(), toolEvent("x"))
 		if v.Decision != grapnel.Block || v.Reason() == "" || v.Changes != nil {
 			t.Fatalf("Verdict %+v after %+v, want a block with a reason and without changes", v, c.list)
@@ -166,7 +166,7 @@ func TestBlockSurvivesEverything(t *testing.T) {
 // hook could undo it.
 func TestBlockSurvivesEveryPreset(t *testing.T) {
 	t.Parallel()
-	for _, preset := range grapnel.Presets() {
+	for _, preset := range allPresets() {
 		t.Run(preset.String(), func(t *testing.T) {
 			t.Parallel()
 			rapid.Check(t, func(t *rapid.T) {

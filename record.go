@@ -78,27 +78,9 @@ type HookRun struct {
 	Saw     *Event   `json:"-"` // the event that the hook got; nil = it has not run yet
 	Outcome *Outcome `json:"-"` // the hook's answer; nil = no opinion, or it has not run yet
 	Output  *Output  `json:"-"` // the result of the hook's program or server; nil = the hook ran neither, or got no result
-	Expiry  Expiry   `json:"-"` // why its Allow is ignored
+	Expiry  string   `json:"-"` // why its Allow is ignored, in a few words
 	Err     error    `json:"-"` // why the hook failed, with Error as its text; see ErrTimeout, ErrPanic and ErrIllegal
 }
-
-// Expiry is the reason why an Allow is ignored.
-type Expiry uint8
-
-// The reasons for ignoring an Allow.
-const (
-	ExpiryNot    Expiry = iota
-	ExpiryOpen          // a guard failed open, so its decision is unknown
-	ExpiryInput         // the hook allowed another input than the one that will run
-	ExpirySource        // the source may not allow
-)
-
-var expiryNames = [...]string{
-	ExpiryNot: "", ExpiryOpen: "a guard could not answer", ExpiryInput: "it was for another input", ExpirySource: "its source may not allow",
-}
-
-// String returns the reason in a few words, and the empty string for ExpiryNot.
-func (x Expiry) String() string { return nameOf(expiryNames[:], int(x), "expiry") }
 
 // An Observer gets the Record of every firing when its Verdict is final, also after a Block. Fire
 // calls Observe before it returns, so Observe must be quick. Use a Spec of PhaseObserve for slow

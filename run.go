@@ -65,8 +65,8 @@ type answer struct {
 	failOpen bool
 
 	approval   Approval
-	superseded bool // its change is dropped, because the hook is asked again
-	expired    Expiry
+	superseded bool   // its change is dropped, because the hook is asked again
+	expired    string // why the Allow is ignored
 	step       uint16 // from 1: hooks with the same number were called together
 }
 
@@ -305,7 +305,7 @@ func (f *firing) ask(ctx context.Context, answers []answer, round uint8) {
 // outdated reports whether an answer changes an event that another hook of the step has changed
 // meanwhile. Its change would undo the other one. A Block needs no change.
 func (f *firing) outdated(a *answer) bool {
-	return f.engine.rules.Changes == presets.ChangesChain && a.spec.Phase == PhaseStep && a.spec.Mode == ModeEnforce &&
+	return f.engine.rules.Changes == presets.ChangesChain && a.spec.Phase == PhaseStep && !a.spec.Observe &&
 		a.err == nil && a.out.Decision < Block && len(a.out.Set)+len(a.out.Patch) > 0 && f.differs(a.saw)
 }
 
@@ -450,10 +450,10 @@ func (f *firing) settle(a *answer) {
 		}
 		f.failed(a, counts)
 	}
-	if rules.Changes == presets.ChangesOverlay && a.spec.Mode == ModeEnforce && a.err == nil {
+	if rules.Changes == presets.ChangesOverlay && !a.spec.Observe && a.err == nil {
 		f.show(a)
 	}
-	if a.spec.Mode == ModeEnforce && (ends || a.decision == Block || f.haltBlocks(a)) && !rules.RunAll {
+	if !a.spec.Observe && (ends || a.decision == Block || f.haltBlocks(a)) && !rules.RunAll {
 		f.blocked = true
 	}
 }
@@ -481,7 +481,7 @@ func (f *firing) failed(a *answer, counts OnError) {
 	case counts == OnErrorAsk:
 		a.decision = max(decision, Ask)
 	default:
-		a.failOpen = decision < Block && a.spec.Mode == ModeEnforce
+		a.failOpen = decision < Block && !a.spec.Observe
 	}
 	a.byError = a.decision != decision
 }
@@ -526,7 +526,7 @@ func (f *firing) change(a *answer) {
 			}
 		}
 	}
-	if a.spec.Mode == ModeEnforce {
+	if !a.spec.Observe {
 		f.ev = now
 	}
 }
@@ -541,17 +541,17 @@ func (f *firing) overlay(a *answer, now, own *Event, field Field, value json.Raw
 		return nil, nil, nil, err
 	}
 	if merge == mergeUnion && !f.changedBefore(field) {
-		merge = MergeChain // the first list replaces the event's list: the union contains only values that hooks allow
+		merge = mergeChain // the first list replaces the event's list: the union contains only values that hooks allow
 	}
 	left, err = mergeField(a.left, field, value, patch, merge)
-	if err == nil && merge == MergeIntersect && a.spec.Unite != "" {
+	if err == nil && merge == mergeIntersect && a.spec.Unite != "" {
 		left, err = f.unite(a, now, field, value)
 		return left, left, left, err
 	}
 	if err != nil || now == a.left {
 		return left, left, left, err
 	}
-	if rule := f.engine.rules.Changes; merge == MergeChain && (rule == presets.ChangesLastWins || rule == presets.ChangesOverlay) {
+	if rule := f.engine.rules.Changes; merge == mergeChain && (rule == presets.ChangesLastWins || rule == presets.ChangesOverlay) {
 		if own, err = mergeField(own, field, value, patch, merge); err != nil {
 			return nil, nil, nil, err
 		}
@@ -644,15 +644,15 @@ func (f *firing) show(a *answer) {
 
 // merging returns the merge rule for a hook's change of a field, or an error if the hook may not
 // change it.
-func (f *firing) merging(a *answer, field Field) (Merge, error) {
+func (f *firing) merging(a *answer, field Field) (string, error) {
 	ch, permitted := f.contract.change(field)
 	switch {
 	case a.spec.Phase == PhaseRule: // the other rules have already judged the field
 		return "", fmt.Errorf("a rule's change of %s", field)
-	case !permitted, f.engine.rules.Changes == presets.ChangesNone && (ch.Merge != MergeJoin || a.spec.Phase == PhaseRewrite):
+	case !permitted, f.engine.rules.Changes == presets.ChangesNone && (ch.Merge != mergeJoin || a.spec.Phase == PhaseRewrite):
 		return "", fmt.Errorf("a change of %s", field)
-	case a.spec.Phase == PhaseRewrite && ch.Merge == MergeJoin: // the replaced text must not remain
-		return MergeChain, nil
+	case a.spec.Phase == PhaseRewrite && ch.Merge == mergeJoin: // the replaced text must not remain
+		return mergeChain, nil
 	case f.engine.rules.Unite && ch.Field == FieldTools:
 		return mergeUnion, nil
 	default:
@@ -669,7 +669,7 @@ func (f *firing) noteConflicts(answers []answer) {
 				continue
 			}
 			for _, field := range b.changed {
-				if ch, _ := f.contract.change(field); ch.Merge == MergeChain && undoes(b, a, field) {
+				if ch, _ := f.contract.change(field); ch.Merge == mergeChain && undoes(b, a, field) {
 					f.conflicts = append(f.conflicts, fmt.Sprintf("%s: %s and %s", field, a.spec.FullName(), b.spec.FullName()))
 				}
 			}

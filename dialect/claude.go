@@ -99,7 +99,7 @@ var claudeEvents = []EventRow{
 	{
 		Native: "Setup", Kind: claudePrefix + "Setup", Install: true, Since: "2.1.10",
 		Can:      grapnel.Can{Context: true, Message: true},
-		Contract: &grapnel.Contract{Kind: claudePrefix + "Setup", Context: true, FailOpen: true, Stdout: grapnel.StdoutContext},
+		Contract: &grapnel.Contract{Kind: claudePrefix + "Setup", Context: true, FailOpen: true, Stdout: "context"},
 	},
 	{
 		Native: "InstructionsLoaded", Kind: claudePrefix + "InstructionsLoaded", Since: "2.1.64",
@@ -210,7 +210,7 @@ var claudeEvents = []EventRow{
 	{
 		Native: "PostModelSwitch", Kind: claudePrefix + "PostModelSwitch", Install: true, Since: "2.1.251",
 		Can:      grapnel.Can{Context: true, Message: true},
-		Contract: &grapnel.Contract{Kind: claudePrefix + "PostModelSwitch", Context: true, FailOpen: true, Stdout: grapnel.StdoutContext},
+		Contract: &grapnel.Contract{Kind: claudePrefix + "PostModelSwitch", Context: true, FailOpen: true, Stdout: "context"},
 	},
 	{
 		// A change of managed settings cannot be blocked; readClaude clears Block for it.

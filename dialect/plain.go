@@ -177,9 +177,9 @@ func plainText(o *grapnel.Outcome, ev *grapnel.Event, stdout string) {
 	c := contractFor(ev)
 	switch {
 	case c == nil:
-	case c.Stdout == grapnel.StdoutContext:
+	case c.Stdout == "context":
 		o.Context = []string{stdout}
-	case c.Stdout == grapnel.StdoutSummary:
+	case c.Stdout == "summary":
 		o.Set = map[grapnel.Field]json.RawMessage{grapnel.FieldSummary: rawjson.Quote(stdout)}
 	}
 }

@@ -77,7 +77,7 @@ func TestFiringShowsAll(t *testing.T) {
 	t.Parallel()
 	specs := []grapnel.Spec{
 		guard("make"),
-		{Name: "dry", Mode: grapnel.ModeObserve, Hook: answers(grapnel.Outcome{Decision: grapnel.Block, Reason: "would"})},
+		{Name: "dry", Observe: true, Hook: answers(grapnel.Outcome{Decision: grapnel.Block, Reason: "would"})},
 		{Name: "broken", Hook: replies(grapnel.Outcome{}, errors.New("no such script")), OnError: grapnel.OnErrorOpen},
 		{Name: "silent", Hook: answers(grapnel.Outcome{})},
 		{Name: "late", Phase: grapnel.PhaseObserve, Hook: answers(grapnel.Outcome{Message: "noted"})},

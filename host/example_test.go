@@ -344,7 +344,7 @@ func ExampleManners() {
 }
 
 // Agents that cannot wrap calls, because a framework uses callbacks, use the two halves.
-func ExampleAgentSession_BeforeTool() {
+func ExampleSession_BeforeTool() {
 	h := host.New(guarded(), &host.Options{Tools: []host.ToolInfo{{Name: "shell", Class: grapnel.ClassShell}}})
 	ctx, session, _, _ := h.Start(context.Background(), grapnel.Session{ID: "s1"}, "startup")
 
@@ -359,7 +359,7 @@ func ExampleAgentSession_BeforeTool() {
 }
 
 // Hooks also judge the stop of a turn: a hook can make the agent continue.
-func ExampleAgentSession_Stop() {
+func ExampleSession_Stop() {
 	engine, _ := grapnel.New([]grapnel.Spec{{
 		Name: "tests-first", On: []grapnel.Kind{grapnel.AgentAfter},
 		Hook: grapnel.Guard(func(ev *grapnel.Event) string {

@@ -210,7 +210,7 @@ func TestObserversHoldNothing(t *testing.T) {
 		heard := 0
 		looks := grapnel.Spec{Name: "looks", Phase: grapnel.PhaseObserve, Hook: grapnel.Watch(func(context.Context, *grapnel.Event) {})}
 		tries := returning("tries", grapnel.ModelAfter, grapnel.Outcome{Decision: grapnel.Block})
-		tries.Mode = grapnel.ModeObserve
+		tries.Observe = true
 		w := newWorld(t, &host.Options{Incremental: incremental}, looks, tries)
 		w.engine.AddObserver(grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) {
 			if rec.Event == grapnel.ModelAfter {

@@ -152,7 +152,7 @@ func markerOf(s *grapnel.Spec, f sequence) grapnel.Spec {
 	}
 	return grapnel.Spec{
 		Name: s.Name, Source: notice.OwnSource(s.Source), Line: s.Line, On: f.kinds(), Match: m, Hook: m,
-		Phase: grapnel.PhaseObserve, OnError: onError, Mode: s.Mode,
+		Phase: grapnel.PhaseObserve, OnError: onError, Observe: s.Observe,
 	}
 }
 

@@ -98,7 +98,7 @@ func together(specs []grapnel.Spec, counter Counter) []grapnel.Spec {
 		}
 	}
 	for i := range specs {
-		if limits != nil && specs[i].Mode == grapnel.ModeEnforce && blocksAlways(&specs[i]) {
+		if limits != nil && !specs[i].Observe && blocksAlways(&specs[i]) {
 			blocks = append(blocks, specs[i])
 		}
 	}

@@ -168,7 +168,7 @@ func (s *packHook) toSpec(use *policyfile.Use) (grapnel.Spec, error) {
 		mode = use.Mode
 	}
 	if mode == "observe" {
-		spec.Mode = grapnel.ModeObserve
+		spec.Observe = true
 	}
 	return spec, nil
 }

@@ -47,7 +47,7 @@ func remade(s grapnel.Spec, h *policyfile.Hook) (grapnel.Spec, error) {
 	if err != nil {
 		return s, err
 	}
-	spec.Line, spec.Mode, spec.MayAllow, spec.Sequential, spec.Key = s.Line, s.Mode, s.MayAllow, s.Sequential, s.Key
+	spec.Line, spec.Observe, spec.MayAllow, spec.Sequential, spec.Key = s.Line, s.Observe, s.MayAllow, s.Sequential, s.Key
 	return spec, nil
 }
 

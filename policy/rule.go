@@ -55,7 +55,7 @@ func hookSpec(h *policyfile.Hook, source grapnel.Source, cache *match.FactCache)
 		Name: h.Name, Source: source, Line: h.Line, On: h.On, Priority: policyfile.SpecPriority(h.Priority), OnError: policyfile.ParseOnError(h.OnError),
 	}
 	if h.Mode == "observe" {
-		spec.Mode = grapnel.ModeObserve
+		spec.Observe = true
 	}
 	as := match.Reading{Allow: h.Decide == "allow"}
 	if h.Match == nil && h.Except == nil && h.When == "" && h.After == nil {

@@ -88,7 +88,7 @@ func (p Pause) Notice() string {
 func (p Pause) Apply(specs []grapnel.Spec) []grapnel.Spec {
 	for i := range specs {
 		if s := &specs[i]; s.Source.Scope != grapnel.ScopeManaged && !notice.Is(s) {
-			s.Mode = grapnel.ModeObserve
+			s.Observe = true
 		}
 	}
 	return append(specs, notice.For(grapnel.Source{Name: "pause", File: "pause"}, p.Notice()))

@@ -132,7 +132,7 @@ func TestPauseApply(t *testing.T) {
 	enforced := []string{"managed::managed", "grapnel:grapnel::policy-notice", "grapnel:pause::policy-notice"}
 	var got []string
 	for _, s := range p.Apply(specs) {
-		if s.Mode == grapnel.ModeEnforce {
+		if !s.Observe {
 			got = append(got, s.FullName())
 		}
 	}

@@ -40,7 +40,7 @@ func (a *adviser) failing(t *tally) *Suggestion {
 
 func (a *adviser) approved(t *tally) *Suggestion {
 	known := t.yes + t.no
-	if known < a.th.Asked || t.hook.Mode == grapnel.ModeObserve {
+	if known < a.th.Asked || t.hook.Observe {
 		return nil
 	}
 	more := top(t.about)
@@ -130,7 +130,7 @@ func (a *adviser) unmatched(t *tally) *Suggestion {
 // guards reports whether a hook can prevent an action or hide data.
 func (t *tally) guards() bool {
 	h := t.hook.Policy
-	return t.hook.Phase != grapnel.PhaseObserve && t.hook.Mode != grapnel.ModeObserve && h.Decide != "allow" && (h.Context == nil || h.OnError != "")
+	return t.hook.Phase != grapnel.PhaseObserve && !t.hook.Observe && h.Decide != "allow" && (h.Context == nil || h.OnError != "")
 }
 
 func (a *adviser) wide(t *tally) *Suggestion {

@@ -26,7 +26,7 @@ func fillIn(t *rapid.T, v reflect.Value, all bool) {
 	case *grapnel.Decision:
 		*at = grapnel.Decision(rapid.IntRange(1, 3).Draw(t, "decision"))
 		return
-	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome, **grapnel.Output, *grapnel.Phase, *grapnel.Expiry, *error, *map[grapnel.Field]json.RawMessage: // added to it separately, or not stored
+	case **grapnel.Event, **grapnel.Verdict, **grapnel.Outcome, **grapnel.Output, *grapnel.Phase, *error, *map[grapnel.Field]json.RawMessage: // added to it separately, or not stored
 		return
 	}
 	switch v.Kind() {

@@ -203,7 +203,7 @@ func (t *explainer) part(run *grapnel.HookRun) (part, string) {
 	case run.Observed && (run.Decision > grapnel.None || run.Halt || len(run.Changed) > 0):
 		return partObserves, "it is in observe mode"
 	case run.Expired:
-		return partExpired, run.Expiry.String()
+		return partExpired, run.Expiry
 	case run.Approved > grapnel.None:
 		return partApproved, fmt.Sprintf("grant %s lets this call pass", t.rec.Approval)
 	case run.FailOpen && run.Decision == grapnel.None:

@@ -31,7 +31,7 @@ type whyHook struct {
 	Scope   *grapnel.Scope  `json:"scope,omitempty"`
 	Phase   *grapnel.Phase  `json:"phase,omitempty"`
 	On      []grapnel.Kind  `json:"on,omitempty"`
-	Mode    *grapnel.Mode   `json:"mode,omitempty"`
+	Mode    string          `json:"mode,omitempty"` // enforce or observe
 	OnError grapnel.OnError `json:"on_error"`
 	Checks  []match.Check   `json:"checks,omitempty"`
 	Parts   []hookPart      `json:"parts,omitempty"` // in this firing
@@ -109,7 +109,10 @@ func named(s *grapnel.Spec, name string) bool {
 func (t *explainer) whyOf(s *grapnel.Spec) whyHook {
 	w := whyHook{
 		Hook: s.Name, Source: s.Source.Name, File: s.Source.File, Line: s.Line,
-		Scope: &s.Source.Scope, Phase: &s.Phase, On: s.On, Mode: &s.Mode, OnError: s.OnError,
+		Scope: &s.Source.Scope, Phase: &s.Phase, On: s.On, Mode: "enforce", OnError: s.OnError,
+	}
+	if s.Observe {
+		w.Mode = "observe"
 	}
 	for i := range t.x.Hooks {
 		if h := &t.x.Hooks[i]; h.Hook == s.Name && h.Source == s.Source.Name && h.Phase == s.Phase {
@@ -287,7 +290,7 @@ func (w *whyHook) tree(x *Explanation) *tree {
 		return t
 	}
 	about := fmt.Sprintf("%s of the %s", w.Phase, w.Scope)
-	if *w.Mode == grapnel.ModeObserve {
+	if w.Mode == "observe" {
 		about += ", observe mode"
 	}
 	t.note(text("%s", about))

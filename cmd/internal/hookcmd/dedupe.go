@@ -331,7 +331,7 @@ func digestOf(set *policy.Set) string {
 			before = s.Source
 			parts = append(parts, "", before.Name, before.Digest, before.File, fmt.Sprint(before.Scope))
 		}
-		parts = append(parts, s.Name, string(rune('0'+s.Mode)))
+		parts = append(parts, s.Name, strconv.FormatBool(s.Observe))
 	}
 	return nameOf(parts...)
 }

@@ -115,7 +115,7 @@ func describe(s *grapnel.Spec, off *pause.OffHook, paused *pause.Pause) Hook {
 	switch {
 	case off != nil && pause.MayBeOff(s):
 		h.State, h.By, h.OffReason, h.Since = Off, "user", off.Reason, off.Since
-	case s.Mode == grapnel.ModeObserve:
+	case s.Observe:
 		h.State, h.By = Observe, "policy"
 	case paused != nil && s.Source.Scope != grapnel.ScopeManaged:
 		h.State, h.By, h.Since, h.Until = Observe, "pause", paused.Since, paused.Until

@@ -137,8 +137,8 @@ func eventTable() string {
 		if c.FailOpen {
 			row[4] = "open"
 		}
-		if c.Stdout != grapnel.StdoutNothing {
-			row[5] = string(c.Stdout)
+		if c.Stdout != "" {
+			row[5] = c.Stdout
 		}
 		rows = append(rows, row)
 	}
@@ -208,8 +208,8 @@ func blockMeans(c *grapnel.Contract) string {
 func permits(c *grapnel.Contract) string {
 	words := []string{when(c.Context, "context")}
 	for _, change := range c.Changes {
-		merge := map[grapnel.Merge]string{
-			grapnel.MergeJoin: " (joined)", grapnel.MergeIntersect: " (narrowed)", grapnel.MergeOr: " (true if any hook sets true)",
+		merge := map[string]string{
+			"join": " (joined)", "intersect": " (narrowed)", "or": " (true if any hook sets true)",
 		}[change.Merge]
 		words = append(words, code(change.Field)+merge)
 	}
