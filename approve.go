@@ -4,16 +4,13 @@ import (
 	"context"
 )
 
-// An Approval says whether a person has approved a call, and how a person can do it. The engine
-// looks for one only after a hook has stopped an event whose action a Block prevents, so other
-// events cost nothing: see Options.Approved.
+// An Approval says whether a person has approved a call that a hook stopped; see Options.Approved.
 type Approval struct {
 	ID  string // of the approval under which the hook's answer has no effect; empty = not approved
-	How string // how a person can approve the call, for the reply, such as a command; empty = no person can
+	How string // how a person can approve the call, such as a command; empty = no person can
 
-	// Use uses the approval for an event that nothing else stops. ev has all changes. The engine
-	// calls Use at most once per firing. If it returns false, the hooks' answers count again. Use
-	// must not be nil if ID is not empty.
+	// Use uses the approval for an event that nothing else stops, at most once per firing. ev has all
+	// changes. If it returns false, the hooks' answers count. It must not be nil if ID is not empty.
 	Use func(ctx context.Context, ev *Event) bool
 }
 

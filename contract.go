@@ -85,8 +85,7 @@ var contracts = []Contract{
 	{Kind: ElicitationBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldAnswer}}},
 }
 
-// Contracts returns the Contract of each event, in the order of an agent's life. The caller may
-// modify the result.
+// Contracts returns the Contract of each event, in the order of an agent's life.
 func Contracts() []Contract {
 	all := make([]Contract, len(contracts))
 	for i := range contracts {
@@ -95,8 +94,7 @@ func Contracts() []Contract {
 	return all
 }
 
-// ContractOf returns the Contract of an event. It reports false for native events and for unknown
-// kinds. The caller may modify the result.
+// ContractOf returns the Contract of an event. It reports false for native and unknown kinds.
 func ContractOf(k Kind) (Contract, bool) {
 	c := contractOf(k)
 	if c == nil {
@@ -125,8 +123,7 @@ func (c *Contract) clone() Contract {
 // their failures are fail open.
 var observed = Contract{FailOpen: true}
 
-// Contract returns the Contract that applies to this event. A native event has the one of its
-// Terms, and without Terms hooks can only observe it. The caller may modify the result.
+// Contract returns the Contract of the event. Without Terms, a native event can only be observed.
 func (ev *Event) Contract() Contract { return ev.contract().clone() }
 
 // contract is like Contract. It is never nil.
@@ -166,14 +163,12 @@ type Terms struct {
 	Can      *Can          // the parts of a Verdict that the agent supports; nil = all that the Contract permits
 	Budget   time.Duration // time limit for all steps together; 0 = only the context limits them
 
-	// Unread is why the event could not be read. Every hook that listens to its kind fails with it,
-	// and its OnError selects the decision. An empty Kind means that even the kind is unknown; then
-	// every hook of every event that a Block can stop fails.
+	// Unread is why the event could not be read: every hook that listens to its Kind fails with it. An
+	// empty Kind is unknown too; then every hook of every event that a Block can stop fails.
 	Unread error
 
-	// Late, if it is not nil, is called before Fire returns. Each observing hook sends one HookRun,
-	// with the decision that it would have made, when it ends; then the channel is closed. It is
-	// buffered, so no hook waits for a reader. Hooks that Options.Background starts are not reported.
+	// Late, if it is not nil, is called before Fire returns. Each observing hook sends one HookRun
+	// when it ends, except hooks of Options.Background; then the channel is closed.
 	Late func(runs <-chan HookRun)
 }
 
@@ -185,9 +180,8 @@ func (ev *Event) Can() *Can {
 	return ev.Terms.Can
 }
 
-// Can lists the parts of a Verdict that one agent supports on one event, if it supports fewer
-// than the Contract permits. An unsupported part is downgraded to the next stricter one that the
-// agent supports, and Verdict.Unsupported lists it.
+// Can lists the parts of a Verdict that an agent supports, if these are fewer than the Contract
+// permits. Others become the next stricter part, and Verdict.Unsupported lists them.
 type Can struct {
 	Block   bool     `json:"block,omitempty"`
 	Ask     bool     `json:"ask,omitempty"`
@@ -196,16 +190,10 @@ type Can struct {
 	Context bool     `json:"context,omitempty"`
 	Message bool     `json:"message,omitempty"`
 	Change  []Field  `json:"change,omitempty"`
-	Beside  Decision `json:"beside,omitempty"` // the agent accepts changes only together with this Decision (a Halt is treated as a Block); None = always
-
-	// Merges means that the agent merges a new tool input into the old one. Members can then not
-	// be removed, and the agent may read a member name that contains a dot as a path. Members
-	// lists the input members that the agent takes over; nil = all.
-	Merges bool `json:"merges,omitempty"`
-	// Keeps means that a feedback Block is added to the tool's output and does not replace it, so
-	// the output stays visible.
-	Keeps   bool     `json:"keeps,omitempty"`
-	Members []string `json:"members,omitempty"`
+	Beside  Decision `json:"beside,omitempty"`  // the agent accepts changes only together with this Decision; None = always
+	Merges  bool     `json:"merges,omitempty"`  // the agent merges a new tool input into the old one, so no member can be removed
+	Keeps   bool     `json:"keeps,omitempty"`   // a feedback Block is added to the tool's output, which stays visible
+	Members []string `json:"members,omitempty"` // members of the input that the agent takes over; nil = all
 }
 
 // takes reports whether the agent uses exactly the new tool input if a reply replaces the old

@@ -19,31 +19,22 @@ type Options struct {
 	ReasonLimit  int        // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096
 	ContextLimit int        // limit in bytes for the context of a Verdict; 0 = 32768
 
-	// Approved finds the approval of one hook's answer, an Ask or a Block, to an event. ev is the
-	// event that the hook saw. It must have no effect and be safe for concurrent use. nil = no person can
-	// approve a call.
+	// Approved finds the approval of one hook's answer, an Ask or a Block, to the event that it saw,
+	// without an effect. It must be safe for concurrent use. nil = no person can approve a call.
 	Approved func(ctx context.Context, ev *Event, hook *Spec, decision Decision) Approval
 
-	// Background starts the observing hooks of a firing after its Verdict, which ev contains. It must
-	// not wait for the hooks. Its error is added to the Record and to the Verdict's Messages. nil =
-	// they run in goroutines of the engine, and Close waits for them.
+	// Background starts observing hooks and does not wait for them. Its error is in the Record and in
+	// the Verdict's Messages. nil = goroutines of the engine, which Close waits for.
 	Background func(ctx context.Context, ev *Event, hooks []Spec) error
 
-	// Stops counts how many consecutive times hooks kept an agent from stopping. The engine calls it
-	// for each Block of a stop; key names the event, the session and the sub-agent. If again is
-	// false, the agent wanted to stop by itself, and the count restarts at 1. An error means that the
-	// count is unknown. nil = a counter in memory.
+	// Stops counts how often in a row hooks kept an agent from stopping. key names the event, the
+	// session and the sub-agent. Without again, the count restarts at 1. nil = in memory.
 	Stops func(key string, again bool) (inARow int, err error)
 }
 
-// An Engine fires events through hooks. It is safe for concurrent use. Adding or removing hooks
-// does not affect firings that have already started.
-//
-// An engine can also run the hooks of other engines: see [Engine.With] and [Engine.In]. Its
-// methods that change hooks or observers then change only its own.
-//
-// [New] creates an Engine. A nil pointer and the zero Engine have no hooks, and adding hooks to
-// them is an error.
+// An Engine fires events through hooks. It is safe for concurrent use, and changes do not affect
+// firings that have started. It can also run the hooks of other engines, see [Engine.With] and
+// [Engine.In], but changes only its own. A nil or zero Engine has no hooks and takes none.
 type Engine struct {
 	*layer                       // this engine's own hooks, observers and options
 	stack  []*layer              // all layers whose hooks run, including the own one, in registration order
@@ -115,10 +106,9 @@ func (e *Engine) orNone() *Engine {
 	return noHooks()
 }
 
-// With returns an engine for one session or sub-agent. It runs the given hooks before the hooks
-// of e, with the same options, and calls the Observers of e. Later changes of e also apply to the
-// new engine; changes of the new engine do not affect e. See [Engine.In] for the scope of its
-// hooks. Its Close waits only for its own hooks.
+// With returns an engine for one session or sub-agent: it runs these hooks before the hooks of e,
+// with the options and Observers of e. Changes of e apply to it, its own do not affect e. Its Close
+// waits only for its own hooks. For the scope of the hooks see [Engine.In].
 func (e *Engine) With(specs ...Spec) (*Engine, error) {
 	if !e.created() {
 		return nil, errNotNew
@@ -151,8 +141,7 @@ func (e *Engine) renew() *table {
 	return t
 }
 
-// Add adds hooks for events that are fired from now on. Under IronClaw's Preset, a hook
-// replaces an existing one with the same full name. On an error, no hook is added.
+// Add adds hooks. On an error, none is added.
 func (e *Engine) Add(specs ...Spec) error {
 	return e.Update(func(old []Spec) []Spec { return append(old, specs...) })
 }
@@ -169,9 +158,8 @@ func (e *Engine) Remove(drop func(*Spec) bool) int {
 	return removed
 }
 
-// Update replaces the engine's own hooks by the ones that change returns. The replacement is
-// atomic: no event runs a mix of old and new hooks. change gets a copy that it may modify, and it
-// must not change the engine. On an error, the hooks stay as they were.
+// Update replaces the engine's own hooks by the ones that change returns, at once: no event runs a
+// mix. change may modify its argument and must not change the engine. On an error, nothing changes.
 func (e *Engine) Update(change func([]Spec) []Spec) error {
 	return e.set(func(s *state) (err error) {
 		s.specs, err = named(e.rules, cloneSpecs(change(cloneSpecs(s.specs))))
@@ -179,8 +167,7 @@ func (e *Engine) Update(change func([]Spec) []Spec) error {
 	})
 }
 
-// Enable switches the engine's own hooks on or off. A new engine has them on. Firings that have
-// already started are not affected.
+// Enable switches the engine's own hooks on or off. A new engine has them on.
 func (e *Engine) Enable(on bool) {
 	_ = e.set(func(s *state) error {
 		s.off = !on
@@ -188,8 +175,8 @@ func (e *Engine) Enable(on bool) {
 	})
 }
 
-// AddObserver adds o to the observers of all following firings, until remove is called. Firings
-// that started before remove may still call o.
+// AddObserver adds o to the observers, until remove is called. Firings that started before may
+// still call it.
 func (e *Engine) AddObserver(o Observer) (remove func()) {
 	added := &struct{ Observer }{o} // o itself may be added twice, or be a func, and funcs are not comparable
 	_ = e.set(func(s *state) error {
@@ -253,23 +240,19 @@ func (e *Engine) Listens(k Kind) (heard, decides bool) {
 	return l.size > 0 || len(t.observers) > 0, l.decides
 }
 
-// Plan returns which hooks would run for ev, and in which step. It calls no hook. During a
-// firing, hooks are matched again whenever the event changed.
+// Plan returns which hooks would run for ev, and in which step, as long as none changes it.
 func (e *Engine) Plan(ev *Event) Plan {
 	ev = orEmpty(ev)
 	t := e.orNone().now()
 	return t.lineup(ev.Kind).plan(ev, t)
 }
 
-// Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the
-// OnError of a failed hook selects its decision, and the Record contains the failure. An event of
-// an unknown kind is blocked, and so is a nil event. If ev describes a tool call without the facts that hooks match, such
-// as Commands, hooks get a copy with them; see [Tool.Complete]. When ctx is done, steps that have
-// not started are treated as failed, and the Verdict's Err says so. Rewrites and rules run anyway. A
-// hook that calls runtime.Goexit and runs inline ends the caller's goroutine.
+// Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the OnError
+// of a failed hook decides, and the Record has the failure. A nil event and one of an unknown kind
+// are blocked. Hooks get a tool call completed, see [Tool.Complete]. When ctx is done, steps that
+// have not started fail, and the Verdict's Err says so; rewrites and rules run anyway.
 //
-// Abandoned hooks and observing hooks may read ev and the data of the Verdict after Fire has
-// returned, so callers must not modify either.
+// Late hooks may read ev and the Verdict after Fire has returned, so callers must not modify them.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	e, ev = e.orNone(), orEmpty(ev)
 	t := e.now()
@@ -335,9 +318,8 @@ func (e *Engine) refuse(ctx context.Context, t *table, ev *Event) Verdict {
 	return v
 }
 
-// Close waits until the hooks that the engine runs in the background have ended, or until ctx is
-// done; then it returns the cause of ctx. Events can still be fired after Close, but their
-// observing hooks do not run, and their Records report that.
+// Close waits until the observing hooks have ended, or until ctx is done; then it returns the cause
+// of ctx. Events that are fired after Close run no observing hooks, and their Records report that.
 func (e *Engine) Close(ctx context.Context) error {
 	if !e.created() {
 		return nil

@@ -14,14 +14,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
-// A Hook answers one event. It must be safe for concurrent use and should return soon after ctx
-// is done. A non-nil error means that the hook could not decide; the Spec's OnError then selects
-// the decision. If the hook returns an Outcome together with an error, the stricter decision of
-// the two wins.
+// A Hook answers one event. It must be safe for concurrent use and should return soon after ctx is
+// done. With a non-nil error the Spec's OnError decides, or the Outcome if it is stricter.
 //
-// A Hook may have more methods. Check() error is called when the hook is added, which fails if
-// Check does. Grace() time.Duration is how much longer the engine waits after the deadline, so that
-// the hook can clean up. A Hook that wraps another one has Unwrap() Hook.
+// A Hook may have more methods: Check() error, whose error refuses the hook when it is added;
+// Grace() time.Duration, how much longer the engine waits after the deadline; and Unwrap() Hook, if
+// it wraps another one.
 type Hook interface {
 	Handle(ctx context.Context, ev *Event) (Outcome, error)
 }
@@ -32,8 +30,7 @@ type Func func(ctx context.Context, ev *Event) (Outcome, error)
 // Handle calls f.
 func (f Func) Handle(ctx context.Context, ev *Event) (Outcome, error) { return f(ctx, ev) }
 
-// Guard adapts a function that looks for a reason to block to a Hook. A non-empty reason is a
-// Block.
+// Guard adapts a function that returns a reason to block, or "", to a Hook.
 type Guard func(ev *Event) (reason string)
 
 // Handle calls g.
@@ -44,7 +41,7 @@ func (g Guard) Handle(_ context.Context, ev *Event) (Outcome, error) {
 	return Outcome{}, nil
 }
 
-// Watch adapts a function that only observes to a Hook. Its Outcome is always zero.
+// Watch adapts a function that only observes to a Hook.
 type Watch func(ctx context.Context, ev *Event)
 
 // Handle calls w.
@@ -63,12 +60,10 @@ func Replace(field Field, value any) (Outcome, error) {
 	return Outcome{Set: map[Field]json.RawMessage{field: raw}}, nil
 }
 
-// A Matcher decides whether a Spec listens to an event, in addition to the Spec's kinds and
-// tools. The engine calls Match again whenever the event has changed. v is nil until the Verdict
-// is final, so only observers get a Verdict. An error means that Match could not decide. It is
-// treated as an error of the hook; if it wraps [ErrUndecided], the hook runs and the error is
-// shown. Match must be quick, pure and safe for concurrent use. It may cache results by the
-// event's address, because the engine allocates a new Event for each version.
+// A Matcher decides whether a Spec listens to an event, in addition to its kinds and tools. The
+// engine asks again whenever the event has changed, each time with a new Event. v is nil until the
+// Verdict is final, so only observing hooks get one. An error is an error of the hook; if it wraps
+// [ErrUndecided], the hook runs. Match must be quick, pure and safe for concurrent use.
 type Matcher interface {
 	Match(ev *Event, v *Verdict) (bool, error)
 }
@@ -87,9 +82,8 @@ func isMarker(h Hook) bool {
 // Phase is the part of a firing in which a hook runs.
 type Phase uint8
 
-// The phases. Rewrites run in process, each on the result of the previous one. Rules then judge
-// that result in process and may not change it. Steps run by priority and may call other
-// processes. Observers run after the Verdict.
+// The phases. Rewrites run in process, each on the result of the one before. Rules then judge that
+// result in process. Steps run by priority and may start programs. Observers run after the Verdict.
 const (
 	PhaseStep Phase = iota
 	PhaseRewrite
@@ -118,11 +112,9 @@ func nameOf(names []string, i int, what string) string {
 // open.
 type OnError uint8
 
-// The failure modes. The default is closed for rewrites, rules and managed sources. For steps it is
-// the Preset's, if that has one; otherwise it is closed for events where a Block prevents an action
-// (see [Contract]), and open for other events. Observing hooks fail open. The type of the Hook has
-// no influence. Programs and servers of a policy file fail open, because package policy sets the
-// OnError of their Specs.
+// The failure modes. The default is closed for rewrites, rules and managed sources, and open for
+// observing hooks. For steps it is the Preset's, if that has one; otherwise closed where a Block
+// prevents an action, and open elsewhere.
 const (
 	OnErrorDefault OnError = iota
 	OnErrorOpen            // no opinion: the action continues, and the failure is recorded and shown
@@ -191,29 +183,15 @@ type Spec struct {
 	OnError  OnError
 	Observe  bool // the answer has no effect; the Record has the decision that the hook would have made
 
-	// Timeout limits the hook. If it takes longer, it has failed with ErrTimeout, and the engine
-	// continues without it. Steps of equal priority that have a Timeout run at the same time.
-	//
-	// 0 = no limit, for Go functions and for programs alike: the hook runs in the goroutine of
-	// Fire, one after the other, and only the caller's context can end it. Functions that compute
-	// and do not wait need no Timeout. There is an exception: a hook of PhaseObserve, which runs
-	// after the answer, then has five minutes. Under OpenClaw's Preset, hooks without a Timeout run at
-	// the same time too. Programs of a policy file have 10 s, because package
-	// policy sets the Timeout of their Specs.
+	// Timeout limits the hook: later, it has failed with ErrTimeout, and the engine continues. Steps
+	// of equal priority that have one run at the same time. 0 = no limit: the hook runs in the
+	// goroutine of Fire; a hook of PhaseObserve then has five minutes.
 	Timeout time.Duration
 
-	// MayAllow makes an Allow valid although the source is a project or a plugin, because a user
-	// with the authority granted it. Hooks of other scopes do not need it.
-	MayAllow bool
-	// Sequential makes all hooks of a step run one after the other, if this hook is one of them
-	// and listens to the event.
-	Sequential bool
-	// Key identifies hooks that do the same work: under a Preset with Once, only one hook per key
-	// runs. Empty = the hook is unique.
-	Key string
-	// Unite names a group of hooks whose lists are united before they narrow the event's list; see
-	// Change. Only hooks of the same engine and scope form a group. Empty = no group.
-	Unite string
+	MayAllow   bool   // an Allow is valid although the source is a project or a plugin: a user granted it
+	Sequential bool   // all hooks of the step run one after the other, if this one listens to the event
+	Key        string // of hooks that do the same work: some Presets run only the first; empty = unique
+	Unite      string // group of hooks of one source's scope whose lists are united before they narrow the event's list
 }
 
 // FullName returns "source::name", or the name alone if the source has no name. It is unique

@@ -54,9 +54,7 @@ type Outcome struct {
 	Halt     string                     `json:"halt,omitempty"`    // non-empty: end the agent's turn for this reason; independent of Decision
 	Native   map[string]json.RawMessage `json:"native,omitempty"`  // <agent>.<key>: values that only one agent supports
 
-	// Output is the result of the hook's program or server, and not a part of the answer. The
-	// engine moves it to the HookRun. nil = the hook ran neither, or got no result.
-	Output *Output `json:"-"`
+	Output *Output `json:"-"` // result of the hook's program or server, which the engine moves to the HookRun; nil = none
 }
 
 func (o *Outcome) zero() bool {

@@ -5,22 +5,17 @@ import (
 	"encoding/json"
 )
 
-// An Output is the result of one run of a hook's program, or a response of a hook's server. It may
-// contain secrets, so it is in memory only, for the caller of the engine: it is not in the JSON of
-// a Record. (The Error of a failed hook quotes the end of its stderr.) Its size is limited by the
-// hook: by process.Command.MaxOutput, 1 MiB by default, for stdout and for stderr each, and to 1 MiB
-// for a response.
+// An Output is the result of a hook's program, or the response of its server. It may contain
+// secrets, so it is in memory only. The hook limits its size, to 1 MiB of each stream by default.
 type Output struct {
 	Exit   int // exit code of the program; -1 = a signal ended it
 	Stdout []byte
 	Stderr []byte
-	Cut    int // bytes of both streams that exceeded the limit and are missing
-
+	Cut    int // missing bytes of both streams, beyond the limit
 	Status int // HTTP status of the response, whose body is in Stdout; 0 = a program ran
 }
 
-// Object returns the members of the JSON object on Stdout. It returns nil if Stdout is anything
-// else, for example text, a list, or an object with text next to it.
+// Object returns the members of the JSON object on Stdout, or nil if anything else is there.
 func (o *Output) Object() map[string]json.RawMessage {
 	if o == nil || !isObject(o.Stdout) {
 		return nil

@@ -7,12 +7,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
-// A Preset is one system's way of running hooks: the order of hooks, what a hook sees of earlier
-// changes, whether others run after a Block, and what a failure means. The zero Preset is
-// Grapnel's. A program with hooks that were written for another system sets that system's Preset
-// in [Options], and its hooks run under the rules that they expect.
-//
-// No Preset can undo a Block, even if the other system lets a later hook do so.
+// A Preset is one system's way of running hooks: their order, what a hook sees of earlier changes,
+// whether others run after a Block, and what a failure means. The zero Preset is Grapnel's. Hooks
+// that were written for another system need its Preset. None can undo a Block.
 type Preset struct{ row *presets.Row }
 
 func init() { presets.Of = func(row presets.Row) any { return Preset{&row} } }
@@ -39,8 +36,7 @@ func FindPreset(name string) (Preset, bool) {
 // String returns the name of the Preset.
 func (p Preset) String() string { return cmp.Or(p.rules().Name, "grapnel") }
 
-// Defaults returns the Spec with its unset Timeout and OnError filled in as the system does, and
-// its Timeout limited as the system limits it.
+// Defaults returns the Spec with the system's Timeout and OnError, if it has none, and its limit.
 func (p Preset) Defaults(s Spec) Spec {
 	r := p.rules()
 	if s.Timeout == 0 {

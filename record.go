@@ -27,8 +27,7 @@ type Record struct {
 	Unsupported []string  `json:"unsupported,omitempty"`
 	Error       string    `json:"error,omitempty"` // the event could not be read or fully handled
 
-	// These fields say where an event was judged, and by which policy. The engine sets only
-	// Approval: the program that runs it knows the others.
+	// Where an event was judged, and by which policy. The engine sets only Approval.
 	Host           string `json:"host,omitempty"`            // name of the machine
 	User           string `json:"user,omitempty"`            // name of the user
 	Machine        string `json:"machine,omitempty"`         // random ID of the state directory
@@ -61,18 +60,12 @@ type HookRun struct {
 	Observed bool     `json:"observed,omitempty"`  // Decision is the decision that the hook would have made
 	Round    int      `json:"round,omitempty"`     // 2 = the hook ran again in the second round
 
-	// Approved is the decision that would have stopped the call. It has no effect, because a person
-	// approved the call: see Record.Approval.
-	Approved Decision `json:"approved,omitempty"`
+	Approved   Decision `json:"approved,omitempty"`   // would have stopped the call, but a person approved it: see Record.Approval
+	Superseded bool     `json:"superseded,omitempty"` // the hook ran again, because another of its step changed the event first
+	Async      bool     `json:"async,omitempty"`      // the hook runs after the answer
+	MS         float64  `json:"ms"`
 
-	// Superseded means that another hook of the same step changed the event first. The change of
-	// this run is ignored, and the hook ran again on the changed event.
-	Superseded bool `json:"superseded,omitempty"`
-
-	Async bool    `json:"async,omitempty"` // the hook runs after the answer
-	MS    float64 `json:"ms"`
-
-	// These fields are available to Observers and are not stored.
+	// For Observers; not stored.
 	Phase   Phase    `json:"-"`
 	Step    int      `json:"-"` // from 1: hooks of one step were called together; 0 = the hook ran outside the steps
 	Saw     *Event   `json:"-"` // the event that the hook got; nil = it has not run yet
@@ -82,9 +75,8 @@ type HookRun struct {
 	Err     error    `json:"-"` // why the hook failed, with Error as its text; see ErrTimeout, ErrPanic and ErrIllegal
 }
 
-// An Observer gets the Record of every firing when its Verdict is final, also after a Block. Fire
-// calls Observe before it returns, so Observe must be quick. Use a Spec of PhaseObserve for slow
-// work. Observe must not change the Record.
+// An Observer gets the Record of every firing when its Verdict is final. Fire waits for it, so it
+// must be quick; slow work is for a Spec of PhaseObserve. It must not change the Record.
 type Observer interface {
 	Observe(ctx context.Context, rec *Record)
 }

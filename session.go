@@ -20,18 +20,12 @@ func FromContext(ctx context.Context) *Engine {
 	return session
 }
 
-// In returns e for use in the session of ctx: an engine that runs all hooks that ctx carries
-// before the hooks of e, and calls the Observers of both. It has the options and the Close of e,
-// and hooks added to it or removed from it are hooks of e. Later changes of either engine take
-// effect. A hook that is in both runs once. Call In once for each agent, because each call builds
-// a new engine.
+// In returns an engine that runs all hooks that ctx carries before the hooks of e, and calls the
+// Observers of both. Its options and its Close are those of e, and its changes change e. Call it once
+// for each agent. If e or ctx has no hooks, In returns the other one; it never returns nil.
 //
-// Hooks of a session never override the decisions of hooks of e. If a session's hooks change
-// events, set their scope to [ScopeSession]: the engine then calls steps of e that answered
-// before them again. An Observer that was given to both engines is called twice.
-//
-// If ctx adds no hooks, In returns e. If e is nil, it returns the session's engine, or an empty
-// engine if ctx carries none. In never returns nil.
+// Hooks of a session never override decisions of hooks of e. If they change events, set their scope
+// to [ScopeSession]: steps of e that answered before are then called again.
 func (e *Engine) In(ctx context.Context) *Engine {
 	session := FromContext(ctx)
 	switch {
