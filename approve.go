@@ -4,7 +4,7 @@ import (
 	"context"
 )
 
-// An Approval says whether a person has approved a call that a hook stopped; see Options.Approved.
+// An Approval says whether a person has approved a call; see Options.Approved.
 type Approval struct {
 	ID  string // of the approval under which the hook's answer has no effect; empty = not approved
 	How string // how a person can approve the call, such as a command; empty = no person can

@@ -12,7 +12,6 @@ import (
 // Blocking defines the effect of a Block on an event.
 type Blocking string
 
-// The effects of a Block.
 const (
 	BlockingNothing  Blocking = ""         // the event cannot be stopped: a Block is illegal
 	BlockingAction   Blocking = "action"   // the announced action does not happen
@@ -30,8 +29,8 @@ const (
 	mergeStrictest = "strictest" // the strictest mode wins: none, then any, then auto
 )
 
-// Change names a field that hooks may change on an event. Merge is how the changes of several hooks
-// are combined: the last one wins, or join, intersect, or, strictest.
+// Change names a field that hooks may change, and how their changes are combined:
+// the last one wins, or join, intersect, or, strictest.
 type Change struct {
 	Field Field  `json:"field"`
 	Merge string `json:"merge,omitempty"`
@@ -85,7 +84,7 @@ var contracts = []Contract{
 	{Kind: ElicitationBefore, Blocks: BlockingAction, Changes: []Change{{Field: FieldAnswer}}},
 }
 
-// Contracts returns the Contract of each event, in the order of an agent's life.
+// Contracts returns all Contracts, in the order of an agent's life.
 func Contracts() []Contract {
 	all := make([]Contract, len(contracts))
 	for i := range contracts {
@@ -94,7 +93,7 @@ func Contracts() []Contract {
 	return all
 }
 
-// ContractOf returns the Contract of an event. It reports false for native and unknown kinds.
+// ContractOf returns the Contract of an event, false for native and unknown kinds.
 func ContractOf(k Kind) (Contract, bool) {
 	c := contractOf(k)
 	if c == nil {
@@ -123,7 +122,7 @@ func (c *Contract) clone() Contract {
 // their failures are fail open.
 var observed = Contract{FailOpen: true}
 
-// Contract returns the Contract of the event. Without Terms, a native event can only be observed.
+// Contract returns the Contract of the event; native ones have it in Terms.
 func (ev *Event) Contract() Contract { return ev.contract().clone() }
 
 // contract is like Contract. It is never nil.
@@ -163,8 +162,7 @@ type Terms struct {
 	Can      *Can          // the parts of a Verdict that the agent supports; nil = all that the Contract permits
 	Budget   time.Duration // time limit for all steps together; 0 = only the context limits them
 
-	// Unread is why the event could not be read: every hook that listens to its Kind fails with it. An
-	// empty Kind is unknown too; then every hook of every event that a Block can stop fails.
+	// Unread is why the event could not be read: every hook for its Kind, or for any if it is empty, fails.
 	Unread error
 
 	// Late, if it is not nil, is called before Fire returns. Each observing hook sends one HookRun
@@ -172,7 +170,7 @@ type Terms struct {
 	Late func(runs <-chan HookRun)
 }
 
-// Can returns the parts of a Verdict that the agent supports; nil = all that the Contract permits.
+// Can returns what the agent supports; nil = all that the Contract permits.
 func (ev *Event) Can() *Can {
 	if ev.Terms == nil {
 		return nil
@@ -180,8 +178,8 @@ func (ev *Event) Can() *Can {
 	return ev.Terms.Can
 }
 
-// Can lists the parts of a Verdict that an agent supports, if these are fewer than the Contract
-// permits. Others become the next stricter part, and Verdict.Unsupported lists them.
+// Can lists the parts of a Verdict that an agent supports. Others become the next
+// stricter part, and Verdict.Unsupported lists them.
 type Can struct {
 	Block   bool     `json:"block,omitempty"`
 	Ask     bool     `json:"ask,omitempty"`

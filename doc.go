@@ -8,7 +8,7 @@
 //	}
 //	tool = verdict.Event.Tool // with all changes
 //
-// An event's [Contract] defines what hooks may do, [Engine.Plan] tells which would run, and a
-// [Record] describes a firing. The package reads no files, starts no programs (see package process),
-// knows no agent's protocol (see package dialect), and imports only the standard library.
+// An event's [Contract] defines what hooks may do. The package reads no files, starts no programs
+// (see package process), knows no agent's protocol (see package dialect), and imports only the
+// standard library.
 package grapnel

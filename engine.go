@@ -12,23 +12,21 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/presets"
 )
 
-// Options are an engine's settings. The zero value and a nil pointer mean the defaults.
+// Options are an engine's settings. nil means the defaults.
 type Options struct {
 	Observers    []Observer // called after every firing; see also AddObserver
 	Preset       Preset     // how hooks run; the zero Preset is Grapnel's default
 	ReasonLimit  int        // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096
 	ContextLimit int        // limit in bytes for the context of a Verdict; 0 = 32768
 
-	// Approved finds the approval of one hook's answer, an Ask or a Block, to the event that it saw,
-	// without an effect. It must be safe for concurrent use. nil = no person can approve a call.
+	// Approved finds the approval of one hook's answer to the event that it saw. nil = there is none.
 	Approved func(ctx context.Context, ev *Event, hook *Spec, decision Decision) Approval
 
 	// Background starts observing hooks and does not wait for them. Its error is in the Record and in
 	// the Verdict's Messages. nil = goroutines of the engine, which Close waits for.
 	Background func(ctx context.Context, ev *Event, hooks []Spec) error
 
-	// Stops counts how often in a row hooks kept an agent from stopping. key names the event, the
-	// session and the sub-agent. Without again, the count restarts at 1. nil = in memory.
+	// Stops counts how often in a row an agent was kept from stopping. Without again, it restarts at 1.
 	Stops func(key string, again bool) (inARow int, err error)
 }
 
@@ -58,8 +56,7 @@ type state struct {
 	off       bool
 }
 
-// New returns an engine with these hooks. The error describes the first invalid Spec. A nil opts
-// means the defaults.
+// New returns an engine with these hooks, or an error for the first invalid one.
 func New(specs []Spec, opts *Options) (*Engine, error) { return newEngine(specs, opts, nil) }
 
 func newEngine(specs []Spec, opts *Options, below []*layer) (*Engine, error) {
@@ -175,8 +172,7 @@ func (e *Engine) Enable(on bool) {
 	})
 }
 
-// AddObserver adds o to the observers, until remove is called. Firings that started before may
-// still call it.
+// AddObserver adds o until remove is called; earlier firings may still call it.
 func (e *Engine) AddObserver(o Observer) (remove func()) {
 	added := &struct{ Observer }{o} // o itself may be added twice, or be a func, and funcs are not comparable
 	_ = e.set(func(s *state) error {
@@ -208,8 +204,8 @@ func (e *Engine) set(change func(*state) error) error {
 	return nil
 }
 
-// Specs returns the hooks, including disabled ones, that listen to a kind of event, in the order
-// in which they run. It ignores tools and Matchers. The empty Kind returns all hooks.
+// Specs returns the hooks for a kind of event, also disabled ones, in the order in
+// which they run. It ignores tools and Matchers. The empty Kind returns all.
 func (e *Engine) Specs(k Kind) []Spec {
 	e = e.orNone()
 	states := make([]*state, len(e.stack))
@@ -231,16 +227,16 @@ func (e *Engine) Specs(k Kind) []Spec {
 	return cloneSpecs(specs)
 }
 
-// Listens reports whether any hook or Observer would receive an event of this kind; if not,
-// callers do not need to build the event. decides reports whether any hook can affect the Verdict;
-// if not, callers do not need to wait for it before they continue.
+// Listens reports whether any hook or Observer would get such an event, and whether
+// any hook can affect its Verdict. If not, callers need not build the event, or not
+// wait for the Verdict.
 func (e *Engine) Listens(k Kind) (heard, decides bool) {
 	t := e.orNone().now()
 	l := t.lineup(k)
 	return l.size > 0 || len(t.observers) > 0, l.decides
 }
 
-// Plan returns which hooks would run for ev, and in which step, as long as none changes it.
+// Plan returns which hooks would run for ev, and in which step.
 func (e *Engine) Plan(ev *Event) Plan {
 	ev = orEmpty(ev)
 	t := e.orNone().now()
@@ -249,10 +245,10 @@ func (e *Engine) Plan(ev *Event) Plan {
 
 // Fire runs the hooks that listen to ev and returns the merged answer. It never fails: the OnError
 // of a failed hook decides, and the Record has the failure. A nil event and one of an unknown kind
-// are blocked. Hooks get a tool call completed, see [Tool.Complete]. When ctx is done, steps that
-// have not started fail, and the Verdict's Err says so; rewrites and rules run anyway.
+// are blocked. Hooks get a tool call completed, see [Tool.Complete]. When ctx is done, steps fail
+// that have not started, and the Verdict's Err says so.
 //
-// Late hooks may read ev and the Verdict after Fire has returned, so callers must not modify them.
+// Late hooks may still read ev and the Verdict, so callers must not modify them.
 func (e *Engine) Fire(ctx context.Context, ev *Event) Verdict {
 	e, ev = e.orNone(), orEmpty(ev)
 	t := e.now()
@@ -318,8 +314,8 @@ func (e *Engine) refuse(ctx context.Context, t *table, ev *Event) Verdict {
 	return v
 }
 
-// Close waits until the observing hooks have ended, or until ctx is done; then it returns the cause
-// of ctx. Events that are fired after Close run no observing hooks, and their Records report that.
+// Close waits for the observing hooks, or until ctx is done; then it returns the
+// cause of ctx. Events that are fired later run no observing hooks.
 func (e *Engine) Close(ctx context.Context) error {
 	if !e.created() {
 		return nil

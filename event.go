@@ -11,13 +11,12 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
-// A Kind names an event, as subject.moment. Events with the moment "before" can still be stopped
-// or changed. Events with the moment "after" report a finished step, or one that is about to be
-// declared finished. All others are notices. Events of one agent that have no row in [Contracts]
-// have the kind native.<agent>.<Name>.
+// A Kind names an event, as subject.moment. "before" can still be stopped or
+// changed, "after" reports a finished step, all others are notices. Events of one
+// agent without a row in Contracts are native.<agent>.<Name>.
 type Kind string
 
-// The events. [Contracts] defines the decisions and changes that each of them permits.
+// The events; see [Contracts].
 const (
 	GatewayStart      Kind = "gateway.start"
 	GatewayStop       Kind = "gateway.stop"
@@ -52,12 +51,10 @@ const (
 	ElicitationBefore Kind = "elicitation.before"
 )
 
+// Limits and names.
 const (
-	// NativePrefix is the prefix of the Kind of an event that only one agent has.
-	NativePrefix = "native."
-
-	// MaxStops is the number of consecutive times that hooks may keep an agent from stopping.
-	MaxStops = 8
+	NativePrefix = "native." // begins the Kind of an event that only one agent has
+	MaxStops     = 8         // consecutive times that hooks may keep an agent from stopping
 )
 
 // Native reports whether k is an event that only one agent has.
@@ -92,7 +89,7 @@ type Event struct {
 	Terms        *Terms          `json:"-"`                // what is not a fact; agents in Go do not need it
 }
 
-// Verdict returns the answer to the event. Only observing hooks get an event with a Verdict.
+// Verdict returns the answer to the event, for observing hooks; else nil.
 func (ev *Event) Verdict() *Verdict {
 	if ev.Terms == nil {
 		return nil
@@ -138,10 +135,9 @@ type Subagent struct {
 	Transcript string `json:"transcript,omitempty"`
 }
 
-// Class is the kind of work that a tool does, independent of the agent's tool names.
+// Class is the kind of work that a tool does, under any name.
 type Class string
 
-// The classes of tools.
 const (
 	ClassShell  Class = "shell"
 	ClassRead   Class = "read"
@@ -153,11 +149,6 @@ const (
 	ClassMCP    Class = "mcp"
 	ClassOther  Class = "other"
 )
-
-// Classes returns every Class.
-func Classes() []Class { return slices.Clone(classes) }
-
-var classes = []Class{ClassShell, ClassRead, ClassWrite, ClassEdit, ClassSearch, ClassFetch, ClassTask, ClassMCP, ClassOther}
 
 // Tool is one call of a tool. Input and Output are raw JSON in the agent's bytes: key order and
 // number spelling are preserved. [Tool.Derive] fills Commands, Paths, URLs and Content from the
@@ -184,8 +175,7 @@ type MCP struct {
 	Tool   string `json:"tool"`
 }
 
-// CanonicalName returns the tool's name. MCP tools are spelled mcp__server__tool, independent of
-// the agent's spelling.
+// CanonicalName returns the tool's name. Every MCP tool is mcp__server__tool.
 func (t *Tool) CanonicalName() string {
 	if t.MCP == nil {
 		return t.Name
@@ -196,7 +186,6 @@ func (t *Tool) CanonicalName() string {
 // Use is the kind of access that a call makes to a path.
 type Use string
 
-// The uses of a path.
 const (
 	UseRead  Use = "read"
 	UseWrite Use = "write"
@@ -208,8 +197,7 @@ type Path struct {
 	Use  Use    `json:"use"`
 }
 
-// A Fact locates a neutral field in a tool's input, so that a rule can read and set the field
-// without knowing the agent.
+// A Fact locates a neutral field in a tool's input, whatever the agent.
 type Fact struct {
 	Field Field  `json:"field"`         // tool.command, tool.path, tool.url, tool.content
 	At    string `json:"at"`            // RFC 6901 pointer into Input; * matches every element of an array
@@ -238,10 +226,9 @@ func (f *Fact) texts(value json.RawMessage) []string {
 	return []string{text}
 }
 
-// Complete fills in the parts of a call that rules match and that the caller has left empty: the
-// Class, the Facts from members of Input with usual names, and the fields that [Tool.Derive] sets.
-// Fire completes calls that have none of these fields. The events of a dialect are complete.
-// A tool without a Class that runs a command has the class shell, unless it is of an MCP server.
+// Complete fills in what rules match and the caller has left empty: the Class, shell for a tool that
+// runs a command, the Facts by usual names of members, and the fields of [Tool.Derive]. Fire completes
+// calls that have none of these fields.
 func (t *Tool) Complete() {
 	open := t.Class == ""
 	if open {
@@ -280,8 +267,8 @@ func (ev *Event) ToolName() string {
 	return ev.Tool.Name
 }
 
-// Command returns the shell line that the tool of the event runs, or "". Several lines are joined by
-// newlines. To judge what a line does, use a rule: see Rules of package policy.
+// Command returns the lines that the tool runs in a shell, or "". To judge what a
+// line does, use a rule: see Rules of package policy.
 func (ev *Event) Command() string {
 	if ev == nil || ev.Tool == nil {
 		return ""
@@ -328,8 +315,7 @@ type Prompt struct {
 	System string `json:"system,omitempty"`
 }
 
-// Message is an incoming or outgoing message, or one that is about to be stored in the
-// transcript.
+// Message is sent, received, or about to be stored in the transcript.
 type Message struct {
 	ID      string          `json:"id,omitempty"`
 	Role    string          `json:"role,omitempty"`
@@ -395,8 +381,7 @@ type Elicitation struct {
 // A Field is a part of an Event that hooks may change.
 type Field string
 
-// The fields. [Contracts] defines which event permits changes of which field. The last four are
-// views of tool.input through its Facts: a change of a view changes the input.
+// The fields. The last four are views of tool.input through its Facts.
 const (
 	FieldPrompt   Field = "prompt"
 	FieldSystem   Field = "system"
@@ -617,8 +602,7 @@ func (ev *Event) setView(f Field, value json.RawMessage) (*Event, error) {
 	return ev.Set(FieldInput, input)
 }
 
-// Value returns a field decoded as encoding/json would decode it into an any. It reports whether
-// the event has the field.
+// Value returns a field as encoding/json decodes it into an any.
 func (ev *Event) Value(f Field) (any, bool) {
 	raw, ok := ev.Get(f)
 	if !ok {
@@ -627,8 +611,7 @@ func (ev *Event) Value(f Field) (any, bool) {
 	return rawDecode(raw), true
 }
 
-// TextFields lists the fields of this event that hold text for users or models, in a fixed order.
-// Rules over "any text" read and rewrite these fields.
+// TextFields lists the fields of the event that hold text, in a fixed order.
 func (ev *Event) TextFields() []Field {
 	var fields []Field
 	for _, f := range []Field{FieldPrompt, FieldSystem, FieldInput, FieldOutput, FieldText, FieldMessage, FieldRequest, FieldResponse, FieldSummary, FieldAnswer} {
@@ -642,16 +625,15 @@ func (ev *Event) TextFields() []Field {
 	return fields
 }
 
-// Texts calls yield with every decoded string inside a field, except object keys, until yield
-// returns false.
+// Texts yields every decoded string inside a field, except object keys.
 func (ev *Event) Texts(f Field, yield func(string) bool) {
 	if raw, ok := ev.Get(f); ok {
 		rawStrings(raw, yield)
 	}
 }
 
-// MapText passes every decoded string inside a field through change. It returns the JSON of the
-// field and reports whether any string changed. All other bytes are preserved.
+// MapText passes every decoded string inside a field through change. It returns
+// the new JSON of the field, and whether any string changed.
 func (ev *Event) MapText(f Field, change func(string) string) (json.RawMessage, bool) {
 	raw, ok := ev.Get(f)
 	if !ok {

@@ -17,9 +17,8 @@ import (
 // A Hook answers one event. It must be safe for concurrent use and should return soon after ctx is
 // done. With a non-nil error the Spec's OnError decides, or the Outcome if it is stricter.
 //
-// A Hook may have more methods: Check() error, whose error refuses the hook when it is added;
-// Grace() time.Duration, how much longer the engine waits after the deadline; and Unwrap() Hook, if
-// it wraps another one.
+// A Hook may also have Check() error, to refuse the Spec; Grace() time.Duration, to clean up after the
+// deadline; and Unwrap() Hook.
 type Hook interface {
 	Handle(ctx context.Context, ev *Event) (Outcome, error)
 }
@@ -50,8 +49,7 @@ func (w Watch) Handle(ctx context.Context, ev *Event) (Outcome, error) {
 	return Outcome{}, nil
 }
 
-// Replace returns an Outcome that replaces field by value, encoded as JSON. It returns an error
-// if value cannot be encoded.
+// Replace returns an Outcome that replaces field by value, encoded as JSON.
 func Replace(field Field, value any) (Outcome, error) {
 	raw, err := rawjson.Marshal(value)
 	if err != nil {
@@ -60,10 +58,10 @@ func Replace(field Field, value any) (Outcome, error) {
 	return Outcome{Set: map[Field]json.RawMessage{field: raw}}, nil
 }
 
-// A Matcher decides whether a Spec listens to an event, in addition to its kinds and tools. The
-// engine asks again whenever the event has changed, each time with a new Event. v is nil until the
-// Verdict is final, so only observing hooks get one. An error is an error of the hook; if it wraps
-// [ErrUndecided], the hook runs. Match must be quick, pure and safe for concurrent use.
+// A Matcher decides whether a Spec listens to an event, in addition to its kinds and tools, and
+// again whenever the event has changed, each time with a new Event. v is nil until the Verdict is
+// final. An error is an error of the hook, which runs if it wraps [ErrUndecided]. Match must be
+// quick, pure and safe for concurrent use.
 type Matcher interface {
 	Match(ev *Event, v *Verdict) (bool, error)
 }
@@ -82,8 +80,8 @@ func isMarker(h Hook) bool {
 // Phase is the part of a firing in which a hook runs.
 type Phase uint8
 
-// The phases. Rewrites run in process, each on the result of the one before. Rules then judge that
-// result in process. Steps run by priority and may start programs. Observers run after the Verdict.
+// The phases. Rewrites run in process, each on the result of the one before. Rules
+// then judge that. Steps run by priority. Observers run after the Verdict.
 const (
 	PhaseStep Phase = iota
 	PhaseRewrite
@@ -108,8 +106,7 @@ func nameOf(names []string, i int, what string) string {
 	return fmt.Sprintf("%s(%d)", what, i)
 }
 
-// OnError selects the decision for a hook that fails, unless the event's Contract always fails
-// open.
+// OnError decides for a hook that fails, where the Contract does not fail open.
 type OnError uint8
 
 // The failure modes. The default is closed for rewrites, rules and managed sources, and open for
@@ -134,7 +131,7 @@ func (o OnError) MarshalText() ([]byte, error) { return []byte(o.String()), nil 
 // stronger one and never weakens them.
 type Scope int8
 
-// The scopes. The zero Scope is ScopeUser; hooks of a Go program have it by default.
+// The scopes. Hooks of a Go program have ScopeUser.
 const (
 	ScopeManaged Scope = iota - 1
 	ScopeUser
@@ -194,8 +191,7 @@ type Spec struct {
 	Unite      string // group of hooks of one source's scope whose lists are united before they narrow the event's list
 }
 
-// FullName returns "source::name", or the name alone if the source has no name. It is unique
-// among an engine's own hooks.
+// FullName returns "source::name", unique among an engine's own hooks.
 func (s *Spec) FullName() string {
 	if s.Source.Name == "" {
 		return s.Name

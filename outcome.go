@@ -27,7 +27,7 @@ func (d Decision) String() string { return nameOf(decisionNames[:], int(d), "dec
 // MarshalText returns the decision's name.
 func (d Decision) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText parses the decision's name. Empty text is None; an unknown name is an error.
+// UnmarshalText parses the decision's name. Empty text is None.
 func (d *Decision) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*d = None
@@ -65,7 +65,6 @@ func (o *Outcome) zero() bool {
 // Cause is the origin of a hook's decision.
 type Cause string
 
-// The causes.
 const (
 	CauseDecision Cause = "decision" // the hook decided
 	CauseError    Cause = "error"    // the hook failed, and its on_error decided
@@ -93,9 +92,9 @@ type Verdict struct {
 	Event       *Event                     `json:"-"`                     // the event with all changes applied, including unsupported changes
 }
 
-// Stops reports whether the action must not run: a hook blocked it, ended the turn, or wants a person
-// to approve it first. Reason and Halt say why. Otherwise the action is the one of Event, which has
-// all changes. An agent that can ask a person uses package host.
+// Stops reports whether the action must not run: a hook blocked it, ended the turn,
+// or wants a person to approve it first. Reason and Halt say why. Otherwise the action
+// is the one of Event. An agent that can ask a person uses package host.
 func (v Verdict) Stops() bool { return v.Decision >= Ask || v.Halt != "" }
 
 // Reason returns the texts of the Reasons, one per line.

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 )
 
-// An Output is the result of a hook's program, or the response of its server. It may contain
-// secrets, so it is in memory only. The hook limits its size, to 1 MiB of each stream by default.
+// An Output is the result of a hook's program, or the response of its server. It may
+// contain secrets, so it is in memory only, and of limited size.
 type Output struct {
 	Exit   int // exit code of the program; -1 = a signal ended it
 	Stdout []byte
@@ -15,7 +15,7 @@ type Output struct {
 	Status int // HTTP status of the response, whose body is in Stdout; 0 = a program ran
 }
 
-// Object returns the members of the JSON object on Stdout, or nil if anything else is there.
+// Object returns the members of the JSON object on Stdout, or nil.
 func (o *Output) Object() map[string]json.RawMessage {
 	if o == nil || !isObject(o.Stdout) {
 		return nil

@@ -9,8 +9,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
-// A Plan lists which hooks run in which step for one event, before any hook has changed the
-// event. It is a pure function of the engine's Specs and the event.
+// A Plan lists which hooks run in which step, if none changes the event.
 type Plan struct {
 	Event   Kind      `json:"event"`
 	Entries []Planned `json:"entries"`

@@ -36,7 +36,7 @@ func FindPreset(name string) (Preset, bool) {
 // String returns the name of the Preset.
 func (p Preset) String() string { return cmp.Or(p.rules().Name, "grapnel") }
 
-// Defaults returns the Spec with the system's Timeout and OnError, if it has none, and its limit.
+// Defaults returns the Spec with the system's Timeout, OnError and limit.
 func (p Preset) Defaults(s Spec) Spec {
 	r := p.rules()
 	if s.Timeout == 0 {

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// A Record describes one firing: the hooks that ran, their answers and the Verdict. Its JSON is
-// one line of the log.
+// A Record describes one firing. Its JSON is one line of the log.
 type Record struct {
 	ID          string    `json:"id"`
 	Time        time.Time `json:"time"`

@@ -18,7 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
-// Errors that a Record distinguishes. Use errors.Is to find them in a hook's error.
+// Errors of hooks that a Record distinguishes; see errors.Is.
 var (
 	ErrTimeout = errors.New("took longer than its timeout")
 	ErrPanic   = errors.New("panicked")

@@ -8,8 +8,8 @@ import (
 // carried is the context key of the session's engine.
 type carried struct{}
 
-// NewContext returns a context that carries hooks to the agents that work for a session: its
-// sub-agents, and their sub-agents. They get the hooks from [Engine.In]. nil removes the hooks.
+// NewContext returns a context that carries hooks to the agents of a session and
+// its sub-agents, for [Engine.In]. nil removes the hooks.
 func NewContext(ctx context.Context, hooks *Engine) context.Context {
 	return context.WithValue(ctx, carried{}, hooks)
 }

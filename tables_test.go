@@ -12,7 +12,6 @@ import (
 func TestTablesCannotBeChanged(t *testing.T) {
 	for name, table := range map[string]func() any{
 		"Contracts": func() any { return grapnel.Contracts() },
-		"Classes":   func() any { return grapnel.Classes() },
 		"ContractOf": func() any {
 			c, _ := grapnel.ContractOf(grapnel.ToolBefore)
 			return &c

@@ -83,11 +83,10 @@ var usualKeys = sync.OnceValue(func() []rawjson.Key {
 	return keys
 })
 
-// FoldKeys is for calls of tools that are Go programs. encoding/json ignores letter case, so such a
-// tool reads "Command" as "command". FoldKeys gives members the spelling that hooks read: the
-// members that the Facts name, or with no Facts the members with usual names, and the members at
-// these places, pointers as in a Fact. Call it before Complete. An object with two members that
-// differ only in letter case is an error: the call must not run, because the tool could use either.
+// FoldKeys is for calls of Go programs, whose encoding/json ignores letter case. It
+// gives members the spelling that hooks read, of the Facts or the usual names and at
+// these pointers. Call it before Complete. An object with two members that differ
+// only in letter case is an error: the call must not run.
 func (t *Tool) FoldKeys(at ...string) error {
 	var few [8]rawjson.Key
 	keys := few[:0]
@@ -122,8 +121,7 @@ func appendKeys(keys []rawjson.Key, pointer string) []rawjson.Key {
 	return keys
 }
 
-// UsualFacts returns the Facts of a call of an unknown tool, by the usual names of members of its
-// input, such as command, cmd and path.
+// UsualFacts returns the Facts of an unknown tool, by usual names such as command.
 func (t *Tool) UsualFacts() []Fact {
 	members, object := rawMembers(t.Input)
 	if !object {

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/documents"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // goldenEvents returns the events of all conversations.
@@ -291,7 +292,7 @@ func TestSchemaMatchesTypes(t *testing.T) {
 		s.check(t, "kind", encodeText(t, c.Kind))
 		s.check(t, "contract", encodeText(t, c))
 	}
-	for _, c := range grapnel.Classes() {
+	for _, c := range seam.Classes() {
 		s.check(t, "tool", fmt.Appendf(nil, `{"name":"x","class":%q}`, c))
 	}
 	for d := grapnel.None; d <= grapnel.Block; d++ {

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 )
 
 // TestDialect is the test suite for dialects. dir contains conversations: files *.txtar with an
@@ -211,7 +212,7 @@ func (s *dialectSuite) tables(t testing.TB) {
 	}
 	tools := map[string]bool{}
 	for _, tool := range s.Tools {
-		if tools[tool.Native] || !slices.Contains(grapnel.Classes(), tool.Class) {
+		if tools[tool.Native] || !slices.Contains(seam.Classes(), string(tool.Class)) {
 			t.Errorf("tool %s is listed twice or has no known class (%q)", tool.Native, tool.Class)
 		}
 		tools[tool.Native] = true

@@ -18,6 +18,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
 	"github.com/grapnel-dev/grapnel/internal/sample"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
@@ -173,7 +174,7 @@ func (e *Event) toolName() (string, *wrong) {
 	default:
 		return "", &wrong{"the test does not name the tool", "for example `tool: write`"}
 	}
-	if !slices.Contains(grapnel.Classes(), grapnel.Class(name)) {
+	if !slices.Contains(seam.Classes(), name) {
 		return name, nil
 	}
 	tool, ok := classTools[grapnel.Class(name)]

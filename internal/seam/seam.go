@@ -65,6 +65,11 @@ func As[T, Hook any](h Hook) (T, bool) {
 	return none, false
 }
 
+// Classes returns every class of tools, in the order of their constants.
+func Classes() []string {
+	return []string{"shell", "read", "write", "edit", "search", "fetch", "task", "mcp", "other"}
+}
+
 // Forms of a fact whose value is not the text itself. Such a view can be read but not set.
 const (
 	// FormPatch is text that is a patch. The values at such a place are the paths of all files that

@@ -27,6 +27,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/internal/readfile"
 	"github.com/grapnel-dev/grapnel/internal/remote"
+	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/outbound"
@@ -503,7 +504,7 @@ func otherNames(name string, m *policyfile.Match, agents []*dialect.Dialect) (cl
 		}
 	}
 	matched := func(text string) bool { return strings.HasPrefix(text, "/") } // an expression may match anything
-	if same == nil || slices.Contains(m.Tool, string(class)) || slices.Contains(grapnel.Classes(), grapnel.Class(name)) || slices.ContainsFunc(m.Tool, matched) {
+	if same == nil || slices.Contains(m.Tool, string(class)) || slices.Contains(seam.Classes(), name) || slices.ContainsFunc(m.Tool, matched) {
 		return class, ""
 	}
 	var texts []string
@@ -541,14 +542,14 @@ func forOwnAgent(m *policyfile.Match) bool {
 func misspelt(word string) string {
 	near := ""
 	var known []string
-	for _, class := range grapnel.Classes() {
-		if word == string(class) {
+	for _, class := range seam.Classes() {
+		if word == class {
 			return ""
 		}
-		if strings.EqualFold(word, string(class)) {
-			near = string(class)
+		if strings.EqualFold(word, class) {
+			near = class
 		}
-		known = append(known, string(class))
+		known = append(known, class)
 	}
 	for _, d := range dialect.All() {
 		for _, t := range d.Tools {
