@@ -18,10 +18,6 @@ import (
 
 // Hooks answers the events of an agent. It is usually a [*grapnel.Engine]. Its methods are called
 // concurrently.
-//
-// Hooks may also have the method Decides, as engines do. It reports whether hooks can affect the
-// verdict of an event. Without it, the host holds back a model's answer if [Hooks.Has] returns
-// true.
 type Hooks interface {
 	// Fire returns the merged answer to ev. It may keep ev and must not change it. The answer
 	// contains only decisions and changes that the event's Contract permits, and a Block has a

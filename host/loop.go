@@ -40,7 +40,7 @@ type Loop struct {
 
 	// Withdraw is called if hooks refuse or change an answer after Show got parts of it; Show
 	// then gets the new text from the beginning. nil = the user gets a message through
-	// Options.Tell.
+	// Options.ShowMessage.
 	Withdraw func(ctx context.Context, shown string)
 
 	// Deliver sends the answer to the channel of the prompt, through message.before; nil = the

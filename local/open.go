@@ -39,7 +39,7 @@ const maxDepth = 3
 type Options struct {
 	Root     string   // directory of policy and state; empty = the user's directories
 	CWD      string   // working directory of the agent; empty = this process's working directory
-	Policies []string // more policy files; they need no trust
+	Policies []string // more policy files, relative to CWD; they need no trust
 
 	Place *Place        // instead of Root
 	Files []policy.File // instead of CWD and Policies; see [Place.Files]
@@ -81,7 +81,8 @@ type Options struct {
 	Unread bool
 }
 
-// An Engine holds the policies of this machine. The caller must close it.
+// An Engine holds the policies of this machine. The caller must close it. host.New takes its field
+// Engine.
 type Engine struct {
 	*grapnel.Engine
 

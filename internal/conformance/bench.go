@@ -33,7 +33,7 @@ type bench struct {
 	logs    map[string]messages // of logging hooks, by hook name
 	failed  []failure           // failed deliveries of webhooks
 
-	late sync.WaitGroup // events that nobody waits for
+	late sync.WaitGroup // events that no caller waits for
 
 	web     *web // network that webhooks reach; nil = the case has no webhooks
 	clients *outbound.Client

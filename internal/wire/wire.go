@@ -8,7 +8,7 @@ import (
 	"github.com/grapnel-dev/grapnel"
 )
 
-// Event is the JSON form. Its members follow those of the event.
+// Event is the JSON form. Its members follow the members of the event.
 type Event struct {
 	*grapnel.Event
 	More

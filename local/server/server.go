@@ -62,7 +62,7 @@ type Options struct {
 }
 
 // An Engine holds the policies of this machine. It is safe for concurrent use. The caller must close
-// it. Specs that the caller adds stay when policies are loaded again.
+// it. host.New takes its field Engine. Specs that the caller adds stay when policies are loaded again.
 type Engine struct {
 	*grapnel.Engine
 

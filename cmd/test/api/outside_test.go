@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"slices"
@@ -51,4 +52,23 @@ func imports(t *testing.T, name string) []string {
 		all = append(all, imported)
 	}
 	return all
+}
+
+// The documentation of the engine fits on one screen of names and is read in one sitting.
+func TestDocIsShort(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		args []string
+		most int
+	}{{[]string{"doc", "."}, 90}, {[]string{"doc", "-all", "."}, 900}} {
+		cmd := exec.CommandContext(t.Context(), "go", tt.args...)
+		cmd.Dir = root
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(out), "\n"); n > tt.most {
+			t.Errorf("go %s has %d lines, at most %d", strings.Join(tt.args, " "), n, tt.most)
+		}
+	}
 }
