@@ -108,7 +108,7 @@ func (h *Host) in(ctx context.Context) (Hooks, error) {
 		return carried, nil
 	default:
 		return nil, fmt.Errorf("cannot start a session with the hooks of the context: the hooks of the host are a %T and not an engine "+
-			"(give host.New a *grapnel.Engine, such as the field Engine of a local.Engine, or remove the others with grapnel.NewContext(ctx, nil))", h.hooks)
+			"(give host.New an engine, such as the field Engine of a local.Engine, or remove the others with grapnel.NewContext(ctx, nil))", h.hooks)
 	}
 }
 
