@@ -39,7 +39,7 @@ install: ## install grapnel and grapnel-hook where "go install" puts programs
 	echo 'make install: next, run "grapnel init" and "grapnel install"'
 
 .PHONY: pictures
-pictures: ## make the pictures of the README again (needs tmux)
+pictures: ## make the pictures of the documentation again, with the output of the demo (needs tmux)
 	$(GO) run ./cmd/test/pictures docs/images
 
 .PHONY: build

@@ -1,212 +1,225 @@
-// Demo plays two recorded sessions of real agents through grapnel-hook under the starter policy,
-// and shows the reply to each event. It needs only Go: it builds both programs, keeps all files
-// in a temporary directory, and does not use the network.
+// Demo shows on one screen how one policy answers three agents:
+//
+//	go run ./cmd/test/demo [DIR]
+//
+// It gives recorded payloads of the agents to grapnel-hook, prints the replies and the log, and
+// fails if an expected decision is missing. It needs only Go and a shell. It builds the programs,
+// or takes them from DIR, an absolute path. It removes its files at the end.
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
-	"embed"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
-//go:embed sessions
-var sessions embed.FS
+//go:embed grapnel.yaml
+var policy string
+
+//go:embed settings.json
+var geminiHooks string
+
+// A step is a call of an agent and what must come of it.
+type step struct {
+	agent, recording string // payload with another call, below dialect/testdata
+	call             string // command or file of this call
+	decision         string // in the log
+	reply            string // the reply contains it, and is shown from there
+}
+
+const (
+	project     = "/home/dev/project" // in the recordings
+	claudeShell = "claude-code/recorded-PreToolUse-Bash-background.txtar"
+	claudeWrite = "claude-code/recorded-PreToolUse-Write.txtar"
+	geminiShell = "gemini-cli/recorded-BeforeTool.txtar"
+	codexShell  = "codex/PreToolUse-none.txtar"
+)
+
+var steps = []step{
+	{"claude-code", claudeShell, "rm -fr ~/work", "block", `"permissionDecision":"deny"`},
+	{"gemini-cli", geminiShell, "sh -c 'cd ~ && rm -r -f work'", "block", `"decision":"deny"`},
+	{"codex", codexShell, "echo cm0gLXJmIH4vd29yaw== | base64 -d | sh", "block", `"permissionDecision":"deny"`},
+	{"claude-code", claudeShell, "echo 'never rm -rf ~/work'", "none", ""},
+	{"gemini-cli", geminiShell, "npm install left-pad", "change", `"tool_input":{"command":"npm install --ignore-scripts left-pad"`},
+	{"claude-code", claudeShell, "git push origin main", "ask", `"permissionDecision":"ask"`},
+	{"codex", codexShell, "git push origin main", "block", `codex cannot ask for it. Tell the user, who can approve it with \"grapnel allow\"`},
+	{"claude-code", claudeWrite, project + "/deploy/prod/app.yaml", "block", `"permissionDecision":"deny","permissionDecisionReason":"Deploys are frozen"`},
+}
 
 func main() {
-	if err := run(context.Background()); err != nil {
-		fmt.Fprintf(os.Stderr, "demo: %v\n", err)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "demo: error: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context, programs []string) (err error) {
 	dir, err := os.MkdirTemp("", "grapnel-demo-")
 	if err != nil {
 		return err
 	}
-	d := demo{ctx: ctx, root: filepath.Join(dir, "root"), bin: filepath.Join(dir, "bin"), color: term.IsTerminal(int(os.Stdout.Fd()))}
-	fmt.Println("building grapnel and grapnel-hook ...")
-	build := exec.CommandContext(ctx, "go", "build", "-o", d.bin+string(filepath.Separator), "./cmd/grapnel", "./cmd/grapnel-hook")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build (run it from the top of the repository): %w\n%s", err, out)
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	color := os.Getenv("NO_COLOR") == "" && term.IsTerminal(int(os.Stdout.Fd()))
+	d := demo{ctx: ctx, out: os.Stdout, repository: ".", bin: filepath.Join(dir, "bin"), dir: dir, color: color}
+	if len(programs) > 0 {
+		d.bin = programs[0]
+		return d.play(steps)
 	}
-	if out, err := exec.CommandContext(ctx, filepath.Join(d.bin, "grapnel"), "init", "--root", d.root).CombinedOutput(); err != nil {
-		return fmt.Errorf("grapnel init: %w\n%s", err, out)
+	fmt.Println("building grapnel and grapnel-hook; the first time takes a few minutes")
+	build := exec.CommandContext(ctx, "go", "build", "-v", "-o", d.bin+string(filepath.Separator), "./cmd/grapnel", "./cmd/grapnel-hook")
+	build.Stdout, build.Stderr = os.Stdout, os.Stderr
+	if err := build.Run(); err != nil {
+		return fmt.Errorf("cannot build the programs (run it at the top of the repository): %w", err)
 	}
-	for _, session := range []struct{ agent, file string }{
-		{"claude-code", "sessions/claude-code.jsonl"},
-		{"gemini-cli", "sessions/gemini-cli.jsonl"},
-	} {
-		if err := d.play(session.agent, session.file); err != nil {
-			return fmt.Errorf("%s: %w", session.agent, err)
-		}
-	}
-	fmt.Printf("\n%d events: %s\n", d.events, d.summary())
-	fmt.Printf("median %s an event, from starting the program to its exit\n", d.median().Round(10*time.Microsecond))
-	fmt.Printf("policy:  %s\nrecords: %s\n", filepath.Join(d.root, "grapnel.yaml"), d.records())
-	fmt.Printf("\nlook closer:\n  %s log --root %s --decision block\n  %s status --root %s\n",
-		filepath.Join(d.bin, "grapnel"), d.root, filepath.Join(d.bin, "grapnel"), d.root)
-	return nil
+	return d.play(steps)
 }
 
-// demo plays sessions and counts the outcomes.
 type demo struct {
-	ctx       context.Context
-	root, bin string
-	color     bool
-	events    int
-	counts    map[string]int
-	times     []time.Duration
-	offset    int64 // end of the Records that were read
+	ctx             context.Context
+	out             io.Writer
+	repository, bin string
+	dir             string // home directory, with the policy and the project
+	color           bool
 }
 
-func (d *demo) records() string { return filepath.Join(d.root, "state", "spool", "records.jsonl") }
-
-// play sends each recorded event through grapnel-hook, as the agent did.
-func (d *demo) play(agent, file string) error {
-	data, err := sessions.ReadFile(file)
-	if err != nil {
-		return err
+// play plays the steps and prints them with the decisions that are in the log.
+func (d *demo) play(steps []step) error {
+	for name, text := range map[string]string{"grapnel.yaml": policy, ".gemini/settings.json": geminiHooks, "project/README.md": ""} {
+		file := filepath.Join(d.dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			return err
+		}
 	}
-	fmt.Printf("\n%s, a recorded session\n", d.paint("1", agent))
-	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, 1<<22)
-	for lines.Scan() {
-		var line struct {
-			At    int             `json:"at_ms"`
-			Stdin json.RawMessage `json:"stdin"`
-		}
-		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			return err
-		}
-		var stdout, stderr bytes.Buffer
-		hook := exec.CommandContext(d.ctx, filepath.Join(d.bin, "grapnel-hook"), agent, "--root", d.root)
-		hook.Stdin, hook.Stdout, hook.Stderr = bytes.NewReader(append(line.Stdin, '\n')), &stdout, &stderr
-		begun := time.Now()
-		err := hook.Run()
-		took := time.Since(begun)
-		var exit *exec.ExitError
-		if err != nil && !errors.As(err, &exit) {
-			return err
-		}
-		rec, err := d.lastRecord()
+	fmt.Fprintf(d.out, "%s\n%s\n", d.paint("1", "grapnel.yaml, one policy for every agent:"), policy)
+	fmt.Fprintf(d.out, "%s\n%s\n", d.paint("1", ".gemini/settings.json, a hook file of Gemini CLI, loaded as it is:"), geminiHooks)
+	fmt.Fprintln(d.out, d.paint("1", "Payloads of three agents, and replies (cm0g... is rm -rf ~/work in base64):"))
+	var replies []string
+	var inHook, times, empty []float64 // in ms
+	for _, s := range steps {
+		payload, err := d.payload(s)
 		if err != nil {
 			return err
 		}
-		d.show(line.At, line.Stdin, rec, took, stdout.String(), stderr.String())
+		begun := time.Now()
+		reply, err := d.command(payload, "grapnel-hook", s.agent, "--root", d.dir)
+		if err != nil {
+			return err
+		}
+		replies, times = append(replies, reply), append(times, time.Since(begun).Seconds()*1000)
+		begun = time.Now()
+		if _, err := d.command("", "grapnel-hook", "--version"); err != nil {
+			return err
+		}
+		empty = append(empty, time.Since(begun).Seconds()*1000)
 	}
-	return lines.Err()
-}
-
-// lastRecord reads the Record of the last event.
-func (d *demo) lastRecord() (*grapnel.Record, error) {
-	f, err := os.Open(d.records())
+	lines, err := d.command("", "grapnel", "log", "--json", "--root", d.dir)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer f.Close()
-	if _, err := f.Seek(d.offset, 0); err != nil {
-		return nil, err
+	records := json.NewDecoder(strings.NewReader(lines))
+	for i, s := range steps {
+		var rec struct {
+			Agent, Tool, Decision string
+			Changed               []string
+			MS                    float64
+		}
+		if err := records.Decode(&rec); err != nil {
+			return fmt.Errorf("cannot read the log of event %d: %w", i+1, err)
+		}
+		if rec.Decision == "none" && len(rec.Changed) > 0 {
+			rec.Decision = "change"
+		}
+		_, rest, found := strings.Cut(replies[i], s.reply)
+		if rec.Agent != s.agent || rec.Decision != s.decision || !found || s.reply == "" && rest != "" {
+			return fmt.Errorf("%s, %s: got %s of %s with the reply %q, want %s with %q", s.agent, s.call, rec.Decision, rec.Agent, replies[i], s.decision, s.reply)
+		}
+		inHook = append(inHook, rec.MS)
+		color := map[string]string{"block": "31", "ask": "33", "change": "36", "none": "32"}[rec.Decision]
+		call := rec.Tool + "  " + strings.TrimPrefix(s.call, project+"/")
+		fmt.Fprintf(d.out, "%s %-53s %s exit 0\n", d.paint("1", fmt.Sprintf("%-12s", s.agent)), call, d.paint(color, fmt.Sprintf("%6s", rec.Decision)))
+		if s.reply != "" {
+			fmt.Fprintln(d.out, d.paint("2", excerpt(s.reply, rest)))
+		}
 	}
-	line, err := bufio.NewReader(f).ReadBytes('\n')
+	const log = "grapnel log --root . | cut -c31-42,61-128" // without ID, time and event
+	if lines, err = d.command("", "sh", "-c", log); err != nil {
+		return err
+	}
+	fmt.Fprintf(d.out, "\n%s\n%s\n", d.paint("1", "$ "+log), lines)
+	fmt.Fprintf(d.out, "\nmedian: %.1f ms in the hooks, %.1f ms in all (program start alone: %.1f ms)\n", median(inHook), median(times), median(empty))
+	fmt.Fprintln(d.out, "next: make install, then docs/tutorial.md; docs/README.md has a page per task")
+	return nil
+}
+
+var callPattern = regexp.MustCompile(`"(command|file_path)":"[^"]*"`) // in the recordings
+
+// payload returns the recorded payload with the call of a step.
+func (d *demo) payload(s step) (string, error) {
+	file := filepath.Join(d.repository, "dialect", "testdata", filepath.FromSlash(s.recording))
+	text, err := os.ReadFile(file)
 	if err != nil {
-		return nil, fmt.Errorf("no Record was stored: %w", err)
+		return "", fmt.Errorf("cannot read a recording (run it at the top of the repository): %w", err)
 	}
-	d.offset += int64(len(line))
-	var rec grapnel.Record
-	return &rec, json.Unmarshal(line, &rec)
+	_, text, _ = bytes.Cut(text, []byte("-- stdin.json --\n"))
+	text, _, _ = bytes.Cut(text, []byte("\n-- "))
+	payload := callPattern.ReplaceAllStringFunc(string(text), func(found string) string {
+		name, _, _ := strings.Cut(found, ":")
+		return name + ":" + strconv.Quote(s.call)
+	})
+	return strings.ReplaceAll(payload, project, filepath.ToSlash(filepath.Join(d.dir, "project"))), nil
 }
 
-func (d *demo) show(at int, stdin json.RawMessage, rec *grapnel.Record, took time.Duration, stdout, stderr string) {
-	d.events++
-	d.times = append(d.times, took)
-	word := rec.Decision.String()
-	switch {
-	case word != "none":
-	case len(rec.Changed) > 0:
-		word = "change"
-	case strings.Contains(stdout, "dditionalContext"):
-		word = "context"
+// command runs a program and returns its output without the last line break. An exit code other
+// than 0 is an error.
+func (d *demo) command(stdin, name string, args ...string) (string, error) {
+	if name != "sh" {
+		name = filepath.Join(d.bin, name)
 	}
-	if d.counts == nil {
-		d.counts = map[string]int{}
+	cmd := exec.CommandContext(d.ctx, name, args...)
+	cmd.Dir, cmd.Stdin = d.dir, strings.NewReader(stdin)
+	cmd.Env = append(os.Environ(), "HOME="+d.dir, "PATH="+d.bin+string(filepath.ListSeparator)+os.Getenv("PATH"))
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("cannot run %s: %w\n%s", cmd, err, stderr.String())
 	}
-	d.counts[word]++
-	color := map[string]string{"block": "31", "ask": "33", "change": "36", "context": "36", "none": "2"}[word]
-	fmt.Printf("%7.2fs  %-18s %-7s %5.1f ms  %s\n", float64(at)/1000, rec.Event, d.paint(color, fmt.Sprintf("%-7s", word)), float64(took.Microseconds())/1000, subject(stdin))
-	for _, h := range rec.Hooks {
-		if h.Decision > grapnel.None || len(h.Changed) > 0 || word == "context" || h.Error != "" {
-			fmt.Printf("          by   %s (%s:%d)\n", h.Name, filepath.Base(h.Source), h.Line)
-		}
-	}
-	for _, text := range rec.Unsupported {
-		fmt.Printf("          unsupported: %s\n", text)
-	}
-	if out := strings.TrimSpace(stdout + stderr); out != "" {
-		fmt.Printf("          says %s\n", d.paint("2", short(out, 200)))
-	}
+	return strings.TrimSuffix(string(out), "\n"), nil
 }
 
-// subject summarizes an event in one line: its tool call or its prompt.
-func subject(stdin json.RawMessage) string {
-	var p struct {
-		Event   string `json:"hook_event_name"`
-		Tool    string `json:"tool_name"`
-		Prompt  string `json:"prompt"`
-		Message string `json:"last_assistant_message"`
-		Input   struct {
-			Command string `json:"command"`
-			File    string `json:"file_path"`
-		} `json:"tool_input"`
+// excerpt returns a line of a reply that begins with text, or two lines if the text needs them.
+func excerpt(text, rest string) string {
+	const width = 76 // of 80, beside the indent and the last "…"
+	if len(text) <= width {
+		return "  …" + shorten.To(text+rest, width)
 	}
-	if json.Unmarshal(stdin, &p) != nil {
-		return ""
-	}
-	for _, text := range []string{p.Input.Command, p.Input.File, p.Prompt, p.Message} {
-		if text != "" {
-			return short(strings.TrimSpace(p.Tool+" "+text), 90)
-		}
-	}
-	return strings.TrimSpace(p.Event + " " + p.Tool)
+	end := strings.LastIndex(text[:width], " ")
+	return "  …" + text[:end] + "\n   " + shorten.To(text[end+1:]+rest, width)
 }
 
-func short(text string, limit int) string {
-	return shorten.To(strings.Join(strings.Fields(text), " "), limit)
-}
-
-func (d *demo) summary() string {
-	var parts []string
-	for _, word := range []string{"block", "ask", "change", "context", "none"} {
-		if n := d.counts[word]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, word))
-		}
-	}
-	return strings.Join(parts, ", ")
-}
-
-func (d *demo) median() time.Duration {
-	sorted := append([]time.Duration(nil), d.times...)
-	slices.Sort(sorted)
-	return sorted[len(sorted)/2]
-}
+func median(of []float64) float64 { return slices.Sorted(slices.Values(of))[len(of)/2] }
 
 func (d *demo) paint(code, text string) string {
-	if !d.color || os.Getenv("NO_COLOR") != "" {
+	if !d.color {
 		return text
 	}
 	return "\x1b[" + code + "m" + text + "\x1b[0m"

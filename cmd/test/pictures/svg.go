@@ -56,12 +56,12 @@ func (l *look) apply(numbers string) {
 var sequence = regexp.MustCompile("\x1b\\[([0-9;]*)m")
 
 // svg draws a screen as tmux captures it: text with sequences for colors. Other sequences do
-// not occur in a capture. Each piece of text has its place and its length, so that the columns
-// are right in any font.
-func svg(screen string) string {
+// not occur in a capture. The width is in characters. Each piece of text has its place and its
+// length, so that the columns are right in any font.
+func svg(screen string, width int) string {
 	lines := strings.Split(strings.TrimRight(screen, "\n"), "\n")
 	var b strings.Builder
-	w, h := width*cellWidth+2*border, float64(len(lines)*cellHeight+2*border)
+	w, h := float64(width)*cellWidth+2*border, float64(len(lines)*cellHeight+2*border)
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" font-family="ui-monospace, SFMono-Regular, Menlo, Consolas, monospace" font-size="14">`+"\n", w, h)
 	fmt.Fprintf(&b, `<rect width="100%%" height="100%%" rx="8" fill="%s"/>`+"\n", background)
 	var l look

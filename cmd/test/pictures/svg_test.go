@@ -10,7 +10,7 @@ import (
 
 func TestSVG(t *testing.T) {
 	t.Parallel()
-	text := svg("plain \x1b[1mbold\x1b[0m\n\x1b[31mred <&>\x1b[39;7m x \x1b[27m\n")
+	text := svg("plain \x1b[1mbold\x1b[0m\n\x1b[31mred <&>\x1b[39;7m x \x1b[27m\n", 100)
 	for _, want := range []string{
 		`>plain </text>`, `font-weight="bold">bold</text>`, `fill="#f47067" xml:space="preserve">red &lt;&amp;&gt;</text>`, `<rect x="72.8" y="32" width="25.2"`,
 	} {
