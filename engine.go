@@ -19,7 +19,7 @@ type Options struct {
 	ReasonLimit  int        // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096
 	ContextLimit int        // limit in bytes for the context of a Verdict; 0 = 32768
 
-	// Approved finds the approval of one hook's answer to the event that it saw. nil = there is none.
+	// Approved finds the approval of one hook's answer to the event that it saw. nil = no approvals exist.
 	Approved func(ctx context.Context, ev *Event, hook *Spec, decision Decision) Approval
 
 	// Background starts observing hooks and does not wait for them. Its error is in the Record and in

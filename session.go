@@ -21,7 +21,7 @@ func FromContext(ctx context.Context) *Engine {
 }
 
 // In returns an engine that runs all hooks that ctx carries before the hooks of e, and calls the
-// Observers of both. Its options and its Close are those of e, and its changes change e. Call it once
+// Observers of both. It has the options and the Close of e, and its changes change e. Call it once
 // for each agent. If e or ctx has no hooks, In returns the other one; it never returns nil.
 //
 // Hooks of a session never override decisions of hooks of e. If they change events, set their scope
