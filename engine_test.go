@@ -292,13 +292,13 @@ func TestBackground(t *testing.T) {
 		var got []string
 		engine := newEngine(t, &grapnel.Options{
 			Observers: []grapnel.Observer{&k},
-			Background: (func(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
+			Background: func(_ context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 				got = names(hooks)
 				if ev.Verdict() == nil || ev.Verdict().Decision != tt.decision || ev.Verdict().Event.Tool.Commands[0] != "y" || ev.Tool.Commands[0] != "y" {
 					t.Errorf("Background got the event %+v", ev)
 				}
 				return errors.New("spool full")
-			}),
+			},
 		}, late("always", nil), late("on block", onBlock{}), late("broken", brokenMatcher{}),
 			rewrite("r", returns(setCommand("y"))), step("h", decides(tt.decision, "")))
 		ev := toolEvent("x")
@@ -318,7 +318,7 @@ func TestBackground(t *testing.T) {
 	}
 
 	v := newEngine(t, &grapnel.Options{
-		Background: (func(context.Context, *grapnel.Event, []grapnel.Spec) error { panic("boom") }),
+		Background: func(context.Context, *grapnel.Event, []grapnel.Spec) error { panic("boom") },
 	}, late("always", nil)).Fire(t.Context(), toolEvent("x"))
 	if want := []string{"grapnel: observing hooks were not started: panicked: boom"}; !slices.Equal(v.Messages, want) {
 		t.Errorf("messages %q, want %q", v.Messages, want)

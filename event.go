@@ -139,15 +139,15 @@ type Subagent struct {
 type Class string
 
 const (
-	ClassShell  Class = "shell"
-	ClassRead   Class = "read"
-	ClassWrite  Class = "write"
-	ClassEdit   Class = "edit"
-	ClassSearch Class = "search"
-	ClassFetch  Class = "fetch"
-	ClassTask   Class = "task"
-	ClassMCP    Class = "mcp"
-	ClassOther  Class = "other"
+	ClassShell  Class = "shell"  // runs shell lines
+	ClassRead   Class = "read"   // reads files
+	ClassWrite  Class = "write"  // writes whole files
+	ClassEdit   Class = "edit"   // changes files
+	ClassSearch Class = "search" // searches files
+	ClassFetch  Class = "fetch"  // loads a page
+	ClassTask   Class = "task"   // gives work to a sub-agent
+	ClassMCP    Class = "mcp"    // a tool of an MCP server
+	ClassOther  Class = "other"  // anything else
 )
 
 // Tool is one call of a tool. Input and Output are raw JSON in the agent's bytes: key order and
@@ -187,8 +187,8 @@ func (t *Tool) CanonicalName() string {
 type Use string
 
 const (
-	UseRead  Use = "read"
-	UseWrite Use = "write"
+	UseRead  Use = "read"  // the call reads it
+	UseWrite Use = "write" // the call writes, changes or deletes it
 )
 
 // Path is a path in a tool call, as the agent wrote it.

@@ -186,10 +186,10 @@ func TestCloseOfASession(t *testing.T) {
 	var spooled []string
 	engine := newEngine(t, &grapnel.Options{
 		Observers: []grapnel.Observer{&k},
-		Background: (func(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
+		Background: func(_ context.Context, _ *grapnel.Event, hooks []grapnel.Spec) error {
 			spooled = append(spooled, names(hooks)...)
 			return nil
-		}),
+		},
 	}, later("engine's"))
 	session := newEngine(t, nil, later("session's"))
 	ctx := grapnel.NewContext(t.Context(), session)

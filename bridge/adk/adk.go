@@ -106,7 +106,7 @@ type bridge struct {
 type held struct {
 	start   sync.Once
 	session *host.Session // set by start, like context and refused
-	context []string           // from session.start, until a prompt takes it; guarded by bridge.mu
+	context []string      // from session.start, until a prompt takes it; guarded by bridge.mu
 	refused *host.Refusal
 
 	runs int // active runs; guarded by bridge.mu

@@ -50,7 +50,7 @@ type Bridge struct {
 	turns atomic.Int64
 
 	once         sync.Once
-	own          *host.Session       // set by once, like err and startContext
+	own          *host.Session            // set by once, like err and startContext
 	err          error                    // hooks refused the session
 	startContext atomic.Pointer[[]string] // context of session.start, until a Turn takes it
 }

@@ -53,7 +53,7 @@ type Bridge struct {
 	turns atomic.Int64
 
 	once  sync.Once
-	own   *host.Session     // set by once
+	own   *host.Session          // set by once
 	err   error                  // set by once: hooks refused the session
 	added atomic.Pointer[string] // context of session.start, until a prompt takes it
 }

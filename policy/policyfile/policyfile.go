@@ -43,8 +43,6 @@ type Defaults struct {
 	OnError string   `json:"on_error,omitempty"`
 }
 
-// Hook is one entry of `hooks:`. Exactly one action is set: Decide, Contain, Context, Replace, Mask,
-// Set or Places, Limit, Run, HTTP, or Builtin.
 // DefaultPriority is the priority of a hook that has none in its file. In a Spec it is 0.
 const DefaultPriority = 100
 
@@ -56,6 +54,8 @@ func SpecPriority(inFile *int) int {
 	return *inFile - DefaultPriority
 }
 
+// Hook is one entry of `hooks:`. Exactly one action is set: Decide, Contain, Context, Replace, Mask,
+// Set or Places, Limit, Run, HTTP, or Builtin.
 type Hook struct {
 	Name     string         `json:"name,omitempty"`
 	Line     int            `json:"line,omitempty"`

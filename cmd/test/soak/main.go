@@ -6,7 +6,8 @@
 // and sends it some hundred questions a second: from many sessions, with all kinds of answers.
 // Meanwhile it runs grapnel-hook processes, requests pages, and connects and disconnects
 // subscribers. At intervals it prints the daemon's memory, goroutines, open files and the size of
-// its store. Before that, it measures the idle daemon for a while.
+// its store, and at the end the unanswered events and the times of the replies. Before that, it
+// measures the idle daemon for a while.
 //
 // The exit status is 1 if an idle daemon uses more than 40 MB or 0.1 % of a CPU, or if open
 // files, goroutines or memory grow by more than a bound between the first and the last part of
@@ -167,6 +168,33 @@ type soak struct {
 	slow atomic.Int64 // questions that were not answered in time
 	errs atomic.Int64
 	last atomic.Pointer[error]
+
+	asked, hooked replies // of the daemon, and of grapnel-hook
+}
+
+// replies are the times of answers.
+type replies struct {
+	mu   sync.Mutex
+	took []time.Duration
+}
+
+func (r *replies) add(took time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.took = append(r.took, took)
+}
+
+func (r *replies) String() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.took) == 0 {
+		return "none"
+	}
+	slices.Sort(r.took)
+	at := func(share float64) time.Duration {
+		return r.took[int(share*float64(len(r.took)-1))].Round(10 * time.Microsecond)
+	}
+	return fmt.Sprintf("p50 %v, p99 %v of %d", at(0.5), at(0.99), len(r.took))
 }
 
 // idle measures a daemon without clients.
@@ -253,6 +281,7 @@ loop:
 		}
 	}
 	wait.Wait()
+	fmt.Fprintf(s.out, "unanswered: %d of %d events; replies of the daemon: %v; of grapnel-hook: %v\n", s.errs.Load(), s.next.Load()+s.slow.Load()+s.errs.Load(), &s.asked, &s.hooked)
 	if failed == nil && s.errs.Load() > 0 {
 		failed = fmt.Errorf("%d answers were wrong or missing: %w", s.errs.Load(), *s.last.Load())
 	}
@@ -334,6 +363,7 @@ func number(re *regexp.Regexp, text []byte) int64 {
 func (s *soak) ask(n int) error {
 	c := &commands[n%len(commands)]
 	id := fmt.Sprintf("soak-%d", n)
+	begun := time.Now()
 	a, err := client.Ask(s.d.Socket(), s.d.Question(id, served.Event(s.d.Root, fmt.Sprint("session-", n%50), "toolu_"+id, c.line)))
 	if err != nil { // grapnel-hook would answer by itself
 		s.slow.Add(1)
@@ -342,6 +372,7 @@ func (s *soak) ask(n int) error {
 	if a.Exit != 0 || len(a.Stderr) > 0 || !strings.Contains(string(a.Stdout), c.want) || c.want == "" && len(a.Stdout) > 0 {
 		return fmt.Errorf("event %d, %q: %q, %q, %d", n, c.line, a.Stdout, a.Stderr, a.Exit)
 	}
+	s.asked.add(time.Since(begun))
 	s.next.Add(1)
 	return nil
 }
@@ -374,7 +405,9 @@ func (s *soak) hooks(ctx context.Context) {
 		cmd := exec.CommandContext(context.WithoutCancel(ctx), served.Exe(s.bin, "grapnel-hook"), "claude-code", "--root", s.d.Root)
 		cmd.Dir, cmd.Env = served.Project(s.d.Root), served.Env(s.d.Root)
 		cmd.Stdin = strings.NewReader(string(served.Event(s.d.Root, fmt.Sprint("hook-", n%50), fmt.Sprint("toolu_hook_", n), c.line)))
+		begun := time.Now()
 		out, err := cmd.Output()
+		s.hooked.add(time.Since(begun))
 		if err != nil || !strings.Contains(string(out), c.want) {
 			s.wrong(fmt.Errorf("grapnel-hook, %q: %q, %w", c.line, out, err))
 		}
