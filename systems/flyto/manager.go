@@ -223,15 +223,12 @@ func (m *Manager) fire(ctx context.Context, hookType HookType, env map[string]st
 		run.invalid = errors.Join(run.invalid, fmt.Errorf("unknown hook type %q", hookType))
 		return run
 	}
-	if len(m.Engine().Specs(row.Kind)) == 0 {
-		return run
-	}
 	ev := event(row.Kind, env)
 	full := variables(flyto.HookEnv(ev))
 	maps.Copy(full, env)
 	run.call = newCall(hookType, full)
 	var verdict grapnel.Verdict
-	verdict, run.late = allruns.Fire(withCall(ctx, run.call), m.engine, ev)
+	verdict, run.late = allruns.Fire(withCall(ctx, run.call), m.Engine(), ev)
 	run.canceled = verdict.Err
 	for i := range run.call.runs {
 		if hookRun := &run.call.runs[i]; !hookRun.Async {
