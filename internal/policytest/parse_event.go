@@ -9,6 +9,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
 )
 
@@ -129,7 +130,7 @@ func (p *parser) plain(n *yaml.Node) json.RawMessage {
 		p.unknown(kind, theKind, known)
 		return n.JSON()
 	}
-	p.members(n, reflect.TypeFor[grapnel.Event](), theKind)
+	p.members(n, reflect.TypeFor[wire.Event](), theKind)
 	named := *n
 	named.Pairs = slices.Clone(n.Pairs)
 	for i := range named.Pairs {

@@ -3,11 +3,12 @@ package policytest
 import (
 	_ "embed" // for the schema
 	"encoding/json"
+	"maps"
 	"reflect"
 	"strings"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/wire"
 	"github.com/grapnel-dev/grapnel/packs"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -20,7 +21,7 @@ var schema string
 // schema rejects, and more.
 func Schema() string {
 	names, _ := rawjson.Marshal(packs.All().Names()) // marshaling texts cannot fail
-	event := parts(reflect.TypeFor[grapnel.Event]())
+	event := parts(reflect.TypeFor[wire.Event]())
 	event["type"], event["required"] = "object", []string{"kind"}
 	members := event["properties"].(map[string]any)
 	members["kind"] = map[string]any{"$ref": "#/$defs/kind"}
@@ -50,10 +51,18 @@ func parts(t reflect.Type) map[string]any {
 	return map[string]any{}
 }
 
-// membersOf returns the JSON members of a struct.
+// membersOf returns the JSON members of a struct, with those of the structs in it.
 func membersOf(t reflect.Type) map[string]reflect.Type {
 	known := map[string]reflect.Type{}
 	for f := range t.Fields() {
+		if f.Anonymous {
+			of := f.Type
+			if of.Kind() == reflect.Pointer {
+				of = of.Elem()
+			}
+			maps.Copy(known, membersOf(of))
+			continue
+		}
 		if name, _, _ := strings.Cut(f.Tag.Get("json"), ","); name != "" && name != "-" {
 			known[name] = f.Type
 		}
