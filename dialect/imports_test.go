@@ -12,5 +12,6 @@ import (
 func TestImports(t *testing.T) {
 	t.Parallel()
 	hooktest.OnlyImports(t, ".", "bytes", "cmp", "context", "embed", "encoding/json", "errors", "fmt", "path", "reflect", "runtime", "slices", "strconv", "strings", "time",
-		"unicode/utf8", "github.com/grapnel-dev/grapnel", "github.com/grapnel-dev/grapnel/internal/rawjson")
+		"unicode/utf8", "github.com/grapnel-dev/grapnel", "github.com/grapnel-dev/grapnel/internal/rawjson",
+		"github.com/grapnel-dev/grapnel/internal/seam", "github.com/grapnel-dev/grapnel/internal/wire")
 }
