@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/client"
@@ -56,12 +55,10 @@ func TestDatabaseRemoved(t *testing.T) {
 			return errors.Join(os.Remove(filepath.Join(store, "grapnel.db")), os.Remove(filepath.Join(store, "grapnel.db-wal")), os.Remove(filepath.Join(store, "grapnel.db-shm")))
 		},
 		"directory": func(store string) error {
-			// The daemon may create a file while its directory is being removed.
-			err := os.RemoveAll(store)
-			for errors.Is(err, syscall.ENOTEMPTY) {
-				err = os.RemoveAll(store)
-			}
-			return err
+			// It vanishes at once. A directory that is removed file by file can get a restored database
+			// in between, which is then removed too.
+			aside := store + ".removed"
+			return errors.Join(os.Rename(store, aside), os.RemoveAll(aside))
 		},
 		"replaced": func(store string) error {
 			other := filepath.Join(store, "other")
