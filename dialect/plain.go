@@ -52,7 +52,7 @@ func readPlainEvent(_ *EventRow, top map[string]json.RawMessage, in Input) (*gra
 	}
 	var more wire.More
 	for _, part := range []any{ev, &more} {
-		if err := exactly(trim(in.Payload), reflect.ValueOf(part).Elem()); err != nil {
+		if err := membersInto(top, reflect.ValueOf(part).Elem()); err != nil {
 			return nil, err
 		}
 	}
@@ -95,20 +95,25 @@ func exactly(raw json.RawMessage, v reflect.Value) error {
 		}
 		return nil
 	case t.Kind() == reflect.Struct && isObject(raw):
-		members := split(raw)
-		for i := range t.NumField() {
-			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
-			value, ok := members[name]
-			if !ok || name == "" || name == "-" {
-				continue
-			}
-			if err := exactly(value, v.Field(i)); err != nil {
-				return fmt.Errorf("%s: %w", name, err)
-			}
-		}
-		return nil
+		return membersInto(split(raw), v)
 	}
 	return json.Unmarshal(raw, v.Addr().Interface())
+}
+
+// membersInto decodes the members of an object into the fields of a struct, as exactly does.
+func membersInto(members map[string]json.RawMessage, v reflect.Value) error {
+	t := v.Type()
+	for i := range t.NumField() {
+		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+		value, ok := members[name]
+		if !ok || name == "" || name == "-" {
+			continue
+		}
+		if err := exactly(value, v.Field(i)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // salvagePlain reads the readable parts of an invalid event: its kind, so that only the hooks of
