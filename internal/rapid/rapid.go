@@ -29,7 +29,8 @@ var (
 	seeds  = flag.Uint64("rapid.seed", 0, "check only the case with this seed, not random ones")
 )
 
-// Check calls a law with random cases. For the first case that fails it looks for a smaller one
+// Check calls a law with random cases. A case that the law skips does not count, and a law that skips
+// nearly all fails. For the first case that fails it looks for a smaller one
 // that fails too, and reports its drawn values and the messages of the law.
 func Check(t testing.TB, law func(*T)) {
 	t.Helper()
@@ -37,13 +38,18 @@ func Check(t testing.TB, law func(*T)) {
 	if *seeds != 0 {
 		n = 1
 	}
-	for range n {
+	for valid, tries := 0, 1; valid < n; tries++ {
 		seed := *seeds
 		if seed == 0 {
 			seed = rand.Uint64() | 1
 		}
 		c := run(t, law, &T{rand: rand.New(rand.NewPCG(seed, 0))})
 		if !c.failed {
+			if !c.skipped {
+				valid++
+			} else if tries >= 10*n {
+				t.Fatalf("the law skipped %d of %d cases, so it says too little", tries-valid, tries)
+			}
 			continue
 		}
 		last := run(t, law, &T{given: shrink(t, law, c.drawn), verbose: true})
@@ -99,6 +105,7 @@ type T struct {
 	drawn   []uint64
 	verbose bool // logs drawn values
 	failed  bool
+	skipped bool
 	log     []string
 	cleanup []func()
 	context context.Context
@@ -120,23 +127,19 @@ func run(tb testing.TB, law func(*T), t *T) *T {
 			f()
 		}
 	}()
-	t.do(func() { law(t) })
-	return t
-}
-
-// do calls f and reports whether f skipped the rest.
-func (t *T) do(f func()) (skip bool) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil, stopped:
-		case skipped:
-			skip = true
-		default:
-			t.Errorf("panic: %v\n%s", p, debug.Stack())
-		}
+	func() {
+		defer func() {
+			switch p := recover().(type) {
+			case nil, stopped:
+			case skipped:
+				t.skipped = true
+			default:
+				t.Errorf("panic: %v\n%s", p, debug.Stack())
+			}
+		}()
+		law(t)
 	}()
-	f()
-	return false
+	return t
 }
 
 // choice draws a number below n, or any number if n is 0.
