@@ -24,6 +24,14 @@ func Match(pattern, name string) bool {
 	if parts == nil {
 		return match(pattern, name)
 	}
+	// Each alternative doubles the work, so those that cannot match end here.
+	fixed := pattern[:from]
+	if end := strings.IndexAny(fixed, `*?[\`); end >= 0 {
+		fixed = fixed[:end]
+	}
+	if !strings.HasPrefix(name, strings.TrimSuffix(fixed, "/")) { // a/** also matches a
+		return false
+	}
 	for _, part := range parts {
 		if Match(pattern[:from]+part+pattern[to:], name) {
 			return true

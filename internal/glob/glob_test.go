@@ -1,6 +1,7 @@
 package glob_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/grapnel-dev/grapnel/internal/glob"
@@ -36,6 +37,8 @@ func TestMatch(t *testing.T) {
 		{"*", "", true},
 		{"", "", true},
 		{"é?", "éö", true},
+		{"a/{**,b}", "a", true},
+		{strings.Repeat("{a,b}", 60) + "c", strings.Repeat("b", 60) + "d", false}, // in little time
 	} {
 		if got := glob.Match(test.pattern, test.name); got != test.want {
 			t.Errorf("Match(%q, %q) = %v", test.pattern, test.name, got)
