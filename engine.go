@@ -19,14 +19,14 @@ type Options struct {
 	ReasonLimit  int        // limit in bytes for the reasons of a Verdict, for its messages, and for its halt text; 0 = 4096
 	ContextLimit int        // limit in bytes for the context of a Verdict; 0 = 32768
 
-	// Approved finds the approval of one hook's answer to the event that it saw. nil = no approvals exist.
+	// Approved finds the approval of a hook's answer to the event that it saw, concurrently and without an effect.
 	Approved func(ctx context.Context, ev *Event, hook *Spec, decision Decision) Approval
 
 	// Background starts observing hooks and does not wait for them. Its error is in the Record and in
 	// the Verdict's Messages. nil = goroutines of the engine, which Close waits for.
 	Background func(ctx context.Context, ev *Event, hooks []Spec) error
 
-	// Stops counts how often in a row an agent was kept from stopping. Without again, it restarts at 1.
+	// Stops counts, for each key, how often in a row an agent was kept from stopping; without again, from 1.
 	Stops func(key string, again bool) (inARow int, err error)
 }
 

@@ -51,7 +51,7 @@ const (
 	ElicitationBefore Kind = "elicitation.before"
 )
 
-// Limits and names.
+// The prefix of native Kinds, and the limit of stops.
 const (
 	NativePrefix = "native." // begins the Kind of an event that only one agent has
 	MaxStops     = 8         // consecutive times that hooks may keep an agent from stopping
@@ -632,8 +632,8 @@ func (ev *Event) Texts(f Field, yield func(string) bool) {
 	}
 }
 
-// MapText passes every decoded string inside a field through change. It returns
-// the new JSON of the field, and whether any string changed.
+// MapText passes every decoded string inside a field through change. It returns the JSON, with no
+// other byte changed, and whether any string did.
 func (ev *Event) MapText(f Field, change func(string) string) (json.RawMessage, bool) {
 	raw, ok := ev.Get(f)
 	if !ok {

@@ -132,8 +132,7 @@ func (a *Hook) leave(pass circuit.Pass, result circuit.Result) {
 	})
 }
 
-// ask sends the request, and returns the outcome and the result for
-// the circuit breaker.
+// ask sends the request, and returns the outcome and the result for the circuit breaker.
 func (a *Hook) ask(ctx context.Context, ev *grapnel.Event) (grapnel.Outcome, circuit.Result, error) {
 	question, err := a.question(ctx, ev)
 	if err != nil {
