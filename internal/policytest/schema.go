@@ -51,7 +51,7 @@ func parts(t reflect.Type) map[string]any {
 	return map[string]any{}
 }
 
-// membersOf returns the JSON members of a struct, with those of the structs in it.
+// membersOf returns the JSON members of a struct and of the structs that it embeds.
 func membersOf(t reflect.Type) map[string]reflect.Type {
 	known := map[string]reflect.Type{}
 	for f := range t.Fields() {
