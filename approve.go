@@ -1,17 +1,22 @@
 package grapnel
 
 import (
+	"cmp"
 	"context"
+	"slices"
 )
 
 // An Approval says whether a person has approved a call; see Options.Approved.
 type Approval struct {
 	ID  string // of the approval under which the hook's answer has no effect; empty = not approved
 	How string // how a person can approve the call, such as a command; empty = no person can
-
-	// Use uses the approval for an event that nothing else stops, at most once per firing. ev has all
-	// changes. If it returns false, the hooks' answers count. It must not be nil if ID is not empty.
+	// Use uses the approval for an event, with all changes, that nothing else stops. Fire calls it once
+	// at most; after false, the hooks' answers count. Not nil if ID is not empty.
 	Use func(ctx context.Context, ev *Event) bool
+
+	// Ask asks a person about an event that only these hooks stop; nil = nobody is asked. An ID means
+	// yes, a Block means no, and any other Outcome leaves the question.
+	Ask func(ctx context.Context, ev *Event, hooks []*Spec) (id string, out Outcome)
 }
 
 // stops reports whether an answer stops the action or asks a person about it.
@@ -68,6 +73,69 @@ func (f *firing) use(ctx context.Context, approval *Approval) (ok bool) {
 	return approval.Use(ctx, f.ev)
 }
 
+// askPerson asks a person about an event that only questions stop, if one of the hooks has a way to
+// ask. A yes is for the event with all changes, and also answers the agent's own question.
+func (f *firing) askPerson(ctx context.Context, v Verdict) Verdict {
+	if v.Decision < Ask {
+		return v
+	}
+	var ask func(context.Context, *Event, []*Spec) (string, Outcome)
+	var asking []*answer
+	var hooks []*Spec
+	for i := range f.answers {
+		a := &f.answers[i]
+		switch {
+		case !f.stops(a) || a.approval.ID != "":
+			continue
+		case a.decision != Ask || a.approval.How == "":
+			return v
+		}
+		if a.approval.Ask != nil {
+			ask = a.approval.Ask
+		}
+		asking = append(asking, a)
+		if !slices.Contains(hooks, a.spec) {
+			hooks = append(hooks, a.spec)
+		}
+	}
+	if ask == nil {
+		return v
+	}
+	name := func(id string) Verdict {
+		for _, a := range asking {
+			a.approval.ID = id
+		}
+		return f.merge()
+	}
+	if name("asked").Decision >= Ask { // for example, the agent cannot take over a change
+		return name("")
+	}
+	var id string
+	var out Outcome
+	func() {
+		var failed error
+		defer caught(&failed) // the question remains
+		id, out = ask(ctx, f.ev, hooks)
+	}()
+	switch {
+	case id != "":
+		f.approval, f.agreed = cmp.Or(f.approval, id), true
+	case out.Decision == Block:
+		f.refused = cmp.Or(out.Reason, "a person refused this call")
+	}
+	return name(id)
+}
+
+// answered applies a person's answer to the questions of the hooks.
+func (f *firing) answered(v *Verdict) {
+	switch {
+	case f.agreed && v.Decision == None && f.contract.Permit:
+		v.Decision = Allow
+	case f.refused != "" && v.Decision == Ask:
+		v.Decision, v.Reasons = Block, []Reason{{Hook: "grapnel", Text: f.refused, Cause: CauseDecision}}
+	}
+}
+
 // wayOut returns how a person can approve the call. It is empty if an answer that stops the call
 // cannot be approved.
 func (f *firing) wayOut() string {
@@ -86,7 +154,7 @@ func (f *firing) wayOut() string {
 
 // nameWayOut tells the user how to approve a blocked call, if the agent shows messages.
 func (f *firing) nameWayOut(v *Verdict) {
-	if v.Decision != Block || f.first.Can() != nil && !f.first.Can().Message {
+	if v.Decision != Block || f.refused != "" || f.first.Can() != nil && !f.first.Can().Message {
 		return
 	}
 	if how := f.wayOut(); how != "" {

@@ -165,3 +165,74 @@ func TestWayOutOfAQuestion(t *testing.T) {
 		}
 	}
 }
+
+// A person who is asked answers for all questions of an event. Nobody is asked if something else
+// stops the event, or would stop it after a yes.
+func TestAsk(t *testing.T) {
+	t.Parallel()
+	ask := func(name string) grapnel.Spec {
+		return grapnel.Spec{Name: name, Phase: grapnel.PhaseRule, Hook: decides(grapnel.Ask, name+"?")}
+	}
+	block := grapnel.Spec{Name: "block", Hook: decides(grapnel.Block, "no")}
+	changes := grapnel.Spec{Name: "changes", Phase: grapnel.PhaseRewrite, Hook: returns(setCommand("other"))}
+	yes := func(*grapnel.Event) (string, grapnel.Outcome) { return "grant-1", grapnel.Outcome{} }
+	no := func(*grapnel.Event) (string, grapnel.Outcome) {
+		return "", grapnel.Outcome{Decision: grapnel.Block, Reason: "not today"}
+	}
+	later := func(*grapnel.Event) (string, grapnel.Outcome) { return "", grapnel.Outcome{} }
+	fixed := &grapnel.Can{Block: true, Ask: true, Allow: true} // the agent takes over no change
+	silent := &grapnel.Can{Block: true}
+	for name, tt := range map[string]struct {
+		specs  []grapnel.Spec
+		can    *grapnel.Can
+		answer func(*grapnel.Event) (string, grapnel.Outcome)
+		want   grapnel.Decision
+		reason string
+		asked  string
+	}{
+		"yes":             {[]grapnel.Spec{ask("a")}, nil, yes, grapnel.Allow, "", "a make"},
+		"yes to two":      {[]grapnel.Spec{ask("a"), ask("b")}, nil, yes, grapnel.Allow, "", "a b make"},
+		"yes, changed":    {[]grapnel.Spec{ask("a"), changes}, nil, yes, grapnel.Allow, "", "a other"},
+		"yes, no allow":   {[]grapnel.Spec{ask("a")}, silent, yes, grapnel.None, "", "a make"},
+		"no":              {[]grapnel.Spec{ask("a"), ask("b")}, nil, no, grapnel.Block, "not today", "a b make"},
+		"no, cannot ask":  {[]grapnel.Spec{ask("a")}, silent, no, grapnel.Block, "not today", "a make"},
+		"later":           {[]grapnel.Spec{ask("a")}, nil, later, grapnel.Ask, "a?", "a make"},
+		"panics":          {[]grapnel.Spec{ask("a")}, nil, func(*grapnel.Event) (string, grapnel.Outcome) { panic("broken") }, grapnel.Ask, "a?", "a make"},
+		"a block":         {[]grapnel.Spec{ask("a"), block}, nil, yes, grapnel.Block, "no", ""},
+		"cannot approve":  {[]grapnel.Spec{ask("a"), ask("never")}, nil, yes, grapnel.Ask, "a?\nnever?", ""},
+		"change not sent": {[]grapnel.Spec{ask("a"), changes}, fixed, yes, grapnel.Block, "tool.input must be changed, but test does not support that. Use this instead: {\"command\":\"other\"}", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked string
+			var rec grapnel.Record
+			find := func(_ context.Context, _ *grapnel.Event, hook *grapnel.Spec, _ grapnel.Decision) grapnel.Approval {
+				if hook.Name == "never" {
+					return grapnel.Approval{}
+				}
+				return grapnel.Approval{How: "a browser", Ask: func(_ context.Context, ev *grapnel.Event, hooks []*grapnel.Spec) (string, grapnel.Outcome) {
+					for _, h := range hooks {
+						asked += h.Name + " "
+					}
+					asked += ev.Command()
+					return tt.answer(ev)
+				}}
+			}
+			engine, err := grapnel.New(tt.specs, &grapnel.Options{Approved: find, Observers: []grapnel.Observer{
+				grapnel.ObserverFunc(func(_ context.Context, r *grapnel.Record) { rec = *r }),
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ev := toolEvent("make")
+			ev.Terms = &grapnel.Terms{Can: tt.can}
+			v := engine.Fire(t.Context(), ev)
+			if v.Decision != tt.want || v.Reason() != tt.reason || asked != tt.asked {
+				t.Errorf("Fire = %v %q, asked %q; want %v %q, asked %q", v.Decision, v.Reason(), asked, tt.want, tt.reason, tt.asked)
+			}
+			if agreed := tt.want <= grapnel.Allow; (rec.Approval == "grant-1") != agreed {
+				t.Errorf("the Record has the approval %q", rec.Approval)
+			}
+		})
+	}
+}

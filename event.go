@@ -203,9 +203,8 @@ type Fact struct {
 	At    string `json:"at"`            // RFC 6901 pointer into Input; * matches every element of an array
 	Use   Use    `json:"use,omitempty"` // only for paths
 
-	// Form is the format of the value if it is not the text itself: patch, a patch whose files are
-	// the values; args, a program with its arguments; python or node, code. Such a view can be read
-	// but not set.
+	// Form is the format of a value that is not the text itself, and cannot be set: patch, whose files
+	// are the values; args, a program with its arguments; python or node, code.
 	Form string `json:"form,omitempty"`
 }
 
@@ -398,11 +397,10 @@ const (
 	FieldSummary  Field = "summary"
 	FieldClear    Field = "memory.clear"
 	FieldAnswer   Field = "answer"
-
-	FieldCommand Field = "tool.command"
-	FieldPath    Field = "tool.path"
-	FieldURL     Field = "tool.url"
-	FieldContent Field = "tool.content"
+	FieldCommand  Field = "tool.command"
+	FieldPath     Field = "tool.path"
+	FieldURL      Field = "tool.url"
+	FieldContent  Field = "tool.content"
 )
 
 // view reports whether f is a view of tool.input.

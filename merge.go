@@ -131,6 +131,7 @@ func (f *firing) merge() Verdict {
 		}
 	}
 	f.addNotRun(&v)
+	f.answered(&v)
 	f.halt(&v, halts)
 	f.nameWayOut(&v)
 	f.changes(&v)

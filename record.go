@@ -46,19 +46,18 @@ type Record struct {
 
 // HookRun is one hook's entry in a Record.
 type HookRun struct {
-	Name     string   `json:"name"`
-	Source   string   `json:"source"`
-	Line     int      `json:"line,omitempty"` // line in its source's file
-	Decision Decision `json:"decision"`
-	Cause    Cause    `json:"cause,omitempty"`
-	Error    string   `json:"error,omitempty"`
-	Halt     bool     `json:"halt,omitempty"`      // the hook wants to end the turn
-	Changed  []Field  `json:"changed,omitempty"`   // fields that the hook changed, or in observe mode would have changed
-	FailOpen bool     `json:"fail_open,omitempty"` // the hook failed, and the action continued
-	Expired  bool     `json:"expired,omitempty"`   // its Allow is ignored: another input runs, a guard failed open, or its source may not allow
-	Observed bool     `json:"observed,omitempty"`  // Decision is the decision that the hook would have made
-	Round    int      `json:"round,omitempty"`     // 2 = the hook ran again in the second round
-
+	Name       string   `json:"name"`
+	Source     string   `json:"source"`
+	Line       int      `json:"line,omitempty"` // line in its source's file
+	Decision   Decision `json:"decision"`
+	Cause      Cause    `json:"cause,omitempty"`
+	Error      string   `json:"error,omitempty"`
+	Halt       bool     `json:"halt,omitempty"`       // the hook wants to end the turn
+	Changed    []Field  `json:"changed,omitempty"`    // fields that the hook changed, or in observe mode would have changed
+	FailOpen   bool     `json:"fail_open,omitempty"`  // the hook failed, and the action continued
+	Expired    bool     `json:"expired,omitempty"`    // its Allow is ignored: another input runs, a guard failed open, or its source may not allow
+	Observed   bool     `json:"observed,omitempty"`   // Decision is the decision that the hook would have made
+	Round      int      `json:"round,omitempty"`      // 2 = the hook ran again in the second round
 	Approved   Decision `json:"approved,omitempty"`   // would have stopped the call, but a person approved it: see Record.Approval
 	Superseded bool     `json:"superseded,omitempty"` // the hook ran again, because another of its step changed the event first
 	Async      bool     `json:"async,omitempty"`      // the hook runs after the answer

@@ -44,6 +44,8 @@ type firing struct {
 	record    bool
 	unread    error  // error of an unreadable event, for which no hook runs
 	approval  string // ID of the approval that was used
+	agreed    bool   // a person has just said yes
+	refused   string // why a person has just said no
 	heard     *tally // collects the runs of observing hooks; nil = not needed
 }
 
@@ -125,7 +127,7 @@ func (e *Engine) fire(ctx context.Context, t *table, l *lineup, ev *Event, unrea
 	} else {
 		f.run(ctx)
 	}
-	v := f.useApproval(ctx, f.merge())
+	v := f.askPerson(ctx, f.useApproval(ctx, f.merge()))
 	f.letStop(&v)
 	if len(l.markers) > 0 && unread == nil {
 		v = f.mark(ctx, v)
