@@ -13,7 +13,7 @@ import (
 )
 
 // codecLayout changes with the types, so that snapshots of other versions are not read.
-const codecLayout = "fb5166a101c58b47"
+const codecLayout = "70d6cdcd78b19ee5"
 
 func (w *codecWriter) policyValue(v *policyfile.Policy) {
 	var set uint64
@@ -308,38 +308,41 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 	if v.Reason != "" {
 		set |= 1 << 15
 	}
-	if len(v.Advice) > 0 {
+	if v.Approve != nil {
 		set |= 1 << 16
 	}
-	if v.Context != nil {
+	if len(v.Advice) > 0 {
 		set |= 1 << 17
 	}
-	if len(v.Replace) > 0 {
+	if v.Context != nil {
 		set |= 1 << 18
 	}
-	if len(v.Mask) > 0 {
+	if len(v.Replace) > 0 {
 		set |= 1 << 19
 	}
-	if len(v.Fields) > 0 {
+	if len(v.Mask) > 0 {
 		set |= 1 << 20
 	}
-	if len(v.Set) > 0 {
+	if len(v.Fields) > 0 {
 		set |= 1 << 21
 	}
-	if len(v.Places) > 0 {
+	if len(v.Set) > 0 {
 		set |= 1 << 22
 	}
-	if v.Limit != nil {
+	if len(v.Places) > 0 {
 		set |= 1 << 23
 	}
-	if v.Run != nil {
+	if v.Limit != nil {
 		set |= 1 << 24
 	}
-	if v.HTTP != nil {
+	if v.Run != nil {
 		set |= 1 << 25
 	}
-	if v.Builtin != nil {
+	if v.HTTP != nil {
 		set |= 1 << 26
+	}
+	if v.Builtin != nil {
+		set |= 1 << 27
 	}
 	w.uint(set)
 	if set&(1<<0) != 0 {
@@ -400,55 +403,58 @@ func (w *codecWriter) hookValue(v *policyfile.Hook) {
 		w.text(string(v.Reason))
 	}
 	if set&(1<<16) != 0 {
+		w.approveValue(v.Approve)
+	}
+	if set&(1<<17) != 0 {
 		w.count(len(v.Advice))
 		for i := range v.Advice {
 			w.text(string(v.Advice[i]))
 		}
 	}
-	if set&(1<<17) != 0 {
+	if set&(1<<18) != 0 {
 		w.contextValue(v.Context)
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		w.count(len(v.Replace))
 		for i := range v.Replace {
 			w.replacementValue(&v.Replace[i])
 		}
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		w.count(len(v.Mask))
 		for i := range v.Mask {
 			w.text(string(v.Mask[i]))
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		w.count(len(v.Fields))
 		for i := range v.Fields {
 			w.text(string(v.Fields[i]))
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		w.count(len(v.Set))
 		for _, key := range slices.Sorted(maps.Keys(v.Set)) {
 			w.text(string(key))
 			w.text(string(v.Set[key]))
 		}
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		w.count(len(v.Places))
 		for i := range v.Places {
 			w.placeValue(&v.Places[i])
 		}
 	}
-	if set&(1<<23) != 0 {
+	if set&(1<<24) != 0 {
 		w.limitValue(v.Limit)
 	}
-	if set&(1<<24) != 0 {
+	if set&(1<<25) != 0 {
 		w.commandValue(v.Run)
 	}
-	if set&(1<<25) != 0 {
+	if set&(1<<26) != 0 {
 		w.httpValue(v.HTTP)
 	}
-	if set&(1<<26) != 0 {
+	if set&(1<<27) != 0 {
 		w.builtinValue(v.Builtin)
 	}
 }
@@ -519,63 +525,67 @@ func (r *codecReader) hookValue(v *policyfile.Hook) {
 		v.Reason = r.text()
 	}
 	if set&(1<<16) != 0 {
+		v.Approve = &policyfile.Approve{}
+		r.approveValue(v.Approve)
+	}
+	if set&(1<<17) != 0 {
 		v.Advice = make([]string, r.count())
 		for i := range v.Advice {
 			v.Advice[i] = r.text()
 		}
 	}
-	if set&(1<<17) != 0 {
+	if set&(1<<18) != 0 {
 		v.Context = &policyfile.Context{}
 		r.contextValue(v.Context)
 	}
-	if set&(1<<18) != 0 {
+	if set&(1<<19) != 0 {
 		v.Replace = make([]policyfile.Replacement, r.count())
 		for i := range v.Replace {
 			r.replacementValue(&v.Replace[i])
 		}
 	}
-	if set&(1<<19) != 0 {
+	if set&(1<<20) != 0 {
 		v.Mask = make([]string, r.count())
 		for i := range v.Mask {
 			v.Mask[i] = r.text()
 		}
 	}
-	if set&(1<<20) != 0 {
+	if set&(1<<21) != 0 {
 		v.Fields = make([]grapnel.Field, r.count())
 		for i := range v.Fields {
 			v.Fields[i] = grapnel.Field(r.text())
 		}
 	}
-	if set&(1<<21) != 0 {
+	if set&(1<<22) != 0 {
 		v.Set = map[grapnel.Field]json.RawMessage{}
 		for range r.count() {
 			key := grapnel.Field(r.text())
 			v.Set[key] = json.RawMessage(r.text())
 		}
 	}
-	if set&(1<<22) != 0 {
+	if set&(1<<23) != 0 {
 		v.Places = make([]policyfile.Place, r.count())
 		for i := range v.Places {
 			r.placeValue(&v.Places[i])
 		}
 	}
-	if set&(1<<23) != 0 {
+	if set&(1<<24) != 0 {
 		v.Limit = &policyfile.Limit{}
 		r.limitValue(v.Limit)
 	}
-	if set&(1<<24) != 0 {
+	if set&(1<<25) != 0 {
 		v.Run = &policyfile.Command{}
 		r.commandValue(v.Run)
 	}
-	if set&(1<<25) != 0 {
+	if set&(1<<26) != 0 {
 		v.HTTP = &policyfile.HTTP{}
 		r.httpValue(v.HTTP)
 	}
-	if set&(1<<26) != 0 {
+	if set&(1<<27) != 0 {
 		v.Builtin = &policyfile.Builtin{}
 		r.builtinValue(v.Builtin)
 	}
-	r.leave(set >> 27)
+	r.leave(set >> 28)
 }
 
 func (w *codecWriter) loadFromValue(v *policyfile.LoadFrom) {
@@ -1425,6 +1435,52 @@ func (r *codecReader) sandboxValue(v *policyfile.Sandbox) {
 	}
 	v.Optional = set&(1<<5) != 0
 	r.leave(set >> 6)
+}
+
+func (w *codecWriter) approveValue(v *policyfile.Approve) {
+	var set uint64
+	if v.Within != 0 {
+		set |= 1 << 0
+	}
+	if v.Else != "" {
+		set |= 1 << 1
+	}
+	if len(v.Notify) > 0 {
+		set |= 1 << 2
+	}
+	w.uint(set)
+	if set&(1<<0) != 0 {
+		w.int(int64(v.Within))
+	}
+	if set&(1<<1) != 0 {
+		w.text(string(v.Else))
+	}
+	if set&(1<<2) != 0 {
+		w.count(len(v.Notify))
+		for i := range v.Notify {
+			w.text(string(v.Notify[i]))
+		}
+	}
+}
+
+func (r *codecReader) approveValue(v *policyfile.Approve) {
+	if !r.enter() {
+		return
+	}
+	set := r.uint()
+	if set&(1<<0) != 0 {
+		v.Within = policyfile.Duration(r.int())
+	}
+	if set&(1<<1) != 0 {
+		v.Else = r.text()
+	}
+	if set&(1<<2) != 0 {
+		v.Notify = make([]string, r.count())
+		for i := range v.Notify {
+			v.Notify[i] = r.text()
+		}
+	}
+	r.leave(set >> 3)
 }
 
 func (w *codecWriter) contextValue(v *policyfile.Context) {

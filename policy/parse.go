@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -214,6 +215,9 @@ func (p *fileParser) policy(n *yaml.Node) *policyfile.Policy {
 			p.plainPackHook(item)
 		}
 	}
+	for i, item := range hooks.Items {
+		p.targets(item, &policy.Hooks[i], policy.Hooks)
+	}
 	return policy
 }
 
@@ -234,6 +238,7 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 		{"priority", func(n *yaml.Node) { h.Priority = p.integer(n) }},
 		{"timeout", func(n *yaml.Node) { h.Timeout = p.duration(n) }},
 		{"message", func(n *yaml.Node) { h.Message = p.text(n) }},
+		{"approve", func(n *yaml.Node) { h.Approve = p.approve(n) }},
 		{"advice", func(n *yaml.Node) { h.Advice = p.each(n, p.advice) }},
 		{"incident", func(n *yaml.Node) { h.Incident = p.text(n) }},
 		{"fields", func(n *yaml.Node) { h.Fields = p.fields(n) }},
@@ -261,6 +266,9 @@ func (p *fileParser) hook(n *yaml.Node) policyfile.Hook {
 	}
 	if h.Advice != nil && h.Decide != "block" && h.Decide != "ask" {
 		p.fail(keyIn(n, "advice"), "remove it, or write `block: REASON`", "hook %q: `advice` needs `block` or `ask`", h.Name)
+	}
+	if h.Approve != nil && h.Decide != "ask" {
+		p.fail(keyIn(n, "approve"), "remove it, or write `ask: QUESTION`", "hook %q: `approve` needs `ask`", h.Name)
 	}
 	if h.Fields != nil && h.Replace == nil && h.Mask == nil {
 		p.fail(keyIn(n, "fields"), "remove it, or write `mask: true`", "hook %q: `fields` needs `replace` or `mask`", h.Name)
@@ -333,6 +341,45 @@ func (p *fileParser) decision(h *policyfile.Hook, n *yaml.Node, decision string)
 		h.Reason = strings.TrimSpace(n.Text)
 	case n.Kind != yaml.Bool || n.Text != "true":
 		p.fail(n, "write `"+decision+": REASON`, or remove the hook", "%s must be the reason, or true", decision)
+	}
+}
+
+// The shortest and the longest time for the answer of a person.
+const (
+	minWithin = time.Second
+	maxWithin = 24 * time.Hour
+)
+
+func (p *fileParser) approve(n *yaml.Node) *policyfile.Approve {
+	a := &policyfile.Approve{}
+	p.mapping(n, "approve", []key{
+		{"within", func(n *yaml.Node) {
+			a.Within = p.duration(n)
+			if d := time.Duration(a.Within); d != 0 && (d < minWithin || d > maxWithin) {
+				p.fail(n, "write for example 10m", "a person answers within %v to %v", minWithin, maxWithin)
+			}
+		}},
+		{"else", func(n *yaml.Node) { a.Else = p.oneOf(n, "block", "ask") }},
+		{"notify", func(n *yaml.Node) { a.Notify = p.texts(n) }},
+	})
+	if n.Kind == yaml.Map && n.Get("within") == nil {
+		p.fail(n, "write `within: 10m`", "`approve` has no `within`, the time for a person's answer")
+	}
+	return a
+}
+
+// targets rejects the name of a target in `approve:` that is no observing hook of the file.
+func (p *fileParser) targets(item *yaml.Node, h *policyfile.Hook, hooks []policyfile.Hook) {
+	if h.Approve == nil || h.Approve.Notify == nil {
+		return
+	}
+	for _, target := range itemsOf(item.Get("approve").Get("notify")) {
+		known := slices.ContainsFunc(hooks, func(h policyfile.Hook) bool {
+			return h.Name == target.Text && (h.HTTP != nil && h.HTTP.Async || h.Run != nil && h.Run.Async)
+		})
+		if !known {
+			p.fail(target, "write the name of a hook with `notify:`, or with `run:` and `async: true`", "hook %q: no hook of this file with the name %q observes", h.Name, target.Text)
+		}
 	}
 }
 

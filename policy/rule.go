@@ -83,6 +83,16 @@ func (d decide) Handle(context.Context, *grapnel.Event) (grapnel.Outcome, error)
 	return grapnel.Outcome(d), nil
 }
 
+// asking is the hook of an `ask:` with `approve:`.
+type asking struct {
+	decide
+
+	approve policyfile.Approve
+}
+
+// Approve returns how the question waits for a person; see package approval.
+func (a *asking) Approve() *policyfile.Approve { return &a.approve }
+
 // addContext is the hook of a `context:` action with a text or a file.
 type addContext struct {
 	what    policyfile.Context

@@ -78,7 +78,7 @@ func TestSchemaHasEveryKey(t *testing.T) {
 	s.Defs[""] = s.mapping
 	defs := map[string]string{ // name of the mapping in messages -> its definition
 		"the policy": "", "pack": "packInfo", "use": "usedPack", "defaults": "defaults", "a hook": "hook",
-		"match": "match", "secrets": "secrets", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "until": "until", "load": "loadFrom", "builtin": "builtin",
+		"match": "match", "secrets": "secrets", "context": "context", "replace": "replacement", "limit": "limit", "after": "after", "approve": "approve", "until": "until", "load": "loadFrom", "builtin": "builtin",
 		"http": "http", "notify": "notify", "breaker": "breaker",
 		"sandbox": "sandbox", "contain": "contain",
 		"grants": "grant", "trust": "vouch",
@@ -300,6 +300,8 @@ func TestSchemaExplainsKeys(t *testing.T) {
 				case "context":
 					hook["on"] = "session.start"
 				case "set":
+				case "approve":
+					hook["ask"] = "ok?"
 				case "fields":
 					hook["on"], hook["replace"] = "tool.after", "[{pattern: a, with: b}]"
 				case "speaks", "env", "sandbox", "on_error", "priority", "timeout", "message":

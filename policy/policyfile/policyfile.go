@@ -74,7 +74,8 @@ type Hook struct {
 	Decide  string                            `json:"decide,omitempty"`  // block, ask or allow
 	Contain *Sandbox                          `json:"contain,omitempty"` // runs a shell line in a sandbox
 	Reason  string                            `json:"reason,omitempty"`
-	Advice  []string                          `json:"advice,omitempty"` // commands to run instead; added to the reason
+	Approve *Approve                          `json:"approve,omitempty"` // of an `ask:`: waits for a person
+	Advice  []string                          `json:"advice,omitempty"`  // commands to run instead; added to the reason
 	Context *Context                          `json:"context,omitempty"`
 	Replace []Replacement                     `json:"replace,omitempty"`
 	Mask    []string                          `json:"mask,omitempty"`   // IDs or globs of the rules whose secrets are masked
@@ -296,6 +297,13 @@ func (h *HTTP) Key() string {
 // Limits returns the limits for package circuit.
 func (b Breaker) Limits() circuit.Limits {
 	return circuit.Limits{Failures: b.Failures, Cooldown: time.Duration(b.Cooldown)}
+}
+
+// Approve is how an `ask:` waits for a person who may not be at the agent's terminal.
+type Approve struct {
+	Within Duration `json:"within"`           // time for the person's answer
+	Else   string   `json:"else,omitempty"`   // without an answer: block, or ask, the agent's own question; empty = block
+	Notify []string `json:"notify,omitempty"` // names of observing hooks of the file that learn about the question
 }
 
 // Limit is a `limit:` action: the maximum number of matching events in a period, or the maximum sum
