@@ -16,7 +16,7 @@ type Approval struct {
 
 	// Ask asks a person about an event that only these hooks stop; nil = nobody is asked. An ID means
 	// yes, a Block means no, and any other Outcome leaves the question.
-	Ask func(ctx context.Context, ev *Event, hooks []*Spec) (id string, out Outcome)
+	Ask func(ctx context.Context, ev *Event, hooks []HookRun) (id string, out Outcome)
 }
 
 // stops reports whether an answer stops the action or asks a person about it.
@@ -79,9 +79,9 @@ func (f *firing) askPerson(ctx context.Context, v Verdict) Verdict {
 	if v.Decision < Ask {
 		return v
 	}
-	var ask func(context.Context, *Event, []*Spec) (string, Outcome)
+	var ask func(context.Context, *Event, []HookRun) (string, Outcome)
 	var asking []*answer
-	var hooks []*Spec
+	var hooks []HookRun
 	for i := range f.answers {
 		a := &f.answers[i]
 		switch {
@@ -94,8 +94,8 @@ func (f *firing) askPerson(ctx context.Context, v Verdict) Verdict {
 			ask = a.approval.Ask
 		}
 		asking = append(asking, a)
-		if !slices.Contains(hooks, a.spec) {
-			hooks = append(hooks, a.spec)
+		if !slices.ContainsFunc(hooks, func(h HookRun) bool { return h.Name == a.spec.Name && h.Source == a.spec.Source.Name }) {
+			hooks = append(hooks, a.run())
 		}
 	}
 	if ask == nil {

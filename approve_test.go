@@ -210,9 +210,12 @@ func TestAsk(t *testing.T) {
 				if hook.Name == "never" {
 					return grapnel.Approval{}
 				}
-				return grapnel.Approval{How: "a browser", Ask: func(_ context.Context, ev *grapnel.Event, hooks []*grapnel.Spec) (string, grapnel.Outcome) {
+				return grapnel.Approval{How: "a browser", Ask: func(_ context.Context, ev *grapnel.Event, hooks []grapnel.HookRun) (string, grapnel.Outcome) {
 					for _, h := range hooks {
 						asked += h.Name + " "
+						if h.Outcome.Reason != h.Name+"?" {
+							t.Errorf("the question of %s is %q", h.Name, h.Outcome.Reason)
+						}
 					}
 					asked += ev.Command()
 					return tt.answer(ev)

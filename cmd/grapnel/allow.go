@@ -123,7 +123,7 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 		return errors.New("the call was not allowed")
 	}
 	note := allow.Record(g)
-	if g.Logged, err = record(ctx, place, allow.Granted, &note); err != nil {
+	if g.Logged, err = record(place, allow.Granted, &note); err != nil {
 		return fmt.Errorf("cannot allow the call without a record: %w", err)
 	}
 	if err := place.Approvals().Add(g); err != nil {
@@ -204,7 +204,7 @@ func (c *console) revokeGrant(ctx context.Context, place local.Place, id string)
 		return fmt.Errorf("cannot revoke the grant: %w", err)
 	}
 	fmt.Fprintf(c.Out, "grant %s is revoked: the call is stopped again\n", g.ID)
-	return recordPause(ctx, place, "AllowOff", "grant "+g.ID+" was revoked")
+	return recordPause(place, "AllowOff", "grant "+g.ID+" was revoked")
 }
 
 // maxAllowedText is the maximum number of bytes of a command, path or text in a list.

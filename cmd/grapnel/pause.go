@@ -64,7 +64,7 @@ needs a terminal and refuses below the process of an agent, because a person sho
 // pause records the pause and then starts it. If the Record cannot be written, the pause does
 // not start.
 func (c *console) pause(ctx context.Context, place local.Place, pause pause.Pause) error {
-	if err := recordPause(ctx, place, "Pause", pause.String()); err != nil {
+	if err := recordPause(place, "Pause", pause.String()); err != nil {
 		return err
 	}
 	if err := pause.Write(place.Pause()); err != nil {
@@ -87,33 +87,21 @@ func (c *console) unpause(ctx context.Context, place local.Place) error {
 		return nil
 	}
 	fmt.Fprintln(c.Out, "the pause is over: hooks decide")
-	return recordPause(ctx, place, "PauseOff", "the pause was ended")
+	return recordPause(place, "PauseOff", "the pause was ended")
 }
 
 // recordPause adds a line to the log.
-func recordPause(ctx context.Context, place local.Place, event grapnel.Kind, text string) error {
-	_, err := record(ctx, place, pauseEvents+event, &grapnel.Record{Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}})
+func recordPause(place local.Place, event grapnel.Kind, text string) error {
+	_, err := record(place, pauseEvents+event, &grapnel.Record{Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}})
 	return err
 }
 
 // record adds a line with the reasons and the approval of note to the log, and returns its ID.
-func record(ctx context.Context, place local.Place, event grapnel.Kind, note *grapnel.Record) (id string, err error) {
+func record(place local.Place, event grapnel.Kind, note *grapnel.Record) (id string, err error) {
 	sp, err := spool.Open(place.Spool(), nil)
 	if err != nil {
 		return "", err
 	}
 	defer sp.Close()
-	engine, err := grapnel.New(nil, &grapnel.Options{Observers: []grapnel.Observer{
-		grapnel.ObserverFunc(func(ctx context.Context, rec *grapnel.Record) {
-			line := *rec
-			line.Reasons, line.Approval, line.CallDigest, line.User = note.Reasons, note.Approval, note.CallDigest, note.User
-			id = line.ID
-			sp.Observe(ctx, &line)
-		}),
-	}})
-	if err != nil {
-		return "", err
-	}
-	engine.Fire(ctx, &grapnel.Event{Kind: event, Agent: grapnel.Agent{Name: "grapnel"}})
-	return id, sp.Err()
+	return sp.Note(event, *note)
 }

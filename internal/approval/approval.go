@@ -37,11 +37,12 @@ type Grant struct {
 	Until  time.Time `json:"until"`
 	Uses   int       `json:"uses,omitempty"` // how many calls may pass; 0 = any number
 	Scope  Scope     `json:"scope"`
-	Digest string    `json:"digest"` // of the call, see [Store.Digest]
-	Hooks  []string  `json:"hooks"`  // full names of the hooks whose answers have no effect
-	Call   string    `json:"call"`   // the masked call, for people
-	Record string    `json:"record"` // ID of the Record of the stopped call
-	Logged string    `json:"logged"` // ID of the Record that logs this Grant
+	Digest string    `json:"digest"`           // of the call, see [Store.Digest]
+	Policy string    `json:"policy,omitempty"` // digest of the policies in force; empty = any
+	Hooks  []string  `json:"hooks"`            // full names of the hooks whose answers have no effect
+	Call   string    `json:"call"`             // the masked call, for people
+	Record string    `json:"record"`           // ID of the Record of the stopped call
+	Logged string    `json:"logged"`           // ID of the Record that logs this Grant
 }
 
 // Content identifies the Grant in the Record that logs it: the beginning of a digest of all other
@@ -72,11 +73,14 @@ func (g *Grant) New(now time.Time, length time.Duration) error {
 	if length < time.Second || length > Max {
 		return fmt.Errorf("a call can be allowed for one second to %v, not %v", Max, length)
 	}
-	g.ID = fmt.Sprintf("%012x", rand.Uint64()>>16) // an ID is not a secret
+	g.ID = NewID()
 	g.Since = now.UTC().Truncate(time.Second)      // also removes the monotonic clock reading, which is only valid in this process
 	g.Until = g.Since.Add(length)
 	return nil
 }
+
+// NewID returns the ID of a Grant or a Request. An ID is not a secret.
+func NewID() string { return fmt.Sprintf("%012x", rand.Uint64()>>16) }
 
 // String returns how often and until when the call may pass.
 func (g *Grant) String() string {
@@ -98,9 +102,10 @@ func (g *Grant) active(now time.Time) bool {
 	return !now.Before(g.Since) && now.Before(g.Until) && g.Until.Sub(g.Since) <= Max && g.Uses >= 0
 }
 
-// covers reports whether a hook's answer to an event of a session has no effect.
-func (g *Grant) covers(session, hook string) bool {
-	return (g.Scope.Session == "" || g.Scope.Session == session) && slices.Contains(g.Hooks, hook)
+// covers reports whether a hook's answer to an event of a session has no effect under the policies
+// with a digest.
+func (g *Grant) covers(session, policy, hook string) bool {
+	return (g.Scope.Session == "" || g.Scope.Session == session) && (g.Policy == "" || g.Policy == policy) && slices.Contains(g.Hooks, hook)
 }
 
 // A Store is the directory of the Grants of one user. It has a file per call, so a new Grant
@@ -111,6 +116,7 @@ const (
 	maxGrant = 64 << 10 // bytes
 	suffix   = ".json"
 	used     = ".used"
+	revoked  = ".revoked"
 )
 
 func (s Store) file(call string) string { return filepath.Join(string(s), call+suffix) }
@@ -145,9 +151,11 @@ func (s Store) read(call string, now time.Time) *Grant {
 	return g
 }
 
-// spent reports whether all uses of a Grant are used.
+func (s Store) revokedFile(id string) string { return filepath.Join(string(s), id+revoked) }
+
+// spent reports whether all uses of a Grant are used, or it was revoked.
 func (s Store) spent(g *Grant) bool {
-	return g.Uses > 0 && readfile.Exists(s.useFile(g.ID, g.Uses-1))
+	return readfile.Exists(s.revokedFile(g.ID)) || g.Uses > 0 && readfile.Exists(s.useFile(g.ID, g.Uses-1))
 }
 
 // Use uses a Grant once, for an event with this ID, and reports whether it could. Only one of several
@@ -164,7 +172,7 @@ func (s Store) Use(g *Grant, event string) bool {
 			return false
 		}
 	}
-	return g.Uses == 0
+	return g.Uses == 0 && !s.spent(g)
 }
 
 // usedBy reports whether an event has one of the uses of a Grant. An empty ID has none.
@@ -212,8 +220,15 @@ func (s Store) Valid(now time.Time) ([]Grant, error) {
 	return grants, err
 }
 
-// Revoke removes a Grant.
+// Revoke ends a Grant. No event uses it afterwards, also if the Grant is part of an answer to a
+// [Request].
 func (s Store) Revoke(g *Grant) error {
+	if err := atomicfile.Write(s.revokedFile(g.ID), nil, 0o600); err != nil {
+		return err
+	}
+	for range g.Uses {
+		s.Use(g, "") // a program that has not seen the file yet cannot take the use
+	}
 	if err := os.Remove(s.file(g.Digest)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -240,7 +255,7 @@ const pruneAfter = Max + 2*time.Hour
 func (s Store) prune(now time.Time) {
 	names, _ := s.names() // otherwise they remain
 	for _, name := range names {
-		if !strings.HasSuffix(name, suffix) && !strings.Contains(name, used) {
+		if name == keyName {
 			continue
 		}
 		name = filepath.Join(string(s), name)

@@ -195,7 +195,7 @@ func TestListAndRevoke(t *testing.T) {
 	for _, e := range entries {
 		names = append(names, e.Name())
 	}
-	want := []string{"key", replaced.Digest + ".json", last.Digest + ".json"}
+	want := []string{"key", second.ID + ".revoked", replaced.Digest + ".json", last.Digest + ".json"}
 	slices.Sort(want)
 	slices.Sort(names)
 	if !slices.Equal(names, want) {

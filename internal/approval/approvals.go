@@ -22,6 +22,8 @@ type Approvals struct {
 	// Retry is the ID that this process gave to its event before it asked a daemon, which did not
 	// answer in time. A use by the daemon is then a use by the event. Empty = no daemon was asked.
 	Retry string
+
+	Policy func() string // digest of the policies in force; nil = unknown, and no Grant that names one is valid
 }
 
 // Find returns the approval of a hook's answer: see grapnel.Options.
@@ -33,7 +35,7 @@ func (a Approvals) Find(_ context.Context, ev *grapnel.Event, hook *grapnel.Spec
 	if ev.Tool != nil { // for a prompt, Gemini CLI shows such a message instead of the reason
 		found.How = how
 	}
-	if g, ok := a.find(ev); ok && g.covers(ev.Session.ID, hook.FullName()) {
+	if g, ok := a.find(ev); ok && g.covers(ev.Session.ID, a.policy(g), hook.FullName()) {
 		found.ID = g.ID
 		found.Use = func(_ context.Context, ev *grapnel.Event) bool { return a.use(ev, g.ID) }
 	}
@@ -49,6 +51,14 @@ func (a Approvals) find(ev *grapnel.Event) (*Grant, bool) {
 		return nil, false
 	}
 	return a.Store.Find(digestOf(key, ev), a.retried(ev), time.Now())
+}
+
+// policy returns the digest of the policies in force, if the Grant names one.
+func (a Approvals) policy(g *Grant) string {
+	if g.Policy == "" || a.Policy == nil {
+		return ""
+	}
+	return a.Policy()
 }
 
 // retried returns the ID of the event if a daemon was asked about it, and otherwise nothing.

@@ -94,9 +94,12 @@ func Input(t *grapnel.Tool) string {
 }
 
 // keySize is the length of a key: 128 random bits in hex.
-const keySize = 32
+const (
+	keySize = 32
+	keyName = "key"
+)
 
-func (s Store) keyFile() string { return filepath.Join(string(s), "key") }
+func (s Store) keyFile() string { return filepath.Join(string(s), keyName) }
 
 func (s Store) readKey() ([]byte, error) {
 	key, err := readfile.Regular(s.keyFile(), keySize+1)

@@ -203,6 +203,14 @@ func (s *Spool) Store(rec *grapnel.Record) error {
 	return nil
 }
 
+// Note appends a Record of Grapnel itself, such as the Record of a grant. It adds the ID, which it
+// returns, the time and the agent "grapnel" to note.
+func (s *Spool) Note(event grapnel.Kind, note grapnel.Record) (id string, err error) {
+	now := time.Now()
+	note.ID, note.Time, note.Agent, note.Event, note.Hooks = NewID(now), now.UTC(), "grapnel", event, []grapnel.HookRun{}
+	return note.ID, s.Store(&note)
+}
+
 // An Entry is one line of the log.
 type Entry struct {
 	grapnel.Record

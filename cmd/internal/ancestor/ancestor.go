@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/dialect"
@@ -25,10 +27,31 @@ type Process struct {
 	PID   int
 	Name  string
 	Agent string // title of the agent
+	Args  []string
+}
+
+// headless are words on the command lines of agents that have no terminal dialog.
+var headless = []string{"-p", "--print", "--prompt", "exec", "run", "--no-interactive", "--headless"}
+
+// Interactive reports whether the process shows dialogs at a terminal. On systems other than Linux,
+// the answer is always no.
+func (p *Process) Interactive() bool {
+	return terminal(p.PID) && !slices.ContainsFunc(p.Args, func(arg string) bool { return slices.Contains(headless, arg) })
 }
 
 // String describes a process for messages: Claude Code (process 4711, claude).
 func (p *Process) String() string { return fmt.Sprintf("%s (process %d, %s)", p.Agent, p.PID, p.Name) }
+
+// terminal reports whether the standard input and output of a process are a terminal.
+func terminal(pid int) bool {
+	for _, fd := range []string{"0", "1"} {
+		name, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "fd", fd))
+		if err != nil || !strings.HasPrefix(name, "/dev/pts/") && !strings.HasPrefix(name, "/dev/tty") {
+			return false
+		}
+	}
+	return true
+}
 
 // process describes any process. Unknown parts are empty.
 type process struct {
@@ -56,7 +79,7 @@ func Agent() (*Process, error) {
 			break
 		}
 		if title := dialect.OfProcess(p.exe, p.name, p.args); title != "" && depth > 0 {
-			return &Process{pid, p.name, title}, nil
+			return &Process{pid, p.name, title, p.args}, nil
 		}
 		pid = p.parent
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/grapnel-dev/grapnel"
@@ -305,6 +306,13 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 	got := inv.receive(d, input)
 	inv.watch.received(got.Event)
 	f := &firing{spool: sp, keep: spooled{sp}, watch: inv.watch, approvals: approval.Approvals{Store: place.Approvals(), Retry: inv.firing}, identity: place.Identity()}
+	f.policies = sync.OnceValue(func() string {
+		if f.set == nil {
+			return ""
+		}
+		return f.set.Digest()
+	})
+	f.approvals.Policy, f.person = f.policies, &person{place, got, &inv, f}
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless

@@ -55,12 +55,13 @@ type firing struct {
 	rootless error     // why the root of the session could not be stored; nil = it was
 
 	approvals approval.Approvals
+	person    *person  // nil = the hook program asks
 	approved  approved // by an earlier report of the same action
 
 	losses spool.Losses // lost Records that the reply reports
 
 	identity local.Identity // origin of the Record
-	digest   string         // of the policies; empty = not known yet
+	policies func() string  // digest of the policies in force
 }
 
 // notices returns the hooks that inform the user at session start and with each prompt: that the
@@ -89,10 +90,7 @@ func (f *firing) Observe(ctx context.Context, rec *grapnel.Record) {
 	if f.rootless != nil {
 		rec.Error = strings.TrimPrefix(rec.Error+"; "+f.rootless.Error(), "; ")
 	}
-	if f.digest == "" && f.set != nil {
-		f.digest = f.set.Digest()
-	}
-	f.identity.Mark(rec, f.digest)
+	f.identity.Mark(rec, f.policies())
 	if rec.Decision >= grapnel.Ask && rec.Error == "" {
 		rec.CallDigest = f.approvals.Store.Digest(rec.Verdict.Event)
 	}
@@ -116,10 +114,22 @@ func (f *firing) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec
 	if found.How != "" && f.approved.has(hook.FullName()) {
 		found.ID, found.Use = f.approved.id(), func(context.Context, *grapnel.Event) bool { return true }
 	}
+	if decision == grapnel.Ask && found.How != "" && approval.Terms(hook) != nil {
+		found.Ask = f.ask
+	}
 	if use := found.Use; use != nil {
 		found.Use = func(ctx context.Context, ev *grapnel.Event) bool { return !f.left() && use(ctx, ev) }
 	}
 	return found
+}
+
+// ask asks a person. A daemon leaves that to the hook program, which waits beside the agent.
+func (f *firing) ask(ctx context.Context, ev *grapnel.Event, hooks []grapnel.HookRun) (string, grapnel.Outcome) {
+	if j, ok := f.keep.(*journal); ok {
+		j.left = true
+		return "", grapnel.Outcome{}
+	}
+	return f.person.ask(ctx, ev, hooks)
 }
 
 // left reports whether the firing is of a daemon, and the hook program will judge the event again:

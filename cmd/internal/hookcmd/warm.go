@@ -129,7 +129,8 @@ func (w *Warm) answer(ctx context.Context, asked *client.Question) (reply dialec
 		return reply, false, fmt.Errorf("%w: hook %q needs the environment of the agent", client.ErrSelf, name)
 	}
 	j := &journal{warm: w, entry: entry}
-	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, approvals: approval.Approvals{Store: place.Approvals()}, identity: entry.identity, digest: entry.digest}
+	f := &firing{set: &entry.set, spool: entry.spool, keep: j, rootless: rootless, approvals: approval.Approvals{Store: place.Approvals()}, identity: entry.identity, policies: func() string { return entry.digest }}
+	f.approvals.Policy = f.policies
 	engine := entry.engine
 	if notices := f.notices(got.Event.Kind); len(notices) > 0 {
 		if engine, err = engine.With(notices...); err != nil {
@@ -262,6 +263,11 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 		return nil, err
 	}
 	e.set, e.engine = engine.Set, engine.Engine
+	for i := range e.set.Specs { // the hook program waits for a person
+		if s := &e.set.Specs[i]; approval.Terms(s) != nil {
+			e.programs[s.Name] = true
+		}
+	}
 	e.identity, e.digest = place.Identity(), e.set.Digest()
 	late.KeepRecords(sp, &e.set)
 	_, paused := pause.Read(place.Pause(), e.loaded)

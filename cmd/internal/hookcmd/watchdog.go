@@ -57,6 +57,7 @@ type watchdog struct {
 	input  *dialect.Input  // nil = not read yet
 	place  local.Place     // zero = not found yet
 	budget time.Duration   // of the event; 0 = not known yet
+	waits  time.Time       // until then a person may answer; zero = no person is asked
 }
 
 // worked is the result of the work on one event.
@@ -199,9 +200,30 @@ func (w *watchdog) received(ev *grapnel.Event) {
 	ev.Terms.Budget = max(ev.Terms.Budget-time.Since(w.begun).Truncate(time.Second), time.Millisecond)
 }
 
+// extend gives a person until a time to answer, and the program half of the margin to reply.
+func (w *watchdog) extend(until time.Time) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.waits = until.Add(answerMargin / 2)
+}
+
+// start returns when the agent began to wait for the reply.
+func (w *watchdog) start() time.Time {
+	if w == nil {
+		return time.Now()
+	}
+	return w.begun
+}
+
 func (w *watchdog) limit() time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if !w.waits.IsZero() {
+		return w.waits.Sub(w.begun)
+	}
 	return patience(w.budget)
 }
 
