@@ -24,18 +24,23 @@ type allowing struct {
 	allow.Terms
 	length string
 	list   bool
+	deny   bool
 	revoke string
 }
 
 func newAllow(c *console) *cobra.Command {
 	var a allowing
 	cmd := &cobra.Command{
-		Use:   "allow [last | ID] [--for DURATION | --session]",
+		Use:   "allow [last | ID] [--for DURATION | --session | --deny]",
 		Short: "Let one stopped call pass",
 		Long: `Show a call that hooks stopped, and let it pass after your confirmation: once, within ten
-minutes. The same agent must make exactly the same call in the same directory again. Without an
-argument, it is the newest stopped call. An ID is the beginning of a record's ID. You see all that
-you allow: if the record contains only a part of the call, the command refuses.
+minutes. The same agent must make exactly the same call in the same session and directory again.
+Without an argument, it is the newest call that waits for a person, or else the newest stopped
+call. An ID is the beginning of a record's ID, or of a request's ID from "grapnel pending". You
+see all that you allow: if the record contains only a part of the call, the command refuses.
+
+A call that waits (see approve: in the documentation of policies) continues at once. With --deny,
+it ends, and the model reads the --reason.
 
 You can answer a question of a hook, also if the agent cannot ask and it became a block. You can
 also pass the rules of your own policy and of its packs. Blocks by programs, by managed, project
@@ -43,7 +48,7 @@ and plugin policies, and by Grapnel's self-protection stay.
 
 The command needs a terminal and refuses below the process of an agent, because a person should
 decide. --list shows the grants that are not used yet, and --revoke ends one.`,
-		Example: "  grapnel allow\n  grapnel allow 01a2004139ad --for 1h --reason 'cleaning up the branch'\n  grapnel allow --session\n  grapnel allow --list\n  grapnel allow --revoke 5f0c",
+		Example: "  grapnel allow\n  grapnel allow --deny --reason 'not on a Friday'\n  grapnel allow 01a2004139ad --for 1h --reason 'cleaning up the branch'\n  grapnel allow --session\n  grapnel allow --list\n  grapnel allow --revoke 5f0c",
 		Args:    usageArgs(cobra.MaximumNArgs(1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := a.check(c, cmd, args); err != nil {
@@ -56,7 +61,7 @@ decide. --list shows the grants that are not used yet, and --revoke ends one.`,
 			case a.list:
 				return c.listGrants(place)
 			case cmd.Flags().Changed("revoke"):
-				return c.revokeGrant(cmd.Context(), place, a.revoke)
+				return c.revokeGrant(place, a.revoke)
 			}
 			return c.allow(cmd.Context(), place, cmp.Or(strings.Join(args, ""), "last"), &a)
 		},
@@ -64,7 +69,8 @@ decide. --list shows the grants that are not used yet, and --revoke ends one.`,
 	flags := cmd.Flags()
 	flags.StringVar(&a.length, "for", "", "let the call pass any number of times for a `DURATION`, at most 24h")
 	flags.BoolVar(&a.Session, "session", false, "let the call pass any number of times in this session of the agent")
-	flags.StringVar(&a.Reason, "reason", "", "why you allow the call: a `TEXT` for the log")
+	flags.BoolVar(&a.deny, "deny", false, "deny a call that waits for a person")
+	flags.StringVar(&a.Reason, "reason", "", "why you allow the call, for the log, or why you deny it, for the model: a `TEXT`")
 	flags.BoolVar(&a.list, "list", false, "list the open grants")
 	flags.StringVar(&a.revoke, "revoke", "", "end the grant with this `ID`")
 	return c.jsonFlag(cmd)
@@ -73,13 +79,15 @@ decide. --list shows the grants that are not used yet, and --revoke ends one.`,
 // check returns an error if the flags are invalid. All errors are usage errors.
 func (a *allowing) check(c *console, cmd *cobra.Command, args []string) error {
 	grants := len(args) > 0
-	for _, name := range []string{"for", "session", "reason"} {
+	for _, name := range []string{"for", "session", "reason", "deny"} {
 		grants = grants || cmd.Flags().Changed(name)
 	}
 	revokes := cmd.Flags().Changed("revoke")
 	switch {
 	case a.list && (grants || revokes), revokes && grants:
 		return cli.Usage(errors.New("--list and --revoke cannot be used with an ID or other flags"))
+	case a.deny && (a.length != "" || a.Session):
+		return cli.Usage(errors.New("--deny cannot be used with --for or --session"))
 	case c.JSON && !a.list:
 		return cli.Usage(cli.WithHint(errors.New("--json is only for --list"), "grapnel allow --list --json"))
 	case a.length == "":
@@ -104,6 +112,9 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 		return err
 	}
 	c.printCall(call)
+	if a.deny {
+		return c.deny(place, call, a.Reason)
+	}
 	if err := call.Allowable(); err != nil {
 		return err
 	}
@@ -122,14 +133,42 @@ func (c *console) allow(ctx context.Context, place local.Place, id string, a *al
 	if !c.Ask("allow this call?") {
 		return errors.New("the call was not allowed")
 	}
-	note := allow.Record(g)
-	if g.Logged, err = record(place, allow.Granted, &note); err != nil {
-		return fmt.Errorf("cannot allow the call without a record: %w", err)
+	if r := call.Request; r != nil && a.For == 0 {
+		return c.decide(place, r, allow.Decision{Yes: true, Session: a.Session, Reason: a.Reason})
 	}
-	if err := place.Approvals().Add(g); err != nil {
-		return fmt.Errorf("cannot allow the call: %w", err)
+	if err := call.Allow(place, g); err != nil {
+		return err
 	}
 	fmt.Fprintf(c.Out, "allowed %v; tell the agent to try again; \"grapnel allow --revoke %s\" ends it\n", g, g.ID)
+	return nil
+}
+
+// deny ends a call that waits for a person.
+func (c *console) deny(place local.Place, call *allow.Call, reason string) error {
+	if call.Request == nil {
+		return cli.WithHint(errors.New("this call does not wait for a person: it was stopped"), `"grapnel pending" lists the calls that wait`)
+	}
+	if err := c.byPerson("deny a call", "", c.In, c.Out); err != nil {
+		return err
+	}
+	return c.decide(place, call.Request, allow.Decision{Reason: reason})
+}
+
+// decide answers a request and prints the answer in force.
+func (c *console) decide(place local.Place, r *approval.Request, d allow.Decision) error {
+	a, first, err := allow.Decide(place, r.ID, d)
+	switch {
+	case err != nil:
+		return err
+	case !first:
+		return fmt.Errorf("nothing has changed: the request was %v", a)
+	case a.State == approval.Denied:
+		fmt.Fprintln(c.Out, "denied: the agent does not run the call")
+	case r.Waits.After(a.Time):
+		fmt.Fprintln(c.Out, "approved: the agent continues")
+	default:
+		fmt.Fprintf(c.Out, "approved %v; tell the agent to try again; \"grapnel allow --revoke %s\" ends it\n", a.Grant, a.Grant.ID)
+	}
 	return nil
 }
 
@@ -146,7 +185,11 @@ func (c *console) printCall(call *allow.Call) {
 	if call.Changed {
 		fmt.Fprintf(c.Out, "  %s\n", c.Paint(cli.Yellow, "hooks changed this call before it was stopped: the changed call is allowed"))
 	}
-	fmt.Fprintln(c.Out, c.Paint(cli.Bold, "stopped by"))
+	if r := call.Request; r != nil {
+		fmt.Fprintf(c.Out, "%s (request %s, until %s)\n", c.Paint(cli.Bold, "asked by"), r.ID, r.Until.Local().Format("15:04:05"))
+	} else {
+		fmt.Fprintln(c.Out, c.Paint(cli.Bold, "stopped by"))
+	}
 	for _, h := range call.Hooks {
 		now := ""
 		if h.Now {
@@ -193,18 +236,16 @@ func (c *console) printGrant(g *approval.Grant, indent string) {
 	fmt.Fprintf(c.Out, "%s  in %s, %v%s\n", indent, printable.Line(g.Scope.Dir), g, printable.Line(reason))
 }
 
-// revokeGrant ends a grant and then records that. It must work even if the Record cannot be
-// written.
-func (c *console) revokeGrant(ctx context.Context, place local.Place, id string) error {
+func (c *console) revokeGrant(place local.Place, id string) error {
 	g, err := allow.Select(place, id)
 	if err != nil {
 		return err
 	}
-	if err := place.Approvals().Revoke(g); err != nil {
-		return fmt.Errorf("cannot revoke the grant: %w", err)
+	err = allow.Revoke(place, g)
+	if err == nil {
+		fmt.Fprintf(c.Out, "grant %s is revoked: the call is stopped again\n", g.ID)
 	}
-	fmt.Fprintf(c.Out, "grant %s is revoked: the call is stopped again\n", g.ID)
-	return recordPause(place, "AllowOff", "grant "+g.ID+" was revoked")
+	return err
 }
 
 // maxAllowedText is the maximum number of bytes of a command, path or text in a list.

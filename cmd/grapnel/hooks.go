@@ -231,7 +231,7 @@ command needs a terminal and refuses below the process of an agent, because a pe
 			if err != nil {
 				return err
 			}
-			if err := recordPause(place, "HookOff", fmt.Sprintf("%s was switched off: %s", h.Hook, reason)); err != nil {
+			if err := records.Note(place, "HookOff", fmt.Sprintf("%s was switched off: %s", h.Hook, reason)); err != nil {
 				return err
 			}
 			if err := hooks.Disable(place, h, reason); err != nil {
@@ -264,7 +264,7 @@ func newHooksEnable(c *console) *cobra.Command {
 			}
 			for _, name := range on {
 				fmt.Fprintf(c.Out, "%s is on\n", printable.Line(name))
-				err = errors.Join(err, recordPause(place, "HookOn", name+" was switched on"))
+				err = errors.Join(err, records.Note(place, "HookOn", name+" was switched on"))
 			}
 			return err
 		},

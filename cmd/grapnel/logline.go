@@ -12,6 +12,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 )
@@ -149,7 +150,7 @@ func (l *logLines) hooks(e *spool.Entry, word string) []cli.Span {
 	for _, text := range e.Unsupported {
 		add(cli.Yellow, "unsupported: "+text)
 	}
-	if strings.HasPrefix(string(e.Event), pauseEvents) {
+	if strings.HasPrefix(string(e.Event), records.Own) {
 		for _, r := range e.Reasons {
 			add(cli.Yellow, r.Text)
 		}

@@ -101,7 +101,7 @@ Exit code 0: success; 1: failure, as each command describes; 64: the command lin
 		commands []func(*console) *cobra.Command
 	}{
 		{"Set up:", []func(*console) *cobra.Command{
-			newInit, newInstall, newUninstall, newVerify, newDoctor, newStatus, newAllow, newPause,
+			newInit, newInstall, newUninstall, newVerify, newDoctor, newStatus, newAllow, newPending, newPause,
 		}},
 		{"Policies:", []func(*console) *cobra.Command{
 			newHooks, newCheck, newFmt, newTest, newExplain, newReplay, newSuggest, newRecord, newTrust, newUntrust, newImport, newSchema,

@@ -10,17 +10,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/internal/pause"
-	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 )
-
-// pauseEvents is the prefix of the event kinds that record pauses in the log. No hook receives
-// these events.
-const pauseEvents = grapnel.NativePrefix + "grapnel."
 
 func newPause(c *console) *cobra.Command {
 	var off bool
@@ -64,7 +59,7 @@ needs a terminal and refuses below the process of an agent, because a person sho
 // pause records the pause and then starts it. If the Record cannot be written, the pause does
 // not start.
 func (c *console) pause(ctx context.Context, place local.Place, pause pause.Pause) error {
-	if err := recordPause(place, "Pause", pause.String()); err != nil {
+	if err := records.Note(place, "Pause", pause.String()); err != nil {
 		return err
 	}
 	if err := pause.Write(place.Pause()); err != nil {
@@ -87,21 +82,5 @@ func (c *console) unpause(ctx context.Context, place local.Place) error {
 		return nil
 	}
 	fmt.Fprintln(c.Out, "the pause is over: hooks decide")
-	return recordPause(place, "PauseOff", "the pause was ended")
-}
-
-// recordPause adds a line to the log.
-func recordPause(place local.Place, event grapnel.Kind, text string) error {
-	_, err := record(place, pauseEvents+event, &grapnel.Record{Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}})
-	return err
-}
-
-// record adds a line with the reasons and the approval of note to the log, and returns its ID.
-func record(place local.Place, event grapnel.Kind, note *grapnel.Record) (id string, err error) {
-	sp, err := spool.Open(place.Spool(), nil)
-	if err != nil {
-		return "", err
-	}
-	defer sp.Close()
-	return sp.Note(event, *note)
+	return records.Note(place, "PauseOff", "the pause was ended")
 }

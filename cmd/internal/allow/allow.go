@@ -28,15 +28,17 @@ import (
 type Call struct {
 	*spool.Entry
 
-	Text    string        // the masked command, paths or text, and the input: all that a grant covers, unless Partly
-	Partly  bool          // a part of the call was cut from the Record
-	Masked  bool          // a part of Text is masked or replaced, but none was cut
-	Dir     string        // working directory of the agent
-	Changed bool          // hooks changed the call before others stopped it
-	Hooks   []Hook        // that stopped it
-	Others  []spool.Entry // other calls that were stopped shortly before, the newest first
+	Text    string            // the masked command, paths or text, and the input: all that a grant covers, unless Partly
+	Partly  bool              // a part of the call was cut from the Record
+	Masked  bool              // a part of Text is masked or replaced, but none was cut
+	Dir     string            // working directory of the agent
+	Changed bool              // hooks changed the call before others stopped it
+	Hooks   []Hook            // that stopped it
+	Request *approval.Request // that waits for an answer; nil = the call was stopped
+	Others  []spool.Entry     // other calls that were stopped shortly before, the newest first
 
-	specs []grapnel.Spec // in force now
+	specs  []grapnel.Spec // in force now
+	policy string         // their digest
 }
 
 // A Hook is a hook that stopped a call.
@@ -55,9 +57,12 @@ const (
 	maxOthers = 5
 )
 
-// Find returns the stopped call of the Record with an ID, or with an ID that begins so. "last" is
-// the newest stopped call.
+// Find returns the stopped call of the Record with an ID, or with an ID that begins so, or the call
+// of an open request. "last" is the newest open request, or else the newest stopped call.
 func Find(ctx context.Context, place local.Place, id string) (*Call, error) {
+	if c, err := pending(place, id); c != nil || err != nil {
+		return c, err
+	}
 	query := store.Query{Filter: spool.Filter{Events: approval.Kinds(), Decisions: []grapnel.Decision{grapnel.Ask, grapnel.Block}}}
 	last := id == "last"
 	if last {
@@ -112,7 +117,8 @@ func (c *Call) examine(place local.Place) error {
 	c.setText(ev, known, place.Approvals())
 	own := *ev
 	c.Dir = own.Session.CWD
-	c.specs = policy.Load(check.LookRequest(place, place.Files(nil, place.Dirs(&own, false)))).Specs
+	set := policy.Load(check.LookRequest(place, place.Files(nil, place.Dirs(&own, false))))
+	c.specs, c.policy = set.Specs, set.Digest()
 	for i := range c.Entry.Hooks {
 		run := &c.Entry.Hooks[i]
 		c.Changed = c.Changed || len(run.Changed) > 0 && !run.Observed
@@ -130,7 +136,9 @@ func (c *Call) examine(place local.Place) error {
 				h.Reason = cmp.Or(question, r.Text)
 			}
 		}
-		h.Stays = stays(run, h.Decision, c.specs)
+		if c.Request == nil { // each question is for a person
+			h.Stays = stays(run, h.Decision, c.specs)
+		}
 		c.Hooks = append(c.Hooks, h)
 	}
 	return nil
@@ -230,6 +238,9 @@ func (c *Call) Grant(place local.Place, t Terms) (*approval.Grant, error) {
 	for _, h := range c.Hooks {
 		g.Hooks = append(g.Hooks, h.Name)
 	}
+	if c.PolicyDigest == c.policy { // otherwise the policies have changed since, or --policy named others
+		g.Policy = c.policy
+	}
 	length := approval.Default
 	switch {
 	case t.Session && c.Session == "":
@@ -238,11 +249,25 @@ func (c *Call) Grant(place local.Place, t Terms) (*approval.Grant, error) {
 		length, g.Uses, g.Scope.Session = cmp.Or(t.For, approval.Max), 0, c.Session
 	case t.For != 0:
 		length, g.Uses = t.For, 0
+	default:
+		g.Scope.Session = c.Session
 	}
 	if err := g.New(time.Now(), length); err != nil {
 		return nil, err
 	}
 	return g, nil
+}
+
+// Allow records a grant of the call and then stores it. If the Record cannot be written, the call
+// stays stopped.
+func (c *Call) Allow(place local.Place, g *approval.Grant) (err error) {
+	if g.Logged, err = records.Put(place, granted, Record(g)); err != nil {
+		return fmt.Errorf("cannot allow the call without a record: %w", err)
+	}
+	if err := place.Approvals().Add(g); err != nil {
+		return fmt.Errorf("cannot allow the call: %w", err)
+	}
+	return nil
 }
 
 // Select returns the active grant with an ID, or with an ID that begins so.

@@ -16,8 +16,8 @@ import (
 	"github.com/grapnel-dev/grapnel/local"
 )
 
-// Granted is the kind of the Records in which "grapnel allow" logs a grant.
-const Granted = grapnel.Kind(grapnel.NativePrefix + "grapnel.Allow")
+// granted is the end of the kind of the Records that log a grant.
+const granted = "Allow"
 
 // Record returns the Record that logs a grant, for a caller that adds the ID and the time. It names
 // the content of the grant.
@@ -43,7 +43,7 @@ func Unlogged(ctx context.Context, place local.Place, since time.Time, removed b
 		query.Since = since.Add(-approval.Max)
 	}
 	logged := map[string]string{} // text about the grant, by the ID of the Record
-	granted := map[string]bool{}  // by the ID of the grant
+	known := map[string]bool{}    // by the ID of the grant
 	var passed []spool.Entry
 	for k, err := range records.Log(place).Read(ctx, query) {
 		switch {
@@ -55,8 +55,8 @@ func Unlogged(ctx context.Context, place local.Place, since time.Time, removed b
 			since = k.Time.Add(approval.Max)
 		}
 		switch {
-		case k.Record.Event == Granted && len(k.Reasons) > 0:
-			logged[k.ID], granted[k.Approval] = k.Reasons[0].Text, true
+		case k.Record.Event == records.Own+granted && len(k.Reasons) > 0:
+			logged[k.ID], known[k.Approval] = k.Reasons[0].Text, true
 		case k.Approval != "" && !k.Late && !k.Time.Before(since):
 			passed = append(passed, k.Entry)
 		}
@@ -70,7 +70,7 @@ func Unlogged(ctx context.Context, place local.Place, since time.Time, removed b
 		}
 	}
 	for i := range passed {
-		if e := &passed[i]; !granted[e.Approval] {
+		if e := &passed[i]; !known[e.Approval] {
 			list = append(list, fmt.Sprintf("the call of record %s passed with grant %s, which no record names", printable.Line(e.ID), printable.Line(e.Approval)))
 		}
 	}
