@@ -38,6 +38,8 @@ type person struct {
 	got    dialect.Received
 	inv    *invocation
 	firing *firing
+
+	interactive func() bool // a person sits at the terminal of the agent, so its own question is seen
 }
 
 // terms are the `approve:` keys of all hooks that ask.
@@ -135,6 +137,7 @@ func (p *person) result(store approval.Store, r *approval.Request, a *approval.A
 	switch a.State {
 	case approval.Approved:
 		if store.Spend(r, a, ev.ID, time.Now()) {
+			_, _, _ = store.Answer(r.ID, a) // a grant can come without an answer; if this fails, the request ends with its time
 			return a.Grant.ID, grapnel.Outcome{}, nil
 		}
 		return "", block(fmt.Sprintf("%s approved this call, but the approval is no longer valid: it was revoked or used. Retry exactly the same call to ask again.", by)), nil
@@ -278,12 +281,11 @@ func (p *person) patience() time.Duration {
 // one that it uses.
 const installedTimeout = 60 * time.Second
 
-// interactive reports whether a person sits at the terminal of the agent, so that its own question
-// is seen.
-func (p *person) interactive() bool {
-	if entry := os.Getenv("CLAUDE_CODE_ENTRYPOINT"); entry != "" && p.got.Event.Agent.Name == "claude-code" {
+// interactive reports whether a person sits at the terminal of the agent.
+func interactive(agent string) bool {
+	if entry := os.Getenv("CLAUDE_CODE_ENTRYPOINT"); entry != "" && agent == "claude-code" {
 		return !strings.HasPrefix(entry, "sdk-")
 	}
-	agent, err := ancestor.Agent()
-	return err == nil && agent != nil && agent.Interactive()
+	found, err := ancestor.Agent()
+	return err == nil && found != nil && found.Interactive()
 }

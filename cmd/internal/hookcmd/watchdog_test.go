@@ -100,7 +100,7 @@ func TestWatchdogGivesOneReply(t *testing.T) {
 			result := w.run(t.Context(), func(context.Context) worked {
 				defer close(ended)
 				time.Sleep(took)
-				f := &firing{watch: w, sink: counting{&records}}
+				f := &firing{watch: w, sink: counting{&records}, policies: func() string { return "" }}
 				f.Observe(t.Context(), &grapnel.Record{})
 				return worked{reply: dialect.Reply{Stdout: []byte("judged")}}
 			})
