@@ -74,7 +74,7 @@ func (g *Grant) New(now time.Time, length time.Duration) error {
 		return fmt.Errorf("a call can be allowed for one second to %v, not %v", Max, length)
 	}
 	g.ID = NewID()
-	g.Since = now.UTC().Truncate(time.Second)      // also removes the monotonic clock reading, which is only valid in this process
+	g.Since = now.UTC().Truncate(time.Second) // also removes the monotonic clock reading, which is only valid in this process
 	g.Until = g.Since.Add(length)
 	return nil
 }

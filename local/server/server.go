@@ -12,7 +12,8 @@
 //	  - Each event has a Record, which "grapnel log", "grapnel status" and "grapnel watch" show.
 //	  - The events of `notify:` hooks are stored before Fire returns. The engine delivers them, and
 //	    tries again by the schedule of the daemon. What Close leaves, the next program delivers.
-//	  - Calls that a person has approved with "grapnel allow" pass.
+//	  - Calls that a person has approved with "grapnel allow" pass. A rule with `approve:` waits for a
+//	    person, who answers there or in the browser; for other questions, the Engine is a host.Approver.
 //	  - An edited policy takes effect within about a second, by the rules of the daemon: while a file is
 //	    broken, its last valid content stays in force.
 //	  - [Engine.Counts] and [Engine.Metrics] say what happened.
@@ -225,7 +226,7 @@ func (e *Engine) load(ctx context.Context) (*loaded, *grapnel.Engine, error) {
 			e.notify.Store(h.FullName(), true)
 			return late.Notify(h)
 		},
-		Observers: []grapnel.Observer{grapnel.ObserverFunc(e.observe)}, Approved: e.approvals.Find, Background: e.background,
+		Observers: []grapnel.Observer{grapnel.ObserverFunc(e.observe)}, Approved: e.approved, Background: e.background,
 		Stops: e.counter.Blocked, Counter: e.counter, Settled: true,
 		Loaded: func(set *policy.Set) error {
 			if set.Strict {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/host"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/await"
 	"github.com/grapnel-dev/grapnel/internal/match"
@@ -601,5 +602,57 @@ func TestOutboxSchedule(t *testing.T) {
 	}
 	if n := e.Counts(); n.Undelivered != 2 || n.Retries != 14 {
 		t.Errorf("%+v, want two deliveries that have ended", n)
+	}
+}
+
+// A rule with `approve:` waits for a person, and so does the Engine as the approver of a host.
+func TestPerson(t *testing.T) {
+	t.Parallel()
+	e := opened(t, t.TempDir(), "version: 1\nhooks:\n  - {name: ask-push, on: tool.before, match: {command: git push}, ask: Push now?, approve: {within: 10m}}\n", Options{Agent: "my-agent"})
+	store := e.place.Approvals()
+	answers := func(command string, state approval.State) {
+		var r *approval.Request
+		await.Until(t, "a request", func() bool {
+			all, _ := store.Requests()
+			for i := range all {
+				if all[i].Open(time.Now()) && strings.Contains(string(all[i].Line), command) {
+					r = &all[i]
+				}
+			}
+			return r != nil
+		})
+		a := &approval.Answer{State: state, By: "ada", Time: time.Now()}
+		if r.Scope.Agent != "my-agent" {
+			t.Errorf("the request is of %q", r.Scope.Agent)
+		}
+		if state == approval.Approved {
+			g, err := r.Yes("ada", "", false, time.Now())
+			if err != nil {
+				t.Error(err)
+			}
+			a.Grant = g
+		}
+		if _, _, err := store.Answer(r.ID, a); err != nil {
+			t.Error(err)
+		}
+	}
+	for command, state := range map[string]approval.State{"git push --tags": approval.Approved, "git push --all": approval.Denied} {
+		go answers(command, state)
+		want := map[approval.State]grapnel.Decision{approval.Approved: grapnel.Allow, approval.Denied: grapnel.Block}[state]
+		if v := e.Fire(t.Context(), shell(command)); v.Decision != want {
+			t.Errorf("%s: %s = %v %q", command, state, v.Decision, v.Reason())
+		}
+	}
+	var approver host.Approver = e
+	for command, state := range map[string]approval.State{"make yes": approval.Approved, "make no": approval.Denied} {
+		go answers(command, state)
+		if c, err := approver.Approve(t.Context(), &host.Question{Event: shell(command), Reason: "Always asks"}); err != nil || c.Yes != (state == approval.Approved) {
+			t.Errorf("%s: %s = %+v, %v", command, state, c, err)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	if v := e.Fire(ctx, shell("git push --mirror")); v.Decision != grapnel.Block {
+		t.Errorf("a canceled wait = %v %q", v.Decision, v.Reason())
 	}
 }

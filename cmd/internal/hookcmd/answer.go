@@ -312,7 +312,7 @@ func answer(ctx context.Context, inv invocation, d *dialect.Dialect, input diale
 		}
 		return f.set.Digest()
 	})
-	f.approvals.Policy, f.person = f.policies, &person{place, got, &inv, f, func() bool { return interactive(got.Event.Agent.Name) }}
+	f.approvals.Policy, f.person = f.policies, &person{place, got, &inv, f}
 	run := local.Runner(place)
 	dirs, rootless := place.SessionDirs(got.Event, true)
 	f.rootless = rootless

@@ -76,7 +76,7 @@ var layers = [][]string{
 	{"process", "outbound", "policy", "systems", "builtin", "internal/spool"},
 	{
 		"packs", "host", "hooktest", "local", "systems", "conformance",
-		"internal/ask", "internal/conformance", "internal/late", "internal/policytest", "internal/remote", "internal/replay", "internal/sample", "internal/webhook",
+		"internal/ask", "internal/conformance", "internal/consent", "internal/late", "internal/policytest", "internal/remote", "internal/replay", "internal/sample", "internal/webhook",
 	},
 	{"cmd/internal"},
 	{"cmd", "examples", "systems/flyto/example", "systems/gemini/example", "systems/ironclaw/example", "systems/miniclaw/example", "systems/openclaw/example"},
