@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
+	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/late"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -23,6 +25,25 @@ import (
 // terminalWait is how long a person in the browser has before the agent asks the person at its
 // terminal.
 const terminalWait = 20 * time.Second
+
+// Margin is how long before the agent's own timeout the reply is written. Several agents run the
+// call if their hook is late.
+const Margin = 3 * time.Second
+
+// unknownTimeout is the timeout of an agent that "grapnel install" did not set up: the shortest one
+// that it uses.
+const unknownTimeout = 60 * time.Second
+
+// Patience returns how long a person may take to answer while an agent waits for the reply to an
+// event: the timeout in its settings, or its own shorter one, less the Margin. The zero Record is
+// an unknown installation; row may be nil.
+func Patience(rec installation.Record, row *dialect.EventRow, native string) time.Duration {
+	limit := cmp.Or(rec.Timeout(native), unknownTimeout)
+	if row != nil && row.Wait > 0 {
+		limit = min(limit, row.Wait)
+	}
+	return limit - Margin
+}
 
 // An Asker asks a person about the call of one event. Set, Spool and Place are required.
 type Asker struct {

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/review"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/consent"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/jsregexp"
 	"github.com/grapnel-dev/grapnel/internal/match"
@@ -59,6 +60,7 @@ var (
 	slowMatcher    = Kind{"slow-matcher", "warning", "A matcher needs too long for some texts, so its hook runs although the matcher does not decide."}
 	slowModule     = Kind{"slow-module", "warning", "Without the daemon, a JavaScript module of a hook file starts Node.js at each event."}
 	cannotChange   = Kind{"cannot-change", "warning", "An installed agent cannot change the text that a hook replaces, and blocks it instead."}
+	shortWait      = Kind{"short-wait", "warning", "An installed agent does not wait as long as a person may take to approve a call."}
 	nothingToLoad  = Kind{"nothing-to-load", "warning", "The policy loads a format of which no hook file exists."}
 	badAddress     = Kind{"bad-address", "warning", "A hook cannot reach its server from this machine."}
 	notTrusted     = Kind{"not-trusted", "warning", "The current content of the project's policy has no effect, because it is not trusted."}
@@ -76,7 +78,7 @@ var (
 	shortTimeout   = Kind{"short-timeout", "warning", "An installed agent does not wait as long as the hooks may take."}
 	notSandboxed   = Kind{"not-sandboxed", "warning", "This machine cannot enforce the sandbox of a program or of commands."}
 
-	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, slowModule, cannotChange, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
+	findingKinds = []Kind{badPolicy, badRules, badNetwork, badHookFile, badHandler, doubtfulFile, slowMatcher, slowModule, cannotChange, shortWait, nothingToLoad, badAddress, notTrusted, misspeltTool, nativeTool, oddPatterns, oddReason, withoutMatch, unknownOptions, missingFile, longTimeout, hiddenCommands, neverBlocks, notInstalled, shortTimeout, notSandboxed}
 )
 
 // finding makes a finding of this kind.
@@ -162,6 +164,7 @@ func File(file string, place local.Place, installed bool) []Result {
 	}
 	if valid { // after an error, the other hooks may not be what the author means
 		this.Findings = append(this.Findings, suspicious(file, p, own, place, agentsOf(place, installed))...)
+		this.Findings = append(this.Findings, shortWaits(file, p, place)...)
 	}
 	this.Findings = append(this.Findings, unsandboxed(file, p)...)
 	for i := range p.Hooks {
@@ -618,6 +621,39 @@ func impatient(hooks []grapnel.Spec, file string, place local.Place) []Finding {
 			found = append(found, shortTimeout.finding(&policyfile.Error{
 				File: file, Line: 1, Col: 1, Msg: fmt.Sprintf("hooks may take %s, but %s waits %s", policyfile.FormatDuration(needs), rec.Agent, policyfile.FormatDuration(waits)),
 				Hint: fmt.Sprintf("run \"grapnel install %s --scope %s\" again", rec.Agent, cmp.Or(rec.Scope, string(install.User))),
+			}))
+		}
+	}
+	return found
+}
+
+// shortWaits returns findings for questions with `approve:` if an installed agent waits for a shorter
+// time. Its model is then asked to retry the call.
+func shortWaits(file string, p *policyfile.Policy, place local.Place) (found []Finding) {
+	for i := range p.Hooks {
+		h := &p.Hooks[i]
+		if h.Approve == nil {
+			continue
+		}
+		var short []string
+		for _, rec := range installs(place) {
+			d, _ := dialect.Find(rec.Agent)
+			if d == nil {
+				continue
+			}
+			for j := range d.Events {
+				row := &d.Events[j]
+				waits := consent.Patience(rec, row, row.Native)
+				text := fmt.Sprintf("%s (%s) waits %s", d.Title, row.Native, policyfile.FormatDuration(waits))
+				if slices.Contains(h.On, row.Kind) && slices.Contains(rec.Events, row.Native) && waits < time.Duration(h.Approve.Within) && !slices.Contains(short, text) {
+					short = append(short, text)
+				}
+			}
+		}
+		if short != nil {
+			found = append(found, shortWait.finding(&policyfile.Error{
+				File: file, Line: h.Line, Col: 1, Msg: fmt.Sprintf("hook %q gives a person %s, but %s", h.Name, policyfile.FormatDuration(time.Duration(h.Approve.Within)), strings.Join(short, ", ")),
+				Hint: "then the call is blocked, and the model is asked to retry it after the approval; \"grapnel install\" sets the longest timeout that Grapnel uses",
 			}))
 		}
 	}

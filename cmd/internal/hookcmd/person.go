@@ -1,7 +1,6 @@
 package hookcmd
 
 import (
-	"cmp"
 	"context"
 	"os"
 	"strings"
@@ -14,10 +13,6 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/local"
 )
-
-// answerMargin is how long before the agent's own timeout the reply is written. Several agents run
-// the call if their hook is late.
-const answerMargin = 3 * time.Second
 
 // A person asks a person about the call of one event; see package consent.
 type person struct {
@@ -35,7 +30,7 @@ func (p *person) ask(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Hoo
 func (p *person) asker(terminal bool) *consent.Asker {
 	return &consent.Asker{
 		Place: p.place, Spool: p.firing.spool, Set: p.firing.set, Policies: p.firing.policies(),
-		Until: p.inv.watch.start().Add(p.patience() - answerMargin), Terminal: terminal, Waiting: p.inv.watch.extend, Lost: p.firing.lost,
+		Until: p.inv.watch.start().Add(p.patience()), Terminal: terminal, Waiting: p.inv.watch.extend, Lost: p.firing.lost,
 		Notify: func(ctx context.Context, ev *grapnel.Event, hooks []grapnel.Spec) error {
 			if err := (queue{p.firing.spool}).Run(ctx, ev, hooks); err != nil {
 				return err
@@ -47,34 +42,22 @@ func (p *person) asker(terminal bool) *consent.Asker {
 
 // patience returns how long the agent waits for the reply to the event.
 func (p *person) patience() time.Duration {
-	limit := installedTimeout
-	row := p.got.Row()
-	native := p.inv.event
+	row, native := p.got.Row(), p.inv.event
 	if row != nil {
 		native = row.Native
 	}
-	switch {
-	case p.inv.id != "":
-		if rec, err := installation.Find(p.inv.id); err == nil {
-			limit = cmp.Or(rec.Timeout(native), limit)
-		}
-	default: // an installation with --root has no ID in its command
-		list, _ := installation.List(p.place.Installs())
-		for i := range list {
-			if list[i].Agent == p.got.Event.Agent.Name {
-				limit = cmp.Or(list[i].Timeout(native), limit)
-			}
+	if p.inv.id != "" {
+		rec, _ := installation.Find(p.inv.id) // without a record, the time is short
+		return consent.Patience(rec, row, native)
+	}
+	list, _ := installation.List(p.place.Installs()) // an installation with --root has no ID in its command
+	for i := range list {
+		if list[i].Agent == p.got.Event.Agent.Name {
+			return consent.Patience(list[i], row, native)
 		}
 	}
-	if row != nil && row.Wait > 0 {
-		limit = min(limit, row.Wait)
-	}
-	return limit
+	return consent.Patience(installation.Record{}, row, native)
 }
-
-// installedTimeout is the timeout of an agent that "grapnel install" did not set up: the shortest
-// one that it uses.
-const installedTimeout = 60 * time.Second
 
 // interactive reports whether a person sits at the terminal of the agent.
 func interactive(agent string) bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/await"
+	"github.com/grapnel-dev/grapnel/internal/consent"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -354,7 +355,7 @@ func TestPersonTimes(t *testing.T) {
 				if took < tt.after || took > tt.after+poll {
 					t.Errorf("after %v, want %v", took, tt.after)
 				}
-				if limit := inv.watch.limit(); limit <= took || limit > took+answerMargin {
+				if limit := inv.watch.limit(); limit <= took || limit > took+consent.Margin {
 					t.Errorf("the watchdog replies after %v, and the person's time ends after %v", limit, took)
 				}
 				all, err := place.Approvals().Requests()

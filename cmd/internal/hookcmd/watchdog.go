@@ -12,6 +12,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/consent"
 	"github.com/grapnel-dev/grapnel/internal/notice"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -207,7 +208,7 @@ func (w *watchdog) extend(until time.Time) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.waits = until.Add(answerMargin / 2)
+	w.waits = until.Add(consent.Margin / 2)
 }
 
 // start returns when the agent began to wait for the reply.
