@@ -8,14 +8,14 @@ import (
 
 // An Approval says whether a person has approved a call; see Options.Approved.
 type Approval struct {
-	ID  string // of the approval under which the hook's answer has no effect; empty = not approved
-	How string // how a person can approve the call, such as a command; empty = no person can
-	// Use uses the approval for an event, with all changes, that nothing else stops. Fire calls it once
-	// at most; after false, the hooks' answers count. Not nil if ID is not empty.
+	ID     string // of the approval under which the hook's answer has no effect; empty = not approved
+	How    string // how a person can approve the call, such as a command; empty = no person can
+	Permit bool   // the approval also answers the agent's own question, as an Allow does
+
+	// Use, called once at most, uses the approval for an event with all changes. Not nil with an ID.
 	Use func(ctx context.Context, ev *Event) bool
 
-	// Ask asks a person about an event that only these hooks stop; nil = nobody is asked. An ID means
-	// yes, a Block means no, and any other Outcome leaves the question.
+	// Ask asks a person about an event that only these hooks stop: an ID means yes, a Block no.
 	Ask func(ctx context.Context, ev *Event, hooks []HookRun) (id string, out Outcome)
 }
 
@@ -47,10 +47,11 @@ func (f *firing) approve(ctx context.Context, a *answer) bool {
 // something else blocks the event, or if the approval is no longer valid.
 func (f *firing) useApproval(ctx context.Context, v Verdict) Verdict {
 	var approval *Approval
-	several := false
+	several, permit := false, false
 	for i := range f.answers {
 		if own := &f.answers[i].approval; own.ID != "" {
 			several = several || approval != nil && approval.ID != own.ID
+			permit = permit || own.Permit
 			approval = own
 		}
 	}
@@ -58,7 +59,9 @@ func (f *firing) useApproval(ctx context.Context, v Verdict) Verdict {
 		return v
 	}
 	if v.Decision < Block && !several && f.use(ctx, approval) {
-		f.approval = approval.ID
+		if f.approval, f.agreed = approval.ID, permit; permit {
+			v = f.merge()
+		}
 		return v
 	}
 	for i := range f.answers {

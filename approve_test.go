@@ -166,6 +166,25 @@ func TestWayOutOfAQuestion(t *testing.T) {
 	}
 }
 
+// An approval that answers the agent's own question is an Allow, if the agent knows one.
+func TestApprovedPermits(t *testing.T) {
+	t.Parallel()
+	ask := grapnel.Spec{Name: "ask", Phase: grapnel.PhaseRule, Hook: decides(grapnel.Ask, "sure?")}
+	for can, want := range map[*grapnel.Can]grapnel.Decision{nil: grapnel.Allow, {Block: true, Ask: true, Allow: true}: grapnel.Allow, {Block: true}: grapnel.None} {
+		engine, err := grapnel.New([]grapnel.Spec{ask}, &grapnel.Options{Approved: func(context.Context, *grapnel.Event, *grapnel.Spec, grapnel.Decision) grapnel.Approval {
+			return grapnel.Approval{ID: "grant-1", Permit: true, Use: func(context.Context, *grapnel.Event) bool { return true }}
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev := toolEvent("make")
+		ev.Terms = &grapnel.Terms{Can: can}
+		if v := engine.Fire(t.Context(), ev); v.Decision != want {
+			t.Errorf("%+v: Fire = %v, want %v", can, v.Decision, want)
+		}
+	}
+}
+
 // A person who is asked answers for all questions of an event. Nobody is asked if something else
 // stops the event, or would stop it after a yes.
 func TestAsk(t *testing.T) {

@@ -158,6 +158,9 @@ func (s Store) spent(g *Grant) bool {
 	return readfile.Exists(s.revokedFile(g.ID)) || g.Uses > 0 && readfile.Exists(s.useFile(g.ID, g.Uses-1))
 }
 
+// Unused reports whether a Grant can be used: it was not revoked, and has a use left.
+func (s Store) Unused(g *Grant) bool { return !s.spent(g) }
+
 // Use uses a Grant once, for an event with this ID, and reports whether it could. Only one of several
 // processes gets each use: to create a file that must not exist is atomic. The files remain until no
 // process can still have an old copy of the Grant.

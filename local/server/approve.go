@@ -18,7 +18,7 @@ func (e *Engine) approved(ctx context.Context, ev *grapnel.Event, hook *grapnel.
 	approvals.Policy = func() string { return now.digest }
 	found := approvals.Find(ctx, ev, hook, decision)
 	if decision == grapnel.Ask && found.How != "" && approval.Terms(hook) != nil {
-		found.Ask = e.asksPerson(now).Ask
+		found.Ask, found.Permit = e.asksPerson(now).Ask, true
 	}
 	return found
 }

@@ -115,7 +115,7 @@ func (f *firing) Find(ctx context.Context, ev *grapnel.Event, hook *grapnel.Spec
 		found.ID, found.Use = f.approved.id(), func(context.Context, *grapnel.Event) bool { return true }
 	}
 	if decision == grapnel.Ask && found.How != "" && approval.Terms(hook) != nil {
-		found.Ask = f.ask
+		found.Ask, found.Permit = f.ask, true
 	}
 	if use := found.Use; use != nil {
 		found.Use = func(ctx context.Context, ev *grapnel.Event) bool { return !f.left() && use(ctx, ev) }

@@ -23,6 +23,13 @@ import (
 var bin string // the directory of the programs with faults
 
 func TestMain(m *testing.M) {
+	if words := os.Getenv(decider); words != "" {
+		if err := decide(words); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	dir, remove, err := programs.Dir(programs.Faults)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
