@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/replay"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 // A Recorder makes tests from Records and appends them to a test file:
@@ -55,6 +56,10 @@ type RecorderOptions struct {
 	Mask      func(text string) string // masks secrets; nil = spool.Mask
 	Elsewhere bool                     // the Records come from another machine: hooks are identified by name only
 	All       bool                     // also record notices and finished calls to which no hook reacted
+	Private   bool                     // the file stays on this machine: keep the names of directories
+
+	// Load loads the policy; nil = policy.Load. It may change its result.
+	Load func(policy.Request) policy.Set
 }
 
 // Recorded is the result for one Record.
@@ -105,7 +110,7 @@ func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, err
 	if r.dir, err = os.MkdirTemp("", "grapnel-record-"); err != nil {
 		return nil, err
 	}
-	if r.stage, err = newStage(filepath.Join(r.dir, "stage"), key, nil); err == nil && len(r.stage.errs) > 0 {
+	if r.stage, err = newStage(filepath.Join(r.dir, "stage"), key, opts.Load); err == nil && len(r.stage.errs) > 0 {
 		err = r.stage.errs[0]
 	}
 	if err != nil {
@@ -116,7 +121,7 @@ func NewRecorder(path string, text []byte, opts RecorderOptions) (*Recorder, err
 	}
 	if r.file == nil {
 		r.base = r.head()
-		r.file = &File{Path: path, Policy: opts.Policy, Scope: opts.Scope, CWD: recordedProject, Programs: r.observers()}
+		r.file = &File{Path: path, Policy: opts.Policy, Scope: opts.Scope, CWD: r.project(), Programs: r.observers()}
 	}
 	for _, t := range r.file.Tests {
 		r.names[t.Name] = true

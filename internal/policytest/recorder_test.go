@@ -10,6 +10,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/policy"
 )
 
 const recordedPolicy = `version: 1
@@ -114,6 +115,25 @@ func TestRecorder(t *testing.T) {
 				t.Errorf("Run = %+v, %v, want one that passes:\n%s", results, err, text)
 			}
 		})
+	}
+}
+
+// The tests of a private file have the recorded directories. Load replaces the policy.
+func TestRecorderPrivate(t *testing.T) {
+	t.Parallel()
+	load := func(req policy.Request) policy.Set {
+		req.Content = map[string][]byte{req.Files[0].Path: []byte("version: 1\nhooks:\n  - {name: other, on: tool.before, when: 'tool.command == \"ls /home/ann/app\"', ask: Sure?}\n")}
+		return policy.Load(req)
+	}
+	r := newRecorder(t, nil, RecorderOptions{Home: "/home/ann", Elsewhere: true, Private: true, Load: load})
+	made := r.Add(t.Context(), kept(t, `{"cwd":"/home/ann/app","hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls /home/ann/app"}}`, grapnel.HookRun{Name: "other", Decision: grapnel.Ask}), nil)
+	text, err := r.Text()
+	if err != nil || made.Test == "" || made.Skipped {
+		t.Fatalf("Add = %+v, %v", made, err)
+	}
+	const want = "# Recorded from real work. *** replaces secrets.\nversion: 1\ntests:\n  - name: \"ls /home/ann/app is asked about\"\n    cwd: \"/home/ann/app\"\n    command: \"ls /home/ann/app\"\n    want: {decision: ask, rule: other}\n"
+	if _, got, _ := strings.Cut(string(text), "\n"); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 

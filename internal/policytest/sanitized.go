@@ -111,6 +111,10 @@ func (r *Recorder) cleaner(ev *grapnel.Event, t *sanitizedEvent) func(string) st
 		}
 	}
 	cwd, home := ev.Session.CWD, r.opts.Home
+	if r.opts.Private {
+		t.cwd = cmp.Or(cwd, t.cwd)
+		return r.opts.Mask
+	}
 	if filepath.IsAbs(cwd) || strings.HasPrefix(cwd, "/") {
 		root := cmp.Or(ev.Session.Root, ProjectRoot(cwd))
 		if below, ok := within(root, cwd); ok {

@@ -96,14 +96,20 @@ func (t *recordedTest) rename(name string) {
 func (r *Recorder) head() string {
 	var b strings.Builder
 	b.WriteString("# yaml-language-server: $schema=https://raw.githubusercontent.com/grapnel-dev/grapnel/main/docs/schema/test.json\n")
-	fmt.Fprintf(&b, "# Recorded from real work. %s is the project, ~ the home directory, and *** replaces secrets.\nversion: 1\n", recordedProject)
+	about := ""
+	if !r.opts.Private {
+		about = recordedProject + " is the project, ~ the home directory, and "
+	}
+	fmt.Fprintf(&b, "# Recorded from real work. %s*** replaces secrets.\nversion: 1\n", about)
 	if named := r.named(); named != "" {
 		fmt.Fprintf(&b, "policy: %s\n", text(named))
 	}
 	if r.opts.Scope != grapnel.ScopeUser {
 		fmt.Fprintf(&b, "scope: %s\n", r.opts.Scope)
 	}
-	fmt.Fprintf(&b, "cwd: %s\n", recordedProject)
+	if project := r.project(); project != "" {
+		fmt.Fprintf(&b, "cwd: %s\n", project)
+	}
 	var all words
 	for name := range r.observers() {
 		all.add(name, text("none"))
@@ -117,6 +123,14 @@ func (r *Recorder) head() string {
 		out = []byte(b.String())
 	}
 	return string(out) + "tests:"
+}
+
+// project returns the working directory of a new file; "" = each test has its own.
+func (r *Recorder) project() string {
+	if r.opts.Private {
+		return ""
+	}
+	return recordedProject
 }
 
 // named returns the value by which a new file names its policy; "" = the policy has the matching

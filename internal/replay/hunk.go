@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/grapnel-dev/grapnel/policy"
@@ -19,6 +18,13 @@ type edit struct {
 	to    int
 }
 
+// newEdit returns an edit of a hook, whose line is one of lines.
+func newEdit(h *Hook, lines []string) *edit {
+	e := &edit{hook: h, lines: lines, from: h.Line - 1}
+	e.to = e.end()
+	return e
+}
+
 // hunk returns a change of a hook as a diff of its file. It returns "" if the file cannot be
 // changed that way, or if the result would not be a valid policy.
 func (a *adviser) hunk(h *Hook, way func(*edit) bool) string {
@@ -30,8 +36,7 @@ func (a *adviser) hunk(h *Hook, way func(*edit) bool) string {
 	if h.Line > len(before) {
 		return ""
 	}
-	e := &edit{hook: h, lines: slices.Clone(before), from: h.Line - 1}
-	e.to = e.end()
+	e := newEdit(h, slices.Clone(before))
 	if !way(e) {
 		return ""
 	}
@@ -169,24 +174,19 @@ func (e *edit) match(key, value string) bool {
 }
 
 // unless excludes from an ask rule the command lines that were approved at least often times, if
-// there are only a few. It excludes the complete lines: a pattern, as in `except`, would also
-// exclude lines with additional options.
+// there are only a few.
 func (e *edit) unless(counts map[string]int, often int) bool {
 	var lines []string
 	for line, n := range counts {
 		if n >= often && simple.MatchString(line) {
-			lines = append(lines, strconv.Quote(line))
+			lines = append(lines, line)
 		}
 	}
 	if h := e.hook.Policy; len(lines) == 0 || len(lines) > 4 || h.Decide != "ask" || h.When != "" {
 		return false
 	}
 	slices.Sort(lines)
-	when := "tool.command not in [" + strings.Join(lines, ", ") + "]"
-	if e.flow() {
-		when = "'" + when + "'"
-	}
-	return e.set("when", when)
+	return e.set("when", scalar(except(lines), e.flow()))
 }
 
 // number replaces the number of a key.

@@ -11,9 +11,9 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
-// unified returns the difference of two versions of a file as a unified diff with three lines of
+// Unified returns the difference of two versions of a file as a unified diff with three lines of
 // context; nil means that the file does not exist. If they are equal, it returns "".
-func unified(name string, before, after []byte) string {
+func Unified(name string, before, after []byte) string {
 	oldName, newName := name, name
 	if before == nil {
 		oldName = "/dev/null"

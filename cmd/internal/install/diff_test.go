@@ -35,8 +35,8 @@ func TestUnified(t *testing.T) {
 				}
 				return []byte(s)
 			}
-			if diff := cmp.Diff(tt.want, unified("f", bytesOf(tt.before), bytesOf(tt.after))); diff != "" {
-				t.Errorf("unified(%q, %q) (-want +got):\n%s", tt.before, tt.after, diff)
+			if diff := cmp.Diff(tt.want, Unified("f", bytesOf(tt.before), bytesOf(tt.after))); diff != "" {
+				t.Errorf("Unified(%q, %q) (-want +got):\n%s", tt.before, tt.after, diff)
 			}
 		})
 	}

@@ -336,7 +336,7 @@ func TestConfirm(t *testing.T) {
 	}
 	req.Confirm = func(r *Result, _ []FileResult) (bool, error) { shown = r.Files[0].Diff; return true, nil }
 	res := m.install(req)
-	if !res.Applied || shown != unified(file, []byte(claudeSettings), []byte(m.read(file))) {
+	if !res.Applied || shown != Unified(file, []byte(claudeSettings), []byte(m.read(file))) {
 		t.Errorf("what was shown is not what was written:\n%s", shown)
 	}
 	req.Confirm = func(*Result, []FileResult) (bool, error) { t.Error("asked although nothing changes"); return true, nil }

@@ -133,7 +133,7 @@ func Plan(w Wanted) (*Change, error) {
 		c.Notes = append(c.Notes, cannotClose(w.Agent))
 	}
 	c.Notes = append(c.Notes, d.notes("")...)
-	c.Diff = unified(w.File, c.Before, c.After)
+	c.Diff = Unified(w.File, c.Before, c.After)
 	return c, nil
 }
 

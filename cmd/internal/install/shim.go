@@ -171,7 +171,7 @@ func planText(a Agent, t text, current []byte, made *installation.Made) *Change 
 	if bytes.Equal(current, t.data) && current != nil {
 		c.After = current
 	}
-	c.Diff = unified(t.file, c.Before, c.After)
+	c.Diff = Unified(t.file, c.Before, c.After)
 	return c
 }
 
@@ -188,6 +188,6 @@ func planRemoveText(a Agent, file string, current []byte, made *installation.Mad
 	if made != nil {
 		c.Made.Dirs = made.Dirs
 	}
-	c.Diff = unified(file, c.Before, c.After)
+	c.Diff = Unified(file, c.Before, c.After)
 	return c
 }

@@ -50,7 +50,7 @@ func PlanRemove(a Agent, file string, current []byte, made *installation.Made) (
 		c.After = nil
 		c.Made.Dirs = made.Dirs
 	}
-	c.Diff = unified(file, c.Before, c.After)
+	c.Diff = Unified(file, c.Before, c.After)
 	return c, nil
 }
 

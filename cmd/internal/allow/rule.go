@@ -1,0 +1,323 @@
+package allow
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/install"
+	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/digest"
+	"github.com/grapnel-dev/grapnel/internal/policytest"
+	"github.com/grapnel-dev/grapnel/internal/rawjson"
+	"github.com/grapnel-dev/grapnel/internal/readfile"
+	"github.com/grapnel-dev/grapnel/internal/replay"
+	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/internal/yaml"
+	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
+	"github.com/grapnel-dev/grapnel/policy/policyfile"
+)
+
+// Ruled is the kind of the Records that log a Rule.
+const Ruled = grapnel.Kind(grapnel.NativePrefix + "grapnel.Rule")
+
+// A Rule is a change of the user's policy: its hooks do not ask about one command line any more, in
+// any directory. Tests prove that.
+type Rule struct {
+	Record  string   `json:"record"` // ID of the Record of the question
+	Command string   `json:"command"`
+	Hooks   []string `json:"hooks"`  // names of the hooks that get the exception
+	Tests   []string `json:"tests"`  // names of the new tests
+	Files   []Edit   `json:"files"`  // the tests, if there are new ones, and the policy
+	Digest  string   `json:"digest"` // of all that a person saw
+
+	place   local.Place
+	call    string // digest of the call
+	event   *grapnel.Event
+	policy  []byte // content before the change
+	changed []byte
+	hunks   string // of the policy
+}
+
+// An Edit is a change of a file.
+type Edit struct {
+	File string `json:"file"`
+	Diff string `json:"diff"` // unified, with any characters of users and agents
+
+	change install.Change
+}
+
+// Propose returns the Rule for the call of a question, and writes nothing. It returns an error if a
+// change of the user's policy cannot answer the question, or if the Record does not have exactly the
+// command.
+func Propose(ctx context.Context, place local.Place, e *spool.Entry) (*Rule, error) {
+	r := &Rule{Record: e.ID, call: e.CallDigest, place: place}
+	err := r.read(e)
+	if err == nil {
+		err = r.except()
+	}
+	if err == nil {
+		err = r.prove(ctx)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("cannot make a rule from this call: %w", err)
+	}
+	seen := []any{r.Record, r.call, r.Command}
+	for _, f := range r.Files {
+		seen = append(seen, f.File, f.change.Before, f.change.After)
+	}
+	data, err := rawjson.Marshal(seen)
+	r.Digest = digest.Of(data)
+	return r, err
+}
+
+// read reads the command line, and which hooks asked about it.
+func (r *Rule) read(e *spool.Entry) error {
+	c := &Call{Entry: e}
+	if err := c.examine(r.place); err != nil {
+		return err
+	}
+	r.event, _ = stopped(e)
+	t, members := r.event.Tool, map[string]json.RawMessage{}
+	switch {
+	case t == nil || t.Class != grapnel.ClassShell || len(t.Commands) != 1 || strings.TrimSpace(t.Commands[0]) == "":
+		return cli.WithHint(errors.New("it is not one shell command"), "change the match of the hook yourself")
+	case c.Partly:
+		return c.partly()
+	case c.Masked:
+		return cli.WithHint(errors.New("a part of the command is masked, and an exception needs the exact command"), "let the command read its secrets from files or variables")
+	}
+	_ = json.Unmarshal(t.Input, &members) // another input has no environment
+	for name, value := range members {
+		if value[0] == '{' {
+			return cli.WithHint(fmt.Errorf("the exception would be for any %s", name), "approve the call once, or for this session")
+		}
+	}
+	r.Command = t.Commands[0]
+	for i := range e.Hooks {
+		run := &e.Hooks[i]
+		switch why := stays(run, grapnel.Block, c.specs); {
+		case run.Observed || run.Async || run.Decision < grapnel.Ask && !run.Halt:
+		case run.Decision != grapnel.Ask || run.Halt:
+			return cli.WithHint(fmt.Errorf("%s blocked it", fullName(run)), "change this hook first")
+		case run.Source != r.place.Policy && why == "":
+			return cli.WithHint(fmt.Errorf("%s asked, and is from a pack", fullName(run)), "list it in the `except` of the pack, and write your own rule instead")
+		case run.Source != r.place.Policy:
+			return fmt.Errorf("%s asked, and is not in your policy: %s", fullName(run), why)
+		case !slices.Contains(r.Hooks, run.Name):
+			r.Hooks = append(r.Hooks, run.Name)
+		}
+	}
+	if len(r.Hooks) == 0 {
+		return errors.New("no hook asked about it")
+	}
+	return nil
+}
+
+// except adds the exceptions to the policy.
+func (r *Rule) except() (err error) {
+	file := r.place.Policy
+	if r.policy, err = current(file); err != nil {
+		return err
+	}
+	if info, err := os.Stat(file); err != nil {
+		return err
+	} else if info.Mode().Perm()&0o200 == 0 {
+		return cli.WithHint(fmt.Errorf("%s is read-only", file), "make it writable, or change the original of which it is a copy")
+	}
+	r.changed = r.policy
+	for _, name := range r.Hooks {
+		p, errs := policy.Parse(file, r.changed)
+		if len(errs) > 0 {
+			return cli.WithHint(errs[0], "grapnel check")
+		}
+		i := slices.IndexFunc(p.Hooks, func(h policyfile.Hook) bool { return h.Name == name })
+		if i < 0 {
+			return fmt.Errorf("%s has no hook %s now", file, name)
+		}
+		changed, hunk, err := replay.Except(file, r.changed, &p.Hooks[i], r.Command)
+		if err != nil {
+			return cli.WithHint(fmt.Errorf("%s:%d: hook %s: %w", file, p.Hooks[i].Line, name, err), "change this hook yourself")
+		}
+		r.changed, r.hunks = changed, r.hunks+hunk
+	}
+	return nil
+}
+
+// loads returns a function that loads a content of the policy. Observers, which write files, are off.
+func (r *Rule) loads(content []byte) func(policy.Request) policy.Set {
+	return func(req policy.Request) policy.Set {
+		req.Home, req.Content = r.place.Home, map[string][]byte{r.place.Policy: content}
+		set := policy.Load(req)
+		for i := range set.Specs {
+			if set.Specs[i].Phase == grapnel.PhaseObserve {
+				set.Specs[i].Hook = idle
+			}
+		}
+		return set
+	}
+}
+
+var idle = grapnel.Func(func(context.Context, *grapnel.Event) (grapnel.Outcome, error) { return grapnel.Outcome{}, nil })
+
+// try returns the Record of the call, with more options, under a content of the policy, and the names
+// of the hooks that stop it. No program runs.
+func (r *Rule) try(ctx context.Context, content []byte, more string) (e *spool.Entry, by []string, err error) {
+	none := func(policyfile.HTTP) grapnel.Hook { return idle }
+	loaded, errs := policytest.Load(r.place.Policy, policytest.Loading{Load: r.loads(content), Program: func(policyfile.Command) grapnel.Hook { return idle }, Server: none, Notify: none})
+	if len(errs) > 0 {
+		return nil, nil, errs[0]
+	}
+	value, _ := rawjson.Marshal(r.Command + more) // marshaling a text cannot fail
+	ev := *r.event
+	if longer, err := ev.Set(grapnel.FieldCommand, value); more != "" && err == nil {
+		ev = *longer
+	}
+	ev.Native = nil
+	if d, ok := dialect.FindAgent(ev.Agent.Name); ok && d.WriteEvent != nil {
+		ev.Native, _ = d.WriteEvent(&ev) // otherwise the test is for the plain dialect
+	}
+	e = &spool.Entry{}
+	keep := grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { e.Record = *rec })
+	engine, err := grapnel.New(loaded.Specs, &grapnel.Options{Observers: []grapnel.Observer{keep}})
+	if err != nil {
+		return nil, nil, err
+	}
+	engine.Fire(ctx, &ev)
+	for i := range e.Hooks {
+		if run := &e.Hooks[i]; !run.Observed && !run.Async && (run.Decision >= grapnel.Ask || run.Halt) {
+			by = append(by, run.Name)
+		}
+	}
+	return e, by, context.Cause(ctx)
+}
+
+// prove makes the tests. It returns an error if one of them fails, or an existing test of the command.
+func (r *Rule) prove(ctx context.Context) error {
+	_, asked, err := r.try(ctx, r.policy, "")
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(r.Hooks, func(name string) bool { return !slices.Contains(asked, name) }) {
+		return cli.WithHint(errors.New("not all hooks ask about it now: the policy has changed, or they need earlier events of the session"), "change the hooks yourself")
+	}
+	passes, by, err := r.try(ctx, r.changed, "")
+	if err == nil && len(by) > 0 {
+		err = fmt.Errorf("%s would still stop it", strings.Join(by, ", "))
+	}
+	if err != nil {
+		return err
+	}
+	trials := []*spool.Entry{passes}
+	if longer, by, err := r.try(ctx, r.changed, " --another-option"); err == nil && longer.Decision == grapnel.Ask && len(by) > 0 && !strings.Contains(r.Command, "\n") {
+		trials = append(trials, longer)
+	}
+	file := strings.TrimSuffix(r.place.Policy, filepath.Ext(r.place.Policy)) + policytest.Suffix
+	before, err := current(file)
+	if err != nil {
+		return err
+	}
+	after, err := r.record(ctx, file, before, trials)
+	if err != nil {
+		return err
+	}
+	for _, c := range []install.Change{{File: file, Before: before, After: after}, {File: r.place.Policy, Before: r.policy, After: r.changed}} {
+		if c.Changed() {
+			r.Files = append(r.Files, Edit{c.File, install.Unified(c.File, c.Before, c.After), c})
+		}
+	}
+	f, errs := policytest.Parse(file, after)
+	if len(errs) > 0 {
+		return errs[0]
+	}
+	tests := slices.DeleteFunc(f.Tests, func(t *policytest.Test) bool {
+		return !slices.Contains(r.Tests, t.Name) && (t.Event.Command == nil || *t.Event.Command != r.Command)
+	})
+	results, err := policytest.Run(ctx, tests, &policytest.Options{Load: r.loads(r.changed)})
+	for i := range results {
+		if res := &results[i]; res.Status == policytest.Failed || res.Status == policytest.Broken {
+			return cli.WithHint(fmt.Errorf("%s:%d: the test %q would fail", file, res.Test.Line, res.Test.Name), "change or remove this test first")
+		}
+	}
+	return errors.Join(err, context.Cause(ctx))
+}
+
+// record returns the content of the test file with new tests for Records.
+func (r *Rule) record(ctx context.Context, file string, text []byte, trials []*spool.Entry) ([]byte, error) {
+	if len(bytes.TrimSpace(text)) == 0 {
+		text = nil
+	} else if f, errs := policytest.Parse(file, text); len(errs) == 0 && f.Policy != r.place.Policy {
+		return nil, cli.WithHint(fmt.Errorf("%s does not test %s", file, r.place.Policy), "rename this file")
+	}
+	tests, err := policytest.NewRecorder(file, text, policytest.RecorderOptions{Policy: r.place.Policy, Scope: grapnel.ScopeUser, Private: true, Load: r.loads(r.changed)})
+	if err != nil {
+		return nil, cli.WithHint(fmt.Errorf("cannot add tests to %s: %w", file, err), "grapnel test "+file)
+	}
+	defer func() { _ = tests.Close() }()
+	for _, e := range trials {
+		made := tests.Add(ctx, e, nil)
+		switch {
+		case made.Skipped || made.Want == "":
+			return nil, fmt.Errorf("no test can prove it: %s", made.Why)
+		case made.Test != "": // otherwise it exists already
+			r.Tests = append(r.Tests, made.Test)
+		}
+	}
+	return tests.Text()
+}
+
+// current returns the content of a file, or nil if it does not exist.
+func current(file string) ([]byte, error) {
+	data, err := readfile.Regular(file, yaml.MaxSize+1)
+	if errors.Is(err, fs.ErrNotExist) && !readfile.Exists(file) {
+		return nil, nil
+	}
+	return append([]byte{}, data...), err
+}
+
+// Write logs the Rule with the name of the person, and writes its files if they are as they were. If
+// it cannot write the policy, it restores the tests.
+func (r *Rule) Write(place local.Place) error {
+	for _, f := range r.Files {
+		now, err := current(f.File)
+		if err != nil {
+			return err
+		}
+		if (now == nil) != (f.change.Before == nil) || !bytes.Equal(now, f.change.Before) {
+			return cli.WithHint(fmt.Errorf("%s has changed since you saw the rule: nothing was written", f.File), "look at the rule again")
+		}
+	}
+	log, err := spool.Open(place.Spool(), nil)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	user := place.Identity().User
+	text := fmt.Sprintf("%s makes a rule from the call %s: its hooks do not ask about it\n%s", cmp.Or(user, "a person"), r.Record, r.hunks)
+	if _, err := log.Note(Ruled, grapnel.Record{CallDigest: r.call, User: user, Reasons: []grapnel.Reason{{Hook: "grapnel", Text: text, Cause: grapnel.CauseDecision}}}); err != nil {
+		return err
+	}
+	for i, f := range r.Files {
+		if _, err := install.Apply(&f.change, "", time.Time{}); err != nil {
+			for _, done := range r.Files[:i] {
+				back := install.Change{File: done.File, Before: done.change.After, After: done.change.Before}
+				_, failed := install.Apply(&back, "", time.Time{})
+				err = errors.Join(err, failed)
+			}
+			return err
+		}
+	}
+	return nil
+}
