@@ -95,7 +95,7 @@ func (k *Asker) terms(hooks []grapnel.HookRun) terms {
 func (k *Asker) Ask(ctx context.Context, ev *grapnel.Event, hooks []grapnel.HookRun) (string, grapnel.Outcome) {
 	id, out, err := k.answer(ctx, ev, hooks)
 	if err != nil {
-		return "", grapnel.Outcome{Decision: grapnel.Block, Reason: "a person must approve this call, but nobody could be asked: " + err.Error()}
+		return "", grapnel.Outcome{Decision: grapnel.Block, Reason: "a person must approve this call, but no person could be asked: " + err.Error()}
 	}
 	return id, out
 }

@@ -21,6 +21,7 @@ var keyTables = []struct{ name, definition string }{
 	{"match", "match"},
 	{"after", "after"},
 	{"until", "until"},
+	{"approve", "approve"},
 	{"limit", "limit"},
 	{"context", "context"},
 	{"http", "http"},
