@@ -16,6 +16,7 @@ import (
 	"github.com/grapnel-dev/grapnel/internal/seam"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
+	"github.com/grapnel-dev/grapnel/policy"
 	"github.com/grapnel-dev/grapnel/policy/policyfile"
 	"github.com/grapnel-dev/grapnel/process"
 )
@@ -49,12 +50,15 @@ type lateEnd struct {
 
 func (t *trial) options() *local.Options {
 	t.wrote, t.ended = map[programKey][]wrote{}, map[string]lateEnd{}
+	digest := ""
+	approvals := approval.Approvals{Store: t.place.Approvals(), DryRun: true, Policy: func() string { return digest }}
 	return &local.Options{
 		Command: t.command, HTTP: t.server,
 		Webhook: func(w policyfile.Webhook) (grapnel.Hook, error) { return t.notifier(w.Name), nil },
 		Notify:  func(h policyfile.HTTP) (grapnel.Hook, error) { return t.notifier(h.Name), nil },
-		Counter: t.counter, Background: t.Run, Approved: approval.Approvals{Store: t.place.Approvals(), DryRun: true}.Find,
+		Counter: t.counter, Background: t.Run, Approved: approvals.Find,
 		Observers: []grapnel.Observer{grapnel.ObserverFunc(func(_ context.Context, rec *grapnel.Record) { t.record = *rec })},
+		Loaded:    func(set *policy.Set) error { digest = set.Digest(); return nil },
 	}
 }
 
