@@ -14897,7 +14897,7 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90@MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 10, Digest: "f299d80c86b78fa35603a32f089472c6aedd6db29e44e9e579ea3028e218279c", Begins: "\x00abduco" +
+	{Name: "self-protection", Version: 11, Digest: "8d4b6f6934489ff933cd19c25c7986a3c49082f2a5d034067b5de386b869ae16", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +
@@ -15173,6 +15173,8 @@ var all = []packindex.Pack{
 		"\t\x02--write\x81\n" +
 		"grapnel trust" +
 		"\t\x80\n" +
+		"grapnel ui" +
+		"\t\x80\n" +
 		"grapnel uninstall" +
 		"\t\x80\n" +
 		"grapnel untrust" +
@@ -15443,10 +15445,11 @@ var all = []packindex.Pack{
 		"zip" +
 		"\t\x84\n", Hooks: []packindex.Hook{
 		{Name: "no-grapnel-switches", On: on0, Phase: 2, Decide: 3, Needs: match.Needs{Program: true}, Hook: "\x98\xc0\n" +
-			"\x02\x12\rgrapnel trust" +
+			"\x02\x14\rgrapnel trust" +
 			"\x0fgrapnel untrust" +
 			"\rgrapnel pause" +
-			"\rgrapnel allow" +
+			"\rgrapnel allow\n" +
+			"grapnel ui" +
 			"\x11grapnel uninstall" +
 			"\x13grapnel daemon stop" +
 			"\x16grapnel daemon restart" +
@@ -15458,7 +15461,8 @@ var all = []packindex.Pack{
 			"\x1ago run *cmd/grapnel* trust" +
 			"\x1cgo run *cmd/grapnel* untrust" +
 			"\x1ago run *cmd/grapnel* pause" +
-			"\x1ago run *cmd/grapnel* allow\"go run *cmd/grapnel* hooks disable" +
+			"\x1ago run *cmd/grapnel* allow" +
+			"\x17go run *cmd/grapnel* ui\"go run *cmd/grapnel* hooks disable" +
 			"\x1ego run *cmd/grapnel* uninstall" +
 			"\x01\x02\x05\x13grapnel pause --off" +
 			"\x14grapnel allow --list" +
