@@ -237,12 +237,13 @@ func (s Store) Await(ctx context.Context, r *Request) *Answer {
 }
 
 // granted returns the Grant with which a person allowed the call of a Request without answering it.
+// The yes to another Request is for the call that waits for it, also if that is the same call.
 func (s Store) granted(r *Request) (*Grant, bool) {
 	if !readfile.Exists(s.file(r.Digest)) {
 		return nil, false
 	}
 	g, ok := s.Find(r.Digest, "", time.Now())
-	return g, ok && g.fits(r)
+	return g, ok && g.fits(r) && !readfile.Exists(s.requestFile(g.ID))
 }
 
 // fits reports whether the Grant answers all questions of a Request.

@@ -81,6 +81,31 @@ func TestAwait(t *testing.T) {
 	})
 }
 
+// Of two equal calls that wait at the same time, a yes is for the one that the person saw.
+func TestAwaitEqualCalls(t *testing.T) {
+	t.Parallel()
+	s := approval.Store(filepath.Join(t.TempDir(), "approvals"))
+	synctest.Test(t, func(t *testing.T) {
+		seen, other := request(t, s, "make", time.Now()), request(t, s, "make", time.Now())
+		g, err := seen.Yes("ada", "", false, time.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Add(g); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := s.Answer(seen.ID, &approval.Answer{State: approval.Approved, Grant: g}); err != nil {
+			t.Fatal(err)
+		}
+		if a := s.Await(t.Context(), other); a != nil {
+			t.Errorf("the other call has the answer %+v", a)
+		}
+		if a := s.Await(t.Context(), seen); a == nil || a.Grant.ID != g.ID {
+			t.Errorf("the call has the answer %+v", a)
+		}
+	})
+}
+
 // A yes has the limits of its request, and is spent once.
 func TestYes(t *testing.T) {
 	t.Parallel()
