@@ -1,7 +1,8 @@
-// Package ancestor finds an agent among the ancestors of this process. Commands for persons refuse
+// Package ancestor finds an agent among the ancestors of a process. Commands for persons refuse
 // to run below one:
 //
 //	found, err := ancestor.Agent()
+//	found, err := ancestor.Of(pid)
 //
 // It does not find an agent whose child has left its process tree (setsid, a daemon, another
 // terminal), or that runs outside of this container.
@@ -65,12 +66,19 @@ const maxDepth = 256
 
 // Agent returns the nearest ancestor that is a process of an agent, or nil. An error means that it
 // could not look at all ancestors.
-func Agent() (*Process, error) {
+func Agent() (*Process, error) { return find(os.Getpid(), 1) }
+
+// Of returns the process with an ID if it is a process of an agent, or else its nearest ancestor
+// that is one, or nil. An error means that it could not look at all of them.
+func Of(pid int) (*Process, error) { return find(pid, 0) }
+
+// find looks at a process and its ancestors. It does not accept the first ones, up to depth from.
+func find(pid, from int) (*Process, error) {
 	list, err := lister()
 	if err != nil {
 		return nil, err
 	}
-	for pid, depth := os.Getpid(), 0; pid > 0 && depth < maxDepth; depth++ {
+	for depth := 0; pid > 0 && depth < maxDepth; depth++ {
 		p, err := list(pid)
 		if err != nil {
 			return nil, fmt.Errorf("cannot read process %d: %w", pid, err)
@@ -78,7 +86,7 @@ func Agent() (*Process, error) {
 		if Runner != "" && strings.HasSuffix(filepath.Base(p.exe), Runner) {
 			break
 		}
-		if title := dialect.OfProcess(p.exe, p.name, p.args); title != "" && depth > 0 {
+if title := dialect.OfProcess(p.exe, p.name, p.args); title != "" && depth >= from {
 			return &Process{pid, p.name, title, p.args}, nil
 		}
 		pid = p.parent

@@ -131,8 +131,8 @@ func (d *details) item(it *Item) {
 			d.hook(&it.Hooks[i])
 		}
 	}
-	for _, c := range it.changes {
-		d.section("changed: " + inLine(string(c.field)))
+	for _, c := range it.Diffs {
+		d.section("changed: " + inLine(string(c.Field)))
 		d.change(c)
 	}
 	for _, field := range it.Conflicts {
@@ -154,11 +154,11 @@ func (d *details) item(it *Item) {
 
 // event adds the event as it was recorded.
 func (d *details) event(it *Item) {
-	if it.event == "" {
+	if it.Payload == "" {
 		return
 	}
 	d.section("event as recorded")
-	for _, text := range broken(it.event, d.width-2, false) {
+	for _, text := range broken(it.Payload, d.width-2, false) {
 		d.add(line(normal, "  "+text))
 	}
 }
@@ -254,11 +254,11 @@ func (d *details) hook(h *grapnel.HookRun) {
 }
 
 // change adds the difference between the old and the new value of a field, line by line.
-func (d *details) change(c change) {
-	if len(c.lines) == 0 {
+func (d *details) change(c Diff) {
+	if len(c.Lines) == 0 {
 		d.add(line(dim, "  the new value was not recorded"))
 	}
-	for _, text := range c.lines {
+	for _, text := range c.Lines {
 		if text == "" {
 			continue
 		}

@@ -27,18 +27,19 @@ type Item struct {
 	About string // the subject of the event on one line: a command, a path, a prompt
 	Note  string // error for the unreadable part of the event
 
-	class   string   // of the tool
-	event   string   // as indented JSON, possibly truncated
-	changes []change // in the order of their fields
-	text    string   // all searchable text, in lower case
-	seq     int      // sequence number; 0 = not in a Model yet
-	size    int      // approximate size in bytes
+	Payload string // the event as indented JSON, possibly truncated
+	Diffs   []Diff // in the order of their fields
+
+	class string // of the tool
+	text  string // all searchable text, in lower case
+	seq   int    // sequence number; 0 = not in a Model yet
+	size  int    // approximate size in bytes
 }
 
-// A change is the difference between the old and the new value of a field, line by line.
-type change struct {
-	field grapnel.Field
-	lines []string // each begins with '+', '-' or ' '
+// A Diff is the difference between the old and the new value of a field, line by line.
+type Diff struct {
+	Field grapnel.Field
+	Lines []string // each begins with '+', '-' or ' '; empty = the new value was not recorded
 }
 
 // NewItem returns the Item of a Record. It reads the event in e.
@@ -46,14 +47,14 @@ func NewItem(e *spool.Entry) *Item {
 	it := &Item{Entry: *e}
 	it.Input, it.Verdict = nil, nil
 	if e.Input != nil {
-		it.event = shorten.To(indented(e.Input), maxBlock)
+		it.Payload = shorten.To(indented(e.Input), maxBlock)
 		ev := readEvent(e)
 		it.Dir = cmp.Or(ev.Session.CWD, ev.Session.Root)
 		it.About = shorten.To(about(ev), maxLine)
 		if ev.Tool != nil {
 			it.class = string(ev.Tool.Class)
 		}
-		it.changes = changesOf(e, ev)
+		it.Diffs = changesOf(e, ev)
 	}
 	text := []string{e.Agent, e.Session, string(e.Event), e.Tool, it.class, it.Dir, it.About, e.Halt, e.Error}
 	for _, h := range e.Hooks {
@@ -63,9 +64,9 @@ func NewItem(e *spool.Entry) *Item {
 		text = append(text, r.Text)
 	}
 	it.text = strings.ToLower(strings.Join(append(text, e.Unsupported...), "\n"))
-	it.size = 1<<10 + len(it.event) + 3*len(it.text)
-	for _, c := range it.changes {
-		for _, line := range c.lines {
+	it.size = 1<<10 + len(it.Payload) + 3*len(it.text)
+	for _, c := range it.Diffs {
+		for _, line := range c.Lines {
 			it.size += len(line) + 16
 		}
 	}
@@ -201,13 +202,13 @@ func readable(raw json.RawMessage) string {
 }
 
 // changesOf returns the changed fields, with their differences if the values are known.
-func changesOf(e *spool.Entry, ev *grapnel.Event) []change {
-	var list []change
+func changesOf(e *spool.Entry, ev *grapnel.Event) []Diff {
+	var list []Diff
 	for _, field := range e.Changed {
-		c := change{field: field}
+		c := Diff{Field: field}
 		if after, ok := e.Changes[field]; ok {
 			before, _ := ev.Get(field)
-			c.lines = difference(readable(before), readable(after))
+			c.Lines = difference(readable(before), readable(after))
 		}
 		list = append(list, c)
 	}

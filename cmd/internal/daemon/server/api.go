@@ -91,7 +91,7 @@ func write(w http.ResponseWriter, v any, err error) {
 // records writes Records, one per line.
 func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 	words := r.URL.Query()
-	filter, err := filterOf(words)
+	filter, err := FilterOf(words)
 	limit, before := int64(0), int64(0)
 	if err == nil {
 		limit, err = number(words, "limit", defaultLimit, maxLimit)
@@ -126,7 +126,7 @@ func records(w http.ResponseWriter, r *http.Request, s *store.Store) {
 // events streams new Records.
 func events(w http.ResponseWriter, r *http.Request, s *store.Store, stopping <-chan struct{}) {
 	words := r.URL.Query()
-	filter, err := filterOf(words)
+	filter, err := FilterOf(words)
 	after := int64(-1)
 	if last := cmp.Or(r.Header.Get("Last-Event-ID"), words.Get("after")); err == nil && last != "" {
 		after, err = number(url.Values{"after": {last}}, "after", 0, 1<<62)
@@ -244,8 +244,8 @@ func number(words url.Values, name string, without, most int64) (int64, error) {
 	return n, nil
 }
 
-// filterOf parses the query parameters that select Records.
-func filterOf(words url.Values) (spool.Filter, error) {
+// FilterOf parses the query parameters that select Records.
+func FilterOf(words url.Values) (spool.Filter, error) {
 	f := spool.Filter{Agent: words.Get("agent"), Session: words.Get("session"), Hook: words.Get("hook")}
 	if since := words.Get("since"); since != "" {
 		if ago, err := policyfile.ParseDuration(since); err == nil {

@@ -43,6 +43,7 @@ type Options struct {
 	Events     http.Handler
 	Deliveries http.Handler // and the routes below it
 	Metrics    http.Handler
+	Page       http.Handler // opens the browser page, see package web
 }
 
 // processingAfter is when a waiting client gets the status 102, well before it gives up.
@@ -72,6 +73,7 @@ func Handler(opts Options) http.Handler {
 	})
 	for pattern, handler := range map[string]http.Handler{
 		"GET /v1/policy": opts.Policy, "GET /v1/records": opts.Records, "GET /v1/events": opts.Events, "GET /metrics": opts.Metrics,
+		"POST /v1/ui": opts.Page, "POST /v1/ui/confirm": opts.Page,
 		"/v1/deliveries": opts.Deliveries, "/v1/deliveries/": opts.Deliveries,
 	} {
 		if handler != nil {

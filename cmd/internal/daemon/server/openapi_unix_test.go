@@ -115,7 +115,7 @@ func TestOpenAPIOfAnswers(t *testing.T) {
 	stopping := make(chan struct{})
 	close(stopping) // so that streams end at once
 	some := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("[]")) })
-	opts := Options{Version: "1", Answer: echo, Policy: some, Metrics: some, Stopping: stopping}
+	opts := Options{Version: "1", Answer: echo, Policy: some, Metrics: some, Page: some, Stopping: stopping}
 	opts.WithStore(s)
 	handler := Handler(opts)
 	ask := func(method, path, body string, header ...string) *httptest.ResponseRecorder {

@@ -22,11 +22,26 @@ type Server struct {
 	ending bool
 }
 
-// NewServer wraps an [http.Server] and sets its Handler and ConnState.
+// NewServer wraps an [http.Server] and sets its Handler, ConnState and ConnContext.
 func NewServer(opts Options, server *http.Server) *Server {
 	s := &Server{http: server, silent: map[net.Conn]struct{}{}}
 	server.Handler, server.ConnState = Handler(opts), s.track
+	server.ConnContext = func(ctx context.Context, conn net.Conn) context.Context {
+		return context.WithValue(ctx, peerKey{}, conn)
+	}
 	return s
+}
+
+type peerKey struct{}
+
+// PeerPID returns the ID of the process that sent a request to a Server, from the context of the
+// request. An error means that the system does not report it.
+func PeerPID(ctx context.Context) (int, error) {
+	conn, ok := ctx.Value(peerKey{}).(*net.UnixConn)
+	if !ok {
+		return 0, errors.ErrUnsupported
+	}
+	return pidOf(conn)
 }
 
 // Serve serves connections until Shutdown or Close. It returns [http.ErrServerClosed] after all

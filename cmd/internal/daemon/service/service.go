@@ -24,6 +24,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/telemetry"
 	"github.com/grapnel-dev/grapnel/cmd/internal/fault"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hookcmd"
+	"github.com/grapnel-dev/grapnel/cmd/internal/web"
 	"github.com/grapnel-dev/grapnel/internal/remote"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/local"
@@ -113,6 +114,13 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
 	}
 	routes.WithStore(d.store)
+	site := web.New(web.Options{Source: pageSource{d.store, d}, File: File(d.place, "ui.json"), Stopping: ctx.Done(), Log: d.log})
+	defer func() {
+		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
+		defer cancel()
+		err = errors.Join(err, site.Shutdown(end))
+	}()
+	routes.Page = d.pageRoutes(site)
 	server := server.NewServer(routes, &http.Server{
 		ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(d.log.Handler(), slog.LevelWarn),

@@ -1,0 +1,93 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+
+	"github.com/spf13/cobra"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/control"
+	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
+	"github.com/grapnel-dev/grapnel/local"
+)
+
+func newUI(c *console) *cobra.Command {
+	var noOpen bool
+	var code string
+	cmd := &cobra.Command{
+		Use:   "ui",
+		Short: "Open the browser page",
+		Long: `Open a page in the browser with the events, sessions, policies and deliveries of this machine.
+The command starts the daemon if it does not run. The page is on this computer only. The link is
+valid once, for two minutes; the browser stays logged in for 30 days.
+
+A browser can only look, until you confirm it: the page shows a code, and --confirm takes it. That
+needs a terminal, and is refused below the process of an agent, because a person should decide.`,
+		Example: "  grapnel ui\n  grapnel ui --no-open\n  grapnel ui --confirm 1234-5678",
+		Args:    usageArgs(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			place, err := c.Place()
+			if err != nil {
+				return err
+			}
+			if cmd.Flags().Changed("confirm") {
+				return c.confirmBrowser(cmd.Context(), place, code)
+			}
+			return c.openPage(cmd.Context(), place, noOpen)
+		},
+	}
+	cmd.Flags().BoolVar(&noOpen, "no-open", false, "only print the link")
+	cmd.Flags().StringVar(&code, "confirm", "", "let the browser that shows this `CODE` approve calls")
+	return cmd
+}
+
+// openPage prints a link to the page, and opens it if the machine has a desktop.
+func (c *console) openPage(ctx context.Context, place local.Place, noOpen bool) error {
+	if _, err := control.Start(ctx, place, c.Root); err != nil {
+		return err
+	}
+	link, err := control.Page(ctx, place)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintln(c.Out, printable.Line(link)); err != nil || noOpen {
+		return err
+	}
+	if err := openLink(ctx, link); err != nil {
+		fmt.Fprintf(c.Err, "grapnel: hint: no browser was opened (%v); open the link within two minutes. From another computer, forward its port first: ssh -L PORT:localhost:PORT HOST\n", err)
+	}
+	return nil
+}
+
+// openLink opens a link with the program of the desktop.
+func openLink(ctx context.Context, link string) error {
+	args := []string{"xdg-open", link}
+	switch {
+	case runtime.GOOS == "darwin":
+		args = []string{"open", link}
+	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
+		return errors.New("this terminal has no desktop")
+	}
+	return exec.CommandContext(ctx, args[0], args[1:]...).Run()
+}
+
+// confirmBrowser lets a browser approve calls.
+func (c *console) confirmBrowser(ctx context.Context, place local.Place, code string) error {
+	if err := c.byPerson("confirm a browser", "", c.In, c.Out); err != nil {
+		return err
+	}
+	if !c.Ask("this browser can then approve calls of agents; does a page in your own browser show this code?") {
+		return errors.New("the browser was not confirmed")
+	}
+	name, err := control.ConfirmBrowser(ctx, place, code)
+	if err != nil {
+		return cli.WithHint(err, `load the page again for a new code; "grapnel ui" opens it`)
+	}
+	_, err = fmt.Fprintf(c.Out, "confirmed: %s\n", printable.Line(name))
+	return err
+}

@@ -1,0 +1,247 @@
+// Package web serves the browser page of a daemon on loopback:
+//
+//	site, err := web.New(web.Options{Source: source, File: file, Log: log})
+//	link, err := site.Link() // listens, and returns a link that is valid once
+//	err = site.Shutdown(ctx)
+//
+// Every response needs a cookie that such a link has set. All pages are complete without
+// JavaScript, which adds live updates. The package decides nothing about events, and all that it
+// shows is masked, as stored.
+package web
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"log/slog"
+	"net"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+//go:embed static
+var static embed.FS
+
+//go:embed templates
+var templates embed.FS
+
+// Options are the parts of a Site.
+type Options struct {
+	Source   Source
+	File     string          // where the port and the known browsers are stored
+	Stopping <-chan struct{} // closed when the daemon is about to stop; streams end then
+	Log      *slog.Logger
+	Now      func() time.Time // nil = time.Now
+}
+
+// A Site serves the pages. It is safe for concurrent use.
+type Site struct {
+	Options
+	logins  *logins
+	handler http.Handler
+	counts  cache
+
+	mu     sync.Mutex
+	server *http.Server // nil = not listening
+}
+
+// New returns a Site that does not listen yet. If a browser is known from an earlier run, it
+// listens on the same port, so that open pages continue to work.
+func New(opts Options) *Site {
+	if opts.Now == nil {
+		opts.Now = time.Now
+	}
+	s := &Site{Options: opts}
+	var err error
+	if s.logins, err = newLogins(opts.File, opts.Now); err != nil {
+		opts.Log.Warn("the browser page knows no browsers", "error", err)
+	}
+	s.handler = s.routes()
+	if port, known := s.logins.port(); known {
+		if err := s.listen(port); err != nil {
+			opts.Log.Warn("the browser page waits for \"grapnel ui\"", "error", err)
+		}
+	}
+	return s
+}
+
+// Link returns a link to the pages that logs a browser in once. It listens first, if the Site does
+// not listen yet.
+func (s *Site) Link() (string, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tries := 0; s.server == nil; tries++ {
+		port, _ := s.logins.port()
+		if tries > 0 {
+			port = 0 // the stored port is taken
+		}
+		if err := s.listen(port); err != nil && tries > 3 {
+			return "", fmt.Errorf("cannot listen for browsers: %w", err)
+		}
+	}
+	port, _ := s.logins.port()
+	return fmt.Sprintf("http://localhost:%d/login?token=%s", port, s.logins.token()), nil
+}
+
+// listen serves the pages on a port of both loopback addresses; 0 = any port. The caller holds mu,
+// except in New.
+func (s *Site) listen(port int) error {
+	listeners := make([]net.Listener, 0, 2)
+	for _, host := range []string{"127.0.0.1", "::1"} {
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))        //nolint:noctx // it does not wait
+		if err != nil && (host == "127.0.0.1" || errors.Is(err, syscall.EADDRINUSE)) { // another program would get the links
+			for _, other := range listeners {
+				_ = other.Close()
+			}
+			return err
+		}
+		if err == nil { // otherwise the machine has no IPv6
+			listeners = append(listeners, l)
+			port = l.Addr().(*net.TCPAddr).Port
+		}
+	}
+	if err := s.logins.setPort(port); err != nil {
+		s.Log.Warn("cannot store the port of the browser page", "error", err)
+	}
+	s.server = &http.Server{
+		Handler: s.handler, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 20 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 32 << 10,
+		ErrorLog: slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
+	}
+	for _, l := range listeners {
+		go func() { _ = s.server.Serve(l) }() // ends in Shutdown
+	}
+	s.Log.Info("browser page listening", "port", port)
+	return nil
+}
+
+// Shutdown waits for the responses in progress and stops listening. If ctx ends first, it closes
+// all connections.
+func (s *Site) Shutdown(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.server == nil {
+		return nil
+	}
+	err := s.server.Shutdown(ctx)
+	if err != nil {
+		err = s.server.Close()
+	}
+	return err
+}
+
+// Confirm lets the browser that shows a code approve calls. It returns the browser's name. The
+// caller must have checked that a person runs the client.
+func (s *Site) Confirm(code string) (string, error) { return s.logins.confirm(code) }
+
+// routes returns the handler of all routes, with the checks that precede them.
+func (s *Site) routes() http.Handler {
+	files, err := fs.Sub(static, "static")
+	if err != nil {
+		panic(err) // the directory is embedded
+	}
+	open := http.NewServeMux()
+	open.Handle("GET /static/", http.StripPrefix("/static/", http.FileServerFS(files)))
+	open.HandleFunc("/login", s.login)
+	known := http.NewServeMux()
+	for pattern, handler := range map[string]http.HandlerFunc{
+		"GET /{$}": s.overview, "GET /events": s.events, "GET /events/stream": s.stream, "GET /sessions": s.sessions, "GET /session": s.session,
+		"GET /records/{id}": s.record, "GET /policy": s.policy, "GET /deliveries": s.deliveries, "POST /deliveries/retry": s.retry,
+		"GET /approvals": s.approvals, "POST /approvals/code": s.askCode,
+	} {
+		known.HandleFunc(pattern, handler)
+	}
+	open.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := s.browser(r); !ok {
+			s.refuse(w, r, "This browser is not logged in.")
+			return
+		}
+		known.ServeHTTP(w, r)
+	})
+	checked := http.NewCrossOriginProtection().Handler(open)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cache-Control", "no-store")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		if !s.isOwn(r.Host) { // DNS rebinding: a web page whose name resolves to this machine
+			http.Error(w, "wrong Host header", http.StatusMisdirectedRequest)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
+		checked.ServeHTTP(w, r)
+	})
+}
+
+// isOwn reports whether a host is an address of the Site.
+func (s *Site) isOwn(host string) bool {
+	port, _ := s.logins.port()
+	for _, name := range []string{"localhost", "127.0.0.1", "::1"} {
+		if host == net.JoinHostPort(name, strconv.Itoa(port)) {
+			return true
+		}
+	}
+	return false
+}
+
+// A view is the data of a page.
+type view struct {
+	Title string
+	Path  string // of the entry in the navigation
+	Error string // why the page is incomplete
+	Hint  string
+	Data  any
+}
+
+// pages parses the templates of all pages when the first page is shown.
+var pages = sync.OnceValue(func() map[string]*template.Template {
+	layout := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
+	all := map[string]*template.Template{}
+	for _, name := range []string{"overview", "events", "sessions", "session", "record", "policy", "deliveries", "approvals", "message"} {
+		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
+	}
+	return all
+})
+
+// show writes a page.
+func (s *Site) show(w http.ResponseWriter, status int, name string, v *view) {
+	var b bytes.Buffer
+	if err := pages()[name].Execute(&b, v); err != nil {
+		s.Log.Error("cannot write a page", "page", name, "error", err)
+		http.Error(w, "the page cannot be shown: see \"grapnel daemon logs\"", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes())
+}
+
+// refuse shows how to log in.
+func (s *Site) refuse(w http.ResponseWriter, _ *http.Request, why string) {
+	s.show(w, http.StatusUnauthorized, "message", &view{Title: "Log in", Error: why, Hint: "Run “grapnel ui” in a terminal. It opens this page with a new link."})
+}
+
+// fail shows an error.
+func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) {
+	if r.Context().Err() == nil {
+		s.Log.Warn("cannot show a page", "path", r.URL.Path, "error", err)
+	}
+	s.show(w, http.StatusInternalServerError, "message", &view{Title: "Error", Error: err.Error(), Hint: "“grapnel daemon logs” may show the cause."})
+}
+
+// links are the entries of the navigation.
+func links() []struct{ Path, Name string } {
+	return slices.Clone([]struct{ Path, Name string }{
+		{"/", "Overview"}, {"/approvals", "Approvals"}, {"/events", "Events"}, {"/sessions", "Sessions"}, {"/policy", "Policy"}, {"/deliveries", "Deliveries"},
+	})
+}

@@ -1,0 +1,60 @@
+package web
+
+import (
+	"context"
+	"iter"
+	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
+	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
+	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
+	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
+	"github.com/grapnel-dev/grapnel/policy"
+)
+
+// A Source is everything that the pages read and change. The first methods are those of
+// [store.Store], so that a Source of one machine embeds it. All methods must be safe for concurrent
+// use.
+type Source interface {
+	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
+	Subscribe(ctx context.Context) <-chan store.Live // signals new Records; the pages read them with Records
+	Count(ctx context.Context, since time.Time) (*stats.Counter, error)
+	Days(ctx context.Context, since time.Time) (days []store.Day, complete bool, err error)
+	Deliveries(ctx context.Context, q store.DeliveryQuery) ([]delivery.Job, error)
+	Targets(ctx context.Context) ([]store.Target, error)
+	Retry(ctx context.Context, ids ...string) (int, error)
+
+	// Policies returns the policies in force for an agent that starts in a directory; empty = outside
+	// of all projects.
+	Policies(ctx context.Context, dir string) (Policies, error)
+
+	// Explain fires the event of a Record again, without effects, under the policies of today.
+	Explain(ctx context.Context, id string) (Explanation, error)
+
+	// Machines returns the state of each machine that stores its Records here.
+	Machines(ctx context.Context) ([]Machine, error)
+}
+
+// Policies are policy files and their hooks, in the order in which the hooks run.
+type Policies struct {
+	Files []policy.Loaded
+	Hooks []hooks.Hook
+}
+
+// An Explanation is how a verdict is made, and the reply that the agent gets.
+type Explanation struct {
+	Text           string // masked
+	Stdout, Stderr string // masked
+	Exit           int
+}
+
+// A Machine is the state of a daemon and its store.
+type Machine struct {
+	Name, Version      string
+	PID                int
+	Since              time.Time
+	Answered, Declined int64
+	Records, Bytes     int64         // in the store
+	Lag                time.Duration // age of the oldest Record that is not in the store yet
+	Problems           []string      // empty = all parts work
+}

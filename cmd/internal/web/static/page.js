@@ -1,0 +1,85 @@
+// Everything here adds to pages that are complete without it.
+
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const units = [["day", 86400], ["hour", 3600], ["minute", 60]];
+
+function showTimes(root) {
+	for (const time of root.querySelectorAll("time")) {
+		const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
+		const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
+		time.title ||= time.textContent;
+		if (Math.abs(seconds) < 7 * 86400) {
+			time.textContent = size === 1 ? "now" : relative.format(Math.trunc(seconds / size), unit);
+		} else {
+			time.textContent = time.title;
+		}
+	}
+}
+showTimes(document);
+setInterval(() => showTimes(document), 20_000);
+
+// Live Records. The status is announced at most every five seconds.
+const maxRows = 200;
+const rows = document.getElementById("rows");
+const pause = document.getElementById("pause");
+if (rows && pause) {
+	const status = document.getElementById("status");
+	let last = rows.dataset.last, fresh = 0, said = 0, stream;
+	const say = () => {
+		if (fresh > 0 && Date.now() - said >= 5000) {
+			status.textContent = fresh === 1 ? "1 new event" : `${fresh} new events`;
+			[fresh, said] = [0, Date.now()];
+		}
+	};
+	setInterval(say, 1000);
+	const listen = () => {
+		const query = new URLSearchParams(location.search);
+		query.set("after", last);
+		stream = new EventSource(`/events/stream?${query}`);
+		stream.onopen = () => { if (!fresh) status.textContent = "Live"; };
+		stream.onerror = () => { status.textContent = "The daemon does not answer. This page tries again."; };
+		stream.onmessage = (message) => {
+			last = message.lastEventId;
+			const parsed = document.createElement("template");
+			parsed.innerHTML = message.data; // made by the templates of the daemon, which escape
+			const row = parsed.content.firstElementChild;
+			row.classList.add("fresh");
+			showTimes(row);
+			rows.prepend(row);
+			while (rows.children.length > maxRows) rows.lastElementChild.remove();
+			document.getElementById("none")?.remove();
+			fresh++;
+			say();
+		};
+	};
+	pause.hidden = false;
+	pause.addEventListener("click", () => {
+		const paused = pause.getAttribute("aria-pressed") === "false";
+		pause.setAttribute("aria-pressed", paused);
+		status.textContent = paused ? "Paused" : "Live";
+		paused ? stream.close() : listen();
+	});
+	listen();
+}
+
+// The key that approvals need. Unlike a cookie, no other port of localhost gets it.
+function key() {
+	let text = localStorage.getItem("key");
+	if (!text) {
+		text = Array.from(crypto.getRandomValues(new Uint8Array(32)), (b) => b.toString(16).padStart(2, "0")).join("");
+		localStorage.setItem("key", text);
+	}
+	return text;
+}
+
+const confirmation = document.getElementById("confirm");
+if (confirmation) {
+	const show = async () => {
+		const response = await fetch("/approvals/code", { method: "POST", body: new URLSearchParams({ key: key() }) });
+		const text = await response.text();
+		document.getElementById("ready").hidden = text !== "";
+		document.getElementById("ask").hidden = text === "";
+		document.getElementById("code").textContent = text;
+	};
+	show();
+}
