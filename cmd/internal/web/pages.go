@@ -51,7 +51,9 @@ var funcs = template.FuncMap{
 	},
 	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"clock": func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
-	"ms":    func(ms float64) string { return strconv.FormatFloat(ms, 'f', 1, 64) + " ms" },
+	"ms": func(ms float64) string {
+		return strconv.FormatFloat(ms, 'f', map[bool]int{true: 2}[ms < 10], 64) + " ms"
+	},
 	"bytes": func(n int64) string { return strconv.FormatFloat(float64(n)/1e6, 'f', 1, 64) + " MB" },
 	"base":  func(path string) string { return path[strings.LastIndexByte(path, '/')+1:] },
 }
@@ -70,16 +72,21 @@ type row struct {
 	By          []string // hooks that decided or failed
 }
 
-func newRow(r *store.Row) row {
-	out := row{Row: r, Word: watch.Word(&r.Entry), About: printable.Line(watch.About(&r.Entry, maxAbout))}
+func newRow(r *store.Row) (out row) {
+	by := func(text string) { // hooks of two sources may have the same name
+		if !slices.Contains(out.By, text) {
+			out.By = append(out.By, text)
+		}
+	}
+	out = row{Row: r, Word: watch.Word(&r.Entry), About: printable.Line(watch.About(&r.Entry, maxAbout))}
 	for i := range r.Hooks {
 		switch h := &r.Hooks[i]; {
 		case h.Error != "":
-			out.By = append(out.By, h.Name+" failed")
+			by(h.Name + " failed")
 		case h.Observed && h.Decision > grapnel.None:
-			out.By = append(out.By, h.Name+" would "+h.Decision.String())
+			by(h.Name + " would " + h.Decision.String())
 		case h.Decision > grapnel.None || h.Halt || len(h.Changed) > 0:
-			out.By = append(out.By, h.Name)
+			by(h.Name)
 		}
 	}
 	if len(out.By) == 0 && len(r.Reasons) > 0 {
@@ -471,7 +478,7 @@ func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 	data.Decisions = dayChart(data.Days, begin)
 	for i := range data.Totals.Hooks {
 		h := data.Totals.Hooks[i]
-		if len(data.Slow) < 8 && h.P95 >= 0.05 {
+		if len(data.Slow) < 8 && h.P95 >= 0.005 {
 			data.Slow = append(data.Slow, h)
 		}
 		if h.Errors > 0 && len(data.Failed) < 8 {
