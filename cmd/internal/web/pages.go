@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
@@ -23,15 +22,17 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/stats"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/spool"
 )
 
 const (
 	perPage    = 50
-	maxSearch  = 50_000 // Records that one page searches, so that it is fast at any size of the store
-	sessionMax = 1000   // Records that the list of sessions covers
-	maxAbout   = 300    // bytes of a command, path or text in a list
-	countDays  = 7      // of the statistics
-	countTime  = 15 * time.Second
+	maxSearch  = 50_000      // Records that one page searches, so that it is fast at any size of the store
+	sessionMax = 1000        // Records that the list of sessions covers
+	maxBars    = 8           // hooks in a chart
+	maxAbout   = 300         // bytes of a command, path or text in a list
+	countDays  = 7           // of the statistics
+	countTime  = time.Minute // for which statistics are valid, because counting takes long in a large store
 )
 
 // funcs are the functions of the templates.
@@ -417,93 +418,73 @@ func (s *Site) notFound(w http.ResponseWriter, what string) {
 	s.show(w, http.StatusNotFound, "message", &view{Title: "Not found", Error: what, Hint: "“Events” lists the Records that are stored."})
 }
 
-// A cache keeps the statistics for a moment, because counting takes long in a large store.
-type cache struct {
-	mu     sync.Mutex
-	at     time.Time
-	totals *stats.Totals
+// A summary is the statistics of the last days.
+type summary struct {
+	At       time.Time
+	Totals   stats.Totals
+	Days     []store.Day
+	Complete bool // Days covers all Records
 }
 
-// totals returns the counts of the last days.
-func (s *Site) totals(ctx context.Context) (*stats.Totals, error) {
-	c := &s.counts
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// summary returns statistics that are at most countTime old.
+func (s *Site) summary(ctx context.Context) (*summary, error) {
+	s.counting.Lock()
+	defer s.counting.Unlock()
 	now := s.Now()
-	if c.totals != nil && now.Sub(c.at) < countTime {
-		return c.totals, nil
+	if now.Sub(s.counted.At) < countTime {
+		return s.counted, nil
 	}
+	y, m, d := now.Date()
 	counter, err := s.Source.Count(ctx, now.AddDate(0, 0, -countDays))
 	if err != nil {
-		return &stats.Totals{}, err
+		return &summary{At: now}, err
 	}
-	totals := counter.Totals()
-	c.at, c.totals = now, &totals
-	return c.totals, nil
+	sum := &summary{At: now, Totals: counter.Totals()}
+	if sum.Days, sum.Complete, err = s.Source.Days(ctx, time.Date(y, m, d-countDays+1, 0, 0, 0, 0, now.Location())); err == nil {
+		s.counted = sum
+	}
+	return sum, err
 }
 
 // overview shows the state of the machines, and charts of decisions and hooks.
 func (s *Site) overview(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	var data struct {
-		Machines    []Machine
-		Totals      *stats.Totals
-		Days        []store.Day
-		Span        int
-		Complete    bool
-		Decisions   template.HTML
-		Slow        []stats.Hook
-		SlowChart   template.HTML
-		Failed      []stats.Hook
-		Dead, Would int
-		Stopped     []row
+		*summary
+		Machines          []Machine
+		Dead, Would, Span int
+		Decisions, Bars   template.HTML
+		Slow, Failed      []stats.Hook
+		Stopped           []row
 	}
-	var errs [5]error
-	now := s.Now()
-	y, m, d := now.Date()
-	begin := time.Date(y, m, d-countDays+1, 0, 0, 0, 0, now.Location())
+	var errs [4]error
 	data.Span = countDays
 	data.Machines, errs[0] = s.Source.Machines(ctx)
-	data.Totals, errs[1] = s.totals(ctx)
-	data.Days, data.Complete, errs[2] = s.Source.Days(ctx, begin)
+	data.summary, errs[1] = s.summary(ctx)
 	targets, err := s.Source.Targets(ctx)
-	errs[3] = err
+	errs[2] = err
 	for _, t := range targets {
 		data.Dead += t.Dead
 	}
-	stopped, err := s.list(ctx, mustQuery("decision=block&decision=ask"), nil)
-	errs[4] = err
+	stopped, err := s.list(ctx, store.Query{Filter: spool.Filter{Decisions: []grapnel.Decision{grapnel.Ask, grapnel.Block}}}, nil)
+	errs[3] = err
 	data.Stopped = stopped.Rows[:min(5, len(stopped.Rows))]
 	data.Would = data.Totals.Would[grapnel.Block] + data.Totals.Would[grapnel.Ask]
-	data.Decisions = dayChart(data.Days, begin)
-	for i := range data.Totals.Hooks {
+	for i := range data.Totals.Hooks { // slowest first
 		h := data.Totals.Hooks[i]
-		if len(data.Slow) < 8 && h.P95 >= 0.005 {
+		if len(data.Slow) < maxBars && h.P95 >= 0.005 {
 			data.Slow = append(data.Slow, h)
 		}
-		if h.Errors > 0 && len(data.Failed) < 8 {
+		if len(data.Failed) < maxBars && h.Errors > 0 {
 			data.Failed = append(data.Failed, h)
 		}
 	}
-	data.SlowChart = hookChart(data.Slow)
+	data.Decisions, data.Bars = dayChart(data.Days, data.At), hookChart(data.Slow)
 	v := &view{Title: "Overview", Path: "/", Data: &data}
 	if err := errors.Join(errs[:]...); err != nil {
 		v.Error = err.Error()
 	}
 	s.show(w, http.StatusOK, "overview", v)
-}
-
-// mustQuery returns the query of constant parameters.
-func mustQuery(words string) store.Query {
-	values, err := url.ParseQuery(words)
-	if err != nil {
-		panic(err)
-	}
-	q, err := query(values)
-	if err != nil {
-		panic(err)
-	}
-	return q
 }
 
 // policy shows the policies in force, and how often their hooks matched.
@@ -526,9 +507,9 @@ func (s *Site) policy(w http.ResponseWriter, r *http.Request) {
 		data.Dir = dir
 	}
 	policies, err := s.Source.Policies(ctx, data.Dir)
-	totals, err2 := s.totals(ctx)
+	sum, err2 := s.summary(ctx)
 	data.Policies = policies
-	hooks.Count(data.Hooks, totals)
+	hooks.Count(data.Hooks, &sum.Totals)
 	data.Groups = groups(data.Hooks)
 	v := &view{Title: "Policy", Path: "/policy", Data: &data}
 	if err := errors.Join(err, err2); err != nil {

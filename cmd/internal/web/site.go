@@ -47,7 +47,9 @@ type Site struct {
 	Options
 	logins  *logins
 	handler http.Handler
-	counts  cache
+
+	counting sync.Mutex
+	counted  *summary // guarded by counting
 
 	mu     sync.Mutex
 	server *http.Server // nil = not listening
@@ -59,7 +61,7 @@ func New(opts Options) *Site {
 	if opts.Now == nil {
 		opts.Now = time.Now
 	}
-	s := &Site{Options: opts}
+	s := &Site{Options: opts, counted: &summary{}}
 	var err error
 	if s.logins, err = newLogins(opts.File, opts.Now); err != nil {
 		opts.Log.Warn("the browser page knows no browsers", "error", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -316,6 +317,9 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		add("r.seq < ?", q.Before)
 	}
 	if !q.Since.IsZero() {
+		add("r.time >= ?", stamp(q.Since))
+	}
+	if !q.Since.IsZero() && q.After == 0 { // otherwise After limits the rows, and the search would take longer
 		// The index finds the first matching row, so that earlier rows are not read.
 		var first sql.NullInt64
 		if _, err := v.row("SELECT min(seq) FROM record WHERE time >= ?", []any{stamp(q.Since)}, &first); err != nil {
@@ -324,7 +328,7 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		if !first.Valid {
 			return "0", nil, nil
 		}
-		add("r.seq >= ? AND r.time >= ?", first.Int64, stamp(q.Since))
+		add("r.seq >= ?", first.Int64)
 	}
 	if q.ID != "" {
 		add("r.id = ?", q.ID)
@@ -372,7 +376,11 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		if err != nil {
 			return "", nil, err
 		}
-		add("r.seq IN (SELECT rowid FROM words WHERE words MATCH ? UNION ALL SELECT value FROM json_each(?))", match, fresh)
+		last := q.Before - 1
+		if q.Before <= 0 {
+			last = math.MaxInt64
+		}
+		add("r.seq IN (SELECT rowid FROM words WHERE words MATCH ? AND rowid > ? AND rowid <= ? UNION ALL SELECT value FROM json_each(?))", match, q.After, last, fresh)
 	}
 	return strings.Join(conds, " AND "), args, nil
 }
