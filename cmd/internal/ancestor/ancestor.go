@@ -86,7 +86,7 @@ func find(pid, from int) (*Process, error) {
 		if Runner != "" && strings.HasSuffix(filepath.Base(p.exe), Runner) {
 			break
 		}
-if title := dialect.OfProcess(p.exe, p.name, p.args); title != "" && depth >= from {
+		if title := dialect.OfProcess(p.exe, p.name, p.args); title != "" && depth >= from {
 			return &Process{pid, p.name, title, p.args}, nil
 		}
 		pid = p.parent

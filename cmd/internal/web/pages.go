@@ -578,10 +578,3 @@ func (s *Site) retry(w http.ResponseWriter, r *http.Request) {
 	}
 	http.Redirect(w, r, "/deliveries?retried="+strconv.Itoa(n), http.StatusSeeOther)
 }
-
-// approvals shows whether this browser may approve calls.
-func (s *Site) approvals(w http.ResponseWriter, r *http.Request) {
-	b, _ := s.browser(r)
-	data := struct{ Confirmed bool }{b.Key != ""}
-	s.show(w, http.StatusOK, "approvals", &view{Title: "Approvals", Path: "/approvals", Data: &data})
-}

@@ -36,6 +36,7 @@ var templates embed.FS
 // Options are the parts of a Site.
 type Options struct {
 	Source   Source
+	Inbox    Inbox
 	File     string          // where the port and the known browsers are stored
 	Stopping <-chan struct{} // closed when the daemon is about to stop; streams end then
 	Log      *slog.Logger
@@ -156,7 +157,7 @@ func (s *Site) routes() http.Handler {
 	for pattern, handler := range map[string]http.HandlerFunc{
 		"GET /{$}": s.overview, "GET /events": s.events, "GET /events/stream": s.stream, "GET /sessions": s.sessions, "GET /session": s.session,
 		"GET /records/{id}": s.record, "GET /policy": s.policy, "GET /deliveries": s.deliveries, "POST /deliveries/retry": s.retry,
-		"GET /approvals": s.approvals, "POST /approvals/code": s.askCode,
+		"GET /approvals": s.approvals, "GET /approvals/stream": s.inboxStream, "POST /approvals/code": s.askCode, "POST /approvals/answer": s.answer, "POST /approvals/revoke": s.revoke,
 	} {
 		known.HandleFunc(pattern, handler)
 	}
@@ -202,6 +203,7 @@ type view struct {
 	Path  string // of the entry in the navigation
 	Error string // why the page is incomplete
 	Hint  string
+	Open  int // requests that wait for a person
 	Data  any
 }
 
@@ -217,6 +219,10 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 
 // show writes a page.
 func (s *Site) show(w http.ResponseWriter, status int, name string, v *view) {
+	if v.Path != "" {
+		open, _, _ := s.open() // the page of approvals shows the error
+		v.Open = len(open)
+	}
 	var b bytes.Buffer
 	if err := pages()[name].Execute(&b, v); err != nil {
 		s.Log.Error("cannot write a page", "page", name, "error", err)

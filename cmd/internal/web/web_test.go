@@ -22,9 +22,11 @@ import (
 	"time"
 
 	"github.com/grapnel-dev/grapnel"
+	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/delivery"
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
 	"github.com/grapnel-dev/grapnel/policy"
 )
@@ -49,6 +51,27 @@ func (testSource) Machines(context.Context) ([]Machine, error) {
 	return []Machine{{Name: "machine", Version: "1", PID: 1, Problems: []string{hostile}}}, nil
 }
 
+// testInbox is the inbox of a place whose user has one open request.
+type testInbox struct{ approval.Store }
+
+func (i testInbox) Call(r *approval.Request) (*allow.Call, error) {
+	e := &spool.Entry{}
+	e.Agent, e.Tool = "claude-code", "Bash"+hostile
+	return &allow.Call{Entry: e, Text: "git push " + hostile, Request: r, Hooks: []allow.Hook{{Name: hostile, Decision: grapnel.Ask}}}, nil
+}
+
+func (i testInbox) Decide(id string, d allow.Decision) (*approval.Answer, bool, error) {
+	a := &approval.Answer{State: approval.Denied, By: "ada", Reason: d.Reason, Time: time.Now()}
+	if d.Yes {
+		a.State = approval.Approved
+	}
+	return i.Answer(id, a)
+}
+
+func (i testInbox) Grants() ([]approval.Grant, error) { return i.List(time.Now()) }
+
+func (i testInbox) Revoke(string) error { return nil }
+
 // clock is a clock that a test sets.
 type clock struct {
 	mu  sync.Mutex
@@ -71,6 +94,7 @@ func (c *clock) add(d time.Duration) {
 type fixture struct {
 	*Site
 	store *store.Store
+	inbox testInbox
 	clock *clock
 	base  string
 }
@@ -83,7 +107,7 @@ func open(t *testing.T, records int) *fixture {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })
-	f := &fixture{store: s, clock: &clock{now: time.Now()}}
+	f := &fixture{store: s, inbox: testInbox{approval.Store(filepath.Join(t.TempDir(), "approvals"))}, clock: &clock{now: time.Now()}}
 	for i := range records {
 		f.put(t, i, "rm -rf build "+hostile)
 	}
@@ -95,7 +119,7 @@ func open(t *testing.T, records int) *fixture {
 func (f *fixture) start(t *testing.T, file string) {
 	t.Helper()
 	stopping := make(chan struct{})
-	f.Site = New(Options{Source: testSource{f.store}, File: file, Stopping: stopping, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now})
+	f.Site = New(Options{Source: testSource{f.store}, Inbox: f.inbox, File: file, Stopping: stopping, Log: slog.New(slog.DiscardHandler), Now: f.clock.Now})
 	t.Cleanup(func() {
 		close(stopping)
 		if err := f.Shutdown(context.Background()); err != nil {
@@ -276,7 +300,7 @@ func TestPortTaken(t *testing.T) {
 	if err := os.WriteFile(file, fmt.Appendf(nil, `{"port":%d,"browsers":[{"cookie":"x","since":%q}]}`, port, since), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := &fixture{store: s, clock: &clock{now: time.Now()}}
+	f := &fixture{store: s, inbox: testInbox{approval.Store(t.TempDir())}, clock: &clock{now: time.Now()}}
 	f.start(t, file)
 	now, known := f.logins.port()
 	if now == port || known || !strings.HasSuffix(f.base, fmt.Sprint(":", now)) {
@@ -306,7 +330,7 @@ func TestRefusals(t *testing.T) {
 	for name, header := range map[string][]string{
 		"site": {"Sec-Fetch-Site", "cross-site"}, "port": {"Sec-Fetch-Site", "same-site"}, "origin": {"Origin", "http://localhost:1"},
 	} {
-		for _, path := range []string{"/deliveries/retry", "/approvals/code"} {
+		for _, path := range []string{"/deliveries/retry", "/approvals/code", "/approvals/answer", "/approvals/revoke"} {
 			if got := status(t, c, http.MethodPost, f.base+path, "id=x", header...); got != http.StatusForbidden {
 				t.Errorf("POST %s of another %s answers %d", path, name, got)
 			}
@@ -488,6 +512,83 @@ func TestConfirm(t *testing.T) {
 		if got := status(t, c, http.MethodPost, f.base+"/approvals/code", "key="+bad); got != http.StatusBadRequest {
 			t.Errorf("the key %q answers %d", bad, got)
 		}
+	}
+}
+
+// Only a confirmed browser answers a request, and only the first answer counts.
+func TestApprovals(t *testing.T) {
+	t.Parallel()
+	f := open(t, 0)
+	c := f.login(t)
+	ask := func(id string) {
+		t.Helper()
+		now := f.clock.Now()
+		if err := f.inbox.Ask(&approval.Request{ID: id, Since: now, Until: now.Add(time.Minute), Waits: now.Add(time.Minute), Question: hostile, Line: json.RawMessage("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ask("aa")
+	stream := send(t, c, http.MethodGet, f.base+"/approvals/stream", "")
+	defer stream.Body.Close()
+	lines := bufio.NewScanner(stream.Body)
+	for _, want := range []string{"data: aa", "data: bb aa"} {
+		for lines.Scan() && lines.Text() != want {
+			if strings.HasPrefix(lines.Text(), "data:") {
+				t.Fatalf("the stream has %q, want %q", lines.Text(), want)
+			}
+		}
+		if want == "data: aa" {
+			f.clock.add(time.Second)
+			ask("bb")
+		}
+	}
+	for _, path := range []string{"/approvals", "/"} {
+		if _, body := get(t, c, f.base+path); !strings.Contains(body, ">2<span") || strings.Contains(body, "<script>") || strings.Contains(body, `value="once"`) {
+			t.Errorf("%s of a browser that is not confirmed: %s", path, body)
+		}
+	}
+	key := strings.Repeat("k", 64)
+	answer := func(id, choice, key string) (int, string) {
+		t.Helper()
+		resp := send(t, c, http.MethodPost, f.base+"/approvals/answer", url.Values{"id": {id}, "answer": {choice}, "reason": {"no <b>"}, "key": {key}}.Encode())
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(body)
+	}
+	if got, _ := answer("aa", "once", key); got != http.StatusForbidden {
+		t.Errorf("an unconfirmed browser gets %d", got)
+	}
+	code := send(t, c, http.MethodPost, f.base+"/approvals/code", "key="+key)
+	text, err := io.ReadAll(code.Body)
+	_ = code.Body.Close()
+	if _, err2 := f.Confirm(string(text)); err != nil || err2 != nil {
+		t.Fatal(err, err2)
+	}
+	for _, wrong := range []string{"", strings.Repeat("o", 64)} {
+		if got, _ := answer("aa", "once", wrong); got != http.StatusForbidden {
+			t.Errorf("the key %q gets %d", wrong, got)
+		}
+	}
+	if got, _ := answer("aa", "always", key); got != http.StatusBadRequest {
+		t.Errorf("an unknown answer gets %d", got)
+	}
+	if _, body := get(t, c, f.base+"/approvals"); !strings.Contains(body, `value="once"`) {
+		t.Errorf("a confirmed browser cannot answer: %s", body)
+	}
+	if got, body := answer("aa", "once", key); got != http.StatusOK || !strings.Contains(body, "Approved: the agent continues.") {
+		t.Errorf("a yes gets %d: %s", got, body)
+	}
+	if got, body := answer("aa", "deny", key); got != http.StatusOK || !strings.Contains(body, "Nothing has changed: the request was approved by ada") {
+		t.Errorf("a late no gets %d: %s", got, body)
+	}
+	if got, body := answer("bb", "deny", key); got != http.StatusOK || !strings.Contains(body, "Denied") || !strings.Contains(body, "no &lt;b&gt;") {
+		t.Errorf("a no gets %d: %s", got, body)
+	}
+	if got := status(t, c, http.MethodPost, f.base+"/approvals/revoke", "id=x"); got != http.StatusForbidden {
+		t.Errorf("a revocation without the key gets %d", got)
 	}
 }
 

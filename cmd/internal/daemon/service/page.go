@@ -11,7 +11,9 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/grapnel-dev/grapnel/cmd/internal/allow"
 	"github.com/grapnel-dev/grapnel/cmd/internal/ancestor"
 	"github.com/grapnel-dev/grapnel/cmd/internal/check"
 	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
@@ -22,7 +24,9 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/hooks"
 	"github.com/grapnel-dev/grapnel/cmd/internal/records"
 	"github.com/grapnel-dev/grapnel/cmd/internal/web"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/spool"
+	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
@@ -70,6 +74,25 @@ func (p pageSource) Machines(ctx context.Context) ([]web.Machine, error) {
 		m.Problems = append(m.Problems, part+" has failed: "+d.failed[part])
 	}
 	return []web.Machine{m}, err
+}
+
+// pageInbox is the inbox of this machine.
+type pageInbox struct{ place local.Place }
+
+func (p pageInbox) Requests() ([]approval.Request, error)         { return p.place.Approvals().Requests() }
+func (p pageInbox) Call(r *approval.Request) (*allow.Call, error) { return allow.Asked(p.place, r) }
+func (p pageInbox) Grants() ([]approval.Grant, error)             { return p.place.Approvals().List(time.Now()) }
+
+func (p pageInbox) Decide(id string, d allow.Decision) (*approval.Answer, bool, error) {
+	return allow.Decide(p.place, id, d)
+}
+
+func (p pageInbox) Revoke(id string) error {
+	g, err := allow.Select(p.place, id)
+	if err != nil {
+		return err
+	}
+	return allow.Revoke(p.place, g)
 }
 
 // pageRoutes opens the browser page for clients of the socket.

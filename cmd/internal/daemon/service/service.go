@@ -114,7 +114,7 @@ func (d *daemon) run(ctx context.Context) (err error) {
 		Policy: http.HandlerFunc(d.policy), Metrics: d.metrics.Handler(), Stopping: ctx.Done(),
 	}
 	routes.WithStore(d.store)
-	site := web.New(web.Options{Source: pageSource{d.store, d}, File: File(d.place, "ui.json"), Stopping: ctx.Done(), Log: d.log})
+	site := web.New(web.Options{Source: pageSource{d.store, d}, Inbox: pageInbox{d.place}, File: File(d.place, "ui.json"), Stopping: ctx.Done(), Log: d.log})
 	defer func() {
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), StopTime)
 		defer cancel()

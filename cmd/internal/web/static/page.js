@@ -9,14 +9,14 @@ function showTimes(root) {
 		const [unit, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1];
 		time.title ||= time.textContent;
 		if (Math.abs(seconds) < 7 * 86400) {
-			time.textContent = size === 1 ? "now" : relative.format(Math.trunc(seconds / size), unit);
+			time.textContent = Math.abs(seconds) < 10 ? "now" : relative.format(Math.trunc(seconds / size), unit);
 		} else {
 			time.textContent = time.title;
 		}
 	}
 }
 showTimes(document);
-setInterval(() => showTimes(document), 20_000);
+setInterval(() => showTimes(document), 10_000);
 
 // Live Records. The status is announced at most every five seconds.
 const maxRows = 200;
@@ -59,6 +59,9 @@ if (rows && pause) {
 		status.textContent = paused ? "Paused" : "Live";
 		paused ? stream.close() : listen();
 	});
+	document.addEventListener("visibilitychange", () => { // a browser has few connections for each host
+		if (pause.getAttribute("aria-pressed") === "false") document.hidden ? stream.close() : listen();
+	});
 	listen();
 }
 
@@ -72,14 +75,47 @@ function key() {
 	return text;
 }
 
-const confirmation = document.getElementById("confirm");
-if (confirmation) {
-	const show = async () => {
-		const response = await fetch("/approvals/code", { method: "POST", body: new URLSearchParams({ key: key() }) });
-		const text = await response.text();
-		document.getElementById("ready").hidden = text !== "";
-		document.getElementById("ask").hidden = text === "";
-		document.getElementById("code").textContent = text;
+function fillKeys(root) {
+	for (const input of root.querySelectorAll("input[name=key]")) input.value = key();
+}
+
+// The inbox. A request that a person is about to answer stays in its place.
+const inbox = document.getElementById("inbox");
+if (inbox) {
+	fillKeys(document);
+	const response = await fetch("/approvals/code", { method: "POST", body: new URLSearchParams({ key: key() }) });
+	const code = response.ok ? await response.text() : "";
+	document.getElementById("code").textContent = code;
+	document.getElementById("ask").hidden = document.getElementById("confirm").hidden = code === "";
+
+	const notify = document.getElementById("notify");
+	notify.hidden = !("Notification" in window) || Notification.permission !== "default";
+	notify.addEventListener("click", async () => { notify.hidden = (await Notification.requestPermission()) !== "default"; });
+
+	const title = document.title;
+	const show = async (ids) => {
+		const known = Array.from(inbox.children, (li) => li.id);
+		const fresh = ids.filter((id) => !known.includes(id));
+		for (const li of [...inbox.children]) {
+			if (!ids.includes(li.id) && !li.contains(document.activeElement)) li.remove();
+		}
+		if (fresh.length > 0) {
+			const page = new DOMParser().parseFromString(await (await fetch("/approvals")).text(), "text/html");
+			fillKeys(page);
+			showTimes(page);
+			for (const id of fresh.reverse()) {
+				const li = page.getElementById(id);
+				if (!li) continue;
+				inbox.prepend(document.adoptNode(li));
+				document.getElementById("news").textContent = `A call waits for you: ${li.querySelector("h2").textContent}`;
+				if (document.hidden && "Notification" in window && Notification.permission === "granted") {
+					new Notification("Grapnel: a call waits for you", { body: li.querySelector("h2").textContent, tag: id }).onclick = () => window.focus();
+				}
+			}
+		}
+		document.getElementById("nothing").hidden = inbox.children.length > 0;
+		document.title = ids.length > 0 ? `(${ids.length}) ${title}` : title;
 	};
-	show();
+	const stream = new EventSource("/approvals/stream");
+	stream.onmessage = (message) => show(message.data.split(" ").filter(Boolean).map((id) => `r${id}`));
 }
