@@ -3,6 +3,7 @@ package web
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -49,6 +50,13 @@ var funcs = template.FuncMap{
 			}
 		}
 		return n
+	},
+	"asked": func(line []byte) string { // the call of a request
+		var e spool.Entry
+		if json.Unmarshal(line, &e) != nil {
+			return ""
+		}
+		return watch.About(&e, maxAbout)
 	},
 	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"clock": func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
