@@ -26,19 +26,18 @@ const inboxPoll = time.Second
 // An asked is a request on the page.
 type asked struct {
 	*allow.Call
-	Waits    bool   // the agent waits; otherwise it must retry the call
-	Problem  string // why a person cannot approve the call
-	Disabled bool   // the browser is not confirmed
+	Waits, MayAnswer bool
+	Problem          error // why a person cannot approve the call
 }
 
 // open returns the requests that a person can answer now, and the others.
 func (s *Site) open() (open, ended []approval.Request, err error) {
 	all, err := s.Inbox.Requests()
-	for _, r := range all {
-		if r.Open(s.Now()) {
-			open = append(open, r)
+	for i := range all {
+		if all[i].Open(s.Now()) {
+			open = append(open, all[i])
 		} else {
-			ended = append(ended, r)
+			ended = append(ended, all[i])
 		}
 	}
 	return open, ended, err
@@ -47,51 +46,41 @@ func (s *Site) open() (open, ended []approval.Request, err error) {
 // approvals shows the calls that wait for a person, the answers of the last day, and the grants.
 func (s *Site) approvals(w http.ResponseWriter, r *http.Request) {
 	b, _ := s.browser(r)
-	var data struct {
+	data := struct {
 		Confirmed bool
 		Notice    string // about the request that was answered last
 		Open      []asked
 		Ended     []approval.Request
 		Grants    []approval.Grant
-	}
-	data.Confirmed = b.Key != ""
-	v := &view{Title: "Approvals", Path: "/approvals", Data: &data}
+	}{Confirmed: b.Key != ""}
 	requests, ended, err := s.open()
-	problems := []string{}
-	if err != nil {
-		problems = append(problems, err.Error())
-	}
+	errs := []error{err}
 	for i := range requests {
 		call, err := s.Inbox.Call(&requests[i])
-		if err != nil {
-			problems = append(problems, err.Error())
-			continue
+		if errs = append(errs, err); err == nil {
+			data.Open = append(data.Open, asked{Call: call, Waits: s.Now().Before(call.Request.Waits), MayAnswer: data.Confirmed, Problem: call.Allowable()})
 		}
-		a := asked{Call: call, Waits: s.Now().Before(call.Request.Waits), Disabled: !data.Confirmed}
-		if err := call.Allowable(); err != nil {
-			a.Problem = err.Error()
-		}
-		data.Open = append(data.Open, a)
 	}
 	words := r.URL.Query()
-	if i := slices.IndexFunc(ended, func(e approval.Request) bool { return e.ID == words.Get("answered") }); i >= 0 && ended[i].Answer != nil {
-		switch a := ended[i].Answer; {
-		case words.Get("late") != "":
-			data.Notice = fmt.Sprintf("Nothing has changed: the request was %v.", a)
-		case a.State == approval.Approved && ended[i].Waits.After(a.Time):
-			data.Notice = "Approved: the agent continues."
-		case a.State == approval.Approved:
-			data.Notice = "Approved. Tell the agent to try again."
-		default:
-			data.Notice = "Denied: the agent does not run the call."
-		}
+	if i := slices.IndexFunc(ended, func(e approval.Request) bool { return e.ID == words.Get("answered") && e.Answer != nil }); i >= 0 {
+		data.Notice = notice(&ended[i], words.Get("late") != "")
 	}
 	data.Ended = ended[:min(perPage, len(ended))]
-	if data.Grants, err = s.Inbox.Grants(); err != nil {
-		problems = append(problems, err.Error())
+	data.Grants, err = s.Inbox.Grants()
+	s.show(w, http.StatusOK, "approvals", &view{Title: "Approvals", Path: "/approvals", Data: &data}, append(errs, err)...)
+}
+
+// notice describes the effect of an answer. late means that it came after the answer in force.
+func notice(r *approval.Request, late bool) string {
+	switch a := r.Answer; {
+	case late:
+		return fmt.Sprintf("Nothing has changed: the request was %v.", a)
+	case a.State == approval.Approved && r.Waits.After(a.Time):
+		return "Approved: the agent continues."
+	case a.State == approval.Approved:
+		return "Approved. Tell the agent to try again."
 	}
-	v.Error = strings.Join(problems, "\n")
-	s.show(w, http.StatusOK, "approvals", v)
+	return "Denied: the agent does not run the call."
 }
 
 // answer answers a request. The first answer counts, and the page shows which one that was.
@@ -139,24 +128,23 @@ func (s *Site) mayApprove(w http.ResponseWriter, r *http.Request) bool {
 
 // inboxStream sends the IDs of the open requests when they change, as server-sent events.
 func (s *Site) inboxStream(w http.ResponseWriter, r *http.Request) {
-	control := http.NewResponseController(w)
-	w.Header().Set("Content-Type", "text/event-stream")
+	send := startStream(w)
 	tick := time.NewTicker(inboxPoll)
 	defer tick.Stop()
-	last, beat := "none", 0
-	for {
+	last := "none"
+	for beat := 0; ; beat++ {
+		var ids []string
 		requests, _, _ := s.open() // the page shows the error
-		ids := make([]string, len(requests))
 		for i := range requests {
-			ids[i] = requests[i].ID
+			ids = append(ids, requests[i].ID)
 		}
 		text := ""
 		if now := strings.Join(ids, " "); now != last {
 			last, text = now, "data: "+now+"\n\n"
-		} else if beat++; beat%15 == 0 {
+		} else if beat%int(heartbeat/inboxPoll) == 0 {
 			text = ": still here\n\n"
 		}
-		if _, err := w.Write([]byte(text)); err != nil || control.Flush() != nil || !s.wait(r.Context(), tick.C, nil) {
+		if !send(text) || !s.wait(r.Context(), tick.C, nil, nil) {
 			return
 		}
 	}

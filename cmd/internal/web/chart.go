@@ -14,10 +14,8 @@ import (
 // Charts are SVG without styles: classes of style.css color them. A list or table next to each
 // chart has the same numbers. The functions write numbers and constant or escaped texts only.
 
-// dayChart draws the stopped and the other events of each of the last days as columns.
-func dayChart(days []store.Day, now time.Time) template.HTML {
-	y, m, d := now.Date()
-	begin := time.Date(y, m, d-countDays+1, 0, 0, 0, 0, now.Location())
+// dayChart draws the stopped and the other events of each day as columns.
+func dayChart(days []store.Day, begin time.Time) template.HTML {
 	type column struct{ block, ask, other int }
 	columns := make([]column, countDays)
 	most := 1

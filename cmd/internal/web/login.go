@@ -241,7 +241,7 @@ func (s *Site) login(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !s.logins.useToken(r.URL.Query().Get("token")) {
-		s.refuse(w, r, "This link was used before, or it is older than two minutes.")
+		s.refuse(w, "This link was used before, or it is older than two minutes.")
 		return
 	}
 	if _, known := s.browser(r); !known {
@@ -272,4 +272,9 @@ func (s *Site) askCode(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	_, _ = w.Write([]byte(text))
+}
+
+// refuse shows how to log in.
+func (s *Site) refuse(w http.ResponseWriter, why string) {
+	s.show(w, http.StatusUnauthorized, "message", &view{Title: "Log in", Error: why, Hint: "Run “grapnel ui” in a terminal. It opens this page with a new link."})
 }

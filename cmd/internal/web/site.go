@@ -20,7 +20,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -163,7 +162,7 @@ func (s *Site) routes() http.Handler {
 	}
 	open.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if _, ok := s.browser(r); !ok {
-			s.refuse(w, r, "This browser is not logged in.")
+			s.refuse(w, "This browser is not logged in.")
 			return
 		}
 		known.ServeHTTP(w, r)
@@ -217,8 +216,11 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 	return all
 })
 
-// show writes a page.
-func (s *Site) show(w http.ResponseWriter, status int, name string, v *view) {
+// show writes a page. It says so if errs make the page incomplete.
+func (s *Site) show(w http.ResponseWriter, status int, name string, v *view, errs ...error) {
+	if err := errors.Join(errs...); err != nil {
+		v.Error = err.Error()
+	}
 	if v.Path != "" {
 		open, _, _ := s.open() // the page of approvals shows the error
 		v.Open = len(open)
@@ -232,24 +234,4 @@ func (s *Site) show(w http.ResponseWriter, status int, name string, v *view) {
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	w.WriteHeader(status)
 	_, _ = w.Write(b.Bytes())
-}
-
-// refuse shows how to log in.
-func (s *Site) refuse(w http.ResponseWriter, _ *http.Request, why string) {
-	s.show(w, http.StatusUnauthorized, "message", &view{Title: "Log in", Error: why, Hint: "Run “grapnel ui” in a terminal. It opens this page with a new link."})
-}
-
-// fail shows an error.
-func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if r.Context().Err() == nil {
-		s.Log.Warn("cannot show a page", "path", r.URL.Path, "error", err)
-	}
-	s.show(w, http.StatusInternalServerError, "message", &view{Title: "Error", Error: err.Error(), Hint: "“grapnel daemon logs” may show the cause."})
-}
-
-// links are the entries of the navigation.
-func links() []struct{ Path, Name string } {
-	return slices.Clone([]struct{ Path, Name string }{
-		{"/", "Overview"}, {"/approvals", "Approvals"}, {"/events", "Events"}, {"/sessions", "Sessions"}, {"/policy", "Policy"}, {"/deliveries", "Deliveries"},
-	})
 }

@@ -53,8 +53,9 @@ type Machine struct {
 	Name, Version      string
 	PID                int
 	Since              time.Time
-	Answered, Declined int64
-	Records, Bytes     int64         // in the store
+	Answered, Declined int
+	Records            int           // in the store
+	Bytes              int64         // of the store
 	Lag                time.Duration // age of the oldest Record that is not in the store yet
 	Problems           []string      // empty = all parts work
 }

@@ -336,7 +336,7 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 	}
-	if got := status(t, c, http.MethodPost, f.base+"/deliveries/retry", strings.Repeat("x", 2<<20)); got != http.StatusBadRequest {
+	if got := status(t, c, http.MethodPost, f.base+"/deliveries/retry", "id="+strings.Repeat("x", 2<<20)); got != http.StatusRequestEntityTooLarge {
 		t.Errorf("a large request answers %d", got)
 	}
 }

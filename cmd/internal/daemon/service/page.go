@@ -61,8 +61,8 @@ func (p pageSource) Machines(ctx context.Context) ([]web.Machine, error) {
 	d := p.d
 	stats, err := d.storeStats(ctx)
 	m := web.Machine{
-		Version: hookcmd.Version, PID: os.Getpid(), Since: d.begun, Answered: d.answered.Load(), Declined: d.declined.Load(),
-		Records: stats.Records, Bytes: stats.Bytes, Lag: stats.Lag,
+		Version: hookcmd.Version, PID: os.Getpid(), Since: d.begun, Answered: int(d.answered.Load()), Declined: int(d.declined.Load()),
+		Records: int(stats.Records), Bytes: stats.Bytes, Lag: stats.Lag,
 	}
 	m.Name, _ = os.Hostname()
 	if problem := d.storeHealth().Problem(); problem != "" {
