@@ -61,6 +61,7 @@ func TestCommandsForPersons(t *testing.T) {
 		"uninstall codex --digest sha256:0":      "uninstall Grapnel",
 		"daemon stop":                            "stop the daemon",
 		"daemon restart":                         "restart the daemon",
+		"ui --confirm 1234-5678":                 "confirm a browser",
 		// A person decides nothing with these.
 		"pause --off":               "",
 		"allow --list":              "",

@@ -3,6 +3,7 @@ package web
 import (
 	"fmt"
 	"html/template"
+	"slices"
 	"strings"
 	"time"
 
@@ -55,7 +56,7 @@ func dayChart(days []store.Day, begin time.Time) template.HTML {
 		fmt.Fprintf(&b, `<text x="%.1f" y="%v" text-anchor="middle">%s</text>`, x+step/2-6, height+15, begin.AddDate(0, 0, i).Format("Mon 2"))
 	}
 	fmt.Fprintf(&b, `<line x1="0" x2="%v" y1="%v" y2="%v"/></svg>`, width, height, height)
-	return template.HTML(b.String()) //nolint:gosec // see above
+	return template.HTML(b.String())
 }
 
 // hookChart draws the 95th percentile of the durations of hooks as bars, one for each line of the
@@ -72,7 +73,7 @@ func hookChart(list []stats.Hook) template.HTML {
 		fmt.Fprintf(&b, `<rect class="bar" x="0" y="%d" width="%.1f" height="%d"/>`, i*line+6, max(1, list[i].P95/most*200), line-12)
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) //nolint:gosec // see above
+	return template.HTML(b.String())
 }
 
 // strip draws Records as marks on a time line from the first to the last of them.
@@ -83,7 +84,7 @@ func strip(rows []row) template.HTML {
 	if len(rows) > 0 {
 		begin := rows[len(rows)-1].Time
 		span := max(rows[0].Time.Sub(begin), time.Second)
-		for i := len(rows) - 1; i >= 0; i-- {
+		for i := range slices.Backward(rows) {
 			class, half := "other", 4
 			switch rows[i].Word {
 			case "block", "halt":
@@ -98,5 +99,5 @@ func strip(rows []row) template.HTML {
 		}
 	}
 	b.WriteString("</svg>")
-	return template.HTML(b.String()) //nolint:gosec // see above
+	return template.HTML(b.String())
 }

@@ -98,7 +98,7 @@ func (s *Site) Link() (string, error) {
 func (s *Site) listen(port int) error {
 	listeners := make([]net.Listener, 0, 2)
 	for _, host := range []string{"127.0.0.1", "::1"} {
-		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))        //nolint:noctx // it does not wait
+		l, err := net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 		if err != nil && (host == "127.0.0.1" || errors.Is(err, syscall.EADDRINUSE)) { // another program would get the links
 			for _, other := range listeners {
 				_ = other.Close()

@@ -537,6 +537,9 @@ func TestApprovals(t *testing.T) {
 				t.Fatalf("the stream has %q, want %q", lines.Text(), want)
 			}
 		}
+		if err := lines.Err(); err != nil {
+			t.Fatal(err)
+		}
 		if want == "data: aa" {
 			f.clock.add(time.Second)
 			ask("bb")

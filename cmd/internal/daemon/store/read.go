@@ -317,18 +317,11 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		add("r.seq < ?", q.Before)
 	}
 	if !q.Since.IsZero() {
-		add("r.time >= ?", stamp(q.Since))
-	}
-	if !q.Since.IsZero() && q.After == 0 { // otherwise After limits the rows, and the search would take longer
-		// The index finds the first matching row, so that earlier rows are not read.
-		var first sql.NullInt64
-		if _, err := v.row("SELECT min(seq) FROM record WHERE time >= ?", []any{stamp(q.Since)}, &first); err != nil {
+		first, err := v.firstSince(q)
+		if err != nil {
 			return "", nil, err
 		}
-		if !first.Valid {
-			return "0", nil, nil
-		}
-		add("r.seq >= ?", first.Int64)
+		add("r.seq >= ? AND r.time >= ?", first, stamp(q.Since))
 	}
 	if q.ID != "" {
 		add("r.id = ?", q.ID)
@@ -383,6 +376,21 @@ func (v *view) where(q *Query) (cond string, args []any, err error) {
 		add("r.seq IN (SELECT rowid FROM words WHERE words MATCH ? AND rowid > ? AND rowid <= ? UNION ALL SELECT value FROM json_each(?))", match, q.After, last, fresh)
 	}
 	return strings.Join(conds, " AND "), args, nil
+}
+
+// firstSince returns the first row that the Since of a Query can select, so that earlier rows are
+// not read. The index finds it. If After limits the rows, that would take longer.
+func (v *view) firstSince(q *Query) (int64, error) {
+	first := sql.NullInt64{Int64: q.After}
+	if q.After == 0 {
+		if _, err := v.row("SELECT min(seq) FROM record WHERE time >= ?", []any{stamp(q.Since)}, &first); err != nil {
+			return 0, err
+		}
+		if !first.Valid {
+			return math.MaxInt64, nil
+		}
+	}
+	return first.Int64, nil
 }
 
 func anys[T any](list []T, as func(T) any) []any {
