@@ -72,7 +72,7 @@ type list struct {
 	Newest   int64  // number of the newest row when the page was made
 	Older    string // query of the next page; empty = no older Records
 	Searched int    // Records that were searched if the page is not full
-	Live     bool   // new Records belong to this page
+	Live     bool   // the page adds new Records
 }
 
 // list reads the Records of a query. words are the parameters of the page.

@@ -12,8 +12,8 @@ import (
 	"github.com/grapnel-dev/grapnel/policy"
 )
 
-// A Source is everything that the pages read and change. The first methods are those of
-// [store.Store], so that a Source of one machine embeds it. All methods must be safe for concurrent
+// A Source is everything that the pages read and change. A [store.Store] has the first
+// methods, so the Source of one machine embeds it. All methods must be safe for concurrent
 // use.
 type Source interface {
 	Records(ctx context.Context, q store.Query) iter.Seq2[store.Row, error]
