@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -58,14 +60,16 @@ func (c *console) openPage(ctx context.Context, place local.Place, noOpen bool) 
 	if _, err := fmt.Fprintln(c.Out, printable.Line(link)); err != nil || noOpen {
 		return err
 	}
-	if err := openLink(ctx, link); err != nil {
-		fmt.Fprintf(c.Err, "grapnel: hint: no browser was opened (%v); open the link within two minutes. From another computer, forward its port first: ssh -L PORT:localhost:PORT HOST\n", err)
+	if err := openLink(link); err != nil {
+		_, port, _ := strings.Cut(link, "localhost:")
+		port, _, _ = strings.Cut(port, "/")
+		fmt.Fprintf(c.Err, "grapnel: hint: no browser was opened (%v); open the link within two minutes, from another computer after: ssh -L %[2]s:localhost:%[2]s HOST\n", err, port)
 	}
 	return nil
 }
 
-// openLink opens a link with the program of the desktop.
-func openLink(ctx context.Context, link string) error {
+// openLink opens a link with the program of the desktop, which may run as long as the browser.
+func openLink(link string) error {
 	args := []string{"xdg-open", link}
 	switch {
 	case runtime.GOOS == "darwin":
@@ -73,7 +77,18 @@ func openLink(ctx context.Context, link string) error {
 	case os.Getenv("DISPLAY") == "" && os.Getenv("WAYLAND_DISPLAY") == "":
 		return errors.New("this terminal has no desktop")
 	}
-	return exec.CommandContext(ctx, args[0], args[1:]...).Run()
+	cmd := exec.Command(args[0], args[1:]...) //nolint:noctx // it outlives this command
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(2 * time.Second):
+		return nil
+	}
 }
 
 // confirmBrowser lets a browser approve calls.

@@ -59,6 +59,7 @@ var initializers = map[string]initializing{
 		"github.com/prometheus/procfs":                   112 << 10, // compiles regular expressions: 0.2 ms
 		"github.com/prometheus/client_golang/prometheus": 80 << 10,  // registers collectors: 0.3 ms
 		"github.com/dlclark/regexp2/syntax":              32 << 10,  // tables of Unicode classes: 0.15 ms
+		"github.com/charmbracelet/ultraviolet":           28 << 10,  // tables that the linker keeps, as html/template can call every method
 	}},
 }
 
