@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,6 +18,8 @@ type Inbox interface {
 	Requests() ([]approval.Request, error) // of the last day, the newest first
 	Call(r *approval.Request) (*allow.Call, error)
 	Decide(id string, d allow.Decision) (answer *approval.Answer, first bool, err error)
+	Propose(ctx context.Context, id string) (*allow.Rule, error) // a rule that lets the call of a request pass
+	Write(r *allow.Rule) error
 	Grants() ([]approval.Grant, error)
 	Revoke(grant string) error
 }
@@ -93,7 +97,12 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "answer: want once, session or deny", http.StatusBadRequest)
 		return
 	}
-	_, first, err := s.Inbox.Decide(id, allow.Decision{Yes: choice != "deny", Session: choice == "session", Reason: strings.TrimSpace(r.PostFormValue("reason"))})
+	s.decide(w, r, id, allow.Decision{Yes: choice != "deny", Session: choice == "session", Reason: strings.TrimSpace(r.PostFormValue("reason"))})
+}
+
+// decide answers a request and shows the answer in force.
+func (s *Site) decide(w http.ResponseWriter, r *http.Request, id string, d allow.Decision) {
+	_, first, err := s.Inbox.Decide(id, d)
 	if err != nil {
 		s.fail(w, r, err)
 		return
@@ -103,6 +112,42 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request) {
 		late = "&late=1"
 	}
 	http.Redirect(w, r, "/approvals?answered="+id+late, http.StatusSeeOther)
+}
+
+// rule shows the rule that a person can make from a request.
+func (s *Site) rule(w http.ResponseWriter, r *http.Request) {
+	b, _ := s.browser(r)
+	id := r.URL.Query().Get("id")
+	data := struct {
+		ID        string
+		Confirmed bool
+		Rule      *allow.Rule
+	}{ID: id, Confirmed: b.Key != ""}
+	rule, err := s.Inbox.Propose(r.Context(), id)
+	if err == nil {
+		data.Rule = rule
+	}
+	s.show(w, http.StatusOK, "rule", &view{Title: "Make it a rule", Path: "/approvals", Data: &data}, err)
+}
+
+// makeRule writes the rule that a person saw, and lets the call pass.
+func (s *Site) makeRule(w http.ResponseWriter, r *http.Request) {
+	if !s.mayApprove(w, r) {
+		return
+	}
+	id := r.PostFormValue("id")
+	rule, err := s.Inbox.Propose(r.Context(), id)
+	if err == nil && rule.Digest != r.PostFormValue("digest") {
+		err = errors.New("the policy or its tests have changed since you saw the rule: look at it again")
+	}
+	if err == nil {
+		err = s.Inbox.Write(rule)
+	}
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	s.decide(w, r, id, allow.Decision{Yes: true})
 }
 
 // revoke ends a grant.

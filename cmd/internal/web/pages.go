@@ -39,6 +39,7 @@ var funcs = template.FuncMap{
 	},
 	"line":   func(v any) string { return printable.Line(fmt.Sprint(v)) },
 	"text":   func(v any) string { return printable.Text(fmt.Sprint(v)) },
+	"lines":  func(text string) []string { return strings.Split(text, "\n") },
 	"number": printable.Number,
 	"count":  printable.Count,
 	"times":  func(m map[grapnel.Decision]int, d int) int { return m[grapnel.Decision(d)] },
@@ -363,5 +364,5 @@ func (s *Site) fail(w http.ResponseWriter, r *http.Request, err error) {
 		status = http.StatusRequestEntityTooLarge
 	}
 	s.Log.Warn("cannot show a page", "path", r.URL.Path, "error", err)
-	s.show(w, status, "message", &view{Title: "Error", Error: err.Error(), Hint: "“grapnel daemon logs” may show the cause."})
+	s.show(w, status, "message", &view{Title: "Error", Hint: "“grapnel daemon logs” may show the cause."}, err)
 }

@@ -21,9 +21,12 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/grapnel-dev/grapnel/cmd/internal/cli"
 )
 
 //go:embed static
@@ -157,6 +160,7 @@ func (s *Site) routes() http.Handler {
 		"GET /{$}": s.overview, "GET /events": s.events, "GET /events/stream": s.stream, "GET /sessions": s.sessions, "GET /session": s.session,
 		"GET /records/{id}": s.record, "GET /policy": s.policy, "GET /deliveries": s.deliveries, "POST /deliveries/retry": s.retry,
 		"GET /approvals": s.approvals, "GET /approvals/stream": s.inboxStream, "POST /approvals/code": s.askCode, "POST /approvals/answer": s.answer, "POST /approvals/revoke": s.revoke,
+		"GET /approvals/rule": s.rule, "POST /approvals/rule": s.makeRule,
 	} {
 		known.HandleFunc(pattern, handler)
 	}
@@ -210,7 +214,7 @@ type view struct {
 var pages = sync.OnceValue(func() map[string]*template.Template {
 	layout := template.Must(template.New("layout.html").Funcs(funcs).ParseFS(templates, "templates/layout.html", "templates/parts.html"))
 	all := map[string]*template.Template{}
-	for _, name := range []string{"overview", "events", "sessions", "session", "record", "policy", "deliveries", "approvals", "message"} {
+	for _, name := range []string{"overview", "events", "sessions", "session", "record", "policy", "deliveries", "approvals", "rule", "message"} {
 		all[name] = template.Must(template.Must(layout.Clone()).ParseFS(templates, "templates/"+name+".html"))
 	}
 	return all
@@ -219,7 +223,7 @@ var pages = sync.OnceValue(func() map[string]*template.Template {
 // show writes a page. It says so if errs make the page incomplete.
 func (s *Site) show(w http.ResponseWriter, status int, name string, v *view, errs ...error) {
 	if err := errors.Join(errs...); err != nil {
-		v.Error = err.Error()
+		v.Error = strings.TrimSpace(err.Error() + "\n" + cli.HintOf(err))
 	}
 	if v.Path != "" {
 		open, _, _ := s.open() // the page of approvals shows the error

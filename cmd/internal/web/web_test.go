@@ -70,6 +70,15 @@ func (i testInbox) Decide(id string, d allow.Decision) (*approval.Answer, bool, 
 
 func (i testInbox) Grants() ([]approval.Grant, error) { return i.List(time.Now()) }
 
+func (i testInbox) Propose(_ context.Context, id string) (*allow.Rule, error) {
+	if _, err := i.Request(id); err != nil {
+		return nil, err
+	}
+	return &allow.Rule{Command: hostile, Digest: "seen", Files: []allow.Edit{{File: hostile, Diff: "-a\n+" + hostile}}}, nil
+}
+
+func (i testInbox) Write(*allow.Rule) error { return nil }
+
 func (i testInbox) Revoke(string) error { return nil }
 
 // clock is a clock that a test sets.
@@ -589,6 +598,21 @@ func TestApprovals(t *testing.T) {
 	}
 	if got, body := answer("bb", "deny", key); got != http.StatusOK || !strings.Contains(body, "Denied") || !strings.Contains(body, "no &lt;b&gt;") {
 		t.Errorf("a no gets %d: %s", got, body)
+	}
+	ask("cc")
+	if got, body := get(t, c, f.base+"/approvals/rule?id=cc"); got != http.StatusOK || strings.Contains(body, "<script>") || !strings.Contains(body, `name="digest" value="seen"`) {
+		t.Errorf("the rule is %d: %s", got, body)
+	}
+	for _, step := range []struct {
+		body string
+		want int
+	}{{"id=cc&digest=seen", http.StatusForbidden}, {"id=cc&digest=other&key=" + key, http.StatusInternalServerError}, {"id=dd&digest=seen&key=" + key, http.StatusInternalServerError}, {"id=cc&digest=seen&key=" + key, http.StatusOK}} {
+		if got := status(t, c, http.MethodPost, f.base+"/approvals/rule", step.body); got != step.want {
+			t.Errorf("the rule %s answers %d, want %d", step.body, got, step.want)
+		}
+	}
+	if r, err := f.inbox.Request("cc"); err != nil || r.Answer == nil || r.Answer.State != approval.Approved {
+		t.Errorf("the request of a rule is %+v, %v", r, err)
 	}
 	if got := status(t, c, http.MethodPost, f.base+"/approvals/revoke", "id=x"); got != http.StatusForbidden {
 		t.Errorf("a revocation without the key gets %d", got)

@@ -87,6 +87,20 @@ func (p pageInbox) Decide(id string, d allow.Decision) (*approval.Answer, bool, 
 	return allow.Decide(p.place, id, d)
 }
 
+func (p pageInbox) Propose(ctx context.Context, id string) (*allow.Rule, error) {
+	r, err := p.place.Approvals().Request(id)
+	if err != nil {
+		return nil, err
+	}
+	call, err := allow.Asked(p.place, r)
+	if err != nil {
+		return nil, err
+	}
+	return allow.Propose(ctx, p.place, call.Entry)
+}
+
+func (p pageInbox) Write(r *allow.Rule) error { return r.Write(p.place) }
+
 func (p pageInbox) Revoke(id string) error {
 	g, err := allow.Select(p.place, id)
 	if err != nil {

@@ -79,10 +79,11 @@ function fillKeys(root) {
 	for (const input of root.querySelectorAll("input[name=key]")) input.value = key();
 }
 
+fillKeys(document);
+
 // The inbox. A request that a person is about to answer stays in its place.
 const inbox = document.getElementById("inbox");
 if (inbox) {
-	fillKeys(document);
 	const response = await fetch("/approvals/code", { method: "POST", body: new URLSearchParams({ key: key() }) });
 	const code = response.ok ? await response.text() : "";
 	document.getElementById("code").textContent = code;
