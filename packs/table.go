@@ -14897,7 +14897,7 @@ var all = []packindex.Pack{
 		{Name: "hide-keys-in-prompts", On: on3, Phase: 1, Needs: match.Needs{Secret: true}, Hook: "\x80\x90@MA key was in your prompt. Put it into the environment, and name the variable." +
 			"\x01\x01*"},
 	}},
-	{Name: "self-protection", Version: 11, Digest: "8d4b6f6934489ff933cd19c25c7986a3c49082f2a5d034067b5de386b869ae16", Begins: "\x00abduco" +
+	{Name: "self-protection", Version: 11, Digest: "b3c4a65a1544f5ef5f6f9df91a70eea66a832b9a3bf276d787924844f69969d5", Begins: "\x00abduco" +
 		"\t\x85\n" +
 		"agent" +
 		"\t\x02--force\x92\n" +

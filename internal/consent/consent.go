@@ -174,7 +174,7 @@ func (k *Asker) result(store approval.Store, r *approval.Request, a *approval.An
 		return "", block(strings.TrimRight(text, ".") + ". Do not try to do the same in another way."), nil
 	case approval.Expired:
 		if !t.agent {
-			return "", block(fmt.Sprintf("no person answered within %v, so this call is blocked. Silence is not consent: ask the user, who can still allow it with \"grapnel allow\" in another terminal.", time.Duration(r.Until.Sub(r.Since)).Round(time.Second))), nil
+			return "", block(fmt.Sprintf("no person answered within %v, so this call is blocked. Silence is not consent: ask the user, who can still allow it with \"grapnel allow\" in another terminal.", r.Until.Sub(r.Since).Round(time.Second))), nil
 		}
 	case approval.Handed:
 	}
