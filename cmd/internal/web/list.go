@@ -17,6 +17,7 @@ import (
 	"github.com/grapnel-dev/grapnel/cmd/internal/daemon/store"
 	"github.com/grapnel-dev/grapnel/cmd/internal/printable"
 	"github.com/grapnel-dev/grapnel/cmd/internal/watch"
+	"github.com/grapnel-dev/grapnel/internal/shorten"
 )
 
 const (
@@ -48,9 +49,9 @@ func newRow(r *store.Row) row {
 		}
 	}
 	slices.Sort(out.By)
-	out.By = slices.Compact(out.By) // hooks of two sources may have the same name
-	if len(out.By) == 0 && len(r.Reasons) > 0 {
-		out.By = []string{r.Reasons[0].Text}
+	out.By = slices.Compact(out.By)             // hooks of two sources may have the same name
+	if len(out.By) == 0 && len(r.Reasons) > 0 { // of Grapnel itself, such as a grant
+		out.About = printable.Line(shorten.To(r.Reasons[0].Text, maxAbout))
 	}
 	return out
 }
