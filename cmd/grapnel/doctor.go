@@ -59,7 +59,7 @@ Exit code 0: nothing to do; 1: there is a warning or an error.`,
 			set, needs := policy.Load(looking), install.PolicyNeeds(place)
 			report, err := doctor.Look(cmd.Context(), doctor.Request{
 				Place: place, Dir: dir, Agents: agents, Root: c.Root, Program: program, NoRun: noRun, Slow: slow,
-				Set: set, Programs: programs, Damaged: damaged, Events: needs.Events,
+				Set: set, Programs: programs, Damaged: damaged, Events: needs.Events, Approve: needs.Approve,
 			})
 			if err != nil {
 				return installError(err)

@@ -64,7 +64,7 @@ that stays the same when a package manager upgrades Grapnel.`,
 				return err
 			}
 			needs := install.PolicyNeeds(place)
-			req.Events, req.Timeout = needs.Events, needs.Timeout
+			req.Events, req.Timeout, req.Approve = needs.Events, needs.Timeout, needs.Approve
 			req.Policy, req.FailClosed = place.Policy, failClosed
 			req.KeepClosed = !cmd.Flags().Changed("fail-closed")
 			if len(agents) == 0 && !flags.yes && !flags.dryRun && !cli.Terminal(c.In) {

@@ -103,6 +103,8 @@ type Request struct {
 	// for install.
 	Events map[string][]string
 
+	Approve map[grapnel.Kind]time.Duration // how long a person may take to answer, by kind of event
+
 	NoRun bool // start no programs: neither the agents nor the hook
 
 	// Slow is the median duration of a reply above which there is a warning; 0 means 60 times the

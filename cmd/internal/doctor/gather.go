@@ -439,7 +439,7 @@ func (g *gatherer) installed(ctx context.Context, ia install.Agent, a *agent, re
 	}
 	res, err := install.Install(ctx, install.Request{
 		Agents: []string{a.Name}, Scope: install.Scope(rec.Scope), Root: rec.Root, Program: program, Policy: rec.Policy, ProjectDir: cmp.Or(rec.Project, g.Dir),
-		Home: g.home, Events: g.Events, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,
+		Home: g.home, Events: g.Events, Approve: g.Approve, Timeout: time.Duration(rec.TimeoutMS) * time.Millisecond,
 		FailClosed: rec.FailClosed, DryRun: true, Version: hookcmd.Version,
 		Versions: map[string]string{a.Name: rec.AgentVersion}, // an update of the agent does not make the entries stale
 	})

@@ -234,10 +234,14 @@ func (a Agent) choose(asked []string, version string) (events, notes []string, e
 }
 
 // wait returns the timeout of an event in the agent's settings: a multiple of the agent's unit.
-func (a Agent) wait(event string, timeout time.Duration) time.Duration {
+// approve is the time for a person's answer, by kind of event.
+func (a Agent) wait(event string, timeout time.Duration, approve map[grapnel.Kind]time.Duration) time.Duration {
 	ev := a.event(event)
 	if ev != nil && a.asks(ev) {
 		timeout = max(timeout, a.Setup.AskTimeout)
+	}
+	if ev != nil && a.Setup.AskTimeout > 0 && approve[ev.Kind] > 0 { // the timeout of a plugin is fixed
+		timeout = max(timeout, approve[ev.Kind]+replyMargin)
 	}
 	if ev != nil && ev.Wait > 0 {
 		timeout = min(timeout, ev.Wait)

@@ -26,7 +26,7 @@ func (w Wanted) entry(event string) (any, error) {
 		"powershell": w.Hook.powershell(a, name),
 		"program":    filepath.ToSlash(w.Hook.Program),
 		"args":       w.Hook.args(a, name),
-		"timeout":    int64(a.wait(name, w.Timeout) / max(a.Setup.Unit, 1)),
+		"timeout":    int64(a.wait(name, w.Timeout, w.Approve) / max(a.Setup.Unit, 1)),
 		"event":      name,
 		"label":      a.Setup.Label,
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/cmd/internal/programs"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
@@ -749,9 +750,32 @@ func TestAskTimeout(t *testing.T) {
 			if ev.Wait > 0 {
 				want = ev.Wait
 			}
-			if got := a.wait(ev.Native, time.Minute); got != want {
+			if got := a.wait(ev.Native, time.Minute, nil); got != want {
 				t.Errorf("%s waits %v at %s, want %v", agent, got, ev.Native, want)
 			}
+		}
+	}
+}
+
+// An agent waits as long as a person may take to approve a call, if its settings have timeouts.
+func TestApproveTimeout(t *testing.T) {
+	t.Parallel()
+	approve := map[grapnel.Kind]time.Duration{grapnel.ToolBefore: 2 * time.Hour, grapnel.PromptBefore: 10 * time.Minute}
+	for at, want := range map[[2]string]time.Duration{
+		{"claude-code", "PreToolUse"}:       2*time.Hour + replyMargin,
+		{"claude-code", "UserPromptSubmit"}: 10*time.Minute + replyMargin,
+		{"claude-code", "PostToolUse"}:      time.Minute,
+		{"gemini-cli", "BeforeTool"}:        2*time.Hour + replyMargin,
+		{"openclaw", "before_tool_call"}:    15 * time.Second,
+		{"opencode", "tool.execute.before"}: time.Minute,
+		{"cline", "PreToolUse"}:             time.Minute,
+	} {
+		a, err := Lookup(at[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.wait(at[1], time.Minute, approve); got != want {
+			t.Errorf("%s waits %v at %s, want %v", at[0], got, at[1], want)
 		}
 	}
 }

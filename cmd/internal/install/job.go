@@ -103,7 +103,7 @@ func (s *session) planInstall(ctx context.Context, a Agent) (*job, error) {
 	w := Wanted{
 		Agent: a, File: file, Dir: s.pluginDir(j, id),
 		Hook:   Hook{Program: s.Program, ID: id, Root: s.Root},
-		Events: events, Timeout: s.Timeout, FailClosed: j.closed,
+		Events: events, Timeout: s.Timeout, Approve: s.Approve, FailClosed: j.closed,
 	}
 	if err := s.planTexts(j, w); err != nil {
 		return nil, err
@@ -309,7 +309,7 @@ func (s *session) record(j *job, id string, events []string) installation.Record
 	rec := installation.Record{
 		ID: id, Agent: j.agent.Name, Scope: string(j.scope), Settings: j.file,
 		Program: s.Program, Root: s.Root, Policy: s.Policy, State: s.state, Path: s.Env("PATH"),
-		Events: events, TimeoutMS: j.agent.wait("", s.Timeout).Milliseconds(),
+		Events: events, TimeoutMS: j.agent.wait("", s.Timeout, nil).Milliseconds(),
 		FailClosed: j.closed, AgentVersion: j.version, Version: s.Version, Time: s.Now,
 	}
 	for _, c := range j.changes {
@@ -327,7 +327,7 @@ func (s *session) record(j *job, id string, events []string) installation.Record
 		rec.Project = s.ProjectDir
 	}
 	for _, ev := range rec.Events {
-		if ms := j.agent.wait(ev, s.Timeout).Milliseconds(); ms != rec.TimeoutMS {
+		if ms := j.agent.wait(ev, s.Timeout, s.Approve).Milliseconds(); ms != rec.TimeoutMS {
 			if rec.EventTimeoutsMS == nil {
 				rec.EventTimeoutsMS = map[string]int64{}
 			}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
 	"github.com/grapnel-dev/grapnel/internal/installation"
 )
@@ -24,6 +25,8 @@ type Wanted struct {
 	Events     []string      // of the agent; written in the agent's order, not in this one
 	Timeout    time.Duration // timeout of the hook; rounded up to the agent's unit
 	FailClosed bool          // block when the hook fails, at events where the agent supports it
+
+	Approve map[grapnel.Kind]time.Duration // see Request
 
 	// Dir is the directory of the plugin, for agents whose settings name it.
 	Dir string

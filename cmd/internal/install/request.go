@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/grapnel-dev/grapnel"
 )
 
 // DefaultTimeout is the default timeout of the hook in the agent's settings.
@@ -55,6 +57,10 @@ type Request struct {
 	Timeout    time.Duration // timeout of the hook in the agent's settings; 0 means DefaultTimeout. Install only.
 	FailClosed bool          // ask agents to block when the hook fails. Install only.
 	KeepClosed bool          // use FailClosed of an existing installation instead. Install only.
+
+	// Approve is how long a person may take to answer, by kind of event: agents that can wait get a
+	// longer timeout for it. Install only.
+	Approve map[grapnel.Kind]time.Duration
 
 	DryRun bool // plan only: nothing is written, not even a lock file
 	// Confirm is called between planning and writing, for each agent that changes, with the whole

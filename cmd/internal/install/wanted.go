@@ -6,6 +6,7 @@ import (
 
 	"github.com/grapnel-dev/grapnel"
 	"github.com/grapnel-dev/grapnel/dialect"
+	"github.com/grapnel-dev/grapnel/internal/approval"
 	"github.com/grapnel-dev/grapnel/internal/noop"
 	"github.com/grapnel-dev/grapnel/local"
 	"github.com/grapnel-dev/grapnel/policy"
@@ -31,6 +32,8 @@ func installable(agent, event string) bool {
 type Needs struct {
 	Events  map[string][]string // per agent, events that are not in the default set
 	Timeout time.Duration       // timeout that the hooks of the policy need, at least DefaultTimeout
+
+	Approve map[grapnel.Kind]time.Duration // see Request
 }
 
 // PolicyNeeds returns the requirements of the policies of a place.
@@ -39,7 +42,21 @@ func PolicyNeeds(place local.Place) Needs {
 	return Needs{
 		Events:  eventsOf(set.Specs),
 		Timeout: max(DefaultTimeout, HookTime(set.Specs)+replyMargin),
+		Approve: approveOf(set.Specs),
 	}
+}
+
+// approveOf returns the longest time for a person's answer, by kind of event.
+func approveOf(specs []grapnel.Spec) map[grapnel.Kind]time.Duration {
+	times := map[grapnel.Kind]time.Duration{}
+	for i := range specs {
+		if a := approval.Terms(&specs[i]); a != nil {
+			for _, kind := range specs[i].On {
+				times[kind] = max(times[kind], time.Duration(a.Within))
+			}
+		}
+	}
+	return times
 }
 
 // eventsOf returns, per agent, the events that hooks need and that are not in the default set.
