@@ -61,6 +61,7 @@ type Decision struct {
 	Yes     bool
 	Session bool   // a yes is for each such call of the session
 	Reason  string // for the model, if the answer is no
+	Where   string // the person answered, for the log: in the browser
 }
 
 // Decide answers a request. It returns the answer in force, and whether it is this one: an earlier
@@ -94,9 +95,9 @@ func Decide(place local.Place, id string, d Decision) (*approval.Answer, bool, e
 			return nil, false, err
 		}
 		a.Grant.Call = watch.About(call.Entry, 200)
-		a.Grant.Logged, err = records.Put(place, granted, Record(a.Grant))
+		a.Grant.Logged, err = records.Put(place, granted, d.from(Record(a.Grant)))
 	} else {
-		_, err = records.Put(place, deny, denied(r, call, a))
+		_, err = records.Put(place, deny, d.from(denied(r, call, a)))
 	}
 	if err != nil {
 		return nil, false, fmt.Errorf("cannot answer the request without a record: %w", err)
@@ -111,6 +112,14 @@ func Decide(place local.Place, id string, d Decision) (*approval.Answer, bool, e
 		return a, true, store.Add(a.Grant) // for a call that is made again later
 	}
 	return inForce, first, nil
+}
+
+// from adds to a Record where the person answered.
+func (d Decision) from(note grapnel.Record) grapnel.Record {
+	if d.Where != "" {
+		note.Reasons[0].Text += "; answered " + d.Where
+	}
+	return note
 }
 
 func denied(r *approval.Request, call *Call, a *approval.Answer) grapnel.Record {

@@ -24,6 +24,9 @@ type Inbox interface {
 	Revoke(grant string) error
 }
 
+// inBrowser is where a person answers, in Records.
+const inBrowser = "in the browser"
+
 // inboxPoll is how often a stream looks for changes of the inbox, which is in files.
 const inboxPoll = time.Second
 
@@ -97,7 +100,7 @@ func (s *Site) answer(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "answer: want once, session or deny", http.StatusBadRequest)
 		return
 	}
-	s.decide(w, r, id, allow.Decision{Yes: choice != "deny", Session: choice == "session", Reason: strings.TrimSpace(r.PostFormValue("reason"))})
+	s.decide(w, r, id, allow.Decision{Where: inBrowser, Yes: choice != "deny", Session: choice == "session", Reason: strings.TrimSpace(r.PostFormValue("reason"))})
 }
 
 // decide answers a request and shows the answer in force.
@@ -147,7 +150,7 @@ func (s *Site) makeRule(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	s.decide(w, r, id, allow.Decision{Yes: true})
+	s.decide(w, r, id, allow.Decision{Where: inBrowser, Yes: true})
 }
 
 // revoke ends a grant.
