@@ -398,3 +398,35 @@ func TestPersonCanceled(t *testing.T) {
 		t.Errorf("the retry: %+v", got)
 	}
 }
+
+// A daemon answers the events about which no person is asked, also if hooks change events. If a
+// person is asked about a changed event, the hook program asks.
+func TestDaemonBesidePerson(t *testing.T) {
+	t.Parallel()
+	root := rootWith(t, personPolicy+"  - {name: swap, on: tool.before, replace: [{pattern: \"git --force push\", with: git push --force}]}\n")
+	place, err := local.Locate(root, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	daemon := listen(t, root)
+	args := []string{"claude-code", "--root", root}
+	if got := program(args, bash("s", "go test --forec")); !strings.Contains(got.Stdout, "--force") {
+		t.Errorf("%+v", got)
+	}
+	if n := kept(daemon); n != 1 {
+		t.Errorf("the daemon stored %d Records, want 1", n)
+	}
+	for _, command := range []string{"git push --forec", "git --forec push --tags"} { // the second one is asked about after the change only
+		r, reply := asking(t, place, args, bash("s", command))
+		answers(t, place, r, approval.Denied, nil)
+		if got := reply(); !strings.Contains(got.Stdout, "ada denied") || kept(daemon) != 1 {
+			t.Errorf("%s: %+v; the daemon stored %d Records", command, got, kept(daemon))
+		}
+	}
+}
+
+func kept(l *listening) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.lines)
+}

@@ -185,6 +185,7 @@ type warmEntry struct {
 	digest   string         // of the policies
 
 	programs map[string]bool            // names of hooks that run in the environment of the agent
+	asks     map[string]bool            // names of hooks that wait for a person, in the hook program
 	notices  map[string]policyfile.HTTP // hooks that notify a server, with their targets
 }
 
@@ -242,7 +243,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	if err != nil {
 		return nil, err
 	}
-	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, notices: map[string]policyfile.HTTP{}}
+	e := &warmEntry{spool: sp, place: place, loaded: time.Now(), programs: map[string]bool{}, asks: map[string]bool{}, notices: map[string]policyfile.HTTP{}}
 	e.stamps = place.Stamps(files) // before any file is read, so that later changes are noticed
 	opts := &local.Options{
 		Place: &place, Files: files,
@@ -265,7 +266,7 @@ func (w *Warm) load(place local.Place, files []policy.File, unread bool) (*warmE
 	e.set, e.engine = engine.Set, engine.Engine
 	for i := range e.set.Specs { // the hook program waits for a person
 		if s := &e.set.Specs[i]; approval.Terms(s) != nil {
-			e.programs[s.Name] = true
+			e.asks[s.Name] = true
 		}
 	}
 	e.identity, e.digest = place.Identity(), e.set.Digest()
@@ -293,7 +294,7 @@ func (w *Warm) command(place local.Place, e *warmEntry, c policyfile.Command) gr
 // runs returns the name of a hook that may match the event and runs in the environment of the
 // agent, if there is one.
 func (e *warmEntry) runs(ev *grapnel.Event) (string, bool) {
-	if len(e.programs) == 0 {
+	if len(e.programs)+len(e.asks) == 0 {
 		return "", false
 	}
 	changes := false // rewrites could change the event so that another hook matches
@@ -305,10 +306,11 @@ func (e *warmEntry) runs(ev *grapnel.Event) (string, bool) {
 	}
 	for i := range e.set.Specs {
 		s := &e.set.Specs[i]
-		if !e.programs[s.Name] || s.Phase == grapnel.PhaseObserve || len(s.On) > 0 && !slices.Contains(s.On, ev.Kind) {
+		asks := e.asks[s.Name]
+		if !e.programs[s.Name] && !asks || s.Phase == grapnel.PhaseObserve || len(s.On) > 0 && !slices.Contains(s.On, ev.Kind) {
 			continue
 		}
-		if changes || s.Match == nil {
+		if changes && !asks || s.Match == nil { // a question about a changed event declines when it is asked
 			return s.Name, true
 		}
 		if ok, err := s.Match.Match(ev, nil); ok || err != nil {
