@@ -116,6 +116,10 @@ e2e: ## run real agents from npm against a model server on loopback; AGENTS=code
 readers: ## give Grapnel's output to the programs that read it: shells, editors, validators, Prometheus
 	$(GO) test -tags e2e -count=1 -timeout 15m -v ./cmd/test/readers/...
 
+.PHONY: browser
+browser: ## use the page of "grapnel ui" in Chromium, like a person (needs chromium; installs some from npm)
+	$(GO) test -tags e2e -count=1 -timeout 20m -v ./cmd/test/browser
+
 .PHONY: corpus
 corpus: ## print how many dangerous and harmless cases, and calls of recorded sessions, the packs stop
 	$(GO) test ./cmd/test/corpus -tags system -count=1 -v -run TestCorpus
