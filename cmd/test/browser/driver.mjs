@@ -49,7 +49,7 @@ async function answer({ page: name, on, method, args }) {
 
 for await (const line of createInterface({ input: process.stdin })) {
 	const request = JSON.parse(line);
-	answer(request).then((result) => ({ result }), (error) => ({ error: String(error?.message ?? error) }))
+	answer(request).then((result = null) => ({ result }), (error) => ({ error: String(error?.message ?? error) }))
 		.then((reply) => console.log(JSON.stringify({ id: request.id, ...reply })));
 }
 await browser.close();

@@ -159,14 +159,14 @@ func (w *world) call(t testing.TB, session, command string) *call {
 }
 
 // waits starts the hook program for a command, and returns when it waits for a person. card is the
-// selector of the request.
+// selector of the request on the page. A session can have one such call.
 func (w *world) waits(t testing.TB, session, command string) (c *call, card string) {
 	t.Helper()
 	c = w.call(t, session, command)
 	await.Until(t, "a request of "+command, func() bool {
 		open, _ := allow.Pending(w.place)
 		for i := range open {
-			if asked, err := allow.Asked(w.place, &open[i]); err == nil && asked.Session == session && strings.Contains(asked.Text, command) {
+			if asked, err := allow.Asked(w.place, &open[i]); err == nil && asked.Session == session {
 				card = "#r" + open[i].ID
 			}
 		}
