@@ -3,6 +3,7 @@
 package browser
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -139,6 +140,40 @@ hooks:
 	p.click(t, button(card, "Approve once"))
 	p.sees(t, ".note[role=status]")
 	c.reply(t, allowed, "npm install --ignore-scripts left-pad")
+}
+
+// A person sees the change of the policy and its test, and a second click writes both. Then the
+// command passes without a question.
+func TestMakeRule(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t, askPush)
+	p, _ := w.inbox(t, look{})
+	c, card := w.waits(t, "s", "git push origin docs")
+	p.click(t, card+" >> text=Make it a rule")
+	contains(t, "the rule", p.sees(t, "main"), "exactly this command", w.place.Policy, "grapnel_test.yaml")
+	var added []string
+	p.result(t, &added, ".diff ins", "allInnerTexts")
+	contains(t, "the diff", strings.Join(added, "\n"), `when: 'tool.command not in ["git push origin docs"]'`, "want: none")
+	if now, err := os.ReadFile(w.place.Policy); err != nil || string(now) != askPush {
+		t.Errorf("the first click changed the policy: %s, %v", now, err)
+	}
+	p.click(t, "role=button[name=\"Write the rule and approve\"]")
+	contains(t, "the notice", p.sees(t, ".note[role=status]"), "Approved: the agent continues.")
+	c.reply(t, allowed)
+	if now, err := os.ReadFile(w.place.Policy); err != nil || !strings.Contains(string(now), "tool.command not in") {
+		t.Errorf("the second click did not change the policy: %s, %v", now, err)
+	}
+	if out, err := w.command("test", w.root).CombinedOutput(); err != nil {
+		t.Errorf("grapnel test: %v: %s", err, out)
+	}
+	next := w.call(t, "next", "git push origin docs")
+	next.reply(t)
+	if strings.Contains(next.stdout.String(), "permissionDecision") {
+		t.Errorf("the reply to the next call is %s", &next.stdout)
+	}
+	other, card := w.waits(t, "other", "git push origin main")
+	p.click(t, button(card, "Deny"))
+	other.reply(t, denied)
 }
 
 // A browser that no person has confirmed only looks, and neither does the cookie alone approve.

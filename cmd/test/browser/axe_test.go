@@ -64,7 +64,8 @@ func TestAccessible(t *testing.T) {
 	first.visit(t, base+"/approvals")
 	first.click(t, "role=button[name=\"Approve in this session\"]")
 	c.reply(t, allowed)
-	w.waits(t, "open", "git push origin open")
+	_, card := w.waits(t, "open", "git push origin open")
+	all["rule"] = "/approvals/rule?id=" + strings.TrimPrefix(card, "#r")
 	looks := []look{{}, {width: 360}, {dark: true}, {dark: true, width: 360}, {width: 640, zoomed: true}, {dark: true, width: 640, zoomed: true, reduced: true}}
 	for _, l := range looks {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {

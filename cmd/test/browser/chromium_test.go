@@ -126,7 +126,7 @@ func (d *driver) ask(r request) (json.RawMessage, error) {
 	}
 	d.mu.Unlock()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %s", err, &d.stderr)
 	}
 	select {
 	case got := <-wait:
